@@ -1,0 +1,30 @@
+/**
+ * `node bench/run.ts NAME [-o json]` runs one bench; without a name it lists them. A bench is a file of this folder that
+ * exports `bench`.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+
+import { type Bench, print } from './harness.ts';
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { output: { type: 'string', short: 'o', default: 'text' } },
+});
+const folder = import.meta.dirname;
+const names = readdirSync(folder)
+  .filter(
+    (file) => file.endsWith('.ts') && /^export const bench: Bench/m.test(readFileSync(join(folder, file), 'utf8')),
+  )
+  .map((file) => file.slice(0, -'.ts'.length));
+const [name] = positionals;
+if (name === undefined) {
+  console.log(names.join('\n'));
+} else if (!names.includes(name)) {
+  console.error(`no bench is called ${name}; there are: ${names.join(', ')}`);
+  process.exitCode = 2;
+} else {
+  const { bench } = (await import(join(folder, `${name}.ts`))) as { bench: Bench };
+  print(name, await bench(), values.output === 'json');
+}

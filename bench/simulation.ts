@@ -1,0 +1,54 @@
+/**
+ * How much faster than real time the simulator lets idle clusters of real node cores live, and what a step costs. Idle
+ * nodes still greet each other, with the real codec on every message.
+ */
+import { bootHostedNode, type HostedNode, simulatedPort } from '../src/simulation/hosted-node.ts';
+import { World } from '../src/simulation/world.ts';
+import { type Bench, compare, median, progress } from './harness.ts';
+
+const rounds = 5;
+const virtualMs = 300_000;
+
+function idleCluster(nodes: number): World<HostedNode> {
+  const names = Array.from({ length: nodes }, (_, index) => `n${index + 1}`);
+  const world: World<HostedNode> = new World<HostedNode>({
+    seed: 'bench',
+    names,
+    rarities: false,
+    boot: (ports, context) =>
+      bootHostedNode(ports, context, { join: [{ host: world.host('n1').address, port: simulatedPort }] }),
+  });
+  world.startAll();
+  world.advance(60_000);
+  for (const name of names) {
+    const alive = world
+      .program(name)
+      ?.core?.members()
+      .filter(({ state }) => state === 'alive').length;
+    if (alive !== nodes) throw new Error(`${name} knows ${alive} of ${nodes}: this cluster is not idle`);
+  }
+  return world;
+}
+
+/** Virtual over real time, and real microseconds per step. */
+function measure(world: World<HostedNode>): { readonly speed: number; readonly usPerStep: number } {
+  const [startSteps, start] = [world.timeline.steps, performance.now()];
+  world.advance(virtualMs);
+  const realMs = performance.now() - start;
+  return { speed: virtualMs / realMs, usPerStep: (realMs * 1_000) / (world.timeline.steps - startSteps) };
+}
+
+export const bench: Bench = async () => {
+  const rows = [3, 10, 50, 100].flatMap((nodes) => {
+    const world = idleCluster(nodes);
+    const results = Array.from({ length: rounds }, () => measure(world));
+    const speed = median(results.map((result) => result.speed));
+    progress(`simulation: ${nodes} nodes, ${speed.toFixed(0)}x real time`);
+    const goal = nodes === 50 ? () => ({ text: '>= 500x', met: speed >= 500 }) : undefined;
+    return [
+      compare(`${nodes} idle nodes`, 'x real time', 'more', speed, { name: 'real time', value: 1 }, goal),
+      compare(`${nodes} idle nodes`, 'us/step', 'less', median(results.map((result) => result.usPerStep))),
+    ];
+  });
+  return { rows, missing: [] };
+};

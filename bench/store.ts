@@ -1,0 +1,81 @@
+/**
+ * What group commit is worth: durable writes per second through the Store port, by many writers at once, against the
+ * same database used plainly with one transaction for each write.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { promised } from '../src/base/errors.ts';
+import type { Store } from '../src/base/ports.ts';
+import { openStore } from '../src/io/store.ts';
+import { type Bench, type Row, compare, median, progress } from './harness.ts';
+
+const valueBytes = 256;
+const rounds = 5;
+const roundMs = 500;
+
+export const bench: Bench = async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'remuster-bench-store-'));
+  try {
+    const store = await openStore(join(folder, 'ours'));
+    const plain = openPlain(join(folder, 'plain'));
+    const rows: Row[] = [];
+    for (const writers of [1, 64, 1024]) rows.push(await measure(store, plain, writers));
+    plain.close();
+    await promised<void>((done) => store.close(done));
+    return { rows, missing: [] };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+};
+
+let values = 0;
+
+/** Never the same twice: SQLite does not write, and so does not sync, what is there already. */
+function nextValue(): Uint8Array {
+  const value = new Uint8Array(valueBytes);
+  new DataView(value.buffer).setUint32(0, values++);
+  return value;
+}
+
+async function measure(store: Store, plain: DatabaseSync, writers: number): Promise<Row> {
+  const [ours, theirs]: [number[], number[]] = [[], []];
+  for (let round = 0; round < rounds; round++) {
+    ours.push(await oursPerSecond(store, writers));
+    theirs.push(plainPerSecond(plain));
+    progress(`${writers} writers, round ${round + 1} of ${rounds}`);
+  }
+  const peer = { name: 'node:sqlite, a commit each', value: median(theirs) };
+  return compare(`${writers} writers, ${valueBytes} B`, 'writes/s', 'more', median(ours), peer);
+}
+
+async function oursPerSecond(store: Store, writers: number): Promise<number> {
+  const startMs = performance.now();
+  let written = 0;
+  const writer = async (name: number): Promise<void> => {
+    for (let i = 0; performance.now() - startMs < roundMs; i++) {
+      const batch = [{ key: `${name}/${i % 100}`, value: nextValue() }];
+      await promised<void>((done) => store.write(batch, done));
+      written += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: writers }, (_, name) => writer(name)));
+  return (written / (performance.now() - startMs)) * 1_000;
+}
+
+function openPlain(file: string): DatabaseSync {
+  const database = new DatabaseSync(file);
+  database.exec(
+    'PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE t (key TEXT PRIMARY KEY, value BLOB)',
+  );
+  return database;
+}
+
+function plainPerSecond(database: DatabaseSync): number {
+  const put = database.prepare('INSERT INTO t VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value');
+  const startMs = performance.now();
+  let written = 0;
+  for (; performance.now() - startMs < roundMs; written++) put.run(`0/${written % 100}`, nextValue());
+  return (written / (performance.now() - startMs)) * 1_000;
+}

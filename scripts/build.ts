@@ -1,0 +1,42 @@
+/**
+ * `npm run build`: plain JavaScript and types in dist, by tsc. The new build is made aside, every public entry of it is
+ * imported once, and only then does it take the place of the old one: whoever reads dist meanwhile reads a whole build.
+ */
+import { existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { root, runTool } from './testing/stage.ts';
+
+type Exports = Readonly<Record<string, string | { readonly types: string; readonly default: string }>>;
+
+const aside = join(root, '.cache', `build-${process.pid}`);
+const dist = join(root, 'dist');
+
+async function must(command: string, args: readonly string[]): Promise<void> {
+  const { code, output } = await runTool(command, args);
+  if (code !== 0) throw new Error(`${command} ${args.join(' ')}\n${output}`);
+}
+
+async function build(): Promise<void> {
+  await must('tsc', ['-p', 'tsconfig.build.json', '--outDir', aside]);
+  const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { exports: Exports };
+  for (const entry of Object.values(exports)) {
+    if (typeof entry === 'string') continue;
+    const [types, script] = [entry.types, entry.default].map((file) => file.replace('./dist', aside));
+    if (!existsSync(types ?? '')) throw new Error(`${entry.types} was not emitted`);
+    await must(process.execPath, ['--input-type=module', '--eval', `await import(${JSON.stringify(script)})`]);
+  }
+}
+
+mkdirSync(join(root, '.cache'), { recursive: true });
+try {
+  await build();
+  rmSync(dist, { recursive: true, force: true });
+  renameSync(aside, dist);
+  console.log(`built ${globSync('**/*.js', { cwd: dist }).length} modules in dist`);
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
+} finally {
+  rmSync(aside, { recursive: true, force: true });
+}

@@ -1,0 +1,38 @@
+/**
+ * The long fuzz run: `npm run fuzz -- [--iterations N] [--seed TEXT] [--family NAME]`. Prints what was refused and why;
+ * exits with 1 and the input if a decoder misbehaves. `npm test` runs a short one.
+ */
+import { parseArgs } from 'node:util';
+import { type FuzzReport, fuzz } from '../test/fuzz/engine.ts';
+import { families } from '../test/fuzz/families.ts';
+
+const { values } = parseArgs({
+  options: {
+    iterations: { type: 'string', default: '1000000' },
+    seed: { type: 'string', default: String(Date.now()) },
+    family: { type: 'string' },
+  },
+});
+
+const iterations = Number(values.iterations);
+const chosen = families.filter(({ name }) => values.family === undefined || name === values.family);
+
+if (!Number.isSafeInteger(iterations) || iterations < 1 || chosen.length === 0) {
+  console.error(`usage: --iterations N (1 or more), --family ${families.map(({ name }) => name).join(' | ')}`);
+  process.exit(2);
+}
+
+console.log(`fuzzing ${chosen.map(({ name }) => name).join(', ')} with --seed ${values.seed}`);
+for (const family of chosen) print(await fuzz(family, { iterations, seed: values.seed }));
+
+function print(report: FuzzReport): void {
+  const { family, accepted, rejected, slowestMs, slowestBytes, grownBytesMax } = report;
+  console.log(`\n${family}: ${report.iterations} mutated inputs, ${accepted} accepted`);
+  for (const [reason, count] of [...rejected].toSorted((a, b) => b[1] - a[1])) {
+    console.log(`  ${String(count).padStart(10)}  ${reason}`);
+  }
+  const grownMiB = (grownBytesMax / 2 ** 20).toFixed(1);
+  console.log(
+    `  slowest ${slowestMs.toFixed(2)} ms of CPU (${slowestBytes} bytes), memory at most ${grownMiB} MiB above the start`,
+  );
+}

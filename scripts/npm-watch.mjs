@@ -1,0 +1,42 @@
+/**
+ * Loaded before the entry of an npm script (setup.mjs sees to that). npm hands a SIGTERM to its shell, which dies of it
+ * without telling us, and an npm that is killed hands on nothing. So we look at our ancestors up to npm, and when one of
+ * them is gone we send ourselves the SIGTERM that never came.
+ */
+import { readFileSync } from 'node:fs';
+
+const lookMs = 250;
+const ancestorsMax = 4;
+
+const lineage = [process.ppid];
+while (!isNpm(lineage.at(-1)) && lineage.length < ancestorsMax) {
+  const parent = parentOf(lineage.at(-1));
+  if (parent === undefined || parent <= 1) break;
+  lineage.push(parent);
+}
+// Without /proc, or when npm is further away, the parent alone has to do.
+if (!isNpm(lineage.at(-1))) lineage.length = 1;
+
+const look = setInterval(() => {
+  const isBroken = lineage.some((pid, i) => pid !== (i === 0 ? process.ppid : parentOf(lineage[i - 1])));
+  if (!isBroken) return;
+  clearInterval(look);
+  process.kill(process.pid, 'SIGTERM');
+}, lookMs).unref();
+
+function parentOf(pid) {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+  } catch {
+    return undefined;
+  }
+}
+
+function isNpm(pid) {
+  try {
+    return /^npm\b|[\\/]npm(?:-cli\.js)?\0/.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8'));
+  } catch {
+    return false;
+  }
+}

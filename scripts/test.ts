@@ -1,0 +1,112 @@
+/**
+ * `npm test`: the checks, then every test, one line each, failures in full at the end, and as the last line
+ * `N passed, M failed`. A check counts as one test.
+ *
+ *   npm test                    everything
+ *   npm test -- lint            only the stages and test files whose name contains "lint"
+ *   npm test -- src/io kv       the same, for several words
+ */
+import { globSync, readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join, posix } from 'node:path';
+
+import { importsOf } from '../test/rules/arrows.ts';
+import { checks } from './testing/checks.ts';
+import { type Failure, root, type Stage, type StageReport } from './testing/stage.ts';
+import { type FileReport, killRunning, runFiles } from './testing/test-files.ts';
+
+const words = process.argv.slice(2);
+const isWanted = (name: string): boolean => words.length === 0 || words.some((word) => name.includes(word));
+
+const candidates = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'], { cwd: root })
+  .map((file) => file.replaceAll('\\', '/'))
+  .toSorted();
+
+/** What tests share has the same ending, which keeps it out of the build: others import it, and it declares no test. */
+function sharedFiles(): ReadonlySet<string> {
+  const texts = new Map(candidates.map((file) => [file, readFileSync(join(root, file), 'utf8')]));
+  const imported = new Set<string>();
+  for (const [file, text] of texts) {
+    for (const specifier of importsOf(text)) imported.add(posix.join(posix.dirname(file), specifier));
+  }
+  return new Set(candidates.filter((file) => imported.has(file) && !/\b(?:test|it)\(/.test(texts.get(file) ?? '')));
+}
+
+const shared = sharedFiles();
+const testFiles = candidates.filter((file) => isWanted(file) && !shared.has(file));
+
+/** Tests that start clusters of real processes need the machine for themselves. */
+const isProcessTest = (file: string): boolean => file.startsWith('test/processes/');
+
+async function runTests(): Promise<StageReport> {
+  const reports: FileReport[] = [];
+  const ended = (report: FileReport): void => {
+    reports.push(report);
+    printFile(report);
+  };
+  const light = testFiles.filter((file) => !isProcessTest(file));
+  const heavy = testFiles.filter(isProcessTest);
+  await runFiles(light, {
+    concurrency: availableParallelism(),
+    fileTimeoutMs: 300_000,
+    testTimeoutMs: 240_000,
+    ended,
+  });
+  await runFiles(heavy, { concurrency: 1, fileTimeoutMs: 300_000, testTimeoutMs: 120_000, ended });
+  const passed = sum(reports, (report) => report.passed);
+  const skipped = sum(reports, (report) => report.skipped);
+  const failures = reports.flatMap((report) => report.failures);
+  const tests = `${passed + failures.length} tests in ${reports.length} files`;
+  return { looked: skipped === 0 ? tests : `${tests}, ${skipped} skipped`, passed, failures };
+}
+
+function printFile({ file, passed, notes, elapsedMs, failures }: FileReport): void {
+  const verdict = failures.length === 0 ? `${passed} passed` : `${passed} passed, ${failures.length} failed`;
+  console.log(`  ${file.padEnd(54)} ${verdict.padEnd(22)} ${seconds(elapsedMs)}`);
+  if (notes.length > 0) console.log(`    ${notes.join(', ').replaceAll(', looked at', ',')}`);
+}
+
+function sum<T>(items: readonly T[], value: (item: T) => number): number {
+  return items.reduce((total, item) => total + value(item), 0);
+}
+
+function seconds(elapsedMs: number): string {
+  return `${(elapsedMs / 1000).toFixed(1).padStart(6)} s`;
+}
+
+async function runStage(stage: Stage): Promise<StageReport> {
+  const startedMs = performance.now();
+  const report = await stage.run();
+  const verdict = report.failures.length === 0 ? 'ok' : 'FAILED';
+  console.log(
+    `${stage.name.padEnd(10)} ${verdict.padEnd(7)} ${report.looked.padEnd(60)} ${seconds(performance.now() - startedMs)}`,
+  );
+  return report;
+}
+
+function printFailure({ title, text }: Failure, index: number): void {
+  console.log(`\n${index + 1}) ${title}\n${text.replaceAll(/^/gm, '   ')}`);
+}
+
+for (const [signal, code] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+  ['SIGHUP', 129],
+] as const) {
+  process.once(signal, () => {
+    killRunning();
+    process.exit(code);
+  });
+}
+
+const stages = checks.filter((stage) => isWanted(stage.name));
+if (testFiles.length > 0) stages.push({ name: 'tests', run: runTests });
+const reports: StageReport[] = [];
+for (const stage of stages) reports.push(await runStage(stage));
+if (words.length === 0 && testFiles.length === 0) throw new Error('there is no test file');
+
+const failures = reports.flatMap((report) => report.failures);
+for (const [index, failure] of failures.entries()) printFailure(failure, index);
+const passed = sum(reports, (report) => report.passed);
+console.log(`\n${passed} passed, ${failures.length} failed`);
+process.exitCode = failures.length === 0 && passed > 0 ? 0 : 1;

@@ -1,0 +1,171 @@
+/**
+ * Runs test files, each in a process and a process group of its own, with a deadline. node:test's own `run()` does not
+ * end a file that hangs in a loop; here nothing outlives its deadline, and a file that leaves a process behind, finds no
+ * test or does not exit by itself has failed, even if every test in it passed.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+
+import { type Failure, root } from './stage.ts';
+import type { TestLine } from './test-events.ts';
+
+export type FileReport = {
+  readonly file: string;
+  readonly passed: number;
+  readonly skipped: number;
+  readonly notes: readonly string[];
+  readonly elapsedMs: number;
+  readonly failures: readonly Failure[];
+};
+
+export type FilesOptions = {
+  readonly concurrency: number;
+  /** For one file, from start to exit. */
+  readonly fileTimeoutMs: number;
+  /** For one test: shorter, so that the hanging test is named and not only its file. */
+  readonly testTimeoutMs: number;
+  readonly ended: (report: FileReport) => void;
+};
+
+const outputCharactersMax = 20_000;
+const reporter = join(import.meta.dirname, 'test-events.ts');
+const running = new Set<ChildProcess>();
+
+/** Ends every test process that is still running, with all that it started. */
+export function killRunning(): void {
+  for (const child of running) killGroup(child);
+}
+
+export async function runFiles(files: readonly string[], options: FilesOptions): Promise<void> {
+  const waiting = [...files];
+  const lane = async (): Promise<void> => {
+    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
+      options.ended(await runFile(file, options));
+    }
+  };
+  await Promise.all(Array.from({ length: options.concurrency }, lane));
+}
+
+async function runFile(file: string, options: FilesOptions): Promise<FileReport> {
+  const startedMs = performance.now();
+  const folder = mkdtempSync(join(tmpdir(), 'remuster-test-'));
+  try {
+    const eventsFile = join(folder, 'events.jsonl');
+    const ended = await runProcess(file, eventsFile, options);
+    const events = readEvents(eventsFile);
+    const lines = events.filter((line) => line.outcome !== 'note');
+    const notes = events.filter((line) => line.outcome === 'note').map((line) => line.name);
+    const failures: Failure[] = lines
+      .filter((line) => line.outcome === 'failed')
+      .map((line) => ({ title: `${file}: ${line.name}`, text: line.error ?? '' }));
+    const problem = problemOf(ended, lines.length, failures.length, options);
+    if (problem !== undefined) failures.push({ title: file, text: `${problem}\n${ended.output}`.trim() });
+    else if (failures.length > 0 && ended.output !== '') failures.push(...withOutput(failures.pop(), ended.output));
+    return {
+      file,
+      passed: lines.filter((line) => line.outcome === 'passed').length,
+      skipped: lines.filter((line) => line.outcome === 'skipped').length,
+      notes: [...new Set(notes)],
+      elapsedMs: performance.now() - startedMs,
+      failures,
+    };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+type ProcessEnd = {
+  readonly code: number | null;
+  readonly timedOut: boolean;
+  readonly leftProcesses: boolean;
+  readonly output: string;
+};
+
+async function runProcess(file: string, eventsFile: string, options: FilesOptions): Promise<ProcessEnd> {
+  const args = [
+    `--test-timeout=${options.testTimeoutMs}`,
+    `--test-reporter=${reporter}`,
+    `--test-reporter-destination=${eventsFile}`,
+    file,
+  ];
+  const env = { ...process.env, NO_COLOR: '1', FORCE_COLOR: undefined };
+  const child = spawn(process.execPath, args, { cwd: root, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  running.add(child);
+  const closed = new Promise((end) => child.once('close', end));
+  const exited = new Promise<number | null>((end) => child.once('exit', end));
+  let output = '';
+  const keep = (chunk: Buffer): void => {
+    output = (output + chunk.toString()).slice(-outputCharactersMax);
+  };
+  child.stdout.on('data', keep);
+  child.stderr.on('data', keep);
+  let timedOut = false;
+  const deadline = setTimeout(() => {
+    timedOut = true;
+    killGroup(child);
+  }, options.fileTimeoutMs);
+
+  const code = await exited;
+  clearTimeout(deadline);
+  const leftProcesses = !timedOut && (await hasSurvivors(child.pid));
+  killGroup(child);
+  running.delete(child);
+  // Somebody who left the group may hold the pipes for ever; what it prints is not worth waiting for.
+  await Promise.race([closed, pause(1_000, undefined, { ref: false })]);
+  child.stdout.destroy();
+  child.stderr.destroy();
+  return { code, timedOut, leftProcesses, output: output.trim() };
+}
+
+function killGroup(child: ChildProcess): void {
+  try {
+    if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+  } catch {
+    // The whole group is gone already.
+  }
+}
+
+/** Whether processes of the group live on, after a moment in which those that are ending may end. */
+async function hasSurvivors(group: number | undefined): Promise<boolean> {
+  if (group === undefined || process.platform !== 'linux') return false;
+  for (let attempt = 0; attempt < 20; attempt++) {
+    if (!readdirSync('/proc').some((entry) => /^\d+$/.test(entry) && livesInGroup(entry, group))) return false;
+    await pause(50);
+  }
+  return true;
+}
+
+function livesInGroup(pid: string, group: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const [state, , processGroup] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return Number(processGroup) === group && state !== 'Z' && state !== 'X';
+  } catch {
+    return false;
+  }
+}
+
+function problemOf(ended: ProcessEnd, tests: number, failures: number, options: FilesOptions): string | undefined {
+  if (ended.timedOut) {
+    return `did not exit within ${options.fileTimeoutMs} ms after ${tests} finished tests: a test hangs, or something is left open`;
+  }
+  if (ended.leftProcesses) return 'left a process behind; it was killed';
+  if (ended.code !== 0 && failures === 0) return `exited with code ${ended.code}`;
+  return tests === 0 ? 'has no test' : undefined;
+}
+
+function withOutput(failure: Failure | undefined, output: string): readonly Failure[] {
+  return failure === undefined ? [] : [{ ...failure, text: `${failure.text}\n\nprinted by this file:\n${output}` }];
+}
+
+function readEvents(file: string): readonly TestLine[] {
+  try {
+    const rows = readFileSync(file, 'utf8').split('\n').filter(Boolean);
+    return rows.map((row) => JSON.parse(row) as TestLine);
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,18 @@
+/**
+ * Assertions that stay on in production. They guard against our own mistakes (a fence that goes back, a bound that
+ * does not hold), never against input from outside: bad input is a coded error, see errors.ts.
+ */
+
+/** Thrown when the program itself is wrong. It is never sent to a peer and never retried. */
+export class AssertionFailed extends Error {
+  override readonly name = 'AssertionFailed';
+}
+
+export function assert(condition: unknown, message: string): asserts condition {
+  if (!condition) throw new AssertionFailed(message);
+}
+
+/** Ends a switch over a union: the compiler proves that it cannot be reached, the process says so if it is. */
+export function unreachable(value: never): never {
+  throw new AssertionFailed(`unreachable: ${JSON.stringify(value)}`);
+}

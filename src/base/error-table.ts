@@ -1,0 +1,165 @@
+/**
+ * Every error that a user or a peer can see, declared once. The type of codes, the exit code of the command line, the
+ * HTTP status, the text of `remuster explain` and docs/reference/errors.md all come from this table.
+ *
+ * `stateChanged` answers "did anything happen?": 'no' is a promise, 'maybe' means that the caller must resend with the
+ * same call id or look. `retryable` answers "can the same request succeed later, unchanged?".
+ */
+
+export type ErrorRow = {
+  readonly summary: string;
+  readonly hint: string;
+  readonly stateChanged: 'no' | 'maybe' | 'yes';
+  readonly retryable: boolean;
+  readonly httpStatus: number;
+  readonly exitCode: 1 | 2 | 3 | 4 | 5 | 99 | 130;
+};
+
+type Rest = Partial<Pick<ErrorRow, 'stateChanged' | 'retryable' | 'httpStatus' | 'exitCode'>>;
+
+function row(summary: string, hint: string, rest: Rest = {}): ErrorRow {
+  return { summary, hint, stateChanged: 'no', retryable: false, httpStatus: 400, exitCode: 1, ...rest };
+}
+
+const later = { retryable: true, httpStatus: 503 } as const;
+
+export const errorTable = {
+  BAD_ARGUMENT: row(
+    'An argument or option is missing, malformed or out of bounds.',
+    'Correct the named argument; --help lists what is accepted.',
+    { exitCode: 2 },
+  ),
+  BUNDLE_INVALID: row(
+    'The workflow bundle cannot be read, does not match its hash or breaks a rule.',
+    'Bundle it again with this version of remuster.',
+  ),
+  CANCELLED: row('The caller cancelled the operation.', 'Nothing to do, unless the cancellation was not yours.', {
+    stateChanged: 'maybe',
+    httpStatus: 499,
+    exitCode: 130,
+  }),
+  CAPACITY: row(
+    'A bounded queue is full, so the request was refused before anything was done.',
+    'Retry after a pause with jitter; add capacity if it persists.',
+    { ...later, httpStatus: 429 },
+  ),
+  DEADLINE: row(
+    'The deadline passed before an answer came.',
+    'It may still have happened: resend with the same call id, or allow more time.',
+    { stateChanged: 'maybe', retryable: true, httpStatus: 504, exitCode: 4 },
+  ),
+  DRAINED: row(
+    'The node is drained or draining and takes no new work.',
+    'Use another node, or `remuster node activate NAME`.',
+    later,
+  ),
+  FENCED: row(
+    'The sender acted under an older fence than the receiver has seen.',
+    'The sender has been superseded and must ask the leader for its present role.',
+    { httpStatus: 409 },
+  ),
+  FORBIDDEN: row('The sender is known, but its role may not do this.', 'Use a token or a node whose role allows it.', {
+    httpStatus: 403,
+  }),
+  INCOMPATIBLE_VERSION: row(
+    'The peer speaks a protocol version that this one cannot.',
+    'Upgrade the older side; neighbouring versions talk to each other.',
+  ),
+  INTERNAL: row(
+    'The program itself is wrong; the details are in the log of the node.',
+    'Report it together with the output of `remuster debug bundle`.',
+    { stateChanged: 'maybe', httpStatus: 500 },
+  ),
+  MALFORMED: row(
+    'Bytes from outside do not follow the protocol.',
+    'Look for a foreign program on this port, or a damaged link.',
+  ),
+  NETWORK_TIMEOUT: row(
+    'No owner could be reached within the retry limit.',
+    'Check `remuster members`; retry when the cluster has recovered.',
+    { stateChanged: 'maybe', retryable: true, httpStatus: 504, exitCode: 4 },
+  ),
+  NOT_LEADER: row('This node does not lead the group that decides this.', 'Ask the node named in the message.', later),
+  NO_QUORUM: row(
+    'A majority of the configured voters cannot be reached, so nothing may be decided.',
+    'Bring voters back; nothing was changed.',
+    { ...later, exitCode: 5 },
+  ),
+  PLUGGED: row(
+    'The container is being moved and takes no calls at this moment.',
+    'Retry: it opens at its new place within seconds.',
+    later,
+  ),
+  RATE_LIMITED: row('The sender exceeded its rate.', 'Slow down; the bucket refills continuously.', {
+    ...later,
+    httpStatus: 429,
+  }),
+  REPLAYED: row(
+    'A message was seen before, or is older than the replay window.',
+    'If no attacker is near, look for duplicated packets or a cloned data directory.',
+    { httpStatus: 409 },
+  ),
+  RETRIES_EXHAUSTED: row(
+    'Every permitted attempt failed.',
+    'The incidents of the report say why each attempt failed.',
+    { stateChanged: 'maybe' },
+  ),
+  RUNNER_KILLED: row(
+    'The process that ran the code was killed: memory, time or a signal.',
+    'Raise the limit that the message names, or correct the code.',
+    { stateChanged: 'maybe' },
+  ),
+  STALE_TABLE: row(
+    'The caller used an old address table.',
+    'The newer entry is attached; resend to the owner it names.',
+    { retryable: true, httpStatus: 409 },
+  ),
+  STORE_CORRUPT: row(
+    'Stored bytes fail their checksum.',
+    'The damaged part is refused and copied again from a healthy copy if there is one.',
+    { httpStatus: 500 },
+  ),
+  STORE_FAILED: row(
+    'The disk refused or failed: an input/output error, a missing right, or the store is closed.',
+    'Look at the disk, the mount and the rights of the data directory; the message names the system error.',
+    { ...later, stateChanged: 'maybe', httpStatus: 500 },
+  ),
+  STORE_FULL: row(
+    'The disk or the quota is full; nothing was written and nothing is lost.',
+    'Free space or raise the quota; writing resumes by itself.',
+    { ...later, httpStatus: 507 },
+  ),
+  TOO_LARGE: row('A message or value exceeds its size limit.', 'Send less, or use a stream.', { httpStatus: 413 }),
+  UNAUTHENTICATED: row('The sender could not prove who it is.', 'Check the secret, the cluster name and the token.', {
+    httpStatus: 401,
+  }),
+  UNKNOWN_CONTAINER: row('The pool has no such container.', '`remuster pool show NAME` lists the containers.', {
+    httpStatus: 404,
+  }),
+  UNKNOWN_METHOD: row('The module or node has no such method.', 'Compare the versions of caller and module.', {
+    httpStatus: 404,
+  }),
+  UNKNOWN_POOL: row('There is no pool of that name.', '`remuster pool list` lists the pools.', { httpStatus: 404 }),
+  UNREACHABLE: row(
+    'The other side cannot be reached: refused, reset or no route.',
+    'Check that it runs and that the address is right.',
+    { ...later, exitCode: 3 },
+  ),
+  WEAK_SECRET: row(
+    'The cluster secret is too short or too easy to guess.',
+    'Use at least 16 characters with some variety, for example `openssl rand -base64 32`.',
+    { exitCode: 2 },
+  ),
+  WORKFLOW_FAILED: row(
+    'The workflow ended with an error of its own.',
+    'The report shows the error and the line in your file.',
+    { stateChanged: 'yes' },
+  ),
+  WORKFLOW_TIMEOUT: row(
+    'The workflow did not end within its time limit.',
+    'Allow more time or look for what it waits for.',
+    { stateChanged: 'maybe', exitCode: 4 },
+  ),
+} as const satisfies Record<string, ErrorRow>;
+
+export type ErrorCode = keyof typeof errorTable;

@@ -1,0 +1,71 @@
+/**
+ * The one error class that crosses a boundary: process, port or public door. It carries a code of error-table.ts and a
+ * sentence for people; never a stack trace, a path or a secret of the other side.
+ */
+import { type ErrorCode, type ErrorRow, errorTable } from './error-table.ts';
+
+export type { ErrorCode } from './error-table.ts';
+
+/** Recognised by a registered symbol, so that two installed copies of the package understand each other. */
+const brand = Symbol.for('remuster.error');
+
+export class RemusterError extends Error {
+  override readonly name = 'RemusterError';
+  readonly [brand] = true;
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message?: string) {
+    super(message ?? errorTable[code].summary);
+    this.code = code;
+  }
+
+  get row(): ErrorRow {
+    return errorTable[this.code];
+  }
+}
+
+export function isRemusterError(value: unknown, code?: ErrorCode): value is RemusterError {
+  if (typeof value !== 'object' || value === null || !(brand in value)) return false;
+  return code === undefined || (value as RemusterError).code === code;
+}
+
+/** What an error looks like to the other side of a wire, the HTTP interface and `-o json`. */
+export type ErrorShape = {
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly hint: string;
+  readonly stateChanged: ErrorRow['stateChanged'];
+  readonly retryable: boolean;
+};
+
+/** Anything that is not one of ours is a mistake of ours: its text stays in the log and does not travel. */
+export function errorShape(error: unknown): ErrorShape {
+  const known = isRemusterError(error) ? error : new RemusterError('INTERNAL');
+  const { hint, stateChanged, retryable } = errorTable[known.code];
+  return { code: known.code, message: known.message, hint, stateChanged, retryable };
+}
+
+/** How ports report an ending: as data, because an outcome becomes the input of a machine. */
+export type Outcome<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: RemusterError };
+
+export type Done<T> = (outcome: Outcome<T>) => void;
+
+export function success<T>(value: T): Outcome<T> {
+  return { ok: true, value };
+}
+
+export function failure(code: ErrorCode, message?: string): Outcome<never> {
+  return { ok: false, error: new RemusterError(code, message) };
+}
+
+/** Turns a callback ending into a promise, for code at the edges that is not driven by a loop. */
+export function promised<T>(start: (done: Done<T>) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    start((outcome) => {
+      if (outcome.ok) resolve(outcome.value);
+      else reject(outcome.error);
+    });
+  });
+}

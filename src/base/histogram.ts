@@ -1,0 +1,146 @@
+/**
+ * Durations from 1 us to 1 h in about 2,000 counters. Each power of two is cut into 64 equal steps (log-linear), so a
+ * value read back is wrong by less than 1 %, and two histograms merge exactly, count by count: the percentile over
+ * many workers is the percentile of the whole, not a mean of percentiles.
+ *
+ * Smaller values count as 1 us, larger ones as 1 h; count, minimum, maximum and sum are exact within that range.
+ */
+import { assert } from './assert.ts';
+import { RemusterError } from './errors.ts';
+
+export const histogramMinUs = 1;
+export const histogramMaxUs = 3_600_000_000;
+
+const stepsPerOctave = 64;
+/** Below 2 x 64 each whole microsecond has its own counter; above, an octave has 64 counters. */
+const linearUs = 2 * stepsPerOctave;
+const bucketCount = bucketOf(histogramMaxUs) + 1;
+
+export class Histogram {
+  readonly #counts = new Float64Array(bucketCount);
+  #count = 0;
+  #sumUs = 0n;
+  /** Adding to a bigint for each value is slow, so sums are collected here and moved over before they lose precision. */
+  #sumUsRecent = 0;
+  #minUs = histogramMaxUs;
+  #maxUs = histogramMinUs;
+
+  record(valueUs: number): void {
+    assert(!Number.isNaN(valueUs), 'a duration is a number');
+    const us = Math.min(histogramMaxUs, Math.max(histogramMinUs, Math.round(valueUs)));
+    const bucket = bucketOf(us);
+    this.#counts[bucket] = (this.#counts[bucket] as number) + 1;
+    this.#count += 1;
+    this.#sumUsRecent += us;
+    if (this.#sumUsRecent > 2 ** 52) this.#settleSum();
+    if (us < this.#minUs) this.#minUs = us;
+    if (us > this.#maxUs) this.#maxUs = us;
+  }
+
+  /** Adds the other's counts. The order of merging does not matter, not even in the last bit. */
+  merge(other: Histogram): void {
+    for (let i = 0; i < bucketCount; i++) this.#counts[i] = (this.#counts[i] as number) + (other.#counts[i] as number);
+    this.#count += other.#count;
+    this.#settleSum();
+    this.#sumUs += other.#sumUs + BigInt(other.#sumUsRecent);
+    this.#minUs = Math.min(this.#minUs, other.#minUs);
+    this.#maxUs = Math.max(this.#maxUs, other.#maxUs);
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  get minUs(): number {
+    return this.#count === 0 ? 0 : this.#minUs;
+  }
+
+  get maxUs(): number {
+    return this.#count === 0 ? 0 : this.#maxUs;
+  }
+
+  get sumUs(): bigint {
+    return this.#sumUs + BigInt(this.#sumUsRecent);
+  }
+
+  get meanUs(): number {
+    return this.#count === 0 ? 0 : Number(this.sumUs) / this.#count;
+  }
+
+  /** The value below or at which the given share of all values lies; 0 when empty. */
+  quantileUs(share: number): number {
+    assert(share >= 0 && share <= 1, 'a quantile is between 0 and 1');
+    const rank = Math.max(1, Math.ceil(share * this.#count));
+    let seen = 0;
+    for (let i = 0; i < bucketCount; i++) {
+      seen += this.#counts[i] as number;
+      if (seen >= rank) return Math.min(this.#maxUs, Math.max(this.#minUs, middleOf(i)));
+    }
+    return 0;
+  }
+
+  /** The counters that are not zero, as [bucket, count, bucket, count ...], ready for a message. */
+  toSparse(): SparseHistogram {
+    const buckets: number[] = [];
+    for (let i = 0; i < bucketCount; i++) {
+      const count = this.#counts[i] as number;
+      if (count > 0) buckets.push(i, count);
+    }
+    return { buckets, sumUs: this.sumUs, minUs: this.minUs, maxUs: this.maxUs };
+  }
+
+  static fromSparse(sparse: SparseHistogram): Histogram {
+    const histogram = new Histogram();
+    for (let i = 0; i + 1 < sparse.buckets.length; i += 2) {
+      const [bucket, count] = [sparse.buckets[i] as number, sparse.buckets[i + 1] as number];
+      if (
+        !(Number.isInteger(bucket) && bucket >= 0 && bucket < bucketCount && Number.isSafeInteger(count) && count > 0)
+      ) {
+        throw new RemusterError('MALFORMED', 'a histogram has a bucket or count out of range');
+      }
+      histogram.#counts[bucket] = (histogram.#counts[bucket] as number) + count;
+      histogram.#count += count;
+    }
+    if (histogram.#count === 0) return histogram;
+    if (
+      !(
+        sparse.minUs >= histogramMinUs &&
+        sparse.minUs <= sparse.maxUs &&
+        sparse.maxUs <= histogramMaxUs &&
+        sparse.sumUs > 0n
+      )
+    ) {
+      throw new RemusterError('MALFORMED', 'a histogram has a sum, minimum or maximum out of range');
+    }
+    histogram.#sumUs = sparse.sumUs;
+    histogram.#minUs = sparse.minUs;
+    histogram.#maxUs = sparse.maxUs;
+    return histogram;
+  }
+
+  #settleSum(): void {
+    this.#sumUs += BigInt(this.#sumUsRecent);
+    this.#sumUsRecent = 0;
+  }
+}
+
+export type SparseHistogram = {
+  readonly buckets: readonly number[];
+  readonly sumUs: bigint;
+  readonly minUs: number;
+  readonly maxUs: number;
+};
+
+function bucketOf(us: number): number {
+  if (us < linearUs) return us;
+  const octave = 31 - Math.clz32(Math.floor(us / stepsPerOctave));
+  return octave * stepsPerOctave + Math.floor(us / 2 ** octave);
+}
+
+/** The middle of the values that share a counter. */
+function middleOf(bucket: number): number {
+  if (bucket < linearUs) return bucket;
+  const octave = Math.floor(bucket / stepsPerOctave) - 1;
+  const firstUs = (bucket - octave * stepsPerOctave) * 2 ** octave;
+  return firstUs + (2 ** octave - 1) / 2;
+}

@@ -1,0 +1,140 @@
+/**
+ * The loop: between a machine, which only decides, and the ports, which only act. It feeds one input at a time and
+ * performs the effects in the order in which they were decided, with one rule on top: what follows a `persist` waits
+ * until that persist is durable. So nobody ever hears of a decision that a crash could take back.
+ *
+ *   input -> machine.step -> [schedule*] at once
+ *                            [persist | other]* -> queue -> store.write -> perform
+ *
+ * Inputs are stepped while a write is under way; all persists that queue up meanwhile go into the next write together
+ * (group commit). When the store fails, the machine is told, everything behind the failed write is held, and the
+ * write is tried again: a full disk stops answers, it does not lose or reorder them. A queue that exceeds its bound
+ * halts the loop for good, which the owner treats as a crash.
+ *
+ * The loop never looks into an input or an effect beyond `kind`, and knows nothing of what the machine is about.
+ */
+import { BoundedQueue } from './bounded-queue.ts';
+import { RemusterError } from './errors.ts';
+import type { Clock, Store, StoreWrite } from './ports.ts';
+
+export type Persist = { readonly kind: 'persist'; readonly writes: readonly StoreWrite[] };
+export type Schedule<Timer> = { readonly kind: 'schedule'; readonly atMs: number; readonly timer: Timer };
+export type Expired<Timer> = { readonly kind: 'expired'; readonly timer: Timer };
+export type PersistFailed = { readonly kind: 'persistFailed'; readonly error: RemusterError };
+
+export type Machine<Input, Effect> = { step(nowMs: number, input: Input): readonly Effect[] };
+
+type Act = { readonly kind: string };
+
+export type LoopOptions<Effect, Timer> = {
+  readonly clock: Clock;
+  readonly store: Store;
+  readonly perform: (effect: Exclude<Effect, Persist | Schedule<Timer>>) => void;
+  /** The loop is over: the machine threw, or more effects wait for the disk than `heldMax`. */
+  readonly halted: (error: unknown) => void;
+  readonly heldMax?: number;
+  readonly retryMs?: number;
+};
+
+export class Loop<Input, Effect extends Act, Timer> {
+  readonly #machine: Machine<Input | Expired<Timer> | PersistFailed, Effect | Persist | Schedule<Timer>>;
+  readonly #options: LoopOptions<Effect, Timer>;
+  readonly #held: BoundedQueue<Effect | Persist>;
+  readonly #retryMs: number;
+  /** How many effects at the head of the queue are covered by the last successful write. */
+  #durable = 0;
+  /** True while effects are performed or a write is under way: who feeds the loop meanwhile only queues. */
+  #busy = false;
+  #open = true;
+
+  constructor(
+    machine: Machine<Input | Expired<Timer> | PersistFailed, Effect | Persist | Schedule<Timer>>,
+    options: LoopOptions<Effect, Timer>,
+  ) {
+    this.#machine = machine;
+    this.#options = options;
+    this.#held = new BoundedQueue(options.heldMax ?? 100_000);
+    this.#retryMs = options.retryMs ?? 250;
+  }
+
+  feed(input: Input | Expired<Timer> | PersistFailed): void {
+    if (!this.#open) return;
+    try {
+      for (const effect of this.#machine.step(this.#options.clock.nowMs(), input)) this.#accept(effect);
+      if (!this.#busy) this.#pump();
+    } catch (error) {
+      this.#halt(error);
+    }
+  }
+
+  /** Nothing is stepped or performed from now on; a write under way ends by itself. */
+  stop(): void {
+    this.#open = false;
+    this.#held.clear();
+  }
+
+  #accept(effect: Effect | Persist | Schedule<Timer>): void {
+    if (isSchedule<Timer>(effect)) {
+      const { atMs, timer } = effect;
+      const delayMs = Math.max(0, atMs - this.#options.clock.nowMs());
+      this.#options.clock.schedule(delayMs, () => this.feed({ kind: 'expired', timer }));
+    } else if (!this.#held.push(effect)) {
+      throw new RemusterError('CAPACITY', `more than ${this.#held.max} effects wait for the disk`);
+    }
+  }
+
+  /** Performs from the head of the queue up to the first persist that is not durable yet, then starts its write. */
+  #pump(): void {
+    this.#busy = true;
+    for (let effect = this.#held.peek(); effect !== undefined; effect = this.#held.peek()) {
+      if (isPersist(effect) && this.#durable === 0) {
+        this.#write();
+        return;
+      }
+      this.#held.shift();
+      this.#durable = Math.max(0, this.#durable - 1);
+      if (!isPersist(effect)) this.#options.perform(effect as Exclude<Effect, Persist | Schedule<Timer>>);
+    }
+    this.#busy = false;
+  }
+
+  #write(): void {
+    const covered = this.#held.length;
+    const writes = [...this.#held].flatMap((effect) => (isPersist(effect) ? effect.writes : []));
+    this.#options.store.write(writes, (outcome) => {
+      if (!this.#open) return;
+      if (outcome.ok) this.#written(covered);
+      else this.#failed(outcome.error);
+    });
+  }
+
+  #written(covered: number): void {
+    this.#durable = covered;
+    try {
+      this.#pump();
+    } catch (error) {
+      this.#halt(error);
+    }
+  }
+
+  #failed(error: RemusterError): void {
+    this.#options.clock.schedule(this.#retryMs, () => {
+      if (this.#open) this.#write();
+    });
+    this.feed({ kind: 'persistFailed', error });
+  }
+
+  #halt(error: unknown): void {
+    if (!this.#open) return;
+    this.stop();
+    this.#options.halted(error);
+  }
+}
+
+function isPersist(effect: Act): effect is Persist {
+  return effect.kind === 'persist';
+}
+
+function isSchedule<Timer>(effect: Act): effect is Schedule<Timer> {
+  return effect.kind === 'schedule';
+}

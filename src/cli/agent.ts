@@ -1,0 +1,106 @@
+/**
+ * `remuster agent`: one node in the foreground. It says on stdout when it has joined, logs to stderr, leaves in good
+ * order when asked to, and never ends without a word. Data that is ephemeral is removed on every way out but kill -9.
+ */
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { RemusterError } from '../base/errors.ts';
+import type { RunningNode } from '../node/compose.ts';
+import { type NodeOptions, problemsError } from '../node/options.ts';
+import { agentLog, dieLoudly, warnWhileAlone } from './agent-log.ts';
+import { removeDevState } from './dev-state.ts';
+import { exitFailed } from './failure.ts';
+import { loadOptions } from './load-options.ts';
+import { whenParentIsGone } from './parent-watch.ts';
+import { onStopSignals, onStopSignalsOfParent, type Stopping } from './signals.ts';
+import { print, say } from './terminal.ts';
+import { wakeSiblings } from './wake-siblings.ts';
+
+export type AgentFlags = {
+  readonly typed: Readonly<Record<string, unknown>>;
+  readonly config: string | undefined;
+  /** Started by another process of ours: end when stdin closes, and leave Ctrl-C to it. */
+  readonly withParent: boolean;
+  /** The data directory of a whole dev cluster; whoever is orphaned helps to tidy up there. */
+  readonly devRoot: string | undefined;
+  /** That directory is to be removed, too. */
+  readonly devTemporary: boolean;
+};
+
+/** What is left to do on the way out, whichever way that is. */
+type LastWill = { orphaned: boolean; readonly carryOut: () => void };
+
+export async function agent(flags: AgentFlags): Promise<number> {
+  const resolved = await loadOptions(flags.typed, flags.config);
+  for (const warning of resolved.warnings) say(`warning: ${warning}`);
+  if (resolved.problems.length > 0) throw problemsError(resolved.problems);
+  const options = { ...resolved.values, data: chooseData(resolved.values) };
+  const will: LastWill = {
+    orphaned: false,
+    carryOut: () => {
+      if (options.ephemeral) rmSync(options.data, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
+      if (will.orphaned && flags.devRoot !== undefined) removeDevState(flags.devRoot, flags.devTemporary);
+    },
+  };
+  const log = agentLog(options);
+  dieLoudly(log, will.carryOut);
+  const stopAsked = whenAskedToStop(flags, options, will);
+  try {
+    const { startNode } = await import('../node/compose.ts');
+    const node = await startNode(options, { log, origins: resolved.origins });
+    warnWhileAlone(log, options, node.ready);
+    return await untilStopped(node, stopAsked);
+  } finally {
+    will.carryOut();
+  }
+}
+
+/** Listens from the beginning: a node that cannot start or join must be stoppable, too, and within its time. */
+function whenAskedToStop(flags: AgentFlags, options: NodeOptions, will: LastWill): Promise<Stopping> {
+  return new Promise((resolveAsked) => {
+    const asked = (stopping: Stopping): void => {
+      const { exitCode } = new RemusterError('DEADLINE').row;
+      setTimeout(() => {
+        say(`not stopped within ${options.shutdownTimeoutMs} ms; ending anyway`);
+        will.carryOut();
+        process.exit(exitCode);
+      }, options.shutdownTimeoutMs).unref();
+      resolveAsked(stopping);
+    };
+    if (!flags.withParent) return onStopSignals(asked, will.carryOut);
+    onStopSignalsOfParent(asked, will.carryOut);
+    whenParentIsGone(() => {
+      will.orphaned = true;
+      if (flags.devRoot !== undefined) wakeSiblings(flags.devRoot);
+      asked({ reason: 'the parent process is gone', exitCode: exitFailed });
+    });
+  });
+}
+
+async function untilStopped(node: RunningNode, stopAsked: Promise<Stopping>): Promise<number> {
+  const { identity, port, httpPort } = node;
+  node.ready.then(
+    () => print(JSON.stringify({ ready: true, id: identity.id, name: identity.name, port, httpPort })),
+    () => undefined,
+  );
+  const ended = node.ended.then(
+    () => undefined,
+    () => undefined,
+  );
+  const stopping = await Promise.race([stopAsked, ended]);
+  // Without being asked: the log of the node has said why.
+  if (stopping === undefined) return exitFailed;
+  await node.stop(stopping.reason);
+  return stopping.exitCode;
+}
+
+/** A directory that is to be removed at the end must not hold anything of somebody else at the beginning. */
+function chooseData({ name, data, ephemeral }: NodeOptions): string {
+  if (!ephemeral) return resolve(data ?? join('remuster-data', name));
+  if (data === undefined) return mkdtempSync(join(tmpdir(), 'remuster-agent-'));
+  if (existsSync(data) && readdirSync(data).length > 0) {
+    throw new RemusterError('BAD_ARGUMENT', `ephemeral would remove ${data}, which is not empty`);
+  }
+  return resolve(data);
+}

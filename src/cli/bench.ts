@@ -1,0 +1,24 @@
+/**
+ * `remuster bench NAME`: hands over to bench/run.ts of the source repository. The published package has no benchmarks,
+ * because their peers are not its dependencies; there it says so.
+ */
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { RemusterError } from '../base/errors.ts';
+import { exitFailed } from './failure.ts';
+
+export async function bench(words: readonly string[], entry: string): Promise<number> {
+  const runner = resolve(dirname(entry), '..', '..', 'bench', 'run.ts');
+  if (!existsSync(runner)) {
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      'benchmarks are part of the source repository, not of the installed package',
+    );
+  }
+  const child = spawn(process.execPath, [runner, ...words], { stdio: 'inherit' });
+  return await new Promise((done, failed) => {
+    child.once('error', failed);
+    child.once('exit', (code) => done(code ?? exitFailed));
+  });
+}

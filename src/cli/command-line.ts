@@ -1,0 +1,32 @@
+/**
+ * The command line as a whole: reads the words, runs one command, ends with its exit code. Every way out goes through
+ * here, except the second Ctrl-C. Data and messages are flushed before the process ends.
+ */
+import { CommanderError } from 'commander';
+import { RemusterError } from '../base/errors.ts';
+import { asksForJson, exitOk, exitUsage, reportFailure } from './failure.ts';
+import { buildProgram } from './program.ts';
+import { onInterrupt } from './signals.ts';
+import { endQuietlyOnClosedPipe } from './terminal.ts';
+import { version } from './version.ts';
+
+export async function runCommandLine(words: readonly string[], entry: string): Promise<void> {
+  endQuietlyOnClosedPipe(() => process.exit(exitOk));
+  onInterrupt();
+  let exitCode: number = exitOk;
+  try {
+    const finish = (code: number): void => void (exitCode = code);
+    await buildProgram({ version: version(), entry, finish }).parseAsync(words, { from: 'user' });
+  } catch (error) {
+    exitCode = error instanceof CommanderError ? usage(error, words) : reportFailure(error, asksForJson(words));
+  }
+  process.stdout.write('', () => process.stderr.write('', () => process.exit(exitCode)));
+}
+
+/** Help that was asked for is no failure; anything else that commander complains about is wrong usage. */
+function usage(error: CommanderError, words: readonly string[]): number {
+  if (error.code === 'commander.helpDisplayed' || error.code === 'commander.version') return exitOk;
+  if (error.code === 'commander.help') return words.includes('help') ? exitOk : exitUsage;
+  const message = error.message.replace(/^error: /, '').replaceAll('\n', ' ');
+  return reportFailure(new RemusterError('BAD_ARGUMENT', message), asksForJson(words));
+}

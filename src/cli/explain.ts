@@ -1,0 +1,44 @@
+/**
+ * `remuster explain [CODE]`: what an error code means, whether anything happened, and whether a retry can help. The
+ * words are those of the error table; without a code all are listed.
+ */
+import { RemusterError } from '../base/errors.ts';
+import { type ErrorCode, type ErrorRow, errorTable } from '../base/error-table.ts';
+import { nearestName } from '../node/nearest-name.ts';
+import { exitOk } from './failure.ts';
+import { type Format, renderList, renderThing } from './output.ts';
+import { print } from './terminal.ts';
+
+export async function explain(typed: string | undefined, format: Format): Promise<number> {
+  print(typed === undefined ? await all(format) : await one(typed, format));
+  return exitOk;
+}
+
+async function all(format: Format): Promise<string> {
+  const items = Object.entries(errorTable).map(([code, row]) => Object.assign({ code }, row));
+  const columns = [
+    { title: 'CODE', cell: (row: { code: string }) => row.code },
+    { title: 'MEANING', cell: (row: { summary: string }) => row.summary },
+  ];
+  return await renderList(format, items, columns, (row) => row.code);
+}
+
+async function one(typed: string, format: Format): Promise<string> {
+  const code = typed.toUpperCase().replaceAll('-', '_');
+  if (!Object.hasOwn(errorTable, code)) {
+    const nearest = nearestName(code, Object.keys(errorTable));
+    const tail = nearest === undefined ? '`remuster explain` lists all' : `did you mean ${nearest}?`;
+    throw new RemusterError('BAD_ARGUMENT', `unknown error code ${JSON.stringify(typed)}; ${tail}`);
+  }
+  const row: ErrorRow = errorTable[code as ErrorCode];
+  const lines: [string, string][] = [
+    ['CODE', code],
+    ['MEANING', row.summary],
+    ['WHAT TO DO', row.hint],
+    ['DID ANYTHING HAPPEN', row.stateChanged],
+    ['CAN A RETRY HELP', row.retryable ? 'yes' : 'no'],
+    ['HTTP STATUS', String(row.httpStatus)],
+    ['EXIT CODE', String(row.exitCode)],
+  ];
+  return await renderThing(format, { code, ...row }, { name: code, lines });
+}

@@ -1,0 +1,39 @@
+/**
+ * How a command ends badly: a coded error becomes one message and one exit code. With `-o json` the message is
+ * `{"error":{"code","message","hint"}}`, always on stderr. Mistakes of our own are INTERNAL and show their stack only
+ * when REMUSTER_DEBUG is set.
+ */
+import { errorShape, isRemusterError, RemusterError } from '../base/errors.ts';
+import { paint, say } from './terminal.ts';
+
+export const exitOk = 0;
+export const exitFailed = 1;
+export const exitUsage = 2;
+export const exitInterrupted = 130;
+
+/** Prints the error and says with which code to exit. */
+export function reportFailure(error: unknown, asJson: boolean): number {
+  const known = isRemusterError(error) ? error : new RemusterError('INTERNAL', internalMessage(error));
+  const { code, message, hint } = errorShape(known);
+  if (asJson) {
+    say(JSON.stringify({ error: { code, message, hint } }));
+  } else {
+    say(`${paint('red', 'error', process.stderr)} ${code}: ${message}`);
+    say(`${paint('dim', 'hint', process.stderr)} ${hint} (remuster explain ${code})`);
+  }
+  if (!isRemusterError(error) && process.env['REMUSTER_DEBUG'] && error instanceof Error) say(error.stack ?? '');
+  return known.row.exitCode;
+}
+
+function internalMessage(error: unknown): string {
+  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+}
+
+/** True when the words of a command line ask for JSON, also when they cannot be understood otherwise. */
+export function asksForJson(words: readonly string[]): boolean {
+  return words.some(
+    (word, i) =>
+      ((word === '-o' || word === '--output') && /^jsonl?$/.test(words[i + 1] ?? '')) ||
+      /^(-o=?|--output=)jsonl?$/.test(word),
+  );
+}

@@ -1,0 +1,127 @@
+/**
+ * Asks a node over its HTTP interface: JSON in, JSON out, every wait with a deadline, every answer with a size limit.
+ * A node that cannot be reached is UNREACHABLE, a coded error from the node keeps its code. Never retries by itself.
+ */
+import { type IncomingMessage, request as httpRequest } from 'node:http';
+import { RemusterError } from '../base/errors.ts';
+import { errorTable, type ErrorCode } from '../base/error-table.ts';
+import type { Target } from './target.ts';
+
+export type Answer = { readonly status: number; readonly body: unknown };
+
+const answerBytesMax = 64 * 1_048_576;
+const eventBytesMax = 1_048_576;
+const timeoutMs = 10_000;
+
+/** The JSON of a 2xx answer; anything else is thrown as the coded error that it is. */
+export async function getJson(target: Target, path: string): Promise<unknown> {
+  return successful(await ask(target, 'GET', path));
+}
+
+export async function postJson(target: Target, path: string, body: unknown): Promise<unknown> {
+  return successful(await ask(target, 'POST', path, body));
+}
+
+/** The answer whatever its status: for health checks, where 503 is data. */
+export async function ask(target: Target, method: 'GET' | 'POST', path: string, body?: unknown): Promise<Answer> {
+  const response = await send(target, method, path, body === undefined ? undefined : JSON.stringify(body));
+  const text = await readAll(response);
+  return { status: response.statusCode ?? 0, body: parsed(text) };
+}
+
+/** Server-sent events until the node ends the stream or the caller stops reading. */
+export async function* readEvents(target: Target, path: string): AsyncGenerator {
+  const response = await send(target, 'GET', path);
+  if (response.statusCode !== 200) {
+    successful({ status: response.statusCode ?? 0, body: parsed(await readAll(response)) });
+  }
+  let rest = '';
+  response.setEncoding('utf8');
+  for await (const chunk of response as AsyncIterable<string>) {
+    rest += chunk;
+    if (rest.length > eventBytesMax) throw new RemusterError('TOO_LARGE', 'the node sent an oversized event');
+    const blocks = rest.split(/\r?\n\r?\n/);
+    rest = blocks.pop() ?? '';
+    for (const block of blocks) {
+      const data = dataOf(block);
+      if (data !== undefined) yield parsed(data);
+    }
+  }
+}
+
+function dataOf(block: string): string | undefined {
+  const lines = block.split(/\r?\n/).filter((line) => line.startsWith('data:'));
+  return lines.length === 0 ? undefined : lines.map((line) => line.slice(5).replace(/^ /, '')).join('\n');
+}
+
+async function send(target: Target, method: string, path: string, body?: string): Promise<IncomingMessage> {
+  const headers: Record<string, string> = { accept: 'application/json, text/event-stream' };
+  if (target.token !== undefined) headers['authorization'] = `Bearer ${target.token}`;
+  if (body !== undefined) headers['content-type'] = 'application/json';
+  const url = new URL(path, target.addr);
+  const request = url.protocol === 'https:' ? (await import('node:https')).request : httpRequest;
+  return await new Promise((resolve, reject) => {
+    // No agent: one command is one or two requests, and a kept connection would only delay the end of the process.
+    const sent = request(url, { method, headers, agent: false }, (response) => {
+      sent.setTimeout(0);
+      resolve(response);
+    });
+    sent.setTimeout(timeoutMs, () =>
+      sent.destroy(new RemusterError('DEADLINE', `${url.origin} did not answer within ${timeoutMs} ms`)),
+    );
+    sent.on('error', (error) => {
+      if (error instanceof RemusterError) reject(error);
+      else
+        reject(
+          new RemusterError(
+            'UNREACHABLE',
+            `cannot reach ${url.origin} (${(error as NodeJS.ErrnoException).code ?? error.message})`,
+          ),
+        );
+    });
+    sent.end(body);
+  });
+}
+
+async function readAll(response: IncomingMessage): Promise<string> {
+  response.setTimeout(timeoutMs, () => response.destroy(new Error('the answer stopped half-way')));
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of response as AsyncIterable<Uint8Array>) {
+      size += chunk.length;
+      if (size > answerBytesMax) throw new RemusterError('TOO_LARGE', 'the answer of the node is too large');
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    if (error instanceof RemusterError) throw error;
+    throw new RemusterError('UNREACHABLE', 'the connection broke before the answer was complete');
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function successful(answer: Answer): unknown {
+  if (answer.status >= 200 && answer.status < 300) return answer.body;
+  const error = (answer.body as { error?: { code?: unknown; message?: unknown } } | null)?.error;
+  const code =
+    typeof error?.code === 'string' && Object.hasOwn(errorTable, error.code) ? (error.code as ErrorCode) : undefined;
+  const message = typeof error?.message === 'string' ? error.message : undefined;
+  throw new RemusterError(
+    code ?? codeOf(answer.status),
+    message ?? `the node answered with HTTP status ${answer.status}`,
+  );
+}
+
+function codeOf(status: number): ErrorCode {
+  if (status === 401) return 'UNAUTHENTICATED';
+  if (status === 403) return 'FORBIDDEN';
+  return status >= 500 ? 'INTERNAL' : 'BAD_ARGUMENT';
+}

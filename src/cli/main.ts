@@ -1,0 +1,9 @@
+/**
+ * The entry of the command line. It only switches on the cache of compiled code, which must happen before anything
+ * else is imported, and hands over.
+ */
+import { enableCompileCache } from 'node:module';
+
+enableCompileCache();
+const { runCommandLine } = await import('./command-line.ts');
+await runCommandLine(process.argv.slice(2), import.meta.filename);

@@ -1,0 +1,238 @@
+/**
+ * The command tree: every command with its flags and one sentence. What a command does is imported when it is called,
+ * so that `--help` and completion stay fast. Actions hand their exit code to `finish`.
+ */
+import { Command, Option } from 'commander';
+import { RemusterError } from '../base/errors.ts';
+import { nearestName } from '../node/nearest-name.ts';
+import type { DevFlags } from './dev.ts';
+import { addOptionFlags, typedFlags } from './option-flags.ts';
+import { type Format, formats } from './output.ts';
+import type { TargetFlags } from './target.ts';
+
+export type ProgramContext = {
+  readonly version: string;
+  /** The file that was started: node processes are started from it again. */
+  readonly entry: string;
+  readonly finish: (exitCode: number) => void;
+};
+
+type ReadingFlags = TargetFlags & { readonly output: Format };
+
+export function buildProgram(context: ProgramContext): Command {
+  const program = new Command('remuster')
+    .description('A fault-tolerant distributed runtime: real processes that find each other, and survive each other.')
+    .version(context.version, '-V, --version')
+    .helpCommand(true)
+    .enablePositionalOptions()
+    .showSuggestionAfterError(true)
+    .configureHelp({ showGlobalOptions: false });
+  // Subcommands inherit these settings when they are made, so they come first.
+  program.exitOverride().configureOutput({ outputError: () => undefined });
+  addAgent(program, context);
+  addDev(program, context);
+  addStart(program, context);
+  addReaders(program, context);
+  addConfig(program, context);
+  addTools(program, context);
+  return program;
+}
+
+function addAgent(program: Command, { finish }: ProgramContext): void {
+  const command = program.command('agent').description('run one node in the foreground').helpGroup('Run:');
+  addOptionFlags(command);
+  command
+    .addOption(new Option('--with-parent', 'end when stdin closes').hideHelp())
+    .addOption(new Option('--dev-root <path>', 'data directory of the dev cluster').hideHelp())
+    .addOption(new Option('--dev-temporary', 'help to remove it when orphaned').hideHelp())
+    .addHelpText('after', '\nA flag beats the environment, which beats the options file, which beats the default.')
+    .action(async (flags: { config?: string; withParent?: true; devRoot?: string; devTemporary?: true }) => {
+      const { agent } = await import('./agent.ts');
+      finish(
+        await agent({
+          typed: typedFlags(command),
+          config: flags.config,
+          withParent: flags.withParent === true,
+          devRoot: flags.devRoot,
+          devTemporary: flags.devTemporary === true,
+        }),
+      );
+    });
+}
+
+type DevWords = Record<'gates' | 'managers' | 'workers' | 'dcs' | 'portBase', string> & {
+  readonly data?: string;
+  readonly retain?: true;
+  readonly output?: string;
+  readonly exit?: true;
+  readonly withParent?: true;
+};
+
+function addDevFlags(command: Command): Command {
+  return command
+    .option('--gates <count>', 'gates in all', '1')
+    .option('--managers <count>', 'managers per datacenter', '3')
+    .option('--workers <count>', 'workers per datacenter', '3')
+    .option('--dcs <count>', 'datacenters', '1')
+    .option(
+      '--port-base <port>',
+      'first port; the next free range is taken when it is in use, 0 lets the system choose',
+      '7400',
+    )
+    .option('--data <path>', 'data directory, kept at the end; by default a temporary one')
+    .option('--retain', 'keep the temporary data directory at the end')
+    .option('--no-console', 'do not serve the web console')
+    .addOption(new Option('--with-parent', 'end when stdin closes').hideHelp());
+}
+
+async function devFlags(words: DevWords, { entry }: ProgramContext): Promise<DevFlags> {
+  const { count } = await import('./dev.ts');
+  return {
+    entry,
+    gates: count('--gates', words.gates, 50),
+    managers: count('--managers', words.managers, 50),
+    workers: count('--workers', words.workers, 50),
+    dcs: Math.max(1, count('--dcs', words.dcs, 16)),
+    portBase: count('--port-base', words.portBase, 65_000),
+    data: words.data,
+    retain: words.retain === true,
+    json: words.output === 'json',
+    withParent: words.withParent === true,
+  };
+}
+
+function addDev(program: Command, context: ProgramContext): void {
+  const { finish } = context;
+  const command = addDevFlags(program.command('dev').helpGroup('Run:'))
+    .description('run a local cluster, every node a real process, until Ctrl-C')
+    .argument('[words...]')
+    .usage('[options] [command]')
+    .addOption(new Option('-o, --output <format>', 'how to say that it is ready').choices(['table', 'json']))
+    .action(async (words: string[], flags: DevWords) => {
+      if (words.length > 0) throw unknownCommand(`dev ${words[0]}`, words[0] ?? '', command);
+      const { dev } = await import('./dev.ts');
+      finish(await dev(await devFlags(flags, context)));
+    });
+  const order = (
+    verb: 'kill' | 'pause' | 'resume' | 'partition' | 'heal',
+    argument: string,
+    sentence: string,
+  ): void => {
+    const child = command.command(`${verb}${argument}`).description(sentence);
+    child
+      .addOption(new Option('--data <path>', 'data directory of the dev cluster, when several run'))
+      .action(async () => {
+        const { orderDev } = await import('./dev-orders.ts');
+        finish(await orderDev(verb, child.args.join(' '), child.opts<{ data?: string }>().data));
+      });
+  };
+  order('kill', ' <name>', 'kill -9 a node of the running dev cluster');
+  order('pause', ' <name>', 'stop a node without ending it');
+  order('resume', ' <name>', 'let a paused node go on');
+  order('partition', ' <groups...>', 'cut the links between groups, written as A,B / C');
+  order('heal', '', 'mend all links');
+}
+
+function addStart(program: Command, context: ProgramContext): void {
+  addDevFlags(program.command('start', { hidden: true }))
+    .description('what `npm start` runs: a local cluster and what to do with it')
+    .option('--exit', 'end when everybody has greeted everybody')
+    .action(async (flags: DevWords) => {
+      const { start } = await import('./start.ts');
+      context.finish(await start(await devFlags(flags, context), flags.exit === true));
+    });
+}
+
+/** A command that shows data of a cluster. */
+function reader(program: Command, name: string, sentence: string, format: Format = 'table'): Command {
+  return program
+    .command(name)
+    .description(sentence)
+    .helpGroup('Look:')
+    .addOption(new Option('-o, --output <format>', 'how to show it').choices(formats).default(format))
+    .option('--addr <url>', 'HTTP address of a node [REMUSTER_ADDR]')
+    .option('--context <name>', 'cluster of the contexts file')
+    .option('--token <token>', 'bearer token [REMUSTER_TOKEN]');
+}
+
+function addReaders(program: Command, { finish }: ProgramContext): void {
+  reader(program, 'members', 'who is in the cluster')
+    .option('--watch', 'print again when something changes')
+    .action(async (flags: ReadingFlags & { watch?: true }) => {
+      const { members } = await import('./members.ts');
+      finish(await members(flags, flags.output, flags.watch === true));
+    });
+  reader(program, 'events', 'what happened, one JSON object a line', 'jsonl')
+    .option('--follow', 'go on with what happens from now on')
+    .option('--since <seq>', 'only events after this number')
+    .action(async (flags: ReadingFlags & { follow?: true; since?: string }) => {
+      const { events } = await import('./events.ts');
+      finish(await events({ ...flags, follow: flags.follow === true, since: flags.since }, flags.output));
+    });
+  reader(program, 'health', 'is a node well; exit code 1 when it is not ready').action(async (flags: ReadingFlags) => {
+    const { health } = await import('./health.ts');
+    finish(await health(flags, flags.output));
+  });
+  reader(program, 'status', 'the cluster at a glance').action(async (flags: ReadingFlags) => {
+    const { status } = await import('./health.ts');
+    finish(await status(flags, flags.output));
+  });
+}
+
+function addConfig(program: Command, { finish }: ProgramContext): void {
+  const config = program.command('config').description('options of a node').helpGroup('Look:');
+  const show = reader(config, 'show', 'the options a node started here would have, or those of the node at --addr');
+  show.option('--sources', 'also say where each value comes from');
+  // --token belongs to the reader; the token of a node comes from a file or the environment anyway.
+  addOptionFlags(show);
+  show.action(async (flags: ReadingFlags & { sources?: true; config?: string }) => {
+    const { showConfig } = await import('./config-show.ts');
+    const { addr, context, token } = flags;
+    const target = { ...(addr ? { addr } : {}), ...(context ? { context } : {}), ...(token ? { token } : {}) };
+    const own = { typed: typedFlags(show), config: flags.config, sources: flags.sources === true };
+    finish(await showConfig({ ...target, ...own }, flags.output));
+  });
+}
+
+function addTools(program: Command, { finish, entry }: ProgramContext): void {
+  const tool = (words: string, sentence: string): Command =>
+    program.command(words).description(sentence).helpGroup('Tools:');
+  tool('explain [code]', 'what an error code means')
+    .addOption(new Option('-o, --output <format>', 'how to show it').choices(formats).default('table'))
+    .action(async (code: string | undefined, flags: { output: Format }) => {
+      const { explain } = await import('./explain.ts');
+      finish(await explain(code, flags.output));
+    });
+  tool('completion <shell>', 'completion script for bash, zsh or fish').action(async (shell: string) => {
+    const { completion } = await import('./completion.ts');
+    finish(completion(program, shell));
+  });
+  tool('sim', 'run simulated clusters and check that the promises hold')
+    .option('--seed <seed>', 'run this seed only')
+    .option('--seeds <count>', 'how many seeds')
+    .option('--scenario <file>', 'run this scenario only')
+    .option('--minutes <minutes>', 'go on with new seeds for so long')
+    .addOption(new Option('-o, --output <format>', 'how to show it').choices(['table', 'json']).default('table'))
+    .action(async (flags: { seed?: string; seeds?: string; scenario?: string; minutes?: string; output: string }) => {
+      const { sim } = await import('./sim.ts');
+      finish(await sim({ ...flags, entry }));
+    });
+  tool('bench [name]', 'measure against others; only in the source repository')
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .action(async (_name: string | undefined, _flags: unknown, command: Command) => {
+      const { bench } = await import('./bench.ts');
+      finish(await bench(command.args, entry));
+    });
+}
+
+function unknownCommand(typed: string, word: string, parent: Command): RemusterError {
+  const nearest = nearestName(
+    word,
+    parent.commands.map((command) => command.name()),
+  );
+  return new RemusterError(
+    'BAD_ARGUMENT',
+    `unknown command ${JSON.stringify(typed)}${nearest === undefined ? '' : `; did you mean ${nearest}?`}`,
+  );
+}

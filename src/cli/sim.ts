@@ -1,0 +1,91 @@
+/**
+ * `remuster sim`: simulated clusters under faults, seed after seed. Reads the scenario files, shows what the campaign
+ * finds, and exits with 1 when a property was violated. One seed alone (`--seed`) prints its whole event log.
+ */
+import { randomInt } from 'node:crypto';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
+import { RemusterError } from '../base/errors.ts';
+import { type CampaignResult, printFailure, runCampaign } from '../simulation/campaign.ts';
+import { parseScenario } from '../simulation/scenario.ts';
+import { exitFailed, exitOk } from './failure.ts';
+import { schemaVersion } from './output.ts';
+import { print, say } from './terminal.ts';
+
+export type SimFlags = {
+  readonly seed?: string;
+  readonly seeds?: string;
+  readonly scenario?: string;
+  readonly minutes?: string;
+  readonly output: string;
+  /** The file that was started; the scenarios of the repository lie beside the sources. */
+  readonly entry: string;
+};
+
+const seedsDefault = 20;
+const seedsMax = 1_000_000_000;
+
+export async function sim(flags: SimFlags): Promise<number> {
+  const seed = whole('--seed', flags.seed);
+  const minutes = whole('--minutes', flags.minutes);
+  const seeds =
+    whole('--seeds', flags.seeds) ?? (seed !== undefined ? 1 : minutes === undefined ? seedsDefault : seedsMax);
+  // With a time limit every run looks somewhere else; without one it is the same check each time.
+  const firstSeed = seed ?? (minutes === undefined ? 1 : randomInt(seedsMax));
+  const result = await runCampaign({
+    scenarios: scenariosOf(flags),
+    firstSeed,
+    seeds,
+    ...(minutes === undefined ? {} : { minutesMax: minutes }),
+    ...(seed !== undefined && seeds === 1 && flags.output !== 'json' ? { sink: print } : {}),
+    nowMs: () => performance.now(),
+    breathe: () => turn(),
+    failed: (failure) => say(printFailure(failure)),
+  });
+  print(flags.output === 'json' ? JSON.stringify({ schemaVersion, firstSeed, ...result }) : summary(result, firstSeed));
+  return result.failures.length === 0 ? exitOk : exitFailed;
+}
+
+function scenariosOf({ scenario, entry }: SimFlags): { file: string; scenario: ReturnType<typeof parseScenario> }[] {
+  const folder = resolve(dirname(entry), '..', '..', 'test', 'simulation');
+  const files = scenario === undefined ? registeredIn(folder) : [scenario];
+  return files.map((file) => ({ file, scenario: parseScenario(readJson(file)) }));
+}
+
+function registeredIn(folder: string): string[] {
+  if (!existsSync(join(folder, 'registered.json'))) {
+    throw new RemusterError('BAD_ARGUMENT', 'the installed package has no scenarios; name a file with --scenario');
+  }
+  const files = globSync('*.json', { cwd: folder }).filter((file) => file !== 'registered.json');
+  return files.toSorted().map((file) => relative(process.cwd(), join(folder, file)));
+}
+
+function readJson(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `cannot read the scenario ${file}: ${error instanceof Error ? error.message : ''}`,
+    );
+  }
+}
+
+function whole(flag: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const value = /^\d{1,10}$/.test(text) ? Number(text) : 0;
+  if (value < 1 || value > seedsMax)
+    throw new RemusterError('BAD_ARGUMENT', `${flag} takes a whole number from 1 to ${seedsMax}`);
+  return value;
+}
+
+function summary(result: CampaignResult, firstSeed: number): string {
+  const { seedsRun, failures, virtualMs, realMs, speed, rare } = result;
+  const times = `${(virtualMs / 1_000).toFixed(0)} virtual s in ${(realMs / 1_000).toFixed(1)} s, ${speed.toFixed(0)}x real time`;
+  return [
+    `${seedsRun} runs from seed ${firstSeed} on: ${seedsRun - failures.length} passed, ${failures.length} failed (${times})`,
+    ...failures.map((failure) => `replay: ${failure.replay}`),
+    `rare points never reached: ${rare.neverFired.length === 0 ? 'none' : rare.neverFired.join(', ')}`,
+  ].join('\n');
+}

@@ -1,0 +1,78 @@
+/** The client session over simulated streams, against a real core. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { isRemusterError, promised } from '../base/errors.ts';
+import { nodeIdFrom } from '../base/ids.ts';
+import type { Identity, Streams } from '../base/ports.ts';
+import { encodeMessage } from '../messages/catalogue.ts';
+import { bootNode } from '../node/core.ts';
+import { nodeOptions } from '../node/options.ts';
+import { World } from '../simulation/world.ts';
+import { type ClusterSession, openSession } from './connect.ts';
+
+const address = { host: '10.0.0.0', port: 1 };
+
+/** Host 0 is a node, host 1 a client. */
+function nodeAndClient(): { world: World<Streams>; session: ClusterSession; streams: Streams } {
+  const world = new World<Streams>({
+    seed: 'client',
+    names: ['node', 'client'],
+    rarities: false,
+    boot: (ports, { name, index, host, random, log }) => {
+      const id = nodeIdFrom(new Uint8Array(16).fill(index));
+      const roles = index === 0 ? (['worker'] as const) : (['client'] as const);
+      const identity: Identity = { id, name, host, port: 1, generation: 1, roles, dc: 'dc1' };
+      const { datagrams, streams } = ports.listen(identity, 'test');
+      const store = ports.openStore('node');
+      const options = { ...nodeOptions(), identity };
+      if (index === 0) bootNode({ clock: ports.clock, datagrams, streams, store, random, log }, options);
+      return streams;
+    },
+  });
+  world.startAll();
+  world.advance(100);
+  const streams = world.program('client') as Streams;
+  return { world, streams, session: openSession({ streams, to: address, requestTimeoutMs: 500 }) };
+}
+
+async function within<T>(world: World<Streams>, answer: Promise<T>): Promise<T> {
+  world.advance(1_000);
+  return await answer;
+}
+
+test('a client sees the members, and is not one of them', async () => {
+  const { world, session } = nodeAndClient();
+  const members = await within(world, session.members());
+  assert.deepEqual(
+    members.map(({ entry, state }) => `${entry.name} ${state}`),
+    ['node alive'],
+  );
+});
+
+test('an echo returns the same bytes', async () => {
+  const { world, session } = nodeAndClient();
+  assert.deepEqual(await within(world, session.echo(Uint8Array.of(1, 2, 3))), Uint8Array.of(1, 2, 3));
+});
+
+test('a client may not introduce itself as a member', async () => {
+  const { world, streams } = nodeAndClient();
+  const id = nodeIdFrom(new Uint8Array(16).fill(1));
+  const self = { id, name: 'client', host: '10.0.0.1', port: 1, generation: 1, roles: ['worker'] as const, dc: 'dc1' };
+  const body = encodeMessage({ kind: 'introduce', self, known: [] });
+  const answer = promised<Uint8Array>((done) => streams.request(address, body, 500, done));
+  await assert.rejects(within(world, answer), (error) => isRemusterError(error, 'FORBIDDEN'));
+});
+
+test('a call to a node that is gone ends in a coded error', async () => {
+  const { world, session } = nodeAndClient();
+  world.crash('node');
+  await assert.rejects(within(world, session.members()), (error) => isRemusterError(error));
+});
+
+test('a closed session refuses, and closing twice is fine', async () => {
+  const { world, session } = nodeAndClient();
+  const closed = session.close();
+  void session.close();
+  await within(world, closed);
+  await assert.rejects(session.members(), (error) => isRemusterError(error, 'CANCELLED'));
+});

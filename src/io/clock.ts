@@ -1,0 +1,73 @@
+/**
+ * The Clock port on this machine. Node's own timers count from the start of the loop turn, in whole milliseconds and at
+ * most 2^31 of them, so they fire early after a long turn and at once for a long delay. Here they only wake us: what is
+ * due is decided by the monotonic clock, in order of due time and then of scheduling, as in the simulator.
+ *
+ * An error thrown by a callback is not caught: it surfaces as an uncaught exception, and the other timers still fire.
+ */
+import { assert } from '../base/assert.ts';
+import { RemusterError } from '../base/errors.ts';
+import type { Cancel, Clock } from '../base/ports.ts';
+import { type Timer, TimerHeap } from './timer-heap.ts';
+
+const timersMax = 1_000_000;
+const sleepMsMax = 2 ** 31 - 1;
+
+export function systemClock(): Clock {
+  const timers = new SystemTimers();
+  return {
+    nowMs: () => performance.now(),
+    wallMs: () => Date.now(),
+    schedule: (delayMs, run) => timers.schedule(delayMs, run),
+  };
+}
+
+class SystemTimers {
+  readonly #heap = new TimerHeap();
+  #order = 0;
+  #wakeUp: NodeJS.Timeout | undefined;
+  #wakeAtMs = Infinity;
+
+  schedule(delayMs: number, run: () => void): Cancel {
+    assert(Number.isFinite(delayMs), 'a delay is a finite number of milliseconds');
+    if (this.#heap.size >= timersMax) throw new RemusterError('CAPACITY', `more than ${timersMax} timers`);
+    const timer: Timer = { dueMs: performance.now() + Math.max(0, delayMs), order: this.#order++, run, index: -1 };
+    this.#heap.push(timer);
+    if (timer.dueMs < this.#wakeAtMs) this.#arm();
+    return () => {
+      this.#heap.remove(timer);
+      if (this.#heap.size === 0) this.#disarm();
+    };
+  }
+
+  #arm(): void {
+    this.#disarm();
+    const next = this.#heap.peek();
+    if (next === undefined) return;
+    this.#wakeAtMs = next.dueMs;
+    const sleepMs = Math.min(sleepMsMax, Math.ceil(Math.max(0, next.dueMs - performance.now())));
+    this.#wakeUp = setTimeout(() => this.#fire(), sleepMs);
+  }
+
+  #disarm(): void {
+    clearTimeout(this.#wakeUp);
+    this.#wakeAtMs = Infinity;
+  }
+
+  /** Runs what was due and scheduled before this turn; what a callback adds waits for the next one. */
+  #fire(): void {
+    const nowMs = performance.now();
+    const order = this.#order;
+    // While callbacks run, nothing arms a wake-up: this turn does so at its end, also when a callback throws.
+    this.#wakeAtMs = -Infinity;
+    try {
+      for (let next = this.#heap.peek(); next !== undefined; next = this.#heap.peek()) {
+        if (next.dueMs > nowMs || next.order >= order) break;
+        this.#heap.remove(next);
+        next.run();
+      }
+    } finally {
+      this.#arm();
+    }
+  }
+}

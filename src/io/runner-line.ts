@@ -1,0 +1,25 @@
+/** The words on the pipe between runners.ts and runner-main.ts: the kinds of frames, and how a start is packed. */
+import { RemusterError } from '../base/errors.ts';
+
+/** To the runner: `start` once and first, then messages. From the runner: messages, and `failed` with a reason. */
+export const frameKind = { start: 1, message: 2, failed: 3 } as const;
+
+/** The file descriptor of the pipe in the child: after stdin, stdout and stderr. */
+export const lineFd = 3;
+
+export type Start = { readonly moduleUrl: string; readonly data: Uint8Array };
+
+export function packStart({ moduleUrl, data }: Start): Uint8Array {
+  const url = new TextEncoder().encode(moduleUrl);
+  const packed = new Uint8Array(4 + url.length + data.length);
+  new DataView(packed.buffer).setUint32(0, url.length);
+  packed.set(url, 4);
+  packed.set(data, 4 + url.length);
+  return packed;
+}
+
+export function unpackStart(packed: Uint8Array): Start {
+  if (packed.length < 4) throw new RemusterError('MALFORMED', 'a start frame is too short');
+  const urlEnd = 4 + new DataView(packed.buffer, packed.byteOffset).getUint32(0);
+  return { moduleUrl: new TextDecoder().decode(packed.subarray(4, urlEnd)), data: packed.slice(urlEnd) };
+}

@@ -1,0 +1,83 @@
+/**
+ * The first file of every runner's process: it connects the pipe, imports the program, gives up every right that the
+ * start needed (reading files, starting threads, being root, signalling others), and calls `main`. After that only the
+ * pipe is left. When the other end of the pipe is gone, so is this process.
+ */
+import { Socket } from 'node:net';
+import { Worker } from 'node:worker_threads';
+import { RemusterError } from '../base/errors.ts';
+import { FrameReader, frameOf } from './frames.ts';
+import { importProgram, programChannel } from './program-channel.ts';
+import { frameKind, lineFd, unpackStart } from './runner-line.ts';
+import { sibling } from './sibling.ts';
+
+const nobody = 65_534;
+const ownPid = process.pid;
+const kill = process.kill.bind(process);
+const exit = process.exit.bind(process);
+const line = new Socket({ fd: lineFd, readable: true, writable: true });
+const reader = new FrameReader();
+let deliver: ((body: Uint8Array) => void) | undefined;
+
+/** Resolves when the thread runs, because afterwards the right to start threads is given up. */
+async function startWatch(parentPid: number): Promise<void> {
+  const worker = new Worker(sibling(import.meta.url, 'runner-watch-thread'), {
+    workerData: parentPid,
+    env: {},
+    execArgv: [],
+    resourceLimits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 2 },
+  });
+  await new Promise<void>((resolve, reject) => {
+    worker.once('online', resolve);
+    worker.once('error', reject);
+  });
+  worker.unref();
+}
+
+function giveUpRights(): void {
+  process.permission?.drop?.('worker');
+  process.permission?.drop?.('fs');
+  if (process.getuid?.() === 0) {
+    process.setgroups?.([]);
+    process.setgid?.(nobody);
+    process.setuid?.(nobody);
+  }
+  for (const name of ['kill', '_kill', '_debugProcess', '_debugEnd', '_getActiveHandles', '_getActiveRequests']) {
+    Object.defineProperty(process, name, { value: forbidden, writable: false, configurable: false });
+  }
+  // They name places of this machine.
+  process.argv.splice(0);
+  process.execArgv.splice(0);
+}
+
+function forbidden(): never {
+  throw new RemusterError('FORBIDDEN', 'a runner may not signal processes or reach for handles');
+}
+
+async function start(body: Uint8Array): Promise<void> {
+  const { moduleUrl, data } = unpackStart(body);
+  const { channel, deliver: hand } = programChannel(data, (message) => {
+    line.write(frameOf(frameKind.message, message));
+  });
+  deliver = hand;
+  await startWatch(Number(process.argv[2]));
+  const program = await importProgram(moduleUrl);
+  giveUpRights();
+  program.main(channel);
+}
+
+function fail(error: unknown): void {
+  const text = error instanceof Error ? error.message : String(error);
+  line.end(frameOf(frameKind.failed, new TextEncoder().encode(text.slice(0, 1_000))), () => exit(1));
+}
+
+line.on('data', (chunk: Uint8Array) => {
+  for (const { kind, body } of reader.read(chunk)) {
+    if (kind === frameKind.start && deliver === undefined) start(body).catch(fail);
+    else if (kind === frameKind.message) deliver?.(body);
+    else throw new RemusterError('MALFORMED', `unexpected frame kind ${kind}`);
+  }
+});
+line.on('end', () => kill(ownPid, 'SIGKILL'));
+line.on('error', () => kill(ownPid, 'SIGKILL'));
+process.on('uncaughtException', fail);

@@ -1,0 +1,169 @@
+/**
+ * One runner's process as seen from outside: it is watched (memory, lifetime, flood of output), spoken to over its
+ * pipe, killed with its whole process group, and its end is told once with the first reason that was found.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import type { Duplex, Readable } from 'node:stream';
+import type { ProgramEvents, RunnerLimits } from '../base/ports.ts';
+import { type Frame, FrameReader, frameOf } from './frames.ts';
+import { frameKind, lineFd } from './runner-line.ts';
+
+const lookEveryMs = 50;
+const outputBytesPerLook = 64 * 2 ** 10;
+const outputKeptCharacters = 4_000;
+const queuedBytesMax = 64 * 2 ** 20;
+/** How long the pipes of a dead process may take to run dry. */
+const drainMsMax = 1_000;
+const decoder = new TextDecoder();
+
+export class RunnerProcess {
+  readonly #child: ChildProcess;
+  readonly #line: Duplex;
+  readonly #events: ProgramEvents;
+  readonly #limits: RunnerLimits;
+  readonly #reader = new FrameReader();
+  readonly #look: NodeJS.Timeout;
+  readonly #lifetime: NodeJS.Timeout;
+  #drain: NodeJS.Timeout | undefined;
+  #reason: string | undefined;
+  #outputBytes = 0;
+  /** The end of what it wrote to stderr: Node says there why it gave up. */
+  #lastOutput = '';
+  #exitText = 'exit: it ended';
+  #hasExited = false;
+  #isOver = false;
+
+  constructor(child: ChildProcess, limits: RunnerLimits, events: ProgramEvents) {
+    this.#child = child;
+    this.#limits = limits;
+    this.#events = events;
+    this.#line = child.stdio[lineFd] as Duplex;
+    this.#look = setInterval(() => this.#watch(), lookEveryMs);
+    const lifetimeMs = Math.min(limits.lifetimeMsMax, 2 ** 31 - 1);
+    this.#lifetime = setTimeout(() => this.kill(`lifetime: still running after ${lifetimeMs} ms`), lifetimeMs);
+    this.#line.on('data', (chunk: Uint8Array) => this.#heard(chunk));
+    // A broken pipe is followed by the exit, which says more.
+    this.#line.on('error', () => undefined);
+    for (const output of [child.stdout, child.stderr])
+      output?.on('data', (chunk: Buffer) => this.#printed(output, chunk));
+    child.once('error', (error) => {
+      this.#reason ??= `cannot start: ${error.message}`;
+      if (child.pid === undefined) this.#over();
+    });
+    child.once('exit', (code, signal) => this.#exited(code, signal));
+    child.once('close', () => this.#over());
+  }
+
+  send(kind: number, body: Uint8Array): void {
+    if (this.#hasExited || this.#line.destroyed) return;
+    this.#line.write(frameOf(kind, body));
+    if (this.#line.writableLength > queuedBytesMax) this.kill('inbox: it does not read what it is sent');
+  }
+
+  kill(reason: string): void {
+    if (this.#hasExited) return;
+    this.#reason ??= reason;
+    this.#killGroup();
+  }
+
+  #killGroup(): void {
+    const { pid } = this.#child;
+    if (pid === undefined) return;
+    try {
+      process.kill(-pid, 'SIGKILL');
+    } catch {
+      // The group is empty: everything in it is dead already.
+    }
+  }
+
+  #heard(chunk: Uint8Array): void {
+    for (const { kind, body } of this.#framesIn(chunk)) {
+      if (this.#isOver) return;
+      if (kind === frameKind.message) this.#events.message(body);
+      else if (kind === frameKind.failed) this.#reason ??= `error: ${decoder.decode(body.subarray(0, 4_000))}`;
+      else this.kill(`protocol: it sent a frame of kind ${kind}`);
+    }
+  }
+
+  #framesIn(chunk: Uint8Array): readonly Frame[] {
+    try {
+      return [...this.#reader.read(chunk)];
+    } catch (error) {
+      this.kill(`protocol: ${error instanceof Error ? error.message : 'unreadable'}`);
+      this.#line.destroy();
+      return [];
+    }
+  }
+
+  /** Reads no more than so much per look: who floods its output is slowed down, not we. */
+  #printed(output: Readable, chunk: Buffer): void {
+    if (output === this.#child.stderr) {
+      this.#lastOutput = (this.#lastOutput + chunk.toString('latin1')).slice(-outputKeptCharacters);
+    }
+    this.#outputBytes += chunk.length;
+    if (this.#outputBytes > outputBytesPerLook) output.pause();
+  }
+
+  #watch(): void {
+    this.#outputBytes = 0;
+    this.#child.stdout?.resume();
+    this.#child.stderr?.resume();
+    const usedBytes = this.#hasExited ? 0 : residentBytes(this.#child.pid);
+    const { memoryBytesMax } = this.#limits;
+    if (usedBytes > memoryBytesMax)
+      this.kill(`memory: it uses ${megabytes(usedBytes)} of ${megabytes(memoryBytesMax)}`);
+  }
+
+  #exited(code: number | null, signal: NodeJS.Signals | null): void {
+    this.#hasExited = true;
+    this.#killGroup();
+    clearTimeout(this.#lifetime);
+    if (this.#lastOutput.includes('JavaScript heap out of memory')) {
+      this.#reason ??= `memory: the heap is full, with ${megabytes(this.#limits.memoryBytesMax)} allowed in all`;
+    }
+    this.#drain = setTimeout(() => this.#over(), drainMsMax);
+    this.#exitText = signal === null ? `exit: it ended itself with code ${code}` : `signal: it died of ${signal}`;
+  }
+
+  #over(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    clearInterval(this.#look);
+    clearTimeout(this.#lifetime);
+    clearTimeout(this.#drain);
+    for (const stream of this.#child.stdio) stream?.destroy();
+    this.#events.exited(this.#reason ?? this.#exitText + lastWords(this.#lastOutput));
+  }
+}
+
+/** The end of what it printed, on one line of plain characters. */
+function lastWords(output: string): string {
+  const plain = output.replaceAll(/[^\x21-\x7e]+/g, ' ').trim();
+  return plain === '' ? '' : `; it last wrote: ${plain.slice(-300)}`;
+}
+
+function megabytes(bytes: number): string {
+  return `${Math.ceil(bytes / 2 ** 20)} MiB`;
+}
+
+/** Zero where the system does not tell. The heap has its own limit; this one sees buffers outside it, too. */
+function residentBytes(pid: number | undefined): number {
+  if (process.platform !== 'linux' || pid === undefined) return 0;
+  try {
+    const [, kilobytes] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1')) ?? [];
+    return Number(kilobytes ?? 0) * 1024;
+  } catch {
+    return 0;
+  }
+}
+
+/** When the machine runs out of memory, a runner dies before a node does. */
+export function preferAsVictim(pid: number | undefined): void {
+  if (process.platform !== 'linux' || pid === undefined) return;
+  try {
+    writeFileSync(`/proc/${pid}/oom_score_adj`, '1000');
+  } catch {
+    // Not allowed here, or already gone: it was only a preference.
+  }
+}

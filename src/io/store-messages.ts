@@ -1,0 +1,68 @@
+/**
+ * What the two sides of the store say to each other: store.ts, which holds the queue, and store-thread.ts, which holds
+ * the database. A batch travels as one packed buffer that is handed over, not copied a second time; a key travels as
+ * UTF-8 so that SQLite compares bytes.
+ *
+ *   packed batch: { u32 key length, u32 value length or 2^32-1 for none, key, value }*
+ */
+import type { ErrorCode } from '../base/errors.ts';
+import type { StoreEntry, StoreWrite } from '../base/ports.ts';
+
+export type StoreThreadData = { readonly file: string; readonly sizeBytesMax: number | undefined };
+
+export type StoreCall =
+  | { readonly kind: 'write'; readonly packed: Uint8Array }
+  | { readonly kind: 'read'; readonly from: Uint8Array; readonly to: Uint8Array; readonly limit: number };
+
+export type StoreError = { readonly code: ErrorCode; readonly message: string };
+
+/** `entries` are there for a read, `error` for a failure, neither for a write that is durable. */
+export type StoreAnswer = { readonly entries?: readonly StoreEntry[]; readonly error?: StoreError };
+
+export type ToStoreThread =
+  | { readonly kind: 'group'; readonly calls: readonly StoreCall[] }
+  | { readonly kind: 'close' };
+
+export type FromStoreThread =
+  | { readonly kind: 'opened' }
+  | { readonly kind: 'failed'; readonly error: StoreError }
+  | { readonly kind: 'answers'; readonly answers: readonly StoreAnswer[] }
+  | { readonly kind: 'closed' };
+
+const headerBytes = 8;
+const noValue = 0xffff_ffff;
+const encoder = new TextEncoder();
+
+export function packedBytes(batch: readonly StoreWrite[]): number {
+  let bytes = 0;
+  // A character takes at most three bytes of UTF-8 per unit of UTF-16.
+  for (const { key, value } of batch) bytes += headerBytes + key.length * 3 + (value?.length ?? 0);
+  return bytes;
+}
+
+export function packBatch(batch: readonly StoreWrite[]): Uint8Array {
+  const packed = new Uint8Array(packedBytes(batch));
+  const view = new DataView(packed.buffer);
+  let at = 0;
+  for (const { key, value } of batch) {
+    const keyBytes = encoder.encodeInto(key, packed.subarray(at + headerBytes)).written;
+    view.setUint32(at, keyBytes);
+    view.setUint32(at + 4, value === null ? noValue : value.length);
+    at += headerBytes + keyBytes;
+    if (value !== null) packed.set(value, at);
+    at += value?.length ?? 0;
+  }
+  return packed.subarray(0, at);
+}
+
+/** The parts share the memory of `packed`. */
+export function* unpackBatch(packed: Uint8Array): Generator<{ key: Uint8Array; value: Uint8Array | null }> {
+  const view = new DataView(packed.buffer, packed.byteOffset, packed.byteLength);
+  for (let at = 0; at < packed.length;) {
+    const keyEnd = at + headerBytes + view.getUint32(at);
+    const valueBytes = view.getUint32(at + 4);
+    const key = packed.subarray(at + headerBytes, keyEnd);
+    at = valueBytes === noValue ? keyEnd : keyEnd + valueBytes;
+    yield { key, value: valueBytes === noValue ? null : packed.subarray(keyEnd, at) };
+  }
+}

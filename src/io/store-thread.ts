@@ -1,0 +1,53 @@
+/**
+ * The thread that works with the database: it opens it, performs one group of calls after the other, and closes it. The
+ * other side sends the next group when it has the answers to the last one, so nothing queues up here.
+ */
+import { parentPort, workerData } from 'node:worker_threads';
+import { assert, unreachable } from '../base/assert.ts';
+import { StoreDatabase, storeError } from './store-database.ts';
+import type { FromStoreThread, StoreAnswer, StoreThreadData, ToStoreThread } from './store-messages.ts';
+
+assert(parentPort !== null, 'the store thread is started by store.ts');
+const port = parentPort;
+
+function say(message: FromStoreThread, transfer: ArrayBuffer[] = []): void {
+  port.postMessage(message, transfer);
+}
+
+/** Values that own their memory are handed over instead of copied. */
+function buffersOf(answers: readonly StoreAnswer[]): ArrayBuffer[] {
+  const buffers = new Set<ArrayBuffer>();
+  for (const { entries = [] } of answers) {
+    for (const { value } of entries) {
+      if (value.buffer instanceof ArrayBuffer && value.byteLength === value.buffer.byteLength)
+        buffers.add(value.buffer);
+    }
+  }
+  return [...buffers];
+}
+
+function serve(database: StoreDatabase): void {
+  port.on('message', (message: ToStoreThread) => {
+    switch (message.kind) {
+      case 'group': {
+        const answers = database.perform(message.calls);
+        say({ kind: 'answers', answers }, buffersOf(answers));
+        break;
+      }
+      case 'close':
+        database.close();
+        say({ kind: 'closed' });
+        port.close();
+        break;
+      default:
+        unreachable(message);
+    }
+  });
+  say({ kind: 'opened' });
+}
+
+try {
+  serve(new StoreDatabase(workerData as StoreThreadData));
+} catch (error) {
+  say({ kind: 'failed', error: storeError(error) });
+}

@@ -1,0 +1,232 @@
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { copyFileSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { DatabaseSync } from 'node:sqlite';
+import { type TestContext, describe, it } from 'node:test';
+import type { Worker } from 'node:worker_threads';
+import { promised } from '../base/errors.ts';
+import type { Store, StoreEntry } from '../base/ports.ts';
+import { realWorld, utf8 } from '../simulation/conformance/harness.ts';
+import { type StoreHarness, describeStore } from '../simulation/conformance/store.ts';
+import { type StoreOptions, openStore } from './store.ts';
+
+type Folder = { readonly path: string; readonly open: (name: string, options?: StoreOptions) => Promise<Store> };
+
+/** A directory for one test. Everything opened in it is closed before it is removed. */
+function temporaryFolder(t: TestContext): Folder {
+  const path = mkdtempSync(join(tmpdir(), 'remuster-store-'));
+  const opened: Store[] = [];
+  t.after(async () => {
+    for (const store of opened) await close(store);
+    if (existsSync(join(path, 'mounted'))) execFileSync('umount', [path]);
+    rmSync(path, { recursive: true, force: true });
+  });
+  const open = async (name: string, options?: StoreOptions): Promise<Store> => {
+    const store = await openStore(join(path, name), options);
+    opened.push(store);
+    return store;
+  };
+  return { path, open };
+}
+
+/** A file system of 8 MB that can really be full; only root may mount one. */
+function mountSmallDisk({ path }: Folder): boolean {
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', path], { stdio: 'ignore' });
+    writeFileSync(join(path, 'mounted'), '');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function close(store: Store): Promise<void> {
+  return promised<void>((done) => store.close(done));
+}
+
+function write(store: Store, key: string, value: Uint8Array | string): Promise<void> {
+  const bytes = typeof value === 'string' ? utf8.encode(value) : value;
+  return promised<void>((done) => store.write([{ key, value: bytes }], done));
+}
+
+function read(store: Store, from = '', to = '\u{10ffff}', limit = 1_000_000): Promise<readonly StoreEntry[]> {
+  return promised<readonly StoreEntry[]>((done) => store.read({ from, to, limit }, done));
+}
+
+/** Damages a value as a rotten disk would: behind the back of the closed store. */
+function flipByte(file: string, key: string): void {
+  const database = new DatabaseSync(file);
+  const changed = database
+    .prepare('UPDATE entries SET value = CAST(? AS BLOB) WHERE key = CAST(? AS BLOB)')
+    .run('not what was written', key);
+  database.close();
+  assert.equal(changed.changes, 1);
+}
+
+describeStore('SQLite in a thread', async (t) => {
+  const folder = temporaryFolder(t);
+  let store = await folder.open('db');
+  const harness: StoreHarness = {
+    ...realWorld,
+    get store() {
+      return store;
+    },
+    reopen: () => folder.open('db'),
+    // What another process would find at this moment: the files as they are, with the store still open.
+    crash: async () => {
+      for (const suffix of ['', '-wal'])
+        copyFileSync(join(folder.path, `db${suffix}`), join(folder.path, `copy${suffix}`));
+      return folder.open('copy');
+    },
+    corrupt: async (key) => {
+      await close(store);
+      flipByte(join(folder.path, 'db'), key);
+      store = await folder.open('db');
+    },
+  };
+  return harness;
+});
+
+describe('the real store', { timeout: 60_000 }, () => {
+  it('says STORE_FULL on a full disk, still reads, and writes again when there is space', async (t) => {
+    const folder = temporaryFolder(t);
+    if (!mountSmallDisk(folder)) {
+      t.skip('this user may not mount a file system');
+      return;
+    }
+    const store = await folder.open('db');
+    await write(store, 'before', 'x');
+    writeFileSync(join(folder.path, 'filler'), new Uint8Array(7_500_000));
+    const outcomes = await Promise.allSettled([
+      write(store, 'small', 'fits'),
+      write(store, 'large', new Uint8Array(2_000_000)),
+      write(store, 'tiny', 'fits too'),
+    ]);
+    assert.deepEqual(
+      outcomes.map((outcome) => (outcome.status === 'fulfilled' ? 'ok' : (outcome.reason as { code: string }).code)),
+      ['ok', 'STORE_FULL', 'ok'],
+    );
+    assert.deepEqual(
+      (await read(store)).map(({ key }) => key),
+      ['before', 'small', 'tiny'],
+    );
+    rmSync(join(folder.path, 'filler'));
+    await write(store, 'large', new Uint8Array(2_000_000));
+    assert.equal((await read(store)).length, 4);
+  });
+
+  it('says STORE_FULL beyond its quota, and takes writes again after something was removed', async (t) => {
+    const store = await temporaryFolder(t).open('db', { sizeBytesMax: 1_000_000 });
+    await write(store, 'large', new Uint8Array(700_000));
+    await assert.rejects(write(store, 'second', new Uint8Array(700_000)), { code: 'STORE_FULL' });
+    await promised<void>((done) => store.write([{ key: 'large', value: null }], done));
+    await write(store, 'second', new Uint8Array(700_000));
+    assert.deepEqual(
+      (await read(store)).map(({ key }) => key),
+      ['second'],
+    );
+  });
+
+  it('refuses more than its queue may hold, loses nothing of the rest, and takes calls again', async (t) => {
+    const store = await temporaryFolder(t).open('db', { callsMax: 10 });
+    const outcomes = await Promise.allSettled(Array.from({ length: 30 }, (_, i) => write(store, `k${i}`, 'v')));
+    const refused = outcomes.filter((outcome) => outcome.status === 'rejected');
+    assert.ok(refused.length >= 19 && refused.every(({ reason }) => (reason as { code: string }).code === 'CAPACITY'));
+    assert.equal((await read(store)).length, 30 - refused.length);
+    await write(store, 'again', 'v');
+  });
+
+  it('bounds its queue by bytes, too', async (t) => {
+    const store = await temporaryFolder(t).open('db', { queueBytesMax: 1_000_000 });
+    const large = new Uint8Array(400_000);
+    const outcomes = await Promise.allSettled(Array.from({ length: 6 }, (_, i) => write(store, `k${i}`, large)));
+    assert.ok(outcomes.some((outcome) => outcome.status === 'rejected'));
+    assert.ok(outcomes.some((outcome) => outcome.status === 'fulfilled'));
+  });
+
+  it('refuses a file that is not a database, and a second store on the same file', async (t) => {
+    const folder = temporaryFolder(t);
+    writeFileSync(join(folder.path, 'garbage'), 'this is not a database, this is not a database'.repeat(100));
+    await assert.rejects(folder.open('garbage'), { code: 'STORE_CORRUPT' });
+    const store = await folder.open('db');
+    await write(store, 'k', 'v');
+    await assert.rejects(folder.open('db'), { code: 'STORE_FAILED' });
+    await assert.rejects(openStore(join(folder.path, 'no/such/folder/db')), { code: 'STORE_FAILED' });
+  });
+
+  it('ends every call with an error when its thread dies, and all later ones', async (t) => {
+    const started = new Promise<Worker>((resolve) => process.once('worker', resolve));
+    const store = await temporaryFolder(t).open('db');
+    const calls = [write(store, 'a', 'v'), write(store, 'b', 'v'), read(store)];
+    await (await started).terminate();
+    for (const outcome of await Promise.allSettled(calls)) {
+      assert.ok(outcome.status === 'fulfilled' || (outcome.reason as { code: string }).code === 'STORE_FAILED');
+    }
+    await assert.rejects(write(store, 'c', 'v'), { code: 'STORE_FAILED' });
+    await close(store);
+  });
+
+  it('surfaces an error of a callback and ends the other calls', async (t) => {
+    const store = await temporaryFolder(t).open('db');
+    const errors: unknown[] = [];
+    const original = process.listeners('uncaughtException');
+    process.removeAllListeners('uncaughtException');
+    process.on('uncaughtException', (error) => errors.push(error));
+    t.after(() => {
+      process.removeAllListeners('uncaughtException');
+      for (const listener of original) process.on('uncaughtException', listener);
+    });
+    store.write([], () => {
+      throw new Error('thrown by a callback');
+    });
+    await write(store, 'k', 'v');
+    assert.equal(errors.length, 1);
+  });
+});
+
+/** Writes batches of three for ever, 50 at a time, and prints the number of each that was acknowledged. */
+const writer = `
+  const { openStore } = await import(process.argv[1]);
+  const store = await openStore(process.argv[2]);
+  let next = 0;
+  const again = () => {
+    const n = next++;
+    const value = new Uint8Array(1000).fill(n & 0xff);
+    store.write(['a', 'b', 'c'].map((part) => ({ key: n + '/' + part, value })), (outcome) => {
+      if (!outcome.ok) throw outcome.error;
+      process.stdout.write(n + '\\n');
+      again();
+    });
+  };
+  for (let i = 0; i < 50; i++) again();
+`;
+
+describe('a process killed in the middle of writing', { timeout: 60_000 }, () => {
+  for (const kills of [1, 2]) {
+    it(`has lost nothing acknowledged and torn no batch (${kills})`, async (t) => {
+      const folder = temporaryFolder(t);
+      const file = join(folder.path, 'db');
+      const moduleUrl = new URL('./store.ts', import.meta.url).href;
+      const acknowledged: number[] = [];
+      const child = spawn(process.execPath, ['--input-type=module', '-e', writer, moduleUrl, file], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      t.after(() => child.kill('SIGKILL'));
+      for await (const line of createInterface(child.stdout)) {
+        acknowledged.push(Number(line));
+        if (acknowledged.length === 700 * kills) child.kill('SIGKILL');
+      }
+      assert.ok(acknowledged.length >= 700 * kills);
+      const found = new Map<string, Uint8Array>();
+      for (const { key, value } of await read(await folder.open('db'))) found.set(key, value);
+      for (const n of acknowledged) {
+        for (const part of ['a', 'b', 'c'])
+          assert.equal(found.get(`${n}/${part}`)?.[999], n & 0xff, `lost ${n}/${part}`);
+      }
+      assert.equal(found.size % 3, 0, 'a batch was torn');
+    });
+  }
+});

@@ -1,0 +1,198 @@
+/**
+ * The Store port: a bounded queue of calls before a thread that owns the SQLite file. While the thread performs one
+ * group, the calls that arrive gather and become the next group, which costs one sync of the disk (group commit). Ends
+ * come in the order of the calls. A dead thread ends every call with an error, and all later ones.
+ */
+import { Worker } from 'node:worker_threads';
+import { assert } from '../base/assert.ts';
+import { RemusterError, failure, success } from '../base/errors.ts';
+import type { Done, Outcome } from '../base/errors.ts';
+import type { Store, StoreEntry, StoreWrite } from '../base/ports.ts';
+import { callBack } from './callback.ts';
+import { sibling } from './sibling.ts';
+import type { FromStoreThread, StoreAnswer, StoreCall, StoreThreadData, ToStoreThread } from './store-messages.ts';
+import { packBatch, packedBytes } from './store-messages.ts';
+
+export type StoreOptions = {
+  /** A quota: what would grow the file beyond it fails with STORE_FULL. Unlimited if left out. */
+  readonly sizeBytesMax?: number;
+  readonly callsMax?: number;
+  readonly queueBytesMax?: number;
+};
+
+type Call = { readonly call: StoreCall; readonly bytes: number; readonly end: (answer: StoreAnswer) => void };
+
+const batchBytesMax = 64 * 2 ** 20;
+const keyCharactersMax = 4_096;
+const encoder = new TextEncoder();
+
+export async function openStore(file: string, options: StoreOptions = {}): Promise<Store> {
+  const data: StoreThreadData = { file, sizeBytesMax: options.sizeBytesMax };
+  const worker = new Worker(sibling(import.meta.url, 'store-thread'), {
+    workerData: data,
+    name: 'store',
+    env: {},
+    execArgv: [],
+  });
+  const store = new ThreadedStore(worker, options);
+  await store.opened;
+  return {
+    write: (batch, done) => store.write(batch, done),
+    read: (range, done) => store.read(range, done),
+    close: (done) => store.close(done),
+  };
+}
+
+class ThreadedStore {
+  readonly opened: Promise<void>;
+  readonly #worker: Worker;
+  readonly #callsMax: number;
+  readonly #queueBytesMax: number;
+  #running: Call[] = [];
+  #waiting: Call[] = [];
+  #waitingBytes = 0;
+  #closing: Done<void>[] = [];
+  #isToldToClose = false;
+  /** Why no more calls are taken. */
+  #ended: RemusterError | undefined;
+  #isGone = false;
+
+  constructor(worker: Worker, { callsMax = 10_000, queueBytesMax = 256 * 2 ** 20 }: StoreOptions) {
+    this.#worker = worker;
+    this.#callsMax = callsMax;
+    this.#queueBytesMax = queueBytesMax;
+    this.opened = new Promise((resolve, reject) => {
+      worker.on('message', (message: FromStoreThread) => {
+        if (message.kind === 'opened') resolve();
+        else if (message.kind === 'failed') reject(new RemusterError(message.error.code, message.error.message));
+        else if (message.kind === 'answers') this.#answered(message.answers);
+      });
+      const gone = (reason: string): void => {
+        this.#gone(reason);
+        reject(new RemusterError('STORE_FAILED', `the thread of the store is gone: ${reason}`));
+      };
+      worker.once('error', (error) => gone(error instanceof Error ? error.message : 'unexpected failure'));
+      worker.once('exit', () => gone('it ended'));
+    });
+  }
+
+  write(batch: readonly StoreWrite[], done: Done<void>): void {
+    const error = this.#refusal(packedBytes(batch)) ?? checkBatch(batch);
+    if (error !== undefined) {
+      callBack(done, { ok: false, error });
+      return;
+    }
+    const packed = packBatch(batch);
+    this.#enqueue({
+      call: { kind: 'write', packed },
+      bytes: packed.length,
+      end: (answer) => callBack(done, outcomeOf(answer, undefined)),
+    });
+  }
+
+  read(
+    { from, to, limit }: { readonly from: string; readonly to: string; readonly limit: number },
+    done: Done<readonly StoreEntry[]>,
+  ): void {
+    const isCount = Number.isSafeInteger(limit) && limit >= 0;
+    const error = this.#refusal(0) ?? (isCount ? (checkKey(from) ?? checkKey(to)) : badArgument('a limit is a count'));
+    if (error !== undefined) {
+      callBack(done, { ok: false, error });
+      return;
+    }
+    this.#enqueue({
+      call: { kind: 'read', from: encoder.encode(from), to: encoder.encode(to), limit },
+      bytes: from.length + to.length,
+      end: (answer) => callBack(done, outcomeOf(answer, answer.entries ?? [])),
+    });
+  }
+
+  close(done: Done<void>): void {
+    this.#ended ??= new RemusterError('STORE_FAILED', 'the store is closed');
+    if (this.#isGone) {
+      callBack(done, success(undefined));
+      return;
+    }
+    this.#closing.push(done);
+    if (this.#running.length === 0) this.#next();
+  }
+
+  #refusal(bytes: number): RemusterError | undefined {
+    if (this.#ended !== undefined) return this.#ended;
+    if (this.#waiting.length < this.#callsMax && this.#waitingBytes + bytes <= this.#queueBytesMax) return undefined;
+    return new RemusterError('CAPACITY', `the queue of the store is full: ${this.#waiting.length} calls wait`);
+  }
+
+  #enqueue(call: Call): void {
+    this.#waiting.push(call);
+    this.#waitingBytes += call.bytes;
+    if (this.#running.length === 0) this.#next();
+  }
+
+  /** Hands everything that waits to the thread, or lets it close the file when nothing does. */
+  #next(): void {
+    if (this.#waiting.length > 0) {
+      this.#running = this.#waiting;
+      this.#waiting = [];
+      this.#waitingBytes = 0;
+      const calls = this.#running.map(({ call }) => call);
+      this.#post(
+        { kind: 'group', calls },
+        calls.flatMap((call) => (call.kind === 'write' ? bufferOf(call) : [])),
+      );
+    } else if (this.#closing.length > 0 && !this.#isToldToClose) {
+      this.#isToldToClose = true;
+      this.#post({ kind: 'close' });
+    }
+  }
+
+  #post(message: ToStoreThread, transfer: ArrayBuffer[] = []): void {
+    this.#worker.postMessage(message, transfer);
+  }
+
+  #answered(answers: readonly StoreAnswer[]): void {
+    const ended = this.#running;
+    assert(answers.length === ended.length, 'the store thread answers each call once');
+    this.#running = [];
+    this.#next();
+    for (const [i, { end }] of ended.entries()) end(answers[i] as StoreAnswer);
+  }
+
+  #gone(reason: string): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    const message = `the thread of the store is gone: ${reason}`;
+    this.#ended ??= new RemusterError('STORE_FAILED', message);
+    const calls = [...this.#running, ...this.#waiting];
+    [this.#running, this.#waiting] = [[], []];
+    for (const { end } of calls) end({ error: { code: 'STORE_FAILED', message } });
+    for (const done of this.#closing) callBack(done, success(undefined));
+    this.#closing = [];
+  }
+}
+
+function outcomeOf<T>({ error }: StoreAnswer, value: T): Outcome<T> {
+  return error === undefined ? success(value) : failure(error.code, error.message);
+}
+
+function bufferOf(call: { readonly packed: Uint8Array }): ArrayBuffer[] {
+  return call.packed.buffer instanceof ArrayBuffer ? [call.packed.buffer] : [];
+}
+
+function badArgument(message: string): RemusterError {
+  return new RemusterError('BAD_ARGUMENT', message);
+}
+
+function checkKey(key: string): RemusterError | undefined {
+  if (!key.isWellFormed()) return badArgument('a key must have a UTF-8 form');
+  return key.length > keyCharactersMax ? new RemusterError('TOO_LARGE', 'a key is too long') : undefined;
+}
+
+function checkBatch(batch: readonly StoreWrite[]): RemusterError | undefined {
+  if (packedBytes(batch) > batchBytesMax) return new RemusterError('TOO_LARGE', 'a batch has at most 64 MiB');
+  for (const { key } of batch) {
+    const error = checkKey(key);
+    if (error !== undefined) return error;
+  }
+  return undefined;
+}

@@ -1,0 +1,35 @@
+/** The real transport against the suites that hold for the simulated one as well. */
+import type { TestContext } from 'node:test';
+
+import { describeDatagrams } from '../../simulation/conformance/datagrams.ts';
+import { realWorld } from '../../simulation/conformance/harness.ts';
+import { describeStreams, type StreamsNode } from '../../simulation/conformance/streams.ts';
+import { clock, identity, secret } from './fixtures.test.ts';
+import { openTransport, type Transport } from './transport.ts';
+
+function cluster(t: TestContext) {
+  const open = new Set<Transport>();
+  t.after(() => Promise.all([...open].map((transport) => transport.close())));
+  const start = async (self = identity('x'), port = 0) => {
+    const transport = await openTransport({
+      self,
+      cluster: 'test',
+      bind: { host: '127.0.0.1', port },
+      secrets: { current: secret, previous: [] },
+      admit: () => undefined,
+      clock,
+      log: () => undefined,
+    });
+    open.add(transport);
+    const { datagrams, streams } = transport;
+    return { self: { ...self, port: transport.port }, datagrams, streams, clock, kill: () => transport.close() };
+  };
+  return {
+    ...realWorld,
+    join: (name: string) => start(identity(name)),
+    restart: ({ self }: StreamsNode) => start({ ...self, generation: self.generation + 1 }, self.port),
+  };
+}
+
+describeDatagrams('the sealed datagram socket', cluster);
+describeStreams('sealed connections', cluster);

@@ -1,0 +1,262 @@
+/**
+ * The Datagrams port: sealing, refusing, and proving that an unknown session is alive. Nothing here depends on a wall
+ * clock. A session becomes known in one of two ways:
+ *
+ *   over a connection     the peer announced it in its greeting
+ *   by challenge          unknown session -> challenge with a random number (never larger than the question)
+ *                         -> proof with that number and the sender's identity, followed by what it sent last
+ *
+ * Until then nothing of it is delivered: it may be a recording. The sender keeps its last datagrams for a moment and
+ * sends them again with new counters, so the first words to a new peer are usually not lost.
+ */
+import { randomBytes } from 'node:crypto';
+
+import { assert } from '../../base/assert.ts';
+import { success } from '../../base/errors.ts';
+import type { Done } from '../../base/errors.ts';
+import {
+  type Address,
+  type Clock,
+  datagramBytesMax,
+  type Datagrams,
+  type Identity,
+  type Peer,
+} from '../../base/ports.ts';
+import { BoundedLru } from '../../base/bounded-lru.ts';
+import type { Counters } from './counters.ts';
+import {
+  datagramKinds,
+  type DatagramHeader,
+  type Inner,
+  openDatagram,
+  readDatagramHeader,
+  sessionSaltBytes,
+  writeDatagram,
+} from './datagram-format.ts';
+import { ByteReader, ByteWriter, nodeIdToBytes, readIdentity, writeIdentity } from './identity-codec.ts';
+import { InboundSessions } from './inbound-sessions.ts';
+import { clusterTag, type KeyRing, protocolVersion, recipientTag } from './keys.ts';
+import type { TransportLimits } from './limits.ts';
+import type { Admit } from './mux-context.ts';
+import { OutboundSessions, readAnnouncement, sessionKey } from './outbound-sessions.ts';
+import { type Refusals, Refused, rejectionOf } from './refusal.ts';
+import { TokenBucket } from './token-bucket.ts';
+
+export type DatagramContext = {
+  readonly cluster: string;
+  readonly limits: TransportLimits;
+  readonly counters: Counters;
+  readonly refusals: Refusals;
+  readonly clock: Clock;
+  readonly admit: Admit;
+  self(): Identity;
+  readonly ring: () => KeyRing;
+  transmit(packet: Uint8Array, to: Address): void;
+  shut(done: () => void): void;
+  handlerFailed(error: unknown): void;
+  /** There is a new session to tell peers about. */
+  readonly renewed: () => void;
+};
+
+type Recipient = {
+  readonly address: Address;
+  readonly recent: { atMs: number; body: Uint8Array }[];
+  provenAtMs: number;
+};
+
+const nonceBytes = 16;
+const challengesMax = 1_024;
+const challengeMs = 500;
+const recentMax = 2;
+const recentMs = 2_000;
+/** A replayed challenge must not make us talk more than this. */
+const proofIntervalMs = 20;
+
+export class SealedDatagrams implements Datagrams {
+  readonly #context: DatagramContext;
+  readonly #outbound: OutboundSessions;
+  readonly #inbound: InboundSessions;
+  readonly #recipients: BoundedLru<string, Recipient>;
+  readonly #challenges = new BoundedLru<string, { nonce: Buffer; atMs: number }>(challengesMax);
+  readonly #members: TokenBucket;
+  readonly #strangers: TokenBucket;
+  readonly #clusterTag: number;
+  readonly #selfTag: number;
+  readonly #selfBinding: Buffer;
+  #handler: ((from: Identity, body: Uint8Array) => void) | undefined;
+
+  constructor(context: DatagramContext) {
+    const { limits, clock, cluster } = context;
+    const nowMs = clock.nowMs();
+    this.#context = context;
+    const share = { messagesMax: limits.sessionMessagesMax, msMax: limits.sessionMsMax };
+    this.#outbound = new OutboundSessions(context.ring, share, nowMs, context.renewed);
+    this.#inbound = new InboundSessions(limits.sessionsMax, limits.datagramsPerIdentityPerSecond);
+    this.#recipients = new BoundedLru(limits.sessionsMax);
+    this.#members = new TokenBucket(limits.datagramsPerSecond, limits.datagramsPerSecond, nowMs);
+    this.#strangers = new TokenBucket(limits.strangersPerSecond, limits.strangersPerSecond, nowMs);
+    this.#clusterTag = clusterTag(cluster);
+    this.#selfTag = recipientTag(context.self().id);
+    this.#selfBinding = binding(cluster, context.self().id);
+  }
+
+  send(to: Peer, body: Uint8Array): void {
+    assert(body.length <= datagramBytesMax, `a datagram has at most ${datagramBytesMax} bytes`);
+    const nowMs = this.#context.clock.nowMs();
+    const known = this.#recipients.get(to.id);
+    const moved = known?.address.host !== to.host || known.address.port !== to.port;
+    const recipient =
+      known === undefined || moved
+        ? { address: { host: to.host, port: to.port }, recent: [], provenAtMs: -Infinity }
+        : known;
+    if (recipient !== known) this.#recipients.set(to.id, recipient);
+    recipient.recent.push({ atMs: nowMs, body: new Uint8Array(body) });
+    if (recipient.recent.length > recentMax) recipient.recent.shift();
+    this.#transmit(to.id, recipient.address, { kind: datagramKinds.data, body }, nowMs);
+  }
+
+  receive(handler: (from: Identity, body: Uint8Array) => void): void {
+    this.#handler = handler;
+  }
+
+  close(done: Done<void>): void {
+    this.#handler = undefined;
+    this.#context.shut(() => done(success(undefined)));
+  }
+
+  announcement(): Buffer {
+    return this.#outbound.announcement();
+  }
+
+  /** A peer told of its sessions over a connection, so they are fresh and really its own. */
+  learn(identity: Identity, announcement: Uint8Array): void {
+    const nowMs = this.#context.clock.nowMs();
+    for (const { keyId, salt, floor } of readAnnouncement(announcement)) {
+      this.#inbound.learn(this.#context.ring(), identity, keyId, salt, floor, nowMs);
+    }
+  }
+
+  rekey(): void {
+    this.#outbound.rekey(this.#context.clock.nowMs());
+    this.#inbound.keepOnly(this.#context.ring());
+  }
+
+  /** One packet from the wire. Never throws. */
+  arrived(packet: Buffer, from: Address): void {
+    try {
+      this.#arrived(packet, from);
+    } catch (error) {
+      const reason = rejectionOf(error);
+      if (reason === undefined) this.#context.handlerFailed(error);
+      else this.#context.refusals.count(reason, `${from.host}:${from.port}`);
+    }
+  }
+
+  #arrived(packet: Buffer, from: Address): void {
+    const nowMs = this.#context.clock.nowMs();
+    const header = readDatagramHeader(packet);
+    this.#checkHeader(header);
+    const session = this.#inbound.find(header.salt);
+    if (session === undefined) return this.#stranger(packet, header, from, nowMs);
+    const seen = session.window.check(header.counter);
+    if (seen !== 'fresh') throw new Refused(seen);
+    if (!this.#members.take(nowMs)) throw new Refused('rateLimited');
+    const inner = openDatagram(packet, header.counter, session.key, this.#selfBinding);
+    if (inner === undefined || header.senderId !== session.identity.id) throw new Refused('unauthenticated');
+    session.window.mark(header.counter);
+    if (!session.bucket.take(nowMs)) throw new Refused('rateLimited');
+    if (inner.kind === datagramKinds.challenge) return this.#prove(header.senderId, inner.body, nowMs);
+    if (inner.kind !== datagramKinds.data) return undefined;
+    return this.#deliver(session.identity, inner.body);
+  }
+
+  #checkHeader(header: DatagramHeader): void {
+    if (header.version !== protocolVersion) throw new Refused('version');
+    if (header.clusterTag !== this.#clusterTag) throw new Refused('wrongCluster');
+    if (this.#outbound.owns(header.salt)) throw new Refused('reflected');
+    if (header.recipientTag !== this.#selfTag) throw new Refused('wrongRecipient');
+    if (!this.#context.ring().accepted.has(header.keyId)) throw new Refused('unknownKey');
+  }
+
+  #deliver(from: Identity, body: Uint8Array): void {
+    const refusal = this.#context.admit('datagram', from, body);
+    if (refusal !== undefined) throw new Refused('role');
+    this.#context.counters.traffic['datagrams.received'] += 1;
+    try {
+      this.#handler?.(from, body);
+    } catch (error) {
+      this.#context.handlerFailed(error);
+    }
+  }
+
+  /** A session nobody has vouched for: authentic perhaps, but is it from now? */
+  #stranger(packet: Buffer, header: DatagramHeader, from: Address, nowMs: number): void {
+    if (!this.#strangers.take(nowMs)) throw new Refused('rateLimited');
+    const key = sessionKey(this.#context.ring().accepted.get(header.keyId)!, header.salt);
+    const inner = openDatagram(packet, header.counter, key, this.#selfBinding);
+    if (inner === undefined) throw new Refused('unauthenticated');
+    if (this.#inbound.isStale(header.senderId, header.generation)) throw new Refused('staleGeneration');
+    if (inner.kind === datagramKinds.challenge) return this.#prove(header.senderId, inner.body, nowMs);
+    if (inner.kind === datagramKinds.proof) return this.#proven(header, inner.body, nowMs);
+    this.#challenge(header, from, nowMs);
+    throw new Refused('unproven');
+  }
+
+  #challenge(header: DatagramHeader, from: Address, nowMs: number): void {
+    const name = header.salt.toString('latin1');
+    const asked = this.#challenges.get(name);
+    if (asked !== undefined && nowMs - asked.atMs < challengeMs) return;
+    const nonce = randomBytes(nonceBytes);
+    this.#challenges.set(name, { nonce, atMs: nowMs });
+    const body = Buffer.concat([nonce, header.salt]);
+    this.#transmit(header.senderId, from, { kind: datagramKinds.challenge, body }, nowMs);
+  }
+
+  /** Answers where we ourselves sent something, never where the challenge seems to come from. */
+  #prove(challenger: string, body: Uint8Array, nowMs: number): void {
+    const recipient = this.#recipients.get(challenger);
+    const isOurs = body.length === nonceBytes + sessionSaltBytes && this.#outbound.owns(body.subarray(nonceBytes));
+    if (recipient === undefined || !isOurs || nowMs - recipient.provenAtMs < proofIntervalMs) return;
+    recipient.provenAtMs = nowMs;
+    const proof = writeIdentity(new ByteWriter().bytes(body.subarray(0, nonceBytes)), this.#context.self()).done();
+    this.#transmit(challenger, recipient.address, { kind: datagramKinds.proof, body: proof }, nowMs);
+    for (const { atMs, body: again } of recipient.recent.splice(0)) {
+      if (nowMs - atMs > recentMs) continue;
+      this.#transmit(challenger, recipient.address, { kind: datagramKinds.data, body: again }, nowMs);
+    }
+  }
+
+  #proven(header: DatagramHeader, body: Uint8Array, nowMs: number): void {
+    const name = header.salt.toString('latin1');
+    const asked = this.#challenges.get(name);
+    const reader = new ByteReader(body);
+    const nonce = reader.bytes(nonceBytes);
+    if (asked === undefined || !asked.nonce.equals(nonce)) throw new Refused('replayed');
+    const identity = readIdentity(reader);
+    if (identity.id !== header.senderId || identity.generation !== header.generation) throw new Refused('malformed');
+    this.#challenges.delete(name);
+    const floor = header.counter + 1;
+    this.#inbound.learn(this.#context.ring(), identity, header.keyId, Buffer.from(header.salt), floor, nowMs);
+  }
+
+  #transmit(toId: string, address: Address, inner: Inner, nowMs: number): void {
+    const { session, counter } = this.#outbound.take(nowMs);
+    const self = this.#context.self();
+    const header: DatagramHeader = {
+      version: protocolVersion,
+      clusterTag: this.#clusterTag,
+      keyId: session.keyId,
+      recipientTag: recipientTag(toId),
+      senderId: self.id,
+      generation: self.generation,
+      salt: session.salt,
+      counter,
+    };
+    this.#context.counters.traffic['datagrams.sent'] += 1;
+    this.#context.transmit(writeDatagram(header, inner, session.key, binding(this.#context.cluster, toId)), address);
+  }
+}
+
+function binding(cluster: string, recipientId: string): Buffer {
+  return new ByteWriter().text(cluster).bytes(nodeIdToBytes(recipientId)).done();
+}

@@ -1,0 +1,394 @@
+/** Hostile bytes on connections: each refused under its own name, nobody else harmed, no answer to strangers. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+import { after, test } from 'node:test';
+import { zstdCompressSync } from 'node:zlib';
+
+import { Random } from '../../base/random.ts';
+import { EvilPeer, rawSocket } from './evil.test.ts';
+import {
+  ask,
+  codeOf,
+  count,
+  echo,
+  identity,
+  limit,
+  type Node,
+  otherSecret,
+  secret,
+  startNode,
+  text,
+  until,
+} from './fixtures.test.ts';
+import { helloBytes, makeHello } from './handshake.ts';
+import { makeKeyRing } from './keys.ts';
+import { compressedFlag, kinds } from './segment.ts';
+import { streamWindowBytes } from './stream-end.ts';
+
+const master = makeKeyRing('test', { current: secret, previous: [] }).current;
+const roomy = { limits: { handshakesPerAddressMax: 256 } };
+
+/** Sends bytes as a stranger; the node must close without a single byte in return. */
+async function knock(node: Node, bytes: Uint8Array): Promise<void> {
+  const { socket, closed } = await rawSocket(node.transport.port);
+  socket.write(bytes);
+  assert.equal(await closed, 0, 'a stranger got an answer');
+}
+
+async function unharmed(node: Node): Promise<void> {
+  const friend = await startNode('friend');
+  assert.equal(codeOf(await ask(friend, node.self, text('still there?'))), 'ok');
+  await friend.transport.close();
+}
+
+test(
+  'plain text, a wrong version, a wrong cluster and a wrong key get silence, each under its name',
+  limit,
+  async () => {
+    const node = await startNode('n');
+    await knock(node, Buffer.from('GET / HTTP/1.1\r\nHost: x\r\n\r\n'));
+    assert.equal(count(node, 'rejected.malformed'), 1);
+    const future = makeHello(master, 'test', randomBytes(32));
+    future[4] = 9;
+    await knock(node, future);
+    assert.equal(count(node, 'rejected.version'), 1);
+    await knock(node, makeHello(master, 'other', randomBytes(32)));
+    assert.equal(count(node, 'rejected.wrongCluster'), 1);
+    const stranger = makeKeyRing('test', { current: otherSecret, previous: [] }).current;
+    await knock(node, makeHello(stranger, 'test', randomBytes(32)));
+    assert.equal(count(node, 'rejected.unknownKey'), 1);
+    await knock(node, makeHello({ ...stranger, keyId: master.keyId }, 'test', randomBytes(32)));
+    assert.equal(count(node, 'rejected.unauthenticated'), 1);
+    await unharmed(node);
+  },
+);
+
+test('no flipped bit of a hello gets an answer', limit, async () => {
+  const node = await startNode('n', roomy);
+  const hello = makeHello(master, 'test', randomBytes(32));
+  const before = node.transport.counters();
+  for (let bit = 0; bit < hello.length * 8; bit++) {
+    const flipped = Buffer.from(hello);
+    flipped[bit >> 3]! ^= 1 << (bit & 7);
+    await knock(node, flipped);
+  }
+  assert.deepEqual(before['rejected.malformed'], undefined);
+  const refused = ['malformed', 'version', 'unknownKey', 'wrongCluster', 'unauthenticated'];
+  assert.deepEqual(
+    refused.map((reason) => count(node, `rejected.${reason}`)),
+    [32, 8, 32, 32, (32 + 32) * 8],
+  );
+  await unharmed(node);
+});
+
+test('every truncated hello followed by silence is closed at the deadline', limit, async () => {
+  const node = await startNode('n', { limits: { handshakeMs: 60, handshakesPerAddressMax: 256 } });
+  const hello = makeHello(master, 'test', randomBytes(32));
+  const sockets = await Promise.all(
+    Array.from({ length: helloBytes }, async (_, length) => {
+      const { socket, closed } = await rawSocket(node.transport.port);
+      socket.write(hello.subarray(0, length));
+      return closed;
+    }),
+  );
+  assert.deepEqual(new Set(sockets), new Set([0]));
+  assert.equal(count(node, 'rejected.handshakeTimeout'), helloBytes);
+  await unharmed(node);
+});
+
+test('half-open handshakes are capped, in total and per address', limit, async () => {
+  const node = await startNode('n', { limits: { handshakesPerAddressMax: 3, handshakeMs: 200 } });
+  const sockets = await Promise.all(Array.from({ length: 10 }, () => rawSocket(node.transport.port)));
+  await until(() => count(node, 'rejected.handshakeLimit') === 7, 'seven are refused at once');
+  await Promise.all(sockets.map(({ closed }) => closed));
+  assert.equal(count(node, 'rejected.handshakeTimeout'), 3);
+  await unharmed(node);
+});
+
+/** Stands between a client and a node, records what passes, and may change it. */
+async function between(
+  node: Node,
+  change: (chunk: Buffer, index: number, back: Socket) => Buffer | undefined = (c) => c,
+) {
+  const toServer: Buffer[] = [];
+  const proxy = createServer((client) => {
+    const server = connect({ host: '127.0.0.1', port: node.transport.port });
+    for (const [socket, other] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      socket.on('error', () => other.destroy());
+      socket.on('close', () => other.destroy());
+    }
+    client.on('data', (chunk: Buffer) => {
+      const changed = change(chunk, toServer.push(chunk) - 1, client);
+      if (changed !== undefined) server.write(changed);
+    });
+    server.on('data', (chunk) => client.write(chunk));
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  after(() => proxy.close());
+  const address = proxy.address();
+  return { to: { host: '127.0.0.1', port: typeof address === 'object' ? address!.port : 0 }, toServer, proxy };
+}
+
+test('a recorded conversation is refused, also by a node that was restarted meanwhile', limit, async () => {
+  const node = await startNode('n');
+  const heard: string[] = [];
+  const service = {
+    ...echo,
+    notified: (_from: unknown, body: Uint8Array) => void heard.push(Buffer.from(body).toString()),
+  };
+  node.transport.streams.serve(service);
+  const client = await startNode('client');
+  const { to, toServer } = await between(node);
+  client.transport.streams.notify(to, text('pay 100'));
+  await until(() => heard.length === 1, 'the honest message arrives');
+  await knock(node, Buffer.concat(toServer));
+  assert.equal(count(node, 'rejected.replayed'), 1);
+  await node.transport.close();
+  const again = await startNode('n', { self: { ...node.self, generation: 2 } });
+  again.transport.streams.serve(service);
+  const { socket, closed } = await rawSocket(again.transport.port);
+  socket.write(Buffer.concat(toServer));
+  await closed;
+  assert.equal(count(again, 'rejected.unauthenticated'), 1);
+  assert.deepEqual(heard, ['pay 100']);
+});
+
+test('a bit flipped in flight closes that connection only', limit, async () => {
+  const node = await startNode('n');
+  const client = await startNode('client');
+  const direct = await startNode('direct');
+  assert.equal(codeOf(await ask(direct, node.self, text('x'))), 'ok');
+  let damage = false;
+  const { to } = await between(node, (chunk) => {
+    if (damage) chunk[chunk.length - 20]! ^= 1;
+    return chunk;
+  });
+  assert.equal(codeOf(await ask(client, to, text('fine'))), 'ok');
+  damage = true;
+  assert.equal(codeOf(await ask(client, to, text('damaged'))), 'NETWORK_TIMEOUT');
+  assert.equal(count(node, 'rejected.unauthenticated'), 1);
+  assert.equal(codeOf(await ask(direct, node.self, text('x'))), 'ok');
+  assert.equal(count(direct, 'connections.established'), 1);
+});
+
+test('a hello that is reflected to its sender is refused', limit, async () => {
+  const node = await startNode('n');
+  const client = await startNode('client');
+  const mirror = await between(node, (chunk, _index, back) => void back.write(chunk));
+  assert.equal(codeOf(await ask(client, mirror.to, text('x'))), 'UNREACHABLE');
+  const self = await between(client);
+  assert.equal(codeOf(await ask(client, self.to, text('x'))), 'UNREACHABLE');
+  assert.equal(count(client, 'rejected.replayed'), 1);
+  await unharmed(client);
+});
+
+test('length prefixes 0, 1, 2^31-1 and 2^32-1 after an honest hello', limit, async () => {
+  const node = await startNode('n');
+  for (const [length, reason] of [
+    [0, 'malformed'],
+    [1, 'malformed'],
+    [2 ** 31 - 1, 'tooLarge'],
+    [2 ** 32 - 1, 'tooLarge'],
+  ] as const) {
+    const before = count(node, `rejected.${reason}`);
+    const { socket, closed } = await rawSocket(node.transport.port);
+    const prefix = Buffer.alloc(4);
+    prefix.writeUInt32BE(length);
+    socket.write(Buffer.concat([makeHello(master, 'test', randomBytes(32)), prefix]));
+    await closed;
+    assert.equal(count(node, `rejected.${reason}`), before + 1, `length ${length}`);
+  }
+  await unharmed(node);
+});
+
+test('a role that may not say this is told FORBIDDEN, and the connection lives', limit, async () => {
+  const admit = (_carrier: unknown, _from: unknown, body: Uint8Array) =>
+    Buffer.from(body).toString() === 'vote' ? 'a worker does not vote' : undefined;
+  const node = await startNode('n', { admit });
+  const client = await startNode('client');
+  const outcome = await ask(client, node.self, text('vote'));
+  assert.ok(!outcome.ok);
+  assert.deepEqual([outcome.error.code, outcome.error.message], ['FORBIDDEN', 'a worker does not vote']);
+  client.transport.streams.notify(node.self, text('vote'));
+  assert.equal(codeOf(await ask(client, node.self, text('work'))), 'ok');
+  assert.equal(count(node, 'rejected.role'), 2);
+  assert.equal(count(client, 'connections.established'), 1);
+});
+
+test('an identity that says too much is told RATE_LIMITED', limit, async () => {
+  const node = await startNode('n', { limits: { streamMessagesPerSecond: 20 } });
+  const client = await startNode('client');
+  const outcomes = await Promise.all(Array.from({ length: 40 }, () => ask(client, node.self, text('x'))));
+  const limited = outcomes.filter((outcome) => codeOf(outcome) === 'RATE_LIMITED').length;
+  assert.ok(limited >= 15 && limited <= 20, `${limited} of 40`);
+  assert.equal(count(node, 'rejected.rateLimited'), limited);
+});
+
+function announcement(kind: number, flags: number, rawBytes: number): Buffer {
+  const body = Buffer.alloc(14);
+  body[0] = kind;
+  body[1] = flags;
+  body.writeUInt32BE(5, 2);
+  body.writeUInt32BE(1_000, 6);
+  body.writeUInt32BE(rawBytes, 10);
+  return body;
+}
+
+test('a member that breaks the protocol loses its connection, under the right name', limit, async () => {
+  const node = await startNode('n');
+  node.transport.streams.serve({ ...echo, request: () => undefined });
+  const oversize = new Uint8Array(streamWindowBytes / 8);
+  const breaches: [string, string, (evil: EvilPeer) => void][] = [
+    ['unknown kind', 'malformed', (evil) => evil.send(99, 0, 0, 0)],
+    ['kind zero', 'malformed', (evil) => evil.send(0, 0, 0, 0)],
+    ['cut header', 'malformed', (evil) => evil.sendPlain(Buffer.from([1, 2, 3]))],
+    ['length beyond the frame', 'malformed', (evil) => evil.sendPlain(Buffer.alloc(14, 255).fill(1, 0, 1))],
+    ['request id zero', 'malformed', (evil) => evil.send(kinds.request, 0, 0, 1_000)],
+    [
+      'request id in use',
+      'malformed',
+      (evil) => {
+        evil.send(kinds.request, 0, 7, 1_000);
+        evil.send(kinds.request, 0, 7, 1_000);
+      },
+    ],
+    [
+      'message too large',
+      'tooLarge',
+      (evil) => evil.send(kinds.begin, 0, 1, 2 ** 32 - 1, announcement(kinds.request, 0, 9)),
+    ],
+    ['announcement of a ping', 'malformed', (evil) => evil.send(kinds.begin, 0, 1, 9, announcement(kinds.ping, 0, 9))],
+    ['announcement cut off', 'malformed', (evil) => evil.send(kinds.begin, 0, 1, 9, Buffer.alloc(3))],
+    [
+      'part too long',
+      'malformed',
+      (evil) => {
+        evil.send(kinds.begin, 0, 1, 9, announcement(kinds.request, 0, 9));
+        evil.send(kinds.part, 0, 1, 0, Buffer.alloc(10));
+      },
+    ],
+    [
+      'more credit than spent',
+      'malformed',
+      (evil) => {
+        evil.send(kinds.open, 0, 1, 0);
+        evil.send(kinds.credit, 0, 1, 2 ** 31);
+      },
+    ],
+    [
+      'stream opened twice',
+      'malformed',
+      (evil) => {
+        evil.send(kinds.open, 0, 1, 0);
+        evil.send(kinds.open, 0, 1, 0);
+      },
+    ],
+    [
+      'data after the end',
+      'malformed',
+      (evil) => {
+        evil.send(kinds.open, 0, 1, 0);
+        evil.send(kinds.end, 0, 1, 0);
+        evil.send(kinds.data, 0, 1, 0, oversize);
+      },
+    ],
+    ['session announcement cut off', 'malformed', (evil) => evil.send(kinds.session, 0, 0, 0, Buffer.from([2, 1]))],
+  ];
+  for (const [name, reason, breach] of breaches) {
+    const before = count(node, `rejected.${reason}`);
+    const evil = await EvilPeer.join(node);
+    breach(evil);
+    await evil.closed;
+    assert.equal(count(node, `rejected.${reason}`), before + 1, name);
+  }
+  node.transport.streams.serve(echo);
+  await unharmed(node);
+});
+
+async function inflate(node: Node, body: Buffer, rawBytes: number): Promise<EvilPeer> {
+  const evil = await EvilPeer.join(node);
+  evil.send(kinds.begin, 0, 1, body.length, announcement(kinds.request, compressedFlag, rawBytes));
+  for (let at = 0; at < body.length; at += 30_000) evil.send(kinds.part, 0, 1, 0, body.subarray(at, at + 30_000));
+  return evil;
+}
+
+test('compression bombs: a false size, a size beyond the limit, a ratio beyond the limit, noise', limit, async () => {
+  const node = await startNode('n');
+  const bomb = zstdCompressSync(new Uint8Array(50 * 2 ** 20));
+  const noise = randomBytes(2_000);
+  for (const [name, body, rawBytes] of [
+    ['more inside than said', bomb, bomb.length * 90],
+    ['less inside than said', zstdCompressSync(noise), 3_000],
+    ['beyond the limit', randomBytes(2 ** 20), 100 * 2 ** 20 + 1],
+    ['beyond the ratio', bomb, 50 * 2 ** 20],
+    ['nothing inside', noise, 0],
+    ['not compressed at all', noise, 4_000],
+  ] as const) {
+    const before = count(node, 'rejected.decompression');
+    const evil = await inflate(node, Buffer.from(body), rawBytes);
+    await evil.closed;
+    assert.equal(count(node, 'rejected.decompression'), before + 1, name);
+  }
+  const honest = await inflate(node, zstdCompressSync(noise), noise.length);
+  assert.deepEqual((await honest.hears(({ kind }) => kind === kinds.reply)).body, noise);
+  await unharmed(node);
+});
+
+test('reassembly memory is shared by all connections and bounded', limit, async () => {
+  const node = await startNode('n', { limits: { reassemblyTotalBytesMax: 2_000_000, reassemblyBytesMax: 1_500_000 } });
+  const [first, second] = [await EvilPeer.join(node), await EvilPeer.join(node)];
+  first.send(kinds.begin, 0, 1, 1_200_000, announcement(kinds.request, 0, 1_200_000));
+  first.send(kinds.begin, 0, 2, 1_200_000, announcement(kinds.request, 0, 1_200_000));
+  await first.hears(({ kind, body }) => kind === kinds.error && body.toString().startsWith('CAPACITY'));
+  second.send(kinds.begin, 0, 1, 1_200_000, announcement(kinds.request, 0, 1_200_000));
+  await second.hears(({ kind, body }) => kind === kinds.error && body.toString().startsWith('CAPACITY'));
+  assert.equal(count(node, 'rejected.reassembly'), 2);
+  first.socket.destroy();
+  await first.closed;
+  const third = await EvilPeer.join(node);
+  third.send(kinds.begin, 0, 1, 1_200_000, announcement(kinds.request, 0, 1_200_000));
+  for (let i = 0; i < 40; i++) third.send(kinds.part, 0, 1, 0, Buffer.alloc(30_000));
+  await third.hears(({ kind }) => kind === kinds.begin || kind === kinds.reply);
+});
+
+test('random segments of a member end at worst its own connection', limit, async () => {
+  const node = await startNode('n', { limits: { handshakesPerAddressMax: 256 } });
+  const random = new Random('hostile segments');
+  let evil = await EvilPeer.join(node);
+  for (let i = 0; i < 2_000; i++) {
+    if (evil.socket.destroyed) evil = await EvilPeer.join(node);
+    const body = random.bytes(random.below(40));
+    evil.send(random.below(19), random.below(4), random.below(8), random.below(3) * 7, body);
+    if (i % 50 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  evil.socket.destroy();
+  await evil.closed;
+  await unharmed(node);
+});
+
+test('a connection to oneself is refused', limit, async () => {
+  const node = await startNode('n');
+  assert.equal(codeOf(await ask(node, node.self, text('me?'))), 'UNREACHABLE');
+  const twin = await EvilPeer.join(node, { id: node.self.id });
+  await twin.closed;
+  assert.equal(count(node, 'rejected.self') >= 1, true);
+});
+
+test('an earlier life of a node is refused while a later one is connected', limit, async () => {
+  const node = await startNode('n');
+  const self = identity('evil');
+  const later = await EvilPeer.join(node, { id: self.id, generation: 5 });
+  await until(() => count(node, 'connections.established') === 1, 'the later one is connected');
+  const earlier = await EvilPeer.join(node, { id: self.id, generation: 4 });
+  await earlier.closed;
+  assert.equal(count(node, 'rejected.staleGeneration'), 1);
+  const latest = await EvilPeer.join(node, { id: self.id, generation: 6 });
+  await later.closed;
+  latest.socket.destroy();
+});

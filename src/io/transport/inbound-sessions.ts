@@ -1,0 +1,79 @@
+/**
+ * Datagram sessions of others that were proven fresh, with their keys, replay windows and rates. Bounded: a session
+ * that was not used for long is forgotten and has to be proven again, which a recording of it cannot do.
+ */
+import type { KeyObject } from 'node:crypto';
+
+import type { Identity } from '../../base/ports.ts';
+import { BoundedLru } from '../../base/bounded-lru.ts';
+import { type KeyRing } from './keys.ts';
+import { sessionKey } from './outbound-sessions.ts';
+import { ReplayWindow } from './replay-window.ts';
+import { TokenBucket } from './token-bucket.ts';
+
+export type InboundSession = {
+  readonly keyId: number;
+  readonly key: KeyObject;
+  readonly identity: Identity;
+  readonly window: ReplayWindow;
+  readonly bucket: TokenBucket;
+};
+
+type Owner = { readonly generation: number; readonly salts: readonly string[]; readonly bucket: TokenBucket };
+
+/** Previous, current, next, and one more across a change of secrets. */
+const saltsPerOwnerMax = 4;
+
+export class InboundSessions {
+  readonly #perSecond: number;
+  readonly #bySalt: BoundedLru<string, InboundSession>;
+  readonly #owners: BoundedLru<string, Owner>;
+
+  constructor(sessionsMax: number, perIdentityPerSecond: number) {
+    this.#perSecond = perIdentityPerSecond;
+    this.#bySalt = new BoundedLru(sessionsMax);
+    this.#owners = new BoundedLru(sessionsMax);
+  }
+
+  find(salt: Buffer): InboundSession | undefined {
+    return this.#bySalt.get(salt.toString('latin1'));
+  }
+
+  /** An earlier life of a node that has since started again speaks no more. */
+  isStale(id: string, generation: number): boolean {
+    const owner = this.#owners.get(id);
+    return owner !== undefined && generation < owner.generation;
+  }
+
+  /** Everything below `floor` may have been received before, by this node in an earlier life. */
+  learn(ring: KeyRing, identity: Identity, keyId: number, salt: Buffer, floor: number, nowMs: number): void {
+    const master = ring.accepted.get(keyId);
+    const name = salt.toString('latin1');
+    if (master === undefined || this.#bySalt.peek(name) !== undefined || this.isStale(identity.id, identity.generation))
+      return;
+    const bucket = this.#adopt(identity, name, nowMs);
+    const window = new ReplayWindow(floor);
+    this.#bySalt.set(name, { keyId, key: sessionKey(master, salt), identity, window, bucket });
+  }
+
+  /** A secret was withdrawn: what it vouched for is over. */
+  keepOnly(ring: KeyRing): void {
+    for (const [name, { keyId }] of [...this.#bySalt.entries()]) {
+      if (!ring.accepted.has(keyId)) this.#bySalt.delete(name);
+    }
+  }
+
+  #adopt(identity: Identity, name: string, nowMs: number): TokenBucket {
+    const known = this.#owners.get(identity.id);
+    const salts = known?.generation === identity.generation ? [...known.salts, name] : [name];
+    if (known !== undefined && known.generation < identity.generation) this.#forget(known.salts);
+    this.#forget(salts.splice(0, salts.length - saltsPerOwnerMax));
+    const bucket = known?.bucket ?? new TokenBucket(this.#perSecond, this.#perSecond, nowMs);
+    this.#owners.set(identity.id, { generation: identity.generation, salts, bucket });
+    return bucket;
+  }
+
+  #forget(names: readonly string[]): void {
+    for (const name of names) this.#bySalt.delete(name);
+  }
+}

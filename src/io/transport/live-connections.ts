@@ -1,0 +1,64 @@
+/**
+ * Established connections by the identity at the other end, and the rule that keeps one per pair of nodes: of two that
+ * were made at the same time both sides keep the one that the node with the smaller id dialed, and let the other run
+ * dry. A later generation of a node replaces the earlier one at once.
+ */
+import type { NodeId } from '../../base/ids.ts';
+import type { Connection } from './connection.ts';
+import { Refused } from './refusal.ts';
+
+export class LiveConnections {
+  readonly #selfId: NodeId;
+  readonly #byId = new Map<NodeId, Connection[]>();
+
+  constructor(selfId: NodeId) {
+    this.#selfId = selfId;
+  }
+
+  *[Symbol.iterator](): Generator<Connection> {
+    for (const connections of this.#byId.values()) yield* connections;
+  }
+
+  /** The one to use for new things. */
+  best(id: NodeId): Connection | undefined {
+    const usable = (this.#byId.get(id) ?? []).filter((c) => c.open && !c.retired && !c.peerLeft);
+    return usable.find((c) => this.#preferred(c)) ?? usable.at(-1);
+  }
+
+  has(id: NodeId): boolean {
+    return this.#byId.has(id);
+  }
+
+  /** Takes in a new connection; says which others are to be retired or closed because of it. Throws Refused. */
+  add(connection: Connection): { retire: Connection[]; close: Connection[] } {
+    const { id, generation } = connection.mux.peer;
+    const others = this.#byId.get(id) ?? [];
+    if (others.some((other) => other.mux.peer.generation > generation)) throw new Refused('staleGeneration');
+    const close = others.filter((other) => other.mux.peer.generation < generation);
+    const same = others.filter((other) => other.mux.peer.generation === generation);
+    this.#byId.set(id, [...others, connection]);
+    const keep = this.#best([...same, connection]);
+    return { retire: [...same, connection].filter((c) => c !== keep), close };
+  }
+
+  /** True when this was the last connection to that peer. */
+  remove(connection: Connection): boolean {
+    const id = connection.peer?.id;
+    const connections = id === undefined ? undefined : this.#byId.get(id);
+    if (id === undefined || !connections?.includes(connection)) return false;
+    const rest = connections.filter((other) => other !== connection);
+    if (rest.length > 0) this.#byId.set(id, rest);
+    else this.#byId.delete(id);
+    return rest.length === 0;
+  }
+
+  /** Among those dialed by the same side the newest is right: the older ones are what a restart left behind. */
+  #best(connections: Connection[]): Connection | undefined {
+    return connections.findLast((c) => this.#preferred(c) && c.open) ?? connections.at(-1);
+  }
+
+  #preferred(connection: Connection): boolean {
+    const peerId = connection.mux.peer.id;
+    return connection.side === 'client' ? this.#selfId < peerId : peerId < this.#selfId;
+  }
+}

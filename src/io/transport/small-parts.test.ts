@@ -1,0 +1,114 @@
+/** Token bucket, backoff, pending requests, deadline timer: small things whose time comes by argument. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import type { Outcome } from '../../base/errors.ts';
+import { backoffMs } from './backoff.ts';
+import { Counters } from './counters.ts';
+import { DeadlineTimer } from './deadline-timer.ts';
+import { PendingRequests } from './pending-requests.ts';
+import { Refusals } from './refusal.ts';
+import { TokenBucket } from './token-bucket.ts';
+
+test('a token bucket gives its burst at once and then its rate', () => {
+  const bucket = new TokenBucket(10, 3, 0);
+  assert.deepEqual([bucket.take(0), bucket.take(0), bucket.take(0), bucket.take(0)], [true, true, true, false]);
+  assert.equal(bucket.take(99), false);
+  assert.equal(bucket.take(100), true);
+  assert.equal(bucket.take(100), false);
+  assert.equal(bucket.take(1_000_000, 3), true);
+  assert.equal(bucket.take(1_000_000), false);
+});
+
+test('backoff doubles up to its bound and stays in the upper half', () => {
+  assert.deepEqual(
+    [1, 2, 3, 4, 50].map((n) => backoffMs(n, 50, 300, 1)),
+    [50, 100, 200, 300, 300],
+  );
+  assert.deepEqual(
+    [1, 2].map((n) => backoffMs(n, 50, 300, 0)),
+    [25, 50],
+  );
+});
+
+test('a slot that was given away is not answered by a late reply', () => {
+  const pending = new PendingRequests(2);
+  const ended: string[] = [];
+  const done = (name: string) => (outcome: Outcome<Uint8Array>) => void ended.push(`${name} ${outcome.ok}`);
+  const first = pending.add(done('first'), 100);
+  const second = pending.add(done('second'), 50);
+  assert.equal(pending.full, true);
+  assert.equal(pending.earliestMs, 50);
+  assert.deepEqual(pending.due(49), []);
+  assert.deepEqual(pending.due(60), [second]);
+  pending.take(second)?.({ ok: true, value: new Uint8Array(0) });
+  const third = pending.add(done('third'), 200);
+  assert.notEqual(third, second);
+  assert.equal(third & 0xffff, second & 0xffff);
+  assert.equal(pending.take(second), undefined);
+  assert.equal(pending.has(third), true);
+  assert.deepEqual(pending.due(100), [first]);
+  assert.equal(pending.earliestMs, 200);
+  assert.deepEqual(ended, ['second true']);
+});
+
+test('no id is zero, also after the sequence has run over', () => {
+  const pending = new PendingRequests(1);
+  for (let i = 0; i < 70_000; i++) {
+    const id = pending.add(() => undefined, 1);
+    assert.notEqual(id, 0);
+    pending.take(id);
+  }
+});
+
+test('one timer follows the earliest deadline', () => {
+  const scheduled: { atMs: number; run: () => void; cancelled: boolean }[] = [];
+  let nowMs = 0;
+  const clock = {
+    nowMs: () => nowMs,
+    wallMs: () => 0,
+    schedule(delayMs: number, run: () => void) {
+      const entry = { atMs: nowMs + delayMs, run, cancelled: false };
+      scheduled.push(entry);
+      return () => {
+        entry.cancelled = true;
+      };
+    },
+  };
+  let next = Infinity;
+  const timer = new DeadlineTimer(clock, () => next);
+  timer.arm(100);
+  timer.arm(200);
+  assert.equal(scheduled.length, 1);
+  timer.arm(50);
+  assert.deepEqual(
+    scheduled.map(({ atMs, cancelled }) => [atMs, cancelled]),
+    [
+      [100, true],
+      [50, false],
+    ],
+  );
+  nowMs = 50;
+  next = 75;
+  scheduled[1]!.run();
+  assert.equal(scheduled[2]?.atMs, 75);
+  timer.stop();
+  timer.arm(10);
+  assert.equal(scheduled.length, 3);
+});
+
+test('refusals are counted each time and logged once per interval', () => {
+  const counters = new Counters();
+  const lines: string[] = [];
+  let nowMs = 0;
+  const clock = { nowMs: () => nowMs, wallMs: () => 0, schedule: () => () => undefined };
+  const refusals = new Refusals(counters, clock, (_level, message, fields) => {
+    lines.push(`${message} ${JSON.stringify(fields)}`);
+  });
+  for (let i = 0; i < 1_000; i++) refusals.count('malformed', '1.2.3.4:5');
+  refusals.count('replayed', '1.2.3.4:5');
+  nowMs = 20_000;
+  refusals.count('malformed', '1.2.3.4:5');
+  assert.equal(counters.snapshot()['rejected.malformed'], 1_001);
+  assert.equal(lines.length, 3);
+});

@@ -1,0 +1,359 @@
+/**
+ * The Streams port over real connections: finds or makes the connection to an address, keeps one per pair of nodes,
+ * ends what can no longer be answered, and tells who came and went. What travels inside a connection is the
+ * multiplexer's business.
+ */
+import { randomInt } from 'node:crypto';
+import type { Socket } from 'node:net';
+
+import { type Done, failure, RemusterError, success } from '../../base/errors.ts';
+import type {
+  Address,
+  ByteStream,
+  ByteStreamEvents,
+  Cancel,
+  ConnectionChange,
+  Service,
+  Streams,
+} from '../../base/ports.ts';
+import type { Acceptor } from './acceptor.ts';
+import { backoffMs } from './backoff.ts';
+import { type Channel, endRequest, type Waiting, type WaitingRequest } from './channel.ts';
+import { ChannelTable } from './channel-table.ts';
+import { Connection, type ConnectionContext, type ConnectionEvents } from './connection.ts';
+import { DeadlineTimer } from './deadline-timer.ts';
+import { LateStream } from './late-stream.ts';
+import { LiveConnections } from './live-connections.ts';
+import { kinds } from './segment.ts';
+import { chunkBytes } from './send-queue.ts';
+import { dial, type TlsOptions } from './sockets.ts';
+
+const drainWaitersMax = 1_024;
+const randomScale = 2 ** 32;
+
+export class ConnectedStreams implements Streams {
+  readonly #context: ConnectionContext;
+  readonly #tls: TlsOptions | undefined;
+  readonly #channels: ChannelTable;
+  readonly #live: LiveConnections;
+  /** All sockets with a handshake under way or done. */
+  readonly #connections = new Set<Connection>();
+  readonly #dialing = new Set<Socket>();
+  readonly #deadlines: DeadlineTimer;
+  readonly #watchers: ((change: ConnectionChange) => void)[] = [];
+  #service: Service | undefined;
+  #acceptor: Acceptor | undefined;
+  #sweep: Cancel | undefined;
+  #closed = false;
+
+  constructor(context: ConnectionContext, tls: TlsOptions | undefined) {
+    this.#context = context;
+    this.#tls = tls;
+    this.#channels = new ChannelTable(context.mux.limits);
+    this.#live = new LiveConnections(context.self().id);
+    this.#deadlines = new DeadlineTimer(context.clock, (nowMs) => this.#expire(nowMs));
+    this.#scheduleSweep();
+  }
+
+  get connectionCount(): number {
+    return this.#connections.size;
+  }
+
+  get service(): Service | undefined {
+    return this.#service;
+  }
+
+  request(to: Address, body: Uint8Array, timeoutMs: number, done: Done<Uint8Array>): Cancel {
+    const nowMs = this.#context.clock.nowMs();
+    const channel = this.#channels.get(to);
+    const connection = channel?.connection;
+    this.#deadlines.arm(nowMs + timeoutMs);
+    if (connection === undefined || channel === undefined)
+      return this.#requestLater(channel, body, nowMs + timeoutMs, done);
+    connection.lastUsedMs = nowMs;
+    const id = connection.mux.request(body, nowMs, timeoutMs, done);
+    if (id === undefined) {
+      queueMicrotask(() => done(failure('CAPACITY', 'the queue to that peer is full')));
+      return doNothing;
+    }
+    return () => queueMicrotask(() => connection.mux.abandon(id, failure('CANCELLED')));
+  }
+
+  notify(to: Address, body: Uint8Array): boolean {
+    const { messageBytesMax } = this.#context.mux.limits;
+    if (body.length > messageBytesMax)
+      throw new RemusterError('TOO_LARGE', `a message has at most ${messageBytesMax} bytes`);
+    const channel = this.#channels.get(to);
+    if (channel?.connection !== undefined) {
+      channel.connection.lastUsedMs = this.#context.clock.nowMs();
+      return channel.connection.mux.notify(body);
+    }
+    const refusal = this.#refusal(channel);
+    if (channel === undefined || refusal !== undefined) {
+      // One-way messages promise nothing; a peer that cannot be reached is no reason to hold the sender.
+      this.#context.mux.counters.add('dropped.notify');
+      return true;
+    }
+    return this.#wait(channel, { kind: 'notify', body: new Uint8Array(body) });
+  }
+
+  drained(to: Address, done: () => void): void {
+    const channel = this.#channels.get(to);
+    if (channel === undefined || channel.hasRoom || channel.drainWaiters.length >= drainWaitersMax)
+      queueMicrotask(done);
+    else channel.drainWaiters.push(done);
+  }
+
+  open(to: Address, opening: Uint8Array, events: ByteStreamEvents): ByteStream {
+    if (opening.length > chunkBytes) throw new RemusterError('TOO_LARGE', `an opening has at most ${chunkBytes} bytes`);
+    const stream = new LateStream(events);
+    const channel = this.#channels.get(to);
+    const item: Waiting = { kind: 'open', body: opening, stream };
+    const refusal = this.#refusal(channel);
+    if (channel?.connection !== undefined) this.#deliver(channel.connection, item);
+    else if (channel === undefined || refusal !== undefined)
+      stream.fail(failure('UNREACHABLE', refusal ?? 'too many peers'));
+    else if (!this.#wait(channel, { ...item, body: new Uint8Array(opening) })) stream.fail(failure('CAPACITY'));
+    return stream;
+  }
+
+  serve(service: Service): void {
+    this.#service = service;
+  }
+
+  watch(handler: (change: ConnectionChange) => void): void {
+    this.#watchers.push(handler);
+  }
+
+  close(done: Done<void>): void {
+    this.#closed = true;
+    this.#sweep?.();
+    this.#deadlines.stop();
+    for (const socket of this.#dialing) socket.destroy();
+    for (const connection of this.#connections) connection.finish('this node is closing');
+    for (const channel of this.#channels) channel.failWaiting('this node is closing');
+    const closed = (): void => done(success(undefined));
+    if (this.#acceptor === undefined) queueMicrotask(closed);
+    else this.#acceptor.close(closed);
+  }
+
+  listen(acceptor: Acceptor): void {
+    this.#acceptor = acceptor;
+  }
+
+  /** A socket somebody else opened. `release` gives back its place among the half-open. */
+  accepted(socket: Socket, release: () => void): void {
+    const events = this.#events(undefined);
+    const connection = new Connection('server', socket, this.#context, {
+      ...events,
+      established: (c) => {
+        release();
+        events.established(c);
+      },
+      closed: (c, reason) => {
+        release();
+        events.closed(c, reason);
+      },
+    });
+    this.#connections.add(connection);
+  }
+
+  /** Tells all peers of a new datagram session. */
+  announce(sessions: Uint8Array): void {
+    for (const connection of this.#live) connection.mux.control(kinds.session, sessions);
+  }
+
+  #requestLater(channel: Channel | undefined, body: Uint8Array, deadlineMs: number, done: Done<Uint8Array>): Cancel {
+    const item: WaitingRequest = {
+      kind: 'request',
+      body: new Uint8Array(body),
+      deadlineMs,
+      done: (outcome) => this.#guarded(() => done(outcome)),
+      sent: undefined,
+      over: false,
+    };
+    const refusal = this.#refusal(channel);
+    if (channel === undefined || refusal !== undefined) {
+      queueMicrotask(() => endRequest(item, failure('UNREACHABLE', refusal ?? 'too many peers')));
+    } else if (!this.#wait(channel, item)) {
+      queueMicrotask(() => endRequest(item, failure('CAPACITY', 'the queue to that peer is full')));
+    }
+    return () =>
+      queueMicrotask(() => {
+        if (item.sent === undefined) endRequest(item, failure('CANCELLED'));
+        else item.sent.connection.mux.abandon(item.sent.id, failure('CANCELLED'));
+      });
+  }
+
+  /** Why no connection will be tried now. */
+  #refusal(channel: Channel | undefined): string | undefined {
+    if (this.#closed) return 'this node is closing';
+    if (channel === undefined || channel.dialing || channel.retryAtMs <= this.#context.clock.nowMs()) return undefined;
+    return `${channel.address.host}:${channel.address.port}: ${channel.lastFailure}; tried again soon`;
+  }
+
+  #wait(channel: Channel, item: Waiting): boolean {
+    if (!channel.wait(item)) return false;
+    if (!channel.dialing) this.#dial(channel);
+    return true;
+  }
+
+  #dial(channel: Channel): void {
+    channel.dialing = true;
+    const { clock, mux } = this.#context;
+    const socket = dial(channel.address, this.#tls, (connected, reason) => {
+      tooLate();
+      this.#dialing.delete(socket);
+      if (connected === undefined) this.#dialFailed(channel, reason);
+      else if (this.#closed) connected.destroy();
+      else this.#connections.add(new Connection('client', connected, this.#context, this.#events(channel)));
+    });
+    this.#dialing.add(socket);
+    const tooLate = clock.schedule(mux.limits.connectMs, () => socket.destroy());
+  }
+
+  #dialFailed(channel: Channel, reason: string): void {
+    const { clock, mux } = this.#context;
+    channel.dialing = false;
+    if (channel.connection !== undefined || this.#closed) return channel.failWaiting(reason);
+    channel.failures += 1;
+    channel.lastFailure = reason;
+    const fraction = randomInt(randomScale) / randomScale;
+    const pauseMs = backoffMs(channel.failures, mux.limits.backoffMsMin, mux.limits.backoffMsMax, fraction);
+    channel.retryAtMs = clock.nowMs() + pauseMs;
+    mux.counters.add('connections.failed');
+    channel.failWaiting(reason);
+    channel.tellDrained();
+    return this.#tell({ kind: 'refused', address: channel.address, reason });
+  }
+
+  #events(channel: Channel | undefined): ConnectionEvents {
+    return {
+      established: (connection) => this.#established(connection, channel),
+      closed: (connection, reason) => this.#lost(connection, channel, reason),
+      drained: (connection) => this.#eachChannelOf(connection, (c) => c.tellDrained()),
+      goodbye: (connection) => this.#letGo(connection),
+    };
+  }
+
+  #established(connection: Connection, dialed: Channel | undefined): void {
+    const { peer } = connection.mux;
+    const isFirst = !this.#live.has(peer.id);
+    const { retire, close } = this.#live.add(connection);
+    this.#context.mux.counters.add('connections.established');
+    if (dialed !== undefined) dialed.dialing = false;
+    for (const old of close) old.close('superseded by a later start of that node');
+    if (isFirst) this.#tell({ kind: 'connected', peer });
+    const best = this.#live.best(peer.id) ?? connection;
+    for (const old of retire) old.retire();
+    this.#use(best, dialed);
+    const advertised = peer.port === 0 ? undefined : this.#channels.get(peer);
+    if (advertised !== undefined && advertised !== dialed) this.#use(best, advertised);
+    for (const old of retire) this.#eachChannelOf(old, (channel) => this.#use(best, channel));
+  }
+
+  #use(connection: Connection, channel: Channel | undefined): void {
+    if (channel === undefined) return;
+    const present = channel.connection;
+    // An address that works is not handed to another node because that node claims it.
+    if (present?.open === true && !present.retired && present.mux.peer.id !== connection.mux.peer.id) return;
+    channel.connection = connection;
+    channel.failures = 0;
+    channel.retryAtMs = 0;
+    for (const item of channel.takeWaiting()) this.#deliver(connection, item);
+    channel.tellDrained();
+  }
+
+  #deliver(connection: Connection, item: Waiting): void {
+    const nowMs = this.#context.clock.nowMs();
+    connection.lastUsedMs = nowMs;
+    if (item.kind === 'notify') {
+      connection.mux.notify(item.body);
+    } else if (item.kind === 'request') {
+      if (item.over) return;
+      const id = connection.mux.request(item.body, nowMs, item.deadlineMs - nowMs, item.done);
+      if (id === undefined) endRequest(item, failure('CAPACITY', 'the queue to that peer is full'));
+      else item.sent = { connection, id };
+    } else if (!item.stream.over) {
+      const inner = connection.mux.open(item.body, item.stream.events);
+      if (inner === undefined) item.stream.fail(failure('CAPACITY', 'too many streams'));
+      else item.stream.attach(inner);
+    }
+  }
+
+  #lost(connection: Connection, dialed: Channel | undefined, reason: string): void {
+    this.#connections.delete(connection);
+    const { peer } = connection;
+    const wasLast = this.#live.remove(connection);
+    const next = peer === undefined ? undefined : this.#live.best(peer.id);
+    this.#eachChannelOf(connection, (channel) => {
+      channel.connection = next;
+      channel.tellDrained();
+    });
+    if (dialed?.dialing === true) {
+      this.#dialFailed(dialed, `closed during the handshake (${reason}): are secret and cluster name the same?`);
+    }
+    if (peer !== undefined && wasLast) this.#tell({ kind: 'disconnected', peer, reason });
+  }
+
+  /** Nothing new over this connection, from either side. */
+  #letGo(connection: Connection): void {
+    connection.retire();
+    const next = this.#live.best(connection.mux.peer.id);
+    this.#eachChannelOf(connection, (channel) => {
+      channel.connection = next;
+    });
+  }
+
+  #eachChannelOf(connection: Connection, visit: (channel: Channel) => void): void {
+    for (const channel of this.#channels) if (channel.connection === connection) visit(channel);
+  }
+
+  #tell(change: ConnectionChange): void {
+    for (const watcher of this.#watchers) this.#guarded(() => watcher(change));
+  }
+
+  #guarded(run: () => void): void {
+    try {
+      run();
+    } catch (error) {
+      this.#context.mux.counters.add('handlers.failed');
+      this.#context.mux.log('error', 'a handler of the transport failed', { error: String(error) });
+    }
+  }
+
+  #expire(nowMs: number): number {
+    let next = Infinity;
+    for (const connection of this.#live) {
+      connection.mux.expire(nowMs);
+      next = Math.min(next, connection.mux.earliestMs);
+    }
+    for (const channel of this.#channels) {
+      channel.expire(nowMs);
+      next = Math.min(next, channel.earliestMs());
+    }
+    return next;
+  }
+
+  #scheduleSweep(): void {
+    const { clock, mux } = this.#context;
+    const intervalMs = Math.max(5, Math.min(1_000, mux.limits.keepaliveMs / 4));
+    this.#sweep = clock.schedule(intervalMs, () => {
+      const nowMs = clock.nowMs();
+      for (const connection of [...this.#live]) this.#check(connection, nowMs);
+      if (!this.#closed) this.#scheduleSweep();
+    });
+  }
+
+  /** Half-open connections are found by silence; idle and superseded ones are let go. */
+  #check(connection: Connection, nowMs: number): void {
+    const { keepaliveMs, silenceMsMax, idleMsMax } = this.#context.mux.limits;
+    const silentMs = nowMs - connection.lastReceivedMs;
+    if (connection.finished) connection.close('no longer used');
+    else if (silentMs >= silenceMsMax) connection.close('no sign of life');
+    else if (silentMs >= keepaliveMs) connection.ping();
+    if (connection.open && connection.mux.idle && nowMs - connection.lastUsedMs >= idleMsMax) this.#letGo(connection);
+  }
+}
+
+function doNothing(): void {}

@@ -1,0 +1,55 @@
+/** Mutual TLS beneath the sealed connections, with a certificate authority made for the test. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+
+import { ask, codeOf, count, limit, startNode, text } from './fixtures.test.ts';
+import type { TlsOptions } from './transport.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'remuster-tls-'));
+after(() => rmSync(folder, { recursive: true }));
+
+function openssl(...words: string[]): void {
+  execFileSync('openssl', words, { cwd: folder, stdio: 'pipe' });
+}
+
+function makeAuthority(name: string): void {
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key`];
+  openssl('req', '-x509', ...key, '-out', `${name}.pem`, '-days', '2', '-subj', `/CN=${name}`);
+}
+
+function makeCertificate(name: string, authority: string, subjectAltName: string, verifyHostname: boolean): TlsOptions {
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key`];
+  openssl('req', ...key, '-out', `${name}.csr`, '-subj', `/CN=${name}`);
+  writeFileSync(join(folder, `${name}.ext`), `subjectAltName=${subjectAltName}\n`);
+  const sign = ['-CA', `${authority}.pem`, '-CAkey', `${authority}.key`, '-CAcreateserial', '-extfile', `${name}.ext`];
+  openssl('x509', '-req', '-in', `${name}.csr`, ...sign, '-out', `${name}.pem`, '-days', '2');
+  const read = (file: string): string => readFileSync(join(folder, file), 'utf8');
+  return { certPem: read(`${name}.pem`), keyPem: read(`${name}.key`), caPem: read(`${authority}.pem`), verifyHostname };
+}
+
+test('mutual TLS: members talk, strangers and wrong host names do not', limit, async () => {
+  makeAuthority('ours');
+  makeAuthority('theirs');
+  const member = makeCertificate('member', 'ours', 'IP:127.0.0.1', true);
+  const elsewhere = makeCertificate('elsewhere', 'ours', 'IP:10.9.8.7', true);
+  const stranger = { ...makeCertificate('stranger', 'theirs', 'IP:127.0.0.1', true), caPem: member.caPem };
+  const a = await startNode('a', { tls: member });
+  const b = await startNode('b', { tls: member });
+  assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
+
+  const misnamed = await startNode('misnamed', { tls: elsewhere });
+  assert.equal(codeOf(await ask(a, misnamed.self, text('x'))), 'UNREACHABLE');
+  const lenient = await startNode('lenient', { tls: { ...member, verifyHostname: false } });
+  assert.equal(codeOf(await ask(lenient, misnamed.self, text('x'))), 'ok');
+
+  const outsider = await startNode('outsider', { tls: stranger });
+  assert.notEqual(codeOf(await ask(outsider, b.self, text('x'))), 'ok');
+  assert.equal(count(b, 'rejected.unauthenticated'), 1);
+  const plain = await startNode('plain');
+  assert.notEqual(codeOf(await ask(plain, b.self, text('x'))), 'ok');
+  assert.equal(codeOf(await ask(a, b.self, text('still fine'))), 'ok');
+});

@@ -1,0 +1,320 @@
+/** The transport as a whole, on real sockets: connections that come, go, meet, fall silent, and change their secret. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type Socket } from 'node:net';
+import { after, test } from 'node:test';
+
+import { isRemusterError } from '../../base/errors.ts';
+import { nodeIdFrom } from '../../base/ids.ts';
+import type { Done } from '../../base/errors.ts';
+import { EvilPeer } from './evil.test.ts';
+import {
+  ask,
+  clock,
+  codeOf,
+  count,
+  echo,
+  identity,
+  limit,
+  otherSecret,
+  secret,
+  startNode,
+  text,
+  until,
+} from './fixtures.test.ts';
+import { kinds } from './segment.ts';
+import { openTransport } from './transport.ts';
+
+test('one port number serves datagrams and connections, and counters tell of both', limit, async () => {
+  const [a, b] = [await startNode('a'), await startNode('b')];
+  const heard: string[] = [];
+  b.transport.datagrams.receive((from, body) => heard.push(`${from.name}: ${Buffer.from(body).toString()}`));
+  assert.equal(codeOf(await ask(a, b.self, text('over tcp'))), 'ok');
+  a.transport.datagrams.send({ ...b.self, port: b.transport.port }, text('over udp'));
+  await until(() => heard.length === 1, 'the datagram arrives');
+  assert.deepEqual(heard, ['a: over udp']);
+  // The greeting of the connection announced the session, so nothing had to be proven.
+  assert.equal(count(b, 'rejected.unproven'), 0);
+  assert.ok(count(b, 'bytes.received') > 0 && count(b, 'messages.received') === 1);
+});
+
+test(
+  'without a secret only loopback is allowed; weak secrets and unchecked host names are refused',
+  limit,
+  async () => {
+    const options = {
+      self: identity('a'),
+      cluster: 'test',
+      bind: { host: '0.0.0.0', port: 0 },
+      secrets: { current: undefined, previous: [] },
+      admit: () => undefined,
+      clock,
+      log: () => undefined,
+    };
+    await assert.rejects(openTransport(options), (error) => isRemusterError(error, 'WEAK_SECRET'));
+    const weak = { ...options, secrets: { current: secret, previous: ['short'] } };
+    await assert.rejects(openTransport(weak), (error) => isRemusterError(error, 'WEAK_SECRET'));
+    const tls = { certPem: '', keyPem: '', caPem: '', verifyHostname: false };
+    const unchecked = { ...options, secrets: { current: secret, previous: [] }, tls };
+    await assert.rejects(openTransport(unchecked), (error) => isRemusterError(error, 'BAD_ARGUMENT'));
+    const [a, b] = [
+      await startNode('a', { secrets: options.secrets }),
+      await startNode('b', { secrets: options.secrets }),
+    ];
+    assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
+  },
+);
+
+test('secrets are rotated under traffic and no request fails', limit, async () => {
+  const nodes = [await startNode('a'), await startNode('b'), await startNode('c')];
+  const outcomes: string[] = [];
+  let running = true;
+  const traffic = nodes.flatMap((from) =>
+    nodes
+      .filter((to) => to !== from)
+      .map(async (to) => {
+        while (running) outcomes.push(codeOf(await ask(from, to.self, text('x'))));
+      }),
+  );
+  const everywhere = async (current: string, previous: string[]): Promise<void> => {
+    for (const { transport } of nodes) {
+      transport.setSecrets({ current, previous });
+      const before = outcomes.length;
+      await until(() => outcomes.length > before + 50, 'traffic goes on');
+    }
+  };
+  await everywhere(secret, [otherSecret]);
+  await everywhere(otherSecret, [secret]);
+  await everywhere(otherSecret, []);
+  // A node that comes later knows only the new one.
+  const late = await startNode('late', { secrets: { current: otherSecret, previous: [] } });
+  outcomes.push(codeOf(await ask(late, nodes[0]!.self, text('x'))));
+  running = false;
+  await Promise.all(traffic);
+  assert.deepEqual(new Set(outcomes), new Set(['ok']));
+  const stranger = await startNode('stranger');
+  assert.equal(codeOf(await ask(stranger, nodes[0]!.self, text('x'))), 'UNREACHABLE');
+  assert.equal(count(nodes[0]!, 'rejected.unknownKey'), 1);
+});
+
+test('nodes that dial each other at the same time keep one connection, and lose no request', limit, async () => {
+  for (let round = 0; round < 5; round++) {
+    const [low, high] = [
+      await startNode('low', { self: identity('low', { id: nodeIdFrom(new Uint8Array(16).fill(1)) }) }),
+      await startNode('high', { self: identity('high', { id: nodeIdFrom(new Uint8Array(16).fill(2)) }) }),
+    ];
+    const changes: string[] = [];
+    low.transport.streams.watch(({ kind }) => changes.push(kind));
+    const outcomes = await Promise.all([
+      ...Array.from({ length: 50 }, () => ask(low, high.self, text('x'))),
+      ...Array.from({ length: 50 }, () => ask(high, low.self, text('y'))),
+    ]);
+    assert.deepEqual(new Set(outcomes.map(codeOf)), new Set(['ok']));
+    assert.equal(codeOf(await ask(low, high.self, text('x'))), 'ok');
+    assert.equal(codeOf(await ask(high, low.self, text('y'))), 'ok');
+    assert.deepEqual(changes, ['connected']);
+    await low.transport.close();
+    await high.transport.close();
+  }
+});
+
+test('a superseded connection is closed once nothing is under way on it', limit, async () => {
+  const limits = { keepaliveMs: 40 };
+  const [low, high] = [
+    await startNode('low', { limits, self: identity('low', { id: nodeIdFrom(new Uint8Array(16).fill(1)) }) }),
+    await startNode('high', { limits, self: identity('high', { id: nodeIdFrom(new Uint8Array(16).fill(2)) }) }),
+  ];
+  const held: Done<Uint8Array>[] = [];
+  low.transport.streams.serve({ ...echo, request: (_from, _body, _ms, reply) => void held.push(reply) });
+  // Its own address is not the one it is known by, so the second connection is made although there is one.
+  const early = ask(high, low.self, text('held'));
+  await until(() => held.length === 1, 'the request is being served');
+  assert.equal(codeOf(await ask(low, { host: 'localhost', port: high.self.port }, text('x'))), 'ok');
+  assert.equal(count(low, 'connections.established'), 2);
+  held[0]!({ ok: true, value: text('late but not lost') });
+  assert.equal(codeOf(await early), 'ok');
+  const changes: string[] = [];
+  low.transport.streams.watch(({ kind }) => changes.push(kind));
+  assert.equal(codeOf(await ask(low, high.self, text('x'))), 'ok');
+  assert.deepEqual(changes, []);
+});
+
+test('an inbound connection is used for the way back', limit, async () => {
+  const [a, b] = [await startNode('a'), await startNode('b')];
+  assert.equal(codeOf(await ask(a, b.self, text('there'))), 'ok');
+  assert.equal(codeOf(await ask(b, a.self, text('and back'))), 'ok');
+  assert.deepEqual([count(a, 'connections.established'), count(b, 'connections.established')], [1, 1]);
+});
+
+test('a peer that falls silent is found and given up', limit, async () => {
+  const node = await startNode('n', { limits: { keepaliveMs: 40, silenceMsMax: 150 } });
+  const evil = await EvilPeer.join(node);
+  const lost = new Promise<string>((resolve) => {
+    node.transport.streams.watch((change) => change.kind === 'disconnected' && resolve(change.reason));
+  });
+  await evil.hears(({ kind }) => kind === kinds.ping);
+  evil.socket.pause();
+  assert.equal(await lost, 'no sign of life');
+});
+
+test('an idle connection is let go by both sides', limit, async () => {
+  const limits = { keepaliveMs: 20, idleMsMax: 60 };
+  const [a, b] = [await startNode('a', { limits }), await startNode('b', { limits })];
+  const lost = new Promise<string>((resolve) => {
+    a.transport.streams.watch((change) => change.kind === 'disconnected' && resolve(change.reason));
+  });
+  assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
+  await lost;
+  assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
+});
+
+test('attempts to connect back off, and a success forgets the failures', limit, async () => {
+  const limits = { backoffMsMin: 100, backoffMsMax: 100 };
+  const a = await startNode('a', { limits });
+  const gone = await startNode('gone');
+  await gone.transport.close();
+  const refused: number[] = [];
+  a.transport.streams.watch(({ kind }) => kind === 'refused' && refused.push(performance.now()));
+  const codes = new Set<string>();
+  const endMs = performance.now() + 400;
+  while (performance.now() < endMs) codes.add(codeOf(await ask(a, gone.self, text('x'))));
+  assert.deepEqual(codes, new Set(['UNREACHABLE']));
+  // Many were asked, few were tried: at most one per half a pause.
+  assert.ok(refused.length >= 2 && refused.length <= 9, `${refused.length} attempts`);
+  const back = await startNode('back', { bind: { host: '127.0.0.1', port: gone.self.port } });
+  await until(() => count(a, 'connections.failed') > 0, 'it failed before');
+  for (let code = 'none'; code !== 'ok';) {
+    code = codeOf(await ask(a, back.self, text('x')));
+    if (code !== 'ok') await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+});
+
+test('cancellation and deadlines travel: the other side forgets the request', limit, async () => {
+  const node = await startNode('n');
+  const client = await startNode('client');
+  const held: Done<Uint8Array>[] = [];
+  node.transport.streams.serve({ ...echo, request: (_from, _body, _ms, reply) => void held.push(reply) });
+  const cancelled = new Promise<string>((resolve) => {
+    const cancel = client.transport.streams.request(node.self, text('x'), 10_000, (outcome) =>
+      resolve(codeOf(outcome)),
+    );
+    void until(() => held.length === 1, 'it is being served').then(cancel);
+  });
+  assert.equal(await cancelled, 'CANCELLED');
+  assert.equal(codeOf(await ask(client, node.self, text('x'), 40)), 'DEADLINE');
+  node.transport.streams.serve(echo);
+  assert.equal(codeOf(await ask(client, node.self, text('x'))), 'ok');
+  for (const reply of held) reply({ ok: true, value: text('too late') });
+  assert.equal(count(node, 'replies.ignored'), 2);
+});
+
+test('a full queue says so: notify false, request CAPACITY, drained when there is room', limit, async () => {
+  const limits = { sendQueueBytesMax: 100_000 };
+  const [a, b] = [await startNode('a', { limits }), await startNode('b')];
+  assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
+  let taken = 0;
+  while (a.transport.streams.notify(b.self, new Uint8Array(20_000))) taken += 1;
+  assert.ok(taken >= 5 && taken <= 6, `${taken} taken`);
+  assert.equal(codeOf(await ask(a, b.self, text('x'))), 'CAPACITY');
+  await new Promise<void>((resolve) => a.transport.streams.drained(b.self, resolve));
+  assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
+});
+
+test('a peer that asks and never reads is not listened to, and costs bounded memory', limit, async () => {
+  const limits = { sendQueueBytesMax: 1_000_000, keepaliveMs: 50, silenceMsMax: 400 };
+  const node = await startNode('n', { limits });
+  let served = 0;
+  node.transport.streams.serve({
+    ...echo,
+    request: (_from, _body, _ms, reply) => {
+      served += 1;
+      reply({ ok: true, value: new Uint8Array(30_000) });
+    },
+  });
+  const lost = new Promise<string>((resolve) => {
+    node.transport.streams.watch((change) => change.kind === 'disconnected' && resolve(change.reason));
+  });
+  const evil = await EvilPeer.join(node);
+  evil.socket.pause();
+  for (let id = 1; id <= 4_000; id++) evil.send(kinds.request, 0, id, 60_000);
+  assert.equal(await lost, 'no sign of life');
+  evil.socket.destroy();
+  // One queue, and what the kernel of both sides holds.
+  assert.ok(served < 600, `${served} served`);
+});
+
+test('requests beyond what one connection may have under way are refused', limit, async () => {
+  const node = await startNode('n', { limits: { requestsInboundMax: 5 } });
+  const client = await startNode('client', { limits: { requestsInFlightMax: 8 } });
+  assert.equal(codeOf(await ask(client, node.self, text('connect'))), 'ok');
+  node.transport.streams.serve({ ...echo, request: () => undefined });
+  const outcomes = await Promise.all(Array.from({ length: 12 }, () => ask(client, node.self, text('x'), 100)));
+  const codes = outcomes.map(codeOf).toSorted();
+  assert.deepEqual(codes, [...Array<string>(7).fill('CAPACITY'), ...Array<string>(5).fill('DEADLINE')]);
+  assert.equal(count(node, 'rejected.capacity'), 3);
+});
+
+test('a message beyond the limit is refused at the sender', limit, async () => {
+  const limits = { messageBytesMax: 100_000 };
+  const [a, b] = [await startNode('a', { limits }), await startNode('b', { limits })];
+  b.transport.streams.serve({
+    ...echo,
+    request: (_from, _body, _ms, reply) =>
+      reply({ ok: true, value: new Uint8Array(120_000).map(() => Math.random() * 256) }),
+  });
+  assert.equal(codeOf(await ask(a, b.self, new Uint8Array(100_001))), 'TOO_LARGE');
+  assert.throws(
+    () => a.transport.streams.notify(b.self, new Uint8Array(100_001)),
+    (e) => isRemusterError(e, 'TOO_LARGE'),
+  );
+  assert.equal(codeOf(await ask(a, b.self, text('answer too large'))), 'TOO_LARGE');
+});
+
+test('a listener that never answers the hello is given up at the deadline', limit, async () => {
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => sockets.push(socket.on('error', () => undefined)));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const a = await startNode('a', { limits: { handshakeMs: 80 } });
+  const address = server.address();
+  const to = { host: '127.0.0.1', port: typeof address === 'object' ? address!.port : 0 };
+  assert.equal(codeOf(await ask(a, to, text('x'))), 'UNREACHABLE');
+  assert.equal(codeOf(await ask(a, to, text('x'), 20)), 'UNREACHABLE');
+});
+
+test('a small request overtakes a 10 MB one on the same connection', limit, async () => {
+  const [a, b] = [await startNode('a'), await startNode('b')];
+  assert.equal(codeOf(await ask(a, b.self, text('connect'))), 'ok');
+  const order: string[] = [];
+  const body = new Uint8Array(10 * 2 ** 20).map((_, i) => (i * 2_654_435_761) >>> 13);
+  const large = ask(a, b.self, body).then((outcome) => order.push(`large ${codeOf(outcome)}`));
+  const small = ask(a, b.self, text('small')).then((outcome) => order.push(`small ${codeOf(outcome)}`));
+  await Promise.all([large, small]);
+  assert.deepEqual(order, ['small ok', 'large ok']);
+});
+
+test(
+  'a Buffer may be reused after the call, whatever its size and whether there is a connection or not',
+  limit,
+  async () => {
+    const [a, b] = [await startNode('a'), await startNode('b')];
+    const heard: number[] = [];
+    b.transport.streams.serve({ ...echo, notified: (_from, body) => void heard.push(...new Set(body)) });
+    for (const size of [10, 50_000, 200_000]) {
+      for (const phase of ['connecting', 'connected']) {
+        const body = Buffer.alloc(size, 7);
+        const asked = ask(a, b.self, body);
+        a.transport.streams.notify(b.self, body);
+        body.fill(9);
+        const outcome = await asked;
+        assert.ok(outcome.ok && outcome.value.every((byte) => byte === 7), `${size} ${phase}`);
+      }
+    }
+    await until(() => heard.length === 6, 'all one-way messages arrive');
+    assert.deepEqual(new Set(heard), new Set([7]));
+  },
+);

@@ -1,0 +1,34 @@
+/**
+ * Every message there is. A new one is declared in the file of its protocol and listed here; its tag is never given to
+ * another one afterwards.
+ */
+import { codecOf } from './codec.ts';
+import type { MessageOf } from './message.ts';
+import { echo, echoed, listMembers, memberList } from './diagnostics.ts';
+import { goodbye, hello, helloAck, introduce, introduced } from './greeting.ts';
+
+export const catalogue = [
+  hello,
+  helloAck,
+  introduce,
+  introduced,
+  goodbye,
+  listMembers,
+  memberList,
+  echo,
+  echoed,
+] as const;
+
+export type Message = MessageOf<typeof catalogue>;
+
+const codec = codecOf(catalogue);
+
+/** Throws BAD_ARGUMENT or TOO_LARGE for what no receiver would accept. */
+export function encodeMessage(message: Message): Uint8Array {
+  return codec.encode(message);
+}
+
+/** Throws a rejection (see rejection.ts) for whatever is not exactly one valid message. Keeps nothing of `bytes`. */
+export function decodeMessage(bytes: Uint8Array): Message {
+  return codec.decode(bytes);
+}

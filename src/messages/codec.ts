@@ -1,0 +1,74 @@
+/**
+ * Turns messages of a list of declarations into bytes and back. It knows the header and the total size limit; all else
+ * is the declarations' business. Decoding either returns a whole, valid message or throws a rejection.
+ */
+import { assert } from '../base/assert.ts';
+import { RemusterError } from '../base/errors.ts';
+import { type Declaration, type MessageOf, headerBytes, protocolVersion, protocolVersionMin } from './message.ts';
+import { Reader } from './reader.ts';
+import { rejection } from './rejection.ts';
+import { Writer } from './writer.ts';
+
+export type Codec<M> = {
+  encode(message: M): Uint8Array;
+  decode(bytes: Uint8Array): M;
+};
+
+/** The tag, without a look at the rest; undefined if there is no header. */
+export function peekTag(bytes: Uint8Array): number | undefined {
+  if (bytes.length < headerBytes) return undefined;
+  return ((bytes[1] as number) << 8) | (bytes[2] as number);
+}
+
+export function supportsVersion(bytes: Uint8Array): boolean {
+  const version = bytes[0];
+  return version !== undefined && version >= protocolVersionMin && version <= protocolVersion;
+}
+
+export function codecOf<const L extends readonly Declaration[]>(declarations: L): Codec<MessageOf<L>> {
+  const byKind = new Map<string, Declaration>();
+  const byTag = new Map<number, Declaration>();
+  for (const declaration of declarations) {
+    assert(!byKind.has(declaration.kind), `two messages are called ${declaration.kind}`);
+    assert(!byTag.has(declaration.tag), `two messages have the tag ${declaration.tag}`);
+    byKind.set(declaration.kind, declaration);
+    byTag.set(declaration.tag, declaration);
+  }
+  return {
+    encode: (message) => {
+      const declaration = byKind.get((message as { kind: string }).kind);
+      if (declaration === undefined) throw new RemusterError('BAD_ARGUMENT', 'there is no message of that kind');
+      return encodeAs(declaration, message);
+    },
+    decode: (bytes) => {
+      const tag = peekTag(bytes);
+      if (tag === undefined) throw rejection('header', 'a message is shorter than its header');
+      if (!supportsVersion(bytes)) throw rejection('version', 'a message has an unsupported protocol version');
+      const declaration = byTag.get(tag);
+      if (declaration === undefined) throw rejection('unknownTag', `there is no message with the tag ${tag}`);
+      if (bytes.length > declaration.bytesMax) {
+        throw rejection('messageBytes', `${declaration.kind} exceeds ${declaration.bytesMax} bytes`);
+      }
+      return declaration.codec.read(new Reader(bytes, headerBytes)) as MessageOf<L>;
+    },
+  };
+}
+
+/** One writer serves all; if a getter of a message should encode another one, that one gets a writer of its own. */
+let idleWriter: Writer | undefined = new Writer();
+
+function encodeAs(declaration: Declaration, message: { kind: string }): Uint8Array {
+  const writer = idleWriter ?? new Writer();
+  idleWriter = undefined;
+  try {
+    writer.start(declaration.bytesMax);
+    writer.byte(protocolVersion);
+    writer.byte(declaration.tag >> 8);
+    writer.byte(declaration.tag & 0xff);
+    declaration.codec.write(writer, message);
+    return writer.finish();
+  } finally {
+    writer.reset();
+    idleWriter = writer;
+  }
+}

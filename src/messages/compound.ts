@@ -1,0 +1,193 @@
+/**
+ * Kinds made of other kinds: records, lists and maps. A record is its fields in ascending order of their numbers, each
+ * behind a key (number and wire type), so a reader passes over what it does not know. Nesting is limited by
+ * construction: a kind can only contain kinds that were declared before it.
+ */
+import { assert } from '../base/assert.ts';
+import { type FieldShape, type Kind, badValue, tooLarge } from './kind.ts';
+import { type Reader, type WireType, fieldNumberMax, refuse, wireTypes } from './reader.ts';
+import type { Writer } from './writer.ts';
+
+export type Field<T> = {
+  readonly number: number;
+  readonly kind: Kind<T>;
+  readonly optional: boolean;
+  readonly doc: string;
+};
+
+export type Optional<T> = { readonly optional: Kind<T> };
+export type Fields = { readonly [name: string]: Field<unknown> };
+export type RecordOf<F extends Fields> = { readonly [Name in keyof F]: F[Name] extends Field<infer T> ? T : never };
+
+/** May be absent, and is then undefined. Every field added after a release must be optional. */
+export function optional<T>(kind: Kind<T>): Optional<T> {
+  return { optional: kind };
+}
+
+export function field<T>(number: number, kind: Kind<T>, doc: string): Field<T>;
+export function field<T>(number: number, kind: Optional<T>, doc: string): Field<T | undefined>;
+export function field<T>(number: number, kind: Kind<T> | Optional<T>, doc: string): Field<T | undefined> {
+  assert(Number.isInteger(number) && number > 0 && number <= fieldNumberMax, `field number ${number} is out of bounds`);
+  if ('optional' in kind) return { number, kind: kind.optional, optional: true, doc };
+  return { number, kind, optional: false, doc };
+}
+
+/** Where a record's fields are written and read, without the length around it: a message is one of these. */
+export type FieldsCodec<T> = {
+  readonly shapes: readonly FieldShape[];
+  write(writer: Writer, value: T): void;
+  read(reader: Reader): T;
+};
+
+/** A field prepared for the inner loops. */
+type Step = {
+  readonly name: string;
+  readonly key: number;
+  /** The key if it is a single byte, which can be compared at once; otherwise no byte equals it. */
+  readonly keyByte: number;
+  readonly number: number;
+  readonly wire: WireType;
+  readonly write: Kind<unknown>['write'];
+  readonly read: Kind<unknown>['read'];
+  readonly optional: boolean;
+  /** The number of the field before it, below which nothing may come any more. */
+  readonly after: number;
+};
+
+/** `kind` is what a message has and a record has not; it does not travel, the tag says it. */
+export function fieldsCodec<T extends object>(fields: Fields, kind: string | undefined): FieldsCodec<T> {
+  const names = Object.keys(fields);
+  assert(!names.includes('__proto__'), 'no field may be called __proto__');
+  const steps = stepsOf(fields);
+  const lastNumber = steps.at(-1)?.number ?? 0;
+  return {
+    shapes: names.map((name) => shapeOf(name, fields[name] as Field<unknown>)),
+    write: (writer, value) => {
+      for (const step of steps) {
+        const item = (value as Record<string, unknown>)[step.name];
+        if (item === undefined && step.optional) continue;
+        writer.varint(step.key);
+        step.write(writer, item, step.name);
+      }
+    },
+    read: (reader) => {
+      // Only declared names are ever set, and always all of them in the same order: every value has the same shape.
+      const out: Record<string, unknown> = kind === undefined ? {} : { kind };
+      for (const step of steps) out[step.name] = readStep(reader, step);
+      if (reader.position !== reader.end) reader.skipRest(lastNumber, 'the end');
+      return out as T;
+    },
+  };
+}
+
+function readStep(reader: Reader, step: Step): unknown {
+  if (reader.bytes[reader.position] === step.keyByte && reader.position < reader.end) {
+    reader.position += 1;
+  } else if (!reader.seek(step.number, step.wire, step.after, step.name)) {
+    if (step.optional) return undefined;
+    throw refuse('missingField', step.name, 'is missing');
+  }
+  return step.read(reader, step.name);
+}
+
+function shapeOf(name: string, { number, optional: absent, doc, kind }: Field<unknown>): FieldShape {
+  return { name, number, optional: absent, doc, shape: kind.shape };
+}
+
+function stepsOf(fields: Fields): readonly Step[] {
+  const entries = Object.entries(fields).toSorted(([, a], [, b]) => a.number - b.number);
+  let after = 0;
+  return entries.map(([name, { number, kind, optional: absent }]) => {
+    assert(number > after, `field number ${number} is used twice`);
+    const key = number * 4 + kind.wire;
+    const keyByte = key < 0x80 ? key : -1;
+    const { wire, write, read } = kind;
+    const step: Step = { name, key, keyByte, number, wire, write, read, optional: absent, after };
+    after = number;
+    return step;
+  });
+}
+
+/** `name` is what the protocol page calls it. */
+export function record<F extends Fields>(name: string, fields: F): Kind<RecordOf<F>> {
+  const codec = fieldsCodec<RecordOf<F>>(fields, undefined);
+  return {
+    wire: wireTypes.delimited,
+    shape: { type: 'record', name, fields: codec.shapes },
+    write: (writer, value, label) => {
+      if (typeof value !== 'object' || value === null) throw badValue(label, `is not a ${name}`);
+      const start = writer.begin();
+      codec.write(writer, value);
+      writer.end(start);
+    },
+    read: (reader, label) => {
+      const outer = enter(reader, label);
+      const out = codec.read(reader);
+      reader.end = outer;
+      return out;
+    },
+  };
+}
+
+/** Item after item until the length is used up: there is no count that could lie. */
+export function list<T>(item: Kind<T>, itemsMax: number): Kind<readonly T[]> {
+  return {
+    wire: wireTypes.delimited,
+    shape: { type: 'list', item: item.shape, itemsMax },
+    write: (writer, value, label) => {
+      if (!Array.isArray(value)) throw badValue(label, 'is not a list');
+      if (value.length > itemsMax) throw tooLarge(label, `holds more than ${itemsMax} items`);
+      const start = writer.begin();
+      for (const one of value as readonly T[]) item.write(writer, one, label);
+      writer.end(start);
+    },
+    read: (reader, label) => {
+      const outer = enter(reader, label);
+      const out: T[] = [];
+      while (reader.position < reader.end) {
+        if (out.length === itemsMax) throw refuse('itemCount', label, `holds more than ${itemsMax} items`);
+        out.push(item.read(reader, label));
+      }
+      reader.end = outer;
+      return out;
+    },
+  };
+}
+
+/** A Map, never an object: keys come from outside and may be called anything, `__proto__` too. */
+export function map<V>(key: Kind<string>, value: Kind<V>, itemsMax: number): Kind<ReadonlyMap<string, V>> {
+  return {
+    wire: wireTypes.delimited,
+    shape: { type: 'map', key: key.shape, value: value.shape, itemsMax },
+    write: (writer, entries, label) => {
+      if (!(entries instanceof Map)) throw badValue(label, 'is not a Map');
+      if (entries.size > itemsMax) throw tooLarge(label, `holds more than ${itemsMax} items`);
+      const start = writer.begin();
+      for (const [k, v] of entries as ReadonlyMap<string, V>) {
+        key.write(writer, k, label);
+        value.write(writer, v, label);
+      }
+      writer.end(start);
+    },
+    read: (reader, label) => {
+      const outer = enter(reader, label);
+      const out = new Map<string, V>();
+      while (reader.position < reader.end) {
+        if (out.size === itemsMax) throw refuse('itemCount', label, `holds more than ${itemsMax} items`);
+        const k = key.read(reader, label);
+        if (out.has(k)) throw refuse('duplicateKey', label, 'holds a key twice');
+        out.set(k, value.read(reader, label));
+      }
+      reader.end = outer;
+      return out;
+    },
+  };
+}
+
+/** Narrows the reader to the part that begins here; the result is the end to go back to. */
+function enter(reader: Reader, label: string): number {
+  const length = reader.length(label);
+  const outer = reader.end;
+  reader.end = reader.position + length;
+  return outer;
+}

@@ -1,0 +1,53 @@
+/**
+ * `message({...})` declares one message, once: its number on the wire, who may send it over what, how large it may be,
+ * its fields, and a sentence for people. Type, codec, role matrix and protocol page are all made from the declaration.
+ *
+ *   bytes of a message = version (1) | tag (2, big endian) | fields in ascending order
+ *
+ * The first three bytes are fixed for all versions, so that a receiver can judge a message before it reads it.
+ */
+import { assert } from '../base/assert.ts';
+import type { Role } from '../base/ports.ts';
+import { type Fields, type FieldsCodec, type RecordOf, fieldsCodec } from './compound.ts';
+import { writtenBytesMax } from './writer.ts';
+
+/** Raised only when the meaning of old bytes changes; a new optional field or message does not. */
+export const protocolVersion = 1;
+/** The oldest version that is still understood. */
+export const protocolVersionMin = 1;
+
+export const headerBytes = 3;
+
+export type Carrier = 'datagram' | 'stream';
+
+export type Declaration<K extends string = string, F extends Fields = Fields> = {
+  readonly kind: K;
+  readonly tag: number;
+  readonly carrier: Carrier | 'both';
+  readonly from: readonly Role[];
+  /** Of the whole message, header included. */
+  readonly bytesMax: number;
+  readonly doc: string;
+  readonly fields: F;
+  readonly codec: FieldsCodec<{ readonly kind: K } & RecordOf<F>>;
+};
+
+export function message<const K extends string, F extends Fields>(
+  declared: Omit<Declaration<K, F>, 'codec'>,
+): Declaration<K, F> {
+  const { kind, tag, bytesMax, fields } = declared;
+  assert(Number.isInteger(tag) && tag > 0 && tag <= 0xffff, `the tag of ${kind} is not in 1..65535`);
+  assert(bytesMax >= headerBytes && bytesMax <= writtenBytesMax, `the size limit of ${kind} is out of bounds`);
+  assert(!('kind' in fields), `${kind} has a field called kind`);
+  return { ...declared, codec: fieldsCodec<{ readonly kind: K } & RecordOf<F>>(fields, kind) };
+}
+
+type Flat<T> = { readonly [Name in keyof T]: T[Name] };
+
+/** The value of a declaration, or the union of the values of many. */
+export type MessageOf<D> =
+  D extends Declaration<infer K, infer F>
+    ? Flat<{ readonly kind: K } & RecordOf<F>>
+    : D extends readonly (infer One)[]
+      ? MessageOf<One>
+      : never;

@@ -1,0 +1,28 @@
+/**
+ * Who may send what over which carrier, read off the declarations. The transport asks before it hands a body on; the
+ * answer costs a look at three bytes, so a flood of forbidden messages is refused without being decoded.
+ */
+import type { Role } from '../base/ports.ts';
+import { catalogue } from './catalogue.ts';
+import { peekTag, supportsVersion } from './codec.ts';
+import type { Carrier, Declaration } from './message.ts';
+import { roleBits } from './numbers.ts';
+
+export type Refusal = 'header' | 'version' | 'unknownTag' | 'carrier' | 'role';
+
+type Rule = { readonly carrier: Declaration['carrier']; readonly senders: number };
+
+const rules = new Map<number, Rule>(
+  catalogue.map(({ tag, carrier, from }) => [tag, { carrier, senders: roleBits(from) }]),
+);
+
+/** Why a body must not be handed on, or undefined if it may. One role that is allowed is enough. */
+export function refusal(carrier: Carrier, roles: readonly Role[], body: Uint8Array): Refusal | undefined {
+  const tag = peekTag(body);
+  if (tag === undefined) return 'header';
+  if (!supportsVersion(body)) return 'version';
+  const rule = rules.get(tag);
+  if (rule === undefined) return 'unknownTag';
+  if (rule.carrier !== 'both' && rule.carrier !== carrier) return 'carrier';
+  return (rule.senders & roleBits(roles)) === 0 ? 'role' : undefined;
+}

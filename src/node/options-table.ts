@@ -1,0 +1,277 @@
+/**
+ * Every option of a node, declared once: the type `NodeOptions`, the flags and their help, the environment variables,
+ * validation and docs/reference/options.md all come from this table. An option's name carries its unit; its flag and
+ * variable do not (`helloIntervalMs`, `--hello-interval`, `REMUSTER_HELLO_INTERVAL`), because there a duration is
+ * written with one. Holds no logic beyond what an option means; options.ts reads the sources.
+ */
+import type { LogLevel } from '../base/ports.ts';
+import {
+  addresses,
+  choice,
+  choices,
+  confidential,
+  confidentialLines,
+  duration,
+  factor,
+  isLoopback,
+  name,
+  optional,
+  type OptionType,
+  port,
+  text,
+  yesOrNo,
+} from './option-types.ts';
+
+export const profiles = ['local', 'lan', 'wan', 'classic'] as const;
+export type Profile = (typeof profiles)[number];
+
+export type OptionRow<T> = {
+  readonly type: OptionType<T>;
+  readonly defaultFor: (profile: Profile) => T;
+  /** True when the default depends on the profile. */
+  readonly profiled: boolean;
+  /** True when `timeScale` multiplies the value: protocol times, and only those. */
+  readonly scaled: boolean;
+  /** True when the value is never shown and never taken from the command line, which other users can read. */
+  readonly secret: boolean;
+  readonly env: string | undefined;
+  /** One sentence. */
+  readonly doc: string;
+};
+
+type Traits = { readonly env?: string; readonly secret?: true; readonly scaled?: true };
+
+function option<T>(type: OptionType<T>, fallback: T, doc: string, traits: Traits = {}): OptionRow<T> {
+  return row(type, () => fallback, false, doc, traits);
+}
+
+/** A protocol time: its default follows the profile and `timeScale` multiplies it. */
+function time(min: number, max: number, defaults: Readonly<Record<Profile, number>>, doc: string): OptionRow<number> {
+  return row(duration({ min, max }), (profile) => defaults[profile], true, doc, { scaled: true });
+}
+
+function row<T>(
+  type: OptionType<T>,
+  defaultFor: (profile: Profile) => T,
+  profiled: boolean,
+  doc: string,
+  traits: Traits,
+): OptionRow<T> {
+  const { env, secret = false, scaled = false } = traits;
+  return { type, defaultFor, profiled, scaled, secret, env, doc };
+}
+
+const path = optional(text('path'));
+const logLevels = ['debug', 'info', 'warn', 'error'] as const satisfies readonly LogLevel[];
+
+const hour = 3_600_000;
+const secretLengthMin = 16;
+
+export const optionsTable = {
+  name: option(
+    name('name'),
+    'node',
+    'Name of this node, unique in the cluster; the command line derives it from the host name when it is not given.',
+  ),
+  roles: option(choices(['gate', 'manager', 'worker']), ['manager', 'worker'], 'What this node does for the cluster.'),
+  dc: option(name('name'), 'dc1', 'Datacenter of this node: members of one datacenter form one group.'),
+  cluster: option(
+    name('name'),
+    'remuster',
+    'Name of the cluster; nodes of another cluster are refused even with the same secret.',
+  ),
+  host: option(
+    text('address', 255),
+    '127.0.0.1',
+    'Address on which this node listens for other nodes, over UDP and TCP, and which it tells them.',
+  ),
+  port: option(port, 7_400, 'Port for other nodes, the same number for UDP and TCP; 0 lets the system choose.'),
+  httpHost: option(text('address', 255), '127.0.0.1', 'Address of the HTTP interface for operators.'),
+  httpPort: option(port, 7_500, 'Port of the HTTP interface; 0 lets the system choose.'),
+  join: option(addresses(64), [], 'Nodes to greet at start; without any, this node waits to be greeted.'),
+  data: option(
+    path,
+    undefined,
+    'Directory for what must survive a restart; by default remuster-data/NAME, or a temporary one with ephemeral.',
+  ),
+  ephemeral: option(yesOrNo, false, 'Remove the data directory when the node ends.'),
+  secret: option(
+    optional(confidential('secret')),
+    undefined,
+    'Cluster secret that seals all traffic between nodes: at least 16 characters, not guessable; only loopback works without one.',
+    { env: 'REMUSTER_AUTH_SECRET', secret: true },
+  ),
+  secretPrevious: option(
+    confidentialLines('secret', 4),
+    [],
+    'Former secrets, one per line, still accepted while the cluster changes to a new one.',
+    { env: 'REMUSTER_AUTH_SECRET_PREVIOUS', secret: true },
+  ),
+  token: option(
+    optional(confidential('token')),
+    undefined,
+    'Bearer token of the HTTP interface; needed when that is not on loopback.',
+    { secret: true },
+  ),
+  tlsCertFile: option(path, undefined, 'Certificate of this node in PEM, for mutual TLS beneath the sealing.'),
+  tlsKeyFile: option(path, undefined, 'Private key that belongs to tlsCertFile.'),
+  tlsCaFile: option(path, undefined, 'Certificate authority that signed the certificates of all nodes.'),
+  tlsVerifyHostname: option(
+    yesOrNo,
+    true,
+    'Check that the certificate of a peer names its address; can be switched off on loopback only.',
+  ),
+  profile: option(
+    choice(profiles),
+    'lan',
+    'Set of default protocol times: one machine, one network, several sites, or the slow classic timings.',
+  ),
+  timeScale: option(
+    factor({ min: 0.01, max: 100 }),
+    1,
+    'Multiplies every protocol time, for tests and for slow networks.',
+  ),
+  helloIntervalMs: time(
+    10,
+    hour,
+    { local: 250, lan: 1_000, wan: 2_000, classic: 2_000 },
+    'Pause between two greetings to the same node.',
+  ),
+  silentAfterMs: time(
+    20,
+    hour,
+    { local: 1_000, lan: 3_000, wan: 8_000, classic: 5_000 },
+    'A node that was not heard for so long is shown as probe-failed.',
+  ),
+  deadAfterMs: time(
+    50,
+    24 * hour,
+    { local: 3_000, lan: 10_000, wan: 30_000, classic: 18_000 },
+    'A node that was not heard for so long is shown as dead.',
+  ),
+  requestTimeoutMs: time(
+    10,
+    hour,
+    { local: 2_000, lan: 5_000, wan: 10_000, classic: 10_000 },
+    'Longest wait for the answer to one request.',
+  ),
+  connectTimeoutMs: time(
+    10,
+    hour,
+    { local: 1_000, lan: 2_000, wan: 5_000, classic: 3_000 },
+    'Longest wait for a connection to another node.',
+  ),
+  shutdownTimeoutMs: option(
+    duration({ min: 100, max: hour }),
+    10_000,
+    'Longest time for leaving in good order; afterwards the process ends anyway.',
+  ),
+  cleanupIntervalMs: option(
+    duration({ min: 100, max: 24 * hour }),
+    30_000,
+    'Pause between two sweeps over what has expired.',
+  ),
+  logLevel: option(choice(logLevels), 'info', 'Least important log line that is written.'),
+  chaos: option(yesOrNo, false, 'Let the HTTP interface cut and heal links of this node, for trying out failures.'),
+} as const;
+
+export type OptionName = keyof typeof optionsTable;
+
+/** What a node is started with. Times are final: `timeScale` has been applied. */
+export type NodeOptions = {
+  readonly [K in OptionName]: (typeof optionsTable)[K] extends OptionRow<infer T> ? T : never;
+};
+
+export type Relation = {
+  readonly options: readonly [OptionName, ...OptionName[]];
+  /** What must hold, as a sentence; it is the error message and stands in the docs. */
+  readonly sentence: string;
+  readonly code: 'BAD_ARGUMENT' | 'WEAK_SECRET';
+  readonly holds: (options: NodeOptions) => boolean;
+};
+
+function relation(
+  options: Relation['options'],
+  sentence: string,
+  holds: Relation['holds'],
+  code: Relation['code'] = 'BAD_ARGUMENT',
+): Relation {
+  return { options, sentence, code, holds };
+}
+
+/** What must hold between options; checked on the final values. */
+export const relations: readonly Relation[] = [
+  relation(
+    ['silentAfterMs', 'helloIntervalMs'],
+    'silentAfterMs must be at least twice helloIntervalMs, or one lost greeting makes a node look silent.',
+    (o) => o.silentAfterMs >= 2 * o.helloIntervalMs,
+  ),
+  relation(
+    ['deadAfterMs', 'silentAfterMs'],
+    'deadAfterMs must exceed silentAfterMs, because suspicion comes before the verdict.',
+    (o) => o.deadAfterMs > o.silentAfterMs,
+  ),
+  relation(
+    ['connectTimeoutMs', 'requestTimeoutMs'],
+    'connectTimeoutMs must not exceed requestTimeoutMs, because a request includes connecting.',
+    (o) => o.connectTimeoutMs <= o.requestTimeoutMs,
+  ),
+  relation(
+    ['port', 'httpPort'],
+    'port and httpPort must differ when they are on the same address.',
+    (o) => o.port === 0 || o.port !== o.httpPort || o.host !== o.httpHost,
+  ),
+  relation(
+    ['secret', 'host'],
+    'secret is required when host is not a loopback address.',
+    (o) => o.secret !== undefined || isLoopback(o.host),
+    'WEAK_SECRET',
+  ),
+  relation(
+    ['secret'],
+    'secret must have at least 16 characters; the transport also refuses patterns that are easy to guess.',
+    (o) => o.secret === undefined || o.secret.length >= secretLengthMin,
+    'WEAK_SECRET',
+  ),
+  relation(
+    ['secretPrevious', 'secret'],
+    'secretPrevious needs a secret, and each former secret must have at least 16 characters, too.',
+    (o) =>
+      o.secretPrevious.length === 0 ||
+      (o.secret !== undefined && o.secretPrevious.every((former) => former.length >= secretLengthMin)),
+    'WEAK_SECRET',
+  ),
+  relation(
+    ['token', 'httpHost'],
+    'token is required when httpHost is not a loopback address.',
+    (o) => o.token !== undefined || isLoopback(o.httpHost),
+  ),
+  relation(
+    ['tlsCertFile', 'tlsKeyFile', 'tlsCaFile'],
+    'tlsCertFile, tlsKeyFile and tlsCaFile are given together or not at all.',
+    (o) => new Set([o.tlsCertFile, o.tlsKeyFile, o.tlsCaFile].map((file) => file === undefined)).size === 1,
+  ),
+  relation(
+    ['tlsVerifyHostname', 'host'],
+    'tlsVerifyHostname can be switched off only when host is a loopback address.',
+    (o) => o.tlsVerifyHostname || isLoopback(o.host),
+  ),
+  relation(
+    ['chaos', 'httpHost'],
+    'chaos is allowed only when httpHost is a loopback address.',
+    (o) => !o.chaos || isLoopback(o.httpHost),
+  ),
+];
+
+/** `helloIntervalMs` is `--hello-interval` on the command line. Secrets have no flag, only a file flag. */
+export function flagOf(option: OptionName): string {
+  return `--${kebab(option)}${optionsTable[option].secret ? '-file' : ''}`;
+}
+
+export function envOf(option: OptionName): string {
+  return optionsTable[option].env ?? `REMUSTER_${kebab(option).replaceAll('-', '_').toUpperCase()}`;
+}
+
+function kebab(option: string): string {
+  return option.replace(/Ms$/, '').replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}

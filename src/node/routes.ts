@@ -1,0 +1,160 @@
+/**
+ * The HTTP interface of a node for operators, as data: what can be asked and what the answer is. Who may ask, and how
+ * bytes travel, is the server's business. A list is `{schemaVersion, items}`, a thing is an object with `schemaVersion`.
+ */
+import { RemusterError } from '../base/errors.ts';
+import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
+import type { Peer } from '../base/ports.ts';
+import type { Chaos } from './chaos.ts';
+import type { NodeCore } from './core.ts';
+import { metricsContentType, metricsText } from './metrics.ts';
+import { type NodeOptions, type OptionOrigin, optionNames, printOption } from './options.ts';
+import type { OptionName } from './options-table.ts';
+import type { MemberRow } from './own-truth.ts';
+
+export type RouteSources = {
+  readonly core: NodeCore;
+  readonly options: NodeOptions;
+  /** Where each option's value came from, if the caller knows. */
+  readonly origins: Readonly<Record<OptionName, OptionOrigin>> | undefined;
+  readonly transportCounters: () => Readonly<Record<string, number>>;
+  /** Only on nodes that were started with the option `chaos`. */
+  readonly chaos: Chaos | undefined;
+};
+
+type Check = { readonly name: string; readonly ok: boolean; readonly detail: string };
+
+const schemaVersion = 1;
+
+export function routesOf(sources: RouteSources): readonly HttpRoute[] {
+  const { core, options, chaos } = sources;
+  return [
+    get('/livez', (request) => healthAnswer(request, [alive(core)])),
+    get('/startupz', (request) => healthAnswer(request, [alive(core)])),
+    get('/readyz', (request) => healthAnswer(request, [alive(core), ...readiness(core)])),
+    get('/metrics', () => ({ status: 200, text: metricsOf(sources), contentType: metricsContentType })),
+    get('/v1/members', () => listAnswer(core.members())),
+    get('/v1/node', () => thingAnswer(ownTruthOf(sources))),
+    get('/v1/status', () => thingAnswer(statusOf(core, options.cluster))),
+    get('/v1/config', () => listAnswer(optionNames.map((name) => configRow(name, sources)))),
+    get('/v1/events', (request) => eventsAnswer(core, request)),
+    ...(chaos === undefined ? [] : [post('/v1/dev/partition', (request) => partition(core, chaos, request))]),
+  ];
+}
+
+function get(path: string, answer: (request: HttpRequest) => HttpAnswer): HttpRoute {
+  return { method: 'GET', path, handler: async (request) => answer(request) };
+}
+
+function post(path: string, answer: (request: HttpRequest) => HttpAnswer): HttpRoute {
+  return { method: 'POST', path, handler: async (request) => answer(request) };
+}
+
+function listAnswer(items: readonly unknown[]): HttpAnswer {
+  return { status: 200, json: { schemaVersion, items } };
+}
+
+function thingAnswer(thing: object): HttpAnswer {
+  return { status: 200, json: { schemaVersion, ...thing } };
+}
+
+function healthAnswer({ query }: HttpRequest, checks: readonly Check[]): HttpAnswer {
+  const ok = checks.every((check) => check.ok);
+  const details = query['verbose'] === undefined ? {} : { checks };
+  return { status: ok ? 200 : 503, json: { schemaVersion, ok, ...details } };
+}
+
+function alive(core: NodeCore): Check {
+  return core.halted() ? { name: 'loop', ok: false, detail: 'halted' } : { name: 'loop', ok: true, detail: 'running' };
+}
+
+function readiness(core: NodeCore): Check[] {
+  const { joined, stopping } = core.ownTruth();
+  return [
+    {
+      name: 'joined',
+      ok: joined,
+      detail: joined ? 'a seed has answered, or none was given' : 'no seed has answered yet',
+    },
+    { name: 'serving', ok: !stopping, detail: stopping ? 'the node is leaving' : 'the node takes requests' },
+  ];
+}
+
+function ownTruthOf({ core, transportCounters }: RouteSources): object {
+  const truth = core.ownTruth();
+  const rejected: Record<string, number> = { ...truth.rejected };
+  for (const [name, value] of Object.entries(transportCounters())) {
+    const reason = name.startsWith('rejected.') ? name.slice('rejected.'.length) : undefined;
+    if (reason !== undefined) rejected[reason] = (rejected[reason] ?? 0) + value;
+  }
+  return { ...truth, rejected };
+}
+
+function metricsOf({ core, options, transportCounters }: RouteSources): string {
+  return metricsText({
+    truth: core.ownTruth(),
+    cluster: options.cluster,
+    lastEventSeq: core.events.lastSeq,
+    counters: { core: core.counters(), transport: transportCounters() },
+  });
+}
+
+/** Nobody leads yet and nothing is placed yet: those fields say so by being null. */
+function statusOf(core: NodeCore, cluster: string): object {
+  const up = core.members().filter(({ state }) => state === 'alive' || state === 'probe-failed');
+  const dcs = [...new Set(up.map(({ dc }) => dc))].toSorted();
+  const { joined, stopping } = core.ownTruth();
+  return {
+    cluster,
+    dcs: dcs.map((dc) => {
+      const nodes = up.filter((member) => member.dc === dc).length;
+      return { dc, leader: null, term: null, quorum: null, nodes, containers: null, jobs: null };
+    }),
+    gates: { leader: null, term: null },
+    ready: joined && !stopping,
+  };
+}
+
+/** Printed as people write it; secrets only say whether they are there. */
+function configRow(name: OptionName, { options, origins }: RouteSources): object {
+  return { name, value: printOption(name, options), source: origins?.[name].detail ?? null };
+}
+
+/** Follows by default; `?follow=false` answers with what there is. `?since=` or Last-Event-ID say where to go on. */
+function eventsAnswer({ events }: NodeCore, { query, lastEventId }: HttpRequest): HttpAnswer {
+  const since = sequenceOf(lastEventId ?? query['since'] ?? '0');
+  if (query['follow'] === 'false') return listAnswer(events.since(since));
+  events.checkRoom();
+  return {
+    sse: (send) => {
+      for (const event of events.since(since)) if (!send({ id: String(event.seq), data: event })) return () => {};
+      const stop = events.follow((event) => {
+        if (!send({ id: String(event.seq), data: event })) stop();
+      });
+      return stop;
+    },
+  };
+}
+
+function sequenceOf(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new RemusterError('BAD_ARGUMENT', 'an event number is a whole number');
+  return Number(text);
+}
+
+/** `{"cut": ["<id or name>", ...]}`: exactly these are cut off from now on; an empty list heals. */
+function partition(core: NodeCore, chaos: Chaos, { body }: HttpRequest): HttpAnswer {
+  const { cut } = (body ?? {}) as { readonly cut?: unknown };
+  if (!Array.isArray(cut) || !cut.every((word) => typeof word === 'string')) {
+    throw new RemusterError('BAD_ARGUMENT', 'the body must be {"cut": ["<id or name>", ...]}');
+  }
+  const members = core.members();
+  chaos.cutOff(cut.map((word) => peerCalled(word, members)));
+  return thingAnswer({ cut: chaos.cut });
+}
+
+function peerCalled(word: string, members: readonly MemberRow[]): Peer {
+  const member = members.find(({ id, name }) => id === word || name === word);
+  if (member === undefined)
+    throw new RemusterError('BAD_ARGUMENT', `no member has the id or name ${JSON.stringify(word)}`);
+  return { id: member.id, host: member.host, port: member.port };
+}

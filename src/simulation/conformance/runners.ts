@@ -1,0 +1,35 @@
+/**
+ * The conformance suite of the Runners port: all that threads promise, plus the limit on the lifetime. What only a real
+ * process can do wrong (memory, files, shells, network) is tested beside io/runners.ts.
+ */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { RunnerLimits, Runners } from '../../base/ports.ts';
+import { type Open, type World, suiteOptions, utf8 } from './harness.ts';
+import { type StartProgram, describePrograms, startBehaviour } from './threads.ts';
+
+export type RunnersHarness = World & { readonly runners: Runners };
+
+const roomy: RunnerLimits = { memoryBytesMax: 512 * 2 ** 20, lifetimeMsMax: 50_000, network: false };
+
+export function describeRunners(name: string, open: Open<RunnersHarness>): void {
+  describe(`${name} is Runners`, suiteOptions, () => {
+    describePrograms(async (t) => {
+      const { runners, settle } = await open(t);
+      return { settle, start: (spec, events) => runners.start({ ...spec, limits: roomy }, events) };
+    });
+    describeLifetime(open);
+  });
+}
+
+function describeLifetime(open: Open<RunnersHarness>): void {
+  it('ends a program that outlives its limit, and says so', async (t) => {
+    const { runners, settle } = await open(t);
+    const limits: RunnerLimits = { ...roomy, lifetimeMsMax: 50 };
+    const start: StartProgram = (spec, events) => runners.start({ ...spec, limits }, events);
+    const { running, exited } = startBehaviour({ settle, start }, 'quiet');
+    assert.match(await settle(exited), /lifetime/);
+    running.send(utf8.encode('too late'));
+    running.kill();
+  });
+}

@@ -1,0 +1,152 @@
+/**
+ * The greetings workload: the real node core on every host, nodes that get to know each other through a seed, and each
+ * node sending echo requests to random others. The last node belongs to another cluster but tries to join this one.
+ * All traffic is watched from outside, at the ports: what is asked and how it ends, what is heard and from whom.
+ */
+import { isRemusterError } from '../base/errors.ts';
+import type { Address, Clock, Datagrams, Identity, Streams } from '../base/ports.ts';
+import type { Random } from '../base/random.ts';
+import { decodeMessage, encodeMessage, type Message } from '../messages/catalogue.ts';
+import { bootHostedNode, type HostedNode, simulatedPort, type WrappedPorts } from './hosted-node.ts';
+import type { Claims, Observation, Stage, StageSpec } from './observation.ts';
+import type { NodePorts } from './node-ports.ts';
+import { type NodeContext, World } from './world.ts';
+
+const echoEveryMs = 500;
+const echoTimeoutMs = 2_000;
+const seedsMax = 3;
+/** No fault makes a clock run faster; a stall counts in the caller's own time. */
+const fastestClock = 1.25;
+
+export function greetings(spec: StageSpec): Stage {
+  const { seed, names, detailed, sink, observe } = spec;
+  let resting = false;
+  let requests = 0;
+  const foreign = names.length > 3 ? names.at(-1) : undefined;
+  const clusterOf = (name: string): string => (name === foreign ? 'foreign' : 'simulated');
+  const world: World<HostedNode> = new World<HostedNode>({
+    ...{ seed, names, detailed, sink },
+    boot: (ports, context) => {
+      const join = names.slice(0, seedsMax).map((name) => addressOf(world, name));
+      const node = bootHostedNode(ports, context, {
+        join,
+        cluster: clusterOf(context.name),
+        wrap: (streams, datagrams, { name, generation }) => {
+          observe({ kind: 'listens', node: name, generation });
+          return watched(streams, datagrams, witness(ports, context));
+        },
+      });
+      converse(ports, context, node);
+      return node;
+    },
+  });
+
+  const witness = (ports: NodePorts, context: NodeContext): Witness => ({
+    node: context.name,
+    clock: ports.clock,
+    stalledMs: () => world.host(context.name).life?.stalledMs ?? 0,
+    nextRequest: () => ++requests,
+    observe,
+  });
+  const converse = (ports: NodePorts, context: NodeContext, node: HostedNode): void => {
+    const random = context.random.fork('echo');
+    const again = (): void => {
+      if (resting) return;
+      ask(world, context.name, node, random);
+      ports.clock.schedule(random.between(0, 2 * echoEveryMs), again);
+    };
+    ports.clock.schedule(random.between(0, echoEveryMs), again);
+  };
+  return {
+    world,
+    clusterOf,
+    start: () => undefined,
+    rest: () => {
+      resting = true;
+    },
+    views: () => new Map(names.map((name) => [name, aliveIn(world.program(name))])),
+    durable: () => 0,
+  };
+}
+
+function aliveIn(node: HostedNode | undefined): string[] {
+  return (node?.core?.members() ?? []).filter(({ state }) => state === 'alive').map(({ name }) => name);
+}
+
+function addressOf(world: World<unknown>, name: string): Address {
+  return { host: world.host(name).address, port: simulatedPort };
+}
+
+function ask(world: World<unknown>, name: string, node: HostedNode, random: Random): void {
+  const to = random.pick(world.names);
+  const payload = new TextEncoder().encode(`${name}>${to}`);
+  node.streams?.request(addressOf(world, to), encodeMessage({ kind: 'echo', payload }), echoTimeoutMs, () => undefined);
+}
+
+type Witness = {
+  readonly node: string;
+  readonly clock: Clock;
+  readonly stalledMs: () => number;
+  readonly nextRequest: () => number;
+  readonly observe: (observation: Observation) => void;
+};
+
+/** The same ports, with somebody who writes down what passes. */
+function watched(streams: Streams, datagrams: Datagrams, witness: Witness): WrappedPorts {
+  const { node, observe } = witness;
+  const heard = (from: Identity, claims?: Claims): void =>
+    observe({ kind: 'heard', node, from: from.name, ...(claims === undefined ? {} : { claims }) });
+  return {
+    streams: {
+      ...streams,
+      request: (to, body, timeoutMs, done) => {
+        const request = witness.nextRequest();
+        const deadlineMs = witness.clock.nowMs() + timeoutMs;
+        const stalledMs = witness.stalledMs();
+        observe({ kind: 'requestStarted', node, request });
+        return streams.request(to, body, timeoutMs, (outcome) => {
+          const lateMs = witness.clock.nowMs() - deadlineMs - fastestClock * (witness.stalledMs() - stalledMs);
+          observe({ kind: 'requestEnded', node, request, code: outcome.ok ? 'OK' : outcome.error.code, lateMs });
+          done(outcome);
+        });
+      },
+      serve: (service) =>
+        streams.serve({
+          request: (from, body, remainingMs, reply) => {
+            heard(from, claimsOf(body));
+            service.request(from, body, remainingMs, reply);
+          },
+          notified: (from, body) => {
+            heard(from);
+            service.notified(from, body);
+          },
+          opened: (from, opening, stream) => service.opened(from, opening, stream),
+        }),
+    },
+    datagrams: {
+      ...datagrams,
+      receive: (handler) =>
+        datagrams.receive((from, body) => {
+          heard(from);
+          handler(from, body);
+        }),
+    },
+  };
+}
+
+/** Echoes name both ends. */
+function claimsOf(body: Uint8Array): Claims | undefined {
+  const message = decoded(body);
+  if (message?.kind !== 'echo') return undefined;
+  const [from, to] = new TextDecoder().decode(message.payload).split('>');
+  return from === undefined || to === undefined ? undefined : { from, to };
+}
+
+function decoded(body: Uint8Array): Message | undefined {
+  try {
+    return decodeMessage(body);
+  } catch (error) {
+    if (isRemusterError(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * The real node core on simulated ports: what compose.ts does for a real process, done for a pretend one. The machines,
+ * the codec and the wiring are those of production; only the ports are pretended.
+ */
+import { nodeIdFrom } from '../base/ids.ts';
+import type { Address, Datagrams, Identity, Store, Streams } from '../base/ports.ts';
+import { bootNode, type NodeCore } from '../node/core.ts';
+import { raiseIdentity } from '../node/identity.ts';
+import { nodeOptions } from '../node/options.ts';
+import type { NodePorts } from './node-ports.ts';
+import type { NodeContext } from './world.ts';
+
+/** A node that boots, or has booted. What it listens with is there for workloads that speak for themselves. */
+export type HostedNode = {
+  core?: NodeCore;
+  identity?: Identity;
+  streams?: Streams;
+};
+
+export type HostedNodeOptions = {
+  readonly join: readonly Address[];
+  readonly cluster?: string;
+  /** Lets a workload listen in; see greetings.ts. */
+  readonly wrap?: (streams: Streams, datagrams: Datagrams, identity: Identity) => WrappedPorts;
+};
+
+export type WrappedPorts = { readonly streams: Streams; readonly datagrams: Datagrams };
+
+export const simulatedPort = 7400;
+const startAgainMs = 500;
+
+export function bootHostedNode(ports: NodePorts, context: NodeContext, options: HostedNodeOptions): HostedNode {
+  const node: HostedNode = {};
+  const store = ports.openStore('node');
+  const { name, host } = context;
+  const freshId = () => nodeIdFrom(context.random.fork('id').bytes(16));
+  const begin = (): void =>
+    raiseIdentity(store, freshId, (raised) => {
+      if (raised.ok) {
+        const identity: Identity = {
+          ...raised.value,
+          name,
+          host,
+          port: simulatedPort,
+          roles: ['manager', 'worker'],
+          dc: 'local',
+        };
+        live(node, ports, context, store, identity, options);
+      } else {
+        context.log('warn', 'cannot start', { code: raised.error.code });
+        ports.clock.schedule(startAgainMs, begin);
+      }
+    });
+  begin();
+  return node;
+}
+
+function live(
+  node: HostedNode,
+  ports: NodePorts,
+  context: NodeContext,
+  store: Store,
+  identity: Identity,
+  options: HostedNodeOptions,
+): void {
+  const bare = ports.listen(identity, options.cluster ?? 'simulated');
+  const { streams, datagrams } = options.wrap?.(bare.streams, bare.datagrams, identity) ?? bare;
+  const { helloIntervalMs, silentAfterMs, deadAfterMs, requestTimeoutMs } = nodeOptions();
+  node.identity = identity;
+  node.streams = streams;
+  node.core = bootNode(
+    { clock: ports.clock, streams, datagrams, store, random: context.random, log: context.log },
+    { identity, join: options.join, helloIntervalMs, silentAfterMs, deadAfterMs, requestTimeoutMs },
+    {
+      halted: (error) => {
+        throw error;
+      },
+    },
+  );
+}

@@ -1,0 +1,122 @@
+/**
+ * One running thing on a simulated host: the main loop of a process, a thread, a child process. Everything that the
+ * world says to it passes `enter`, which runs it now, keeps it until a stall is over, or drops it when the life is
+ * over. A life ends once, takes its children with it, and is never restarted: a restart is a new life.
+ *
+ * It owns no clock of its own (see host.ts) and knows nothing of networks or disks.
+ */
+import type { Cancel } from '../base/ports.ts';
+import type { Timeline } from './timeline.ts';
+
+export type LifeEvents = {
+  /** Code of this life threw: in the real world the process would be gone. */
+  readonly threw: (error: unknown) => void;
+};
+
+export class Life {
+  readonly #timeline: Timeline;
+  readonly #events: LifeEvents;
+  readonly #children = new Set<Life>();
+  readonly #atEnd: (() => void)[] = [];
+  readonly #timers = new Set<Cancel>();
+  #postponed: (() => void)[] = [];
+  #stalledUntilMs = 0;
+  #stalledMs = 0;
+  #alive = true;
+
+  constructor(timeline: Timeline, events: LifeEvents) {
+    this.#timeline = timeline;
+    this.#events = events;
+  }
+
+  get alive(): boolean {
+    return this.#alive;
+  }
+
+  /** How much waits for the end of a stall. */
+  get postponed(): number {
+    return this.#postponed.length;
+  }
+
+  /** How long this life has been made to stand still, all stalls together. */
+  get stalledMs(): number {
+    return this.#stalledMs;
+  }
+
+  enter(run: () => void): void {
+    if (!this.#alive) return;
+    if (this.#postponed.length > 0 || this.#timeline.nowMs < this.#stalledUntilMs) this.#postponed.push(run);
+    else this.guard(run);
+  }
+
+  /** Enters after `delayMs` of world time, unless the life is over by then. */
+  after(delayMs: number, run: () => void): Cancel {
+    let cancelled = false;
+    const stop = this.#timeline.after(delayMs, () => {
+      this.#timers.delete(cancel);
+      this.enter(() => {
+        if (!cancelled) run();
+      });
+    });
+    const cancel = (): void => {
+      cancelled = true;
+      this.#timers.delete(cancel);
+      stop();
+    };
+    this.#timers.add(cancel);
+    return cancel;
+  }
+
+  /** Nothing runs until `durationMs` have passed; then everything runs that should have, in its order. */
+  stall(durationMs: number): void {
+    this.#stalledMs += durationMs;
+    this.#stalledUntilMs = Math.max(this.#stalledUntilMs, this.#timeline.nowMs + durationMs);
+    for (const child of this.#children) child.stall(durationMs);
+    this.#timeline.at(this.#stalledUntilMs, () => this.#wake());
+  }
+
+  /** Ends a stall early. */
+  resume(): void {
+    this.#stalledUntilMs = 0;
+    for (const child of this.#children) child.resume();
+    this.#timeline.after(0, () => this.#wake());
+  }
+
+  child(events: LifeEvents): Life {
+    const child = new Life(this.#timeline, events);
+    this.#children.add(child);
+    child.atEnd(() => this.#children.delete(child));
+    return child;
+  }
+
+  atEnd(run: () => void): void {
+    if (this.#alive) this.#atEnd.push(run);
+    else run();
+  }
+
+  end(): void {
+    if (!this.#alive) return;
+    this.#alive = false;
+    this.#postponed = [];
+    for (const child of [...this.#children]) child.end();
+    for (const cancel of [...this.#timers]) cancel();
+    for (const run of this.#atEnd.splice(0)) run();
+  }
+
+  #wake(): void {
+    if (this.#timeline.nowMs < this.#stalledUntilMs) return;
+    for (const run of this.#postponed) if (this.#alive) this.guard(run);
+    this.#postponed = [];
+  }
+
+  /** Runs code of this life on behalf of a port that must go on whatever it does. False: it threw. */
+  guard(run: () => void): boolean {
+    try {
+      run();
+      return true;
+    } catch (error) {
+      this.#events.threw(error);
+      return false;
+    }
+  }
+}

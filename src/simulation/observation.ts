@@ -1,0 +1,71 @@
+/**
+ * What a workload reports while it runs, as data, and what a property makes of it. Workloads report facts and judge
+ * nothing; properties judge and touch nothing.
+ */
+import type { ErrorCode } from '../base/errors.ts';
+import type { World } from './world.ts';
+
+export type Observation =
+  | { readonly kind: 'requestStarted'; readonly node: string; readonly request: number }
+  | {
+      readonly kind: 'requestEnded';
+      readonly node: string;
+      readonly request: number;
+      readonly code: ErrorCode | 'OK';
+      /** How long after its deadline it ended by the caller's own clock, stalls of the caller taken off. */
+      readonly lateMs: number;
+    }
+  /** A node took a message in: who it came from by the port's word, and by the message's own word if it says so. */
+  | { readonly kind: 'heard'; readonly node: string; readonly from: string; readonly claims?: Claims }
+  /** A node begins to listen: from now on others may meet this life of it. */
+  | { readonly kind: 'listens'; readonly node: string; readonly generation: number }
+  /** A peer has heard that `node` has reached `value`. */
+  | { readonly kind: 'announced'; readonly node: string; readonly to: string; readonly value: number }
+  | { readonly kind: 'transferStarted'; readonly node: string; readonly transfer: number }
+  | {
+      readonly kind: 'transferEnded';
+      readonly node: string;
+      readonly transfer: number;
+      readonly ok: boolean;
+      /** The receiver has said that every byte came, in its place. */
+      readonly confirmed: boolean;
+    }
+  | { readonly kind: 'started' | 'stopped'; readonly node: string }
+  /** The faults are over and everybody is up. */
+  | { readonly kind: 'healed' };
+
+export type Claims = { readonly from: string; readonly to: string };
+
+/** A workload that is under way. */
+export type Stage = {
+  readonly world: World<unknown>;
+  /** Begins to work. All nodes have been started. */
+  start(): void;
+  /** Makes no new work from now on. */
+  rest(): void;
+  /** The cluster that a node belongs to. */
+  clusterOf(node: string): string;
+  /** Whom each running node believes to be alive. */
+  views(): ReadonlyMap<string, readonly string[]>;
+  /** The number that a node's disk holds, as it stands; 0 if it holds none. */
+  durable(node: string): number;
+};
+
+export type StageSpec = {
+  readonly seed: string;
+  readonly names: readonly string[];
+  readonly detailed: boolean;
+  readonly sink: ((line: string) => void) | undefined;
+  readonly observe: (observation: Observation) => void;
+};
+
+export type Workload = (spec: StageSpec) => Stage;
+
+/** Each method answers with what is wrong, or with nothing. */
+export type Checker = {
+  observe?(observation: Observation): string | undefined;
+  /** After faults, healing and quiet. */
+  atEnd?(): string | undefined;
+};
+
+export type Property = (stage: Stage) => Checker;

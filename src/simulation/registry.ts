@@ -1,0 +1,37 @@
+/**
+ * Everything that a scenario file can name. A test may add to it; the product's own names stand here.
+ */
+import { counter } from './counter.ts';
+import { type Fault, faults } from './faults.ts';
+import { greetings } from './greetings.ts';
+import type { Property, Workload } from './observation.ts';
+import { transfers } from './transfers.ts';
+import {
+  durableStaysDurable,
+  everyRequestEndsOnce,
+  livesDiffer,
+  nobodyHearsAForeignMessage,
+  transfersArriveWhole,
+  viewsAgree,
+  workGoesOn,
+} from './properties.ts';
+
+export type Registry = {
+  readonly workloads: Readonly<Record<string, Workload>>;
+  readonly faults: Readonly<Record<string, Fault>>;
+  readonly properties: Readonly<Record<string, Property>>;
+};
+
+export const registry: Registry = {
+  workloads: { counter, greetings, transfers },
+  faults,
+  properties: {
+    durableStaysDurable,
+    everyRequestEndsOnce,
+    livesDiffer,
+    nobodyHearsAForeignMessage,
+    transfersArriveWhole,
+    viewsAgree,
+    workGoesOn,
+  },
+};

@@ -1,0 +1,44 @@
+/**
+ * The Store port on a pretend disk: a batch reaches the medium in one instant, or a crash comes first and it never was.
+ */
+import { failure } from '../base/errors.ts';
+import type { Store } from '../base/ports.ts';
+import { type Disk, nothing } from './disk.ts';
+import type { Rare } from '../base/rare.ts';
+import type { Life } from './life.ts';
+
+export function simulatedStore(disk: Disk, life: Life, name: string, rare: Rare): Store {
+  const content = disk.store(name);
+  let open = true;
+  const closeNow = () => {
+    open = false;
+    return nothing;
+  };
+  return {
+    write(batch, done) {
+      const copy = batch.map(({ key, value }) => ({ key, value: value === null ? null : value.slice() }));
+      let sizeBytes = 0;
+      for (const { key, value } of copy) sizeBytes += key.length + (value?.length ?? 0);
+      const grows = copy.some(({ value }) => value !== null);
+      const effect = () => {
+        if (!open) return failure('CANCELLED', 'the store is closed');
+        if (!copy.every(({ key }) => key.isWellFormed())) return failure('BAD_ARGUMENT', 'a key has no UTF-8 form');
+        if (rare('store-full-once')) return failure('STORE_FULL');
+        content.write(copy);
+        return nothing;
+      };
+      disk.perform(life, sizeBytes, grows, effect, done);
+    },
+    read(range, done) {
+      const effect = () => {
+        if (!open) return failure('CANCELLED', 'the store is closed');
+        if (!Number.isSafeInteger(range.limit) || range.limit < 0) return failure('BAD_ARGUMENT', 'a limit is a count');
+        return content.read(range);
+      };
+      disk.look(life, effect, done);
+    },
+    close(done) {
+      disk.perform(life, 0, false, closeNow, done);
+    },
+  };
+}

@@ -1,0 +1,49 @@
+/** Every decoder that meets bytes or text from outside, with valid inputs to mutate and what must hold for what it accepts. */
+import fc from 'fast-check';
+import { isDeepStrictEqual } from 'node:util';
+import { catalogue } from '../../src/messages/catalogue.ts';
+import { codecOf } from '../../src/messages/codec.ts';
+import { parseSentence, printSentence } from '../../src/messages/grammar.ts';
+import { headerBytes } from '../../src/messages/message.ts';
+import { rejectionReason } from '../../src/messages/rejection.ts';
+import { anyMessage } from './arbitraries.ts';
+import type { Family } from './engine.ts';
+import { everyKind } from './every-kind.ts';
+import { anySentence } from './sentences.ts';
+import { transportFamilies } from './transport-families.ts';
+
+const samplesPerMessage = 24;
+const sampleSeed = 1;
+
+const declarations = [...catalogue, everyKind] as const;
+const codec = codecOf(declarations);
+
+const messages: Family = {
+  name: 'messages',
+  headerBytes,
+  corpus: declarations.flatMap((declaration) =>
+    fc
+      .sample(anyMessage(declaration), { seed: sampleSeed, numRuns: samplesPerMessage })
+      .map((value) => codec.encode(value as Parameters<typeof codec.encode>[0])),
+  ),
+  reasonOf: rejectionReason,
+  attempt: (input) => {
+    const value = codec.decode(input);
+    if (!isDeepStrictEqual(codec.decode(codec.encode(value)), value)) throw new Error('it does not survive');
+  },
+};
+
+const grammar: Family = {
+  name: 'grammar',
+  headerBytes: 4,
+  corpus: fc
+    .sample(anySentence, { seed: sampleSeed, numRuns: 200 })
+    .map((sentence) => Uint8Array.from(printSentence(sentence), (letter) => letter.charCodeAt(0))),
+  reasonOf: rejectionReason,
+  attempt: (input) => {
+    const text = String.fromCharCode(...input);
+    if (printSentence(parseSentence(text)) !== text) throw new Error('it does not survive');
+  },
+};
+
+export const families: readonly Family[] = [messages, grammar, ...transportFamilies];

@@ -1,0 +1,84 @@
+/**
+ * Which folder of src may import which. This table is the law, docs/ARCHITECTURE.md shows the same table to people, and
+ * architecture.test.ts holds both the sources and the page to it. Tests may import anything.
+ */
+
+export type Source = { readonly path: string; readonly text: string };
+
+type Arrows = {
+  /** Folders of src, besides its own. */
+  readonly folders: readonly string[];
+  /** Packages and builtins: exact names, or `node:*` for all builtins. */
+  readonly packages: readonly string[];
+};
+
+const machines = ['base', 'messages', 'membership'];
+
+/** A folder that is not here may not exist: add it with its arrows, here and on the page. */
+export const arrows: Readonly<Record<string, Arrows>> = {
+  base: { folders: [], packages: [] },
+  messages: { folders: ['base'], packages: [] },
+  membership: { folders: ['base', 'messages'], packages: [] },
+  client: { folders: ['base', 'messages'], packages: [] },
+  node: { folders: machines, packages: [] },
+  io: { folders: ['base'], packages: ['node:*'] },
+  simulation: { folders: [...machines, 'client', 'node'], packages: [] },
+  cli: { folders: [...machines, 'client', 'node', 'io', 'simulation'], packages: ['node:*', 'commander', 'yaml'] },
+};
+
+/** Files with more rights than their folder, each for a reason. */
+const exceptions: Readonly<Record<string, Arrows & { readonly reason: string }>> = {
+  'src/index.ts': { folders: ['base', 'client', 'node'], packages: [], reason: 'public door' },
+  'src/client/index.ts': { folders: ['io', 'node'], packages: ['node:*'], reason: 'public door, composition root' },
+  'src/node/compose.ts': { folders: ['io'], packages: ['node:*'], reason: 'composition root' },
+  'src/simulation/conformance/': {
+    folders: [],
+    packages: ['node:test', 'node:assert/strict'],
+    reason: 'suites of tests that are published',
+  },
+};
+
+/** The specifiers of static and dynamic imports and of re-exports, types included. */
+export function importsOf(text: string): readonly string[] {
+  const code = text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/^\s*\/\/.*$/gm, '');
+  const pattern = /(?:\bfrom|\bimport|\bimport\s*\(|\bimport\.meta\.resolve\s*\()\s*(['"`])([^'"`\n]+)\1/g;
+  return [...code.matchAll(pattern)].map((match) => match[2] as string);
+}
+
+export function arrowViolations({ path, text }: Source): readonly string[] {
+  const folder = folderOf(path);
+  const own = folder === '' ? { folders: [], packages: [] } : arrows[folder];
+  if (own === undefined) return [`${path}: the folder ${folder} is not in the table of arrows`];
+  const extra = exceptionFor(path);
+  const folders = [folder, ...own.folders, ...(extra?.folders ?? [])];
+  const packages = [...own.packages, ...(extra?.packages ?? [])];
+  return importsOf(text).flatMap((specifier) => {
+    const verdict = specifier.startsWith('.')
+      ? folderViolation(path, specifier, folders)
+      : packageViolation(specifier, packages);
+    return verdict === undefined ? [] : [`${path}: ${verdict}`];
+  });
+}
+
+function folderOf(path: string): string {
+  const [, folder, ...rest] = path.split('/');
+  return rest.length === 0 ? '' : (folder as string);
+}
+
+function exceptionFor(path: string): Arrows | undefined {
+  const key = Object.keys(exceptions).find((one) => (one.endsWith('/') ? path.startsWith(one) : path === one));
+  return key === undefined ? undefined : exceptions[key];
+}
+
+function folderViolation(path: string, specifier: string, allowed: readonly string[]): string | undefined {
+  const target = new URL(specifier, `file:///${path}`).pathname.slice(1);
+  if (!specifier.endsWith('.ts')) return `import of ${specifier} does not name a .ts file`;
+  if (!target.startsWith('src/')) return `import of ${specifier} leaves src`;
+  if (target.endsWith('.test.ts')) return `import of ${specifier} is an import of a test`;
+  return allowed.includes(folderOf(target)) ? undefined : `import of ${specifier} goes against the arrows`;
+}
+
+function packageViolation(specifier: string, allowed: readonly string[]): string | undefined {
+  const isAllowed = allowed.includes(specifier) || (specifier.startsWith('node:') && allowed.includes('node:*'));
+  return isAllowed ? undefined : `import of ${specifier} is not allowed in this folder`;
+}
