@@ -143,7 +143,7 @@ const segments: Family = {
   corpus: segmentFrames(),
   reasonOf,
   attempt: (input) => {
-    const events = { wake: () => {}, goodbye: () => {}, broken: () => {} };
+    const events = { wake: () => {}, flush: () => {}, goodbye: () => {}, broken: () => {} };
     const mux = new Mux(peer, muxContext(), events);
     const outcomes: boolean[] = [];
     mux.request(Uint8Array.of(1), 0, 1_000, ({ ok }) => outcomes.push(ok));

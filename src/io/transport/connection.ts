@@ -250,6 +250,7 @@ export class Connection {
     this.#phase = 'open';
     this.#mux = new Mux(peer, this.#context.mux, {
       wake: () => this.#wake(),
+      flush: () => this.#flush(),
       broken: (error: RemusterError) => this.#refuse(error),
       goodbye: () => {
         this.peerLeft = true;

@@ -13,7 +13,7 @@ import type { ByteStream, ByteStreamEvents, Identity } from '../../base/ports.ts
 import { LargeMessages } from './large-messages.ts';
 import type { MuxContext } from './mux-context.ts';
 import { PendingRequests, slotsMax } from './pending-requests.ts';
-import { kinds, readSegments } from './segment.ts';
+import { countSegments, kinds, readSegments } from './segment.ts';
 import { chunkBytes, SendQueue } from './send-queue.ts';
 import { StreamTable } from './stream-table.ts';
 import type { TokenBucket } from './token-bucket.ts';
@@ -22,9 +22,14 @@ const nothing = new Uint8Array(0);
 const errorMessageMax = 512;
 const slotMask = slotsMax - 1;
 
+/** From so many requests under way on, half of the next ones leave early (see `#shareOut`). */
+const shareOutMin = 32;
+
 export type MuxEvents = {
   /** There is something to send. */
   readonly wake: () => void;
+  /** There is something to send, and waiting for more would only leave the peer idle. */
+  readonly flush: () => void;
   /** The peer broke the protocol in a way that showed only later. */
   readonly broken: (error: RemusterError) => void;
   readonly goodbye: () => void;
@@ -43,6 +48,10 @@ export class Mux {
   readonly #streams: StreamTable;
   readonly #bucket: TokenBucket;
   #nowMs = 0;
+  /** Requests that are queued and not yet part of a frame. */
+  #requestsQueued = 0;
+  /** How many replies to hand out before what is queued leaves; 0 when it leaves at the end of the read as usual. */
+  #repliesUntilFlush = 0;
   #open = true;
 
   constructor(peer: Identity, context: MuxContext, events: MuxEvents) {
@@ -84,6 +93,7 @@ export class Mux {
     if (this.#pending.full || !this.hasRoom) return undefined;
     const id = this.#pending.add(done, nowMs + timeoutMs);
     const argument = Math.min(0xffff_ffff, Math.max(0, Math.round(timeoutMs)));
+    this.#requestsQueued += 1;
     this.#send(kinds.request, id, argument, body);
     return id;
   }
@@ -116,12 +126,24 @@ export class Mux {
 
   receive(frame: Uint8Array, nowMs: number): void {
     this.#nowMs = nowMs;
+    this.#shareOut(frame);
     readSegments(frame, this.#segment);
     this.#streams.settle();
   }
 
   takeFrame(): Uint8Array | undefined {
+    this.#requestsQueued = 0;
     return this.queue.next();
+  }
+
+  /**
+   * A caller that keeps many requests under way tends to get all replies in one frame, and to send all next requests in
+   * one: then the two sides take turns, and one is always idle. So when a frame answers everything that is under way,
+   * the requests that its first half leads to leave at once, and from then on both sides work at the same time.
+   */
+  #shareOut(frame: Uint8Array): void {
+    const underWay = this.#pending.count - this.#requestsQueued;
+    this.#repliesUntilFlush = underWay >= shareOutMin && countSegments(frame) >= underWay ? underWay >> 1 : 0;
   }
 
   expire(nowMs: number): void {
@@ -262,6 +284,7 @@ export class Mux {
     } catch (error) {
       this.#handlerFailed(error);
     }
+    if (this.#repliesUntilFlush > 0 && --this.#repliesUntilFlush === 0) this.#events.flush();
     return undefined;
   }
 

@@ -84,6 +84,13 @@ export function readU32(from: Uint8Array, at: number): number {
   return ((from[at]! << 24) | (from[at + 1]! << 16) | (from[at + 2]! << 8) | from[at + 3]!) >>> 0;
 }
 
+/** How many segments there are, as far as they can be followed; damage is found by `readSegments`. */
+export function countSegments(frame: Uint8Array): number {
+  let count = 0;
+  for (let at = 0; at + headerBytes <= frame.length; count++) at += headerBytes + readU32(frame, at + 10);
+  return count;
+}
+
 /** Bodies handed to `visit` are views into `frame`. */
 export function readSegments(frame: Uint8Array, visit: SegmentHandler): void {
   const { buffer, byteOffset, length: end } = frame;

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+
+import { Compression } from './compression.ts';
+import { Counters } from './counters.ts';
+import { echo, identity } from './fixtures.test.ts';
+import { defaultLimits } from './limits.ts';
+import { Mux } from './mux.ts';
+import { ByteBudget } from './reassembly.ts';
+import { countSegments } from './segment.ts';
+import { TokenBucket } from './token-bucket.ts';
+
+const body = Uint8Array.of(1, 2, 3);
+
+/** Two ends without a socket: what one takes as a frame is fed to the other by the test. */
+function end(flush: () => void = () => {}): Mux {
+  const limits = defaultLimits;
+  const context = {
+    ...{ limits, counters: new Counters(), log: () => {}, admit: () => undefined, announced: () => {} },
+    compression: new Compression(limits),
+    reassembly: new ByteBudget(limits.reassemblyTotalBytesMax),
+    bucket: () => new TokenBucket(1e6, 1e6, 0),
+    service: () => echo,
+  };
+  return new Mux(identity('peer'), context, { wake: () => {}, flush, broken: assert.fail, goodbye: () => {} });
+}
+
+function carry(from: Mux, to: Mux): number {
+  const frame = from.takeFrame()?.slice();
+  assert.ok(frame !== undefined);
+  to.receive(frame, 0);
+  return countSegments(frame);
+}
+
+/** Keeps `count` requests under way for ever: each reply leads to the next request. */
+function keepAsking(mux: Mux, count: number): void {
+  const next = (): void => void mux.request(body, 0, 1_000, next);
+  for (let i = 0; i < count; i++) next();
+}
+
+describe('multiplexer', () => {
+  it('sends half of the next requests early when the peer has nothing left to do', () => {
+    const left: number[] = [];
+    const server = end();
+    const client: Mux = end(() => left.push(countSegments(client.takeFrame() ?? body)));
+    keepAsking(client, 64);
+    assert.equal(carry(client, server), 64);
+    assert.equal(carry(server, client), 64);
+    assert.deepEqual(left, [32]);
+    assert.equal(carry(client, server), 32);
+  });
+
+  it('does not when the peer still has work, or when there is little of it', () => {
+    let flushes = 0;
+    const server = end();
+    const client = end(() => (flushes += 1));
+    keepAsking(client, 40);
+    const first = client.takeFrame()?.slice() ?? body;
+    keepAsking(client, 40);
+    server.receive(first, 0);
+    // 40 of 80 are answered, the others have left in a frame of their own.
+    client.takeFrame();
+    carry(server, client);
+    assert.equal(flushes, 0);
+    const quiet = end(() => (flushes += 1));
+    keepAsking(quiet, 8);
+    carry(quiet, server);
+    carry(server, quiet);
+    assert.equal(flushes, 0);
+  });
+});
