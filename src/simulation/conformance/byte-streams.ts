@@ -4,7 +4,7 @@ import { it } from 'node:test';
 import type { Outcome } from '../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents } from '../../base/ports.ts';
 import { type Open, text, utf8 } from './harness.ts';
-import { openPair, pause, serviceWith, type StreamsHarness } from './streams.ts';
+import { openPair, serviceWith, type StreamsHarness } from './streams.ts';
 
 const partBytes = 10_000;
 
@@ -100,19 +100,21 @@ export function describeByteStreams(open: Open<StreamsHarness>): void {
   it('breaks off with the reason when one side aborts', async (t) => {
     const { harness, a, b } = await openPair(open, t);
     const there = new Talker(0);
+    const opened = Promise.withResolvers<ByteStream>();
     b.streams.serve(
       serviceWith({
         opened: (_from, _opening, stream) => {
           there.stream = stream;
+          opened.resolve(stream);
           return eventsOf(there);
         },
       }),
     );
     const here = new Talker(0);
     here.stream = a.streams.open(b.self, utf8.encode('x'), eventsOf(here));
-    await pause(harness, a, 50);
-    there.stream?.abort('no more of this');
-    there.stream?.abort('twice');
+    const stream = await harness.settle(opened.promise);
+    stream.abort('no more of this');
+    stream.abort('twice');
     for (const outcome of await harness.settle(Promise.all([here.ended, there.ended]))) {
       assert.ok(!outcome.ok);
       assert.equal(outcome.error.code, 'CANCELLED');
@@ -123,10 +125,18 @@ export function describeByteStreams(open: Open<StreamsHarness>): void {
 
   it('ends with an error when there is nobody, or the peer dies', async (t) => {
     const { harness, a, b } = await openPair(open, t);
-    b.streams.serve(serviceWith({}));
+    const opened = Promise.withResolvers<void>();
+    b.streams.serve(
+      serviceWith({
+        opened: () => {
+          opened.resolve();
+          return eventsOf(new Talker(0));
+        },
+      }),
+    );
     const broken = new Talker(0);
     broken.stream = a.streams.open(b.self, utf8.encode('x'), eventsOf(broken));
-    await pause(harness, a, 50);
+    await harness.settle(opened.promise);
     await b.kill();
     assert.equal((await harness.settle(broken.ended)).ok, false);
     const refused = new Talker(0);

@@ -49,7 +49,7 @@ function asks(from: StreamsNode, to: Address, body: Uint8Array, timeoutMs = pati
   });
 }
 
-export function pause({ settle }: World, { clock }: StreamsNode, delayMs: number): Promise<void> {
+function pause({ settle }: World, { clock }: StreamsNode, delayMs: number): Promise<void> {
   return settle(new Promise((resolve) => void clock.schedule(delayMs, resolve)));
 }
 
