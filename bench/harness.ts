@@ -16,7 +16,9 @@ export type Row = {
 };
 
 export type BenchResult = { readonly rows: readonly Row[]; readonly missing: readonly string[] };
-export type Bench = () => Promise<BenchResult>;
+/** What was typed after the name of the bench, by name; each bench reads what it knows. */
+export type BenchFlags = Readonly<Record<string, string | undefined>>;
+export type Bench = (flags: BenchFlags) => Promise<BenchResult>;
 
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);

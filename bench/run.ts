@@ -1,6 +1,6 @@
 /**
  * `node bench/run.ts NAME [-o json]` runs one bench; without a name it lists them. A bench is a file of this folder that
- * exports `bench`.
+ * exports `bench`. Further flags are for a bench that measures groups: `--nodes N --trials N --idle-seconds N`.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,12 @@ import { type Bench, print } from './harness.ts';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { output: { type: 'string', short: 'o', default: 'text' } },
+  options: {
+    output: { type: 'string', short: 'o', default: 'text' },
+    nodes: { type: 'string' },
+    trials: { type: 'string' },
+    'idle-seconds': { type: 'string' },
+  },
 });
 const folder = import.meta.dirname;
 const names = readdirSync(folder)
@@ -26,5 +31,5 @@ if (name === undefined) {
   process.exitCode = 2;
 } else {
   const { bench } = (await import(join(folder, `${name}.ts`))) as { bench: Bench };
-  print(name, await bench(), values.output === 'json');
+  print(name, await bench(values), values.output === 'json');
 }

@@ -105,7 +105,7 @@ describe('options', () => {
     /(?:Ms|Bytes|Max|Count|Ratio)$/.test(name) || withoutUnit.includes(name);
 
   it('that are numbers carry their unit', (context) => {
-    assert.equal(carriesUnit('helloInterval'), false, 'the planted violation');
+    assert.equal(carriesUnit('probeInterval'), false, 'the planted violation');
     const rows = Object.entries(optionsTable);
     const numbers = rows.filter(([, row]) => typeof row.defaultFor('lan') === 'number').map(([name]) => name);
     assert.deepEqual(

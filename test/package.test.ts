@@ -79,7 +79,7 @@ describe('the packed package', () => {
   });
 
   it('is typed: the program of the README compiles, a wrong one does not', async () => {
-    const wrong = "import { nodeOptions } from 'remuster';\nnodeOptions({ helloIntervalMs: 'soon' });\n";
+    const wrong = "import { nodeOptions } from 'remuster';\nnodeOptions({ probeIntervalMs: 'soon' });\n";
     writeFileSync(join(consumer, 'typed.ts'), readmeProgram());
     writeFileSync(join(consumer, 'entries.ts'), entries.map((entry) => `import '${entry}';`).join('\n'));
     const flags = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', '--types', 'node'];

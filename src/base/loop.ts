@@ -28,7 +28,7 @@ type Act = { readonly kind: string };
 
 export type LoopOptions<Effect, Timer> = {
   readonly clock: Clock;
-  readonly store: Store;
+  readonly store: Pick<Store, 'write'>;
   readonly perform: (effect: Exclude<Effect, Persist | Schedule<Timer>>) => void;
   /** The loop is over: the machine threw, or more effects wait for the disk than `heldMax`. */
   readonly halted: (error: unknown) => void;

@@ -62,9 +62,14 @@ export type Streams = {
   close(done: Done<void>): void;
 };
 
+/** The reason of a refusal that came from the host itself: it runs, and nobody listens there. Others prove nothing. */
+export const portIsClosed = 'refused';
+
 export type ConnectionChange =
   | { readonly kind: 'connected'; readonly peer: Identity }
-  | { readonly kind: 'disconnected'; readonly peer: Identity; readonly reason: string }
+  /** `wanted`: we let it go, or the peer said goodbye first. Otherwise it broke, or the peer's process is gone. */
+  | { readonly kind: 'disconnected'; readonly peer: Identity; readonly reason: string; readonly wanted: boolean }
+  /** No connection came about. The reason is `portIsClosed`, or a sentence for people. */
   | { readonly kind: 'refused'; readonly address: Address; readonly reason: string };
 
 /** What this node does with what others ask of it. Bodies are only valid during the call. */

@@ -17,25 +17,30 @@ export type MemberRow = {
   readonly roles: readonly string[];
   readonly dc: string;
   readonly state: string;
-  readonly incarnation: number | null;
-  readonly health: number | null;
+  readonly incarnation: number;
+  readonly health: number;
   readonly registration: string | null;
   readonly generation: number;
   readonly loadLevel: string | null;
+  readonly stuck: boolean;
+  readonly lagMs: number;
 };
 
 const lookMs = 1_000;
+/** What changes all the time is no news. */
+const unsteady: ReadonlySet<string> = new Set(['silentMs', 'lagMs', 'roundTripMs', 'health']);
 
 const columns: readonly Column<MemberRow>[] = [
   { title: 'NAME', cell: (row) => row.name },
   { title: 'ROLES', cell: (row) => row.roles.join(',') },
   { title: 'DC', cell: (row) => row.dc },
-  { title: 'STATE', cell: (row) => row.state },
+  { title: 'STATE', cell: (row) => (row.stuck ? `${row.state} (stuck)` : row.state) },
   { title: 'ADDRESS', cell: (row) => `${row.host}:${row.port}` },
   { title: 'GENERATION', cell: (row) => String(row.generation) },
   { title: 'ID', wide: true, cell: (row) => row.id },
-  { title: 'INCARNATION', wide: true, cell: (row) => String(row.incarnation ?? '-') },
-  { title: 'HEALTH', wide: true, cell: (row) => String(row.health ?? '-') },
+  { title: 'INCARNATION', wide: true, cell: (row) => String(row.incarnation) },
+  { title: 'HEALTH', wide: true, cell: (row) => String(row.health) },
+  { title: 'LAG', wide: true, cell: (row) => `${row.lagMs}ms` },
   { title: 'REGISTRATION', wide: true, cell: (row) => row.registration ?? '-' },
   { title: 'LOAD', wide: true, cell: (row) => row.loadLevel ?? '-' },
 ];
@@ -46,8 +51,7 @@ export async function members(flags: TargetFlags, format: Format, watch: boolean
     const answer = (await getJson(target, '/v1/members')) as { items: MemberRow[] };
     const items = answer.items.toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
     const text = await renderList(format, items, columns, (row) => row.name);
-    // How long somebody has been silent changes all the time and is no news.
-    const news = JSON.stringify(items, (key, value: unknown) => (key === 'silentMs' ? undefined : value));
+    const news = JSON.stringify(items, (key, value: unknown) => (unsteady.has(key) ? undefined : value));
     if (news !== shown) {
       const again = shown !== '' && (format === 'table' || format === 'wide');
       print(again ? `\n${new Date().toISOString()}\n${text}` : text);

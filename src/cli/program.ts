@@ -9,6 +9,7 @@ import type { DevFlags } from './dev.ts';
 import { addOptionFlags, typedFlags } from './option-flags.ts';
 import { type Format, formats } from './output.ts';
 import type { TargetFlags } from './target.ts';
+import type { SimFlags } from './sim.ts';
 
 export type ProgramContext = {
   readonly version: string;
@@ -169,6 +170,26 @@ function addReaders(program: Command, { finish }: ProgramContext): void {
       const { events } = await import('./events.ts');
       finish(await events({ ...flags, follow: flags.follow === true, since: flags.since }, flags.output));
     });
+  reader(program, 'why <name>', 'why a member is believed to be what it is: its last changes with the evidence').action(
+    async (name: string, flags: ReadingFlags) => {
+      const { why } = await import('./why.ts');
+      finish(await why(flags, flags.output, name));
+    },
+  );
+  reader(program, 'rtt <from> <to>', 'round trip between two members, estimated and as measured').action(
+    async (from: string, to: string, flags: ReadingFlags) => {
+      const { roundTrip } = await import('./round-trip.ts');
+      finish(await roundTrip(flags, flags.output, from, to));
+    },
+  );
+  reader(
+    program,
+    'reachability',
+    'who can hear whom, by asking everybody; exit code 4 when some did not answer',
+  ).action(async (flags: ReadingFlags) => {
+    const { reachability } = await import('./reachability.ts');
+    finish(await reachability(flags, flags.output));
+  });
   reader(program, 'health', 'is a node well; exit code 1 when it is not ready').action(async (flags: ReadingFlags) => {
     const { health } = await import('./health.ts');
     finish(await health(flags, flags.output));
@@ -212,8 +233,9 @@ function addTools(program: Command, { finish, entry }: ProgramContext): void {
     .option('--seeds <count>', 'how many seeds')
     .option('--scenario <file>', 'run this scenario only')
     .option('--minutes <minutes>', 'go on with new seeds for so long')
+    .option('--experiment <name>', 'measure instead: lifeguard, one-way or scale')
     .addOption(new Option('-o, --output <format>', 'how to show it').choices(['table', 'json']).default('table'))
-    .action(async (flags: { seed?: string; seeds?: string; scenario?: string; minutes?: string; output: string }) => {
+    .action(async (flags: Omit<SimFlags, 'entry'>) => {
       const { sim } = await import('./sim.ts');
       finish(await sim({ ...flags, entry }));
     });

@@ -1,13 +1,18 @@
 /**
  * `remuster sim`: simulated clusters under faults, seed after seed. Reads the scenario files, shows what the campaign
- * finds, and exits with 1 when a property was violated. One seed alone (`--seed`) prints its whole event log.
+ * finds, and exits with 1 when a property was violated. One seed alone (`--seed`) prints its whole event log. With
+ * `--experiment` it measures instead, prints a table and what was wanted, and exits with 1 when a goal was missed.
  */
 import { randomInt } from 'node:crypto';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { RemusterError } from '../base/errors.ts';
 import { type CampaignResult, printFailure, runCampaign } from '../simulation/campaign.ts';
+import { experiments } from '../simulation/experiments/experiments.ts';
+import { printReport } from '../simulation/experiments/report.ts';
 import { parseScenario } from '../simulation/scenario.ts';
 import { exitFailed, exitOk } from './failure.ts';
 import { schemaVersion } from './output.ts';
@@ -18,6 +23,7 @@ export type SimFlags = {
   readonly seeds?: string;
   readonly scenario?: string;
   readonly minutes?: string;
+  readonly experiment?: string;
   readonly output: string;
   /** The file that was started; the scenarios of the repository lie beside the sources. */
   readonly entry: string;
@@ -28,6 +34,7 @@ const seedsMax = 1_000_000_000;
 
 export async function sim(flags: SimFlags): Promise<number> {
   const seed = whole('--seed', flags.seed);
+  if (flags.experiment !== undefined) return experiment(flags.experiment, seed ?? 1, flags.output);
   const minutes = whole('--minutes', flags.minutes);
   const seeds =
     whole('--seeds', flags.seeds) ?? (seed !== undefined ? 1 : minutes === undefined ? seedsDefault : seedsMax);
@@ -45,6 +52,24 @@ export async function sim(flags: SimFlags): Promise<number> {
   });
   print(flags.output === 'json' ? JSON.stringify({ schemaVersion, firstSeed, ...result }) : summary(result, firstSeed));
   return result.failures.length === 0 ? exitOk : exitFailed;
+}
+
+function experiment(name: string, seed: number, output: string): number {
+  const run = Object.hasOwn(experiments, name) ? experiments[name] : undefined;
+  if (run === undefined) {
+    throw new RemusterError('BAD_ARGUMENT', `--experiment takes one of ${Object.keys(experiments).join(', ')}`);
+  }
+  const report = run({ seed: String(seed), progress: (line) => say(line), heapBytes });
+  print(output === 'json' ? JSON.stringify({ schemaVersion, seed, ...report }) : printReport(report));
+  return report.goals.every(({ met }) => met) ? exitOk : exitFailed;
+}
+
+/** What is left after a garbage collection, which Node.js only offers when asked by a flag. */
+function heapBytes(): number {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  collect();
+  return process.memoryUsage().heapUsed;
 }
 
 function scenariosOf({ scenario, entry }: SimFlags): { file: string; scenario: ReturnType<typeof parseScenario> }[] {

@@ -6,6 +6,7 @@ import { nodeIdFrom } from '../base/ids.ts';
 import type { Identity, Streams } from '../base/ports.ts';
 import { encodeMessage } from '../messages/catalogue.ts';
 import { bootNode } from '../node/core.ts';
+import { membershipHere } from '../node/membership-here.ts';
 import { nodeOptions } from '../node/options.ts';
 import { World } from '../simulation/world.ts';
 import { type ClusterSession, openSession } from './connect.ts';
@@ -24,8 +25,9 @@ function nodeAndClient(): { world: World<Streams>; session: ClusterSession; stre
       const identity: Identity = { id, name, host, port: 1, generation: 1, roles, dc: 'dc1' };
       const { datagrams, streams } = ports.listen(identity, 'test');
       const store = ports.openStore('node');
-      const options = { ...nodeOptions(), identity };
-      if (index === 0) bootNode({ clock: ports.clock, datagrams, streams, store, random, log }, options);
+      const membership = membershipHere(datagrams, random, nodeOptions());
+      if (index === 0)
+        bootNode({ clock: ports.clock, streams, store, log, membership }, { ...nodeOptions(), identity });
       return streams;
     },
   });
@@ -44,7 +46,7 @@ test('a client sees the members, and is not one of them', async () => {
   const { world, session } = nodeAndClient();
   const members = await within(world, session.members());
   assert.deepEqual(
-    members.map(({ entry, state }) => `${entry.name} ${state}`),
+    members.map(({ name, state }) => `${name} ${state}`),
     ['node alive'],
   );
 });
@@ -54,11 +56,9 @@ test('an echo returns the same bytes', async () => {
   assert.deepEqual(await within(world, session.echo(Uint8Array.of(1, 2, 3))), Uint8Array.of(1, 2, 3));
 });
 
-test('a client may not introduce itself as a member', async () => {
+test('a client may not join as a member', async () => {
   const { world, streams } = nodeAndClient();
-  const id = nodeIdFrom(new Uint8Array(16).fill(1));
-  const self = { id, name: 'client', host: '10.0.0.1', port: 1, generation: 1, roles: ['worker'] as const, dc: 'dc1' };
-  const body = encodeMessage({ kind: 'introduce', self, known: [] });
+  const body = encodeMessage({ kind: 'sync', viewHash: 0, claims: [], reply: 'differences' });
   const answer = promised<Uint8Array>((done) => streams.request(address, body, 500, done));
   await assert.rejects(within(world, answer), (error) => isRemusterError(error, 'FORBIDDEN'));
 });

@@ -6,8 +6,14 @@ import { type Outcome, RemusterError, failure, isRemusterError, promised, succes
 import type { Address, Streams } from '../base/ports.ts';
 import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
 
+type MemberView = (Message & { kind: 'memberList' })['members'][number];
+
 /** A member as the asked node sees it. */
-export type ClusterMember = (Message & { kind: 'memberList' })['members'][number];
+export type ClusterMember = MemberView['entry'] &
+  Pick<MemberView, 'state' | 'incarnation' | 'health' | 'stuck' | 'lagMs' | 'silentMs'> & {
+    readonly registration: string | null;
+    readonly loadLevel: string | null;
+  };
 
 export type ClusterSession = {
   members(): Promise<readonly ClusterMember[]>;
@@ -38,10 +44,15 @@ export function openSession({ streams, to, requestTimeoutMs }: SessionOptions): 
   }
 
   return {
-    members: async () => (await ask({ kind: 'listMembers' }, 'memberList')).members,
+    members: async () => (await ask({ kind: 'listMembers' }, 'memberList')).members.map(flat),
     echo: async (payload) => (await ask({ kind: 'echo', payload }, 'echoed')).payload,
     close: () => (closing ??= promised<void>((done) => streams.close(done))),
   };
+}
+
+/** What this version does not know yet is null. */
+function flat({ entry, state, incarnation, health, stuck, lagMs, silentMs }: MemberView): ClusterMember {
+  return { ...entry, state, incarnation, health, stuck, lagMs, silentMs, registration: null, loadLevel: null };
 }
 
 /** At once, because the bytes are only valid while they are handed over. */

@@ -1,171 +1,227 @@
 /**
- * Everybody this node has heard of, at most `membersMax`, and the rules by which its beliefs change:
+ * The members this node knows, dead and departed ones included until they are forgotten, and what their forgotten lives
+ * were (tombstones), so that a zombie cannot return under an identity that is long buried. Also the order of probing:
+ * every member once per round, in a random order that is drawn anew for each round.
  *
- *   - only hearing somebody directly proves that it lives; hearsay makes it known, so that it gets greeted
- *   - a higher generation of the same id is the end of the older life; a lower one is an echo of the past
- *   - who said goodbye stays gone until it starts again, whatever arrives late
- *   - one address holds one process: a new id at an old address ends the old one
- *   - two living ids under one name are a conflict, told but not judged
- *
- * It sends nothing and asks nothing; it answers with the events that a change amounts to.
+ * The table applies claims that were judged elsewhere; it starts no timers and tells nobody.
  */
+import { BoundedLru } from '../base/bounded-lru.ts';
 import type { NodeId } from '../base/ids.ts';
-import type { Identity } from '../base/ports.ts';
-import type { Member, MemberEvent, MemberState, MemberView } from './member.ts';
+import type { Random } from '../base/random.ts';
+import type { NodeEntry } from '../messages/node-entry.ts';
+import type { Claim, MemberState, Standing } from './claim.ts';
+import { stateOf } from './claim.ts';
+import type { Coordinate } from './coordinates.ts';
+import { RoundTrip } from './round-trip.ts';
 
-export type Patience = {
-  readonly silentAfterMs: number;
-  readonly deadAfterMs: number;
-  readonly forgetAfterMs: number;
+export type Member = {
+  readonly id: NodeId;
+  entry: NodeEntry;
+  generation: number;
+  incarnation: number;
+  state: MemberState;
+  /** Of the present state. */
+  sinceMs: number;
+  heardMs: number;
+  /** A probe round without any answer is under way or just ended: shown to people as probe-failed. */
+  probeFailed: boolean;
+  health: number;
+  stuck: boolean;
+  lagMs: number;
+  viewHash: number;
+  /** Of the embedded state that was taken over last. */
+  stateVersion: number | undefined;
+  roundTrip: RoundTrip;
+  coordinate: Coordinate | undefined;
 };
 
+/** What the rest of membership asks of a table; an experiment with a very large group brings its own. */
+export type Table = Pick<MemberTable, keyof MemberTable>;
+
 export class MemberTable {
-  readonly #self: Identity;
+  readonly #self: NodeId;
+  readonly #random: Random;
   readonly #membersMax: number;
   readonly #members = new Map<NodeId, Member>();
-  /** Ids whose stored entry is out of date: written or removed with the next `remember`. */
-  readonly unsaved = new Set<NodeId>();
+  /** The same members, to draw from. */
+  readonly #drawn: Member[] = [];
+  readonly #tombstones: BoundedLru<NodeId, Standing>;
+  /** Of whom something that is shown may have changed since they were last taken. */
+  #changed = new Set<NodeId>();
+  #round: NodeId[] = [];
+  #living = 0;
+  #viewHash = 0;
 
-  constructor(self: Identity, membersMax: number) {
+  constructor(self: NodeId, membersMax: number, random: Random) {
     this.#self = self;
     this.#membersMax = membersMax;
-  }
-
-  get size(): number {
-    return this.#members.size;
+    this.#random = random;
+    this.#tombstones = new BoundedLru(membersMax);
   }
 
   get(id: NodeId): Member | undefined {
     return this.#members.get(id);
   }
 
-  /** Live: members that come or go during the iteration are seen or not, as with any Map. */
-  values(): MapIterator<Member> {
+  all(): IterableIterator<Member> {
     return this.#members.values();
   }
 
-  views(nowMs: number): MemberView[] {
-    const views: MemberView[] = [{ entry: this.#self, state: 'alive', silentMs: 0 }];
-    for (const { entry, state, heardMs } of this.#members.values()) {
-      if (state !== 'unconfirmed') views.push({ entry, state, silentMs: Math.max(0, Math.floor(nowMs - heardMs)) });
-    }
-    return views;
+  get size(): number {
+    return this.#members.size;
   }
 
-  /** `from` proved its identity and spoke just now. */
-  heard(nowMs: number, from: Identity): MemberEvent[] {
-    if (from.id === this.#self.id) return this.#ownEcho(from);
-    const member = this.#members.get(from.id) ?? this.#add(nowMs, from);
-    if (member === undefined || from.generation < member.entry.generation) return [];
-    if (from.generation > member.entry.generation)
-      return [...this.#newLife(nowMs, member, from), ...this.#confirm(member, nowMs, 'restarted')];
-    if (member.state === 'left') return [];
-    member.heardMs = nowMs;
-    member.contactMs = nowMs;
-    return member.state === 'alive'
-      ? []
-      : this.#confirm(member, nowMs, member.state === 'unconfirmed' ? 'met' : 'heard again');
+  /** Alive and suspect ones, without us. */
+  get living(): number {
+    return this.#living;
   }
 
-  /** Somebody said that `entry` exists. */
-  learned(nowMs: number, entry: Identity): MemberEvent[] {
-    if (entry.id === this.#self.id) return [];
-    const member = this.#members.get(entry.id);
-    if (member === undefined) {
-      this.#add(nowMs, entry);
-      return [];
-    }
-    return entry.generation > member.entry.generation ? this.#newLife(nowMs, member, entry) : [];
+  /** Over the living: equal at two nodes whose views are equal, whatever the order in which they were learned. */
+  get viewHash(): number {
+    return this.#viewHash;
   }
 
-  left(nowMs: number, from: Identity, reason: string): MemberEvent[] {
-    const member = this.#members.get(from.id);
-    if (member === undefined || member.state === 'left' || from.generation < member.entry.generation) return [];
-    member.entry = from;
-    member.heardMs = nowMs;
-    return this.#become(member, 'left', reason);
+  /** Something that is shown of this member changed. */
+  touch(id: NodeId): void {
+    this.#changed.add(id);
   }
 
-  /** Judges silence. */
-  swept(nowMs: number, patience: Patience): MemberEvent[] {
-    const events: MemberEvent[] = [];
-    for (const member of this.#members.values()) {
-      const silentMs = nowMs - member.heardMs;
-      if (silentMs >= patience.forgetAfterMs) this.#forget(member);
-      else if (member.state === 'alive' && silentMs >= patience.silentAfterMs) {
-        events.push(...this.#become(member, 'probe-failed', `silent for ${Math.round(silentMs)} ms`));
-      } else if (member.state === 'probe-failed' && silentMs >= patience.deadAfterMs) {
-        events.push(...this.#become(member, 'dead', `silent for ${Math.round(silentMs)} ms`));
-      }
-    }
-    return events;
+  takeChanged(): ReadonlySet<NodeId> {
+    const changed = this.#changed;
+    this.#changed = new Set();
+    return changed;
   }
 
-  /** Another process runs with our id, most likely on a copy of our data directory. */
-  #ownEcho(from: Identity): MemberEvent[] {
-    if (from.generation === this.#self.generation) return [];
-    return [{ type: 'member.conflict', member: from, reason: 'another process uses the id of this node' }];
+  /** What a claim about this id must beat: what is known now, or what was known when it was forgotten. */
+  standing(id: NodeId): Standing | undefined {
+    return this.#members.get(id) ?? this.#tombstones.peek(id);
   }
 
-  #add(nowMs: number, entry: Identity): Member | undefined {
-    if (this.#members.size >= this.#membersMax && !this.#makeRoom()) return undefined;
-    const member: Member = { entry, state: 'unconfirmed', heardMs: nowMs, contactMs: -Infinity, awaitedId: undefined };
-    this.#members.set(entry.id, member);
+  /** Takes a claim over. Undefined when the member is unknown and cannot be added: no entry, or the table is full. */
+  apply(claim: Claim, nowMs: number): Member | undefined {
+    const member = this.#members.get(claim.id) ?? this.#add(claim, nowMs);
+    if (member === undefined) return undefined;
+    this.#count(member, -1);
+    const state = stateOf(claim.kind);
+    if (claim.generation > member.generation) forgetLife(member);
+    if (claim.entry !== undefined && claim.generation >= member.generation) member.entry = claim.entry;
+    if (state !== member.state) member.sinceMs = nowMs;
+    member.generation = claim.generation;
+    member.incarnation = claim.incarnation;
+    member.state = state;
+    if (state === 'alive') member.probeFailed = false;
+    this.#count(member, 1);
+    this.#changed.add(member.id);
     return member;
   }
 
-  /** The older life is over, and the new one has yet to be heard. */
-  #newLife(nowMs: number, member: Member, entry: Identity): MemberEvent[] {
-    const ended = isUp(member.state) ? this.#become(member, 'dead', `generation ${entry.generation} has started`) : [];
-    Object.assign(member, { entry, state: 'unconfirmed', heardMs: nowMs, contactMs: -Infinity, awaitedId: undefined });
-    return ended;
+  /** Forgets a member but remembers that its life is over. */
+  bury(member: Member): void {
+    this.#count(member, -1);
+    this.#members.delete(member.id);
+    const place = this.#drawn.indexOf(member);
+    const last = this.#drawn.pop();
+    if (last !== undefined && last !== member) this.#drawn[place] = last;
+    this.#changed.add(member.id);
+    const { generation, incarnation, state } = member;
+    this.#tombstones.set(member.id, { generation, incarnation, state });
   }
 
-  #confirm(member: Member, nowMs: number, reason: string): MemberEvent[] {
-    member.heardMs = nowMs;
-    member.contactMs = nowMs;
-    const events: MemberEvent[] = [];
-    for (const other of this.#members.values()) {
-      if (other === member || !isUp(other.state)) continue;
-      if (other.entry.host === member.entry.host && other.entry.port === member.entry.port) {
-        events.push(...this.#become(other, 'dead', `${member.entry.id} has taken its address`));
-      } else if (other.entry.name === member.entry.name) events.push(conflict(member.entry, other.entry));
+  /** The next member to probe, or undefined if there is nobody. */
+  nextToProbe(): Member | undefined {
+    for (let tries = 0; tries < 2; tries++) {
+      for (let id = this.#round.pop(); id !== undefined; id = this.#round.pop()) {
+        const member = this.#members.get(id);
+        if (member !== undefined && isLiving(member)) return member;
+      }
+      this.#round = this.#random.shuffled([...this.#members.keys()]);
     }
-    if (member.entry.name === this.#self.name) events.push(conflict(member.entry, this.#self));
-    return [...this.#become(member, 'alive', reason), ...events];
+    return undefined;
   }
 
-  #become(member: Member, state: Exclude<MemberState, 'unconfirmed'>, reason: string): MemberEvent[] {
-    member.state = state;
-    if (state === 'alive' || state === 'left') this.unsaved.add(member.entry.id);
-    return [{ type: `member.${state}`, member: member.entry, reason }];
+  /** Up to `count` different members that fit, at random. */
+  pick(count: number, fits: (member: Member) => boolean): Member[] {
+    const picked = new Map<NodeId, Member>();
+    const candidates = this.#drawn;
+    // Drawing beats shuffling for large tables; when most do not fit, look at each once.
+    for (let draws = 0; draws < 3 * count && candidates.length > 8 && picked.size < count; draws++) {
+      const member = this.#random.pick(candidates);
+      if (fits(member)) picked.set(member.id, member);
+    }
+    if (picked.size >= count) return [...picked.values()];
+    for (const member of this.#random.shuffled(candidates)) {
+      if (picked.size >= count) break;
+      if (fits(member)) picked.set(member.id, member);
+    }
+    return [...picked.values()];
   }
 
-  #forget(member: Member): void {
-    this.#members.delete(member.entry.id);
-    this.unsaved.add(member.entry.id);
+  #add(claim: Claim, nowMs: number): Member | undefined {
+    if (claim.entry === undefined || claim.id === this.#self) return undefined;
+    if (this.#members.size >= this.#membersMax && !this.#makeRoom()) return undefined;
+    const member: Member = {
+      id: claim.id,
+      entry: claim.entry,
+      generation: claim.generation,
+      incarnation: claim.incarnation,
+      state: stateOf(claim.kind),
+      sinceMs: nowMs,
+      heardMs: nowMs,
+      probeFailed: false,
+      health: 0,
+      stuck: false,
+      lagMs: 0,
+      viewHash: 0,
+      stateVersion: undefined,
+      roundTrip: new RoundTrip(),
+      coordinate: undefined,
+    };
+    this.#members.set(member.id, member);
+    this.#drawn.push(member);
+    this.#tombstones.delete(member.id);
+    // A newcomer is probed within the present round, at a random place of it.
+    this.#round.splice(this.#random.below(this.#round.length + 1), 0, member.id);
+    this.#count(member, 1);
+    return member;
   }
 
-  /** Gives up the member that was not heard for longest among those that are gone, or else among hearsay. */
+  /** The one that has been gone for longest gives way to a living one. */
   #makeRoom(): boolean {
-    let worst: Member | undefined;
+    let oldest: Member | undefined;
     for (const member of this.#members.values()) {
-      if (isUp(member.state)) continue;
-      if (worst === undefined || rank(member) < rank(worst)) worst = member;
+      if (!isLiving(member) && member.sinceMs < (oldest?.sinceMs ?? Infinity)) oldest = member;
     }
-    if (worst !== undefined) this.#forget(worst);
-    return worst !== undefined;
+    if (oldest !== undefined) this.bury(oldest);
+    return oldest !== undefined;
+  }
+
+  #count(member: Member, sign: 1 | -1): void {
+    if (!isLiving(member)) return;
+    this.#living += sign;
+    this.#viewHash = (this.#viewHash + sign * standingHash(member.id, member)) >>> 0;
   }
 }
 
-export function isUp(state: MemberState): boolean {
-  return state === 'alive' || state === 'probe-failed';
+export function isLiving(member: Member): boolean {
+  return member.state === 'alive' || member.state === 'suspect';
 }
 
-function rank(member: Member): number {
-  return member.state === 'unconfirmed' ? member.heardMs : member.heardMs - Number.MAX_SAFE_INTEGER;
+/** A new life starts with nothing of the old one. */
+function forgetLife(member: Member): void {
+  member.health = 0;
+  member.stuck = false;
+  member.lagMs = 0;
+  member.viewHash = 0;
+  member.stateVersion = undefined;
+  member.roundTrip = new RoundTrip();
+  member.coordinate = undefined;
 }
 
-function conflict(member: Identity, other: Identity): MemberEvent {
-  return { type: 'member.conflict', member, reason: `${other.id} at ${other.host}:${other.port} has the same name` };
+/** One summand of the hash of a view; sums do not depend on order. */
+export function standingHash(id: NodeId, standing: Standing): number {
+  const text = `${id}/${standing.generation}/${standing.incarnation}/${standing.state}`;
+  let h = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
+  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
+  return (h ^ (h >>> 13)) >>> 0;
 }

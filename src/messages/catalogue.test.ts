@@ -7,7 +7,7 @@ import { everyKind } from '../../test/fuzz/every-kind.ts';
 import { isRemusterError } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import { datagramBytesMax } from '../base/ports.ts';
-import { type Message, catalogue, decodeMessage, encodeMessage } from './catalogue.ts';
+import { type Message, catalogue, decodeMessage, encodeMessage, retiredTags } from './catalogue.ts';
 import { codecOf } from './codec.ts';
 import type { NodeEntry } from './node-entry.ts';
 
@@ -31,6 +31,11 @@ const longest: NodeEntry = {
   dc: 'd'.repeat(63),
 };
 
+function joinOf(one: NodeEntry, incarnation: number) {
+  const { id, generation } = one;
+  return { kind: 'join', id, generation, incarnation, by: id, refused: false, entry: one } as const;
+}
+
 describe('the catalogue', () => {
   test('has unique kinds, tags and field numbers, and fits its carriers', () => {
     assert.equal(new Set(catalogue.map(({ kind }) => kind)).size, catalogue.length);
@@ -42,15 +47,23 @@ describe('the catalogue', () => {
     }
   });
 
+  test('gives no tag of a message that is no longer said to another', () => {
+    assert.deepEqual(
+      catalogue.filter(({ tag }) => retiredTags.includes(tag)),
+      [],
+    );
+  });
+
   test('writes the bytes that it always wrote', () => {
     const expected = [
-      ['01', '0001'],
-      ['05', '00000000499602d2'],
-      ['0a', '2e', '2d'],
+      ['01', '0025'],
+      ['04', '07'],
+      ['0e', '5c', '5b'],
+      ['04', '00', '0a', '10', entry.id, '0c', '03', '10', '07', '16', '10', entry.id, '18', '00', '1e', '2d'],
       ['06', '10', entry.id, '0a', '02', '6e31', '0e', '08', '31302e302e302e31'],
       ['10', 'c03e', '14', '03', '18', '06', '1e', '04', '65617374'],
     ];
-    const encoded = encodeMessage({ kind: 'hello', messageId: 1_234_567_890n, known: [entry] });
+    const encoded = encodeMessage({ kind: 'gossip', incarnation: 7, claims: [joinOf(entry, 7)] });
     assert.equal(Buffer.from(encoded).toString('hex'), expected.flat().join(''));
   });
 });
@@ -73,10 +86,10 @@ describe('every declared message', () => {
   }
 
   test('is a plain object with declared properties only', () => {
-    const message = decodeMessage(encodeMessage({ kind: 'goodbye', reason: '__proto__' }));
+    const message = decodeMessage(encodeMessage({ kind: 'departure', incarnation: 1, reason: '__proto__' }));
     assert.equal(Object.getPrototypeOf(message), Object.prototype);
-    assert.deepEqual(Object.keys(message), ['kind', 'reason']);
-    assert.ok(message.kind === 'goodbye' && message.reason === '__proto__');
+    assert.deepEqual(Object.keys(message), ['kind', 'incarnation', 'reason']);
+    assert.ok(message.kind === 'departure' && message.reason === '__proto__');
   });
 });
 
@@ -88,21 +101,35 @@ describe('the size limits', () => {
       incarnation: 2 ** 32 - 1,
       health: 255,
       silentMs: 2 ** 53 - 1,
+      stuck: true,
+      lagMs: 2 ** 32 - 1,
+      roundTripUs: 2 ** 32 - 1,
+      coordinate: {
+        pointUs: Array.from({ length: 8 }, () => -(2 ** 31)),
+        heightUs: 2 ** 32 - 1,
+        errorPermille: 65_535,
+      },
     } as const;
     const fullest: readonly Message[] = [
-      { kind: 'introduce', self: longest, known: Array.from({ length: 1_000 }, () => longest) },
+      {
+        ...{ kind: 'sync', viewHash: 2 ** 32 - 1, reply: 'nothing' },
+        claims: Array.from({ length: 14_000 }, () => joinOf(longest, 2 ** 32 - 1)),
+      },
       { kind: 'memberList', members: Array.from({ length: 10_000 }, () => member) },
       { kind: 'echo', payload: new Uint8Array(10_000_000) },
-      { kind: 'goodbye', reason: '\u20ac'.repeat(66) },
+      { kind: 'departure', incarnation: 1, reason: '\u20ac'.repeat(66) },
     ];
     for (const message of fullest) assert.deepEqual(decodeMessage(encodeMessage(message)), message);
   });
 
-  test('of a datagram hold six entries with ordinary names, and refuse what no datagram can carry', () => {
-    const hello = (one: NodeEntry): Message => ({
-      kind: 'hello',
-      messageId: 2n ** 64n - 1n,
-      known: Array.from({ length: 6 }, () => one),
+  test('of a datagram hold an ack with all that belongs to it, and refuse what no datagram can carry', () => {
+    const ack = (one: NodeEntry, claims: number): Message => ({
+      ...{ kind: 'ack', incarnation: 1, seq: 2 ** 32 - 1, health: 8, stuck: true, viewHash: 2 ** 32 - 1 },
+      claims: Array.from({ length: claims }, () => joinOf(one, 2 ** 32 - 1)),
+      coordinate: { pointUs: [-1_000_000, 1_000_000, 1, 1], heightUs: 1_000_000, errorPermille: 1_500 },
+      stateVersion: 2 ** 32 - 1,
+      state: [{ role: 'worker', state: new Uint8Array(512) }],
+      lagMs: 2 ** 32 - 1,
     });
     const ordinary = {
       ...entry,
@@ -110,9 +137,9 @@ describe('the size limits', () => {
       host: 'worker-17.internal.example.com',
       dc: 'europe-west-1',
     };
-    assert.ok(encodeMessage(hello(ordinary)).length <= datagramBytesMax);
+    assert.ok(encodeMessage(ack(ordinary, 3)).length <= datagramBytesMax);
     assert.throws(
-      () => encodeMessage(hello(longest)),
+      () => encodeMessage(ack(longest, 2)),
       (error) => isRemusterError(error, 'TOO_LARGE'),
     );
   });

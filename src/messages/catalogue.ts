@@ -5,19 +5,12 @@
 import { codecOf } from './codec.ts';
 import type { MessageOf } from './message.ts';
 import { echo, echoed, listMembers, memberList } from './diagnostics.ts';
-import { goodbye, hello, helloAck, introduce, introduced } from './greeting.ts';
+import { membershipMessages } from './membership.ts';
 
-export const catalogue = [
-  hello,
-  helloAck,
-  introduce,
-  introduced,
-  goodbye,
-  listMembers,
-  memberList,
-  echo,
-  echoed,
-] as const;
+/** Tags of messages that are no longer said. */
+export const retiredTags: readonly number[] = [1, 2, 3, 4, 5];
+
+export const catalogue = [listMembers, memberList, echo, echoed, ...membershipMessages] as const;
 
 export type Message = MessageOf<typeof catalogue>;
 

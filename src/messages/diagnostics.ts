@@ -1,9 +1,10 @@
 /** Questions that operators and clients ask a single node; none of them changes anything. */
 import type { Role } from '../base/ports.ts';
-import { field, list, record } from './compound.ts';
+import { field, list, optional, record } from './compound.ts';
+import { coordinate } from './membership.ts';
 import { message } from './message.ts';
 import { nodeEntry } from './node-entry.ts';
-import { oneOf, u32, u53, u8 } from './numbers.ts';
+import { bool, oneOf, u32, u53, u8 } from './numbers.ts';
 import { bytes } from './strings.ts';
 
 const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
@@ -14,12 +15,16 @@ const payload = bytes(payloadBytesMax);
 /** Header, key and length around the payload. */
 const echoBytesMax = payloadBytesMax + 16;
 
-const memberView = record('memberView', {
+export const memberView = record('memberView', {
   entry: field(1, nodeEntry, 'Who it is.'),
   state: field(2, oneOf('alive', 'probe-failed', 'suspect', 'dead', 'left'), 'What the asked node thinks of it.'),
   incarnation: field(3, u32, 'Grows each time the member refutes a suspicion.'),
   health: field(4, u8, 'Its local health: 0 is well, 8 is very slow.'),
   silentMs: field(5, u53, 'How long the asked node has not heard of it.'),
+  stuck: field(6, bool, 'Alive, but its main loop does not move.'),
+  lagMs: field(7, u32, 'How late its main loop was lately.'),
+  roundTripUs: field(8, optional(u32), 'To it and back, as the asked node measured lately.'),
+  coordinate: field(9, optional(coordinate), 'Its place in the network, as far as it has told.'),
 });
 
 export const listMembers = message({
@@ -37,7 +42,7 @@ export const memberList = message({
   tag: 17,
   carrier: 'stream',
   from: members,
-  bytesMax: 5_000_000,
+  bytesMax: 6_500_000,
   doc: 'The answer to listMembers.',
   fields: { members: field(1, list(memberView, 10_000), 'The asked node included.') },
 });

@@ -22,8 +22,8 @@ test('every message is admitted over its carrier from its senders and from nobod
 
 test('a client may ask, but not pose as a member', () => {
   assert.equal(refusal('stream', ['client'], encodeMessage({ kind: 'listMembers' })), undefined);
-  assert.equal(refusal('stream', ['client'], encodeMessage({ kind: 'goodbye', reason: '' })), 'role');
-  assert.equal(refusal('stream', ['client', 'worker'], encodeMessage({ kind: 'goodbye', reason: '' })), undefined);
+  assert.equal(refusal('stream', ['client'], encodeMessage({ kind: 'streamPing' })), 'role');
+  assert.equal(refusal('stream', ['client', 'worker'], encodeMessage({ kind: 'streamPing' })), undefined);
   assert.equal(refusal('stream', ['king' as Role], encodeMessage({ kind: 'listMembers' })), 'role');
   assert.equal(refusal('stream', [], encodeMessage({ kind: 'listMembers' })), 'role');
 });

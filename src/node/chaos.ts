@@ -13,13 +13,24 @@ export class Chaos {
   readonly #clock: Clock;
   #cut: Cut = { ids: new Set(), places: new Set() };
 
-  constructor(clock: Clock) {
+  readonly #also: (peers: readonly Peer[]) => void;
+
+  /** `also` is told of each change: for ports that live elsewhere. */
+  constructor(clock: Clock, also: (peers: readonly Peer[]) => void = () => {}) {
     this.#clock = clock;
+    this.#also = also;
   }
 
   /** From now on exactly these peers are cut off; none heals everything. */
   cutOff(peers: readonly Peer[]): void {
     this.#cut = { ids: new Set(peers.map((peer) => peer.id)), places: new Set(peers.map(placeOf)) };
+    this.#also(peers);
+  }
+
+  /** Holds the thread that calls it for so long, as user code would that never yields. */
+  block(durationMs: number): void {
+    const untilMs = this.#clock.nowMs() + durationMs;
+    while (this.#clock.nowMs() < untilMs);
   }
 
   get cut(): readonly NodeId[] {

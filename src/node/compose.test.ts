@@ -158,7 +158,7 @@ test('a partition by chaos is noticed on both sides and heals', async () => {
     assert.equal(response.status, 200, await response.text());
   };
   await cut(['right']);
-  await Promise.all([a.saw('member.probe-failed right'), b.saw('member.probe-failed left')]);
+  await Promise.all([a.saw('member.suspect right'), b.saw('member.suspect left')]);
   await cut([]);
   await Promise.all([a.saw('member.alive right'), b.saw('member.alive left')]);
   await Promise.all([a.node.stop('done'), b.node.stop('done')]);
@@ -169,7 +169,7 @@ test('a client connects, asks and goes; a wrong secret gets nowhere', async () =
   const addr = `127.0.0.1:${node.node.port}`;
   const session = await connect({ addr, secret });
   assert.deepEqual(
-    (await session.members()).map(({ entry }) => entry.name),
+    (await session.members()).map(({ name }) => name),
     ['served'],
   );
   const payload = new Uint8Array(2_000_000).fill(7);

@@ -6,23 +6,25 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stderr } from 'node:process';
-import { RemusterError, promised } from '../base/errors.ts';
+import { RemusterError, isRemusterError, promised } from '../base/errors.ts';
 import { nodeIdBytes, nodeIdFrom } from '../base/ids.ts';
 import type { Clock, Identity, Log } from '../base/ports.ts';
-import { Random } from '../base/random.ts';
 import { systemClock } from '../io/clock.ts';
 import { openDataDir } from '../io/data-dir.ts';
-import { entropyBytes, entropyText } from '../io/entropy.ts';
+import { entropyBytes } from '../io/entropy.ts';
 import { openHttpServer } from '../io/http-server.ts';
 import { openLog } from '../io/log.ts';
 import { openStore } from '../io/store.ts';
-import { type TlsOptions, type Transport, openTransport } from '../io/transport/transport.ts';
+import { openThreads } from '../io/threads.ts';
+import { type StreamTransport, type TlsOptions, openStreamTransport } from '../io/transport/transport.ts';
 import { refusal } from '../messages/role-matrix.ts';
 import { Chaos } from './chaos.ts';
 import { type NodeCore, bootNode } from './core.ts';
 import { type RaisedIdentity, raiseIdentity } from './identity.ts';
 import { type Ending, Life } from './life.ts';
-import type { NodeOptions, OptionName, OptionOrigin } from './options.ts';
+import { type MembershipThread, startMembershipThread } from './membership-thread-start.ts';
+import { membershipOptions } from './membership-options.ts';
+import { type NodeOptions, type OptionName, type OptionOrigin, nodeOptions, optionNames } from './options.ts';
 import { routesOf } from './routes.ts';
 import { Shutdown } from './shutdown.ts';
 
@@ -46,7 +48,8 @@ export type RunningNode = {
 };
 
 /** First the others hear of it, then we stop listening, and what is durable is closed last. */
-const shutdownOrder = ['goodbye', 'http', 'transport', 'store', 'data'] as const;
+const shutdownOrder = ['goodbye', 'http', 'membership', 'transport', 'store', 'data'] as const;
+const portAttemptsMax = 8;
 
 type Start = {
   readonly options: NodeOptions;
@@ -57,7 +60,9 @@ type Start = {
   readonly life: Life;
 };
 
-export async function startNode(options: NodeOptions, hooks: StartHooks = {}): Promise<RunningNode> {
+/** What is not given has its default, see docs/reference/options.md. */
+export async function startNode(given: Partial<NodeOptions>, hooks: StartHooks = {}): Promise<RunningNode> {
+  const options = complete(given);
   const clock = systemClock();
   const log = hooks.log ?? nodeLog(options);
   const shutdown = new Shutdown(clock, shutdownOrder);
@@ -70,6 +75,12 @@ export async function startNode(options: NodeOptions, hooks: StartHooks = {}): P
   }
 }
 
+/** Options that came from sources are complete, and their times final; others get the defaults. */
+function complete(given: Partial<NodeOptions>): NodeOptions {
+  const isComplete = optionNames.every((name) => Object.hasOwn(given, name));
+  return isComplete ? (given as NodeOptions) : nodeOptions(given);
+}
+
 async function open(start: Start): Promise<RunningNode> {
   const { options, clock, log, shutdown, life } = start;
   refuseWildcard(options.host);
@@ -79,21 +90,16 @@ async function open(start: Start): Promise<RunningNode> {
   const raised = await promised<RaisedIdentity>((done) => {
     raiseIdentity(store, () => nodeIdFrom(entropyBytes(nodeIdBytes)), done);
   });
-  const transport = await openNodeTransport(start, raised);
-  const identity = identityOf(options, raised, transport.port);
-  const chaos = options.chaos ? new Chaos(clock) : undefined;
-  const ports = {
-    ...{ clock, log, store, random: new Random(entropyText(16)) },
-    datagrams: chaos?.datagrams(transport.datagrams) ?? transport.datagrams,
-    streams: chaos?.streams(transport.streams) ?? transport.streams,
-  };
+  const { transport, thread, identity } = await openPorts(start, raised);
+  const chaos = options.chaos ? new Chaos(clock, (peers) => thread.cutOff(peers)) : undefined;
+  const streams = chaos?.streams(transport.streams) ?? transport.streams;
   const core = bootNode(
-    ports,
+    { clock, log, store, streams, membership: thread.membership },
     { ...options, identity },
     { joined: () => life.joined(), halted: (error) => void life.stop('a mistake of ours', error) },
   );
   shutdown.add('goodbye', () => promised((done) => core.stop(done, life.reason)));
-  const httpPort = await openHttp(start, core, transport, chaos);
+  const httpPort = await openHttp(start, core, chaos, () => added(transport.counters(), thread.transportCounters()));
   log('info', 'listening', { host: options.host, port: transport.port, httpHost: options.httpHost, httpPort });
   const { ready, ended } = life;
   return { identity, port: transport.port, httpPort, ready, ended, stop: (reason) => life.stop(reason) };
@@ -114,9 +120,42 @@ function openData({ options, shutdown }: Start): string {
   return directory.path;
 }
 
-async function openNodeTransport({ options, clock, log, shutdown }: Start, raised: RaisedIdentity): Promise<Transport> {
+type OpenPorts = {
+  readonly transport: StreamTransport;
+  readonly thread: MembershipThread;
+  readonly identity: Identity;
+};
+
+/** One port number for connections and datagrams: TCP chooses, UDP follows; if that number is taken there, both again. */
+async function openPorts(start: Start, raised: RaisedIdentity): Promise<OpenPorts> {
+  const { options, shutdown } = start;
+  for (let attempt = 1; ; attempt++) {
+    const transport = await openNodeTransport(start, raised);
+    const identity = identityOf(options, raised, transport.port);
+    try {
+      const thread = await openThread(options, identity);
+      shutdown.add('transport', () => transport.close());
+      shutdown.add('membership', () => thread.close());
+      return { transport, thread, identity };
+    } catch (error) {
+      await transport.close();
+      if (!isRemusterError(error, 'UNREACHABLE') || options.port !== 0 || attempt === portAttemptsMax) throw error;
+    }
+  }
+}
+
+async function openThread(options: NodeOptions, identity: Identity): Promise<MembershipThread> {
+  const { cluster, secret, secretPrevious, join: seeds } = options;
+  const secrets = { ...(secret === undefined ? {} : { current: secret }), previous: secretPrevious };
+  return await startMembershipThread(openThreads(), {
+    ...{ identity, cluster, secrets, seeds },
+    options: membershipOptions(options),
+  });
+}
+
+async function openNodeTransport({ options, clock, log }: Start, raised: RaisedIdentity): Promise<StreamTransport> {
   const { cluster, host, port, secret, secretPrevious } = options;
-  const transport = await openTransport({
+  return await openStreamTransport({
     ...{ cluster, clock, log, bind: { host, port } },
     self: identityOf(options, raised, port),
     secrets: { current: secret, previous: secretPrevious },
@@ -124,8 +163,6 @@ async function openNodeTransport({ options, clock, log, shutdown }: Start, raise
     admit: (carrier, from, body) => refusal(carrier, from.roles, body),
     limits: { connectMs: options.connectTimeoutMs },
   });
-  shutdown.add('transport', () => transport.close());
-  return transport;
 }
 
 function identityOf(
@@ -151,10 +188,24 @@ async function readPem(file: string): Promise<string> {
   }
 }
 
-async function openHttp(start: Start, core: NodeCore, transport: Transport, chaos: Chaos | undefined): Promise<number> {
+type Counts = Readonly<Record<string, number>>;
+
+/** Both halves of the transport count under the same names. */
+function added(a: Counts, b: Counts): Counts {
+  const sums: Record<string, number> = { ...a };
+  for (const [name, value] of Object.entries(b)) sums[name] = (sums[name] ?? 0) + value;
+  return sums;
+}
+
+async function openHttp(
+  start: Start,
+  core: NodeCore,
+  chaos: Chaos | undefined,
+  transportCounters: () => Counts,
+): Promise<number> {
   const { options, hooks, log, shutdown } = start;
   const { origins } = hooks;
-  const routes = routesOf({ core, options, origins, chaos, transportCounters: () => transport.counters() });
+  const routes = routesOf({ core, options, origins, chaos, transportCounters });
   const { httpHost: host, httpPort: port, token } = options;
   const server = await openHttpServer({ host, port, token, routes, log });
   shutdown.add('http', () => server.close());

@@ -3,25 +3,41 @@
  * world and in the simulator, which both boot exactly this. It opens, closes and times out nothing outside; it lets go
  * of the ports at `stop`, and their owner closes them.
  *
- *   ports --bytes--> service / datagram handler --messages--> greeting --events--> event log
+ *   streams --bytes--> service --messages--> membership (here or in a thread of its own) --events--> event log, audit
  */
 import { type Done, success } from '../base/errors.ts';
-import type { Identity, Log } from '../base/ports.ts';
-import type { MemberEvent } from '../membership/member.ts';
+import { BoundedLru } from '../base/bounded-lru.ts';
+import type { NodeId } from '../base/ids.ts';
+import type { Clock, Identity, Log, Store, Streams } from '../base/ports.ts';
+import type { MemberView } from '../membership/member-view.ts';
+import type { Embedded, MembershipHandle, MembershipReports } from '../membership/membership-handle.ts';
+import { readMemory } from '../membership/memory.ts';
+import type { MembershipEvent } from '../membership/membership-event.ts';
+import type { EmbeddingRole } from '../messages/membership.ts';
 import { EventLog } from './event-log.ts';
-import { Greeting, type GreetingPorts } from './greeting.ts';
+import { type AuditEntry, MemberAudit } from './member-audit.ts';
 import type { NodeOptions } from './options-table.ts';
 import { type MemberRow, type OwnTruth, memberRow, ownTruth } from './own-truth.ts';
+import { type Reachability, reachability, viewAsker } from './reachability.ts';
 import { scopedClock } from './scoped-clock.ts';
-import { type ServiceParts, datagramHandler, serviceOf } from './service.ts';
+import { serviceOf } from './service.ts';
 
-export type CorePorts = GreetingPorts & { readonly log: Log };
+/** Starts membership, wherever it runs. The clock ends with the core. */
+export type MembershipStart = (
+  site: { readonly clock: Clock; readonly streams: Streams; readonly identity: Identity },
+  reports: MembershipReports,
+) => MembershipHandle;
+
+export type CorePorts = {
+  readonly clock: Clock;
+  readonly streams: Streams;
+  readonly store: Store;
+  readonly log: Log;
+  readonly membership: MembershipStart;
+};
 
 /** Times are final: `timeScale` has been applied. */
-export type CoreOptions = Pick<
-  NodeOptions,
-  'join' | 'helloIntervalMs' | 'silentAfterMs' | 'deadAfterMs' | 'requestTimeoutMs'
-> & { readonly identity: Identity };
+export type CoreOptions = Pick<NodeOptions, 'requestTimeoutMs'> & { readonly identity: Identity };
 
 export type CoreHooks = {
   /** A seed has answered, or there is none to ask. Called once. */
@@ -37,100 +53,185 @@ export type NodeCore = {
   /** True when a mistake of ours has stopped the machines. */
   halted(): boolean;
   members(): readonly MemberRow[];
+  views(): readonly MemberView[];
+  /** The last changes of a member with their evidence, oldest first. */
+  audit(id: NodeId): readonly AuditEntry[];
+  /** What one of our roles wants known to everybody; empty takes it back. */
+  embed(role: EmbeddingRole, state: Uint8Array): void;
+  /** What a member wants known, as last heard. */
+  embedded(id: NodeId): Embedded | undefined;
+  /** Asks a member for its own view; undefined when it does not answer. */
+  viewFrom(member: MemberRow, done: (members: readonly MemberView[] | undefined) => void): void;
+  reachability(done: (result: Reachability) => void): void;
   ownTruth(): OwnTruth;
-  /** Numbers that only grow, by name; `rejected.<reason>` for what was refused. */
-  counters(): Readonly<Record<string, number>>;
-  /** Says goodbye, waits a moment so that it is heard, and is over. The second call is as good as the first. */
+  /** By part: numbers that only grow, by name; `rejected.<reason>` for what was refused. */
+  counters(): Readonly<Record<'core' | 'membership', Readonly<Record<string, number>>>>;
+  /** Says goodbye, waits until it is heard or a bound, and is over. The second call is as good as the first. */
   stop(done: Done<void>, reason?: string): void;
 };
 
-const membersMax = 1_000;
-const goodbyeMs = 200;
+const embeddedMax = 20_000;
 
 export function bootNode(ports: CorePorts, options: CoreOptions, hooks: CoreHooks = {}): NodeCore {
-  const { clock, log } = ports;
-  const { identity } = options;
-  const bootedMs = clock.nowMs();
-  const timers = scopedClock(clock);
-  const counters = new Map<string, number>();
-  const count = (name: string): void => void counters.set(name, (counters.get(name) ?? 0) + 1);
-  const events = new EventLog({ clock, node: identity.name, generation: identity.generation });
-  let stopping = false;
-  let halted = false;
+  return new Core(ports, options, hooks);
+}
 
-  const happened = (type: string, fields: Readonly<Record<string, unknown>>): void => {
-    events.append(type, fields);
-    log('info', type, fields);
-  };
-  const greeting = new Greeting(
-    { ...ports, clock: timers.clock },
-    identity,
-    { ...options, seeds: options.join, membersMax },
-    {
-      count,
-      event: (event) => happened(event.type, memberFields(event)),
+class Core implements NodeCore {
+  readonly identity: Identity;
+  readonly events: EventLog;
+  readonly #ports: CorePorts;
+  readonly #options: CoreOptions;
+  readonly #hooks: CoreHooks;
+  readonly #timers: ReturnType<typeof scopedClock>;
+  readonly #membership: MembershipHandle;
+  readonly #audit = new MemberAudit();
+  readonly #embedded = new BoundedLru<NodeId, Embedded>(embeddedMax);
+  readonly #counters = new Map<string, number>();
+  readonly #bootedMs: number;
+  #joined = false;
+  #halted = false;
+  #stopping = false;
+
+  constructor(ports: CorePorts, options: CoreOptions, hooks: CoreHooks) {
+    const { clock, streams, store } = ports;
+    const { identity } = options;
+    this.identity = identity;
+    this.#ports = ports;
+    this.#options = options;
+    this.#hooks = hooks;
+    this.#bootedMs = clock.nowMs();
+    this.#timers = scopedClock(clock);
+    this.events = new EventLog({ clock, node: identity.name, generation: identity.generation });
+    this.#membership = ports.membership({ clock: this.#timers.clock, streams, identity }, this.#reports());
+    this.#serve();
+    this.#happened('node.started', { generation: identity.generation });
+    readMemory(store, (memory, failed) => {
+      if (failed) this.#count('store.readFailed');
+      if (!this.#stopping) this.#membership.start(memory);
+    });
+  }
+
+  joined(): boolean {
+    return this.#joined;
+  }
+
+  halted(): boolean {
+    return this.#halted;
+  }
+
+  views(): readonly MemberView[] {
+    return this.#membership.members();
+  }
+
+  members(): readonly MemberRow[] {
+    return this.views().map(memberRow);
+  }
+
+  audit(id: NodeId): readonly AuditEntry[] {
+    return this.#audit.of(id);
+  }
+
+  embed(role: EmbeddingRole, state: Uint8Array): void {
+    this.#membership.embed(role, state);
+  }
+
+  embedded(id: NodeId): Embedded | undefined {
+    return this.#embedded.peek(id);
+  }
+
+  viewFrom(member: MemberRow, done: (members: readonly MemberView[] | undefined) => void): void {
+    viewAsker(this.#ports.streams, this.#options.requestTimeoutMs)(member, done);
+  }
+
+  reachability(done: (result: Reachability) => void): void {
+    const ask = viewAsker(this.#ports.streams, this.#options.requestTimeoutMs);
+    reachability(this.views(), this.identity.name, ask, done);
+  }
+
+  counters(): Readonly<Record<'core' | 'membership', Readonly<Record<string, number>>>> {
+    return { core: Object.fromEntries(this.#counters), membership: this.#membership.counters() };
+  }
+
+  ownTruth(): OwnTruth {
+    return ownTruth({
+      self: this.identity,
+      members: this.members(),
+      joined: this.#joined,
+      stopping: this.#stopping,
+      queues: {},
+      rejected: rejections(this.counters()),
+      uptimeMs: Math.floor(this.#ports.clock.nowMs() - this.#bootedMs),
+    });
+  }
+
+  stop(done: Done<void>, reason = 'stopped'): void {
+    if (!this.#stopping) this.#happened('node.stopping', { reason });
+    this.#stopping = true;
+    this.#membership.leave(reason, () => {
+      this.#membership.stop();
+      this.#timers.close();
+      this.#ports.clock.schedule(0, () => done(success(undefined)));
+    });
+  }
+
+  #reports(): MembershipReports {
+    return {
+      event: (event) => this.#memberEvent(event),
       joined: () => {
-        happened('node.joined', { generation: identity.generation });
-        hooks.joined?.();
+        this.#joined = true;
+        this.#happened('node.joined', { generation: this.identity.generation });
+        this.#hooks.joined?.();
       },
+      embedded: (embedded) => this.#embedded.set(embedded.id, embedded),
+      remember: (writes) =>
+        this.#ports.store.write(writes, ({ ok }) => {
+          if (!ok) this.#count('store.writeFailed');
+        }),
       halted: (error) => {
-        halted = true;
-        log('error', 'the greeter stopped by mistake', { error: String(error) });
-        hooks.halted?.(error);
+        this.#halted = true;
+        this.#ports.log('error', 'membership stopped by mistake', { error: String(error) });
+        this.#hooks.halted?.(error);
       },
-    },
-  );
-  const members = (): MemberRow[] => greeting.views().map(memberRow);
-  serve(ports, {
-    count,
-    stopping: () => stopping,
-    members: () => greeting.views(),
-    told: (from, message) => greeting.told(from, message),
-    introduction: (from, message, reply) => greeting.introduction(from, message, reply),
-  });
-  happened('node.started', { generation: identity.generation });
-  greeting.start();
+    };
+  }
 
-  return {
-    identity,
-    events,
-    joined: () => greeting.joined,
-    halted: () => halted,
-    members,
-    counters: () => Object.fromEntries(counters),
-    ownTruth: () =>
-      ownTruth({
-        self: identity,
-        members: members(),
-        joined: greeting.joined,
-        stopping,
-        queues: { introductions: greeting.waiting },
-        rejected: rejections(counters),
-        uptimeMs: Math.floor(clock.nowMs() - bootedMs),
+  #memberEvent(event: MembershipEvent): void {
+    const { type, name, id, generation, incarnation, why, accusers, refusedTo } = event;
+    const evidence = { ...(accusers.length > 0 ? { accusers } : {}), ...(refusedTo.length > 0 ? { refusedTo } : {}) };
+    const { seq, time } = this.#happened(type, { member: name, id, generation, incarnation, why, ...evidence });
+    this.#audit.note(event, time, seq);
+  }
+
+  #happened(type: string, fields: Readonly<Record<string, unknown>>): { readonly seq: number; readonly time: string } {
+    const event = this.events.append(type, fields);
+    this.#ports.log('info', type, fields);
+    return event;
+  }
+
+  #serve(): void {
+    this.#ports.streams.serve(
+      serviceOf({
+        count: (name) => this.#count(name),
+        stopping: () => this.#stopping,
+        members: () => this.views(),
+        membership: (from, message, reply) => this.#membership.asked(from, message, reply),
       }),
-    stop: (done, reason = 'stopped') => {
-      const told = !stopping && greeting.stop(reason);
-      if (!stopping) happened('node.stopping', { reason });
-      stopping = true;
-      timers.close();
-      clock.schedule(told ? goodbyeMs : 0, () => done(success(undefined)));
-    },
-  };
+    );
+    this.#ports.streams.watch((change) => this.#count(`connections.${change.kind}`));
+  }
+
+  #count(name: string): void {
+    this.#counters.set(name, (this.#counters.get(name) ?? 0) + 1);
+  }
 }
 
-function serve(ports: CorePorts, parts: ServiceParts): void {
-  ports.datagrams.receive(datagramHandler(parts));
-  ports.streams.serve(serviceOf(parts));
-  ports.streams.watch((change) => parts.count(`connections.${change.kind}`));
-}
-
-function memberFields({ member, reason }: MemberEvent): Readonly<Record<string, unknown>> {
-  const { name, id, generation, host, port } = member;
-  return { member: name, id, generation, host, port, reason };
-}
-
-function rejections(counters: ReadonlyMap<string, number>): Record<string, number> {
+function rejections(parts: Readonly<Record<string, Readonly<Record<string, number>>>>): Record<string, number> {
   const prefix = 'rejected.';
-  const found = [...counters].filter(([name]) => name.startsWith(prefix));
-  return Object.fromEntries(found.map(([name, value]) => [name.slice(prefix.length), value]));
+  const sums: Record<string, number> = {};
+  for (const [name, value] of Object.values(parts).flatMap((part) => Object.entries(part))) {
+    if (!name.startsWith(prefix)) continue;
+    const reason = name.slice(prefix.length);
+    sums[reason] = (sums[reason] ?? 0) + value;
+  }
+  return sums;
 }

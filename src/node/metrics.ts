@@ -2,6 +2,7 @@
  * Numbers of a node as Prometheus text: counters end in `_total`, times are in seconds, sizes in bytes. It formats
  * what it is given and measures nothing.
  */
+import { roundTripBucketsMs } from '../membership/tally.ts';
 import type { OwnTruth } from './own-truth.ts';
 
 export type MetricSources = {
@@ -17,6 +18,7 @@ type Sample = { readonly labels?: Readonly<Record<string, string>>; readonly val
 export const metricsContentType = 'text/plain; version=0.0.4; charset=utf-8';
 
 const prefix = 'remuster_';
+const roundTripPrefix = 'roundTrip.';
 const states = ['alive', 'probe-failed', 'suspect', 'dead', 'left'] as const;
 
 export function metricsText({ truth, cluster, lastEventSeq, counters }: MetricSources): string {
@@ -32,8 +34,14 @@ export function metricsText({ truth, cluster, lastEventSeq, counters }: MetricSo
     family('uptime_seconds', 'gauge', 'Time since the start.', [{ value: truth.uptimeMs / 1_000 }]),
     family('joined', 'gauge', 'Whether this node has joined its cluster.', [{ value: truth.joined ? 1 : 0 }]),
     family('members', 'gauge', 'Members as this node sees them, itself included.', byState),
+    family('health_score', 'gauge', 'How far this node trusts itself: 0 is well, 8 is very slow.', [
+      { value: truth.health },
+    ]),
+    family('main_loop_lag_seconds', 'gauge', 'How late the main loop was lately.', [{ value: truth.lagMs / 1_000 }]),
+    family('stuck', 'gauge', 'Whether the main loop does not move.', [{ value: truth.stuck ? 1 : 0 }]),
     family('last_event_seq', 'gauge', 'Number of the latest event.', [{ value: lastEventSeq }]),
     rejectedFamily(counters),
+    roundTripFamily(counters['membership'] ?? {}),
     ...Object.entries(counters).flatMap(([part, values]) => counterFamilies(part, values)),
   ].join('');
 }
@@ -47,9 +55,23 @@ function rejectedFamily(counters: MetricSources['counters']): string {
   return family('rejected_total', 'counter', 'Input from outside that was refused, by reason.', samples);
 }
 
+/** Buckets count what is not longer than their bound, as Prometheus wants it. */
+function roundTripFamily(counters: Readonly<Record<string, number>>): string {
+  const name = 'membership_round_trip_seconds';
+  let count = 0;
+  const buckets = [...roundTripBucketsMs, Infinity].map((boundMs, place) => {
+    count += counters[`${roundTripPrefix}${place}`] ?? 0;
+    const le = boundMs === Infinity ? '+Inf' : String(boundMs / 1_000);
+    return `${prefix}${name}_bucket{le="${le}"} ${count}\n`;
+  });
+  const sum = (counters[`${roundTripPrefix}sumUs`] ?? 0) / 1_000_000;
+  const head = `# HELP ${prefix}${name} Round trips of answered probes.\n# TYPE ${prefix}${name} histogram\n`;
+  return `${head}${buckets.join('')}${prefix}${name}_sum ${sum}\n${prefix}${name}_count ${count}\n`;
+}
+
 function counterFamilies(part: string, values: Readonly<Record<string, number>>): string[] {
   return Object.entries(values)
-    .filter(([counter]) => !counter.startsWith('rejected.'))
+    .filter(([counter]) => !counter.startsWith('rejected.') && !counter.startsWith(roundTripPrefix))
     .map(([counter, value]) => {
       const words = `${part}.${counter}`.replaceAll(/([a-z\d])([A-Z])/g, '$1_$2').replaceAll(/[^a-zA-Z\d]+/g, '_');
       return family(`${words.toLowerCase()}_total`, 'counter', `Counter ${counter} of the ${part}.`, [{ value }]);

@@ -109,7 +109,7 @@ export function choices<const T extends string>(words: readonly T[]): OptionType
 
 export type Range = { readonly min: number; readonly max: number };
 
-function whole(syntax: string, range: Range): OptionType<number> {
+export function whole(syntax: string, range: Range): OptionType<number> {
   return { syntax, parse: (raw) => inRange(numeric(raw), range, 'a whole number', true, raw), print: String };
 }
 

@@ -1,10 +1,12 @@
 /**
  * Every option of a node, declared once: the type `NodeOptions`, the flags and their help, the environment variables,
  * validation and docs/reference/options.md all come from this table. An option's name carries its unit; its flag and
- * variable do not (`helloIntervalMs`, `--hello-interval`, `REMUSTER_HELLO_INTERVAL`), because there a duration is
+ * variable do not (`probeIntervalMs`, `--probe-interval`, `REMUSTER_PROBE_INTERVAL`), because there a duration is
  * written with one. Holds no logic beyond what an option means; options.ts reads the sources.
  */
 import type { LogLevel } from '../base/ports.ts';
+import { membershipRelations, membershipRows } from './membership-options.ts';
+import { option, type OptionRow, profiles, time } from './option-rows.ts';
 import {
   addresses,
   choice,
@@ -16,50 +18,12 @@ import {
   isLoopback,
   name,
   optional,
-  type OptionType,
   port,
   text,
   yesOrNo,
 } from './option-types.ts';
 
-export const profiles = ['local', 'lan', 'wan', 'classic'] as const;
-export type Profile = (typeof profiles)[number];
-
-export type OptionRow<T> = {
-  readonly type: OptionType<T>;
-  readonly defaultFor: (profile: Profile) => T;
-  /** True when the default depends on the profile. */
-  readonly profiled: boolean;
-  /** True when `timeScale` multiplies the value: protocol times, and only those. */
-  readonly scaled: boolean;
-  /** True when the value is never shown and never taken from the command line, which other users can read. */
-  readonly secret: boolean;
-  readonly env: string | undefined;
-  /** One sentence. */
-  readonly doc: string;
-};
-
-type Traits = { readonly env?: string; readonly secret?: true; readonly scaled?: true };
-
-function option<T>(type: OptionType<T>, fallback: T, doc: string, traits: Traits = {}): OptionRow<T> {
-  return row(type, () => fallback, false, doc, traits);
-}
-
-/** A protocol time: its default follows the profile and `timeScale` multiplies it. */
-function time(min: number, max: number, defaults: Readonly<Record<Profile, number>>, doc: string): OptionRow<number> {
-  return row(duration({ min, max }), (profile) => defaults[profile], true, doc, { scaled: true });
-}
-
-function row<T>(
-  type: OptionType<T>,
-  defaultFor: (profile: Profile) => T,
-  profiled: boolean,
-  doc: string,
-  traits: Traits,
-): OptionRow<T> {
-  const { env, secret = false, scaled = false } = traits;
-  return { type, defaultFor, profiled, scaled, secret, env, doc };
-}
+export { profiles, type OptionRow } from './option-rows.ts';
 
 const path = optional(text('path'));
 const logLevels = ['debug', 'info', 'warn', 'error'] as const satisfies readonly LogLevel[];
@@ -88,7 +52,11 @@ export const optionsTable = {
   port: option(port, 7_400, 'Port for other nodes, the same number for UDP and TCP; 0 lets the system choose.'),
   httpHost: option(text('address', 255), '127.0.0.1', 'Address of the HTTP interface for operators.'),
   httpPort: option(port, 7_500, 'Port of the HTTP interface; 0 lets the system choose.'),
-  join: option(addresses(64), [], 'Nodes to greet at start; without any, this node waits to be greeted.'),
+  join: option(
+    addresses(64),
+    [],
+    'Nodes to ask at start; without any, this node asks those it knew before, or waits to be asked.',
+  ),
   data: option(
     path,
     undefined,
@@ -131,24 +99,7 @@ export const optionsTable = {
     1,
     'Multiplies every protocol time, for tests and for slow networks.',
   ),
-  helloIntervalMs: time(
-    10,
-    hour,
-    { local: 250, lan: 1_000, wan: 2_000, classic: 2_000 },
-    'Pause between two greetings to the same node.',
-  ),
-  silentAfterMs: time(
-    20,
-    hour,
-    { local: 1_000, lan: 3_000, wan: 8_000, classic: 5_000 },
-    'A node that was not heard for so long is shown as probe-failed.',
-  ),
-  deadAfterMs: time(
-    50,
-    24 * hour,
-    { local: 3_000, lan: 10_000, wan: 30_000, classic: 18_000 },
-    'A node that was not heard for so long is shown as dead.',
-  ),
+  ...membershipRows,
   requestTimeoutMs: time(
     10,
     hour,
@@ -201,16 +152,7 @@ function relation(
 
 /** What must hold between options; checked on the final values. */
 export const relations: readonly Relation[] = [
-  relation(
-    ['silentAfterMs', 'helloIntervalMs'],
-    'silentAfterMs must be at least twice helloIntervalMs, or one lost greeting makes a node look silent.',
-    (o) => o.silentAfterMs >= 2 * o.helloIntervalMs,
-  ),
-  relation(
-    ['deadAfterMs', 'silentAfterMs'],
-    'deadAfterMs must exceed silentAfterMs, because suspicion comes before the verdict.',
-    (o) => o.deadAfterMs > o.silentAfterMs,
-  ),
+  ...membershipRelations.map(({ options, sentence, holds }) => relation(options, sentence, holds)),
   relation(
     ['connectTimeoutMs', 'requestTimeoutMs'],
     'connectTimeoutMs must not exceed requestTimeoutMs, because a request includes connecting.',
@@ -263,7 +205,7 @@ export const relations: readonly Relation[] = [
   ),
 ];
 
-/** `helloIntervalMs` is `--hello-interval` on the command line. Secrets have no flag, only a file flag. */
+/** `probeIntervalMs` is `--probe-interval` on the command line. Secrets have no flag, only a file flag. */
 export function flagOf(option: OptionName): string {
   return `--${kebab(option)}${optionsTable[option].secret ? '-file' : ''}`;
 }

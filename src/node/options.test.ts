@@ -42,15 +42,18 @@ describe('precedence', () => {
 
   test('the profile decides the defaults of the times, wherever it was given', () => {
     const { values, origins } = resolveOptions({ env: { REMUSTER_PROFILE: 'classic' } });
-    assert.deepEqual([values.silentAfterMs, values.deadAfterMs], [5_000, 18_000]);
-    assert.equal(origins.deadAfterMs.detail, 'default of profile classic');
+    assert.deepEqual(
+      [values.probeTimeoutMs, values.indirectTimeoutMs, values.suspicionAlphaRatio * values.probeIntervalMs],
+      [5_000, 3_000, 10_000],
+    );
+    assert.equal(origins.probeTimeoutMs.detail, 'default of profile classic');
   });
 
   test('timeScale multiplies protocol times and nothing else', () => {
-    const { values } = resolveOptions({ flags: { timeScale: '0.5', helloInterval: undefined, silentAfterMs: '4s' } });
-    assert.deepEqual([values.helloIntervalMs, values.silentAfterMs], [500, 2_000]);
+    const { values } = resolveOptions({ flags: { timeScale: '0.5', probeInterval: undefined, stuckAfterMs: '4s' } });
+    assert.deepEqual([values.probeIntervalMs, values.stuckAfterMs], [500, 2_000]);
     assert.equal(values.shutdownTimeoutMs, 10_000);
-    assert.deepEqual(nodeOptions({ timeScale: 0.5 }).helloIntervalMs, 500);
+    assert.deepEqual(nodeOptions({ timeScale: 0.5 }).probeIntervalMs, 500);
   });
 });
 
@@ -58,27 +61,32 @@ describe('problems', () => {
   test('all of them are told at once, with where they came from', () => {
     const { problems } = resolveOptions({
       flags: { port: '70000', roles: 'worker,king' },
-      env: { REMUSTER_HELLO_INTERVAL: 'soon' },
+      env: { REMUSTER_PROBE_INTERVAL: 'soon' },
       file: { path: 'c.json', values: { joim: ['a:1'], chaos: 'perhaps' } },
     });
     assert.deepEqual(problems.map((problem) => problem.option).toSorted(), [
       'chaos',
-      'helloIntervalMs',
       'joim',
       'port',
+      'probeIntervalMs',
       'roles',
     ]);
     const { code, message } = problemsError(problems);
     assert.equal(code, 'BAD_ARGUMENT');
     assert.match(message, /unknown option "joim" \(file c\.json\); did you mean join\?/);
     assert.match(message, /port must be between 0 and 65535, not 70000 \(flag --port\)/);
-    assert.match(message, /helloIntervalMs must be a duration .* not "soon" \(environment REMUSTER_HELLO_INTERVAL\)/);
+    assert.match(message, /probeIntervalMs must be a duration .* not "soon" \(environment REMUSTER_PROBE_INTERVAL\)/);
   });
 
   test('each relation is reported under its first option, and can be broken', () => {
     const broken: Record<string, Parameters<typeof nodeOptions>[0]> = {
-      silentAfterMs: { silentAfterMs: 1_500 },
-      deadAfterMs: { deadAfterMs: 3_000 },
+      probeTimeoutFloorMs: { probeTimeoutFloorMs: 501 },
+      gossipIntervalMs: { gossipIntervalMs: 1_001 },
+      suspicionAlphaRatio: { suspicionAlphaRatio: 1, gossipIntervalMs: 300 },
+      syncPauseMs: { syncPauseMs: 30_001 },
+      syncTimeoutMs: { syncTimeoutMs: 30_001 },
+      reapAfterMs: { reapAfterMs: 30_000 },
+      refusalsNeededCount: { refusalsNeededCount: 5 },
       connectTimeoutMs: { connectTimeoutMs: 60_000 },
       port: { port: 7_500 },
       secret: { host: '10.0.0.1' },
@@ -95,20 +103,20 @@ describe('problems', () => {
   });
 
   test('an option that cannot be read is not also blamed for its relations', () => {
-    const { problems } = resolveOptions({ flags: { silentAfterMs: 'x', helloIntervalMs: '1h' } });
+    const { problems } = resolveOptions({ flags: { gossipIntervalMs: 'x', probeIntervalMs: '10ms' } });
     assert.deepEqual(
       problems.map((problem) => problem.option),
-      ['silentAfterMs'],
+      ['gossipIntervalMs'],
     );
   });
 
   test('a stray variable is a warning with a suggestion', () => {
     const { warnings, problems } = resolveOptions({
-      env: { REMUSTER_HELO_INTERVAL: '1s', PATH: '/bin', REMUSTER_ADDR: 'x' },
+      env: { REMUSTER_PROB_INTERVAL: '1s', PATH: '/bin', REMUSTER_ADDR: 'x' },
     });
     assert.deepEqual(problems, []);
     assert.deepEqual(warnings, [
-      'the variable REMUSTER_HELO_INTERVAL means nothing to remuster; did you mean REMUSTER_HELLO_INTERVAL?',
+      'the variable REMUSTER_PROB_INTERVAL means nothing to remuster; did you mean REMUSTER_PROBE_INTERVAL?',
     ]);
   });
 
@@ -259,7 +267,7 @@ describe('the table', () => {
     assert.equal(new Set(optionNames.map(envOf)).size, optionNames.length);
     assert.deepEqual(
       [
-        flagOf('helloIntervalMs'),
+        flagOf('probeIntervalMs'),
         flagOf('secret'),
         envOf('secret'),
         envOf('cleanupIntervalMs'),
@@ -267,7 +275,7 @@ describe('the table', () => {
         envOf('token'),
       ],
       [
-        '--hello-interval',
+        '--probe-interval',
         '--secret-file',
         'REMUSTER_AUTH_SECRET',
         'REMUSTER_CLEANUP_INTERVAL',

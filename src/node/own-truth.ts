@@ -4,7 +4,7 @@
  */
 import type { NodeId } from '../base/ids.ts';
 import type { Identity } from '../base/ports.ts';
-import type { MemberView } from '../membership/member.ts';
+import type { MemberView } from '../membership/member-view.ts';
 
 /** One row of `members`. */
 export type MemberRow = {
@@ -15,18 +15,25 @@ export type MemberRow = {
   readonly roles: readonly string[];
   readonly dc: string;
   readonly state: MemberView['state'];
-  readonly incarnation: number | null;
-  readonly health: number | null;
+  readonly incarnation: number;
+  readonly health: number;
   readonly registration: string | null;
   readonly generation: number;
   readonly loadLevel: string | null;
+  /** Alive, but its main loop does not move. */
+  readonly stuck: boolean;
+  readonly lagMs: number;
   readonly silentMs: number;
+  readonly roundTripMs: number | null;
 };
 
-export function memberRow({ entry, state, silentMs }: MemberView): MemberRow {
+export function memberRow(view: MemberView): MemberRow {
+  const { entry, state, incarnation, health, stuck, lagMs, silentMs, roundTripUs } = view;
   const { name, id, host, port, roles, dc, generation } = entry;
-  const unknown = { incarnation: null, health: null, registration: null, loadLevel: null };
-  return { name, id, host, port, roles, dc, state, generation, silentMs, ...unknown };
+  const unknown = { registration: null, loadLevel: null };
+  const roundTripMs = roundTripUs === undefined ? null : roundTripUs / 1_000;
+  const seen = { state, incarnation, health, generation, stuck, lagMs, silentMs, roundTripMs };
+  return { name, id, host, port, roles, dc, ...seen, ...unknown };
 }
 
 /** The body of GET /v1/node. */
@@ -34,6 +41,7 @@ export type OwnTruth = ReturnType<typeof ownTruth>;
 
 export type OwnFacts = {
   readonly self: Identity;
+  /** This node among them. */
   readonly members: readonly MemberRow[];
   readonly joined: boolean;
   readonly stopping: boolean;
@@ -44,10 +52,12 @@ export type OwnFacts = {
 
 export function ownTruth({ self, members, joined, stopping, queues, rejected, uptimeMs }: OwnFacts) {
   const { id, name, generation, roles, dc, host, port } = self;
+  const own = members.find((member) => member.id === id);
+  const { incarnation = 0, health = 0, stuck = false, lagMs = 0 } = own ?? {};
   return {
-    ...{ id, name, generation, incarnation: null, roles, dc, host, port, joined, stopping },
+    ...{ id, name, generation, incarnation, roles, dc, host, port, joined, stopping },
     ...{ registration: null, leader: null, term: null, fence: null, tableVersion: null, tableHash: null },
     ...{ members, containers: [], cores: null, runners: [], queues, rejected },
-    ...{ health: null, loadLevel: null, stuck: null, isolation: null, uptimeMs },
+    ...{ health, loadLevel: null, stuck, lagMs, isolation: null, uptimeMs },
   };
 }

@@ -8,6 +8,7 @@ import type { Identity } from '../base/ports.ts';
 import { World } from '../simulation/world.ts';
 import { Chaos } from './chaos.ts';
 import { type NodeCore, bootNode } from './core.ts';
+import { membershipHere } from './membership-here.ts';
 import { type NodeOptions, nodeOptions } from './options.ts';
 import { type RouteSources, routesOf } from './routes.ts';
 
@@ -28,9 +29,13 @@ function cluster(names: readonly string[]): World<Program> {
       const { datagrams, streams } = ports.listen(identity, 'test');
       const wrapped = { datagrams: chaos.datagrams(datagrams), streams: chaos.streams(streams) };
       const store = ports.openStore('node');
+      const membership = membershipHere(wrapped.datagrams, random, options);
       return {
         chaos,
-        core: bootNode({ clock: ports.clock, ...wrapped, store, random, log }, { ...options, identity }),
+        core: bootNode(
+          { clock: ports.clock, streams: wrapped.streams, store, log, membership },
+          { ...options, identity },
+        ),
       };
     },
   });
@@ -187,4 +192,55 @@ test('a partition is only offered with chaos, and cuts by name', async () => {
   await json(sources, '/v1/dev/partition', { body: { cut: [] } });
   world.advance(15_000);
   assert.equal(stateOfB(), 'alive');
+});
+
+test('why names the evidence of a death, and a name that is nobody gets a suggestion', async () => {
+  const world = cluster(['alpha', 'beta', 'gamma']);
+  world.advance(3_000);
+  world.crash('gamma', 'kept');
+  world.advance(3_000);
+  const sources = sourcesOf(world, 'alpha');
+  const { state, seenBy, history } = await json(sources, '/v1/members/:name/why', { params: { name: 'gamma' } });
+  assert.deepEqual([state, seenBy], ['dead', 'alpha']);
+  assert.deepEqual(
+    (history as { type: string }[]).map(({ type }) => type),
+    ['member.alive', 'member.suspect', 'member.dead'],
+  );
+  await assert.rejects(ask(sources, '/v1/members/:name/why', { params: { name: 'gama' } }), /did you mean gamma/);
+});
+
+test('rtt estimates by coordinates and says what was measured; reachability asks everybody', async () => {
+  const world = cluster(['a', 'b']);
+  world.advance(10_000);
+  const sources = sourcesOf(world, 'a');
+  const { estimatedMs, measuredMs } = await json(sources, '/v1/rtt', { query: { from: 'a', to: 'b' } });
+  assert.ok(typeof estimatedMs === 'number' && estimatedMs > 0);
+  assert.ok(typeof measuredMs === 'number' && measuredMs > 0);
+  await assert.rejects(ask(sources, '/v1/rtt', { query: { from: 'a' } }), (error) =>
+    isRemusterError(error, 'BAD_ARGUMENT'),
+  );
+  const asked = json(sources, '/v1/reachability');
+  await Promise.resolve();
+  world.advance(1_000);
+  const { partial, hearings } = await asked;
+  assert.equal(partial, false);
+  assert.deepEqual(
+    (hearings as { from: string; to: string; state: string }[]).map(({ from, to, state }) => `${from}>${to} ${state}`),
+    ['a>b alive', 'b>a alive'],
+  );
+});
+
+test('metrics tell of membership', async () => {
+  const world = cluster(['a', 'b']);
+  world.advance(10_000);
+  const answer = await ask(sourcesOf(world, 'a'), '/metrics');
+  assert.ok('text' in answer);
+  for (const line of [
+    /^remuster_health_score 0$/m,
+    /^remuster_members\{state="alive"\} 2$/m,
+    /^remuster_membership_probes_total [1-9]/m,
+  ])
+    assert.match(answer.text, line);
+  const [, count] = /^remuster_membership_round_trip_seconds_count (\d+)$/m.exec(answer.text) ?? [];
+  assert.ok(Number(count) > 0);
 });

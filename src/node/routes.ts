@@ -4,13 +4,12 @@
  */
 import { RemusterError } from '../base/errors.ts';
 import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
-import type { Peer } from '../base/ports.ts';
 import type { Chaos } from './chaos.ts';
 import type { NodeCore } from './core.ts';
+import { memberCalled, memberRoutes } from './member-routes.ts';
 import { metricsContentType, metricsText } from './metrics.ts';
 import { type NodeOptions, type OptionOrigin, optionNames, printOption } from './options.ts';
 import type { OptionName } from './options-table.ts';
-import type { MemberRow } from './own-truth.ts';
 
 export type RouteSources = {
   readonly core: NodeCore;
@@ -33,12 +32,12 @@ export function routesOf(sources: RouteSources): readonly HttpRoute[] {
     get('/startupz', (request) => healthAnswer(request, [alive(core)])),
     get('/readyz', (request) => healthAnswer(request, [alive(core), ...readiness(core)])),
     get('/metrics', () => ({ status: 200, text: metricsOf(sources), contentType: metricsContentType })),
-    get('/v1/members', () => listAnswer(core.members())),
+    ...memberRoutes(core),
     get('/v1/node', () => thingAnswer(ownTruthOf(sources))),
     get('/v1/status', () => thingAnswer(statusOf(core, options.cluster))),
     get('/v1/config', () => listAnswer(optionNames.map((name) => configRow(name, sources)))),
     get('/v1/events', (request) => eventsAnswer(core, request)),
-    ...(chaos === undefined ? [] : [post('/v1/dev/partition', (request) => partition(core, chaos, request))]),
+    ...(chaos === undefined ? [] : devRoutes(core, chaos)),
   ];
 }
 
@@ -95,13 +94,13 @@ function metricsOf({ core, options, transportCounters }: RouteSources): string {
     truth: core.ownTruth(),
     cluster: options.cluster,
     lastEventSeq: core.events.lastSeq,
-    counters: { core: core.counters(), transport: transportCounters() },
+    counters: { ...core.counters(), transport: transportCounters() },
   });
 }
 
 /** Nobody leads yet and nothing is placed yet: those fields say so by being null. */
 function statusOf(core: NodeCore, cluster: string): object {
-  const up = core.members().filter(({ state }) => state === 'alive' || state === 'probe-failed');
+  const up = core.members().filter(({ state }) => state !== 'dead' && state !== 'left');
   const dcs = [...new Set(up.map(({ dc }) => dc))].toSorted();
   const { joined, stopping } = core.ownTruth();
   return {
@@ -141,6 +140,13 @@ function sequenceOf(text: string): number {
   return Number(text);
 }
 
+function devRoutes(core: NodeCore, chaos: Chaos): readonly HttpRoute[] {
+  return [
+    post('/v1/dev/partition', (request) => partition(core, chaos, request)),
+    post('/v1/dev/block', (request) => block(chaos, request)),
+  ];
+}
+
 /** `{"cut": ["<id or name>", ...]}`: exactly these are cut off from now on; an empty list heals. */
 function partition(core: NodeCore, chaos: Chaos, { body }: HttpRequest): HttpAnswer {
   const { cut } = (body ?? {}) as { readonly cut?: unknown };
@@ -148,13 +154,18 @@ function partition(core: NodeCore, chaos: Chaos, { body }: HttpRequest): HttpAns
     throw new RemusterError('BAD_ARGUMENT', 'the body must be {"cut": ["<id or name>", ...]}');
   }
   const members = core.members();
-  chaos.cutOff(cut.map((word) => peerCalled(word, members)));
+  chaos.cutOff(cut.map((word) => memberCalled(word, members)));
   return thingAnswer({ cut: chaos.cut });
 }
 
-function peerCalled(word: string, members: readonly MemberRow[]): Peer {
-  const member = members.find(({ id, name }) => id === word || name === word);
-  if (member === undefined)
-    throw new RemusterError('BAD_ARGUMENT', `no member has the id or name ${JSON.stringify(word)}`);
-  return { id: member.id, host: member.host, port: member.port };
+const blockMsMax = 120_000;
+
+/** `{"ms": 5000}`: the main loop of this node stands still for so long, before the answer. */
+function block(chaos: Chaos, { body }: HttpRequest): HttpAnswer {
+  const { ms } = (body ?? {}) as { readonly ms?: unknown };
+  if (typeof ms !== 'number' || !(ms > 0 && ms <= blockMsMax)) {
+    throw new RemusterError('BAD_ARGUMENT', `the body must be {"ms": 1 to ${blockMsMax}}`);
+  }
+  chaos.block(ms);
+  return thingAnswer({ blockedMs: ms });
 }

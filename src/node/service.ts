@@ -4,14 +4,14 @@
  */
 import { type Done, failure, isRemusterError, success } from '../base/errors.ts';
 import type { ByteStreamEvents, Identity, Service } from '../base/ports.ts';
-import type { MemberView } from '../membership/member.ts';
+import type { MemberView } from '../membership/member-view.ts';
 import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
+import type { MembershipMessage } from '../messages/membership.ts';
 import { rejectionReason } from '../messages/rejection.ts';
 import { refusal } from '../messages/role-matrix.ts';
 
 export type ServiceParts = {
-  introduction(from: Identity, message: Message & { kind: 'introduce' }, reply: Done<Uint8Array>): void;
-  told(from: Identity, message: Message): void;
+  membership(from: Identity, message: MembershipMessage, reply: Done<MembershipMessage>): void;
   members(): readonly MemberView[];
   /** True from the moment this node has begun to leave. */
   stopping(): boolean;
@@ -22,15 +22,12 @@ export function serviceOf(parts: ServiceParts): Service {
   return {
     request: (from, body, _remainingMs, reply) => {
       if (parts.stopping()) return reply(failure('DRAINED'));
-      const message = readAllowed(parts, 'stream', from, body);
+      const message = readAllowed(parts, from, body);
       if (message === undefined)
         return reply(failure('FORBIDDEN', 'the message cannot be read or is not yours to send'));
       answer(parts, from, message, reply);
     },
-    notified: (from, body) => {
-      const message = parts.stopping() ? undefined : readAllowed(parts, 'stream', from, body);
-      if (message !== undefined) parts.told(from, message);
-    },
+    notified: () => parts.count('rejected.unexpected'),
     opened: (_from, _opening, stream) => {
       parts.count('rejected.unexpected');
       stream.abort('this node opens no streams');
@@ -39,45 +36,36 @@ export function serviceOf(parts: ServiceParts): Service {
   };
 }
 
-export function datagramHandler(parts: ServiceParts): (from: Identity, body: Uint8Array) => void {
-  return (from, body) => {
-    const message = parts.stopping() ? undefined : readAllowed(parts, 'datagram', from, body);
-    if (message !== undefined) parts.told(from, message);
-  };
-}
-
 const ignored: ByteStreamEvents = { chunk: () => {}, writable: () => {}, ended: () => {} };
 
 function answer(parts: ServiceParts, from: Identity, message: Message, reply: Done<Uint8Array>): void {
   switch (message.kind) {
-    case 'introduce':
-      return parts.introduction(from, message, reply);
+    case 'streamPing':
+    case 'sync':
+    case 'departure':
+      return parts.membership(from, message, (outcome) => {
+        reply(outcome.ok ? success(encodeMessage(outcome.value)) : outcome);
+      });
     case 'listMembers':
-      return reply(success(encodeMessage({ kind: 'memberList', members: parts.members().map(memberLine) })));
+      return reply(success(encodeMessage({ kind: 'memberList', members: parts.members().slice(0, 10_000) })));
     case 'echo':
       return reply(success(encodeMessage({ kind: 'echoed', payload: message.payload })));
-    case 'hello':
-    case 'helloAck':
-    case 'introduced':
-    case 'goodbye':
     case 'memberList':
     case 'echoed':
+    case 'ping':
+    case 'ack':
+    case 'pingRequest':
+    case 'indirectAck':
+    case 'nack':
+    case 'gossip':
+    case 'streamPong':
+    case 'synced':
       return reply(failure('UNKNOWN_METHOD', `${message.kind} is not a request`));
   }
 }
 
-/** Incarnation and health are not judged yet: everybody is in its first and well. */
-function memberLine(view: MemberView): (Message & { kind: 'memberList' })['members'][number] {
-  return { entry: view.entry, state: view.state, incarnation: 0, health: 0, silentMs: view.silentMs };
-}
-
-function readAllowed(
-  parts: ServiceParts,
-  carrier: 'datagram' | 'stream',
-  from: Identity,
-  body: Uint8Array,
-): Message | undefined {
-  const refused = refusal(carrier, from.roles, body);
+function readAllowed(parts: ServiceParts, from: Identity, body: Uint8Array): Message | undefined {
+  const refused = refusal('stream', from.roles, body);
   if (refused !== undefined) {
     parts.count(`rejected.${refused}`);
     return undefined;

@@ -7,6 +7,7 @@ import { isRemusterError } from '../base/errors.ts';
 import type { Address, Clock, Datagrams, Identity, Streams } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 import { decodeMessage, encodeMessage, type Message } from '../messages/catalogue.ts';
+import type { NodeEvent } from '../node/event-log.ts';
 import { bootHostedNode, type HostedNode, simulatedPort, type WrappedPorts } from './hosted-node.ts';
 import type { Claims, Observation, Stage, StageSpec } from './observation.ts';
 import type { NodePorts } from './node-ports.ts';
@@ -37,6 +38,7 @@ export function greetings(spec: StageSpec): Stage {
         },
       });
       converse(ports, context, node);
+      listen(ports, context, node);
       return node;
     },
   });
@@ -57,6 +59,12 @@ export function greetings(spec: StageSpec): Stage {
     };
     ports.clock.schedule(random.between(0, echoEveryMs), again);
   };
+  /** The core is there once the disk has told who the node is. */
+  const listen = (ports: NodePorts, context: NodeContext, node: HostedNode): void => {
+    if (node.core === undefined) return void ports.clock.schedule(1, () => listen(ports, context, node));
+    for (const event of node.core.events.since(0)) tellBelief(event, context.name, observe);
+    node.core.events.follow((event) => tellBelief(event, context.name, observe));
+  };
   return {
     world,
     clusterOf,
@@ -71,6 +79,21 @@ export function greetings(spec: StageSpec): Stage {
 
 function aliveIn(node: HostedNode | undefined): string[] {
   return (node?.core?.members() ?? []).filter(({ state }) => state === 'alive').map(({ name }) => name);
+}
+
+const beliefs = {
+  'member.alive': 'alive',
+  'member.suspect': 'suspect',
+  'member.dead': 'dead',
+  'member.left': 'left',
+} as const;
+
+function tellBelief(event: NodeEvent, node: string, observe: StageSpec['observe']): void {
+  const state = Object.hasOwn(beliefs, event.type) ? beliefs[event.type as keyof typeof beliefs] : undefined;
+  const { member, generation, incarnation } = event;
+  if (state === undefined || typeof member !== 'string') return;
+  if (typeof generation !== 'number' || typeof incarnation !== 'number') return;
+  observe({ kind: 'believes', node, about: member, state, generation, incarnation });
 }
 
 function addressOf(world: World<unknown>, name: string): Address {
@@ -103,7 +126,7 @@ function watched(streams: Streams, datagrams: Datagrams, witness: Witness): Wrap
         const request = witness.nextRequest();
         const deadlineMs = witness.clock.nowMs() + timeoutMs;
         const stalledMs = witness.stalledMs();
-        observe({ kind: 'requestStarted', node, request });
+        observe({ kind: 'requestStarted', node, request, timeoutMs });
         return streams.request(to, body, timeoutMs, (outcome) => {
           const lateMs = witness.clock.nowMs() - deadlineMs - fastestClock * (witness.stalledMs() - stalledMs);
           observe({ kind: 'requestEnded', node, request, code: outcome.ok ? 'OK' : outcome.error.code, lateMs });

@@ -6,7 +6,8 @@ import { nodeIdFrom } from '../base/ids.ts';
 import type { Address, Datagrams, Identity, Store, Streams } from '../base/ports.ts';
 import { bootNode, type NodeCore } from '../node/core.ts';
 import { raiseIdentity } from '../node/identity.ts';
-import { nodeOptions } from '../node/options.ts';
+import { membershipHere } from '../node/membership-here.ts';
+import { type NodeOptions, nodeOptions } from '../node/options.ts';
 import type { NodePorts } from './node-ports.ts';
 import type { NodeContext } from './world.ts';
 
@@ -20,6 +21,8 @@ export type HostedNode = {
 export type HostedNodeOptions = {
   readonly join: readonly Address[];
   readonly cluster?: string;
+  /** On top of the defaults. */
+  readonly options?: Partial<NodeOptions>;
   /** Lets a workload listen in; see greetings.ts. */
   readonly wrap?: (streams: Streams, datagrams: Datagrams, identity: Identity) => WrappedPorts;
 };
@@ -65,12 +68,15 @@ function live(
 ): void {
   const bare = ports.listen(identity, options.cluster ?? 'simulated');
   const { streams, datagrams } = options.wrap?.(bare.streams, bare.datagrams, identity) ?? bare;
-  const { helloIntervalMs, silentAfterMs, deadAfterMs, requestTimeoutMs } = nodeOptions();
+  const own = nodeOptions({ join: options.join, ...options.options });
   node.identity = identity;
   node.streams = streams;
   node.core = bootNode(
-    { clock: ports.clock, streams, datagrams, store, random: context.random, log: context.log },
-    { identity, join: options.join, helloIntervalMs, silentAfterMs, deadAfterMs, requestTimeoutMs },
+    {
+      ...{ clock: ports.clock, streams, store, log: context.log },
+      membership: membershipHere(datagrams, context.random, own),
+    },
+    { ...own, identity },
     {
       halted: (error) => {
         throw error;

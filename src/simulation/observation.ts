@@ -6,7 +6,13 @@ import type { ErrorCode } from '../base/errors.ts';
 import type { World } from './world.ts';
 
 export type Observation =
-  | { readonly kind: 'requestStarted'; readonly node: string; readonly request: number }
+  | {
+      readonly kind: 'requestStarted';
+      readonly node: string;
+      readonly request: number;
+      /** In the caller's own time. */
+      readonly timeoutMs: number;
+    }
   | {
       readonly kind: 'requestEnded';
       readonly node: string;
@@ -29,6 +35,15 @@ export type Observation =
       readonly ok: boolean;
       /** The receiver has said that every byte came, in its place. */
       readonly confirmed: boolean;
+    }
+  /** A node has changed its mind about a life of another one. */
+  | {
+      readonly kind: 'believes';
+      readonly node: string;
+      readonly about: string;
+      readonly state: 'alive' | 'suspect' | 'dead' | 'left';
+      readonly generation: number;
+      readonly incarnation: number;
     }
   | { readonly kind: 'started' | 'stopped'; readonly node: string }
   /** The faults are over and everybody is up. */

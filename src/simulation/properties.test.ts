@@ -6,7 +6,9 @@ import {
   durableStaysDurable,
   everyRequestEndsOnce,
   livesDiffer,
+  nobodyAliveIsBuried,
   nobodyHearsAForeignMessage,
+  theBuriedStayBuried,
   transfersArriveWhole,
   viewsAgree,
   workGoesOn,
@@ -34,7 +36,7 @@ function judge(property: Property, seen: readonly Observation[], on: Stage = sta
   return words.filter((word) => word !== undefined);
 }
 
-const started: Observation = { kind: 'requestStarted', node: 'n1', request: 1 };
+const started: Observation = { kind: 'requestStarted', node: 'n1', request: 1, timeoutMs: -10 };
 const ended: Observation = { kind: 'requestEnded', node: 'n1', request: 1, code: 'OK', lateMs: -5 };
 
 it('everyRequestEndsOnce', () => {
@@ -104,4 +106,25 @@ it('transfersArriveWhole', () => {
 it('workGoesOn', () => {
   assert.deepEqual(judge(workGoesOn, [{ kind: 'healed' }, started, ended]), []);
   assert.match(judge(workGoesOn, [started, ended, { kind: 'healed' }]).join(), /nothing has succeeded/);
+});
+
+it('theBuriedStayBuried', () => {
+  const believes = (state: 'alive' | 'suspect' | 'dead', generation: number, incarnation: number): Observation => ({
+    ...{ kind: 'believes', node: 'n1', about: 'n2', state, generation, incarnation },
+  });
+  assert.deepEqual(judge(theBuriedStayBuried, [believes('dead', 1, 0), believes('alive', 1, 1)]), []);
+  assert.deepEqual(judge(theBuriedStayBuried, [believes('dead', 1, 3), believes('alive', 2, 0)]), []);
+  assert.match(judge(theBuriedStayBuried, [believes('dead', 1, 0), believes('alive', 1, 0)]).join(), /had buried/);
+  assert.match(judge(theBuriedStayBuried, [believes('dead', 2, 0), believes('suspect', 1, 9)]).join(), /had buried/);
+  const restarted = [believes('dead', 1, 0), { kind: 'stopped', node: 'n1' }, believes('alive', 1, 0)] as const;
+  assert.deepEqual(judge(theBuriedStayBuried, restarted), []);
+});
+
+it('nobodyAliveIsBuried', () => {
+  const dead = { kind: 'believes', node: 'n1', about: 'n2', state: 'dead', generation: 1, incarnation: 0 } as const;
+  assert.match(judge(nobodyAliveIsBuried, [dead]).join(), /but it runs/);
+  assert.deepEqual(judge(nobodyAliveIsBuried, [{ ...dead, state: 'suspect' }]), []);
+  const down = stage();
+  down.world.crash('n2');
+  assert.deepEqual(judge(nobodyAliveIsBuried, [dead], down), []);
 });

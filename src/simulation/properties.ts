@@ -8,12 +8,16 @@ import type { Checker, Observation, Property } from './observation.ts';
 const lateMsMax = 5;
 
 /** Each request has exactly one ending, inside its deadline. Requests of a process that died died with it. */
-export const everyRequestEndsOnce: Property = (): Checker => {
+export const everyRequestEndsOnce: Property = (stage): Checker => {
   const open = new Map<number, string>();
+  const latestMs = new Map<number, number>();
   const ended = new Set<number>();
   return {
     observe(seen) {
-      if (seen.kind === 'requestStarted') open.set(seen.request, seen.node);
+      if (seen.kind === 'requestStarted') {
+        open.set(seen.request, seen.node);
+        latestMs.set(seen.request, stage.world.timeline.nowMs + seen.timeoutMs + lateMsMax);
+      }
       if (seen.kind === 'stopped') forgetAll(open, seen.node);
       if (seen.kind !== 'requestEnded') return undefined;
       if (ended.has(seen.request)) return `request ${seen.request} of ${seen.node} ended again, with ${seen.code}`;
@@ -22,7 +26,12 @@ export const everyRequestEndsOnce: Property = (): Checker => {
       if (seen.lateMs <= lateMsMax) return undefined;
       return `request ${seen.request} of ${seen.node} ended ${seen.lateMs.toFixed(1)} ms after its deadline`;
     },
-    atEnd: () => leftover(open, 'request'),
+    // Nodes ask each other as long as they live: one that was asked just now may be under way.
+    atEnd: () => {
+      const { nowMs } = stage.world.timeline;
+      for (const [request, atMs] of latestMs) if (atMs >= nowMs) open.delete(request);
+      return leftover(open, 'request');
+    },
   };
 };
 
@@ -82,6 +91,36 @@ export const viewsAgree: Property = (stage): Checker => ({
       }
     }
     return up.length > 0 ? undefined : 'nobody is up';
+  },
+});
+
+/** What a node has buried stays buried: it comes back under a higher incarnation or in a new life, or not at all. */
+export const theBuriedStayBuried: Property = (): Checker => {
+  const buried = new Map<string, readonly [generation: number, incarnation: number]>();
+  return {
+    observe(seen) {
+      if (seen.kind === 'stopped')
+        for (const key of [...buried.keys()]) if (key.startsWith(`${seen.node}>`)) buried.delete(key);
+      if (seen.kind !== 'believes') return undefined;
+      const { node, about, state, generation, incarnation } = seen;
+      const key = `${node}>${about}`;
+      const [life, last] = buried.get(key) ?? [-1, -1];
+      if (state === 'dead' || state === 'left') {
+        if (generation > life || (generation === life && incarnation > last))
+          buried.set(key, [generation, incarnation]);
+        return undefined;
+      }
+      if (generation > life || (generation === life && incarnation > last)) return undefined;
+      return `${node} believes ${about} to be ${state} in ${generation}/${incarnation}, which it had buried`;
+    },
+  };
+};
+
+/** Nobody believes that a running node is dead: for scenarios whose faults kill and part nobody. */
+export const nobodyAliveIsBuried: Property = (stage): Checker => ({
+  observe(seen) {
+    if (seen.kind !== 'believes' || seen.state !== 'dead' || !stage.world.isUp(seen.about)) return undefined;
+    return `${seen.node} believes ${seen.about} to be dead, but it runs`;
   },
 });
 

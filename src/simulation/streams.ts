@@ -215,7 +215,7 @@ class Endpoint {
     this.#lineCounts.set(lifeOf(peer), count);
     if (count > 0) return;
     this.#lineCounts.delete(lifeOf(peer));
-    this.#tell({ kind: 'disconnected', peer, reason });
+    this.#tell({ kind: 'disconnected', peer, reason, wanted: !this.#open });
   }
 
   #note(word: () => string): void {

@@ -31,6 +31,8 @@ export type Member = {
   readonly id: string;
   readonly state: string;
   readonly generation: number;
+  readonly incarnation: number;
+  readonly stuck: boolean;
 };
 
 /** One process with its output. */

@@ -75,7 +75,7 @@ describe('a dev cluster', () => {
     const missed = (name: string, after: number) =>
       event(
         g1.addr,
-        ({ seq, type, member }) => seq > after && member === name && type === 'member.probe-failed',
+        ({ seq, type, member }) => seq > after && member === name && type === 'member.suspect',
         `${name} missed`,
       );
     const back = (name: string, after: number) =>
@@ -85,8 +85,8 @@ describe('a dev cluster', () => {
         `${name} back`,
       );
 
-    const cut = await lab.run(['dev', 'partition', 'g1', '/', 'm1']);
-    assert.deepEqual([cut.code, cut.stdout, cut.stderr], [0, '', 'cut: g1 / m1\n']);
+    const cut = await lab.run(['dev', 'partition', 'g1,w1', '/', 'm1']);
+    assert.deepEqual([cut.code, cut.stdout, cut.stderr], [0, '', 'cut: g1,w1 / m1\n']);
     const lost = await missed('m1', 0);
     assert.equal((await lab.run(['dev', 'heal'])).code, 0);
     const healed = await back('m1', lost.seq);

@@ -31,6 +31,11 @@ const exceptions: Readonly<Record<string, Arrows & { readonly reason: string }>>
   'src/index.ts': { folders: ['base', 'client', 'node'], packages: [], reason: 'public door' },
   'src/client/index.ts': { folders: ['io', 'node'], packages: ['node:*'], reason: 'public door, composition root' },
   'src/node/compose.ts': { folders: ['io'], packages: ['node:*'], reason: 'composition root' },
+  'src/node/membership-thread.ts': {
+    folders: ['io'],
+    packages: [],
+    reason: 'composition root of the membership thread',
+  },
   'src/simulation/conformance/': {
     folders: [],
     packages: ['node:test', 'node:assert/strict'],

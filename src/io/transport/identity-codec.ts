@@ -3,7 +3,7 @@
  * nothing but MALFORMED.
  */
 import { RemusterError } from '../../base/errors.ts';
-import { nodeIdBytes, nodeIdFrom } from '../../base/ids.ts';
+import { nodeIdBytes, nodeIdFrom, namePattern } from '../../base/ids.ts';
 import type { Identity, Role } from '../../base/ports.ts';
 
 const roles: readonly Role[] = ['gate', 'manager', 'worker', 'client'];
@@ -109,6 +109,7 @@ export function readIdentity(from: ByteReader): Identity {
   if (mask >= 1 << roles.length) throw new RemusterError('MALFORMED', 'an unknown role');
   const port = from.u16();
   const [host, name, dc] = [from.text(), from.text(), from.text()];
+  if (!namePattern.test(name) || !namePattern.test(dc)) throw new RemusterError('MALFORMED', 'a name is no name');
   return { id, generation, roles: roles.filter((_, i) => (mask & (1 << i)) !== 0), port, host, name, dc };
 }
 

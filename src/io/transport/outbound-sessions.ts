@@ -84,6 +84,11 @@ export class OutboundSessions {
   }
 }
 
+/** What a node says that sends no datagrams from here. */
+export function noAnnouncement(): Buffer {
+  return new ByteWriter().u8(0).done();
+}
+
 export function readAnnouncement(bytes: Uint8Array): Announced[] {
   const reader = new ByteReader(bytes);
   const count = Math.min(announcedMax, reader.u8());

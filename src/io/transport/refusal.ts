@@ -43,6 +43,7 @@ export class Refusals {
     const nowMs = this.#clock.nowMs();
     if (nowMs - (this.#loggedAtMs.get(reason) ?? -Infinity) < logIntervalMs) return;
     this.#loggedAtMs.set(reason, nowMs);
-    this.#log('warn', 'refused', { reason, from });
+    // The first datagram of every session is unproven: that is how sessions begin, and no reason to worry.
+    this.#log(reason === 'unproven' ? 'debug' : 'warn', 'refused', { reason, from });
   }
 }

@@ -8,7 +8,7 @@ import { connect as connectTcp, createServer, isIP, type OnReadOpts, type Server
 import { connect as connectTls, createServer as createTlsServer, type TLSSocket } from 'node:tls';
 
 import { isRemusterError, RemusterError } from '../../base/errors.ts';
-import type { Address } from '../../base/ports.ts';
+import { type Address, portIsClosed } from '../../base/ports.ts';
 
 export type TlsOptions = {
   readonly certPem: string;
@@ -23,19 +23,35 @@ const bindAttemptsMax = 8;
 
 /** One number for both: TCP chooses, UDP follows; if that number is taken there, both try again. */
 export async function bindBoth(bind: Address, tls: TlsOptions | undefined): Promise<Listener> {
-  const host = bind.host === 'localhost' ? '127.0.0.1' : bind.host;
   for (let attempt = 1; ; attempt++) {
-    const server = await listen({ host, port: bind.port }, tls);
-    const address = server.address();
-    const port = typeof address === 'object' && address !== null ? address.port : 0;
+    const { server, port } = await listenStreams(bind, tls);
     try {
-      return { server, udp: await bindUdp({ host, port }), port };
+      const { udp } = await bindDatagrams({ host: bind.host, port });
+      return { server, udp, port };
     } catch (error) {
       server.close();
       const clash = isRemusterError(error, 'UNREACHABLE') && bind.port === 0 && attempt < bindAttemptsMax;
       if (!clash) throw error;
     }
   }
+}
+
+export async function listenStreams(
+  bind: Address,
+  tls: TlsOptions | undefined,
+): Promise<{ readonly server: Server; readonly port: number }> {
+  const server = await listen({ host: numeric(bind.host), port: bind.port }, tls);
+  const address = server.address();
+  return { server, port: typeof address === 'object' && address !== null ? address.port : 0 };
+}
+
+export async function bindDatagrams(bind: Address): Promise<{ readonly udp: UdpSocket; readonly port: number }> {
+  const udp = await bindUdp({ host: numeric(bind.host), port: bind.port });
+  return { udp, port: udp.address().port };
+}
+
+function numeric(host: string): string {
+  return host === 'localhost' ? '127.0.0.1' : host;
 }
 
 async function listen(bind: Address, tls: TlsOptions | undefined): Promise<Server> {
@@ -121,7 +137,7 @@ export function dial(
   };
   socket.once(tls === undefined ? 'connect' : 'secureConnect', () => settle(socket, ''));
   // Stays attached: an error after the failure, or on a socket that nobody wants any more, must not end the process.
-  socket.on('error', (error: NodeJS.ErrnoException) => settle(undefined, error.code ?? 'cannot connect'));
+  socket.on('error', (error: NodeJS.ErrnoException) => settle(undefined, reasonOf(error)));
   socket.once('close', () => settle(undefined, 'closed while connecting'));
   return socket;
 }
@@ -131,6 +147,10 @@ function dialTcp(to: Address): Socket {
   const socket = connectTcp({ host: to.host, port: to.port, noDelay: true, onread: sharedReading(receiver) });
   receivers.set(socket, receiver);
   return socket;
+}
+
+function reasonOf({ code }: NodeJS.ErrnoException): string {
+  return code === 'ECONNREFUSED' ? portIsClosed : (code ?? 'cannot connect');
 }
 
 function dialTls(to: Address, tls: TlsOptions): TLSSocket {

@@ -242,7 +242,10 @@ export class ConnectedStreams implements Streams {
     const { retire, close } = this.#live.add(connection);
     this.#context.mux.counters.add('connections.established');
     if (dialed !== undefined) dialed.dialing = false;
-    for (const old of close) old.close('superseded by a later start of that node');
+    for (const old of close) {
+      old.retired = true;
+      old.close('superseded by a later start of that node');
+    }
     if (isFirst) this.#tell({ kind: 'connected', peer });
     const best = this.#live.best(peer.id) ?? connection;
     for (const old of retire) old.retire();
@@ -293,7 +296,8 @@ export class ConnectedStreams implements Streams {
     if (dialed?.dialing === true) {
       this.#dialFailed(dialed, `closed during the handshake (${reason}): are secret and cluster name the same?`);
     }
-    if (peer !== undefined && wasLast) this.#tell({ kind: 'disconnected', peer, reason });
+    const wanted = connection.retired || connection.peerLeft || this.#closed;
+    if (peer !== undefined && wasLast) this.#tell({ kind: 'disconnected', peer, reason, wanted });
   }
 
   /** Nothing new over this connection, from either side. */

@@ -5,7 +5,15 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { type Outcome, RemusterError, success } from '../../base/errors.ts';
-import type { Address, Clock, ConnectionChange, Identity, Service, Streams } from '../../base/ports.ts';
+import {
+  type Address,
+  type Clock,
+  type ConnectionChange,
+  type Identity,
+  portIsClosed,
+  type Service,
+  type Streams,
+} from '../../base/ports.ts';
 import { describeByteStreams } from './byte-streams.ts';
 import { type Open, type World, ending, fails, succeeds, suiteOptions, text, utf8, valueOf } from './harness.ts';
 
@@ -245,6 +253,7 @@ function describeConnections(open: Open<StreamsHarness>): void {
     const change = await harness.settle(refused);
     assert.ok(change.kind === 'refused');
     assert.deepEqual(change.address, { host: b.self.host, port: b.self.port });
+    assert.equal(change.reason, portIsClosed);
   });
 
   it('tells both sides of a connection, and of its loss; what was asked ends', async (t) => {
@@ -253,6 +262,7 @@ function describeConnections(open: Open<StreamsHarness>): void {
     const lost = Promise.withResolvers<void>();
     a.streams.watch((change) => {
       changes.push(change.kind === 'refused' ? 'refused' : `${change.kind} ${change.peer.name}`);
+      if (change.kind === 'disconnected') assert.equal(change.wanted, false);
       if (change.kind === 'disconnected') lost.resolve();
     });
     const seenByB = new Promise<string>((resolve) => {

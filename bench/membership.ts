@@ -1,0 +1,178 @@
+/**
+ * Who is alive, against Serf (the Debian package, memberlist inside), every agent a process, all on loopback, the two
+ * sides taking turns. `--nodes N` (32) agents each, `--trials N` (10), `--idle-seconds N` (30).
+ *
+ *   SIGKILL, SIGSTOP   from the signal to one random member until the last survivor has logged its death
+ *   mass join          all but the seed are started at once; from the moment in which the last of them listens until
+ *                      every agent has logged everybody else as alive. How long a process takes to listen is left out,
+ *                      because Node starts slower than Go; how far they were apart is shown beside it
+ *   idle               CPU from /proc/PID/stat and what the loopback carried, headers included, divided by agents; the
+ *                      other side is not running
+ *
+ * Both sides are watched in the same way: by the lines of their log, timed when they arrive here. Each side has a
+ * network namespace of its own when we may make one.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+
+import { type Bench, type BenchFlags, type BenchResult, compare, median, progress, type Row } from './harness.ts';
+import { Group, type Idle } from './membership-group.ts';
+import { ours, serf, serfIsThere, type Side } from './membership-sides.ts';
+
+type Plan = { readonly nodes: number; readonly trials: number; readonly idleMs: number };
+type Measured = {
+  readonly [K in 'join' | 'joinSpread' | 'kill' | 'stop' | 'killFirst' | 'stopFirst' | 'returned']: number[];
+} & { readonly idle: Idle[]; falseDeaths: number };
+type Results = ReadonlyMap<string, Measured>;
+
+const idleRoundsMax = 3;
+const settleMs = 15_000;
+const calmMs = 2_000;
+
+export const bench: Bench = async (flags) => {
+  const plan = planOf(flags);
+  if (process.platform !== 'linux') return { rows: [], missing: ['membership: needs Linux (/proc)'] };
+  const hasSerf = serfIsThere();
+  const sides = hasSerf ? [ours, serf] : [ours];
+  const folder = mkdtempSync(join(tmpdir(), 'remuster-bench-'));
+  const results = new Map(sides.map((side) => [side.name, nothingYet()]));
+  try {
+    await joinAndIdle(sides, plan, folder, results);
+    await deaths(sides, plan, folder, results);
+  } finally {
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  }
+  return report(plan, results, hasSerf ? [] : ['serf: apt-get install serf']);
+};
+
+function planOf({ nodes = '32', trials = '10', 'idle-seconds': idleSeconds = '30' }: BenchFlags): Plan {
+  const plan = { nodes: Number(nodes), trials: Number(trials), idleMs: Number(idleSeconds) * 1_000 };
+  const isWhole = (value: number, min: number, max: number): boolean =>
+    Number.isInteger(value) && value >= min && value <= max;
+  if (!isWhole(plan.nodes, 3, 99) || !isWhole(plan.trials, 1, 1_000) || !(plan.idleMs > 0)) {
+    throw new Error('--nodes takes 3 to 99, --trials 1 to 1000, --idle-seconds more than 0');
+  }
+  return plan;
+}
+
+function nothingYet(): Measured {
+  return {
+    ...{ join: [], joinSpread: [], kill: [], stop: [], killFirst: [], stopFirst: [], returned: [] },
+    ...{ idle: [], falseDeaths: 0 },
+  };
+}
+
+/** A new group for each trial, one side at a time, so that nobody else is on the processor. */
+async function joinAndIdle(sides: readonly Side[], plan: Plan, folder: string, results: Results): Promise<void> {
+  for (let trial = 0; trial < plan.trials; trial++) {
+    for (const side of sides) {
+      const found = results.get(side.name)!;
+      const group = await Group.plan(side, plan.nodes, join(folder, `${side.name}-${trial}`));
+      try {
+        await joinOnce(group, trial, found);
+        if (trial < idleRoundsMax) await idleOnce(group, trial, plan.idleMs, found);
+      } finally {
+        await group.stop();
+        found.falseDeaths += group.falseDeaths;
+      }
+    }
+  }
+}
+
+async function joinOnce(group: Group, trial: number, found: Measured): Promise<void> {
+  const { convergedMs, spreadMs } = await group.start();
+  found.join.push(convergedMs);
+  found.joinSpread.push(spreadMs);
+  note(trial, group.side, `all see all after ${ms(convergedMs)}, listening spread over ${ms(spreadMs)}`);
+}
+
+async function idleOnce(group: Group, trial: number, idleMs: number, found: Measured): Promise<void> {
+  await pause(settleMs);
+  const idle = await group.idle(idleMs);
+  found.idle.push(idle);
+  note(trial, group.side, `idle ${JSON.stringify(idle)}`);
+}
+
+/** Both groups are up; the same member of each is hurt, one side after the other. */
+async function deaths(sides: readonly Side[], plan: Plan, folder: string, results: Results): Promise<void> {
+  const groups: Group[] = [];
+  try {
+    for (const side of sides) {
+      const group = await Group.plan(side, plan.nodes, join(folder, `${side.name}-deaths`));
+      groups.push(group);
+      await group.start();
+    }
+    for (let trial = 0; trial < plan.trials; trial++) {
+      const victim = Math.floor(Math.random() * plan.nodes);
+      for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
+        for (const group of groups) await hurtAndHeal(group, trial, victim, signal, results.get(group.side.name)!);
+      }
+    }
+  } finally {
+    for (const group of groups) {
+      await group.stop();
+      results.get(group.side.name)!.falseDeaths += group.falseDeaths;
+    }
+  }
+}
+
+async function hurtAndHeal(
+  group: Group,
+  trial: number,
+  victim: number,
+  signal: 'SIGKILL' | 'SIGSTOP',
+  found: Measured,
+): Promise<void> {
+  // Not in step with anybody's period.
+  await pause(calmMs * (1 + Math.random()));
+  const { firstMs, allMs } = await group.hurt(victim, signal);
+  const returnedMs = await group.heal(victim);
+  const [first, all] = signal === 'SIGKILL' ? [found.killFirst, found.kill] : [found.stopFirst, found.stop];
+  first.push(firstMs);
+  all.push(allMs);
+  if (signal === 'SIGSTOP') found.returned.push(returnedMs);
+  note(trial, group.side, `${signal} known to all after ${ms(allMs)} (first ${ms(firstMs)}), back ${ms(returnedMs)}`);
+}
+
+function report({ nodes }: Plan, results: Results, missing: readonly string[]): BenchResult {
+  const mine = results.get('ours')!;
+  const theirs = results.get('serf');
+  const row = (name: string, unit: string, of: (found: Measured) => number, timesMax?: number): Row => {
+    if (theirs === undefined) return compare(name, unit, 'less', of(mine));
+    const goal =
+      timesMax === undefined
+        ? undefined
+        : (ratio: number) => ({ text: `<= ${timesMax}x serf`, met: ratio * timesMax >= 1 });
+    return compare(name, unit, 'less', of(mine), { name: 'serf', value: of(theirs) }, goal);
+  };
+  const idle = (field: keyof Idle) => (found: Measured) => median(found.idle.map((round) => round[field]));
+  const rows = [
+    row(`SIGKILL, known to all ${nodes - 1}`, 'ms', ({ kill }) => median(kill), 0.25),
+    row('SIGKILL, known to the first', 'ms', ({ killFirst }) => median(killFirst)),
+    row('SIGKILL, slowest trial', 'ms', ({ kill }) => Math.max(...kill)),
+    row(`SIGSTOP, known to all ${nodes - 1}`, 'ms', ({ stop }) => median(stop), 0.75),
+    row('SIGSTOP, known to the first', 'ms', ({ stopFirst }) => median(stopFirst)),
+    row('SIGSTOP, slowest trial', 'ms', ({ stop }) => Math.max(...stop)),
+    row('SIGCONT, alive again in all views', 'ms', ({ returned }) => median(returned)),
+    row(`mass join of ${nodes}, all see all`, 'ms', (found) => median(found.join), 1),
+    row('mass join, slowest trial', 'ms', (found) => Math.max(...found.join)),
+    row('mass join, first to last listening', 'ms', ({ joinSpread }) => median(joinSpread)),
+    row('idle CPU per node', 'ms/min', idle('cpuMsPerMinute'), 1.5),
+    row('idle bytes sent per node', 'B/s', idle('bytesPerSecond'), 1.5),
+    row('idle packets sent per node', '1/s', idle('packetsPerSecond')),
+    row('resident memory per node', 'MiB', idle('residentMib')),
+  ];
+  const falseDeaths = [...results].map(([name, found]) => `${name} ${found.falseDeaths}`).join(', ');
+  progress(`membership: deaths of members that nobody hurt, counted by believer: ${falseDeaths}`);
+  return { rows, missing };
+}
+
+function note(trial: number, side: Side, text: string): void {
+  progress(`membership: trial ${trial + 1}, ${side.name}: ${text}`);
+}
+
+function ms(value: number): string {
+  return `${Math.round(value)} ms`;
+}

@@ -1,0 +1,64 @@
+/** Puts the sealed connections of a node together on a listener: the multiplexer's context, the acceptor, the streams. */
+import type { Server } from 'node:net';
+
+import { BoundedLru } from '../../base/bounded-lru.ts';
+import type { Clock, Identity } from '../../base/ports.ts';
+import { Acceptor } from './acceptor.ts';
+import { Compression } from './compression.ts';
+import type { ConnectionContext } from './connection.ts';
+import type { TransportLimits } from './limits.ts';
+import type { MuxContext } from './mux-context.ts';
+import { ByteBudget } from './reassembly.ts';
+import type { TlsOptions } from './sockets.ts';
+import { ConnectedStreams } from './streams.ts';
+import { TokenBucket } from './token-bucket.ts';
+import type { Common } from './transport-options.ts';
+
+const seenSaltsMax = 8_192;
+
+/** How the datagrams of this node and of its peers are made known over connections; see datagrams.ts. */
+export type Announcements = {
+  own(): Buffer;
+  heard(peer: Identity, announcement: Uint8Array): void;
+};
+
+export function connectStreams(
+  common: Common,
+  server: Server,
+  tls: TlsOptions | undefined,
+  announcements: Announcements,
+): ConnectedStreams {
+  const { cluster, clock, log, admit, limits, counters, refusals, self, ring } = common;
+  const mux: MuxContext = {
+    limits,
+    counters,
+    log,
+    admit,
+    compression: new Compression(limits),
+    reassembly: new ByteBudget(limits.reassemblyTotalBytesMax),
+    bucket: makeBuckets(limits, clock),
+    service: () => streams.service,
+    announced: (peer, body) => announcements.heard(peer, body),
+  };
+  const seenSalts = new BoundedLru<string, true>(seenSaltsMax);
+  const sessions = (): Buffer => announcements.own();
+  const context: ConnectionContext = { cluster, clock, refusals, self, ring, mux, seenSalts, sessions };
+  const streams: ConnectedStreams = new ConnectedStreams(context, tls);
+  const event = tls === undefined ? 'connection' : 'secureConnection';
+  const accepted: ConnectedStreams['accepted'] = (socket, release) => streams.accepted(socket, release);
+  streams.listen(
+    new Acceptor(server, event, { limits, refusals, log, accepted, count: () => streams.connectionCount }),
+  );
+  return streams;
+}
+
+function makeBuckets(limits: TransportLimits, clock: Clock): MuxContext['bucket'] {
+  const buckets = new BoundedLru<string, TokenBucket>(limits.peersMax);
+  return (peer) => {
+    const known = buckets.get(peer.id);
+    if (known !== undefined) return known;
+    const bucket = new TokenBucket(limits.streamMessagesPerSecond, limits.streamMessagesPerSecond, clock.nowMs());
+    buckets.set(peer.id, bucket);
+    return bucket;
+  };
+}

@@ -1,0 +1,84 @@
+/**
+ * What a transport, or one half of it, is opened with, and what both halves share: the keys, the limits and the counters
+ * of everything that was refused. Weak or missing secrets are refused here, before a socket exists.
+ */
+import { RemusterError } from '../../base/errors.ts';
+import { namePattern } from '../../base/ids.ts';
+import type { Address, Clock, Identity, Log } from '../../base/ports.ts';
+import { Counters } from './counters.ts';
+import { type KeyRing, makeKeyRing, type Secrets } from './keys.ts';
+import { defaultLimits, type TransportLimits } from './limits.ts';
+import { isLoopback } from './loopback.ts';
+import type { Admit } from './mux-context.ts';
+import { Refusals } from './refusal.ts';
+import { checkSecret } from './secret.ts';
+import type { TlsOptions } from './sockets.ts';
+
+export type TransportOptions = {
+  /** Port 0 stands for the one that is chosen. */
+  readonly self: Identity;
+  readonly cluster: string;
+  readonly bind: Address;
+  readonly secrets: Secrets;
+  readonly tls?: TlsOptions | undefined;
+  readonly admit: Admit;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly limits?: Partial<TransportLimits> | undefined;
+};
+
+export type Common = {
+  readonly cluster: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly admit: Admit;
+  readonly limits: TransportLimits;
+  readonly counters: Counters;
+  readonly refusals: Refusals;
+  self(this: void): Identity;
+  readonly ring: () => KeyRing;
+  /** Live: what is established goes on, what is new uses the new current secret. */
+  setSecrets(this: void, secrets: Secrets): void;
+  readonly handlerFailed: (error: unknown) => void;
+};
+
+export function checkOptions({ cluster, bind, secrets, tls }: TransportOptions): void {
+  if (!namePattern.test(cluster)) throw new RemusterError('BAD_ARGUMENT', 'the cluster name is not a name');
+  checkSecrets(secrets, bind);
+  if (tls?.verifyHostname === false && !isLoopback(bind.host)) {
+    throw new RemusterError('BAD_ARGUMENT', 'host names go unchecked only on a loopback address');
+  }
+}
+
+function checkSecrets(secrets: Secrets, bind: Address): void {
+  if (secrets.current === undefined && !isLoopback(bind.host)) {
+    throw new RemusterError('WEAK_SECRET', `without a secret only a loopback address is allowed, not ${bind.host}`);
+  }
+  for (const secret of [secrets.current ?? [], secrets.previous].flat()) checkSecret(secret);
+}
+
+export function makeCommon(options: TransportOptions, port: number): Common {
+  const { cluster, clock, log, bind, admit } = options;
+  const self: Identity = { ...options.self, port: options.self.port === 0 ? port : options.self.port };
+  const counters = new Counters();
+  let ring: KeyRing = makeKeyRing(cluster, options.secrets);
+  return {
+    cluster,
+    clock,
+    log,
+    admit,
+    counters,
+    limits: { ...defaultLimits, ...options.limits },
+    refusals: new Refusals(counters, clock, log),
+    self: () => self,
+    ring: () => ring,
+    setSecrets: (secrets) => {
+      checkSecrets(secrets, bind);
+      ring = makeKeyRing(cluster, secrets);
+    },
+    handlerFailed: (error) => {
+      counters.add('handlers.failed');
+      log('error', 'a handler of the transport failed', { error: String(error) });
+    },
+  };
+}

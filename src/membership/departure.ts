@@ -1,0 +1,59 @@
+/**
+ * Leaving on purpose. Being gone is not being dead, so the others should know before our sockets close: those who hold a
+ * connection to us, or have one from us, are told over it and confirm; some more hear it by gossip, and all pass it on.
+ * When all who were told have answered, or the time is up, the owner hears that it may close.
+ */
+import type { NodeId } from '../base/ids.ts';
+import type { Group } from './group.ts';
+import type { Observers } from './observers.ts';
+import type { Spreader } from './spreader.ts';
+
+const gossipRounds = 2;
+
+export class Departure {
+  readonly #group: Group;
+  readonly #observers: Observers;
+  readonly #spreader: Spreader;
+  readonly #waiting = new Set<NodeId>();
+  #over = false;
+
+  constructor(group: Group, observers: Observers, spreader: Spreader) {
+    this.#group = group;
+    this.#observers = observers;
+    this.#spreader = spreader;
+  }
+
+  begin(reason: string): void {
+    const { self, gossip, options, out, table } = this.#group;
+    if (self.leaving) return;
+    self.leaving = true;
+    gossip.add(self.claim('left'));
+    for (let round = 0; round < gossipRounds; round++) this.#spreader.tick();
+    for (const id of this.#observers.neighbours()) {
+      const member = table.get(id);
+      if (member === undefined) continue;
+      this.#waiting.add(id);
+      const message = { kind: 'departure', incarnation: self.incarnation, reason } as const;
+      const purpose = { kind: 'departure', id } as const;
+      out.put({ kind: 'request', to: member.entry, message, timeoutMs: options.leaveTimeoutMs, purpose });
+    }
+    if (this.#waiting.size === 0) this.#end();
+    else out.after(options.leaveTimeoutMs, { kind: 'leaving' });
+  }
+
+  /** Answered or not: nobody waits for this one any more. */
+  ended(id: NodeId): void {
+    this.#waiting.delete(id);
+    if (this.#waiting.size === 0) this.#end();
+  }
+
+  timeIsUp(): void {
+    this.#end();
+  }
+
+  #end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#group.out.put({ kind: 'departed' });
+  }
+}

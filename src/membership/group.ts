@@ -1,0 +1,92 @@
+/**
+ * What the parts of membership share: who we are, whom we know, what is to be told, and the outbox into which every
+ * part puts what it wants done. The parts decide, one after the other, within one step of the machine; nothing here
+ * reads a clock or acts.
+ */
+import type { NodeId } from '../base/ids.ts';
+import type { Schedule } from '../base/loop.ts';
+import type { Address, Peer, StoreWrite } from '../base/ports.ts';
+import type { Random } from '../base/random.ts';
+import type { EmbeddedPart, MembershipMessage } from '../messages/membership.ts';
+import type { GossipBuffer } from './gossip-buffer.ts';
+import type { LocalHealth } from './local-health.ts';
+import type { Table } from './member-table.ts';
+import type { MembershipEvent } from './membership-event.ts';
+import type { MembershipOptions } from './options.ts';
+import type { Self } from './self.ts';
+import type { Tally } from './tally.ts';
+
+export type MessageNamed<Kind extends MembershipMessage['kind']> = Extract<MembershipMessage, { readonly kind: Kind }>;
+
+/** Each carries when it was due, so that the machine notices when it slept. */
+export type Timer = { readonly dueMs: number } & (
+  | { readonly kind: 'probe' | 'gossip' | 'sync' | 'revive' | 'watch' | 'reap' | 'mainLoop' | 'leaving' | 'remember' }
+  | { readonly kind: 'direct' | 'indirect' | 'relay' | 'relayEnd'; readonly seq: number }
+  | { readonly kind: 'suspicion'; readonly id: NodeId; readonly generation: number; readonly incarnation: number }
+  | { readonly kind: 'join'; readonly seed: Address; readonly attempt: number }
+);
+
+type DistributedOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
+
+/** What a request was for; it comes back with the answer. */
+export type Purpose =
+  | { readonly kind: 'probe' | 'relay'; readonly seq: number }
+  | { readonly kind: 'watch' | 'sync' | 'departure'; readonly id: NodeId }
+  | { readonly kind: 'join'; readonly seed: Address; readonly attempt: number }
+  | { readonly kind: 'greet'; readonly address: Address };
+
+export type MembershipEffect =
+  | { readonly kind: 'datagram'; readonly to: Peer; readonly message: MembershipMessage }
+  | {
+      readonly kind: 'request';
+      readonly to: Address;
+      readonly message: MembershipMessage;
+      readonly timeoutMs: number;
+      readonly purpose: Purpose;
+    }
+  /** The answer to what somebody asked by stream. */
+  | { readonly kind: 'reply'; readonly call: number; readonly message: MembershipMessage }
+  | { readonly kind: 'event'; readonly event: MembershipEvent }
+  | {
+      readonly kind: 'embedded';
+      readonly id: NodeId;
+      readonly generation: number;
+      readonly version: number;
+      readonly parts: readonly EmbeddedPart[];
+    }
+  /** Worth keeping over a restart, but nothing waits for it. */
+  | { readonly kind: 'remember'; readonly writes: readonly StoreWrite[] }
+  | { readonly kind: 'joined' }
+  /** Enough others know that we leave. */
+  | { readonly kind: 'departed' };
+
+export class Outbox {
+  nowMs = 0;
+  #effects: (MembershipEffect | Schedule<Timer>)[] = [];
+
+  put(effect: MembershipEffect): void {
+    this.#effects.push(effect);
+  }
+
+  after(delayMs: number, timer: DistributedOmit<Timer, 'dueMs'>): void {
+    const dueMs = this.nowMs + delayMs;
+    this.#effects.push({ kind: 'schedule', atMs: dueMs, timer: { ...timer, dueMs } as Timer });
+  }
+
+  take(): readonly (MembershipEffect | Schedule<Timer>)[] {
+    const effects = this.#effects;
+    this.#effects = [];
+    return effects;
+  }
+}
+
+export type Group = {
+  readonly options: MembershipOptions;
+  readonly random: Random;
+  readonly self: Self;
+  readonly table: Table;
+  readonly gossip: GossipBuffer;
+  readonly health: LocalHealth;
+  readonly tally: Tally;
+  readonly out: Outbox;
+};

@@ -1,0 +1,304 @@
+/**
+ * The judge: hears claims about members, from gossip, from whole views and from our own probes, and decides what to
+ * believe (the order of claims is in claim.ts), how long an accused member has (suspicion.ts), and what to pass on.
+ *
+ *            join, ack                 accused                 time is up, or its port is closed
+ *   unknown ----------> alive <----------------------> suspect ---------------------------------> dead --> forgotten
+ *                         ^        refuted                                                          |
+ *                         +-------------------------------------------------------------------------+
+ *                                         higher incarnation, or a new life
+ *
+ * Claims about ourselves are left to refutation.ts. The judge never probes anybody.
+ */
+import type { NodeId } from '../base/ids.ts';
+import type { Identity } from '../base/ports.ts';
+import {
+  type Claim,
+  type MemberState,
+  type Standing,
+  confirms,
+  incarnationJumpMax,
+  stateOf,
+  supersedes,
+} from './claim.ts';
+import { FlapDamping } from './flap-damping.ts';
+import type { Group } from './group.ts';
+import { type Member, isLiving } from './member-table.ts';
+import type { MembershipEventType } from './membership-event.ts';
+import { NameConflicts } from './name-conflicts.ts';
+import { Refutation } from './refutation.ts';
+import { Suspicion } from './suspicion.ts';
+
+export class Judge {
+  readonly #group: Group;
+  readonly #refutation: Refutation;
+  readonly #conflicts: NameConflicts;
+  readonly #damping: FlapDamping;
+  readonly #suspicions = new Map<NodeId, Suspicion>();
+  /** What our last probe of a suspect found, for the event of its death. */
+  readonly #lastWhy = new Map<NodeId, string>();
+  #urgent = false;
+  /** Told when a member that was given up is back: the views of both sides should be compared. */
+  #returned: (member: Member) => void = () => {};
+
+  constructor(group: Group) {
+    this.#group = group;
+    this.#refutation = new Refutation(group);
+    this.#conflicts = new NameConflicts(group);
+    this.#damping = new FlapDamping(group.options.membersMax);
+  }
+
+  /** True once after bad news: it should be told at once. */
+  takeUrgency(): boolean {
+    const urgent = this.#urgent;
+    this.#urgent = false;
+    return urgent;
+  }
+
+  onReturn(returned: (member: Member) => void): void {
+    this.#returned = returned;
+  }
+
+  /** A claim that somebody (`via`) passed on to us. */
+  hear(claim: Claim, via: NodeId): void {
+    const { self, table, gossip, out } = this.#group;
+    if (claim.id === self.id) return this.#refutation.hear(claim, via);
+    const known = table.standing(claim.id);
+    if (!isNews(claim, known)) {
+      if (known !== undefined && claim.kind === 'suspect' && confirms(claim, known)) this.#confirm(claim);
+      return;
+    }
+    if (this.#isHeldBack(claim, known) && !this.#givesWay(claim, via)) return;
+    if (this.#isRash(claim)) return this.hear({ ...claim, kind: 'suspect' }, via);
+    const formerLife = this.#formerLife(claim);
+    const before = formerLife === undefined ? known?.state : undefined;
+    const member = table.apply(claim, out.nowMs);
+    if (member === undefined) return;
+    gossip.add(claim);
+    if (formerLife !== undefined) this.#tell('member.dead', formerLife, 'a later life of it appeared');
+    this.#settle(member, claim, before);
+    // Only who hears it first-hand compares views; if all did, it would be buried again, under questions.
+    if (before === 'dead' && member.state === 'alive' && via === member.id) this.#returned(member);
+  }
+
+  /** Our own finding: nobody got an answer from it. Each witness says whether the host refused it. */
+  accuse(member: Member, refused: boolean, witnesses: ReadonlyMap<NodeId, boolean>, why: string): void {
+    const { self } = this.#group;
+    const { id, generation, incarnation } = member;
+    this.#lastWhy.set(id, why);
+    this.hear({ kind: 'suspect', id, generation, incarnation, by: self.id, refused, entry: undefined }, self.id);
+    const suspicion = this.#suspicions.get(id);
+    if (suspicion === undefined) return;
+    let news = false;
+    for (const [witness, wasRefused] of witnesses) news = suspicion.accuse(witness, wasRefused) || news;
+    if (news) this.#await(member, suspicion);
+    if (witnesses.size >= this.#group.options.helpersCount && this.isFlapping(member)) this.#bury(member);
+  }
+
+  /** Any message from a member proves the life and incarnation it was sent in. */
+  heard(from: Identity, incarnation: number): void {
+    const { table, out } = this.#group;
+    const member = table.get(from.id);
+    if (member?.generation !== from.generation || member.incarnation !== incarnation) {
+      const { id, name, host, port, generation, roles, dc } = from;
+      const entry = { id, name, host, port, generation, roles, dc };
+      const kind = member === undefined ? 'join' : 'alive';
+      this.hear({ kind, id, generation, incarnation, by: id, refused: false, entry }, id);
+    }
+    const now = table.get(from.id);
+    if (now?.generation === from.generation) {
+      now.heardMs = out.nowMs;
+      table.touch(now.id);
+    }
+    this.#answerTheBuried(from);
+  }
+
+  /** The time of a suspicion may be up. */
+  expire(id: NodeId, generation: number, incarnation: number): void {
+    const { table, out } = this.#group;
+    const member = table.get(id);
+    const suspicion = this.#suspicions.get(id);
+    if (member?.state !== 'suspect' || suspicion === undefined) return;
+    if (member.generation !== generation || member.incarnation !== incarnation) return;
+    // An earlier deadline was meant, or it was moved because we slept: a later timer is under way.
+    if (suspicion.deadlineMs > out.nowMs + 0.5) return;
+    this.#bury(member);
+  }
+
+  /** We were not listening for this long: nobody is to be blamed for it. */
+  excuse(pauseMs: number): void {
+    const { table } = this.#group;
+    for (const [id, suspicion] of this.#suspicions) {
+      suspicion.excuse(pauseMs);
+      const member = table.get(id);
+      if (member !== undefined) this.#await(member, suspicion);
+    }
+  }
+
+  /** Forgets those that have been dead or gone for long. */
+  reap(): void {
+    const { table, options, out } = this.#group;
+    for (const member of [...table.all()]) {
+      if (!isLiving(member) && out.nowMs - member.sinceMs >= options.reapAfterMs) table.bury(member);
+    }
+  }
+
+  #bury({ id, generation, incarnation }: Pick<Member, 'id' | 'generation' | 'incarnation'>): void {
+    const { self } = this.#group;
+    const refused = this.#suspicions.get(id)?.isRefused ?? false;
+    this.hear({ kind: 'dead', id, generation, incarnation, by: self.id, refused, entry: undefined }, self.id);
+  }
+
+  /** It comes and goes: it gets more time to answer, and when all helpers find it silent as well it is buried at once. */
+  isFlapping(member: Member): boolean {
+    const { out, options, table } = this.#group;
+    return options.refinements.flapDamping === true && this.#damping.isFlapping(member, out.nowMs, table.living + 1);
+  }
+
+  /**
+   * A death that somebody else declared is believed at once by those who have suspected the member for a while
+   * themselves, if its port was found closed, or if it is known to come and go. To all others it is one more
+   * accusation: a slow member that wakes up with old verdicts buries nobody.
+   */
+  #isRash(claim: Claim): boolean {
+    const { self, table, out, options } = this.#group;
+    const member = table.get(claim.id);
+    if (claim.kind !== 'dead' || claim.by === self.id || claim.refused || !options.refinements.ownVerdict) return false;
+    if (member === undefined || !isLiving(member) || claim.generation !== member.generation) return false;
+    if (this.#isHeld(member)) return false;
+    return !this.#suspicions.get(claim.id)?.isRipe(out.nowMs);
+  }
+
+  /** Is it the return of one that has come and gone too often? */
+  #isHeldBack(claim: Claim, known: Standing | undefined): boolean {
+    if (known?.state !== 'dead' || claim.generation !== known.generation) return false;
+    return claim.kind !== 'dead' && claim.kind !== 'left' && this.#isHeld(claim);
+  }
+
+  #isHeld(life: Pick<Member, 'id' | 'generation'>): boolean {
+    const { out, options, table } = this.#group;
+    return options.refinements.flapDamping === true && this.#damping.isHeld(life, out.nowMs, table.living + 1);
+  }
+
+  /** Somebody else believes in its return: the higher incarnation is buried too, so that all see the same. */
+  #givesWay(claim: Claim, via: NodeId): boolean {
+    if (via === claim.id) return false;
+    if (this.#damping.contradicted(claim)) return true;
+    this.#bury(claim);
+    return false;
+  }
+
+  /** A copy of what is known of the life that this claim ends, if it was not over. */
+  #formerLife(claim: Claim): Member | undefined {
+    const member = this.#group.table.get(claim.id);
+    return member !== undefined && claim.generation > member.generation && isLiving(member) ? { ...member } : undefined;
+  }
+
+  #settle(member: Member, claim: Claim, before: MemberState | undefined): void {
+    if (member.state === 'suspect') return this.#suspect(member, claim);
+    const suspicion = this.#suspicions.get(member.id);
+    this.#suspicions.delete(member.id);
+    if (member.state === 'dead' && before !== 'dead') this.#buried(member, claim, suspicion);
+    if (member.state === 'left') this.#tell('member.left', member, 'it said so');
+    if (member.state === 'alive') this.#alive(member, before, suspicion);
+    this.#lastWhy.delete(member.id);
+  }
+
+  #suspect(member: Member, claim: Claim): void {
+    const { options, table, out, tally } = this.#group;
+    const timing = {
+      alpha: options.suspicionAlphaRatio,
+      beta: options.refinements.healthAwareSuspicion ? options.suspicionBetaRatio : 1,
+      confirmationsMax: options.confirmationsMax,
+      refusalsNeeded: options.refusalsNeededCount,
+    };
+    const suspicion = new Suspicion(out.nowMs, timing, table.living + 1, options.probeIntervalMs);
+    this.#suspicions.set(member.id, suspicion);
+    suspicion.accuse(claim.by, claim.refused);
+    tally.note('suspicions');
+    this.#await(member, suspicion);
+    this.#tell('member.suspect', member, this.#reason(claim), suspicion);
+  }
+
+  #buried(member: Member, claim: Claim, suspicion: Suspicion | undefined): void {
+    this.#group.tally.note('deaths');
+    if (claim.by === this.#group.self.id) this.#urgent = true;
+    this.#tell('member.dead', member, this.#reason(claim), suspicion);
+  }
+
+  #alive(member: Member, before: MemberState | undefined, suspicion: Suspicion | undefined): void {
+    if (before === 'alive') return;
+    this.#penalize(member, before, suspicion?.accusers[0]);
+    if (before === 'suspect') this.#group.tally.note('suspicions.false');
+    const again = `it was ${before} and came back with incarnation ${member.incarnation}`;
+    this.#tell('member.alive', member, before === undefined ? 'it joined' : again);
+    this.#conflicts.check(member);
+  }
+
+  #penalize(member: Member, before: MemberState | undefined, accuser: NodeId | undefined): void {
+    const { self, table, out } = this.#group;
+    if (before === 'dead') this.#damping.returned(member, out.nowMs);
+    const by = accuser === self.id ? self.entry : table.get(accuser ?? member.id);
+    if (before === 'suspect' && by !== undefined) this.#damping.refuted(member, by, out.nowMs);
+  }
+
+  /** What we found ourselves, or who says so. */
+  #reason(claim: Claim): string {
+    if (claim.by !== this.#group.self.id) return `says ${this.#nameOf(claim.by)}`;
+    return this.#lastWhy.get(claim.id) ?? 'no refutation in time';
+  }
+
+  #confirm(claim: Claim): void {
+    const { table, gossip } = this.#group;
+    const member = table.get(claim.id);
+    const suspicion = this.#suspicions.get(claim.id);
+    if (member === undefined || suspicion === undefined || !suspicion.accuse(claim.by, claim.refused)) return;
+    gossip.add(claim);
+    this.#await(member, suspicion);
+  }
+
+  #await(member: Member, suspicion: Suspicion): void {
+    const { id, generation, incarnation } = member;
+    const delayMs = Math.max(0, suspicion.deadlineMs - this.#group.out.nowMs);
+    this.#group.out.after(delayMs, { kind: 'suspicion', id, generation, incarnation });
+  }
+
+  /** Whoever speaks and is believed to be dead or gone hears of it; also one that is long forgotten. */
+  #answerTheBuried(from: Identity): void {
+    const { self, table } = this.#group;
+    const known = table.standing(from.id);
+    if (known === undefined || known.generation !== from.generation) return;
+    if (known.state !== 'dead' && known.state !== 'left') return;
+    if (known.state === 'dead' && this.#isHeld(from)) return;
+    const { generation, incarnation, state } = known;
+    const claim = { kind: state, id: from.id, generation, incarnation, by: self.id, refused: false, entry: undefined };
+    this.#refutation.tellOfDeath(claim, from);
+  }
+
+  #tell(type: MembershipEventType, member: Member, why: string, suspicion?: Suspicion): void {
+    const { id, generation, incarnation } = member;
+    const accusers = (suspicion?.accusers ?? []).map((one) => this.#nameOf(one));
+    const refusedTo = (suspicion?.refusals ?? []).map((one) => this.#nameOf(one));
+    const { name } = member.entry;
+    const event = { type, id, name, generation, incarnation, why, accusers, refusedTo };
+    this.#group.out.put({ kind: 'event', event });
+  }
+
+  #nameOf(id: NodeId): string {
+    const { self, table } = this.#group;
+    return id === self.id ? self.entry.name : (table.get(id)?.entry.name ?? id);
+  }
+}
+
+/** Must it be taken over and passed on? Nobody is introduced to us by an obituary. */
+function isNews(claim: Claim, known: Standing | undefined): boolean {
+  if (known !== undefined) return supersedes(claim, known);
+  const state = stateOf(claim.kind);
+  return claim.entry !== undefined && state !== 'dead' && state !== 'left' && claim.incarnation <= incarnationJumpMax;
+}
+
+/** What we believe of a member, as a claim. */
+export function claimOf(member: Member, by: NodeId): Claim {
+  const { id, generation, incarnation, state, entry } = member;
+  return { kind: state, id, generation, incarnation, by, refused: false, entry };
+}

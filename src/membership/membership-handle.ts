@@ -1,0 +1,45 @@
+/**
+ * What the rest of a node holds of membership, wherever the machine runs: in this thread (membership-host.ts) or in one
+ * of its own, of which this is the near end. And what membership reports back.
+ */
+import type { Done } from '../base/errors.ts';
+import type { NodeId } from '../base/ids.ts';
+import type { Identity, StoreWrite } from '../base/ports.ts';
+import type { EmbeddedPart, EmbeddingRole, MembershipMessage } from '../messages/membership.ts';
+import type { MemberView } from './member-view.ts';
+import type { MembershipEvent } from './membership-event.ts';
+import type { Memory } from './memory.ts';
+
+export type MembershipHandle = {
+  start(memory: Memory): void;
+  /** Ourselves first. */
+  members(): readonly MemberView[];
+  /** A question that came by stream. */
+  asked(from: Identity, message: MembershipMessage, reply: Done<MembershipMessage>): void;
+  /** What one of our roles wants known to everybody; empty takes it back. */
+  embed(role: EmbeddingRole, state: Uint8Array): void;
+  /** Numbers that only grow, by name; `rejected.<reason>` for what was refused. */
+  counters(): Readonly<Record<string, number>>;
+  /** Says goodbye; calls back when enough others know, in any case within a bound. */
+  leave(reason: string, done: () => void): void;
+  /** Nothing is said or reported any more. */
+  stop(): void;
+};
+
+export type Embedded = {
+  readonly id: NodeId;
+  readonly generation: number;
+  readonly version: number;
+  readonly parts: readonly EmbeddedPart[];
+};
+
+export type MembershipReports = {
+  event(event: MembershipEvent): void;
+  /** A seed has answered, or there is none to ask. Called once. */
+  joined(): void;
+  embedded(embedded: Embedded): void;
+  /** To be kept in the store; nothing waits for it. */
+  remember(writes: readonly StoreWrite[]): void;
+  /** Membership is over because of a mistake of ours. */
+  halted(error: unknown): void;
+};

@@ -1,0 +1,173 @@
+/**
+ * The membership machine on ports: performs what it decides and turns what arrives into its inputs, with the real codec
+ * in between. It decides nothing itself. Real nodes run it in a thread of its own, where a channel stands in for the
+ * streams; simulated nodes run it in their core. Nothing that comes from outside makes it throw; what cannot be used is
+ * counted.
+ */
+import { unreachable } from '../base/assert.ts';
+import { type Done, type Outcome, failure, isRemusterError, success } from '../base/errors.ts';
+import { Loop } from '../base/loop.ts';
+import type { Address, Clock, Datagrams, Identity, Streams } from '../base/ports.ts';
+import type { Random } from '../base/random.ts';
+import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
+import type { EmbeddingRole, MembershipMessage } from '../messages/membership.ts';
+import { rejectionReason } from '../messages/rejection.ts';
+import { refusal } from '../messages/role-matrix.ts';
+import type { MembershipEffect, Purpose, Timer } from './group.ts';
+import { type MemberView, firstView } from './member-view.ts';
+import { Membership, type MembershipInput } from './membership.ts';
+import type { MembershipHandle, MembershipReports } from './membership-handle.ts';
+import type { Memory } from './memory.ts';
+import type { MembershipOptions } from './options.ts';
+
+export type HostPorts = {
+  readonly clock: Clock;
+  readonly datagrams: Pick<Datagrams, 'send' | 'receive'>;
+  readonly streams: Pick<Streams, 'request' | 'watch'>;
+  readonly random: Random;
+};
+
+export type HostSettings = {
+  readonly identity: Identity;
+  readonly seeds: readonly Address[];
+  readonly options: MembershipOptions;
+  /** True where the main loop is another one than ours, and beats. */
+  readonly watchMainLoop: boolean;
+};
+
+const callsMax = 1_000;
+
+/** The machine never asks for something to be durable before it goes on. */
+const noStore = { write: () => unreachable(undefined as never) };
+
+export class MembershipHost implements MembershipHandle {
+  readonly #ports: HostPorts;
+  readonly #settings: HostSettings;
+  readonly #reports: MembershipReports;
+  readonly #counters = new Map<string, number>();
+  /** Questions that were asked of us and are not answered yet. */
+  readonly #calls = new Map<number, Done<MembershipMessage>>();
+  #machine: Membership | undefined;
+  #loop: Loop<MembershipInput, MembershipEffect, Timer> | undefined;
+  #nextCall = 1;
+  #departed: (() => void)[] = [];
+
+  constructor(ports: HostPorts, settings: HostSettings, reports: MembershipReports) {
+    this.#ports = ports;
+    this.#settings = settings;
+    this.#reports = reports;
+  }
+
+  start({ incarnation, known }: Memory): void {
+    const { clock, datagrams, streams, random } = this.#ports;
+    const { identity, options, seeds, watchMainLoop } = this.#settings;
+    this.#machine = new Membership(identity, incarnation, options, random.fork('membership'));
+    const perform = (effect: MembershipEffect): void => this.#perform(effect);
+    const halted = (error: unknown): void => this.#reports.halted(error);
+    this.#loop = new Loop(this.#machine, { clock, store: noStore, perform, halted });
+    datagrams.receive((from, body) => this.#received(from, body));
+    streams.watch((change) => this.#loop?.feed({ kind: 'connection', change }));
+    this.#loop.feed({ kind: 'start', seeds, known, watchMainLoop });
+  }
+
+  members(): readonly MemberView[] {
+    return this.#machine?.views(this.#ports.clock.nowMs()) ?? [firstView(this.#settings.identity)];
+  }
+
+  /** The machine, for who reports its changes elsewhere. */
+  get machine(): Membership | undefined {
+    return this.#machine;
+  }
+
+  asked(from: Identity, message: MembershipMessage, reply: Done<MembershipMessage>): void {
+    if (this.#loop === undefined || this.#calls.size >= callsMax) return reply(failure('CAPACITY'));
+    const call = this.#nextCall++;
+    this.#calls.set(call, reply);
+    this.#loop.feed({ kind: 'asked', from, call, message });
+  }
+
+  embed(role: EmbeddingRole, state: Uint8Array): void {
+    this.#loop?.feed({ kind: 'embed', role, state });
+  }
+
+  beat(): void {
+    this.#loop?.feed({ kind: 'beat' });
+  }
+
+  counters(): Readonly<Record<string, number>> {
+    return { ...Object.fromEntries(this.#counters), ...this.#machine?.counters() };
+  }
+
+  leave(reason: string, done: () => void): void {
+    if (this.#loop === undefined) return done();
+    this.#departed.push(done);
+    this.#loop.feed({ kind: 'leave', reason });
+  }
+
+  stop(): void {
+    this.#loop?.stop();
+    this.#loop = undefined;
+    for (const reply of this.#calls.values()) reply(failure('DRAINED'));
+    this.#calls.clear();
+  }
+
+  #received(from: Identity, body: Uint8Array): void {
+    const refused = refusal('datagram', from.roles, body);
+    if (refused !== undefined) return this.#count(`rejected.${refused}`);
+    const message = this.#read(body);
+    if (message !== undefined) this.#loop?.feed({ kind: 'datagram', from, message });
+  }
+
+  #perform(effect: MembershipEffect): void {
+    switch (effect.kind) {
+      case 'datagram':
+        return this.#ports.datagrams.send(effect.to, encodeMessage(effect.message));
+      case 'request':
+        return this.#request(effect);
+      case 'reply':
+        this.#calls.get(effect.call)?.(success(effect.message));
+        return void this.#calls.delete(effect.call);
+      case 'event':
+        return this.#reports.event(effect.event);
+      case 'embedded':
+        return this.#reports.embedded(effect);
+      case 'remember':
+        return this.#reports.remember(effect.writes);
+      case 'joined':
+        return this.#reports.joined();
+      case 'departed':
+        for (const done of this.#departed.splice(0)) done();
+    }
+  }
+
+  #request({ to, message, timeoutMs, purpose }: MembershipEffect & { kind: 'request' }): void {
+    this.#ports.streams.request(to, encodeMessage(message), timeoutMs, (outcome) => this.#ended(purpose, outcome));
+  }
+
+  #ended(purpose: Purpose, outcome: Outcome<Uint8Array>): void {
+    if (!outcome.ok) this.#count(`requests.${purpose.kind}.${outcome.error.code}`);
+    const message = outcome.ok ? this.#read(outcome.value) : undefined;
+    this.#loop?.feed(message === undefined ? { kind: 'unanswered', purpose } : { kind: 'answered', purpose, message });
+  }
+
+  #read(body: Uint8Array): MembershipMessage | undefined {
+    try {
+      const message = decodeMessage(body);
+      if (isMembershipMessage(message)) return message;
+      this.#count('rejected.unexpected');
+    } catch (error) {
+      if (!isRemusterError(error)) throw error;
+      this.#count(`rejected.${rejectionReason(error) ?? error.code}`);
+    }
+    return undefined;
+  }
+
+  #count(name: string): void {
+    this.#counters.set(name, (this.#counters.get(name) ?? 0) + 1);
+  }
+}
+
+export function isMembershipMessage(message: Message): message is MembershipMessage {
+  const { kind } = message;
+  return kind !== 'listMembers' && kind !== 'memberList' && kind !== 'echo' && kind !== 'echoed';
+}

@@ -1,0 +1,84 @@
+/**
+ * What this node says of itself: its entry, its incarnation (raised only to refute), whether it is leaving, how its main
+ * loop moves, its place in the network and the state that its roles want known.
+ *
+ * The incarnation is remembered over a restart, but nobody waits for the disk: a new life has a higher generation, which
+ * was durable before its first word, so lives differ whatever became of the incarnation. A full disk must not keep a
+ * node from refuting its own death.
+ */
+import { assert } from '../base/assert.ts';
+import type { NodeId } from '../base/ids.ts';
+import type { StoreWrite } from '../base/ports.ts';
+import { type EmbeddedPart, type EmbeddingRole, embeddedBytesMax } from '../messages/membership.ts';
+import type { NodeEntry } from '../messages/node-entry.ts';
+import type { Claim } from './claim.ts';
+import { type Coordinate, origin } from './coordinates.ts';
+import type { Outbox } from './group.ts';
+import { standingHash } from './member-table.ts';
+import type { MembershipEventType } from './membership-event.ts';
+import { rememberIncarnation } from './memory.ts';
+
+export class Self {
+  readonly entry: NodeEntry;
+  leaving = false;
+  stuck = false;
+  lagMs = 0;
+  coordinate: Coordinate = origin;
+  #incarnation: number;
+  #stateVersion = 0;
+  readonly #parts = new Map<EmbeddingRole, Uint8Array>();
+
+  constructor(entry: NodeEntry, incarnation: number) {
+    this.entry = entry;
+    this.#incarnation = incarnation;
+  }
+
+  get id(): NodeId {
+    return this.entry.id;
+  }
+
+  get incarnation(): number {
+    return this.#incarnation;
+  }
+
+  /** Goes above what was claimed. */
+  raiseAbove(incarnation: number): StoreWrite {
+    this.#incarnation = Math.max(this.#incarnation, incarnation) + 1;
+    return rememberIncarnation(this.#incarnation);
+  }
+
+  /** What one of our roles wants known; empty takes it back. All parts together must fit into an ack. */
+  embed(role: EmbeddingRole, state: Uint8Array): void {
+    if (state.length === 0) this.#parts.delete(role);
+    else this.#parts.set(role, state.slice());
+    const bytes = this.#parts.values().reduce((sum, part) => sum + part.length, 0);
+    assert(bytes <= embeddedBytesMax, 'embedded state is larger than an ack can carry');
+    this.#stateVersion += 1;
+  }
+
+  /** Undefined as long as no role has ever wanted anything known. */
+  get embedded(): { readonly version: number; readonly parts: readonly EmbeddedPart[] } | undefined {
+    if (this.#stateVersion === 0) return undefined;
+    return { version: this.#stateVersion, parts: [...this.#parts].map(([role, state]) => ({ role, state })) };
+  }
+
+  claim(kind: 'join' | 'alive' | 'left'): Claim {
+    const { id, generation } = this.entry;
+    return { kind, id, generation, incarnation: this.#incarnation, by: id, refused: false, entry: this.entry };
+  }
+
+  get viewHash(): number {
+    const { id, generation } = this.entry;
+    return standingHash(id, { generation, incarnation: this.#incarnation, state: 'alive' });
+  }
+
+  /** An event about ourselves. */
+  tell(out: Outbox, type: MembershipEventType, why: string): void {
+    const { id, name, generation } = this.entry;
+    const evidence = { accusers: [], refusedTo: [] };
+    out.put({
+      kind: 'event',
+      event: { type, id, name, generation, incarnation: this.#incarnation, why, ...evidence },
+    });
+  }
+}

@@ -1,0 +1,173 @@
+/**
+ * Whole views are exchanged over streams: when a node joins, from time to time (anti-entropy), when a member that was
+ * given up returns, and soon after an ack showed that the other's view differs from ours while there is no news under
+ * way. Equal hashes end the exchange before any member is listed. So a mass join and a healed partition converge in
+ * seconds, and what gossip lost is repaired.
+ *
+ * It also knocks at the doors of the dead at a low rate: that is how two halves of a group find each other again.
+ */
+import type { NodeId } from '../base/ids.ts';
+import type { Address } from '../base/ports.ts';
+import { viewClaimsBytesMax, viewClaimsMax } from '../messages/membership.ts';
+import { type Claim, type Standing, supersedes } from './claim.ts';
+import { claimBytes } from './gossip-buffer.ts';
+import type { Group, MessageNamed } from './group.ts';
+import { type Judge, claimOf } from './judge.ts';
+import type { Member } from './member-table.ts';
+import type { Spreader } from './spreader.ts';
+
+export class ViewExchange {
+  readonly #group: Group;
+  readonly #judge: Judge;
+  readonly #spreader: Spreader;
+  #lastSyncMs = Number.NEGATIVE_INFINITY;
+
+  constructor(group: Group, judge: Judge, spreader: Spreader) {
+    this.#group = group;
+    this.#judge = judge;
+    this.#spreader = spreader;
+  }
+
+  /** Asks a seed, of which only the address is known. It is no member, and never suspected, before it has answered. */
+  join(seed: Address, attempt: number): void {
+    const { self, out, options } = this.#group;
+    const message = this.#sync([self.claim('join')], 'differences');
+    out.put({
+      kind: 'request',
+      to: seed,
+      message,
+      timeoutMs: options.syncTimeoutMs,
+      purpose: { kind: 'join', seed, attempt },
+    });
+  }
+
+  /** Asks somebody that was a member in our last life, once: it may be anywhere by now. */
+  greet(address: Address): void {
+    const { self, out, options } = this.#group;
+    const message = this.#sync([self.claim('join')], 'differences');
+    out.put({
+      kind: 'request',
+      to: address,
+      message,
+      timeoutMs: options.syncTimeoutMs,
+      purpose: { kind: 'greet', address },
+    });
+  }
+
+  /** Goes on asking, ever less often, while nobody is known; otherwise now and then, for seeds that were down at first. */
+  joinFailed(seed: Address, attempt: number): void {
+    const { options, out, random, table } = this.#group;
+    const backoffMs = Math.min(options.joinRetryMs * 2 ** Math.min(attempt, 8), options.syncIntervalMs);
+    const delayMs =
+      (table.living === 0 ? Math.min(backoffMs, 5 * options.joinRetryMs) : backoffMs) * random.between(0.75, 1.25);
+    out.after(delayMs, { kind: 'join', seed, attempt: attempt + 1 });
+  }
+
+  /** Anti-entropy: with a member whose view differs, if there is one. */
+  tick(): void {
+    const { options, out, random, table } = this.#group;
+    out.after(options.syncIntervalMs * random.between(0.8, 1.2), { kind: 'sync' });
+    const own = this.#spreader.viewHash;
+    const [differing] = table.pick(1, (m) => m.state === 'alive' && m.viewHash !== 0 && m.viewHash !== own);
+    const [anybody] = table.pick(1, (m) => m.state === 'alive');
+    const partner = differing ?? anybody;
+    if (partner !== undefined) this.with(partner);
+  }
+
+  /** An ack told the hash of somebody's view. While news is on its way a difference is expected. */
+  compared(member: Member): void {
+    const { gossip, options, out } = this.#group;
+    if (member.viewHash === this.#spreader.viewHash || gossip.size > 0) return;
+    if (out.nowMs - this.#lastSyncMs >= options.syncPauseMs) this.with(member);
+  }
+
+  with(member: Member): void {
+    const { self, out, options } = this.#group;
+    this.#lastSyncMs = out.nowMs;
+    this.#group.tally.note('syncs');
+    const message = this.#sync([self.claim('alive')], 'differences');
+    out.put({
+      kind: 'request',
+      to: member.entry,
+      message,
+      timeoutMs: options.syncTimeoutMs,
+      purpose: { kind: 'sync', id: member.id },
+    });
+  }
+
+  /** The other side of an exchange. */
+  answer(from: NodeId, message: MessageNamed<'sync'>): MessageNamed<'synced'> {
+    this.#merge(message.claims, from);
+    const viewHash = this.#spreader.viewHash;
+    const told = message.reply === 'nothing' || message.viewHash === viewHash;
+    return { kind: 'synced', viewHash, claims: told ? [] : this.#view(), id: this.#group.self.id };
+  }
+
+  /** Takes the other's view over and sends back what it does not know yet. */
+  answered(from: Address, message: MessageNamed<'synced'>): void {
+    const { out, options } = this.#group;
+    const { id } = message;
+    this.#merge(message.claims, id);
+    if (message.claims.length === 0 || message.viewHash === this.#spreader.viewHash) return;
+    const theirs = new Map<NodeId, Standing>(message.claims.map((claim) => [claim.id, standingOf(claim)]));
+    const missing = this.#view().filter((claim) => {
+      const known = theirs.get(claim.id);
+      return known === undefined || supersedes(claim, known);
+    });
+    if (missing.length === 0) return;
+    out.put({
+      kind: 'request',
+      to: from,
+      message: this.#sync(fitting(missing), 'nothing'),
+      timeoutMs: options.syncTimeoutMs,
+      purpose: { kind: 'sync', id },
+    });
+  }
+
+  /** Pings one of the dead, with the claim of its death, which it will refute if it can. */
+  revive(): void {
+    const { options, out, random, self, table } = this.#group;
+    out.after(options.reviveIntervalMs * random.between(0.8, 1.2), { kind: 'revive' });
+    const [dead] = table.pick(1, (m) => m.state === 'dead');
+    if (dead === undefined) return;
+    const message = { kind: 'gossip', incarnation: self.incarnation, claims: [claimOf(dead, self.id)] } as const;
+    out.put({ kind: 'datagram', to: dead.entry, message });
+  }
+
+  #sync(claims: readonly Claim[], reply: 'differences' | 'nothing'): MessageNamed<'sync'> {
+    return { kind: 'sync', viewHash: this.#spreader.viewHash, claims, reply };
+  }
+
+  /**
+   * The death of a member in a view may be old news: it becomes an accusation, which gives it time to refute.
+   * Departures and lives are taken over as they are.
+   */
+  #merge(claims: readonly Claim[], via: NodeId): void {
+    const { table } = this.#group;
+    for (const claim of claims) {
+      const soften = claim.kind === 'dead' && table.get(claim.id) !== undefined;
+      this.#judge.hear(soften ? { ...claim, kind: 'suspect', by: via } : claim, via);
+    }
+  }
+
+  #view(): Claim[] {
+    const { self, table } = this.#group;
+    const view = [self.claim('alive')];
+    for (const member of table.all()) view.push(claimOf(member, self.id));
+    return fitting(view);
+  }
+}
+
+/** As many as one message holds; in a group so large the rest is left to gossip and to the next exchange. */
+function fitting(claims: readonly Claim[]): Claim[] {
+  let bytes = 0;
+  return claims.slice(0, viewClaimsMax).filter((claim) => (bytes += claimBytes(claim)) <= viewClaimsBytesMax);
+}
+
+function standingOf(claim: Claim): Standing {
+  return {
+    generation: claim.generation,
+    incarnation: claim.incarnation,
+    state: claim.kind === 'join' ? 'alive' : claim.kind,
+  };
+}

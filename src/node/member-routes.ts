@@ -1,0 +1,92 @@
+/**
+ * What operators ask about members over HTTP, as data: who is there, why somebody is believed to be dead, how far two
+ * nodes are apart, and who hears whom. Where another node knows better, it is asked; one that does not answer is said.
+ */
+import { RemusterError } from '../base/errors.ts';
+import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
+import { distanceMs } from '../membership/coordinates.ts';
+import type { MemberView } from '../membership/member-view.ts';
+import { nameKeeper } from '../membership/name-conflicts.ts';
+import { pointOf } from '../membership/wire-coordinate.ts';
+import type { NodeCore } from './core.ts';
+import { nearestName } from './nearest-name.ts';
+import type { MemberRow } from './own-truth.ts';
+
+const schemaVersion = 1;
+const reachabilityMembersMax = 256;
+
+export function memberRoutes(core: NodeCore): readonly HttpRoute[] {
+  return [
+    get('/v1/members', async () => ({ status: 200, json: { schemaVersion, items: core.members() } })),
+    get('/v1/members/:name/why', async ({ params }) => whyAnswer(core, params['name'] ?? '')),
+    get('/v1/rtt', async (request) => await roundTripAnswer(core, request)),
+    get('/v1/reachability', async () => await reachabilityAnswer(core)),
+  ];
+}
+
+function get(path: string, handler: (request: HttpRequest) => Promise<HttpAnswer>): HttpRoute {
+  return { method: 'GET', path, handler };
+}
+
+/** By id or by name; a name that several carry belongs to the one that keeps it. */
+export function memberCalled(word: string, members: readonly MemberRow[]): MemberRow {
+  const called = members.filter(({ id, name }) => id === word || name === word);
+  const keeper = nameKeeper(called.map(({ id }) => id));
+  const found = called.find(({ id }) => id === keeper);
+  if (found !== undefined) return found;
+  const nearest = nearestName(
+    word,
+    members.map(({ name }) => name),
+  );
+  const tail = nearest === undefined ? '' : `; did you mean ${nearest}?`;
+  throw new RemusterError('BAD_ARGUMENT', `no member has the id or name ${JSON.stringify(word)}${tail}`);
+}
+
+/** What this node saw of a member, with the evidence. */
+function whyAnswer(core: NodeCore, word: string): HttpAnswer {
+  const member = memberCalled(word, core.members());
+  const { name, id, state, generation, incarnation } = member;
+  const seenBy = core.identity.name;
+  const history = core.audit(id);
+  return { status: 200, json: { schemaVersion, name, id, state, generation, incarnation, seenBy, history } };
+}
+
+async function roundTripAnswer(core: NodeCore, { query }: HttpRequest): Promise<HttpAnswer> {
+  const { from = '', to = '' } = query;
+  if (from === '' || to === '') throw new RemusterError('BAD_ARGUMENT', 'rtt needs ?from=NAME&to=NAME');
+  const members = core.members();
+  const [a, b] = [memberCalled(from, members), memberCalled(to, members)];
+  const views = core.views();
+  const estimatedMs = distance(viewOf(views, a), viewOf(views, b));
+  const seen = a.id === core.identity.id ? views : await viewFrom(core, a);
+  const measuredUs = seen?.find(({ entry }) => entry.id === b.id)?.roundTripUs;
+  const measuredMs = measuredUs === undefined ? null : measuredUs / 1_000;
+  return { status: 200, json: { schemaVersion, from: a.name, to: b.name, estimatedMs, measuredMs } };
+}
+
+function viewOf(views: readonly MemberView[], { id }: MemberRow): MemberView | undefined {
+  return views.find(({ entry }) => entry.id === id);
+}
+
+/** By coordinates: also of two nodes that never measured each other. Unknown until both have told theirs. */
+function distance(a: MemberView | undefined, b: MemberView | undefined): number | null {
+  if (a?.coordinate === undefined || b?.coordinate === undefined) return null;
+  if (a.entry.id === b.entry.id) return 0;
+  return Math.round(distanceMs(pointOf(a.coordinate), pointOf(b.coordinate)) * 1_000) / 1_000;
+}
+
+async function viewFrom(core: NodeCore, member: MemberRow): Promise<readonly MemberView[] | undefined> {
+  return await new Promise((resolve) => core.viewFrom(member, resolve));
+}
+
+async function reachabilityAnswer(core: NodeCore): Promise<HttpAnswer> {
+  // Everybody is asked about everybody: the answer grows with the square of the group.
+  if (core.views().length > reachabilityMembersMax) {
+    throw new RemusterError('TOO_LARGE', `reachability is for groups of at most ${reachabilityMembersMax} members`);
+  }
+  return await new Promise((resolve) => {
+    core.reachability((result) => {
+      resolve({ status: 200, json: { schemaVersion, partial: result.unanswered.length > 0, ...result } });
+    });
+  });
+}

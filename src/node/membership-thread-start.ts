@@ -1,0 +1,75 @@
+/**
+ * Starts the membership thread and waits until it has its socket. What the thread says before the core listens is about
+ * its socket only; everything else goes to the near end. A thread that ends by itself is a mistake of ours.
+ */
+import { type ErrorCode, RemusterError } from '../base/errors.ts';
+import { errorTable } from '../base/error-table.ts';
+import type { Peer, Program, Threads } from '../base/ports.ts';
+import type { MembershipReports } from '../membership/membership-handle.ts';
+import type { MembershipStart } from './core.ts';
+import type { ThreadData } from './membership-thread.ts';
+import { fromThreadCodec } from './thread-words.ts';
+import { ThreadedMembership } from './threaded-membership.ts';
+
+export type MembershipThread = {
+  readonly membership: MembershipStart;
+  cutOff(peers: readonly Peer[]): void;
+  transportCounters(): Readonly<Record<string, number>>;
+  close(): Promise<void>;
+};
+
+export async function startMembershipThread(threads: Threads, data: ThreadData): Promise<MembershipThread> {
+  const opening = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<void>();
+  let near: { readonly end: ThreadedMembership; readonly reports: MembershipReports } | undefined;
+  let closing = false;
+  const thread = threads.start(
+    { name: 'membership', program, data: new TextEncoder().encode(JSON.stringify(data)) },
+    {
+      message: (body) => (near === undefined ? opened(body, opening) : near.end.told(body)),
+      exited: (reason) => {
+        opening.reject(new RemusterError('INTERNAL', `the membership thread ended: ${reason}`));
+        near?.end.stop();
+        if (!closing) near?.reports.halted(new RemusterError('INTERNAL', `the membership thread ended: ${reason}`));
+        ended.resolve();
+      },
+    },
+  );
+  const close = async (): Promise<void> => {
+    closing = true;
+    thread.kill();
+    await ended.promise;
+  };
+  try {
+    await opening.promise;
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return {
+    membership: ({ clock, streams, identity }, reports) => {
+      const end = new ThreadedMembership({ clock, streams, thread }, identity, reports);
+      near = { end, reports };
+      return end;
+    },
+    cutOff: (peers) => near?.end.cutOff(peers),
+    transportCounters: () => near?.end.transportCounters() ?? {},
+    close,
+  };
+}
+
+function opened(body: Uint8Array, opening: PromiseWithResolvers<void>): void {
+  const word = fromThreadCodec.decode(body);
+  if (word.kind === 'opened') opening.resolve();
+  if (word.kind === 'failed') opening.reject(new RemusterError(codeOf(word.code), word.text));
+}
+
+function codeOf(text: string): ErrorCode {
+  return Object.hasOwn(errorTable, text) ? (text as ErrorCode) : 'INTERNAL';
+}
+
+/** Beside this file, with the same extension, so that the same line works in sources and in the built package. */
+const program: Program = {
+  moduleUrl: import.meta.url.replace('membership-thread-start', 'membership-thread'),
+  main: () => {},
+};

@@ -1,0 +1,221 @@
+/**
+ * The program of the membership thread: the membership machine with a UDP socket of its own, where no user code runs, so
+ * that a main loop that is blocked cannot make the node look dead. The composition root of that thread. Connections and
+ * the store stay with the main thread; a channel stands in for them.
+ */
+import { type Done, type ErrorCode, RemusterError, errorShape, failure, success } from '../base/errors.ts';
+import { errorTable } from '../base/error-table.ts';
+import type { Channel, Clock, ConnectionChange, Identity, LogLevel, Streams } from '../base/ports.ts';
+import { Random } from '../base/random.ts';
+import { type DatagramTransport, type Secrets, openDatagramTransport } from '../io/transport/transport.ts';
+import { entropyText } from '../io/entropy.ts';
+import { MembershipHost, isMembershipMessage } from '../membership/membership-host.ts';
+import type { MemberView } from '../membership/member-view.ts';
+import type { Membership } from '../membership/membership.ts';
+import type { MembershipReports } from '../membership/membership-handle.ts';
+import type { MembershipOptions } from '../membership/options.ts';
+import { decodeMessage, encodeMessage } from '../messages/catalogue.ts';
+import { refusal } from '../messages/role-matrix.ts';
+import { Chaos } from './chaos.ts';
+import { type FromThread, type ToThread, fromThreadCodec, memberRowsMax, toThreadCodec } from './thread-words.ts';
+
+/** Handed over as JSON when the thread is started. */
+export type ThreadData = {
+  readonly identity: Identity;
+  readonly cluster: string;
+  readonly secrets: { readonly current?: string; readonly previous: readonly string[] };
+  readonly seeds: readonly { readonly host: string; readonly port: number }[];
+  readonly options: MembershipOptions;
+};
+
+/** What changes a belief is reported at once; this is for the rest, and a wake-up of two threads is not free. */
+const reportIntervalMs = 1_000;
+const countersIntervalMs = 2_000;
+const requestsMax = 10_000;
+
+export function main(channel: Channel): void {
+  const data = JSON.parse(new TextDecoder().decode(channel.data)) as ThreadData;
+  const end = new FarEnd(channel, data);
+  // Not awaited: whatever fails in there is told over the channel.
+  void end.open();
+}
+
+class FarEnd {
+  readonly #channel: Channel;
+  readonly #data: ThreadData;
+  readonly #clock: Clock;
+  readonly #chaos: Chaos;
+  readonly #requests = new Map<number, Done<Uint8Array>>();
+  #watcher: (change: ConnectionChange) => void = () => {};
+  #nextCall = 1;
+  #ownText = '';
+  #host: MembershipHost | undefined;
+  #transport: DatagramTransport | undefined;
+
+  constructor(channel: Channel, data: ThreadData) {
+    this.#channel = channel;
+    this.#data = data;
+    this.#clock = channel.clock;
+    this.#chaos = new Chaos(channel.clock);
+  }
+
+  async open(): Promise<void> {
+    const { identity, cluster, secrets, seeds, options } = this.#data;
+    try {
+      this.#transport = await openDatagramTransport({
+        ...{ cluster, clock: this.#clock, log: ignoreLog },
+        self: identity,
+        bind: { host: identity.host, port: identity.port },
+        secrets: secrets as Secrets,
+        admit: (carrier, from, body) => refusal(carrier, from.roles, body),
+      });
+    } catch (error) {
+      const { code, message } = errorShape(error);
+      return this.#say({ kind: 'failed', code, text: message });
+    }
+    const datagrams = this.#chaos.datagrams(this.#transport.datagrams);
+    const random = new Random(entropyText(16));
+    const ports = { clock: this.#clock, datagrams, streams: this.#streams(), random };
+    const settings = { identity, seeds, options, watchMainLoop: true };
+    this.#host = new MembershipHost(ports, settings, this.#reports());
+    this.#channel.receive((body) => this.#told(toThreadCodec.decode(body)));
+    this.#say({ kind: 'opened', port: this.#transport.port });
+  }
+
+  /** What the machine knows of connections: requests that the main thread makes for us, and what it sees. */
+  #streams(): Pick<Streams, 'request' | 'watch'> {
+    return {
+      request: (to, body, timeoutMs, done) => {
+        if (this.#requests.size >= requestsMax) {
+          this.#clock.schedule(0, () => done(failure('CAPACITY')));
+          return () => {};
+        }
+        const call = this.#nextCall++;
+        this.#requests.set(call, done);
+        // The main thread may be blocked: the deadline is kept here.
+        this.#clock.schedule(timeoutMs, () => this.#ended(call, failure('DEADLINE')));
+        const { host, port } = to;
+        this.#say({ kind: 'request', call, to: { host, port }, timeoutMs: Math.ceil(timeoutMs), body });
+        return () => this.#ended(call, failure('CANCELLED'));
+      },
+      watch: (handler) => {
+        this.#watcher = handler;
+      },
+    };
+  }
+
+  #ended(call: number, outcome: Parameters<Done<Uint8Array>>[0]): void {
+    const done = this.#requests.get(call);
+    this.#requests.delete(call);
+    done?.(outcome);
+  }
+
+  #reports(): MembershipReports {
+    return {
+      event: (event) => {
+        this.#reportMembers();
+        this.#say({ kind: 'event', ...event });
+      },
+      joined: () => {
+        this.#reportMembers();
+        this.#say({ kind: 'joined' });
+      },
+      embedded: ({ id, generation, version, parts }) => this.#say({ kind: 'embedded', id, generation, version, parts }),
+      remember: (writes) =>
+        this.#say({ kind: 'remember', writes: writes.map(({ key, value }) => ({ key, value: value ?? undefined })) }),
+      halted: (error) => this.#say({ kind: 'halted', error: String(error).slice(0, 500) }),
+    };
+  }
+
+  #told(word: ToThread): void {
+    const host = this.#host as MembershipHost;
+    switch (word.kind) {
+      case 'start':
+        return this.#start(host, word);
+      case 'beat':
+        return host.beat();
+      case 'connected':
+      case 'disconnected':
+      case 'refused':
+        return this.#watcher(word);
+      case 'answered':
+        return this.#ended(word.call, success(word.body));
+      case 'unanswered':
+        return this.#ended(word.call, failure(codeOf(word.code)));
+      case 'asked':
+        return this.#asked(host, word);
+      case 'embed':
+        return host.embed(word.role, word.state);
+      case 'cutOff':
+        return this.#chaos.cutOff(word.peers);
+      case 'leave':
+        return host.leave(word.reason, () => this.#say({ kind: 'departed' }));
+    }
+  }
+
+  #start(host: MembershipHost, { incarnation, known }: ToThread & { kind: 'start' }): void {
+    host.start({ incarnation, known });
+    this.#every(reportIntervalMs, () => this.#reportMembers());
+    this.#every(countersIntervalMs, () => this.#reportCounters(host));
+  }
+
+  #asked(host: MembershipHost, { call, from, body }: ToThread & { kind: 'asked' }): void {
+    const message = decodeMessage(body);
+    if (!isMembershipMessage(message)) throw new RemusterError('INTERNAL', `${message.kind} is not for membership`);
+    host.asked(from, message, (outcome) => {
+      if (outcome.ok) this.#say({ kind: 'reply', call, body: encodeMessage(outcome.value) });
+      else this.#say({ kind: 'noReply', call, code: outcome.error.code });
+    });
+  }
+
+  /** What changed since the last report. */
+  #reportMembers(): void {
+    const machine = this.#host?.machine;
+    if (machine === undefined) return;
+    const changes = [...machine.takeChanges(this.#clock.nowMs())];
+    const changed = [...this.#ownChange(machine), ...changes.flatMap(([, view]) => view ?? [])];
+    const forgotten = changes.filter(([, view]) => view === undefined).map(([id]) => id);
+    for (let from = 0; from < changed.length || from < forgotten.length; from += memberRowsMax) {
+      const part = { changed: changed.slice(from, from + memberRowsMax) };
+      this.#say({ kind: 'members', ...part, forgotten: forgotten.slice(from, from + memberRowsMax) });
+    }
+  }
+
+  #ownChange(machine: Membership): readonly MemberView[] {
+    const own = machine.ownView();
+    const text = JSON.stringify(own);
+    if (text === this.#ownText) return [];
+    this.#ownText = text;
+    return [own];
+  }
+
+  #reportCounters(host: MembershipHost): void {
+    const membership = listed(host.counters());
+    this.#say({ kind: 'counters', membership, transport: listed(this.#transport?.counters() ?? {}) });
+  }
+
+  #every(intervalMs: number, run: () => void): void {
+    this.#clock.schedule(intervalMs, () => {
+      run();
+      this.#every(intervalMs, run);
+    });
+  }
+
+  #say(word: FromThread): void {
+    this.#channel.send(fromThreadCodec.encode(word));
+  }
+}
+
+const countersMax = 1_000;
+
+function listed(counters: Readonly<Record<string, number>>): { readonly name: string; readonly value: number }[] {
+  const all = Object.entries(counters).map(([name, value]) => ({ name, value }));
+  return all.slice(0, countersMax);
+}
+
+/** Refusals are counted; the counters travel. */
+function ignoreLog(_level: LogLevel, _message: string): void {}
+
+function codeOf(text: string): ErrorCode {
+  return Object.hasOwn(errorTable, text) ? (text as ErrorCode) : 'INTERNAL';
+}

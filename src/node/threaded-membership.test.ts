@@ -1,0 +1,118 @@
+/** The near end of the membership thread, with a thread that is only a list of what it was told. */
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { type Done, success } from '../base/errors.ts';
+import { nodeIdFrom } from '../base/ids.ts';
+import type { ConnectionChange, Identity } from '../base/ports.ts';
+import { firstView } from '../membership/member-view.ts';
+import { encodeMessage } from '../messages/catalogue.ts';
+import { type FromThread, type ToThread, fromThreadCodec, toThreadCodec } from './thread-words.ts';
+import { ThreadedMembership } from './threaded-membership.ts';
+
+function identity(n: number): Identity {
+  const id = nodeIdFrom(new Uint8Array(16).fill(n));
+  return { id, name: `n${n}`, host: '10.0.0.1', port: n, generation: 1, roles: ['worker'], dc: 'dc1' };
+}
+
+function nearEnd() {
+  const said: ToThread[] = [];
+  const reported: string[] = [];
+  const timers: (() => void)[] = [];
+  const requests: { readonly body: Uint8Array; readonly done: Done<Uint8Array> }[] = [];
+  let watcher: (change: ConnectionChange) => void = () => {};
+  let nowMs = 0;
+  const clock = {
+    nowMs: () => nowMs,
+    wallMs: () => 0,
+    schedule: (_delayMs: number, run: () => void) => {
+      timers.push(run);
+      return () => {};
+    },
+  };
+  const end = new ThreadedMembership(
+    {
+      clock,
+      streams: {
+        request: (_to, body, _timeoutMs, done) => {
+          requests.push({ body: body.slice(), done });
+          return () => {};
+        },
+        watch: (handler) => {
+          watcher = handler;
+        },
+      },
+      thread: { send: (body) => void said.push(toThreadCodec.decode(body)) },
+    },
+    identity(1),
+    {
+      event: ({ type, name }) => reported.push(`${type} ${name}`),
+      joined: () => reported.push('joined'),
+      embedded: ({ version }) => reported.push(`embedded ${version}`),
+      remember: (writes) => reported.push(`remember ${writes.length}`),
+      halted: (error) => reported.push(`halted ${String(error)}`),
+    },
+  );
+  const hears = (word: FromThread): void => end.told(fromThreadCodec.encode(word));
+  const pass = (ms: number): void => void (nowMs += ms);
+  return { end, said, reported, timers, requests, hears, pass, connection: (c: ConnectionChange) => watcher(c) };
+}
+
+it('shows itself before the thread has said anything, then what the thread reports, growing older', () => {
+  const { end, hears, pass } = nearEnd();
+  assert.deepEqual(
+    end.members().map(({ entry, state }) => `${entry.name} ${state}`),
+    ['n1 alive'],
+  );
+  const other = { ...firstView(identity(2)), state: 'suspect', silentMs: 100 } as const;
+  hears({ kind: 'members', changed: [other], forgotten: [] });
+  pass(50);
+  assert.deepEqual(
+    end.members().map(({ entry, state, silentMs }) => `${entry.name} ${state} ${silentMs}`),
+    ['n1 alive 0', 'n2 suspect 150'],
+  );
+  hears({ kind: 'members', changed: [], forgotten: [identity(2).id] });
+  assert.equal(end.members().length, 1);
+});
+
+it('tells the thread of connections, and beats', () => {
+  const { end, said, timers, connection } = nearEnd();
+  end.start({ incarnation: 3, known: [{ host: 'h', port: 1 }] });
+  connection({ kind: 'refused', address: { host: 'h', port: 2 }, reason: 'refused' });
+  connection({ kind: 'disconnected', peer: identity(2), reason: 'reset', wanted: false });
+  timers.shift()?.();
+  assert.deepEqual(
+    said.map(({ kind }) => kind),
+    ['start', 'beat', 'refused', 'disconnected', 'beat'],
+  );
+});
+
+it('asks for the thread over connections, and lets it answer what others ask', () => {
+  const { end, said, requests, hears } = nearEnd();
+  const ping = encodeMessage({ kind: 'streamPing' });
+  const pong = { kind: 'streamPong', generation: 1, incarnation: 2 } as const;
+  hears({ kind: 'request', call: 5, to: { host: 'h', port: 2 }, timeoutMs: 10, body: ping });
+  requests[0]?.done(success(encodeMessage(pong)));
+  assert.deepEqual(said.pop(), { kind: 'answered', call: 5, body: encodeMessage(pong) });
+  let answer: unknown;
+  end.asked(identity(2), { kind: 'streamPing' }, (outcome) => (answer = outcome));
+  const asked = said.pop();
+  assert.ok(asked?.kind === 'asked');
+  hears({ kind: 'reply', call: asked.call, body: encodeMessage(pong) });
+  assert.deepEqual(answer, success(pong));
+});
+
+it('reports what happened, and nothing after it was stopped', () => {
+  const { end, reported, hears } = nearEnd();
+  const { id, name } = identity(2);
+  const event = { type: 'member.dead', id, name, generation: 1, incarnation: 0, why: 'x', accusers: ['n1'] } as const;
+  hears({ kind: 'event', ...event, refusedTo: [] });
+  hears({ kind: 'joined' });
+  hears({ kind: 'remember', writes: [{ key: 'k', value: undefined }] });
+  hears({ kind: 'halted', error: 'planted' });
+  let left = false;
+  end.leave('done', () => (left = true));
+  end.stop();
+  assert.ok(left);
+  hears({ kind: 'joined' });
+  assert.deepEqual(reported, ['member.dead n2', 'joined', 'remember 1', 'halted RemusterError: planted']);
+});

@@ -1,0 +1,187 @@
+/**
+ * The near end of membership when it runs in a thread of its own: performs for it what only the main thread can
+ * (requests over connections, writes to the store), tells it of connections and questions, beats, and keeps a copy of
+ * the members as last reported. It decides nothing.
+ */
+import { type Done, type ErrorCode, RemusterError, failure, success } from '../base/errors.ts';
+import { errorTable } from '../base/error-table.ts';
+import type { NodeId } from '../base/ids.ts';
+import type { Cancel, Clock, Identity, Peer, RunningProgram, Streams } from '../base/ports.ts';
+import { beatIntervalMs } from '../membership/main-loop.ts';
+import { type MemberView, firstView } from '../membership/member-view.ts';
+import type { MembershipHandle, MembershipReports } from '../membership/membership-handle.ts';
+import { isMembershipMessage } from '../membership/membership-host.ts';
+import type { Memory } from '../membership/memory.ts';
+import { decodeMessage, encodeMessage } from '../messages/catalogue.ts';
+import type { EmbeddingRole, MembershipMessage } from '../messages/membership.ts';
+import { type FromThread, type ToThread, fromThreadCodec, toThreadCodec } from './thread-words.ts';
+
+export type NearPorts = {
+  readonly clock: Clock;
+  readonly streams: Pick<Streams, 'request' | 'watch'>;
+  readonly thread: Pick<RunningProgram, 'send'>;
+};
+
+type Seen = { readonly view: MemberView; readonly atMs: number };
+
+const callsMax = 1_000;
+
+export class ThreadedMembership implements MembershipHandle {
+  readonly #ports: NearPorts;
+  readonly #self: Identity;
+  readonly #reports: MembershipReports;
+  readonly #members = new Map<NodeId, Seen>();
+  readonly #calls = new Map<number, Done<MembershipMessage>>();
+  readonly #departed: (() => void)[] = [];
+  #counters: Readonly<Record<string, number>> = {};
+  #transport: Readonly<Record<string, number>> = {};
+  #nextCall = 1;
+  #open = true;
+  #beating: Cancel | undefined;
+
+  constructor(ports: NearPorts, self: Identity, reports: MembershipReports) {
+    this.#ports = ports;
+    this.#self = self;
+    this.#reports = reports;
+    this.#members.set(self.id, { view: firstView(self), atMs: 0 });
+  }
+
+  start({ incarnation, known }: Memory): void {
+    this.#ports.streams.watch((change) => this.#say(change));
+    this.#say({ kind: 'start', incarnation, known });
+    this.#beat();
+  }
+
+  members(): readonly MemberView[] {
+    const nowMs = this.#ports.clock.nowMs();
+    // The map keeps the order in which members were first reported, and we are the first.
+    return [...this.#members.values()].map(({ view, atMs }) =>
+      view.entry.id === this.#self.id ? view : silentFor(view, nowMs - atMs),
+    );
+  }
+
+  asked(from: Identity, message: MembershipMessage, reply: Done<MembershipMessage>): void {
+    if (!this.#open || this.#calls.size >= callsMax) return reply(failure('CAPACITY'));
+    const call = this.#nextCall++;
+    this.#calls.set(call, reply);
+    this.#say({ kind: 'asked', call, from, body: encodeMessage(message) });
+  }
+
+  embed(role: EmbeddingRole, state: Uint8Array): void {
+    this.#say({ kind: 'embed', role, state });
+  }
+
+  counters(): Readonly<Record<string, number>> {
+    return this.#counters;
+  }
+
+  /** Of the datagrams, which the thread sends and receives. */
+  transportCounters(): Readonly<Record<string, number>> {
+    return this.#transport;
+  }
+
+  /** Exactly these peers are cut off from now on: for trying out failures. */
+  cutOff(peers: readonly Peer[]): void {
+    this.#say({ kind: 'cutOff', peers: peers.map(({ id, host, port }) => ({ id, host, port })) });
+  }
+
+  leave(reason: string, done: () => void): void {
+    if (!this.#open) return done();
+    this.#departed.push(done);
+    this.#say({ kind: 'leave', reason: reason.slice(0, 50) });
+  }
+
+  stop(): void {
+    this.#open = false;
+    this.#beating?.();
+    for (const reply of this.#calls.values()) reply(failure('DRAINED'));
+    this.#calls.clear();
+    for (const done of this.#departed.splice(0)) done();
+  }
+
+  /** A message of the thread. */
+  told(body: Uint8Array): void {
+    if (this.#open) this.#hear(fromThreadCodec.decode(body));
+  }
+
+  #hear(word: FromThread): void {
+    switch (word.kind) {
+      case 'request':
+        return this.#request(word);
+      case 'reply':
+        return this.#answer(word.call, word.body);
+      case 'noReply':
+        return this.#finish(word.call, failure(codeOf(word.code)));
+      case 'event': {
+        const { kind: _, ...event } = word;
+        return this.#reports.event(event);
+      }
+      case 'embedded':
+        return this.#reports.embedded(word);
+      case 'remember':
+        return this.#reports.remember(word.writes.map(({ key, value }) => ({ key, value: value ?? null })));
+      case 'members':
+        return this.#update(word);
+      case 'counters':
+        this.#counters = byName(word.membership);
+        this.#transport = byName(word.transport);
+        return;
+      case 'joined':
+        return this.#reports.joined();
+      case 'departed':
+        for (const done of this.#departed.splice(0)) done();
+        return;
+      case 'halted':
+        return this.#reports.halted(new RemusterError('INTERNAL', word.error));
+      case 'opened':
+      case 'failed':
+        return;
+    }
+  }
+
+  #request({ call, to, timeoutMs, body }: FromThread & { kind: 'request' }): void {
+    this.#ports.streams.request(to, body, timeoutMs, (outcome) => {
+      if (outcome.ok) this.#say({ kind: 'answered', call, body: outcome.value });
+      else this.#say({ kind: 'unanswered', call, code: outcome.error.code });
+    });
+  }
+
+  #answer(call: number, body: Uint8Array): void {
+    const message = decodeMessage(body);
+    if (isMembershipMessage(message)) this.#finish(call, success(message));
+  }
+
+  #finish(call: number, outcome: Parameters<Done<MembershipMessage>>[0]): void {
+    const reply = this.#calls.get(call);
+    this.#calls.delete(call);
+    reply?.(outcome);
+  }
+
+  #update({ changed, forgotten }: FromThread & { kind: 'members' }): void {
+    const atMs = this.#ports.clock.nowMs();
+    for (const view of changed) this.#members.set(view.entry.id, { view, atMs });
+    for (const id of forgotten) this.#members.delete(id);
+  }
+
+  #beat(): void {
+    this.#say({ kind: 'beat' });
+    this.#beating = this.#ports.clock.schedule(beatIntervalMs, () => this.#beat());
+  }
+
+  #say(word: ToThread): void {
+    if (this.#open) this.#ports.thread.send(toThreadCodec.encode(word));
+  }
+}
+
+function byName(counters: readonly { readonly name: string; readonly value: number }[]): Record<string, number> {
+  return Object.fromEntries(counters.map(({ name, value }) => [name, value]));
+}
+
+/** The same view some time later. */
+function silentFor(view: MemberView, moreMs: number): MemberView {
+  return { ...view, silentMs: Math.floor(view.silentMs + moreMs) };
+}
+
+function codeOf(text: string): ErrorCode {
+  return Object.hasOwn(errorTable, text) ? (text as ErrorCode) : 'INTERNAL';
+}

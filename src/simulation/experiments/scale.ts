@@ -1,0 +1,113 @@
+/**
+ * What grows with the group, and what must not: messages per node at rest (flat), the time until a death is known to all
+ * (as the logarithm), memory per member. With full tables, as in production, up to a thousand nodes; ten thousand share a
+ * roll (shared-table.ts) and leave out what goes by stream (observers, anti-entropy, revival), because a hundred million
+ * table entries do not fit into a machine. The sizes below are run both ways, so that the two can be compared.
+ */
+import { type MembershipOptions, lanMembership } from '../../membership/options.ts';
+import { LeanGroup } from './lean-group.ts';
+import { type Goal, type Report, type Tools, atMost, rounded } from './report.ts';
+import { type Failure, awaitDeath } from './true-failure.ts';
+
+export type Size = { readonly nodesCount: number; readonly tables: 'full' | 'shared' };
+
+export const fullSizes: readonly Size[] = [
+  { nodesCount: 100, tables: 'full' },
+  { nodesCount: 1_000, tables: 'full' },
+  { nodesCount: 100, tables: 'shared' },
+  { nodesCount: 1_000, tables: 'shared' },
+  { nodesCount: 10_000, tables: 'shared' },
+];
+
+const never = 1e9;
+const datagramsOnly: MembershipOptions = {
+  ...lanMembership,
+  syncIntervalMs: never,
+  syncPauseMs: never,
+  reviveIntervalMs: never,
+};
+
+const warmUpMs = 3_000;
+/** Long enough to meet the slowest of the regular exchanges, where there are any. */
+const restMs = { full: 30_000, shared: 10_000 };
+const patienceMs = 60_000;
+
+export type Scaled = Size &
+  Failure & {
+    readonly messagesPerNodeSecond: number;
+    /** Of what the tables hold; 0 where they are shared. */
+    readonly bytesPerMember: number;
+  };
+
+export function scaled({ nodesCount, tables }: Size, tools: Tools): Scaled {
+  const heapBefore = tables === 'full' ? tools.heapBytes() : 0;
+  const group = new LeanGroup(`${tools.seed}/${nodesCount}`);
+  const nodes = group.addAcquainted(nodesCount, tables === 'full' ? lanMembership : datagramsOnly, tables);
+  const heap = tables === 'full' ? tools.heapBytes() - heapBefore : 0;
+  group.startAll();
+  group.run(warmUpMs);
+  const messagesBefore = group.messages;
+  group.run(warmUpMs + restMs[tables]);
+  const messagesPerNodeSecond = (group.messages - messagesBefore) / nodesCount / (restMs[tables] / 1_000);
+  const victim = group.random.pick(nodes);
+  victim.silence();
+  const failure = awaitDeath(group, victim.id, group.nowMs, patienceMs);
+  const bytesPerMember = Math.max(0, heap) / (nodesCount * (nodesCount - 1));
+  return { nodesCount, tables, messagesPerNodeSecond, bytesPerMember, ...failure };
+}
+
+export function scale(sizes: readonly Size[], tools: Tools): Report {
+  const found = sizes.map((size) => {
+    tools.progress(`${size.nodesCount} nodes, ${size.tables} tables`);
+    return scaled(size, tools);
+  });
+  return {
+    experiment: 'scale',
+    about: [
+      'full: tables and messages as in production. shared: one roll for all, datagrams only (no observers, no anti-entropy).',
+      'Times since a member fell silent. Spread: from the first who declared it dead to the last.',
+    ],
+    columns: [
+      'nodes',
+      'tables',
+      'messages/node/s',
+      'first suspicion ms',
+      'first death ms',
+      'known to all ms',
+      'spread ms',
+      'spread ms / log10 n',
+      'bytes/member/node',
+    ],
+    rows: found.map((row) => [
+      row.nodesCount,
+      row.tables,
+      rounded(row.messagesPerNodeSecond),
+      Math.round(row.firstSuspectMs),
+      Math.round(row.firstDeadMs),
+      Math.round(row.allDeadMs),
+      Math.round(spreadMs(row)),
+      Math.round(spreadMs(row) / Math.log10(row.nodesCount)),
+      row.tables === 'full' ? Math.round(row.bytesPerMember) : '-',
+    ]),
+    goals: goalsOf(found),
+  };
+}
+
+function spreadMs({ firstDeadMs, allDeadMs }: Failure): number {
+  return allDeadMs - firstDeadMs;
+}
+
+function goalsOf(found: readonly Scaled[]): readonly Goal[] {
+  const shared = found.filter(({ tables }) => tables === 'shared');
+  const [smallest, largest] = [shared[0], shared.at(-1)];
+  if (smallest === undefined || largest === undefined) return [];
+  const growth = Math.log10(largest.nodesCount) / Math.log10(smallest.nodesCount);
+  const messages = (100 * largest.messagesPerNodeSecond) / smallest.messagesPerNodeSecond;
+  const times = (100 * largest.allDeadMs) / smallest.allDeadMs;
+  const falsePositives = found.reduce((sum, one) => sum + one.falsePositives, 0);
+  return [
+    atMost('messages per node, largest group', messages, 110, "% of the smallest's"),
+    atMost('known to all, largest group', times, Math.round(110 * growth), "% of the smallest's (10 % above log n)"),
+    atMost('members wrongly declared dead', falsePositives, 0, 'deaths'),
+  ];
+}

@@ -1,0 +1,287 @@
+/**
+ * A handful of members on a perfect network, driven by the commands of test/golden/membership-*.txt. Each message takes
+ * 5 ms. It shows what they say, in the human grammar where it has a word for it, and what they see, with virtual
+ * milliseconds on the left. Who is not in its first life is written n3/2.
+ *
+ *   options reapAfterMs=60000              from here on, for nodes that start
+ *   start n1 [seeds=n2,n3]     group 5 (n1 to n5, which know each other)     mass-join 30 (all at once, with one seed)
+ *   run 3000 [quietly | about n3]          only events; only what is said by, to or about n3
+ *   silence n3 (power lost)  kill n3 (connections break)  stall n3 5000  leave n3  freeze n3, thaw n3 (its main loop)
+ *   cut n1 n2    cut n1>n2 (one way)    cut n1~n2 (datagrams only)    heal
+ *   hear n1 from n2 dead:0>10.0.0.3:8000 [life=1]     refuse n1 n3 (a closed port)     members n1
+ */
+import assert from 'node:assert/strict';
+import { type NodeId, nodeIdFrom } from '../src/base/ids.ts';
+import { type Address, type Identity, portIsClosed } from '../src/base/ports.ts';
+import { Random } from '../src/base/random.ts';
+import type { Claim } from '../src/membership/claim.ts';
+import type { MembershipEffect } from '../src/membership/group.ts';
+import { beatIntervalMs } from '../src/membership/main-loop.ts';
+import { Membership } from '../src/membership/membership.ts';
+import { type MembershipOptions, lanMembership } from '../src/membership/options.ts';
+import { parseSentence } from '../src/messages/grammar.ts';
+import type { MembershipMessage } from '../src/messages/membership.ts';
+import { Timeline } from '../src/simulation/timeline.ts';
+import { addressOf, called, inWords, keyOf, subjectsOf } from './membership-words.ts';
+
+type Input = Parameters<Membership['step']>[1];
+type Node = {
+  readonly self: Identity;
+  readonly machine: Membership;
+  state: 'up' | 'killed' | 'silenced';
+  frozen: boolean;
+  stalled: boolean;
+  /** Timers first, then messages: so does an event loop that wakes. */
+  readonly missed: { readonly timers: (() => void)[]; readonly messages: (() => void)[] };
+  readonly peers: Set<Node>;
+};
+type Request = Extract<MembershipEffect, { readonly kind: 'request' }>;
+
+const delayMs = 5;
+
+export function membershipTrace(): (command: string) => string {
+  const world = new World();
+  return (command) => {
+    world.execute(command);
+    return world.flush();
+  };
+}
+
+class World {
+  readonly #timeline = new Timeline();
+  readonly #nodes = new Map<string, Node>();
+  readonly #generations = new Map<string, number>();
+  readonly #cuts = new Set<string>();
+  #options: MembershipOptions = lanMembership;
+  #lines: string[] = [];
+  #show: 'all' | 'events' | NodeId = 'all';
+
+  flush(): string {
+    const text = this.#lines.join('\n');
+    this.#lines = [];
+    return text === '' ? 'nothing' : text;
+  }
+
+  execute(command: string): void {
+    const [verb = '', who = '', ...rest] = command.split(' ');
+    const commands: Readonly<Record<string, () => void>> = {
+      options: () => this.#set([who, ...rest]),
+      start: () => this.#start(who, Object.fromEntries(rest.map((word) => word.split('=')))),
+      group: () => this.#group(Number(who)),
+      'mass-join': () => this.#massJoin(Number(who)),
+      run: () => this.#run(Number(who), rest),
+      silence: () => this.#end(who, 'silenced'),
+      kill: () => this.#end(who, 'killed'),
+      stall: () => this.#stall(this.#node(who), Number(rest[0])),
+      leave: () => this.#feed(this.#node(who), { kind: 'leave', reason: 'maintenance' }),
+      freeze: () => void (this.#node(who).frozen = true),
+      thaw: () => void (this.#node(who).frozen = false),
+      cut: () => this.#cut(who, rest[0]),
+      heal: () => this.#cuts.clear(),
+      hear: () => this.#hear(this.#node(who), this.#node(rest[1] ?? ''), rest[2] ?? '', rest[3]),
+      refuse: () => this.#refuse(this.#node(who), this.#node(rest[0] ?? '').self),
+      members: () => this.#members(this.#node(who)),
+    };
+    const run = commands[verb];
+    assert.ok(run !== undefined, `unknown command ${command}`);
+    run();
+  }
+
+  #set(settings: readonly string[]): void {
+    const changed = settings.map((word) => word.split('=')).map(([name = '', value]) => [name, Number(value)]);
+    for (const [name = ''] of changed) assert.ok(name in this.#options, `there is no option ${name}`);
+    this.#options = { ...this.#options, ...Object.fromEntries(changed) };
+  }
+
+  #group(count: number): void {
+    this.#massJoin(count);
+    this.#run(10_000 - this.#timeline.nowMs, ['quietly']);
+    this.#lines = [`${this.#now} n1 to n${count} know each other`];
+  }
+
+  #massJoin(count: number): void {
+    const sinceMs = this.#timeline.nowMs;
+    for (let place = 1; place <= count; place++) this.#start(`n${place}`, place === 1 ? {} : { seeds: 'n1' });
+    const isComplete = (): boolean =>
+      [...this.#nodes.values()].every(({ machine }) => {
+        const states = [...machine.members].map(({ state }) => state);
+        return states.length === count - 1 && states.every((state) => state === 'alive');
+      });
+    while (!isComplete() && this.#timeline.nowMs < sinceMs + 10_000) this.#run(10, ['quietly']);
+    this.#lines = [`${this.#now} ${isComplete() ? `all ${count} know each other` : 'some do not know all others'}`];
+  }
+
+  #start(key: string, settings: Readonly<Record<string, string>>): void {
+    const generation = (this.#generations.get(key) ?? 0) + 1;
+    this.#generations.set(key, generation);
+    const id = nodeIdFrom(new Uint8Array(16).fill(Number(key.slice(1))));
+    const self: Identity = { id, name: key, ...addressOf(key), generation, roles: ['worker'], dc: 'dc1' };
+    const machine = new Membership(self, 0, this.#options, new Random(`${key}/${generation}`));
+    const missed = { timers: [], messages: [] };
+    const node: Node = { self, machine, state: 'up', frozen: false, stalled: false, missed, peers: new Set() };
+    this.#nodes.set(key, node);
+    const seeds = (settings['seeds']?.split(',') ?? []).map(addressOf);
+    this.#feed(node, { kind: 'start', seeds, watchMainLoop: true });
+    this.#beat(node);
+  }
+
+  #beat(node: Node): void {
+    if (node.state !== 'up') return;
+    if (!node.frozen && !node.stalled) this.#feed(node, { kind: 'beat' });
+    this.#timeline.after(beatIntervalMs, () => this.#beat(node));
+  }
+
+  #run(forMs: number, [how, about = '']: readonly string[]): void {
+    this.#show = how === 'about' ? this.#node(about).self.id : how === 'quietly' ? 'events' : 'all';
+    this.#timeline.runUntil(this.#timeline.nowMs + forMs);
+    this.#show = 'all';
+  }
+
+  #end(key: string, state: 'killed' | 'silenced'): void {
+    const node = this.#node(key);
+    node.state = state;
+    for (const other of node.peers) {
+      other.peers.delete(node);
+      const change = { kind: 'disconnected', peer: node.self, reason: 'reset', wanted: false } as const;
+      if (state === 'killed') this.#carry(node, other, () => this.#feed(other, { kind: 'connection', change }));
+    }
+  }
+
+  #stall(node: Node, forMs: number): void {
+    node.stalled = true;
+    this.#timeline.after(forMs, () => {
+      node.stalled = false;
+      for (const run of [...node.missed.timers.splice(0), ...node.missed.messages.splice(0)]) run();
+    });
+  }
+
+  #cut(links: string, other: string | undefined): void {
+    const [from = '', to = ''] = other === undefined ? links.split(/[>~]/) : [links, other];
+    const kinds = links.includes('~') ? ['datagram'] : ['datagram', 'stream'];
+    for (const kind of kinds) {
+      this.#cuts.add(`${from}>${to} ${kind}`);
+      if (!links.includes('>')) this.#cuts.add(`${to}>${from} ${kind}`);
+    }
+  }
+
+  /** A claim as if `from` had passed it on, about the present life of the address or the one that is named. */
+  #hear(node: Node, from: Node, text: string, life: string | undefined): void {
+    const sentence = parseSentence(text);
+    const subject = this.#node(keyOf(sentence.address)).self;
+    const incarnation = 'incarnation' in sentence ? sentence.incarnation : 0;
+    const kind = sentence.verb === 'leave' ? 'left' : (sentence.verb as Claim['kind']);
+    const { id } = subject;
+    const generation = life === undefined ? subject.generation : Number(life.slice('life='.length));
+    const claim: Claim = { kind, id, generation, incarnation, by: from.self.id, refused: false, entry: subject };
+    const message: MembershipMessage = { kind: 'gossip', incarnation: from.machine.self.incarnation, claims: [claim] };
+    this.#feed(node, { kind: 'datagram', from: from.self, message });
+  }
+
+  #refuse(node: Node, address: Address): void {
+    this.#feed(node, { kind: 'connection', change: { kind: 'refused', address, reason: portIsClosed } });
+  }
+
+  #members(node: Node): void {
+    for (const { entry, state, incarnation, stuck } of node.machine.views(this.#timeline.nowMs)) {
+      this.#lines.push(`${called(entry)} incarnation ${incarnation} ${state}${stuck ? ', stuck' : ''}`);
+    }
+  }
+
+  #feed(node: Node, input: Input): readonly MembershipEffect[] {
+    if (node.state !== 'up') return [];
+    const effects = node.machine.step(this.#timeline.nowMs, input);
+    const others: MembershipEffect[] = [];
+    for (const effect of effects) {
+      if (effect.kind === 'schedule') {
+        const { timer } = effect;
+        const expire = (): void => void this.#feed(node, { kind: 'expired', timer });
+        this.#timeline.at(effect.atMs, () => (node.stalled ? node.missed.timers.push(expire) : expire()));
+      } else {
+        others.push(effect);
+        this.#perform(node, effect);
+      }
+    }
+    return others;
+  }
+
+  #perform(node: Node, effect: MembershipEffect): void {
+    if (effect.kind === 'datagram') {
+      const target = this.#said(node, effect.to, effect.message);
+      const { message } = effect;
+      if (target !== undefined) {
+        this.#carry(node, target, () => this.#feed(target, { kind: 'datagram', from: node.self, message }), 'datagram');
+      }
+    } else if (effect.kind === 'request') this.#request(node, effect);
+    else if (effect.kind === 'departed') this.#note(node, 'has left');
+    else if (effect.kind === 'event') {
+      const { type, id, generation, incarnation, why, accusers, refusedTo } = effect.event;
+      const whom = id === node.self.id ? 'itself' : called({ id, generation });
+      const evidence = [
+        accusers.length === 0 ? '' : `; accused by ${accusers.join(' ')}`,
+        refusedTo.length === 0 ? '' : `; refused to ${refusedTo.join(' ')}`,
+      ].join('');
+      this.#note(node, `sees ${whom} ${type.split('.')[1]}:${incarnation} (${why}${evidence})`);
+    }
+  }
+
+  #request(node: Node, { to, message, timeoutMs, purpose }: Request): void {
+    const target = this.#said(node, to, message);
+    let over = false;
+    const end = (input: Input): void => {
+      if (!over) this.#feed(node, input);
+      over = true;
+    };
+    this.#timeline.after(timeoutMs, () => end({ kind: 'unanswered', purpose }));
+    if (target === undefined || target.state === 'silenced') return;
+    if (target.state === 'killed') {
+      this.#carry(target, node, () => {
+        this.#refuse(node, to);
+        end({ kind: 'unanswered', purpose });
+      });
+      return;
+    }
+    this.#carry(node, target, () => {
+      node.peers.add(target);
+      target.peers.add(node);
+      const effects = this.#feed(target, { kind: 'asked', from: node.self, call: 0, message });
+      const reply = effects.find((effect) => effect.kind === 'reply')?.message;
+      if (reply === undefined) return;
+      this.#said(target, node.self, reply);
+      this.#carry(target, node, () => end({ kind: 'answered', purpose, message: reply }));
+    });
+  }
+
+  #carry(from: Node, to: Node, arrive: () => void, kind: 'datagram' | 'stream' = 'stream'): void {
+    if (this.#cuts.has(`${from.self.name}>${to.self.name} ${kind}`)) return;
+    this.#timeline.after(delayMs, () => (to.stalled ? to.missed.messages.push(arrive) : arrive()));
+  }
+
+  #node(key: string): Node {
+    const node = this.#nodes.get(key);
+    assert.ok(node !== undefined, `there is no ${key}`);
+    return node;
+  }
+
+  /** Writes down who says what to whom, and finds the one it is for. */
+  #said(from: Node, to: Address, message: MembershipMessage): Node | undefined {
+    const target = this.#nodes.get(keyOf(to));
+    const concerned = [from.self.id, target?.self.id, ...subjectsOf(message)];
+    // The answers of helpers do not name the one they are about.
+    const answersForAll = this.#show !== 'events' && (message.kind === 'nack' || message.kind === 'indirectAck');
+    if (this.#show === 'all' || answersForAll || concerned.includes(this.#show as NodeId)) {
+      const addressFor = (id: NodeId): Address => addressOf(called({ id, generation: 1 }));
+      this.#lines.push(
+        `${this.#now} ${called(from.self)} -> ${keyOf(to)} ${inWords(message, from.self, to, addressFor)}`,
+      );
+    }
+    return target;
+  }
+
+  #note(node: Node, text: string): void {
+    this.#lines.push(`${this.#now} ${called(node.self)} ${text}`);
+  }
+
+  get #now(): string {
+    return String(Math.round(this.#timeline.nowMs)).padStart(6);
+  }
+}
