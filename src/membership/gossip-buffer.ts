@@ -44,6 +44,7 @@ export class GossipBuffer {
 
   /** Claims for one message of at most `bytesMax`, each counted as told once more and forgotten after `tellMax` times. */
   take(bytesMax: number, tellMax: number): Claim[] {
+    if (this.#items.size === 0) return [];
     const taken = this.#choose(bytesMax);
     for (const item of taken) {
       this.#shelfOf(item).delete(item);

@@ -25,6 +25,8 @@ export class Self {
   lagMs = 0;
   coordinate: Coordinate = origin;
   #incarnation: number;
+  /** Of this incarnation; undefined until somebody asks. */
+  #viewHash: number | undefined;
   #stateVersion = 0;
   readonly #parts = new Map<EmbeddingRole, Uint8Array>();
 
@@ -44,6 +46,7 @@ export class Self {
   /** Goes above what was claimed. */
   raiseAbove(incarnation: number): StoreWrite {
     this.#incarnation = Math.max(this.#incarnation, incarnation) + 1;
+    this.#viewHash = undefined;
     return rememberIncarnation(this.#incarnation);
   }
 
@@ -67,9 +70,11 @@ export class Self {
     return { kind, id, generation, incarnation: this.#incarnation, by: id, refused: false, entry: this.entry };
   }
 
+  /** Our part of the hash of a view. */
   get viewHash(): number {
     const { id, generation } = this.entry;
-    return standingHash(id, { generation, incarnation: this.#incarnation, state: 'alive' });
+    this.#viewHash ??= standingHash(id, { generation, incarnation: this.#incarnation, state: 'alive' });
+    return this.#viewHash;
   }
 
   /** An event about ourselves. */
