@@ -5,6 +5,8 @@
  *
  * An error thrown by a callback is not caught: it surfaces as an uncaught exception, and the other timers still fire.
  */
+import { performance } from 'node:perf_hooks';
+
 import { assert } from '../base/assert.ts';
 import { RemusterError } from '../base/errors.ts';
 import type { Cancel, Clock } from '../base/ports.ts';

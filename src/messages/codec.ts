@@ -27,12 +27,14 @@ export function supportsVersion(bytes: Uint8Array): boolean {
 
 export function codecOf<const L extends readonly Declaration[]>(declarations: L): Codec<MessageOf<L>> {
   const byKind = new Map<string, Declaration>();
-  const byTag = new Map<number, Declaration>();
+  /** An array and no map: it is asked for each message, and tags are small numbers. */
+  const byTag: (Declaration | undefined)[] = [];
   for (const declaration of declarations) {
     assert(!byKind.has(declaration.kind), `two messages are called ${declaration.kind}`);
-    assert(!byTag.has(declaration.tag), `two messages have the tag ${declaration.tag}`);
+    assert(byTag[declaration.tag] === undefined, `two messages have the tag ${declaration.tag}`);
     byKind.set(declaration.kind, declaration);
-    byTag.set(declaration.tag, declaration);
+    while (byTag.length <= declaration.tag) byTag.push(undefined);
+    byTag[declaration.tag] = declaration;
   }
   return {
     encode: (message) => {
@@ -44,7 +46,7 @@ export function codecOf<const L extends readonly Declaration[]>(declarations: L)
       const tag = peekTag(bytes);
       if (tag === undefined) throw rejection('header', 'a message is shorter than its header');
       if (!supportsVersion(bytes)) throw rejection('version', 'a message has an unsupported protocol version');
-      const declaration = byTag.get(tag);
+      const declaration = tag < byTag.length ? byTag[tag] : undefined;
       if (declaration === undefined) throw rejection('unknownTag', `there is no message with the tag ${tag}`);
       if (bytes.length > declaration.bytesMax) {
         throw rejection('messageBytes', `${declaration.kind} exceeds ${declaration.bytesMax} bytes`);
@@ -61,10 +63,7 @@ function encodeAs(declaration: Declaration, message: { kind: string }): Uint8Arr
   const writer = idleWriter ?? new Writer();
   idleWriter = undefined;
   try {
-    writer.start(declaration.bytesMax);
-    writer.byte(protocolVersion);
-    writer.byte(declaration.tag >> 8);
-    writer.byte(declaration.tag & 0xff);
+    writer.start(declaration.bytesMax, protocolVersion, declaration.tag);
     declaration.codec.write(writer, message);
     return writer.finish();
   } finally {

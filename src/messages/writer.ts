@@ -22,14 +22,23 @@ const handTextMax = 48;
 
 export class Writer {
   #bytes = new Uint8Array(slabBytes);
+  /** Of `#bytes`, which takes long to tell it. */
+  #buffer = this.#bytes.buffer;
   /** Where the message at hand begins. */
   #origin = 0;
   #bytesMax = writtenBytesMax;
   position = 0;
 
-  /** Begins a message of at most so many bytes. */
-  start(bytesMax: number): void {
+  /** Begins a message of at most so many bytes with its header. */
+  start(bytesMax: number, version: number, tag: number): void {
     this.#bytesMax = bytesMax;
+    // A slab has always room for a header: `finish` sees to it.
+    const bytes = this.#bytes;
+    const at = this.position;
+    bytes[at] = version;
+    bytes[at + 1] = tag >> 8;
+    bytes[at + 2] = tag;
+    this.position = at + 3;
   }
 
   byte(value: number): void {
@@ -145,7 +154,7 @@ export class Writer {
   /** Hands out what was written; the next message begins behind it. */
   finish(): Uint8Array {
     this.#checkLength();
-    const out = new Uint8Array(this.#bytes.buffer, this.#origin, this.length);
+    const out = new Uint8Array(this.#buffer, this.#origin, this.length);
     this.#origin = this.position;
     if (this.#bytes.length !== slabBytes || this.position + roomBytesMin > slabBytes) this.#freshSlab();
     return out;
@@ -164,6 +173,7 @@ export class Writer {
 
   #freshSlab(): void {
     this.#bytes = new Uint8Array(slabBytes);
+    this.#buffer = this.#bytes.buffer;
     this.#origin = 0;
     this.position = 0;
   }
@@ -182,6 +192,7 @@ export class Writer {
     const larger = new Uint8Array(Math.max(this.#bytes.length * 2, this.position + needed + roomBytesMin));
     larger.set(this.#bytes.subarray(this.#origin, this.position), this.#origin);
     this.#bytes = larger;
+    this.#buffer = larger.buffer;
   }
 }
 
