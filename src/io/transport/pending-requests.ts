@@ -41,9 +41,9 @@ export class PendingRequests {
   add(done: Done<Uint8Array>, deadlineMs: number): number {
     assert(!this.full, 'the caller looks whether there is room');
     const slot = this.#free.pop() ?? this.#done.length;
-    // Never 0, so that no id is 0.
-    this.#sequence = (this.#sequence % 0xffff) + 1;
-    const id = ((this.#sequence << 16) | slot) >>> 0;
+    // Never 0, so that no id is 0; and at most 15 bits, so that ids are small integers, which the engine need not box.
+    this.#sequence = (this.#sequence % 0x7fff) + 1;
+    const id = (this.#sequence << 16) | slot;
     this.#done[slot] = done;
     this.#ids[slot] = id;
     this.#deadlines[slot] = deadlineMs;
