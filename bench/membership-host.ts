@@ -9,8 +9,6 @@ import { readFileSync } from 'node:fs';
 
 import { progress } from './harness.ts';
 
-export type Usage = { readonly cpuMs: number; readonly bytes: number; readonly packets: number };
-
 export class Network {
   readonly #holder: ChildProcess | undefined;
 

@@ -28,7 +28,8 @@ type Measured = {
 type Results = ReadonlyMap<string, Measured>;
 
 const idleRoundsMax = 3;
-const settleMs = 15_000;
+/** Freshly started agents still compile their code; that is not idleness. */
+const settleMs = 30_000;
 const calmMs = 2_000;
 
 export const bench: Bench = async (flags) => {
