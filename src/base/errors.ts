@@ -29,6 +29,11 @@ export function isRemusterError(value: unknown, code?: ErrorCode): value is Remu
   return code === undefined || (value as RemusterError).code === code;
 }
 
+/** A code that came as text, from another thread or over a wire; one that this version does not know is INTERNAL. */
+export function errorCodeOf(text: string): ErrorCode {
+  return Object.hasOwn(errorTable, text) ? (text as ErrorCode) : 'INTERNAL';
+}
+
 /** What an error looks like to the other side of a wire, the HTTP interface and `-o json`. */
 export type ErrorShape = {
   readonly code: ErrorCode;

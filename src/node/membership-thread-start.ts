@@ -2,8 +2,7 @@
  * Starts the membership thread and waits until it has its socket. What the thread says before the core listens is about
  * its socket only; everything else goes to the near end. A thread that ends by itself is a mistake of ours.
  */
-import { type ErrorCode, RemusterError } from '../base/errors.ts';
-import { errorTable } from '../base/error-table.ts';
+import { RemusterError, errorCodeOf } from '../base/errors.ts';
 import type { Peer, Program, Threads } from '../base/ports.ts';
 import type { MembershipReports } from '../membership/membership-handle.ts';
 import type { MembershipStart } from './core.ts';
@@ -61,11 +60,7 @@ export async function startMembershipThread(threads: Threads, data: ThreadData):
 function opened(body: Uint8Array, opening: PromiseWithResolvers<void>): void {
   const word = fromThreadCodec.decode(body);
   if (word.kind === 'opened') opening.resolve();
-  if (word.kind === 'failed') opening.reject(new RemusterError(codeOf(word.code), word.text));
-}
-
-function codeOf(text: string): ErrorCode {
-  return Object.hasOwn(errorTable, text) ? (text as ErrorCode) : 'INTERNAL';
+  if (word.kind === 'failed') opening.reject(new RemusterError(errorCodeOf(word.code), word.text));
 }
 
 /** Beside this file, with the same extension, so that the same line works in sources and in the built package. */

@@ -3,8 +3,7 @@
  * that a main loop that is blocked cannot make the node look dead. The composition root of that thread. Connections and
  * the store stay with the main thread; a channel stands in for them.
  */
-import { type Done, type ErrorCode, RemusterError, errorShape, failure, success } from '../base/errors.ts';
-import { errorTable } from '../base/error-table.ts';
+import { type Done, RemusterError, errorShape, failure, success, errorCodeOf } from '../base/errors.ts';
 import type { Channel, Clock, ConnectionChange, Identity, LogLevel, Streams } from '../base/ports.ts';
 import { Random } from '../base/random.ts';
 import { type DatagramTransport, type Secrets, openDatagramTransport } from '../io/transport/transport.ts';
@@ -141,7 +140,7 @@ class FarEnd {
       case 'answered':
         return this.#ended(word.call, success(word.body));
       case 'unanswered':
-        return this.#ended(word.call, failure(codeOf(word.code)));
+        return this.#ended(word.call, failure(errorCodeOf(word.code)));
       case 'asked':
         return this.#asked(host, word);
       case 'embed':
@@ -215,7 +214,3 @@ function listed(counters: Readonly<Record<string, number>>): { readonly name: st
 
 /** Refusals are counted; the counters travel. */
 function ignoreLog(_level: LogLevel, _message: string): void {}
-
-function codeOf(text: string): ErrorCode {
-  return Object.hasOwn(errorTable, text) ? (text as ErrorCode) : 'INTERNAL';
-}

@@ -3,8 +3,7 @@
  * (requests over connections, writes to the store), tells it of connections and questions, beats, and keeps a copy of
  * the members as last reported. It decides nothing.
  */
-import { type Done, type ErrorCode, RemusterError, failure, success } from '../base/errors.ts';
-import { errorTable } from '../base/error-table.ts';
+import { type Done, RemusterError, failure, success, errorCodeOf } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Cancel, Clock, Identity, Peer, RunningProgram, Streams } from '../base/ports.ts';
 import { beatIntervalMs } from '../membership/main-loop.ts';
@@ -111,7 +110,7 @@ export class ThreadedMembership implements MembershipHandle {
       case 'reply':
         return this.#answer(word.call, word.body);
       case 'noReply':
-        return this.#finish(word.call, failure(codeOf(word.code)));
+        return this.#finish(word.call, failure(errorCodeOf(word.code)));
       case 'event': {
         const { kind: _, ...event } = word;
         return this.#reports.event(event);
@@ -180,8 +179,4 @@ function byName(counters: readonly { readonly name: string; readonly value: numb
 /** The same view some time later. */
 function silentFor(view: MemberView, moreMs: number): MemberView {
   return { ...view, silentMs: Math.floor(view.silentMs + moreMs) };
-}
-
-function codeOf(text: string): ErrorCode {
-  return Object.hasOwn(errorTable, text) ? (text as ErrorCode) : 'INTERNAL';
 }

@@ -7,8 +7,16 @@
  *   request -> pending slot -> queue ... reply -> slot -> done
  *   inbound request -> slot taken -> service -> reply, unless it was cancelled meanwhile
  */
-import { type Done, errorShape, failure, type Outcome, RemusterError, success } from '../../base/errors.ts';
-import { errorTable, type ErrorCode } from '../../base/error-table.ts';
+import {
+  type Done,
+  type ErrorCode,
+  errorCodeOf,
+  errorShape,
+  failure,
+  type Outcome,
+  RemusterError,
+  success,
+} from '../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents, Identity } from '../../base/ports.ts';
 import { LargeMessages } from './large-messages.ts';
 import type { MuxContext } from './mux-context.ts';
@@ -329,6 +337,5 @@ function readError(body: Uint8Array): RemusterError {
   const text = new TextDecoder().decode(body);
   const at = text.indexOf('\n');
   const code = text.slice(0, Math.max(0, at));
-  const known = Object.hasOwn(errorTable, code) ? (code as ErrorCode) : 'INTERNAL';
-  return new RemusterError(known, text.slice(at + 1, at + 1 + errorMessageMax));
+  return new RemusterError(errorCodeOf(code), text.slice(at + 1, at + 1 + errorMessageMax));
 }
