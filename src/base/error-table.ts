@@ -70,6 +70,11 @@ export const errorTable = {
     'Report it together with the output of `remuster debug bundle`.',
     { stateChanged: 'maybe', httpStatus: 500 },
   ),
+  LEASE_EXPIRED: row(
+    'The lease is unknown: it ran out, was revoked or never existed.',
+    'Whoever held it has been given up meanwhile: take a new lease and begin again from what the registry says now.',
+    { httpStatus: 409 },
+  ),
   MALFORMED: row(
     'Bytes from outside do not follow the protocol.',
     'Look for a foreign program on this port, or a damaged link.',
@@ -89,6 +94,11 @@ export const errorTable = {
     'The container is being moved and takes no calls at this moment.',
     'Retry: it opens at its new place within seconds.',
     later,
+  ),
+  PRECONDITION: row(
+    'The cluster is not in a state in which this can be done safely.',
+    'The message names what stands in the way; nothing was changed.',
+    { httpStatus: 409, exitCode: 5 },
   ),
   RATE_LIMITED: row('The sender exceeded its rate.', 'Slow down; the bucket refills continuously.', {
     ...later,

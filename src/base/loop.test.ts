@@ -4,7 +4,7 @@ import { type Done, failure, success } from './errors.ts';
 import { Loop, type Machine, type Persist, type PersistFailed, type Schedule } from './loop.ts';
 import type { Clock, Store, StoreWrite } from './ports.ts';
 
-type Say = { readonly kind: 'say'; readonly text: string };
+type Say = { readonly kind: 'say'; readonly text: string; readonly ahead?: boolean };
 type Step = { readonly kind: 'do'; readonly effects: readonly (Say | Persist | Schedule<string>)[] };
 type Heard = Step | { readonly kind: 'expired'; readonly timer: string } | PersistFailed;
 
@@ -79,6 +79,19 @@ describe('loop', () => {
     assert.deepEqual(trace, ['write a', 'a is durable', 'write b+c']);
     endWrite();
     assert.deepEqual(trace.slice(3), ['b is durable', 'no persist of its own', 'c is durable']);
+  });
+
+  it('lets pass what is ahead of every write, after the effects beside it have found their place', () => {
+    const world = bench({
+      onSay: (text) => {
+        if (text === 'heartbeat') world.loop.feed(act(say('because of it')));
+      },
+    });
+    world.loop.feed(act(persist('a')));
+    world.loop.feed(act({ ...say('heartbeat'), ahead: true }, say('waits')));
+    assert.deepEqual(world.trace, ['write a', 'heartbeat']);
+    world.endWrite();
+    assert.deepEqual(world.trace.slice(2), ['waits', 'because of it']);
   });
 
   it('keeps the order when an effect feeds the loop again', () => {

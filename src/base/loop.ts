@@ -7,9 +7,11 @@
  *                            [persist | other]* -> queue -> store.write -> perform
  *
  * Inputs are stepped while a write is under way; all persists that queue up meanwhile go into the next write together
- * (group commit). When the store fails, the machine is told, everything behind the failed write is held, and the
- * write is tried again: a full disk stops answers, it does not lose or reorder them. A queue that exceeds its bound
- * halts the loop for good, which the owner treats as a crash.
+ * (group commit). An effect that is marked `ahead` depends on nothing that is being written and does not wait.
+ *
+ * When the store fails, the machine is told, everything behind the failed write is held, and the write is tried again:
+ * a full disk stops answers, it does not lose or reorder them. A queue that exceeds its bound halts the loop for good,
+ * which the owner treats as a crash.
  *
  * The loop never looks into an input or an effect beyond `kind`, and knows nothing of what the machine is about.
  */
@@ -24,7 +26,8 @@ export type PersistFailed = { readonly kind: 'persistFailed'; readonly error: Re
 
 export type Machine<Input, Effect> = { step(nowMs: number, input: Input): readonly Effect[] };
 
-type Act = { readonly kind: string };
+/** `ahead`: true of what would be just as right if every write under way failed, such as the heartbeat of a leader. */
+type Act = { readonly kind: string; readonly ahead?: boolean };
 
 export type LoopOptions<Effect, Timer> = {
   readonly clock: Clock;
@@ -60,7 +63,10 @@ export class Loop<Input, Effect extends Act, Timer> {
   feed(input: Input | Expired<Timer> | PersistFailed): void {
     if (!this.#open) return;
     try {
-      for (const effect of this.#machine.step(this.#options.clock.nowMs(), input)) this.#accept(effect);
+      const effects = this.#machine.step(this.#options.clock.nowMs(), input);
+      for (const effect of effects) this.#accept(effect);
+      // Only now, because what they cause may feed this loop again, and the order of the others must stay.
+      for (const effect of effects) if (isAhead(effect)) this.#perform(effect);
       if (!this.#busy) this.#pump();
     } catch (error) {
       this.#halt(error);
@@ -78,7 +84,7 @@ export class Loop<Input, Effect extends Act, Timer> {
       const { atMs, timer } = effect;
       const delayMs = Math.max(0, atMs - this.#options.clock.nowMs());
       this.#options.clock.schedule(delayMs, () => this.feed({ kind: 'expired', timer }));
-    } else if (!this.#held.push(effect)) {
+    } else if (!isAhead(effect) && !this.#held.push(effect)) {
       throw new RemusterError('CAPACITY', `more than ${this.#held.max} effects wait for the disk`);
     }
   }
@@ -93,9 +99,13 @@ export class Loop<Input, Effect extends Act, Timer> {
       }
       this.#held.shift();
       this.#durable = Math.max(0, this.#durable - 1);
-      if (!isPersist(effect)) this.#options.perform(effect as Exclude<Effect, Persist | Schedule<Timer>>);
+      if (!isPersist(effect)) this.#perform(effect);
     }
     this.#busy = false;
+  }
+
+  #perform(effect: Act): void {
+    this.#options.perform(effect as Exclude<Effect, Persist | Schedule<Timer>>);
   }
 
   #write(): void {
@@ -129,6 +139,10 @@ export class Loop<Input, Effect extends Act, Timer> {
     this.stop();
     this.#options.halted(error);
   }
+}
+
+function isAhead(effect: Act): boolean {
+  return effect.ahead === true;
 }
 
 function isPersist(effect: Act): effect is Persist {

@@ -12,13 +12,15 @@ type Arrows = {
   readonly packages: readonly string[];
 };
 
-const machines = ['base', 'messages', 'membership'];
+const machines = ['base', 'messages', 'membership', 'consensus', 'registry'];
 
 /** A folder that is not here may not exist: add it with its arrows, here and on the page. */
 export const arrows: Readonly<Record<string, Arrows>> = {
   base: { folders: [], packages: [] },
   messages: { folders: ['base'], packages: [] },
   membership: { folders: ['base', 'messages'], packages: [] },
+  consensus: { folders: ['base', 'messages'], packages: [] },
+  registry: { folders: ['base', 'messages', 'consensus'], packages: [] },
   client: { folders: ['base', 'messages'], packages: [] },
   node: { folders: machines, packages: [] },
   io: { folders: ['base'], packages: ['node:*'] },

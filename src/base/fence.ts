@@ -1,0 +1,49 @@
+/**
+ * Fences: one number that says under whose authority, and since when, something is done. It is (term, index) in one
+ * value that orders like the pair, so it grows with each new leader and within the time of one. Whoever receives a
+ * command keeps the highest fence it has seen for that thing and refuses lower ones. Wire and JSON carry it as text.
+ */
+import { assert } from './assert.ts';
+import { RemusterError } from './errors.ts';
+
+declare const fenceBrand: unique symbol;
+export type Fence = bigint & { readonly [fenceBrand]: true };
+
+const indexBits = 40n;
+const indexMax = 2 ** 40 - 1;
+/** A new term each second for half a year; a peer that claims more is refused, so that nobody can use the terms up. */
+export const termMax = 2 ** 24 - 1;
+const fencePattern = /^\d{1,20}$/;
+
+export function fenceOf(term: number, index: number): Fence {
+  assert(Number.isInteger(term) && term >= 0 && term <= termMax, `term ${term} is out of bounds`);
+  assert(Number.isInteger(index) && index >= 0 && index <= indexMax, `index ${index} is out of bounds`);
+  return ((BigInt(term) << indexBits) | BigInt(index)) as Fence;
+}
+
+export function fenceParts(fence: Fence): { readonly term: number; readonly index: number } {
+  return { term: Number(fence >> indexBits), index: Number(fence & BigInt(indexMax)) };
+}
+
+export function parseFence(text: string): Fence {
+  const value = fencePattern.test(text) ? BigInt(text) : -1n;
+  if (value < 0n || value > fenceOf(termMax, indexMax))
+    throw new RemusterError('BAD_ARGUMENT', 'a fence is a number in decimal digits');
+  return value as Fence;
+}
+
+/** Lets through what is not older than everything before it: the whole duty of a receiver. */
+export class FenceGate {
+  #highest = 0n as Fence;
+
+  get highest(): Fence {
+    return this.#highest;
+  }
+
+  /** False means FENCED: the sender has been superseded. */
+  admits(fence: Fence): boolean {
+    if (fence < this.#highest) return false;
+    this.#highest = fence;
+    return true;
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * The Registry port: what the cluster has agreed on. A small ordered key space with revisions, transactions, leases and
+ * watches that can be resumed. src/registry implements it on our own consensus, io/etcd on etcd, and one conformance
+ * suite (simulation/conformance/registry.ts) holds both to the same words.
+ *
+ * Each successful transaction that changes something raises the revision by one, and all its changes carry that
+ * revision. Endings are callbacks as in ports.ts: called exactly once, never before the call has returned, and always
+ * within `timeoutMs`. A write that ended in DEADLINE or NETWORK_TIMEOUT may have happened; one that ended in NO_QUORUM,
+ * NOT_LEADER or CAPACITY has not.
+ */
+import type { Done } from './errors.ts';
+import type { Fence } from './fence.ts';
+import type { NodeId } from './ids.ts';
+import type { Cancel } from './ports.ts';
+
+declare const leaseIdBrand: unique symbol;
+/** Decimal digits. */
+export type LeaseId = string & { readonly [leaseIdBrand]: true };
+
+export type RegistryEntry = {
+  readonly key: string;
+  readonly value: Uint8Array;
+  /** The revision that created it, the one that changed it last, and how often it was written since its creation (1 = new). */
+  readonly createRevision: number;
+  readonly modRevision: number;
+  readonly version: number;
+  /** The key ends with this lease. */
+  readonly lease: LeaseId | undefined;
+};
+
+/** A key that does not exist has version, createRevision and modRevision 0, and no value that anything equals. */
+export type RegistryCompare =
+  | {
+      readonly key: string;
+      readonly target: 'version' | 'createRevision' | 'modRevision';
+      readonly is: 'equal' | 'less' | 'greater' | 'notEqual';
+      readonly than: number;
+    }
+  | { readonly key: string; readonly target: 'value'; readonly is: 'equal' | 'notEqual'; readonly than: Uint8Array };
+
+/** Keys with `from <= key < to`, in the order of their UTF-8 bytes. */
+export type KeyRange = { readonly from: string; readonly to: string };
+
+export type RegistryOp =
+  /** With a lease that does not exist the whole transaction fails with LEASE_EXPIRED. Without one a former lease is let go. */
+  | { readonly kind: 'put'; readonly key: string; readonly value: Uint8Array; readonly lease?: LeaseId }
+  | { readonly kind: 'delete'; readonly range: KeyRange }
+  | { readonly kind: 'read'; readonly range: KeyRange; readonly limit: number };
+
+/** If all comparisons hold then `then`, else `otherwise`. No key may be written twice in one branch. */
+export type RegistryTransaction = {
+  readonly compare: readonly RegistryCompare[];
+  readonly then: readonly RegistryOp[];
+  readonly otherwise: readonly RegistryOp[];
+};
+
+export type RegistryOpResult =
+  | { readonly kind: 'put' }
+  | { readonly kind: 'delete'; readonly deleted: number }
+  | { readonly kind: 'read'; readonly entries: readonly RegistryEntry[]; readonly more: boolean };
+
+export type TransactionResult = {
+  readonly succeeded: boolean;
+  /** After this transaction. */
+  readonly revision: number;
+  readonly results: readonly RegistryOpResult[];
+};
+
+export type RangeResult = {
+  readonly entries: readonly RegistryEntry[];
+  /** There are further keys beyond the limit. */
+  readonly more: boolean;
+  /** Of the key space when it was read: a watch from `revision + 1` misses nothing. */
+  readonly revision: number;
+};
+
+export type RangeOptions = {
+  readonly limit?: number;
+  readonly timeoutMs?: number;
+  /** What this node or its nearest manager has, perhaps old; never waits for a majority. Otherwise linearizable. */
+  readonly stale?: boolean;
+};
+
+export type RegistryChange =
+  | { readonly kind: 'put'; readonly entry: RegistryEntry }
+  | { readonly kind: 'delete'; readonly key: string; readonly modRevision: number };
+
+export type WatchEvents = {
+  /** Changes in order, those of one revision always together. */
+  changed(changes: readonly RegistryChange[], revision: number): void;
+  /** History before `oldestRevision` is gone: the watch is over; read again and watch from there. */
+  compacted(oldestRevision: number): void;
+};
+
+export type WriteOptions = { readonly timeoutMs?: number };
+
+export type Registry = {
+  range(range: KeyRange, options: RangeOptions, done: Done<RangeResult>): void;
+  /** Resent by itself, and then still executed once, until it is answered or the time is over. */
+  transact(transaction: RegistryTransaction, options: WriteOptions, done: Done<TransactionResult>): void;
+  grant(ttlMs: number, options: WriteOptions, done: Done<{ readonly lease: LeaseId; readonly ttlMs: number }>): void;
+  /** The full time begins anew. LEASE_EXPIRED when there is no such lease. */
+  keepAlive(lease: LeaseId, options: WriteOptions, done: Done<{ readonly ttlMs: number }>): void;
+  /** Its keys end with it. Revoking what is gone is no error. */
+  revoke(lease: LeaseId, options: WriteOptions, done: Done<void>): void;
+  /** From `fromRevision` on, that one included. Survives the loss of whoever serves it; ends by cancelling or compaction. */
+  watch(range: KeyRange, fromRevision: number, events: WatchEvents): Cancel;
+};
+
+export type LeadershipView = {
+  /** As far as this node knows; undefined while nobody leads. */
+  readonly leader: NodeId | undefined;
+  readonly term: number;
+  /** Of the present leader; undefined while nobody leads. */
+  readonly fence: Fence | undefined;
+};
+
+/** Who leads the group that this node belongs to, and whether that is this node. By composition: nobody inherits. */
+export type Leadership = {
+  view(): LeadershipView;
+  /** True only while our own lease surely holds: ask at the moment of acting, act under `view().fence`. */
+  isLeading(): boolean;
+  watch(events: LeadershipEvents): Cancel;
+};
+
+export type LeadershipEvents = {
+  became?(fence: Fence): void;
+  lost?(reason: string): void;
+  changed?(view: LeadershipView): void;
+};
+
+export const registryLimits = {
+  keyBytesMax: 1_024,
+  valueBytesMax: 1_048_576,
+  transactionBytesMax: 1_572_864,
+  transactionOpsMax: 128,
+  rangeLimitMax: 10_000,
+  ttlMsMin: 1_000,
+  ttlMsMax: 86_400_000,
+} as const;
+
+export function onlyKey(key: string): KeyRange {
+  return { from: key, to: `${key}\0` };
+}
+
+/** All keys that begin with these characters. */
+export function withPrefix(prefix: string): KeyRange {
+  return { from: prefix, to: `${prefix}\u{10ffff}` };
+}
