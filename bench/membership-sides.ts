@@ -2,10 +2,10 @@
  * The two sides of the membership bench: how an agent of each is started, and what its log lines say about others. Both
  * write one line per change to a pipe that the bench reads; neither is asked anything.
  */
-import { execFileSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
+import { debianProgramFault } from '../scripts/debian.ts';
 import { progress } from './harness.ts';
 
 export type Standing = 'alive' | 'suspect' | 'dead' | 'left';
@@ -80,17 +80,6 @@ export const serf: Side = {
 
 /** Whether Serf can be measured; installs the Debian package when it is missing and we may. */
 export function serfIsThere(): boolean {
-  if (runs('serf', ['version'])) return true;
-  if (process.getuid?.() !== 0 || !runs('apt-get', ['--version'])) return false;
-  progress('membership: installing the Debian package serf');
-  return runs('apt-get', ['update']) && runs('apt-get', ['install', '-y', 'serf']) && runs('serf', ['version']);
-}
-
-function runs(file: string, words: readonly string[]): boolean {
-  try {
-    execFileSync(file, words, { stdio: 'ignore', env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } });
-    return true;
-  } catch {
-    return false;
-  }
+  const program = { packageName: 'serf', command: 'serf', check: ['version'] };
+  return debianProgramFault(program, (text) => progress(`membership: ${text}`)) === undefined;
 }

@@ -100,7 +100,7 @@ describe('tidiness of src', () => {
 });
 
 describe('options', () => {
-  const withoutUnit = ['port', 'httpPort', 'timeScale'];
+  const withoutUnit = ['port', 'httpPort', 'timeScale', 'electionPriority'];
   const carriesUnit = (name: string): boolean =>
     /(?:Ms|Bytes|Max|Count|Ratio)$/.test(name) || withoutUnit.includes(name);
 

@@ -12,10 +12,14 @@ import assert from 'node:assert/strict';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { consensusTrace } from './consensus-trace.ts';
 import { membershipTrace } from './membership-trace.ts';
 
 /** By the first word of the file's name. A trace executes one command and returns what there is to see. */
-const traces: Readonly<Record<string, () => (command: string) => string>> = { membership: membershipTrace };
+const traces: Readonly<Record<string, () => (command: string) => string>> = {
+  consensus: consensusTrace,
+  membership: membershipTrace,
+};
 
 const folder = join(import.meta.dirname, 'golden');
 const files = readdirSync(folder).filter((file) => file.endsWith('.txt'));

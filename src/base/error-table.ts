@@ -146,6 +146,9 @@ export const errorTable = {
   UNKNOWN_CONTAINER: row('The pool has no such container.', '`remuster pool show NAME` lists the containers.', {
     httpStatus: 404,
   }),
+  UNKNOWN_KEY: row('The registry has no such key.', '`remuster registry list PREFIX` lists the keys.', {
+    httpStatus: 404,
+  }),
   UNKNOWN_METHOD: row('The module or node has no such method.', 'Compare the versions of caller and module.', {
     httpStatus: 404,
   }),

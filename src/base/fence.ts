@@ -31,19 +31,3 @@ export function parseFence(text: string): Fence {
     throw new RemusterError('BAD_ARGUMENT', 'a fence is a number in decimal digits');
   return value as Fence;
 }
-
-/** Lets through what is not older than everything before it: the whole duty of a receiver. */
-export class FenceGate {
-  #highest = 0n as Fence;
-
-  get highest(): Fence {
-    return this.#highest;
-  }
-
-  /** False means FENCED: the sender has been superseded. */
-  admits(fence: Fence): boolean {
-    if (fence < this.#highest) return false;
-    this.#highest = fence;
-    return true;
-  }
-}

@@ -133,7 +133,8 @@ export const registryLimits = {
   keyBytesMax: 1_024,
   valueBytesMax: 1_048_576,
   transactionBytesMax: 1_572_864,
-  transactionOpsMax: 128,
+  /** Comparisons, and operations in one branch. etcd allows 128 together with what we have to add to them. */
+  transactionOpsMax: 120,
   rangeLimitMax: 10_000,
   ttlMsMin: 1_000,
   ttlMsMax: 86_400_000,

@@ -10,7 +10,7 @@ import type { RunningNode } from '../node/compose.ts';
 import { type NodeOptions, problemsError } from '../node/options.ts';
 import { agentLog, dieLoudly, warnWhileAlone } from './agent-log.ts';
 import { removeDevState } from './dev-state.ts';
-import { exitFailed } from './failure.ts';
+import { exitFailed, exitOk } from './failure.ts';
 import { loadOptions } from './load-options.ts';
 import { whenParentIsGone } from './parent-watch.ts';
 import { onStopSignals, onStopSignalsOfParent, type Stopping } from './signals.ts';
@@ -84,13 +84,13 @@ async function untilStopped(node: RunningNode, stopAsked: Promise<Stopping>): Pr
     () => print(JSON.stringify({ ready: true, id: identity.id, name: identity.name, port, httpPort })),
     () => undefined,
   );
+  // By itself: an operator told it to leave for good, or the log of the node has said what is wrong.
   const ended = node.ended.then(
-    () => undefined,
-    () => undefined,
+    ({ error }) => (error === undefined ? exitOk : exitFailed),
+    () => exitFailed,
   );
   const stopping = await Promise.race([stopAsked, ended]);
-  // Without being asked: the log of the node has said why.
-  if (stopping === undefined) return exitFailed;
+  if (typeof stopping === 'number') return stopping;
   await node.stop(stopping.reason);
   return stopping.exitCode;
 }

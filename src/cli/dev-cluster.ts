@@ -35,6 +35,17 @@ export type DevClusterSpec = DevSize & {
 };
 
 const readyMs = 60_000;
+const votersMax = 5;
+
+type DevStatus = {
+  readonly dcs: readonly { dc: string; leader: string | null; quorum: { voters: number } | null }[];
+};
+
+/** Beyond two the number of voters is odd. */
+function votersOf(managers: number): number {
+  const most = Math.min(managers, votersMax);
+  return most > 2 && most % 2 === 0 ? most - 1 : most;
+}
 const stopMs = 15_000;
 const lookMs = 100;
 const logCheckMs = 10_000;
@@ -74,7 +85,7 @@ export class DevCluster {
     return this.targetOf(first);
   }
 
-  /** Starts all and waits until everybody sees everybody alive. */
+  /** Starts all and waits until everybody sees everybody alive, managers lead and everybody is registered. */
   async start(): Promise<void> {
     const count = this.#planned.length;
     const { base, ports } = await choosePorts(this.#spec.portBase, count, devHost);
@@ -89,6 +100,7 @@ export class DevCluster {
       first === undefined ? ports : [{ port: first.port, httpPort: first.httpPort }, ...ports.slice(1)],
     );
     await this.whenAllGreeted(readyMs);
+    await this.#whenAgreed(readyMs);
     this.#logCheck = setInterval(() => {
       for (const node of this.#processes.values()) node.boundLog();
     }, logCheckMs).unref();
@@ -120,6 +132,33 @@ export class DevCluster {
         await pause(lookMs);
       }
     }
+  }
+
+  /** Each datacenter that has managers has a leader and all its voters, and every node there is registered. */
+  async #whenAgreed(timeoutMs: number): Promise<void> {
+    const deadline = Date.now() + timeoutMs;
+    const managed = new Set(this.#planned.filter(({ roles }) => roles.includes('manager')).map(({ dc }) => dc));
+    for (const dc of managed) {
+      const node = this.nodes.find((one) => one.dc === dc) as DevNode;
+      while (!(await this.#isAgreed(this.targetOf(node), dc))) {
+        if (Date.now() > deadline)
+          throw new RemusterError('DEADLINE', `the managers of ${dc} do not lead all its nodes after ${timeoutMs} ms`);
+        await pause(lookMs);
+      }
+    }
+  }
+
+  async #isAgreed(target: Target, dc: string): Promise<boolean> {
+    const own = this.#planned.filter((node) => node.dc === dc);
+    const managers = own.filter(({ roles }) => roles.includes('manager')).length;
+    const status = (await getJson(target, '/v1/status')) as DevStatus;
+    const group = status.dcs.find((one) => one.dc === dc);
+    if ((group?.leader ?? null) === null || (group?.quorum?.voters ?? 0) < votersOf(managers)) return false;
+    const { items } = (await getJson(target, '/v1/members')) as {
+      items: { name: string; registration: string | null }[];
+    };
+    const registered = new Set(items.filter((row) => row.registration !== null).map((row) => row.name));
+    return own.every(({ name }) => registered.has(name));
   }
 
   /** Cuts every link between nodes of different groups; nodes that are in no group keep all theirs. */

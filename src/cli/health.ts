@@ -1,9 +1,9 @@
 /**
- * `remuster health` and `remuster status`: is this node well, and how does the cluster look from it. Health exits with
- * 1 when the node is not ready, so that it can stand in a script as it is.
+ * `remuster health`: is this node well. It exits with 1 when the node is not ready, so that it can stand in a script as
+ * it is.
  */
 import { exitFailed, exitOk } from './failure.ts';
-import { ask, getJson } from './http-client.ts';
+import { ask } from './http-client.ts';
 import { type Format, renderThing } from './output.ts';
 import { findTarget, type TargetFlags } from './target.ts';
 import { print } from './terminal.ts';
@@ -38,25 +38,4 @@ export async function health(flags: TargetFlags, format: Format): Promise<number
 
 function word(ok: boolean): string {
   return ok ? 'yes' : 'no';
-}
-
-type Status = {
-  readonly cluster: string;
-  readonly ready: boolean;
-  readonly dcs: readonly { readonly dc: string; readonly leader: string | null; readonly nodes: number }[];
-};
-
-export async function status(flags: TargetFlags, format: Format): Promise<number> {
-  const target = await findTarget(flags);
-  const { schemaVersion: _, ...thing } = (await getJson(target, '/v1/status')) as Status & { schemaVersion: number };
-  const lines: [string, string][] = [
-    ['CLUSTER', thing.cluster],
-    ['READY', word(thing.ready)],
-    ...thing.dcs.map(({ dc, nodes, leader }): [string, string] => [
-      `  ${dc}`,
-      `${nodes} nodes, leader ${leader ?? 'none'}`,
-    ]),
-  ];
-  print(await renderThing(format, thing, { name: thing.cluster, lines }));
-  return exitOk;
 }

@@ -10,31 +10,52 @@ import type { Target } from './target.ts';
 export type Answer = { readonly status: number; readonly body: unknown };
 
 const answerBytesMax = 64 * 1_048_576;
-const eventBytesMax = 1_048_576;
-const timeoutMs = 10_000;
+const eventBytesMax = 4 * 1_048_576;
+const defaultTimeoutMs = 10_000;
+
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 /** The JSON of a 2xx answer; anything else is thrown as the coded error that it is. */
-export async function getJson(target: Target, path: string): Promise<unknown> {
-  return successful(await ask(target, 'GET', path));
+export async function getJson(target: Target, path: string, timeoutMs = defaultTimeoutMs): Promise<unknown> {
+  return successful(await ask(target, 'GET', path, undefined, timeoutMs));
 }
 
 export async function postJson(target: Target, path: string, body: unknown): Promise<unknown> {
-  return successful(await ask(target, 'POST', path, body));
+  return await changeJson(target, 'POST', path, body);
+}
+
+/** Orders may take longer than answers. */
+export async function changeJson(
+  target: Target,
+  method: Exclude<Method, 'GET'>,
+  path: string,
+  body?: unknown,
+  timeoutMs = defaultTimeoutMs,
+): Promise<unknown> {
+  return successful(await ask(target, method, path, body, timeoutMs));
 }
 
 /** The answer whatever its status: for health checks, where 503 is data. */
-export async function ask(target: Target, method: 'GET' | 'POST', path: string, body?: unknown): Promise<Answer> {
-  const response = await send(target, method, path, body === undefined ? undefined : JSON.stringify(body));
+export async function ask(
+  target: Target,
+  method: Method,
+  path: string,
+  body?: unknown,
+  timeoutMs = defaultTimeoutMs,
+): Promise<Answer> {
+  const text = body === undefined ? undefined : JSON.stringify(body);
+  return await answerOf(await send(target, { method, path, body: text, timeoutMs }));
+}
+
+async function answerOf(response: IncomingMessage): Promise<Answer> {
   const text = await readAll(response);
   return { status: response.statusCode ?? 0, body: parsed(text) };
 }
 
 /** Server-sent events until the node ends the stream or the caller stops reading. */
 export async function* readEvents(target: Target, path: string): AsyncGenerator {
-  const response = await send(target, 'GET', path);
-  if (response.statusCode !== 200) {
-    successful({ status: response.statusCode ?? 0, body: parsed(await readAll(response)) });
-  }
+  const response = await send(target, { method: 'GET', path, body: undefined, timeoutMs: defaultTimeoutMs });
+  if (response.statusCode !== 200) successful(await answerOf(response));
   let rest = '';
   response.setEncoding('utf8');
   for await (const chunk of response as AsyncIterable<string>) {
@@ -54,7 +75,14 @@ function dataOf(block: string): string | undefined {
   return lines.length === 0 ? undefined : lines.map((line) => line.slice(5).replace(/^ /, '')).join('\n');
 }
 
-async function send(target: Target, method: string, path: string, body?: string): Promise<IncomingMessage> {
+type Sending = {
+  readonly method: Method;
+  readonly path: string;
+  readonly body: string | undefined;
+  readonly timeoutMs: number;
+};
+
+async function send(target: Target, { method, path, body, timeoutMs }: Sending): Promise<IncomingMessage> {
   const headers: Record<string, string> = { accept: 'application/json, text/event-stream' };
   if (target.token !== undefined) headers['authorization'] = `Bearer ${target.token}`;
   if (body !== undefined) headers['content-type'] = 'application/json';
@@ -84,7 +112,7 @@ async function send(target: Target, method: string, path: string, body?: string)
 }
 
 async function readAll(response: IncomingMessage): Promise<string> {
-  response.setTimeout(timeoutMs, () => response.destroy(new Error('the answer stopped half-way')));
+  response.setTimeout(defaultTimeoutMs, () => response.destroy(new Error('the answer stopped half-way')));
   const chunks: Uint8Array[] = [];
   let size = 0;
   try {

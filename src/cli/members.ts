@@ -35,13 +35,13 @@ const columns: readonly Column<MemberRow>[] = [
   { title: 'ROLES', cell: (row) => row.roles.join(',') },
   { title: 'DC', cell: (row) => row.dc },
   { title: 'STATE', cell: (row) => (row.stuck ? `${row.state} (stuck)` : row.state) },
+  { title: 'REGISTRATION', cell: (row) => row.registration ?? '-' },
   { title: 'ADDRESS', cell: (row) => `${row.host}:${row.port}` },
   { title: 'GENERATION', cell: (row) => String(row.generation) },
   { title: 'ID', wide: true, cell: (row) => row.id },
   { title: 'INCARNATION', wide: true, cell: (row) => String(row.incarnation) },
   { title: 'HEALTH', wide: true, cell: (row) => String(row.health) },
   { title: 'LAG', wide: true, cell: (row) => `${row.lagMs}ms` },
-  { title: 'REGISTRATION', wide: true, cell: (row) => row.registration ?? '-' },
   { title: 'LOAD', wide: true, cell: (row) => row.loadLevel ?? '-' },
 ];
 

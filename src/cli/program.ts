@@ -5,10 +5,11 @@
 import { Command, Option } from 'commander';
 import { RemusterError } from '../base/errors.ts';
 import { nearestName } from '../node/nearest-name.ts';
+import { addControl } from './control-program.ts';
 import type { DevFlags } from './dev.ts';
 import { addOptionFlags, typedFlags } from './option-flags.ts';
 import { type Format, formats } from './output.ts';
-import type { TargetFlags } from './target.ts';
+import { type ReadingFlags, reader } from './reading.ts';
 import type { SimFlags } from './sim.ts';
 
 export type ProgramContext = {
@@ -17,8 +18,6 @@ export type ProgramContext = {
   readonly entry: string;
   readonly finish: (exitCode: number) => void;
 };
-
-type ReadingFlags = TargetFlags & { readonly output: Format };
 
 export function buildProgram(context: ProgramContext): Command {
   const program = new Command('remuster')
@@ -34,6 +33,7 @@ export function buildProgram(context: ProgramContext): Command {
   addDev(program, context);
   addStart(program, context);
   addReaders(program, context);
+  addControl(program, context.finish);
   addConfig(program, context);
   addTools(program, context);
   return program;
@@ -144,18 +144,6 @@ function addStart(program: Command, context: ProgramContext): void {
     });
 }
 
-/** A command that shows data of a cluster. */
-function reader(program: Command, name: string, sentence: string, format: Format = 'table'): Command {
-  return program
-    .command(name)
-    .description(sentence)
-    .helpGroup('Look:')
-    .addOption(new Option('-o, --output <format>', 'how to show it').choices(formats).default(format))
-    .option('--addr <url>', 'HTTP address of a node [REMUSTER_ADDR]')
-    .option('--context <name>', 'cluster of the contexts file')
-    .option('--token <token>', 'bearer token [REMUSTER_TOKEN]');
-}
-
 function addReaders(program: Command, { finish }: ProgramContext): void {
   reader(program, 'members', 'who is in the cluster')
     .option('--watch', 'print again when something changes')
@@ -193,10 +181,6 @@ function addReaders(program: Command, { finish }: ProgramContext): void {
   reader(program, 'health', 'is a node well; exit code 1 when it is not ready').action(async (flags: ReadingFlags) => {
     const { health } = await import('./health.ts');
     finish(await health(flags, flags.output));
-  });
-  reader(program, 'status', 'the cluster at a glance').action(async (flags: ReadingFlags) => {
-    const { status } = await import('./health.ts');
-    finish(await status(flags, flags.output));
   });
 }
 

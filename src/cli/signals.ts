@@ -15,6 +15,15 @@ export function onInterrupt(): void {
   process.on('SIGINT', endInterrupted);
 }
 
+/** For commands that only watch what goes on by itself: Ctrl-C says so, and ends them with 130. */
+export function onInterruptSay(lastWords: () => void): void {
+  process.off('SIGINT', endInterrupted);
+  process.on('SIGINT', () => {
+    lastWords();
+    endInterrupted();
+  });
+}
+
 /** Calls `first` once. A later signal exits at once, after `hurry` has had its say. */
 export function onStopSignals(first: (stopping: Stopping) => void, hurry: () => void): void {
   const heard = hearing(first, hurry);

@@ -10,7 +10,7 @@ import { Loop } from '../base/loop.ts';
 import type { Address, Clock, Datagrams, Identity, Streams } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
-import type { EmbeddingRole, MembershipMessage } from '../messages/membership.ts';
+import { type EmbeddingRole, type MembershipMessage, membershipMessages } from '../messages/membership.ts';
 import { rejectionReason } from '../messages/rejection.ts';
 import { refusal } from '../messages/role-matrix.ts';
 import type { MembershipEffect, Purpose, Timer } from './group.ts';
@@ -167,7 +167,8 @@ export class MembershipHost implements MembershipHandle {
   }
 }
 
+const membershipKinds: ReadonlySet<string> = new Set(membershipMessages.map(({ kind }) => kind));
+
 export function isMembershipMessage(message: Message): message is MembershipMessage {
-  const { kind } = message;
-  return kind !== 'listMembers' && kind !== 'memberList' && kind !== 'echo' && kind !== 'echoed';
+  return membershipKinds.has(message.kind);
 }

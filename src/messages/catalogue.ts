@@ -3,14 +3,26 @@
  * another one afterwards.
  */
 import { codecOf } from './codec.ts';
+import { consensusMessages } from './consensus.ts';
+import { controlMessages } from './control.ts';
 import type { MessageOf } from './message.ts';
 import { echo, echoed, listMembers, memberList } from './diagnostics.ts';
 import { membershipMessages } from './membership.ts';
+import { registryMessages } from './registry.ts';
 
 /** Tags of messages that are no longer said. */
 export const retiredTags: readonly number[] = [1, 2, 3, 4, 5];
 
-export const catalogue = [listMembers, memberList, echo, echoed, ...membershipMessages] as const;
+export const catalogue = [
+  listMembers,
+  memberList,
+  echo,
+  echoed,
+  ...membershipMessages,
+  ...consensusMessages,
+  ...registryMessages,
+  ...controlMessages,
+] as const;
 
 export type Message = MessageOf<typeof catalogue>;
 

@@ -7,24 +7,31 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stderr } from 'node:process';
 import { RemusterError, isRemusterError, promised } from '../base/errors.ts';
-import { nodeIdBytes, nodeIdFrom } from '../base/ids.ts';
+import { type NodeId, nodeIdBytes, nodeIdFrom } from '../base/ids.ts';
 import type { Clock, Identity, Log } from '../base/ports.ts';
 import { systemClock } from '../io/clock.ts';
 import { openDataDir } from '../io/data-dir.ts';
 import { entropyBytes } from '../io/entropy.ts';
+import { etcdRegistry } from '../io/etcd/etcd-registry.ts';
 import { openHttpServer } from '../io/http-server.ts';
 import { openLog } from '../io/log.ts';
+import { machineLoad } from '../io/machine-load.ts';
 import { openStore } from '../io/store.ts';
 import { openThreads } from '../io/threads.ts';
 import { type StreamTransport, type TlsOptions, openStreamTransport } from '../io/transport/transport.ts';
+import { Random } from '../base/random.ts';
 import { refusal } from '../messages/role-matrix.ts';
+import { leadershipByLease } from '../registry/leadership-by-lease.ts';
 import { Chaos } from './chaos.ts';
-import { type NodeCore, bootNode } from './core.ts';
+import type { ExternalRegistry } from './control/control.ts';
+import { heldAtOnce } from './control/held-at-once.ts';
+import { type CorePorts, type NodeCore, bootNode } from './core.ts';
 import { type RaisedIdentity, raiseIdentity } from './identity.ts';
 import { type Ending, Life } from './life.ts';
 import { type MembershipThread, startMembershipThread } from './membership-thread-start.ts';
 import { membershipOptions } from './membership-options.ts';
 import { type NodeOptions, type OptionName, type OptionOrigin, nodeOptions, optionNames } from './options.ts';
+import { printAddress } from './option-types.ts';
 import { routesOf } from './routes.ts';
 import { Shutdown } from './shutdown.ts';
 
@@ -48,8 +55,9 @@ export type RunningNode = {
 };
 
 /** First the others hear of it, then we stop listening, and what is durable is closed last. */
-const shutdownOrder = ['goodbye', 'http', 'membership', 'transport', 'store', 'data'] as const;
+const shutdownOrder = ['goodbye', 'http', 'membership', 'transport', 'log', 'store', 'data'] as const;
 const portAttemptsMax = 8;
+const leftReason = 'left for good';
 
 type Start = {
   readonly options: NodeOptions;
@@ -93,16 +101,55 @@ async function open(start: Start): Promise<RunningNode> {
   const { transport, thread, identity } = await openPorts(start, raised);
   const chaos = options.chaos ? new Chaos(clock, (peers) => thread.cutOff(peers)) : undefined;
   const streams = chaos?.streams(transport.streams) ?? transport.streams;
+  const control = await openControl(start, directory, identity);
   const core = bootNode(
-    { clock, log, store, streams, membership: thread.membership },
+    { clock, log, store, streams, membership: thread.membership, control },
     { ...options, identity },
-    { joined: () => life.joined(), halted: (error) => void life.stop('a mistake of ours', error) },
+    {
+      joined: () => life.joined(),
+      left: (reason) => void life.stop(reason === '' ? leftReason : `${leftReason}: ${reason}`),
+      halted: (error) => void life.stop('a mistake of ours', error),
+    },
   );
   shutdown.add('goodbye', () => promised((done) => core.stop(done, life.reason)));
   const httpPort = await openHttp(start, core, chaos, () => added(transport.counters(), thread.transportCounters()));
   log('info', 'listening', { host: options.host, port: transport.port, httpHost: options.httpHost, httpPort });
   const { ready, ended } = life;
   return { identity, port: transport.port, httpPort, ready, ended, stop: (reason) => life.stop(reason) };
+}
+
+/** A manager keeps the log of its group in a file of its own, so that its syncs wait for nothing else. */
+async function openControl(start: Start, directory: string, { id }: Identity): Promise<CorePorts['control']> {
+  const { options, shutdown, clock } = start;
+  if (options.registry === 'none') return undefined;
+  const random = new Random(`control/${nodeIdFrom(entropyBytes(nodeIdBytes))}`);
+  const load = machineLoad();
+  const measure = (): LoadMeasure => {
+    const { cpu, memory, cores: capacity } = load();
+    return { cpu, memory, perSecond: 0, capacity };
+  };
+  const common = { random, assignments: heldAtOnce(clock), measure };
+  const isManager = options.roles.includes('manager');
+  if (options.registry === 'etcd') {
+    return { ...common, logStore: undefined, external: openEtcd(start, id, isManager) };
+  }
+  if (!isManager) return { ...common, logStore: undefined, external: undefined };
+  const logStore = await openStore(join(directory, 'log.db'));
+  shutdown.add('log', () => promised((done) => logStore.close(done)));
+  return { ...common, logStore, external: undefined };
+}
+
+/** Each datacenter is a cluster of its own in etcd. Only managers want to lead. */
+function openEtcd({ options, clock, log, shutdown }: Start, identity: NodeId, candidate: boolean): ExternalRegistry {
+  const { etcdEndpoints, cluster, dc, leaderTtlMs: ttlMs } = options;
+  const endpoints = etcdEndpoints.map((address) => `http://${printAddress(address)}`);
+  const registry = etcdRegistry({ endpoints, namespace: `remuster/${cluster}/${dc}/`, clock, log });
+  const leadership = leadershipByLease({ registry, clock, key: '/cluster/leader', identity, ttlMs, candidate });
+  shutdown.add('log', async () => {
+    await promised((done) => leadership.stop(done));
+    registry.close();
+  });
+  return { registry, leadership };
 }
 
 /** What this node tells others must be a place where they can find it. */
@@ -188,6 +235,7 @@ async function readPem(file: string): Promise<string> {
   }
 }
 
+type LoadMeasure = ReturnType<NonNullable<CorePorts['control']>['measure']>;
 type Counts = Readonly<Record<string, number>>;
 
 /** Both halves of the transport count under the same names. */

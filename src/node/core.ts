@@ -14,6 +14,8 @@ import type { Embedded, MembershipHandle, MembershipReports } from '../membershi
 import { readMemory } from '../membership/memory.ts';
 import type { MembershipEvent } from '../membership/membership-event.ts';
 import type { EmbeddingRole } from '../messages/membership.ts';
+import { Control, type ControlPorts } from './control/control.ts';
+import type { ControlValues } from './control-options.ts';
 import { EventLog } from './event-log.ts';
 import { type AuditEntry, MemberAudit } from './member-audit.ts';
 import type { NodeOptions } from './options-table.ts';
@@ -34,14 +36,19 @@ export type CorePorts = {
   readonly store: Store;
   readonly log: Log;
   readonly membership: MembershipStart;
+  /** For a part in what the cluster agrees on; without it the node is a member and no more. */
+  readonly control?: Pick<ControlPorts, 'random' | 'logStore' | 'external' | 'assignments' | 'measure'> | undefined;
 };
 
 /** Times are final: `timeScale` has been applied. */
-export type CoreOptions = Pick<NodeOptions, 'requestTimeoutMs'> & { readonly identity: Identity };
+export type CoreOptions = Pick<NodeOptions, 'requestTimeoutMs' | 'join'> &
+  ControlValues & { readonly identity: Identity };
 
 export type CoreHooks = {
   /** A seed has answered, or there is none to ask. Called once. */
   readonly joined?: () => void;
+  /** An operator told the node to leave for good, and it has: the owner stops it. */
+  readonly left?: (reason: string) => void;
   /** The core is over because of a mistake of ours; the owner treats it as a crash. */
   readonly halted?: (error: unknown) => void;
 };
@@ -49,6 +56,8 @@ export type CoreHooks = {
 export type NodeCore = {
   readonly identity: Identity;
   readonly events: Pick<EventLog, 'since' | 'follow' | 'checkRoom' | 'lastSeq'>;
+  /** Undefined on a node that is a member and no more. */
+  readonly control: Control | undefined;
   joined(): boolean;
   /** True when a mistake of ours has stopped the machines. */
   halted(): boolean;
@@ -71,6 +80,7 @@ export type NodeCore = {
 };
 
 const embeddedMax = 20_000;
+const healthToldMs = 1_000;
 
 export function bootNode(ports: CorePorts, options: CoreOptions, hooks: CoreHooks = {}): NodeCore {
   return new Core(ports, options, hooks);
@@ -79,6 +89,7 @@ export function bootNode(ports: CorePorts, options: CoreOptions, hooks: CoreHook
 class Core implements NodeCore {
   readonly identity: Identity;
   readonly events: EventLog;
+  readonly control: Control | undefined;
   readonly #ports: CorePorts;
   readonly #options: CoreOptions;
   readonly #hooks: CoreHooks;
@@ -103,11 +114,14 @@ class Core implements NodeCore {
     this.#timers = scopedClock(clock);
     this.events = new EventLog({ clock, node: identity.name, generation: identity.generation });
     this.#membership = ports.membership({ clock: this.#timers.clock, streams, identity }, this.#reports());
+    this.control = this.#takePart();
     this.#serve();
     this.#happened('node.started', { generation: identity.generation });
     readMemory(store, (memory, failed) => {
       if (failed) this.#count('store.readFailed');
-      if (!this.#stopping) this.#membership.start(memory);
+      if (this.#stopping) return;
+      this.#membership.start(memory);
+      this.control?.start();
     });
   }
 
@@ -124,7 +138,7 @@ class Core implements NodeCore {
   }
 
   members(): readonly MemberRow[] {
-    return this.views().map(memberRow);
+    return this.views().map((view) => memberRow(view, this.control?.standingOf(view.entry.id)));
   }
 
   audit(id: NodeId): readonly AuditEntry[] {
@@ -158,6 +172,7 @@ class Core implements NodeCore {
       members: this.members(),
       joined: this.#joined,
       stopping: this.#stopping,
+      leadership: this.control?.leadership.view(),
       queues: {},
       rejected: rejections(this.counters()),
       uptimeMs: Math.floor(this.#ports.clock.nowMs() - this.#bootedMs),
@@ -167,11 +182,44 @@ class Core implements NodeCore {
   stop(done: Done<void>, reason = 'stopped'): void {
     if (!this.#stopping) this.#happened('node.stopping', { reason });
     this.#stopping = true;
-    this.#membership.leave(reason, () => {
-      this.#membership.stop();
-      this.#timers.close();
-      this.#ports.clock.schedule(0, () => done(success(undefined)));
-    });
+    const leave = (): void =>
+      this.#membership.leave(reason, () => {
+        this.#membership.stop();
+        this.#timers.close();
+        this.#ports.clock.schedule(0, () => done(success(undefined)));
+      });
+    if (this.control === undefined) leave();
+    else this.control.stop(leave);
+  }
+
+  #takePart(): Control | undefined {
+    const { streams, log, control } = this.#ports;
+    if (control === undefined) return undefined;
+    const { clock } = this.#timers;
+    const { identity, join: seeds, requestTimeoutMs } = this.#options;
+    const part = new Control(
+      { clock, streams, log, ...control },
+      { identity, seeds, options: this.#options, requestTimeoutMs },
+      () => this.views(),
+      {
+        happened: (type, fields) => void this.#happened(type, fields),
+        embed: (state) => this.embed('manager', state),
+        left: (reason) => this.#hooks.left?.(reason),
+        halted: (error) => this.#end(error),
+      },
+    );
+    const tellHealth = (): void => {
+      part.healthChanged(this.views().find(({ entry }) => entry.id === identity.id)?.health ?? 0);
+      clock.schedule(healthToldMs, tellHealth);
+    };
+    tellHealth();
+    return part;
+  }
+
+  #end(error: unknown): void {
+    this.#halted = true;
+    this.#ports.log('error', 'stopped by mistake', { error: String(error) });
+    this.#hooks.halted?.(error);
   }
 
   #reports(): MembershipReports {
@@ -182,17 +230,23 @@ class Core implements NodeCore {
         this.#happened('node.joined', { generation: this.identity.generation });
         this.#hooks.joined?.();
       },
-      embedded: (embedded) => this.#embedded.set(embedded.id, embedded),
+      embedded: (embedded) => {
+        this.#embedded.set(embedded.id, embedded);
+        this.#heardOfLeader(embedded);
+      },
       remember: (writes) =>
         this.#ports.store.write(writes, ({ ok }) => {
           if (!ok) this.#count('store.writeFailed');
         }),
-      halted: (error) => {
-        this.#halted = true;
-        this.#ports.log('error', 'membership stopped by mistake', { error: String(error) });
-        this.#hooks.halted?.(error);
-      },
+      halted: (error) => this.#end(error),
     };
+  }
+
+  /** Managers of our own datacenter tell who leads them. */
+  #heardOfLeader({ id, parts }: Embedded): void {
+    const notice = parts.find(({ role }) => role === 'manager');
+    const sender = this.views().find(({ entry }) => entry.id === id)?.entry;
+    if (notice !== undefined && sender?.dc === this.identity.dc) this.control?.heard(notice.state);
   }
 
   #memberEvent(event: MembershipEvent): void {
@@ -200,6 +254,8 @@ class Core implements NodeCore {
     const evidence = { ...(accusers.length > 0 ? { accusers } : {}), ...(refusedTo.length > 0 ? { refusedTo } : {}) };
     const { seq, time } = this.#happened(type, { member: name, id, generation, incarnation, why, ...evidence });
     this.#audit.note(event, time, seq);
+    // Two hosts of the cluster were told that the port is closed: that process holds no lease any more.
+    if (type === 'member.dead' && refusedTo.length >= 2) this.control?.memberGone(id, generation);
   }
 
   #happened(type: string, fields: Readonly<Record<string, unknown>>): { readonly seq: number; readonly time: string } {
@@ -215,6 +271,7 @@ class Core implements NodeCore {
         stopping: () => this.#stopping,
         members: () => this.views(),
         membership: (from, message, reply) => this.#membership.asked(from, message, reply),
+        control: this.control,
       }),
     );
     this.#ports.streams.watch((change) => this.#count(`connections.${change.kind}`));

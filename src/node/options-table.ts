@@ -5,6 +5,7 @@
  * written with one. Holds no logic beyond what an option means; options.ts reads the sources.
  */
 import type { LogLevel } from '../base/ports.ts';
+import { controlRelations, controlRows } from './control-options.ts';
 import { membershipRelations, membershipRows } from './membership-options.ts';
 import { option, type OptionRow, profiles, time } from './option-rows.ts';
 import {
@@ -100,6 +101,7 @@ export const optionsTable = {
     'Multiplies every protocol time, for tests and for slow networks.',
   ),
   ...membershipRows,
+  ...controlRows,
   requestTimeoutMs: time(
     10,
     hour,
@@ -153,6 +155,7 @@ function relation(
 /** What must hold between options; checked on the final values. */
 export const relations: readonly Relation[] = [
   ...membershipRelations.map(({ options, sentence, holds }) => relation(options, sentence, holds)),
+  ...controlRelations.map(({ options, sentence, holds }) => relation(options, sentence, holds)),
   relation(
     ['connectTimeoutMs', 'requestTimeoutMs'],
     'connectTimeoutMs must not exceed requestTimeoutMs, because a request includes connecting.',

@@ -4,6 +4,7 @@
  */
 import type { NodeId } from '../base/ids.ts';
 import type { Identity } from '../base/ports.ts';
+import type { LeadershipView } from '../base/registry.ts';
 import type { MemberView } from '../membership/member-view.ts';
 
 /** One row of `members`. */
@@ -27,13 +28,13 @@ export type MemberRow = {
   readonly roundTripMs: number | null;
 };
 
-export function memberRow(view: MemberView): MemberRow {
+export function memberRow(view: MemberView, registration: string | undefined): MemberRow {
   const { entry, state, incarnation, health, stuck, lagMs, silentMs, roundTripUs } = view;
   const { name, id, host, port, roles, dc, generation } = entry;
-  const unknown = { registration: null, loadLevel: null };
+  const others = { registration: registration ?? null, loadLevel: null };
   const roundTripMs = roundTripUs === undefined ? null : roundTripUs / 1_000;
   const seen = { state, incarnation, health, generation, stuck, lagMs, silentMs, roundTripMs };
-  return { name, id, host, port, roles, dc, ...seen, ...unknown };
+  return { name, id, host, port, roles, dc, ...seen, ...others };
 }
 
 /** The body of GET /v1/node. */
@@ -45,19 +46,29 @@ export type OwnFacts = {
   readonly members: readonly MemberRow[];
   readonly joined: boolean;
   readonly stopping: boolean;
+  readonly leadership: LeadershipView | undefined;
   readonly queues: Readonly<Record<string, number>>;
   readonly rejected: Readonly<Record<string, number>>;
   readonly uptimeMs: number;
 };
 
-export function ownTruth({ self, members, joined, stopping, queues, rejected, uptimeMs }: OwnFacts) {
+export function ownTruth({ self, members, joined, stopping, leadership, queues, rejected, uptimeMs }: OwnFacts) {
   const { id, name, generation, roles, dc, host, port } = self;
   const own = members.find((member) => member.id === id);
   const { incarnation = 0, health = 0, stuck = false, lagMs = 0 } = own ?? {};
   return {
     ...{ id, name, generation, incarnation, roles, dc, host, port, joined, stopping },
-    ...{ registration: null, leader: null, term: null, fence: null, tableVersion: null, tableHash: null },
+    ...{ registration: own?.registration ?? null, ...leadershipOf(members, leadership) },
+    ...{ tableVersion: null, tableHash: null },
     ...{ members, containers: [], cores: null, runners: [], queues, rejected },
     ...{ health, loadLevel: null, stuck, lagMs, isolation: null, uptimeMs },
   };
+}
+
+/** The leader by name; a leader of which membership knows nothing has only its id. */
+function leadershipOf(members: readonly MemberRow[], view: LeadershipView | undefined) {
+  if (view === undefined) return { leader: null, leaderId: null, term: null, fence: null };
+  const { leader, term, fence } = view;
+  const name = members.find(({ id }) => id === leader)?.name ?? leader ?? null;
+  return { leader: name, leaderId: leader ?? null, term, fence: fence?.toString() ?? null };
 }

@@ -116,7 +116,7 @@ test('status counts nodes per datacenter and claims no leader', async () => {
   const { dcs, ready, cluster: called } = await json(sourcesOf(world, 'a'), '/v1/status');
   assert.equal(called, 'test');
   assert.equal(ready, true);
-  const none = { leader: null, term: null, quorum: null, containers: null, jobs: null };
+  const none = { leader: null, leaderId: null, term: null, quorum: null, containers: null, jobs: null };
   assert.deepEqual(dcs, [
     { dc: 'dc0', nodes: 1, ...none },
     { dc: 'dc1', nodes: 1, ...none },

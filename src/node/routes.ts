@@ -4,12 +4,15 @@
  */
 import { RemusterError } from '../base/errors.ts';
 import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
+import { adminRoutes } from './admin-routes.ts';
 import type { Chaos } from './chaos.ts';
 import type { NodeCore } from './core.ts';
 import { memberCalled, memberRoutes } from './member-routes.ts';
 import { metricsContentType, metricsText } from './metrics.ts';
 import { type NodeOptions, type OptionOrigin, optionNames, printOption } from './options.ts';
 import type { OptionName } from './options-table.ts';
+import { registryRoutes } from './registry-routes.ts';
+import { statusRoutes } from './status-routes.ts';
 
 export type RouteSources = {
   readonly core: NodeCore;
@@ -34,7 +37,9 @@ export function routesOf(sources: RouteSources): readonly HttpRoute[] {
     get('/metrics', () => ({ status: 200, text: metricsOf(sources), contentType: metricsContentType })),
     ...memberRoutes(core),
     get('/v1/node', () => thingAnswer(ownTruthOf(sources))),
-    get('/v1/status', () => thingAnswer(statusOf(core, options.cluster))),
+    ...statusRoutes(core, options.cluster),
+    ...adminRoutes(core),
+    ...registryRoutes(core, options.cluster),
     get('/v1/config', () => listAnswer(optionNames.map((name) => configRow(name, sources)))),
     get('/v1/events', (request) => eventsAnswer(core, request)),
     ...(chaos === undefined ? [] : devRoutes(core, chaos)),
@@ -96,22 +101,6 @@ function metricsOf({ core, options, transportCounters }: RouteSources): string {
     lastEventSeq: core.events.lastSeq,
     counters: { ...core.counters(), transport: transportCounters() },
   });
-}
-
-/** Nobody leads yet and nothing is placed yet: those fields say so by being null. */
-function statusOf(core: NodeCore, cluster: string): object {
-  const up = core.members().filter(({ state }) => state !== 'dead' && state !== 'left');
-  const dcs = [...new Set(up.map(({ dc }) => dc))].toSorted();
-  const { joined, stopping } = core.ownTruth();
-  return {
-    cluster,
-    dcs: dcs.map((dc) => {
-      const nodes = up.filter((member) => member.dc === dc).length;
-      return { dc, leader: null, term: null, quorum: null, nodes, containers: null, jobs: null };
-    }),
-    gates: { leader: null, term: null },
-    ready: joined && !stopping,
-  };
 }
 
 /** Printed as people write it; secrets only say whether they are there. */

@@ -9,10 +9,13 @@ import { type Message, decodeMessage, encodeMessage } from '../messages/catalogu
 import type { MembershipMessage } from '../messages/membership.ts';
 import { rejectionReason } from '../messages/rejection.ts';
 import { refusal } from '../messages/role-matrix.ts';
+import type { Control } from './control/control.ts';
+import { answerControl, isConsensusMessage } from './control/control-desk.ts';
 
 export type ServiceParts = {
   membership(from: Identity, message: MembershipMessage, reply: Done<MembershipMessage>): void;
   members(): readonly MemberView[];
+  readonly control: Control | undefined;
   /** True from the moment this node has begun to leave. */
   stopping(): boolean;
   count(name: string): void;
@@ -20,14 +23,21 @@ export type ServiceParts = {
 
 export function serviceOf(parts: ServiceParts): Service {
   return {
-    request: (from, body, _remainingMs, reply) => {
+    request: (from, body, remainingMs, reply) => {
       if (parts.stopping()) return reply(failure('DRAINED'));
       const message = readAllowed(parts, from, body);
       if (message === undefined)
         return reply(failure('FORBIDDEN', 'the message cannot be read or is not yours to send'));
+      const { control } = parts;
+      if (control !== undefined && answerControl(control, { from, message, body, remainingMs }, reply)) return;
       answer(parts, from, message, reply);
     },
-    notified: () => parts.count('rejected.unexpected'),
+    notified: (from, body) => {
+      const message = readAllowed(parts, from, body);
+      if (message === undefined) return;
+      if (isConsensusMessage(message)) parts.control?.notified(from, message);
+      else parts.count('rejected.unexpected');
+    },
     opened: (_from, _opening, stream) => {
       parts.count('rejected.unexpected');
       stream.abort('this node opens no streams');
@@ -39,29 +49,16 @@ export function serviceOf(parts: ServiceParts): Service {
 const ignored: ByteStreamEvents = { chunk: () => {}, writable: () => {}, ended: () => {} };
 
 function answer(parts: ServiceParts, from: Identity, message: Message, reply: Done<Uint8Array>): void {
-  switch (message.kind) {
-    case 'streamPing':
-    case 'sync':
-    case 'departure':
-      return parts.membership(from, message, (outcome) => {
-        reply(outcome.ok ? success(encodeMessage(outcome.value)) : outcome);
-      });
-    case 'listMembers':
-      return reply(success(encodeMessage({ kind: 'memberList', members: parts.members().slice(0, 10_000) })));
-    case 'echo':
-      return reply(success(encodeMessage({ kind: 'echoed', payload: message.payload })));
-    case 'memberList':
-    case 'echoed':
-    case 'ping':
-    case 'ack':
-    case 'pingRequest':
-    case 'indirectAck':
-    case 'nack':
-    case 'gossip':
-    case 'streamPong':
-    case 'synced':
-      return reply(failure('UNKNOWN_METHOD', `${message.kind} is not a request`));
+  const { kind } = message;
+  if (kind === 'streamPing' || kind === 'sync' || kind === 'departure') {
+    return parts.membership(from, message, (outcome) => {
+      reply(outcome.ok ? success(encodeMessage(outcome.value)) : outcome);
+    });
   }
+  if (kind === 'listMembers')
+    return reply(success(encodeMessage({ kind: 'memberList', members: parts.members().slice(0, 10_000) })));
+  if (kind === 'echo') return reply(success(encodeMessage({ kind: 'echoed', payload: message.payload })));
+  reply(failure('UNKNOWN_METHOD', `${kind} is not a request`));
 }
 
 function readAllowed(parts: ServiceParts, from: Identity, body: Uint8Array): Message | undefined {

@@ -12,13 +12,13 @@ export type Nemesis = {
   readonly random: Random;
   readonly intensity: number;
   /** As a timer of the world, but gone when the faults are over. */
-  after(delayMs: number, run: () => void): void;
+  readonly after: (delayMs: number, run: () => void) => void;
 };
 
 export type Fault = (nemesis: Nemesis) => void;
 
 /** Strikes at intervals of about `meanMs`, more often with more intensity. */
-function repeatedly(meanMs: number, strike: Fault): Fault {
+export function repeatedly(meanMs: number, strike: Fault): Fault {
   return (nemesis) => {
     const again = (): void => {
       nemesis.after((nemesis.random.between(0.1, 1.9) * meanMs) / nemesis.intensity, () => {

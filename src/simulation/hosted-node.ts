@@ -3,8 +3,9 @@
  * the codec and the wiring are those of production; only the ports are pretended.
  */
 import { nodeIdFrom } from '../base/ids.ts';
-import type { Address, Datagrams, Identity, Store, Streams } from '../base/ports.ts';
-import { bootNode, type NodeCore } from '../node/core.ts';
+import type { Address, Datagrams, Identity, Role, Store, Streams } from '../base/ports.ts';
+import { bootNode, type CorePorts, type NodeCore } from '../node/core.ts';
+import { heldAtOnce } from '../node/control/held-at-once.ts';
 import { raiseIdentity } from '../node/identity.ts';
 import { membershipHere } from '../node/membership-here.ts';
 import { type NodeOptions, nodeOptions } from '../node/options.ts';
@@ -21,6 +22,8 @@ export type HostedNode = {
 export type HostedNodeOptions = {
   readonly join: readonly Address[];
   readonly cluster?: string;
+  /** Of the node of that name; all are managers and workers if left out. */
+  readonly roles?: (name: string) => readonly Role[];
   /** On top of the defaults. */
   readonly options?: Partial<NodeOptions>;
   /** Lets a workload listen in; see greetings.ts. */
@@ -28,6 +31,16 @@ export type HostedNodeOptions = {
 };
 
 export type WrappedPorts = { readonly streams: Streams; readonly datagrams: Datagrams };
+
+function controlPorts(ports: NodePorts, context: NodeContext, { roles }: Identity): CorePorts['control'] {
+  return {
+    random: context.random.fork('control'),
+    logStore: roles.includes('manager') ? ports.openStore('log') : undefined,
+    external: undefined,
+    assignments: heldAtOnce(ports.clock),
+    measure: () => ({ cpu: 0, memory: 0, perSecond: 0, capacity: 1 }),
+  };
+}
 
 export const simulatedPort = 7400;
 const startAgainMs = 500;
@@ -45,7 +58,7 @@ export function bootHostedNode(ports: NodePorts, context: NodeContext, options: 
           name,
           host,
           port: simulatedPort,
-          roles: ['manager', 'worker'],
+          roles: options.roles?.(name) ?? ['manager', 'worker'],
           dc: 'local',
         };
         live(node, ports, context, store, identity, options);
@@ -68,13 +81,15 @@ function live(
 ): void {
   const bare = ports.listen(identity, options.cluster ?? 'simulated');
   const { streams, datagrams } = options.wrap?.(bare.streams, bare.datagrams, identity) ?? bare;
-  const own = nodeOptions({ join: options.join, ...options.options });
+  // Most simulations are about membership alone; those that want more say so.
+  const own = nodeOptions({ join: options.join, registry: 'none', ...options.options });
   node.identity = identity;
   node.streams = streams;
   node.core = bootNode(
     {
       ...{ clock: ports.clock, streams, store, log: context.log },
       membership: membershipHere(datagrams, context.random, own),
+      control: own.registry === 'none' ? undefined : controlPorts(ports, context, identity),
     },
     { ...own, identity },
     {

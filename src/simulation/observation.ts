@@ -3,9 +3,11 @@
  * nothing; properties judge and touch nothing.
  */
 import type { ErrorCode } from '../base/errors.ts';
+import type { GroupObservation } from './consensus/observation.ts';
 import type { World } from './world.ts';
 
 export type Observation =
+  | GroupObservation
   | {
       readonly kind: 'requestStarted';
       readonly node: string;

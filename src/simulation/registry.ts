@@ -1,6 +1,10 @@
 /**
  * Everything that a scenario file can name. A test may add to it; the product's own names stand here.
  */
+import { groupFaults } from './consensus/faults.ts';
+import { group, groupWithSpares, steadyGroup } from './consensus/group.ts';
+import { clientsSeeOneOrder } from './consensus/history.ts';
+import { groupProperties } from './consensus/properties.ts';
 import { counter } from './counter.ts';
 import { type Fault, faults } from './faults.ts';
 import { greetings } from './greetings.ts';
@@ -25,9 +29,11 @@ export type Registry = {
 };
 
 export const registry: Registry = {
-  workloads: { counter, greetings, transfers },
-  faults,
+  workloads: { counter, greetings, group, groupWithSpares, steadyGroup, transfers },
+  faults: { ...faults, ...groupFaults },
   properties: {
+    ...groupProperties,
+    clientsSeeOneOrder,
     durableStaysDurable,
     everyRequestEndsOnce,
     livesDiffer,

@@ -103,6 +103,11 @@ export class World<Program> {
     return this.#node(name).host.life !== undefined;
   }
 
+  /** How many lives that node has had; the last one may be over. */
+  boots(name: string): number {
+    return this.#node(name).boots;
+  }
+
   up(): string[] {
     return this.names.filter((name) => this.isUp(name));
   }

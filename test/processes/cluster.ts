@@ -126,8 +126,10 @@ export class Lab {
     context.after(() => this.#clear());
   }
 
-  program(words: readonly string[], env: NodeJS.ProcessEnv = {}): Program {
-    const started = new Program([entry, ...words], { cwd: this.folder, env: { ...this.env, ...env } });
+  /** `inside`: a command that starts others in a place of its own, and becomes them. */
+  program(words: readonly string[], env: NodeJS.ProcessEnv = {}, inside: readonly string[] = []): Program {
+    const [command = '', ...all] = [...inside, process.execPath, entry, ...words];
+    const started = new Program(all, { command, cwd: this.folder, env: { ...this.env, ...env } });
     this.#programs.push(started);
     return started;
   }

@@ -1,0 +1,158 @@
+/**
+ * Agreement, against etcd (the Debian package): every voter a process, all on loopback and on the same disk, every write
+ * synced by a majority before it is acknowledged. One process of writers for each side, the two sides taking turns, the
+ * other side idle meanwhile. `--rounds N` (5) of `--seconds N` (4) for each case, `--trials N` (7) of failover.
+ *
+ *   committed writes   64 and 1,024 writers with one write each under way, 16 B keys out of 10,000, 100 B values, sent to
+ *                      the leader; the median over the rounds of what was acknowledged each second, and of the latency
+ *   failover           from kill -9 of the leader of three until the first write was acknowledged that had begun after
+ *                      its process was gone; writes begin every 10 ms. Ours has to find the new leader by itself, etcd's
+ *                      writer is told who is left
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+
+import { debianProgramFault } from '../scripts/debian.ts';
+import { Cluster } from './consensus-cluster.ts';
+import { type SideName, Writers, type Written } from './consensus-writers.ts';
+import { type Bench, type BenchFlags, compare, median, progress, type Row } from './harness.ts';
+
+type Plan = { readonly rounds: number; readonly roundMs: number; readonly trials: number; readonly folder: string };
+type Side = { readonly name: SideName; readonly cluster: Cluster; readonly writers: Writers };
+
+const voterCounts = [1, 3];
+const writerCounts = [64, 1_024];
+const warmUpMs = 3_000;
+const calmMs = 1_000;
+const failoverMsMax = 1_500;
+
+export const bench: Bench = async (flags) => {
+  if (process.platform !== 'linux') return { rows: [], missing: ['consensus: needs Linux (setpriv)'] };
+  const program = { packageName: 'etcd-server', command: 'etcd', check: ['--version'] };
+  const fault = debianProgramFault(program, (text) => progress(`consensus: ${text}`));
+  const names: readonly SideName[] = fault === undefined ? ['ours', 'etcd'] : ['ours'];
+  const plan = planOf(flags);
+  const remove = (): void => rmSync(plan.folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  // The processes end with this one; the folder has to be taken away.
+  const interrupted = (): void => {
+    remove();
+    process.exit(130);
+  };
+  process.once('SIGINT', interrupted).once('SIGTERM', interrupted);
+  const rows: Row[] = [];
+  try {
+    for (const voters of voterCounts) rows.push(...(await measureGroup(names, voters, plan)));
+  } finally {
+    process.off('SIGINT', interrupted).off('SIGTERM', interrupted);
+    remove();
+  }
+  return { rows, missing: fault === undefined ? [] : [`etcd: ${fault}`] };
+};
+
+function planOf({ rounds = '5', seconds = '4', trials = '7' }: BenchFlags): Plan {
+  const plan = { rounds: Number(rounds), roundMs: Number(seconds) * 1_000, trials: Number(trials) };
+  if (!(plan.rounds >= 1) || !(plan.roundMs > 0) || !(plan.trials >= 0)) {
+    throw new Error('--rounds takes 1 or more, --seconds more than 0, --trials 0 or more');
+  }
+  return { ...plan, folder: mkdtempSync(join(tmpdir(), 'remuster-bench-consensus-')) };
+}
+
+async function measureGroup(names: readonly SideName[], voters: number, plan: Plan): Promise<Row[]> {
+  const sides: Side[] = [];
+  const rows: Row[] = [];
+  try {
+    for (const name of names) {
+      const cluster = await Cluster.plan(name, voters, join(plan.folder, `${name}-${voters}`));
+      sides.push({ name, cluster, writers: new Writers(name) });
+      await cluster.start();
+    }
+    for (const side of sides) await warmUp(side);
+    for (const writers of writerCounts) rows.push(...(await throughput(sides, voters, writers, plan)));
+    if (voters > 1 && plan.trials > 0) rows.push(...(await failovers(sides, plan.trials)));
+  } finally {
+    await Promise.all(sides.flatMap(({ cluster, writers }) => [cluster.stop(), writers.stop()]));
+  }
+  return rows;
+}
+
+/** Compilers do their work first; it is not what is compared. */
+async function warmUp({ name, cluster, writers }: Side): Promise<void> {
+  const leader = cluster.voters[await cluster.leaderIndex()]!;
+  await writers.connect(name === 'ours' ? cluster.voters : [leader]);
+  for (const count of writerCounts) await writers.write(count, warmUpMs / writerCounts.length);
+}
+
+async function throughput(sides: readonly Side[], voters: number, writers: number, plan: Plan): Promise<Row[]> {
+  const found = new Map<SideName, Written[]>(sides.map(({ name }) => [name, []]));
+  for (let round = 0; round < plan.rounds; round++) {
+    // Who begins takes turns, too.
+    for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
+      const written = await side.writers.write(writers, plan.roundMs);
+      found.get(side.name)!.push(written);
+      progress(`consensus: ${voters} voters, ${writers} writers, round ${round}, ${side.name}: ${shown(written)}`);
+    }
+  }
+  const of = (field: keyof Written) => (name: SideName) =>
+    found.has(name) ? median(found.get(name)!.map((written) => written[field])) : undefined;
+  const what = `${voters} ${voters === 1 ? 'voter' : 'voters'}, ${writers} writers`;
+  const goal = (ratio: number) => ({ text: '>= 1.0x etcd', met: ratio >= 1 });
+  return [
+    row(`${what}: committed`, 'writes/s', 'more', of('perSecond'), goal),
+    row(`${what}: latency p50`, 'ms', 'less', of('p50Ms')),
+    row(`${what}: latency p99`, 'ms', 'less', of('p99Ms')),
+  ];
+}
+
+async function failovers(sides: readonly Side[], trials: number): Promise<Row[]> {
+  const found = new Map<SideName, number[]>(sides.map(({ name }) => [name, []]));
+  for (let trial = 0; trial < trials; trial++) {
+    for (const side of sides) {
+      const tookMs = await failover(side);
+      found.get(side.name)!.push(tookMs);
+      progress(`consensus: failover ${trial}, ${side.name}: ${Math.round(tookMs)} ms`);
+    }
+  }
+  const of = (sum: (values: readonly number[]) => number) => (name: SideName) =>
+    found.has(name) ? sum(found.get(name)!) : undefined;
+  const typical = of(median);
+  const met = typical('ours')! <= failoverMsMax;
+  return [
+    row('kill -9 of the leader, next write', 'ms', 'less', typical, () => ({ text: `<= ${failoverMsMax} ms`, met })),
+    row(
+      'kill -9 of the leader, slowest trial',
+      'ms',
+      'less',
+      of((values) => Math.max(...values)),
+    ),
+  ];
+}
+
+async function failover({ name, cluster, writers }: Side): Promise<number> {
+  const leader = await cluster.leaderIndex();
+  await writers.connect(name === 'ours' ? cluster.voters : cluster.voters.filter((_, i) => i !== leader));
+  await writers.probe();
+  // Not in step with anybody's period.
+  await pause(calmMs * (1 + Math.random()));
+  const { killedMs, goneMs } = await cluster.kill(leader);
+  const firstMs = await writers.firstAfter(goneMs);
+  await cluster.restart(leader);
+  return firstMs - killedMs;
+}
+
+function row(
+  name: string,
+  unit: string,
+  better: 'less' | 'more',
+  of: (side: SideName) => number | undefined,
+  goal?: (ratio: number) => { readonly text: string; readonly met: boolean },
+): Row {
+  const peer = of('etcd');
+  if (peer === undefined) return compare(name, unit, better, of('ours')!);
+  return compare(name, unit, better, of('ours')!, { name: 'etcd', value: peer }, goal);
+}
+
+function shown({ perSecond, p50Ms, p99Ms }: Written): string {
+  return `${Math.round(perSecond)}/s, p50 ${p50Ms.toFixed(1)} ms, p99 ${p99Ms.toFixed(1)} ms`;
+}

@@ -1,0 +1,72 @@
+/**
+ * Do the simulated groups find deliberate bugs? `node scripts/mutations.ts [--seeds 200] [--mutant NAME] [--record]`
+ * searches honestly: each mutant of test/mutations/mutants.json from seed 1 on, until a property speaks. It exits with 1
+ * if one is not caught, or caught by a property that its entry does not name. `--record` writes the seeds down, for the
+ * short run in `npm test`.
+ */
+import { writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { parseArgs } from 'node:util';
+import { hunt, huntHere, type Mutant, type MutantReport, mutantsFile, readMutants } from '../test/mutations/mutants.ts';
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '200' },
+    mutant: { type: 'string' },
+    record: { type: 'boolean', default: false },
+    /** For the processes that this one starts. */
+    child: { type: 'boolean', default: false },
+    first: { type: 'string', default: '1' },
+    scenario: { type: 'string' },
+  },
+});
+
+const [seeds, first] = [Number(values.seeds), Number(values.first)];
+const mutants = readMutants();
+const chosen = mutants.filter(({ name }) => values.mutant === undefined || name === values.mutant);
+const minutesMax = 30;
+
+if (!Number.isSafeInteger(seeds) || seeds < 1 || !Number.isSafeInteger(first) || chosen.length === 0) {
+  console.error(`usage: --seeds N (1 or more), --mutant ${mutants.map(({ name }) => name).join(' | ')}, --record`);
+  process.exitCode = 2;
+} else if (values.child) {
+  const mutant = values.mutant === undefined ? undefined : chosen[0];
+  console.log(JSON.stringify(await huntHere(mutant, values.scenario ?? (chosen[0] as Mutant).scenario, first, seeds)));
+} else {
+  const found = await searchAll();
+  const missed = [...found].filter(([mutant, report]) => !isCaught(mutant, report));
+  if (values.record) record(found);
+  console.log(`\n${found.size - missed.length} of ${found.size} mutants caught within ${seeds} seeds`);
+  process.exitCode = missed.length === 0 ? 0 : 1;
+}
+
+async function searchAll(): Promise<ReadonlyMap<Mutant, MutantReport>> {
+  const found = new Map<Mutant, MutantReport>();
+  const waiting = [...chosen];
+  const work = async (): Promise<void> => {
+    for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
+      const { name, scenario } = mutant;
+      const report = await hunt({ name, scenario, first: 1, seeds }, minutesMax * 60_000);
+      found.set(mutant, report);
+      print(mutant, report);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(availableParallelism(), chosen.length) }, work));
+  return found;
+}
+
+function isCaught({ properties }: Mutant, { caught }: MutantReport): boolean {
+  return caught !== undefined && properties.includes(caught.property);
+}
+
+function print(mutant: Mutant, { caught, seedsRun }: MutantReport): void {
+  if (caught === undefined) return console.log(`${mutant.name}: NOT caught in ${seedsRun} seeds`);
+  const strange = isCaught(mutant, { caught, seedsRun }) ? '' : ' (NOT one of the properties it names)';
+  console.log(`${mutant.name}: seed ${caught.seed}, ${caught.property}: ${caught.message}${strange}`);
+}
+
+function record(found: ReadonlyMap<Mutant, MutantReport>): void {
+  const next: Mutant[] = [];
+  for (const mutant of mutants) next.push({ ...mutant, seed: found.get(mutant)?.caught?.seed ?? mutant.seed });
+  writeFileSync(mutantsFile, `${JSON.stringify(next, undefined, 2)}\n`);
+}

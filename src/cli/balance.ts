@@ -1,0 +1,114 @@
+/** `remuster balance` and `remuster rebalance`: how evenly the load lies, and evening it out. */
+import { confirm, type ConsentFlags } from './confirm.ts';
+import { exitOk, exitPartial } from './failure.ts';
+import { getJson, postJson } from './http-client.ts';
+import { type Column, type Format, renderList, renderThing } from './output.ts';
+import { findTarget, type Target, type TargetFlags } from './target.ts';
+import { plain, print, say } from './terminal.ts';
+
+type NodeLoad = {
+  readonly name: string;
+  readonly isActive: boolean;
+  readonly assignments: number;
+  readonly serving?: number;
+  readonly load: number;
+  readonly isOverloaded: boolean;
+  readonly isUnderloaded: boolean;
+};
+
+type Balance = {
+  readonly strategy: string;
+  readonly activeNodes: number;
+  readonly assignments: number;
+  readonly unassigned: number;
+  readonly variation: number;
+  readonly variationMax: number;
+  readonly band: string;
+  readonly nodes: readonly NodeLoad[];
+};
+
+const nodeColumns: readonly Column<NodeLoad>[] = [
+  { title: 'NODE', cell: (row) => row.name },
+  { title: 'HOLDS', cell: (row) => String(row.assignments) },
+  { title: 'LOAD', cell: (row) => row.load.toFixed(2) },
+  { title: 'SERVES', wide: true, cell: (row) => String(row.serving ?? '-') },
+  { title: 'NOTE', cell: noteOf },
+];
+
+function noteOf({ isActive, isOverloaded, isUnderloaded }: NodeLoad): string {
+  if (!isActive) return 'not active';
+  if (isOverloaded) return 'overloaded';
+  return isUnderloaded ? 'has room' : '';
+}
+
+export async function balance(flags: TargetFlags, format: Format): Promise<number> {
+  const answer = await getJson(await findTarget(flags), '/v1/balance');
+  const { schemaVersion: _, ...thing } = answer as Balance & { schemaVersion: number };
+  if (format !== 'table' && format !== 'wide') {
+    print(await renderThing(format, thing, { name: thing.band, lines: [] }));
+    return exitOk;
+  }
+  const { band, variation, variationMax, assignments, unassigned, activeNodes, strategy, nodes } = thing;
+  print(`${band}: coefficient of variation ${variation.toFixed(3)}, at most ${variationMax} is wanted`);
+  print(`${assignments} held by ${activeNodes} active nodes, ${unassigned} wait for a node (strategy ${strategy})\n`);
+  const sorted = nodes.toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
+  print(await renderList(format, sorted, nodeColumns, (row) => row.name));
+  return exitOk;
+}
+
+type Move = { readonly name: string; readonly from: string; readonly to: string };
+
+type Rebalanced = {
+  readonly dryRun: boolean;
+  readonly moves: readonly Move[];
+  readonly started: number;
+  readonly failed: readonly { readonly name: string; readonly why: string }[];
+  readonly variationBefore: number;
+  readonly variationAfter: number;
+  readonly why: string;
+};
+
+export type RebalanceFlags = TargetFlags &
+  ConsentFlags & {
+    readonly output: Format;
+    readonly dryRun?: true;
+    readonly maxMoves?: number;
+    readonly reason?: string;
+  };
+
+const moveColumns: readonly Column<Move>[] = [
+  { title: 'MOVE', cell: (row) => row.name },
+  { title: 'FROM', cell: (row) => row.from },
+  { title: 'TO', cell: (row) => row.to },
+];
+
+export async function rebalance(flags: RebalanceFlags): Promise<number> {
+  const target = await findTarget(flags);
+  const dryRun = flags.dryRun === true;
+  if (!dryRun && flags.yes !== true && process.stdin.isTTY) {
+    const plan = await ask(target, flags, true);
+    if (plan.moves.length > 0) {
+      say(await movesText('table', plan));
+      await confirm(`Move ${plan.moves.length}?`, flags, 'go on');
+    }
+  }
+  const done = await ask(target, flags, dryRun);
+  if (flags.output === 'table' || flags.output === 'wide') print(await movesText(flags.output, done));
+  else print(await renderThing(flags.output, done, { name: done.moves.map(({ name }) => name).join('\n'), lines: [] }));
+  for (const { name, why } of done.failed) say(`${plain(name)} was not moved: ${plain(why)}`);
+  return done.failed.length === 0 ? exitOk : exitPartial;
+}
+
+async function ask(target: Target, { maxMoves, reason }: RebalanceFlags, dryRun: boolean): Promise<Rebalanced> {
+  const answer = await postJson(target, '/v1/rebalance', { dryRun, maxMoves, reason });
+  const { schemaVersion: _, ...thing } = answer as Rebalanced & { schemaVersion: number };
+  return thing;
+}
+
+async function movesText(format: 'table' | 'wide', result: Rebalanced): Promise<string> {
+  const { moves, variationBefore, variationAfter, why, dryRun, started } = result;
+  const moved = dryRun ? `${moves.length} would move` : `${started} begun, they go on by themselves`;
+  const variation = `coefficient of variation ${variationBefore.toFixed(3)} -> ${variationAfter.toFixed(3)}`;
+  if (moves.length === 0) return `nothing to move: ${why} (coefficient of variation ${variationBefore.toFixed(3)})`;
+  return `${await renderList(format, moves, moveColumns, (row) => row.name)}\n\n${moved}: ${why}, ${variation}`;
+}

@@ -1,0 +1,68 @@
+/**
+ * `remuster node leave NAME`: a node goes for good, in order: it is drained, a manager is removed from its group, then
+ * the node itself is told; it unregisters and its process ends. Each step is refused when it would cost something.
+ */
+import { confirm, type ConsentFlags } from './confirm.ts';
+import { whenDrained } from './drain.ts';
+import { exitOk, exitPartial } from './failure.ts';
+import { getJson, postJson } from './http-client.ts';
+import { nodeOf, nodePath } from './nodes.ts';
+import { type Format, renderThing } from './output.ts';
+import { findTarget, type Target, type TargetFlags } from './target.ts';
+import { plain, print, say } from './terminal.ts';
+
+export type LeaveFlags = TargetFlags &
+  ConsentFlags & {
+    readonly output: Format;
+    readonly deadline?: string;
+    readonly dryRun?: true;
+    readonly reason?: string;
+  };
+
+export async function leaveCluster(name: string, flags: LeaveFlags): Promise<number> {
+  const target = await findTarget(flags);
+  const { reason, deadline } = flags;
+  const node = await nodeOf(target, name);
+  const isInGroup = await belongsToGroup(target, node.id);
+  const needsDrain = node.registration === 'active' && (await othersAreActive(target, node.id, node.dc));
+  const steps = [
+    ...(needsDrain ? [`drain it (${node.drain?.remaining ?? 0} to move)`] : []),
+    ...(isInGroup ? ['remove it from the group of managers'] : []),
+    'unregister it and end its process',
+  ];
+  if (isInGroup) await postJson(target, `/v1/managers/${encodeURIComponent(name)}/remove`, { dryRun: true });
+  if (flags.dryRun === true) {
+    const lines = steps.map((step, i): [string, string] => [`STEP ${i + 1}`, step]);
+    print(await renderThing(flags.output, { node: node.name, dryRun: true, steps }, { name: node.name, lines }));
+    return exitOk;
+  }
+  await confirm(`Let ${plain(node.name)} leave for good?`, flags, 'go on');
+  if (needsDrain) await postJson(target, nodePath(name, 'drain'), { deadline, reason });
+  if (needsDrain || node.registration === 'draining') {
+    const { drain } = await whenDrained(target, name);
+    if (drain?.phase !== 'drained') {
+      say(`${plain(name)} still holds ${drain?.remaining ?? 0}; it stays`);
+      return exitPartial;
+    }
+  }
+  if (isInGroup) await postJson(target, `/v1/managers/${encodeURIComponent(name)}/remove`, { reason });
+  const { schemaVersion: _, ...thing } = (await postJson(target, nodePath(name, 'leave'), { reason })) as {
+    schemaVersion: number;
+    node: string;
+  };
+  print(await renderThing(flags.output, thing, { name: thing.node, lines: [['LEFT', thing.node]] }));
+  return exitOk;
+}
+
+async function belongsToGroup(target: Target, id: string): Promise<boolean> {
+  const { items } = (await getJson(target, '/v1/managers')) as { items: { id: string; standing: string }[] };
+  return items.some((row) => row.id === id && row.standing !== 'outside');
+}
+
+/** The last one has nobody to give anything to. */
+async function othersAreActive(target: Target, id: string, dc: string): Promise<boolean> {
+  const { items } = (await getJson(target, '/v1/members')) as {
+    items: { id: string; dc: string; registration: string | null }[];
+  };
+  return items.some((row) => row.id !== id && row.dc === dc && row.registration === 'active');
+}

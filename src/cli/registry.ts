@@ -1,0 +1,123 @@
+/** `remuster registry get|list|put|delete`: what the cluster has agreed on, key by key, for people and scripts. */
+import { RemusterError } from '../base/errors.ts';
+import { confirm, type ConsentFlags } from './confirm.ts';
+import { exitOk } from './failure.ts';
+import { changeJson, getJson } from './http-client.ts';
+import { type Column, type Format, renderList, renderThing } from './output.ts';
+import { findTarget, type Target, type TargetFlags } from './target.ts';
+import { print } from './terminal.ts';
+
+export type Entry = {
+  readonly key: string;
+  readonly value: string;
+  /** The value is no text: these are its bytes. */
+  readonly encoding?: 'hex';
+  readonly version: number;
+  readonly createRevision: number;
+  readonly modRevision: number;
+  readonly lease: string | null;
+};
+
+type Page = { readonly items: readonly Entry[]; readonly more: boolean; readonly revision: number };
+
+const pageEntries = 1_000;
+const valueCharactersMax = 80;
+
+const columns: readonly Column<Entry>[] = [
+  { title: 'KEY', cell: (row) => row.key },
+  { title: 'VERSION', cell: (row) => String(row.version) },
+  { title: 'REVISION', cell: (row) => String(row.modRevision) },
+  { title: 'CREATED', wide: true, cell: (row) => String(row.createRevision) },
+  { title: 'LEASE', wide: true, cell: (row) => row.lease ?? '-' },
+  { title: 'VALUE', cell: (row) => shortValue(row.value) },
+];
+
+export function shortValue(value: string): string {
+  return value.length <= valueCharactersMax ? value : `${value.slice(0, valueCharactersMax)}...`;
+}
+
+export async function getKey(key: string, flags: TargetFlags & Stale, format: Format): Promise<number> {
+  const entry = await entryOf(await findTarget(flags), key, flags);
+  const lines: [string, string][] = [
+    ['KEY', entry.key],
+    ['VALUE', entry.value],
+    ['VERSION', String(entry.version)],
+    ['REVISION', String(entry.modRevision)],
+    ['CREATED', String(entry.createRevision)],
+    ['LEASE', entry.lease ?? 'none'],
+  ];
+  print(await renderThing(format, entry, { name: entry.key, lines }));
+  return exitOk;
+}
+
+type Stale = { readonly stale?: true };
+
+async function entryOf(target: Target, key: string, { stale }: Stale): Promise<Entry> {
+  const query = new URLSearchParams({ key, ...(stale === true ? { stale: '' } : {}) });
+  const { items } = (await getJson(target, `/v1/registry?${query}`)) as Page;
+  const [entry] = items;
+  if (entry === undefined) throw new RemusterError('UNKNOWN_KEY', `there is no key ${JSON.stringify(key)}`);
+  return entry;
+}
+
+/** Page by page: what changes meanwhile may be seen or not. */
+export async function listKeys(
+  prefix: string,
+  flags: TargetFlags & Stale & { readonly limit?: number },
+  format: Format,
+): Promise<number> {
+  const target = await findTarget(flags);
+  const most = flags.limit ?? Number.POSITIVE_INFINITY;
+  const entries: Entry[] = [];
+  for (let more = true; more && entries.length < most;) {
+    const limit = String(Math.min(pageEntries, most - entries.length));
+    const last = entries.at(-1)?.key;
+    const query = new URLSearchParams({ prefix, limit, ...(last === undefined ? {} : { after: last }) });
+    if (flags.stale === true) query.set('stale', '');
+    const page = (await getJson(target, `/v1/registry?${query}`)) as Page;
+    entries.push(...page.items);
+    more = page.more && page.items.length > 0;
+  }
+  print(await renderList(format, entries, columns, (row) => row.key));
+  return exitOk;
+}
+
+export type WriteFlags = TargetFlags & { readonly output: Format; readonly ifVersion?: number };
+
+export async function putKey(key: string, value: string, flags: WriteFlags): Promise<number> {
+  const { ifVersion } = flags;
+  const answer = await changeJson(await findTarget(flags), 'PUT', '/v1/registry', { key, value, ifVersion });
+  const { schemaVersion: _, ...thing } = answer as { schemaVersion: number; version: number; revision: number };
+  const lines: [string, string][] = [
+    ['KEY', key],
+    ['VERSION', String(thing.version)],
+    ['REVISION', String(thing.revision)],
+  ];
+  print(await renderThing(flags.output, thing, { name: key, lines }));
+  return exitOk;
+}
+
+export async function deleteKey(
+  key: string,
+  flags: WriteFlags & ConsentFlags & { readonly dryRun?: true; readonly reason?: string },
+): Promise<number> {
+  const target = await findTarget(flags);
+  const { version } = await entryOf(target, key, {});
+  const { ifVersion } = flags;
+  if (flags.dryRun === true) {
+    const thing = { key, version, dryRun: true };
+    print(await renderThing(flags.output, thing, { name: key, lines: [['WOULD DELETE', key]] }));
+    return exitOk;
+  }
+  await confirm(`Delete ${key} (version ${version})?`, flags, 'refuse');
+  const query = new URLSearchParams({ key, reason: flags.reason ?? '' });
+  if (ifVersion !== undefined) query.set('ifVersion', String(ifVersion));
+  const answer = await changeJson(target, 'DELETE', `/v1/registry?${query}`);
+  const { schemaVersion: _, ...thing } = answer as { schemaVersion: number; deleted: number; revision: number };
+  const lines: [string, string][] = [
+    ['DELETED', key],
+    ['REVISION', String(thing.revision)],
+  ];
+  print(await renderThing(flags.output, thing, { name: key, lines }));
+  return exitOk;
+}

@@ -1,0 +1,76 @@
+/** `remuster status` and `remuster leader`: the cluster at a glance, and who leads a datacenter. */
+import { exitFailed, exitOk } from './failure.ts';
+import { getJson } from './http-client.ts';
+import { type Format, renderThing, table } from './output.ts';
+import { findTarget, type TargetFlags } from './target.ts';
+import { plain, print, say } from './terminal.ts';
+
+type Quorum = { readonly voters: number; readonly alive: number } | null;
+
+type Datacenter = {
+  readonly dc: string;
+  readonly leader: string | null;
+  readonly term: number | null;
+  readonly quorum: Quorum;
+  readonly nodes: number;
+};
+
+type Status = { readonly cluster: string; readonly ready: boolean; readonly dcs: readonly Datacenter[] };
+
+export async function status(flags: TargetFlags, format: Format): Promise<number> {
+  const target = await findTarget(flags);
+  const { schemaVersion: _, ...thing } = (await getJson(target, '/v1/status')) as Status & { schemaVersion: number };
+  if (format === 'table' || format === 'wide') print(glance(thing));
+  else print(await renderThing(format, thing, { name: thing.cluster, lines: [] }));
+  return exitOk;
+}
+
+function glance({ cluster, ready, dcs }: Status): string {
+  const rows = dcs.map((one) => [one.dc, one.leader ?? 'none', count(one.term), voters(one.quorum), String(one.nodes)]);
+  return [
+    `${plain(cluster)} is ${ready ? 'ready' : 'not ready'}`,
+    '',
+    table(
+      ['DC', 'LEADER', 'TERM', 'VOTERS', 'NODES'],
+      rows.map((row) => row.map(plain)),
+    ),
+  ].join('\n');
+}
+
+function count(value: number | null): string {
+  return value === null ? '-' : String(value);
+}
+
+/** How many live of how many there are. */
+function voters(quorum: Quorum): string {
+  return quorum === null ? '-' : `${quorum.alive}/${quorum.voters}`;
+}
+
+export type Leader = {
+  readonly dc: string;
+  readonly leader: string | null;
+  readonly leaderId: string | null;
+  readonly term: number | null;
+  readonly fence: string | null;
+  readonly quorum: Quorum;
+  readonly host: string | null;
+  readonly port: number | null;
+};
+
+export async function leader(flags: TargetFlags & { readonly dc?: string }, format: Format): Promise<number> {
+  const target = await findTarget(flags);
+  const path = flags.dc === undefined ? '/v1/leader' : `/v1/leader?dc=${encodeURIComponent(flags.dc)}`;
+  const { schemaVersion: _, ...thing } = (await getJson(target, path)) as Leader & { schemaVersion: number };
+  if (thing.leader === null) say(`nobody leads ${plain(thing.dc)}, as far as the asked node can tell`);
+  const lines: [string, string][] = [
+    ['LEADER', thing.leader ?? 'none'],
+    ['DC', thing.dc],
+    ['TERM', count(thing.term)],
+    ['VOTERS', voters(thing.quorum)],
+    ['ADDRESS', thing.host === null ? '-' : `${thing.host}:${thing.port}`],
+    ['FENCE', thing.fence ?? '-'],
+  ];
+  if (thing.leader !== null || format !== 'name')
+    print(await renderThing(format, thing, { name: thing.leader ?? '', lines }));
+  return thing.leader === null ? exitFailed : exitOk;
+}

@@ -1,0 +1,254 @@
+/**
+ * A replicated log on ports: performs what the machine decides, applies what is agreed to the replica, and ends the
+ * calls of this node. It decides nothing itself. Proposals that are made while entries are being applied go to the
+ * machine together.
+ *
+ * `leadership.isLeading()` is the read barrier that needs no waiting: while it is true, the state of the replica is the
+ * truth.
+ */
+import { type Done, failure, success } from '../base/errors.ts';
+import { fenceOf } from '../base/fence.ts';
+import type { NodeId } from '../base/ids.ts';
+import { Loop } from '../base/loop.ts';
+import type { Address, Clock, Identity, Log, Store, Streams } from '../base/ports.ts';
+import type { Random } from '../base/random.ts';
+import { BoundedLru } from '../base/bounded-lru.ts';
+import { encodeMessage } from '../messages/catalogue.ts';
+import { type ConsensusMessage, groupMembersMax } from '../messages/consensus.ts';
+import { Calls } from './calls.ts';
+import { Consensus } from './consensus.ts';
+import type { ConsensusEvent } from './consensus-event.ts';
+import type { ConsensusInput } from './consensus-input.ts';
+import type { Entry } from './entry.ts';
+import { LeadershipPort } from './leadership-port.ts';
+import { type ConsensusOptions, checkConsensusOptions } from './options.ts';
+import type { ConsensusEffect, Timer } from './outbox.ts';
+import type { Proposal } from './proposals.ts';
+import type { Agreed, GroupChange, GroupHandle, GroupMember, GroupView, Replica } from './replica.ts';
+import type { MemberProgress } from './replicator.ts';
+import { type Restored, restore } from './restore.ts';
+
+export type ConsensusPorts = {
+  readonly clock: Clock;
+  readonly streams: Pick<Streams, 'notify'>;
+  readonly store: Store;
+  readonly random: Random;
+  readonly log: Log;
+};
+
+export type ConsensusSettings = {
+  readonly group: string;
+  readonly self: Identity;
+  readonly options: ConsensusOptions;
+  /** Where a member is now, if that is known better than by the configuration. */
+  readonly locate?: (id: NodeId) => Address | undefined;
+};
+
+export type ConsensusReports = {
+  event(event: ConsensusEvent): void;
+  /** The group is over on this node because of a mistake of ours. */
+  halted(error: unknown): void;
+};
+
+export class ConsensusHost<Result> implements GroupHandle<Result> {
+  readonly leadership: LeadershipPort;
+  readonly #ports: ConsensusPorts;
+  readonly #settings: ConsensusSettings;
+  readonly #replica: Replica<Result>;
+  readonly #reports: ConsensusReports;
+  readonly #calls: Calls;
+  readonly #counters = new Map<string, number>();
+  /** Where those were who spoke to us. */
+  readonly #heardAt = new BoundedLru<NodeId, Address>(4 * groupMembersMax);
+  #machine: Consensus | undefined;
+  #loop: Loop<ConsensusInput, ConsensusEffect, Timer> | undefined;
+  /** Made while entries are being applied. */
+  #gathering: Proposal[] | undefined;
+  #stopped = false;
+
+  constructor(ports: ConsensusPorts, settings: ConsensusSettings, replica: Replica<Result>, reports: ConsensusReports) {
+    checkConsensusOptions(settings.options);
+    this.#ports = ports;
+    this.#settings = settings;
+    this.#replica = replica;
+    this.#reports = reports;
+    this.#calls = new Calls(ports.clock);
+    this.leadership = new LeadershipPort(
+      () => this.#machine?.leadershipView ?? { leader: undefined, term: 0, fence: undefined },
+      () => this.#loop !== undefined && this.#machine?.isLeading(ports.clock.nowMs()) === true,
+    );
+  }
+
+  /** Reads what the disk has of this group; `fresh` when that is nothing. STORE_CORRUPT when it cannot be used. */
+  start(done: Done<{ readonly fresh: boolean }>): void {
+    restore(this.#ports.store, this.#settings.group, (outcome) => {
+      if (this.#stopped) return done(failure('CANCELLED', 'the group was stopped'));
+      if (!outcome.ok) return done(outcome);
+      this.#begin(outcome.value);
+      done(success({ fresh: outcome.value.fresh }));
+    });
+  }
+
+  /** Makes the first members of a new group, once; the same on all of them. PRECONDITION when the group exists already. */
+  bootstrap(members: readonly GroupMember[], done: Done<void>): void {
+    this.#ask(bootstrapTimeoutMs, done, (call) => ({ kind: 'bootstrap', members, call }));
+  }
+
+  /** The transport has proved who speaks, and the message has passed the role matrix. */
+  received(from: Identity, message: ConsensusMessage): void {
+    const { id, generation, host, port } = from;
+    const known = this.#heardAt.peek(id);
+    if (known?.host !== host || known.port !== port) this.#heardAt.set(id, { host, port });
+    this.#loop?.feed({ kind: 'message', from: { id, generation }, message });
+  }
+
+  /** Local health of this node, 0 to 8. */
+  healthChanged(score: number): void {
+    this.#loop?.feed({ kind: 'health', score: Math.max(0, Math.min(8, score)) });
+  }
+
+  /** Positive proof that this process is gone, and no mere silence: what it was promised is void. */
+  memberGone(id: NodeId, generation: number): void {
+    this.#loop?.feed({ kind: 'gone', id, generation });
+  }
+
+  /** Nothing is said, written or applied any more. Open calls end with NETWORK_TIMEOUT. */
+  stop(): void {
+    this.#stopped = true;
+    this.#over();
+  }
+
+  view(): GroupView {
+    const { group } = this.#settings;
+    const nothing = { members: [], leader: undefined, term: 0, commitIndex: 0, appliedIndex: 0 };
+    return this.#machine?.view() ?? { group, ...nothing, self: 'outside' };
+  }
+
+  /** Of the other members; empty unless this node leads. */
+  progress(): readonly MemberProgress[] {
+    return this.#machine?.progress() ?? [];
+  }
+
+  /** Numbers that only grow, by name; `rejected.<reason>` for what was refused. */
+  counters(): Readonly<Record<string, number>> {
+    return { ...Object.fromEntries(this.#counters), ...this.#machine?.counters() };
+  }
+
+  propose(command: Uint8Array, timeoutMs: number, done: Done<Agreed<Result>>): void {
+    if (this.#gathering !== undefined) {
+      this.#gathering.push({ call: this.#calls.open(timeoutMs, done), command });
+      return;
+    }
+    this.#ask(timeoutMs, done, (call) => ({ kind: 'propose', proposals: [{ call, command }] }));
+  }
+
+  readBarrier(timeoutMs: number, done: Done<void>): void {
+    this.#ask(timeoutMs, done, (call) => ({ kind: 'barrier', call }));
+  }
+
+  change(change: GroupChange, timeoutMs: number, done: Done<void>): void {
+    this.#ask(timeoutMs, done, (call) => ({ kind: 'change', change, call }));
+  }
+
+  transfer(to: NodeId | undefined, timeoutMs: number, done: Done<void>): void {
+    this.#ask(timeoutMs, done, (call) => ({ kind: 'transfer', to, call }));
+  }
+
+  #begin(restored: Restored): void {
+    const { clock, store, random } = this.#ports;
+    const { group, self, options } = this.#settings;
+    if (restored.snapshot.index > 0) this.#replica.restore(restored.snapshot.state);
+    const machine = new Consensus(
+      { group, self: self.id, options, random: random.fork(`consensus/${group}`) },
+      restored,
+    );
+    this.#machine = machine;
+    this.#loop = new Loop<ConsensusInput, ConsensusEffect, Timer>(machine, {
+      clock,
+      store,
+      perform: (effect) => this.#perform(effect),
+      halted: (error) => this.#halted(error),
+    });
+    this.#loop.feed({ kind: 'start' });
+  }
+
+  #ask<T>(timeoutMs: number, done: Done<T>, input: (call: number) => ConsensusInput): void {
+    this.#calls.during(() => {
+      const call = this.#calls.open(timeoutMs, done);
+      if (this.#loop === undefined) this.#calls.end(call, failure('NOT_LEADER', 'the group is not running here'));
+      else this.#loop.feed(input(call));
+    });
+  }
+
+  #perform(effect: ConsensusEffect): void {
+    switch (effect.kind) {
+      case 'send':
+        return this.#send(effect.to, effect.message);
+      case 'durable':
+        return this.#loop?.feed({ kind: 'durable' });
+      case 'apply':
+        return this.#apply(effect.entries);
+      case 'takeSnapshot':
+        return this.#loop?.feed({ kind: 'snapshotTaken', index: effect.index, state: this.#replica.snapshot() });
+      case 'restore':
+        return this.#replica.restore(effect.state);
+      case 'ended':
+        return this.#calls.end(effect.call, effect.outcome);
+      case 'event':
+        return this.#reports.event(effect.event);
+      case 'leadership':
+        return this.leadership.tell(effect.change);
+    }
+  }
+
+  /** What cannot be sent is lost; heartbeats find out. */
+  #send(to: NodeId, message: ConsensusMessage): void {
+    const address = this.#addressOf(to);
+    if (address === undefined) return this.#count('unknownAddress');
+    if (!this.#ports.streams.notify(address, encodeMessage(message))) this.#count('queueFull');
+  }
+
+  #addressOf(id: NodeId): Address | undefined {
+    const located = this.#settings.locate?.(id) ?? this.#heardAt.peek(id);
+    return located ?? this.#machine?.member(id);
+  }
+
+  #apply(entries: readonly Entry[]): void {
+    const gathering: Proposal[] = [];
+    this.#gathering = gathering;
+    try {
+      for (const entry of entries) this.#applyOne(entry);
+    } finally {
+      this.#gathering = undefined;
+    }
+    if (gathering.length > 0) this.#loop?.feed({ kind: 'propose', proposals: gathering });
+  }
+
+  #applyOne(entry: Entry): void {
+    const { kind, index, term, call } = entry;
+    if (kind === 'command') {
+      const result = this.#replica.apply(entry);
+      if (call === undefined) return;
+      const agreed: Agreed<Result> = { index, fence: fenceOf(term, index), result };
+      this.#calls.end(call, success(agreed));
+    } else if (call !== undefined) this.#calls.end(call, success(undefined));
+  }
+
+  #halted(error: unknown): void {
+    this.#ports.log('error', 'a group stopped by mistake', { group: this.#settings.group, error: String(error) });
+    this.#over();
+    this.#reports.halted(error);
+  }
+
+  #over(): void {
+    this.#loop?.stop();
+    this.#loop = undefined;
+    this.#calls.endAll(failure('NETWORK_TIMEOUT', 'this node stops'));
+  }
+
+  #count(name: string): void {
+    this.#counters.set(name, (this.#counters.get(name) ?? 0) + 1);
+  }
+}
+
+const bootstrapTimeoutMs = 10_000;

@@ -1,0 +1,20 @@
+/** What may happen to a group on this node. A `call` names who waits for the end of it. */
+import type { NodeId } from '../base/ids.ts';
+import type { ConsensusMessage } from '../messages/consensus.ts';
+import type { Proposal } from './proposals.ts';
+import type { GroupChange, GroupMember } from './replica.ts';
+
+export type Sender = { readonly id: NodeId; readonly generation: number };
+
+export type ConsensusInput =
+  | { readonly kind: 'start' }
+  | { readonly kind: 'bootstrap'; readonly members: readonly GroupMember[]; readonly call: number }
+  | { readonly kind: 'message'; readonly from: Sender; readonly message: ConsensusMessage }
+  | { readonly kind: 'propose'; readonly proposals: readonly Proposal[] }
+  | { readonly kind: 'barrier'; readonly call: number }
+  | { readonly kind: 'change'; readonly change: GroupChange; readonly call: number }
+  | { readonly kind: 'transfer'; readonly to: NodeId | undefined; readonly call: number }
+  | { readonly kind: 'durable' }
+  | { readonly kind: 'snapshotTaken'; readonly index: number; readonly state: Uint8Array }
+  | { readonly kind: 'health'; readonly score: number }
+  | { readonly kind: 'gone'; readonly id: NodeId; readonly generation: number };

@@ -1,0 +1,38 @@
+/** The Leadership port of one group on this node: who leads, whether that is us, and who wants to hear of changes. */
+import type { Cancel } from '../base/ports.ts';
+import type { Leadership, LeadershipEvents, LeadershipView } from '../base/registry.ts';
+import type { LeadershipChange } from './outbox.ts';
+
+export class LeadershipPort implements Leadership {
+  readonly #view: () => LeadershipView;
+  readonly #isLeading: () => boolean;
+  readonly #watchers = new Set<LeadershipEvents>();
+
+  constructor(view: () => LeadershipView, isLeading: () => boolean) {
+    this.#view = view;
+    this.#isLeading = isLeading;
+  }
+
+  view(): LeadershipView {
+    return this.#view();
+  }
+
+  isLeading(): boolean {
+    return this.#isLeading();
+  }
+
+  watch(events: LeadershipEvents): Cancel {
+    // Another object each time, so that watching twice is two watches.
+    const watcher = { ...events };
+    this.#watchers.add(watcher);
+    return () => void this.#watchers.delete(watcher);
+  }
+
+  tell(change: LeadershipChange): void {
+    for (const watcher of this.#watchers) {
+      if (change.kind === 'became') watcher.became?.(change.fence);
+      else if (change.kind === 'lost') watcher.lost?.(change.reason);
+      else watcher.changed?.(this.#view());
+    }
+  }
+}

@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { type Ended, change, three, untilEnded } from '../../test/consensus-calls.ts';
+import { ConsensusWorld, addressOf, idOf } from '../../test/consensus-world.ts';
+
+const newcomer = { id: idOf('n4'), name: 'n4', ...addressOf('n4') };
+
+describe('members', () => {
+  test('are added, caught up, promoted and removed one at a time', () => {
+    const { world, leader } = three();
+    assert.equal(untilEnded(world, world.propose(leader, 'a')), 'ok');
+    world.start('n4');
+    world.run(10);
+    assert.equal(world.voter('n4').host.view().self, 'outside');
+    const added = change(world, leader, { kind: 'add', member: newcomer });
+    assert.equal(untilEnded(world, change(world, leader, { kind: 'remove', id: idOf('n4') })), 'CAPACITY');
+    assert.equal(untilEnded(world, added), 'ok');
+    assert.equal(untilEnded(world, change(world, leader, { kind: 'add', member: newcomer })), 'PRECONDITION');
+    world.until('it has caught up', () =>
+      world
+        .voter(leader)
+        .host.progress()
+        .every(({ caughtUp }) => caughtUp),
+    );
+    assert.deepEqual(world.voter('n4').replica.items, ['a']);
+    assert.equal(world.voter('n4').host.view().self, 'syncing');
+    assert.equal(untilEnded(world, change(world, leader, { kind: 'promote', id: idOf('n4') })), 'ok');
+    world.until('it is a voter', () => world.voter('n4').host.view().self === 'follower', 500);
+    const other = world.keys.find((key) => key !== leader) as string;
+    assert.equal(untilEnded(world, change(world, leader, { kind: 'remove', id: idOf(other) })), 'ok');
+    world.until('it knows', () => world.voter(other).host.view().self === 'outside', 500);
+    world.run(3_000);
+    assert.equal(world.leader(), leader);
+    assert.equal(world.voter(leader).host.view().members.length, 3);
+  });
+
+  test('that have not caught up are not promoted', () => {
+    const { world, leader } = three();
+    assert.equal(untilEnded(world, change(world, leader, { kind: 'add', member: newcomer })), 'ok');
+    assert.equal(untilEnded(world, change(world, leader, { kind: 'promote', id: idOf('n4') })), 'PRECONDITION');
+    assert.equal(untilEnded(world, change(world, leader, { kind: 'promote', id: idOf('n9') })), 'PRECONDITION');
+  });
+
+  test('that sync count in no majority', () => {
+    const { world, leader, others } = three();
+    world.start('n4');
+    assert.equal(untilEnded(world, change(world, leader, { kind: 'add', member: newcomer })), 'ok');
+    world.run(300);
+    for (const other of others) world.kill(other);
+    world.run(1_000);
+    assert.equal(world.leader(), undefined);
+  });
+
+  test('the leader may remove itself, and another takes over at once', () => {
+    const { world, leader } = three();
+    const removed = change(world, leader, { kind: 'remove', id: idOf(leader) });
+    assert.equal(untilEnded(world, removed), 'ok');
+    world.until('another leads', () => (world.leader() ?? leader) !== leader, 200);
+    world.run(3_000);
+    assert.equal(world.voter(leader).host.view().self, 'outside');
+    assert.equal(world.voter(world.leader() as string).host.view().members.length, 2);
+  });
+
+  test('the last voter cannot be removed', () => {
+    const world = new ConsensusWorld();
+    world.group('n1');
+    world.untilLeader();
+    assert.equal(untilEnded(world, change(world, 'n1', { kind: 'remove', id: idOf('n1') })), 'PRECONDITION');
+  });
+
+  test('a group of one grows to three, and a dead voter is replaced', () => {
+    const world = new ConsensusWorld();
+    world.group('n1');
+    world.untilLeader();
+    for (const key of ['n2', 'n3', 'n4']) {
+      world.start(key);
+      const member = { id: idOf(key), name: key, ...addressOf(key) };
+      assert.equal(untilEnded(world, change(world, 'n1', { kind: 'add', member })), 'ok');
+      world.until('caught up', () =>
+        world
+          .voter('n1')
+          .host.progress()
+          .every(({ caughtUp }) => caughtUp),
+      );
+      assert.equal(untilEnded(world, change(world, 'n1', { kind: 'promote', id: idOf(key) })), 'ok');
+      if (key !== 'n3') continue;
+      world.kill('n2');
+      assert.equal(untilEnded(world, change(world, 'n1', { kind: 'remove', id: idOf('n2') })), 'ok');
+    }
+    assert.equal(untilEnded(world, world.propose('n1', 'a')), 'ok');
+    world.kill('n1');
+    world.untilLeader();
+  });
+
+  test('are made once', () => {
+    const { world } = three();
+    const ended: Ended = {};
+    world.voter('n1').host.bootstrap([], (outcome) => {
+      ended.outcome = outcome;
+    });
+    assert.equal(untilEnded(world, ended), 'PRECONDITION');
+  });
+});

@@ -1,0 +1,64 @@
+/**
+ * What the machine may ask for, and the list into which its parts put it during a step. What is marked `ahead` depends
+ * on no write under way: what a leader says in its durable term, and all that follows from what is agreed.
+ */
+import type { Outcome } from '../base/errors.ts';
+import type { Fence } from '../base/fence.ts';
+import type { NodeId } from '../base/ids.ts';
+import type { Persist, Schedule } from '../base/loop.ts';
+import type { StoreWrite } from '../base/ports.ts';
+import type { ConsensusMessage } from '../messages/consensus.ts';
+import type { ConsensusEvent } from './consensus-event.ts';
+import type { Entry } from './entry.ts';
+
+export type Timer = { readonly kind: 'election' | 'tick' | 'apply'; readonly number: number };
+
+export type LeadershipChange =
+  | { readonly kind: 'became'; readonly fence: Fence }
+  | { readonly kind: 'lost'; readonly reason: string }
+  | { readonly kind: 'changed' };
+
+export type ConsensusEffect =
+  | { readonly kind: 'send'; readonly to: NodeId; readonly message: ConsensusMessage; readonly ahead?: boolean }
+  /** Comes back as an input when all writes before it are durable. */
+  | { readonly kind: 'durable' }
+  | { readonly kind: 'apply'; readonly entries: readonly Entry[]; readonly ahead: true }
+  /** The state after the last applied entry is wanted; it comes back as `snapshotTaken`. */
+  | { readonly kind: 'takeSnapshot'; readonly index: number; readonly ahead: true }
+  | { readonly kind: 'restore'; readonly state: Uint8Array; readonly ahead: true }
+  | { readonly kind: 'ended'; readonly call: number; readonly outcome: Outcome<void>; readonly ahead?: boolean }
+  | { readonly kind: 'event'; readonly event: ConsensusEvent; readonly ahead: true }
+  | { readonly kind: 'leadership'; readonly change: LeadershipChange; readonly ahead: true };
+
+export type Effect = ConsensusEffect | Persist | Schedule<Timer>;
+
+export class Outbox {
+  nowMs = 0;
+  #effects: Effect[] = [];
+
+  put(effect: ConsensusEffect): void {
+    this.#effects.push(effect);
+  }
+
+  send(to: NodeId, message: ConsensusMessage): void {
+    this.#effects.push({ kind: 'send', to, message });
+  }
+
+  sendAhead(to: NodeId, message: ConsensusMessage): void {
+    this.#effects.push({ kind: 'send', to, message, ahead: true });
+  }
+
+  persist(writes: readonly StoreWrite[]): void {
+    this.#effects.push({ kind: 'persist', writes }, { kind: 'durable' });
+  }
+
+  schedule(atMs: number, timer: Timer): void {
+    this.#effects.push({ kind: 'schedule', atMs, timer });
+  }
+
+  take(): readonly Effect[] {
+    const effects = this.#effects;
+    this.#effects = [];
+    return effects;
+  }
+}

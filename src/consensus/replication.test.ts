@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { type Ended, codeOf, everywhere, three, untilEnded } from '../../test/consensus-calls.ts';
+import { ConsensusWorld } from '../../test/consensus-world.ts';
+import { Random } from '../base/random.ts';
+import type { ConsensusMessage } from '../messages/consensus.ts';
+import { defaultConsensus } from './options.ts';
+
+describe('the log', () => {
+  test('is repaired after a leader wrote what nobody else has', () => {
+    const { world, leader, others } = three();
+    assert.equal(untilEnded(world, world.propose(leader, 'a')), 'ok');
+    world.isolate(leader);
+    for (const text of ['lost1', 'lost2', 'lost3']) world.propose(leader, text);
+    world.until('another leads', () => others.includes(world.leader() ?? ''));
+    assert.equal(untilEnded(world, world.propose(world.leader() as string, 'b')), 'ok');
+    world.heal();
+    world.until('all are the same', () => everywhere(world, ['a', 'b']));
+    world.kill(leader);
+    world.start(leader);
+    world.until('also after a restart', () => everywhere(world, ['a', 'b']));
+  });
+
+  test('arrives although messages are lost', () => {
+    const { world, leader, others } = three();
+    const [slow] = others as [string];
+    world.cut(leader, slow, true);
+    for (let i = 0; i < 20; i++) assert.equal(untilEnded(world, world.propose(leader, `${i}`)), 'ok');
+    world.heal();
+    const items = Array.from({ length: 20 }, (_, i) => `${i}`);
+    world.until('it has caught up', () => everywhere(world, items), 500);
+  });
+
+  test('arrives although answers are lost', () => {
+    const { world, leader, others } = three();
+    const [slow, other] = others as [string, string];
+    world.isolate(other);
+    world.cut(slow, leader, true);
+    const ended = world.propose(leader, 'a');
+    world.run(200);
+    world.cut(other, slow);
+    world.heal();
+    assert.equal(untilEnded(world, ended), 'ok');
+  });
+
+  test('arrives although messages are lost, doubled and overtake each other', () => {
+    for (let seed = 0; seed < 10; seed++) {
+      const { world, leader } = three();
+      const random = new Random(`rough ${seed}`);
+      const delayMs = (): number => random.between(1, 40);
+      world.travel = () => (random.chance(0.1) ? [] : random.chance(0.1) ? [delayMs(), delayMs()] : [delayMs()]);
+      const items = Array.from({ length: 50 }, (_, i) => `${i}`);
+      for (const text of items) {
+        world.propose(leader, text);
+        world.run(random.below(20));
+      }
+      world.until('all are the same', () => everywhere(world, items), 5_000);
+      assert.equal(world.leader(), leader);
+    }
+  });
+
+  test('takes no more than it can hold', () => {
+    const world = new ConsensusWorld();
+    world.options = { ...defaultConsensus, proposalsMax: 10 };
+    world.group('n1', 'n2', 'n3');
+    const leader = world.untilLeader().self.name;
+    const ends = Array.from({ length: 12 }, (_, i) => world.propose(leader, `${i}`));
+    world.until('all ended', () => ends.every(({ outcome }) => outcome !== undefined));
+    assert.deepEqual(ends.map(codeOf).slice(9), ['ok', 'CAPACITY', 'CAPACITY']);
+    const large: Ended = {};
+    world.voter(leader).host.propose(new Uint8Array(2_097_152), 1_000, (outcome) => {
+      large.outcome = outcome;
+    });
+    assert.equal(untilEnded(world, large), 'TOO_LARGE');
+  });
+
+  test('of many proposals at once is a few messages', () => {
+    const said: ConsensusMessage[] = [];
+    const world = new ConsensusWorld({ said: (_from, _to, message) => said.push(message) });
+    world.group('n1', 'n2', 'n3');
+    const leader = world.untilLeader().self.name;
+    world.run(50);
+    said.length = 0;
+    const ends = Array.from({ length: 1_000 }, (_, i) => world.propose(leader, `${i}`));
+    world.until('all agreed', () => ends.every(({ outcome }) => outcome?.ok === true));
+    assert.ok(said.filter(({ kind }) => kind === 'append').length <= 8);
+  });
+});
+
+describe('snapshots', () => {
+  function small(): ConsensusWorld {
+    const world = new ConsensusWorld();
+    world.options = { ...defaultConsensus, snapshotEntriesMax: 20, tailEntriesMax: 5 };
+    world.group('n1', 'n2', 'n3');
+    return world;
+  }
+
+  function fill(world: ConsensusWorld, from: number, to: number): void {
+    for (let i = from; i < to; i++) {
+      assert.equal(untilEnded(world, world.propose(world.leader() as string, `item ${i}`)), 'ok');
+    }
+  }
+
+  const items = (count: number): readonly string[] => Array.from({ length: count }, (_, i) => `item ${i}`);
+
+  test('keep the log short, also on the disk, and survive a restart', () => {
+    const world = small();
+    world.untilLeader();
+    fill(world, 0, 100);
+    world.run(200);
+    for (const key of world.keys) assert.ok(world.voter(key).disk.size < 40, `${world.voter(key).disk.size} records`);
+    for (const key of [...world.keys]) world.kill(key);
+    for (const key of [...world.keys]) world.start(key);
+    world.untilLeader();
+    world.until('all is there', () => everywhere(world, items(100)), 1_000);
+    fill(world, 100, 101);
+  });
+
+  test('bring back a voter that was away for long', () => {
+    const world = small();
+    const leader = world.untilLeader().self.name;
+    const away = world.keys.find((key) => key !== leader) as string;
+    fill(world, 0, 5);
+    world.isolate(away);
+    fill(world, 5, 100);
+    world.heal();
+    world.until('it has caught up', () => everywhere(world, items(100)), 3_000);
+    fill(world, 100, 105);
+    world.kill(away);
+    world.start(away);
+    world.until('also after a restart', () => everywhere(world, items(105)), 3_000);
+  });
+
+  test('of many parts arrive whole', () => {
+    const world = new ConsensusWorld();
+    world.options = { ...defaultConsensus, snapshotLogBytes: 100_000, tailEntriesMax: 0 };
+    world.group('n1', 'n2', 'n3');
+    const leader = world.untilLeader().self.name;
+    const away = world.keys.find((key) => key !== leader) as string;
+    world.isolate(away);
+    const long = 'x'.repeat(400_000);
+    for (let i = 0; i < 6; i++) assert.equal(untilEnded(world, world.propose(leader, `${i}${long}`)), 'ok');
+    world.run(100);
+    world.heal();
+    world.until('it has caught up', () => world.voter(away).replica.items.length === 6, 5_000);
+    assert.deepEqual(world.voter(away).replica.items, world.voter(leader).replica.items);
+  });
+});

@@ -1,0 +1,135 @@
+/**
+ * What a group keeps in the store, below `consensus/<group>/`:
+ *
+ *   meta                     term and vote
+ *   head                     which snapshot counts, where the log begins, and the members as of the snapshot
+ *   snapshot/<number>/<part> the state, in parts
+ *   log/<index>              one record per entry
+ *
+ * What the head does not name, parts of other snapshots and entries before the beginning of the log, is left over from
+ * an interrupted cleaning and means nothing.
+ */
+import type { StoreWrite } from '../base/ports.ts';
+import type { NodeId } from '../base/ids.ts';
+import { codecOf } from '../messages/codec.ts';
+import { field, optional } from '../messages/compound.ts';
+import { groupMembers, snapshotChunkBytesMax } from '../messages/consensus.ts';
+import { type MessageOf, message } from '../messages/message.ts';
+import { u32, u53 } from '../messages/numbers.ts';
+import { nodeId } from '../messages/strings.ts';
+import type { Entry } from './entry.ts';
+import type { GroupMember } from './replica.ts';
+import type { Position } from './replicated-log.ts';
+import type { Snapshot } from './snapshot.ts';
+
+const nobody = [] as const;
+
+const meta = message({
+  kind: 'meta',
+  tag: 1,
+  carrier: 'stream',
+  from: nobody,
+  bytesMax: 256,
+  doc: 'Term and vote.',
+  fields: {
+    term: field(1, u32, 'The highest that was heard of.'),
+    vote: field(2, optional(nodeId), 'Whom we voted for in it.'),
+  },
+});
+
+const head = message({
+  kind: 'head',
+  tag: 2,
+  carrier: 'stream',
+  from: nobody,
+  bytesMax: 65_536,
+  doc: 'Which snapshot counts.',
+  fields: {
+    number: field(1, u53, 'Names the parts of the snapshot.'),
+    index: field(2, u53, 'The last entry that is in it,'),
+    term: field(3, u32, 'and its term.'),
+    baseIndex: field(4, u53, 'The last entry that the log no longer has,'),
+    baseTerm: field(5, u32, 'and its term.'),
+    totalBytes: field(6, u53, 'Of the state.'),
+    checksum: field(7, u32, 'Of the state.'),
+    members: field(8, groupMembers, 'As of the snapshot.'),
+  },
+});
+
+const membersRecord = message({
+  kind: 'members',
+  tag: 3,
+  carrier: 'stream',
+  from: nobody,
+  bytesMax: 65_536,
+  doc: 'The body of an entry that changes the members.',
+  fields: { members: field(1, groupMembers, 'All of them.') },
+});
+
+const codec = codecOf([meta, head, membersRecord] as const);
+
+export type StoredMeta = MessageOf<typeof meta>;
+export type StoredHead = MessageOf<typeof head>;
+
+export const keysOf = (group: string) => {
+  const root = `consensus/${group}/`;
+  const number = (value: number): string => String(value).padStart(13, '0');
+  return {
+    meta: `${root}meta`,
+    head: `${root}head`,
+    log: `${root}log/`,
+    snapshots: `${root}snapshot/`,
+    entry: (index: number) => `${root}log/${number(index)}`,
+    part: (snapshot: number, part: number) => `${root}snapshot/${number(snapshot)}/${number(part)}`,
+  };
+};
+
+export type Keys = ReturnType<typeof keysOf>;
+
+/** Throws a rejection for what is none. */
+export function readMeta(bytes: Uint8Array): StoredMeta | undefined {
+  const value = codec.decode(bytes);
+  return value.kind === 'meta' ? value : undefined;
+}
+
+export function readHead(bytes: Uint8Array): StoredHead | undefined {
+  const value = codec.decode(bytes);
+  return value.kind === 'head' ? value : undefined;
+}
+
+export function encodeMembers(members: readonly GroupMember[]): Uint8Array {
+  return codec.encode({ kind: 'members', members });
+}
+
+/** Throws a rejection for what is none. */
+export function decodeMembers(bytes: Uint8Array): readonly GroupMember[] {
+  const value = codec.decode(bytes);
+  return value.kind === 'members' ? value.members : [];
+}
+
+export function metaWrite(keys: Keys, term: number, vote: NodeId | undefined): StoreWrite {
+  return { key: keys.meta, value: codec.encode({ kind: 'meta', term, vote }) };
+}
+
+export function entryWrites(keys: Keys, entries: readonly Entry[]): StoreWrite[] {
+  return entries.map(({ index, record }) => ({ key: keys.entry(index), value: record }));
+}
+
+export function headWrite(keys: Keys, snapshot: Snapshot, base: Position): StoreWrite {
+  const { number, index, term, checksum, members, state } = snapshot;
+  const totalBytes = state.length;
+  const places = { baseIndex: base.index, baseTerm: base.term };
+  return {
+    key: keys.head,
+    value: codec.encode({ kind: 'head', number, index, term, ...places, totalBytes, checksum, members }),
+  };
+}
+
+export function partCount(totalBytes: number): number {
+  return Math.ceil(totalBytes / snapshotChunkBytesMax);
+}
+
+export function partWrite(keys: Keys, { number, state }: Snapshot, part: number): StoreWrite {
+  const value = state.subarray(part * snapshotChunkBytesMax, (part + 1) * snapshotChunkBytesMax);
+  return { key: keys.part(number, part), value };
+}

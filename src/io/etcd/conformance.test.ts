@@ -1,0 +1,39 @@
+/** The registry on a real etcd against the suite that holds for every Registry. */
+import { after, before } from 'node:test';
+
+import { type EtcdServer, startEtcd } from '../../../test/etcd.ts';
+import { realWorld } from '../../simulation/conformance/harness.ts';
+import { describeRegistry } from '../../simulation/conformance/registry.ts';
+import { systemClock } from '../clock.ts';
+import { etcdRegistry } from './etcd-registry.ts';
+
+const clock = systemClock();
+let server: EtcdServer;
+let tests = 0;
+
+/** What is registered inside of a hook ends with the hook, so the end is called from here. */
+const ends: (() => Promise<void>)[] = [];
+after(() => Promise.all(ends.map((end) => end())));
+before(async () => {
+  [server] = (await startEtcd({ after: (end) => ends.push(end) }, { isHasty: true })) as [EtcdServer];
+});
+
+describeRegistry('etcd', (t) => {
+  tests += 1;
+  const options = { endpoints: [server.endpoint], namespace: `test${tests}/`, clock };
+  const registry = etcdRegistry(options);
+  const other = etcdRegistry(options);
+  t.after(() => {
+    server.goOn();
+    registry.close();
+    other.close();
+  });
+  return {
+    ...realWorld,
+    clock,
+    registry,
+    other,
+    compact: () => server.compact(),
+    silence: async (isSilent) => (isSilent ? server.stop() : server.goOn()),
+  };
+});

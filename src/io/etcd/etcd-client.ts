@@ -1,0 +1,208 @@
+/**
+ * Calls to an etcd cluster: one endpoint is used until it fails, then the next; a failed call is made again until it
+ * is answered or its time is over. So every call that comes here must be harmless when it is made twice, or carry its
+ * own mark (guarded-transaction.ts). The end is honest: DEADLINE when it may have happened, and an error that promises
+ * "nothing changed" only when no attempt can have had an effect.
+ */
+import { type ErrorCode, RemusterError } from '../../base/errors.ts';
+import type { Cancel } from '../../base/ports.ts';
+import { EtcdHttp, type Headers, type StreamEvents } from './etcd-http.ts';
+import { type EtcdLimits, type EtcdOptions, etcdLimits, timeoutMsMax } from './etcd-options.ts';
+import { type Verdict, verdictOn } from './etcd-verdict.ts';
+
+export type Body = Readonly<Record<string, unknown>>;
+
+export type Call = {
+  readonly path: string;
+  /** Called for each attempt; `uncertain` when an earlier one may have been carried out. */
+  readonly body: (attempt: { readonly uncertain: boolean }) => Body;
+  /** A member of etcd that sees no leader refuses at once instead of letting us wait. */
+  readonly needsLeader: boolean;
+  /** False for what has no effect however often it is made, so that a lost answer leaves no doubt. */
+  readonly isWrite: boolean;
+  readonly deadlineMs: number;
+};
+
+export type Reply =
+  | { readonly kind: 'value'; readonly body: Body; readonly uncertain: boolean }
+  | { readonly kind: 'refused'; readonly error: RemusterError; readonly etcdSays: string };
+
+type Attempt = {
+  readonly endpoint: number;
+  readonly path: string;
+  readonly body: Body;
+  readonly needsLeader: boolean;
+};
+
+type Trouble = { readonly code: ErrorCode; readonly reason: string; readonly uncertain: boolean };
+
+export class EtcdClient {
+  readonly limits: EtcdLimits;
+  readonly #options: EtcdOptions;
+  readonly #http: EtcdHttp;
+  readonly #pauses = new Set<() => void>();
+  #endpoint = 0;
+  #token: string | undefined;
+  #open = true;
+
+  constructor(options: EtcdOptions) {
+    if (options.endpoints.length === 0) throw new RemusterError('BAD_ARGUMENT', 'etcd needs at least one endpoint');
+    for (const endpoint of options.endpoints) checkEndpoint(endpoint);
+    this.#options = options;
+    this.limits = { ...etcdLimits, ...options.limits };
+    this.#http = new EtcdHttp({ clock: options.clock, tls: options.tls, limits: this.limits });
+  }
+
+  get isOpen(): boolean {
+    return this.#open;
+  }
+
+  get nowMs(): number {
+    return this.#options.clock.nowMs();
+  }
+
+  /** The present endpoint; `failed` turns to the next one, unless somebody has done so already. */
+  get endpoint(): number {
+    return this.#endpoint;
+  }
+
+  failed(endpoint: number): void {
+    if (endpoint === this.#endpoint) this.#endpoint = (endpoint + 1) % this.#options.endpoints.length;
+  }
+
+  deadlineMs(timeoutMs = this.limits.timeoutMs): number {
+    return this.nowMs + Math.min(Math.max(0, timeoutMs), timeoutMsMax);
+  }
+
+  async call(call: Call): Promise<Reply> {
+    let trouble: Trouble = { code: 'DEADLINE', reason: 'no time was left', uncertain: false };
+    for (let attempt = 0; this.nowMs < call.deadlineMs && this.#open; attempt++) {
+      const endpoint = this.#endpoint;
+      const body = call.body({ uncertain: trouble.uncertain });
+      const verdict = await this.#attempt(
+        { endpoint, path: call.path, body, needsLeader: call.needsLeader },
+        call.deadlineMs,
+      );
+      if (verdict.kind === 'value') return { ...verdict, uncertain: trouble.uncertain };
+      if (verdict.kind === 'refused' && !(trouble.uncertain && isDoubtful(verdict.error))) return verdict;
+      trouble = troubleAfter(trouble, verdict, call);
+      if (verdict.kind === 'again') this.failed(endpoint);
+      await this.#rest(attempt, call.deadlineMs);
+    }
+    return refusal(this.#open ? trouble : { ...trouble, code: 'CANCELLED', reason: 'the registry was closed' });
+  }
+
+  /** One attempt at one endpoint, for somebody who depends on that endpoint. */
+  ask(endpoint: number, path: string, body: Body): Promise<Verdict> {
+    return this.#attempt({ endpoint, path, body, needsLeader: false }, this.nowMs + this.limits.attemptMs);
+  }
+
+  stream(endpoint: number, path: string, body: Body, events: StreamEvents): Cancel {
+    return this.#http.stream(this.#url(endpoint, path), body, this.#headers(true), events);
+  }
+
+  /** Waits, but not beyond `close`. */
+  pause(delayMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const end = (): void => {
+        this.#pauses.delete(end);
+        cancel();
+        resolve();
+      };
+      const cancel = this.#options.clock.schedule(delayMs, end);
+      this.#pauses.add(end);
+      if (!this.#open) end();
+    });
+  }
+
+  close(): void {
+    this.#open = false;
+    this.#http.close();
+    for (const end of this.#pauses) end();
+  }
+
+  async #attempt({ endpoint, path, body, needsLeader }: Attempt, deadlineMs: number): Promise<Verdict> {
+    const refused = await this.#signIn(endpoint, deadlineMs);
+    if (refused !== undefined) return refused;
+    const headers = this.#headers(needsLeader);
+    const reply = await this.#http.post(this.#url(endpoint, path), body, headers, this.#attemptMs(deadlineMs));
+    const verdict = verdictOn(reply);
+    if (verdict.kind !== 'authenticate') return verdict;
+    this.#token = undefined;
+    return this.#options.user === undefined ? nameless : verdict;
+  }
+
+  /** Gets the token that stands for name and password; etcd forgets it after a while, and then it is got again. */
+  async #signIn(endpoint: number, deadlineMs: number): Promise<Verdict | undefined> {
+    const { user } = this.#options;
+    if (user === undefined || this.#token !== undefined) return undefined;
+    const url = this.#url(endpoint, '/v3/auth/authenticate');
+    const verdict = verdictOn(await this.#http.post(url, user, {}, this.#attemptMs(deadlineMs)));
+    // Signing in changes nothing, however it failed.
+    if (verdict.kind === 'again') return { ...verdict, happened: 'no' };
+    if (verdict.kind !== 'value') return verdict;
+    this.#token = String(verdict.body['token']);
+    return undefined;
+  }
+
+  #attemptMs(deadlineMs: number): number {
+    return Math.max(0, Math.min(this.limits.attemptMs, deadlineMs - this.nowMs));
+  }
+
+  /** The first change of endpoint is made at once, later ones after growing pauses. */
+  async #rest(attempt: number, deadlineMs: number): Promise<void> {
+    const { pauseMsMin, pauseMsMax } = this.limits;
+    const rounds = Math.floor(attempt / this.#options.endpoints.length);
+    const wantedMs = Math.min(pauseMsMax, pauseMsMin * 2 ** Math.min(rounds, 10));
+    const delayMs = Math.min(wantedMs, deadlineMs - this.nowMs);
+    if (delayMs > 0) await this.pause(delayMs);
+  }
+
+  #url(endpoint: number, path: string): URL {
+    return new URL(path, this.#options.endpoints[endpoint]);
+  }
+
+  #headers(needsLeader: boolean): Headers {
+    return {
+      ...(needsLeader ? { 'grpc-metadata-hasleader': 'true' } : {}),
+      ...(this.#token === undefined ? {} : { authorization: this.#token }),
+    };
+  }
+}
+
+const nameless: Verdict = {
+  kind: 'refused',
+  error: new RemusterError('UNAUTHENTICATED', 'etcd asks for a user and a password'),
+  etcdSays: 'user name is empty',
+};
+
+/** These etcd may say before it looks at the marks of executed transactions: they tell nothing of earlier attempts. */
+function isDoubtful({ code }: RemusterError): boolean {
+  return code === 'STORE_FULL' || code === 'FORBIDDEN' || code === 'UNAUTHENTICATED';
+}
+
+function troubleAfter(before: Trouble, verdict: Exclude<Verdict, { kind: 'value' }>, { isWrite }: Call): Trouble {
+  if (verdict.kind === 'again') {
+    const { code, reason, happened } = verdict;
+    const uncertain = before.uncertain || (isWrite && happened === 'maybe');
+    // That one server is down says less than that another one sees no majority.
+    return before.code === 'NO_QUORUM' && code === 'UNREACHABLE'
+      ? { ...before, uncertain }
+      : { code, reason, uncertain };
+  }
+  const code = verdict.kind === 'refused' ? verdict.error.code : 'UNAUTHENTICATED';
+  const reason = verdict.kind === 'refused' ? verdict.etcdSays : 'etcd asks for a user and a password';
+  return { code, reason, uncertain: before.uncertain };
+}
+
+function refusal({ code, reason, uncertain }: Trouble): Reply {
+  const ours = uncertain && code !== 'CANCELLED' ? 'DEADLINE' : code;
+  const text = uncertain ? `it may have happened, but no answer came from etcd (${reason})` : `etcd: ${reason}`;
+  return { kind: 'refused', error: new RemusterError(ours, text), etcdSays: reason };
+}
+
+function checkEndpoint(endpoint: string): void {
+  const protocol = URL.canParse(endpoint) ? new URL(endpoint).protocol : '';
+  if (protocol !== 'http:' && protocol !== 'https:')
+    throw new RemusterError('BAD_ARGUMENT', `${endpoint} is no endpoint of etcd: expected http://host:port`);
+}

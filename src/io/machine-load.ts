@@ -1,0 +1,30 @@
+/** How busy this machine is: shares of processors and memory, from what the system counts. Keeps only the last count. */
+import { cpus, freemem, totalmem } from 'node:os';
+
+export type MachineLoad = { readonly cpu: number; readonly memory: number; readonly cores: number };
+
+/** Each call tells of the time since the call before. */
+export function machineLoad(): () => MachineLoad {
+  let before = processorTimes();
+  return () => {
+    const now = processorTimes();
+    const passedMs = now.allMs - before.allMs;
+    const cpu = passedMs <= 0 ? 0 : 1 - (now.idleMs - before.idleMs) / passedMs;
+    before = now;
+    return { cpu: within(cpu), memory: within(1 - freemem() / totalmem()), cores: cpus().length };
+  };
+}
+
+function processorTimes(): { readonly idleMs: number; readonly allMs: number } {
+  let idleMs = 0;
+  let allMs = 0;
+  for (const { times } of cpus()) {
+    idleMs += times.idle;
+    allMs += times.user + times.nice + times.sys + times.irq + times.idle;
+  }
+  return { idleMs, allMs };
+}
+
+function within(share: number): number {
+  return Math.min(1, Math.max(0, share));
+}

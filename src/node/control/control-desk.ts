@@ -1,0 +1,52 @@
+/**
+ * What other nodes ask of this node's part in agreement, and where each question goes. Keeps nothing: a question that
+ * this node cannot answer is refused with a code that says who could.
+ */
+import { type Done, failure, success } from '../../base/errors.ts';
+import type { Identity } from '../../base/ports.ts';
+import { type Message, encodeMessage } from '../../messages/catalogue.ts';
+import { type ConsensusMessage, consensusMessages } from '../../messages/consensus.ts';
+import { type RegistryMessage, registryMessages } from '../../messages/registry.ts';
+import type { Control } from './control.ts';
+
+export type ControlQuestion = {
+  readonly from: Identity;
+  readonly message: Message;
+  /** As it came; only valid during the call. */
+  readonly body: Uint8Array;
+  readonly remainingMs: number;
+};
+
+const consensusKinds: ReadonlySet<string> = new Set(consensusMessages.map(({ kind }) => kind));
+const registryKinds: ReadonlySet<string> = new Set(registryMessages.map(({ kind }) => kind));
+
+export function isConsensusMessage(message: Message): message is ConsensusMessage {
+  return consensusKinds.has(message.kind);
+}
+
+function isRegistryMessage(message: Message): message is RegistryMessage {
+  return registryKinds.has(message.kind);
+}
+
+/** False when it is no question about agreement. */
+export function answerControl(
+  control: Control,
+  { from, message, body, remainingMs }: ControlQuestion,
+  reply: Done<Uint8Array>,
+): boolean {
+  const { seat } = control;
+  if (isRegistryMessage(message)) {
+    if (seat === undefined) reply(failure('NOT_LEADER', 'this node is no manager'));
+    else seat.server.request(from, message, body, remainingMs, reply);
+    return true;
+  }
+  if (message.kind === 'askGroup') {
+    reply(success(encodeMessage(control.tell(from, message.group))));
+    return true;
+  }
+  if (message.kind !== 'order') return false;
+  control.orders.received(message, remainingMs, (outcome) => {
+    reply(outcome.ok ? success(encodeMessage({ kind: 'orderDone', answer: outcome.value })) : outcome);
+  });
+  return true;
+}

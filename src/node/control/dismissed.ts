@@ -1,0 +1,28 @@
+/**
+ * Managers that an operator has removed from their group. The leader takes living managers into the group by itself;
+ * those that stand here stay outside until somebody adds them again, also after a restart and under another leader.
+ */
+import type { NodeId } from '../../base/ids.ts';
+import { type RegistryTransaction, onlyKey } from '../../base/registry.ts';
+import type { RegistryReplica } from '../../registry/registry-replica.ts';
+
+const encoder = new TextEncoder();
+
+function dismissedKey(id: NodeId): string {
+  return `/managers/dismissed/${id}`;
+}
+
+/** As far as this replica has followed: the leader's is the truth. */
+export function isDismissed({ keyspace }: Pick<RegistryReplica, 'keyspace'>, id: NodeId): boolean {
+  return keyspace.range(onlyKey(dismissedKey(id)), 1).entries.length > 0;
+}
+
+/** What it was and why is for people who look. */
+export function dismiss(id: NodeId, note: { readonly name: string; readonly reason: string }): RegistryTransaction {
+  const value = encoder.encode(JSON.stringify(note));
+  return { compare: [], then: [{ kind: 'put', key: dismissedKey(id), value }], otherwise: [] };
+}
+
+export function welcome(id: NodeId): RegistryTransaction {
+  return { compare: [], then: [{ kind: 'delete', range: onlyKey(dismissedKey(id)) }], otherwise: [] };
+}

@@ -1,0 +1,74 @@
+/** Drives the formation of a group: carries its questions to other nodes and its one act to consensus. Decides nothing. */
+import { unreachable } from '../../base/assert.ts';
+import type { NodeId } from '../../base/ids.ts';
+import { Loop } from '../../base/loop.ts';
+import type { Address, Clock } from '../../base/ports.ts';
+import { type Acquaintance, Formation, type FormationEffect, type FormationInput } from './formation.ts';
+import type { GroupQuestion } from './group-questions.ts';
+
+export type FormationPorts = {
+  readonly clock: Clock;
+  readonly ask: GroupQuestion;
+  readonly managers: () => readonly Acquaintance[];
+  readonly form: () => void;
+  readonly waiting: (why: string) => void;
+  readonly halted: (error: unknown) => void;
+};
+
+const roundMs = 250;
+const noStore = { write: () => unreachable(undefined as never) };
+
+export class FormationHost {
+  readonly #ports: FormationPorts;
+  readonly #loop: Loop<FormationInput, FormationEffect, 'round'>;
+
+  constructor(self: NodeId, ports: FormationPorts) {
+    this.#ports = ports;
+    const { clock, halted } = ports;
+    const perform = (effect: FormationEffect): void => this.#perform(effect);
+    this.#loop = new Loop(new Formation(self, roundMs), { clock, store: noStore, perform, halted });
+  }
+
+  begin(seeds: readonly Address[], bootstrap: boolean): void {
+    this.#loop.feed({ kind: 'begin', seeds, bootstrap });
+  }
+
+  askedBy(id: NodeId): void {
+    this.#loop.feed({ kind: 'askedBy', id });
+  }
+
+  heardOfGroup(): void {
+    this.#loop.feed({ kind: 'heardOfGroup' });
+  }
+
+  belongs(): void {
+    this.#loop.feed({ kind: 'belongs' });
+  }
+
+  stop(): void {
+    this.#loop.stop();
+  }
+
+  #perform(effect: FormationEffect): void {
+    switch (effect.kind) {
+      case 'look':
+        return this.#loop.feed({ kind: 'managers', managers: this.#ports.managers() });
+      case 'form':
+        return this.#ports.form();
+      case 'waiting':
+        return this.#ports.waiting(effect.detail);
+      case 'ask':
+        return this.#ask(effect.round, effect.to);
+      default:
+        return unreachable(effect);
+    }
+  }
+
+  #ask(round: number, from: Address): void {
+    this.#ports.ask(from, (outcome) => {
+      if (!outcome.ok) return this.#loop.feed({ kind: 'unanswered', round, from });
+      const { id, eligible, belongs: hasGroup, managers } = outcome.value;
+      this.#loop.feed({ kind: 'answered', round, from, answer: { id, eligible, hasGroup, managers } });
+    });
+  }
+}

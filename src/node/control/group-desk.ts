@@ -1,0 +1,114 @@
+/**
+ * Changes of the group of managers that operators order, on its leader. A change that would cost the quorum is refused
+ * before anything is written; one that comes while another is under way waits for it, within its time. Who was removed
+ * is written down first, so that the leader does not take it in again.
+ */
+import { type Done, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
+import { type NodeId, namePattern, parseNodeId } from '../../base/ids.ts';
+import type { Clock } from '../../base/ports.ts';
+import type { Registry, RegistryTransaction } from '../../base/registry.ts';
+import type { GroupChange, GroupMember } from '../../consensus/replica.ts';
+import { dismiss, welcome } from './dismissed.ts';
+import type { ManagerSeat } from './manager-seat.ts';
+import type { ManagersSeen } from './managers-seen.ts';
+import { type OrderWords, reasonIn, wordsOf } from './order-words.ts';
+import { removalRefusal } from './removal.ts';
+
+export type GroupDeskParts = {
+  readonly clock: Clock;
+  readonly registry: Pick<Registry, 'transact'>;
+  readonly seat: Pick<ManagerSeat, 'group' | 'change'>;
+  readonly managers: Pick<ManagersSeen, 'all'>;
+  readonly self: NodeId;
+};
+
+const againMs = 100;
+
+export class GroupDesk {
+  readonly #parts: GroupDeskParts;
+
+  constructor(parts: GroupDeskParts) {
+    this.#parts = parts;
+  }
+
+  /** BAD_ARGUMENT by throwing when the words make no sense. */
+  change(words: unknown, timeoutMs: number, done: Done<object>): void {
+    const fields = wordsOf(words);
+    const change = changeIn(fields);
+    const untilMs = this.#parts.clock.nowMs() + timeoutMs;
+    if (change.kind === 'remove') return this.#remove(change.id, fields, untilMs, done);
+    if (change.kind === 'promote') return this.#change(change, untilMs, done);
+    this.#write(welcome(change.member.id), untilMs, (outcome) => {
+      if (outcome.ok) this.#change(change, untilMs, done);
+      else done(outcome);
+    });
+  }
+
+  transfer(words: unknown, timeoutMs: number, done: Done<object>): void {
+    const { to } = wordsOf(words);
+    const target = to === undefined || to === null ? undefined : parseNodeId(String(to));
+    this.#parts.seat.group.transfer(target, timeoutMs, (outcome) => done(outcome.ok ? success({}) : outcome));
+  }
+
+  #remove(id: NodeId, fields: OrderWords, untilMs: number, done: Done<object>): void {
+    const refusal = removalRefusal(this.#members(), id, (other) => this.#follows(other));
+    if (refusal !== undefined) return done(failure('PRECONDITION', refusal));
+    const voters = this.#members().filter((member) => member.standing === 'voter' && member.id !== id).length;
+    if (fields['dryRun'] === true) return done(success({ dryRun: true, voters }));
+    const name = this.#nameOf(id) ?? id;
+    this.#write(dismiss(id, { name, reason: reasonIn(fields) }), untilMs, (written) => {
+      if (!written.ok) return done(written);
+      this.#change({ kind: 'remove', id }, untilMs, (outcome) => {
+        if (outcome.ok || outcome.error.row.stateChanged !== 'no')
+          return done(outcome.ok ? success({ voters }) : outcome);
+        // It surely did not happen: then it must not be kept out, either.
+        this.#write(welcome(id), untilMs, () => done(outcome));
+      });
+    });
+  }
+
+  /** Living by membership, and keeping up with the log: only then can it be counted on. */
+  #follows(id: NodeId): boolean {
+    const { self, managers, seat } = this.#parts;
+    if (id === self) return true;
+    const isAlive = managers.all().some((manager) => manager.id === id && manager.isAlive);
+    return isAlive && seat.group.progress().some((one) => one.id === id && one.caughtUp);
+  }
+
+  #change(change: GroupChange, untilMs: number, done: Done<object>): void {
+    const { clock, seat } = this.#parts;
+    const id = change.kind === 'add' ? change.member.id : change.id;
+    const name = change.kind === 'add' ? change.member.name : (this.#nameOf(id) ?? id);
+    const leftMs = Math.max(againMs, untilMs - clock.nowMs());
+    seat.change(change, leftMs, (outcome) => {
+      if (outcome.ok) return done(success({}));
+      const { error } = outcome;
+      const isBusy = isRemusterError(error, 'CAPACITY') && clock.nowMs() + againMs < untilMs;
+      if (isBusy) clock.schedule(againMs, () => this.#change(change, untilMs, done));
+      else done(isRemusterError(error, 'PRECONDITION') ? failure(error.code, `${name}: ${error.message}`) : outcome);
+    });
+  }
+
+  #write(transaction: RegistryTransaction, untilMs: number, done: Done<unknown>): void {
+    const timeoutMs = Math.max(againMs, untilMs - this.#parts.clock.nowMs());
+    this.#parts.registry.transact(transaction, { timeoutMs }, done);
+  }
+
+  #members(): readonly GroupMember[] {
+    return this.#parts.seat.group.view().members;
+  }
+
+  #nameOf(id: NodeId): string | undefined {
+    return this.#members().find((member) => member.id === id)?.name;
+  }
+}
+
+function changeIn({ kind, id, name, host, port }: OrderWords): GroupChange {
+  if (kind === 'promote' || kind === 'remove') return { kind, id: parseNodeId(String(id)) };
+  if (kind !== 'add')
+    throw new RemusterError('BAD_ARGUMENT', 'a change of the group adds, promotes or removes somebody');
+  const isPlace = typeof host === 'string' && host !== '' && Number.isInteger(port) && (port as number) > 0;
+  if (typeof name !== 'string' || !namePattern.test(name) || !isPlace)
+    throw new RemusterError('BAD_ARGUMENT', 'a manager to be added has a name and an address');
+  return { kind, member: { id: parseNodeId(String(id)), name, host, port: port as number } };
+}

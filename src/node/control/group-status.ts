@@ -1,0 +1,62 @@
+/**
+ * The groups of managers as any node can tell: of its own datacenter from its seat if it has one, otherwise by asking
+ * managers there, the best one first, until somebody answers. A datacenter of which nobody answers has no leader as far
+ * as this node can tell, and says so.
+ */
+import type { Done } from '../../base/errors.ts';
+import type { NodeId } from '../../base/ids.ts';
+import type { Identity, Streams } from '../../base/ports.ts';
+import type { GroupMember } from '../../consensus/replica.ts';
+import type { MemberRow } from '../own-truth.ts';
+import { type ToldGroup, groupQuestions } from './group-questions.ts';
+
+export type GroupStatus = {
+  readonly group: string;
+  readonly leader: NodeId | undefined;
+  readonly term: number | undefined;
+  readonly members: readonly GroupMember[];
+};
+
+export type GroupStatusParts = {
+  readonly streams: Pick<Streams, 'request'>;
+  readonly identity: Identity;
+  readonly members: () => readonly MemberRow[];
+  /** What this node itself would answer. */
+  readonly tell: (group: string) => ToldGroup;
+  /** The registry is somebody else's, and with it the votes: there is nobody to ask about them. */
+  readonly isExternal: boolean;
+};
+
+const askTimeoutMs = 1_000;
+const asksMax = 3;
+
+export function groupStatus(parts: GroupStatusParts, group: string): Promise<GroupStatus> {
+  return new Promise((resolve) => {
+    const own = parts.tell(group);
+    if (own.belongs || (parts.isExternal && group === parts.identity.dc)) return resolve(statusOf(group, own));
+    const ask = groupQuestions(parts.streams, group, askTimeoutMs);
+    const managers = parts
+      .members()
+      .filter(({ dc, roles, state }) => dc === group && roles.includes('manager') && isUp(state))
+      .toSorted((a, b) => Number(b.id === own.leader) - Number(a.id === own.leader))
+      .slice(0, asksMax);
+    const next = (at: number): void => {
+      const manager = managers[at];
+      if (manager === undefined) return resolve({ group, leader: undefined, term: undefined, members: [] });
+      const answered: Done<ToldGroup> = (outcome) => {
+        if (outcome.ok && outcome.value.belongs) resolve(statusOf(group, outcome.value));
+        else next(at + 1);
+      };
+      ask(manager, answered);
+    };
+    next(0);
+  });
+}
+
+export function isUp(state: MemberRow['state']): boolean {
+  return state !== 'dead' && state !== 'left';
+}
+
+function statusOf(group: string, { leader, term, members }: ToldGroup): GroupStatus {
+  return { group, leader, term, members };
+}

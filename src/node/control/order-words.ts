@@ -1,0 +1,31 @@
+/** The arguments of an order, as they arrive: JSON from another node, of which nothing is taken for granted. */
+import { RemusterError } from '../../base/errors.ts';
+import { noteCharactersMax } from '../../registry/registration/records.ts';
+
+export type OrderWords = Readonly<Record<string, unknown>>;
+
+export function wordsOf(words: unknown): OrderWords {
+  if (typeof words === 'object' && words !== null && !Array.isArray(words)) return words as OrderWords;
+  throw new RemusterError('BAD_ARGUMENT', 'an order has fields');
+}
+
+/** Undefined when it is left out. */
+export function countIn(words: OrderWords, field: string, bounds: { min: number; max: number }): number | undefined {
+  const value = words[field];
+  if (value === undefined) return undefined;
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= bounds.min && value <= bounds.max)
+    return value;
+  throw new RemusterError('BAD_ARGUMENT', `${field} must be a whole number from ${bounds.min} to ${bounds.max}`);
+}
+
+export function flagIn(words: OrderWords, field: string): boolean {
+  const value = words[field] ?? false;
+  if (typeof value === 'boolean') return value;
+  throw new RemusterError('BAD_ARGUMENT', `${field} must be true or false`);
+}
+
+/** What the operator gave as the reason; '' when nothing. */
+export function reasonIn({ reason = '' }: OrderWords): string {
+  if (typeof reason === 'string' && reason.length <= noteCharactersMax) return reason;
+  throw new RemusterError('BAD_ARGUMENT', `a reason is a text of at most ${noteCharactersMax} characters`);
+}

@@ -1,0 +1,134 @@
+/**
+ * Orders of operators that only one node can carry out, given to any node: it passes them on to the leader as far as it
+ * knows one, with a bound on the hops, or to the node that is meant, and brings the answer back. An order is carried
+ * out at most once each time it is given; whoever gets no answer looks at what has become of it before giving it again.
+ */
+import { type Done, failure, isRemusterError, success } from '../../base/errors.ts';
+import type { NodeId } from '../../base/ids.ts';
+import type { Address, Streams } from '../../base/ports.ts';
+import type { LeadershipView } from '../../base/registry.ts';
+import { type Message, decodeMessage, encodeMessage } from '../../messages/catalogue.ts';
+import type { AssignerHost } from '../../registry/assignment/assigner-host.ts';
+import { rebalanceLimits } from '../../registry/assignment/rebalancer.ts';
+import type { BackupDesk } from './backup-desk.ts';
+import type { GroupDesk } from './group-desk.ts';
+import { countIn, flagIn, wordsOf } from './order-words.ts';
+
+export type LeaderVerb = 'rebalance' | 'change-group' | 'transfer' | 'backup-part' | 'restore-part';
+type OrderMessage = Extract<Message, { readonly kind: 'order' }>;
+
+export type OrderParts = {
+  readonly self: NodeId;
+  readonly streams: Pick<Streams, 'request'>;
+  readonly leadership: { view(): LeadershipView; isLeading(): boolean };
+  readonly locate: (id: NodeId) => Address | undefined;
+  /** Where this node has a seat in a group of managers. */
+  readonly group: GroupDesk | undefined;
+  readonly backups: BackupDesk | undefined;
+  readonly assigner: AssignerHost | undefined;
+  /** This node goes for good. */
+  readonly leave: (words: unknown, done: Done<object>) => void;
+};
+
+const hopsMax = 3;
+const marginMs = 100;
+/** For the node that gets them, whoever leads. */
+const leave = 'leave';
+
+export class Orders {
+  readonly #parts: OrderParts;
+
+  constructor(parts: OrderParts) {
+    this.#parts = parts;
+  }
+
+  /** From an operator at this node, to the leader. Arguments and answer are JSON. */
+  give(verb: LeaderVerb, words: object, timeoutMs: number, done: Done<unknown>): void {
+    this.received({ kind: 'order', verb, words: JSON.stringify(words), hops: 0 }, timeoutMs, read(done));
+  }
+
+  /** That node is to leave the cluster for good. */
+  tellToLeave(node: NodeId, words: object, timeoutMs: number, done: Done<unknown>): void {
+    const order: OrderMessage = { kind: 'order', verb: leave, words: JSON.stringify(words), hops: 0 };
+    if (node === this.#parts.self) return this.received(order, timeoutMs, read(done));
+    const to = this.#parts.locate(node);
+    if (to === undefined) return done(failure('UNREACHABLE', 'membership knows no address of that node'));
+    this.#pass(to, order, timeoutMs, read(done));
+  }
+
+  /** From here or from another node. */
+  received(order: OrderMessage, timeoutMs: number, done: Done<string>): void {
+    if (order.verb === leave || this.#parts.leadership.isLeading()) return this.#carryOut(order, timeoutMs, done);
+    const { leader } = this.#parts.leadership.view();
+    const to = leader === undefined || leader === this.#parts.self ? undefined : this.#parts.locate(leader);
+    if (to === undefined) return done(failure('NO_QUORUM', 'nobody leads at this moment'));
+    if (order.hops >= hopsMax) return done(failure('NOT_LEADER', 'the leader changes too fast; try again'));
+    this.#pass(to, order, timeoutMs, done);
+  }
+
+  #pass(to: Address, order: OrderMessage, timeoutMs: number, done: Done<string>): void {
+    const body = encodeMessage({ ...order, hops: order.hops + 1 });
+    this.#parts.streams.request(to, body, Math.max(marginMs, timeoutMs - marginMs), (outcome) => {
+      if (!outcome.ok) return done(outcome);
+      const answer = readAnswer(outcome.value);
+      done(answer === undefined ? failure('MALFORMED', 'the other node answered something else') : success(answer));
+    });
+  }
+
+  #carryOut({ verb, words }: OrderMessage, timeoutMs: number, done: Done<string>): void {
+    try {
+      this.#perform(verb, JSON.parse(words) as unknown, timeoutMs, (outcome) => {
+        done(outcome.ok ? success(JSON.stringify(outcome.value)) : outcome);
+      });
+    } catch (error) {
+      if (isRemusterError(error)) return done({ ok: false, error });
+      if (!(error instanceof SyntaxError)) throw error;
+      done(failure('BAD_ARGUMENT', 'the arguments of the order are no JSON'));
+    }
+  }
+
+  #perform(verb: string, words: unknown, timeoutMs: number, done: Done<object>): void {
+    const { group, backups, assigner } = this.#parts;
+    const without = (): void =>
+      done(
+        failure('PRECONDITION', 'the registry is kept by etcd: there is no group of managers, and etcd is backed up'),
+      );
+    switch (verb) {
+      case 'rebalance':
+        return assigner === undefined ? without() : assigner.rebalance(rebalanceIn(words), done);
+      case 'change-group':
+        return group === undefined ? without() : group.change(words, timeoutMs, done);
+      case 'transfer':
+        return group === undefined ? without() : group.transfer(words, timeoutMs, done);
+      case 'backup-part':
+        return backups === undefined ? without() : backups.read(words, timeoutMs, done);
+      case 'restore-part':
+        return backups === undefined ? without() : backups.write(words, timeoutMs, done);
+      case leave:
+        return this.#parts.leave(words, done);
+      default:
+        return done(failure('UNKNOWN_METHOD', `this version does not know the order ${verb}`));
+    }
+  }
+}
+
+/** Written by another node of ours, so it is JSON. */
+function read(done: Done<unknown>): Done<string> {
+  return (outcome) => done(outcome.ok ? success(JSON.parse(outcome.value) as unknown) : outcome);
+}
+
+function readAnswer(body: Uint8Array): string | undefined {
+  try {
+    const message = decodeMessage(body);
+    return message.kind === 'orderDone' ? message.answer : undefined;
+  } catch (error) {
+    if (isRemusterError(error)) return undefined;
+    throw error;
+  }
+}
+
+function rebalanceIn(words: unknown): { readonly dryRun: boolean; readonly movesMax?: number } {
+  const fields = wordsOf(words);
+  const movesMax = countIn(fields, 'movesMax', { min: 1, max: rebalanceLimits.movesMax });
+  return { dryRun: flagIn(fields, 'dryRun'), ...(movesMax === undefined ? {} : { movesMax }) };
+}

@@ -1,0 +1,42 @@
+/**
+ * Backups of the registry over HTTP, in parts: the leader makes them, and takes them back through its log. The bytes
+ * are base64 in JSON. A backup says to which cluster and datacenter it belongs, and is restored nowhere else.
+ */
+import { RemusterError, promised } from '../base/errors.ts';
+import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
+import { controlOf, fieldsOf } from './admin-routes.ts';
+import { backupName } from './control/backup-desk.ts';
+import { reasonIn } from './control/order-words.ts';
+import type { NodeCore } from './core.ts';
+
+const schemaVersion = 1;
+const partTimeoutMs = 30_000;
+
+export function snapshotRoutes(core: NodeCore, cluster: string): readonly HttpRoute[] {
+  const name = backupName(cluster, core.identity.dc);
+  return [
+    { method: 'GET', path: '/v1/registry/snapshot', handler: async (request) => await save(core, name, request) },
+    { method: 'POST', path: '/v1/registry/snapshot', handler: async (request) => await restore(core, name, request) },
+  ];
+}
+
+/** Without anything a new one and its first part; `?id=&offset=` another part of it. */
+async function save(core: NodeCore, cluster: string, { query }: HttpRequest): Promise<HttpAnswer> {
+  const { id, offset = '0' } = query;
+  if (!/^\d{1,15}$/.test(offset)) throw new RemusterError('BAD_ARGUMENT', 'offset must be a whole number');
+  const words = { cluster, ...(id === undefined ? {} : { id }), offset: Number(offset) };
+  const { orders } = controlOf(core);
+  const part = await promised<unknown>((done) => orders.give('backup-part', words, partTimeoutMs, done));
+  return { status: 200, json: { schemaVersion, cluster, ...(part as object) } };
+}
+
+/** `{id, offset, bytes, last}` in order; `id` is new for each restoring. */
+async function restore(core: NodeCore, cluster: string, { body }: HttpRequest): Promise<HttpAnswer> {
+  const fields = fieldsOf(body);
+  const { id, offset, bytes, last = false } = fields;
+  const control = controlOf(core);
+  if (last === true) control.ordered('registry-restore', { reason: reasonIn(fields) });
+  const words = { cluster, id, offset, bytes, last };
+  const answer = await promised<unknown>((done) => control.orders.give('restore-part', words, partTimeoutMs, done));
+  return { status: 200, json: { schemaVersion, cluster, ...(answer as object) } };
+}

@@ -1,0 +1,221 @@
+/**
+ * What the registry says about nodes and assignments, folded into a shape that decisions can be made from: who is
+ * registered and active, who holds what, what waits for a node. It is a copy and may be late; whoever acts on it names
+ * the revisions it saw and is refused if they have passed. It holds what the registry holds under `/cluster/`, no more.
+ */
+import type { NodeId } from '../../base/ids.ts';
+import type { RegistryChange, RegistryEntry } from '../../base/registry.ts';
+import { type ContainerName, parseClusterKey } from '../keys.ts';
+import { type StateRecord, readRegistration, readState } from '../registration/records.ts';
+import { type DrainRecord, decodeDrain } from './drain-record.ts';
+import { type LoadReport, decodeLoad } from './load-report.ts';
+import { type AssignedRecord, type UnassignedRecord, decodeAssigned, decodeUnassigned, nameText } from './record.ts';
+
+export type Known<T> = {
+  readonly record: T;
+  readonly modRevision: number;
+  readonly createRevision: number;
+};
+
+export type KnownAssignment = Known<AssignedRecord> & {
+  readonly name: ContainerName;
+  readonly text: string;
+  /** By our clock: when we saw it come to this node, and since when it is asked to leave it. */
+  readonly sinceMs: number;
+  readonly releasingMs: number | undefined;
+};
+
+export type KnownUnassigned = Known<UnassignedRecord> & {
+  readonly name: ContainerName;
+  readonly text: string;
+  readonly sinceMs: number;
+};
+
+export type KnownNode = {
+  readonly id: NodeId;
+  /** The revision that created its registration; undefined when it is not registered. */
+  registered: number | undefined;
+  /** From its registration, for people; its id when it cannot be read. */
+  name: string;
+  /** By our clock: since when it is not registered. */
+  missingMs: number;
+  /** A state that is missing or cannot be read never means active. */
+  state: Known<StateRecord | undefined> | undefined;
+  report: LoadReport | undefined;
+  drain: (Known<DrainRecord> & { readonly sinceMs: number }) | undefined;
+  readonly assignments: Map<string, KnownAssignment>;
+  /** Sum of the weights of its assignments; how many of them it is asked to release. */
+  weight: number;
+  releasing: number;
+  /** What it released for a drain and nobody has yet. */
+  adrift: number;
+};
+
+export class ClusterView {
+  readonly nodes = new Map<NodeId, KnownNode>();
+  readonly unassigned = new Map<string, KnownUnassigned>();
+  /** Asked to be released: name to owner. */
+  readonly releasing = new Map<string, NodeId>();
+  assigner: { readonly value: Uint8Array; readonly modRevision: number } | undefined;
+  revision = 0;
+
+  /** A new view of everything, which remembers since when from the old one. */
+  static from(entries: readonly RegistryEntry[], revision: number, nowMs: number, old?: ClusterView): ClusterView {
+    const view = new ClusterView();
+    for (const entry of entries) view.#put(entry, nowMs, old);
+    view.revision = revision;
+    return view;
+  }
+
+  apply(changes: readonly RegistryChange[], revision: number, nowMs: number): void {
+    for (const change of changes) {
+      if (change.kind === 'put') this.#put(change.entry, nowMs, this);
+      else this.#delete(change.key, nowMs);
+    }
+    this.revision = Math.max(this.revision, revision);
+  }
+
+  activeNodes(): readonly KnownNode[] {
+    return [...this.nodes.values()].filter(isActive);
+  }
+
+  /** Everything that is assigned, whoever has it. */
+  assignedCount(): number {
+    return [...this.nodes.values()].reduce((sum, node) => sum + node.assignments.size, 0);
+  }
+
+  #put(entry: RegistryEntry, nowMs: number, old: ClusterView | undefined): void {
+    const key = parseClusterKey(entry.key);
+    if (key === undefined) return;
+    switch (key.kind) {
+      case 'assignment':
+        return this.#assign(key.node, key, entry, nowMs, old);
+      case 'unassigned':
+        return this.#unassign(key, entry, nowMs, old);
+      case 'registration': {
+        const node = this.#node(key.node, nowMs, old);
+        node.registered = entry.createRevision;
+        node.name = readRegistration(entry.value)?.name ?? key.node;
+        return;
+      }
+      case 'state':
+        this.#node(key.node, nowMs, old).state = known(entry, readState(entry.value));
+        return;
+      case 'load':
+        this.#node(key.node, nowMs, old).report = decodeLoad(entry.value);
+        return;
+      case 'drain': {
+        const before = old?.nodes.get(key.node)?.drain;
+        const sinceMs = before?.createRevision === entry.createRevision ? before.sinceMs : nowMs;
+        this.#node(key.node, nowMs, old).drain = { ...known(entry, decodeDrain(entry.value)), sinceMs };
+        return;
+      }
+      case 'assigner':
+        this.assigner = { value: entry.value, modRevision: entry.modRevision };
+        return;
+      case 'epoch':
+    }
+  }
+
+  #assign(id: NodeId, name: ContainerName, entry: RegistryEntry, nowMs: number, old: ClusterView | undefined): void {
+    const text = nameText(name);
+    const before = old?.nodes.get(id)?.assignments.get(text);
+    const same = before?.createRevision === entry.createRevision ? before : undefined;
+    this.#unsettle(id, text);
+    const record = decodeAssigned(entry.value);
+    const releasingMs = record.releasing === undefined ? undefined : (same?.releasingMs ?? nowMs);
+    const node = this.#node(id, nowMs, old);
+    const sinceMs = same?.sinceMs ?? nowMs;
+    const { pool, container } = name;
+    node.assignments.set(text, { ...known(entry, record), name: { pool, container }, text, sinceMs, releasingMs });
+    node.weight += record.hint.weight;
+    if (record.releasing === undefined) return;
+    node.releasing += 1;
+    this.releasing.set(text, id);
+  }
+
+  #unassign(name: ContainerName, entry: RegistryEntry, nowMs: number, old: ClusterView | undefined): void {
+    const text = nameText(name);
+    const before = old?.unassigned.get(text);
+    const sinceMs = before?.createRevision === entry.createRevision ? before.sinceMs : nowMs;
+    this.#unwait(text);
+    const record = decodeUnassigned(entry.value);
+    const { pool, container } = name;
+    this.unassigned.set(text, { ...known(entry, record), name: { pool, container }, text, sinceMs });
+    if (record.reason === 'drain' && record.from !== undefined) this.#node(record.from, nowMs, old).adrift += 1;
+  }
+
+  #delete(text: string, nowMs: number): void {
+    const key = parseClusterKey(text);
+    if (key === undefined || key.kind === 'epoch') return;
+    if (key.kind === 'unassigned') return this.#unwait(nameText(key));
+    if (key.kind === 'assigner') {
+      this.assigner = undefined;
+      return;
+    }
+    const node = this.nodes.get(key.node);
+    if (node === undefined) return;
+    if (key.kind === 'assignment') this.#unsettle(key.node, nameText(key));
+    else if (key.kind === 'registration') {
+      node.registered = undefined;
+      node.missingMs = nowMs;
+    } else if (key.kind === 'load') node.report = undefined;
+    else node[key.kind] = undefined;
+    this.#forget(node);
+  }
+
+  #unsettle(id: NodeId, text: string): void {
+    const node = this.nodes.get(id);
+    const assignment = node?.assignments.get(text);
+    if (node === undefined || assignment === undefined) return;
+    node.assignments.delete(text);
+    node.weight -= assignment.record.hint.weight;
+    if (assignment.record.releasing === undefined) return;
+    node.releasing -= 1;
+    if (this.releasing.get(text) === id) this.releasing.delete(text);
+  }
+
+  #unwait(text: string): void {
+    const { record } = this.unassigned.get(text) ?? {};
+    this.unassigned.delete(text);
+    const node = record?.reason === 'drain' && record.from !== undefined ? this.nodes.get(record.from) : undefined;
+    if (node === undefined) return;
+    node.adrift -= 1;
+    this.#forget(node);
+  }
+
+  #node(id: NodeId, nowMs: number, old?: ClusterView): KnownNode {
+    const found = this.nodes.get(id);
+    if (found !== undefined) return found;
+    const node: KnownNode = {
+      id,
+      registered: undefined,
+      name: old?.nodes.get(id)?.name ?? id,
+      missingMs: old?.nodes.get(id)?.missingMs ?? nowMs,
+      state: undefined,
+      report: undefined,
+      drain: undefined,
+      assignments: new Map(),
+      weight: 0,
+      releasing: 0,
+      adrift: 0,
+    };
+    this.nodes.set(id, node);
+    return node;
+  }
+
+  /** Nothing is said about it any more. */
+  #forget(node: KnownNode): void {
+    const { registered, state, report, drain } = node;
+    if (node.assignments.size > 0 || node.adrift > 0) return;
+    if ([registered, state, report, drain].every((one) => one === undefined)) this.nodes.delete(node.id);
+  }
+}
+
+export function isActive(node: KnownNode): boolean {
+  return node.registered !== undefined && node.state?.record?.mode === 'active';
+}
+
+function known<T>({ modRevision, createRevision }: RegistryEntry, record: T): Known<T> {
+  return { record, modRevision, createRevision };
+}

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { nodeIdFrom } from '../../base/ids.ts';
+import type { RegistryEntry } from '../../base/registry.ts';
+import { clusterKey } from '../keys.ts';
+import { type StateRecord, encodeRecord } from '../registration/records.ts';
+import { ClusterView } from './cluster-view.ts';
+import { encodeAssigned, encodeUnassigned, noHint } from './record.ts';
+import { nextDueMs, tasksOf } from './tasks.ts';
+
+const node = nodeIdFrom(new Uint8Array(16).fill(1));
+const name = { pool: 'p', container: '1' };
+const options = { strategy: 'fair', regrantDelayMs: 1_000, wallOffsetMs: 0, releaseTimeoutMs: 5_000 } as const;
+const state: StateRecord = {
+  ...{ mode: 'active', reason: 'boot', generation: 1, epoch: 1, lost: false, sinceWallMs: 0, note: '' },
+};
+
+function entry(key: string, value: Uint8Array): RegistryEntry {
+  return { key, value, createRevision: 1, modRevision: 1, version: 1, lease: undefined };
+}
+
+function stateEntry(record: StateRecord): RegistryEntry {
+  return entry(clusterKey({ kind: 'state', node }), encodeRecord(record));
+}
+
+const held = entry(
+  clusterKey({ kind: 'assignment', node, ...name }),
+  encodeAssigned({ hint: noHint, releasing: undefined, attempts: 0 }),
+);
+const registered = entry(clusterKey({ kind: 'registration', node }), new Uint8Array());
+
+/** The kinds of tasks at a time, for a view that began at 0. */
+function kinds(entries: readonly RegistryEntry[], nowMs = 0): readonly string[] {
+  const view = ClusterView.from(entries, 1, 0);
+  return [...tasksOf(view, nowMs, options, () => new Map())].map(({ kind }) => kind);
+}
+
+describe('what the leader does next', () => {
+  test('takes back only what a node held that is agreed to be lost, or has left', () => {
+    assert.deepEqual(kinds([held, registered, stateEntry(state)]), []);
+    assert.deepEqual(kinds([held, stateEntry(state)], 1e9), [], 'not registered, and perhaps only slow to return');
+    assert.deepEqual(kinds([held, stateEntry({ ...state, lost: true })]), ['reclaim']);
+    assert.deepEqual(kinds([held], 999), []);
+    assert.deepEqual(kinds([held], 1_000), ['reclaim'], 'without a state it has left');
+    assert.equal(nextDueMs(ClusterView.from([held], 1, 0), 0, options), 1_000);
+  });
+
+  test('keeps what a draining node has while nobody else is active', () => {
+    assert.deepEqual(kinds([held, registered, stateEntry({ ...state, mode: 'draining' })]), []);
+    assert.deepEqual(kinds([registered, stateEntry({ ...state, mode: 'draining' })]), ['drained']);
+  });
+
+  test('lets wait longer what could not be taken, each time', () => {
+    const waits = [1, 2, 3, 20].map((attempts) => {
+      const record = { hint: noHint, reason: 'take_failed', from: node, to: undefined, attempts } as const;
+      const waiting = entry(clusterKey({ kind: 'unassigned', ...name }), encodeUnassigned(record));
+      return nextDueMs(ClusterView.from([waiting, registered, stateEntry(state)], 1, 0), 0, options);
+    });
+    assert.deepEqual(waits, [500, 1_000, 2_000, 60_000]);
+  });
+});

@@ -1,0 +1,156 @@
+/**
+ * What the leader should do next, read from the view alone, so a new leader finds the same tasks where the old one
+ * stopped. In this order: take back what the lost held, give away what waits, empty who is draining, say who is
+ * drained. Each task becomes one transaction. Pure; how many run at once and when one is tried again is the assigner's.
+ */
+import { unreachable } from '../../base/assert.ts';
+import type { RegistryTransaction } from '../../base/registry.ts';
+import type { StateRecord } from '../registration/records.ts';
+import {
+  type ClusterView,
+  type KnownAssignment,
+  type KnownNode,
+  type KnownUnassigned,
+  isActive,
+} from './cluster-view.ts';
+import type { Strategy } from './ranking.ts';
+import type { MoveReason } from './record.ts';
+import { type OnTheWay, chooseTarget } from './target.ts';
+import { askToRelease, endDrain, give, keep, noteDrain, reclaim } from './transactions.ts';
+
+export type Task =
+  | { readonly kind: 'reclaim'; readonly node: KnownNode; readonly held: KnownAssignment }
+  | { readonly kind: 'give'; readonly waiting: KnownUnassigned; readonly to: KnownNode }
+  | {
+      readonly kind: 'release';
+      readonly node: KnownNode;
+      readonly held: KnownAssignment;
+      readonly reason: MoveReason;
+      readonly to: KnownNode | undefined;
+    }
+  | { readonly kind: 'keep'; readonly node: KnownNode; readonly held: KnownAssignment }
+  | { readonly kind: 'drained'; readonly node: KnownNode; readonly state: StateRecord }
+  | { readonly kind: 'overdue'; readonly node: KnownNode }
+  | { readonly kind: 'forgetDrain'; readonly node: KnownNode };
+
+export type TaskOptions = {
+  readonly strategy: Strategy;
+  /** How long a node without a registration and without a state has to be missing before what it held is taken back. */
+  readonly regrantDelayMs: number;
+  /** Wall time minus ours, for what people read. */
+  readonly wallOffsetMs: number;
+  /** A node that is asked to release for the sake of balance and does not do it in this time keeps what it has. */
+  readonly releaseTimeoutMs: number;
+};
+
+/** Two tasks with the same name never run at the same time. */
+export function taskName(task: Task): string {
+  if (task.kind === 'give') return task.waiting.text;
+  return 'held' in task ? task.held.text : `drain of ${task.node.id}`;
+}
+
+/** Lazily: whoever has no more hands stops asking. */
+export function* tasksOf(
+  view: ClusterView,
+  nowMs: number,
+  options: TaskOptions,
+  onTheWay: () => OnTheWay,
+): Generator<Task> {
+  for (const node of view.nodes.values()) {
+    if (nowMs < goneMs(node, options)) continue;
+    for (const held of node.assignments.values()) yield { kind: 'reclaim', node, held };
+  }
+  if (view.activeNodes().length > 0) {
+    for (const waiting of view.unassigned.values()) {
+      if (nowMs < dueMs(waiting)) continue;
+      const to = chooseTarget(view, options.strategy, waiting.record, onTheWay());
+      if (to !== undefined) yield { kind: 'give', waiting, to };
+    }
+  }
+  for (const node of view.nodes.values()) yield* drainTasks(view, node, nowMs, options);
+  for (const [text, owner] of view.releasing) {
+    const node = view.nodes.get(owner);
+    const held = node?.assignments.get(text);
+    if (node === undefined || held?.record.releasing?.reason !== 'rebalance' || !isActive(node)) continue;
+    if (nowMs >= (held.releasingMs ?? nowMs) + options.releaseTimeoutMs) yield { kind: 'keep', node, held };
+  }
+}
+
+function* drainTasks(view: ClusterView, node: KnownNode, nowMs: number, options: TaskOptions): Generator<Task> {
+  const { drain } = node;
+  const state = node.state?.record;
+  if (state?.mode !== 'draining') {
+    if (drain !== undefined) yield { kind: 'forgetDrain', node };
+    return;
+  }
+  if (node.assignments.size === 0) {
+    const sinceWallMs = Math.max(0, Math.round(nowMs + options.wallOffsetMs));
+    yield { kind: 'drained', node, state: { ...state, mode: 'drained', reason: 'drain_complete', sinceWallMs } };
+    return;
+  }
+  if (drain !== undefined && !drain.record.overdue && nowMs >= drain.sinceMs + drain.record.deadlineMs) {
+    yield { kind: 'overdue', node };
+  }
+  // Without somebody to have it, it is better served by a node that is draining than by nobody.
+  if (node.registered === undefined || view.activeNodes().length === 0) return;
+  let hands = (drain?.record.parallelMax ?? 1) - node.releasing - node.adrift;
+  for (const held of node.assignments.values()) {
+    if (hands <= 0) return;
+    if (held.record.releasing !== undefined) continue;
+    hands -= 1;
+    yield { kind: 'release', node, held, reason: 'drain', to: undefined };
+  }
+}
+
+/**
+ * From when on a node holds nothing any more. With a state it is the expiry worker who decides: it writes `lost` when
+ * the node has certainly stopped and the cluster as a whole was not away. Without one the node has left.
+ */
+function goneMs({ registered, state, missingMs }: KnownNode, options: TaskOptions): number {
+  if (registered !== undefined) return Infinity;
+  if (state?.record === undefined) return missingMs + options.regrantDelayMs;
+  return state.record.lost ? missingMs : Infinity;
+}
+
+/** When something that waits may be given away: who could not be taken by anybody waits longer each time. */
+function dueMs({ record, sinceMs }: KnownUnassigned): number {
+  return record.attempts === 0 ? sinceMs : sinceMs + Math.min(60_000, 250 * 2 ** Math.min(20, record.attempts));
+}
+
+/** When the view will have another task only because time has passed. */
+export function nextDueMs(view: ClusterView, nowMs: number, options: TaskOptions): number | undefined {
+  const times: number[] = [];
+  for (const waiting of view.unassigned.values()) times.push(dueMs(waiting));
+  for (const node of view.nodes.values()) {
+    const { drain } = node;
+    if (node.assignments.size > 0) times.push(goneMs(node, options));
+    if (drain !== undefined && !drain.record.overdue) times.push(drain.sinceMs + drain.record.deadlineMs);
+  }
+  for (const [text, owner] of view.releasing) {
+    const since = view.nodes.get(owner)?.assignments.get(text)?.releasingMs;
+    if (since !== undefined) times.push(since + options.releaseTimeoutMs);
+  }
+  const later = times.filter((atMs) => atMs > nowMs && atMs < Infinity);
+  return later.length === 0 ? undefined : later.reduce((a, b) => Math.min(a, b));
+}
+
+export function transactionOf(task: Task, fence: Uint8Array): RegistryTransaction {
+  switch (task.kind) {
+    case 'reclaim':
+      return reclaim(fence, task.node, task.held);
+    case 'give':
+      return give(fence, task.waiting, task.to);
+    case 'release':
+      return askToRelease(fence, task.node.id, task.held, { reason: task.reason, to: task.to?.id }, task.to);
+    case 'keep':
+      return keep(fence, task.node.id, task.held);
+    case 'drained':
+      return endDrain(fence, task.node, task.state);
+    case 'overdue':
+      return noteDrain(fence, task.node, task.node.drain && { ...task.node.drain.record, overdue: true });
+    case 'forgetDrain':
+      return noteDrain(fence, task.node, undefined);
+    default:
+      return unreachable(task);
+  }
+}

@@ -1,0 +1,130 @@
+/**
+ * Backups: the keys and leases of a registry in a file that says what it is, where it comes from and whether it is
+ * whole. It is restored through the log, in parts that fit into it; the last part replaces the key space on every
+ * replica at the same entry. A file that is damaged or not ours changes nothing.
+ *
+ *   magic (8) | version (1) | CRC-32 of all that follows (4) | length and name of the cluster | image (image.ts)
+ */
+import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../base/errors.ts';
+import { crc32 } from '../consensus/checksum.ts';
+import type { GroupHandle } from '../consensus/replica.ts';
+import { type RegistryCommand, commandCodec, restorePartBytesMax } from '../messages/registry-log.ts';
+import { concatenated, readImage, writeImage } from './image.ts';
+import type { KeyspaceImage } from './keyspace.ts';
+import type { RegistryReplica } from './registry-replica.ts';
+import { type WriteAnswer, errorOf } from './wire.ts';
+
+const magic = new TextEncoder().encode('RMSTRREG');
+const version = 1;
+const checksumAt = magic.length + 1;
+const bodyAt = checksumAt + 4;
+/** More than any key space may hold. */
+const backupBytesMax = 120_000_000;
+
+/** What this replica has; the leader after a read barrier has everything. */
+export function saveBackup(replica: RegistryReplica, cluster: string): Uint8Array {
+  const name = new TextEncoder().encode(cluster);
+  const keyspace = { ...replica.keyspace.image(), history: [] };
+  const image = writeImage({ keyspace, clients: [], answers: [], staged: undefined });
+  const bytes = concatenated([magic, Uint8Array.of(version, 0, 0, 0, 0, name.length), name, image]);
+  new DataView(bytes.buffer).setUint32(checksumAt, crc32(bytes.subarray(bodyAt)));
+  return bytes;
+}
+
+/** BAD_ARGUMENT, INCOMPATIBLE_VERSION, STORE_CORRUPT or PRECONDITION when it cannot be restored here. */
+export function readBackup(bytes: Uint8Array, cluster: string): KeyspaceImage {
+  if (bytes.length <= bodyAt || magic.some((byte, at) => bytes[at] !== byte))
+    throw new RemusterError('BAD_ARGUMENT', 'this is not a backup of a registry');
+  if (bytes[magic.length] !== version)
+    throw new RemusterError('INCOMPATIBLE_VERSION', 'the backup was made by a version that writes them differently');
+  const body = bytes.subarray(bodyAt);
+  const checksum = new DataView(bytes.buffer, bytes.byteOffset).getUint32(checksumAt);
+  if (crc32(body) !== checksum) throw new RemusterError('STORE_CORRUPT', 'the backup is damaged: its checksum differs');
+  const nameEnd = 1 + (body[0] as number);
+  const name = new TextDecoder().decode(body.subarray(1, nameEnd));
+  if (name !== cluster)
+    throw new RemusterError('PRECONDITION', `the backup belongs to the cluster "${name}", and this is "${cluster}"`);
+  return readImage(body.subarray(nameEnd)).keyspace;
+}
+
+export type RestoreRequest = {
+  readonly backup: Uint8Array;
+  readonly cluster: string;
+  /** Not used for another restoring. */
+  readonly id: string;
+  /** For each part. */
+  readonly timeoutMs: number;
+};
+
+/** On the leader only. DEADLINE and NETWORK_TIMEOUT leave open whether the last part arrived: look before repeating. */
+export function restoreBackup(group: GroupHandle<WriteAnswer>, request: RestoreRequest, end: Done<void>): void {
+  const { backup, cluster, id, timeoutMs } = request;
+  const send = (offset: number): void => {
+    const bytes = backup.subarray(offset, offset + restorePartBytesMax);
+    const next = offset + bytes.length;
+    const last = next === backup.length;
+    restorePart(group, { id, offset, bytes, last, cluster }, timeoutMs, (outcome) => {
+      if (outcome.ok && !last) send(next);
+      else end(outcome);
+    });
+  };
+  send(0);
+}
+
+/** The parts come in order, each after the one before has ended well; the last one replaces everything. */
+export function restorePart(
+  group: Pick<GroupHandle<WriteAnswer>, 'propose'>,
+  part: Omit<RestorePart, 'kind'>,
+  timeoutMs: number,
+  end: Done<void>,
+): void {
+  group.propose(commandCodec.encode({ kind: 'registryRestorePart', ...part }), timeoutMs, (outcome) => {
+    if (!outcome.ok) return end(outcome);
+    const answer = outcome.value.result;
+    end(answer.kind === 'registryRefusal' ? { ok: false, error: errorOf(answer) } : success(undefined));
+  });
+}
+
+type RestorePart = Extract<RegistryCommand, { readonly kind: 'registryRestorePart' }>;
+
+/** What has arrived of a backup that is being restored; one at a time, and a new one ends the one before. */
+export class StagedBackup {
+  #id: string | undefined;
+  #parts: Uint8Array[] = [];
+  #bytes = 0;
+
+  /** The whole of it with the last part, undefined before. */
+  add({ id, offset, bytes, last, cluster }: RestorePart): Outcome<KeyspaceImage | undefined> {
+    if (offset === 0) this.load({ id, bytes: new Uint8Array() });
+    if (id !== this.#id || offset !== this.#bytes)
+      return failure('PRECONDITION', 'this restoring has ended, or was given up for another one');
+    if (offset + bytes.length > backupBytesMax) {
+      this.load(undefined);
+      return failure('TOO_LARGE', `a backup of more than ${backupBytesMax} bytes cannot be restored`);
+    }
+    this.#parts.push(bytes);
+    this.#bytes += bytes.length;
+    return last ? this.#finish(cluster) : success(undefined);
+  }
+
+  image(): { readonly id: string; readonly bytes: Uint8Array } | undefined {
+    return this.#id === undefined ? undefined : { id: this.#id, bytes: concatenated(this.#parts) };
+  }
+
+  load(staged: { readonly id: string; readonly bytes: Uint8Array } | undefined): void {
+    this.#id = staged?.id;
+    this.#parts = staged === undefined ? [] : [staged.bytes];
+    this.#bytes = staged?.bytes.length ?? 0;
+  }
+
+  #finish(cluster: string): Outcome<KeyspaceImage> {
+    const backup = concatenated(this.#parts);
+    this.load(undefined);
+    try {
+      return success(readBackup(backup, cluster));
+    } catch (error) {
+      if (isRemusterError(error)) return { ok: false, error };
+      throw error;
+    }
+  }
+}

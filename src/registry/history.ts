@@ -1,0 +1,135 @@
+/**
+ * The last changes of a key space, for watches that come back. Each revision is kept whole, and the oldest go when
+ * there are too many or they take too much room; whoever asks for one of those is told where history begins now.
+ */
+import type { KeyRange, RegistryChange } from '../base/registry.ts';
+import { sortable } from '../base/registry-rules.ts';
+
+export type RevisionChanges = { readonly revision: number; readonly changes: readonly RegistryChange[] };
+
+export type HistoryLimits = { readonly historyChangesMax: number; readonly historyBytesMax: number };
+
+/** `next` is where to go on: everything before it is in `revisions` or does not concern the range. */
+export type HistoryPart =
+  | { readonly kind: 'changes'; readonly revisions: readonly RevisionChanges[]; readonly next: number }
+  | { readonly kind: 'compacted'; readonly oldestRevision: number };
+
+/** What a change is counted as beside its key and value. */
+const changeBytes = 64;
+/** How many revisions one question looks at, so that none holds up the others. */
+const lookedAtMax = 20_000;
+
+/** The changes of one revision. Most have one, and a list for each would be most of what history takes. */
+type Kept = RegistryChange | readonly RegistryChange[];
+
+export class History {
+  readonly #limits: HistoryLimits;
+  /** One for each revision, in order; those before `#head` are gone and cut off from time to time. */
+  #revisions: Kept[] = [];
+  #head = 0;
+  /** The next one that will be added. */
+  #nextRevision = 1;
+  #changes = 0;
+  #bytes = 0;
+
+  constructor(limits: HistoryLimits) {
+    this.#limits = limits;
+  }
+
+  /** From here on nothing is missing. */
+  get oldestRevision(): number {
+    return this.#nextRevision - (this.#revisions.length - this.#head);
+  }
+
+  add(revision: number, changes: readonly RegistryChange[]): void {
+    const [only] = changes;
+    this.#revisions.push(changes.length === 1 && only !== undefined ? only : changes);
+    this.#nextRevision = revision + 1;
+    this.#changes += changes.length;
+    this.#bytes += bytesOf(changes);
+    while (this.#isFull()) this.#forgetOldest();
+    if (this.#head > 1_024 && this.#head * 2 > this.#revisions.length) this.#cut();
+  }
+
+  /** Forgets everything; the next revision to be added is this one. */
+  restart(nextRevision: number): void {
+    this.#revisions = [];
+    this.#head = 0;
+    this.#changes = 0;
+    this.#bytes = 0;
+    this.#nextRevision = nextRevision;
+  }
+
+  /** What concerns the range from a revision on, up to so many bytes but at least one revision whole. */
+  read(range: KeyRange, fromRevision: number, bytesMax: number): HistoryPart {
+    if (fromRevision < this.oldestRevision) return { kind: 'compacted', oldestRevision: this.oldestRevision };
+    const bounds = { from: sortable(range.from), to: sortable(range.to) };
+    const revisions: RevisionChanges[] = [];
+    let next = fromRevision;
+    let bytes = 0;
+    const end = Math.min(this.#nextRevision, fromRevision + lookedAtMax);
+    for (; next < end; next++) {
+      const changes = within(this.#revisions[this.#indexOf(next)] as Kept, bounds);
+      if (changes.length === 0) continue;
+      bytes += bytesOf(changes);
+      if (bytes > bytesMax && revisions.length > 0) break;
+      revisions.push({ revision: next, changes });
+    }
+    return { kind: 'changes', revisions, next };
+  }
+
+  /** All that is kept, in order. */
+  all(): readonly RevisionChanges[] {
+    const oldest = this.oldestRevision;
+    return this.#revisions.slice(this.#head).map((kept, at) => ({ revision: oldest + at, changes: listOf(kept) }));
+  }
+
+  #indexOf(revision: number): number {
+    return this.#revisions.length - (this.#nextRevision - revision);
+  }
+
+  /** The last revision is never forgotten before there is another, however large it is. */
+  #isFull(): boolean {
+    if (this.#revisions.length - this.#head <= 1) return false;
+    return this.#changes > this.#limits.historyChangesMax || this.#bytes > this.#limits.historyBytesMax;
+  }
+
+  #forgetOldest(): void {
+    const changes = listOf(this.#revisions[this.#head] as Kept);
+    this.#head += 1;
+    this.#changes -= changes.length;
+    this.#bytes -= bytesOf(changes);
+  }
+
+  #cut(): void {
+    this.#revisions = this.#revisions.slice(this.#head);
+    this.#head = 0;
+  }
+}
+
+function listOf(kept: Kept): readonly RegistryChange[] {
+  return 'kind' in kept ? [kept] : kept;
+}
+
+/** The bounds are `sortable` already. */
+function within(kept: Kept, { from, to }: KeyRange): readonly RegistryChange[] {
+  const isWithin = (change: RegistryChange): boolean => {
+    const order = sortable(changedKey(change));
+    return order >= from && order < to;
+  };
+  if (!('kind' in kept)) return kept.filter(isWithin);
+  return isWithin(kept) ? [kept] : none;
+}
+
+const none: readonly RegistryChange[] = [];
+
+function changedKey(change: RegistryChange): string {
+  return change.kind === 'put' ? change.entry.key : change.key;
+}
+
+function bytesOf(changes: readonly RegistryChange[]): number {
+  let bytes = 0;
+  for (const change of changes)
+    bytes += changeBytes + changedKey(change).length + (change.kind === 'put' ? change.entry.value.length : 0);
+  return bytes;
+}

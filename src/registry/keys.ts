@@ -1,0 +1,117 @@
+/**
+ * The names of the cluster's own keys, built and read here and nowhere else. Every part is checked on the way in, and a
+ * key is told from another by its depth as much as by its words: `/cluster/nodes/{node}/state` is a node's state,
+ * `/cluster/nodes/{node}/state/7` is container 7 of a pool that somebody named "state".
+ *
+ *   /cluster/assigner                           the fence of the leader that may assign
+ *   /cluster/drains/{node}                      how the node is being drained
+ *   /cluster/epoch                              counts the times in which somebody was registered without a gap
+ *   /cluster/load/{node}                        what the node last said about its load
+ *   /cluster/nodes/{node}/state                 active, draining, drained: survives the node
+ *   /cluster/nodes/{node}/{pool}/{container}    is assigned to that node
+ *   /cluster/register/{node}                    the node is here, under its lease
+ *   /cluster/unassigned/{pool}/{container}      waits for a node
+ */
+import { unreachable } from '../base/assert.ts';
+import { RemusterError } from '../base/errors.ts';
+import { type NodeId, namePattern, parseNodeId } from '../base/ids.ts';
+import { type KeyRange, withPrefix } from '../base/registry.ts';
+
+/** What can be assigned to a node: one container of a pool. Both names follow `namePattern`. */
+export type ContainerName = { readonly pool: string; readonly container: string };
+
+export type ClusterKey =
+  | { readonly kind: 'assigner' }
+  | { readonly kind: 'drain'; readonly node: NodeId }
+  | { readonly kind: 'epoch' }
+  | { readonly kind: 'load'; readonly node: NodeId }
+  | { readonly kind: 'state'; readonly node: NodeId }
+  | ({ readonly kind: 'assignment'; readonly node: NodeId } & ContainerName)
+  | { readonly kind: 'registration'; readonly node: NodeId }
+  | ({ readonly kind: 'unassigned' } & ContainerName);
+
+/** BAD_ARGUMENT when a name could be read as something else. */
+export function clusterKey(key: ClusterKey): string {
+  switch (key.kind) {
+    case 'assigner':
+      return '/cluster/assigner';
+    case 'drain':
+      return `/cluster/drains/${parseNodeId(key.node)}`;
+    case 'epoch':
+      return '/cluster/epoch';
+    case 'load':
+      return `/cluster/load/${parseNodeId(key.node)}`;
+    case 'state':
+      return `${nodePrefix(key.node)}state`;
+    case 'assignment':
+      return `${nodePrefix(key.node)}${containerPath(key)}`;
+    case 'registration':
+      return `/cluster/register/${parseNodeId(key.node)}`;
+    case 'unassigned':
+      return `/cluster/unassigned/${containerPath(key)}`;
+    default:
+      return unreachable(key);
+  }
+}
+
+/** Undefined for everything that `clusterKey` would not have built. */
+export function parseClusterKey(text: string): ClusterKey | undefined {
+  const [root, cluster, area, ...rest] = text.split('/');
+  if (root !== '' || cluster !== 'cluster') return undefined;
+  if (area === 'assigner') return rest.length === 0 ? { kind: 'assigner' } : undefined;
+  if (area === 'epoch') return rest.length === 0 ? { kind: 'epoch' } : undefined;
+  if (area === 'unassigned') {
+    const name = containerOf(rest);
+    return name === undefined ? undefined : { kind: 'unassigned', ...name };
+  }
+  const node = nodeOf(rest[0]);
+  return node === undefined ? undefined : nodeKeyOf(area, node, rest.slice(1));
+}
+
+function nodeKeyOf(area: string | undefined, node: NodeId, rest: readonly string[]): ClusterKey | undefined {
+  if (area === 'drains') return rest.length === 0 ? { kind: 'drain', node } : undefined;
+  if (area === 'load') return rest.length === 0 ? { kind: 'load', node } : undefined;
+  if (area === 'register') return rest.length === 0 ? { kind: 'registration', node } : undefined;
+  if (area !== 'nodes') return undefined;
+  if (rest.length === 1 && rest[0] === 'state') return { kind: 'state', node };
+  const name = containerOf(rest);
+  return name === undefined ? undefined : { kind: 'assignment', node, ...name };
+}
+
+export const keyRanges = {
+  registrations: withPrefix('/cluster/register/'),
+  unassigned: withPrefix('/cluster/unassigned/'),
+  cluster: withPrefix('/cluster/'),
+  load: withPrefix('/cluster/load/'),
+  /** States and assignments of all nodes. */
+  nodes: withPrefix('/cluster/nodes/'),
+  /** Epoch, states, assignments and registrations are neighbours, with the load in between: one watch, one order. */
+  roster: { from: '/cluster/epoch', to: withPrefix('/cluster/register/').to },
+  /** State and assignments of one node. */
+  ofNode: (node: NodeId): KeyRange => withPrefix(nodePrefix(node)),
+} as const;
+
+function nodePrefix(node: NodeId): string {
+  return `/cluster/nodes/${parseNodeId(node)}/`;
+}
+
+function containerPath({ pool, container }: ContainerName): string {
+  if (!namePattern.test(pool)) throw new RemusterError('BAD_ARGUMENT', `"${pool}" cannot be the name of a pool`);
+  if (!namePattern.test(container)) {
+    throw new RemusterError('BAD_ARGUMENT', `"${container}" cannot be the name of a container`);
+  }
+  return `${pool}/${container}`;
+}
+
+function containerOf([pool, container, ...more]: readonly string[]): ContainerName | undefined {
+  if (pool === undefined || container === undefined || more.length > 0) return undefined;
+  return namePattern.test(pool) && namePattern.test(container) ? { pool, container } : undefined;
+}
+
+function nodeOf(text: string | undefined): NodeId | undefined {
+  try {
+    return parseNodeId(text ?? '');
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,36 @@
+/**
+ * Whom to ask next: the leader as far as it is known, otherwise one manager after the other, who will say who leads.
+ * All calls of a node share what one of them has learned.
+ */
+import type { Peer } from '../base/ports.ts';
+
+export class LeaderFinder {
+  readonly #managers: () => readonly Peer[];
+  #leader: Peer | undefined;
+  #turn = 0;
+
+  constructor(managers: () => readonly Peer[]) {
+    this.#managers = managers;
+  }
+
+  /** Undefined when no manager is known. */
+  next(): Peer | undefined {
+    return this.#leader ?? this.anybody();
+  }
+
+  /** The nearest one, until it has been avoided. */
+  anybody(): Peer | undefined {
+    const managers = this.#managers();
+    return managers[this.#turn % Math.max(1, managers.length)];
+  }
+
+  leads(peer: Peer): void {
+    this.#leader = peer;
+  }
+
+  /** It did not answer, or does not lead: whoever asks next begins with another one. */
+  avoid(peer: Peer): void {
+    if (this.#leader?.id === peer.id) this.#leader = undefined;
+    if (this.anybody()?.id === peer.id) this.#turn += 1;
+  }
+}

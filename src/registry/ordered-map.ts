@@ -1,0 +1,100 @@
+/**
+ * Keys in the order of their UTF-8 bytes: a map for the single key beside a list of short sorted runs for ranges. A
+ * run is found by halving and changed by shifting a few hundred references, so that a million keys cost about as much
+ * as a thousand. It knows nothing of what stands behind a key.
+ */
+import { sortable } from '../base/registry-rules.ts';
+
+/** Longer runs are cut in two. */
+const runMax = 512;
+
+type Item<V> = { readonly key: string; readonly order: string; value: V };
+
+export class OrderedMap<V> {
+  readonly #items = new Map<string, Item<V>>();
+  /** None is empty, except the only one. */
+  #runs: Item<V>[][] = [[]];
+
+  get size(): number {
+    return this.#items.size;
+  }
+
+  get(key: string): V | undefined {
+    return this.#items.get(key)?.value;
+  }
+
+  set(key: string, value: V): void {
+    const known = this.#items.get(key);
+    if (known !== undefined) known.value = value;
+    else this.#insert({ key, order: sortable(key), value });
+  }
+
+  delete(key: string): boolean {
+    const item = this.#items.get(key);
+    if (item === undefined) return false;
+    this.#items.delete(key);
+    const at = this.#runFor(item.order);
+    const run = this.#runs[at] as Item<V>[];
+    run.splice(firstNotBefore(run, item.order), 1);
+    if (run.length === 0 && this.#runs.length > 1) this.#runs.splice(at, 1);
+    return true;
+  }
+
+  clear(): void {
+    this.#items.clear();
+    this.#runs = [[]];
+  }
+
+  /** Keys with `from <= key < to` in order, until the visitor returns false. It must not change the map. */
+  visit(from: string, to: string, visitor: (value: V, key: string) => boolean): void {
+    const first = sortable(from);
+    const end = sortable(to);
+    for (let at = this.#runFor(first); at < this.#runs.length; at++) {
+      const run = this.#runs[at] as Item<V>[];
+      for (let i = firstNotBefore(run, first); i < run.length; i++) {
+        const item = run[i] as Item<V>;
+        if (item.order >= end || !visitor(item.value, item.key)) return;
+      }
+    }
+  }
+
+  /** All of them, in order. */
+  *values(): Generator<V> {
+    for (const run of this.#runs) for (const item of run) yield item.value;
+  }
+
+  #insert(item: Item<V>): void {
+    this.#items.set(item.key, item);
+    const at = this.#runFor(item.order);
+    const run = this.#runs[at] as Item<V>[];
+    run.splice(firstNotBefore(run, item.order), 0, item);
+    if (run.length <= runMax) return;
+    // Keys often come in ascending order: then the first half is full for good, and should not be left half empty.
+    const appended = at === this.#runs.length - 1 && run.at(-1) === item;
+    this.#runs.splice(at + 1, 0, run.splice(appended ? runMax : runMax >> 1));
+  }
+
+  /** The last run that begins at or before this, or the first one. */
+  #runFor(order: string): number {
+    let low = 0;
+    let high = this.#runs.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      const first = (this.#runs[middle] as Item<V>[])[0] as Item<V>;
+      if (first.order <= order) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+}
+
+function firstNotBefore(run: readonly Item<unknown>[], order: string): number {
+  let low = 0;
+  let high = run.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((run[middle] as Item<unknown>).order < order) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -1,0 +1,317 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { FakeCluster, nodeNumber, trouble } from '../../test/fake-group.ts';
+import type { Outcome } from '../base/errors.ts';
+import { Random } from '../base/random.ts';
+import {
+  type LeaseId,
+  type RangeResult,
+  type Registry,
+  type RegistryTransaction,
+  type TransactionResult,
+  onlyKey,
+  withPrefix,
+} from '../base/registry.ts';
+import { RegistryClient } from './registry-client.ts';
+
+function value(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
+}
+
+function put(key: string, lease?: LeaseId): RegistryTransaction {
+  return { compare: [], then: [{ kind: 'put', key, value: value(key), ...(lease && { lease }) }], otherwise: [] };
+}
+
+function clientOf(cluster: FakeCluster, number = 100, generation = 1): RegistryClient {
+  const self = { id: nodeNumber(number), generation };
+  const random = new Random(`client ${number}`);
+  return new RegistryClient({
+    clock: cluster.clock,
+    random,
+    self,
+    managers: () => cluster.peers,
+    ask: cluster.askAs(self),
+  });
+}
+
+/** Runs until the call has ended, and says how. */
+function ends<T>(cluster: FakeCluster, start: (done: (outcome: Outcome<T>) => void) => void): Outcome<T> {
+  let ending: Outcome<T> | undefined;
+  start((outcome) => {
+    assert.equal(ending, undefined, 'a call ends once');
+    ending = outcome;
+  });
+  assert.equal(ending, undefined, 'no call ends before it has returned');
+  for (let i = 0; i < 100_000 && ending === undefined; i++) cluster.timeline.step();
+  assert.ok(ending !== undefined, 'the call has ended');
+  return ending;
+}
+
+function codeOf(outcome: Outcome<unknown>): string {
+  return outcome.ok ? 'ok' : outcome.error.code;
+}
+
+/** All entries as the leader sees them. */
+function keysOf(cluster: FakeCluster, client: Registry): string[] {
+  const outcome = ends<RangeResult>(cluster, (done) => client.range(withPrefix(''), {}, done));
+  assert.ok(outcome.ok);
+  return outcome.value.entries.map(({ key }) => key);
+}
+
+describe('a registry of several managers', () => {
+  test('is reached from any node, by the hint of whoever does not lead', () => {
+    const cluster = new FakeCluster(3);
+    cluster.lead(cluster.managers[2]);
+    const client = clientOf(cluster);
+    const written = ends<TransactionResult>(cluster, (done) => client.transact(put('a'), {}, done));
+    assert.deepEqual(written, { ok: true, value: { succeeded: true, revision: 1, results: [{ kind: 'put' }] } });
+    const read = ends<RangeResult>(cluster, (done) => client.range(onlyKey('a'), {}, done));
+    assert.ok(read.ok);
+    assert.deepEqual(read.value, {
+      entries: [{ key: 'a', value: value('a'), createRevision: 1, modRevision: 1, version: 1, lease: undefined }],
+      more: false,
+      revision: 1,
+    });
+    const [manager] = cluster.managers;
+    assert.equal(manager?.server?.load.pending, 0);
+  });
+
+  test('answers stale reads from a replica that lags, and others never', () => {
+    const cluster = new FakeCluster(3);
+    cluster.lagMs = 1_000;
+    cluster.lead(cluster.managers[2]);
+    const client = clientOf(cluster);
+    ends(cluster, (done) => client.transact(put('a'), {}, done));
+    const stale = ends<RangeResult>(cluster, (done) => client.range(onlyKey('a'), { stale: true }, done));
+    assert.ok(stale.ok);
+    assert.deepEqual([stale.value.entries, stale.value.revision], [[], 0]);
+    assert.deepEqual(keysOf(cluster, client), ['a']);
+  });
+
+  test('ends calls honestly while nobody leads, and when an answer is lost', () => {
+    const cluster = new FakeCluster(3);
+    const client = clientOf(cluster);
+    const startMs = cluster.timeline.nowMs;
+    assert.equal(codeOf(ends(cluster, (done) => client.transact(put('a'), { timeoutMs: 2_000 }, done))), 'NO_QUORUM');
+    assert.ok(cluster.timeline.nowMs - startMs <= 2_000);
+    cluster.lead(cluster.managers[0]);
+    cluster.proposals = 'refused';
+    assert.equal(codeOf(ends(cluster, (done) => client.transact(put('b'), { timeoutMs: 2_000 }, done))), 'NO_QUORUM');
+    cluster.proposals = 'unanswered';
+    assert.equal(codeOf(ends(cluster, (done) => client.transact(put('c'), { timeoutMs: 2_000 }, done))), 'DEADLINE');
+    cluster.proposals = 'answered';
+    assert.deepEqual(keysOf(cluster, client), ['c'], 'what has surely not happened has not, what may have had');
+    assert.equal(codeOf(ends(cluster, (done) => client.transact(put(''), {}, done))), 'BAD_ARGUMENT');
+    client.close();
+    assert.equal(codeOf(ends(cluster, (done) => client.transact(put('d'), {}, done))), 'CANCELLED');
+  });
+
+  test('executes a resent write once, also after a leader change and on a replica restored from a snapshot', () => {
+    const cluster = new FakeCluster(3);
+    const [first, second, third] = cluster.managers;
+    assert.ok(first !== undefined && second !== undefined && third !== undefined);
+    cluster.lead(first);
+    const client = clientOf(cluster);
+    cluster.proposals = 'unanswered';
+    let outcome: Outcome<TransactionResult> | undefined;
+    const create: RegistryTransaction = {
+      compare: [{ key: 'a', target: 'version', is: 'equal', than: 0 }],
+      then: put('a').then,
+      otherwise: [],
+    };
+    client.transact(create, {}, (ending) => {
+      outcome = ending;
+    });
+    cluster.run(100);
+    assert.equal(cluster.log.length, 1);
+    second.kill();
+    second.restart(third);
+    cluster.proposals = 'answered';
+    first.kill();
+    cluster.lead(second);
+    cluster.run(5_000);
+    assert.deepEqual(outcome, { ok: true, value: { succeeded: true, revision: 1, results: [{ kind: 'put' }] } });
+    assert.equal(cluster.log.length, 2, 'it was sent again');
+    assert.equal(second.replica.keyspace.range(onlyKey('a'), 1).entries[0]?.version, 1);
+  });
+
+  test('keeps every acknowledged write, once, whatever happens to managers and messages', () => {
+    let acknowledged = 0;
+    let uncertain = 0;
+    for (let seed = 1; seed <= 8; seed++) {
+      const random = new Random(`trouble ${seed}`);
+      const cluster = new FakeCluster(3);
+      const clients = [clientOf(cluster, 101), clientOf(cluster, 102), clientOf(cluster, 103)];
+      cluster.lead(cluster.managers[0]);
+      trouble(cluster, random.fork('faults'), 6_000);
+      const endings = new Map<string, string>();
+      for (let i = 0; i < 300; i++) {
+        const key = `op/${i}`;
+        cluster.timeline.after(random.between(0, 6_000), () =>
+          random.pick(clients).transact(put(key), { timeoutMs: 3_000 }, (outcome) => {
+            assert.ok(!endings.has(key));
+            endings.set(key, codeOf(outcome));
+          }),
+        );
+      }
+      cluster.run(12_000);
+      assert.equal(endings.size, 300);
+      const { entries } = (cluster.leader ?? assert.fail()).replica.keyspace.range(withPrefix(''), 1_000);
+      const versions = new Map(entries.map(({ key, version }) => [key, version]));
+      for (const [key, ending] of endings) {
+        const times = versions.get(key) ?? 0;
+        assert.ok(times <= 1, `seed ${seed}: ${key} was executed ${times} times`);
+        if (ending === 'ok') assert.equal(times, 1, `seed ${seed}: ${key} was acknowledged and is lost`);
+        else if (ending === 'NO_QUORUM' || ending === 'CAPACITY')
+          assert.equal(times, 0, `seed ${seed}: ${key} happened`);
+        else assert.match(ending, /^(DEADLINE|NETWORK_TIMEOUT)$/);
+        acknowledged += ending === 'ok' ? 1 : 0;
+        uncertain += ending === 'DEADLINE' || ending === 'NETWORK_TIMEOUT' ? 1 : 0;
+      }
+    }
+    assert.ok(acknowledged > 1_500, `only ${acknowledged} writes were acknowledged`);
+    assert.ok(uncertain < 500, `${uncertain} writes ended without an answer`);
+  });
+
+  test('tells a watcher each revision once and in order, whatever happens to managers', () => {
+    for (let seed = 1; seed <= 8; seed++) {
+      const random = new Random(`watch ${seed}`);
+      const cluster = new FakeCluster(3);
+      const writer = clientOf(cluster, 101);
+      const watcher = clientOf(cluster, 102);
+      cluster.lead(cluster.managers[0]);
+      trouble(cluster, random.fork('faults'), 5_000);
+      const seen: string[] = [];
+      watcher.watch(withPrefix('even/'), 1, {
+        changed: (changes, revision) => seen.push(`${revision} ${changes.map((one) => one.kind).join()}`),
+        compacted: () => assert.fail('nothing was compacted'),
+      });
+      for (let i = 0; i < 200; i++)
+        cluster.timeline.after(random.between(0, 5_000), () =>
+          writer.transact(put(i % 2 === 0 ? `even/${i % 10}` : 'odd'), {}, () => {}),
+        );
+      cluster.run(40_000);
+      const part = (cluster.leader ?? assert.fail()).replica.keyspace.changesFrom(withPrefix('even/'), 1);
+      assert.ok(part.kind === 'changes' && part.revisions.length > 50);
+      assert.deepEqual(
+        seen,
+        part.revisions.map(({ revision }) => `${revision} put`),
+        `seed ${seed}`,
+      );
+      watcher.close();
+    }
+  });
+});
+
+describe('leases', () => {
+  function leased(): { cluster: FakeCluster; client: RegistryClient; lease: LeaseId } {
+    const cluster = new FakeCluster(3);
+    cluster.lead(cluster.managers[0]);
+    const client = clientOf(cluster);
+    const granted = ends<{ lease: LeaseId }>(cluster, (done) => client.grant(10_000, {}, done));
+    assert.ok(granted.ok);
+    const { lease } = granted.value;
+    assert.ok(ends(cluster, (done) => client.transact(put('mine', lease), {}, done)).ok);
+    return { cluster, client, lease };
+  }
+
+  test('end a full time after the last renewal that the leader heard', () => {
+    const { cluster, client, lease } = leased();
+    cluster.run(9_000);
+    assert.equal(codeOf(ends(cluster, (done) => client.keepAlive(lease, {}, done))), 'ok');
+    cluster.run(9_900);
+    assert.deepEqual(keysOf(cluster, client), ['mine']);
+    cluster.run(200);
+    assert.deepEqual(keysOf(cluster, client), []);
+    assert.equal(codeOf(ends(cluster, (done) => client.keepAlive(lease, {}, done))), 'LEASE_EXPIRED');
+    assert.equal(codeOf(ends(cluster, (done) => client.revoke(lease, {}, done))), 'ok');
+    assert.equal(codeOf(ends(cluster, (done) => client.transact(put('x', lease), {}, done))), 'LEASE_EXPIRED');
+  });
+
+  test('last a full time more after a change of the leader', () => {
+    const { cluster, client } = leased();
+    cluster.run(9_000);
+    cluster.managers[0]?.kill();
+    cluster.run(500);
+    cluster.lead(cluster.managers[1]);
+    cluster.run(9_900);
+    assert.deepEqual(keysOf(cluster, client), ['mine']);
+    cluster.run(200);
+    assert.deepEqual(keysOf(cluster, client), []);
+  });
+
+  test('outlive a time without a majority, and a renewal that races the end wins if the end is not agreed', () => {
+    const { cluster, client, lease } = leased();
+    cluster.proposals = 'refused';
+    cluster.agreementMs = 300;
+    cluster.run(10_000);
+    let ending = '';
+    client.keepAlive(lease, {}, (outcome) => {
+      ending = codeOf(outcome);
+    });
+    cluster.run(100);
+    assert.equal(ending, '', 'it waits for the end that is under way');
+    cluster.run(400);
+    assert.equal(ending, 'ok');
+    cluster.proposals = 'answered';
+    cluster.run(9_000);
+    assert.deepEqual(keysOf(cluster, client), ['mine']);
+    cluster.run(2_000);
+    assert.deepEqual(keysOf(cluster, client), []);
+  });
+
+  test('are over for a renewal that races an end which is agreed', () => {
+    const { cluster, client, lease } = leased();
+    cluster.agreementMs = 300;
+    cluster.run(9_995);
+    let ending = '';
+    client.keepAlive(lease, {}, (outcome) => {
+      ending = codeOf(outcome);
+    });
+    cluster.run(100);
+    assert.equal(ending, '');
+    cluster.run(400);
+    assert.equal(ending, 'LEASE_EXPIRED');
+  });
+
+  test('are tried to be ended again until it is agreed', () => {
+    const { cluster, client } = leased();
+    cluster.proposals = 'refused';
+    cluster.run(15_000);
+    cluster.proposals = 'answered';
+    cluster.run(1_000);
+    assert.deepEqual(keysOf(cluster, client), []);
+  });
+});
+
+describe('bounds', () => {
+  test('of calls, watches and questions are refused with CAPACITY', () => {
+    const cluster = new FakeCluster(1);
+    cluster.lead(cluster.managers[0]);
+    const self = { id: nodeNumber(7), generation: 1 };
+    const parts = { clock: cluster.clock, random: new Random('bounds'), self, managers: () => cluster.peers };
+    const client = new RegistryClient({ ...parts, ask: cluster.askAs(self), callsMax: 2, watchesMax: 1 });
+    const endings: string[] = [];
+    for (let i = 0; i < 3; i++) client.transact(put('a'), {}, (outcome) => endings.push(codeOf(outcome)));
+    cluster.run(1_000);
+    assert.deepEqual(endings, ['CAPACITY', 'ok', 'ok']);
+    const events = { changed: () => {}, compacted: () => {} };
+    const cancel = client.watch(withPrefix(''), 1, events);
+    assert.throws(() => client.watch(withPrefix(''), 1, events), /at most 1/);
+    cancel();
+    client.watch(withPrefix(''), 1, events);
+    client.close();
+  });
+
+  test('of a node: nobody writes in the name of another, and a former life is refused', () => {
+    const cluster = new FakeCluster(1);
+    cluster.lead(cluster.managers[0]);
+    const self = { id: nodeNumber(7), generation: 2 };
+    const parts = { clock: cluster.clock, random: new Random('names'), managers: () => cluster.peers };
+    const forger = new RegistryClient({ ...parts, self, ask: cluster.askAs({ id: nodeNumber(8), generation: 2 }) });
+    assert.equal(codeOf(ends(cluster, (done) => forger.transact(put('a'), {}, done))), 'FORBIDDEN');
+    assert.equal(codeOf(ends(cluster, (done) => clientOf(cluster, 7, 2).transact(put('a'), {}, done))), 'ok');
+    assert.equal(codeOf(ends(cluster, (done) => clientOf(cluster, 7, 1).transact(put('a'), {}, done))), 'FENCED');
+  });
+});

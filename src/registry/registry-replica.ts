@@ -1,0 +1,125 @@
+/**
+ * The key space as a replica: applies the commands of the log, each numbered request once, and keeps what is needed to
+ * answer a request that comes again. Deterministic; it has no clock and starts nothing. Whoever serves the state on
+ * this node is told when it has changed.
+ */
+import { type Outcome, isRemusterError } from '../base/errors.ts';
+import type { Cancel } from '../base/ports.ts';
+import type { LeaseId } from '../base/registry.ts';
+import type { LogEntry, Replica } from '../consensus/replica.ts';
+import { type RegistryCommand, commandCodec } from '../messages/registry-log.ts';
+import { StagedBackup } from './backup.ts';
+import { readImage, writeImage } from './image.ts';
+import { Keyspace, type KeyspaceLimits } from './keyspace.ts';
+import { type MemoryLimits, RequestMemory } from './request-memory.ts';
+import { type WriteAnswer, refusalOf, resultToMessage, transactionFromWire } from './wire.ts';
+
+export type ReplicaObserver = {
+  /** The revision is another one. */
+  changed(): void;
+  granted(lease: LeaseId, ttlMs: number): void;
+  ended(lease: LeaseId): void;
+  /** All of it is another: a snapshot was installed, or a backup restored. */
+  replaced(): void;
+};
+
+type NumberedCommand = Exclude<RegistryCommand, { readonly kind: 'registryExpire' | 'registryRestorePart' }>;
+
+const done: WriteAnswer = { kind: 'registryDone' };
+
+export class RegistryReplica implements Replica<WriteAnswer> {
+  readonly keyspace: Keyspace;
+  readonly #memory: RequestMemory;
+  readonly #staged: StagedBackup;
+  readonly #observers = new Set<ReplicaObserver>();
+  /** Commands on their way through the log that were read here already, by their bytes. */
+  readonly #expected = new Map<Uint8Array, NumberedCommand>();
+
+  constructor(limits: { readonly keyspace?: Partial<KeyspaceLimits>; readonly memory?: Partial<MemoryLimits> } = {}) {
+    this.keyspace = new Keyspace(limits.keyspace);
+    this.#memory = new RequestMemory(limits.memory);
+    this.#staged = new StagedBackup();
+  }
+
+  observe(observer: ReplicaObserver): Cancel {
+    this.#observers.add(observer);
+    return () => this.#observers.delete(observer);
+  }
+
+  /** These very bytes come back as an entry: they need not be read again. Bounded by who proposes them. */
+  expect(bytes: Uint8Array, command: NumberedCommand): void {
+    this.#expected.set(bytes, command);
+  }
+
+  expectNoMore(bytes: Uint8Array): void {
+    this.#expected.delete(bytes);
+  }
+
+  apply({ index, command: bytes }: LogEntry): WriteAnswer {
+    const before = this.keyspace.revision;
+    const answer = this.#answer(bytes, index);
+    if (this.keyspace.revision !== before) for (const observer of this.#observers) observer.changed();
+    return answer;
+  }
+
+  snapshot(): Uint8Array {
+    const { clients, answers } = this.#memory.image();
+    return writeImage({ keyspace: this.keyspace.image(), clients, answers, staged: this.#staged.image() });
+  }
+
+  restore(snapshot: Uint8Array): void {
+    const { keyspace, clients, answers, staged } = readImage(snapshot);
+    this.keyspace.load(keyspace);
+    this.#memory.load(clients, answers);
+    this.#staged.load(staged);
+    for (const observer of this.#observers) observer.replaced();
+  }
+
+  #answer(bytes: Uint8Array, index: number): WriteAnswer {
+    try {
+      return this.#execute(this.#expected.get(bytes) ?? commandCodec.decode(bytes), index);
+    } catch (error) {
+      // Only what reading a command throws: from there on nothing may.
+      if (isRemusterError(error)) return refusalOf(error.code, error.message);
+      throw error;
+    }
+  }
+
+  #execute(command: RegistryCommand, index: number): WriteAnswer {
+    if (command.kind === 'registryExpire') return this.#end(command.lease);
+    if (command.kind === 'registryRestorePart') return this.#restorePart(command);
+    const known = this.#memory.answerTo(command);
+    if (known !== undefined) return known;
+    const answer = this.#write(command);
+    this.#memory.remember(command, index, answer);
+    return answer;
+  }
+
+  #write(command: NumberedCommand): WriteAnswer {
+    if (command.kind === 'registryRevoke') return this.#end(command.lease);
+    if (command.kind === 'registryTransact')
+      return answerOf(this.keyspace.transact(transactionFromWire(command)), resultToMessage);
+    const outcome = this.keyspace.grant(command.ttlMs);
+    if (outcome.ok) for (const observer of this.#observers) observer.granted(outcome.value.lease, outcome.value.ttlMs);
+    return answerOf(outcome, ({ lease, ttlMs }) => ({ kind: 'registryGranted', lease, ttlMs }));
+  }
+
+  #end(lease: LeaseId): WriteAnswer {
+    if (this.keyspace.revoke(lease)) for (const observer of this.#observers) observer.ended(lease);
+    return done;
+  }
+
+  #restorePart(part: Extract<RegistryCommand, { readonly kind: 'registryRestorePart' }>): WriteAnswer {
+    const outcome = this.#staged.add(part);
+    if (!outcome.ok) return refusalOf(outcome.error.code, outcome.error.message);
+    if (outcome.value === undefined) return done;
+    const replaced = this.keyspace.replaceBy(outcome.value);
+    if (!replaced.ok) return refusalOf(replaced.error.code, replaced.error.message);
+    for (const observer of this.#observers) observer.replaced();
+    return done;
+  }
+}
+
+function answerOf<T>(outcome: Outcome<T>, message: (value: T) => WriteAnswer): WriteAnswer {
+  return outcome.ok ? message(outcome.value) : refusalOf(outcome.error.code, outcome.error.message);
+}

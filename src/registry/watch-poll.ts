@@ -1,0 +1,95 @@
+/**
+ * One watch on the side of whoever watches: asks a manager what has changed since the last answer, and goes on with
+ * another manager when that one is lost. The revision to go on from lives here, so nothing is missed and nothing is
+ * told twice, whoever answers.
+ */
+import { isRemusterError } from '../base/errors.ts';
+import type { Cancel } from '../base/ports.ts';
+import type { KeyRange, WatchEvents } from '../base/registry.ts';
+import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
+import type { CallParts } from './leader-call.ts';
+import { type MessageOfKind, revisionFromWire } from './wire.ts';
+
+const waitMs = 20_000;
+/** What an answer may take beyond the time it waits for something to happen. */
+const answerMs = 3_000;
+const pauseMsMin = 50;
+const pauseMsMax = 2_000;
+
+export class WatchPoll {
+  readonly #parts: CallParts;
+  readonly #range: KeyRange;
+  readonly #events: WatchEvents;
+  readonly #ended: () => void;
+  #next: number;
+  #pauses = 0;
+  #over = false;
+  #cancel: Cancel = () => {};
+
+  /** `ended` is called when history is gone, not after `cancel`. */
+  constructor(
+    parts: CallParts,
+    watch: { readonly range: KeyRange; readonly fromRevision: number; readonly events: WatchEvents },
+    ended: () => void,
+  ) {
+    this.#parts = parts;
+    this.#range = watch.range;
+    this.#next = watch.fromRevision;
+    this.#events = watch.events;
+    this.#ended = ended;
+    this.#ask();
+  }
+
+  cancel(): void {
+    this.#over = true;
+    this.#cancel();
+  }
+
+  #ask(): void {
+    const to = this.#parts.finder.anybody();
+    if (to === undefined) return this.#pause();
+    const question = encodeMessage({ kind: 'registryWatch', ...this.#range, fromRevision: this.#next, waitMs });
+    this.#cancel = this.#parts.ask(to, question, waitMs + answerMs, (outcome) => {
+      if (this.#over) return;
+      const answer = outcome.ok ? readable(outcome.value) : undefined;
+      if (answer?.kind === 'registryChanges') return this.#told(answer);
+      this.#parts.finder.avoid(to);
+      this.#pause();
+    });
+  }
+
+  #told({ revisions, next, oldestRevision }: MessageOfKind<'registryChanges'>): void {
+    this.#pauses = 0;
+    if (oldestRevision !== undefined) {
+      this.#over = true;
+      this.#ended();
+      return this.#events.compacted(oldestRevision);
+    }
+    for (const wire of revisions) {
+      if (this.#over) return;
+      const { revision, changes } = revisionFromWire(wire);
+      if (revision < this.#next) continue;
+      this.#next = revision + 1;
+      this.#events.changed(changes, revision);
+    }
+    this.#next = Math.max(this.#next, next);
+    if (!this.#over) this.#ask();
+  }
+
+  #pause(): void {
+    const longestMs = Math.min(pauseMsMax, pauseMsMin * 2 ** this.#pauses);
+    this.#pauses += 1;
+    const delayMs = longestMs * this.#parts.random.between(0.5, 1);
+    this.#cancel = this.#parts.clock.schedule(delayMs, () => this.#ask());
+  }
+}
+
+/** Undefined for what cannot be read: the next manager may say it better. */
+function readable(bytes: Uint8Array): Message | undefined {
+  try {
+    return decodeMessage(bytes);
+  } catch (error) {
+    if (isRemusterError(error)) return undefined;
+    throw error;
+  }
+}

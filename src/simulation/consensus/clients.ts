@@ -1,0 +1,197 @@
+/**
+ * Clients of a simulated group. They stand outside of all hosts and reach every running node, also one that is cut off
+ * from the others: a leader that does not know it has been replaced is asked too. Each has one order at a time, sends it
+ * to whom it believes to lead, sends it again under the same number until it is answered or its patience is over, and
+ * then goes on with the next.
+ */
+import { type Outcome, success } from '../../base/errors.ts';
+import type { Random } from '../../base/random.ts';
+import type { CellAction } from '../cell-model.ts';
+import type { Observation } from '../observation.ts';
+import type { World } from '../world.ts';
+import { type Answer, encodeOrder, type Order } from './ledger.ts';
+import type { GroupSeat } from './seat.ts';
+
+/** One of these lists for each run: all on one cell, or side by side. */
+const keyLists = [['a'], ['a', 'b'], ['a', 'b', 'c', 'd']];
+/** One of them for each run: many orders, or few. */
+const pausesMs = [60, 200, 400];
+const burstMs = 2_500;
+const attemptMs = 1_500;
+const patienceMs = 8_000;
+const againMsMax = 150;
+/** By how much a clock may run faster than the world; see the fault `drift`. */
+const fastestClock = 1.2;
+
+export type ClientsSpec = {
+  readonly world: World<GroupSeat>;
+  readonly random: Random;
+  readonly count: number;
+  readonly observe: (observation: Observation) => void;
+};
+
+export class Clients {
+  readonly #spec: ClientsSpec;
+  readonly #pauseMsMax: number;
+  readonly #inBursts: boolean;
+  readonly keys: readonly string[];
+  #resting = false;
+  #requests = 0;
+
+  constructor(spec: ClientsSpec) {
+    this.#spec = spec;
+    const random = spec.random.fork('pause');
+    this.#pauseMsMax = random.pick(pausesMs);
+    this.#inBursts = random.chance(0.4);
+    this.keys = random.pick(keyLists);
+  }
+
+  start(): void {
+    const { count, random } = this.#spec;
+    for (let at = 1; at <= count; at++) new Client(`c${at}`, random.fork(`client/${at}`), this.#spec, this).next();
+  }
+
+  rest(): void {
+    this.#resting = true;
+  }
+
+  get resting(): boolean {
+    return this.#resting;
+  }
+
+  /** How long a client waits before its next order. In some runs all are silent at times: then logs are equal. */
+  pauseMs(random: Random): number {
+    const pauseMs = random.between(0, this.#pauseMsMax);
+    const phase = (this.#spec.world.timeline.nowMs + pauseMs) / burstMs;
+    const isSilent = this.#inBursts && Math.floor(phase) % 2 === 1;
+    return isSilent ? pauseMs + (1 - (phase % 1)) * burstMs : pauseMs;
+  }
+
+  nextRequest(): number {
+    return ++this.#requests;
+  }
+}
+
+class Client {
+  readonly #name: string;
+  readonly #random: Random;
+  readonly #spec: ClientsSpec;
+  readonly #all: Clients;
+  #number = 0;
+  #attempt = 0;
+  #open: Order | undefined;
+  #giveUpMs = 0;
+  /** Whom it asks. */
+  #node: string;
+  #lastSeen = '';
+
+  constructor(name: string, random: Random, spec: ClientsSpec, all: Clients) {
+    this.#name = name;
+    this.#random = random;
+    this.#spec = spec;
+    this.#all = all;
+    this.#node = random.pick(spec.world.names);
+  }
+
+  next(): void {
+    this.#open = undefined;
+    this.#later(this.#all.pauseMs(this.#random), () => {
+      if (this.#all.resting) return;
+      const action = this.#draw();
+      const key = this.#random.pick(this.#all.keys);
+      const order: Order = { client: this.#name, number: ++this.#number, attempt: 1, key, action };
+      this.#attempt = 1;
+      this.#giveUpMs = this.#spec.world.timeline.nowMs + patienceMs;
+      this.#spec.observe({ kind: 'called', order });
+      this.#send(order);
+    });
+  }
+
+  #draw(): CellAction {
+    const draw = this.#random.fraction();
+    const value = `<${this.#name}/${this.#number + 1}>`;
+    if (draw < 0.4) return { kind: 'read' };
+    if (draw < 0.6) return { kind: 'put', value };
+    if (draw < 0.8) return { kind: 'append', value };
+    return { kind: 'swap', expected: this.#lastSeen, value };
+  }
+
+  #send(order: Order): void {
+    this.#open = order;
+    const { world } = this.#spec;
+    const [seat, life] = [world.program(this.#node), world.host(this.#node).life];
+    if (seat?.handle === undefined || life === undefined) return this.#elsewhere(order, undefined);
+    life.enter(() => this.#ask(seat, order));
+    // The node may be down or stand still: then nobody answers. Some clients wait for it longer than others.
+    this.#later(this.#random.between(0.1, 1.5) * attemptMs, () => {
+      if (this.#open === order) this.#elsewhere(order, undefined);
+    });
+  }
+
+  #ask(seat: GroupSeat, order: Order): void {
+    const { world, observe } = this.#spec;
+    const { name: node, clock, handle } = seat;
+    const request = this.#all.nextRequest();
+    const timeoutMs = this.#random.between(0.2, 1) * attemptMs;
+    const [deadlineMs, life] = [clock.nowMs() + timeoutMs, world.host(node).life];
+    const stalledMs = life?.stalledMs ?? 0;
+    observe({ kind: 'requestStarted', node, request, timeoutMs });
+    const ended = (outcome: Outcome<unknown>): void => {
+      const lateMs = clock.nowMs() - deadlineMs - fastestClock * ((life?.stalledMs ?? 0) - stalledMs);
+      observe({ kind: 'requestEnded', node, request, code: outcome.ok ? 'OK' : outcome.error.code, lateMs });
+    };
+    if (order.action.kind === 'read') {
+      const read = (): void => this.#answered(order, { kind: 'done', saw: seat.ledger.read(order.key) });
+      // A lease that holds is a barrier too.
+      if (this.#random.chance(0.5) && handle?.leadership.isLeading() === true) {
+        ended(success(undefined));
+        return read();
+      }
+      handle?.readBarrier(timeoutMs, (outcome) => {
+        ended(outcome);
+        if (outcome.ok) read();
+        else this.#failed(seat, order);
+      });
+      return;
+    }
+    handle?.propose(encodeOrder(order), timeoutMs, (outcome) => {
+      ended(outcome);
+      if (outcome.ok) {
+        const { index, fence, result } = outcome.value;
+        observe({ kind: 'agreed', node, order, index, fence });
+        this.#answered(order, result);
+      } else {
+        observe({ kind: 'attemptFailed', order, code: outcome.error.code });
+        this.#failed(seat, order);
+      }
+    });
+  }
+
+  #answered(order: Order, answer: Answer): void {
+    if (this.#open?.number !== order.number || answer.kind !== 'done') return;
+    this.#lastSeen = answer.saw;
+    this.#spec.observe({ kind: 'answered', order, saw: answer.saw });
+    this.next();
+  }
+
+  #failed(seat: GroupSeat, order: Order): void {
+    if (this.#open === order) this.#elsewhere(order, seat.handle?.view().leader);
+  }
+
+  /** Follows the hint, or tries anybody. */
+  #elsewhere(order: Order, hint: string | undefined): void {
+    const { world } = this.#spec;
+    this.#open = { ...order, attempt: ++this.#attempt };
+    const again = this.#open;
+    const named = this.#random.chance(0.85) ? world.names.find((name) => world.program(name)?.id === hint) : undefined;
+    this.#node = named ?? this.#random.pick(world.names);
+    if (world.timeline.nowMs > this.#giveUpMs) return this.next();
+    this.#later(this.#random.between(1, againMsMax), () => {
+      if (this.#open === again) this.#send(again);
+    });
+  }
+
+  #later(delayMs: number, run: () => void): void {
+    this.#spec.world.timeline.after(delayMs, run);
+  }
+}

@@ -1,0 +1,242 @@
+/**
+ * Faults that only a group of voters knows: changed members, handed-over leadership, voters that feel unwell, messages
+ * that are lost, doubled or overtaken one by one, and crashes at the worst moment. See ../faults.ts for the others.
+ */
+import type { Fault, Nemesis } from '../faults.ts';
+import { repeatedly } from '../faults.ts';
+import type { World } from '../world.ts';
+import { type GroupSeat, idAt, type Mischief } from './seat.ts';
+
+const changeMs = 4_000;
+/** How long something goes on by itself after the fault has last renewed it. */
+const renewedMs = 400;
+
+function seatOf(world: World<unknown>, name: string): GroupSeat | undefined {
+  return world.program(name) as GroupSeat | undefined;
+}
+
+/** As the node itself would do it: later if it stands still, never if it is gone. */
+function on(world: World<unknown>, name: string, run: (seat: GroupSeat) => void): void {
+  world.host(name).life?.enter(() => {
+    const seat = seatOf(world, name);
+    if (seat !== undefined) run(seat);
+  });
+}
+
+function leading(world: World<unknown>): GroupSeat | undefined {
+  const seats = world.names.map((name) => seatOf(world, name));
+  return seats.find((seat) => seat?.handle?.leadership.isLeading() === true);
+}
+
+function nameOf(world: World<unknown>, id: string): string {
+  return world.names.find((name) => seatOf(world, name)?.id === id) ?? id;
+}
+
+/** Adds who is outside, promotes who has caught up, removes voters (also the leader, also dead ones) down to three. */
+function changeMembers({ world, random }: Nemesis): void {
+  const seat = leading(world);
+  const handle = seat?.handle;
+  if (seat === undefined || handle === undefined) return;
+  const { members } = handle.view();
+  const voters = members.filter(({ standing }) => standing === 'voter');
+  const promoted = members.find(({ standing }) => standing === 'syncing');
+  const added = seat.everybody.find(({ id }) => !members.some((member) => member.id === id));
+  const say = (text: string): void => world.log.add(seat.name, text);
+  const done = (outcome: { readonly ok: boolean }): void => say(outcome.ok ? 'change done' : 'change failed');
+  const wish = random.below(3);
+  if (promoted !== undefined && wish > 0) {
+    say(`is to promote ${nameOf(world, promoted.id)}`);
+    on(world, seat.name, () => handle.change({ kind: 'promote', id: promoted.id }, changeMs, done));
+  } else if (added !== undefined && (wish > 0 || voters.length <= 3)) {
+    say(`is to add ${added.name}`);
+    on(world, seat.name, () => handle.change({ kind: 'add', member: added }, changeMs, done));
+  } else if (voters.length > 3) {
+    const { id } = random.pick(members);
+    say(`is to remove ${nameOf(world, id)}`);
+    on(world, seat.name, () => handle.change({ kind: 'remove', id }, changeMs, done));
+  }
+}
+
+function unruly({ world, random, after }: Nemesis): void {
+  const node = random.pick(world.names);
+  const mischief: Omit<Mischief, 'untilMs'> = {
+    lossRatio: random.chance(0.5) ? random.between(0, 0.5) : 0,
+    doubleRatio: random.between(0, 0.5),
+    holdRatio: random.between(0, 0.5),
+    holdMs: random.between(1, 600),
+  };
+  world.log.add(node, `hears ${JSON.stringify(mischief)}`);
+  const renew = (untilMs: number): void => {
+    const { nowMs } = world.timeline;
+    const seat = seatOf(world, node);
+    if (seat !== undefined) seat.mischief = { ...mischief, untilMs: nowMs + renewedMs };
+    if (nowMs < untilMs) after(renewedMs / 2, () => renew(untilMs));
+  };
+  renew(world.timeline.nowMs + random.between(500, 8_000));
+}
+
+/** Whoever gives a vote may lose its power before, while or after the vote gets out, and is back at once. */
+function crashAtVote(nemesis: Nemesis): void {
+  const { world, random, intensity, after } = nemesis;
+  const strike = (node: string): void => {
+    if (!random.chance(0.5 * intensity)) return;
+    after(random.chance(0.5) ? 0 : random.between(0, 20), () => {
+      world.crash(node, random.chance(0.5) ? 'lost' : 'kept');
+      after(random.between(1, 20), () => {
+        if (!world.isUp(node)) world.start(node);
+      });
+    });
+  };
+  const arm = (): void => {
+    for (const name of world.names) {
+      const seat = seatOf(world, name);
+      if (seat !== undefined) seat.atVote = () => strike(name);
+    }
+    after(20, arm);
+  };
+  arm();
+}
+
+/** When the one who was parted last is surely back among the others. */
+const calmAgainMs = 3_000;
+
+/** Takes one at a time who does not lead away from all others: by the network, by a kill, by a stall. */
+function partFollowers(nemesis: Nemesis): void {
+  let freeMs = 0;
+  repeatedly(2_000, ({ world, random }) => {
+    const leader = leading(world);
+    if (leader === undefined || world.timeline.nowMs < freeMs) return;
+    const node = random.pick(world.names.filter((name) => name !== leader.name));
+    const forMs = random.between(200, 8_000);
+    freeMs = world.timeline.nowMs + forMs + calmAgainMs;
+    part(nemesis, node, forMs);
+  })(nemesis);
+}
+
+function part({ world, random, after }: Nemesis, node: string, forMs: number): void {
+  const way = random.below(4);
+  if (way === 0) world.stall(node, forMs);
+  else if (way === 1) {
+    world.crash(node, random.chance(0.5) ? 'lost' : 'kept');
+    world.timeline.after(forMs, () => {
+      if (!world.isUp(node)) world.start(node);
+    });
+  } else after(forMs, world.partition([[node], world.names.filter((name) => name !== node)]));
+}
+
+export const groupFaults = {
+  changeMembers: repeatedly(700, changeMembers),
+
+  transfer: repeatedly(2_500, ({ world, random }) => {
+    const seat = leading(world);
+    if (seat?.handle === undefined) return;
+    const { members } = seat.handle.view();
+    const to = random.chance(0.3) ? undefined : random.pick(members).id;
+    const timeoutMs = random.between(200, 3_000);
+    world.log.add(seat.name, `is to hand over to ${to === undefined ? 'anybody' : nameOf(world, to)}`);
+    on(world, seat.name, ({ handle }) => handle?.transfer(to, timeoutMs, () => undefined));
+  }),
+
+  unwell: repeatedly(4_000, ({ world, random }) => {
+    const node = random.pick(world.names);
+    const health = random.between(0, 8);
+    world.log.add(node, `feels ${health.toFixed(1)}`);
+    on(world, node, (seat) => seat.feels(health));
+    world.timeline.after(random.between(200, 3_000), () => on(world, node, (seat) => seat.feels(0)));
+  }),
+
+  /** A node hears that the process of another is gone. It is: others are never said to be. */
+  obituary: repeatedly(1_500, ({ world, random }) => {
+    const [node, gone] = [random.pick(world.names), random.pick(world.names)];
+    const last = world.boots(gone) - (world.isUp(gone) ? 1 : 0);
+    if (last === 0) return;
+    world.log.add(node, `hears that life ${last} of ${gone} is over`);
+    on(world, node, (seat) => seat.hearsGone(idAt(world.host(gone).index), last));
+  }),
+
+  unrulyMessages: repeatedly(4_000, unruly),
+  crashAtVote,
+
+  /** Restarts the present leader; elections are where mistakes live. When all hear of it at once, many stand at once. */
+  crashLeader: repeatedly(4_000, ({ world, random, after }) => {
+    const node = leading(world)?.name;
+    if (node === undefined) return;
+    const [life, isTold] = [world.boots(node), random.chance(0.6)];
+    world.crash(node, random.chance(0.5) ? 'lost' : 'kept');
+    for (const other of isTold ? world.names : []) {
+      after(random.between(0, 30), () =>
+        on(world, other, (seat) => seat.hearsGone(idAt(world.host(node).index), life)),
+      );
+    }
+    after(random.between(1, 6_000), () => {
+      if (!world.isUp(node)) world.start(node);
+    });
+  }),
+
+  stallLeader: repeatedly(1_500, ({ world, random }) => {
+    const node = leading(world)?.name;
+    if (node !== undefined) world.stall(node, random.between(100, 2_500));
+  }),
+
+  /** Back before anybody could have noticed. */
+  quickRestart: repeatedly(500, ({ world, random, after }) => {
+    const node = random.pick(world.names);
+    if (!world.isUp(node)) return;
+    world.crash(node, random.chance(0.5) ? 'lost' : 'kept');
+    after(random.between(1, 100), () => {
+      if (!world.isUp(node)) world.start(node);
+    });
+  }),
+
+  /** One voter hears nothing of the leader, but all others do: it will want to be elected. */
+  deafFollower: repeatedly(3_000, ({ world, random, after }) => {
+    const leader = leading(world)?.name;
+    if (leader === undefined) return;
+    const node = random.pick(world.names.filter((name) => name !== leader));
+    world.log.add(node, `no longer hears ${leader}, who leads`);
+    world.cut(leader, node);
+    after(random.between(500, 5_000), () => world.mend(leader, node));
+  }),
+
+  /** One voter hears nothing of the leader, and the others restart again and again while it wants to be elected. */
+  forgetfulVoters: repeatedly(2_500, ({ world, random, after }) => {
+    const leader = leading(world)?.name;
+    if (leader === undefined) return;
+    const [node, ...others] = random.shuffled(world.names.filter((name) => name !== leader));
+    if (node === undefined || others.length === 0) return;
+    const untilMs = world.timeline.nowMs + random.between(2_000, 8_000);
+    world.log.add(node, `no longer hears ${leader}, and the others restart`);
+    world.cut(leader, node);
+    const again = (): void => {
+      if (world.timeline.nowMs > untilMs) return world.mend(leader, node);
+      const other = random.pick(others);
+      if (world.isUp(other)) world.crash(other, 'kept');
+      after(random.between(1, 20), () => {
+        if (!world.isUp(other)) world.start(other);
+      });
+      after(random.between(400, 1_000), again);
+    };
+    after(random.between(500, 1_000), again);
+  }),
+
+  /** The leader hears nobody, or nobody hears it, or neither. */
+  cutLeader: repeatedly(6_000, ({ world, random, after }) => {
+    const node = leading(world)?.name;
+    if (node === undefined) return;
+    const others = world.names.filter((name) => name !== node);
+    const way = random.below(3);
+    world.log.add(node, ['leads on, cut off', 'leads on, unheard', 'leads on, deaf'][way] as string);
+    for (const other of others) {
+      if (way !== 2) world.cut(node, other);
+      if (way !== 1) world.cut(other, node);
+    }
+    after(random.between(200, 8_000), () => {
+      for (const other of others) {
+        if (way !== 2) world.mend(node, other);
+        if (way !== 1) world.mend(other, node);
+      }
+    });
+  }),
+
+  partFollowers,
+} as const satisfies Readonly<Record<string, Fault>>;

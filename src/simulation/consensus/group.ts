@@ -1,0 +1,87 @@
+/**
+ * The workload `group`: voters that agree on a ledger, and clients that use it. All nodes vote from the start; in
+ * `groupWithSpares` the last two wait outside until somebody adds them, and in `steadyGroup` no message is ever dropped by
+ * its sender, so that a leader has no reason to go. Each seed draws its own limits, so that
+ * snapshots, full queues and small batches happen in short runs.
+ */
+import { Random } from '../../base/random.ts';
+import { type ConsensusOptions, defaultConsensus } from '../../consensus/options.ts';
+import type { Stage, StageSpec, Workload } from '../observation.ts';
+import { World } from '../world.ts';
+import { Clients } from './clients.ts';
+import type { Seat } from './observation.ts';
+import { bootSeat, type GroupSeat, memberAt } from './seat.ts';
+
+const sparesCount = 2;
+const standingEveryMs = 500;
+
+export const group: Workload = (spec) => groupStage(spec, { spares: 0, rarities: true });
+export const groupWithSpares: Workload = (spec) => groupStage(spec, { spares: sparesCount, rarities: true });
+export const steadyGroup: Workload = (spec) => groupStage(spec, { spares: 0, rarities: false });
+
+type Kind = { readonly spares: number; readonly rarities: boolean };
+
+function groupStage(spec: StageSpec, { spares, rarities }: Kind): Stage {
+  const { seed, names, detailed, sink, observe } = spec;
+  const random = new Random(seed).fork('group');
+  const options = drawOptions(random.fork('options'));
+  const firstNames = names.slice(0, names.length - spares);
+  const world: World<GroupSeat> = new World<GroupSeat>({
+    ...{ seed, names, detailed, sink, rarities },
+    boot: (ports, context) => {
+      const everybody = names.map((name) => memberAt(world.host(name).index, name, world.host(name).address));
+      const first = firstNames.includes(context.name) ? everybody.slice(0, firstNames.length) : [];
+      const leased = (): string[] =>
+        names.filter((name) => world.program(name)?.handle?.leadership.isLeading() === true);
+      const nameOf = (id: string): string => everybody.find((member) => member.id === id)?.name ?? id;
+      const witnesses = { observe, nameOf, leased, nowMs: () => world.timeline.nowMs };
+      return bootSeat(ports, context, { witnesses, everybody, first, options });
+    },
+  });
+  const clients = new Clients({ world, random, count: 2 + random.below(4), observe });
+  const look = (): void => {
+    observe({ kind: 'standing', seats: standing(world) });
+    world.timeline.after(standingEveryMs, look);
+  };
+  return {
+    world,
+    start: () => {
+      world.log.add('world', `options ${JSON.stringify(options)}`);
+      clients.start();
+      look();
+    },
+    rest: () => clients.rest(),
+    clusterOf: () => 'simulated',
+    views: () => new Map(),
+    durable: () => 0,
+  };
+}
+
+function drawOptions(random: Random): ConsensusOptions {
+  return {
+    ...defaultConsensus,
+    snapshotEntriesMax: random.pick([20, 60, 200, defaultConsensus.snapshotEntriesMax]),
+    tailEntriesMax: random.pick([0, 5, 30]),
+    proposalsMax: random.pick([2, 100, 1_000]),
+    appendBytes: random.pick([300, 2_000, defaultConsensus.appendBytes]),
+    appendsInFlightMax: random.pick([1, 3, defaultConsensus.appendsInFlightMax]),
+  };
+}
+
+/** Members are those whom the leader counts; without a leader everybody speaks for itself. */
+function standing(world: World<GroupSeat>): Seat[] {
+  const seats = world.names.flatMap((name) => {
+    const seat = world.program(name);
+    return seat?.handle === undefined ? [] : [{ seat, handle: seat.handle, view: seat.handle.view() }];
+  });
+  const leader = seats.find(({ handle }) => handle.leadership.isLeading());
+  return seats.map(({ seat, handle, view }) => ({
+    node: seat.name,
+    isLeading: handle.leadership.isLeading(),
+    leader: seats.find((other) => other.seat.id === view.leader)?.seat.name,
+    term: view.term,
+    isMember: leader === undefined ? view.self !== 'outside' : leader.view.members.some(({ id }) => id === seat.id),
+    index: seat.ledger.index,
+    chain: seat.ledger.chain,
+  }));
+}

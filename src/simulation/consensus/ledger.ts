@@ -1,0 +1,121 @@
+/**
+ * The state that simulated groups agree on: a few cells of text, and for each client its last order with the answer it
+ * got, so that an order which is sent again is answered again and done once. Each applied entry is also folded into a
+ * chain: two replicas whose chains are equal at an index have applied the same entries up to there, none left out.
+ */
+import { cellModel, type CellAction } from '../cell-model.ts';
+import type { LogEntry, Replica } from '../../consensus/replica.ts';
+
+/** What one client wants done. The number grows with each new order; the attempt with each time it is sent again. */
+export type Order = {
+  readonly client: string;
+  readonly number: number;
+  readonly attempt: number;
+  readonly key: string;
+  readonly action: CellAction;
+};
+
+/** `superseded`: the client has gone on to a later order, and this one will never be done. */
+export type Answer = { readonly kind: 'done'; readonly saw: string } | { readonly kind: 'superseded' };
+
+export type Applied = {
+  readonly index: number;
+  readonly term: number;
+  readonly chain: number;
+  readonly order: Order;
+  /** False: it had been done before, or was superseded. */
+  readonly effective: boolean;
+};
+
+export type LedgerEvents = {
+  applied(applied: Applied): void;
+  restored(index: number, chain: number): void;
+};
+
+type State = {
+  index: number;
+  chain: number;
+  readonly cells: Record<string, string>;
+  readonly clients: Record<string, { readonly number: number; readonly answer: Answer }>;
+};
+
+export class Ledger implements Replica<Answer> {
+  readonly #events: LedgerEvents;
+  #state: State = { index: 0, chain: 0, cells: {}, clients: {} };
+
+  constructor(events: LedgerEvents) {
+    this.#events = events;
+  }
+
+  get index(): number {
+    return this.#state.index;
+  }
+
+  get chain(): number {
+    return this.#state.chain;
+  }
+
+  read(key: string): string {
+    return this.#state.cells[key] ?? cellModel.initial;
+  }
+
+  apply(entry: LogEntry): Answer {
+    const { index, term, command } = entry;
+    const state = this.#state;
+    const order = decodeOrder(command);
+    const last = state.clients[order.client];
+    const effective = last === undefined || last.number < order.number;
+    state.index = index;
+    state.chain = fold(state.chain, index, term, command);
+    const answer = effective ? this.#perform(order) : answerAgain(last, order);
+    this.#events.applied({ index, term, chain: state.chain, order, effective });
+    return answer;
+  }
+
+  snapshot(): Uint8Array {
+    return encodeText(JSON.stringify(this.#state));
+  }
+
+  restore(snapshot: Uint8Array): void {
+    this.#state = JSON.parse(decodeText(snapshot)) as State;
+    this.#events.restored(this.#state.index, this.#state.chain);
+  }
+
+  #perform({ client, number, key, action }: Order): Answer {
+    const before = this.read(key);
+    const after = cellModel.after(before, action, false) ?? before;
+    this.#state.cells[key] = after;
+    const answer: Answer = { kind: 'done', saw: action.kind === 'append' ? after : before };
+    this.#state.clients[client] = { number, answer };
+    return answer;
+  }
+}
+
+function answerAgain(last: State['clients'][string] | undefined, order: Order): Answer {
+  return last?.number === order.number ? last.answer : { kind: 'superseded' };
+}
+
+export function encodeOrder(order: Order): Uint8Array {
+  return encodeText(JSON.stringify(order));
+}
+
+function decodeOrder(command: Uint8Array): Order {
+  return JSON.parse(decodeText(command)) as Order;
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+function encodeText(text: string): Uint8Array {
+  return encoder.encode(text);
+}
+
+function decodeText(bytes: Uint8Array): string {
+  return decoder.decode(bytes);
+}
+
+function fold(chain: number, index: number, term: number, command: Uint8Array): number {
+  let sum = Math.imul(chain ^ index, 0x01000193) ^ term;
+  for (const byte of command) sum = Math.imul(sum ^ byte, 0x01000193);
+  return (sum ^ (sum >>> 15)) >>> 0;
+}

@@ -1,0 +1,199 @@
+/**
+ * One simulated node with nothing on it but a place in a group: the real host and codec on pretend ports, a ledger as
+ * the replica, and somebody beside it who writes down what it says and what it believes. No membership, no node core:
+ * a run of many voters stays cheap.
+ */
+import { isRemusterError } from '../../base/errors.ts';
+import { type NodeId, nodeIdFrom } from '../../base/ids.ts';
+import type { Address, Clock, Identity, Store, Streams } from '../../base/ports.ts';
+import { ConsensusHost, type ConsensusPorts } from '../../consensus/consensus-host.ts';
+import type { ConsensusOptions } from '../../consensus/options.ts';
+import type { GroupHandle, GroupMember } from '../../consensus/replica.ts';
+import { decodeMessage, type Message } from '../../messages/catalogue.ts';
+import { type ConsensusMessage, consensusMessages } from '../../messages/consensus.ts';
+import type { NodePorts } from '../node-ports.ts';
+import type { NodeContext } from '../world.ts';
+import { type Answer, Ledger } from './ledger.ts';
+import { Witness, type Witnesses } from './witness.ts';
+
+/** What becomes of single messages on their way in, on top of what links do. */
+export type Mischief = {
+  readonly lossRatio: number;
+  readonly doubleRatio: number;
+  readonly holdRatio: number;
+  readonly holdMs: number;
+  /** In the world's time. */
+  readonly untilMs: number;
+};
+
+export type GroupSeat = {
+  readonly name: string;
+  readonly id: NodeId;
+  readonly clock: Clock;
+  readonly ledger: Ledger;
+  /** Everybody who could be a member. */
+  readonly everybody: readonly GroupMember[];
+  /** There when the disk has been read. */
+  handle?: GroupHandle<Answer>;
+  mischief?: Mischief;
+  /** Called when this node gives its vote to somebody. */
+  atVote?: () => void;
+  feels(health: number): void;
+  /** It is told that a life of another node is over. */
+  hearsGone(id: NodeId, generation: number): void;
+};
+
+export type SeatSpec = {
+  readonly witnesses: Witnesses;
+  readonly everybody: readonly GroupMember[];
+  /** Empty for a node that waits outside until it is added. */
+  readonly first: readonly GroupMember[];
+  readonly options: ConsensusOptions;
+};
+
+const port = 7400;
+const groupName = 'simulated';
+const startAgainMs = 300;
+
+export function idAt(index: number): NodeId {
+  return nodeIdFrom(new Uint8Array(16).fill(index + 1));
+}
+
+export function memberAt(index: number, name: string, host: string): GroupMember {
+  return { id: idAt(index), name, host, port, standing: 'voter' };
+}
+
+export function bootSeat(ports: NodePorts, context: NodeContext, spec: SeatSpec): GroupSeat {
+  const { name, host, boots, index } = context;
+  const id = idAt(index);
+  const identity: Identity = { id, name, host, port, generation: boots, roles: ['manager'], dc: 'local' };
+  const witness = new Witness(name, spec.witnesses);
+  const ledger = new Ledger({
+    applied: (applied) => spec.witnesses.observe({ kind: 'applied', node: name, ...applied }),
+    restored: (at, chain) => spec.witnesses.observe({ kind: 'restored', node: name, index: at, chain }),
+  });
+  let group: ConsensusHost<Answer> | undefined;
+  const seat: GroupSeat = {
+    ...{ name, id, clock: ports.clock, ledger, everybody: spec.everybody },
+    feels: (health) => witness.around(() => group?.healthChanged(health)),
+    hearsGone: (gone, generation) => witness.around(() => group?.memberGone(gone, generation)),
+  };
+  const { streams } = ports.listen(identity, groupName);
+  const watchedPorts = {
+    clock: watchedClock(ports.clock, witness),
+    streams: watchedStreams(streams, witness, seat),
+    store: watchedStore(ports.openStore('group'), witness),
+    random: context.random.fork('group'),
+    log: context.log,
+  };
+  group = new ConsensusHost<Answer>(watchedPorts, { group: groupName, self: identity, options: spec.options }, ledger, {
+    event: ({ type, term, index: at, why }) => context.log('info', `${type} ${term}/${at}: ${why}`),
+    halted: (error) => {
+      throw error;
+    },
+  });
+  streams.serve(serviceOf(group, witness, seat, ports, context));
+  begin({ group, witness, seat, spec, ports, context });
+  return seat;
+}
+
+type Start = {
+  readonly group: ConsensusHost<Answer>;
+  readonly witness: Witness;
+  readonly seat: GroupSeat;
+  readonly spec: SeatSpec;
+  readonly ports: NodePorts;
+  readonly context: NodeContext;
+};
+
+function begin(start: Start): void {
+  const { group, witness, seat, spec, ports, context } = start;
+  const again = (code: string): void => {
+    context.log('warn', 'cannot start', { code });
+    if (code !== 'STORE_CORRUPT') ports.clock.schedule(startAgainMs, () => begin(start));
+  };
+  const joined = (): void => {
+    seat.handle = group;
+    witness.watch(group);
+  };
+  const bootstrap = (): void =>
+    group.bootstrap(spec.first, (made) => {
+      if (made.ok || made.error.code === 'PRECONDITION') joined();
+      else ports.clock.schedule(startAgainMs, bootstrap);
+    });
+  group.start((read) => {
+    if (!read.ok) again(read.error.code);
+    else if (read.value.fresh && spec.first.length > 0) bootstrap();
+    else joined();
+  });
+}
+
+/** The host gets what it hears as the node's service would give it: decoded, and only its own kinds. */
+function serviceOf(
+  group: ConsensusHost<Answer>,
+  witness: Witness,
+  seat: GroupSeat,
+  ports: NodePorts,
+  context: NodeContext,
+): Parameters<Streams['serve']>[0] {
+  const random = context.random.fork('mischief');
+  const refuse = (): never => {
+    throw new Error('voters only notify each other');
+  };
+  return {
+    request: refuse,
+    opened: refuse,
+    notified: (from, body) => {
+      const message = decodeMessage(body);
+      if (!isConsensus(message)) return;
+      const deliver = (): void => witness.around(() => group.received(from, message));
+      const { mischief } = seat;
+      if (mischief === undefined || mischief.untilMs < witness.nowMs()) return deliver();
+      if (random.chance(mischief.lossRatio)) return;
+      if (random.chance(mischief.doubleRatio)) ports.clock.schedule(random.between(0, mischief.holdMs), deliver);
+      if (random.chance(mischief.holdRatio)) ports.clock.schedule(random.between(0, mischief.holdMs), deliver);
+      else deliver();
+    },
+  };
+}
+
+const consensusKinds: ReadonlySet<string> = new Set(consensusMessages.map(({ kind }) => kind));
+
+export function isConsensus(message: Message): message is ConsensusMessage {
+  return consensusKinds.has(message.kind);
+}
+
+function watchedClock(clock: Clock, witness: Witness): Clock {
+  return { ...clock, schedule: (delayMs, run) => clock.schedule(delayMs, () => witness.around(run)) };
+}
+
+function watchedStore(store: Store, witness: Witness): Store {
+  return {
+    read: (range, done) => store.read(range, (outcome) => witness.around(() => done(outcome))),
+    write: (batch, done) => store.write(batch, (outcome) => witness.around(() => done(outcome))),
+    close: (done) => store.close(done),
+  };
+}
+
+function watchedStreams(streams: Streams, witness: Witness, seat: GroupSeat): ConsensusPorts['streams'] {
+  return {
+    notify: (to: Address, body: Uint8Array) => {
+      const message = decoded(body);
+      if (message !== undefined && isConsensus(message)) {
+        const peer = seat.everybody.find(({ host }) => host === to.host);
+        witness.sends(peer?.name ?? to.host, message);
+        if (message.kind === 'voteReply' && message.granted) seat.atVote?.();
+      }
+      return streams.notify(to, body);
+    },
+  };
+}
+
+function decoded(body: Uint8Array): Message | undefined {
+  try {
+    return decodeMessage(body);
+  } catch (error) {
+    if (isRemusterError(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * Deliberate bugs, kept as data in mutants.json: a snippet of one source file, and what it is replaced with when that
+ * file is loaded. The file on the disk is never touched. A mutant runs in a process of its own, because a module that
+ * has been loaded stays; `scripts/mutations.ts` is that process.
+ *
+ * Each names the scenario that must find it and the properties that may be the one that speaks.
+ */
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { registerHooks } from 'node:module';
+import { fileURLToPath } from 'node:url';
+
+export type Mutant = {
+  readonly name: string;
+  readonly why: string;
+  readonly file: string;
+  /** Must be there exactly once. */
+  readonly find: string;
+  readonly replace: string;
+  readonly scenario: string;
+  readonly properties: readonly string[];
+  /** Where an honest search from seed 1 on has found it. */
+  readonly seed: number;
+};
+
+export type MutantReport = {
+  readonly seedsRun: number;
+  /** Absent: not caught. */
+  readonly caught?: { readonly seed: number; readonly property: string; readonly message: string };
+};
+
+const root = new URL('../../', import.meta.url);
+export const mutantsFile = fileURLToPath(new URL('mutants.json', import.meta.url));
+const script = fileURLToPath(new URL('scripts/mutations.ts', root));
+
+export function readMutants(): readonly Mutant[] {
+  return JSON.parse(readFileSync(mutantsFile, 'utf8')) as readonly Mutant[];
+}
+
+/** From now on the file of the mutant is loaded with the bug in it. Call before anything imports it. */
+function plant({ file, find, replace }: Mutant): { readonly wasPlanted: () => boolean } {
+  const url = new URL(file, root).href;
+  let planted = false;
+  registerHooks({
+    load(wanted, context, nextLoad) {
+      const loaded = nextLoad(wanted, context);
+      if (wanted !== url) return loaded;
+      const text = loaded.source instanceof Uint8Array ? new TextDecoder().decode(loaded.source) : '';
+      const parts = text.split(find);
+      if (parts.length !== 2) throw new Error(`${file} has ${parts.length - 1} places for this mutant, not one`);
+      planted = true;
+      return { ...loaded, source: parts.join(replace) };
+    },
+  });
+  return { wasPlanted: () => planted };
+}
+
+/** In the mutant's own process: seed after seed until one violates a property. */
+export async function huntHere(
+  mutant: Mutant | undefined,
+  scenarioFile: string,
+  first: number,
+  seeds: number,
+): Promise<MutantReport> {
+  const plot = mutant === undefined ? undefined : plant(mutant);
+  const [{ runSeed }, { parseScenario }, { registry }] = await Promise.all([
+    import('../../src/simulation/run.ts'),
+    import('../../src/simulation/scenario.ts'),
+    import('../../src/simulation/registry.ts'),
+  ]);
+  if (plot?.wasPlanted() === false) throw new Error(`nothing has loaded ${mutant?.file}`);
+  const scenario = parseScenario(JSON.parse(readFileSync(new URL(scenarioFile, root), 'utf8')));
+  for (let seed = first; seed < first + seeds; seed++) {
+    const { violation } = runSeed({ scenario, seed, registry });
+    if (violation !== undefined) return { seedsRun: seed - first + 1, caught: { seed, ...violation } };
+  }
+  return { seedsRun: seeds };
+}
+
+/** Runs a mutant, or (without a name) the sources as they are, in a process of its own. */
+export function hunt(
+  spec: {
+    readonly name: string | undefined;
+    readonly scenario: string;
+    readonly first: number;
+    readonly seeds: number;
+  },
+  timeoutMs: number,
+): Promise<MutantReport> {
+  const words = ['--child', '--first', `${spec.first}`, '--seeds', `${spec.seeds}`, '--scenario', spec.scenario];
+  if (spec.name !== undefined) words.push('--mutant', spec.name);
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [script, ...words], { timeout: timeoutMs, killSignal: 'SIGKILL' });
+    let [out, err] = ['', ''];
+    child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()));
+    child.stderr.on('data', (chunk: Buffer) => (err += chunk.toString()));
+    child.on('error', reject);
+    child.on('close', (code, signal) => {
+      if (code === 0) resolve(JSON.parse(out) as MutantReport);
+      else reject(new Error(`mutant ${spec.name} ended with ${signal ?? code}: ${err.slice(-2_000)}`));
+    });
+  });
+}

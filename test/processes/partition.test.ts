@@ -1,0 +1,164 @@
+/**
+ * Two of five managers are cut off from the rest: they decide nothing and disturb nobody, the others go on, and after
+ * healing all agree. In network namespaces where this machine allows them, otherwise with the cuts of dev clusters.
+ */
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { Lab, type Program } from './cluster.ts';
+import { Network, networkFault } from './network.ts';
+import {
+  agreed,
+  call,
+  entries,
+  get,
+  history,
+  Managers,
+  put,
+  type Reply,
+  registered,
+  type Target,
+  truth,
+  until,
+  votersAre,
+} from './managers.ts';
+
+type Manager = Target & { readonly name: string };
+type Cluster = {
+  readonly lab: Lab;
+  readonly managers: readonly Manager[];
+  part(minority: readonly Manager[]): Promise<void>;
+  heal(): Promise<void>;
+};
+
+const names = ['a', 'b', 'c', 'd', 'e'];
+const port = 7_000;
+const token = 'partition-tests-9sKw2LxQ';
+
+/** Each in a namespace of its own, where every port is free. */
+async function inNamespaces(context: TestContext): Promise<Cluster> {
+  const lab = new Lab(context);
+  const network = new Network(context, names.length);
+  const started = names.map((name, at): [Manager, Program] => {
+    const place = at + 1;
+    const where = ['--host', network.host(place), '--port', String(port), '--profile', 'local'];
+    const own = ['--http-host', network.ownHost(place), '--http-port', String(port + 1), '--data', `${lab.folder}/${name}`];
+    const group = at === 0 ? ['--bootstrap'] : ['--join', `${network.host(1)}:${port}`];
+    const words = ['agent', '--with-parent', '--name', name, ...where, ...own, ...group];
+    const program = lab.program(words, { REMUSTER_TOKEN: token }, network.inside(place));
+    return [{ name, addr: `http://${network.ownHost(place)}:${port + 1}`, token }, program];
+  });
+  await Promise.all(started.map(([, program]) => program.says('stdout', /^\{"ready":true.*\}$/m)));
+  const managers = started.map(([manager]) => manager);
+  await Promise.all(managers.map((manager) => votersAre(manager, names)));
+  await Promise.all(managers.map((manager) => registered(manager, 'active')));
+  return {
+    lab,
+    managers,
+    part: async (minority) => network.part(minority.map(({ name }) => names.indexOf(name) + 1)),
+    heal: async () => network.heal(),
+  };
+}
+
+async function withCuts(context: TestContext): Promise<Cluster> {
+  const managers = await Managers.start(context, names, ['--chaos']);
+  const cut = async (at: Manager, others: readonly Manager[]): Promise<void> => {
+    const { code } = await call(at, 'POST', '/v1/dev/partition', { cut: others.map(({ name }) => name) });
+    assert.equal(code, 'OK');
+  };
+  return {
+    lab: managers.lab,
+    managers: managers.all,
+    part: async (minority) => {
+      const majority = managers.all.filter((manager) => !minority.some(({ name }) => name === manager.name));
+      await Promise.all(minority.map((manager) => cut(manager, majority)));
+      await Promise.all(majority.map((manager) => cut(manager, minority)));
+    },
+    heal: async () => void (await Promise.all(managers.all.map((manager) => cut(manager, [])))),
+  };
+}
+
+const notes: string[] = [];
+const fault = networkFault((text) => notes.push(text));
+const how = fault === undefined ? 'in network namespaces' : `by cuts inside the nodes, because ${fault}`;
+
+test(`two of five are cut off (${how})`, async (context) => {
+  for (const note of notes) context.diagnostic(note);
+  const cluster = await (fault === undefined ? inNamespaces(context) : withCuts(context));
+  await context.test('both follow', async (inner) => await cutOff(inner, cluster, false));
+  await context.test('one of them leads', async (inner) => await cutOff(inner, cluster, true));
+  assert.deepEqual(cluster.lab.bystandersDown(), []);
+});
+
+async function cutOff(context: TestContext, { managers, part, heal }: Cluster, withLeader: boolean): Promise<void> {
+  const before = await agreed(managers);
+  const followers = managers.filter(({ name }) => name !== before.name);
+  const leader = managers.find(({ name }) => name === before.name)!;
+  const minority = withLeader ? [leader, followers[0]!] : followers.slice(0, 2);
+  const majority = managers.filter((manager) => !minority.includes(manager));
+  const key = `/part/${withLeader ? 'leading' : 'following'}`;
+  const written = await put(minority[0]!, key, 'before');
+  assert.equal(written.code, 'OK', JSON.stringify(written.body));
+
+  const partedMs = Date.now();
+  await part(minority);
+  context.after(heal);
+  const alone = await Promise.all(minority.map((manager) => leaderless(manager, partedMs)));
+  context.diagnostic(`without a leader ${alone.join(' and ')} ms after the cut`);
+  const refused = Promise.all(
+    minority.flatMap((manager) => [
+      // One that is lost on the way may arrive after healing, and must not have an effect any more.
+      refusals(context, async () => await put(manager, key, 'minority', 1)),
+      refusals(context, async () => await call(manager, 'GET', `/v1/registry?key=${key}`)),
+    ]),
+  );
+  const during = await agreed(majority, withLeader ? before.term : before.term - 1);
+  if (withLeader) assert.ok(during.fence > before.fence);
+  else assert.equal(during.name, before.name);
+  for (const manager of majority) assert.equal((await put(manager, key, `majority ${manager.name}`)).code, 'OK');
+  await refused;
+  // Old values may still be read by those who ask for no more.
+  const old = await get(minority[1]!, `/v1/registry?key=${key}&stale`);
+  assert.equal((old['items'] as { value: string }[])[0]?.value, 'before');
+  for (const manager of minority) assert.equal((await truth(manager)).term, before.term, await leadershipOf(managers));
+
+  const last = await agreed(majority, during.term - 1);
+  await heal();
+  const after = await agreed(managers, last.term - 1);
+  assert.deepEqual([after.name, after.term], [last.name, last.term], await leadershipOf(managers));
+  const found = await entries(majority[0]!, '/part/');
+  assert.equal(found.find((entry) => entry.key === key)?.version, 1 + majority.length);
+  for (const manager of minority) {
+    assert.equal((await put(manager, `${key}/${manager.name}`, 'after')).code, 'OK');
+    await registered(manager, 'active');
+  }
+  const all = await Promise.all(managers.map(async (manager) => await entries(manager, '/part/')));
+  for (const one of all) assert.deepEqual(one, all[0]);
+}
+
+/** When it said that nobody leads, in milliseconds since then. */
+async function leaderless(manager: Manager, sinceMs: number): Promise<number> {
+  const lost = await until(`${manager.name} without a leader`, async () => {
+    const events = await history(manager);
+    return events.findLast(({ type, time }) => type === 'leader.lost' && Date.parse(String(time)) >= sinceMs);
+  });
+  assert.equal((await truth(manager)).leader, null);
+  return Date.parse(String(lost['time'])) - sinceMs;
+}
+
+/** What was on the way to the lost leader has no certain end; whatever begins later is refused for sure. */
+async function refusals(context: TestContext, ask: () => Promise<Reply>): Promise<void> {
+  const codes: string[] = [];
+  for (let code = ''; code !== 'NO_QUORUM'; codes.push(code)) {
+    assert.ok(codes.length < 5, `refused by ${codes.join()}`);
+    assert.match(code, /^($|DEADLINE|NETWORK_TIMEOUT)/);
+    code = (await ask()).code;
+  }
+  context.diagnostic(`refused: ${codes.join()}`);
+}
+
+/** Who led when, as all of them tell it, for whoever has to find out what went wrong. */
+async function leadershipOf(managers: readonly Manager[]): Promise<string> {
+  const all = (await Promise.all(managers.map(history))).flat().filter(({ type }) => /^(leader|group)\./.test(type));
+  const lines = all.map(({ time, node, type, term, leader, why }) => [time, node, type, term, leader, why].join(' '));
+  return ['', ...lines.toSorted()].join('\n');
+}
