@@ -100,6 +100,7 @@ const claimBytesMin = 56;
 /** An upper bound of what the claim takes on the wire. */
 export function claimBytes(claim: Claim): number {
   if (claim.entry === undefined) return claimBytesMin;
-  const { name, host, dc } = claim.entry;
-  return claimBytesMin + 48 + name.length + 3 * host.length + dc.length;
+  const { name, host, dc, watchedBy } = claim.entry;
+  const watcherBytes = watchedBy === undefined ? 0 : 18;
+  return claimBytesMin + 48 + name.length + 3 * host.length + dc.length + watcherBytes;
 }

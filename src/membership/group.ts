@@ -3,6 +3,7 @@
  * part puts what it wants done. The parts decide, one after the other, within one step of the machine; nothing here
  * reads a clock or acts.
  */
+import type { ErrorCode } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Schedule } from '../base/loop.ts';
 import type { Address, Peer, StoreWrite } from '../base/ports.ts';
@@ -21,6 +22,7 @@ export type MessageNamed<Kind extends MembershipMessage['kind']> = Extract<Membe
 /** Each carries when it was due, so that the machine notices when it slept. */
 export type Timer = { readonly dueMs: number } & (
   | { readonly kind: 'probe' | 'gossip' | 'sync' | 'revive' | 'watch' | 'reap' | 'mainLoop' | 'leaving' | 'remember' }
+  | { readonly kind: 'heartbeats' | 'link' }
   | { readonly kind: 'direct' | 'indirect' | 'relay' | 'relayEnd'; readonly seq: number }
   | { readonly kind: 'suspicion'; readonly id: NodeId; readonly generation: number; readonly incarnation: number }
   | { readonly kind: 'join'; readonly seed: Address; readonly attempt: number }
@@ -32,6 +34,7 @@ type DistributedOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> 
 export type Purpose =
   | { readonly kind: 'probe' | 'relay'; readonly seq: number }
   | { readonly kind: 'watch' | 'sync' | 'departure'; readonly id: NodeId }
+  | { readonly kind: 'push'; readonly id: NodeId; readonly seq: number }
   | { readonly kind: 'join'; readonly seed: Address; readonly attempt: number }
   | { readonly kind: 'greet'; readonly address: Address };
 
@@ -46,6 +49,8 @@ export type MembershipEffect =
     }
   /** The answer to what somebody asked by stream. */
   | { readonly kind: 'reply'; readonly call: number; readonly message: MembershipMessage }
+  /** Why there is none. */
+  | { readonly kind: 'noReply'; readonly call: number; readonly code: ErrorCode }
   | { readonly kind: 'event'; readonly event: MembershipEvent }
   | {
       readonly kind: 'embedded';

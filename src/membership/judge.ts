@@ -40,6 +40,7 @@ export class Judge {
   #urgent = false;
   /** Told when a member that was given up is back: the views of both sides should be compared. */
   #returned: (member: Member) => void = () => {};
+  #settled: (member: Member) => void = () => {};
 
   constructor(group: Group) {
     this.#group = group;
@@ -53,6 +54,11 @@ export class Judge {
     const urgent = this.#urgent;
     this.#urgent = false;
     return urgent;
+  }
+
+  /** Told of each member whose state, life or incarnation has changed. */
+  onSettled(settled: (member: Member) => void): void {
+    this.#settled = settled;
   }
 
   onReturn(returned: (member: Member) => void): void {
@@ -77,6 +83,7 @@ export class Judge {
     gossip.add(claim);
     if (formerLife !== undefined) this.#tell('member.dead', formerLife, 'a later life of it appeared');
     this.#settle(member, claim, before);
+    this.#settled(member);
     // Only who hears it first-hand compares views; if all did, it would be buried again, under questions.
     if (before === 'dead' && member.state === 'alive' && via === member.id) this.#returned(member);
   }
@@ -93,6 +100,14 @@ export class Judge {
     for (const [witness, wasRefused] of witnesses) news = suspicion.accuse(witness, wasRefused) || news;
     if (news) this.#await(member, suspicion);
     if (witnesses.size >= this.#group.options.helpersCount && this.isFlapping(member)) this.#bury(member);
+  }
+
+  /** Our own finding about a member that only we hear. */
+  vote(claim: Claim, why: string): void {
+    const { self, table } = this.#group;
+    this.#lastWhy.set(claim.id, why);
+    this.hear(claim, self.id);
+    if (table.get(claim.id)?.state !== 'suspect') this.#lastWhy.delete(claim.id);
   }
 
   /** Any message from a member proves the life and incarnation it was sent in. */

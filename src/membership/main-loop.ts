@@ -14,6 +14,7 @@ const laggedBadlyMs = 1_000;
 export class MainLoop {
   readonly #group: Group;
   #lastBeatMs = 0;
+  #watching = false;
   #lagMs = 0;
 
   constructor(group: Group) {
@@ -21,15 +22,25 @@ export class MainLoop {
   }
 
   start(): void {
+    this.#watching = true;
     this.#lastBeatMs = this.#group.out.nowMs;
     this.#again();
   }
 
-  beat(): void {
+  /** Answers with how long it had been silent: what comes to us by the main loop could not be heard meanwhile. */
+  beat(): number {
     const { out, self } = this.#group;
-    this.#lagMs = Math.max(this.#lagMs, out.nowMs - this.#lastBeatMs - beatIntervalMs);
+    const lateMs = out.nowMs - this.#lastBeatMs - beatIntervalMs;
+    const silentMs = this.isSilent ? lateMs : 0;
+    this.#lagMs = Math.max(this.#lagMs, lateMs);
     this.#lastBeatMs = out.nowMs;
     if (self.stuck) this.#say(false);
+    return silentMs;
+  }
+
+  /** A beat is overdue. */
+  get isSilent(): boolean {
+    return this.#watching && this.#group.out.nowMs - this.#lastBeatMs > 1.2 * beatIntervalMs;
   }
 
   /** We did not run for this long, so we could not have heard a beat. */

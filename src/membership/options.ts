@@ -1,5 +1,7 @@
 /** The constants of membership, each in milliseconds, bytes or counts. The options table fills them by profile. */
 export type MembershipOptions = {
+  /** Without datagrams (push) this node sends heartbeats over TCP to a manager, which vouches for it. */
+  readonly membership: 'swim' | 'push';
   readonly probeIntervalMs: number;
   readonly probeTimeoutFloorMs: number;
   readonly probeTimeoutMs: number;
@@ -51,6 +53,7 @@ export type Refinements = {
 };
 
 export const lanMembership: MembershipOptions = {
+  membership: 'swim',
   probeIntervalMs: 1_000,
   probeTimeoutFloorMs: 100,
   probeTimeoutMs: 500,

@@ -16,9 +16,9 @@ import type { Identity } from '../base/ports.ts';
 import { moved } from './coordinates.ts';
 import type { Group, MessageNamed } from './group.ts';
 import type { Judge } from './judge.ts';
-import { type Member, isLiving } from './member-table.ts';
+import { type Member, isLiving, isProbed } from './member-table.ts';
 import { Relays } from './relays.ts';
-import type { Spreader } from './spreader.ts';
+import { embeddedBytes, type Spreader } from './spreader.ts';
 import { pointOf, pointOnWire } from './wire-coordinate.ts';
 
 type Round = {
@@ -34,8 +34,6 @@ type Round = {
 
 const underWayMax = 1_000;
 const lateMax = 256;
-/** What a part of the embedded state takes besides itself. */
-const partBytes = 8;
 
 export class Prober {
   readonly #group: Group;
@@ -104,7 +102,7 @@ export class Prober {
     const waitMs = Math.min(2 * round.timeoutMs, longestMs);
     const helpers = table.pick(
       options.helpersCount,
-      (m) => m.state === 'alive' && m.id !== target.id && !m.probeFailed,
+      (m) => m.state === 'alive' && m.id !== target.id && !m.probeFailed && isProbed(m),
     );
     for (const helper of helpers) {
       round.helpers.add(helper.id);
@@ -190,7 +188,6 @@ export class Prober {
     const member = table.get(from.id);
     const embedded = self.embedded;
     const wanted = embedded !== undefined && message.stateVersion !== embedded.version ? embedded : undefined;
-    const embeddedBytes = (wanted?.parts ?? []).reduce((sum, part) => sum + part.state.length + partBytes, 0);
     out.put({
       kind: 'datagram',
       to: from,
@@ -198,7 +195,7 @@ export class Prober {
         kind: 'ack',
         incarnation: self.incarnation,
         seq: message.seq,
-        claims: member === undefined ? [] : this.#spreader.claimsFor(member, embeddedBytes),
+        claims: member === undefined ? [] : this.#spreader.claimsFor(member, embeddedBytes(wanted?.parts)),
         health: health.score,
         stuck: self.stuck,
         viewHash: this.#spreader.viewHash,

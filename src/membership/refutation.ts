@@ -7,6 +7,7 @@ import type { NodeId } from '../base/ids.ts';
 import type { Peer } from '../base/ports.ts';
 import { type Claim, incarnationJumpMax, stateOf } from './claim.ts';
 import type { Group } from './group.ts';
+import { isProbed } from './member-table.ts';
 
 export class Refutation {
   readonly #group: Group;
@@ -43,7 +44,8 @@ export class Refutation {
     out.put({ kind: 'remember', writes: [self.raiseAbove(claim.incarnation)] });
     if (stateOf(claim.kind) !== 'alive') health.note('accused');
     tally.note('refutations');
-    gossip.add(self.claim('alive'));
+    // Without datagrams the next heartbeat says it, and the one who hears that vouches for it.
+    if (self.hasDatagrams) gossip.add(self.claim('alive'));
     self.tell(out, 'member.refuted', `called ${claim.kind} by ${table.get(claim.by)?.entry.name ?? claim.by}`);
   }
 
@@ -54,7 +56,9 @@ export class Refutation {
   }
 
   #say(to: Peer, claim: Claim): void {
-    const { self, out } = this.#group;
+    const { self, out, table } = this.#group;
+    const member = table.get(to.id);
+    if (!self.hasDatagrams || (member !== undefined && !isProbed(member))) return;
     out.put({ kind: 'datagram', to, message: { kind: 'gossip', incarnation: self.incarnation, claims: [claim] } });
   }
 }

@@ -20,6 +20,8 @@ import { rememberIncarnation } from './memory.ts';
 
 export class Self {
   readonly entry: NodeEntry;
+  /** Otherwise nobody can probe us: we ping a manager, which vouches for us, and never claim ourselves to be there. */
+  readonly hasDatagrams: boolean;
   leaving = false;
   stuck = false;
   lagMs = 0;
@@ -30,8 +32,9 @@ export class Self {
   #stateVersion = 0;
   readonly #parts = new Map<EmbeddingRole, Uint8Array>();
 
-  constructor(entry: NodeEntry, incarnation: number) {
+  constructor(entry: NodeEntry, incarnation: number, hasDatagrams = true) {
     this.entry = entry;
+    this.hasDatagrams = hasDatagrams;
     this.#incarnation = incarnation;
   }
 

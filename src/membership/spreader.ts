@@ -4,14 +4,24 @@
  * with the next message, whoever sends it. Silent when there is nothing to tell.
  */
 import { datagramBytesMax } from '../base/ports.ts';
+import type { EmbeddedPart } from '../messages/membership.ts';
 import type { Claim } from './claim.ts';
 import { claimBytes } from './gossip-buffer.ts';
 import type { Group } from './group.ts';
 import { claimOf } from './judge.ts';
-import { type Member, isLiving } from './member-table.ts';
+import { type Member, isLiving, isProbed } from './member-table.ts';
 
 /** What a message takes besides its claims and embedded state. */
 const envelopeBytes = 100;
+/** Without datagrams there is only the manager to tell, which passes it on; once more in case it was not answered. */
+const tellToManagerMax = 2;
+
+/** What a part of the embedded state takes besides itself. */
+const partBytes = 8;
+
+export function embeddedBytes(parts: readonly EmbeddedPart[] = []): number {
+  return parts.reduce((sum, part) => sum + part.state.length + partBytes, 0);
+}
 
 export class Spreader {
   readonly #group: Group;
@@ -38,8 +48,8 @@ export class Spreader {
 
   /** After every step: if there is news and no tick is due, make one due. Bad news does not wait. */
   wake(urgent: boolean): void {
-    const { gossip, options, out } = this.#group;
-    if (gossip.size === 0 || (this.#ticking && !urgent)) return;
+    const { gossip, options, out, self } = this.#group;
+    if (gossip.size === 0 || !self.hasDatagrams || (this.#ticking && !urgent)) return;
     this.#ticking = true;
     out.after(urgent ? 0 : options.gossipIntervalMs, { kind: 'gossip' });
   }
@@ -47,9 +57,9 @@ export class Spreader {
   tick(): void {
     const { gossip, table, options, out, self } = this.#group;
     this.#ticking = false;
-    if (gossip.size === 0) return;
-    const fits = (m: Member) => isLiving(m) || (m.state === 'dead' && out.nowMs - m.sinceMs < options.gossipToDeadMs);
-    for (const member of table.pick(options.gossipFanoutCount, fits)) {
+    if (gossip.size === 0 || !self.hasDatagrams) return;
+    const isNear = (m: Member) => isLiving(m) || (m.state === 'dead' && out.nowMs - m.sinceMs < options.gossipToDeadMs);
+    for (const member of table.pick(options.gossipFanoutCount, (m) => isProbed(m) && isNear(m))) {
       const claims = this.claimsFor(member);
       if (claims.length === 0) break;
       out.put({
@@ -68,7 +78,8 @@ export class Spreader {
   }
 
   get #tellMax(): number {
-    const { options, table } = this.#group;
+    const { options, self, table } = this.#group;
+    if (!self.hasDatagrams) return tellToManagerMax;
     return Math.max(1, Math.ceil(options.retransmitRatio * Math.log10(table.living + 10)));
   }
 }

@@ -13,7 +13,7 @@ import { type Claim, type Standing, supersedes } from './claim.ts';
 import { claimBytes } from './gossip-buffer.ts';
 import type { Group, MessageNamed } from './group.ts';
 import { type Judge, claimOf } from './judge.ts';
-import type { Member } from './member-table.ts';
+import { type Member, isProbed } from './member-table.ts';
 import type { Spreader } from './spreader.ts';
 
 export class ViewExchange {
@@ -30,8 +30,8 @@ export class ViewExchange {
 
   /** Asks a seed, of which only the address is known. It is no member, and never suspected, before it has answered. */
   join(seed: Address, attempt: number): void {
-    const { self, out, options } = this.#group;
-    const message = this.#sync([self.claim('join')], 'differences');
+    const { out, options } = this.#group;
+    const message = this.#sync(this.#own('join'), 'differences');
     out.put({
       kind: 'request',
       to: seed,
@@ -43,8 +43,8 @@ export class ViewExchange {
 
   /** Asks somebody that was a member in our last life, once: it may be anywhere by now. */
   greet(address: Address): void {
-    const { self, out, options } = this.#group;
-    const message = this.#sync([self.claim('join')], 'differences');
+    const { out, options } = this.#group;
+    const message = this.#sync(this.#own('join'), 'differences');
     out.put({
       kind: 'request',
       to: address,
@@ -82,10 +82,10 @@ export class ViewExchange {
   }
 
   with(member: Member): void {
-    const { self, out, options } = this.#group;
+    const { out, options } = this.#group;
     this.#lastSyncMs = out.nowMs;
     this.#group.tally.note('syncs');
-    const message = this.#sync([self.claim('alive')], 'differences');
+    const message = this.#sync(this.#own('alive'), 'differences');
     out.put({
       kind: 'request',
       to: member.entry,
@@ -128,10 +128,16 @@ export class ViewExchange {
   revive(): void {
     const { options, out, random, self, table } = this.#group;
     out.after(options.reviveIntervalMs * random.between(0.8, 1.2), { kind: 'revive' });
-    const [dead] = table.pick(1, (m) => m.state === 'dead');
+    const [dead] = table.pick(1, (m) => m.state === 'dead' && isProbed(m));
     if (dead === undefined) return;
     const message = { kind: 'gossip', incarnation: self.incarnation, claims: [claimOf(dead, self.id)] } as const;
     out.put({ kind: 'datagram', to: dead.entry, message });
+  }
+
+  /** Of a member without datagrams only the one that hears it may speak: it knows who that is, and in which incarnation. */
+  #own(kind: 'join' | 'alive'): Claim[] {
+    const { self } = this.#group;
+    return self.hasDatagrams ? [self.claim(kind)] : [];
   }
 
   #sync(claims: readonly Claim[], reply: 'differences' | 'nothing'): MessageNamed<'sync'> {
@@ -152,7 +158,7 @@ export class ViewExchange {
 
   #view(): Claim[] {
     const { self, table } = this.#group;
-    const view = [self.claim('alive')];
+    const view = this.#own('alive');
     for (const member of table.all()) view.push(claimOf(member, self.id));
     return fitting(view);
   }

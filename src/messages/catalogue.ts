@@ -6,11 +6,12 @@ import { codecOf } from './codec.ts';
 import type { MessageOf } from './message.ts';
 import { echo, echoed, listMembers, memberList } from './diagnostics.ts';
 import { membershipMessages } from './membership.ts';
+import { pushMessages } from './push.ts';
 
 /** Tags of messages that are no longer said. */
 export const retiredTags: readonly number[] = [1, 2, 3, 4, 5];
 
-export const catalogue = [listMembers, memberList, echo, echoed, ...membershipMessages] as const;
+export const catalogue = [listMembers, memberList, echo, echoed, ...membershipMessages, ...pushMessages] as const;
 
 export type Message = MessageOf<typeof catalogue>;
 

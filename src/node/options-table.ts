@@ -99,6 +99,11 @@ export const optionsTable = {
     1,
     'Multiplies every protocol time, for tests and for slow networks.',
   ),
+  membership: option(
+    choice(['swim', 'push']),
+    'swim',
+    'How others know that this node lives: probes by UDP (swim), or heartbeats over TCP to a manager, without UDP (push).',
+  ),
   ...membershipRows,
   requestTimeoutMs: time(
     10,

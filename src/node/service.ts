@@ -43,6 +43,7 @@ function answer(parts: ServiceParts, from: Identity, message: Message, reply: Do
     case 'streamPing':
     case 'sync':
     case 'departure':
+    case 'pushPing':
       return parts.membership(from, message, (outcome) => {
         reply(outcome.ok ? success(encodeMessage(outcome.value)) : outcome);
       });
@@ -60,6 +61,7 @@ function answer(parts: ServiceParts, from: Identity, message: Message, reply: Do
     case 'gossip':
     case 'streamPong':
     case 'synced':
+    case 'pushAck':
       return reply(failure('UNKNOWN_METHOD', `${message.kind} is not a request`));
   }
 }
