@@ -221,7 +221,9 @@ describe('the push detector', () => {
     const { detector, told, deaths } = watched();
     detector.ping(0, w1, { generation: 1, incarnation: 2 });
     assert.equal(detector.ping(4_000, w1, { generation: 2, incarnation: 0 }), 'registered');
-    assert.deepEqual(deaths, [{ id: w1, generation: 1, incarnation: 2, reason: 'restarted', silentMs: 4_000, wasHeard: true }]);
+    assert.deepEqual(deaths, [
+      { id: w1, generation: 1, incarnation: 2, reason: 'restarted', silentMs: 4_000, wasHeard: true },
+    ]);
     assert.deepEqual(told, ['failed w1'], 'membership knows by the new life');
     assert.equal(detector.ping(4_001, w1, { generation: 1, incarnation: 2 }), 'stale');
     run(detector, 18_999);

@@ -109,6 +109,11 @@ export class PushLink {
     else if (this.#lookMs !== undefined && nowMs >= this.#lookMs) this.#connect();
   }
 
+  /** The present manager has answered. */
+  get isHeard(): boolean {
+    return this.#monitor.running && this.#monitor.timeSinceLastAnswerMs(this.#nowMs) >= 0;
+  }
+
   get manager(): Peer | undefined {
     return this.#manager;
   }

@@ -23,7 +23,7 @@ import type { ViewExchange } from './view-exchange.ts';
 type Push = Extract<Purpose, { readonly kind: 'push' }>;
 
 /** The one who was asked is there and says no. All other endings are silence. */
-const refusals: ReadonlySet<ErrorCode> = new Set(['CAPACITY', 'DRAINED', 'FORBIDDEN', 'NOT_LEADER', 'UNKNOWN_METHOD']);
+const refusals: ReadonlySet<ErrorCode> = new Set(['DRAINED', 'FORBIDDEN', 'NOT_LEADER', 'UNKNOWN_METHOD']);
 const deadAskedMax = 3;
 
 export class PushMember {
@@ -37,10 +37,12 @@ export class PushMember {
   #seeds: readonly Address[] = [];
   #armedMs: number | undefined;
   #askedMs = 0;
+  #asked: { readonly to: Peer; readonly ping: PushPing } | undefined;
+  #again: { readonly to: Peer; readonly ping: PushPing; readonly atMs: number } | undefined;
   /** Which embedded state our manager has of us. */
   #stateKnown: { readonly by: NodeId; readonly version: number | undefined } | undefined;
-  /** A manager that did not answer, until another one has. */
-  #silent: { readonly manager: Peer; readonly why: string } | undefined;
+  /** Managers that did not answer, until another one has, and what is held against them. */
+  readonly #silent = new Map<NodeId, string>();
 
   constructor(group: Group, judge: Judge, spreader: Spreader, views: ViewExchange, mainLoop: MainLoop) {
     this.#group = group;
@@ -98,7 +100,9 @@ export class PushMember {
     const { health, out } = this.#group;
     // Our own main loop carries the questions: while it does not move, silence says nothing about others.
     if (this.#mainLoop.isSilent) return;
-    if (code !== undefined && refusals.has(code)) return this.#link.refused(out.nowMs, seq);
+    // Who has taken our heartbeats has room for us: then it is a queue on the way that is full, and soon is not.
+    if (code === 'CAPACITY' && this.#link.isHeard) return this.#askAgain(seq);
+    if (code === 'CAPACITY' || (code !== undefined && refusals.has(code))) return this.#link.refused(out.nowMs, seq);
     health.note('probeFailed');
     this.#link.unanswered(out.nowMs, seq);
   }
@@ -106,14 +110,16 @@ export class PushMember {
   expire(dueMs: number): void {
     if (this.#armedMs === dueMs) this.#armedMs = undefined;
     if (this.#mainLoop.isSilent) return;
-    this.#link.expire(this.#group.out.nowMs);
+    const { nowMs } = this.#group.out;
+    if (this.#again !== undefined && this.#again.atMs <= nowMs) this.#ask(this.#again.to, this.#again.ping);
+    this.#link.expire(nowMs);
   }
 
   /** At the end of each step: the timer of the link may have moved. */
   arm(): void {
     const { out, self } = this.#group;
-    const { nextMs } = this.#link;
-    if (self.leaving || nextMs === undefined || (this.#armedMs !== undefined && this.#armedMs <= nextMs)) return;
+    const nextMs = Math.min(this.#link.nextMs ?? Infinity, this.#again?.atMs ?? Infinity);
+    if (self.leaving || nextMs === Infinity || (this.#armedMs !== undefined && this.#armedMs <= nextMs)) return;
     // One that was due while the main loop stood still comes a little later.
     const delayMs = Math.max(nextMs - out.nowMs, this.#mainLoop.isSilent ? this.#timing.pingIntervalMs : 0);
     this.#armedMs = out.nowMs + delayMs;
@@ -162,8 +168,17 @@ export class PushMember {
   #ask(to: Peer, message: PushPing): void {
     const { out } = this.#group;
     this.#askedMs = out.nowMs;
+    this.#asked = { to, ping: message };
+    this.#again = undefined;
     const purpose = { kind: 'push', id: to.id, seq: message.seq } as const;
     out.put({ kind: 'request', to, message, timeoutMs: this.#timing.pingIntervalMs, purpose });
+  }
+
+  /** The same question: when it gets no answer within its interval it is one that was missed, as any other. */
+  #askAgain(seq: number): void {
+    const { out } = this.#group;
+    if (this.#asked?.ping.seq === seq)
+      this.#again = { ...this.#asked, atMs: out.nowMs + this.#timing.pingIntervalMs / 4 };
   }
 
   #raiseAbove(incarnation: number): void {
@@ -173,20 +188,25 @@ export class PushMember {
 
   #unheard(manager: Peer, why: string): void {
     const { table } = this.#group;
-    this.#silent = { manager, why };
     const member = table.get(manager.id);
-    if (member !== undefined) member.probeFailed = true;
-    table.touch(manager.id);
+    if (member !== undefined) {
+      this.#silent.set(manager.id, why);
+      member.probeFailed = true;
+      table.touch(manager.id);
+    }
     const dead = table.pick(deadAskedMax, (one) => one.state === 'dead' && isProbed(one));
     for (const address of [...this.#seeds, ...dead.map(({ entry }) => entry)]) this.#views.greet(address);
   }
 
   #accuseTheSilent(answeredBy: NodeId): void {
-    const silent = this.#silent;
-    this.#silent = undefined;
-    const member = silent && this.#group.table.get(silent.manager.id);
-    if (silent === undefined || member?.state !== 'alive' || member.id === answeredBy) return;
-    this.#judge.accuse(member, false, new Map(), silent.why);
+    const { table } = this.#group;
+    for (const [id, why] of this.#silent) {
+      const member = table.get(id);
+      if (member?.state === 'alive' && id !== answeredBy) this.#judge.accuse(member, false, new Map(), why);
+      if (member !== undefined) member.probeFailed = false;
+      table.touch(id);
+    }
+    this.#silent.clear();
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * The program of the membership thread: the membership machine with a UDP socket of its own, where no user code runs, so
- * that a main loop that is blocked cannot make the node look dead. The composition root of that thread. Connections and
+ * The program of the membership thread: the membership machine, where no user code runs, with a UDP socket of its own
+ * unless the node has no datagrams, so that a main loop that is blocked cannot make the node look dead. The composition root of that thread. Connections and
  * the store stay with the main thread; a channel stands in for them.
  */
 import { type Done, RemusterError, errorShape, failure, success, errorCodeOf } from '../base/errors.ts';
@@ -61,24 +61,25 @@ class FarEnd {
   async open(): Promise<void> {
     const { identity, cluster, secrets, seeds, options } = this.#data;
     try {
-      this.#transport = await openDatagramTransport({
-        ...{ cluster, clock: this.#clock, log: ignoreLog },
-        self: identity,
-        bind: { host: identity.host, port: identity.port },
-        secrets: secrets as Secrets,
-        admit: (carrier, from, body) => refusal(carrier, from.roles, body),
-      });
+      if (options.membership === 'swim')
+        this.#transport = await openDatagramTransport({
+          ...{ cluster, clock: this.#clock, log: ignoreLog },
+          self: identity,
+          bind: { host: identity.host, port: identity.port },
+          secrets: secrets as Secrets,
+          admit: (carrier, from, body) => refusal(carrier, from.roles, body),
+        });
     } catch (error) {
       const { code, message } = errorShape(error);
       return this.#say({ kind: 'failed', code, text: message });
     }
-    const datagrams = this.#chaos.datagrams(this.#transport.datagrams);
+    const datagrams = this.#transport && this.#chaos.datagrams(this.#transport.datagrams);
     const random = new Random(entropyText(16));
     const ports = { clock: this.#clock, datagrams, streams: this.#streams(), random };
     const settings = { identity, seeds, options, watchMainLoop: true };
     this.#host = new MembershipHost(ports, settings, this.#reports());
     this.#channel.receive((body) => this.#told(toThreadCodec.decode(body)));
-    this.#say({ kind: 'opened', port: this.#transport.port });
+    this.#say({ kind: 'opened', port: this.#transport?.port ?? identity.port });
   }
 
   /** What the machine knows of connections: requests that the main thread makes for us, and what it sees. */

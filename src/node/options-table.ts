@@ -47,7 +47,7 @@ export const optionsTable = {
   host: option(
     text('address', 255),
     '127.0.0.1',
-    'Address on which this node listens for other nodes, over UDP and TCP, and which it tells them.',
+    'Address on which this node listens for other nodes, over UDP and TCP (only TCP with membership push), and which it tells them.',
   ),
   port: option(port, 7_400, 'Port for other nodes, the same number for UDP and TCP; 0 lets the system choose.'),
   httpHost: option(text('address', 255), '127.0.0.1', 'Address of the HTTP interface for operators.'),

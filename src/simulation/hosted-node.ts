@@ -45,7 +45,7 @@ export function bootHostedNode(ports: NodePorts, context: NodeContext, options: 
           name,
           host,
           port: simulatedPort,
-          roles: ['manager', 'worker'],
+          roles: options.options?.roles ?? ['manager', 'worker'],
           dc: 'local',
         };
         live(node, ports, context, store, identity, options);

@@ -3,7 +3,7 @@
  */
 import { counter } from './counter.ts';
 import { type Fault, faults } from './faults.ts';
-import { greetings } from './greetings.ts';
+import { greetings, heartbeats } from './greetings.ts';
 import type { Property, Workload } from './observation.ts';
 import { transfers } from './transfers.ts';
 import {
@@ -25,7 +25,7 @@ export type Registry = {
 };
 
 export const registry: Registry = {
-  workloads: { counter, greetings, transfers },
+  workloads: { counter, greetings, heartbeats, transfers },
   faults,
   properties: {
     durableStaysDurable,
