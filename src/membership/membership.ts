@@ -103,7 +103,7 @@ export class Membership implements Machine<Input, Effect> {
     this.#departure = new Departure(this.#group, this.#observers, this.#spreader);
     this.#mainLoop = new MainLoop(this.#group);
     this.#pushManager = new PushManager(this.#group, this.#judge, this.#spreader, this.#mainLoop);
-    this.#pushMember = new PushMember(this.#group, this.#judge, this.#spreader, this.#views, this.#mainLoop);
+    this.#pushMember = new PushMember(this.#group, this.#judge, this.#spreader, this.#views);
     this.#judge.onSettled((member) => this.#pushManager.settled(member));
     this.#judge.onReturn((member) => this.#views.with(member));
   }
@@ -307,6 +307,7 @@ export class Membership implements Machine<Input, Effect> {
       case 'relayEnd':
         return this.#prober.relays.end(timer.seq);
       case 'suspicion':
+        if (this.#pushMember.isDeaf) return out.after(options.probeIntervalMs, timer);
         return this.#judge.expire(timer.id, timer.generation, timer.incarnation);
       case 'gossip':
         return this.#spreader.tick();

@@ -13,7 +13,6 @@ import type { Address, Peer } from '../base/ports.ts';
 import type { Group, MessageNamed, Purpose } from './group.ts';
 import { type HeartbeatTiming, heartbeatTiming } from './heartbeat-timing.ts';
 import type { Judge } from './judge.ts';
-import type { MainLoop } from './main-loop.ts';
 import { type Member, isLiving, isProbed, standingHash } from './member-table.ts';
 import { PushLink } from './push-link.ts';
 import type { PushPing } from './push-membership.ts';
@@ -31,12 +30,12 @@ export class PushMember {
   readonly #judge: Judge;
   readonly #spreader: Spreader;
   readonly #views: ViewExchange;
-  readonly #mainLoop: MainLoop;
   readonly #link: PushLink;
   readonly #timing: HeartbeatTiming;
   #seeds: readonly Address[] = [];
   #armedMs: number | undefined;
   #askedMs = 0;
+  #heardMs = 0;
   #asked: { readonly to: Peer; readonly ping: PushPing } | undefined;
   #again: { readonly to: Peer; readonly ping: PushPing; readonly atMs: number } | undefined;
   /** Which embedded state our manager has of us. */
@@ -44,12 +43,11 @@ export class PushMember {
   /** Managers that did not answer, until another one has, and what is held against them. */
   readonly #silent = new Map<NodeId, string>();
 
-  constructor(group: Group, judge: Judge, spreader: Spreader, views: ViewExchange, mainLoop: MainLoop) {
+  constructor(group: Group, judge: Judge, spreader: Spreader, views: ViewExchange) {
     this.#group = group;
     this.#judge = judge;
     this.#spreader = spreader;
     this.#views = views;
-    this.#mainLoop = mainLoop;
     this.#timing = heartbeatTiming(group.options.probeIntervalMs);
     this.#link = new PushLink(this.#timing, {
       managers: () => this.#managers(),
@@ -68,6 +66,7 @@ export class PushMember {
 
   start(seeds: readonly Address[]): void {
     this.#seeds = seeds;
+    this.#heardMs = this.#group.out.nowMs;
     this.#link.start(this.#group.out.nowMs);
   }
 
@@ -80,11 +79,19 @@ export class PushMember {
     this.#link.look(this.#group.out.nowMs);
   }
 
+  /** No manager has answered of late: what is said of others, and what they say against it, does not reach us. */
+  get isDeaf(): boolean {
+    const { out, self } = this.#group;
+    return !self.hasDatagrams && out.nowMs - this.#heardMs > 2 * this.#timing.pingIntervalMs;
+  }
+
   /** True when we are a member by the word of the one who answered. */
   answered({ id }: Push, ack: MessageNamed<'pushAck'>): boolean {
     const { health, out, table } = this.#group;
     const { incarnation } = this.#group.self;
     const member = table.get(id);
+    if (this.isDeaf) this.#judge.excuse(out.nowMs - this.#heardMs);
+    this.#heardMs = out.nowMs;
     if (member !== undefined) this.#heard(member, ack);
     this.#stateKnown = { by: id, version: ack.stateVersion };
     health.note('probeSucceeded');
@@ -98,8 +105,6 @@ export class PushMember {
 
   unanswered({ seq }: Push, code: ErrorCode | undefined): void {
     const { health, out } = this.#group;
-    // Our own main loop carries the questions: while it does not move, silence says nothing about others.
-    if (this.#mainLoop.isSilent) return;
     // Who has taken our heartbeats has room for us: then it is a queue on the way that is full, and soon is not.
     if (code === 'CAPACITY' && this.#link.isHeard) return this.#askAgain(seq);
     if (code === 'CAPACITY' || (code !== undefined && refusals.has(code))) return this.#link.refused(out.nowMs, seq);
@@ -109,7 +114,6 @@ export class PushMember {
 
   expire(dueMs: number): void {
     if (this.#armedMs === dueMs) this.#armedMs = undefined;
-    if (this.#mainLoop.isSilent) return;
     const { nowMs } = this.#group.out;
     if (this.#again !== undefined && this.#again.atMs <= nowMs) this.#ask(this.#again.to, this.#again.ping);
     this.#link.expire(nowMs);
@@ -120,8 +124,7 @@ export class PushMember {
     const { out, self } = this.#group;
     const nextMs = Math.min(this.#link.nextMs ?? Infinity, this.#again?.atMs ?? Infinity);
     if (self.leaving || nextMs === Infinity || (this.#armedMs !== undefined && this.#armedMs <= nextMs)) return;
-    // One that was due while the main loop stood still comes a little later.
-    const delayMs = Math.max(nextMs - out.nowMs, this.#mainLoop.isSilent ? this.#timing.pingIntervalMs : 0);
+    const delayMs = Math.max(0, nextMs - out.nowMs);
     this.#armedMs = out.nowMs + delayMs;
     out.after(delayMs, { kind: 'link' });
   }

@@ -17,7 +17,7 @@ import type { EmbeddingRole } from '../messages/membership.ts';
 import { EventLog } from './event-log.ts';
 import { type AuditEntry, MemberAudit } from './member-audit.ts';
 import type { NodeOptions } from './options-table.ts';
-import { type MemberRow, type OwnTruth, memberRow, ownTruth } from './own-truth.ts';
+import { type MemberRow, type OwnTruth, memberRows, ownTruth } from './own-truth.ts';
 import { type Reachability, reachability, viewAsker } from './reachability.ts';
 import { scopedClock } from './scoped-clock.ts';
 import { serviceOf } from './service.ts';
@@ -124,7 +124,7 @@ class Core implements NodeCore {
   }
 
   members(): readonly MemberRow[] {
-    return this.views().map(memberRow);
+    return memberRows(this.views());
   }
 
   audit(id: NodeId): readonly AuditEntry[] {

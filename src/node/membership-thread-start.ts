@@ -8,11 +8,13 @@ import type { MembershipReports } from '../membership/membership-handle.ts';
 import type { MembershipStart } from './core.ts';
 import type { ThreadData } from './membership-thread.ts';
 import { fromThreadCodec } from './thread-words.ts';
-import { ThreadedMembership } from './threaded-membership.ts';
+import { type Secrets, ThreadedMembership } from './threaded-membership.ts';
 
 export type MembershipThread = {
   readonly membership: MembershipStart;
   cutOff(peers: readonly Peer[]): void;
+  /** For what the thread sends and receives itself. */
+  setSecrets(secrets: Secrets): void;
   transportCounters(): Readonly<Record<string, number>>;
   close(): Promise<void>;
 };
@@ -51,6 +53,7 @@ export async function startMembershipThread(threads: Threads, data: ThreadData):
       near = { end, reports };
       return end;
     },
+    setSecrets: (secrets) => near?.end.setSecrets(secrets),
     cutOff: (peers) => near?.end.cutOff(peers),
     transportCounters: () => near?.end.transportCounters() ?? {},
     close,

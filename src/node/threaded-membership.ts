@@ -21,6 +21,9 @@ export type NearPorts = {
   readonly thread: Pick<RunningProgram, 'send'>;
 };
 
+/** As the transport takes them. */
+export type Secrets = { readonly current: string | undefined; readonly previous: readonly string[] };
+
 type Seen = { readonly view: MemberView; readonly atMs: number };
 
 const callsMax = 1_000;
@@ -82,6 +85,11 @@ export class ThreadedMembership implements MembershipHandle {
   /** Exactly these peers are cut off from now on: for trying out failures. */
   cutOff(peers: readonly Peer[]): void {
     this.#say({ kind: 'cutOff', peers: peers.map(({ id, host, port }) => ({ id, host, port })) });
+  }
+
+  /** What is sent from now on is sealed with the new current secret, there as here. */
+  setSecrets({ current, previous }: Secrets): void {
+    this.#say({ kind: 'secrets', current, previous });
   }
 
   leave(reason: string, done: () => void): void {

@@ -246,6 +246,7 @@ export class ConnectedStreams implements Streams {
       old.retired = true;
       old.close('superseded by a later start of that node');
     }
+    if (connection.aside) return retire.forEach((old) => old.retire());
     if (isFirst) this.#tell({ kind: 'connected', peer });
     const best = this.#live.best(peer.id) ?? connection;
     for (const old of retire) old.retire();
