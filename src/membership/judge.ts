@@ -173,12 +173,14 @@ export class Judge {
   /**
    * A death that somebody else declared is believed at once by those who have suspected the member for a while
    * themselves, if its port was found closed, or if it is known to come and go. To all others it is one more
-   * accusation: a slow member that wakes up with old verdicts buries nobody.
+   * accusation: a slow member that wakes up with old verdicts buries nobody. Without datagrams we find nothing out
+   * ourselves, and take the word of those who do.
    */
   #isRash(claim: Claim): boolean {
     const { self, table, out, options } = this.#group;
     const member = table.get(claim.id);
-    if (claim.kind !== 'dead' || claim.by === self.id || claim.refused || !options.refinements.ownVerdict) return false;
+    if (claim.kind !== 'dead' || claim.by === self.id || claim.refused) return false;
+    if (!options.refinements.ownVerdict || !self.hasDatagrams) return false;
     if (member === undefined || !isLiving(member) || claim.generation !== member.generation) return false;
     if (this.#isHeld(member)) return false;
     return !this.#suspicions.get(claim.id)?.isRipe(out.nowMs);

@@ -4,7 +4,7 @@
  *
  * Any member that can be probed may hear heartbeats; managers and gates are asked first, each node in an order of its
  * own, so that the work is divided. When one does not answer, the next is asked, and the seeds and some of the dead are
- * asked for their view, in case all we know is old. A manager is accused only when another one has answered: whoever
+ * asked for their view, in case all we know is old. A manager is accused only when the next one has answered: whoever
  * hears nobody has no reason to believe that all others are dead.
  */
 import type { ErrorCode } from '../base/errors.ts';
@@ -203,9 +203,10 @@ export class PushMember {
 
   #accuseTheSilent(answeredBy: NodeId): void {
     const { table } = this.#group;
+    const isAlone = this.#silent.size === 1;
     for (const [id, why] of this.#silent) {
       const member = table.get(id);
-      if (member?.state === 'alive' && id !== answeredBy) this.#judge.accuse(member, false, new Map(), why);
+      if (isAlone && member?.state === 'alive' && id !== answeredBy) this.#judge.accuse(member, false, new Map(), why);
       if (member !== undefined) member.probeFailed = false;
       table.touch(id);
     }

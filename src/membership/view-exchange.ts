@@ -146,12 +146,13 @@ export class ViewExchange {
 
   /**
    * The death of a member in a view may be old news: it becomes an accusation, which gives it time to refute.
-   * Departures and lives are taken over as they are.
+   * Departures and lives are taken over as they are, and everything by a node without datagrams, which can find out
+   * nothing better.
    */
   #merge(claims: readonly Claim[], via: NodeId): void {
-    const { table } = this.#group;
+    const { self, table } = this.#group;
     for (const claim of claims) {
-      const soften = claim.kind === 'dead' && table.get(claim.id) !== undefined;
+      const soften = self.hasDatagrams && claim.kind === 'dead' && table.get(claim.id) !== undefined;
       this.#judge.hear(soften ? { ...claim, kind: 'suspect', by: via } : claim, via);
     }
   }
