@@ -83,7 +83,7 @@ export class PushLink {
     this.#nowMs = nowMs;
     this.#monitor.stop();
     this.#ports.raiseAbove(0);
-    this.#lookMs = nowMs + this.#timing.pingIntervalMs;
+    this.#lookMs = nowMs + this.#timing.pingIntervalMs / 4;
   }
 
   /** Asks now instead of at the end of the interval: we have something to say. */

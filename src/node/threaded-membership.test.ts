@@ -116,3 +116,13 @@ it('reports what happened, and nothing after it was stopped', () => {
   hears({ kind: 'joined' });
   assert.deepEqual(reported, ['member.dead n2', 'joined', 'remember 1', 'halted RemusterError: planted']);
 });
+
+it('hands new secrets on', () => {
+  const { end, said } = nearEnd();
+  end.setSecrets({ current: 'new', previous: ['old'] });
+  end.setSecrets({ current: undefined, previous: [] });
+  assert.deepEqual(said, [
+    { kind: 'secrets', current: 'new', previous: ['old'] },
+    { kind: 'secrets', current: undefined, previous: [] },
+  ]);
+});
