@@ -1,129 +1,16 @@
 /** The machine with members without datagrams: where their heartbeats are heard, and where they come from. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { nodeIdFrom } from '../base/ids.ts';
+import { claim, identity, Subject, worker } from '../../test/push-subject.ts';
 import type { Identity } from '../base/ports.ts';
 import { Random } from '../base/random.ts';
 import { encodeMessage } from '../messages/catalogue.ts';
-import { pingOf } from '../../test/push-seat.ts';
-import type { Claim } from './claim.ts';
-import type { MembershipEffect, MessageNamed } from './group.ts';
 import { heartbeatTiming } from './heartbeat-timing.ts';
 import { Membership, type MembershipInput } from './membership.ts';
 import { lanMembership } from './options.ts';
-import type { PushPing } from './push-membership.ts';
-
-type Effect = ReturnType<Membership['step']>[number];
-type Of<K extends MembershipEffect['kind']> = Extract<MembershipEffect, { readonly kind: K }>;
 
 const timing = heartbeatTiming(lanMembership.probeIntervalMs);
 const { timeoutMs, graceMs, pingIntervalMs } = timing;
-
-function identity(n: number, more: Partial<Identity> = {}): Identity {
-  const id = nodeIdFrom(new Uint8Array(16).fill(n));
-  return { id, name: `n${n}`, host: '10.0.0.1', port: n, generation: 1, roles: ['manager'], dc: 'dc1', ...more };
-}
-
-const worker = identity(9, { roles: ['worker'] });
-
-function claim(kind: Claim['kind'], of: Identity, incarnation = 0, watchedBy?: Identity): Claim {
-  const { id, generation } = of;
-  const entry = kind === 'join' || kind === 'alive' ? { ...of, watchedBy: watchedBy?.id } : undefined;
-  return { kind, id, generation, incarnation, by: watchedBy?.id ?? id, refused: false, entry };
-}
-
-/** One machine with its timers; what it says is kept until it is taken. */
-class Subject {
-  readonly machine: Membership;
-  nowMs = 0;
-  #effects: MembershipEffect[] = [];
-  #timers: Extract<Effect, { readonly kind: 'schedule' }>[] = [];
-
-  constructor(self: Identity, membership: 'swim' | 'push', watchMainLoop = false) {
-    this.machine = new Membership(self, 0, { ...lanMembership, membership }, new Random('subject'));
-    this.feed({ kind: 'start', seeds: [], watchMainLoop });
-  }
-
-  feed(input: MembershipInput): void {
-    this.#keep(this.machine.step(this.nowMs, input));
-  }
-
-  /** Every timer in its time. */
-  pass(durationMs: number): void {
-    const untilMs = this.nowMs + durationMs;
-    for (;;) {
-      const due = this.#timers.toSorted((a, b) => a.atMs - b.atMs)[0];
-      if (due === undefined || due.atMs > untilMs) break;
-      this.#timers = this.#timers.filter((timer) => timer !== due);
-      this.nowMs = Math.max(this.nowMs, due.atMs);
-      this.#keep(this.machine.step(this.nowMs, { kind: 'expired', timer: due.timer }));
-    }
-    this.nowMs = untilMs;
-  }
-
-  take<K extends MembershipEffect['kind']>(kind: K): Of<K>[] {
-    const found = this.#effects.filter((effect) => effect.kind === kind);
-    this.#effects = this.#effects.filter((effect) => effect.kind !== kind);
-    return found as Of<K>[];
-  }
-
-  events(): string[] {
-    return this.take('event').map(({ event }) => `${event.type} ${event.name}:${event.incarnation} ${event.why}`);
-  }
-
-  hears(from: Identity, ...claims: Claim[]): void {
-    this.feed({ kind: 'datagram', from, message: { kind: 'gossip', incarnation: 0, claims } });
-  }
-
-  pinged(from: Identity, ping: Partial<PushPing> = {}): MessageNamed<'pushAck'> | string | undefined {
-    this.feed({ kind: 'asked', from, call: 1, message: pingOf(ping) });
-    const [reply] = this.take('reply');
-    if (reply?.message.kind === 'pushAck') return reply.message;
-    return this.take('noReply')[0]?.code;
-  }
-
-  /** The heartbeats since the last call: to whom, and in which incarnation. */
-  pings(): string[] {
-    return this.#heartbeats().map(({ purpose, message }) => `${this.nameOf(purpose.id)}:${message.incarnation}`);
-  }
-
-  /** Answers the last heartbeat, which may have been taken. */
-  answers(ack: Partial<MessageNamed<'pushAck'>> = {}): void {
-    this.#heartbeats();
-    assert.ok(this.#asked !== undefined, 'it has asked');
-    const { seq } = this.#asked;
-    const own = { incarnation: 0, claims: [], verdict: 'member', known: 0, viewHash: this.machine.viewHash } as const;
-    const message = { kind: 'pushAck', seq, ...own, stateVersion: undefined, ...ack } as const;
-    this.feed({ kind: 'answered', purpose: this.#asked, message });
-  }
-
-  fails(code?: 'CAPACITY' | 'DRAINED'): void {
-    this.#heartbeats();
-    assert.ok(this.#asked !== undefined, 'it has asked');
-    this.feed({ kind: 'unanswered', purpose: this.#asked, code });
-  }
-
-  #asked: { readonly kind: 'push'; readonly id: Identity['id']; readonly seq: number } | undefined;
-
-  #heartbeats() {
-    const found = this.take('request').flatMap(({ purpose, message }) =>
-      purpose.kind === 'push' && message.kind === 'pushPing' ? [{ purpose, message }] : [],
-    );
-    this.#asked = found.at(-1)?.purpose ?? this.#asked;
-    return found;
-  }
-
-  nameOf(id: string): string {
-    return this.machine.member(id as Identity['id'])?.entry.name ?? id;
-  }
-
-  #keep(effects: readonly Effect[]): void {
-    for (const effect of effects) {
-      if (effect.kind === 'schedule') this.#timers.push(effect);
-      else this.#effects.push(effect);
-    }
-  }
-}
 
 describe('where heartbeats are heard', () => {
   const [self, other, third] = [identity(1), identity(2), identity(3)];

@@ -226,7 +226,7 @@ test('a change of secrets reaches the membership thread: only who knows the new 
 });
 
 test('a node without datagrams is a member by the word of the one that hears it', async () => {
-  const a = await start('hearing');
+  const a = await start('hearing', [], { timeScale: 4 });
   const b = await start('quiet', [addressOf(a)], { membership: 'push', roles: ['worker'], timeScale: 4 });
   await Promise.all([a.saw('member.alive quiet'), b.saw('member.alive hearing')]);
   const { items } = await getJson(a, '/v1/members');
