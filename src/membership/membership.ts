@@ -91,7 +91,7 @@ export class Membership implements Machine<Input, Effect> {
     this.#judge = new Judge(this.#group);
     this.#spreader = new Spreader(this.#group);
     this.#prober = new Prober(this.#group, this.#judge, this.#spreader);
-    this.#views = new ViewExchange(this.#group, this.#judge, this.#spreader);
+    this.#views = new ViewExchange(this.#group, this.#judge, this.#spreader, this.#prober);
     this.#observers = new Observers(this.#group, this.#prober);
     this.#departure = new Departure(this.#group, this.#observers, this.#spreader);
     this.#mainLoop = new MainLoop(this.#group);
@@ -303,7 +303,7 @@ export class Membership implements Machine<Input, Effect> {
       case 'suspicion':
         return this.#judge.expire(timer.id, timer.generation, timer.incarnation);
       case 'gossip':
-        return this.#spreader.tick();
+        return this.#spreader.expire(timer.dueMs);
       case 'sync':
         return this.#views.tick();
       case 'revive':

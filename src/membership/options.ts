@@ -84,6 +84,6 @@ export const lanMembership: MembershipOptions = {
     pauseAware: true,
     ownVerdict: true,
     witnesses: true,
-    flapDamping: false,
+    flapDamping: true,
   },
 };
