@@ -21,6 +21,7 @@ export type MessageNamed<Kind extends MembershipMessage['kind']> = Extract<Membe
 /** Each carries when it was due, so that the machine notices when it slept. */
 export type Timer = { readonly dueMs: number } & (
   | { readonly kind: 'probe' | 'gossip' | 'sync' | 'revive' | 'watch' | 'reap' | 'mainLoop' | 'leaving' | 'remember' }
+  | { readonly kind: 'return' }
   | { readonly kind: 'direct' | 'indirect' | 'relay' | 'relayEnd'; readonly seq: number }
   | { readonly kind: 'suspicion'; readonly id: NodeId; readonly generation: number; readonly incarnation: number }
   | { readonly kind: 'join'; readonly seed: Address; readonly attempt: number }

@@ -319,6 +319,8 @@ export class Membership implements Machine<Input, Effect> {
         return this.#mainLoop.tick();
       case 'remember':
         return this.#remember();
+      case 'return':
+        return this.#judge.returnToGroup();
       case 'leaving':
         return this.#departure.timeIsUp();
     }

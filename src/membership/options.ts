@@ -43,11 +43,8 @@ export type Refinements = {
   readonly ownVerdict: boolean;
   /** A helper that got no answer either is a witness of its own. */
   readonly witnesses: boolean;
-  /**
-   * Members that come and go are held back (flap-damping.ts). Off in nodes: two observers with different penalties
-   * contradict each other for minutes, and a healed group must agree within seconds.
-   */
-  readonly flapDamping?: boolean;
+  /** Who comes and goes without a reason takes itself out for a while (restraint.ts). */
+  readonly restraint: boolean;
 };
 
 export const lanMembership: MembershipOptions = {
@@ -84,6 +81,6 @@ export const lanMembership: MembershipOptions = {
     pauseAware: true,
     ownVerdict: true,
     witnesses: true,
-    flapDamping: true,
+    restraint: true,
   },
 };

@@ -56,9 +56,10 @@ export class Prober {
 
   /** One round per interval; a node that doubts itself takes its time. */
   tick(): void {
-    const { options, out, table } = this.#group;
+    const { options, out, self, table } = this.#group;
     out.after(options.probeIntervalMs * this.#patience, { kind: 'probe' });
-    const target = table.nextToProbe();
+    // Who has taken itself out judges nobody.
+    const target = self.out ? undefined : table.nextToProbe();
     if (target !== undefined) this.probe(target, false);
   }
 
@@ -68,10 +69,8 @@ export class Prober {
     if (this.#rounds.size >= underWayMax) return;
     this.#group.tally.note('probes');
     const seq = this.#ping(target);
-    const slow = this.#judge.isFlapping(target);
     const { probeTimeoutFloorMs, probeTimeoutMs } = options;
-    const waitMs = slow ? 2 * probeTimeoutMs : target.roundTrip.timeoutMs(probeTimeoutFloorMs, probeTimeoutMs);
-    const timeoutMs = this.#patience * waitMs;
+    const timeoutMs = this.#patience * target.roundTrip.timeoutMs(probeTimeoutFloorMs, probeTimeoutMs);
     const { id, generation } = target;
     this.#rounds.set(seq, {
       target: id,
@@ -100,8 +99,7 @@ export class Prober {
     table.touch(target.id);
     tally.note('probes.indirect');
     if (!round.refused) health.note('indirectNeeded');
-    const longestMs = this.#patience * options.indirectTimeoutMs * (this.#judge.isFlapping(target) ? 2 : 1);
-    const waitMs = Math.min(2 * round.timeoutMs, longestMs);
+    const waitMs = Math.min(2 * round.timeoutMs, this.#patience * options.indirectTimeoutMs);
     const helpers = table.pick(
       options.helpersCount,
       (m) => m.state === 'alive' && m.id !== target.id && !m.probeFailed,
@@ -187,6 +185,7 @@ export class Prober {
 
   answer(from: Identity, message: MessageNamed<'ping'>): void {
     const { self, health, out, table } = this.#group;
+    if (self.out) return this.#confess(from);
     const member = table.get(from.id);
     const embedded = self.embedded;
     const wanted = embedded !== undefined && message.stateVersion !== embedded.version ? embedded : undefined;
@@ -208,6 +207,13 @@ export class Prober {
         lagMs: self.lagMs,
       },
     });
+  }
+
+  /** Somebody has not heard yet that we have taken ourselves out. */
+  #confess(to: Identity): void {
+    const { self, out } = this.#group;
+    const message = { kind: 'gossip', incarnation: self.incarnation, claims: [self.claim('dead')] } as const;
+    out.put({ kind: 'datagram', to, message });
   }
 
   get #patience(): number {

@@ -21,6 +21,8 @@ import { rememberIncarnation } from './memory.ts';
 export class Self {
   readonly entry: NodeEntry;
   leaving = false;
+  /** We have taken ourselves out for a while (restraint.ts). */
+  out = false;
   stuck = false;
   lagMs = 0;
   coordinate: Coordinate = origin;
@@ -65,7 +67,7 @@ export class Self {
     return { version: this.#stateVersion, parts: [...this.#parts].map(([role, state]) => ({ role, state })) };
   }
 
-  claim(kind: 'join' | 'alive' | 'left'): Claim {
+  claim(kind: 'join' | 'alive' | 'dead' | 'left'): Claim {
     const { id, generation } = this.entry;
     return { kind, id, generation, incarnation: this.#incarnation, by: id, refused: false, entry: this.entry };
   }
