@@ -196,7 +196,7 @@ class World {
         const { timer } = effect;
         const expire = (): void => void this.#feed(node, { kind: 'expired', timer });
         this.#timeline.at(effect.atMs, () => (node.stalled ? node.missed.timers.push(expire) : expire()));
-      } else {
+      } else if (effect.kind !== 'unschedule') {
         others.push(effect);
         this.#perform(node, effect);
       }

@@ -4,7 +4,7 @@
  * reads a clock or acts.
  */
 import type { NodeId } from '../base/ids.ts';
-import type { Schedule } from '../base/loop.ts';
+import type { Schedule, Unschedule } from '../base/loop.ts';
 import type { Address, Peer, StoreWrite } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 import type { EmbeddedPart, MembershipMessage } from '../messages/membership.ts';
@@ -63,18 +63,24 @@ export type MembershipEffect =
 
 export class Outbox {
   nowMs = 0;
-  #effects: (MembershipEffect | Schedule<Timer>)[] = [];
+  #effects: (MembershipEffect | Schedule<Timer> | Unschedule)[] = [];
 
   put(effect: MembershipEffect): void {
     this.#effects.push(effect);
   }
 
-  after(delayMs: number, timer: DistributedOmit<Timer, 'dueMs'>): void {
+  after(delayMs: number, timer: DistributedOmit<Timer, 'dueMs'>, key?: string): void {
     const dueMs = this.nowMs + delayMs;
-    this.#effects.push({ kind: 'schedule', atMs: dueMs, timer: { ...timer, dueMs } as Timer });
+    const schedule = { kind: 'schedule', atMs: dueMs, timer: { ...timer, dueMs } as Timer } as const;
+    this.#effects.push(key === undefined ? schedule : { ...schedule, key });
   }
 
-  take(): readonly (MembershipEffect | Schedule<Timer>)[] {
+  /** The timer with this key would only wake us for nothing. */
+  forget(key: string): void {
+    this.#effects.push({ kind: 'unschedule', key });
+  }
+
+  take(): readonly (MembershipEffect | Schedule<Timer> | Unschedule)[] {
     const effects = this.#effects;
     this.#effects = [];
     return effects;

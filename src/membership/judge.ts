@@ -240,9 +240,13 @@ export class Judge {
     this.#group.out.after(delayMs, { kind: 'suspicion', id, generation, incarnation });
   }
 
-  /** Whoever speaks and is believed to be dead or gone hears of it; also one that is long forgotten. */
+  /**
+   * Whoever speaks and is believed to be dead or gone hears of it; also one that is long forgotten. Not from one that is
+   * out itself: two that do not refute would tell each other for ever.
+   */
   #answerTheBuried(from: Identity): void {
     const { self, table } = this.#group;
+    if (self.out) return;
     const known = table.standing(from.id);
     if (known === undefined || known.generation !== from.generation) return;
     if (known.state !== 'dead' && known.state !== 'left') return;

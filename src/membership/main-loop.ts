@@ -6,15 +6,16 @@
 import type { Group } from './group.ts';
 
 /** How often the main loop is expected to beat. Each beat wakes two threads: more of them would cost more than all else. */
-export const beatIntervalMs = 500;
+export const beatIntervalMs = 1_000;
 
 const laggedMs = 250;
 const laggedBadlyMs = 1_000;
+/** Between two looks for beats that do not come; those that come are judged at once. */
+const lookMsMax = 4_000;
 
 export class MainLoop {
   readonly #group: Group;
   #lastBeatMs = 0;
-  #lagMs = 0;
 
   constructor(group: Group) {
     this.#group = group;
@@ -27,7 +28,7 @@ export class MainLoop {
 
   beat(): void {
     const { out, self } = this.#group;
-    this.#lagMs = Math.max(this.#lagMs, out.nowMs - this.#lastBeatMs - beatIntervalMs);
+    this.#judge(out.nowMs - this.#lastBeatMs - beatIntervalMs);
     this.#lastBeatMs = out.nowMs;
     if (self.stuck) this.#say(false);
   }
@@ -38,16 +39,19 @@ export class MainLoop {
   }
 
   tick(): void {
-    const { out, options, self, health } = this.#group;
+    const { out, options, self } = this.#group;
     const silentMs = out.nowMs - this.#lastBeatMs;
-    const lagMs = Math.max(this.#lagMs, silentMs - beatIntervalMs, 0);
-    const before = self.lagMs;
-    self.lagMs = Math.round(lagMs);
-    this.#lagMs = 0;
-    if (lagMs >= laggedMs) health.note(lagMs >= laggedBadlyMs ? 'laggedBadly' : 'lagged');
-    else if (before >= laggedMs) health.note('recovered');
+    if (silentMs >= beatIntervalMs + laggedMs) this.#judge(silentMs - beatIntervalMs);
     if (!self.stuck && silentMs >= Math.max(options.stuckAfterMs, 2 * beatIntervalMs)) this.#say(true);
     this.#again();
+  }
+
+  #judge(lagMs: number): void {
+    const { self, health } = this.#group;
+    const before = self.lagMs;
+    self.lagMs = Math.max(0, Math.round(lagMs));
+    if (self.lagMs >= laggedMs) health.note(self.lagMs >= laggedBadlyMs ? 'laggedBadly' : 'lagged');
+    else if (before >= laggedMs) health.note('recovered');
   }
 
   #say(stuck: boolean): void {
@@ -62,6 +66,6 @@ export class MainLoop {
 
   #again(): void {
     const { options, out } = this.#group;
-    out.after(Math.min(1_000, options.stuckAfterMs / 4), { kind: 'mainLoop' });
+    out.after(Math.min(lookMsMax, options.stuckAfterMs / 4), { kind: 'mainLoop' });
   }
 }

@@ -10,7 +10,7 @@
  * It knows nothing of leadership, work or load: others read its events. It runs where no user code runs.
  */
 import type { NodeId } from '../base/ids.ts';
-import type { Expired, Machine, PersistFailed, Schedule } from '../base/loop.ts';
+import type { Expired, Machine, PersistFailed, Schedule, Unschedule } from '../base/loop.ts';
 import type { Address, ConnectionChange, Identity } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 import type { EmbeddingRole, MembershipMessage } from '../messages/membership.ts';
@@ -52,9 +52,9 @@ export type MembershipInput =
   | { readonly kind: 'leave'; readonly reason: string };
 
 type Input = MembershipInput | Expired<Timer> | PersistFailed;
-type Effect = MembershipEffect | Schedule<Timer>;
+type Effect = MembershipEffect | Schedule<Timer> | Unschedule;
 
-const rememberIntervalMs = 2_000;
+const rememberPauseMs = 2_000;
 
 export class Membership implements Machine<Input, Effect> {
   readonly #group: Group;
@@ -67,6 +67,7 @@ export class Membership implements Machine<Input, Effect> {
   readonly #mainLoop: MainLoop;
   #heardUntilMs = 0;
   #rememberedView = 0;
+  #rememberIsDue = false;
   #joined = false;
 
   constructor(
@@ -103,6 +104,7 @@ export class Membership implements Machine<Input, Effect> {
     out.nowMs = nowMs;
     this.#handle(input);
     this.#spreader.wake(this.#judge.takeUrgency());
+    this.#rememberLater();
     return out.take();
   }
 
@@ -192,7 +194,6 @@ export class Membership implements Machine<Input, Effect> {
     out.after(options.reviveIntervalMs, { kind: 'revive' });
     out.after(random.between(0.5, 1) * options.syncPauseMs, { kind: 'watch' });
     out.after(options.cleanupIntervalMs, { kind: 'reap' });
-    out.after(rememberIntervalMs * random.between(0.5, 1), { kind: 'remember' });
     if (watchMainLoop) this.#mainLoop.start();
   }
 
@@ -341,10 +342,16 @@ export class Membership implements Machine<Input, Effect> {
     if (long) self.tell(out, 'self.paused', `did not run for ${Math.round(lateMs)} ms`);
   }
 
-  /** Some members are kept for the next life, whenever the group has changed. */
+  /** Some members are kept for the next life: a while after the group has changed, whatever else changes until then. */
+  #rememberLater(): void {
+    const { out, random, table } = this.#group;
+    if (this.#rememberIsDue || table.viewHash === this.#rememberedView) return;
+    this.#rememberIsDue = true;
+    out.after(rememberPauseMs * random.between(0.8, 1.2), { kind: 'remember' });
+  }
+
   #remember(): void {
-    const { out, random } = this.#group;
-    out.after(rememberIntervalMs * random.between(0.8, 1.2), { kind: 'remember' });
+    this.#rememberIsDue = false;
     this.#rememberMembers();
   }
 

@@ -53,7 +53,7 @@ export const lanMembership: MembershipOptions = {
   probeTimeoutMs: 500,
   indirectTimeoutMs: 1_000,
   helpersCount: 3,
-  suspicionAlphaRatio: 2.5,
+  suspicionAlphaRatio: 2,
   suspicionBetaRatio: 6,
   confirmationsMax: 3,
   refusalsNeededCount: 2,

@@ -37,6 +37,10 @@ const lateMax = 256;
 /** What a part of the embedded state takes besides itself. */
 const partBytes = 8;
 
+function directKey(seq: number): string {
+  return `direct ${seq}`;
+}
+
 export class Prober {
   readonly #group: Group;
   readonly #judge: Judge;
@@ -81,7 +85,7 @@ export class Prober {
       witnesses: new Map(),
       refused: urgent,
     });
-    out.after(urgent ? 0 : timeoutMs, { kind: 'direct', seq });
+    out.after(urgent ? 0 : timeoutMs, { kind: 'direct', seq }, directKey(seq));
   }
 
   isProbing(id: NodeId): boolean {
@@ -247,6 +251,7 @@ export class Prober {
     const round = this.#rounds.get(seq);
     this.#rounds.delete(seq);
     if (round !== undefined) this.#wellKnown(round.target);
+    this.#group.out.forget(directKey(seq));
     this.#group.tally.note('acks');
     this.#group.health.note('probeSucceeded');
   }

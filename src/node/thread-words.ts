@@ -101,8 +101,8 @@ const fromThread = [
     forgotten: field(2, list(nodeId, rowsMax), 'No longer known.'),
   }),
   word('counters', {
-    membership: field(1, list(counter, countersMax), 'All of them.'),
-    transport: field(2, list(counter, countersMax), 'Those of the datagrams.'),
+    membership: field(1, list(counter, countersMax), 'Those that changed.'),
+    transport: field(2, list(counter, countersMax), 'The same of the datagrams.'),
   }),
   word('joined', {}),
   word('departed', {}),

@@ -122,8 +122,8 @@ export class ThreadedMembership implements MembershipHandle {
       case 'members':
         return this.#update(word);
       case 'counters':
-        this.#counters = byName(word.membership);
-        this.#transport = byName(word.transport);
+        this.#counters = { ...this.#counters, ...byName(word.membership) };
+        this.#transport = { ...this.#transport, ...byName(word.transport) };
         return;
       case 'joined':
         return this.#reports.joined();

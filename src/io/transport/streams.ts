@@ -341,7 +341,7 @@ export class ConnectedStreams implements Streams {
 
   #scheduleSweep(): void {
     const { clock, mux } = this.#context;
-    const intervalMs = Math.max(5, Math.min(1_000, mux.limits.keepaliveMs / 4));
+    const intervalMs = Math.max(5, mux.limits.keepaliveMs / 2);
     this.#sweep = clock.schedule(intervalMs, () => {
       const nowMs = clock.nowMs();
       for (const connection of [...this.#live]) this.#check(connection, nowMs);
