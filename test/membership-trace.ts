@@ -16,7 +16,7 @@ import { type Address, type Identity, type Role, portIsClosed } from '../src/bas
 import { Random } from '../src/base/random.ts';
 import type { Claim } from '../src/membership/claim.ts';
 import type { MembershipEffect } from '../src/membership/group.ts';
-import { beatIntervalMs } from '../src/membership/main-loop.ts';
+import { beatMsOf } from '../src/membership/main-loop.ts';
 import { Membership } from '../src/membership/membership.ts';
 import { type MembershipOptions, lanMembership } from '../src/membership/options.ts';
 import { parseSentence } from '../src/messages/grammar.ts';
@@ -131,7 +131,7 @@ class World {
   #beat(node: Node): void {
     if (node.state !== 'up') return;
     if (!node.frozen && !node.stalled) this.#feed(node, { kind: 'beat' });
-    this.#timeline.after(beatIntervalMs, () => this.#beat(node));
+    this.#timeline.after(beatMsOf(this.#options.stuckAfterMs), () => this.#beat(node));
   }
 
   #run(forMs: number, [how, about = '']: readonly string[]): void {
@@ -199,7 +199,7 @@ class World {
         const { timer } = effect;
         const expire = (): void => void this.#feed(node, { kind: 'expired', timer });
         this.#timeline.at(effect.atMs, () => (node.stalled ? node.missed.timers.push(expire) : expire()));
-      } else {
+      } else if (effect.kind !== 'unschedule') {
         others.push(effect);
         this.#perform(node, effect);
       }
@@ -215,6 +215,10 @@ class World {
         this.#carry(node, target, () => this.#feed(target, { kind: 'datagram', from: node.self, message }), 'datagram');
       }
     } else if (effect.kind === 'request') this.#request(node, effect);
+    else if (effect.kind === 'wantBeat')
+      this.#timeline.after(1, () => {
+        if (node.state === 'up' && !node.frozen && !node.stalled) this.#feed(node, { kind: 'beat' });
+      });
     else if (effect.kind === 'departed') this.#note(node, 'has left');
     else if (effect.kind === 'event') {
       const { type, id, generation, incarnation, why, accusers, refusedTo } = effect.event;

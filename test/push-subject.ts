@@ -114,7 +114,7 @@ export class Subject {
   #keep(effects: readonly Effect[]): void {
     for (const effect of effects) {
       if (effect.kind === 'schedule') this.#timers.push(effect);
-      else this.#effects.push(effect);
+      else if (effect.kind !== 'unschedule') this.#effects.push(effect);
     }
   }
 }

@@ -138,6 +138,8 @@ export class MembershipHost implements MembershipHandle {
         return this.#reports.embedded(effect);
       case 'remember':
         return this.#reports.remember(effect.writes);
+      case 'wantBeat':
+        return this.#reports.wantBeat?.();
       case 'joined':
         return this.#reports.joined();
       case 'departed':

@@ -12,7 +12,7 @@
  */
 import type { ErrorCode } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
-import type { Expired, Machine, PersistFailed, Schedule } from '../base/loop.ts';
+import type { Expired, Machine, PersistFailed, Schedule, Unschedule } from '../base/loop.ts';
 import type { Address, ConnectionChange, Identity } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 import type { EmbeddingRole, MembershipMessage } from '../messages/membership.ts';
@@ -57,9 +57,9 @@ export type MembershipInput =
   | { readonly kind: 'leave'; readonly reason: string };
 
 type Input = MembershipInput | Expired<Timer> | PersistFailed;
-type Effect = MembershipEffect | Schedule<Timer>;
+type Effect = MembershipEffect | Schedule<Timer> | Unschedule;
 
-const rememberIntervalMs = 2_000;
+const rememberPauseMs = 2_000;
 
 export class Membership implements Machine<Input, Effect> {
   readonly #group: Group;
@@ -74,6 +74,7 @@ export class Membership implements Machine<Input, Effect> {
   readonly #pushMember: PushMember;
   #heardUntilMs = 0;
   #rememberedView = 0;
+  #rememberIsDue = false;
   #joined = false;
 
   constructor(
@@ -98,7 +99,7 @@ export class Membership implements Machine<Input, Effect> {
     this.#judge = new Judge(this.#group);
     this.#spreader = new Spreader(this.#group);
     this.#prober = new Prober(this.#group, this.#judge, this.#spreader);
-    this.#views = new ViewExchange(this.#group, this.#judge, this.#spreader);
+    this.#views = new ViewExchange(this.#group, this.#judge, this.#spreader, this.#prober);
     this.#observers = new Observers(this.#group, this.#prober);
     this.#departure = new Departure(this.#group, this.#observers, this.#spreader);
     this.#mainLoop = new MainLoop(this.#group);
@@ -115,6 +116,7 @@ export class Membership implements Machine<Input, Effect> {
     this.#pushManager.divide();
     if (!this.#group.self.hasDatagrams) this.#pushMember.arm();
     this.#spreader.wake(this.#judge.takeUrgency());
+    this.#rememberLater();
     return out.take();
   }
 
@@ -182,7 +184,7 @@ export class Membership implements Machine<Input, Effect> {
       case 'embed':
         return self.embed(input.role, input.state);
       case 'beat':
-        return this.#pushManager.excuse(this.#mainLoop.beat());
+        return this.#pushManager.beaten(this.#mainLoop.beat());
       case 'leave':
         this.#rememberMembers();
         this.#departure.begin(input.reason, this.#pushMember.manager);
@@ -208,7 +210,6 @@ export class Membership implements Machine<Input, Effect> {
       out.after(random.between(0.5, 1) * options.syncPauseMs, { kind: 'watch' });
     }
     out.after(options.cleanupIntervalMs, { kind: 'reap' });
-    out.after(rememberIntervalMs * random.between(0.5, 1), { kind: 'remember' });
     if (watchMainLoop) this.#mainLoop.start();
   }
 
@@ -310,7 +311,7 @@ export class Membership implements Machine<Input, Effect> {
         if (this.#pushMember.isDeaf) return out.after(options.probeIntervalMs, timer);
         return this.#judge.expire(timer.id, timer.generation, timer.incarnation);
       case 'gossip':
-        return this.#spreader.tick();
+        return this.#spreader.expire(timer.dueMs);
       case 'sync':
         return this.#views.tick();
       case 'revive':
@@ -327,9 +328,11 @@ export class Membership implements Machine<Input, Effect> {
       case 'remember':
         return this.#remember();
       case 'heartbeats':
-        return this.#pushManager.expire();
+        return this.#pushManager.expire(timer.dueMs);
       case 'link':
         return this.#pushMember.expire(timer.dueMs);
+      case 'return':
+        return this.#judge.returnToGroup();
       case 'leaving':
         return this.#departure.timeIsUp();
     }
@@ -351,10 +354,16 @@ export class Membership implements Machine<Input, Effect> {
     if (long) self.tell(out, 'self.paused', `did not run for ${Math.round(lateMs)} ms`);
   }
 
-  /** Some members are kept for the next life, whenever the group has changed. */
+  /** Some members are kept for the next life: a while after the group has changed, whatever else changes until then. */
+  #rememberLater(): void {
+    const { out, random, table } = this.#group;
+    if (this.#rememberIsDue || table.viewHash === this.#rememberedView) return;
+    this.#rememberIsDue = true;
+    out.after(rememberPauseMs * random.between(0.8, 1.2), { kind: 'remember' });
+  }
+
   #remember(): void {
-    const { out, random } = this.#group;
-    out.after(rememberIntervalMs * random.between(0.8, 1.2), { kind: 'remember' });
+    this.#rememberIsDue = false;
     this.#rememberMembers();
   }
 

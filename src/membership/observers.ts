@@ -49,9 +49,11 @@ export class Observers {
     if (!isEvidence(change) || !self.hasDatagrams) return;
     const member =
       change.kind === 'disconnected' ? table.get(change.peer.id) : this.#at(change.address.host, change.address.port);
-    if (member === undefined || !isLiving(member) || !isProbed(member)) return;
+    if (member === undefined || !isProbed(member)) return;
     if (change.kind === 'disconnected' && change.peer.generation !== member.generation) return;
+    // Also of one that we have given up: somebody who has not heard of it may have asked us to look.
     if (change.kind === 'refused') this.#prober.refused(member.id);
+    if (!isLiving(member)) return;
     if (!this.#prober.isProbing(member.id)) this.#prober.probe(member, change.kind === 'refused');
   }
 
@@ -78,11 +80,15 @@ export class Observers {
     return places.map(({ id }) => id);
   }
 
+  /** A living one, if any; more than one member may have had this address. */
   #at(host: string, port: number): Member | undefined {
+    let found: Member | undefined;
     for (const member of this.#group.table.all()) {
-      if (member.entry.port === port && member.entry.host === host && isLiving(member)) return member;
+      if (member.entry.port !== port || member.entry.host !== host) continue;
+      if (isLiving(member)) return member;
+      found = member;
     }
-    return undefined;
+    return found;
   }
 }
 

@@ -15,7 +15,7 @@ import type { Claim } from './claim.ts';
 import type { Group } from './group.ts';
 import { heartbeatTiming } from './heartbeat-timing.ts';
 import type { Judge } from './judge.ts';
-import { beatIntervalMs, type MainLoop } from './main-loop.ts';
+import type { MainLoop } from './main-loop.ts';
 import { type Member, isLiving } from './member-table.ts';
 import { takeReport } from './member-report.ts';
 import { PushMembership, type PushPing } from './push-membership.ts';
@@ -31,6 +31,8 @@ export class PushManager {
   readonly #settled = new Set<NodeId>();
   /** Made when the first such member appears: most groups have none. */
   #push: PushMembership | undefined;
+  /** Somebody's time is over, and the main loop has not run since. */
+  #awaitsBeat = false;
 
   constructor(group: Group, judge: Judge, spreader: Spreader, mainLoop: MainLoop) {
     this.#group = group;
@@ -76,10 +78,20 @@ export class PushManager {
     for (const id of concerned) this.#decide(id);
   }
 
-  expire(): void {
+  /** Nobody is judged before the main loop has had a chance to pass on a heartbeat that came in time. */
+  expire(dueMs: number): void {
     const { out } = this.#group;
-    if (this.#mainLoop.isSilent) return out.after(beatIntervalMs, { kind: 'heartbeats' });
-    this.#push?.expire(out.nowMs);
+    this.#awaitsBeat = !this.#mainLoop.hasRunSince(dueMs);
+    if (this.#awaitsBeat) out.put({ kind: 'wantBeat' });
+    else this.#push?.expire(out.nowMs);
+  }
+
+  /** The main loop runs. */
+  beaten(silentMs: number): void {
+    this.excuse(silentMs);
+    if (!this.#awaitsBeat) return;
+    this.#awaitsBeat = false;
+    this.#push?.expire(this.#group.out.nowMs);
   }
 
   /** We were not listening for this long. */

@@ -23,6 +23,8 @@ export class Self {
   /** Otherwise nobody can probe us: we ping a manager, which vouches for us, and never claim ourselves to be there. */
   readonly hasDatagrams: boolean;
   leaving = false;
+  /** We have taken ourselves out for a while (restraint.ts). */
+  out = false;
   stuck = false;
   lagMs = 0;
   coordinate: Coordinate = origin;
@@ -68,7 +70,7 @@ export class Self {
     return { version: this.#stateVersion, parts: [...this.#parts].map(([role, state]) => ({ role, state })) };
   }
 
-  claim(kind: 'join' | 'alive' | 'left'): Claim {
+  claim(kind: 'join' | 'alive' | 'dead' | 'left'): Claim {
     const { id, generation } = this.entry;
     return { kind, id, generation, incarnation: this.#incarnation, by: id, refused: false, entry: this.entry };
   }

@@ -22,10 +22,14 @@ const partBytes = 8;
 export function embeddedBytes(parts: readonly EmbeddedPart[] = []): number {
   return parts.reduce((sum, part) => sum + part.state.length + partBytes, 0);
 }
+/** Of the pause between two ticks: how long news that came together with other news is held back at most. */
+const crowdRatio = 1 / 8;
 
 export class Spreader {
   readonly #group: Group;
-  #ticking = false;
+  #tickedMs = Number.NEGATIVE_INFINITY;
+  /** When the next tick is due; infinite when none is. */
+  #dueMs = Infinity;
 
   constructor(group: Group) {
     this.#group = group;
@@ -46,17 +50,29 @@ export class Spreader {
     return [about, ...this.#take(room - claimBytes(about)).filter((claim) => claim.id !== to.id)];
   }
 
-  /** After every step: if there is news and no tick is due, make one due. Bad news does not wait. */
+  /**
+   * After every step: news makes a tick due. What nobody was told yet hardly waits, only so long that news which comes
+   * in crowds shares a message; bad news of our own does not wait at all.
+   */
   wake(urgent: boolean): void {
     const { gossip, options, out, self } = this.#group;
-    if (gossip.size === 0 || !self.hasDatagrams || (this.#ticking && !urgent)) return;
-    this.#ticking = true;
-    out.after(urgent ? 0 : options.gossipIntervalMs, { kind: 'gossip' });
+    if (gossip.size === 0 || !self.hasDatagrams) return;
+    const pauseMs = urgent ? 0 : options.gossipIntervalMs * (gossip.hasUntold ? crowdRatio : 1);
+    const delayMs = Math.max(0, this.#tickedMs + pauseMs - out.nowMs);
+    if (out.nowMs + delayMs >= this.#dueMs) return;
+    this.#dueMs = out.nowMs + delayMs;
+    out.after(delayMs, { kind: 'gossip' });
+  }
+
+  /** The timer of a tick; not of the next one if that was moved forward meanwhile. */
+  expire(dueMs: number): void {
+    if (dueMs === this.#dueMs) this.tick();
   }
 
   tick(): void {
     const { gossip, table, options, out, self } = this.#group;
-    this.#ticking = false;
+    this.#dueMs = Infinity;
+    this.#tickedMs = out.nowMs;
     if (gossip.size === 0 || !self.hasDatagrams) return;
     const isNear = (m: Member) => isLiving(m) || (m.state === 'dead' && out.nowMs - m.sinceMs < options.gossipToDeadMs);
     for (const member of table.pick(options.gossipFanoutCount, (m) => isProbed(m) && isNear(m))) {

@@ -14,18 +14,24 @@ import { claimBytes } from './gossip-buffer.ts';
 import type { Group, MessageNamed } from './group.ts';
 import { type Judge, claimOf } from './judge.ts';
 import { type Member, isProbed } from './member-table.ts';
+import type { Prober } from './prober.ts';
 import type { Spreader } from './spreader.ts';
+
+/** How many of those whom another calls dead are probed at once; the others wait for their turn. */
+const doubtedMax = 8;
 
 export class ViewExchange {
   readonly #group: Group;
   readonly #judge: Judge;
   readonly #spreader: Spreader;
+  readonly #prober: Prober;
   #lastSyncMs = Number.NEGATIVE_INFINITY;
 
-  constructor(group: Group, judge: Judge, spreader: Spreader) {
+  constructor(group: Group, judge: Judge, spreader: Spreader, prober: Prober) {
     this.#group = group;
     this.#judge = judge;
     this.#spreader = spreader;
+    this.#prober = prober;
   }
 
   /** Asks a seed, of which only the address is known. It is no member, and never suspected, before it has answered. */
@@ -145,15 +151,25 @@ export class ViewExchange {
   }
 
   /**
-   * The death of a member in a view may be old news: it becomes an accusation, which gives it time to refute.
-   * Departures and lives are taken over as they are, and everything by a node without datagrams, which can find out
-   * nothing better.
+   * The death of a member in a view may be old news: it becomes an accusation, which gives it time to refute, and we
+   * look for ourselves: whoever missed the news of a crash would else wait out a whole suspicion. Departures and lives
+   * are taken over as they are, and everything by a node without datagrams, which can find out nothing better.
    */
   #merge(claims: readonly Claim[], via: NodeId): void {
     const { self, table } = this.#group;
+    const doubted: Member[] = [];
     for (const claim of claims) {
-      const soften = self.hasDatagrams && claim.kind === 'dead' && table.get(claim.id) !== undefined;
-      this.#judge.hear(soften ? { ...claim, kind: 'suspect', by: via } : claim, via);
+      const member = self.hasDatagrams && claim.kind === 'dead' ? table.get(claim.id) : undefined;
+      if (member === undefined) {
+        this.#judge.hear(claim, via);
+        continue;
+      }
+      const { state } = member;
+      this.#judge.hear({ ...claim, kind: 'suspect', by: via }, via);
+      if (state === 'alive' && table.get(claim.id)?.state === 'suspect' && isProbed(member)) doubted.push(member);
+    }
+    for (const member of doubted.slice(0, doubtedMax)) {
+      if (!this.#prober.isProbing(member.id)) this.#prober.probe(member, false);
     }
   }
 

@@ -50,7 +50,7 @@ export const membershipRows = {
   suspicionAlphaRatio: ratio(
     1,
     100,
-    { local: 4, lan: 2.5, wan: 6, classic: 5 },
+    { local: 4, lan: 2, wan: 6, classic: 5 },
     'Shortest suspicion, in probe intervals, in a group of up to ten; it grows with the logarithm of the group.',
   ),
   suspicionBetaRatio: ratio(

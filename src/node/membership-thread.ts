@@ -44,8 +44,7 @@ type Ways = {
 };
 
 /** What changes a belief is reported at once; this is for the rest, and a wake-up of two threads is not free. */
-const reportIntervalMs = 1_000;
-const countersIntervalMs = 2_000;
+const reportIntervalMs = 4_000;
 const requestsMax = 10_000;
 
 export function main(channel: Channel): void {
@@ -64,6 +63,8 @@ class FarEnd {
   #watcher: (change: ConnectionChange) => void = () => {};
   #nextCall = 1;
   #ownText = '';
+  readonly #membershipCounters = new Reported();
+  readonly #transportCounters = new Reported();
   #host: MembershipHost | undefined;
   #transport: Ways['transport'] | undefined;
 
@@ -143,6 +144,7 @@ class FarEnd {
         this.#reportMembers();
         this.#say({ kind: 'event', ...event });
       },
+      wantBeat: () => this.#say({ kind: 'wantBeat' }),
       joined: () => {
         this.#reportMembers();
         this.#say({ kind: 'joined' });
@@ -184,8 +186,10 @@ class FarEnd {
 
   #start(host: MembershipHost, { incarnation, known }: ToThread & { kind: 'start' }): void {
     host.start({ incarnation, known });
-    this.#every(reportIntervalMs, () => this.#reportMembers());
-    this.#every(countersIntervalMs, () => this.#reportCounters(host));
+    this.#every(reportIntervalMs, () => {
+      this.#reportMembers();
+      this.#reportCounters(host);
+    });
   }
 
   #asked(host: MembershipHost, { call, from, body }: ToThread & { kind: 'asked' }): void {
@@ -219,8 +223,9 @@ class FarEnd {
   }
 
   #reportCounters(host: MembershipHost): void {
-    const membership = listed(host.counters());
-    this.#say({ kind: 'counters', membership, transport: listed(this.#transport?.counters() ?? {}) });
+    const membership = this.#membershipCounters.changes(host.counters());
+    const transport = this.#transportCounters.changes(this.#transport?.counters() ?? {});
+    if (membership.length + transport.length > 0) this.#say({ kind: 'counters', membership, transport });
   }
 
   #every(intervalMs: number, run: () => void): void {
@@ -237,9 +242,19 @@ class FarEnd {
 
 const countersMax = 1_000;
 
-function listed(counters: Readonly<Record<string, number>>): { readonly name: string; readonly value: number }[] {
-  const all = Object.entries(counters).map(([name, value]) => ({ name, value }));
-  return all.slice(0, countersMax);
+/** Remembers what was reported, so that only what changed is reported again. */
+class Reported {
+  readonly #values = new Map<string, number>();
+
+  changes(counters: Readonly<Record<string, number>>): { readonly name: string; readonly value: number }[] {
+    const changed: { name: string; value: number }[] = [];
+    for (const [name, value] of Object.entries(counters)) {
+      if (this.#values.get(name) === value || changed.length >= countersMax) continue;
+      this.#values.set(name, value);
+      changed.push({ name, value });
+    }
+    return changed;
+  }
 }
 
 /** Refusals are counted; the counters travel. */

@@ -106,10 +106,11 @@ const fromThread = [
     forgotten: field(2, list(nodeId, rowsMax), 'No longer known.'),
   }),
   word('counters', {
-    membership: field(1, list(counter, countersMax), 'All of them.'),
-    transport: field(2, list(counter, countersMax), 'Those of the datagrams.'),
+    membership: field(1, list(counter, countersMax), 'Those that changed.'),
+    transport: field(2, list(counter, countersMax), 'The same of the datagrams.'),
   }),
   word('joined', {}),
+  word('wantBeat', {}),
   word('departed', {}),
   word('halted', { error: field(1, text(2_000), 'A mistake of ours.') }),
 ] as const;

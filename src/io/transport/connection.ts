@@ -86,6 +86,7 @@ export class Connection {
   #seals: Seals | undefined;
   #mux: Mux | undefined;
   #overdue: Cancel | undefined;
+  #pingedMs: number | undefined;
   #reading = false;
   #flushDue = false;
   #blocked = false;
@@ -128,8 +129,16 @@ export class Connection {
     return this.mux.hasRoom;
   }
 
-  ping(): void {
+  /** Once, until something is heard again. */
+  ping(nowMs: number): void {
+    if (this.#pingedMs !== undefined) return;
+    this.#pingedMs = nowMs;
     this.mux.control(kinds.ping);
+  }
+
+  /** Since the ping after which nothing was heard; 0 if there is none. */
+  unansweredMs(nowMs: number): number {
+    return this.#pingedMs === undefined ? 0 : nowMs - this.#pingedMs;
   }
 
   /** Asks for no more over this connection, and closes it as soon as the peer agrees. */
@@ -179,6 +188,7 @@ export class Connection {
   #receive(chunk: Uint8Array): void {
     if (this.#phase === 'closed') return;
     this.lastReceivedMs = this.#context.clock.nowMs();
+    this.#pingedMs = undefined;
     this.#context.mux.counters.traffic['bytes.received'] += chunk.length;
     this.#reading = true;
     try {
