@@ -56,6 +56,10 @@ export class Writers {
     this.#child = fork(import.meta.filename, [side], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   }
 
+  get pid(): number {
+    return this.#child.pid!;
+  }
+
   async connect(voters: readonly Voter[]): Promise<void> {
     await this.#ask({ kind: 'connect', voters });
   }

@@ -4,7 +4,7 @@
  * milliseconds on the left. Who is not in its first life is written n3/2.
  *
  *   options reapAfterMs=60000              from here on, for nodes that start
- *   start n1 [seeds=n2,n3]     group 5 (n1 to n5, which know each other)     mass-join 30 (all at once, with one seed)
+ *   start n1 [seeds=n2,n3] [membership=push] [roles=manager]     group 5 (n1 to n5, which know each other)     mass-join 30 (all at once, with one seed)
  *   run 3000 [quietly | about n3]          only events; only what is said by, to or about n3
  *   silence n3 (power lost)  kill n3 (connections break)  stall n3 5000  leave n3  freeze n3, thaw n3 (its main loop)
  *   cut n1 n2    cut n1>n2 (one way)    cut n1~n2 (datagrams only)    heal
@@ -12,11 +12,11 @@
  */
 import assert from 'node:assert/strict';
 import { type NodeId, nodeIdFrom } from '../src/base/ids.ts';
-import { type Address, type Identity, portIsClosed } from '../src/base/ports.ts';
+import { type Address, type Identity, type Role, portIsClosed } from '../src/base/ports.ts';
 import { Random } from '../src/base/random.ts';
 import type { Claim } from '../src/membership/claim.ts';
 import type { MembershipEffect } from '../src/membership/group.ts';
-import { beatIntervalMs } from '../src/membership/main-loop.ts';
+import { beatMsOf } from '../src/membership/main-loop.ts';
 import { Membership } from '../src/membership/membership.ts';
 import { type MembershipOptions, lanMembership } from '../src/membership/options.ts';
 import { parseSentence } from '../src/messages/grammar.ts';
@@ -115,8 +115,11 @@ class World {
     const generation = (this.#generations.get(key) ?? 0) + 1;
     this.#generations.set(key, generation);
     const id = nodeIdFrom(new Uint8Array(16).fill(Number(key.slice(1))));
-    const self: Identity = { id, name: key, ...addressOf(key), generation, roles: ['worker'], dc: 'dc1' };
-    const machine = new Membership(self, 0, this.#options, new Random(`${key}/${generation}`));
+    const roles = [(settings['roles'] ?? 'worker') as Role];
+    const self: Identity = { id, name: key, ...addressOf(key), generation, roles, dc: 'dc1' };
+    const options =
+      settings['membership'] === 'push' ? { ...this.#options, membership: 'push' as const } : this.#options;
+    const machine = new Membership(self, 0, options, new Random(`${key}/${generation}`));
     const missed = { timers: [], messages: [] };
     const node: Node = { self, machine, state: 'up', frozen: false, stalled: false, missed, peers: new Set() };
     this.#nodes.set(key, node);
@@ -128,7 +131,7 @@ class World {
   #beat(node: Node): void {
     if (node.state !== 'up') return;
     if (!node.frozen && !node.stalled) this.#feed(node, { kind: 'beat' });
-    this.#timeline.after(beatIntervalMs, () => this.#beat(node));
+    this.#timeline.after(beatMsOf(this.#options.stuckAfterMs), () => this.#beat(node));
   }
 
   #run(forMs: number, [how, about = '']: readonly string[]): void {
@@ -196,7 +199,7 @@ class World {
         const { timer } = effect;
         const expire = (): void => void this.#feed(node, { kind: 'expired', timer });
         this.#timeline.at(effect.atMs, () => (node.stalled ? node.missed.timers.push(expire) : expire()));
-      } else {
+      } else if (effect.kind !== 'unschedule') {
         others.push(effect);
         this.#perform(node, effect);
       }
@@ -212,6 +215,10 @@ class World {
         this.#carry(node, target, () => this.#feed(target, { kind: 'datagram', from: node.self, message }), 'datagram');
       }
     } else if (effect.kind === 'request') this.#request(node, effect);
+    else if (effect.kind === 'wantBeat')
+      this.#timeline.after(1, () => {
+        if (node.state === 'up' && !node.frozen && !node.stalled) this.#feed(node, { kind: 'beat' });
+      });
     else if (effect.kind === 'departed') this.#note(node, 'has left');
     else if (effect.kind === 'event') {
       const { type, id, generation, incarnation, why, accusers, refusedTo } = effect.event;
@@ -244,6 +251,8 @@ class World {
       node.peers.add(target);
       target.peers.add(node);
       const effects = this.#feed(target, { kind: 'asked', from: node.self, call: 0, message });
+      const code = effects.find((effect) => effect.kind === 'noReply')?.code;
+      if (code !== undefined) this.#carry(target, node, () => end({ kind: 'unanswered', purpose, code }));
       const reply = effects.find((effect) => effect.kind === 'reply')?.message;
       if (reply === undefined) return;
       this.#said(target, node.self, reply);

@@ -62,7 +62,11 @@ export function inWords(
       return `nack${message.refused ? ', refused' : ''}`;
     case 'sync':
     case 'synced':
-      return `${message.kind}${updates.map((update) => ` ${gossipInWords([update])}`).join('')}`;
+      return `${message.kind}${passengers(updates)}`;
+    case 'pushPing':
+      return `push ping of incarnation ${message.incarnation}${message.hearsYou ? ', hears it' : ''}${passengers(updates)}`;
+    case 'pushAck':
+      return `push ack, ${message.verdict}${passengers(updates)}`;
     case 'indirectAck':
     case 'streamPing':
     case 'streamPong':
@@ -71,6 +75,10 @@ export function inWords(
     default:
       return unreachable(message);
   }
+}
+
+function passengers(updates: readonly GossipUpdate[]): string {
+  return updates.map((update) => ` ${gossipInWords([update])}`).join('');
 }
 
 /** The first claim is the sentence, the others ride on it. */

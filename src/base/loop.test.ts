@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Done, failure, success } from './errors.ts';
-import { Loop, type Machine, type Persist, type PersistFailed, type Schedule } from './loop.ts';
+import { Loop, type Machine, type Persist, type PersistFailed, type Schedule, type Unschedule } from './loop.ts';
 import type { Clock, Store, StoreWrite } from './ports.ts';
 
 type Say = { readonly kind: 'say'; readonly text: string; readonly ahead?: boolean };
-type Step = { readonly kind: 'do'; readonly effects: readonly (Say | Persist | Schedule<string>)[] };
+type Step = { readonly kind: 'do'; readonly effects: readonly (Say | Persist | Schedule<string> | Unschedule)[] };
 type Heard = Step | { readonly kind: 'expired'; readonly timer: string } | PersistFailed;
 
 const say = (text: string): Say => ({ kind: 'say', text });
@@ -18,7 +18,7 @@ function bench(options: { heldMax?: number; onSay?: (text: string) => void } = {
   const writes: Done<void>[] = [];
   const timers: { atMs: number; run: () => void }[] = [];
   let nowMs = 0;
-  const machine: Machine<Heard, Say | Persist | Schedule<string>> = {
+  const machine: Machine<Heard, Say | Persist | Schedule<string> | Unschedule> = {
     step: (_nowMs, input) => {
       if (input.kind === 'do') return input.effects;
       trace.push(input.kind === 'expired' ? `expired ${input.timer}` : `told ${input.error.code}`);
@@ -29,8 +29,9 @@ function bench(options: { heldMax?: number; onSay?: (text: string) => void } = {
     nowMs: () => nowMs,
     wallMs: () => 0,
     schedule: (delayMs, run) => {
-      timers.push({ atMs: nowMs + delayMs, run });
-      return () => {};
+      const timer = { atMs: nowMs + delayMs, run };
+      timers.push(timer);
+      return () => void timers.splice(timers.indexOf(timer), 1);
     },
   };
   const store: Store = {
@@ -120,6 +121,19 @@ describe('loop', () => {
     loop.feed(act(persist('a'), { kind: 'schedule', atMs: 10, timer: 'probe' }));
     advance(10);
     assert.deepEqual(trace, ['write a', 'expired probe']);
+  });
+
+  it('forgets a timer by its key, also one that was set again', () => {
+    const { loop, trace, advance } = bench();
+    const timer = (name: string, atMs: number, key: string) => ({ kind: 'schedule', atMs, timer: name, key }) as const;
+    const forget = (key: string) => ({ kind: 'unschedule', key }) as const;
+    loop.feed(act(timer('a', 10, 'k'), timer('b', 10, 'l'), forget('k'), forget('never set')));
+    advance(10);
+    assert.deepEqual(trace, ['expired b']);
+    loop.feed(act(forget('l'), timer('c', 20, 'l'), timer('d', 30, 'm')));
+    loop.feed(act(forget('l')));
+    advance(30);
+    assert.deepEqual(trace, ['expired b', 'expired d']);
   });
 
   it('halts, once and for good, when more waits for the disk than it may hold', () => {

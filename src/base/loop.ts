@@ -3,7 +3,7 @@
  * performs the effects in the order in which they were decided, with one rule on top: what follows a `persist` waits
  * until that persist is durable. So nobody ever hears of a decision that a crash could take back.
  *
- *   input -> machine.step -> [schedule*] at once
+ *   input -> machine.step -> [schedule* | unschedule*] at once
  *                            [persist | other]* -> queue -> store.write -> perform
  *
  * Inputs are stepped while a write is under way; all persists that queue up meanwhile go into the next write together
@@ -17,10 +17,18 @@
  */
 import { BoundedQueue } from './bounded-queue.ts';
 import { RemusterError } from './errors.ts';
-import type { Clock, Store, StoreWrite } from './ports.ts';
+import type { Cancel, Clock, Store, StoreWrite } from './ports.ts';
 
 export type Persist = { readonly kind: 'persist'; readonly writes: readonly StoreWrite[] };
-export type Schedule<Timer> = { readonly kind: 'schedule'; readonly atMs: number; readonly timer: Timer };
+export type Schedule<Timer> = {
+  readonly kind: 'schedule';
+  readonly atMs: number;
+  readonly timer: Timer;
+  /** For `unschedule`. */
+  readonly key?: string;
+};
+/** The timer with this key is not needed any more. It only saves a wake-up: one that expires nevertheless must do no harm. */
+export type Unschedule = { readonly kind: 'unschedule'; readonly key: string };
 export type Expired<Timer> = { readonly kind: 'expired'; readonly timer: Timer };
 export type PersistFailed = { readonly kind: 'persistFailed'; readonly error: RemusterError };
 
@@ -32,7 +40,7 @@ type Act = { readonly kind: string; readonly ahead?: boolean };
 export type LoopOptions<Effect, Timer> = {
   readonly clock: Clock;
   readonly store: Pick<Store, 'write'>;
-  readonly perform: (effect: Exclude<Effect, Persist | Schedule<Timer>>) => void;
+  readonly perform: (effect: Exclude<Effect, Persist | Schedule<Timer> | Unschedule>) => void;
   /** The loop is over: the machine threw, or more effects wait for the disk than `heldMax`. */
   readonly halted: (error: unknown) => void;
   readonly heldMax?: number;
@@ -40,10 +48,12 @@ export type LoopOptions<Effect, Timer> = {
 };
 
 export class Loop<Input, Effect extends Act, Timer> {
-  readonly #machine: Machine<Input | Expired<Timer> | PersistFailed, Effect | Persist | Schedule<Timer>>;
+  readonly #machine: Machine<Input | Expired<Timer> | PersistFailed, Effect | Persist | Schedule<Timer> | Unschedule>;
   readonly #options: LoopOptions<Effect, Timer>;
   readonly #held: BoundedQueue<Effect | Persist>;
   readonly #retryMs: number;
+  /** Of the timers with a key that have not expired. */
+  readonly #cancels = new Map<string, Cancel>();
   /** How many effects at the head of the queue are covered by the last successful write. */
   #durable = 0;
   /** True while effects are performed or a write is under way: who feeds the loop meanwhile only queues. */
@@ -51,7 +61,7 @@ export class Loop<Input, Effect extends Act, Timer> {
   #open = true;
 
   constructor(
-    machine: Machine<Input | Expired<Timer> | PersistFailed, Effect | Persist | Schedule<Timer>>,
+    machine: Machine<Input | Expired<Timer> | PersistFailed, Effect | Persist | Schedule<Timer> | Unschedule>,
     options: LoopOptions<Effect, Timer>,
   ) {
     this.#machine = machine;
@@ -76,17 +86,27 @@ export class Loop<Input, Effect extends Act, Timer> {
   /** Nothing is stepped or performed from now on; a write under way ends by itself. */
   stop(): void {
     this.#open = false;
+    this.#cancels.clear();
     this.#held.clear();
   }
 
-  #accept(effect: Effect | Persist | Schedule<Timer>): void {
-    if (isSchedule<Timer>(effect)) {
-      const { atMs, timer } = effect;
-      const delayMs = Math.max(0, atMs - this.#options.clock.nowMs());
-      this.#options.clock.schedule(delayMs, () => this.feed({ kind: 'expired', timer }));
+  #accept(effect: Effect | Persist | Schedule<Timer> | Unschedule): void {
+    if (isSchedule<Timer>(effect)) this.#schedule(effect);
+    else if (isUnschedule(effect)) {
+      this.#cancels.get(effect.key)?.();
+      this.#cancels.delete(effect.key);
     } else if (!isAhead(effect) && !this.#held.push(effect)) {
       throw new RemusterError('CAPACITY', `more than ${this.#held.max} effects wait for the disk`);
     }
+  }
+
+  #schedule({ atMs, timer, key }: Schedule<Timer>): void {
+    const { clock } = this.#options;
+    const cancel = clock.schedule(Math.max(0, atMs - clock.nowMs()), () => {
+      if (key !== undefined && this.#cancels.get(key) === cancel) this.#cancels.delete(key);
+      this.feed({ kind: 'expired', timer });
+    });
+    if (key !== undefined) this.#cancels.set(key, cancel);
   }
 
   /** Performs from the head of the queue up to the first persist that is not durable yet, then starts its write. */
@@ -105,7 +125,7 @@ export class Loop<Input, Effect extends Act, Timer> {
   }
 
   #perform(effect: Act): void {
-    this.#options.perform(effect as Exclude<Effect, Persist | Schedule<Timer>>);
+    this.#options.perform(effect as Exclude<Effect, Persist | Schedule<Timer> | Unschedule>);
   }
 
   #write(): void {
@@ -147,6 +167,10 @@ function isAhead(effect: Act): boolean {
 
 function isPersist(effect: Act): effect is Persist {
   return effect.kind === 'persist';
+}
+
+function isUnschedule(effect: Act): effect is Unschedule {
+  return effect.kind === 'unschedule';
 }
 
 function isSchedule<Timer>(effect: Act): effect is Schedule<Timer> {

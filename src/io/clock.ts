@@ -39,6 +39,8 @@ class SystemTimers {
     return () => {
       this.#heap.remove(timer);
       if (this.#heap.size === 0) this.#disarm();
+      // Nobody should be woken for what was cancelled.
+      else if (timer.dueMs <= this.#wakeAtMs) this.#arm();
     };
   }
 

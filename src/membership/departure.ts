@@ -23,13 +23,14 @@ export class Departure {
     this.#spreader = spreader;
   }
 
-  begin(reason: string): void {
+  /** `manager` is the one who hears our heartbeats, if we need one. */
+  begin(reason: string, manager?: NodeId): void {
     const { self, gossip, options, out, table } = this.#group;
     if (self.leaving) return;
     self.leaving = true;
-    gossip.add(self.claim('left'));
+    if (self.hasDatagrams) gossip.add(self.claim('left'));
     for (let round = 0; round < gossipRounds; round++) this.#spreader.tick();
-    for (const id of this.#observers.neighbours()) {
+    for (const id of new Set([...this.#observers.neighbours(), ...(manager === undefined ? [] : [manager])])) {
       const member = table.get(id);
       if (member === undefined) continue;
       this.#waiting.add(id);

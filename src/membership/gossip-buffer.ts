@@ -32,6 +32,12 @@ export class GossipBuffer {
     return this.#items.size;
   }
 
+  /** Is there something that was told to nobody yet? */
+  get hasUntold(): boolean {
+    for (let place = 0; place < urgencies; place++) if ((this.#shelves[place]?.size ?? 0) > 0) return true;
+    return false;
+  }
+
   add(claim: Claim): void {
     this.#forget(claim.id);
     const item = { claim, bytes: claimBytes(claim), told: 0 };
@@ -96,10 +102,15 @@ export class GossipBuffer {
 
 /** A claim without an entry: two ids, three small numbers, keys and lengths. */
 const claimBytesMin = 56;
+/** An entry besides its names: an id, two numbers, roles, a mark, keys and lengths. */
+const entryBytesMin = 40;
+const isPlain = /^[ -~]*$/;
 
 /** An upper bound of what the claim takes on the wire. */
 export function claimBytes(claim: Claim): number {
   if (claim.entry === undefined) return claimBytesMin;
-  const { name, host, dc } = claim.entry;
-  return claimBytesMin + 48 + name.length + 3 * host.length + dc.length;
+  const { name, host, dc, watchedBy } = claim.entry;
+  const hostBytes = isPlain.test(host) ? host.length : 3 * host.length;
+  const watcherBytes = watchedBy === undefined ? 0 : 18;
+  return claimBytesMin + entryBytesMin + name.length + hostBytes + dc.length + watcherBytes;
 }

@@ -3,8 +3,9 @@
  * part puts what it wants done. The parts decide, one after the other, within one step of the machine; nothing here
  * reads a clock or acts.
  */
+import type { ErrorCode } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
-import type { Schedule } from '../base/loop.ts';
+import type { Schedule, Unschedule } from '../base/loop.ts';
 import type { Address, Peer, StoreWrite } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 import type { EmbeddedPart, MembershipMessage } from '../messages/membership.ts';
@@ -21,6 +22,7 @@ export type MessageNamed<Kind extends MembershipMessage['kind']> = Extract<Membe
 /** Each carries when it was due, so that the machine notices when it slept. */
 export type Timer = { readonly dueMs: number } & (
   | { readonly kind: 'probe' | 'gossip' | 'sync' | 'revive' | 'watch' | 'reap' | 'mainLoop' | 'leaving' | 'remember' }
+  | { readonly kind: 'heartbeats' | 'link' | 'return' }
   | { readonly kind: 'direct' | 'indirect' | 'relay' | 'relayEnd'; readonly seq: number }
   | { readonly kind: 'suspicion'; readonly id: NodeId; readonly generation: number; readonly incarnation: number }
   | { readonly kind: 'join'; readonly seed: Address; readonly attempt: number }
@@ -32,6 +34,7 @@ type DistributedOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> 
 export type Purpose =
   | { readonly kind: 'probe' | 'relay'; readonly seq: number }
   | { readonly kind: 'watch' | 'sync' | 'departure'; readonly id: NodeId }
+  | { readonly kind: 'push'; readonly id: NodeId; readonly seq: number }
   | { readonly kind: 'join'; readonly seed: Address; readonly attempt: number }
   | { readonly kind: 'greet'; readonly address: Address };
 
@@ -46,6 +49,8 @@ export type MembershipEffect =
     }
   /** The answer to what somebody asked by stream. */
   | { readonly kind: 'reply'; readonly call: number; readonly message: MembershipMessage }
+  /** Why there is none. */
+  | { readonly kind: 'noReply'; readonly call: number; readonly code: ErrorCode }
   | { readonly kind: 'event'; readonly event: MembershipEvent }
   | {
       readonly kind: 'embedded';
@@ -57,23 +62,31 @@ export type MembershipEffect =
   /** Worth keeping over a restart, but nothing waits for it. */
   | { readonly kind: 'remember'; readonly writes: readonly StoreWrite[] }
   | { readonly kind: 'joined' }
+  /** A beat of the main loop is wanted now: whatever it has heard comes before it. */
+  | { readonly kind: 'wantBeat' }
   /** Enough others know that we leave. */
   | { readonly kind: 'departed' };
 
 export class Outbox {
   nowMs = 0;
-  #effects: (MembershipEffect | Schedule<Timer>)[] = [];
+  #effects: (MembershipEffect | Schedule<Timer> | Unschedule)[] = [];
 
   put(effect: MembershipEffect): void {
     this.#effects.push(effect);
   }
 
-  after(delayMs: number, timer: DistributedOmit<Timer, 'dueMs'>): void {
+  after(delayMs: number, timer: DistributedOmit<Timer, 'dueMs'>, key?: string): void {
     const dueMs = this.nowMs + delayMs;
-    this.#effects.push({ kind: 'schedule', atMs: dueMs, timer: { ...timer, dueMs } as Timer });
+    const schedule = { kind: 'schedule', atMs: dueMs, timer: { ...timer, dueMs } as Timer } as const;
+    this.#effects.push(key === undefined ? schedule : { ...schedule, key });
   }
 
-  take(): readonly (MembershipEffect | Schedule<Timer>)[] {
+  /** The timer with this key would only wake us for nothing. */
+  forget(key: string): void {
+    this.#effects.push({ kind: 'unschedule', key });
+  }
+
+  take(): readonly (MembershipEffect | Schedule<Timer> | Unschedule)[] {
     const effects = this.#effects;
     this.#effects = [];
     return effects;

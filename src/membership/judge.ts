@@ -21,7 +21,6 @@ import {
   stateOf,
   supersedes,
 } from './claim.ts';
-import { FlapDamping } from './flap-damping.ts';
 import type { Group } from './group.ts';
 import { type Member, isLiving } from './member-table.ts';
 import type { MembershipEventType } from './membership-event.ts';
@@ -33,19 +32,18 @@ export class Judge {
   readonly #group: Group;
   readonly #refutation: Refutation;
   readonly #conflicts: NameConflicts;
-  readonly #damping: FlapDamping;
   readonly #suspicions = new Map<NodeId, Suspicion>();
   /** What our last probe of a suspect found, for the event of its death. */
   readonly #lastWhy = new Map<NodeId, string>();
   #urgent = false;
   /** Told when a member that was given up is back: the views of both sides should be compared. */
   #returned: (member: Member) => void = () => {};
+  #settled: (member: Member) => void = () => {};
 
   constructor(group: Group) {
     this.#group = group;
     this.#refutation = new Refutation(group);
     this.#conflicts = new NameConflicts(group);
-    this.#damping = new FlapDamping(group.options.membersMax);
   }
 
   /** True once after bad news: it should be told at once. */
@@ -53,6 +51,11 @@ export class Judge {
     const urgent = this.#urgent;
     this.#urgent = false;
     return urgent;
+  }
+
+  /** Told of each member whose state, life or incarnation has changed. */
+  onSettled(settled: (member: Member) => void): void {
+    this.#settled = settled;
   }
 
   onReturn(returned: (member: Member) => void): void {
@@ -68,7 +71,6 @@ export class Judge {
       if (known !== undefined && claim.kind === 'suspect' && confirms(claim, known)) this.#confirm(claim);
       return;
     }
-    if (this.#isHeldBack(claim, known) && !this.#givesWay(claim, via)) return;
     if (this.#isRash(claim)) return this.hear({ ...claim, kind: 'suspect' }, via);
     const formerLife = this.#formerLife(claim);
     const before = formerLife === undefined ? known?.state : undefined;
@@ -77,6 +79,7 @@ export class Judge {
     gossip.add(claim);
     if (formerLife !== undefined) this.#tell('member.dead', formerLife, 'a later life of it appeared');
     this.#settle(member, claim, before);
+    this.#settled(member);
     // Only who hears it first-hand compares views; if all did, it would be buried again, under questions.
     if (before === 'dead' && member.state === 'alive' && via === member.id) this.#returned(member);
   }
@@ -92,7 +95,14 @@ export class Judge {
     let news = false;
     for (const [witness, wasRefused] of witnesses) news = suspicion.accuse(witness, wasRefused) || news;
     if (news) this.#await(member, suspicion);
-    if (witnesses.size >= this.#group.options.helpersCount && this.isFlapping(member)) this.#bury(member);
+  }
+
+  /** Our own finding about a member that only we hear. */
+  vote(claim: Claim, why: string): void {
+    const { self, table } = this.#group;
+    this.#lastWhy.set(claim.id, why);
+    this.hear(claim, self.id);
+    if (table.get(claim.id)?.state !== 'suspect') this.#lastWhy.delete(claim.id);
   }
 
   /** Any message from a member proves the life and incarnation it was sent in. */
@@ -127,12 +137,18 @@ export class Judge {
 
   /** We were not listening for this long: nobody is to be blamed for it. */
   excuse(pauseMs: number): void {
-    const { table } = this.#group;
+    const { table, out } = this.#group;
+    this.#refutation.restraint.slept(out.nowMs);
     for (const [id, suspicion] of this.#suspicions) {
       suspicion.excuse(pauseMs);
       const member = table.get(id);
       if (member !== undefined) this.#await(member, suspicion);
     }
+  }
+
+  /** The time that we wanted to stay out is over. */
+  returnToGroup(): void {
+    this.#refutation.returnToGroup();
   }
 
   /** Forgets those that have been dead or gone for long. */
@@ -149,43 +165,20 @@ export class Judge {
     this.hear({ kind: 'dead', id, generation, incarnation, by: self.id, refused, entry: undefined }, self.id);
   }
 
-  /** It comes and goes: it gets more time to answer, and when all helpers find it silent as well it is buried at once. */
-  isFlapping(member: Member): boolean {
-    const { out, options, table } = this.#group;
-    return options.refinements.flapDamping === true && this.#damping.isFlapping(member, out.nowMs, table.living + 1);
-  }
-
   /**
    * A death that somebody else declared is believed at once by those who have suspected the member for a while
-   * themselves, if its port was found closed, or if it is known to come and go. To all others it is one more
-   * accusation: a slow member that wakes up with old verdicts buries nobody.
+   * themselves, if its port was found closed, or if the member says so of itself (restraint.ts). To all others it is one
+   * more accusation: a slow member that wakes up with old verdicts buries nobody. Without datagrams we find nothing out
+   * ourselves, and take the word of those who do.
    */
   #isRash(claim: Claim): boolean {
     const { self, table, out, options } = this.#group;
     const member = table.get(claim.id);
-    if (claim.kind !== 'dead' || claim.by === self.id || claim.refused || !options.refinements.ownVerdict) return false;
+    if (claim.kind !== 'dead' || claim.by === self.id || claim.refused) return false;
+    if (!options.refinements.ownVerdict || !self.hasDatagrams) return false;
     if (member === undefined || !isLiving(member) || claim.generation !== member.generation) return false;
-    if (this.#isHeld(member)) return false;
+    if (claim.by === claim.id) return false;
     return !this.#suspicions.get(claim.id)?.isRipe(out.nowMs);
-  }
-
-  /** Is it the return of one that has come and gone too often? */
-  #isHeldBack(claim: Claim, known: Standing | undefined): boolean {
-    if (known?.state !== 'dead' || claim.generation !== known.generation) return false;
-    return claim.kind !== 'dead' && claim.kind !== 'left' && this.#isHeld(claim);
-  }
-
-  #isHeld(life: Pick<Member, 'id' | 'generation'>): boolean {
-    const { out, options, table } = this.#group;
-    return options.refinements.flapDamping === true && this.#damping.isHeld(life, out.nowMs, table.living + 1);
-  }
-
-  /** Somebody else believes in its return: the higher incarnation is buried too, so that all see the same. */
-  #givesWay(claim: Claim, via: NodeId): boolean {
-    if (via === claim.id) return false;
-    if (this.#damping.contradicted(claim)) return true;
-    this.#bury(claim);
-    return false;
   }
 
   /** A copy of what is known of the life that this claim ends, if it was not over. */
@@ -200,7 +193,7 @@ export class Judge {
     this.#suspicions.delete(member.id);
     if (member.state === 'dead' && before !== 'dead') this.#buried(member, claim, suspicion);
     if (member.state === 'left') this.#tell('member.left', member, 'it said so');
-    if (member.state === 'alive') this.#alive(member, before, suspicion);
+    if (member.state === 'alive') this.#alive(member, before);
     this.#lastWhy.delete(member.id);
   }
 
@@ -216,6 +209,7 @@ export class Judge {
     this.#suspicions.set(member.id, suspicion);
     suspicion.accuse(claim.by, claim.refused);
     tally.note('suspicions');
+    this.#noteTrouble(claim);
     this.#await(member, suspicion);
     this.#tell('member.suspect', member, this.#reason(claim), suspicion);
   }
@@ -223,27 +217,27 @@ export class Judge {
   #buried(member: Member, claim: Claim, suspicion: Suspicion | undefined): void {
     this.#group.tally.note('deaths');
     if (claim.by === this.#group.self.id) this.#urgent = true;
+    this.#noteTrouble(claim);
     this.#tell('member.dead', member, this.#reason(claim), suspicion);
   }
 
-  #alive(member: Member, before: MemberState | undefined, suspicion: Suspicion | undefined): void {
+  #alive(member: Member, before: MemberState | undefined): void {
     if (before === 'alive') return;
-    this.#penalize(member, before, suspicion?.accusers[0]);
     if (before === 'suspect') this.#group.tally.note('suspicions.false');
     const again = `it was ${before} and came back with incarnation ${member.incarnation}`;
     this.#tell('member.alive', member, before === undefined ? 'it joined' : again);
     this.#conflicts.check(member);
   }
 
-  #penalize(member: Member, before: MemberState | undefined, accuser: NodeId | undefined): void {
-    const { self, table, out } = this.#group;
-    if (before === 'dead') this.#damping.returned(member, out.nowMs);
-    const by = accuser === self.id ? self.entry : table.get(accuser ?? member.id);
-    if (before === 'suspect' && by !== undefined) this.#damping.refuted(member, by, out.nowMs);
+  /** Others than us find somebody else silent: then what is said of us may have the same reason. */
+  #noteTrouble({ id, by }: Claim): void {
+    const { self, out } = this.#group;
+    if (by !== self.id) this.#refutation.restraint.troubled(id, out.nowMs);
   }
 
   /** What we found ourselves, or who says so. */
   #reason(claim: Claim): string {
+    if (claim.by === claim.id) return 'it takes itself out';
     if (claim.by !== this.#group.self.id) return `says ${this.#nameOf(claim.by)}`;
     return this.#lastWhy.get(claim.id) ?? 'no refutation in time';
   }
@@ -263,13 +257,16 @@ export class Judge {
     this.#group.out.after(delayMs, { kind: 'suspicion', id, generation, incarnation });
   }
 
-  /** Whoever speaks and is believed to be dead or gone hears of it; also one that is long forgotten. */
+  /**
+   * Whoever speaks and is believed to be dead or gone hears of it; also one that is long forgotten. Not from one that is
+   * out itself: two that do not refute would tell each other for ever.
+   */
   #answerTheBuried(from: Identity): void {
     const { self, table } = this.#group;
+    if (self.out) return;
     const known = table.standing(from.id);
     if (known === undefined || known.generation !== from.generation) return;
     if (known.state !== 'dead' && known.state !== 'left') return;
-    if (known.state === 'dead' && this.#isHeld(from)) return;
     const { generation, incarnation, state } = known;
     const claim = { kind: state, id: from.id, generation, incarnation, by: self.id, refused: false, entry: undefined };
     this.#refutation.tellOfDeath(claim, from);

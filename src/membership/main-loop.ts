@@ -5,31 +5,54 @@
  */
 import type { Group } from './group.ts';
 
-/** How often the main loop is expected to beat. Each beat wakes two threads: more of them would cost more than all else. */
-export const beatIntervalMs = 500;
+const beatMsMax = 2_000;
+
+/** How often the main loop should beat. Each beat wakes two threads: more of them would cost more than all else. */
+export function beatMsOf(stuckAfterMs: number): number {
+  return Math.min(beatMsMax, stuckAfterMs / 4);
+}
 
 const laggedMs = 250;
 const laggedBadlyMs = 1_000;
+/** Between two looks for beats that do not come; those that come are judged at once. */
+const lookMsMax = 4_000;
 
 export class MainLoop {
   readonly #group: Group;
+  readonly #beatMs: number;
   #lastBeatMs = 0;
-  #lagMs = 0;
+  #watching = false;
 
   constructor(group: Group) {
     this.#group = group;
+    this.#beatMs = beatMsOf(group.options.stuckAfterMs);
   }
 
   start(): void {
+    this.#watching = true;
     this.#lastBeatMs = this.#group.out.nowMs;
     this.#again();
   }
 
-  beat(): void {
+  /** Answers with how long it had been silent: what comes to us by the main loop could not be heard meanwhile. */
+  beat(): number {
     const { out, self } = this.#group;
-    this.#lagMs = Math.max(this.#lagMs, out.nowMs - this.#lastBeatMs - beatIntervalMs);
+    const lateMs = out.nowMs - this.#lastBeatMs - this.#beatMs;
+    const silentMs = this.#isSilent ? lateMs : 0;
+    this.#judge(lateMs);
     this.#lastBeatMs = out.nowMs;
     if (self.stuck) this.#say(false);
+    return silentMs;
+  }
+
+  /** A beat is overdue. */
+  get #isSilent(): boolean {
+    return this.#watching && this.#group.out.nowMs - this.#lastBeatMs > 1.2 * this.#beatMs;
+  }
+
+  /** The main loop ran after that moment, so it has passed on what had arrived until then. */
+  hasRunSince(atMs: number): boolean {
+    return !this.#watching || this.#lastBeatMs >= atMs;
   }
 
   /** We did not run for this long, so we could not have heard a beat. */
@@ -38,16 +61,19 @@ export class MainLoop {
   }
 
   tick(): void {
-    const { out, options, self, health } = this.#group;
+    const { out, options, self } = this.#group;
     const silentMs = out.nowMs - this.#lastBeatMs;
-    const lagMs = Math.max(this.#lagMs, silentMs - beatIntervalMs, 0);
-    const before = self.lagMs;
-    self.lagMs = Math.round(lagMs);
-    this.#lagMs = 0;
-    if (lagMs >= laggedMs) health.note(lagMs >= laggedBadlyMs ? 'laggedBadly' : 'lagged');
-    else if (before >= laggedMs) health.note('recovered');
-    if (!self.stuck && silentMs >= Math.max(options.stuckAfterMs, 2 * beatIntervalMs)) this.#say(true);
+    if (silentMs >= this.#beatMs + laggedMs) this.#judge(silentMs - this.#beatMs);
+    if (!self.stuck && silentMs >= options.stuckAfterMs) this.#say(true);
     this.#again();
+  }
+
+  #judge(lagMs: number): void {
+    const { self, health } = this.#group;
+    const before = self.lagMs;
+    self.lagMs = Math.max(0, Math.round(lagMs));
+    if (self.lagMs >= laggedMs) health.note(self.lagMs >= laggedBadlyMs ? 'laggedBadly' : 'lagged');
+    else if (before >= laggedMs) health.note('recovered');
   }
 
   #say(stuck: boolean): void {
@@ -62,6 +88,6 @@ export class MainLoop {
 
   #again(): void {
     const { options, out } = this.#group;
-    out.after(Math.min(1_000, options.stuckAfterMs / 4), { kind: 'mainLoop' });
+    out.after(Math.min(lookMsMax, options.stuckAfterMs / 4), { kind: 'mainLoop' });
   }
 }

@@ -132,7 +132,7 @@ export class MemberTable {
     for (let tries = 0; tries < 2; tries++) {
       for (let id = this.#round.pop(); id !== undefined; id = this.#round.pop()) {
         const member = this.#members.get(id);
-        if (member !== undefined && isLiving(member)) return member;
+        if (member !== undefined && isLiving(member) && isProbed(member)) return member;
       }
       this.#round = this.#random.shuffled([...this.#members.keys()]);
     }
@@ -204,6 +204,11 @@ export class MemberTable {
 
 export function isLiving(member: Member): boolean {
   return member.state === 'alive' || member.state === 'suspect';
+}
+
+/** It answers datagrams, so anybody can ask it. The others are heard by the one they ping. */
+export function isProbed(member: Member): boolean {
+  return member.entry.watchedBy === undefined;
 }
 
 /** A new life starts with nothing of the old one. */

@@ -30,8 +30,8 @@ export function firstView(entry: NodeEntry): MemberView {
 }
 
 export function viewOfSelf(self: Self, health: number): MemberView {
-  const { entry, incarnation, stuck, lagMs, leaving } = self;
+  const { entry, incarnation, stuck, lagMs, leaving, out } = self;
   const coordinate = pointOnWire(self.coordinate);
-  const state = leaving ? 'left' : 'alive';
+  const state = leaving ? 'left' : out ? 'dead' : 'alive';
   return { entry, state, incarnation, health, silentMs: 0, stuck, lagMs, roundTripUs: undefined, coordinate };
 }

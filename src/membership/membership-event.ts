@@ -12,6 +12,8 @@ export const membershipEventTypes = [
   'member.refuted',
   'gossip.overflow',
   'self.paused',
+  'self.withdrew',
+  'self.returned',
 ] as const;
 
 export type MembershipEventType = (typeof membershipEventTypes)[number];

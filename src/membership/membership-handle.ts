@@ -38,6 +38,8 @@ export type MembershipReports = {
   /** A seed has answered, or there is none to ask. Called once. */
   joined(): void;
   embedded(embedded: Embedded): void;
+  /** A beat is wanted now, where the main loop is another one than ours. */
+  wantBeat?(): void;
   /** To be kept in the store; nothing waits for it. */
   remember(writes: readonly StoreWrite[]): void;
   /** Membership is over because of a mistake of ours. */

@@ -11,6 +11,7 @@ import type { Address, Clock, Datagrams, Identity, Streams } from '../base/ports
 import type { Random } from '../base/random.ts';
 import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
 import { type EmbeddingRole, type MembershipMessage, membershipMessages } from '../messages/membership.ts';
+import { pushMessages } from '../messages/push.ts';
 import { rejectionReason } from '../messages/rejection.ts';
 import { refusal } from '../messages/role-matrix.ts';
 import type { MembershipEffect, Purpose, Timer } from './group.ts';
@@ -22,7 +23,8 @@ import type { MembershipOptions } from './options.ts';
 
 export type HostPorts = {
   readonly clock: Clock;
-  readonly datagrams: Pick<Datagrams, 'send' | 'receive'>;
+  /** None where the node has no datagrams; the machine must be told so, too. */
+  readonly datagrams: Pick<Datagrams, 'send' | 'receive'> | undefined;
   readonly streams: Pick<Streams, 'request' | 'watch'>;
   readonly random: Random;
 };
@@ -65,7 +67,7 @@ export class MembershipHost implements MembershipHandle {
     const perform = (effect: MembershipEffect): void => this.#perform(effect);
     const halted = (error: unknown): void => this.#reports.halted(error);
     this.#loop = new Loop(this.#machine, { clock, store: noStore, perform, halted });
-    datagrams.receive((from, body) => this.#received(from, body));
+    datagrams?.receive((from, body) => this.#received(from, body));
     streams.watch((change) => this.#loop?.feed({ kind: 'connection', change }));
     this.#loop.feed({ kind: 'start', seeds, known, watchMainLoop });
   }
@@ -121,11 +123,14 @@ export class MembershipHost implements MembershipHandle {
   #perform(effect: MembershipEffect): void {
     switch (effect.kind) {
       case 'datagram':
-        return this.#ports.datagrams.send(effect.to, encodeMessage(effect.message));
+        return this.#ports.datagrams?.send(effect.to, encodeMessage(effect.message));
       case 'request':
         return this.#request(effect);
       case 'reply':
         this.#calls.get(effect.call)?.(success(effect.message));
+        return void this.#calls.delete(effect.call);
+      case 'noReply':
+        this.#calls.get(effect.call)?.(failure(effect.code));
         return void this.#calls.delete(effect.call);
       case 'event':
         return this.#reports.event(effect.event);
@@ -133,6 +138,8 @@ export class MembershipHost implements MembershipHandle {
         return this.#reports.embedded(effect);
       case 'remember':
         return this.#reports.remember(effect.writes);
+      case 'wantBeat':
+        return this.#reports.wantBeat?.();
       case 'joined':
         return this.#reports.joined();
       case 'departed':
@@ -147,7 +154,10 @@ export class MembershipHost implements MembershipHandle {
   #ended(purpose: Purpose, outcome: Outcome<Uint8Array>): void {
     if (!outcome.ok) this.#count(`requests.${purpose.kind}.${outcome.error.code}`);
     const message = outcome.ok ? this.#read(outcome.value) : undefined;
-    this.#loop?.feed(message === undefined ? { kind: 'unanswered', purpose } : { kind: 'answered', purpose, message });
+    const code = outcome.ok ? undefined : outcome.error.code;
+    const ending =
+      message === undefined ? ({ kind: 'unanswered', code } as const) : ({ kind: 'answered', message } as const);
+    this.#loop?.feed({ ...ending, purpose });
   }
 
   #read(body: Uint8Array): MembershipMessage | undefined {
@@ -167,8 +177,8 @@ export class MembershipHost implements MembershipHandle {
   }
 }
 
-const membershipKinds: ReadonlySet<string> = new Set(membershipMessages.map(({ kind }) => kind));
+const kinds = new Set<string>([...membershipMessages, ...pushMessages].map(({ kind }) => kind));
 
 export function isMembershipMessage(message: Message): message is MembershipMessage {
-  return membershipKinds.has(message.kind);
+  return kinds.has(message.kind);
 }

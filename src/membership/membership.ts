@@ -5,12 +5,14 @@
  *   judge         believes, suspects, buries                   refutation    answers what is said about us
  *   spreader      passes news on                               view-exchange joins, compares views, revives
  *   departure     leaves in good order                         main-loop     is our own process stuck?
+ *   push-member   pings a manager, without datagrams           push-manager  hears those who do
  *   member-table  who is known                                 gossip-buffer what is news
  *
  * It knows nothing of leadership, work or load: others read its events. It runs where no user code runs.
  */
+import type { ErrorCode } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
-import type { Expired, Machine, PersistFailed, Schedule } from '../base/loop.ts';
+import type { Expired, Machine, PersistFailed, Schedule, Unschedule } from '../base/loop.ts';
 import type { Address, ConnectionChange, Identity } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 import type { EmbeddingRole, MembershipMessage } from '../messages/membership.ts';
@@ -22,11 +24,14 @@ import { Judge } from './judge.ts';
 import { LocalHealth } from './local-health.ts';
 import { MainLoop } from './main-loop.ts';
 import { type Member, MemberTable, type Table, isLiving } from './member-table.ts';
+import { takeReport } from './member-report.ts';
 import { type MemberView, viewOf, viewOfSelf } from './member-view.ts';
 import { knownMax, rememberKnown } from './memory.ts';
 import { Observers } from './observers.ts';
 import type { MembershipOptions } from './options.ts';
 import { Prober } from './prober.ts';
+import { PushManager } from './push-manager.ts';
+import { PushMember } from './push-member.ts';
 import { Self } from './self.ts';
 import { Spreader } from './spreader.ts';
 import { Tally } from './tally.ts';
@@ -45,16 +50,16 @@ export type MembershipInput =
   /** Asked by stream; the effect `reply` with the same call answers it. */
   | { readonly kind: 'asked'; readonly from: Identity; readonly call: number; readonly message: MembershipMessage }
   | { readonly kind: 'answered'; readonly purpose: Purpose; readonly message: MembershipMessage }
-  | { readonly kind: 'unanswered'; readonly purpose: Purpose }
+  | { readonly kind: 'unanswered'; readonly purpose: Purpose; readonly code?: ErrorCode | undefined }
   | { readonly kind: 'connection'; readonly change: ConnectionChange }
   | { readonly kind: 'embed'; readonly role: EmbeddingRole; readonly state: Uint8Array }
   | { readonly kind: 'beat' }
   | { readonly kind: 'leave'; readonly reason: string };
 
 type Input = MembershipInput | Expired<Timer> | PersistFailed;
-type Effect = MembershipEffect | Schedule<Timer>;
+type Effect = MembershipEffect | Schedule<Timer> | Unschedule;
 
-const rememberIntervalMs = 2_000;
+const rememberPauseMs = 2_000;
 
 export class Membership implements Machine<Input, Effect> {
   readonly #group: Group;
@@ -65,8 +70,11 @@ export class Membership implements Machine<Input, Effect> {
   readonly #observers: Observers;
   readonly #departure: Departure;
   readonly #mainLoop: MainLoop;
+  readonly #pushManager: PushManager;
+  readonly #pushMember: PushMember;
   #heardUntilMs = 0;
   #rememberedView = 0;
+  #rememberIsDue = false;
   #joined = false;
 
   constructor(
@@ -81,7 +89,7 @@ export class Membership implements Machine<Input, Effect> {
     this.#group = {
       options,
       random,
-      self: new Self(self, incarnation),
+      self: new Self(self, incarnation, options.membership === 'swim'),
       table,
       gossip: new GossipBuffer(options.gossipBufferMax, overflowed),
       health: new LocalHealth(),
@@ -91,10 +99,13 @@ export class Membership implements Machine<Input, Effect> {
     this.#judge = new Judge(this.#group);
     this.#spreader = new Spreader(this.#group);
     this.#prober = new Prober(this.#group, this.#judge, this.#spreader);
-    this.#views = new ViewExchange(this.#group, this.#judge, this.#spreader);
+    this.#views = new ViewExchange(this.#group, this.#judge, this.#spreader, this.#prober);
     this.#observers = new Observers(this.#group, this.#prober);
     this.#departure = new Departure(this.#group, this.#observers, this.#spreader);
     this.#mainLoop = new MainLoop(this.#group);
+    this.#pushManager = new PushManager(this.#group, this.#judge, this.#spreader, this.#mainLoop);
+    this.#pushMember = new PushMember(this.#group, this.#judge, this.#spreader, this.#views);
+    this.#judge.onSettled((member) => this.#pushManager.settled(member));
     this.#judge.onReturn((member) => this.#views.with(member));
   }
 
@@ -102,7 +113,10 @@ export class Membership implements Machine<Input, Effect> {
     const { out } = this.#group;
     out.nowMs = nowMs;
     this.#handle(input);
+    this.#pushManager.divide();
+    if (!this.#group.self.hasDatagrams) this.#pushMember.arm();
     this.#spreader.wake(this.#judge.takeUrgency());
+    this.#rememberLater();
     return out.take();
   }
 
@@ -162,7 +176,7 @@ export class Membership implements Machine<Input, Effect> {
       case 'answered':
         return this.#answered(input.purpose, input.message);
       case 'unanswered':
-        return this.#unanswered(input.purpose);
+        return this.#unanswered(input.purpose, input.code);
       case 'connection':
         return this.#observers.changed(input.change);
       case 'expired':
@@ -170,29 +184,32 @@ export class Membership implements Machine<Input, Effect> {
       case 'embed':
         return self.embed(input.role, input.state);
       case 'beat':
-        return this.#mainLoop.beat();
+        return this.#pushManager.beaten(this.#mainLoop.beat());
       case 'leave':
         this.#rememberMembers();
-        return this.#departure.begin(input.reason);
+        this.#departure.begin(input.reason, this.#pushMember.manager);
+        return this.#pushMember.stop();
       case 'persistFailed':
         return;
     }
   }
 
   #start({ seeds, known = [], watchMainLoop = false }: MembershipInput & { kind: 'start' }): void {
-    const { options, out, random } = this.#group;
+    const { options, out, random, self } = this.#group;
     this.#heardUntilMs = out.nowMs;
     const others = seeds.filter((seed) => !this.#isOurs(seed));
     for (const seed of others) this.#views.join(seed, 0);
     const further = known.filter((one) => !this.#isOurs(one) && !others.some((seed) => isSame(seed, one)));
     for (const address of further) this.#views.greet(address);
     if (others.length === 0) this.#join();
-    out.after(random.between(0, options.probeIntervalMs), { kind: 'probe' });
+    if (self.hasDatagrams) out.after(random.between(0, options.probeIntervalMs), { kind: 'probe' });
+    else this.#pushMember.start(others);
     out.after(options.syncIntervalMs * random.between(0.5, 1), { kind: 'sync' });
-    out.after(options.reviveIntervalMs, { kind: 'revive' });
-    out.after(random.between(0.5, 1) * options.syncPauseMs, { kind: 'watch' });
+    if (self.hasDatagrams) {
+      out.after(options.reviveIntervalMs, { kind: 'revive' });
+      out.after(random.between(0.5, 1) * options.syncPauseMs, { kind: 'watch' });
+    }
     out.after(options.cleanupIntervalMs, { kind: 'reap' });
-    out.after(rememberIntervalMs * random.between(0.5, 1), { kind: 'remember' });
     if (watchMainLoop) this.#mainLoop.start();
   }
 
@@ -227,28 +244,11 @@ export class Membership implements Machine<Input, Effect> {
   }
 
   #acked(from: Identity, message: MessageNamed<'ack'>): void {
-    const { table, out } = this.#group;
-    const member = table.get(from.id);
+    const member = this.#group.table.get(from.id);
     if (member === undefined || member.generation !== from.generation) return;
-    if (message.stuck !== member.stuck) this.#stuckChanged(member, message.stuck);
-    member.stuck = message.stuck;
-    member.lagMs = message.lagMs;
-    member.health = message.health;
-    member.viewHash = message.viewHash;
-    const { stateVersion: version, state: parts } = message;
-    if (version !== undefined && version > (member.stateVersion ?? 0)) {
-      member.stateVersion = version;
-      out.put({ kind: 'embedded', id: member.id, generation: member.generation, version, parts });
-    }
+    takeReport(this.#group, member, message);
     this.#prober.acked(from, message);
     this.#views.compared(member);
-  }
-
-  #stuckChanged({ id, generation, incarnation, entry }: Member, stuck: boolean): void {
-    const type = stuck ? 'member.stuck' : 'member.unstuck';
-    const why = stuck ? 'its main loop does not move' : 'its main loop moves again';
-    const event = { type, id, name: entry.name, generation, incarnation, why, accusers: [], refusedTo: [] } as const;
-    this.#group.out.put({ kind: 'event', event });
   }
 
   #asked(from: Identity, call: number, message: MembershipMessage): void {
@@ -257,6 +257,7 @@ export class Membership implements Machine<Input, Effect> {
       out.put({ kind: 'reply', call, message: this.#views.answer(from.id, message) });
       return;
     }
+    if (message.kind === 'pushPing') return this.#pushManager.pinged(from, call, message);
     if (message.kind === 'departure') this.#judge.hear(leftClaim(from, message.incarnation), from.id);
     const { generation } = self.entry;
     out.put({ kind: 'reply', call, message: { kind: 'streamPong', generation, incarnation: self.incarnation } });
@@ -268,9 +269,14 @@ export class Membership implements Machine<Input, Effect> {
       if (purpose.kind === 'probe') this.#prober.streamAnswered(purpose.seq, message.generation);
       if (purpose.kind === 'relay') this.#prober.relays.answered(purpose.seq);
     }
+    if (message.kind === 'pushAck' && purpose.kind === 'push') {
+      if (this.#pushMember.answered(purpose, message)) this.#join();
+      return;
+    }
     if (message.kind !== 'synced') return this.#unanswered(purpose);
     const address = this.#placeOf(purpose);
     if (address !== undefined) this.#views.answered(address, message);
+    if (!this.#group.self.hasDatagrams) return this.#pushMember.look();
     if (purpose.kind === 'join' || purpose.kind === 'greet') this.#join();
   }
 
@@ -280,9 +286,10 @@ export class Membership implements Machine<Input, Effect> {
     return purpose.kind === 'sync' ? this.#group.table.get(purpose.id)?.entry : undefined;
   }
 
-  #unanswered(purpose: Purpose): void {
+  #unanswered(purpose: Purpose, code?: ErrorCode): void {
     if (purpose.kind === 'join') this.#views.joinFailed(purpose.seed, purpose.attempt);
     if (purpose.kind === 'departure') this.#departure.ended(purpose.id);
+    if (purpose.kind === 'push') this.#pushMember.unanswered(purpose, code);
   }
 
   #expired(timer: Timer): void {
@@ -301,9 +308,10 @@ export class Membership implements Machine<Input, Effect> {
       case 'relayEnd':
         return this.#prober.relays.end(timer.seq);
       case 'suspicion':
+        if (this.#pushMember.isDeaf) return out.after(options.probeIntervalMs, timer);
         return this.#judge.expire(timer.id, timer.generation, timer.incarnation);
       case 'gossip':
-        return this.#spreader.tick();
+        return this.#spreader.expire(timer.dueMs);
       case 'sync':
         return this.#views.tick();
       case 'revive':
@@ -319,6 +327,12 @@ export class Membership implements Machine<Input, Effect> {
         return this.#mainLoop.tick();
       case 'remember':
         return this.#remember();
+      case 'heartbeats':
+        return this.#pushManager.expire(timer.dueMs);
+      case 'link':
+        return this.#pushMember.expire(timer.dueMs);
+      case 'return':
+        return this.#judge.returnToGroup();
       case 'leaving':
         return this.#departure.timeIsUp();
     }
@@ -336,13 +350,20 @@ export class Membership implements Machine<Input, Effect> {
     this.#prober.voidAll();
     this.#judge.excuse(lateMs);
     this.#mainLoop.excuse(lateMs);
+    this.#pushManager.excuse(lateMs);
     if (long) self.tell(out, 'self.paused', `did not run for ${Math.round(lateMs)} ms`);
   }
 
-  /** Some members are kept for the next life, whenever the group has changed. */
+  /** Some members are kept for the next life: a while after the group has changed, whatever else changes until then. */
+  #rememberLater(): void {
+    const { out, random, table } = this.#group;
+    if (this.#rememberIsDue || table.viewHash === this.#rememberedView) return;
+    this.#rememberIsDue = true;
+    out.after(rememberPauseMs * random.between(0.8, 1.2), { kind: 'remember' });
+  }
+
   #remember(): void {
-    const { out, random } = this.#group;
-    out.after(rememberIntervalMs * random.between(0.8, 1.2), { kind: 'remember' });
+    this.#rememberIsDue = false;
     this.#rememberMembers();
   }
 
@@ -361,7 +382,8 @@ function isSame(a: Address, b: Address): boolean {
 type DatagramMessage = MessageNamed<'ping' | 'ack' | 'pingRequest' | 'indirectAck' | 'nack' | 'gossip'>;
 
 function isDatagram(message: MembershipMessage): message is DatagramMessage {
-  return 'claims' in message && 'incarnation' in message;
+  const { kind } = message;
+  return 'claims' in message && 'incarnation' in message && kind !== 'pushPing' && kind !== 'pushAck';
 }
 
 function leftClaim({ id, generation }: Identity, incarnation: number) {

@@ -8,7 +8,7 @@
 import type { NodeId } from '../base/ids.ts';
 import { type ConnectionChange, portIsClosed } from '../base/ports.ts';
 import type { Group } from './group.ts';
-import { type Member, isLiving, standingHash } from './member-table.ts';
+import { type Member, isLiving, isProbed, standingHash } from './member-table.ts';
 import type { Prober } from './prober.ts';
 
 export class Observers {
@@ -45,13 +45,15 @@ export class Observers {
   }
 
   changed(change: ConnectionChange): void {
-    const { table } = this.#group;
-    if (!isEvidence(change)) return;
+    const { self, table } = this.#group;
+    if (!isEvidence(change) || !self.hasDatagrams) return;
     const member =
       change.kind === 'disconnected' ? table.get(change.peer.id) : this.#at(change.address.host, change.address.port);
-    if (member === undefined || !isLiving(member)) return;
+    if (member === undefined || !isProbed(member)) return;
     if (change.kind === 'disconnected' && change.peer.generation !== member.generation) return;
+    // Also of one that we have given up: somebody who has not heard of it may have asked us to look.
     if (change.kind === 'refused') this.#prober.refused(member.id);
+    if (!isLiving(member)) return;
     if (!this.#prober.isProbing(member.id)) this.#prober.probe(member, change.kind === 'refused');
   }
 
@@ -68,21 +70,25 @@ export class Observers {
     this.#observedView = table.viewHash;
   }
 
-  /** The living, beginning with the one after us. */
+  /** The living that can be probed, beginning with the one after us. */
   #ring(): readonly NodeId[] {
     const { self, table } = this.#group;
     const ownPlace = placeOf(self.id);
-    const living = [...table.all()].filter(isLiving);
+    const living = [...table.all()].filter((member) => isLiving(member) && isProbed(member));
     const places = living.map(({ id }) => ({ id, distance: (placeOf(id) - ownPlace) >>> 0 }));
     places.sort((a, b) => a.distance - b.distance || (a.id < b.id ? -1 : 1));
     return places.map(({ id }) => id);
   }
 
+  /** A living one, if any; more than one member may have had this address. */
   #at(host: string, port: number): Member | undefined {
+    let found: Member | undefined;
     for (const member of this.#group.table.all()) {
-      if (member.entry.port === port && member.entry.host === host && isLiving(member)) return member;
+      if (member.entry.port !== port || member.entry.host !== host) continue;
+      if (isLiving(member)) return member;
+      found = member;
     }
-    return undefined;
+    return found;
   }
 }
 

@@ -1,5 +1,7 @@
 /** The constants of membership, each in milliseconds, bytes or counts. The options table fills them by profile. */
 export type MembershipOptions = {
+  /** Without datagrams (push) this node sends heartbeats over TCP to a manager, which vouches for it. */
+  readonly membership: 'swim' | 'push';
   readonly probeIntervalMs: number;
   readonly probeTimeoutFloorMs: number;
   readonly probeTimeoutMs: number;
@@ -43,20 +45,18 @@ export type Refinements = {
   readonly ownVerdict: boolean;
   /** A helper that got no answer either is a witness of its own. */
   readonly witnesses: boolean;
-  /**
-   * Members that come and go are held back (flap-damping.ts). Off in nodes: two observers with different penalties
-   * contradict each other for minutes, and a healed group must agree within seconds.
-   */
-  readonly flapDamping?: boolean;
+  /** Who comes and goes without a reason takes itself out for a while (restraint.ts). */
+  readonly restraint: boolean;
 };
 
 export const lanMembership: MembershipOptions = {
+  membership: 'swim',
   probeIntervalMs: 1_000,
   probeTimeoutFloorMs: 100,
   probeTimeoutMs: 500,
   indirectTimeoutMs: 1_000,
   helpersCount: 3,
-  suspicionAlphaRatio: 2.5,
+  suspicionAlphaRatio: 2,
   suspicionBetaRatio: 6,
   confirmationsMax: 3,
   refusalsNeededCount: 2,
@@ -84,6 +84,6 @@ export const lanMembership: MembershipOptions = {
     pauseAware: true,
     ownVerdict: true,
     witnesses: true,
-    flapDamping: false,
+    restraint: true,
   },
 };

@@ -16,9 +16,9 @@ import type { Identity } from '../base/ports.ts';
 import { moved } from './coordinates.ts';
 import type { Group, MessageNamed } from './group.ts';
 import type { Judge } from './judge.ts';
-import { type Member, isLiving } from './member-table.ts';
+import { type Member, isLiving, isProbed } from './member-table.ts';
 import { Relays } from './relays.ts';
-import type { Spreader } from './spreader.ts';
+import { embeddedBytes, type Spreader } from './spreader.ts';
 import { pointOf, pointOnWire } from './wire-coordinate.ts';
 
 type Round = {
@@ -34,8 +34,10 @@ type Round = {
 
 const underWayMax = 1_000;
 const lateMax = 256;
-/** What a part of the embedded state takes besides itself. */
-const partBytes = 8;
+
+function directKey(seq: number): string {
+  return `direct ${seq}`;
+}
 
 export class Prober {
   readonly #group: Group;
@@ -56,9 +58,10 @@ export class Prober {
 
   /** One round per interval; a node that doubts itself takes its time. */
   tick(): void {
-    const { options, out, table } = this.#group;
+    const { options, out, self, table } = this.#group;
     out.after(options.probeIntervalMs * this.#patience, { kind: 'probe' });
-    const target = table.nextToProbe();
+    // Who has taken itself out judges nobody.
+    const target = self.out ? undefined : table.nextToProbe();
     if (target !== undefined) this.probe(target, false);
   }
 
@@ -68,10 +71,8 @@ export class Prober {
     if (this.#rounds.size >= underWayMax) return;
     this.#group.tally.note('probes');
     const seq = this.#ping(target);
-    const slow = this.#judge.isFlapping(target);
     const { probeTimeoutFloorMs, probeTimeoutMs } = options;
-    const waitMs = slow ? 2 * probeTimeoutMs : target.roundTrip.timeoutMs(probeTimeoutFloorMs, probeTimeoutMs);
-    const timeoutMs = this.#patience * waitMs;
+    const timeoutMs = this.#patience * target.roundTrip.timeoutMs(probeTimeoutFloorMs, probeTimeoutMs);
     const { id, generation } = target;
     this.#rounds.set(seq, {
       target: id,
@@ -82,7 +83,7 @@ export class Prober {
       witnesses: new Map(),
       refused: urgent,
     });
-    out.after(urgent ? 0 : timeoutMs, { kind: 'direct', seq });
+    out.after(urgent ? 0 : timeoutMs, { kind: 'direct', seq }, directKey(seq));
   }
 
   isProbing(id: NodeId): boolean {
@@ -100,11 +101,10 @@ export class Prober {
     table.touch(target.id);
     tally.note('probes.indirect');
     if (!round.refused) health.note('indirectNeeded');
-    const longestMs = this.#patience * options.indirectTimeoutMs * (this.#judge.isFlapping(target) ? 2 : 1);
-    const waitMs = Math.min(2 * round.timeoutMs, longestMs);
+    const waitMs = Math.min(2 * round.timeoutMs, this.#patience * options.indirectTimeoutMs);
     const helpers = table.pick(
       options.helpersCount,
-      (m) => m.state === 'alive' && m.id !== target.id && !m.probeFailed,
+      (m) => m.state === 'alive' && m.id !== target.id && !m.probeFailed && isProbed(m),
     );
     for (const helper of helpers) {
       round.helpers.add(helper.id);
@@ -187,10 +187,10 @@ export class Prober {
 
   answer(from: Identity, message: MessageNamed<'ping'>): void {
     const { self, health, out, table } = this.#group;
+    if (self.out) return this.#confess(from);
     const member = table.get(from.id);
     const embedded = self.embedded;
     const wanted = embedded !== undefined && message.stateVersion !== embedded.version ? embedded : undefined;
-    const embeddedBytes = (wanted?.parts ?? []).reduce((sum, part) => sum + part.state.length + partBytes, 0);
     out.put({
       kind: 'datagram',
       to: from,
@@ -198,7 +198,7 @@ export class Prober {
         kind: 'ack',
         incarnation: self.incarnation,
         seq: message.seq,
-        claims: member === undefined ? [] : this.#spreader.claimsFor(member, embeddedBytes),
+        claims: member === undefined ? [] : this.#spreader.claimsFor(member, embeddedBytes(wanted?.parts)),
         health: health.score,
         stuck: self.stuck,
         viewHash: this.#spreader.viewHash,
@@ -208,6 +208,13 @@ export class Prober {
         lagMs: self.lagMs,
       },
     });
+  }
+
+  /** Somebody has not heard yet that we have taken ourselves out. */
+  #confess(to: Identity): void {
+    const { self, out } = this.#group;
+    const message = { kind: 'gossip', incarnation: self.incarnation, claims: [self.claim('dead')] } as const;
+    out.put({ kind: 'datagram', to, message });
   }
 
   get #patience(): number {
@@ -241,6 +248,7 @@ export class Prober {
     const round = this.#rounds.get(seq);
     this.#rounds.delete(seq);
     if (round !== undefined) this.#wellKnown(round.target);
+    this.#group.out.forget(directKey(seq));
     this.#group.tally.note('acks');
     this.#group.health.note('probeSucceeded');
   }

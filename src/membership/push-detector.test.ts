@@ -74,7 +74,7 @@ describe('the push detector', () => {
       detector.ping(nowMs, w2, firstLife);
     }
     assert.deepEqual(told, ['remove w1', 'failed w1']);
-    assert.deepEqual(deaths, [{ id: w1, ...firstLife, reason: 'silent', silentMs: 15_000 }]);
+    assert.deepEqual(deaths, [{ id: w1, ...firstLife, reason: 'silent', silentMs: 15_000, wasHeard: true }]);
     assert.equal(detector.isMonitored(w1), false);
     assert.equal(detector.monitoredCount, 1);
   });
@@ -181,7 +181,7 @@ describe('the push detector', () => {
     run(detector, 79_999);
     assert.deepEqual(deaths, []);
     run(detector, 80_000);
-    assert.deepEqual(deaths, [{ id: w1, ...firstLife, reason: 'silent', silentMs: timing.graceMs }]);
+    assert.deepEqual(deaths, [{ id: w1, ...firstLife, reason: 'silent', silentMs: timing.graceMs, wasHeard: false }]);
   });
 
   it('H5: watches members only', () => {
@@ -221,7 +221,9 @@ describe('the push detector', () => {
     const { detector, told, deaths } = watched();
     detector.ping(0, w1, { generation: 1, incarnation: 2 });
     assert.equal(detector.ping(4_000, w1, { generation: 2, incarnation: 0 }), 'registered');
-    assert.deepEqual(deaths, [{ id: w1, generation: 1, incarnation: 2, reason: 'restarted', silentMs: 4_000 }]);
+    assert.deepEqual(deaths, [
+      { id: w1, generation: 1, incarnation: 2, reason: 'restarted', silentMs: 4_000, wasHeard: true },
+    ]);
     assert.deepEqual(told, ['failed w1'], 'membership knows by the new life');
     assert.equal(detector.ping(4_001, w1, { generation: 1, incarnation: 2 }), 'stale');
     run(detector, 18_999);

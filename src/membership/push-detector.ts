@@ -27,6 +27,8 @@ export type Death = Life & {
   readonly reason: 'silent' | 'restarted';
   /** Since its last ping, or since we began to wait for the first. */
   readonly silentMs: number;
+  /** False when it was adopted and never pinged here. */
+  readonly wasHeard: boolean;
 };
 
 export type PushDetectorPorts = {
@@ -203,7 +205,8 @@ export class PushDetector {
   #end(nowMs: number, id: NodeId, worker: Worker, reason: Death['reason']): void {
     this.removeWorker(id);
     this.#buried.set(id, worker.life);
-    const death = { id, ...worker.life, reason, silentMs: nowMs - (worker.heardMs ?? worker.sinceMs) };
+    const wasHeard = worker.heardMs !== undefined;
+    const death = { id, ...worker.life, reason, silentMs: nowMs - (worker.heardMs ?? worker.sinceMs), wasHeard };
     this.#ports.log('warn', 'worker failed', death);
     if (reason === 'silent') this.#ports.remove(death);
     try {

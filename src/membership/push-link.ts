@@ -77,6 +77,27 @@ export class PushLink {
     this.#monitor.failed(seq);
   }
 
+  /** The manager lives and does not want our heartbeats: the next one is asked a little later, and nobody is accused. */
+  refused(nowMs: number, seq: number): void {
+    if (!this.#monitor.running || seq !== this.#monitor.seq) return;
+    this.#nowMs = nowMs;
+    this.#monitor.stop();
+    this.#ports.raiseAbove(0);
+    this.#lookMs = nowMs + this.#timing.pingIntervalMs / 4;
+  }
+
+  /** Asks now instead of at the end of the interval: we have something to say. */
+  hurry(nowMs: number): void {
+    this.#nowMs = nowMs;
+    this.#monitor.hurry(nowMs);
+  }
+
+  /** There may be a manager now. */
+  look(nowMs: number): void {
+    this.#nowMs = nowMs;
+    if (this.#manager === undefined && this.#lookMs !== undefined) this.#connect();
+  }
+
   /** When `expire` should be called next; it may move with every call. */
   get nextMs(): number | undefined {
     return this.#monitor.nextMs ?? this.#lookMs;
@@ -86,6 +107,11 @@ export class PushLink {
     this.#nowMs = nowMs;
     if (this.#monitor.running) this.#monitor.expire(nowMs);
     else if (this.#lookMs !== undefined && nowMs >= this.#lookMs) this.#connect();
+  }
+
+  /** The present manager has answered. */
+  get isHeard(): boolean {
+    return this.#monitor.running && this.#monitor.timeSinceLastAnswerMs(this.#nowMs) >= 0;
   }
 
   get manager(): Peer | undefined {
@@ -103,7 +129,7 @@ export class PushLink {
     const lost = this.#manager;
     if (lost === undefined) return;
     this.#ports.accuse(lost, `${this.#timing.missesMax} heartbeats were not answered`);
-    this.#ports.raiseAbove(this.#ports.own(lost.id).incarnation);
+    this.#ports.raiseAbove(0);
     this.#connect();
   }
 

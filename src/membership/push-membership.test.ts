@@ -22,7 +22,9 @@ describe('the manager of a member without datagrams', () => {
     assert.equal(seat.stateOf(w1), 'alive 1.0');
     assert.deepEqual(seat.saw, ['w1 member.alive (it pings us)']);
     const { generation, id } = w1;
-    const claim = { kind: 'join', id, generation, incarnation: 0, by: seat.self.id, refused: false, entry: w1 };
+    const by = seat.self.id;
+    const entry = { ...w1, watchedBy: by };
+    const claim = { kind: 'join', id, generation, incarnation: 0, by, refused: false, entry };
     assert.deepEqual(seat.said, [claim]);
     assert.equal(seat.push.detector.monitoredCount, 1);
   });

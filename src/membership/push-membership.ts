@@ -85,7 +85,7 @@ export class PushMembership {
     if (this.#detector.isFull && !this.#detector.isMonitored(id)) {
       return failure('CAPACITY', 'this node watches as many workers as it may');
     }
-    this.#vouch(from, life);
+    this.#vouch(from, life, ping.datagrams);
     const known = this.#ports.standing(id);
     if (known === undefined) return failure('CAPACITY', 'membership has no room for another member');
     if (known.generation > generation) return success(this.#answer(id, ping.seq, 'superseded', known));
@@ -131,10 +131,11 @@ export class PushMembership {
   }
 
   /** Says of a member what it says of itself, if that is news. */
-  #vouch(from: Identity, life: Life): void {
+  #vouch(from: Identity, life: Life, datagrams: boolean): void {
     const known = this.#ports.standing(from.id);
     const { id, name, host, port, generation, roles, dc } = from;
-    const entry = { id, name, host, port, generation, roles, dc };
+    const watchedBy = datagrams ? undefined : this.#self;
+    const entry = { id, name, host, port, generation, roles, dc, watchedBy };
     const claim = this.#claim(known === undefined ? 'join' : 'alive', id, life, entry);
     if (known === undefined || supersedes(claim, known)) this.#ports.hear(claim, 'it pings us');
   }
@@ -142,8 +143,9 @@ export class PushMembership {
   #vote(death: Death): void {
     const kind = this.#probed.has(death.id) ? 'suspect' : 'dead';
     const why = `no heartbeat for ${Math.round(death.silentMs)} ms`;
-    // Nobody else can judge a member that is not probed: the verdict of the one it pings counts for all at once.
-    const refused = kind === 'dead';
+    // Nobody else can judge a member that is not probed: the verdict of the one it pings counts for all at once. That
+    // of one who only waited for it does not: it may still ping somebody whom we cannot hear.
+    const refused = kind === 'dead' && death.wasHeard;
     this.#ports.hear({ ...this.#claim(kind, death.id, death, undefined), refused }, why);
   }
 

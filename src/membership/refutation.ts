@@ -7,9 +7,12 @@ import type { NodeId } from '../base/ids.ts';
 import type { Peer } from '../base/ports.ts';
 import { type Claim, incarnationJumpMax, stateOf } from './claim.ts';
 import type { Group } from './group.ts';
+import { isProbed } from './member-table.ts';
+import { Restraint } from './restraint.ts';
 
 export class Refutation {
   readonly #group: Group;
+  readonly restraint = new Restraint();
 
   constructor(group: Group) {
     this.#group = group;
@@ -22,12 +25,13 @@ export class Refutation {
       self.tell(out, 'member.conflict', `somebody else uses our id in life ${claim.generation}`);
       return;
     }
-    if (self.leaving) return;
+    if (self.leaving || self.out) return;
     const ofThisLife = claim.generation === self.entry.generation;
     const alive = stateOf(claim.kind) === 'alive';
     const touchesUs = alive ? claim.incarnation > self.incarnation : claim.incarnation >= self.incarnation;
     if (ofThisLife && touchesUs) {
       if (claim.incarnation - self.incarnation > incarnationJumpMax) return;
+      if (this.#withdraws(claim)) return;
       this.#refute(claim);
     } else if (alive && ofThisLife) return;
     this.#sayToItsFace(via);
@@ -38,12 +42,37 @@ export class Refutation {
     this.#say(to, claim);
   }
 
+  returnToGroup(): void {
+    const { self, gossip, out } = this.#group;
+    if (!self.out) return;
+    self.out = false;
+    out.put({ kind: 'remember', writes: [self.raiseAbove(self.incarnation)] });
+    gossip.add(self.claim('alive'));
+    self.tell(out, 'self.returned', 'the time out is over');
+  }
+
+  /** True when we do not refute it but say the same: then all believe it. */
+  #withdraws(claim: Claim): boolean {
+    const { self, gossip, out, options, table } = this.#group;
+    const state = stateOf(claim.kind);
+    if (!options.refinements.restraint || (state !== 'suspect' && state !== 'dead')) return false;
+    if (claim.incarnation !== self.incarnation) return false;
+    const outMs = this.restraint.accused(claim.by, state, out.nowMs, table.living + 1);
+    if (outMs === undefined) return false;
+    self.out = true;
+    gossip.add(self.claim('dead'));
+    self.tell(out, 'self.withdrew', `accused or buried too often: out for ${outMs / 1_000} s`);
+    out.after(outMs, { kind: 'return' });
+    return true;
+  }
+
   #refute(claim: Claim): void {
     const { self, gossip, health, out, table, tally } = this.#group;
     out.put({ kind: 'remember', writes: [self.raiseAbove(claim.incarnation)] });
     if (stateOf(claim.kind) !== 'alive') health.note('accused');
     tally.note('refutations');
-    gossip.add(self.claim('alive'));
+    // Without datagrams the next heartbeat says it, and the one who hears that vouches for it.
+    if (self.hasDatagrams) gossip.add(self.claim('alive'));
     self.tell(out, 'member.refuted', `called ${claim.kind} by ${table.get(claim.by)?.entry.name ?? claim.by}`);
   }
 
@@ -54,7 +83,9 @@ export class Refutation {
   }
 
   #say(to: Peer, claim: Claim): void {
-    const { self, out } = this.#group;
+    const { self, out, table } = this.#group;
+    const member = table.get(to.id);
+    if (!self.hasDatagrams || (member !== undefined && !isProbed(member))) return;
     out.put({ kind: 'datagram', to, message: { kind: 'gossip', incarnation: self.incarnation, claims: [claim] } });
   }
 }

@@ -5,7 +5,7 @@
 import type { NodeId } from '../base/ids.ts';
 import type { Identity } from '../base/ports.ts';
 import type { Group, MessageNamed } from './group.ts';
-import type { Member } from './member-table.ts';
+import { type Member, isProbed } from './member-table.ts';
 
 type Relay = { readonly origin: NodeId; readonly originSeq: number; readonly target: NodeId };
 
@@ -25,7 +25,9 @@ export class Relays {
   requested(from: Identity, message: MessageNamed<'pingRequest'>): void {
     const { table, out } = this.#group;
     const target = table.get(message.target);
-    if (target === undefined || this.#relays.size >= underWayMax) return this.#nack(from.id, message.seq, false);
+    if (target === undefined || !isProbed(target) || this.#relays.size >= underWayMax) {
+      return this.#nack(from.id, message.seq, false);
+    }
     const seq = this.#ping(target);
     this.#relays.set(seq, { origin: from.id, originSeq: message.seq, target: target.id });
     out.after(message.timeoutMs / 4, { kind: 'relay', seq });

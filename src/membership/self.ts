@@ -20,7 +20,11 @@ import { rememberIncarnation } from './memory.ts';
 
 export class Self {
   readonly entry: NodeEntry;
+  /** Otherwise nobody can probe us: we ping a manager, which vouches for us, and never claim ourselves to be there. */
+  readonly hasDatagrams: boolean;
   leaving = false;
+  /** We have taken ourselves out for a while (restraint.ts). */
+  out = false;
   stuck = false;
   lagMs = 0;
   coordinate: Coordinate = origin;
@@ -30,8 +34,9 @@ export class Self {
   #stateVersion = 0;
   readonly #parts = new Map<EmbeddingRole, Uint8Array>();
 
-  constructor(entry: NodeEntry, incarnation: number) {
+  constructor(entry: NodeEntry, incarnation: number, hasDatagrams = true) {
     this.entry = entry;
+    this.hasDatagrams = hasDatagrams;
     this.#incarnation = incarnation;
   }
 
@@ -65,7 +70,7 @@ export class Self {
     return { version: this.#stateVersion, parts: [...this.#parts].map(([role, state]) => ({ role, state })) };
   }
 
-  claim(kind: 'join' | 'alive' | 'left'): Claim {
+  claim(kind: 'join' | 'alive' | 'dead' | 'left'): Claim {
     const { id, generation } = this.entry;
     return { kind, id, generation, incarnation: this.#incarnation, by: id, refused: false, entry: this.entry };
   }

@@ -4,18 +4,32 @@
  * with the next message, whoever sends it. Silent when there is nothing to tell.
  */
 import { datagramBytesMax } from '../base/ports.ts';
+import type { EmbeddedPart } from '../messages/membership.ts';
 import type { Claim } from './claim.ts';
 import { claimBytes } from './gossip-buffer.ts';
 import type { Group } from './group.ts';
 import { claimOf } from './judge.ts';
-import { type Member, isLiving } from './member-table.ts';
+import { type Member, isLiving, isProbed } from './member-table.ts';
 
 /** What a message takes besides its claims and embedded state. */
 const envelopeBytes = 100;
+/** Without datagrams there is only the manager to tell, which passes it on; once more in case it was not answered. */
+const tellToManagerMax = 2;
+
+/** What a part of the embedded state takes besides itself. */
+const partBytes = 8;
+
+export function embeddedBytes(parts: readonly EmbeddedPart[] = []): number {
+  return parts.reduce((sum, part) => sum + part.state.length + partBytes, 0);
+}
+/** Of the pause between two ticks: how long news that came together with other news is held back at most. */
+const crowdRatio = 1 / 8;
 
 export class Spreader {
   readonly #group: Group;
-  #ticking = false;
+  #tickedMs = Number.NEGATIVE_INFINITY;
+  /** When the next tick is due; infinite when none is. */
+  #dueMs = Infinity;
 
   constructor(group: Group) {
     this.#group = group;
@@ -36,20 +50,32 @@ export class Spreader {
     return [about, ...this.#take(room - claimBytes(about)).filter((claim) => claim.id !== to.id)];
   }
 
-  /** After every step: if there is news and no tick is due, make one due. Bad news does not wait. */
+  /**
+   * After every step: news makes a tick due. What nobody was told yet hardly waits, only so long that news which comes
+   * in crowds shares a message; bad news of our own does not wait at all.
+   */
   wake(urgent: boolean): void {
-    const { gossip, options, out } = this.#group;
-    if (gossip.size === 0 || (this.#ticking && !urgent)) return;
-    this.#ticking = true;
-    out.after(urgent ? 0 : options.gossipIntervalMs, { kind: 'gossip' });
+    const { gossip, options, out, self } = this.#group;
+    if (gossip.size === 0 || !self.hasDatagrams) return;
+    const pauseMs = urgent ? 0 : options.gossipIntervalMs * (gossip.hasUntold ? crowdRatio : 1);
+    const delayMs = Math.max(0, this.#tickedMs + pauseMs - out.nowMs);
+    if (out.nowMs + delayMs >= this.#dueMs) return;
+    this.#dueMs = out.nowMs + delayMs;
+    out.after(delayMs, { kind: 'gossip' });
+  }
+
+  /** The timer of a tick; not of the next one if that was moved forward meanwhile. */
+  expire(dueMs: number): void {
+    if (dueMs === this.#dueMs) this.tick();
   }
 
   tick(): void {
     const { gossip, table, options, out, self } = this.#group;
-    this.#ticking = false;
-    if (gossip.size === 0) return;
-    const fits = (m: Member) => isLiving(m) || (m.state === 'dead' && out.nowMs - m.sinceMs < options.gossipToDeadMs);
-    for (const member of table.pick(options.gossipFanoutCount, fits)) {
+    this.#dueMs = Infinity;
+    this.#tickedMs = out.nowMs;
+    if (gossip.size === 0 || !self.hasDatagrams) return;
+    const isNear = (m: Member) => isLiving(m) || (m.state === 'dead' && out.nowMs - m.sinceMs < options.gossipToDeadMs);
+    for (const member of table.pick(options.gossipFanoutCount, (m) => isProbed(m) && isNear(m))) {
       const claims = this.claimsFor(member);
       if (claims.length === 0) break;
       out.put({
@@ -68,7 +94,8 @@ export class Spreader {
   }
 
   get #tellMax(): number {
-    const { options, table } = this.#group;
+    const { options, self, table } = this.#group;
+    if (!self.hasDatagrams) return tellToManagerMax;
     return Math.max(1, Math.ceil(options.retransmitRatio * Math.log10(table.living + 10)));
   }
 }

@@ -18,6 +18,7 @@ export type Tallied =
   | 'deaths'
   | 'gossip.claims'
   | 'syncs'
+  | 'heartbeats'
   | 'pauses';
 
 export class Tally {

@@ -13,25 +13,31 @@ import { type Claim, type Standing, supersedes } from './claim.ts';
 import { claimBytes } from './gossip-buffer.ts';
 import type { Group, MessageNamed } from './group.ts';
 import { type Judge, claimOf } from './judge.ts';
-import type { Member } from './member-table.ts';
+import { type Member, isProbed } from './member-table.ts';
+import type { Prober } from './prober.ts';
 import type { Spreader } from './spreader.ts';
+
+/** How many of those whom another calls dead are probed at once; the others wait for their turn. */
+const doubtedMax = 8;
 
 export class ViewExchange {
   readonly #group: Group;
   readonly #judge: Judge;
   readonly #spreader: Spreader;
+  readonly #prober: Prober;
   #lastSyncMs = Number.NEGATIVE_INFINITY;
 
-  constructor(group: Group, judge: Judge, spreader: Spreader) {
+  constructor(group: Group, judge: Judge, spreader: Spreader, prober: Prober) {
     this.#group = group;
     this.#judge = judge;
     this.#spreader = spreader;
+    this.#prober = prober;
   }
 
   /** Asks a seed, of which only the address is known. It is no member, and never suspected, before it has answered. */
   join(seed: Address, attempt: number): void {
-    const { self, out, options } = this.#group;
-    const message = this.#sync([self.claim('join')], 'differences');
+    const { out, options } = this.#group;
+    const message = this.#sync(this.#own('join'), 'differences');
     out.put({
       kind: 'request',
       to: seed,
@@ -43,8 +49,8 @@ export class ViewExchange {
 
   /** Asks somebody that was a member in our last life, once: it may be anywhere by now. */
   greet(address: Address): void {
-    const { self, out, options } = this.#group;
-    const message = this.#sync([self.claim('join')], 'differences');
+    const { out, options } = this.#group;
+    const message = this.#sync(this.#own('join'), 'differences');
     out.put({
       kind: 'request',
       to: address,
@@ -82,10 +88,10 @@ export class ViewExchange {
   }
 
   with(member: Member): void {
-    const { self, out, options } = this.#group;
+    const { out, options } = this.#group;
     this.#lastSyncMs = out.nowMs;
     this.#group.tally.note('syncs');
-    const message = this.#sync([self.claim('alive')], 'differences');
+    const message = this.#sync(this.#own('alive'), 'differences');
     out.put({
       kind: 'request',
       to: member.entry,
@@ -128,10 +134,16 @@ export class ViewExchange {
   revive(): void {
     const { options, out, random, self, table } = this.#group;
     out.after(options.reviveIntervalMs * random.between(0.8, 1.2), { kind: 'revive' });
-    const [dead] = table.pick(1, (m) => m.state === 'dead');
+    const [dead] = table.pick(1, (m) => m.state === 'dead' && isProbed(m));
     if (dead === undefined) return;
     const message = { kind: 'gossip', incarnation: self.incarnation, claims: [claimOf(dead, self.id)] } as const;
     out.put({ kind: 'datagram', to: dead.entry, message });
+  }
+
+  /** Of a member without datagrams only the one that hears it may speak: it knows who that is, and in which incarnation. */
+  #own(kind: 'join' | 'alive'): Claim[] {
+    const { self } = this.#group;
+    return self.hasDatagrams ? [self.claim(kind)] : [];
   }
 
   #sync(claims: readonly Claim[], reply: 'differences' | 'nothing'): MessageNamed<'sync'> {
@@ -139,20 +151,31 @@ export class ViewExchange {
   }
 
   /**
-   * The death of a member in a view may be old news: it becomes an accusation, which gives it time to refute.
-   * Departures and lives are taken over as they are.
+   * The death of a member in a view may be old news: it becomes an accusation, which gives it time to refute, and we
+   * look for ourselves: whoever missed the news of a crash would else wait out a whole suspicion. Departures and lives
+   * are taken over as they are, and everything by a node without datagrams, which can find out nothing better.
    */
   #merge(claims: readonly Claim[], via: NodeId): void {
-    const { table } = this.#group;
+    const { self, table } = this.#group;
+    const doubted: Member[] = [];
     for (const claim of claims) {
-      const soften = claim.kind === 'dead' && table.get(claim.id) !== undefined;
-      this.#judge.hear(soften ? { ...claim, kind: 'suspect', by: via } : claim, via);
+      const member = self.hasDatagrams && claim.kind === 'dead' ? table.get(claim.id) : undefined;
+      if (member === undefined) {
+        this.#judge.hear(claim, via);
+        continue;
+      }
+      const { state } = member;
+      this.#judge.hear({ ...claim, kind: 'suspect', by: via }, via);
+      if (state === 'alive' && table.get(claim.id)?.state === 'suspect' && isProbed(member)) doubted.push(member);
+    }
+    for (const member of doubted.slice(0, doubtedMax)) {
+      if (!this.#prober.isProbing(member.id)) this.#prober.probe(member, false);
     }
   }
 
   #view(): Claim[] {
     const { self, table } = this.#group;
-    const view = [self.claim('alive')];
+    const view = this.#own('alive');
     for (const member of table.all()) view.push(claimOf(member, self.id));
     return fitting(view);
   }

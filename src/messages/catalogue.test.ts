@@ -19,6 +19,7 @@ const entry: NodeEntry = {
   generation: 3,
   roles: ['manager', 'worker'],
   dc: 'east',
+  watchedBy: undefined,
 };
 
 const longest: NodeEntry = {
@@ -29,6 +30,7 @@ const longest: NodeEntry = {
   generation: 2 ** 32 - 1,
   roles: ['gate', 'manager', 'worker', 'client'],
   dc: 'd'.repeat(63),
+  watchedBy: 'e'.repeat(32) as NodeId,
 };
 
 function joinOf(one: NodeEntry, incarnation: number) {

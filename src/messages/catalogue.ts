@@ -8,6 +8,7 @@ import { controlMessages } from './control.ts';
 import type { MessageOf } from './message.ts';
 import { echo, echoed, listMembers, memberList } from './diagnostics.ts';
 import { membershipMessages } from './membership.ts';
+import { pushMessages } from './push.ts';
 import { registryMessages } from './registry.ts';
 
 /** Tags of messages that are no longer said. */
@@ -19,6 +20,7 @@ export const catalogue = [
   echo,
   echoed,
   ...membershipMessages,
+  ...pushMessages,
   ...consensusMessages,
   ...registryMessages,
   ...controlMessages,

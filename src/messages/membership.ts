@@ -7,6 +7,7 @@ import { field, list, optional, record } from './compound.ts';
 import type { ValueOf } from './kind.ts';
 import { type MessageOf, message } from './message.ts';
 import { nodeEntry } from './node-entry.ts';
+import type { PushMessage } from './push.ts';
 import { bool, i32, oneOf, u16, u32, u8 } from './numbers.ts';
 import { bytes, nodeId, text } from './strings.ts';
 
@@ -170,7 +171,7 @@ const sync = message({
     claims: field(
       2,
       list(claim, viewClaimsMax),
-      'The claims that the receiver may not know; always the sender itself.',
+      'The claims that the receiver may not know; the sender itself, unless another one vouches for it.',
     ),
     reply: field(3, oneOf('differences', 'nothing'), 'Whether the receiver should send its view back if it differs.'),
   },
@@ -214,4 +215,4 @@ export const membershipMessages = [
   departure,
 ] as const;
 
-export type MembershipMessage = MessageOf<typeof membershipMessages>;
+export type MembershipMessage = MessageOf<typeof membershipMessages> | PushMessage;

@@ -1,10 +1,15 @@
 /** What members tell each other about a member: who it is and where it can be reached. */
-import { field, record } from './compound.ts';
-import type { ValueOf } from './kind.ts';
+import type { NodeId } from '../base/ids.ts';
+import type { Identity } from '../base/ports.ts';
+import { field, optional, record } from './compound.ts';
+import type { Kind } from './kind.ts';
 import { roles, u16, u32 } from './numbers.ts';
 import { name, nodeId, text } from './strings.ts';
 
-export const nodeEntry = record('nodeEntry', {
+/** Whoever proved an identity has an entry; what is absent from it is not said of it. */
+export type NodeEntry = Identity & { readonly watchedBy?: NodeId | undefined };
+
+export const nodeEntry: Kind<NodeEntry> = record('nodeEntry', {
   id: field(1, nodeId, 'Made once, kept in the data directory.'),
   name: field(2, name, 'Chosen by people.'),
   host: field(3, text(255), 'Where it can be reached: a host name or an address.'),
@@ -12,6 +17,5 @@ export const nodeEntry = record('nodeEntry', {
   generation: field(5, u32, 'Grows with each start of the node.'),
   roles: field(6, roles, 'What it does in the cluster.'),
   dc: field(7, name, 'Its datacenter.'),
+  watchedBy: field(8, optional(nodeId), 'It has no datagrams: who hears its heartbeats in this incarnation.'),
 });
-
-export type NodeEntry = ValueOf<typeof nodeEntry>;

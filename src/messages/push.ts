@@ -6,7 +6,7 @@
 import { datagramBytesMax } from '../base/ports.ts';
 import { field, optional } from './compound.ts';
 import { ack } from './membership.ts';
-import { message } from './message.ts';
+import { type MessageOf, message } from './message.ts';
 import { bool, oneOf, u32, u8 } from './numbers.ts';
 
 const members = ['gate', 'manager', 'worker'] as const;
@@ -54,3 +54,7 @@ export const pushAck = message({
     stateVersion: field(7, optional(u32), 'Of the embedded state that the one who answers has of the one who asked.'),
   },
 });
+
+export const pushMessages = [pushPing, pushAck] as const;
+
+export type PushMessage = MessageOf<typeof pushMessages>;

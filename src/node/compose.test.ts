@@ -203,3 +203,34 @@ test('an address that others cannot reach, or without a secret, is refused', asy
   const open = start('open', [], { host: '192.0.2.1', secret: undefined });
   await assert.rejects(open, (error) => isRemusterError(error, 'WEAK_SECRET'));
 });
+
+test('a change of secrets reaches the membership thread: only who knows the new one is heard over UDP', async () => {
+  const a = await start('rotating');
+  await a.node.ready;
+  const next = 'j3H@fDs8%yGc1eUo6&kA';
+  assert.throws(
+    () => a.node.setSecrets({ current: 'short', previous: [] }),
+    (error) => isRemusterError(error, 'WEAK_SECRET'),
+  );
+  a.node.setSecrets({ current: next, previous: [] });
+  const b = await start('newcomer', [addressOf(a)], { secret: next });
+  await b.node.ready;
+  // Round trips are measured by datagrams.
+  const late = deadline('no datagram was answered');
+  for (;;) {
+    const { items } = await Promise.race([getJson(a, '/v1/members'), late.promise]);
+    if (typeof items.find(({ name }) => name === 'newcomer')?.['roundTripMs'] === 'number') break;
+    await Promise.race([new Promise((resolve) => setTimeout(resolve, 20)), late.promise]);
+  }
+  late.cancel();
+});
+
+test('a node without datagrams is a member by the word of the one that hears it', async () => {
+  const a = await start('hearing', [], { timeScale: 4 });
+  const b = await start('quiet', [addressOf(a)], { membership: 'push', roles: ['worker'], timeScale: 4 });
+  await Promise.all([a.saw('member.alive quiet'), b.saw('member.alive hearing')]);
+  const { items } = await getJson(a, '/v1/members');
+  assert.equal(items.find(({ name }) => name === 'quiet')?.['watchedBy'], 'hearing');
+  await b.node.stop('done');
+  await a.saw('member.left quiet');
+});

@@ -18,7 +18,7 @@ import { openLog } from '../io/log.ts';
 import { machineLoad } from '../io/machine-load.ts';
 import { openStore } from '../io/store.ts';
 import { openThreads } from '../io/threads.ts';
-import { type StreamTransport, type TlsOptions, openStreamTransport } from '../io/transport/transport.ts';
+import { type Secrets, type StreamTransport, type TlsOptions, openStreamTransport } from '../io/transport/transport.ts';
 import { Random } from '../base/random.ts';
 import { refusal } from '../messages/role-matrix.ts';
 import { leadershipByLease } from '../registry/leadership-by-lease.ts';
@@ -48,6 +48,8 @@ export type RunningNode = {
   readonly httpPort: number;
   /** A seed has answered, or none was given. Rejects with CANCELLED when the node ends before that. */
   readonly ready: Promise<void>;
+  /** Live: what is established goes on, what is new is sealed with the new current secret; throws WEAK_SECRET. */
+  setSecrets(secrets: Secrets): void;
   /** Leaves the cluster and ends everything; nothing of the node is left when it resolves. */
   stop(reason: string): Promise<void>;
   /** Resolves once, when the node is over, whatever the cause. */
@@ -115,7 +117,11 @@ async function open(start: Start): Promise<RunningNode> {
   const httpPort = await openHttp(start, core, chaos, () => added(transport.counters(), thread.transportCounters()));
   log('info', 'listening', { host: options.host, port: transport.port, httpHost: options.httpHost, httpPort });
   const { ready, ended } = life;
-  return { identity, port: transport.port, httpPort, ready, ended, stop: (reason) => life.stop(reason) };
+  const setSecrets = (secrets: Secrets): void => {
+    transport.setSecrets(secrets);
+    thread.setSecrets(secrets);
+  };
+  return { identity, port: transport.port, httpPort, ready, ended, setSecrets, stop: (reason) => life.stop(reason) };
 }
 
 /** A manager keeps the log of its group in a file of its own, so that its syncs wait for nothing else. */
@@ -192,10 +198,12 @@ async function openPorts(start: Start, raised: RaisedIdentity): Promise<OpenPort
 }
 
 async function openThread(options: NodeOptions, identity: Identity): Promise<MembershipThread> {
-  const { cluster, secret, secretPrevious, join: seeds } = options;
+  const { cluster, secret, secretPrevious, join: seeds, connectTimeoutMs } = options;
   const secrets = { ...(secret === undefined ? {} : { current: secret }), previous: secretPrevious };
+  // Only heartbeats need connections there.
+  const tls = options.membership === 'push' ? await readTls(options) : undefined;
   return await startMembershipThread(openThreads(), {
-    ...{ identity, cluster, secrets, seeds },
+    ...{ identity, cluster, secrets, seeds, connectTimeoutMs, ...(tls === undefined ? {} : { tls }) },
     options: membershipOptions(options),
   });
 }

@@ -19,7 +19,7 @@ import type { ControlValues } from './control-options.ts';
 import { EventLog } from './event-log.ts';
 import { type AuditEntry, MemberAudit } from './member-audit.ts';
 import type { NodeOptions } from './options-table.ts';
-import { type MemberRow, type OwnTruth, memberRow, ownTruth } from './own-truth.ts';
+import { type MemberRow, type OwnTruth, memberRows, ownTruth } from './own-truth.ts';
 import { type Reachability, reachability, viewAsker } from './reachability.ts';
 import { scopedClock } from './scoped-clock.ts';
 import { serviceOf } from './service.ts';
@@ -138,7 +138,7 @@ class Core implements NodeCore {
   }
 
   members(): readonly MemberRow[] {
-    return this.views().map((view) => memberRow(view, this.control?.standingOf(view.entry.id)));
+    return memberRows(this.views(), (id) => this.control?.standingOf(id));
   }
 
   audit(id: NodeId): readonly AuditEntry[] {

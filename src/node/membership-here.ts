@@ -8,7 +8,7 @@ import type { NodeOptions } from './options-table.ts';
 
 export function membershipHere(datagrams: Datagrams, random: Random, options: NodeOptions): MembershipStart {
   return ({ clock, streams, identity }, reports) => {
-    const ports = { clock, datagrams, streams, random };
+    const ports = { clock, datagrams: options.membership === 'swim' ? datagrams : undefined, streams, random };
     const settings = { identity, seeds: options.join, options: membershipOptions(options), watchMainLoop: false };
     return new MembershipHost(ports, settings, reports);
   };

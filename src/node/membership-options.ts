@@ -50,7 +50,7 @@ export const membershipRows = {
   suspicionAlphaRatio: ratio(
     1,
     100,
-    { local: 4, lan: 2.5, wan: 6, classic: 5 },
+    { local: 4, lan: 2, wan: 6, classic: 5 },
     'Shortest suspicion, in probe intervals, in a group of up to ten; it grows with the logarithm of the group.',
   ),
   suspicionBetaRatio: ratio(
@@ -183,9 +183,11 @@ export const membershipRelations: readonly MembershipRelation[] = [
   },
 ];
 
-export function membershipOptions(options: Readonly<Record<Row | 'cleanupIntervalMs', number>>): MembershipOptions {
+type Chosen = Readonly<Record<Row | 'cleanupIntervalMs', number>> & Pick<MembershipOptions, 'membership'>;
+
+export function membershipOptions(options: Chosen): MembershipOptions {
   const rows = Object.keys(membershipRows) as Row[];
   const values = Object.fromEntries(rows.map((row) => [row, options[row]])) as Record<Row, number>;
-  const { cleanupIntervalMs } = options;
-  return { ...values, cleanupIntervalMs, refinements: lanMembership.refinements };
+  const { membership, cleanupIntervalMs } = options;
+  return { ...values, membership, cleanupIntervalMs, refinements: lanMembership.refinements };
 }

@@ -4,15 +4,18 @@
  */
 import { RemusterError, errorCodeOf } from '../base/errors.ts';
 import type { Peer, Program, Threads } from '../base/ports.ts';
+import { beatMsOf } from '../membership/main-loop.ts';
 import type { MembershipReports } from '../membership/membership-handle.ts';
 import type { MembershipStart } from './core.ts';
 import type { ThreadData } from './membership-thread.ts';
 import { fromThreadCodec } from './thread-words.ts';
-import { ThreadedMembership } from './threaded-membership.ts';
+import { type Secrets, ThreadedMembership } from './threaded-membership.ts';
 
 export type MembershipThread = {
   readonly membership: MembershipStart;
   cutOff(peers: readonly Peer[]): void;
+  /** For what the thread sends and receives itself. */
+  setSecrets(secrets: Secrets): void;
   transportCounters(): Readonly<Record<string, number>>;
   close(): Promise<void>;
 };
@@ -47,10 +50,12 @@ export async function startMembershipThread(threads: Threads, data: ThreadData):
   }
   return {
     membership: ({ clock, streams, identity }, reports) => {
-      const end = new ThreadedMembership({ clock, streams, thread }, identity, reports);
+      const beatMs = beatMsOf(data.options.stuckAfterMs);
+      const end = new ThreadedMembership({ clock, streams, thread, beatMs }, identity, reports);
       near = { end, reports };
       return end;
     },
+    setSecrets: (secrets) => near?.end.setSecrets(secrets),
     cutOff: (peers) => near?.end.cutOff(peers),
     transportCounters: () => near?.end.transportCounters() ?? {},
     close,

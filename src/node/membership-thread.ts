@@ -1,12 +1,19 @@
 /**
- * The program of the membership thread: the membership machine with a UDP socket of its own, where no user code runs, so
- * that a main loop that is blocked cannot make the node look dead. The composition root of that thread. Connections and
- * the store stay with the main thread; a channel stands in for them.
+ * The program of the membership thread: the membership machine where no user code runs, so that a main loop that is
+ * blocked cannot make the node look dead. It has a UDP socket of its own; a node without datagrams has connections of
+ * its own instead, over which it sends heartbeats. The composition root of that thread. All other connections and the
+ * store stay with the main thread; a channel stands in for them.
  */
 import { type Done, RemusterError, errorShape, failure, success, errorCodeOf } from '../base/errors.ts';
-import type { Channel, Clock, ConnectionChange, Identity, LogLevel, Streams } from '../base/ports.ts';
+import type { Channel, Clock, ConnectionChange, Datagrams, Identity, LogLevel, Streams } from '../base/ports.ts';
 import { Random } from '../base/random.ts';
-import { type DatagramTransport, type Secrets, openDatagramTransport } from '../io/transport/transport.ts';
+import {
+  type DatagramTransport,
+  type Secrets,
+  type TlsOptions,
+  openAskingTransport,
+  openDatagramTransport,
+} from '../io/transport/transport.ts';
 import { entropyText } from '../io/entropy.ts';
 import { MembershipHost, isMembershipMessage } from '../membership/membership-host.ts';
 import type { MemberView } from '../membership/member-view.ts';
@@ -14,6 +21,7 @@ import type { Membership } from '../membership/membership.ts';
 import type { MembershipReports } from '../membership/membership-handle.ts';
 import type { MembershipOptions } from '../membership/options.ts';
 import { decodeMessage, encodeMessage } from '../messages/catalogue.ts';
+import type { Carrier } from '../messages/message.ts';
 import { refusal } from '../messages/role-matrix.ts';
 import { Chaos } from './chaos.ts';
 import { type FromThread, type ToThread, fromThreadCodec, memberRowsMax, toThreadCodec } from './thread-words.ts';
@@ -23,13 +31,20 @@ export type ThreadData = {
   readonly identity: Identity;
   readonly cluster: string;
   readonly secrets: { readonly current?: string; readonly previous: readonly string[] };
+  readonly tls?: TlsOptions;
+  readonly connectTimeoutMs: number;
   readonly seeds: readonly { readonly host: string; readonly port: number }[];
   readonly options: MembershipOptions;
 };
 
+type Ways = {
+  readonly transport: Pick<DatagramTransport, 'port' | 'counters' | 'setSecrets'>;
+  readonly datagrams: Datagrams | undefined;
+  readonly streams: Pick<Streams, 'request' | 'watch'>;
+};
+
 /** What changes a belief is reported at once; this is for the rest, and a wake-up of two threads is not free. */
-const reportIntervalMs = 1_000;
-const countersIntervalMs = 2_000;
+const reportIntervalMs = 4_000;
 const requestsMax = 10_000;
 
 export function main(channel: Channel): void {
@@ -48,8 +63,10 @@ class FarEnd {
   #watcher: (change: ConnectionChange) => void = () => {};
   #nextCall = 1;
   #ownText = '';
+  readonly #membershipCounters = new Reported();
+  readonly #transportCounters = new Reported();
   #host: MembershipHost | undefined;
-  #transport: DatagramTransport | undefined;
+  #transport: Ways['transport'] | undefined;
 
   constructor(channel: Channel, data: ThreadData) {
     this.#channel = channel;
@@ -59,26 +76,38 @@ class FarEnd {
   }
 
   async open(): Promise<void> {
-    const { identity, cluster, secrets, seeds, options } = this.#data;
+    const { identity, seeds, options } = this.#data;
+    let ways: Ways;
     try {
-      this.#transport = await openDatagramTransport({
-        ...{ cluster, clock: this.#clock, log: ignoreLog },
-        self: identity,
-        bind: { host: identity.host, port: identity.port },
-        secrets: secrets as Secrets,
-        admit: (carrier, from, body) => refusal(carrier, from.roles, body),
-      });
+      ways = await this.#openWays();
     } catch (error) {
       const { code, message } = errorShape(error);
       return this.#say({ kind: 'failed', code, text: message });
     }
-    const datagrams = this.#chaos.datagrams(this.#transport.datagrams);
-    const random = new Random(entropyText(16));
-    const ports = { clock: this.#clock, datagrams, streams: this.#streams(), random };
+    const { transport, datagrams, streams } = ways;
+    this.#transport = transport;
+    const ports = { clock: this.#clock, datagrams, streams, random: new Random(entropyText(16)) };
     const settings = { identity, seeds, options, watchMainLoop: true };
     this.#host = new MembershipHost(ports, settings, this.#reports());
     this.#channel.receive((body) => this.#told(toThreadCodec.decode(body)));
-    this.#say({ kind: 'opened', port: this.#transport.port });
+    this.#say({ kind: 'opened', port: transport.port });
+  }
+
+  async #openWays(): Promise<Ways> {
+    const { identity, cluster, secrets, tls, connectTimeoutMs: connectMs, options } = this.#data;
+    const common = {
+      ...{ cluster, clock: this.#clock, log: ignoreLog, self: identity, tls },
+      bind: { host: identity.host, port: identity.port },
+      secrets: secrets as Secrets,
+      admit: (carrier: Carrier, from: Identity, body: Uint8Array) => refusal(carrier, from.roles, body),
+      limits: { connectMs },
+    };
+    if (options.membership === 'push') {
+      const transport = openAskingTransport(common);
+      return { transport, datagrams: undefined, streams: this.#chaos.streams(transport.streams) };
+    }
+    const transport = await openDatagramTransport(common);
+    return { transport, datagrams: this.#chaos.datagrams(transport.datagrams), streams: this.#streams() };
   }
 
   /** What the machine knows of connections: requests that the main thread makes for us, and what it sees. */
@@ -115,6 +144,7 @@ class FarEnd {
         this.#reportMembers();
         this.#say({ kind: 'event', ...event });
       },
+      wantBeat: () => this.#say({ kind: 'wantBeat' }),
       joined: () => {
         this.#reportMembers();
         this.#say({ kind: 'joined' });
@@ -147,6 +177,8 @@ class FarEnd {
         return host.embed(word.role, word.state);
       case 'cutOff':
         return this.#chaos.cutOff(word.peers);
+      case 'secrets':
+        return this.#transport?.setSecrets({ current: word.current, previous: word.previous });
       case 'leave':
         return host.leave(word.reason, () => this.#say({ kind: 'departed' }));
     }
@@ -154,8 +186,10 @@ class FarEnd {
 
   #start(host: MembershipHost, { incarnation, known }: ToThread & { kind: 'start' }): void {
     host.start({ incarnation, known });
-    this.#every(reportIntervalMs, () => this.#reportMembers());
-    this.#every(countersIntervalMs, () => this.#reportCounters(host));
+    this.#every(reportIntervalMs, () => {
+      this.#reportMembers();
+      this.#reportCounters(host);
+    });
   }
 
   #asked(host: MembershipHost, { call, from, body }: ToThread & { kind: 'asked' }): void {
@@ -189,8 +223,9 @@ class FarEnd {
   }
 
   #reportCounters(host: MembershipHost): void {
-    const membership = listed(host.counters());
-    this.#say({ kind: 'counters', membership, transport: listed(this.#transport?.counters() ?? {}) });
+    const membership = this.#membershipCounters.changes(host.counters());
+    const transport = this.#transportCounters.changes(this.#transport?.counters() ?? {});
+    if (membership.length + transport.length > 0) this.#say({ kind: 'counters', membership, transport });
   }
 
   #every(intervalMs: number, run: () => void): void {
@@ -207,9 +242,19 @@ class FarEnd {
 
 const countersMax = 1_000;
 
-function listed(counters: Readonly<Record<string, number>>): { readonly name: string; readonly value: number }[] {
-  const all = Object.entries(counters).map(([name, value]) => ({ name, value }));
-  return all.slice(0, countersMax);
+/** Remembers what was reported, so that only what changed is reported again. */
+class Reported {
+  readonly #values = new Map<string, number>();
+
+  changes(counters: Readonly<Record<string, number>>): { readonly name: string; readonly value: number }[] {
+    const changed: { name: string; value: number }[] = [];
+    for (const [name, value] of Object.entries(counters)) {
+      if (this.#values.get(name) === value || changed.length >= countersMax) continue;
+      this.#values.set(name, value);
+      changed.push({ name, value });
+    }
+    return changed;
+  }
 }
 
 /** Refusals are counted; the counters travel. */

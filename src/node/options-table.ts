@@ -48,7 +48,7 @@ export const optionsTable = {
   host: option(
     text('address', 255),
     '127.0.0.1',
-    'Address on which this node listens for other nodes, over UDP and TCP, and which it tells them.',
+    'Address on which this node listens for other nodes, over UDP and TCP (only TCP with membership push), and which it tells them.',
   ),
   port: option(port, 7_400, 'Port for other nodes, the same number for UDP and TCP; 0 lets the system choose.'),
   httpHost: option(text('address', 255), '127.0.0.1', 'Address of the HTTP interface for operators.'),
@@ -99,6 +99,11 @@ export const optionsTable = {
     factor({ min: 0.01, max: 100 }),
     1,
     'Multiplies every protocol time, for tests and for slow networks.',
+  ),
+  membership: option(
+    choice(['swim', 'push']),
+    'swim',
+    'How others know that this node lives: probes by UDP (swim), or heartbeats over TCP to a manager, without UDP (push).',
   ),
   ...membershipRows,
   ...controlRows,

@@ -26,14 +26,25 @@ export type MemberRow = {
   readonly lagMs: number;
   readonly silentMs: number;
   readonly roundTripMs: number | null;
+  /** For a member without datagrams: the name of the one who hears its heartbeats, or its id if the name is not known. */
+  readonly watchedBy: string | null;
 };
 
-export function memberRow(view: MemberView, registration: string | undefined): MemberRow {
+export function memberRows(
+  views: readonly MemberView[],
+  registrationOf: (id: NodeId) => string | undefined,
+): readonly MemberRow[] {
+  const names = new Map(views.map(({ entry }) => [entry.id, entry.name]));
+  return views.map((view) => memberRow(view, names, registrationOf(view.entry.id)));
+}
+
+function memberRow(view: MemberView, names: ReadonlyMap<NodeId, string>, registration: string | undefined): MemberRow {
   const { entry, state, incarnation, health, stuck, lagMs, silentMs, roundTripUs } = view;
   const { name, id, host, port, roles, dc, generation } = entry;
+  const watchedBy = entry.watchedBy === undefined ? null : (names.get(entry.watchedBy) ?? entry.watchedBy);
   const others = { registration: registration ?? null, loadLevel: null };
   const roundTripMs = roundTripUs === undefined ? null : roundTripUs / 1_000;
-  const seen = { state, incarnation, health, generation, stuck, lagMs, silentMs, roundTripMs };
+  const seen = { state, incarnation, health, generation, stuck, lagMs, silentMs, roundTripMs, watchedBy };
   return { name, id, host, port, roles, dc, ...seen, ...others };
 }
 

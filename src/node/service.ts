@@ -50,7 +50,7 @@ const ignored: ByteStreamEvents = { chunk: () => {}, writable: () => {}, ended: 
 
 function answer(parts: ServiceParts, from: Identity, message: Message, reply: Done<Uint8Array>): void {
   const { kind } = message;
-  if (kind === 'streamPing' || kind === 'sync' || kind === 'departure') {
+  if (kind === 'streamPing' || kind === 'sync' || kind === 'departure' || kind === 'pushPing') {
     return parts.membership(from, message, (outcome) => {
       reply(outcome.ok ? success(encodeMessage(outcome.value)) : outcome);
     });

@@ -17,6 +17,7 @@ const wordBytesMax = 9_500_000;
 const peersMax = 1_000;
 const rowsMax = 1_000;
 const countersMax = 1_000;
+const secretBytesMax = 4_096;
 
 let nextTag = 1;
 
@@ -64,6 +65,10 @@ const toThread = [
     state: field(2, bytes(512), 'What.'),
   }),
   word('cutOff', { peers: field(1, list(peer, peersMax), 'Exactly these, until the next word.') }),
+  word('secrets', {
+    current: field(1, optional(text(secretBytesMax)), 'What is sealed with from now on.'),
+    previous: field(2, list(text(secretBytesMax), 16), 'What is accepted besides.'),
+  }),
   word('leave', { reason: field(1, text(200), 'For people.') }),
 ] as const;
 
@@ -101,10 +106,11 @@ const fromThread = [
     forgotten: field(2, list(nodeId, rowsMax), 'No longer known.'),
   }),
   word('counters', {
-    membership: field(1, list(counter, countersMax), 'All of them.'),
-    transport: field(2, list(counter, countersMax), 'Those of the datagrams.'),
+    membership: field(1, list(counter, countersMax), 'Those that changed.'),
+    transport: field(2, list(counter, countersMax), 'The same of the datagrams.'),
   }),
   word('joined', {}),
+  word('wantBeat', {}),
   word('departed', {}),
   word('halted', { error: field(1, text(2_000), 'A mistake of ours.') }),
 ] as const;

@@ -41,6 +41,7 @@ function nearEnd() {
           watcher = handler;
         },
       },
+      beatMs: 2_000,
       thread: { send: (body) => void said.push(toThreadCodec.decode(body)) },
     },
     identity(1),
@@ -115,4 +116,14 @@ it('reports what happened, and nothing after it was stopped', () => {
   assert.ok(left);
   hears({ kind: 'joined' });
   assert.deepEqual(reported, ['member.dead n2', 'joined', 'remember 1', 'halted RemusterError: planted']);
+});
+
+it('hands new secrets on', () => {
+  const { end, said } = nearEnd();
+  end.setSecrets({ current: 'new', previous: ['old'] });
+  end.setSecrets({ current: undefined, previous: [] });
+  assert.deepEqual(said, [
+    { kind: 'secrets', current: 'new', previous: ['old'] },
+    { kind: 'secrets', current: undefined, previous: [] },
+  ]);
 });

@@ -6,7 +6,6 @@
 import { type Done, RemusterError, failure, success, errorCodeOf } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Cancel, Clock, Identity, Peer, RunningProgram, Streams } from '../base/ports.ts';
-import { beatIntervalMs } from '../membership/main-loop.ts';
 import { type MemberView, firstView } from '../membership/member-view.ts';
 import type { MembershipHandle, MembershipReports } from '../membership/membership-handle.ts';
 import { isMembershipMessage } from '../membership/membership-host.ts';
@@ -19,7 +18,11 @@ export type NearPorts = {
   readonly clock: Clock;
   readonly streams: Pick<Streams, 'request' | 'watch'>;
   readonly thread: Pick<RunningProgram, 'send'>;
+  readonly beatMs: number;
 };
+
+/** As the transport takes them. */
+export type Secrets = { readonly current: string | undefined; readonly previous: readonly string[] };
 
 type Seen = { readonly view: MemberView; readonly atMs: number };
 
@@ -84,6 +87,11 @@ export class ThreadedMembership implements MembershipHandle {
     this.#say({ kind: 'cutOff', peers: peers.map(({ id, host, port }) => ({ id, host, port })) });
   }
 
+  /** What is sent from now on is sealed with the new current secret, there as here. */
+  setSecrets({ current, previous }: Secrets): void {
+    this.#say({ kind: 'secrets', current, previous });
+  }
+
   leave(reason: string, done: () => void): void {
     if (!this.#open) return done();
     this.#departed.push(done);
@@ -119,11 +127,14 @@ export class ThreadedMembership implements MembershipHandle {
         return this.#reports.embedded(word);
       case 'remember':
         return this.#reports.remember(word.writes.map(({ key, value }) => ({ key, value: value ?? null })));
+      case 'wantBeat':
+        this.#ports.clock.schedule(0, () => this.#say({ kind: 'beat' }));
+        return;
       case 'members':
         return this.#update(word);
       case 'counters':
-        this.#counters = byName(word.membership);
-        this.#transport = byName(word.transport);
+        this.#counters = { ...this.#counters, ...byName(word.membership) };
+        this.#transport = { ...this.#transport, ...byName(word.transport) };
         return;
       case 'joined':
         return this.#reports.joined();
@@ -164,7 +175,7 @@ export class ThreadedMembership implements MembershipHandle {
 
   #beat(): void {
     this.#say({ kind: 'beat' });
-    this.#beating = this.#ports.clock.schedule(beatIntervalMs, () => this.#beat());
+    this.#beating = this.#ports.clock.schedule(this.#ports.beatMs, () => this.#beat());
   }
 
   #say(word: ToThread): void {

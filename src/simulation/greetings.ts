@@ -8,6 +8,7 @@ import type { Address, Clock, Datagrams, Identity, Streams } from '../base/ports
 import type { Random } from '../base/random.ts';
 import { decodeMessage, encodeMessage, type Message } from '../messages/catalogue.ts';
 import type { NodeEvent } from '../node/event-log.ts';
+import type { NodeOptions } from '../node/options.ts';
 import { bootHostedNode, type HostedNode, simulatedPort, type WrappedPorts } from './hosted-node.ts';
 import type { Claims, Observation, Stage, StageSpec } from './observation.ts';
 import type { NodePorts } from './node-ports.ts';
@@ -20,6 +21,16 @@ const seedsMax = 3;
 const fastestClock = 1.25;
 
 export function greetings(spec: StageSpec): Stage {
+  return conversations(spec, () => ({}));
+}
+
+/** The same, and two of the nodes have no datagrams: others know of their life by their heartbeats. */
+export function heartbeats(spec: StageSpec): Stage {
+  const quiet = spec.names.slice(-3, -1);
+  return conversations(spec, (name) => (quiet.includes(name) ? { membership: 'push', roles: ['worker'] } : {}));
+}
+
+function conversations(spec: StageSpec, optionsOf: (name: string) => Partial<NodeOptions>): Stage {
   const { seed, names, detailed, sink, observe } = spec;
   let resting = false;
   let requests = 0;
@@ -32,6 +43,7 @@ export function greetings(spec: StageSpec): Stage {
       const node = bootHostedNode(ports, context, {
         join,
         cluster: clusterOf(context.name),
+        options: optionsOf(context.name),
         wrap: (streams, datagrams, { name, generation }) => {
           observe({ kind: 'listens', node: name, generation });
           return watched(streams, datagrams, witness(ports, context));

@@ -58,7 +58,7 @@ export function bootHostedNode(ports: NodePorts, context: NodeContext, options: 
           name,
           host,
           port: simulatedPort,
-          roles: options.roles?.(name) ?? ['manager', 'worker'],
+          roles: options.roles?.(name) ?? options.options?.roles ?? ['manager', 'worker'],
           dc: 'local',
         };
         live(node, ports, context, store, identity, options);

@@ -7,7 +7,7 @@ import { clientsSeeOneOrder } from './consensus/history.ts';
 import { groupProperties } from './consensus/properties.ts';
 import { counter } from './counter.ts';
 import { type Fault, faults } from './faults.ts';
-import { greetings } from './greetings.ts';
+import { greetings, heartbeats } from './greetings.ts';
 import type { Property, Workload } from './observation.ts';
 import { transfers } from './transfers.ts';
 import {
@@ -29,7 +29,7 @@ export type Registry = {
 };
 
 export const registry: Registry = {
-  workloads: { counter, greetings, group, groupWithSpares, steadyGroup, transfers },
+  workloads: { counter, greetings, group, heartbeats, groupWithSpares, steadyGroup, transfers },
   faults: { ...faults, ...groupFaults },
   properties: {
     ...groupProperties,

@@ -90,7 +90,9 @@ export async function agreed(targets: readonly Target[], after = 0): Promise<Lea
   return await until(`one leader after term ${after}`, async () => {
     const [first, ...others] = await Promise.all(targets.map(truth));
     if (first === undefined || first.leader === null || first.fence === null || first.term <= after) return undefined;
-    if (others.some(({ leader, term, fence }) => leader !== first.leader || term !== first.term || fence !== first.fence))
+    if (
+      others.some(({ leader, term, fence }) => leader !== first.leader || term !== first.term || fence !== first.fence)
+    )
       return undefined;
     return { name: first.leader, term: first.term, fence: BigInt(first.fence) };
   });
@@ -113,9 +115,7 @@ export async function registered(target: Target, mode: string): Promise<void> {
 /** An event of a node, past or to come, with these fields. */
 export async function told(by: Agent, type: string, fields: Fields = {}, after = 0): Promise<NodeEvent> {
   const fits = (found: NodeEvent): boolean =>
-    found.type === type &&
-    found.seq > after &&
-    Object.entries(fields).every(([name, value]) => found[name] === value);
+    found.type === type && found.seq > after && Object.entries(fields).every(([name, value]) => found[name] === value);
   return await event(by.addr, fits, `${by.name} to tell ${type} ${JSON.stringify(fields)}`);
 }
 
@@ -182,7 +182,9 @@ export class Managers {
   async restart(name: string): Promise<Agent> {
     const { port } = this.get(name);
     await bindable(port);
-    const joins = this.all.filter((other) => other.name !== name).flatMap((other) => ['--join', `127.0.0.1:${other.port}`]);
+    const joins = this.all
+      .filter((other) => other.name !== name)
+      .flatMap((other) => ['--join', `127.0.0.1:${other.port}`]);
     return await this.add(name, [...joins, '--port', String(port)]);
   }
 }

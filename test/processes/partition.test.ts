@@ -41,7 +41,14 @@ async function inNamespaces(context: TestContext): Promise<Cluster> {
   const started = names.map((name, at): [Manager, Program] => {
     const place = at + 1;
     const where = ['--host', network.host(place), '--port', String(port), '--profile', 'local'];
-    const own = ['--http-host', network.ownHost(place), '--http-port', String(port + 1), '--data', `${lab.folder}/${name}`];
+    const own = [
+      '--http-host',
+      network.ownHost(place),
+      '--http-port',
+      String(port + 1),
+      '--data',
+      `${lab.folder}/${name}`,
+    ];
     const group = at === 0 ? ['--bootstrap'] : ['--join', `${network.host(1)}:${port}`];
     const words = ['agent', '--with-parent', '--name', name, ...where, ...own, ...group];
     const program = lab.program(words, { REMUSTER_TOKEN: token }, network.inside(place));

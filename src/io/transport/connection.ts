@@ -44,6 +44,8 @@ export type ConnectionContext = {
   ring(): KeyRing;
   /** What is said about datagram sessions in a greeting. */
   sessions(): Uint8Array;
+  /** Ours are connections beside those of the node itself. */
+  readonly aside: boolean;
 };
 
 export type ConnectionEvents = {
@@ -71,6 +73,8 @@ export class Connection {
   /** No new requests; closed when both sides have said goodbye and nothing is under way. */
   retired = false;
   peerLeft = false;
+  /** The peer only asks over this one; what we have to say goes another way. */
+  aside = false;
   readonly #socket: Socket;
   readonly #context: ConnectionContext;
   readonly #events: ConnectionEvents;
@@ -82,6 +86,7 @@ export class Connection {
   #seals: Seals | undefined;
   #mux: Mux | undefined;
   #overdue: Cancel | undefined;
+  #pingedMs: number | undefined;
   #reading = false;
   #flushDue = false;
   #blocked = false;
@@ -124,8 +129,16 @@ export class Connection {
     return this.mux.hasRoom;
   }
 
-  ping(): void {
+  /** Once, until something is heard again. */
+  ping(nowMs: number): void {
+    if (this.#pingedMs !== undefined) return;
+    this.#pingedMs = nowMs;
     this.mux.control(kinds.ping);
+  }
+
+  /** Since the ping after which nothing was heard; 0 if there is none. */
+  unansweredMs(nowMs: number): number {
+    return this.#pingedMs === undefined ? 0 : nowMs - this.#pingedMs;
   }
 
   /** Asks for no more over this connection, and closes it as soon as the peer agrees. */
@@ -175,6 +188,7 @@ export class Connection {
   #receive(chunk: Uint8Array): void {
     if (this.#phase === 'closed') return;
     this.lastReceivedMs = this.#context.clock.nowMs();
+    this.#pingedMs = undefined;
     this.#context.mux.counters.traffic['bytes.received'] += chunk.length;
     this.#reading = true;
     try {
@@ -226,7 +240,8 @@ export class Connection {
   }
 
   #greeting(): Buffer {
-    return makeGreeting({ identity: this.#context.self(), sessions: this.#context.sessions() });
+    const { aside } = this.#context;
+    return makeGreeting({ identity: this.#context.self(), sessions: this.#context.sessions(), aside });
   }
 
   readonly #frame = (sealed: Uint8Array): boolean => {
@@ -240,13 +255,14 @@ export class Connection {
   #greeted(plain: Uint8Array): void {
     const { cluster } = this.#context;
     const self = this.#context.self();
-    const { identity: peer, sessions } = readGreeting(plain);
+    const { identity: peer, sessions, aside } = readGreeting(plain);
     if (peer.id === self.id) throw new Refused('self');
     const { sealer, opener } = this.#seals!;
     if (this.side === 'client') this.#write(sealFrame(sealer, this.#greeting()));
     sealer.bind(pairBinding(protocolVersion, cluster, self, peer.id));
     opener.bind(pairBinding(protocolVersion, cluster, peer, self.id));
     this.#overdue?.();
+    this.aside = aside;
     this.#phase = 'open';
     this.#mux = new Mux(peer, this.#context.mux, {
       wake: () => this.#wake(),

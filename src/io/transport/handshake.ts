@@ -82,16 +82,23 @@ export function makeSeals(
   return { sealer: new Sealer(mine), opener: new Opener(theirs) };
 }
 
-export type Greeting = { readonly identity: Identity; readonly sessions: Uint8Array };
+export type Greeting = {
+  readonly identity: Identity;
+  readonly sessions: Uint8Array;
+  /** The connection of another thread of that node: it only asks, and stands beside the one of the pair. */
+  readonly aside?: boolean;
+};
 
-export function makeGreeting({ identity, sessions }: Greeting): Buffer {
-  return writeIdentity(new ByteWriter(), identity).u16(sessions.length).bytes(sessions).done();
+export function makeGreeting({ identity, sessions, aside = false }: Greeting): Buffer {
+  const writer = writeIdentity(new ByteWriter(), identity).u16(sessions.length).bytes(sessions);
+  return (aside ? writer.u8(1) : writer).done();
 }
 
 /** Bytes after the known fields are allowed: a later version may say more. */
-export function readGreeting(plain: Uint8Array): Greeting {
+export function readGreeting(plain: Uint8Array): Required<Greeting> {
   const reader = new ByteReader(plain);
   const identity = readIdentity(reader);
   if (identity.roles.length === 0) throw new RemusterError('MALFORMED', 'an identity without a role');
-  return { identity, sessions: new Uint8Array(reader.bytes(reader.u16())) };
+  const sessions = new Uint8Array(reader.bytes(reader.u16()));
+  return { identity, sessions, aside: reader.left > 0 && reader.u8() === 1 };
 }

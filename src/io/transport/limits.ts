@@ -29,8 +29,9 @@ export type TransportLimits = {
   readonly connectMs: number;
   readonly backoffMsMin: number;
   readonly backoffMsMax: number;
-  /** Silence after which a ping is sent, and after which the connection is given up. */
+  /** Silence after which a ping is sent while something is under way; four times as long while nothing is. */
   readonly keepaliveMs: number;
+  /** Silence after which a connection is given up on which something is under way, the unanswered ping included. */
   readonly silenceMsMax: number;
   readonly idleMsMax: number;
   /** What may wait for a connection that is being made. */
@@ -72,7 +73,7 @@ export const defaultLimits: TransportLimits = {
   backoffMsMax: 2_000,
   keepaliveMs: 5_000,
   silenceMsMax: 15_000,
-  idleMsMax: 10 * 60_000,
+  idleMsMax: 60_000,
   waitingMax: 4_096,
   waitingBytesMax: 32 * mib,
   peersMax: 8_192,

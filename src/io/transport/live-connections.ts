@@ -1,7 +1,8 @@
 /**
  * Established connections by the identity at the other end, and the rule that keeps one per pair of nodes: of two that
  * were made at the same time both sides keep the one that the node with the smaller id dialed, and let the other run
- * dry. A later generation of a node replaces the earlier one at once.
+ * dry. A later generation of a node replaces the earlier one at once. What another thread of a node opens to ask
+ * something stands aside: it is neither counted nor used for anything of ours.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Connection } from './connection.ts';
@@ -10,6 +11,7 @@ import { Refused } from './refusal.ts';
 export class LiveConnections {
   readonly #selfId: NodeId;
   readonly #byId = new Map<NodeId, Connection[]>();
+  readonly #aside = new Map<NodeId, Connection[]>();
 
   constructor(selfId: NodeId) {
     this.#selfId = selfId;
@@ -17,6 +19,7 @@ export class LiveConnections {
 
   *[Symbol.iterator](): Generator<Connection> {
     for (const connections of this.#byId.values()) yield* connections;
+    for (const connections of this.#aside.values()) yield* connections;
   }
 
   /** The one to use for new things. */
@@ -32,11 +35,13 @@ export class LiveConnections {
   /** Takes in a new connection; says which others are to be retired or closed because of it. Throws Refused. */
   add(connection: Connection): { retire: Connection[]; close: Connection[] } {
     const { id, generation } = connection.mux.peer;
-    const others = this.#byId.get(id) ?? [];
-    if (others.some((other) => other.mux.peer.generation > generation)) throw new Refused('staleGeneration');
-    const close = others.filter((other) => other.mux.peer.generation < generation);
+    const all = [...(this.#byId.get(id) ?? []), ...(this.#aside.get(id) ?? [])];
+    if (all.some((other) => other.mux.peer.generation > generation)) throw new Refused('staleGeneration');
+    const close = all.filter((other) => other.mux.peer.generation < generation);
+    const kin = this.#kin(connection);
+    const others = kin.get(id) ?? [];
     const same = others.filter((other) => other.mux.peer.generation === generation);
-    this.#byId.set(id, [...others, connection]);
+    kin.set(id, [...others, connection]);
     const keep = this.#best([...same, connection]);
     return { retire: [...same, connection].filter((c) => c !== keep), close };
   }
@@ -44,12 +49,17 @@ export class LiveConnections {
   /** True when this was the last connection to that peer. */
   remove(connection: Connection): boolean {
     const id = connection.peer?.id;
-    const connections = id === undefined ? undefined : this.#byId.get(id);
+    const kin = this.#kin(connection);
+    const connections = id === undefined ? undefined : kin.get(id);
     if (id === undefined || !connections?.includes(connection)) return false;
     const rest = connections.filter((other) => other !== connection);
-    if (rest.length > 0) this.#byId.set(id, rest);
-    else this.#byId.delete(id);
-    return rest.length === 0;
+    if (rest.length > 0) kin.set(id, rest);
+    else kin.delete(id);
+    return rest.length === 0 && !connection.aside;
+  }
+
+  #kin(connection: Connection): Map<NodeId, Connection[]> {
+    return connection.aside ? this.#aside : this.#byId;
   }
 
   /** Among those dialed by the same side the newest is right: the older ones are what a restart left behind. */

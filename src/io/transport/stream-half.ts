@@ -1,4 +1,7 @@
-/** Puts the sealed connections of a node together on a listener: the multiplexer's context, the acceptor, the streams. */
+/**
+ * Puts the sealed connections of a node together, on a listener if there is one: the multiplexer's context, the
+ * acceptor, the streams.
+ */
 import type { Server } from 'node:net';
 
 import { BoundedLru } from '../../base/bounded-lru.ts';
@@ -24,9 +27,10 @@ export type Announcements = {
 
 export function connectStreams(
   common: Common,
-  server: Server,
+  server: Server | undefined,
   tls: TlsOptions | undefined,
   announcements: Announcements,
+  aside = false,
 ): ConnectedStreams {
   const { cluster, clock, log, admit, limits, counters, refusals, self, ring } = common;
   const mux: MuxContext = {
@@ -42,8 +46,9 @@ export function connectStreams(
   };
   const seenSalts = new BoundedLru<string, true>(seenSaltsMax);
   const sessions = (): Buffer => announcements.own();
-  const context: ConnectionContext = { cluster, clock, refusals, self, ring, mux, seenSalts, sessions };
+  const context: ConnectionContext = { cluster, clock, refusals, self, ring, mux, seenSalts, sessions, aside };
   const streams: ConnectedStreams = new ConnectedStreams(context, tls);
+  if (server === undefined) return streams;
   const event = tls === undefined ? 'connection' : 'secureConnection';
   const accepted: ConnectedStreams['accepted'] = (socket, release) => streams.accepted(socket, release);
   streams.listen(

@@ -246,6 +246,7 @@ export class ConnectedStreams implements Streams {
       old.retired = true;
       old.close('superseded by a later start of that node');
     }
+    if (connection.aside) return retire.forEach((old) => old.retire());
     if (isFirst) this.#tell({ kind: 'connected', peer });
     const best = this.#live.best(peer.id) ?? connection;
     for (const old of retire) old.retire();
@@ -341,7 +342,7 @@ export class ConnectedStreams implements Streams {
 
   #scheduleSweep(): void {
     const { clock, mux } = this.#context;
-    const intervalMs = Math.max(5, Math.min(1_000, mux.limits.keepaliveMs / 4));
+    const intervalMs = Math.max(5, mux.limits.keepaliveMs / 2);
     this.#sweep = clock.schedule(intervalMs, () => {
       const nowMs = clock.nowMs();
       for (const connection of [...this.#live]) this.#check(connection, nowMs);
@@ -349,15 +350,22 @@ export class ConnectedStreams implements Streams {
     });
   }
 
-  /** Half-open connections are found by silence; idle and superseded ones are let go. */
+  /**
+   * Half-open connections are found by silence, sooner when somebody waits for something; idle and superseded ones are
+   * let go. Only an unanswered ping is held against a connection: over an idle one there was nothing to say.
+   */
   #check(connection: Connection, nowMs: number): void {
     const { keepaliveMs, silenceMsMax, idleMsMax } = this.#context.mux.limits;
     const silentMs = nowMs - connection.lastReceivedMs;
+    const patienceMs = connection.mux.idle ? idleKeepaliveRatio * keepaliveMs : keepaliveMs;
     if (connection.finished) connection.close('no longer used');
-    else if (silentMs >= silenceMsMax) connection.close('no sign of life');
-    else if (silentMs >= keepaliveMs) connection.ping();
+    else if (connection.unansweredMs(nowMs) >= silenceMsMax - keepaliveMs) connection.close('no sign of life');
+    else if (silentMs >= patienceMs) connection.ping(nowMs);
     if (connection.open && connection.mux.idle && nowMs - connection.lastUsedMs >= idleMsMax) this.#letGo(connection);
   }
 }
+
+/** How much longer a connection may be silent over which nobody waits for anything. */
+const idleKeepaliveRatio = 4;
 
 function doNothing(): void {}

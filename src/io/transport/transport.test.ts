@@ -23,7 +23,7 @@ import {
   until,
 } from './fixtures.test.ts';
 import { kinds } from './segment.ts';
-import { openTransport } from './transport.ts';
+import { openAskingTransport, openTransport } from './transport.ts';
 
 test('one port number serves datagrams and connections, and counters tell of both', limit, async () => {
   const [a, b] = [await startNode('a'), await startNode('b')];
@@ -96,6 +96,51 @@ test('secrets are rotated under traffic and no request fails', limit, async () =
   assert.equal(codeOf(await ask(stranger, nodes[0]!.self, text('x'))), 'UNREACHABLE');
   assert.equal(count(nodes[0]!, 'rejected.unknownKey'), 1);
 });
+
+test(
+  'what another thread of a node asks stands aside: no connection comes, goes or is used because of it',
+  limit,
+  async () => {
+    const [a, b] = [await startNode('a'), await startNode('b')];
+    const changes: string[] = [];
+    b.transport.streams.watch(({ kind }) => changes.push(kind));
+    const askers: string[] = [];
+    b.transport.streams.serve({
+      ...echo,
+      request: (from, body, remainingMs, reply) => {
+        askers.push(`${from.name} ${from.generation}`);
+        echo.request(from, body, remainingMs, reply);
+      },
+    });
+    const asking = (generation: number) => {
+      const transport = openAskingTransport({
+        ...{ cluster: 'test', bind: { host: '127.0.0.1', port: 0 }, clock, log: () => undefined },
+        self: { ...a.self, generation },
+        secrets: { current: secret, previous: [] },
+        admit: () => undefined,
+      });
+      after(() => transport.close());
+      return { transport: transport as typeof a.transport, self: a.self };
+    };
+    const first = asking(1);
+    assert.equal(codeOf(await ask(first, b.self, text('x'))), 'ok');
+    assert.deepEqual(changes, []);
+    // The other way there is only the node itself, and both lines stay.
+    assert.equal(codeOf(await ask(b, a.self, text('x'))), 'ok');
+    assert.equal(codeOf(await ask(first, b.self, text('x'))), 'ok');
+    assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
+    assert.equal(count(b, 'connections.established'), 2);
+    assert.deepEqual(changes, ['connected']);
+    await first.transport.close();
+    const later = asking(2);
+    assert.equal(codeOf(await ask(later, b.self, text('x'))), 'ok');
+    assert.deepEqual(askers, ['a 1', 'a 1', 'a 1', 'a 2']);
+    // The node of the earlier life is over, whichever of its threads speaks.
+    const stale = asking(1);
+    assert.notEqual(codeOf(await ask(stale, b.self, text('x'))), 'ok');
+    assert.equal(count(b, 'rejected.staleGeneration'), 1);
+  },
+);
 
 test('nodes that dial each other at the same time keep one connection, and lose no request', limit, async () => {
   for (let round = 0; round < 5; round++) {

@@ -54,6 +54,18 @@ export async function openStreamTransport(options: TransportOptions): Promise<St
   return { ...half(common, port, undefined, [streams]), streams };
 }
 
+/**
+ * Connections that a further thread of a node opens to ask something. Nobody is listened to, and at the other end they
+ * stand beside the connection of the node itself.
+ */
+export function openAskingTransport(options: TransportOptions): StreamTransport {
+  checkOptions(options);
+  const { port } = options.self;
+  const common = makeCommon(options, port);
+  const streams = connectStreams(common, undefined, options.tls, { own: noAnnouncement, heard: () => {} }, true);
+  return { ...half(common, port, undefined, [streams]), streams };
+}
+
 /** The datagrams only. */
 export async function openDatagramTransport(options: TransportOptions): Promise<DatagramTransport> {
   checkOptions(options);

@@ -38,7 +38,7 @@ const none = {
   pauseAware: false,
   ownVerdict: false,
   witnesses: false,
-  flapDamping: false,
+  restraint: false,
 };
 
 const paper: MembershipOptions = {

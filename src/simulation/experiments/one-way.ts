@@ -39,9 +39,9 @@ export type OneWay = {
   readonly views: number;
 };
 
-export function oneWayFault({ nodesCount, faultIn }: Case, flapDamping: boolean, seed: string): OneWay {
+export function oneWayFault({ nodesCount, faultIn }: Case, restraint: boolean, seed: string): OneWay {
   const group = new LeanGroup(seed);
-  const options = { ...lanMembership, refinements: { ...lanMembership.refinements, flapDamping } };
+  const options = { ...lanMembership, refinements: { ...lanMembership.refinements, restraint } };
   const nodes = group.addAcquainted(nodesCount, options, 'full');
   group.startAll();
   group.run(warmUpMs);
@@ -74,22 +74,22 @@ function isMember(observer: LeanNode, { id }: LeanNode): boolean {
   return state === 'alive' || state === 'suspect';
 }
 
-type Row = Case & OneWay & { readonly flapDamping: boolean };
+type Row = Case & OneWay & { readonly restraint: boolean };
 
 export function oneWay(tools: Tools): Report {
-  const found = [false, true].flatMap((flapDamping) => cases.map((one) => worstOf(one, flapDamping, tools)));
-  const damped = found.filter((row) => row.flapDamping);
+  const found = [false, true].flatMap((restraint) => cases.map((one) => worstOf(one, restraint, tools)));
+  const restrained = found.filter((row) => row.restraint);
   const most = (rows: readonly Row[], pick: (run: OneWay) => number): number => Math.max(...rows.map(pick));
   return {
     experiment: 'one-way',
     about: [
       `One faulty member for ${(periods * periodMs) / 1_000} s; ${trials} trials each: the mean of removals, otherwise the worst.`,
-      `In nodes, damping of members that come and go is ${lanMembership.refinements.flapDamping === true ? 'on' : 'off'}.`,
+      `In nodes, restraint (a member that comes and goes takes itself out) is ${lanMembership.refinements.restraint ? 'on' : 'off'}.`,
     ],
-    columns: ['fault', 'damping', 'nodes', 'removals per observer', 'deaths of healthy members', 'views at the end'],
+    columns: ['fault', 'restraint', 'nodes', 'removals per observer', 'deaths of healthy members', 'views at the end'],
     rows: found.map((row) => [
       row.name,
-      row.flapDamping ? 'on' : 'off',
+      row.restraint ? 'on' : 'off',
       row.nodesCount,
       row.removals,
       row.healthyDeaths,
@@ -103,20 +103,20 @@ export function oneWay(tools: Tools): Report {
         'deaths',
       ),
       exactly(
-        'views at the end, damped',
-        most(damped, ({ views }) => views),
+        'views at the end, restrained',
+        most(restrained, ({ views }) => views),
         1,
         'view',
       ),
       atLeast(
-        'removals of the faulty one, damped',
-        Math.min(...damped.map(({ removals }) => removals)),
+        'removals of the faulty one, restrained',
+        Math.min(...restrained.map(({ removals }) => removals)),
         1,
         'per observer',
       ),
       atMost(
-        'removals of the faulty one, damped',
-        most(damped, ({ removals }) => removals),
+        'removals of the faulty one, restrained',
+        most(restrained, ({ removals }) => removals),
         2,
         'per observer',
       ),
@@ -124,14 +124,14 @@ export function oneWay(tools: Tools): Report {
   };
 }
 
-function worstOf(one: Case, flapDamping: boolean, tools: Tools): Row {
-  tools.progress(`${one.name}, damping ${flapDamping ? 'on' : 'off'}`);
+function worstOf(one: Case, restraint: boolean, tools: Tools): Row {
+  tools.progress(`${one.name}, restraint ${restraint ? 'on' : 'off'}`);
   const seeds = Array.from({ length: trials }, (_, trial) => `${tools.seed}/${one.name}/${trial}`);
-  const runs = seeds.map((seed) => oneWayFault(one, flapDamping, seed));
+  const runs = seeds.map((seed) => oneWayFault(one, restraint, seed));
   const worst = (pick: (run: OneWay) => number): number => Math.max(...runs.map(pick));
   return {
     ...one,
-    flapDamping,
+    restraint,
     removals: rounded(runs.reduce((sum, { removals }) => sum + removals, 0) / trials),
     healthyDeaths: worst(({ healthyDeaths }) => healthyDeaths),
     views: worst(({ views }) => views),

@@ -1,0 +1,131 @@
+/** A worker without UDP among three managers, as real processes: it is a member like any other. */
+import assert from 'node:assert/strict';
+import { createSocket } from 'node:dgram';
+import { test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { getJson, postJson } from '../../src/cli/http-client.ts';
+import { type Agent, alive, event, Lab, type Member, members, type NodeEvent } from './cluster.ts';
+
+const notHere = process.platform === 'win32' && 'signals that stop a process are unknown here';
+const managerNames = ['m1', 'm2', 'm3'];
+/** Heartbeats of this length survive a machine that is busy with other tests. */
+const words = ['--probe-interval', '1s'];
+
+type Cluster = { readonly managers: readonly Agent[]; readonly worker: Agent; readonly join: readonly string[] };
+
+async function cluster(lab: Lab, more: readonly string[] = []): Promise<Cluster> {
+  const [first = '', ...others] = managerNames;
+  const seed = await lab.agent(first, [...words, ...more, '--roles', 'manager']);
+  const join = [...words, ...more, '--join', `127.0.0.1:${seed.port}`];
+  const rest = await Promise.all(others.map((name) => lab.agent(name, [...join, '--roles', 'manager'])));
+  const managers = [seed, ...rest];
+  await Promise.all(
+    managers.flatMap((one) => managerNames.filter((name) => name !== one.name).map((name) => alive(one.addr, name))),
+  );
+  const worker = await lab.agent('w1', [...join, '--roles', 'worker', '--membership', 'push']);
+  await Promise.all(managers.map(({ addr }) => alive(addr, 'w1')));
+  await Promise.all(managerNames.map((name) => alive(worker.addr, name)));
+  return { managers, worker, join };
+}
+
+async function rowOf(by: Agent, name: string): Promise<Member & { readonly watchedBy: string | null }> {
+  const rows = (await members(by.addr)) as (Member & { readonly watchedBy: string | null })[];
+  return rows.find((row) => row.name === name) ?? assert.fail(`${by.name} does not know ${name}`);
+}
+
+async function saw(by: Agent, type: string, sinceSeq = 0, member = 'w1'): Promise<NodeEvent> {
+  const fits = (found: NodeEvent): boolean => found.type === type && found.member === member && found.seq > sinceSeq;
+  return await event(by.addr, fits, `${by.name} to see ${type} ${member} after event ${sinceSeq}`);
+}
+
+async function seen(by: Agent): Promise<readonly NodeEvent[]> {
+  return ((await getJson({ addr: by.addr, token: undefined }, '/v1/events?follow=false')) as { items: NodeEvent[] })
+    .items;
+}
+
+/** The manager that hears the worker, by the word of the first one. */
+async function watcherOf(managers: readonly Agent[]): Promise<Agent> {
+  const { watchedBy } = await rowOf(managers[0] as Agent, 'w1');
+  return managers.find(({ name }) => name === watchedBy) ?? assert.fail(`nobody is called ${watchedBy}`);
+}
+
+async function udpIsFree(port: number): Promise<void> {
+  await new Promise<void>((done, failed) => {
+    const socket = createSocket('udp4').once('error', failed);
+    socket.bind({ port, address: '127.0.0.1', exclusive: true }, () => socket.close(() => done()));
+  });
+}
+
+test('without UDP it is seen alive by all; killed it is dead for all, and somebody knows why', async (context) => {
+  const lab = new Lab(context);
+  const { managers, worker, join } = await cluster(lab);
+  await udpIsFree(worker.port);
+  for (const manager of managers) assert.equal((await rowOf(manager, 'w1')).state, 'alive');
+  const watcher = await watcherOf(managers);
+  worker.kill('SIGKILL');
+  await worker.end();
+  await Promise.all(managers.map((manager) => saw(manager, 'member.dead')));
+  const { history } = (await getJson({ addr: watcher.addr, token: undefined }, '/v1/members/w1/why')) as {
+    history: { type: string; why: string }[];
+  };
+  assert.match(history.at(-1)?.why ?? '', /^no heartbeat for \d+ ms$/);
+  const again = await lab.agent('w1', [...join, '--roles', 'worker', '--membership', 'push']);
+  for (const manager of managers) {
+    const isNewLife = (found: NodeEvent): boolean =>
+      found.type === 'member.alive' && found.member === 'w1' && found['generation'] === 2;
+    await event(manager.addr, isNewLife, `${manager.name} to see the new life`);
+  }
+  assert.deepEqual(lab.bystandersDown(worker), []);
+  again.kill('SIGTERM');
+  assert.deepEqual(await again.end(), { code: 0, signal: null });
+  await Promise.all(managers.map((manager) => saw(manager, 'member.left')));
+});
+
+test('stopped it is given up, and returns by itself when it goes on', { skip: notHere }, async (context) => {
+  const lab = new Lab(context);
+  const { managers, worker } = await cluster(lab);
+  worker.kill('SIGSTOP');
+  context.after(() => worker.kill('SIGCONT'));
+  const deaths = await Promise.all(managers.map((manager) => saw(manager, 'member.dead')));
+  worker.kill('SIGCONT');
+  for (const [place, manager] of managers.entries()) {
+    const back = await saw(manager, 'member.alive', deaths[place]?.seq);
+    assert.equal(back['generation'], 1);
+    assert.ok(Number(back['incarnation']) > Number(deaths[place]?.['incarnation']));
+  }
+});
+
+test('its manager is killed: another one hears it, and nobody calls it dead', async (context) => {
+  const lab = new Lab(context);
+  const { managers, worker } = await cluster(lab);
+  const watcher = await watcherOf(managers);
+  const others = managers.filter((manager) => manager !== watcher);
+  watcher.kill('SIGKILL');
+  await Promise.all(others.map((manager) => saw(manager, 'member.dead', 0, watcher.name)));
+  // It has moved when it says so itself: its incarnation is a higher one.
+  for (let looks = 0; ; looks++) {
+    assert.ok(looks < 300, 'the worker found no other manager');
+    const rows = await Promise.all(others.map((manager) => rowOf(manager, 'w1')));
+    if (rows.every(({ incarnation, watchedBy }) => incarnation > 0 && watchedBy !== watcher.name)) break;
+    await pause(50);
+  }
+  await saw(worker, 'member.dead', 0, watcher.name);
+  for (const manager of others) {
+    assert.equal((await rowOf(manager, 'w1')).state, 'alive');
+    assert.ok(!(await seen(manager)).some(({ type, member }) => type === 'member.dead' && member === 'w1'));
+  }
+});
+
+test('a blocked main loop makes it stuck, not dead', async (context) => {
+  const lab = new Lab(context);
+  const { managers, worker } = await cluster(lab, ['--chaos', '--stuck-after', '1s']);
+  const watcher = await watcherOf(managers);
+  const blocked = postJson({ addr: worker.addr, token: undefined }, '/v1/dev/block', { ms: 6_000 });
+  await saw(watcher, 'member.stuck');
+  assert.equal((await rowOf(watcher, 'w1')).state, 'alive');
+  await blocked;
+  await saw(watcher, 'member.unstuck');
+  for (const manager of managers) {
+    assert.ok(!(await seen(manager)).some(({ type, member }) => type === 'member.dead' && member === 'w1'));
+  }
+});
