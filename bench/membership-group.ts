@@ -26,7 +26,11 @@ export type Idle = {
   readonly residentMib: number;
 };
 
-const deadlineMs = 180_000;
+/** Those that have not been stopped. */
+const running = new Set<Group>();
+
+/** Whatever takes longer counts as this long. */
+export const deadlineMs = 90_000;
 const tailLines = 20;
 
 export class Group {
@@ -47,13 +51,19 @@ export class Group {
     this.#plans = plans;
   }
 
+  static async stopAll(): Promise<void> {
+    await Promise.all([...running].map((group) => group.stop()));
+  }
+
   /** Only plans; `start` begins, and `stop` must be called in the end. */
   static async plan(side: Side, nodes: number, folder: string): Promise<Group> {
     const { ports } = await choosePorts(20_000, nodes, host);
     const plans = ports.map(({ port, httpPort: controlPort }, i) => {
       return { name: `n${i + 1}`, port, controlPort, folder, seeds: i === 0 ? [] : [`${host}:${ports[0]!.port}`] };
     });
-    return new Group(side, await Network.open(), plans);
+    const group = new Group(side, await Network.open(), plans);
+    running.add(group);
+    return group;
   }
 
   /**
@@ -73,6 +83,7 @@ export class Group {
     return { spreadMs: lastMs - Math.min(...times), convergedMs: Math.max(1, seenMs - lastMs) };
   }
 
+  /** One window of idleness. */
   async idle(durationMs: number): Promise<Idle> {
     const agents = [...this.#agents.values()];
     const read = () => ({
@@ -122,6 +133,7 @@ export class Group {
   }
 
   async stop(): Promise<void> {
+    if (!running.delete(this)) return;
     this.#look = undefined;
     this.#fail = undefined;
     const ends = [...this.#agents.values()].map(async ({ child }) => {

@@ -1,13 +1,13 @@
 /**
  * Who is alive, against Serf (the Debian package, memberlist inside), every agent a process, all on loopback, the two
- * sides taking turns. `--nodes N` (32) agents each, `--trials N` (10), `--idle-seconds N` (30).
+ * sides taking turns. `--nodes N` (32) agents each, `--trials N` (10), `--idle-seconds N` (6) for each look at idleness.
  *
  *   SIGKILL, SIGSTOP   from the signal to one random member until the last survivor has logged its death
  *   mass join          all but the seed are started at once; from the moment in which the last of them listens until
  *                      every agent has logged everybody else as alive. How long a process takes to listen is left out,
  *                      because Node starts slower than Go; how far they were apart is shown beside it
  *   idle               CPU from /proc/PID/stat and what the loopback carried, headers included, divided by agents; the
- *                      other side is not running
+ *                      other side is not running; as many looks as there are trials, spread over two groups
  *
  * Both sides are watched in the same way: by the lines of their log, timed when they arrive here. Each side has a
  * network namespace of its own when we may make one.
@@ -18,7 +18,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 
 import { type Bench, type BenchFlags, type BenchResult, compare, median, progress, type Row } from './harness.ts';
-import { Group, type Idle } from './membership-group.ts';
+import { deadlineMs, Group, type Idle } from './membership-group.ts';
 import { ours, serf, serfIsThere, type Side } from './membership-sides.ts';
 
 type Plan = { readonly nodes: number; readonly trials: number; readonly idleMs: number };
@@ -27,7 +27,8 @@ type Measured = {
 } & { readonly idle: Idle[]; falseDeaths: number };
 type Results = ReadonlyMap<string, Measured>;
 
-const idleRoundsMax = 3;
+/** So many of the groups are looked at when they idle, each several times. */
+const idleGroups = 2;
 /** Freshly started agents still compile their code; that is not idleness. */
 const settleMs = 30_000;
 const calmMs = 2_000;
@@ -39,16 +40,34 @@ export const bench: Bench = async (flags) => {
   const sides = hasSerf ? [ours, serf] : [ours];
   const folder = mkdtempSync(join(tmpdir(), 'remuster-bench-'));
   const results = new Map(sides.map((side) => [side.name, nothingYet()]));
+  const remove = (): void => rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  const forget = onceEnded(async () => {
+    await Group.stopAll();
+    remove();
+  });
   try {
     await joinAndIdle(sides, plan, folder, results);
     await deaths(sides, plan, folder, results);
   } finally {
-    rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    forget();
+    remove();
   }
   return report(plan, results, hasSerf ? [] : ['serf: apt-get install serf']);
 };
 
-function planOf({ nodes = '32', trials = '10', 'idle-seconds': idleSeconds = '30' }: BenchFlags): Plan {
+/** Cleans up when a signal ends us, and ends as the signal would have. Returns how to take that back. */
+function onceEnded(cleanUp: () => Promise<void>): () => void {
+  const handlers = (['SIGINT', 'SIGTERM', 'SIGHUP'] as const).map((signal) => {
+    const handler = (): void => {
+      void cleanUp().finally(() => process.kill(process.pid, signal));
+    };
+    process.once(signal, handler);
+    return () => process.off(signal, handler);
+  });
+  return () => handlers.forEach((off) => off());
+}
+
+function planOf({ nodes = '32', trials = '10', 'idle-seconds': idleSeconds = '6' }: BenchFlags): Plan {
   const plan = { nodes: Number(nodes), trials: Number(trials), idleMs: Number(idleSeconds) * 1_000 };
   const isWhole = (value: number, min: number, max: number): boolean =>
     Number.isInteger(value) && value >= min && value <= max;
@@ -73,7 +92,10 @@ async function joinAndIdle(sides: readonly Side[], plan: Plan, folder: string, r
       const group = await Group.plan(side, plan.nodes, join(folder, `${side.name}-${trial}`));
       try {
         await joinOnce(group, trial, found);
-        if (trial < idleRoundsMax) await idleOnce(group, trial, plan.idleMs, found);
+        if (trial < idleGroups) await idle(group, trial, plan, found);
+      } catch (error) {
+        note(trial, side, `FAILED: ${firstLineOf(error)}`);
+        if (found.join.length === trial) found.join.push(deadlineMs);
       } finally {
         await group.stop();
         found.falseDeaths += group.falseDeaths;
@@ -89,26 +111,36 @@ async function joinOnce(group: Group, trial: number, found: Measured): Promise<v
   note(trial, group.side, `all see all after ${ms(convergedMs)}, listening spread over ${ms(spreadMs)}`);
 }
 
-async function idleOnce(group: Group, trial: number, idleMs: number, found: Measured): Promise<void> {
+async function idle(group: Group, trial: number, { trials, idleMs }: Plan, found: Measured): Promise<void> {
   await pause(settleMs);
-  const idle = await group.idle(idleMs);
-  found.idle.push(idle);
-  note(trial, group.side, `idle ${JSON.stringify(idle)}`);
+  for (let look = 0; look < Math.ceil(trials / Math.min(trials, idleGroups)); look++) {
+    const seen = await group.idle(idleMs);
+    found.idle.push(seen);
+    note(trial, group.side, `idle ${JSON.stringify(seen)}`);
+  }
 }
 
-/** Both groups are up; the same member of each is hurt, one side after the other. */
+/** Both groups are up; the same member of each is hurt, one side after the other. What takes too long counts as that. */
 async function deaths(sides: readonly Side[], plan: Plan, folder: string, results: Results): Promise<void> {
   const groups: Group[] = [];
   try {
-    for (const side of sides) {
-      const group = await Group.plan(side, plan.nodes, join(folder, `${side.name}-deaths`));
+    const begin = async (side: Side, attempt: number): Promise<Group> => {
+      const group = await Group.plan(side, plan.nodes, join(folder, `${side.name}-deaths-${attempt}`));
       groups.push(group);
       await group.start();
-    }
+      return group;
+    };
+    const current = new Map<Side, Group>();
+    for (const side of sides) current.set(side, await begin(side, 0));
     for (let trial = 0; trial < plan.trials; trial++) {
       const victim = Math.floor(Math.random() * plan.nodes);
       for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
-        for (const group of groups) await hurtAndHeal(group, trial, victim, signal, results.get(group.side.name)!);
+        for (const [side, group] of current) {
+          if (await hurtAndHeal(group, trial, victim, signal, results.get(side.name)!)) continue;
+          // It did not get well again, which must not spoil the next trials.
+          await group.stop();
+          current.set(side, await begin(side, trial + 1));
+        }
       }
     }
   } finally {
@@ -125,16 +157,28 @@ async function hurtAndHeal(
   victim: number,
   signal: 'SIGKILL' | 'SIGSTOP',
   found: Measured,
-): Promise<void> {
+): Promise<boolean> {
   // Not in step with anybody's period.
   await pause(calmMs * (1 + Math.random()));
-  const { firstMs, allMs } = await group.hurt(victim, signal);
-  const returnedMs = await group.heal(victim);
   const [first, all] = signal === 'SIGKILL' ? [found.killFirst, found.kill] : [found.stopFirst, found.stop];
+  let [firstMs, allMs, returnedMs] = [deadlineMs, deadlineMs, deadlineMs];
+  let isWell = false;
+  try {
+    ({ firstMs, allMs } = await group.hurt(victim, signal));
+    returnedMs = await group.heal(victim);
+    isWell = true;
+  } catch (error) {
+    note(trial, group.side, `FAILED: ${firstLineOf(error)}`);
+  }
   first.push(firstMs);
   all.push(allMs);
   if (signal === 'SIGSTOP') found.returned.push(returnedMs);
   note(trial, group.side, `${signal} known to all after ${ms(allMs)} (first ${ms(firstMs)}), back ${ms(returnedMs)}`);
+  return isWell;
+}
+
+function firstLineOf(error: unknown): string {
+  return String(error instanceof Error ? error.message : error).split('\n')[0]!;
 }
 
 function report({ nodes }: Plan, results: Results, missing: readonly string[]): BenchResult {
@@ -148,7 +192,7 @@ function report({ nodes }: Plan, results: Results, missing: readonly string[]): 
         : (ratio: number) => ({ text: `<= ${timesMax}x serf`, met: ratio * timesMax >= 1 });
     return compare(name, unit, 'less', of(mine), { name: 'serf', value: of(theirs) }, goal);
   };
-  const idle = (field: keyof Idle) => (found: Measured) => median(found.idle.map((round) => round[field]));
+  const idleOf = (field: keyof Idle) => (found: Measured) => median(found.idle.map((seen) => seen[field]));
   const rows = [
     row(`SIGKILL, known to all ${nodes - 1}`, 'ms', ({ kill }) => median(kill), 0.25),
     row('SIGKILL, known to the first', 'ms', ({ killFirst }) => median(killFirst)),
@@ -160,10 +204,10 @@ function report({ nodes }: Plan, results: Results, missing: readonly string[]): 
     row(`mass join of ${nodes}, all see all`, 'ms', (found) => median(found.join), 1),
     row('mass join, slowest trial', 'ms', (found) => Math.max(...found.join)),
     row('mass join, first to last listening', 'ms', ({ joinSpread }) => median(joinSpread)),
-    row('idle CPU per node', 'ms/min', idle('cpuMsPerMinute'), 1.5),
-    row('idle bytes sent per node', 'B/s', idle('bytesPerSecond'), 1.5),
-    row('idle packets sent per node', '1/s', idle('packetsPerSecond')),
-    row('resident memory per node', 'MiB', idle('residentMib')),
+    row('idle CPU per node', 'ms/min', idleOf('cpuMsPerMinute'), 1.5),
+    row('idle bytes sent per node', 'B/s', idleOf('bytesPerSecond'), 1.5),
+    row('idle packets sent per node', '1/s', idleOf('packetsPerSecond')),
+    row('resident memory per node', 'MiB', idleOf('residentMib')),
   ];
   const falseDeaths = [...results].map(([name, found]) => `${name} ${found.falseDeaths}`).join(', ');
   progress(`membership: deaths of members that nobody hurt, counted by believer: ${falseDeaths}`);

@@ -16,7 +16,7 @@ import { type Address, type Identity, portIsClosed } from '../src/base/ports.ts'
 import { Random } from '../src/base/random.ts';
 import type { Claim } from '../src/membership/claim.ts';
 import type { MembershipEffect } from '../src/membership/group.ts';
-import { beatIntervalMs } from '../src/membership/main-loop.ts';
+import { beatMsOf } from '../src/membership/main-loop.ts';
 import { Membership } from '../src/membership/membership.ts';
 import { type MembershipOptions, lanMembership } from '../src/membership/options.ts';
 import { parseSentence } from '../src/messages/grammar.ts';
@@ -128,7 +128,7 @@ class World {
   #beat(node: Node): void {
     if (node.state !== 'up') return;
     if (!node.frozen && !node.stalled) this.#feed(node, { kind: 'beat' });
-    this.#timeline.after(beatIntervalMs, () => this.#beat(node));
+    this.#timeline.after(beatMsOf(this.#options.stuckAfterMs), () => this.#beat(node));
   }
 
   #run(forMs: number, [how, about = '']: readonly string[]): void {

@@ -5,8 +5,12 @@
  */
 import type { Group } from './group.ts';
 
-/** How often the main loop is expected to beat. Each beat wakes two threads: more of them would cost more than all else. */
-export const beatIntervalMs = 1_000;
+const beatMsMax = 2_000;
+
+/** How often the main loop should beat. Each beat wakes two threads: more of them would cost more than all else. */
+export function beatMsOf(stuckAfterMs: number): number {
+  return Math.min(beatMsMax, stuckAfterMs / 4);
+}
 
 const laggedMs = 250;
 const laggedBadlyMs = 1_000;
@@ -15,10 +19,12 @@ const lookMsMax = 4_000;
 
 export class MainLoop {
   readonly #group: Group;
+  readonly #beatMs: number;
   #lastBeatMs = 0;
 
   constructor(group: Group) {
     this.#group = group;
+    this.#beatMs = beatMsOf(group.options.stuckAfterMs);
   }
 
   start(): void {
@@ -28,7 +34,7 @@ export class MainLoop {
 
   beat(): void {
     const { out, self } = this.#group;
-    this.#judge(out.nowMs - this.#lastBeatMs - beatIntervalMs);
+    this.#judge(out.nowMs - this.#lastBeatMs - this.#beatMs);
     this.#lastBeatMs = out.nowMs;
     if (self.stuck) this.#say(false);
   }
@@ -41,8 +47,8 @@ export class MainLoop {
   tick(): void {
     const { out, options, self } = this.#group;
     const silentMs = out.nowMs - this.#lastBeatMs;
-    if (silentMs >= beatIntervalMs + laggedMs) this.#judge(silentMs - beatIntervalMs);
-    if (!self.stuck && silentMs >= Math.max(options.stuckAfterMs, 2 * beatIntervalMs)) this.#say(true);
+    if (silentMs >= this.#beatMs + laggedMs) this.#judge(silentMs - this.#beatMs);
+    if (!self.stuck && silentMs >= options.stuckAfterMs) this.#say(true);
     this.#again();
   }
 

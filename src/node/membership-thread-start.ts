@@ -4,6 +4,7 @@
  */
 import { RemusterError, errorCodeOf } from '../base/errors.ts';
 import type { Peer, Program, Threads } from '../base/ports.ts';
+import { beatMsOf } from '../membership/main-loop.ts';
 import type { MembershipReports } from '../membership/membership-handle.ts';
 import type { MembershipStart } from './core.ts';
 import type { ThreadData } from './membership-thread.ts';
@@ -47,7 +48,8 @@ export async function startMembershipThread(threads: Threads, data: ThreadData):
   }
   return {
     membership: ({ clock, streams, identity }, reports) => {
-      const end = new ThreadedMembership({ clock, streams, thread }, identity, reports);
+      const beatMs = beatMsOf(data.options.stuckAfterMs);
+      const end = new ThreadedMembership({ clock, streams, thread, beatMs }, identity, reports);
       near = { end, reports };
       return end;
     },

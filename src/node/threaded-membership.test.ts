@@ -41,6 +41,7 @@ function nearEnd() {
           watcher = handler;
         },
       },
+      beatMs: 2_000,
       thread: { send: (body) => void said.push(toThreadCodec.decode(body)) },
     },
     identity(1),

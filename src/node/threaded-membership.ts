@@ -6,7 +6,6 @@
 import { type Done, RemusterError, failure, success, errorCodeOf } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Cancel, Clock, Identity, Peer, RunningProgram, Streams } from '../base/ports.ts';
-import { beatIntervalMs } from '../membership/main-loop.ts';
 import { type MemberView, firstView } from '../membership/member-view.ts';
 import type { MembershipHandle, MembershipReports } from '../membership/membership-handle.ts';
 import { isMembershipMessage } from '../membership/membership-host.ts';
@@ -19,6 +18,7 @@ export type NearPorts = {
   readonly clock: Clock;
   readonly streams: Pick<Streams, 'request' | 'watch'>;
   readonly thread: Pick<RunningProgram, 'send'>;
+  readonly beatMs: number;
 };
 
 type Seen = { readonly view: MemberView; readonly atMs: number };
@@ -164,7 +164,7 @@ export class ThreadedMembership implements MembershipHandle {
 
   #beat(): void {
     this.#say({ kind: 'beat' });
-    this.#beating = this.#ports.clock.schedule(beatIntervalMs, () => this.#beat());
+    this.#beating = this.#ports.clock.schedule(this.#ports.beatMs, () => this.#beat());
   }
 
   #say(word: ToThread): void {

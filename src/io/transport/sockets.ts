@@ -3,6 +3,7 @@
  * connections. It knows nothing of what travels over them.
  */
 import { createSocket, type Socket as UdpSocket } from 'node:dgram';
+import { lookup, type LookupOneOptions } from 'node:dns';
 import { once } from 'node:events';
 import { connect as connectTcp, createServer, isIP, type OnReadOpts, type Server, type Socket } from 'node:net';
 import { connect as connectTls, createServer as createTlsServer, type TLSSocket } from 'node:tls';
@@ -77,15 +78,28 @@ async function bindUdp(bind: Address): Promise<UdpSocket> {
     type: isIP(bind.host) === 6 ? 'udp6' : 'udp4',
     recvBufferSize: 1_024 * 1_024,
     sendBufferSize: 1_024 * 1_024,
+    lookup: lookupAtOnce,
   });
+  const listening = settled(udp, 'listening', bind);
   udp.bind({ address: bind.host, port: bind.port, exclusive: true });
   try {
-    await settled(udp, 'listening', bind);
+    await listening;
   } catch (error) {
     udp.close();
     throw error;
   }
   return udp;
+}
+
+/** Nearly every datagram goes to a numeric address, and that needs neither a resolver nor another turn of the loop. */
+function lookupAtOnce(
+  host: string,
+  options: LookupOneOptions,
+  done: (error: NodeJS.ErrnoException | null, address: string, family: number) => void,
+): void {
+  const family = isIP(host);
+  if (family === 0) lookup(host, options, done);
+  else done(null, host, family);
 }
 
 async function settled(socket: Server | UdpSocket, event: string, bind: Address): Promise<void> {
