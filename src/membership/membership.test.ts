@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { nodeIdFrom } from '../base/ids.ts';
-import type { ConnectionChange, Identity } from '../base/ports.ts';
+import { type ConnectionChange, type Identity, portIsClosed } from '../base/ports.ts';
 import { Random } from '../base/random.ts';
 import type { Claim } from './claim.ts';
 import type { MembershipEffect, Timer } from './group.ts';
@@ -222,6 +222,107 @@ describe('leaving', () => {
     subject.feed({ kind: 'leave', reason: '' });
     subject.pass(lanMembership.leaveTimeoutMs, 'leaving');
     assert.equal(subject.take('departed').length, 1);
+  });
+});
+
+describe('restraint', () => {
+  const others = Array.from({ length: 9 }, (_, i) => identity(i + 2));
+
+  /** Accused by six in turn, the subject refutes five times. */
+  function tired(): Subject {
+    const subject = new Subject();
+    for (const other of others) subject.hears(other);
+    for (let incarnation = 0; incarnation < 6; incarnation++) {
+      const by = others[incarnation]!;
+      subject.hears(by, claim('suspect', identity(1), incarnation, by));
+    }
+    return subject;
+  }
+
+  function saidOfItself(subject: Subject): string[] {
+    const claims = subject.take('datagram').flatMap(({ message }) => ('claims' in message ? message.claims : []));
+    return claims.filter(({ id }) => id === identity(1).id).map(({ kind, incarnation }) => `${kind} ${incarnation}`);
+  }
+
+  it('says of itself that it is dead, to whoever asks, and refutes nothing any more', () => {
+    const subject = tired();
+    assert.ok(subject.events().includes('self.withdrew n1 1/5'));
+    subject.take('datagram');
+    const ping = { kind: 'ping', incarnation: 0, seq: 1, claims: [], stateVersion: undefined } as const;
+    subject.feed({ kind: 'datagram', from: others[0]!, message: ping });
+    assert.deepEqual(saidOfItself(subject), ['dead 5']);
+    subject.hears(others[1]!, claim('dead', identity(1), 5, others[1]));
+    assert.deepEqual(saidOfItself(subject), []);
+    assert.equal(subject.machine.ownView().state, 'dead');
+  });
+
+  it('comes back by itself', () => {
+    const subject = tired();
+    subject.events();
+    subject.pass(89_000, 'return');
+    assert.deepEqual(subject.events(), []);
+    subject.pass(2_000, 'return');
+    assert.deepEqual(subject.events(), ['self.returned n1 1/6']);
+    subject.pass(1_000, 'gossip');
+    assert.ok(saidOfItself(subject).includes('alive 6'));
+    assert.equal(subject.machine.ownView().state, 'alive');
+  });
+
+  it('is believed at once, other than what somebody else says', () => {
+    const subject = new Subject();
+    for (const other of others) subject.hears(other);
+    subject.hears(others[0]!, claim('dead', others[1]!, 0, others[0]), claim('dead', others[2]!, 0, others[2]));
+    assert.deepEqual([subject.state(others[1]!), subject.state(others[2]!)], ['suspect', 'dead']);
+  });
+});
+
+describe('doubts', () => {
+  it('whoever hears of a death in a view looks for itself', () => {
+    const subject = new Subject();
+    for (let n = 2; n < 7; n++) subject.hears(identity(n));
+    subject.take('datagram');
+    const claims = [claim('dead', identity(2), 0, identity(3))];
+    const message = { kind: 'sync', viewHash: 1, reply: 'nothing', claims } as const;
+    subject.feed({ kind: 'asked', from: identity(3), call: 1, message });
+    assert.equal(subject.state(identity(2)), 'suspect');
+    const pinged = subject.take('datagram').filter(({ message: { kind } }) => kind === 'ping');
+    assert.deepEqual(
+      pinged.map(({ to }) => to.id),
+      [identity(2).id],
+    );
+  });
+
+  it('a helper that has given a member up still tells who asks that its port is closed', () => {
+    const subject = new Subject();
+    for (let n = 2; n < 5; n++) subject.hears(identity(n));
+    subject.hears(identity(3), { ...claim('dead', identity(2), 0, identity(3)), refused: true });
+    const target = identity(2).id;
+    const message = { kind: 'pingRequest', incarnation: 0, seq: 7, claims: [], target, timeoutMs: 100 } as const;
+    subject.feed({ kind: 'datagram', from: identity(4), message });
+    const address = { host: '10.0.0.1', port: 2 };
+    subject.feed({ kind: 'connection', change: { kind: 'refused', address, reason: portIsClosed } });
+    const nacks = subject.take('datagram').flatMap(({ message: said }) => (said.kind === 'nack' ? [said] : []));
+    assert.deepEqual(
+      nacks.map(({ seq, refused }) => [seq, refused]),
+      [[7, true]],
+    );
+  });
+});
+
+describe('gossip', () => {
+  it('tells what nobody was told at once, then in the rhythm of its ticks', () => {
+    const subject = new Subject();
+    for (let n = 2; n < 12; n++) subject.hears(identity(n));
+    subject.pass(5_000, 'gossip');
+    subject.take('datagram');
+    subject.hears(identity(2), claim('suspect', identity(3), 0, identity(2)));
+    const tellings = (): number => subject.take('datagram').filter(({ message }) => message.kind === 'gossip').length;
+    subject.pass(1, 'gossip');
+    assert.equal(tellings(), lanMembership.gossipFanoutCount);
+    subject.pass(lanMembership.gossipIntervalMs / 2, 'gossip');
+    assert.equal(tellings(), 0);
+    subject.pass(lanMembership.gossipIntervalMs / 2, 'gossip');
+    assert.equal(tellings(), lanMembership.gossipFanoutCount);
   });
 });
 

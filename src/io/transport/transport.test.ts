@@ -202,6 +202,20 @@ test('a peer that falls silent is found and given up', limit, async () => {
   assert.equal(await lost, 'no sign of life');
 });
 
+test('a connection over which somebody waits is looked after sooner than an idle one', limit, async () => {
+  const node = await startNode('n', { limits: { keepaliveMs: 100 } });
+  node.transport.streams.serve({ ...echo, request: () => undefined });
+  const [idle, busy] = [await EvilPeer.join(node), await EvilPeer.join(node)];
+  busy.send(kinds.request, 0, 1, 60_000);
+  const pinged = async (peer: EvilPeer, name: string) => {
+    await peer.hears(({ kind }) => kind === kinds.ping);
+    return name;
+  };
+  const both = [pinged(idle, 'idle'), pinged(busy, 'busy')];
+  assert.equal(await Promise.race(both), 'busy');
+  await Promise.all(both);
+});
+
 test('an idle connection is let go by both sides', limit, async () => {
   const limits = { keepaliveMs: 20, idleMsMax: 60 };
   const [a, b] = [await startNode('a', { limits }), await startNode('b', { limits })];
