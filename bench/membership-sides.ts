@@ -38,7 +38,9 @@ export const ours: Side = {
   name: 'ours',
   command: ({ name, port, controlPort, folder, seeds }) => [
     ...[process.execPath, resolve(import.meta.dirname, '../src/cli/main.ts'), 'agent', '--with-parent'],
+    // Serf is membership and no more: so are ours here.
     ...['--name', name, '--port', String(port), '--http-port', String(controlPort), '--profile', 'lan'],
+    ...['--registry', 'none'],
     ...['--data', join(folder, name), ...(seeds.length === 0 ? [] : ['--join', seeds.join(',')])],
   ],
   environment: {
