@@ -17,7 +17,6 @@ const { values } = parseArgs({
     /** For the processes that this one starts. */
     child: { type: 'boolean', default: false },
     first: { type: 'string', default: '1' },
-    scenario: { type: 'string' },
   },
 });
 
@@ -30,8 +29,8 @@ if (!Number.isSafeInteger(seeds) || seeds < 1 || !Number.isSafeInteger(first) ||
   console.error(`usage: --seeds N (1 or more), --mutant ${mutants.map(({ name }) => name).join(' | ')}, --record`);
   process.exitCode = 2;
 } else if (values.child) {
-  const mutant = values.mutant === undefined ? undefined : chosen[0];
-  console.log(JSON.stringify(await huntHere(mutant, values.scenario ?? (chosen[0] as Mutant).scenario, first, seeds)));
+  const [mutant] = chosen as [Mutant];
+  console.log(JSON.stringify(await huntHere(mutant, mutant.scenario, first, seeds)));
 } else {
   const found = await searchAll();
   const missed = [...found].filter(([mutant, report]) => !isCaught(mutant, report));
@@ -45,8 +44,7 @@ async function searchAll(): Promise<ReadonlyMap<Mutant, MutantReport>> {
   const waiting = [...chosen];
   const work = async (): Promise<void> => {
     for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
-      const { name, scenario } = mutant;
-      const report = await hunt({ name, scenario, first: 1, seeds }, minutesMax * 60_000);
+      const report = await hunt(mutant, { first: 1, count: seeds }, minutesMax * 60_000);
       found.set(mutant, report);
       print(mutant, report);
     }

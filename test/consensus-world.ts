@@ -11,7 +11,7 @@ import { Random } from '../src/base/random.ts';
 import type { ConsensusEvent } from '../src/consensus/consensus-event.ts';
 import { ConsensusHost } from '../src/consensus/consensus-host.ts';
 import { type ConsensusOptions, defaultConsensus } from '../src/consensus/options.ts';
-import type { GroupMember, LogEntry, Replica } from '../src/consensus/replica.ts';
+import type { GroupMember, LogEntry, Replica, StateIntake } from '../src/consensus/replica.ts';
 import { decodeMessage, encodeMessage } from '../src/messages/catalogue.ts';
 import type { ConsensusMessage } from '../src/messages/consensus.ts';
 import { StoreContent } from '../src/simulation/store-content.ts';
@@ -33,12 +33,24 @@ export class Listing implements Replica<number> {
     return this.items.push(new TextDecoder().decode(command));
   }
 
-  snapshot(): Uint8Array {
-    return new TextEncoder().encode(JSON.stringify(this.items));
+  /** A part for each item. */
+  snapshot(): Iterable<Uint8Array> {
+    const items = [...this.items];
+    const encoder = new TextEncoder();
+    return (function* () {
+      yield encoder.encode('[');
+      for (const [i, item] of items.entries()) yield encoder.encode(`${i === 0 ? '' : ','}${JSON.stringify(item)}`);
+      yield encoder.encode(']');
+    })();
   }
 
-  restore(snapshot: Uint8Array): void {
-    this.items = JSON.parse(new TextDecoder().decode(snapshot)) as string[];
+  restore(): StateIntake {
+    const decoder = new TextDecoder();
+    let text = '';
+    return {
+      add: (part) => void (text += decoder.decode(part, { stream: true })),
+      finish: () => void (this.items = JSON.parse(text + decoder.decode()) as string[]),
+    };
   }
 }
 

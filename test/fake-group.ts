@@ -142,7 +142,9 @@ export class FakeManager implements GroupHandle<WriteAnswer> {
     this.#applied = 0;
     this.server = new RegistryServer({ clock: this.#cluster.clock, group: this, replica: this.replica });
     if (snapshotOf !== undefined) {
-      this.replica.restore(snapshotOf.replica.snapshot());
+      const intake = this.replica.restore();
+      for (const part of snapshotOf.replica.snapshot()) intake.add(part);
+      intake.finish();
       this.#applied = snapshotOf.#applied;
     }
     this.catchUp();

@@ -1,10 +1,11 @@
 /** `remuster balance` and `remuster rebalance`: how evenly the load lies, and evening it out. */
 import { confirm, type ConsentFlags } from './confirm.ts';
 import { exitOk, exitPartial } from './failure.ts';
-import { getJson, postJson } from './http-client.ts';
+import { getJson, ofDc, postJson } from './http-client.ts';
 import { type Column, type Format, renderList, renderThing } from './output.ts';
 import { findTarget, type Target, type TargetFlags } from './target.ts';
 import { plain, print, say } from './terminal.ts';
+import { printLook } from './watching.ts';
 
 type NodeLoad = {
   readonly name: string;
@@ -41,19 +42,28 @@ function noteOf({ isActive, isOverloaded, isUnderloaded }: NodeLoad): string {
   return isUnderloaded ? 'has room' : '';
 }
 
-export async function balance(flags: TargetFlags, format: Format): Promise<number> {
-  const answer = await getJson(await findTarget(flags), '/v1/balance');
-  const { schemaVersion: _, ...thing } = answer as Balance & { schemaVersion: number };
-  if (format !== 'table' && format !== 'wide') {
-    print(await renderThing(format, thing, { name: thing.band, lines: [] }));
-    return exitOk;
-  }
+export async function balance(
+  flags: TargetFlags & { readonly dc?: string; readonly watch?: true },
+  format: Format,
+): Promise<number> {
+  const target = await findTarget(flags);
+  return await printLook(format, flags.watch === true, async () => {
+    const answer = await getJson(target, ofDc('/v1/balance', flags.dc));
+    const { schemaVersion: _, ...thing } = answer as Balance & { schemaVersion: number };
+    if (format === 'table' || format === 'wide') return { text: await balanceText(thing, format) };
+    return { text: await renderThing(format, thing, { name: thing.band, lines: [] }) };
+  });
+}
+
+async function balanceText(thing: Balance, format: 'table' | 'wide'): Promise<string> {
   const { band, variation, variationMax, assignments, unassigned, activeNodes, strategy, nodes } = thing;
-  print(`${band}: coefficient of variation ${variation.toFixed(3)}, at most ${variationMax} is wanted`);
-  print(`${assignments} held by ${activeNodes} active nodes, ${unassigned} wait for a node (strategy ${strategy})\n`);
   const sorted = nodes.toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
-  print(await renderList(format, sorted, nodeColumns, (row) => row.name));
-  return exitOk;
+  return [
+    `${band}: coefficient of variation ${variation.toFixed(3)}, at most ${variationMax} is wanted`,
+    `${assignments} held by ${activeNodes} active nodes, ${unassigned} wait for a node (strategy ${strategy})`,
+    '',
+    await renderList(format, sorted, nodeColumns, (row) => row.name),
+  ].join('\n');
 }
 
 type Move = { readonly name: string; readonly from: string; readonly to: string };
@@ -72,6 +82,7 @@ export type RebalanceFlags = TargetFlags &
   ConsentFlags & {
     readonly output: Format;
     readonly dryRun?: true;
+    readonly dc?: string;
     readonly maxMoves?: number;
     readonly reason?: string;
   };
@@ -99,8 +110,8 @@ export async function rebalance(flags: RebalanceFlags): Promise<number> {
   return done.failed.length === 0 ? exitOk : exitPartial;
 }
 
-async function ask(target: Target, { maxMoves, reason }: RebalanceFlags, dryRun: boolean): Promise<Rebalanced> {
-  const answer = await postJson(target, '/v1/rebalance', { dryRun, maxMoves, reason });
+async function ask(target: Target, { dc, maxMoves, reason }: RebalanceFlags, dryRun: boolean): Promise<Rebalanced> {
+  const answer = await postJson(target, ofDc('/v1/rebalance', dc), { dryRun, maxMoves, reason });
   const { schemaVersion: _, ...thing } = answer as Rebalanced & { schemaVersion: number };
   return thing;
 }

@@ -11,7 +11,7 @@ export type ConsentFlags = { readonly yes?: true };
 /** `whenNobody` says what happens without a terminal and without `--yes`. */
 export async function confirm(question: string, flags: ConsentFlags, whenNobody: 'refuse' | 'go on'): Promise<void> {
   if (flags.yes === true) return;
-  if (process.stdin.isTTY !== true || process.stderr.isTTY !== true) {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) {
     if (whenNobody === 'go on') return;
     throw new RemusterError('BAD_ARGUMENT', `${question} Say --yes to do it; nothing was changed`);
   }

@@ -10,6 +10,9 @@ import { type ReadingFlags, changer, destroyer, reader, wholeNumber } from './re
 import type { RestoreFlags } from './registry-snapshot.ts';
 import type { WriteFlags } from './registry.ts';
 
+const againSentence = 'print again when something changes';
+const dcSentence = 'of this datacenter instead of that of the asked node';
+
 type Finish = (exitCode: number) => void;
 type Reasoned = ReadingFlags & { readonly reason?: string };
 type Careful = Reasoned & { readonly yes?: true; readonly dryRun?: true };
@@ -23,14 +26,14 @@ export function addControl(program: Command, finish: Finish): void {
 }
 
 function addStatus(program: Command, finish: Finish): void {
-  reader(program, 'status', 'the cluster at a glance: who leads each datacenter, and how many voters live').action(
-    async (flags: ReadingFlags) => {
+  reader(program, 'status', 'the cluster at a glance: who leads each datacenter, and how many voters live')
+    .option('--watch', againSentence)
+    .action(async (flags: ReadingFlags & { watch?: true }) => {
       const { status } = await import('./status.ts');
-      finish(await status(flags, flags.output));
-    },
-  );
+      finish(await status(flags, flags.output, flags.watch === true));
+    });
   reader(program, 'leader', 'who leads a datacenter; exit code 1 when nobody does')
-    .option('--dc <name>', 'of this datacenter instead of that of the asked node')
+    .option('--dc <name>', dcSentence)
     .action(async (flags: ReadingFlags & { dc?: string }) => {
       const { leader } = await import('./status.ts');
       finish(await leader(flags, flags.output));
@@ -43,8 +46,9 @@ function addManagers(program: Command, finish: Finish): void {
     .description('the group of managers that decides for a datacenter')
     .helpGroup('Operate:');
   reader(manager, 'list', 'who belongs to the group, who votes, who leads')
-    .option('--dc <name>', 'of this datacenter instead of that of the asked node')
-    .action(async (flags: ReadingFlags & { dc?: string }) => {
+    .option('--dc <name>', dcSentence)
+    .option('--watch', againSentence)
+    .action(async (flags: ReadingFlags & { dc?: string; watch?: true }) => {
       const { listManagers } = await import('./managers.ts');
       finish(await listManagers(flags, flags.output));
     });
@@ -64,12 +68,12 @@ function addManagers(program: Command, finish: Finish): void {
     const { removeManager } = await import('./managers.ts');
     finish(await removeManager(name, flags));
   });
-  changer(manager, 'transfer [name]', 'hand leadership to that voter, or to the best one').action(
-    async (name: string | undefined, flags: Reasoned) => {
+  changer(manager, 'transfer [name]', 'hand leadership to that voter, or to the best one')
+    .option('--dc <name>', dcSentence)
+    .action(async (name: string | undefined, flags: Reasoned & { dc?: string }) => {
       const { transferLeadership } = await import('./managers.ts');
       finish(await transferLeadership(name, flags));
-    },
-  );
+    });
 }
 
 function addNodes(program: Command, finish: Finish): void {
@@ -102,11 +106,15 @@ function addNodes(program: Command, finish: Finish): void {
 }
 
 function addBalance(program: Command, finish: Finish): void {
-  reader(program, 'balance', 'how evenly the load lies on the nodes').action(async (flags: ReadingFlags) => {
-    const { balance } = await import('./balance.ts');
-    finish(await balance(flags, flags.output));
-  });
+  reader(program, 'balance', 'how evenly the load lies on the nodes')
+    .option('--dc <name>', dcSentence)
+    .option('--watch', againSentence)
+    .action(async (flags: ReadingFlags & { dc?: string; watch?: true }) => {
+      const { balance } = await import('./balance.ts');
+      finish(await balance(flags, flags.output));
+    });
   destroyer(program, 'rebalance', 'move containers to even out the load')
+    .option('--dc <name>', dcSentence)
     .option('--max-moves <count>', 'at most so many', wholeNumber('--max-moves', 1))
     .action(async (flags: RebalanceFlags) => {
       const { rebalance } = await import('./balance.ts');

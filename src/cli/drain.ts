@@ -4,6 +4,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { isRemusterError } from '../base/errors.ts';
+import { milliseconds } from '../node/option-types.ts';
 import { exitOk, exitPartial, exitRefused } from './failure.ts';
 import { postJson } from './http-client.ts';
 import { type Drain, type NodeShown, nodeOf, nodePath, progressText } from './nodes.ts';
@@ -30,14 +31,16 @@ export async function drainNode(name: string, flags: DrainFlags): Promise<number
   const { deadline, reason } = flags;
   if (flags.dryRun === true) return await preflight(target, name, flags.output);
   await postJson(target, nodePath(name, 'drain'), { deadline, reason });
-  const node = flags.detach === true ? await nodeOf(target, name) : await whenDrained(target, name);
+  const node = flags.detach === true ? await nodeOf(target, name) : await whenDrained(target, name, deadline);
   await printDrain(node, flags.output);
   return node.drain?.phase === 'drained' || flags.detach === true ? exitOk : exitPartial;
 }
 
 /** Says how far it is whenever that changes. Comes back early when the deadline of the drain has passed. */
-export async function whenDrained(target: Target, name: string): Promise<NodeShown> {
+export async function whenDrained(target: Target, name: string, deadline: string | undefined): Promise<NodeShown> {
   onInterruptSay(() => say(goesOn(name)));
+  // The leader tells when it is over; this is for the case that nobody does.
+  const lateMs = Date.now() + (milliseconds(deadline) ?? 0) + patienceMs;
   let told = '';
   let heardMs = Date.now();
   for (; ; await pause(lookMs)) {
@@ -47,12 +50,16 @@ export async function whenDrained(target: Target, name: string): Promise<NodeSho
       say(goesOn(name));
       throw error;
     });
-    if (node?.drain == null) continue;
+    if (node === undefined || node.drain === null) continue;
     heardMs = Date.now();
     const text = [progressText(node.drain), ...node.drain.blockedBy].join('; ');
     if (text !== told) say(`${plain(name)}: ${plain(text)}`);
     told = text;
     if (isOver(node.drain)) return node;
+    if (Date.now() > lateMs) {
+      say(goesOn(name));
+      return node;
+    }
   }
 }
 

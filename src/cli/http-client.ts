@@ -35,6 +35,14 @@ export async function changeJson(
   return successful(await ask(target, method, path, body, timeoutMs));
 }
 
+export function withQuery(path: string, query: Readonly<Record<string, string>>): string {
+  return `${path}?${new URLSearchParams(query).toString()}`;
+}
+
+export function ofDc(path: string, dc: string | undefined): string {
+  return dc === undefined ? path : withQuery(path, { dc });
+}
+
 /** The answer whatever its status: for health checks, where 503 is data. */
 export async function ask(
   target: Target,

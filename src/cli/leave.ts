@@ -5,7 +5,7 @@
 import { confirm, type ConsentFlags } from './confirm.ts';
 import { whenDrained } from './drain.ts';
 import { exitOk, exitPartial } from './failure.ts';
-import { getJson, postJson } from './http-client.ts';
+import { getJson, ofDc, postJson } from './http-client.ts';
 import { nodeOf, nodePath } from './nodes.ts';
 import { type Format, renderThing } from './output.ts';
 import { findTarget, type Target, type TargetFlags } from './target.ts';
@@ -23,7 +23,7 @@ export async function leaveCluster(name: string, flags: LeaveFlags): Promise<num
   const target = await findTarget(flags);
   const { reason, deadline } = flags;
   const node = await nodeOf(target, name);
-  const isInGroup = await belongsToGroup(target, node.id);
+  const isInGroup = await belongsToGroup(target, node.id, node.dc);
   const needsDrain = node.registration === 'active' && (await othersAreActive(target, node.id, node.dc));
   const steps = [
     ...(needsDrain ? [`drain it (${node.drain?.remaining ?? 0} to move)`] : []),
@@ -39,7 +39,7 @@ export async function leaveCluster(name: string, flags: LeaveFlags): Promise<num
   await confirm(`Let ${plain(node.name)} leave for good?`, flags, 'go on');
   if (needsDrain) await postJson(target, nodePath(name, 'drain'), { deadline, reason });
   if (needsDrain || node.registration === 'draining') {
-    const { drain } = await whenDrained(target, name);
+    const { drain } = await whenDrained(target, name, deadline);
     if (drain?.phase !== 'drained') {
       say(`${plain(name)} still holds ${drain?.remaining ?? 0}; it stays`);
       return exitPartial;
@@ -54,15 +54,13 @@ export async function leaveCluster(name: string, flags: LeaveFlags): Promise<num
   return exitOk;
 }
 
-async function belongsToGroup(target: Target, id: string): Promise<boolean> {
-  const { items } = (await getJson(target, '/v1/managers')) as { items: { id: string; standing: string }[] };
+async function belongsToGroup(target: Target, id: string, dc: string): Promise<boolean> {
+  const { items } = (await getJson(target, ofDc('/v1/managers', dc))) as { items: { id: string; standing: string }[] };
   return items.some((row) => row.id === id && row.standing !== 'outside');
 }
 
 /** The last one has nobody to give anything to. */
 async function othersAreActive(target: Target, id: string, dc: string): Promise<boolean> {
-  const { items } = (await getJson(target, '/v1/members')) as {
-    items: { id: string; dc: string; registration: string | null }[];
-  };
-  return items.some((row) => row.id !== id && row.dc === dc && row.registration === 'active');
+  const { nodes } = (await getJson(target, ofDc('/v1/balance', dc))) as { nodes: { id: string; isActive: boolean }[] };
+  return nodes.some((row) => row.id !== id && row.isActive);
 }

@@ -6,11 +6,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { RemusterError } from '../base/errors.ts';
 import { confirm, type ConsentFlags } from './confirm.ts';
 import { exitOk } from './failure.ts';
-import { getJson, postJson } from './http-client.ts';
+import { getJson, ofDc, postJson } from './http-client.ts';
 import { type Column, type Format, renderList, renderThing } from './output.ts';
 import type { Leader } from './status.ts';
 import { findTarget, type Target, type TargetFlags } from './target.ts';
 import { print } from './terminal.ts';
+import { printLook } from './watching.ts';
 
 type ManagerRow = {
   readonly name: string;
@@ -35,12 +36,16 @@ const columns: readonly Column<ManagerRow>[] = [
 const settleMs = 10_000;
 const lookMs = 100;
 
-export async function listManagers(flags: TargetFlags & { readonly dc?: string }, format: Format): Promise<number> {
-  const path = flags.dc === undefined ? '/v1/managers' : `/v1/managers?dc=${encodeURIComponent(flags.dc)}`;
-  const { items } = (await getJson(await findTarget(flags), path)) as { items: ManagerRow[] };
-  const sorted = items.toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
-  print(await renderList(format, sorted, columns, (row) => row.name));
-  return exitOk;
+export async function listManagers(
+  flags: TargetFlags & { readonly dc?: string; readonly watch?: true },
+  format: Format,
+): Promise<number> {
+  const target = await findTarget(flags);
+  return await printLook(format, flags.watch === true, async () => {
+    const { items } = (await getJson(target, ofDc('/v1/managers', flags.dc))) as { items: ManagerRow[] };
+    const sorted = items.toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
+    return { text: await renderList(format, sorted, columns, (row) => row.name) };
+  });
 }
 
 export async function changeManager(verb: 'add' | 'promote', name: string, flags: Order): Promise<number> {
@@ -72,18 +77,22 @@ export async function removeManager(
   const { schemaVersion: _, ...thing } = answer as { schemaVersion: number; manager: string; voters: number };
   const lines: [string, string][] = [
     ['MANAGER', thing.manager],
-    [dryRun ? 'WOULD BE LEFT' : 'LEFT', `${thing.voters} voters`],
+    [dryRun ? 'WOULD BE LEFT' : 'LEFT', `${thing.voters} ${thing.voters === 1 ? 'voter' : 'voters'}`],
   ];
   print(await renderThing(flags.output, thing, { name: thing.manager, lines }));
   return exitOk;
 }
 
 /** Ends when somebody else is known to lead. */
-export async function transferLeadership(to: string | undefined, flags: Order): Promise<number> {
+export async function transferLeadership(
+  to: string | undefined,
+  flags: Order & { readonly dc?: string },
+): Promise<number> {
   const target = await findTarget(flags);
-  const former = (await getJson(target, '/v1/leader')) as Leader;
-  await postJson(target, '/v1/transfer', { to, reason: flags.reason });
-  const { leader, term, dc } = await nextLeader(target, former.term ?? 0);
+  const path = ofDc('/v1/leader', flags.dc);
+  const former = (await getJson(target, path)) as Leader;
+  await postJson(target, ofDc('/v1/transfer', flags.dc), { to, reason: flags.reason });
+  const { leader, term, dc } = await nextLeader(target, path, former.term ?? 0);
   const thing = { dc, leader, term, former: former.leader };
   const lines: [string, string][] = [
     ['LEADER', leader ?? 'none'],
@@ -94,9 +103,9 @@ export async function transferLeadership(to: string | undefined, flags: Order): 
   return exitOk;
 }
 
-async function nextLeader(target: Target, formerTerm: number): Promise<Leader> {
+async function nextLeader(target: Target, path: string, formerTerm: number): Promise<Leader> {
   for (const deadline = Date.now() + settleMs; ; await pause(lookMs)) {
-    const now = (await getJson(target, '/v1/leader')) as Leader;
+    const now = (await getJson(target, path)) as Leader;
     if (now.leader !== null && (now.term ?? 0) > formerTerm) return now;
     if (Date.now() > deadline)
       throw new RemusterError(

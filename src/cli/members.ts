@@ -1,13 +1,10 @@
 /**
- * `remuster members [--watch]`: who is in the cluster, as the asked node sees it. With --watch it looks once a second
- * and prints again when something changed.
+ * `remuster members [--watch]`: who is in the cluster, as the asked node sees it, and what the registry lets each do.
  */
-import { setTimeout as pause } from 'node:timers/promises';
-import { exitOk } from './failure.ts';
 import { getJson } from './http-client.ts';
 import { type Column, type Format, renderList } from './output.ts';
 import { findTarget, type TargetFlags } from './target.ts';
-import { print } from './terminal.ts';
+import { printLook } from './watching.ts';
 
 export type MemberRow = {
   readonly name: string;
@@ -26,7 +23,6 @@ export type MemberRow = {
   readonly lagMs: number;
 };
 
-const lookMs = 1_000;
 /** What changes all the time is no news. */
 const unsteady: ReadonlySet<string> = new Set(['silentMs', 'lagMs', 'roundTripMs', 'health']);
 
@@ -47,16 +43,11 @@ const columns: readonly Column<MemberRow>[] = [
 
 export async function members(flags: TargetFlags, format: Format, watch: boolean): Promise<number> {
   const target = await findTarget(flags);
-  for (let shown = ''; ; await pause(lookMs)) {
+  return await printLook(format, watch, async () => {
     const answer = (await getJson(target, '/v1/members')) as { items: MemberRow[] };
     const items = answer.items.toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
     const text = await renderList(format, items, columns, (row) => row.name);
     const news = JSON.stringify(items, (key, value: unknown) => (unsteady.has(key) ? undefined : value));
-    if (news !== shown) {
-      const again = shown !== '' && (format === 'table' || format === 'wide');
-      print(again ? `\n${new Date().toISOString()}\n${text}` : text);
-    }
-    if (!watch) return exitOk;
-    shown = news;
-  }
+    return { text, news };
+  });
 }

@@ -61,13 +61,13 @@ function drainLines(drain: Drain): [string, string][] {
 }
 
 export function progressText({ phase, total, remaining, releasing, adrift, overdue }: Drain): string {
-  const moved = `${total - remaining} of ${total} moved away`;
   const open = [
+    ...(total > 0 ? [`${total - remaining} of ${total} moved away`] : []),
     ...(releasing > 0 ? [`${releasing} being released`] : []),
     ...(adrift > 0 ? [`${adrift} on the way to another node`] : []),
     ...(overdue ? ['the deadline has passed'] : []),
   ];
-  return [phase, moved, ...open].join(', ');
+  return [phase, ...open].join(', ');
 }
 
 export async function activateNode(

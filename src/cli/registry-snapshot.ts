@@ -10,7 +10,7 @@ import { type BackupPart, backupName, backupPartBytesMax } from '../node/control
 import { readBackup } from '../registry/backup.ts';
 import { confirm, type ConsentFlags } from './confirm.ts';
 import { exitOk } from './failure.ts';
-import { changeJson, getJson } from './http-client.ts';
+import { changeJson, getJson, withQuery } from './http-client.ts';
 import { type Format, renderThing } from './output.ts';
 import type { Leader } from './status.ts';
 import { findTarget, type Target, type TargetFlags } from './target.ts';
@@ -64,14 +64,14 @@ async function fetched(target: Target): Promise<{ readonly bytes: Uint8Array; re
       return await fetchedOnce(target);
     } catch (error) {
       if (!isRemusterError(error, 'PRECONDITION') || attempt === attemptsMax) throw error;
-      say(`${error.message}`);
+      say(error.message);
     }
   }
 }
 
 async function fetchedOnce(target: Target): Promise<{ readonly bytes: Uint8Array; readonly revision: number }> {
   const parts: Uint8Array[] = [];
-  let part = await fetchPart(target, '');
+  let part = await fetchPart(target, {});
   for (let offset = 0; ;) {
     const bytes = Buffer.from(part.bytes, 'base64');
     parts.push(bytes);
@@ -80,12 +80,12 @@ async function fetchedOnce(target: Target): Promise<{ readonly bytes: Uint8Array
       throw new RemusterError('TOO_LARGE', 'the backup is too large');
     if (part.last) return { bytes: new Uint8Array(Buffer.concat(parts)), revision: part.revision };
     if (bytes.length === 0) throw new RemusterError('MALFORMED', 'the node sent an empty part');
-    part = await fetchPart(target, `?${new URLSearchParams({ id: part.id, offset: String(offset) })}`);
+    part = await fetchPart(target, { id: part.id, offset: String(offset) });
   }
 }
 
-async function fetchPart(target: Target, query: string): Promise<BackupPart> {
-  return (await getJson(target, `/v1/registry/snapshot${query}`, partTimeoutMs)) as BackupPart;
+async function fetchPart(target: Target, query: Readonly<Record<string, string>>): Promise<BackupPart> {
+  return (await getJson(target, withQuery('/v1/registry/snapshot', query), partTimeoutMs)) as BackupPart;
 }
 
 /** Durable under its name, or not there. What the registry holds is not for everybody to read. */

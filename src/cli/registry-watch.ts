@@ -4,7 +4,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { RemusterError, errorCodeOf, isRemusterError } from '../base/errors.ts';
-import { readEvents } from './http-client.ts';
+import { readEvents, withQuery } from './http-client.ts';
 import type { Format } from './output.ts';
 import { type Entry, shortValue } from './registry.ts';
 import { findTarget, type Target, type TargetFlags } from './target.ts';
@@ -49,7 +49,7 @@ export async function watchKeys(
 }
 
 function pathOf(prefix: string, from: number | undefined): string {
-  return `/v1/registry/watch?${new URLSearchParams({ prefix, ...(from === undefined ? {} : { from: String(from) }) })}`;
+  return withQuery('/v1/registry/watch', { prefix, ...(from === undefined ? {} : { from: String(from) }) });
 }
 
 /** The revision from which to go on. */

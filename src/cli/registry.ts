@@ -2,7 +2,7 @@
 import { RemusterError } from '../base/errors.ts';
 import { confirm, type ConsentFlags } from './confirm.ts';
 import { exitOk } from './failure.ts';
-import { changeJson, getJson } from './http-client.ts';
+import { changeJson, getJson, withQuery } from './http-client.ts';
 import { type Column, type Format, renderList, renderThing } from './output.ts';
 import { findTarget, type Target, type TargetFlags } from './target.ts';
 import { print } from './terminal.ts';
@@ -52,9 +52,13 @@ export async function getKey(key: string, flags: TargetFlags & Stale, format: Fo
 
 type Stale = { readonly stale?: true };
 
-async function entryOf(target: Target, key: string, { stale }: Stale): Promise<Entry> {
-  const query = new URLSearchParams({ key, ...(stale === true ? { stale: '' } : {}) });
-  const { items } = (await getJson(target, `/v1/registry?${query}`)) as Page;
+function staleness({ stale }: Stale): { readonly stale?: '' } {
+  return stale === true ? { stale: '' } : {};
+}
+
+async function entryOf(target: Target, key: string, flags: Stale): Promise<Entry> {
+  const query = { key, ...staleness(flags) };
+  const { items } = (await getJson(target, withQuery('/v1/registry', query))) as Page;
   const [entry] = items;
   if (entry === undefined) throw new RemusterError('UNKNOWN_KEY', `there is no key ${JSON.stringify(key)}`);
   return entry;
@@ -72,9 +76,8 @@ export async function listKeys(
   for (let more = true; more && entries.length < most;) {
     const limit = String(Math.min(pageEntries, most - entries.length));
     const last = entries.at(-1)?.key;
-    const query = new URLSearchParams({ prefix, limit, ...(last === undefined ? {} : { after: last }) });
-    if (flags.stale === true) query.set('stale', '');
-    const page = (await getJson(target, `/v1/registry?${query}`)) as Page;
+    const query = { prefix, limit, ...(last === undefined ? {} : { after: last }), ...staleness(flags) };
+    const page = (await getJson(target, withQuery('/v1/registry', query))) as Page;
     entries.push(...page.items);
     more = page.more && page.items.length > 0;
   }
@@ -110,9 +113,9 @@ export async function deleteKey(
     return exitOk;
   }
   await confirm(`Delete ${key} (version ${version})?`, flags, 'refuse');
-  const query = new URLSearchParams({ key, reason: flags.reason ?? '' });
-  if (ifVersion !== undefined) query.set('ifVersion', String(ifVersion));
-  const answer = await changeJson(target, 'DELETE', `/v1/registry?${query}`);
+  const condition = ifVersion === undefined ? {} : { ifVersion: String(ifVersion) };
+  const path = withQuery('/v1/registry', { key, reason: flags.reason ?? '', ...condition });
+  const answer = await changeJson(target, 'DELETE', path);
   const { schemaVersion: _, ...thing } = answer as { schemaVersion: number; deleted: number; revision: number };
   const lines: [string, string][] = [
     ['DELETED', key],

@@ -1,9 +1,10 @@
 /** `remuster status` and `remuster leader`: the cluster at a glance, and who leads a datacenter. */
 import { exitFailed, exitOk } from './failure.ts';
-import { getJson } from './http-client.ts';
+import { getJson, ofDc } from './http-client.ts';
 import { type Format, renderThing, table } from './output.ts';
 import { findTarget, type TargetFlags } from './target.ts';
 import { plain, print, say } from './terminal.ts';
+import { printLook } from './watching.ts';
 
 type Quorum = { readonly voters: number; readonly alive: number } | null;
 
@@ -17,12 +18,13 @@ type Datacenter = {
 
 type Status = { readonly cluster: string; readonly ready: boolean; readonly dcs: readonly Datacenter[] };
 
-export async function status(flags: TargetFlags, format: Format): Promise<number> {
+export async function status(flags: TargetFlags, format: Format, watch: boolean): Promise<number> {
   const target = await findTarget(flags);
-  const { schemaVersion: _, ...thing } = (await getJson(target, '/v1/status')) as Status & { schemaVersion: number };
-  if (format === 'table' || format === 'wide') print(glance(thing));
-  else print(await renderThing(format, thing, { name: thing.cluster, lines: [] }));
-  return exitOk;
+  return await printLook(format, watch, async () => {
+    const { schemaVersion: _, ...thing } = (await getJson(target, '/v1/status')) as Status & { schemaVersion: number };
+    if (format === 'table' || format === 'wide') return { text: glance(thing) };
+    return { text: await renderThing(format, thing, { name: thing.cluster, lines: [] }) };
+  });
 }
 
 function glance({ cluster, ready, dcs }: Status): string {
@@ -59,8 +61,8 @@ export type Leader = {
 
 export async function leader(flags: TargetFlags & { readonly dc?: string }, format: Format): Promise<number> {
   const target = await findTarget(flags);
-  const path = flags.dc === undefined ? '/v1/leader' : `/v1/leader?dc=${encodeURIComponent(flags.dc)}`;
-  const { schemaVersion: _, ...thing } = (await getJson(target, path)) as Leader & { schemaVersion: number };
+  const answer = await getJson(target, ofDc('/v1/leader', flags.dc));
+  const { schemaVersion: _, ...thing } = answer as Leader & { schemaVersion: number };
   if (thing.leader === null) say(`nobody leads ${plain(thing.dc)}, as far as the asked node can tell`);
   const lines: [string, string][] = [
     ['LEADER', thing.leader ?? 'none'],

@@ -24,7 +24,8 @@ export class Applier {
   settle(proposals: Proposals | undefined): void {
     const state = this.#state;
     const { log, commitIndex, appliedIndex, out } = state;
-    if (appliedIndex >= commitIndex) return;
+    // Only the alarm goes on: whoever asks something while a slice is being applied must not be overtaken by the next.
+    if (appliedIndex >= commitIndex || this.#alarm.dueMs !== undefined) return;
     const entries = log.slice(appliedIndex + 1, Infinity, Math.min(entriesMax, commitIndex - appliedIndex));
     state.appliedIndex = appliedIndex + entries.length;
     this.#snapshots.applied(entries);

@@ -6,6 +6,7 @@
  * `leadership.isLeading()` is the read barrier that needs no waiting: while it is true, the state of the replica is the
  * truth.
  */
+import { assert } from '../base/assert.ts';
 import { type Done, failure, success } from '../base/errors.ts';
 import { fenceOf } from '../base/fence.ts';
 import type { NodeId } from '../base/ids.ts';
@@ -27,6 +28,7 @@ import type { Proposal } from './proposals.ts';
 import type { Agreed, GroupChange, GroupHandle, GroupMember, GroupView, Replica } from './replica.ts';
 import type { MemberProgress } from './replicator.ts';
 import { type Restored, restore } from './restore.ts';
+import { StateCarrier } from './state-carrier.ts';
 
 export type ConsensusPorts = {
   readonly clock: Clock;
@@ -57,11 +59,14 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
   readonly #replica: Replica<Result>;
   readonly #reports: ConsensusReports;
   readonly #calls: Calls;
+  readonly #carrier: StateCarrier;
   readonly #counters = new Map<string, number>();
   /** Where those were who spoke to us. */
   readonly #heardAt = new BoundedLru<NodeId, Address>(4 * groupMembersMax);
   #machine: Consensus | undefined;
   #loop: Loop<ConsensusInput, ConsensusEffect, Timer> | undefined;
+  /** The last entry that the replica has seen. */
+  #appliedIndex = 0;
   /** Made while entries are being applied. */
   #gathering: Proposal[] | undefined;
   #stopped = false;
@@ -73,6 +78,12 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
     this.#replica = replica;
     this.#reports = reports;
     this.#calls = new Calls(ports.clock);
+    this.#carrier = new StateCarrier({
+      clock: ports.clock,
+      replica,
+      took: (number, part) => this.#loop?.feed({ kind: 'snapshotPart', number, part }),
+      failed: (error) => this.#halted(error),
+    });
     this.leadership = new LeadershipPort(
       () => this.#machine?.leadershipView ?? { leader: undefined, term: 0, fence: undefined },
       () => this.#loop !== undefined && this.#machine?.isLeading(ports.clock.nowMs()) === true,
@@ -84,8 +95,13 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
     restore(this.#ports.store, this.#settings.group, (outcome) => {
       if (this.#stopped) return done(failure('CANCELLED', 'the group was stopped'));
       if (!outcome.ok) return done(outcome);
-      this.#begin(outcome.value);
-      done(success({ fresh: outcome.value.fresh }));
+      const { snapshot, fresh } = outcome.value;
+      const begin = (): void => {
+        this.#begin(outcome.value);
+        done(success({ fresh }));
+      };
+      if (snapshot.index === 0) return begin();
+      this.#carrier.giveAll(snapshot.state, (given) => (given.ok ? begin() : done(given)));
     });
   }
 
@@ -157,7 +173,7 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
   #begin(restored: Restored): void {
     const { clock, store, random } = this.#ports;
     const { group, self, options } = this.#settings;
-    if (restored.snapshot.index > 0) this.#replica.restore(restored.snapshot.state);
+    this.#appliedIndex = restored.snapshot.index;
     const machine = new Consensus(
       { group, self: self.id, options, random: random.fork(`consensus/${group}`) },
       restored,
@@ -189,9 +205,19 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
       case 'apply':
         return this.#apply(effect.entries);
       case 'takeSnapshot':
-        return this.#loop?.feed({ kind: 'snapshotTaken', index: effect.index, state: this.#replica.snapshot() });
+        assert(effect.index === this.#appliedIndex, 'a snapshot is of the entry that was applied last');
+        return this.#carrier.take(effect.number);
+      case 'nextPart':
+        return this.#carrier.takeNext();
+      case 'dropSnapshot':
+        return this.#carrier.dropTaking();
+      case 'restorePart':
+        return this.#carrier.give(effect.part);
+      case 'dropRestore':
+        return this.#carrier.dropGiving();
       case 'restore':
-        return this.#replica.restore(effect.state);
+        this.#appliedIndex = effect.index;
+        return this.#carrier.finishGiving();
       case 'ended':
         return this.#calls.end(effect.call, effect.outcome);
       case 'event':
@@ -226,6 +252,8 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
 
   #applyOne(entry: Entry): void {
     const { kind, index, term, call } = entry;
+    assert(index === this.#appliedIndex + 1, 'entries are applied in order, each once');
+    this.#appliedIndex = index;
     if (kind === 'command') {
       const result = this.#replica.apply(entry);
       if (call === undefined) return;
@@ -243,6 +271,7 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
   #over(): void {
     this.#loop?.stop();
     this.#loop = undefined;
+    this.#carrier.stop();
     this.#calls.endAll(failure('NETWORK_TIMEOUT', 'this node stops'));
   }
 

@@ -15,6 +15,7 @@ export type ConsensusInput =
   | { readonly kind: 'change'; readonly change: GroupChange; readonly call: number }
   | { readonly kind: 'transfer'; readonly to: NodeId | undefined; readonly call: number }
   | { readonly kind: 'durable' }
-  | { readonly kind: 'snapshotTaken'; readonly index: number; readonly state: Uint8Array }
+  /** Without a part: the one before was the last. */
+  | { readonly kind: 'snapshotPart'; readonly number: number; readonly part: Uint8Array | undefined }
   | { readonly kind: 'health'; readonly score: number }
   | { readonly kind: 'gone'; readonly id: NodeId; readonly generation: number };

@@ -124,8 +124,8 @@ export class Consensus implements Machine<Input, Effect> {
         return this.#leading.transfer.start(input.to, input.call);
       case 'durable':
         return this.#durable();
-      case 'snapshotTaken':
-        return this.#snapshots.taken(input.index, input.state, () => this.#leading?.keepFrom() ?? Infinity);
+      case 'snapshotPart':
+        return this.#snapshots.part(input.number, input.part, () => this.#leading?.keepFrom() ?? Infinity);
       case 'health':
         this.#state.health = input.score;
         return this.#election.redraw();
@@ -143,7 +143,7 @@ export class Consensus implements Machine<Input, Effect> {
     const state = this.#state;
     this.#leading?.settle();
     this.#applier.settle(this.#leading?.proposals);
-    if (this.#leading?.isReady === true && !this.#leading.announced) this.#announce(this.#leading);
+    if (this.#leading?.announced === false && this.#leading.serves(state.out.nowMs)) this.#announce(this.#leading);
     this.#leading?.settleReads();
     this.#snapshots.settle();
     const isRemoved = state.members.get(state.self) === undefined && state.members.index <= state.commitIndex;

@@ -10,6 +10,8 @@ const deletesAtOnce = 512;
 export class Housekeeping {
   readonly #state: GroupState;
   #steps: (() => readonly StoreWrite[])[] = [];
+  /** A step is being asked for its writes: whatever it adds comes behind them. */
+  #asking = false;
 
   constructor(state: GroupState) {
     this.#state = state;
@@ -22,22 +24,24 @@ export class Housekeeping {
   /** Each step is asked for its writes when its turn has come. */
   add(...steps: readonly (() => readonly StoreWrite[])[]): void {
     this.#steps.push(...steps);
-    if (!this.#state.durability.waiting) this.next();
+    if (!this.#asking && !this.#state.durability.waiting) this.next();
   }
 
-  delete(keys: readonly string[]): void {
-    const slices = [];
-    for (let at = 0; at < keys.length; at += deletesAtOnce) {
-      const slice = keys.slice(at, at + deletesAtOnce).map((key) => ({ key, value: null }));
-      slices.push(() => slice);
+  /** There may be very many, so each is named when its turn has come. */
+  delete(count: number, key: (i: number) => string): void {
+    for (let from = 0; from < count; from += deletesAtOnce) {
+      const length = Math.min(deletesAtOnce, count - from);
+      this.#steps.push(() => Array.from({ length }, (_, i) => ({ key: key(from + i), value: null })));
     }
-    this.add(...slices);
+    this.add();
   }
 
   /** A write is durable. */
   next(): void {
     for (let step = this.#steps.shift(); step !== undefined; step = this.#steps.shift()) {
+      this.#asking = true;
       const writes = step();
+      this.#asking = false;
       if (writes.length === 0) continue;
       this.#state.persist(writes);
       return;

@@ -7,7 +7,7 @@ import { RemusterError, isRemusterError } from '../base/errors.ts';
 import { newEntry } from './entry.ts';
 import type { GroupState } from './group-state.ts';
 import { membersAfter } from './membership-log.ts';
-import { servingMs } from './options.ts';
+import { logEntriesMax, servingMs } from './options.ts';
 import { Proposals } from './proposals.ts';
 import { Reads } from './reads.ts';
 import type { GroupChange, GroupMember } from './replica.ts';
@@ -132,7 +132,7 @@ export class Leading {
     const { log, options } = this.#state;
     let keep = Infinity;
     for (const { transfer } of this.replicator.peers.values()) keep = Math.min(keep, transfer?.snapshot.index ?? keep);
-    return Math.max(keep, log.lastIndex - 4 * options.snapshotEntriesMax);
+    return Math.max(keep, log.lastIndex - 2 * logEntriesMax(options));
   }
 }
 

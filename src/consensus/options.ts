@@ -1,5 +1,6 @@
 /** The constants of a group, each in milliseconds, bytes or counts, and what must hold between them. */
 import { RemusterError } from '../base/errors.ts';
+import { snapshotChunkBytesMax } from '../messages/consensus.ts';
 
 export type ConsensusOptions = {
   readonly heartbeatMs: number;
@@ -7,11 +8,13 @@ export type ConsensusOptions = {
   readonly electionTimeoutMs: number;
   /** 0 stands first when nobody leads, 10 last. */
   readonly priority: number;
-  /** A snapshot is taken when so many entries or bytes have been applied since the last one. */
+  /** A snapshot is taken when so many entries or bytes have been applied since the last one, if that was no larger. */
   readonly snapshotEntriesMax: number;
   readonly snapshotLogBytes: number;
   /** Entries that stay behind a snapshot, for those who lag a little. */
   readonly tailEntriesMax: number;
+  /** A state is stored and sent in parts of this size. */
+  readonly snapshotPartBytes: number;
   /** A state that is larger cannot be kept or passed on. */
   readonly snapshotBytesMax: number;
   /** Proposals that wait for agreement. */
@@ -30,6 +33,7 @@ export const defaultConsensus: ConsensusOptions = {
   snapshotEntriesMax: 50_000,
   snapshotLogBytes: 16_777_216,
   tailEntriesMax: 5_000,
+  snapshotPartBytes: snapshotChunkBytesMax,
   snapshotBytesMax: 268_435_456,
   proposalsMax: 16_384,
   proposalsBytesMax: 67_108_864,
@@ -45,6 +49,11 @@ export const defaultConsensus: ConsensusOptions = {
  */
 const leaseRatio = 1 / 1.2;
 const selfStopRatio = 0.8;
+
+/** So long may the log behind a snapshot become, when the state is large and is not to be written again so soon. */
+export function logEntriesMax({ snapshotEntriesMax }: ConsensusOptions): number {
+  return 4 * snapshotEntriesMax;
+}
 
 /** How long a voter that heard the leader votes for nobody else, by its own clock. */
 export function promiseMs({ electionTimeoutMs }: ConsensusOptions): number {
@@ -73,6 +82,8 @@ export function checkConsensusOptions(options: ConsensusOptions): void {
   if (priority > 10) refuse('priority must be in 0..10');
   if (heartbeatMs * 3 > servingMs(options))
     refuse(`electionTimeoutMs (${electionTimeoutMs}) must be at least 4.5 times heartbeatMs (${heartbeatMs})`);
+  if (options.snapshotPartBytes > snapshotChunkBytesMax)
+    refuse(`snapshotPartBytes must not exceed ${snapshotChunkBytesMax}`);
   if (options.appendBytes > options.appendBytesInFlightMax)
     refuse('appendBytes must not exceed appendBytesInFlightMax');
 }

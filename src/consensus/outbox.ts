@@ -23,9 +23,17 @@ export type ConsensusEffect =
   /** Comes back as an input when all writes before it are durable. */
   | { readonly kind: 'durable' }
   | { readonly kind: 'apply'; readonly entries: readonly Entry[]; readonly ahead: true }
-  /** The state after the last applied entry is wanted; it comes back as `snapshotTaken`. */
-  | { readonly kind: 'takeSnapshot'; readonly index: number; readonly ahead: true }
-  | { readonly kind: 'restore'; readonly state: Uint8Array; readonly ahead: true }
+  /** The state after the last applied entry is to be fixed, and its first part comes back as `snapshotPart`, */
+  | { readonly kind: 'takeSnapshot'; readonly number: number; readonly index: number; readonly ahead: true }
+  /** then, for each time it is asked for, the next one, */
+  | { readonly kind: 'nextPart'; readonly ahead: true }
+  /** until the last one, or until nobody wants it any more. */
+  | { readonly kind: 'dropSnapshot'; readonly ahead: true }
+  /** A part of a state that is to take the place of this one, */
+  | { readonly kind: 'restorePart'; readonly part: Uint8Array; readonly ahead: true }
+  /** and the end of it: now it does, or it never will. */
+  | { readonly kind: 'restore'; readonly index: number; readonly ahead: true }
+  | { readonly kind: 'dropRestore'; readonly ahead: true }
   | { readonly kind: 'ended'; readonly call: number; readonly outcome: Outcome<void>; readonly ahead?: boolean }
   | { readonly kind: 'event'; readonly event: ConsensusEvent; readonly ahead: true }
   | { readonly kind: 'leadership'; readonly change: LeadershipChange; readonly ahead: true };

@@ -15,9 +15,21 @@ export type LogEntry = { readonly index: number; readonly term: number; readonly
 export type Replica<Result> = {
   /** Never throws for bytes that a proposer could send: a bad command has a result that says so. */
   apply(entry: LogEntry): Result;
-  /** The whole state, as it is after the last applied entry. */
-  snapshot(): Uint8Array;
-  restore(snapshot: Uint8Array): void;
+  /**
+   * The state as it is after the last applied entry. It is fixed by the call; its bytes are made part by part as they
+   * are asked for, while entries go on being applied. Neither the call nor a part may take long: others wait meanwhile.
+   * A part is not changed once it was given out.
+   */
+  snapshot(): Iterable<Uint8Array>;
+  /** Takes in what a snapshot gave out. */
+  restore(): StateIntake;
+};
+
+export type StateIntake = {
+  /** In order, but cut anywhere; no part may take long. What the state is until now stays as it is. */
+  add(part: Uint8Array): void;
+  /** All is there, and takes the place of the state until now. Whoever gives up never calls it. */
+  finish(): void;
 };
 
 /** `syncing` counts in no majority; it becomes a voter when it has caught up. */

@@ -4,13 +4,14 @@
  * before the next one to be sent, and a member that lacks it says so.
  */
 import type { NodeId } from '../base/ids.ts';
-import { entriesInAppendMax, snapshotChunkBytesMax } from '../messages/consensus.ts';
+import { entriesInAppendMax } from '../messages/consensus.ts';
 import type { MessageNamed } from './election.ts';
 import type { GroupState } from './group-state.ts';
 import { Progress } from './progress.ts';
 import type { Entry } from './entry.ts';
 import type { GroupMember } from './replica.ts';
 import type { Rounds } from './rounds.ts';
+import { chunkAt } from './state-bytes.ts';
 
 /** How far a member is, as the leader knows it. */
 export type MemberProgress = {
@@ -229,9 +230,9 @@ export class Replicator {
     if (peer.transfer === undefined) return;
     const { snapshot, offset } = peer.transfer;
     peer.transfer.quietTicks = 0;
-    const { index: lastIndex, term: lastTerm, members, checksum, state } = snapshot;
-    const part = state.subarray(offset, offset + snapshotChunkBytesMax);
-    const about = { lastIndex, lastTerm, members, totalBytes: state.length, checksum };
+    const { index: lastIndex, term: lastTerm, members, state } = snapshot;
+    const part = chunkAt(state, offset);
+    const about = { lastIndex, lastTerm, members, totalBytes: state.length, checksum: state.checksum };
     const round = this.#rounds.current;
     out.sendAhead(to, { kind: 'snapshotChunk', group, term, round, ...about, offset, part });
   }

@@ -4,16 +4,20 @@ import { describe, test } from 'node:test';
 import { idOf, voterOf } from '../../test/consensus-world.ts';
 import { type Outcome, isRemusterError } from '../base/errors.ts';
 import type { Store, StoreWrite } from '../base/ports.ts';
+import { snapshotChunkBytesMax } from '../messages/consensus.ts';
 import { StoreContent } from '../simulation/store-content.ts';
 import { newEntry } from './entry.ts';
 import { type Restored, restore } from './restore.ts';
-import { snapshotOf } from './snapshot.ts';
-import { entryWrites, headWrite, keysOf, metaWrite, partCount, partWrite } from './stored.ts';
+import type { Snapshot } from './snapshot.ts';
+import { StateBuilder } from './state-bytes.ts';
+import { entryWrites, headWrite, keysOf, metaWrite, partWrites } from './stored.ts';
 
 const keys = keysOf('g');
 const members = [voterOf('n1')];
-const snapshot = snapshotOf(3, { index: 100, term: 2 }, members, new Uint8Array(1_200_000).fill(7));
-const parts = Array.from({ length: partCount(snapshot.state.length) }, (_, part) => partWrite(keys, snapshot, part));
+const builder = new StateBuilder(snapshotChunkBytesMax);
+builder.add(new Uint8Array(1_200_000).fill(7));
+const snapshot: Snapshot = { number: 3, index: 100, term: 2, members, state: builder.finish() };
+const parts = partWrites(keys, snapshot.number, snapshot.state.chunks);
 const entries = Array.from({ length: 150 }, (_, i) =>
   newEntry(91 + i, i < 50 ? 2 : 3, 'command', Uint8Array.of(i), undefined),
 );

@@ -6,11 +6,12 @@
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Store, StoreEntry } from '../base/ports.ts';
+import { snapshotChunkBytesMax } from '../messages/consensus.ts';
 import { crc32 } from './checksum.ts';
 import { type Entry, entryFrom } from './entry.ts';
 import type { Position } from './replicated-log.ts';
 import { type Snapshot, noSnapshot } from './snapshot.ts';
-import { type Keys, type StoredHead, type StoredMeta, keysOf, partCount, readHead, readMeta } from './stored.ts';
+import { type Keys, type StoredHead, type StoredMeta, keysOf, readHead, readMeta } from './stored.ts';
 
 export type Restored = {
   readonly fresh: boolean;
@@ -33,45 +34,54 @@ const nothingRestored: Restored = {
   leftovers: [],
 };
 
+type StoredPart = StoreEntry & { readonly checksum: number };
+
 const pageEntries = 64;
+const pageParts = 4;
 /** All that a group keeps begins below this character. */
 const afterSlash = '0';
 
 export function restore(store: Pick<Store, 'read'>, group: string, done: Done<Restored>): void {
   const keys = keysOf(group);
   const found: { meta?: StoreEntry; head?: StoreEntry } = {};
-  const parts: StoreEntry[] = [];
+  const parts: StoredPart[] = [];
   const log: StoreEntry[] = [];
-  const scan = (prefix: string, each: (entry: StoreEntry) => void, next: () => void): void =>
-    readPages(store, prefix, each, (outcome) => (outcome.ok ? next() : done(outcome)));
-  scan(
-    keys.meta.slice(0, -'meta'.length),
-    (entry) => {
-      if (entry.key === keys.meta) found.meta = entry;
-      else if (entry.key === keys.head) found.head = entry;
-      else if (entry.key.startsWith(keys.snapshots)) parts.push(entry);
-      else if (entry.key.startsWith(keys.log)) log.push(entry);
-    },
-    () => done(put(() => assemble(keys, found, parts, log))),
-  );
+  const each = (entry: StoreEntry): void => {
+    if (entry.key === keys.meta) found.meta = entry;
+    else if (entry.key === keys.head) found.head = entry;
+    else if (entry.key.startsWith(keys.snapshots))
+      parts.push({ ...entry, checksum: checksumWith(parts.at(-1), entry) });
+    else if (entry.key.startsWith(keys.log)) log.push(entry);
+  };
+  readPages(store, keys, each, (outcome) => done(outcome.ok ? put(() => assemble(keys, found, parts, log)) : outcome));
 }
 
-function readPages(
-  store: Pick<Store, 'read'>,
-  prefix: string,
-  each: (entry: StoreEntry) => void,
-  done: Done<void>,
-): void {
-  const to = `${prefix.slice(0, -1)}${afterSlash}`;
-  const page = (from: string): void =>
-    store.read({ from, to, limit: pageEntries }, (outcome) => {
+/** Parts of a snapshot are large, and are the last that a group has: of them few are read at a time. */
+function readPages(store: Pick<Store, 'read'>, keys: Keys, each: (entry: StoreEntry) => void, done: Done<void>): void {
+  const root = keys.meta.slice(0, -'meta'.length);
+  const end = `${root.slice(0, -1)}${afterSlash}`;
+  const page = (from: string, to: string, limit: number): void =>
+    store.read({ from, to, limit }, (outcome) => {
       if (!outcome.ok) return done(outcome);
       for (const entry of outcome.value) each(entry);
       const last = outcome.value.at(-1);
-      if (last === undefined || outcome.value.length < pageEntries) return done(success(undefined));
-      page(`${last.key}\0`);
+      const hasMore = last !== undefined && outcome.value.length === limit;
+      if (hasMore && last.key < keys.snapshots) page(`${last.key}\0`, keys.snapshots, pageEntries);
+      else if (hasMore) page(`${last.key}\0`, end, pageParts);
+      else if (to < end) page(keys.snapshots, end, pageParts);
+      else done(success(undefined));
     });
-  page(prefix);
+  page(root, end, pageEntries);
+}
+
+/** Of all bytes from the first part of the same snapshot on. */
+function checksumWith(before: StoredPart | undefined, { key, value }: StoreEntry): number {
+  const isNext = before !== undefined && snapshotPrefix(before.key) === snapshotPrefix(key);
+  return crc32(value, isNext ? before.checksum : 0);
+}
+
+function snapshotPrefix(partKey: string): string {
+  return partKey.slice(0, partKey.lastIndexOf('/') + 1);
 }
 
 function put<T>(make: () => T): Outcome<T> {
@@ -90,7 +100,7 @@ function corrupt(text: string): RemusterError {
 function assemble(
   keys: Keys,
   found: { readonly meta?: StoreEntry; readonly head?: StoreEntry },
-  parts: readonly StoreEntry[],
+  parts: readonly StoredPart[],
   log: readonly StoreEntry[],
 ): Restored {
   if (found.meta === undefined && found.head === undefined && log.length === 0)
@@ -105,7 +115,7 @@ function assemble(
   if (base.index + entries.length < snapshot.index) throw corrupt('the log ends before its snapshot');
   const lastTerm = entries.at(-1)?.term ?? base.term;
   if (lastTerm > meta.term) throw corrupt(`the log has term ${lastTerm}, but only ${meta.term} was heard of`);
-  const prefix = keys.part(snapshot.number, 0).slice(0, -13);
+  const prefix = snapshotPrefix(keys.part(snapshot.number, 0));
   const foreign = parts.filter(({ key }) => !key.startsWith(prefix) || snapshot.state.length === 0);
   const leftovers = [...before, ...foreign].map(({ key }) => key);
   return { fresh: false, term: meta.term, vote: meta.vote, snapshot, base, entries, leftovers };
@@ -115,20 +125,21 @@ function split<T>(items: readonly T[], belongs: (item: T) => boolean): [T[], T[]
   return [items.filter(belongs), items.filter((item) => !belongs(item))];
 }
 
-function snapshotFrom(keys: Keys, head: StoredHead, parts: readonly StoreEntry[]): Snapshot {
-  const { number, index, term, members, totalBytes, checksum } = head;
-  const byKey = new Map(parts.map(({ key, value }) => [key, value]));
-  const state = new Uint8Array(totalBytes);
-  let at = 0;
-  for (let part = 0; part < partCount(totalBytes); part++) {
-    const value = byKey.get(keys.part(number, part));
-    if (value === undefined || at + value.length > totalBytes)
-      throw corrupt(`part ${part} of the snapshot is missing or too long`);
-    state.set(value, at);
-    at += value.length;
+function snapshotFrom(keys: Keys, head: StoredHead, parts: readonly StoredPart[]): Snapshot {
+  const { number, index, term, members, totalBytes: length, checksum } = head;
+  const prefix = snapshotPrefix(keys.part(number, 0));
+  const own = parts.filter(({ key }) => key.startsWith(prefix));
+  const partBytes = own[0]?.value.length ?? 0;
+  let rest = length;
+  for (const [part, { key, value }] of own.entries()) {
+    if (key !== keys.part(number, part) || value.length !== Math.min(partBytes, rest))
+      throw corrupt(`part ${part} of the snapshot is missing or has another size`);
+    rest -= value.length;
   }
-  if (at !== totalBytes || crc32(state) !== checksum) throw corrupt('the snapshot is damaged');
-  return { number, index, term, members, state, checksum };
+  if (rest > 0 || partBytes > snapshotChunkBytesMax)
+    throw corrupt('the parts of the snapshot do not make up the whole');
+  if ((own.at(-1)?.checksum ?? 0) !== checksum) throw corrupt('the snapshot is damaged');
+  return { number, index, term, members, state: { chunks: own.map(({ value }) => value), length, checksum } };
 }
 
 function entriesFrom(keys: Keys, base: Position, log: readonly StoreEntry[]): Entry[] {

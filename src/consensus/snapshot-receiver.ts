@@ -3,17 +3,16 @@
  * for again by naming the next byte. Nothing is used before all of it is there and its checksum is right.
  */
 import type { NodeId } from '../base/ids.ts';
-import { crc32 } from './checksum.ts';
 import type { MessageNamed } from './election.ts';
 import type { GroupState } from './group-state.ts';
 import type { Snapshots } from './snapshots.ts';
+import { StateBuilder } from './state-bytes.ts';
 
 type Arriving = {
   readonly lastIndex: number;
   readonly checksum: number;
-  readonly state: Uint8Array;
-  received: number;
-  crc: number;
+  readonly totalBytes: number;
+  readonly builder: StateBuilder;
   /** Whole, and on its way to the disk. */
   writing: boolean;
 };
@@ -44,39 +43,38 @@ export class SnapshotReceiver {
       // Another state is being written; the leader asks again.
       return true;
     }
-    if (!arriving.writing && arriving.received === totalBytes) this.#complete(from, message, arriving);
+    if (!arriving.writing && arriving.builder.length === totalBytes) this.#complete(from, message, arriving);
     this.#state.persist();
     const { out, group, term, health } = this.#state;
     const about = { group, term, round: message.round, lastIndex, health: Math.round(health) };
-    out.send(from, { kind: 'snapshotReply', ...about, offset: this.#arriving?.received ?? 0 });
+    out.send(from, { kind: 'snapshotReply', ...about, offset: this.#arriving?.builder.length ?? 0 });
     return true;
   }
 
   #take(message: MessageNamed<'snapshotChunk'>): Arriving | undefined {
     const { lastIndex, checksum, totalBytes, offset, part } = message;
     const known = this.#arriving;
-    const isSame = known?.lastIndex === lastIndex && known.checksum === checksum && known.state.length === totalBytes;
+    const isSame = known?.lastIndex === lastIndex && known.checksum === checksum && known.totalBytes === totalBytes;
     if (known?.writing === true && !isSame) return undefined;
-    const state = known !== undefined && isSame ? known.state : new Uint8Array(totalBytes);
+    const about = { lastIndex, checksum, totalBytes, writing: false };
     const arriving =
-      known !== undefined && isSame ? known : { lastIndex, checksum, state, received: 0, crc: 0, writing: false };
+      known !== undefined && isSame
+        ? known
+        : { ...about, builder: new StateBuilder(this.#state.options.snapshotPartBytes) };
     this.#arriving = arriving;
-    if (offset === arriving.received && !arriving.writing) {
-      state.set(part, offset);
-      arriving.received += part.length;
-      arriving.crc = crc32(part, arriving.crc);
-    }
+    if (offset === arriving.builder.length && !arriving.writing) arriving.builder.add(part);
     return arriving;
   }
 
   #complete(from: NodeId, message: MessageNamed<'snapshotChunk'>, arriving: Arriving): void {
-    if (arriving.crc !== message.checksum) {
+    const { builder } = arriving;
+    if (builder.checksum !== message.checksum) {
       this.#arriving = undefined;
       return;
     }
     arriving.writing = true;
-    const { lastIndex: index, lastTerm: term, members, checksum } = message;
-    this.#snapshots.install({ index, term, members, state: arriving.state, checksum }, from, () => {
+    const { lastIndex: index, lastTerm: term, members } = message;
+    this.#snapshots.install({ index, term, members, state: builder.finish() }, from, () => {
       this.#arriving = undefined;
       this.#installed = { from, lastIndex: index, round: message.round };
     });

@@ -1,7 +1,8 @@
 /**
- * Keeps the log short. When enough has been applied since the last snapshot, the replica is asked for its state; its
- * parts are written, then the head that makes them count, and only then the log before it is let go of, except for a
- * tail for those who lag. The same way a state that came from the leader takes the place of the log.
+ * Keeps the log short. When enough has been applied since the last snapshot, the replica is asked for its state, one
+ * part after the other; each is written, then the head that makes them count, and only then the log before it is let go
+ * of, except for a tail for those who lag. Meanwhile entries go on being applied. The same way a state that came from
+ * the leader takes the place of the log; the one that was being taken is in vain then.
  */
 import { assert } from '../base/assert.ts';
 import type { NodeId } from '../base/ids.ts';
@@ -9,14 +10,22 @@ import type { StoreWrite } from '../base/ports.ts';
 import type { Entry } from './entry.ts';
 import type { GroupState } from './group-state.ts';
 import { Housekeeping } from './housekeeping.ts';
-import { type Snapshot, snapshotOf } from './snapshot.ts';
-import { headWrite, partCount, partWrite } from './stored.ts';
+import { logEntriesMax } from './options.ts';
+import type { Snapshot } from './snapshot.ts';
+import { StateBuilder } from './state-bytes.ts';
+import { headWrite, partWrites } from './stored.ts';
+
+/** What an entry takes in memory beside its bytes, about. */
+const entryBytes = 128;
+
+/** A snapshot of which not all parts have come yet. */
+type Taking = Omit<Snapshot, 'state'> & { readonly builder: StateBuilder };
 
 export class Snapshots {
   readonly #state: GroupState;
   readonly #housekeeping: Housekeeping;
-  /** The state is being asked for or written. */
-  #busy = false;
+  #taking: Taking | undefined;
+  /** Since the last one was begun. */
   #appliedBytes = 0;
   #lastNumber: number;
 
@@ -24,7 +33,7 @@ export class Snapshots {
     this.#state = state;
     this.#housekeeping = new Housekeeping(state);
     this.#lastNumber = state.snapshot.number;
-    this.#housekeeping.delete(leftovers);
+    this.#housekeeping.delete(leftovers.length, (i) => leftovers[i] as string);
   }
 
   durable(): void {
@@ -32,66 +41,110 @@ export class Snapshots {
   }
 
   applied(entries: readonly Entry[]): void {
-    for (const { record } of entries) this.#appliedBytes += record.length;
+    for (const { record } of entries) this.#appliedBytes += record.length + entryBytes;
   }
 
   /** Asks the replica for its state, if it is time. */
   settle(): void {
-    const { options, appliedIndex, snapshot, out } = this.#state;
-    const entries = appliedIndex - snapshot.index;
-    // A large state is written rarely, or it would cost more than the entries it stands for.
-    const bytesMax = Math.max(options.snapshotLogBytes, snapshot.state.length);
-    if (this.#busy || this.#housekeeping.isBusy || entries === 0) return;
-    if (entries < options.snapshotEntriesMax && this.#appliedBytes < bytesMax) return;
-    this.#busy = true;
+    if (this.#taking !== undefined || this.#housekeeping.isBusy || !this.#isTime()) return;
+    const { appliedIndex: index, log, members, out, options } = this.#state;
+    const term = log.termAt(index);
+    assert(term !== undefined, 'what was applied last is in the log');
+    const number = ++this.#lastNumber;
+    const builder = new StateBuilder(options.snapshotPartBytes);
+    this.#taking = { number, index, term, members: members.at(index), builder };
     this.#appliedBytes = 0;
-    out.put({ kind: 'takeSnapshot', index: appliedIndex, ahead: true });
+    out.put({ kind: 'takeSnapshot', number, index, ahead: true });
   }
 
-  /** `keepFrom`: somebody still needs the entries behind this one. */
-  taken(index: number, bytes: Uint8Array, keepFrom: () => number): void {
-    const { log, members, options } = this.#state;
-    assert(bytes.length <= options.snapshotBytesMax, 'the state of the replica exceeds its bound');
-    const term = log.termAt(index);
-    // Meanwhile a state from the leader may have taken its place.
-    if (term === undefined || index <= this.#state.snapshot.index) return void (this.#busy = false);
-    const snapshot = snapshotOf(++this.#lastNumber, { index, term }, members.at(index), bytes);
-    this.#write(snapshot, () => {
-      this.#busy = false;
-      // A state that came meanwhile and counts already is newer.
-      if (snapshot.index <= this.#state.snapshot.index) return this.#deletion(snapshot);
-      this.#state.tell('snapshot.taken', `${bytes.length} bytes of state stand for the log up to ${index}`, { index });
-      return this.#adopt(snapshot, Math.min(index - options.tailEntriesMax, keepFrom()));
-    });
+  #isTime(): boolean {
+    const { options, appliedIndex, snapshot } = this.#state;
+    const entries = appliedIndex - snapshot.index;
+    if (entries < options.snapshotEntriesMax && this.#appliedBytes < options.snapshotLogBytes) return false;
+    // A large state is written rarely, or it would cost more than the entries it stands for.
+    return this.#appliedBytes >= snapshot.state.length || entries >= logEntriesMax(options);
+  }
+
+  /** The next part of the state; undefined behind the last one. `keepFrom`: somebody needs the entries behind this one. */
+  part(number: number, part: Uint8Array | undefined, keepFrom: () => number): void {
+    const taking = this.#taking;
+    if (taking?.number !== number) return;
+    const { builder } = taking;
+    const before = builder.chunks.length;
+    if (part === undefined) return this.#complete(taking, keepFrom);
+    builder.add(part);
+    assert(builder.length <= this.#state.options.snapshotBytesMax, 'the state of the replica exceeds its bound');
+    const ask = (): readonly StoreWrite[] => {
+      if (this.#taking === taking) this.#state.out.put({ kind: 'nextPart', ahead: true });
+      return [];
+    };
+    if (builder.chunks.length === before) ask();
+    else this.#housekeeping.add(() => this.#partWrites(taking, before), ask);
+  }
+
+  #complete(taking: Taking, keepFrom: () => number): void {
+    const { builder, ...about } = taking;
+    const { index } = about;
+    const written = builder.chunks.length;
+    const snapshot: Snapshot = { ...about, state: builder.finish() };
+    const finish = (): readonly StoreWrite[] => {
+      if (this.#taking !== taking) return [];
+      this.#taking = undefined;
+      const why = `${snapshot.state.length} bytes of state stand for the log up to ${index}`;
+      this.#state.tell('snapshot.taken', why, { index });
+      return this.#adopt(snapshot, Math.min(index - this.#state.options.tailEntriesMax, keepFrom()));
+    };
+    this.#housekeeping.add(() => this.#partWrites(taking, written), finish);
+  }
+
+  #partWrites(taking: Taking, from: number): readonly StoreWrite[] {
+    if (this.#taking !== taking) return [];
+    return partWrites(this.#state.keys, taking.number, taking.builder.chunks.slice(from), from);
+  }
+
+  /** What was written of it is deleted behind all that is still to be written. */
+  #abandon(): void {
+    const taking = this.#taking;
+    if (taking === undefined) return;
+    this.#taking = undefined;
+    this.#state.out.put({ kind: 'dropSnapshot', ahead: true });
+    this.#deleteParts(taking.number, taking.builder.chunks.length);
   }
 
   /** A state that came from the leader. Calls back when it has taken the place of the log; its write is under way then. */
   install(received: Omit<Snapshot, 'number'>, from: NodeId, installed: () => void): void {
+    const { out, keys } = this.#state;
     const snapshot = { ...received, number: ++this.#lastNumber };
-    this.#write(snapshot, () => {
-      const state = this.#state;
-      if (snapshot.index <= state.commitIndex) {
-        installed();
-        return this.#deletion(snapshot);
-      }
-      const writes = this.#replaceLog(snapshot);
-      this.#appliedBytes = 0;
-      state.commitIndex = snapshot.index;
-      state.appliedIndex = snapshot.index;
-      state.out.put({ kind: 'restore', state: snapshot.state, ahead: true });
-      const why = `${snapshot.state.length} bytes of state came from the leader`;
-      state.tell('snapshot.installed', why, { index: snapshot.index, leader: from });
+    const { number, state } = snapshot;
+    // The replica reads each part while the disk has to do with it; what it has read counts at the end, and at once.
+    const steps = state.chunks.map((part, i) => () => {
+      out.put({ kind: 'restorePart', part, ahead: true });
+      return partWrites(keys, number, [part], i);
+    });
+    this.#housekeeping.add(...steps, () => {
+      const writes = this.#counts(snapshot, from);
       installed();
       return writes;
     });
   }
 
-  #write(snapshot: Snapshot, finish: () => readonly StoreWrite[]): void {
-    const { keys } = this.#state;
-    const steps = Array.from({ length: partCount(snapshot.state.length) }, (_, part) => () => [
-      partWrite(keys, snapshot, part),
-    ]);
-    this.#housekeeping.add(...steps, finish);
+  #counts(snapshot: Snapshot, from: NodeId): readonly StoreWrite[] {
+    const state = this.#state;
+    const { index } = snapshot;
+    if (index <= state.commitIndex) {
+      state.out.put({ kind: 'dropRestore', ahead: true });
+      this.#deleteParts(snapshot.number, snapshot.state.chunks.length);
+      return [];
+    }
+    this.#abandon();
+    const writes = this.#replaceLog(snapshot);
+    this.#appliedBytes = 0;
+    state.commitIndex = index;
+    state.appliedIndex = index;
+    state.out.put({ kind: 'restore', index, ahead: true });
+    const why = `${snapshot.state.length} bytes of state came from the leader`;
+    state.tell('snapshot.installed', why, { index, leader: from });
+    return writes;
   }
 
   /** The head and the cut of the log are one write; what is no longer needed is deleted after it. */
@@ -128,16 +181,13 @@ export class Snapshots {
 
   #forget(old: Snapshot, fromIndex: number, toIndex: number): void {
     const { keys } = this.#state;
-    const entries = numbers(fromIndex, toIndex).map((index) => keys.entry(index));
-    this.#housekeeping.delete([...this.#partKeys(old), ...entries]);
+    this.#deleteParts(old.number, old.state.chunks.length);
+    this.#housekeeping.delete(toIndex - fromIndex, (i) => keys.entry(fromIndex + 1 + i));
   }
 
-  #deletion(snapshot: Snapshot): readonly StoreWrite[] {
-    return this.#partKeys(snapshot).map((key) => ({ key, value: null }));
-  }
-
-  #partKeys({ number, state }: Snapshot): readonly string[] {
-    return Array.from({ length: partCount(state.length) }, (_, part) => this.#state.keys.part(number, part));
+  #deleteParts(number: number, count: number): void {
+    const { keys } = this.#state;
+    this.#housekeeping.delete(count, (part) => keys.part(number, part));
   }
 }
 

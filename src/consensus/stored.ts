@@ -13,7 +13,7 @@ import type { StoreWrite } from '../base/ports.ts';
 import type { NodeId } from '../base/ids.ts';
 import { codecOf } from '../messages/codec.ts';
 import { field, optional } from '../messages/compound.ts';
-import { groupMembers, snapshotChunkBytesMax } from '../messages/consensus.ts';
+import { groupMembers } from '../messages/consensus.ts';
 import { type MessageOf, message } from '../messages/message.ts';
 import { u32, u53 } from '../messages/numbers.ts';
 import { nodeId } from '../messages/strings.ts';
@@ -116,8 +116,8 @@ export function entryWrites(keys: Keys, entries: readonly Entry[]): StoreWrite[]
 }
 
 export function headWrite(keys: Keys, snapshot: Snapshot, base: Position): StoreWrite {
-  const { number, index, term, checksum, members, state } = snapshot;
-  const totalBytes = state.length;
+  const { number, index, term, members, state } = snapshot;
+  const { length: totalBytes, checksum } = state;
   const places = { baseIndex: base.index, baseTerm: base.term };
   return {
     key: keys.head,
@@ -125,11 +125,6 @@ export function headWrite(keys: Keys, snapshot: Snapshot, base: Position): Store
   };
 }
 
-export function partCount(totalBytes: number): number {
-  return Math.ceil(totalBytes / snapshotChunkBytesMax);
-}
-
-export function partWrite(keys: Keys, { number, state }: Snapshot, part: number): StoreWrite {
-  const value = state.subarray(part * snapshotChunkBytesMax, (part + 1) * snapshotChunkBytesMax);
-  return { key: keys.part(number, part), value };
+export function partWrites(keys: Keys, number: number, chunks: readonly Uint8Array[], firstPart = 0): StoreWrite[] {
+  return chunks.map((value, i) => ({ key: keys.part(number, firstPart + i), value }));
 }

@@ -21,8 +21,8 @@ const managers = ['manager'] as const;
 /** Smaller than what one entry of the log may be. */
 export const restorePartBytesMax = 1_048_576;
 /** An image is cut into parts of about this size; one part may hold one large thing more. */
-export const imagePartBytes = 1_048_576;
-const imagePartBytesMax = 64_000_000;
+export const imagePartBytes = 262_144;
+export const imagePartBytesMax = 64_000_000;
 const itemsMax = 1_000_000;
 
 const registryExpire = message({

@@ -1,7 +1,8 @@
 /**
  * Writes the primitive parts of the wire format. Finished messages are views of a common slab, one behind the other,
- * because a fresh ArrayBuffer costs more than encoding a small message does; a message that outgrows the slab has a
- * buffer to itself. A slab is never written again where it was handed out, and never cut: nobody may transfer it.
+ * because a fresh ArrayBuffer costs more than encoding a small message does. A slab is never written again where it was
+ * handed out, and never cut: nobody may transfer it. A message that outgrows the slab is put together in a large buffer
+ * and copied out of it at the end: a new buffer for each doubling would be garbage of several times its size.
  *
  * The writer checks the size of the whole; the limits of values are the kinds' business (kind.ts).
  */
@@ -15,6 +16,7 @@ const encoder = new TextEncoder();
 export const writtenBytesMax = 0x0fff_ffff;
 
 const slabBytes = 8_192;
+const largeBytes = 1_048_576;
 /** A slab with less room than this is left to those who hold parts of it. */
 const roomBytesMin = 1_024;
 /** Shorter text is copied by hand: a call into the engine's encoder costs more than the loop. */
@@ -24,6 +26,8 @@ export class Writer {
   #bytes = new Uint8Array(slabBytes);
   /** Of `#bytes`, which takes long to tell it. */
   #buffer = this.#bytes.buffer;
+  /** Made when it is needed first; never handed out. */
+  #large: Uint8Array<ArrayBuffer> | undefined;
   /** Where the message at hand begins. */
   #origin = 0;
   #bytesMax = writtenBytesMax;
@@ -154,7 +158,10 @@ export class Writer {
   /** Hands out what was written; the next message begins behind it. */
   finish(): Uint8Array {
     this.#checkLength();
-    const out = new Uint8Array(this.#buffer, this.#origin, this.length);
+    const out =
+      this.#bytes === this.#large
+        ? this.#bytes.slice(this.#origin, this.position)
+        : new Uint8Array(this.#buffer, this.#origin, this.length);
     this.#origin = this.position;
     if (this.#bytes.length !== slabBytes || this.position + roomBytesMin > slabBytes) this.#freshSlab();
     return out;
@@ -189,7 +196,8 @@ export class Writer {
   /** Everything keeps its position, because lengths that are still open remember theirs. */
   #grow(needed: number): void {
     this.#checkLength();
-    const larger = new Uint8Array(Math.max(this.#bytes.length * 2, this.position + needed + roomBytesMin));
+    const bytes = Math.max(this.#bytes.length * 2, this.position + needed + roomBytesMin);
+    const larger = bytes <= largeBytes ? (this.#large ??= new Uint8Array(largeBytes)) : new Uint8Array(bytes);
     larger.set(this.#bytes.subarray(this.#origin, this.position), this.#origin);
     this.#bytes = larger;
     this.#buffer = larger.buffer;

@@ -14,6 +14,7 @@ import type { Embedded, MembershipHandle, MembershipReports } from '../membershi
 import { readMemory } from '../membership/memory.ts';
 import type { MembershipEvent } from '../membership/membership-event.ts';
 import type { EmbeddingRole } from '../messages/membership.ts';
+import { answerAdmin } from './admin-acts.ts';
 import { Control, type ControlPorts } from './control/control.ts';
 import type { ControlValues } from './control-options.ts';
 import { EventLog } from './event-log.ts';
@@ -172,7 +173,7 @@ class Core implements NodeCore {
       members: this.members(),
       joined: this.#joined,
       stopping: this.#stopping,
-      leadership: this.control?.leadership.view(),
+      leadership: this.control?.known(),
       queues: {},
       rejected: rejections(this.counters()),
       uptimeMs: Math.floor(this.#ports.clock.nowMs() - this.#bootedMs),
@@ -208,6 +209,7 @@ class Core implements NodeCore {
         halted: (error) => this.#end(error),
       },
     );
+    part.orders.serveOthers((order, done) => answerAdmin(this, order, done));
     const tellHealth = (): void => {
       part.healthChanged(this.views().find(({ entry }) => entry.id === identity.id)?.health ?? 0);
       clock.schedule(healthToldMs, tellHealth);

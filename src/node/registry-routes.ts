@@ -13,7 +13,7 @@ import {
   registryLimits,
   withPrefix,
 } from '../base/registry.ts';
-import { controlOf, fieldsOf } from './admin-routes.ts';
+import { controlOf, fieldsOf } from './admin-desk.ts';
 import { reasonIn } from './control/order-words.ts';
 import type { NodeCore } from './core.ts';
 import { changesShown, entryShown } from './registry-shown.ts';

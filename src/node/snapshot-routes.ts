@@ -4,7 +4,7 @@
  */
 import { RemusterError, promised } from '../base/errors.ts';
 import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
-import { controlOf, fieldsOf } from './admin-routes.ts';
+import { controlOf, fieldsOf } from './admin-desk.ts';
 import { backupName } from './control/backup-desk.ts';
 import { reasonIn } from './control/order-words.ts';
 import type { NodeCore } from './core.ts';

@@ -82,7 +82,7 @@ function leaderOf(core: NodeCore, group: GroupStatus): object {
   const members = core.members();
   const { leader, leaderId, term, quorum } = leadershipRow(group, members);
   const place = members.find(({ id }) => id === group.leader);
-  const own = group.group === core.identity.dc ? core.control?.leadership.view() : undefined;
+  const own = group.group === core.identity.dc ? core.control?.known() : undefined;
   // The fence of another term than the one that is told would mislead.
   const fence = own?.term === group.term ? (own?.fence?.toString() ?? null) : null;
   return {

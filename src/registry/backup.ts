@@ -9,7 +9,7 @@ import { type Done, type Outcome, RemusterError, failure, isRemusterError, succe
 import { crc32 } from '../consensus/checksum.ts';
 import type { GroupHandle } from '../consensus/replica.ts';
 import { type RegistryCommand, commandCodec, restorePartBytesMax } from '../messages/registry-log.ts';
-import { concatenated, readImage, writeImage } from './image.ts';
+import { concatenated, imageParts, readImage } from './image.ts';
 import type { KeyspaceImage } from './keyspace.ts';
 import type { RegistryReplica } from './registry-replica.ts';
 import { type WriteAnswer, errorOf } from './wire.ts';
@@ -25,8 +25,8 @@ const backupBytesMax = 120_000_000;
 export function saveBackup(replica: RegistryReplica, cluster: string): Uint8Array {
   const name = new TextEncoder().encode(cluster);
   const keyspace = { ...replica.keyspace.image(), history: [] };
-  const image = writeImage({ keyspace, clients: [], answers: [], staged: undefined });
-  const bytes = concatenated([magic, Uint8Array.of(version, 0, 0, 0, 0, name.length), name, image]);
+  const image = imageParts({ keyspace, clients: [], answers: [], staged: undefined });
+  const bytes = concatenated([magic, Uint8Array.of(version, 0, 0, 0, 0, name.length), name, ...image]);
   new DataView(bytes.buffer).setUint32(checksumAt, crc32(bytes.subarray(bodyAt)));
   return bytes;
 }
@@ -44,7 +44,7 @@ export function readBackup(bytes: Uint8Array, cluster: string): KeyspaceImage {
   const name = new TextDecoder().decode(body.subarray(1, nameEnd));
   if (name !== cluster)
     throw new RemusterError('PRECONDITION', `the backup belongs to the cluster "${name}", and this is "${cluster}"`);
-  return readImage(body.subarray(nameEnd)).keyspace;
+  return readImage(body.subarray(nameEnd));
 }
 
 export type RestoreRequest = {
@@ -95,31 +95,42 @@ export class StagedBackup {
 
   /** The whole of it with the last part, undefined before. */
   add({ id, offset, bytes, last, cluster }: RestorePart): Outcome<KeyspaceImage | undefined> {
-    if (offset === 0) this.load({ id, bytes: new Uint8Array() });
+    if (offset === 0) this.#begin(id);
     if (id !== this.#id || offset !== this.#bytes)
       return failure('PRECONDITION', 'this restoring has ended, or was given up for another one');
     if (offset + bytes.length > backupBytesMax) {
-      this.load(undefined);
+      this.#begin(undefined);
       return failure('TOO_LARGE', `a backup of more than ${backupBytesMax} bytes cannot be restored`);
     }
-    this.#parts.push(bytes);
-    this.#bytes += bytes.length;
+    this.#keep(bytes);
     return last ? this.#finish(cluster) : success(undefined);
   }
 
-  image(): { readonly id: string; readonly bytes: Uint8Array } | undefined {
-    return this.#id === undefined ? undefined : { id: this.#id, bytes: concatenated(this.#parts) };
+  /** As it is now. */
+  image(): { readonly id: string; readonly parts: readonly Uint8Array[] } | undefined {
+    return this.#id === undefined ? undefined : { id: this.#id, parts: [...this.#parts] };
   }
 
-  load(staged: { readonly id: string; readonly bytes: Uint8Array } | undefined): void {
-    this.#id = staged?.id;
-    this.#parts = staged === undefined ? [] : [staged.bytes];
-    this.#bytes = staged?.bytes.length ?? 0;
+  /** One part of an image after the other, into one that was empty before; the id comes with the first. */
+  fill(id: string | undefined, bytes: Uint8Array | undefined): void {
+    this.#id ??= id;
+    if (bytes !== undefined) this.#keep(bytes);
+  }
+
+  #begin(id: string | undefined): void {
+    this.#id = id;
+    this.#parts = [];
+    this.#bytes = 0;
+  }
+
+  #keep(bytes: Uint8Array): void {
+    if (bytes.length > 0) this.#parts.push(bytes);
+    this.#bytes += bytes.length;
   }
 
   #finish(cluster: string): Outcome<KeyspaceImage> {
     const backup = concatenated(this.#parts);
-    this.load(undefined);
+    this.#begin(undefined);
     try {
       return success(readBackup(backup, cluster));
     } catch (error) {

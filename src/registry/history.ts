@@ -78,10 +78,9 @@ export class History {
     return { kind: 'changes', revisions, next };
   }
 
-  /** All that is kept, in order. */
-  all(): readonly RevisionChanges[] {
-    const oldest = this.oldestRevision;
-    return this.#revisions.slice(this.#head).map((kept, at) => ({ revision: oldest + at, changes: listOf(kept) }));
+  /** All that is kept, in order, as it is now. */
+  all(): Iterable<RevisionChanges> {
+    return numbered(this.#revisions.slice(this.#head), this.oldestRevision);
   }
 
   #indexOf(revision: number): number {
@@ -105,6 +104,11 @@ export class History {
     this.#revisions = this.#revisions.slice(this.#head);
     this.#head = 0;
   }
+}
+
+function* numbered(revisions: readonly Kept[], oldest: number): Generator<RevisionChanges> {
+  let revision = oldest;
+  for (const kept of revisions) yield { revision: revision++, changes: listOf(kept) };
 }
 
 function listOf(kept: Kept): readonly RegistryChange[] {

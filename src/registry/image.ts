@@ -1,6 +1,7 @@
 /**
- * The state of a replica as bytes: parts of about a megabyte, each behind its length. Snapshots hold all of it, backups
- * only the keys and leases. Whether the bytes are those that were written is for whoever keeps them to say.
+ * The state of a replica as bytes: parts of a few hundred kilobytes, each behind its length, made and read one at a
+ * time. Snapshots hold all of it, backups only the keys and leases. Whether the bytes are those that were written is
+ * for whoever keeps them to say.
  */
 import { RemusterError } from '../base/errors.ts';
 import type { RegistryEntry } from '../base/registry.ts';
@@ -10,7 +11,7 @@ import {
   type RegistryImagePart,
   imageCodec,
   imagePartBytes,
-  restorePartBytesMax,
+  imagePartBytesMax,
 } from '../messages/registry-log.ts';
 import type { GrantedLease, KeyspaceImage } from './keyspace.ts';
 import type { RevisionChanges } from './history.ts';
@@ -19,8 +20,8 @@ import { revisionFromWire, revisionToWire } from './wire.ts';
 export type ReplicaImage = {
   readonly keyspace: KeyspaceImage;
   readonly clients: readonly ImageClient[];
-  readonly answers: readonly ImageAnswer[];
-  readonly staged: { readonly id: string; readonly bytes: Uint8Array } | undefined;
+  readonly answers: Iterable<ImageAnswer>;
+  readonly staged: { readonly id: string; readonly parts: readonly Uint8Array[] } | undefined;
 };
 
 const lengthBytes = 4;
@@ -37,49 +38,73 @@ const emptyPart: RegistryImagePart = {
   staged: undefined,
 };
 
-export function writeImage({ keyspace, clients, answers, staged }: ReplicaImage): Uint8Array {
-  const parts: Uint8Array[] = [];
-  const add = (part: Partial<RegistryImagePart>): void => {
-    parts.push(imageCodec.encode({ ...emptyPart, ...part }));
-  };
-  add({ revision: keyspace.revision, lastLease: keyspace.lastLease, stagedId: staged?.id });
-  for (const leases of inParts(keyspace.leases, () => 32)) add({ leases });
-  for (const entries of inParts(keyspace.entries, entryBytes)) add({ entries });
-  for (const history of inParts(keyspace.history, revisionBytes)) add({ history: history.map(revisionToWire) });
-  for (const some of inParts(clients, () => 32)) add({ clients: some });
-  for (const some of inParts(answers, ({ answer }) => 32 + (answer?.length ?? 0))) add({ answers: some });
-  const rest = staged?.bytes ?? new Uint8Array();
-  for (let at = 0; at < rest.length; at += restorePartBytesMax)
-    add({ staged: rest.subarray(at, at + restorePartBytesMax) });
-  return joined(parts);
+export function* imageParts({ keyspace, clients, answers, staged }: ReplicaImage): Generator<Uint8Array> {
+  const { revision, lastLease } = keyspace;
+  yield encoded({ revision, lastLease, stagedId: staged?.id });
+  for (const leases of inParts(keyspace.leases, () => 32)) yield encoded({ leases });
+  for (const entries of inParts(keyspace.entries, entryBytes)) yield encoded({ entries });
+  for (const some of inParts(keyspace.history, revisionBytes)) yield encoded({ history: some.map(revisionToWire) });
+  for (const some of inParts(clients, () => 32)) yield encoded({ clients: some });
+  for (const some of inParts(answers, ({ answer }) => 32 + (answer?.length ?? 0))) yield encoded({ answers: some });
+  for (const part of staged?.parts ?? []) yield encoded({ staged: part });
 }
 
-/** Throws STORE_CORRUPT when the bytes are not a whole image. */
-export function readImage(bytes: Uint8Array): ReplicaImage {
+/** What one part of an image holds; the first has the numbers of the whole too. */
+type ImageItems = Omit<RegistryImagePart, 'kind' | 'history'> & { readonly history: readonly RevisionChanges[] };
+
+/** Takes the bytes of an image, cut anywhere. Throws STORE_CORRUPT when they are none, or not all of one. */
+export class ImageReader {
+  readonly #each: (items: ImageItems) => void;
+  #rest = new Uint8Array();
+  #hasBegun = false;
+
+  constructor(each: (items: ImageItems) => void) {
+    this.#each = each;
+  }
+
+  add(bytes: Uint8Array): void {
+    const all = this.#rest.length === 0 ? bytes : concatenated([this.#rest, bytes]);
+    const view = new DataView(all.buffer, all.byteOffset, all.byteLength);
+    let at = 0;
+    while (all.length - at >= lengthBytes) {
+      const start = at + lengthBytes;
+      const end = start + view.getUint32(at);
+      if (end - start > imagePartBytesMax) throw corrupt('a part of it is too large');
+      if (end > all.length) break;
+      this.#read(all.subarray(start, end));
+      at = end;
+    }
+    this.#rest = all.slice(at);
+  }
+
+  finish(): void {
+    if (this.#rest.length > 0) throw corrupt('it is cut short');
+    if (!this.#hasBegun) throw corrupt('it has no beginning');
+  }
+
+  #read(bytes: Uint8Array): void {
+    const part = decodedPart(bytes);
+    const isFirst = part.revision !== undefined && part.lastLease !== undefined;
+    if (isFirst === this.#hasBegun) throw corrupt('its beginning is not where it should be');
+    this.#hasBegun = true;
+    this.#each({ ...part, history: part.history.map(revisionFromWire) });
+  }
+}
+
+/** The keys and leases of an image. Throws STORE_CORRUPT when the bytes are not a whole one. */
+export function readImage(bytes: Uint8Array): KeyspaceImage {
   const leases: GrantedLease[] = [];
   const entries: RegistryEntry[] = [];
-  const history: RevisionChanges[] = [];
-  const clients: ImageClient[] = [];
-  const answers: ImageAnswer[] = [];
-  const staged: Uint8Array[] = [];
-  let first: RegistryImagePart | undefined;
-  for (const part of partsOf(bytes)) {
-    first ??= part;
-    for (const lease of part.leases) leases.push(lease);
-    for (const entry of part.entries) entries.push(entry);
-    for (const revision of part.history) history.push(revisionFromWire(revision));
-    for (const client of part.clients) clients.push(client);
-    for (const answer of part.answers) answers.push(answer);
-    if (part.staged !== undefined) staged.push(part.staged);
-  }
-  const { revision, lastLease, stagedId } = first ?? emptyPart;
-  if (revision === undefined || lastLease === undefined) throw corrupt('it has no beginning');
-  return {
-    keyspace: { revision, lastLease, leases, entries, history },
-    clients,
-    answers,
-    staged: stagedId === undefined ? undefined : { id: stagedId, bytes: concatenated(staged) },
-  };
+  let [revision, lastLease] = [0, 0];
+  const reader = new ImageReader((items) => {
+    revision = items.revision ?? revision;
+    lastLease = items.lastLease ?? lastLease;
+    for (const lease of items.leases) leases.push(lease);
+    for (const entry of items.entries) entries.push(entry);
+  });
+  reader.add(bytes);
+  reader.finish();
+  return { revision, lastLease, leases, entries, history: [] };
 }
 
 export function concatenated(parts: readonly Uint8Array[]): Uint8Array {
@@ -118,26 +143,12 @@ function revisionBytes({ changes }: RevisionChanges): number {
   return bytes;
 }
 
-function joined(parts: readonly Uint8Array[]): Uint8Array {
-  return concatenated(
-    parts.flatMap((part) => {
-      const length = new Uint8Array(lengthBytes);
-      new DataView(length.buffer).setUint32(0, part.length);
-      return [length, part];
-    }),
-  );
-}
-
-function* partsOf(bytes: Uint8Array): Generator<RegistryImagePart> {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  for (let at = 0; at < bytes.length;) {
-    if (bytes.length - at < lengthBytes) throw corrupt('it is cut short');
-    const start = at + lengthBytes;
-    const end = start + view.getUint32(at);
-    if (end > bytes.length) throw corrupt('it is cut short');
-    yield decodedPart(bytes.subarray(start, end));
-    at = end;
-  }
+function encoded(items: Partial<RegistryImagePart>): Uint8Array {
+  const part = imageCodec.encode({ ...emptyPart, ...items });
+  const out = new Uint8Array(lengthBytes + part.length);
+  new DataView(out.buffer).setUint32(0, part.length);
+  out.set(part, lengthBytes);
+  return out;
 }
 
 function decodedPart(bytes: Uint8Array): RegistryImagePart {

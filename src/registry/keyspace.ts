@@ -47,13 +47,14 @@ const entryBytes = 32;
 
 export type GrantedLease = { readonly lease: LeaseId; readonly ttlMs: number };
 
-/** The whole of a key space, for snapshots and backups. */
-export type KeyspaceImage = {
-  readonly revision: number;
-  readonly lastLease: number;
+/** The whole of a key space, for snapshots and backups. What happens to the key space later does not change it. */
+export type KeyspaceImage = KeyspaceItems & { readonly revision: number; readonly lastLease: number };
+
+/** Each list in its order, and can be gone through once. */
+type KeyspaceItems = {
   readonly leases: readonly GrantedLease[];
   readonly entries: Iterable<RegistryEntry>;
-  readonly history: readonly RevisionChanges[];
+  readonly history: Iterable<RevisionChanges>;
 };
 
 type Lease = { readonly ttlMs: number; readonly keys: Set<string> };
@@ -62,9 +63,9 @@ const putResult: RegistryOpResult = { kind: 'put' };
 
 export class Keyspace {
   readonly #limits: KeyspaceLimits;
-  readonly #entries = new OrderedMap<RegistryEntry>();
-  readonly #leases = new Map<LeaseId, Lease>();
-  readonly #history: History;
+  #entries = new OrderedMap<RegistryEntry>();
+  #leases = new Map<LeaseId, Lease>();
+  #history: History;
   #revision = 0;
   #lastLease = 0;
   #sizeBytes = 0;
@@ -151,7 +152,7 @@ export class Keyspace {
     return this.#history.read(range, fromRevision, this.#limits.answerBytesMax);
   }
 
-  /** Good until the next change. */
+  /** Copies no more than references. */
   image(): KeyspaceImage {
     const entries = this.#entries.values();
     const history = this.#history.all();
@@ -161,12 +162,31 @@ export class Keyspace {
   /** Becomes what the image shows. */
   load(image: KeyspaceImage): void {
     this.#clear();
-    this.#revision = image.revision;
-    this.#lastLease = image.lastLease;
-    for (const { lease, ttlMs } of image.leases) this.#leases.set(lease, { ttlMs, keys: new Set() });
-    for (const entry of image.entries) this.#store(entry);
-    this.#history.restart(image.history[0]?.revision ?? image.revision + 1);
-    for (const { revision, changes } of image.history) this.#history.add(revision, changes);
+    this.begin(image.revision, image.lastLease);
+    this.fill(image);
+  }
+
+  /** The same in several steps, for one that is empty: this first, and then `fill` until all of the image was there. */
+  begin(revision: number, lastLease: number): void {
+    this.#revision = revision;
+    this.#lastLease = lastLease;
+    this.#history.restart(revision + 1);
+  }
+
+  fill({ leases, entries, history }: KeyspaceItems): void {
+    for (const { lease, ttlMs } of leases) this.#leases.set(lease, { ttlMs, keys: new Set() });
+    for (const entry of entries) this.#store(entry);
+    for (const { revision, changes } of history) this.#history.add(revision, changes);
+  }
+
+  /** Takes over all that another one holds, which nobody may use any more. */
+  become(other: Keyspace): void {
+    this.#entries = other.#entries;
+    this.#leases = other.#leases;
+    this.#history = other.#history;
+    this.#revision = other.#revision;
+    this.#lastLease = other.#lastLease;
+    this.#sizeBytes = other.#sizeBytes;
   }
 
   /**

@@ -58,20 +58,30 @@ export class OrderedMap<V> {
     }
   }
 
-  /** All of them, in order. */
-  *values(): Generator<V> {
-    for (const run of this.#runs) for (const item of run) yield item.value;
+  /** All of them, in order, as they are now. */
+  values(): V[] {
+    const out: V[] = [];
+    for (const run of this.#runs) for (const item of run) out.push(item.value);
+    return out;
   }
 
   #insert(item: Item<V>): void {
     this.#items.set(item.key, item);
+    if (this.#append(item)) return;
     const at = this.#runFor(item.order);
     const run = this.#runs[at] as Item<V>[];
     run.splice(firstNotBefore(run, item.order), 0, item);
-    if (run.length <= runMax) return;
-    // Keys often come in ascending order: then the first half is full for good, and should not be left half empty.
-    const appended = at === this.#runs.length - 1 && run.at(-1) === item;
-    this.#runs.splice(at + 1, 0, run.splice(appended ? runMax : runMax >> 1));
+    if (run.length > runMax) this.#runs.splice(at + 1, 0, run.splice(runMax >> 1));
+  }
+
+  /** Keys often come in ascending order, from snapshots always: they need no place to be found, and fill the runs. */
+  #append(item: Item<V>): boolean {
+    const run = this.#runs.at(-1) as Item<V>[];
+    const last = run.at(-1);
+    if (last !== undefined && last.order >= item.order) return false;
+    if (run.length < runMax) run.push(item);
+    else this.#runs.push([item]);
+    return true;
   }
 
   /** The last run that begins at or before this, or the first one. */

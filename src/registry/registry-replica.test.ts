@@ -6,6 +6,7 @@ import { nodeNumber } from '../../test/fake-group.ts';
 import { type LeaseId, type RegistryTransaction, withPrefix } from '../base/registry.ts';
 import { encodeMessage } from '../messages/catalogue.ts';
 import { commandCodec } from '../messages/registry-log.ts';
+import { concatenated } from './image.ts';
 import { RegistryReplica } from './registry-replica.ts';
 import { type WriteAnswer, transactionToWire } from './wire.ts';
 
@@ -44,6 +45,14 @@ class Log {
     this.#index += 1;
     return this.replica.apply({ index: this.#index, term: 1, command });
   }
+}
+
+function restoredFrom(bytes: Uint8Array, limits?: ConstructorParameters<typeof RegistryReplica>[0]): RegistryReplica {
+  const replica = new RegistryReplica(limits);
+  const intake = replica.restore();
+  intake.add(bytes);
+  intake.finish();
+  return replica;
 }
 
 function shortly(answer: WriteAnswer): string {
@@ -133,11 +142,11 @@ describe('the replica of the registry', () => {
       ),
     anyNumbers.map((one) => encodeMessage({ kind: 'registryGrant', ttlMs: 1_000, ...numbers(one) })),
     fc.constantFrom('1', '2').map((lease) => commandCodec.encode({ kind: 'registryExpire', lease: lease as LeaseId })),
-    fc.boolean().map((last) =>
+    fc.tuple(fc.boolean(), fc.constantFrom(0, 0, 9, 9, 18)).map(([last, offset]) =>
       commandCodec.encode({
         kind: 'registryRestorePart',
         id: 'x',
-        offset: 0,
+        offset,
         bytes: new Uint8Array(9),
         last,
         cluster: 'c',
@@ -159,11 +168,9 @@ describe('the replica of the registry', () => {
           const expected = whole.apply(entry);
           assert.deepEqual(restored.apply(entry), expected);
           if (i !== at) continue;
-          const snapshot = restored.snapshot();
-          restored = new RegistryReplica(limits);
-          restored.restore(snapshot);
+          restored = restoredFrom(concatenated([...restored.snapshot()]), limits);
         }
-        assert.deepEqual(restored.snapshot(), whole.snapshot());
+        assert.deepEqual([...restored.snapshot()], [...whole.snapshot()]);
         assert.deepEqual(
           restored.keyspace.changesFrom(everything, whole.keyspace.oldestRevision),
           whole.keyspace.changesFrom(everything, whole.keyspace.oldestRevision),
@@ -171,5 +178,69 @@ describe('the replica of the registry', () => {
       }),
       { numRuns: 200 },
     );
+  });
+
+  test('gives a snapshot of the entry at which it was asked for, whatever is applied before its parts are taken', () => {
+    const memory = { clientsMax: 3, answerBytesMax: 5 * 64, spanMax: 6 };
+    const limits = { keyspace: { historyChangesMax: 5 }, memory };
+    fc.assert(
+      fc.property(fc.array(anyCommand, { maxLength: 40 }), fc.nat(40), fc.nat(4), (commands, at, between) => {
+        const replica = new RegistryReplica(limits);
+        let expected = [...replica.snapshot()];
+        let parts: Uint8Array[] = [];
+        let taking = replica.snapshot()[Symbol.iterator]();
+        const take = (count: number): void => {
+          for (let i = 0; i < count; i++) {
+            const { done, value } = taking.next();
+            if (done !== true) parts.push(value as Uint8Array);
+          }
+        };
+        for (const [i, command] of commands.entries()) {
+          replica.apply({ index: i + 1, term: 1, command });
+          if (i > at) take(i % (between + 1));
+          if (i !== at) continue;
+          expected = [...replica.snapshot()];
+          parts = [];
+          taking = replica.snapshot()[Symbol.iterator]();
+        }
+        take(expected.length);
+        assert.deepEqual(parts, expected);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test('takes in a snapshot that is cut anywhere, and changes at the end only', () => {
+    const log = new Log();
+    for (let i = 1; i <= 20; i++) log.apply(writing(`key ${i}`, { counter: i, lowest: 1 }));
+    const bytes = concatenated([...log.replica.snapshot()]);
+    fc.assert(
+      fc.property(fc.array(fc.nat(bytes.length), { maxLength: 6 }), (cuts) => {
+        const replica = new RegistryReplica();
+        let told = 0;
+        replica.observe({ changed: () => {}, granted: () => {}, ended: () => {}, replaced: () => (told += 1) });
+        const intake = replica.restore();
+        const places = [0, ...cuts.toSorted((a, b) => a - b), bytes.length];
+        for (const [i, from] of places.slice(0, -1).entries()) intake.add(bytes.subarray(from, places[i + 1]));
+        assert.deepEqual([replica.keyspace.keyCount, told], [0, 0]);
+        intake.finish();
+        assert.deepEqual([replica.keyspace.keyCount, told], [20, 1]);
+        assert.deepEqual([...replica.snapshot()], [...log.replica.snapshot()]);
+      }),
+      { numRuns: 100 },
+    );
+    assert.throws(() => restoredFrom(bytes.subarray(0, -1)), { code: 'STORE_CORRUPT' });
+    assert.throws(() => restoredFrom(new Uint8Array()), { code: 'STORE_CORRUPT' });
+    assert.throws(() => restoredFrom(concatenated([bytes, bytes])), { code: 'STORE_CORRUPT' });
+  });
+
+  test('makes no part of a large state much larger than the others', () => {
+    const keys = 20_000;
+    const log = new Log();
+    for (let i = 1; i <= keys; i++) log.apply(writing(`/some/rather/long/key/${i}`, { counter: i, lowest: i }));
+    const parts = [...log.replica.snapshot()];
+    assert.ok(parts.length > 8, `${parts.length} parts`);
+    for (const { length } of parts) assert.ok(length < 400_000, `${length} bytes`);
+    assert.equal(restoredFrom(concatenated(parts)).keyspace.keyCount, keys);
   });
 });

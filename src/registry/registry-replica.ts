@@ -6,10 +6,10 @@
 import { type Outcome, isRemusterError } from '../base/errors.ts';
 import type { Cancel } from '../base/ports.ts';
 import type { LeaseId } from '../base/registry.ts';
-import type { LogEntry, Replica } from '../consensus/replica.ts';
+import type { LogEntry, Replica, StateIntake } from '../consensus/replica.ts';
 import { type RegistryCommand, commandCodec } from '../messages/registry-log.ts';
 import { StagedBackup } from './backup.ts';
-import { readImage, writeImage } from './image.ts';
+import { ImageReader, imageParts } from './image.ts';
 import { Keyspace, type KeyspaceLimits } from './keyspace.ts';
 import { type MemoryLimits, RequestMemory } from './request-memory.ts';
 import { type WriteAnswer, refusalOf, resultToMessage, transactionFromWire } from './wire.ts';
@@ -25,17 +25,21 @@ export type ReplicaObserver = {
 
 type NumberedCommand = Exclude<RegistryCommand, { readonly kind: 'registryExpire' | 'registryRestorePart' }>;
 
+type ReplicaLimits = { readonly keyspace?: Partial<KeyspaceLimits>; readonly memory?: Partial<MemoryLimits> };
+
 const done: WriteAnswer = { kind: 'registryDone' };
 
 export class RegistryReplica implements Replica<WriteAnswer> {
   readonly keyspace: Keyspace;
-  readonly #memory: RequestMemory;
-  readonly #staged: StagedBackup;
+  readonly #limits: ReplicaLimits;
+  #memory: RequestMemory;
+  #staged: StagedBackup;
   readonly #observers = new Set<ReplicaObserver>();
   /** Commands on their way through the log that were read here already, by their bytes. */
   readonly #expected = new Map<Uint8Array, NumberedCommand>();
 
-  constructor(limits: { readonly keyspace?: Partial<KeyspaceLimits>; readonly memory?: Partial<MemoryLimits> } = {}) {
+  constructor(limits: ReplicaLimits = {}) {
+    this.#limits = limits;
     this.keyspace = new Keyspace(limits.keyspace);
     this.#memory = new RequestMemory(limits.memory);
     this.#staged = new StagedBackup();
@@ -62,17 +66,30 @@ export class RegistryReplica implements Replica<WriteAnswer> {
     return answer;
   }
 
-  snapshot(): Uint8Array {
-    const { clients, answers } = this.#memory.image();
-    return writeImage({ keyspace: this.keyspace.image(), clients, answers, staged: this.#staged.image() });
+  snapshot(): Iterable<Uint8Array> {
+    return imageParts({ keyspace: this.keyspace.image(), ...this.#memory.image(), staged: this.#staged.image() });
   }
 
-  restore(snapshot: Uint8Array): void {
-    const { keyspace, clients, answers, staged } = readImage(snapshot);
-    this.keyspace.load(keyspace);
-    this.#memory.load(clients, answers);
-    this.#staged.load(staged);
-    for (const observer of this.#observers) observer.replaced();
+  /** Throws STORE_CORRUPT when the bytes are no snapshot. */
+  restore(): StateIntake {
+    const keyspace = new Keyspace(this.#limits.keyspace);
+    const memory = new RequestMemory(this.#limits.memory);
+    const staged = new StagedBackup();
+    const reader = new ImageReader((items) => {
+      const { revision, lastLease } = items;
+      if (revision !== undefined && lastLease !== undefined) keyspace.begin(revision, lastLease);
+      keyspace.fill(items);
+      memory.fill(items.clients, items.answers);
+      staged.fill(items.stagedId, items.staged);
+    });
+    const finish = (): void => {
+      reader.finish();
+      this.keyspace.become(keyspace);
+      this.#memory = memory;
+      this.#staged = staged;
+      for (const observer of this.#observers) observer.replaced();
+    };
+    return { add: (part) => reader.add(part), finish };
   }
 
   #answer(bytes: Uint8Array, index: number): WriteAnswer {

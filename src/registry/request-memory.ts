@@ -35,12 +35,12 @@ type Client = {
   readonly answers: Map<number, Remembered>;
 };
 
-/** Without an answer: it was executed, and what came of it has been dropped. */
+/** Without an answer: it was executed, and what came of it has been dropped. Never changed: images refer to it. */
 type Remembered = {
   readonly client: Client;
   readonly counter: number;
   readonly index: number;
-  answer: WriteAnswer | undefined;
+  readonly answer: WriteAnswer | undefined;
 };
 
 /** What an answer is counted as beside the keys and values in it. */
@@ -52,6 +52,8 @@ export class RequestMemory {
   readonly #clients = new Map<NodeId, Client>();
   /** Those that still have an answer, from the oldest on. */
   readonly #answered = new Set<Remembered>();
+  /** Those that have none any more, from the oldest on; all of them are older than those that have one. */
+  readonly #dropped = new Set<Remembered>();
   #bytes = 0;
   /** The last one of `#clients`. */
   #latest: Client | undefined;
@@ -88,29 +90,24 @@ export class RequestMemory {
     this.#keep({ client, counter: request.counter, index, answer });
   }
 
-  image(): { readonly clients: ImageClient[]; readonly answers: ImageAnswer[] } {
-    const clients: ImageClient[] = [];
-    const answers: ImageAnswer[] = [];
-    for (const client of this.#clients.values()) {
-      const { id, generation, lowest } = client;
-      clients.push({ client: id, generation, lowest });
-      for (const { counter, index, answer } of client.answers.values())
-        answers.push({ index, client: id, counter, answer: answer && encodeMessage(answer) });
-    }
-    return { clients, answers: answers.toSorted((a, b) => a.index - b.index) };
+  /** As it is now, the answers by age. Copies no more than references; answers are encoded when they are asked for. */
+  image(): { readonly clients: readonly ImageClient[]; readonly answers: Iterable<ImageAnswer> } {
+    const clients = Array.from(this.#clients.values(), ({ id, generation, lowest }) => ({
+      client: id,
+      generation,
+      lowest,
+    }));
+    return { clients, answers: encoded([...this.#dropped, ...this.#answered]) };
   }
 
-  load(clients: readonly ImageClient[], answers: readonly ImageAnswer[]): void {
-    this.#clients.clear();
-    this.#answered.clear();
-    this.#bytes = 0;
-    this.#latest = undefined;
+  /** One part of an image after the other, into a memory that was empty before; each client before its answers. */
+  fill(clients: readonly ImageClient[], answers: readonly ImageAnswer[]): void {
     for (const { client, generation, lowest } of clients)
       this.#clients.set(client, { id: client, generation, lowest, answers: new Map() });
     for (const { index, client: id, counter, answer } of answers) {
       const client = this.#clients.get(id);
       if (client === undefined) continue;
-      if (answer === undefined) client.answers.set(counter, { client, counter, index, answer });
+      if (answer === undefined) this.#keepWithout({ client, counter, index, answer });
       else this.#keep({ client, counter, index, answer: decodeMessage(answer) as WriteAnswer });
     }
   }
@@ -129,7 +126,7 @@ export class RequestMemory {
   }
 
   #forget(client: Client): void {
-    for (const remembered of client.answers.values()) this.#drop(remembered);
+    for (const remembered of client.answers.values()) this.#forgetAnswer(remembered);
     this.#clients.delete(client.id);
   }
 
@@ -145,7 +142,7 @@ export class RequestMemory {
   #forgetOne(client: Client, counter: number): void {
     const remembered = client.answers.get(counter);
     if (remembered === undefined) return;
-    this.#drop(remembered);
+    this.#forgetAnswer(remembered);
     client.answers.delete(counter);
   }
 
@@ -155,16 +152,26 @@ export class RequestMemory {
     this.#bytes += bytesOf(remembered.answer);
     if (this.#bytes <= this.#limits.answerBytesMax) return;
     for (const oldest of this.#answered) {
-      this.#drop(oldest);
+      this.#forgetAnswer(oldest);
+      this.#keepWithout({ ...oldest, answer: undefined });
       if (this.#bytes <= this.#limits.answerBytesMax) return;
     }
   }
 
-  #drop(remembered: Remembered): void {
-    if (!this.#answered.delete(remembered)) return;
-    this.#bytes -= bytesOf(remembered.answer);
-    remembered.answer = undefined;
+  #keepWithout(remembered: Remembered): void {
+    remembered.client.answers.set(remembered.counter, remembered);
+    this.#dropped.add(remembered);
   }
+
+  #forgetAnswer(remembered: Remembered): void {
+    if (this.#answered.delete(remembered)) this.#bytes -= bytesOf(remembered.answer);
+    else this.#dropped.delete(remembered);
+  }
+}
+
+function* encoded(remembered: readonly Remembered[]): Generator<ImageAnswer> {
+  for (const { index, client, counter, answer } of remembered)
+    yield { index, client: client.id, counter, answer: answer && encodeMessage(answer) };
 }
 
 function bytesOf(answer: WriteAnswer | undefined): number {

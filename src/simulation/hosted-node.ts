@@ -24,6 +24,8 @@ export type HostedNodeOptions = {
   readonly cluster?: string;
   /** Of the node of that name; all are managers and workers if left out. */
   readonly roles?: (name: string) => readonly Role[];
+  /** Of the node of that name; all are in one datacenter if left out. */
+  readonly dc?: (name: string) => string;
   /** On top of the defaults. */
   readonly options?: Partial<NodeOptions>;
   /** Lets a workload listen in; see greetings.ts. */
@@ -59,7 +61,7 @@ export function bootHostedNode(ports: NodePorts, context: NodeContext, options: 
           host,
           port: simulatedPort,
           roles: options.roles?.(name) ?? options.options?.roles ?? ['manager', 'worker'],
-          dc: 'local',
+          dc: options.dc?.(name) ?? 'local',
         };
         live(node, ports, context, store, identity, options);
       } else {

@@ -55,7 +55,7 @@ function plant({ file, find, replace }: Mutant): { readonly wasPlanted: () => bo
   return { wasPlanted: () => planted };
 }
 
-/** In the mutant's own process: seed after seed until one violates a property. */
+/** Seed after seed until one violates a property. With a mutant only in a process that has loaded nothing of ours yet. */
 export async function huntHere(
   mutant: Mutant | undefined,
   scenarioFile: string,
@@ -77,18 +77,13 @@ export async function huntHere(
   return { seedsRun: seeds };
 }
 
-/** Runs a mutant, or (without a name) the sources as they are, in a process of its own. */
+/** Runs a mutant in a process of its own. */
 export function hunt(
-  spec: {
-    readonly name: string | undefined;
-    readonly scenario: string;
-    readonly first: number;
-    readonly seeds: number;
-  },
+  mutant: Mutant,
+  seeds: { readonly first: number; readonly count: number },
   timeoutMs: number,
 ): Promise<MutantReport> {
-  const words = ['--child', '--first', `${spec.first}`, '--seeds', `${spec.seeds}`, '--scenario', spec.scenario];
-  if (spec.name !== undefined) words.push('--mutant', spec.name);
+  const words = ['--child', '--mutant', mutant.name, '--first', `${seeds.first}`, '--seeds', `${seeds.count}`];
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [script, ...words], { timeout: timeoutMs, killSignal: 'SIGKILL' });
     let [out, err] = ['', ''];
@@ -97,7 +92,7 @@ export function hunt(
     child.on('error', reject);
     child.on('close', (code, signal) => {
       if (code === 0) resolve(JSON.parse(out) as MutantReport);
-      else reject(new Error(`mutant ${spec.name} ended with ${signal ?? code}: ${err.slice(-2_000)}`));
+      else reject(new Error(`mutant ${mutant.name} ended with ${signal ?? code}: ${err.slice(-2_000)}`));
     });
   });
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type Entry, entries, history, put, type Target, until } from './managers.ts';
 
-export const pool = 'things';
+const pool = 'things';
 
 /** By container: the key, which names the owner, and how often it was written there, which shows any move. */
 export type Assigned = ReadonlyMap<string, Entry>;
@@ -26,7 +26,7 @@ export async function assigned(target: Target): Promise<Assigned> {
   return new Map(containers);
 }
 
-export function ownerOf(all: Assigned, container: string): string {
+function ownerOf(all: Assigned, container: string): string {
   return all.get(container)?.key.split('/')[3] ?? assert.fail(`nobody has ${container}`);
 }
 

@@ -10,7 +10,6 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { getJson, readEvents } from '../../src/cli/http-client.ts';
 
@@ -109,7 +108,7 @@ export class Lab {
   readonly env: NodeJS.ProcessEnv;
   readonly #programs: Program[] = [];
 
-  constructor(context: TestContext) {
+  constructor(context: { after(end: () => Promise<void>): void }) {
     const own = Object.entries(process.env).filter(
       ([name]) => !name.startsWith('REMUSTER_') && !name.startsWith('NODE_'),
     );

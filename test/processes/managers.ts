@@ -74,6 +74,12 @@ export async function truth(target: Target): Promise<OwnTruth> {
   return (await get(target, '/v1/node')) as OwnTruth;
 }
 
+/** From now on this node, started with `--chaos`, hears everybody but these, and is not heard by them. */
+export async function cut(at: Target, off: readonly { readonly name: string }[]): Promise<void> {
+  const { code, body } = await call(at, 'POST', '/v1/dev/partition', { cut: off.map(({ name }) => name) });
+  assert.equal(code, 'OK', JSON.stringify(body));
+}
+
 /** For facts that no event tells, or several nodes have to agree on. */
 export async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
   const late = Date.now() + patienceMs;
@@ -136,7 +142,11 @@ export class Managers {
   }
 
   static async start(context: TestContext, names: readonly string[], words: readonly string[] = []): Promise<Managers> {
-    const managers = new Managers(new Lab(context), words);
+    return await Managers.startIn(new Lab(context), names, words);
+  }
+
+  static async startIn(lab: Lab, names: readonly string[], words: readonly string[]): Promise<Managers> {
+    const managers = new Managers(lab, words);
     const [first, ...others] = names;
     const seed = await managers.add(first!, ['--bootstrap']);
     await Promise.all(others.map((name) => managers.add(name, ['--join', `127.0.0.1:${seed.port}`])));
@@ -182,9 +192,7 @@ export class Managers {
   async restart(name: string): Promise<Agent> {
     const { port } = this.get(name);
     await bindable(port);
-    const joins = this.all
-      .filter((other) => other.name !== name)
-      .flatMap((other) => ['--join', `127.0.0.1:${other.port}`]);
+    const joins = this.all.flatMap((other) => (other.name === name ? [] : ['--join', `127.0.0.1:${other.port}`]));
     return await this.add(name, [...joins, '--port', String(port)]);
   }
 }
@@ -239,7 +247,8 @@ export class Watched {
   #take(block: string): void {
     const data = /^data: ?(.*)$/m.exec(block)?.[1];
     if (data === undefined) return;
-    assert.doesNotMatch(block, /^event: ?(failed|compacted)/m);
+    if (/^event: ?from$/m.test(block)) return;
+    assert.doesNotMatch(block, /^event:/m);
     const { revision, changes } = JSON.parse(data) as { revision: number; changes: Omit<Change, 'revision'>[] };
     assert.ok(revision > this.revision, `revision ${revision} after ${this.revision}`);
     this.revision = revision;

@@ -4,7 +4,21 @@ import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { assign, assigned, ownedBy } from './assigned.ts';
 import type { Agent } from './cluster.ts';
-import { call, get, history, Managers, registered, told, truth, until, votersAre, Watched } from './managers.ts';
+import {
+  call,
+  cut,
+  entries,
+  get,
+  history,
+  Managers,
+  put,
+  registered,
+  told,
+  truth,
+  until,
+  votersAre,
+  Watched,
+} from './managers.ts';
 
 const names = ['a', 'b', 'c'];
 const containers = ['one', 'two', 'three', 'four', 'five', 'six'];
@@ -31,18 +45,17 @@ test('a cut that is longer than the registration: given up, then back and draine
   const managers = await Managers.start(context, names, [...words, '--chaos']);
   const { agent: leader } = await managers.leader();
   const before = await assign(leader, containers);
-  const [cut] = managers.others(leader);
-  const others = managers.others(cut);
-  assert.ok(ownedBy(before, cut.id).length > 0);
-  const everybodyElse = others.map(({ name }) => name);
-  assert.equal((await call(cut, 'POST', '/v1/dev/partition', { cut: everybodyElse })).code, 'OK');
-  await told(cut, 'registration.lost');
+  const [alone] = managers.others(leader);
+  const others = managers.others(alone);
+  assert.ok(ownedBy(before, alone.id).length > 0);
+  await cut(alone, others);
+  await told(alone, 'registration.lost');
   await heldBy(others[0], others);
-  assert.equal((await call(cut, 'POST', '/v1/dev/partition', { cut: [] })).code, 'OK');
-  await told(cut, 'node.state', { mode: 'drained', reason: 'registration_expired' });
-  await registered(cut, 'drained');
-  await heldBy(cut, others);
-  await activate(others[0], cut);
+  await cut(alone, []);
+  await told(alone, 'node.state', { mode: 'drained', reason: 'registration_expired' });
+  await registered(alone, 'drained');
+  await heldBy(alone, others);
+  await activate(others[0], alone);
   assert.deepEqual(managers.lab.bystandersDown(), []);
 });
 
@@ -75,16 +88,25 @@ test('a restart after the registration ended: its key is gone, it is drained unt
   assert.deepEqual(managers.lab.bystandersDown(killed), []);
 });
 
-test('all are away for longer than a registration: all are active again, with what they had', async (context) => {
+test('all are killed and away for longer than a registration: all are active again, with all that was agreed', async (context) => {
   const managers = await Managers.start(context, names, words);
-  const { agent: leader } = await managers.leader();
+  const { agent: leader, term } = await managers.leader();
   const before = await assign(leader, containers);
+  const keys = Array.from({ length: 50 }, (_, n) => `/kept/${String(n).padStart(2, '0')}`);
+  await Promise.all(keys.map(async (key) => assert.equal((await put(leader, key, `of ${key}`)).code, 'OK')));
+  const kept = await entries(leader, '/kept/');
+  assert.deepEqual(
+    kept.map(({ key }) => key),
+    keys,
+  );
   const killed = managers.all;
   await managers.kill(...killed);
   await pause(1.2 * ttlMs);
   await Promise.all(names.map((name) => managers.restart(name)));
+  await managers.leader(term);
   await managers.settled();
   for (const agent of managers.all) {
+    assert.deepEqual(await entries(agent, '/kept/'), kept);
     const states = (await history(agent)).filter(({ type, member }) => type === 'node.state' && member === agent.name);
     const found = states.map(({ mode, reason }) => `${String(mode)} ${String(reason)}`);
     assert.deepEqual(found, ['joining full_cluster_restart', 'active full_cluster_restart']);

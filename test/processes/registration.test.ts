@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Agent, type NodeEvent } from './cluster.ts';
 import { assign, assigned, nothingMoved, ownedBy } from './assigned.ts';
-import { call, history, Managers, registered, told } from './managers.ts';
+import { cut, history, Managers, registered, told } from './managers.ts';
 
 const names = ['a', 'b', 'c'];
 const containers = ['one', 'two', 'three', 'four', 'five', 'six'];
@@ -55,19 +55,18 @@ test('a cut that is shorter than the registration heals by itself', async (conte
   const managers = await Managers.start(context, names, ['--chaos', '--registration-ttl', `${ttlMs}ms`]);
   const { agent: leader } = await managers.leader();
   const before = await assign(leader, containers);
-  const [cut, ...others] = managers.others(leader);
-  const known = await states(cut);
+  const [alone, ...others] = managers.others(leader);
+  const known = await states(alone);
   const startMs = Date.now();
-  const names_ = [leader, ...others].map(({ name }) => name);
-  assert.equal((await call(cut, 'POST', '/v1/dev/partition', { cut: names_ })).code, 'OK');
+  await cut(alone, [leader, ...others]);
   // At least one renewal is missed: they come at a third.
   await pause(ttlMs / 2);
-  assert.equal((await call(cut, 'POST', '/v1/dev/partition', { cut: [] })).code, 'OK');
+  await cut(alone, []);
   // Longer than what was left of the registration, and than anybody would have waited to give its things to others.
   await pause(startMs + 1.3 * ttlMs - Date.now());
-  await registered(cut, 'active');
-  assert.deepEqual(await states(cut), known);
+  await registered(alone, 'active');
+  assert.deepEqual(await states(alone), known);
   await nothingMoved(before, managers.all);
-  assert.deepEqual(await assigned(cut), before);
+  assert.deepEqual(await assigned(alone), before);
   assert.deepEqual(managers.lab.bystandersDown(), []);
 });

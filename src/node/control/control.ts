@@ -11,7 +11,7 @@ import { type Done, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Cancel, Clock, Identity, Log, Peer, Store, Streams } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
-import type { Leadership, Registry } from '../../base/registry.ts';
+import type { Leadership, LeadershipView, Registry } from '../../base/registry.ts';
 import type { GroupMember } from '../../consensus/replica.ts';
 import type { MemberView } from '../../membership/member-view.ts';
 import type { ConsensusMessage } from '../../messages/consensus.ts';
@@ -35,12 +35,13 @@ import {
   rebalanceOptionsOf,
   registrationOptionsOf,
 } from '../control-options.ts';
+import { askInReach, inOrderOfAsking } from './ask-in-reach.ts';
 import { Askers } from './askers.ts';
 import { BackupDesk } from './backup-desk.ts';
 import { GroupDesk } from './group-desk.ts';
 import type { GroupStatusParts } from './group-status.ts';
 import type { ToldGroup } from './group-questions.ts';
-import { LeadershipSeen } from './leadership-seen.ts';
+import { LeadershipSeen, betterKnown } from './leadership-seen.ts';
 import { ManagerSeat } from './manager-seat.ts';
 import { type ManagersSeen, managersSeen } from './managers-seen.ts';
 import { reasonIn, wordsOf } from './order-words.ts';
@@ -195,6 +196,11 @@ export class Control {
     return standing === 'unknown' ? undefined : standing;
   }
 
+  /** Who leads, as far as this node knows: a manager outside of its group hears of it like all others. */
+  known(): LeadershipView {
+    return betterKnown(this.leadership.view(), this.#seen.view(), this.#isInside());
+  }
+
   /** An operator ordered something here: people want to find later who did what and why. */
   ordered(order: string, fields: Readonly<Record<string, unknown>>): void {
     this.#happened('admin.ordered', { order, ...fields });
@@ -265,19 +271,20 @@ export class Control {
   #openClient(): RegistryClient {
     const { clock, streams, random } = this.#ports;
     const { identity: self } = this.#settings;
-    const ask = askManagers({ clock, streams, self, server: () => this.seat?.server });
+    const anybody = askManagers({ clock, streams, self, server: () => this.seat?.server });
+    const isLeaderless = (): boolean =>
+      this.leadership.view().leader === undefined && this.#isInside() && this.known().leader === undefined;
+    const ask = askInReach(anybody, self, isLeaderless);
     return new RegistryClient({ clock, random: random.fork('registry'), self, managers: () => this.#askable(), ask });
   }
 
-  /** The leader first, then ourselves, then the others; the dead are not asked. */
+  #isInside(): boolean {
+    return this.seat !== undefined && this.seat.group.view().self !== 'outside';
+  }
+
   #askable(): readonly Peer[] {
-    const { leader } = this.leadership.view();
     const self = this.seat === undefined ? undefined : this.#settings.identity.id;
-    const rank = (id: NodeId): number => (id === leader ? 0 : id === self ? 1 : 2);
-    return this.#managers
-      .all()
-      .filter(({ isAlive }) => isAlive)
-      .toSorted((a, b) => rank(a.id) - rank(b.id));
+    return inOrderOfAsking(this.#managers.all(), this.leadership.view().leader, self);
   }
 
   #holdAssignments(): AssignmentsHeldHost {
@@ -318,7 +325,8 @@ export class Control {
     const { id: self } = this.#settings.identity;
     const managers = this.#managers;
     return new Orders({
-      ...{ self, streams, leadership, assigner },
+      ...{ self, streams, assigner },
+      leadership: { view: () => this.known(), isLeading: () => leadership.isLeading() },
       locate: (id) => managers.locate(id),
       group: seat === undefined ? undefined : new GroupDesk({ clock, registry, seat, managers, self }),
       backups: seat === undefined ? undefined : new BackupDesk(clock, seat),

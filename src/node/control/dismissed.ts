@@ -8,7 +8,7 @@ import type { RegistryReplica } from '../../registry/registry-replica.ts';
 
 const encoder = new TextEncoder();
 
-function dismissedKey(id: NodeId): string {
+export function dismissedKey(id: NodeId): string {
   return `/managers/dismissed/${id}`;
 }
 

@@ -46,7 +46,7 @@ export class GroupDesk {
 
   transfer(words: unknown, timeoutMs: number, done: Done<object>): void {
     const { to } = wordsOf(words);
-    const target = to === undefined || to === null ? undefined : parseNodeId(String(to));
+    const target = to === undefined ? undefined : idIn(to);
     this.#parts.seat.group.transfer(target, timeoutMs, (outcome) => done(outcome.ok ? success({}) : outcome));
   }
 
@@ -103,12 +103,16 @@ export class GroupDesk {
   }
 }
 
+function idIn(word: unknown): NodeId {
+  return parseNodeId(typeof word === 'string' ? word : '');
+}
+
 function changeIn({ kind, id, name, host, port }: OrderWords): GroupChange {
-  if (kind === 'promote' || kind === 'remove') return { kind, id: parseNodeId(String(id)) };
+  if (kind === 'promote' || kind === 'remove') return { kind, id: idIn(id) };
   if (kind !== 'add')
     throw new RemusterError('BAD_ARGUMENT', 'a change of the group adds, promotes or removes somebody');
   const isPlace = typeof host === 'string' && host !== '' && Number.isInteger(port) && (port as number) > 0;
   if (typeof name !== 'string' || !namePattern.test(name) || !isPlace)
     throw new RemusterError('BAD_ARGUMENT', 'a manager to be added has a name and an address');
-  return { kind, member: { id: parseNodeId(String(id)), name, host, port: port as number } };
+  return { kind, member: { id: idIn(id), name, host, port: port as number } };
 }

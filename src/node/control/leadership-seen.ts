@@ -44,6 +44,12 @@ export class LeadershipSeen implements Leadership {
   }
 }
 
+/** One inside of the group knows better than what it once heard: that its leader is lost, or that it leads no longer. */
+export function betterKnown(own: LeadershipView, seen: LeadershipView, isInside: boolean): LeadershipView {
+  const isOlder = seen.term < own.term || (seen.term === own.term && (isInside || own.leader !== undefined));
+  return seen.leader === undefined || isOlder ? own : seen;
+}
+
 function readNotice(bytes: Uint8Array): LeadershipNotice | undefined {
   try {
     return noticeCodec.decode(bytes);

@@ -32,11 +32,14 @@ export type OrderParts = {
 
 const hopsMax = 3;
 const marginMs = 100;
-/** For the node that gets them, whoever leads. */
 const leave = 'leave';
+const admin = 'admin';
+/** For the node that gets them, whoever leads. */
+const personal: ReadonlySet<string> = new Set([leave, admin]);
 
 export class Orders {
   readonly #parts: OrderParts;
+  #admin: (order: unknown, done: Done<object>) => void = (_order, done) => done(failure('UNKNOWN_METHOD'));
 
   constructor(parts: OrderParts) {
     this.#parts = parts;
@@ -56,9 +59,19 @@ export class Orders {
     this.#pass(to, order, timeoutMs, read(done));
   }
 
+  /** To a node of another datacenter, which carries it out there. */
+  passOn(to: Address, words: object, timeoutMs: number, done: Done<unknown>): void {
+    this.#pass(to, { kind: 'order', verb: admin, words: JSON.stringify(words), hops: 0 }, timeoutMs, read(done));
+  }
+
+  /** Who carries out what nodes of other datacenters pass on. */
+  serveOthers(carryOut: (order: unknown, done: Done<object>) => void): void {
+    this.#admin = carryOut;
+  }
+
   /** From here or from another node. */
   received(order: OrderMessage, timeoutMs: number, done: Done<string>): void {
-    if (order.verb === leave || this.#parts.leadership.isLeading()) return this.#carryOut(order, timeoutMs, done);
+    if (personal.has(order.verb) || this.#parts.leadership.isLeading()) return this.#carryOut(order, timeoutMs, done);
     const { leader } = this.#parts.leadership.view();
     const to = leader === undefined || leader === this.#parts.self ? undefined : this.#parts.locate(leader);
     if (to === undefined) return done(failure('NO_QUORUM', 'nobody leads at this moment'));
@@ -106,6 +119,8 @@ export class Orders {
         return backups === undefined ? without() : backups.write(words, timeoutMs, done);
       case leave:
         return this.#parts.leave(words, done);
+      case admin:
+        return this.#admin(words, done);
       default:
         return done(failure('UNKNOWN_METHOD', `this version does not know the order ${verb}`));
     }

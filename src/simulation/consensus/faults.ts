@@ -2,12 +2,13 @@
  * Faults that only a group of voters knows: changed members, handed-over leadership, voters that feel unwell, messages
  * that are lost, doubled or overtaken one by one, and crashes at the worst moment. See ../faults.ts for the others.
  */
-import type { Fault, Nemesis } from '../faults.ts';
-import { repeatedly } from '../faults.ts';
+import type { GroupChange, GroupMember } from '../../consensus/replica.ts';
+import { type Fault, type Nemesis, repeatedly } from '../faults.ts';
 import type { World } from '../world.ts';
 import { type GroupSeat, idAt, type Mischief } from './seat.ts';
 
 const changeMs = 4_000;
+const votersMin = 3;
 /** How long something goes on by itself after the fault has last renewed it. */
 const renewedMs = 400;
 
@@ -32,29 +33,33 @@ function nameOf(world: World<unknown>, id: string): string {
   return world.names.find((name) => seatOf(world, name)?.id === id) ?? id;
 }
 
-/** Adds who is outside, promotes who has caught up, removes voters (also the leader, also dead ones) down to three. */
+/**
+ * Adds who is outside, promotes who has caught up, removes members (also the leader, also dead ones) down to three
+ * voters. Sometimes two at once: the second has to be refused.
+ */
 function changeMembers({ world, random }: Nemesis): void {
   const seat = leading(world);
-  const handle = seat?.handle;
-  if (seat === undefined || handle === undefined) return;
-  const { members } = handle.view();
-  const voters = members.filter(({ standing }) => standing === 'voter');
-  const promoted = members.find(({ standing }) => standing === 'syncing');
-  const added = seat.everybody.find(({ id }) => !members.some((member) => member.id === id));
-  const say = (text: string): void => world.log.add(seat.name, text);
-  const done = (outcome: { readonly ok: boolean }): void => say(outcome.ok ? 'change done' : 'change failed');
-  const wish = random.below(3);
-  if (promoted !== undefined && wish > 0) {
-    say(`is to promote ${nameOf(world, promoted.id)}`);
-    on(world, seat.name, () => handle.change({ kind: 'promote', id: promoted.id }, changeMs, done));
-  } else if (added !== undefined && (wish > 0 || voters.length <= 3)) {
-    say(`is to add ${added.name}`);
-    on(world, seat.name, () => handle.change({ kind: 'add', member: added }, changeMs, done));
-  } else if (voters.length > 3) {
-    const { id } = random.pick(members);
-    say(`is to remove ${nameOf(world, id)}`);
-    on(world, seat.name, () => handle.change({ kind: 'remove', id }, changeMs, done));
+  for (let count = seat === undefined ? 0 : 1 + random.below(2); count > 0; count--) {
+    on(world, seat?.name ?? '', ({ name, handle, everybody }) => {
+      if (handle === undefined) return;
+      const change = random.pick(changesOf(handle.view().members, everybody));
+      const text = `${change.kind} ${change.kind === 'add' ? change.member.name : nameOf(world, change.id)}`;
+      world.log.add(name, `is to ${text}`);
+      handle.change(change, changeMs, ({ ok }) => world.log.add(name, `${ok ? 'has done' : 'cannot'} ${text}`));
+    });
   }
+}
+
+function changesOf(members: readonly GroupMember[], everybody: readonly GroupMember[]): readonly GroupChange[] {
+  const outside = everybody.filter(({ id }) => !members.some((member) => member.id === id));
+  const syncing = members.filter(({ standing }) => standing === 'syncing');
+  const removable = members.length - syncing.length > votersMin ? members : syncing;
+  const changes: readonly GroupChange[] = [
+    ...outside.map((member) => ({ kind: 'add', member }) as const),
+    ...syncing.flatMap(({ id }) => [{ kind: 'promote', id } as const, { kind: 'promote', id } as const]),
+    ...removable.map(({ id }) => ({ kind: 'remove', id }) as const),
+  ];
+  return changes.length > 0 ? changes : everybody.slice(0, 1).map((member) => ({ kind: 'add', member }));
 }
 
 function unruly({ world, random, after }: Nemesis): void {
@@ -217,6 +222,27 @@ export const groupFaults = {
       after(random.between(400, 1_000), again);
     };
     after(random.between(500, 1_000), again);
+  }),
+
+  /** All answer the leader late, and then no longer hear it: it must not take late answers for fresh ones. */
+  lateAnswers: repeatedly(2_500, ({ world, random, after }) => {
+    const leader = leading(world);
+    if (leader === undefined) return;
+    const node = world.host(leader.name).index;
+    const others = world.names.filter((name) => name !== leader.name);
+    const delayMs = random.between(300, 900);
+    world.log.add(leader.name, `gets answers ${delayMs.toFixed(0)} ms late`);
+    for (const other of others) world.network.change(world.host(other).index, node, { delayMs });
+    after(random.between(200, 2_000), () => {
+      for (const other of others) world.cut(leader.name, other);
+      world.log.add(leader.name, 'is no longer heard');
+    });
+    after(random.between(3_000, 6_000), () => {
+      for (const other of others) {
+        world.mend(leader.name, other);
+        world.network.restore(world.host(other).index, node, ['delayMs']);
+      }
+    });
   }),
 
   /** The leader hears nobody, or nobody hears it, or neither. */

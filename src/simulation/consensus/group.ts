@@ -58,9 +58,13 @@ function groupStage(spec: StageSpec, { spares, rarities }: Kind): Stage {
 }
 
 function drawOptions(random: Random): ConsensusOptions {
+  const snapshotEntriesMax = random.pick([20, 60, 200, defaultConsensus.snapshotEntriesMax]);
+  // Of many parts, so that something happens before the last of them is written; or of one.
+  const snapshotPartBytes = snapshotEntriesMax === 20 ? 128 : defaultConsensus.snapshotPartBytes;
   return {
     ...defaultConsensus,
-    snapshotEntriesMax: random.pick([20, 60, 200, defaultConsensus.snapshotEntriesMax]),
+    snapshotEntriesMax,
+    snapshotPartBytes,
     tailEntriesMax: random.pick([0, 5, 30]),
     proposalsMax: random.pick([2, 100, 1_000]),
     appendBytes: random.pick([300, 2_000, defaultConsensus.appendBytes]),

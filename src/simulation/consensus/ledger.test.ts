@@ -62,7 +62,10 @@ describe('the ledger of a simulated group', () => {
     const [source, seen] = [ledgerWith(), [] as (Applied | string)[]];
     source.apply(entry(1, 1, put));
     const copy = ledgerWith(seen);
-    copy.restore(source.snapshot());
+    const intake = copy.restore();
+    for (const part of source.snapshot()) intake.add(part);
+    assert.deepEqual(seen, []);
+    intake.finish();
     assert.deepEqual(seen, [`1/${source.chain}`]);
     assert.equal(copy.index, 1);
     copy.apply(entry(2, 2, put));

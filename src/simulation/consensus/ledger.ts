@@ -4,7 +4,7 @@
  * chain: two replicas whose chains are equal at an index have applied the same entries up to there, none left out.
  */
 import { cellModel, type CellAction } from '../cell-model.ts';
-import type { LogEntry, Replica } from '../../consensus/replica.ts';
+import type { LogEntry, Replica, StateIntake } from '../../consensus/replica.ts';
 
 /** What one client wants done. The number grows with each new order; the attempt with each time it is sent again. */
 export type Order = {
@@ -72,13 +72,20 @@ export class Ledger implements Replica<Answer> {
     return answer;
   }
 
-  snapshot(): Uint8Array {
-    return encodeText(JSON.stringify(this.#state));
+  snapshot(): Iterable<Uint8Array> {
+    return partsOf(encodeText(JSON.stringify(this.#state)));
   }
 
-  restore(snapshot: Uint8Array): void {
-    this.#state = JSON.parse(decodeText(snapshot)) as State;
-    this.#events.restored(this.#state.index, this.#state.chain);
+  restore(): StateIntake {
+    const stream = new TextDecoder();
+    let text = '';
+    return {
+      add: (part) => void (text += stream.decode(part, { stream: true })),
+      finish: () => {
+        this.#state = JSON.parse(text + stream.decode()) as State;
+        this.#events.restored(this.#state.index, this.#state.chain);
+      },
+    };
   }
 
   #perform({ client, number, key, action }: Order): Answer {
@@ -113,6 +120,13 @@ function encodeText(text: string): Uint8Array {
 function decodeText(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }
+
+/** Small ones, so that much happens between the first and the last of them. */
+function* partsOf(bytes: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += partBytes) yield bytes.subarray(at, at + partBytes);
+}
+
+const partBytes = 100;
 
 function fold(chain: number, index: number, term: number, command: Uint8Array): number {
   let sum = Math.imul(chain ^ index, 0x01000193) ^ term;

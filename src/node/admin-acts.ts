@@ -1,0 +1,92 @@
+/**
+ * Every order of an operator by its name, and the way to the datacenter that it is about: each decides for itself, so an
+ * order about another one is passed on to a node there, which carries it out as if it had been asked itself.
+ */
+import { type Done, type Outcome, RemusterError, failure, isRemusterError, promised, success } from '../base/errors.ts';
+import { type Desk, controlOf, fieldsOf, orderTimeoutMs } from './admin-desk.ts';
+import { isUp } from './control/group-status.ts';
+import { type OrderWords, wordsOf } from './control/order-words.ts';
+import type { NodeCore } from './core.ts';
+import { addManager, balance, promoteManager, rebalance, removeManager, transfer } from './group-acts.ts';
+import { memberCalled } from './member-routes.ts';
+import { activate, drain, leave, show } from './node-acts.ts';
+import type { MemberRow } from './own-truth.ts';
+
+type Act = (desk: Desk, name: string) => Promise<object>;
+
+function about(act: (desk: Desk, member: MemberRow) => Promise<object>): Act {
+  return (desk, name) => act(desk, memberCalled(name, desk.core.members()));
+}
+
+const acts = {
+  show: about(show),
+  drain: about(drain),
+  activate: about(activate),
+  leave: about(leave),
+  addManager: about(addManager),
+  promoteManager: about(promoteManager),
+  /** Also one of which membership knows nothing any more. */
+  removeManager,
+  balance,
+  rebalance,
+  transfer,
+} satisfies Record<string, Act>;
+
+export type AdminAct = keyof typeof acts;
+
+/** `name` of a node, or `dc` of a datacenter; without both it is about the datacenter of this node. */
+export type AdminOrder = {
+  readonly act: AdminAct;
+  readonly name?: string | undefined;
+  readonly dc?: string | undefined;
+};
+
+const passTimeoutMs = orderTimeoutMs + 1_000;
+
+export async function carryOut(core: NodeCore, { act, name, dc }: AdminOrder, body: unknown): Promise<object> {
+  const control = controlOf(core);
+  const words = fieldsOf(body);
+  const where = dc ?? dcOf(core.members(), name) ?? core.identity.dc;
+  if (where === core.identity.dc) return await acts[act]({ core, control, words }, name ?? '');
+  const order = { act, name: name ?? '', words };
+  const to = somebodyIn(core.members(), where);
+  const answer = await promised<unknown>((done) => control.orders.passOn(to, order, passTimeoutMs, done));
+  return answer as object;
+}
+
+/** From a node of another datacenter. It is not passed on again. */
+export function answerAdmin(core: NodeCore, order: unknown, done: Done<object>): void {
+  const answer = async (): Promise<void> => done(await outcomeOf(() => carriedOutHere(core, wordsOf(order))));
+  void answer();
+}
+
+async function outcomeOf(run: () => Promise<object>): Promise<Outcome<object>> {
+  try {
+    return success(await run());
+  } catch (error) {
+    return isRemusterError(error) ? { ok: false, error } : failure('INTERNAL');
+  }
+}
+
+async function carriedOutHere(core: NodeCore, { act, name, words }: OrderWords): Promise<object> {
+  if (typeof act !== 'string' || !Object.hasOwn(acts, act) || typeof name !== 'string')
+    throw new RemusterError('UNKNOWN_METHOD', 'this version does not know that order');
+  return await acts[act as AdminAct]({ core, control: controlOf(core), words: fieldsOf(words) }, name);
+}
+
+/** Undefined when nobody has that name: who is asked here says so. */
+function dcOf(members: readonly MemberRow[], name: string | undefined): string | undefined {
+  const called = members.some((one) => one.id === name || one.name === name);
+  return called && name !== undefined ? memberCalled(name, members).dc : undefined;
+}
+
+/** A manager if there is one: it is nearest to what it will ask. */
+function somebodyIn(members: readonly MemberRow[], dc: string): MemberRow {
+  const there = members.filter((member) => member.dc === dc);
+  if (there.length === 0)
+    throw new RemusterError('BAD_ARGUMENT', `no member is in the datacenter ${JSON.stringify(dc)}`);
+  const up = there.filter(({ state }) => isUp(state));
+  const best = up.find(({ roles }) => roles.includes('manager')) ?? up[0];
+  if (best !== undefined) return best;
+  throw new RemusterError('PRECONDITION', `nobody in ${dc} is alive`);
+}

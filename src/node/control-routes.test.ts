@@ -1,0 +1,378 @@
+/** Agreement over HTTP: what the routes answer and refuse, asked of nodes in a simulated cluster. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { isRemusterError } from '../base/errors.ts';
+import type { HttpAnswer, HttpEvent, HttpRequest } from '../base/http.ts';
+import { type HostedNode, bootHostedNode } from '../simulation/hosted-node.ts';
+import { World } from '../simulation/world.ts';
+import type { NodeCore } from './core.ts';
+import { nodeOptions } from './options.ts';
+import { routesOf } from './routes.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+type Asked = Partial<HttpRequest> & { readonly method?: string };
+
+const options = nodeOptions({ cluster: 'test', secret: 'correct horse battery staple' });
+const names = ['m1', 'm2', 'm3', 'w1'] as const;
+
+/** A settled cluster: three voters, everybody registered. */
+class Scene {
+  readonly #world: World<HostedNode>;
+
+  constructor(members: readonly string[] = names, dc: (name: string) => string = () => 'local') {
+    const join = [{ host: '10.0.0.0', port: 7400 }];
+    this.#world = new World<HostedNode>({
+      seed: 'control routes',
+      names: members,
+      rarities: false,
+      boot: (ports, context) =>
+        bootHostedNode(ports, context, {
+          join,
+          dc,
+          roles: (name) => [name.startsWith('m') ? 'manager' : 'worker'],
+          options: { registry: 'embedded' },
+        }),
+    });
+    this.#world.startAll();
+    this.#world.advance(20_000);
+  }
+
+  core(name: string): NodeCore {
+    return this.#world.program(name)?.core ?? assert.fail(`${name} is down`);
+  }
+
+  crash(name: string): void {
+    this.#world.crash(name, 'kept');
+    this.#world.advance(30_000);
+  }
+
+  restart(name: string): void {
+    this.#world.start(name);
+    this.#world.advance(30_000);
+  }
+
+  advance(ms: number): void {
+    this.#world.advance(ms);
+  }
+
+  /** Lets time pass until the answer is there. */
+  async ask(at: string, path: string, { method = 'GET', ...request }: Asked = {}): Promise<HttpAnswer> {
+    const sources = {
+      core: this.core(at),
+      options,
+      origins: undefined,
+      transportCounters: () => ({}),
+      chaos: undefined,
+    };
+    const route = routesOf(sources).find((one) => one.path === path && one.method === method);
+    assert.ok(route !== undefined, `there is no ${method} ${path}`);
+    let over = false;
+    const handled = route.handler({ params: {}, query: {}, body: undefined, lastEventId: undefined, ...request });
+    const settled = handled.finally(() => {
+      over = true;
+    });
+    settled.catch(() => {});
+    for (let step = 0; !over; step++) {
+      assert.ok(step < 2_000, `${path} hangs`);
+      this.#world.advance(10);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    return await settled;
+  }
+
+  async json(at: string, path: string, asked: Asked = {}): Promise<Fields> {
+    const answer = await this.ask(at, path, asked);
+    assert.ok('json' in answer);
+    return answer.json as Fields;
+  }
+
+  async post(at: string, path: string, name: string, body: object = {}): Promise<Fields> {
+    return await this.json(at, path, { method: 'POST', params: { name }, body });
+  }
+
+  async put(key: string, value: string, ifVersion?: number): Promise<Fields> {
+    return await this.json('w1', '/v1/registry', { method: 'PUT', body: { key, value, ifVersion } });
+  }
+
+  async refused(code: Parameters<typeof isRemusterError>[1], pattern: RegExp, asked: Promise<unknown>): Promise<void> {
+    await assert.rejects(asked, (error) => {
+      assert.ok(isRemusterError(error, code), String(error));
+      assert.match(error.message, pattern);
+      return true;
+    });
+  }
+
+  async leader(): Promise<string> {
+    return String((await this.json('w1', '/v1/leader'))['leader']);
+  }
+
+  async standings(at = 'w1'): Promise<Fields> {
+    const { items } = await this.json(at, '/v1/managers');
+    return Object.fromEntries((items as readonly Fields[]).map(({ name, standing }) => [name, standing]));
+  }
+}
+
+const all = { m1: 'voter', m2: 'voter', m3: 'voter' };
+
+test('every node tells who leads, in which term and under which fence', async () => {
+  const scene = new Scene();
+  const [first, ...others] = await Promise.all(names.map((name) => scene.json(name, '/v1/leader')));
+  for (const other of others) assert.deepEqual(other, first);
+  assert.deepEqual(first?.['quorum'], { voters: 3, alive: 3 });
+  assert.match(String(first?.['fence']), /^\d+$/);
+  assert.deepEqual(await scene.standings(), all);
+  await scene.refused('BAD_ARGUMENT', /datacenter "mars"/, scene.json('m1', '/v1/leader', { query: { dc: 'mars' } }));
+});
+
+test('a key is written under a condition, and a conflict says which version there is', async () => {
+  const scene = new Scene();
+  assert.equal((await scene.put('/a', 'one', 0))['version'], 1);
+  assert.equal((await scene.put('/a', 'two'))['version'], 2);
+  await scene.refused('PRECONDITION', /^\/a has version 2, not 1$/, scene.put('/a', 'x', 1));
+  const wrong = [{}, { key: '', value: '' }, { key: 'a', value: 1 }, { key: 'a', value: '', ifVersion: -1 }, [], 'a'];
+  for (const body of wrong)
+    await scene.refused(
+      'BAD_ARGUMENT',
+      /must be|whole number/,
+      scene.json('m1', '/v1/registry', { method: 'PUT', body }),
+    );
+  const remove = (query: Record<string, string>): Promise<Fields> =>
+    scene.json('m2', '/v1/registry', { method: 'DELETE', query });
+  await scene.refused('BAD_ARGUMENT', /which key/, remove({}));
+  await scene.refused('BAD_ARGUMENT', /ifVersion must be/, remove({ key: '/a', ifVersion: 'x' }));
+  await scene.refused('PRECONDITION', /has version 2, not 7/, remove({ key: '/a', ifVersion: '7' }));
+  assert.equal((await remove({ key: '/a', ifVersion: '2' }))['deleted'], 1);
+  assert.equal((await remove({ key: '/a' }))['deleted'], 0);
+});
+
+test('keys are read page by page, and what makes no sense is refused', async () => {
+  const scene = new Scene();
+  for (const key of ['/p/1', '/p/2', '/p/3', '/q']) await scene.put(key, key);
+  const read = (query: Record<string, string>): Promise<Fields> => scene.json('m3', '/v1/registry', { query });
+  const keysOf = ({ items }: Fields): unknown[] => (items as readonly Fields[]).map(({ key }) => key);
+  const first = await read({ prefix: '/p/', limit: '2' });
+  assert.deepEqual([keysOf(first), first['more']], [['/p/1', '/p/2'], true]);
+  const second = await read({ prefix: '/p/', limit: '2', after: '/p/2' });
+  assert.deepEqual([keysOf(second), second['more']], [['/p/3'], false]);
+  assert.deepEqual(keysOf(await read({ prefix: '/p/', after: '/a' })), ['/p/1', '/p/2', '/p/3']);
+  assert.deepEqual(keysOf(await read({ key: '/q', stale: '' })), ['/q']);
+  for (const limit of ['0', '-1', '1e3', '10001', 'all', ''])
+    await scene.refused('BAD_ARGUMENT', /limit must be a whole number/, read({ limit }));
+});
+
+test('a watch says where it begins, tells each change, and stops with its reader', async () => {
+  const scene = new Scene();
+  const { revision } = await scene.put('/w/a', 'before');
+  const watch = async (query: Record<string, string>, lastEventId?: string) => {
+    const told: HttpEvent[] = [];
+    const answer = await scene.ask('w1', '/v1/registry/watch', { query, lastEventId });
+    assert.ok('sse' in answer);
+    const stop = answer.sse((event) => told.push(event) > 0);
+    return { told, stop };
+  };
+  const [now, since] = [await watch({ prefix: '/w/' }), await watch({ prefix: '/w/' }, String(Number(revision) - 1))];
+  scene.advance(1_000);
+  await scene.put('/w/b', 'after');
+  await scene.put('/elsewhere', 'unseen');
+  scene.advance(1_000);
+  now.stop();
+  await scene.put('/w/c', 'too late');
+  scene.advance(1_000);
+  const changes = (events: readonly HttpEvent[]): unknown[] =>
+    events.flatMap(({ data }) => ((data as Fields)['changes'] ?? []) as readonly Fields[]).map(({ key }) => key);
+  assert.deepEqual(now.told[0], { event: 'from', data: { from: Number(revision) + 1 } });
+  assert.deepEqual(changes(now.told), ['/w/b']);
+  assert.deepEqual(changes(since.told), ['/w/a', '/w/b', '/w/c']);
+  since.stop();
+  for (const from of ['0', '-1', 'x', '1.5'])
+    await scene.refused('BAD_ARGUMENT', /from must be a whole number/, watch({ from }));
+  await scene.refused('BAD_ARGUMENT', /lastEventId must be/, watch({}, 'x'));
+});
+
+test('a node is drained and activated, and the event says why', async () => {
+  const scene = new Scene();
+  for (let i = 0; i < 8; i++) await scene.put(`/cluster/unassigned/pool/c${i}`, '{}');
+  scene.advance(5_000);
+  const drain = (body: object): Promise<Fields> => scene.post('m1', '/v1/nodes/:name/drain', 'w1', body);
+  const preflight = await drain({ dryRun: true });
+  assert.deepEqual([preflight['dryRun'], preflight['blockedBy']], [true, []]);
+  assert.ok(Number(preflight['remaining']) > 0);
+  for (const body of [{ deadline: 'soon' }, { deadline: '1ms' }, { reason: 7 }, { dryRun: 'yes' }, []])
+    await scene.refused('BAD_ARGUMENT', /./, drain(body));
+  await drain({ reason: 'new disk', deadline: '30s' });
+  scene.advance(10_000);
+  const shown = await scene.json('m2', '/v1/nodes/:name', { params: { name: 'w1' } });
+  assert.deepEqual([shown['registration'], shown['reason'], shown['note']], ['drained', 'drain_complete', 'new disk']);
+  assert.equal((shown['drain'] as Fields)['remaining'], 0);
+  const events = scene.core('m1').events.since(0);
+  const ordered = events.findLast(({ type }) => type === 'admin.ordered') as Fields | undefined;
+  assert.deepEqual([ordered?.['order'], ordered?.['target'], ordered?.['reason']], ['drain', 'w1', 'new disk']);
+
+  const active = await scene.post('m1', '/v1/nodes/:name/activate', 'w1', { reason: 'disk is in' });
+  assert.deepEqual([active['registration'], active['reason']], ['active', 'admin_activate']);
+  scene.advance(2_000);
+  const plan = await scene.json('w1', '/v1/rebalance', { method: 'POST', body: { dryRun: true, maxMoves: 1 } });
+  assert.deepEqual(
+    (plan['moves'] as readonly Fields[]).map(({ to }) => to),
+    ['w1'],
+  );
+  for (const body of [{ maxMoves: 0 }, { maxMoves: 1.5 }, { maxMoves: 1_001 }, { dryRun: 1 }])
+    await scene.refused('BAD_ARGUMENT', /must be/, scene.json('m1', '/v1/rebalance', { method: 'POST', body }));
+});
+
+test('leadership goes to the voter that is named, and to no other node', async () => {
+  const scene = new Scene();
+  const transfer = (to?: unknown): Promise<Fields> =>
+    scene.json('w1', '/v1/transfer', { method: 'POST', body: { to } });
+  const former = await scene.leader();
+  const to = ['m1', 'm2', 'm3'].find((name) => name !== former);
+  await scene.refused('PRECONDITION', /leads already/, transfer(former));
+  await scene.refused('PRECONDITION', /no voter/, transfer('w1'));
+  await scene.refused('BAD_ARGUMENT', /no member/, transfer('nobody'));
+  await scene.refused('BAD_ARGUMENT', /name of a manager/, transfer(1));
+  await transfer(to);
+  scene.advance(2_000);
+  assert.equal(await scene.leader(), to);
+});
+
+test('a manager that was removed stays outside until it is added again', async () => {
+  const scene = new Scene();
+  const leader = await scene.leader();
+  const removed = ['m1', 'm2', 'm3'].find((name) => name !== leader);
+  assert.ok(removed !== undefined);
+  const dry = await scene.post('w1', '/v1/managers/:name/remove', removed, { dryRun: true });
+  assert.deepEqual([dry['dryRun'], dry['voters']], [true, 2]);
+  assert.deepEqual(await scene.standings(), all);
+  await scene.post('w1', '/v1/managers/:name/remove', removed, { reason: 'old' });
+  scene.advance(10_000);
+  assert.deepEqual(await scene.standings(), { ...all, [removed]: 'outside' });
+  // It is no voter any more, and still knows whom to ask.
+  assert.equal((await scene.json(removed, '/v1/leader'))['leader'], leader);
+  await scene.refused('PRECONDITION', /it is no member/, scene.post(removed, '/v1/managers/:name/promote', removed));
+  await scene.refused('PRECONDITION', /w1 is no manager/, scene.post('w1', '/v1/managers/:name/add', 'w1'));
+  assert.equal((await scene.post(removed, '/v1/managers/:name/add', removed))['standing'], 'syncing');
+  scene.advance(10_000);
+  assert.deepEqual(await scene.standings(), all);
+  await scene.refused('PRECONDITION', /a member already/, scene.post('w1', '/v1/managers/:name/add', removed));
+});
+
+test('a manager that was removed while it was down is one of ours when it is back', async () => {
+  const scene = new Scene();
+  const leader = await scene.leader();
+  const removed = ['m3', 'm2'].find((name) => name !== leader) ?? '';
+  scene.crash(removed);
+  await scene.post('w1', '/v1/managers/:name/remove', removed);
+  await scene.refused('PRECONDITION', /is dead/, scene.post('w1', '/v1/managers/:name/add', removed));
+  scene.restart(removed);
+  assert.deepEqual(await scene.standings(), { ...all, [removed]: 'outside' });
+  await scene.post('w1', '/v1/managers/:name/add', removed);
+  scene.advance(10_000);
+  assert.deepEqual(await scene.standings(), all);
+});
+
+test('the leader can be removed, too, and another one follows', async () => {
+  const scene = new Scene();
+  const former = await scene.leader();
+  await scene.post('w1', '/v1/managers/:name/remove', former);
+  scene.advance(10_000);
+  assert.notEqual(await scene.leader(), former);
+  assert.deepEqual(await scene.standings(), { ...all, [former]: 'outside' });
+});
+
+test('no manager is removed whom the quorum needs', async () => {
+  const scene = new Scene();
+  const leader = await scene.leader();
+  const [other, dead] = ['m1', 'm2', 'm3'].filter((name) => name !== leader);
+  assert.ok(other !== undefined && dead !== undefined);
+  scene.crash(dead);
+  const remove = (name: string): Promise<Fields> => scene.post('w1', '/v1/managers/:name/remove', name);
+  await scene.refused('PRECONDITION', /the quorum would be lost/, remove(other));
+  assert.deepEqual(await scene.standings(), all);
+  assert.equal((await remove(dead))['voters'], 2);
+  assert.equal((await remove(other))['voters'], 1);
+  await scene.refused('PRECONDITION', /the last voter/, remove(leader));
+  await scene.refused('PRECONDITION', /does not belong/, remove('w1'));
+  await scene.put('/still', 'decided');
+});
+
+test('a node leaves only when nothing depends on it', async () => {
+  const scene = new Scene();
+  for (let i = 0; i < 4; i++) await scene.put(`/cluster/unassigned/pool/c${i}`, '{}');
+  scene.advance(5_000);
+  const leave = (name: string, body: object = {}): Promise<Fields> =>
+    scene.post('m1', '/v1/nodes/:name/leave', name, body);
+  await scene.refused('PRECONDITION', /w1 is not drained: drain it first; w1 still holds 1/, leave('w1'));
+  await scene.refused('PRECONDITION', /m2 belongs to the group of managers: remove it first/, leave('m2'));
+  await scene.post('m1', '/v1/nodes/:name/drain', 'w1');
+  scene.advance(10_000);
+  assert.deepEqual((await leave('w1', { dryRun: true }))['blockedBy'], []);
+  assert.equal((await leave('w1'))['left'], true);
+  const { items } = await scene.json('m1', '/v1/registry', { query: { prefix: '/cluster/register/' } });
+  assert.deepEqual(
+    (items as readonly Fields[]).map(({ value }) => String((JSON.parse(String(value)) as Fields)['name'])).toSorted(),
+    ['m1', 'm2', 'm3'],
+  );
+});
+
+test('a backup is fetched in parts and restored in parts, whoever is asked', async () => {
+  const scene = new Scene();
+  await scene.put('/kept', 'yes');
+  for (let i = 0; i < 3; i++) await scene.put(`/large/${i}`, String(i).repeat(400_000));
+  const path = '/v1/registry/snapshot';
+  const parts: Fields[] = [await scene.json('w1', path)];
+  for (let offset = 524_288; parts.at(-1)?.['last'] !== true; offset += 524_288)
+    parts.push(await scene.json('m2', path, { query: { id: String(parts[0]?.['id']), offset: String(offset) } }));
+  assert.equal(parts.length, 3);
+  assert.deepEqual(new Set(parts.map(({ cluster }) => cluster)), new Set(['test/local']));
+  await scene.put('/kept', 'changed');
+  await scene.put('/new', 'lost');
+  const restore = (part: object): Promise<Fields> => scene.json('m3', path, { method: 'POST', body: part });
+  for (const { offset, bytes, last } of parts) await restore({ id: 'r1', offset, bytes, last });
+  const { items } = await scene.json('w1', '/v1/registry', { query: { prefix: '/kept' } });
+  assert.equal((items as readonly Fields[])[0]?.['value'], 'yes');
+  assert.deepEqual((await scene.json('w1', '/v1/registry', { query: { key: '/new' } }))['items'], []);
+
+  await scene.refused('PRECONDITION', /begin again/, scene.json('m1', path, { query: { id: '9-9', offset: '0' } }));
+  await scene.refused('BAD_ARGUMENT', /offset/, scene.json('m1', path, { query: { offset: '-1' } }));
+  await scene.refused('BAD_ARGUMENT', /first part/, scene.json('m1', path, { query: { offset: '5' } }));
+  const [first] = parts;
+  for (const part of [
+    {},
+    { ...first, id: 7 },
+    { ...first, bytes: '#' },
+    { ...first, bytes: '' },
+    { ...first, last: 1 },
+  ])
+    await scene.refused('BAD_ARGUMENT', /must be|base64/, restore(part));
+  await scene.refused('PRECONDITION', /has ended/, restore({ ...first, id: 'r2', offset: 524_288 }));
+  // Begun and never read on: it is not kept for ever.
+  const { id } = await scene.json('w1', path);
+  scene.advance(61_000);
+  await scene.refused(
+    'PRECONDITION',
+    /begin again/,
+    scene.json('w1', path, { query: { id: String(id), offset: '0' } }),
+  );
+});
+
+test('an order about another datacenter is carried out there', async () => {
+  const scene = new Scene(['m1', 'w1', 'm2', 'w2'], (name) => (name.endsWith('1') ? 'east' : 'west'));
+  const leaders = await Promise.all(['east', 'west'].map((dc) => scene.json('w1', '/v1/leader', { query: { dc } })));
+  assert.deepEqual(
+    leaders.map(({ leader, fence }) => [leader, typeof fence]),
+    [
+      ['m1', 'string'],
+      ['m2', 'object'],
+    ],
+  );
+  await scene.post('w1', '/v1/nodes/:name/drain', 'w2', { reason: 'from afar' });
+  scene.advance(5_000);
+  const shown = await scene.json('m1', '/v1/nodes/:name', { params: { name: 'w2' } });
+  assert.deepEqual([shown['registration'], shown['note']], ['drained', 'from afar']);
+  await scene.refused('PRECONDITION', /no other node is active/, scene.post('w1', '/v1/nodes/:name/drain', 'm2'));
+  const west = await scene.json('m1', '/v1/balance', { query: { dc: 'west' } });
+  assert.deepEqual((west['nodes'] as readonly Fields[]).map(({ name }) => String(name)).toSorted(), ['m2', 'w2']);
+  await scene.refused('PRECONDITION', /the last voter/, scene.post('w1', '/v1/managers/:name/remove', 'm2'));
+  await scene.refused('BAD_ARGUMENT', /"mars"/, scene.json('m1', '/v1/balance', { query: { dc: 'mars' } }));
+  await scene.refused('BAD_ARGUMENT', /did you mean w2/, scene.post('w1', '/v1/nodes/:name/drain', 'w22'));
+});

@@ -1,0 +1,23 @@
+/**
+ * Whom a node asks about what is agreed. While a manager of the group knows of no leader that is itself only, who
+ * refuses for sure: any other might lead and be out of reach, and what is lost on the way there has no certain end. It
+ * hears of a leader as soon as there is one, and asks on. Nodes outside of the group ask the managers that they know.
+ */
+import type { NodeId } from '../../base/ids.ts';
+import type { Peer } from '../../base/ports.ts';
+import type { AskManager } from '../../registry/leader-call.ts';
+import type { ManagerSeen } from './group-keeper.ts';
+
+export function askInReach(ask: AskManager, self: Peer, isLeaderless: () => boolean): AskManager {
+  return (to, body, timeoutMs, done) => ask(isLeaderless() ? self : to, body, timeoutMs, done);
+}
+
+/** The leader first, then ourselves, then the others; the dead are not asked. */
+export function inOrderOfAsking(
+  managers: readonly ManagerSeen[],
+  leader: NodeId | undefined,
+  self: NodeId | undefined,
+): readonly Peer[] {
+  const rank = (id: NodeId): number => (id === leader ? 0 : id === self ? 1 : 2);
+  return managers.filter(({ isAlive }) => isAlive).toSorted((a, b) => rank(a.id) - rank(b.id));
+}

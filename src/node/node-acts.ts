@@ -1,0 +1,102 @@
+/**
+ * What operators order about one node: look at it, drain it, activate it, let it leave. What would cost data is refused
+ * with PRECONDITION and says what stands in the way.
+ */
+import { RemusterError, isRemusterError, promised } from '../base/errors.ts';
+import type { NodeId } from '../base/ids.ts';
+import type { DrainProgress } from '../registry/assignment/drain.ts';
+import { activateNode } from '../registry/registration/activate.ts';
+import { type Desk, groupOf, orderTimeoutMs, reached, refuseElsewhere } from './admin-desk.ts';
+import type { Control } from './control/control.ts';
+import { isUp } from './control/group-status.ts';
+import { type OrderWords, flagIn, reasonIn } from './control/order-words.ts';
+import type { MemberRow } from './own-truth.ts';
+import { milliseconds } from './option-types.ts';
+
+/** What membership knows is shown also while the registry cannot be asked. */
+export async function show(desk: Desk, member: MemberRow): Promise<object> {
+  const { control, core } = desk;
+  const state = control.stateOf(member.id);
+  const since = state === undefined ? null : new Date(state.sinceWallMs).toISOString();
+  const { reason = null, note = '', lost = false } = state ?? {};
+  const isHere = member.dc === core.identity.dc;
+  const progress = isHere ? await progressOf(control, member.id).catch(nothingIfUnknown) : null;
+  return { ...member, reason, since, note, lost, drain: progress };
+}
+
+function nothingIfUnknown(error: unknown): null {
+  if (isRemusterError(error)) return null;
+  throw error;
+}
+
+async function progressOf(control: Control, id: NodeId): Promise<DrainProgress> {
+  return await promised((done) => control.operations.drainProgress(id, done));
+}
+
+export async function drain(desk: Desk, member: MemberRow): Promise<object> {
+  refuseElsewhere(desk, member);
+  const { control, words } = desk;
+  const { id, name } = member;
+  const deadlineMs = durationIn(words, 'deadline');
+  const note = reasonIn(words);
+  if (flagIn(words, 'dryRun')) {
+    const blockedBy = await promised<readonly string[]>((done) => control.operations.drainPreflight(id, done));
+    const { remaining } = await progressOf(control, id);
+    return { node: name, id, dryRun: true, remaining, blockedBy };
+  }
+  control.ordered('drain', { target: name, reason: note });
+  const request = { note, ...(deadlineMs === undefined ? {} : { deadlineMs }) };
+  const progress = await promised<object>((done) => control.operations.drain(id, request, done));
+  return { ...progress, node: name, id };
+}
+
+function durationIn(words: OrderWords, field: string): number | undefined {
+  if (words[field] === undefined) return undefined;
+  const ms = milliseconds(words[field]);
+  if (ms === undefined) throw new RemusterError('BAD_ARGUMENT', `${field} must be a duration such as 60s`);
+  return ms;
+}
+
+export async function activate(desk: Desk, member: MemberRow): Promise<object> {
+  refuseElsewhere(desk, member);
+  const { control, words } = desk;
+  const { id, name } = member;
+  const note = reasonIn(words);
+  control.ordered('activate', { target: name, reason: note });
+  const { mode, reason } = await promised<{ readonly mode: string; readonly reason: string }>((done) =>
+    activateNode(control, { node: id, note }, done),
+  );
+  return { node: name, id, registration: mode, reason };
+}
+
+/** Only of what holds nothing and votes on nothing: the node itself is told, unregisters and ends. */
+export async function leave(desk: Desk, member: MemberRow): Promise<object> {
+  refuseElsewhere(desk, member);
+  const { control, words } = desk;
+  const { id, name } = member;
+  if (!isUp(member.state))
+    throw new RemusterError('PRECONDITION', `${name} is ${member.state}: there is nobody to tell`);
+  const blockedBy = await leaveBlockers(desk, member);
+  if (flagIn(words, 'dryRun')) return { node: name, id, dryRun: true, blockedBy };
+  if (blockedBy.length > 0) throw new RemusterError('PRECONDITION', blockedBy.join('; '));
+  const reason = reasonIn(words);
+  control.ordered('leave', { target: name, reason });
+  await reached(
+    member,
+    promised<unknown>((done) => control.orders.tellToLeave(id, { reason }, orderTimeoutMs, done)),
+  );
+  return { node: name, id, left: true };
+}
+
+async function leaveBlockers(desk: Desk, { id, name, dc }: MemberRow): Promise<string[]> {
+  const { core, control } = desk;
+  const { phase, remaining, adrift } = await progressOf(control, id);
+  const others = core.members().filter((one) => one.id !== id && one.dc === dc && one.registration === 'active');
+  const blockers: string[] = [];
+  if (phase !== 'drained' && others.length > 0) blockers.push(`${name} is not drained: drain it first`);
+  if (remaining + adrift > 0) blockers.push(`${name} still holds ${remaining}, and ${adrift} wait for another node`);
+  const group = await groupOf(desk);
+  if (group.members.some((one) => one.id === id))
+    blockers.push(`${name} belongs to the group of managers: remove it first`);
+  return blockers;
+}
