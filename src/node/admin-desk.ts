@@ -44,7 +44,7 @@ export async function reached<T>({ name }: MemberRow, answer: Promise<T>): Promi
 
 export async function groupOf({ core, control }: Desk): Promise<GroupStatus> {
   return await groupStatus(
-    control.statusParts(() => core.members()),
+    control.groups.statusParts(() => core.members()),
     core.identity.dc,
   );
 }

@@ -139,7 +139,7 @@ class Core implements NodeCore {
   }
 
   members(): readonly MemberRow[] {
-    return memberRows(this.views(), (id) => this.control?.standingOf(id));
+    return memberRows(this.views(), (id) => this.control?.presence.standingOf(id));
   }
 
   audit(id: NodeId): readonly AuditEntry[] {

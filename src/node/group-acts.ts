@@ -55,7 +55,7 @@ async function belongsElsewhere(desk: Desk, member: MemberRow): Promise<boolean>
   const { id, dc } = member;
   const { members } = await groupOf(desk);
   if (members.some((one) => one.id === id)) return false;
-  const parts = control.statusParts(() => core.members());
+  const parts = control.groups.statusParts(() => core.members());
   const ask = groupQuestions(parts.streams, dc, askTimeoutMs);
   const told =
     id === core.identity.id

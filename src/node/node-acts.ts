@@ -16,7 +16,7 @@ import { milliseconds } from './option-types.ts';
 /** What membership knows is shown also while the registry cannot be asked. */
 export async function show(desk: Desk, member: MemberRow): Promise<object> {
   const { control, core } = desk;
-  const state = control.stateOf(member.id);
+  const state = control.presence.stateOf(member.id);
   const since = state === undefined ? null : new Date(state.sinceWallMs).toISOString();
   const { reason = null, note = '', lost = false } = state ?? {};
   const isHere = member.dc === core.identity.dc;

@@ -40,7 +40,7 @@ async function groupOf(core: NodeCore, dc: string): Promise<GroupStatus> {
   const { control } = core;
   if (control === undefined) return { group: dc, leader: undefined, term: undefined, members: [] };
   return await groupStatus(
-    control.statusParts(() => core.members()),
+    control.groups.statusParts(() => core.members()),
     dc,
   );
 }

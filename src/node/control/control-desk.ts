@@ -41,7 +41,7 @@ export function answerControl(
     return true;
   }
   if (message.kind === 'askGroup') {
-    reply(success(encodeMessage(control.tell(from, message.group))));
+    reply(success(encodeMessage(control.groups.tell(from, message.group))));
     return true;
   }
   if (message.kind !== 'order') return false;

@@ -16,7 +16,7 @@ import type { GroupSeat } from './seat.ts';
 const keyLists = [['a'], ['a', 'b'], ['a', 'b', 'c', 'd']];
 /** One of them for each run: many orders, or few. */
 const pausesMs = [60, 200, 400];
-const burstMs = 2_500;
+const burstMs = 5_000;
 const attemptMs = 1_500;
 const patienceMs = 8_000;
 const againMsMax = 150;
@@ -42,7 +42,7 @@ export class Clients {
     this.#spec = spec;
     const random = spec.random.fork('pause');
     this.#pauseMsMax = random.pick(pausesMs);
-    this.#inBursts = random.chance(0.4);
+    this.#inBursts = random.chance(0.5);
     this.keys = random.pick(keyLists);
   }
 

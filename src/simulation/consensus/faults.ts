@@ -204,7 +204,7 @@ export const groupFaults = {
   }),
 
   /** One voter hears nothing of the leader, and the others restart again and again while it wants to be elected. */
-  forgetfulVoters: repeatedly(2_500, ({ world, random, after }) => {
+  forgetfulVoters: repeatedly(1_500, ({ world, random, after }) => {
     const leader = leading(world)?.name;
     if (leader === undefined) return;
     const [node, ...others] = random.shuffled(world.names.filter((name) => name !== leader));

@@ -1,0 +1,63 @@
+/**
+ * What this node can tell of groups of managers: of its own from its seat, of others nothing. Whoever asks also hears of
+ * which managers this node knows, those who lately asked it included; that is how managers find each other before any
+ * group exists (formation.ts). It remembers only who asked.
+ */
+import type { Clock, Identity, Streams } from '../../base/ports.ts';
+import type { Leadership } from '../../base/registry.ts';
+import type { GroupMember } from '../../consensus/replica.ts';
+import { Askers } from './askers.ts';
+import type { ToldGroup } from './group-questions.ts';
+import type { GroupStatusParts } from './group-status.ts';
+import type { ManagerSeat } from './manager-seat.ts';
+import type { ManagersSeen } from './managers-seen.ts';
+
+export type GroupKnowledgeParts = {
+  readonly clock: Clock;
+  readonly streams: Streams;
+  readonly identity: Identity;
+  readonly seat: ManagerSeat | undefined;
+  readonly leadership: Leadership;
+  readonly managers: ManagersSeen;
+  readonly isExternal: boolean;
+};
+
+const toldMax = 64;
+
+export class GroupKnowledge {
+  readonly #parts: GroupKnowledgeParts;
+  readonly #askers: Askers;
+
+  constructor(parts: GroupKnowledgeParts) {
+    this.#parts = parts;
+    this.#askers = new Askers(parts.clock);
+  }
+
+  tell(from: Identity, group: string): ToldGroup {
+    const { identity, seat, leadership } = this.#parts;
+    const { id, dc } = identity;
+    if (from.id !== id && from.dc === group && from.roles.includes('manager')) this.#askers.note(from);
+    const managers = this.#heardOf(group);
+    if (seat !== undefined && group === dc) return { ...seat.tell(from), managers };
+    const { leader, term } = group === dc ? leadership.view() : { leader: undefined, term: 0 };
+    const nothing = { eligible: false, belongs: false, members: [], appliedIndex: 0 };
+    return { kind: 'toldGroup', id, ...nothing, leader, term, managers };
+  }
+
+  /** For who asks about any group of managers. */
+  statusParts(members: GroupStatusParts['members']): GroupStatusParts {
+    const { identity, streams, isExternal } = this.#parts;
+    return { streams, identity, members, tell: (group) => this.tell(identity, group), isExternal };
+  }
+
+  /** By membership, or because they asked. */
+  #heardOf(dc: string): readonly GroupMember[] {
+    const { identity, managers } = this.#parts;
+    const seen = dc === identity.dc ? managers.all().filter(({ isAlive }) => isAlive) : [];
+    const members = seen.map(({ id, name, host, port }): GroupMember => {
+      return { id, name, host, port, standing: 'syncing' };
+    });
+    const others = this.#askers.of(dc).filter(({ id }) => !members.some((member) => member.id === id));
+    return [...members, ...others].slice(0, toldMax);
+  }
+}
