@@ -1,7 +1,7 @@
 /**
  * A replicated log on ports: performs what the machine decides, applies what is agreed to the replica, and ends the
- * calls of this node. It decides nothing itself. Proposals that are made while entries are being applied go to the
- * machine together.
+ * calls of this node. It decides nothing itself. Proposals that are made in one turn go to the machine
+ * together: a burst of them makes one write and one message, and not a single one that all others have to wait for.
  *
  * `leadership.isLeading()` is the read barrier that needs no waiting: while it is true, the state of the replica is the
  * truth.
@@ -67,8 +67,8 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
   #loop: Loop<ConsensusInput, ConsensusEffect, Timer> | undefined;
   /** The last entry that the replica has seen. */
   #appliedIndex = 0;
-  /** Made while entries are being applied. */
-  #gathering: Proposal[] | undefined;
+  /** Made in this turn. */
+  #gathered: Proposal[] = [];
   #stopped = false;
 
   constructor(ports: ConsensusPorts, settings: ConsensusSettings, replica: Replica<Result>, reports: ConsensusReports) {
@@ -151,11 +151,10 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
   }
 
   propose(command: Uint8Array, timeoutMs: number, done: Done<Agreed<Result>>): void {
-    if (this.#gathering !== undefined) {
-      this.#gathering.push({ call: this.#calls.open(timeoutMs, done), command });
-      return;
-    }
-    this.#ask(timeoutMs, done, (call) => ({ kind: 'propose', proposals: [{ call, command }] }));
+    const count = this.#gathered.push({ call: this.#calls.open(timeoutMs, done), command });
+    if (count === 1) this.#ports.clock.schedule(0, () => this.#proposeGathered());
+    // More than the machine takes need not gather: it says so to each.
+    else if (count > this.#settings.options.proposalsMax) this.#calls.during(() => this.#proposeGathered());
   }
 
   readBarrier(timeoutMs: number, done: Done<void>): void {
@@ -240,14 +239,15 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
   }
 
   #apply(entries: readonly Entry[]): void {
-    const gathering: Proposal[] = [];
-    this.#gathering = gathering;
-    try {
-      for (const entry of entries) this.#applyOne(entry);
-    } finally {
-      this.#gathering = undefined;
-    }
-    if (gathering.length > 0) this.#loop?.feed({ kind: 'propose', proposals: gathering });
+    for (const entry of entries) this.#applyOne(entry);
+  }
+
+  #proposeGathered(): void {
+    const proposals = this.#gathered;
+    this.#gathered = [];
+    if (this.#loop !== undefined && proposals.length > 0) return this.#loop.feed({ kind: 'propose', proposals });
+    const refused = failure('NOT_LEADER', 'the group is not running here');
+    for (const { call } of proposals) this.#calls.end(call, refused);
   }
 
   #applyOne(entry: Entry): void {

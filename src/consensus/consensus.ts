@@ -73,7 +73,8 @@ export class Consensus implements Machine<Input, Effect> {
   step(nowMs: number, input: Input): readonly Effect[] {
     this.#state.out.nowMs = nowMs;
     this.#handle(input);
-    this.#settle();
+    // A proposal that only joins those that wait changes nothing else.
+    if (input.kind !== 'propose' || this.#leading?.proposals.isDue !== false) this.#settle();
     return this.#state.out.take();
   }
 

@@ -37,7 +37,8 @@ export function newEntry(
   record[3] = term >>> 8;
   record[4] = term;
   record.set(body, headBytes);
-  return { index, term, kind, command: record.subarray(headBytes), record, call };
+  // The very bytes that were proposed: whoever proposed them may know what they mean.
+  return { index, term, kind, command: body, record, call };
 }
 
 /** Throws MALFORMED for what is no entry. Keeps `record`. */

@@ -31,11 +31,17 @@ export class Proposals {
     this.#gatheredBytes += command.length;
   }
 
+  /** Something has gathered that may enter the log now. */
+  get isDue(): boolean {
+    const { log, durability, options } = this.#state;
+    const isWriting = durability.index < log.lastIndex;
+    return this.#gathered.length > 0 && (!isWriting || this.#gatheredBytes >= options.appendBytes);
+  }
+
   /** Entries for what has gathered, if it may enter the log now. */
   take(): readonly Entry[] {
-    const { log, term, durability, options } = this.#state;
-    const isWriting = durability.index < log.lastIndex;
-    if (this.#gathered.length === 0 || (isWriting && this.#gatheredBytes < options.appendBytes)) return [];
+    const { log, term } = this.#state;
+    if (!this.isDue) return [];
     let index = log.lastIndex;
     const entries = this.#gathered.map(({ call, command }) => newEntry(++index, term, 'command', command, call));
     this.#waitingBytes += this.#gatheredBytes;

@@ -68,16 +68,16 @@ export class StateCarrier {
     const from = (at: number): void => {
       if (this.#stopped) return done(failure('CANCELLED', 'the group was stopped'));
       const chunk = chunks[at];
+      const isLast = at + 1 >= chunks.length;
       try {
-        if (chunk === undefined) this.finishGiving();
-        else this.give(chunk);
+        if (chunk !== undefined) this.give(chunk);
+        if (isLast) this.finishGiving();
       } catch (error) {
         if (!isRemusterError(error)) throw error;
         return done({ ok: false, error });
       }
-      if (chunk === undefined) return done(success(undefined));
-      if (at === 0) return from(1);
-      this.#inTurn(() => from(at + 1));
+      if (isLast) done(success(undefined));
+      else this.#inTurn(() => from(at + 1));
     };
     from(0);
   }

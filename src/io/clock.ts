@@ -28,6 +28,8 @@ class SystemTimers {
   readonly #heap = new TimerHeap();
   #order = 0;
   #wakeUp: NodeJS.Timeout | undefined;
+  /** For what is due at once: a timer would wait a millisecond. */
+  #wakeNow: NodeJS.Immediate | undefined;
   #wakeAtMs = Infinity;
 
   schedule(delayMs: number, run: () => void): Cancel {
@@ -50,11 +52,15 @@ class SystemTimers {
     if (next === undefined) return;
     this.#wakeAtMs = next.dueMs;
     const sleepMs = Math.min(sleepMsMax, Math.ceil(Math.max(0, next.dueMs - performance.now())));
-    this.#wakeUp = setTimeout(() => this.#fire(), sleepMs);
+    if (sleepMs === 0) this.#wakeNow = setImmediate(this.#fireNow);
+    else this.#wakeUp = setTimeout(this.#fireNow, sleepMs);
   }
+
+  readonly #fireNow = (): void => this.#fire();
 
   #disarm(): void {
     clearTimeout(this.#wakeUp);
+    clearImmediate(this.#wakeNow);
     this.#wakeAtMs = Infinity;
   }
 

@@ -192,7 +192,7 @@ describe('the replica of the registry', () => {
         const take = (count: number): void => {
           for (let i = 0; i < count; i++) {
             const { done, value } = taking.next();
-            if (done !== true) parts.push(value as Uint8Array);
+            if (done !== true) parts.push(value);
           }
         };
         for (const [i, command] of commands.entries()) {

@@ -2,7 +2,7 @@
  * Everything that a scenario file can name. A test may add to it; the product's own names stand here.
  */
 import { groupFaults } from './consensus/faults.ts';
-import { group, groupWithSpares, steadyGroup } from './consensus/group.ts';
+import { groupWorkloads } from './consensus/group.ts';
 import { clientsSeeOneOrder } from './consensus/history.ts';
 import { groupProperties } from './consensus/properties.ts';
 import { counter } from './counter.ts';
@@ -29,7 +29,7 @@ export type Registry = {
 };
 
 export const registry: Registry = {
-  workloads: { counter, greetings, group, heartbeats, groupWithSpares, steadyGroup, transfers },
+  workloads: { ...groupWorkloads, counter, greetings, heartbeats, transfers },
   faults: { ...faults, ...groupFaults },
   properties: {
     ...groupProperties,

@@ -16,6 +16,7 @@ import type { GroupSeat } from './seat.ts';
 const keyLists = [['a'], ['a', 'b'], ['a', 'b', 'c', 'd']];
 /** One of them for each run: many orders, or few. */
 const pausesMs = [60, 200, 400];
+const quietPauseMs = 8_000;
 const burstMs = 5_000;
 const attemptMs = 1_500;
 const patienceMs = 8_000;
@@ -27,6 +28,8 @@ export type ClientsSpec = {
   readonly world: World<GroupSeat>;
   readonly random: Random;
   readonly count: number;
+  /** They want something now and then only. */
+  readonly areQuiet: boolean;
   readonly observe: (observation: Observation) => void;
 };
 
@@ -41,7 +44,7 @@ export class Clients {
   constructor(spec: ClientsSpec) {
     this.#spec = spec;
     const random = spec.random.fork('pause');
-    this.#pauseMsMax = random.pick(pausesMs);
+    this.#pauseMsMax = spec.areQuiet ? quietPauseMs : random.pick(pausesMs);
     this.#inBursts = random.chance(0.5);
     this.keys = random.pick(keyLists);
   }

@@ -40,12 +40,13 @@ function nameOf(world: World<unknown>, id: string): string {
 function changeMembers({ world, random }: Nemesis): void {
   const seat = leading(world);
   for (let count = seat === undefined ? 0 : 1 + random.below(2); count > 0; count--) {
-    on(world, seat?.name ?? '', ({ name, handle, everybody }) => {
+    on(world, seat?.name ?? '', (asked) => {
+      const { name, handle, everybody } = asked;
       if (handle === undefined) return;
       const change = random.pick(changesOf(handle.view().members, everybody));
       const text = `${change.kind} ${change.kind === 'add' ? change.member.name : nameOf(world, change.id)}`;
       world.log.add(name, `is to ${text}`);
-      handle.change(change, changeMs, ({ ok }) => world.log.add(name, `${ok ? 'has done' : 'cannot'} ${text}`));
+      asked.change(change, changeMs, (ok) => world.log.add(name, `${ok ? 'has done' : 'cannot'} ${text}`));
     });
   }
 }
@@ -132,7 +133,7 @@ function part({ world, random, after }: Nemesis, node: string, forMs: number): v
 export const groupFaults = {
   changeMembers: repeatedly(700, changeMembers),
 
-  transfer: repeatedly(2_500, ({ world, random }) => {
+  transfer: repeatedly(1_200, ({ world, random }) => {
     const seat = leading(world);
     if (seat?.handle === undefined) return;
     const { members } = seat.handle.view();

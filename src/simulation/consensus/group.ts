@@ -1,8 +1,9 @@
 /**
- * The workload `group`: voters that agree on a ledger, and clients that use it. All nodes vote from the start; in
- * `groupWithSpares` the last two wait outside until somebody adds them, and in `steadyGroup` no message is ever dropped by
- * its sender, so that a leader has no reason to go. Each seed draws its own limits, so that
- * snapshots, full queues and small batches happen in short runs.
+ * Workloads of voters that agree on a ledger, and of clients that use it. All nodes vote from the start; in
+ * `groupWithSpares` the last two wait outside until somebody adds them. In `quietGroup` clients want something now and
+ * then only, so that logs are equal most of the time; in `steadyGroup` no message is ever dropped by its sender, so that
+ * a leader has no reason to go. Each seed draws its own limits, so that snapshots, full queues and small batches happen
+ * in short runs.
  */
 import { Random } from '../../base/random.ts';
 import { type ConsensusOptions, defaultConsensus } from '../../consensus/options.ts';
@@ -15,13 +16,18 @@ import { bootSeat, type GroupSeat, memberAt } from './seat.ts';
 const sparesCount = 2;
 const standingEveryMs = 500;
 
-export const group: Workload = (spec) => groupStage(spec, { spares: 0, rarities: true });
-export const groupWithSpares: Workload = (spec) => groupStage(spec, { spares: sparesCount, rarities: true });
-export const steadyGroup: Workload = (spec) => groupStage(spec, { spares: 0, rarities: false });
+type Kind = { readonly spares: number; readonly rarities: boolean; readonly areQuiet: boolean };
 
-type Kind = { readonly spares: number; readonly rarities: boolean };
+const usual: Kind = { spares: 0, rarities: true, areQuiet: false };
 
-function groupStage(spec: StageSpec, { spares, rarities }: Kind): Stage {
+export const groupWorkloads = {
+  group: (spec) => groupStage(spec, usual),
+  groupWithSpares: (spec) => groupStage(spec, { ...usual, spares: sparesCount }),
+  quietGroup: (spec) => groupStage(spec, { ...usual, areQuiet: true }),
+  steadyGroup: (spec) => groupStage(spec, { ...usual, rarities: false }),
+} as const satisfies Readonly<Record<string, Workload>>;
+
+function groupStage(spec: StageSpec, { spares, rarities, areQuiet }: Kind): Stage {
   const { seed, names, detailed, sink, observe } = spec;
   const random = new Random(seed).fork('group');
   const options = drawOptions(random.fork('options'));
@@ -38,7 +44,7 @@ function groupStage(spec: StageSpec, { spares, rarities }: Kind): Stage {
       return bootSeat(ports, context, { witnesses, everybody, first, options });
     },
   });
-  const clients = new Clients({ world, random, count: 2 + random.below(4), observe });
+  const clients = new Clients({ world, random, count: 2 + random.below(4), areQuiet, observe });
   const look = (): void => {
     observe({ kind: 'standing', seats: standing(world) });
     world.timeline.after(standingEveryMs, look);

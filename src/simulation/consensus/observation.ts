@@ -49,6 +49,9 @@ export type GroupObservation =
     }
   /** A node has ended an attempt with an error. */
   | { readonly kind: 'attemptFailed'; readonly order: Order; readonly code: ErrorCode }
+  /** A change of members was asked of a node, and how it ended. */
+  | { readonly kind: 'changeStarted'; readonly node: string; readonly change: number }
+  | { readonly kind: 'changeEnded'; readonly node: string; readonly change: number; readonly ok: boolean }
   /** How the group stands, now and then, once the faults are over. */
   | { readonly kind: 'standing'; readonly seats: readonly Seat[] };
 

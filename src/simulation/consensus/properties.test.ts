@@ -40,6 +40,10 @@ const applied = (
   ...{ kind: 'applied', node, index, chain, term: 1, order: order(index), effective: true },
   ...more,
 });
+const change = (number: number, ok?: boolean): Step => {
+  const about = { node: 'n1', change: number };
+  return ok === undefined ? { kind: 'changeStarted', ...about } : { kind: 'changeEnded', ...about, ok };
+};
 const stopped = (node: string): Step => ({ kind: 'stopped', node });
 const seat = (node: string, more: Partial<Seat> = {}): Seat => ({
   ...{ node, isLeading: node === 'n1', leader: 'n1', term: 3, isMember: true, index: 9, chain: 99 },
@@ -205,6 +209,13 @@ const cases: readonly Case[] = [
     [healed, { passMs: 11_000 }, standing(seat('n1')), standing(seat('n1', { term: 4 }))],
   ],
   ['oneLeaderAfterHealing', /nobody looked/, [healed]],
+
+  [
+    'oneChangeAtATime',
+    undefined,
+    [change(1), change(2), change(2, false), change(1, true), change(3), stopped('n1'), change(1), change(1, true)],
+  ],
+  ['oneChangeAtATime', /n1 makes a change/, [change(1), change(2), change(1, true), change(2, true)]],
 
   ['membersConverge', undefined, [standing(seat('n1'), seat('n2'), seat('n3', { isMember: false, index: 2 }))]],
   ['membersConverge', /n1 is at 9, n2 at 8/, [standing(seat('n1'), seat('n2', { index: 8 }))]],

@@ -153,6 +153,29 @@ const agreedStaysAgreed: Property = () => {
   };
 };
 
+/** S37: a change that is asked for while another one is open at that node is not made. */
+const oneChangeAtATime: Property = () => {
+  const open = new Map<string, Set<number>>();
+  const second = new Set<string>();
+  return {
+    observe(seen) {
+      if (seen.kind === 'stopped') open.delete(seen.node);
+      if (seen.kind !== 'changeStarted' && seen.kind !== 'changeEnded') return undefined;
+      const { node, change } = seen;
+      const ofNode = open.get(node) ?? new Set();
+      open.set(node, ofNode);
+      if (seen.kind === 'changeStarted') {
+        if (ofNode.size > 0) second.add(`${node}/${change}`);
+        else second.delete(`${node}/${change}`);
+        ofNode.add(change);
+        return undefined;
+      }
+      ofNode.delete(change);
+      return seen.ok && second.has(`${node}/${change}`) ? `${node} makes a change while another is open` : undefined;
+    },
+  };
+};
+
 /** An order is done once, and one that was answered with a promise that it will not be done never is. */
 const ordersAreDoneOnce: Property = () => {
   const doneAt = new Map<string, number>();
@@ -270,6 +293,7 @@ export const groupProperties = {
   leadersHaveAMajority,
   leasesNeverOverlap,
   membersConverge,
+  oneChangeAtATime,
   oneLeaderAfterHealing,
   oneLeaderPerTerm,
   oneVotePerTerm,

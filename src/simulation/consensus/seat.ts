@@ -8,7 +8,7 @@ import { type NodeId, nodeIdFrom } from '../../base/ids.ts';
 import type { Address, Clock, Identity, Store, Streams } from '../../base/ports.ts';
 import { ConsensusHost, type ConsensusPorts } from '../../consensus/consensus-host.ts';
 import type { ConsensusOptions } from '../../consensus/options.ts';
-import type { GroupHandle, GroupMember } from '../../consensus/replica.ts';
+import type { GroupChange, GroupHandle, GroupMember } from '../../consensus/replica.ts';
 import { decodeMessage, type Message } from '../../messages/catalogue.ts';
 import { type ConsensusMessage, consensusMessages } from '../../messages/consensus.ts';
 import type { NodePorts } from '../node-ports.ts';
@@ -39,6 +39,8 @@ export type GroupSeat = {
   /** Called when this node gives its vote to somebody. */
   atVote?: () => void;
   feels(health: number): void;
+  /** Asks this node for a change of members. */
+  change(change: GroupChange, timeoutMs: number, done: (ok: boolean) => void): void;
   /** It is told that a life of another node is over. */
   hearsGone(id: NodeId, generation: number): void;
 };
@@ -73,9 +75,18 @@ export function bootSeat(ports: NodePorts, context: NodeContext, spec: SeatSpec)
     restored: (at, chain) => spec.witnesses.observe({ kind: 'restored', node: name, index: at, chain }),
   });
   let group: ConsensusHost<Answer> | undefined;
+  let changes = 0;
   const seat: GroupSeat = {
     ...{ name, id, clock: ports.clock, ledger, everybody: spec.everybody },
     feels: (health) => witness.around(() => group?.healthChanged(health)),
+    change: (wanted, timeoutMs, done) => {
+      const about = { node: name, change: ++changes };
+      spec.witnesses.observe({ kind: 'changeStarted', ...about });
+      group?.change(wanted, timeoutMs, ({ ok }) => {
+        spec.witnesses.observe({ kind: 'changeEnded', ...about, ok });
+        done(ok);
+      });
+    },
     hearsGone: (gone, generation) => witness.around(() => group?.memberGone(gone, generation)),
   };
   const { streams } = ports.listen(identity, groupName);
