@@ -23,14 +23,20 @@ export type Entry = {
   call: number | undefined;
 };
 
+/** How much room `newEntry` needs for this body. */
+export function recordBytes(body: Uint8Array): number {
+  return headBytes + body.length;
+}
+
+/** `record` is where it is written down; entries that are made together may share memory, because they go together. */
 export function newEntry(
   index: number,
   term: number,
   kind: EntryKind,
   body: Uint8Array,
   call: number | undefined,
+  record = new Uint8Array(recordBytes(body)),
 ): Entry {
-  const record = new Uint8Array(headBytes + body.length);
   record[0] = kinds.indexOf(kind);
   record[1] = term >>> 24;
   record[2] = term >>> 16;

@@ -4,7 +4,7 @@
  * nothing. All that wait for agreement are counted, and more than the bound are refused.
  */
 import { failure } from '../base/errors.ts';
-import { type Entry, commandBytesMax, newEntry } from './entry.ts';
+import { type Entry, commandBytesMax, newEntry, recordBytes } from './entry.ts';
 import type { GroupState } from './group-state.ts';
 
 export type Proposal = { readonly call: number; readonly command: Uint8Array };
@@ -43,7 +43,13 @@ export class Proposals {
     const { log, term } = this.#state;
     if (!this.isDue) return [];
     let index = log.lastIndex;
-    const entries = this.#gathered.map(({ call, command }) => newEntry(++index, term, 'command', command, call));
+    // One piece of memory for all: one for each would cost more than everything else here.
+    const memory = new Uint8Array(this.#gathered.reduce((bytes, { command }) => bytes + recordBytes(command), 0));
+    let used = 0;
+    const entries = this.#gathered.map(({ call, command }) => {
+      const record = memory.subarray(used, (used += recordBytes(command)));
+      return newEntry(++index, term, 'command', command, call, record);
+    });
     this.#waitingBytes += this.#gatheredBytes;
     this.#gathered = [];
     this.#gatheredBytes = 0;

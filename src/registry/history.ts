@@ -78,9 +78,15 @@ export class History {
     return { kind: 'changes', revisions, next };
   }
 
-  /** All that is kept, in order, as it is now. */
-  all(): Iterable<RevisionChanges> {
-    return numbered(this.#revisions.slice(this.#head), this.oldestRevision);
+  /** The last revisions with no more than so many changes in all, but at least one; in order, as they are now. */
+  latest(changesMax: number): Iterable<RevisionChanges> {
+    let first = this.#revisions.length;
+    for (let changes = 0; first > this.#head; first--) {
+      changes += countOf(this.#revisions[first - 1] as Kept);
+      if (changes > changesMax && first < this.#revisions.length) break;
+    }
+    const revisions = this.#revisions.slice(first);
+    return numbered(revisions, this.#nextRevision - revisions.length);
   }
 
   #indexOf(revision: number): number {
@@ -109,6 +115,10 @@ export class History {
 function* numbered(revisions: readonly Kept[], oldest: number): Generator<RevisionChanges> {
   let revision = oldest;
   for (const kept of revisions) yield { revision: revision++, changes: listOf(kept) };
+}
+
+function countOf(kept: Kept): number {
+  return 'kind' in kept ? 1 : kept.length;
 }
 
 function listOf(kept: Kept): readonly RegistryChange[] {

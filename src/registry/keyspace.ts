@@ -42,6 +42,12 @@ const keyspaceLimits: KeyspaceLimits = {
   historyBytesMax: 16_777_216,
 };
 
+/**
+ * What of history is in an image. A watch that was further behind when its manager came back has to read again; all of
+ * history would be most of every snapshot of a busy registry, and most of its cost.
+ */
+const imageChangesMax = 10_000;
+
 /** About what it takes in a snapshot: what an entry is counted as beside its key and its value. */
 const entryBytes = 32;
 
@@ -155,7 +161,7 @@ export class Keyspace {
   /** Copies no more than references. */
   image(): KeyspaceImage {
     const entries = this.#entries.values();
-    const history = this.#history.all();
+    const history = this.#history.latest(imageChangesMax);
     return { revision: this.#revision, lastLease: this.#lastLease, leases: this.leases(), entries, history };
   }
 

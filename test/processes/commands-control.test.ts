@@ -263,14 +263,13 @@ async function interrupted(scene: Scene): Promise<void> {
 }
 
 async function lastActive(scene: Scene): Promise<void> {
-  const others = ['m1', 'm2', 'm3', 'w1'];
-  for (const name of others) await scene.json('node', 'drain', name);
+  await scene.json('node', 'drain', 'w1');
   assert.match(await scene.refused(5, 'PRECONDITION', 'node', 'drain', 'w2'), /no other node is active/);
   const { code, stdout } = await scene.run('node', 'drain', 'w2', '--dry-run', '-o', 'json');
   assert.equal(code, 5);
   assert.match(String((JSON.parse(stdout) as Fields)['blockedBy']), /no other node is active/);
   assert.match(await scene.refused(5, 'PRECONDITION', 'rebalance'), /at least 2 active nodes/);
-  for (const name of others) await scene.json('node', 'activate', name);
+  await scene.json('node', 'activate', 'w1');
 }
 
 async function transfers(scene: Scene): Promise<void> {

@@ -37,6 +37,8 @@ export type KnownNode = {
   registered: number | undefined;
   /** From its registration, for people; its id when it cannot be read. */
   name: string;
+  /** It has the role of a worker: only workers hold anything. */
+  works: boolean;
   /** By our clock: since when it is not registered. */
   missingMs: number;
   /** A state that is missing or cannot be read never means active. */
@@ -95,7 +97,9 @@ export class ClusterView {
       case 'registration': {
         const node = this.#node(key.node, nowMs, old);
         node.registered = entry.createRevision;
-        node.name = readRegistration(entry.value)?.name ?? key.node;
+        const record = readRegistration(entry.value);
+        node.name = record?.name ?? key.node;
+        node.works = record?.roles.includes('worker') ?? false;
         return;
       }
       case 'state':
@@ -191,6 +195,7 @@ export class ClusterView {
       id,
       registered: undefined,
       name: old?.nodes.get(id)?.name ?? id,
+      works: false,
       missingMs: old?.nodes.get(id)?.missingMs ?? nowMs,
       state: undefined,
       report: undefined,
@@ -212,8 +217,9 @@ export class ClusterView {
   }
 }
 
+/** It can be given something. */
 export function isActive(node: KnownNode): boolean {
-  return node.registered !== undefined && node.state?.record?.mode === 'active';
+  return node.works && node.registered !== undefined && node.state?.record?.mode === 'active';
 }
 
 function known<T>({ modRevision, createRevision }: RegistryEntry, record: T): Known<T> {

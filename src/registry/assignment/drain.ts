@@ -28,7 +28,7 @@ export function drainPreflight(view: ClusterView, id: NodeId): readonly string[]
   const mode = node.state?.record?.mode;
   if (mode === undefined) return [`the state of node ${node.name} is unknown`];
   if (modeAfter('admin_drain', mode) === undefined) return [`node ${node.name} is ${mode}, not active`];
-  return othersActive(view, id) > 0 ? [] : [noTarget(node)];
+  return !node.works || othersActive(view, id) > 0 ? [] : [noTarget(node)];
 }
 
 export function drainProgress(view: ClusterView, id: NodeId): DrainProgress {

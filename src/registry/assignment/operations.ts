@@ -136,7 +136,9 @@ function pendingOf(view: ClusterView): Pending {
 }
 
 function balanceOf(view: ClusterView, { strategy, variationMax }: RebalanceOptions): BalanceReport {
-  const nodes = [...view.nodes.values()].filter((node) => node.registered !== undefined || node.assignments.size > 0);
+  const nodes = [...view.nodes.values()].filter(
+    ({ registered, works, assignments }) => (works && registered !== undefined) || assignments.size > 0,
+  );
   const loads = loadsOf(nodes, new Map());
   const rows = nodes.map((node, index) => {
     const { id, count, weight, report } = loads[index] as (typeof loads)[number];

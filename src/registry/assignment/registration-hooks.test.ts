@@ -57,7 +57,7 @@ function boot(center: LocalRegistry, number: number): Node {
   const held = new AssignmentsHeldHost(id, { registry, clock, host, tell, halted });
   const heldWhenServing: number[] = [];
   const hooks = heldHooks(held);
-  const identity = { id, name: `n${number}`, host: 'h', port: 1, generation: 1, roles: [], dc: 'd' };
+  const identity = { id, name: `n${number}`, host: 'h', port: 1, generation: 1, roles: ['worker'], dc: 'd' } as const;
   const ports = { registry, clock, random: new Random(`hooks/${number}`), leadership };
   const registration = new RegistrationHost(ports, identity, options, {
     ...hooks,

@@ -51,6 +51,17 @@ describe('what the leader does next', () => {
     assert.deepEqual(kinds([registered, stateEntry({ ...state, mode: 'draining' })]), ['drained']);
   });
 
+  test('gives what waits to workers only', () => {
+    const record = { hint: noHint, reason: 'created', from: undefined, to: undefined, attempts: 0 } as const;
+    const waiting = entry(clusterKey({ kind: 'unassigned', ...name }), encodeUnassigned(record));
+    const as = (roles: readonly ('manager' | 'worker')[]): RegistryEntry => {
+      const who = { name: 'n', generation: 1, host: 'h', port: 1, roles, dc: 'd', epoch: 1 };
+      return entry(clusterKey({ kind: 'registration', node }), encodeRecord(who));
+    };
+    assert.deepEqual(kinds([waiting, as(['manager']), stateEntry(state)]), []);
+    assert.deepEqual(kinds([waiting, as(['manager', 'worker']), stateEntry(state)]), ['give']);
+  });
+
   test('lets wait longer what could not be taken, each time', () => {
     const waits = [1, 2, 3, 20].map((attempts) => {
       const record = { hint: noHint, reason: 'take_failed', from: node, to: undefined, attempts } as const;
