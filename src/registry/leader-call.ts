@@ -17,6 +17,8 @@ export type CallParts = {
   readonly random: Random;
   readonly finder: LeaderFinder;
   readonly ask: AskManager;
+  /** The manager that this node is itself, while it is one: nothing can come between the two. */
+  readonly near?: () => Peer | undefined;
 };
 
 const hopsMax = 3;

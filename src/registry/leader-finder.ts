@@ -24,6 +24,11 @@ export class LeaderFinder {
     return managers[this.#turn % Math.max(1, managers.length)];
   }
 
+  /** Whether it may be asked at all at this moment. */
+  isCandidate({ id }: Peer): boolean {
+    return this.#managers().some((manager) => manager.id === id);
+  }
+
   leads(peer: Peer): void {
     this.#leader = peer;
   }

@@ -39,6 +39,7 @@ export type RegistryClientParts = {
   /** Who may hold the registry as far as this node knows, those to be asked first in front. */
   readonly managers: () => readonly Peer[];
   readonly ask: AskManager;
+  readonly near?: NonNullable<CallParts['near']>;
   readonly callsMax?: number;
   readonly watchesMax?: number;
 };
@@ -96,8 +97,8 @@ export class RegistryClient implements Registry {
 
   constructor(parts: RegistryClientParts) {
     this.#parts = parts;
-    const { clock, random, ask } = parts;
-    this.#calls = { clock, random, ask, finder: new LeaderFinder(parts.managers) };
+    const { clock, random, ask, near = () => undefined } = parts;
+    this.#calls = { clock, random, ask, near, finder: new LeaderFinder(parts.managers) };
   }
 
   range(range: KeyRange, options: RangeOptions, done: Parameters<Registry['range']>[2]): void {

@@ -4,13 +4,15 @@
  * told twice, whoever answers.
  */
 import { isRemusterError } from '../base/errors.ts';
-import type { Cancel } from '../base/ports.ts';
+import type { Cancel, Peer } from '../base/ports.ts';
 import type { KeyRange, WatchEvents } from '../base/registry.ts';
 import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
 import type { CallParts } from './leader-call.ts';
 import { type MessageOfKind, revisionFromWire } from './wire.ts';
 
 const waitMs = 20_000;
+/** How often it is looked whether the one who was asked is still among those who may be. */
+const lookMs = 2_000;
 /** What an answer may take beyond the time it waits for something to happen. */
 const answerMs = 3_000;
 const pauseMsMin = 50;
@@ -46,16 +48,35 @@ export class WatchPoll {
   }
 
   #ask(): void {
-    const to = this.#parts.finder.anybody();
+    // One far away may be cut off in silence, and would be waited for until the end of the question.
+    const near = this.#parts.near?.();
+    const to = near ?? this.#parts.finder.anybody();
     if (to === undefined) return this.#pause();
     const question = encodeMessage({ kind: 'registryWatch', ...this.#range, fromRevision: this.#next, waitMs });
-    this.#cancel = this.#parts.ask(to, question, waitMs + answerMs, (outcome) => {
+    const withdraw = this.#parts.ask(to, question, waitMs + answerMs, (outcome) => {
+      stopLooking();
       if (this.#over) return;
       const answer = outcome.ok ? readable(outcome.value) : undefined;
       if (answer?.kind === 'registryChanges') return this.#told(answer);
-      this.#parts.finder.avoid(to);
+      if (near === undefined) this.#parts.finder.avoid(to);
       this.#pause();
     });
+    const stopLooking = this.#lookAfter(to, withdraw);
+    this.#cancel = () => {
+      stopLooking();
+      withdraw();
+    };
+  }
+
+  /** One that was given up as dead may hold the question until its end: a silent cut breaks no connection. */
+  #lookAfter(to: Peer, withdraw: Cancel): Cancel {
+    let cancel: Cancel = () => {};
+    const look = (): void => {
+      if (!this.#parts.finder.isCandidate(to)) withdraw();
+      else cancel = this.#parts.clock.schedule(lookMs, look);
+    };
+    cancel = this.#parts.clock.schedule(lookMs, look);
+    return () => cancel();
   }
 
   #told({ revisions, next, oldestRevision }: MessageOfKind<'registryChanges'>): void {

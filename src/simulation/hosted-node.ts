@@ -3,9 +3,10 @@
  * the codec and the wiring are those of production; only the ports are pretended.
  */
 import { nodeIdFrom } from '../base/ids.ts';
-import type { Address, Datagrams, Identity, Role, Store, Streams } from '../base/ports.ts';
+import type { Address, Clock, Datagrams, Identity, Role, Store, Streams } from '../base/ports.ts';
 import { bootNode, type CorePorts, type NodeCore } from '../node/core.ts';
 import { heldAtOnce } from '../node/control/held-at-once.ts';
+import type { AssignmentHost } from '../registry/assignment/assignments-held-host.ts';
 import { raiseIdentity } from '../node/identity.ts';
 import { membershipHere } from '../node/membership-here.ts';
 import { type NodeOptions, nodeOptions } from '../node/options.ts';
@@ -26,6 +27,8 @@ export type HostedNodeOptions = {
   readonly roles?: (name: string) => readonly Role[];
   /** Of the node of that name; all are in one datacenter if left out. */
   readonly dc?: (name: string) => string;
+  /** Who holds what is assigned to the node; by doing nothing if left out. */
+  readonly assignments?: (clock: Clock) => AssignmentHost;
   /** On top of the defaults. */
   readonly options?: Partial<NodeOptions>;
   /** Lets a workload listen in; see greetings.ts. */
@@ -34,12 +37,17 @@ export type HostedNodeOptions = {
 
 export type WrappedPorts = { readonly streams: Streams; readonly datagrams: Datagrams };
 
-function controlPorts(ports: NodePorts, context: NodeContext, { roles }: Identity): CorePorts['control'] {
+function controlPorts(
+  ports: NodePorts,
+  context: NodeContext,
+  { roles }: Identity,
+  assignments: HostedNodeOptions['assignments'] = heldAtOnce,
+): CorePorts['control'] {
   return {
     random: context.random.fork('control'),
     logStore: roles.includes('manager') ? ports.openStore('log') : undefined,
     external: undefined,
-    assignments: heldAtOnce(ports.clock),
+    assignments: assignments(ports.clock),
     measure: () => ({ cpu: 0, memory: 0, perSecond: 0, capacity: 1 }),
   };
 }
@@ -91,7 +99,7 @@ function live(
     {
       ...{ clock: ports.clock, streams, store, log: context.log },
       membership: membershipHere(datagrams, context.random, own),
-      control: own.registry === 'none' ? undefined : controlPorts(ports, context, identity),
+      control: own.registry === 'none' ? undefined : controlPorts(ports, context, identity, options.assignments),
     },
     { ...own, identity },
     {

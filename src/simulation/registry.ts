@@ -5,6 +5,8 @@ import { groupFaults } from './consensus/faults.ts';
 import { groupWorkloads } from './consensus/group.ts';
 import { clientsSeeOneOrder } from './consensus/history.ts';
 import { groupProperties } from './consensus/properties.ts';
+import { controlled } from './controlled.ts';
+import { controlledProperties } from './controlled-properties.ts';
 import { counter } from './counter.ts';
 import { type Fault, faults } from './faults.ts';
 import { greetings, heartbeats } from './greetings.ts';
@@ -29,10 +31,11 @@ export type Registry = {
 };
 
 export const registry: Registry = {
-  workloads: { ...groupWorkloads, counter, greetings, heartbeats, transfers },
+  workloads: { ...groupWorkloads, controlled, counter, greetings, heartbeats, transfers },
   faults: { ...faults, ...groupFaults },
   properties: {
     ...groupProperties,
+    ...controlledProperties,
     clientsSeeOneOrder,
     durableStaysDurable,
     everyRequestEndsOnce,

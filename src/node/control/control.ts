@@ -188,7 +188,9 @@ export class Control {
     const { identity: self } = this.#settings;
     const anybody = askManagers({ clock, streams, self, server: () => this.seat?.server });
     const ask = askInReach(anybody, self, () => this.#isLeaderless());
-    return new RegistryClient({ clock, random: random.fork('registry'), self, managers: () => this.#askable(), ask });
+    const near = (): Peer | undefined => (this.#isInside() ? self : undefined);
+    const managers = (): readonly Peer[] => this.#askable();
+    return new RegistryClient({ clock, random: random.fork('registry'), self, managers, near, ask });
   }
 
   /** Or is the leader itself, and has lost the others. */

@@ -82,6 +82,11 @@ export class Presence {
     return standing === 'unknown' ? undefined : standing;
   }
 
+  /** May this node act on what is assigned to it, at this moment? */
+  mayServe(): boolean {
+    return this.#registration.mayServe();
+  }
+
   #holdAssignments(): AssignmentsHeldHost {
     const { registry, clock, assignments: host } = this.#ports;
     return new AssignmentsHeldHost(this.#identity.id, {

@@ -11,7 +11,7 @@ import type { Stage, StageSpec, Workload } from '../observation.ts';
 import { World } from '../world.ts';
 import { Clients } from './clients.ts';
 import type { Seat } from './observation.ts';
-import { bootSeat, type GroupSeat, memberAt } from './seat.ts';
+import { bootSeat, type GroupSeat, hasEntry, memberAt } from './seat.ts';
 
 const sparesCount = 2;
 const standingEveryMs = 500;
@@ -40,7 +40,8 @@ function groupStage(spec: StageSpec, { spares, rarities, areQuiet }: Kind): Stag
       const leased = (): string[] =>
         names.filter((name) => world.program(name)?.handle?.leadership.isLeading() === true);
       const nameOf = (id: string): string => everybody.find((member) => member.id === id)?.name ?? id;
-      const witnesses = { observe, nameOf, leased, nowMs: () => world.timeline.nowMs };
+      const hasOnDisk = (name: string, index: number): boolean => hasEntry(world.host(name).disk, index);
+      const witnesses = { observe, nameOf, leased, hasOnDisk, nowMs: () => world.timeline.nowMs };
       return bootSeat(ports, context, { witnesses, everybody, first, options });
     },
   });

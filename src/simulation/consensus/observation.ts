@@ -16,12 +16,13 @@ export type GroupObservation =
   | { readonly kind: 'leads'; readonly node: string; readonly term: number; readonly voters: readonly string[] }
   /** A node has said that it holds the log up to `index`. */
   | { readonly kind: 'holds'; readonly node: string; readonly term: number; readonly index: number }
-  /** The highest index that a leader regards as agreed; `voters` are those it counts. */
+  /** The highest index that a leader regards as agreed; `voters` are those it counts, `isDurable` speaks of its disk. */
   | {
       readonly kind: 'commits';
       readonly node: string;
       readonly term: number;
       readonly index: number;
+      readonly isDurable: boolean;
       readonly voters: readonly string[];
     }
   /** All nodes whose lease holds at this instant by their own word. */

@@ -26,6 +26,7 @@ function judge(property: Property, steps: readonly Step[]): string | undefined {
 
 const voters = ['n1', 'n2', 'n3'];
 const leads = (node: string, term: number): Step => ({ kind: 'leads', node, term, voters });
+const commits = (isDurable: boolean): Step => ({ kind: 'commits', node: 'n1', term: 2, index: 7, isDurable, voters });
 const voted = (node: string, term: number, candidate: string): Step => ({ kind: 'voted', node, term, candidate });
 const order = (number: number, attempt = 1): Order => ({
   ...{ client: 'c1', number, attempt, key: 'a' },
@@ -77,33 +78,20 @@ const cases: readonly Case[] = [
   ['leadersHaveAMajority', /n1 leads in term 2 with 1 votes of 3/, [voted('n2', 1, 'n1'), leads('n1', 2)]],
   ['leadersHaveAMajority', /with 1 votes/, [voted('n2', 1, 'n3'), voted('stranger', 1, 'n1'), leads('n1', 1)]],
 
-  [
-    'agreementsHaveAMajority',
-    undefined,
-    [
-      { kind: 'holds', node: 'n2', term: 2, index: 7 },
-      { kind: 'commits', node: 'n1', term: 2, index: 7, voters },
-    ],
-  ],
+  ['agreementsHaveAMajority', undefined, [{ kind: 'holds', node: 'n2', term: 2, index: 7 }, commits(true)]],
   [
     'agreementsHaveAMajority',
     /n1 regards 7 as agreed in term 2, but 1 of 3/,
-    [
-      { kind: 'holds', node: 'n2', term: 2, index: 6 },
-      { kind: 'holds', node: 'n3', term: 1, index: 7 },
-      { kind: 'commits', node: 'n1', term: 2, index: 7, voters },
-    ],
+    [{ kind: 'holds', node: 'n2', term: 2, index: 6 }, { kind: 'holds', node: 'n3', term: 1, index: 7 }, commits(true)],
   ],
 
   [
     'agreementsHaveAMajority',
     /it is an entry of term 1/,
-    [
-      { kind: 'holds', node: 'n2', term: 2, index: 7 },
-      applied('n1', 7, 1),
-      { kind: 'commits', node: 'n1', term: 2, index: 7, voters },
-    ],
+    [{ kind: 'holds', node: 'n2', term: 2, index: 7 }, applied('n1', 7, 1), commits(true)],
   ],
+
+  ['agreementsHaveAMajority', /but 1 of 3/, [{ kind: 'holds', node: 'n2', term: 2, index: 7 }, commits(false)]],
 
   ['leasesNeverOverlap', undefined, [{ kind: 'leases', nodes: ['n1'] }]],
   ['leasesNeverOverlap', /n1 and n2 rely/, [{ kind: 'leases', nodes: ['n1', 'n2'] }]],
@@ -215,6 +203,7 @@ const cases: readonly Case[] = [
     undefined,
     [change(1), change(2), change(2, false), change(1, true), change(3), stopped('n1'), change(1), change(1, true)],
   ],
+  ['oneChangeAtATime', undefined, [change(1), change(2), change(1, false), change(2, true)]],
   ['oneChangeAtATime', /n1 makes a change/, [change(1), change(2), change(1, true), change(2, true)]],
 
   ['membersConverge', undefined, [standing(seat('n1'), seat('n2'), seat('n3', { isMember: false, index: 2 }))]],

@@ -69,8 +69,8 @@ const leadersHaveAMajority: Property = () => {
 };
 
 /**
- * S4: a leader regards nothing as agreed that a majority of the configured voters has not said to hold, and counts only
- * entries of its own term: an older one may still be replaced, however many hold it.
+ * S4: a leader regards nothing as agreed that a majority of the configured voters has not said to hold, counts itself
+ * only with what is on its disk, and counts only entries of its own term: an older one may still be replaced, however many hold it.
  */
 const agreementsHaveAMajority: Property = () => {
   const held = new Map<string, number>();
@@ -83,8 +83,10 @@ const agreementsHaveAMajority: Property = () => {
         held.set(key, Math.max(held.get(key) ?? 0, seen.index));
       }
       if (seen.kind !== 'commits') return undefined;
-      const { node, term, index, voters } = seen;
-      const count = voters.filter((voter) => voter === node || (held.get(`${voter}/${term}`) ?? 0) >= index).length;
+      const { node, term, index, voters, isDurable } = seen;
+      const holds = (voter: string): boolean =>
+        voter === node ? isDurable : (held.get(`${voter}/${term}`) ?? 0) >= index;
+      const count = voters.filter(holds).length;
       const text = `${node} regards ${index} as agreed in term ${term}`;
       if (!isMajority(count, voters)) return `${text}, but ${count} of ${voters.length} voters hold it`;
       return (terms.get(index) ?? term) === term
@@ -153,25 +155,29 @@ const agreedStaysAgreed: Property = () => {
   };
 };
 
-/** S37: a change that is asked for while another one is open at that node is not made. */
+type Change = { readonly rivals: readonly number[]; open: boolean; made: boolean };
+
+/** S37: of two changes that are open at a node at the same time one is not made. */
 const oneChangeAtATime: Property = () => {
-  const open = new Map<string, Set<number>>();
-  const second = new Set<string>();
+  /** For each node its changes: those that were open when they began, and whether they were made. */
+  const changes = new Map<string, Map<number, Change>>();
   return {
     observe(seen) {
-      if (seen.kind === 'stopped') open.delete(seen.node);
+      if (seen.kind === 'stopped') changes.delete(seen.node);
       if (seen.kind !== 'changeStarted' && seen.kind !== 'changeEnded') return undefined;
-      const { node, change } = seen;
-      const ofNode = open.get(node) ?? new Set();
-      open.set(node, ofNode);
+      const ofNode = changes.get(seen.node) ?? new Map<number, Change>();
+      changes.set(seen.node, ofNode);
       if (seen.kind === 'changeStarted') {
-        if (ofNode.size > 0) second.add(`${node}/${change}`);
-        else second.delete(`${node}/${change}`);
-        ofNode.add(change);
+        const rivals = [...ofNode].filter(([, { open }]) => open).map(([number]) => number);
+        ofNode.set(seen.change, { rivals, open: true, made: false });
         return undefined;
       }
-      ofNode.delete(change);
-      return seen.ok && second.has(`${node}/${change}`) ? `${node} makes a change while another is open` : undefined;
+      const ended = ofNode.get(seen.change);
+      if (ended !== undefined) Object.assign(ended, { open: false, made: seen.ok });
+      const isTwo = [...ofNode.values()].some(
+        ({ made, rivals }) => made && rivals.some((one) => ofNode.get(one)?.made),
+      );
+      return isTwo ? `${seen.node} makes a change while another is open` : undefined;
     },
   };
 };

@@ -9,8 +9,10 @@ import type { Address, Clock, Identity, Store, Streams } from '../../base/ports.
 import { ConsensusHost, type ConsensusPorts } from '../../consensus/consensus-host.ts';
 import type { ConsensusOptions } from '../../consensus/options.ts';
 import type { GroupChange, GroupHandle, GroupMember } from '../../consensus/replica.ts';
+import { keysOf } from '../../consensus/stored.ts';
 import { decodeMessage, type Message } from '../../messages/catalogue.ts';
 import { type ConsensusMessage, consensusMessages } from '../../messages/consensus.ts';
+import type { Disk } from '../disk.ts';
 import type { NodePorts } from '../node-ports.ts';
 import type { NodeContext } from '../world.ts';
 import { type Answer, Ledger } from './ledger.ts';
@@ -55,6 +57,7 @@ export type SeatSpec = {
 
 const port = 7400;
 const groupName = 'simulated';
+const storeName = 'group';
 const startAgainMs = 300;
 
 export function idAt(index: number): NodeId {
@@ -63,6 +66,12 @@ export function idAt(index: number): NodeId {
 
 export function memberAt(index: number, name: string, host: string): GroupMember {
   return { id: idAt(index), name, host, port, standing: 'voter' };
+}
+
+const keys = keysOf(groupName);
+
+export function hasEntry(disk: Disk, index: number): boolean {
+  return disk.store(storeName).peek(keys.entry(index)) !== undefined;
 }
 
 export function bootSeat(ports: NodePorts, context: NodeContext, spec: SeatSpec): GroupSeat {
@@ -93,7 +102,7 @@ export function bootSeat(ports: NodePorts, context: NodeContext, spec: SeatSpec)
   const watchedPorts = {
     clock: watchedClock(ports.clock, witness),
     streams: watchedStreams(streams, witness, seat),
-    store: watchedStore(ports.openStore('group'), witness),
+    store: watchedStore(ports.openStore(storeName), witness),
     random: context.random.fork('group'),
     log: context.log,
   };
@@ -170,7 +179,7 @@ function serviceOf(
 
 const consensusKinds: ReadonlySet<string> = new Set(consensusMessages.map(({ kind }) => kind));
 
-export function isConsensus(message: Message): message is ConsensusMessage {
+function isConsensus(message: Message): message is ConsensusMessage {
   return consensusKinds.has(message.kind);
 }
 

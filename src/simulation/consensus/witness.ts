@@ -12,6 +12,8 @@ export type Witnesses = {
   readonly observe: (observation: Observation) => void;
   readonly nowMs: () => number;
   readonly nameOf: (id: string) => string;
+  /** The disk of that node has this entry of the log, as it stands. */
+  readonly hasOnDisk: (node: string, index: number) => boolean;
   /** All nodes whose lease holds by their own word. */
   readonly leased: () => readonly string[];
 };
@@ -70,7 +72,10 @@ export class Witness {
     const voters = members.filter(({ standing }) => standing === 'voter').map(({ id }) => this.#all.nameOf(id));
     const { observe } = this.#all;
     if (isNew) observe({ kind: 'leads', node: this.#node, term, voters });
-    else observe({ kind: 'commits', node: this.#node, term, index: commitIndex, voters });
+    else {
+      const isDurable = this.#all.hasOnDisk(this.#node, commitIndex);
+      observe({ kind: 'commits', node: this.#node, term, index: commitIndex, isDurable, voters });
+    }
     this.#ledTerm = term;
     this.#commitIndex = commitIndex;
   }
