@@ -18,6 +18,7 @@ const host = '127.0.0.1';
 const readyMs = 120_000;
 const lookEveryMs = 20;
 const tailCharacters = 4_000;
+const endsWithUs = 'setpriv';
 const passedOn = Object.entries(process.env).filter(([name]) => !/^(?:REMUSTER|NODE|ETCD)_/.test(name));
 
 type Place = Voter & { readonly port: number; readonly controlPort: number };
@@ -131,8 +132,8 @@ export class Cluster {
     return index;
   }
 
-  pid(index: number): number {
-    return this.#children[index]!.pid!;
+  get pids(): readonly number[] {
+    return this.#children.map(({ pid }) => pid!);
   }
 
   /** When it was told to end, and when it surely had. */
@@ -164,7 +165,7 @@ export class Cluster {
   #begin(index: number): void {
     const begun = this.#places.filter((_, i) => this.#children[i] !== undefined);
     const command = this.#kind.command(index, this.#places, begun, this.#folder);
-    const child = spawn('setpriv', ['--pdeathsig', 'KILL', ...command], {
+    const child = spawn(endsWithUs, ['--pdeathsig', 'KILL', ...command], {
       ...{ env: this.#kind.environment, stdio: ['pipe', 'ignore', 'pipe'] },
     });
     this.#children[index] = child;

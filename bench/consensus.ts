@@ -4,7 +4,8 @@
  * other side idle meanwhile. `--rounds N` (5) of `--seconds N` (4) for each case, `--trials N` (7) of failover.
  *
  *   committed writes   64 and 1,024 writers with one write each under way, 16 B keys out of 10,000, 100 B values, sent to
- *                      the leader; the median over the rounds of what was acknowledged each second, and of the latency
+ *                      the leader; the median over the rounds of what was acknowledged each second, and of the latency.
+ *                      CPU is that of all processes of a side, its writers included, for one write
  *   failover           from kill -9 of the leader of three until the first write was acknowledged that had begun after
  *                      its process was gone; writes begin every 10 ms. Ours has to find the new leader by itself, etcd's
  *                      writer is told who is left
@@ -18,8 +19,10 @@ import { debianProgramFault } from '../scripts/debian.ts';
 import { Cluster } from './consensus-cluster.ts';
 import { type SideName, Writers, type Written } from './consensus-writers.ts';
 import { type Bench, type BenchFlags, compare, median, progress, type Row } from './harness.ts';
+import { cpuMs } from './membership-host.ts';
 
 type Plan = { readonly rounds: number; readonly roundMs: number; readonly trials: number; readonly folder: string };
+type Round = Written & { readonly cpuUs: number };
 type Side = { readonly name: SideName; readonly cluster: Cluster; readonly writers: Writers };
 
 const voterCounts = [1, 3];
@@ -85,24 +88,33 @@ async function warmUp({ name, cluster, writers }: Side): Promise<void> {
 }
 
 async function throughput(sides: readonly Side[], voters: number, writers: number, plan: Plan): Promise<Row[]> {
-  const found = new Map<SideName, Written[]>(sides.map(({ name }) => [name, []]));
+  const found = new Map<SideName, Round[]>(sides.map(({ name }) => [name, []]));
   for (let round = 0; round < plan.rounds; round++) {
     // Who begins takes turns, too.
     for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
-      const written = await side.writers.write(writers, plan.roundMs);
+      const written = await oneRound(side, writers, plan.roundMs);
       found.get(side.name)!.push(written);
       progress(`consensus: ${voters} voters, ${writers} writers, round ${round}, ${side.name}: ${shown(written)}`);
     }
   }
-  const of = (field: keyof Written) => (name: SideName) =>
-    found.has(name) ? median(found.get(name)!.map((written) => written[field])) : undefined;
+  const of = (field: keyof Round) => (name: SideName) =>
+    found.has(name) ? median(found.get(name)!.map((round) => round[field])) : undefined;
   const what = `${voters} ${voters === 1 ? 'voter' : 'voters'}, ${writers} writers`;
   const goal = (ratio: number) => ({ text: '>= 1.0x etcd', met: ratio >= 1 });
   return [
     row(`${what}: committed`, 'writes/s', 'more', of('perSecond'), goal),
     row(`${what}: latency p50`, 'ms', 'less', of('p50Ms')),
     row(`${what}: latency p99`, 'ms', 'less', of('p99Ms')),
+    row(`${what}: CPU`, 'us/write', 'less', of('cpuUs')),
   ];
+}
+
+async function oneRound({ cluster, writers }: Side, count: number, roundMs: number): Promise<Round> {
+  const usedMs = (): number => [...cluster.pids, writers.pid].reduce((sum, pid) => sum + cpuMs(pid), 0);
+  const beforeMs = usedMs();
+  const written = await writers.write(count, roundMs);
+  const writes = (written.perSecond * roundMs) / 1_000;
+  return { ...written, cpuUs: ((usedMs() - beforeMs) * 1_000) / writes };
 }
 
 async function failovers(sides: readonly Side[], trials: number): Promise<Row[]> {

@@ -22,7 +22,6 @@ import {
 } from './store-messages.ts';
 
 const pageBytes = 4096;
-const walBytes = 16_777_216;
 const synchronousFull = 2;
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
@@ -37,18 +36,15 @@ export class StoreDatabase {
   constructor({ file, sizeBytesMax }: StoreThreadData) {
     this.#database = new DatabaseSync(file);
     // Exclusive: a second process is refused instead of seeing half of it, and no shared memory file is needed.
-    // The WAL goes back into the file when it has the size that it keeps anyway: whoever commits then has to wait for it.
-    // Without rowid: one tree instead of two, so that a write changes fewer pages.
+    // With rowids: without them a comparison with the key of a large value reads all of the value.
     this.#database.exec(`
       PRAGMA locking_mode = EXCLUSIVE;
       PRAGMA page_size = ${pageBytes};
       PRAGMA journal_mode = WAL;
       PRAGMA synchronous = FULL;
       PRAGMA temp_store = MEMORY;
-      PRAGMA journal_size_limit = ${walBytes};
-      PRAGMA wal_autocheckpoint = ${walBytes / pageBytes};
-      CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL)
-        STRICT, WITHOUT ROWID;
+      PRAGMA journal_size_limit = 16777216;
+      CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL) STRICT;
     `);
     if (sizeBytesMax !== undefined) {
       this.#database.exec(`PRAGMA max_page_count = ${Math.ceil(sizeBytesMax / pageBytes)}`);
