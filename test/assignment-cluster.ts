@@ -308,17 +308,9 @@ export class PretendNode {
   }
 
   #write(mode: NodeMode, reason: StateReason, lease: LeaseId | undefined, done: Done<unknown>): void {
-    const rest = { generation: this.#life, epoch: 1, lost: false, sinceWallMs: 0, note: '' };
-    const state = encodeRecord({ mode, reason, ...rest });
-    const address = {
-      name: this.name,
-      generation: this.#life,
-      host: 'h',
-      port: 1,
-      roles: ['worker'],
-      dc: 'd',
-      epoch: 1,
-    } as const;
+    const own = { generation: this.#life, epoch: 1 };
+    const state = encodeRecord({ ...own, mode, reason, lost: false, sinceWallMs: 0, note: '' });
+    const address = { ...own, name: this.name, host: 'h', port: 1, roles: ['worker'], dc: 'd' } as const;
     const then: RegistryOp[] = [{ kind: 'put', key: clusterKey({ kind: 'state', node: this.id }), value: state }];
     const key = clusterKey({ kind: 'registration', node: this.id });
     if (lease !== undefined) then.push({ kind: 'put', key, value: encodeRecord(address), lease });

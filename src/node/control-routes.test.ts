@@ -29,7 +29,7 @@ class Scene {
         bootHostedNode(ports, context, {
           join,
           dc,
-          roles: (name) => [name.startsWith('m') ? 'manager' : 'worker'],
+          roles: (name) => (name.startsWith('m') ? ['manager', 'worker'] : ['worker']),
           options: { registry: 'embedded' },
         }),
     });

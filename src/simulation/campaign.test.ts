@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import type { Random } from '../base/random.ts';
 import { type CampaignOptions, printFailure, runCampaign } from './campaign.ts';
 import { Counter, type CounterMachine, counterWorkload } from './counter.ts';
-import type { Fault } from './faults.ts';
+import { type Fault, faults as ownFaults } from './faults.ts';
 import { registry, type Registry } from './registry.ts';
 import { runSeed } from './run.ts';
 import { parseScenario } from './scenario.ts';
@@ -107,7 +107,7 @@ describe('a campaign', () => {
 describe('a seed', () => {
   const log = (seed: number, name: 'counter' | 'greetings'): string => {
     const properties = name === 'counter' ? ['durableStaysDurable'] : ['viewsAgree', 'everyRequestEndsOnce'];
-    const faults = Object.keys(registry.faults).filter((fault) => fault !== 'bitRot');
+    const faults = Object.keys(ownFaults).filter((fault) => fault !== 'bitRot');
     const value = { name, nodes: 5, seconds: 20, quietSeconds: 90, workload: name, faults, properties };
     const lines: string[] = [];
     const options = { seed, registry, detailed: true, sink: (line: string) => void lines.push(line) };
