@@ -220,9 +220,10 @@ export class Consensus implements Machine<Input, Effect> {
   /** True if the sender leads in our term; we follow it then. */
   #follow(from: Sender, message: MessageNamed<'append' | 'snapshotChunk'>): boolean {
     const state = this.#state;
-    const { term, round } = message;
+    const { term } = message;
     if (term < state.term) {
-      const about = { group: state.group, term: state.term, round, prevIndex: 0, index: 0, hintTerm: 0, health: 0 };
+      // It names no round: the sender may lead in our term by now, and must not take an old round for one of its own.
+      const about = { group: state.group, term: state.term, round: 0, prevIndex: 0, index: 0, hintTerm: 0, health: 0 };
       state.persist();
       state.out.send(from.id, { kind: 'appendReply', ...about, ok: false });
       return false;
@@ -238,7 +239,7 @@ export class Consensus implements Machine<Input, Effect> {
     }
     state.role = 'follower';
     if (state.leader !== from.id) this.#setLeader(from.id);
-    this.#election.promise.heard(state.out.nowMs, from, term, round);
+    this.#election.promise.heard(state.out.nowMs, from, term, message.round);
     this.#election.wait();
     return true;
   }
