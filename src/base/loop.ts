@@ -15,6 +15,7 @@
  *
  * The loop never looks into an input or an effect beyond `kind`, and knows nothing of what the machine is about.
  */
+import { unreachable } from './assert.ts';
 import { BoundedQueue } from './bounded-queue.ts';
 import { RemusterError } from './errors.ts';
 import type { Cancel, Clock, Store, StoreWrite } from './ports.ts';
@@ -45,6 +46,11 @@ export type LoopOptions<Effect, Timer> = {
   readonly halted: (error: unknown) => void;
   readonly heldMax?: number;
   readonly retryMs?: number;
+};
+
+/** For a machine that asks for nothing to be durable. */
+export const noStore: Pick<Store, 'write'> = {
+  write: (writes) => unreachable(writes as never),
 };
 
 export class Loop<Input, Effect extends Act, Timer> {

@@ -2,19 +2,12 @@
 import { exitOk } from './failure.ts';
 import { getJson, postJson } from './http-client.ts';
 import type { MemberRow } from './members.ts';
+import type { DrainProgress } from '../registry/assignment/drain.ts';
 import { type Format, renderThing } from './output.ts';
 import { findTarget, type Target, type TargetFlags } from './target.ts';
 import { print } from './terminal.ts';
 
-export type Drain = {
-  readonly phase: 'draining' | 'drained' | 'not draining';
-  readonly total: number;
-  readonly remaining: number;
-  readonly releasing: number;
-  readonly adrift: number;
-  readonly overdue: boolean;
-  readonly blockedBy: readonly string[];
-};
+export type Drain = Omit<DrainProgress, 'node'>;
 
 export type NodeShown = MemberRow & {
   readonly reason: string | null;

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import { barrier, everywhere, three, transfer, untilEnded } from '../../test/consensus-calls.ts';
 import { ConsensusWorld, idOf, voterOf } from '../../test/consensus-world.ts';
 import { isRemusterError } from '../base/errors.ts';
+import type { ConsensusMessage } from '../messages/consensus.ts';
 import { defaultConsensus, servingMs } from './options.ts';
 
 describe('a group', () => {
@@ -114,6 +115,24 @@ describe('the lease', () => {
       }
       assert.ok(leads('n2') || leads('n3'));
     }
+  });
+
+  test('is not renewed by the answer to a message of an earlier term, which names no round', () => {
+    const answers: ConsensusMessage[] = [];
+    const world = new ConsensusWorld({
+      said: (_from, _to, message) => void (message.kind === 'appendReply' && answers.push(message)),
+    });
+    world.group('n1', 'n2', 'n3');
+    const former = world.untilLeader();
+    assert.equal(untilEnded(world, transfer(world, former.self.name)), 'ok');
+    const follower = world.keys.find((key) => key !== former.self.name && key !== world.leader()) as string;
+    answers.length = 0;
+    const late = { prevIndex: 0, prevTerm: 0, commitIndex: 0, entries: [] };
+    const { group } = world.voter(follower).host.view();
+    world.voter(follower).host.received(former.self, { kind: 'append', group, term: 1, round: 11, ...late });
+    world.run(1);
+    const answer = answers.find((message) => message.kind === 'appendReply' && !message.ok);
+    assert.ok(answer?.kind === 'appendReply' && answer.term === 2 && answer.round === 0, JSON.stringify(answer));
   });
 
   test('a voter that is cut off raises no term', () => {

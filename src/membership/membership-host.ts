@@ -4,9 +4,8 @@
  * streams; simulated nodes run it in their core. Nothing that comes from outside makes it throw; what cannot be used is
  * counted.
  */
-import { unreachable } from '../base/assert.ts';
 import { type Done, type Outcome, failure, isRemusterError, success } from '../base/errors.ts';
-import { Loop } from '../base/loop.ts';
+import { Loop, noStore } from '../base/loop.ts';
 import type { Address, Clock, Datagrams, Identity, Streams } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
@@ -38,9 +37,6 @@ export type HostSettings = {
 };
 
 const callsMax = 1_000;
-
-/** The machine never asks for something to be durable before it goes on. */
-const noStore = { write: () => unreachable(undefined as never) };
 
 export class MembershipHost implements MembershipHandle {
   readonly #ports: HostPorts;

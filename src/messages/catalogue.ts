@@ -2,6 +2,7 @@
  * Every message there is. A new one is declared in the file of its protocol and listed here; its tag is never given to
  * another one afterwards.
  */
+import { isRemusterError } from '../base/errors.ts';
 import { codecOf } from './codec.ts';
 import { consensusMessages } from './consensus.ts';
 import { controlMessages } from './control.ts';
@@ -38,4 +39,14 @@ export function encodeMessage(message: Message): Uint8Array {
 /** Throws a rejection (see rejection.ts) for whatever is not exactly one valid message. Keeps nothing of `bytes`. */
 export function decodeMessage(bytes: Uint8Array): Message {
   return codec.decode(bytes);
+}
+
+/** Undefined for whatever is not exactly one valid message, for those who ask somebody else then. */
+export function readableMessage(bytes: Uint8Array): Message | undefined {
+  try {
+    return decodeMessage(bytes);
+  } catch (error) {
+    if (isRemusterError(error)) return undefined;
+    throw error;
+  }
 }

@@ -4,10 +4,9 @@
  * and why, stands in the events of the node that carried it out.
  */
 import type { HttpRoute } from '../base/http.ts';
+import { thingAnswer } from './answers.ts';
 import { type AdminAct, carryOut } from './admin-acts.ts';
 import type { NodeCore } from './core.ts';
-
-const schemaVersion = 1;
 
 export function adminRoutes(core: NodeCore): readonly HttpRoute[] {
   const route = (method: HttpRoute['method'], path: string, act: AdminAct): HttpRoute => ({
@@ -15,7 +14,7 @@ export function adminRoutes(core: NodeCore): readonly HttpRoute[] {
     path,
     handler: async ({ params: { name }, query: { dc }, body }) => {
       const answer = await carryOut(core, { act, name, dc: name === undefined ? dc : undefined }, body);
-      return { status: 200, json: { schemaVersion, ...answer } };
+      return thingAnswer(answer);
     },
   });
   return [

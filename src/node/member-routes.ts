@@ -8,16 +8,16 @@ import { distanceMs } from '../membership/coordinates.ts';
 import type { MemberView } from '../membership/member-view.ts';
 import { nameKeeper } from '../membership/name-conflicts.ts';
 import { pointOf } from '../membership/wire-coordinate.ts';
+import { listAnswer, thingAnswer } from './answers.ts';
 import type { NodeCore } from './core.ts';
 import { nearestName } from './nearest-name.ts';
 import type { MemberRow } from './own-truth.ts';
 
-const schemaVersion = 1;
 const reachabilityMembersMax = 256;
 
 export function memberRoutes(core: NodeCore): readonly HttpRoute[] {
   return [
-    get('/v1/members', async () => ({ status: 200, json: { schemaVersion, items: core.members() } })),
+    get('/v1/members', async () => listAnswer(core.members())),
     get('/v1/members/:name/why', async ({ params }) => whyAnswer(core, params['name'] ?? '')),
     get('/v1/rtt', async (request) => await roundTripAnswer(core, request)),
     get('/v1/reachability', async () => await reachabilityAnswer(core)),
@@ -48,7 +48,7 @@ function whyAnswer(core: NodeCore, word: string): HttpAnswer {
   const { name, id, state, generation, incarnation } = member;
   const seenBy = core.identity.name;
   const history = core.audit(id);
-  return { status: 200, json: { schemaVersion, name, id, state, generation, incarnation, seenBy, history } };
+  return thingAnswer({ name, id, state, generation, incarnation, seenBy, history });
 }
 
 async function roundTripAnswer(core: NodeCore, { query }: HttpRequest): Promise<HttpAnswer> {
@@ -61,7 +61,7 @@ async function roundTripAnswer(core: NodeCore, { query }: HttpRequest): Promise<
   const seen = a.id === core.identity.id ? views : await viewFrom(core, a);
   const measuredUs = seen?.find(({ entry }) => entry.id === b.id)?.roundTripUs;
   const measuredMs = measuredUs === undefined ? null : measuredUs / 1_000;
-  return { status: 200, json: { schemaVersion, from: a.name, to: b.name, estimatedMs, measuredMs } };
+  return thingAnswer({ from: a.name, to: b.name, estimatedMs, measuredMs });
 }
 
 function viewOf(views: readonly MemberView[], { id }: MemberRow): MemberView | undefined {
@@ -86,7 +86,7 @@ async function reachabilityAnswer(core: NodeCore): Promise<HttpAnswer> {
   }
   return await new Promise((resolve) => {
     core.reachability((result) => {
-      resolve({ status: 200, json: { schemaVersion, partial: result.unanswered.length > 0, ...result } });
+      resolve(thingAnswer({ partial: result.unanswered.length > 0, ...result }));
     });
   });
 }

@@ -13,13 +13,13 @@ import {
   registryLimits,
   withPrefix,
 } from '../base/registry.ts';
+import { thingAnswer } from './answers.ts';
 import { controlOf, fieldsOf } from './admin-desk.ts';
 import { reasonIn } from './control/order-words.ts';
 import type { NodeCore } from './core.ts';
 import { changesShown, entryShown } from './registry-shown.ts';
 import { snapshotRoutes } from './snapshot-routes.ts';
 
-const schemaVersion = 1;
 const encoder = new TextEncoder();
 
 export function registryRoutes(core: NodeCore, cluster: string): readonly HttpRoute[] {
@@ -42,7 +42,7 @@ async function read(core: NodeCore, { query }: HttpRequest): Promise<HttpAnswer>
   const { registry } = controlOf(core);
   const found = await promised<RangeResult>((done) => registry.range(range, options, done));
   const { revision, more } = found;
-  return { status: 200, json: { schemaVersion, revision, more, items: found.entries.map(entryShown) } };
+  return thingAnswer({ revision, more, items: found.entries.map(entryShown) });
 }
 
 /** `{key, value, ifVersion?}`: 0 means that the key must not exist. */
@@ -73,10 +73,7 @@ async function conditional(core: NodeCore, key: string, ifVersion: unknown, op: 
   const { version = 0 } = results.flatMap((one) => (one.kind === 'read' ? one.entries : []))[0] ?? {};
   if (!succeeded) throw new RemusterError('PRECONDITION', `${key} has version ${version}, not ${String(ifVersion)}`);
   const deleted = results.find((one) => one.kind === 'delete')?.deleted;
-  return {
-    status: 200,
-    json: { schemaVersion, key, revision, ...(deleted === undefined ? { version } : { deleted }) },
-  };
+  return thingAnswer({ key, revision, ...(deleted === undefined ? { version } : { deleted }) });
 }
 
 function condition(key: string, version: unknown): readonly RegistryCompare[] {

@@ -1,9 +1,10 @@
 /**
  * The HTTP interface of a node for operators, as data: what can be asked and what the answer is. Who may ask, and how
- * bytes travel, is the server's business. A list is `{schemaVersion, items}`, a thing is an object with `schemaVersion`.
+ * bytes travel, is the server's business.
  */
 import { RemusterError } from '../base/errors.ts';
 import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
+import { listAnswer, thingAnswer } from './answers.ts';
 import { adminRoutes } from './admin-routes.ts';
 import type { Chaos } from './chaos.ts';
 import type { NodeCore } from './core.ts';
@@ -25,8 +26,6 @@ export type RouteSources = {
 };
 
 type Check = { readonly name: string; readonly ok: boolean; readonly detail: string };
-
-const schemaVersion = 1;
 
 export function routesOf(sources: RouteSources): readonly HttpRoute[] {
   const { core, options, chaos } = sources;
@@ -54,18 +53,10 @@ function post(path: string, answer: (request: HttpRequest) => HttpAnswer): HttpR
   return { method: 'POST', path, handler: async (request) => answer(request) };
 }
 
-function listAnswer(items: readonly unknown[]): HttpAnswer {
-  return { status: 200, json: { schemaVersion, items } };
-}
-
-function thingAnswer(thing: object): HttpAnswer {
-  return { status: 200, json: { schemaVersion, ...thing } };
-}
-
 function healthAnswer({ query }: HttpRequest, checks: readonly Check[]): HttpAnswer {
   const ok = checks.every((check) => check.ok);
   const details = query['verbose'] === undefined ? {} : { checks };
-  return { status: ok ? 200 : 503, json: { schemaVersion, ok, ...details } };
+  return thingAnswer({ ok, ...details }, ok ? 200 : 503);
 }
 
 function alive(core: NodeCore): Check {

@@ -4,12 +4,12 @@
  */
 import { RemusterError, promised } from '../base/errors.ts';
 import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
+import { thingAnswer } from './answers.ts';
 import { controlOf, fieldsOf } from './admin-desk.ts';
 import { backupName } from './control/backup-desk.ts';
 import { reasonIn } from './control/order-words.ts';
 import type { NodeCore } from './core.ts';
 
-const schemaVersion = 1;
 const partTimeoutMs = 30_000;
 
 export function snapshotRoutes(core: NodeCore, cluster: string): readonly HttpRoute[] {
@@ -27,7 +27,7 @@ async function save(core: NodeCore, cluster: string, { query }: HttpRequest): Pr
   const words = { cluster, ...(id === undefined ? {} : { id }), offset: Number(offset) };
   const { orders } = controlOf(core);
   const part = await promised<unknown>((done) => orders.give('backup-part', words, partTimeoutMs, done));
-  return { status: 200, json: { schemaVersion, cluster, ...(part as object) } };
+  return thingAnswer({ cluster, ...(part as object) });
 }
 
 /** `{id, offset, bytes, last}` in order; `id` is new for each restoring. */
@@ -38,5 +38,5 @@ async function restore(core: NodeCore, cluster: string, { body }: HttpRequest): 
   if (last === true) control.ordered('registry-restore', { reason: reasonIn(fields) });
   const words = { cluster, id, offset, bytes, last };
   const answer = await promised<unknown>((done) => control.orders.give('restore-part', words, partTimeoutMs, done));
-  return { status: 200, json: { schemaVersion, cluster, ...(answer as object) } };
+  return thingAnswer({ cluster, ...(answer as object) });
 }

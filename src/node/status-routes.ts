@@ -4,20 +4,16 @@
  */
 import { RemusterError } from '../base/errors.ts';
 import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
+import { listAnswer, thingAnswer } from './answers.ts';
 import { type GroupStatus, groupStatus, isUp } from './control/group-status.ts';
 import type { NodeCore } from './core.ts';
 import type { MemberRow } from './own-truth.ts';
 
-const schemaVersion = 1;
-
 export function statusRoutes(core: NodeCore, cluster: string): readonly HttpRoute[] {
   return [
-    get('/v1/status', async () => thing(await statusOf(core, cluster))),
-    get('/v1/leader', async (request) => thing(leaderOf(core, await groupOf(core, dcIn(core, request))))),
-    get('/v1/managers', async (request) => ({
-      status: 200,
-      json: { schemaVersion, items: await managersOf(core, dcIn(core, request)) },
-    })),
+    get('/v1/status', async () => thingAnswer(await statusOf(core, cluster))),
+    get('/v1/leader', async (request) => thingAnswer(leaderOf(core, await groupOf(core, dcIn(core, request))))),
+    get('/v1/managers', async (request) => listAnswer(await managersOf(core, dcIn(core, request)))),
   ];
 }
 
@@ -30,10 +26,6 @@ function dcIn(core: NodeCore, { query }: HttpRequest): string {
   const { dc = core.identity.dc } = query;
   if (core.members().some((member) => member.dc === dc)) return dc;
   throw new RemusterError('BAD_ARGUMENT', `no member is in the datacenter ${JSON.stringify(dc)}`);
-}
-
-function thing(body: object): HttpAnswer {
-  return { status: 200, json: { schemaVersion, ...body } };
 }
 
 async function groupOf(core: NodeCore, dc: string): Promise<GroupStatus> {

@@ -3,10 +3,9 @@
  * another manager when that one is lost. The revision to go on from lives here, so nothing is missed and nothing is
  * told twice, whoever answers.
  */
-import { isRemusterError } from '../base/errors.ts';
 import type { Cancel, Peer } from '../base/ports.ts';
 import type { KeyRange, WatchEvents } from '../base/registry.ts';
-import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
+import { encodeMessage, readableMessage } from '../messages/catalogue.ts';
 import type { CallParts } from './leader-call.ts';
 import { type MessageOfKind, revisionFromWire } from './wire.ts';
 
@@ -56,7 +55,7 @@ export class WatchPoll {
     const withdraw = this.#parts.ask(to, question, waitMs + answerMs, (outcome) => {
       stopLooking();
       if (this.#over) return;
-      const answer = outcome.ok ? readable(outcome.value) : undefined;
+      const answer = outcome.ok ? readableMessage(outcome.value) : undefined;
       if (answer?.kind === 'registryChanges') return this.#told(answer);
       if (near === undefined) this.#parts.finder.avoid(to);
       this.#pause();
@@ -102,15 +101,5 @@ export class WatchPoll {
     this.#pauses += 1;
     const delayMs = longestMs * this.#parts.random.between(0.5, 1);
     this.#cancel = this.#parts.clock.schedule(delayMs, () => this.#ask());
-  }
-}
-
-/** Undefined for what cannot be read: the next manager may say it better. */
-function readable(bytes: Uint8Array): Message | undefined {
-  try {
-    return decodeMessage(bytes);
-  } catch (error) {
-    if (isRemusterError(error)) return undefined;
-    throw error;
   }
 }

@@ -3,12 +3,12 @@
  * made for workers to hold, keys are written through random nodes, and everybody's word is kept: which group began, who
  * holds what and may act on it at that instant, which writes were acknowledged.
  */
-import type { Address, Clock } from '../base/ports.ts';
+import type { Clock } from '../base/ports.ts';
 import { Random } from '../base/random.ts';
 import type { Registry } from '../base/registry.ts';
 import { heldAtOnce } from '../node/control/held-at-once.ts';
 import type { AssignmentHost } from '../registry/assignment/assignments-held-host.ts';
-import { bootHostedNode, type HostedNode, simulatedPort } from './hosted-node.ts';
+import { addressOf, aliveIn, bootHostedNode, type HostedNode } from './hosted-node.ts';
 import type { Stage, StageSpec } from './observation.ts';
 import { World } from './world.ts';
 
@@ -52,7 +52,7 @@ class Controlled {
         const { name } = context;
         this.#holding.set(name, new Set());
         const node = bootHostedNode(ports, context, {
-          join: managers.map((manager) => this.#addressOf(manager)),
+          join: managers.map((manager) => addressOf(this.world, manager)),
           roles: (one) => (managers.includes(one) ? ['manager'] : ['worker']),
           options: { registry: 'embedded', registrationTtlMs },
           assignments: (clock) => this.#witnessed(clock, name),
@@ -147,12 +147,4 @@ class Controlled {
   #registryOf(name: string): Registry | undefined {
     return this.world.program(name)?.core?.control?.registry;
   }
-
-  #addressOf(name: string): Address {
-    return { host: this.world.host(name).address, port: simulatedPort };
-  }
-}
-
-function aliveIn(node: HostedNode | undefined): string[] {
-  return (node?.core?.members() ?? []).filter(({ state }) => state === 'alive').map(({ name }) => name);
 }

@@ -3,13 +3,12 @@
  * node sending echo requests to random others. The last node belongs to another cluster but tries to join this one.
  * All traffic is watched from outside, at the ports: what is asked and how it ends, what is heard and from whom.
  */
-import { isRemusterError } from '../base/errors.ts';
-import type { Address, Clock, Datagrams, Identity, Streams } from '../base/ports.ts';
+import type { Clock, Datagrams, Identity, Streams } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
-import { decodeMessage, encodeMessage, type Message } from '../messages/catalogue.ts';
+import { encodeMessage, readableMessage } from '../messages/catalogue.ts';
 import type { NodeEvent } from '../node/event-log.ts';
 import type { NodeOptions } from '../node/options.ts';
-import { bootHostedNode, type HostedNode, simulatedPort, type WrappedPorts } from './hosted-node.ts';
+import { addressOf, aliveIn, bootHostedNode, type HostedNode, type WrappedPorts } from './hosted-node.ts';
 import type { Claims, Observation, Stage, StageSpec } from './observation.ts';
 import type { NodePorts } from './node-ports.ts';
 import { type NodeContext, World } from './world.ts';
@@ -89,10 +88,6 @@ function conversations(spec: StageSpec, optionsOf: (name: string) => Partial<Nod
   };
 }
 
-function aliveIn(node: HostedNode | undefined): string[] {
-  return (node?.core?.members() ?? []).filter(({ state }) => state === 'alive').map(({ name }) => name);
-}
-
 const beliefs = {
   'member.alive': 'alive',
   'member.suspect': 'suspect',
@@ -106,10 +101,6 @@ function tellBelief(event: NodeEvent, node: string, observe: StageSpec['observe'
   if (state === undefined || typeof member !== 'string') return;
   if (typeof generation !== 'number' || typeof incarnation !== 'number') return;
   observe({ kind: 'believes', node, about: member, state, generation, incarnation });
-}
-
-function addressOf(world: World<unknown>, name: string): Address {
-  return { host: world.host(name).address, port: simulatedPort };
 }
 
 function ask(world: World<unknown>, name: string, node: HostedNode, random: Random): void {
@@ -171,17 +162,8 @@ function watched(streams: Streams, datagrams: Datagrams, witness: Witness): Wrap
 
 /** Echoes name both ends. */
 function claimsOf(body: Uint8Array): Claims | undefined {
-  const message = decoded(body);
+  const message = readableMessage(body);
   if (message?.kind !== 'echo') return undefined;
   const [from, to] = new TextDecoder().decode(message.payload).split('>');
   return from === undefined || to === undefined ? undefined : { from, to };
-}
-
-function decoded(body: Uint8Array): Message | undefined {
-  try {
-    return decodeMessage(body);
-  } catch (error) {
-    if (isRemusterError(error)) return undefined;
-    throw error;
-  }
 }

@@ -11,7 +11,7 @@ import { raiseIdentity } from '../node/identity.ts';
 import { membershipHere } from '../node/membership-here.ts';
 import { type NodeOptions, nodeOptions } from '../node/options.ts';
 import type { NodePorts } from './node-ports.ts';
-import type { NodeContext } from './world.ts';
+import type { NodeContext, World } from './world.ts';
 
 /** A node that boots, or has booted. What it listens with is there for workloads that speak for themselves. */
 export type HostedNode = {
@@ -54,6 +54,15 @@ function controlPorts(
 
 export const simulatedPort = 7400;
 const startAgainMs = 500;
+
+export function addressOf(world: World<unknown>, name: string): Address {
+  return { host: world.host(name).address, port: simulatedPort };
+}
+
+/** Whom it believes to be alive; nobody while it is down. */
+export function aliveIn(node: HostedNode | undefined): string[] {
+  return (node?.core?.members() ?? []).filter(({ state }) => state === 'alive').map(({ name }) => name);
+}
 
 export function bootHostedNode(ports: NodePorts, context: NodeContext, options: HostedNodeOptions): HostedNode {
   const node: HostedNode = {};

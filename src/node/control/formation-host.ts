@@ -1,7 +1,7 @@
 /** Drives the formation of a group: carries its questions to other nodes and its one act to consensus. Decides nothing. */
 import { unreachable } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';
-import { Loop } from '../../base/loop.ts';
+import { Loop, noStore } from '../../base/loop.ts';
 import type { Address, Clock } from '../../base/ports.ts';
 import { type Acquaintance, Formation, type FormationEffect, type FormationInput } from './formation.ts';
 import type { GroupQuestion } from './group-questions.ts';
@@ -16,7 +16,6 @@ export type FormationPorts = {
 };
 
 const roundMs = 250;
-const noStore = { write: () => unreachable(undefined as never) };
 
 export class FormationHost {
   readonly #ports: FormationPorts;

@@ -2,7 +2,7 @@
 import { unreachable } from '../../base/assert.ts';
 import type { Done } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
-import { Loop } from '../../base/loop.ts';
+import { Loop, noStore } from '../../base/loop.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { GroupChange } from '../../consensus/replica.ts';
 import {
@@ -23,8 +23,6 @@ export type KeeperPorts = {
   readonly foreign: (id: NodeId, name: string) => void;
   readonly halted: (error: unknown) => void;
 };
-
-const noStore = { write: () => unreachable(undefined as never) };
 
 export class KeeperHost {
   readonly #ports: KeeperPorts;

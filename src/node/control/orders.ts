@@ -7,7 +7,7 @@ import { type Done, failure, isRemusterError, success } from '../../base/errors.
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Streams } from '../../base/ports.ts';
 import type { LeadershipView } from '../../base/registry.ts';
-import { type Message, decodeMessage, encodeMessage } from '../../messages/catalogue.ts';
+import { type Message, encodeMessage, readableMessage } from '../../messages/catalogue.ts';
 import type { AssignerHost } from '../../registry/assignment/assigner-host.ts';
 import { rebalanceLimits } from '../../registry/assignment/rebalancer.ts';
 import type { BackupDesk } from './backup-desk.ts';
@@ -83,8 +83,9 @@ export class Orders {
     const body = encodeMessage({ ...order, hops: order.hops + 1 });
     this.#parts.streams.request(to, body, Math.max(marginMs, timeoutMs - marginMs), (outcome) => {
       if (!outcome.ok) return done(outcome);
-      const answer = readAnswer(outcome.value);
-      done(answer === undefined ? failure('MALFORMED', 'the other node answered something else') : success(answer));
+      const message = readableMessage(outcome.value);
+      if (message?.kind === 'orderDone') return done(success(message.answer));
+      done(failure('MALFORMED', 'the other node answered something else'));
     });
   }
 
@@ -129,16 +130,19 @@ export class Orders {
 
 /** Written by another node of ours, so it is JSON. */
 function read(done: Done<unknown>): Done<string> {
-  return (outcome) => done(outcome.ok ? success(JSON.parse(outcome.value) as unknown) : outcome);
+  return (outcome) => {
+    if (!outcome.ok) return done(outcome);
+    const answer = jsonIn(outcome.value);
+    done(answer === undefined ? failure('MALFORMED', 'the answer to the order is no JSON') : success(answer));
+  };
 }
 
-function readAnswer(body: Uint8Array): string | undefined {
+/** Undefined for what is no JSON: another node said it, and its mistake must not be ours. */
+function jsonIn(text: string): unknown {
   try {
-    const message = decodeMessage(body);
-    return message.kind === 'orderDone' ? message.answer : undefined;
-  } catch (error) {
-    if (isRemusterError(error)) return undefined;
-    throw error;
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { unreachable } from '../../base/assert.ts';
 import { type Done, failure } from '../../base/errors.ts';
-import { Loop } from '../../base/loop.ts';
+import { Loop, noStore } from '../../base/loop.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { Leadership, Registry, RegistryTransaction } from '../../base/registry.ts';
 import { keyRanges } from '../keys.ts';
@@ -19,7 +19,6 @@ import {
 import type { AssignerEvent } from './assigner-event.ts';
 import type { ClusterView } from './cluster-view.ts';
 import { mirror } from './mirror.ts';
-import { noStore } from './no-store.ts';
 import { rebalanceOptions } from './rebalance-options.ts';
 import { type RebalanceRequest, type RebalanceResult, rebalanceLimits } from './rebalancer.ts';
 

@@ -5,7 +5,7 @@
 import { unreachable } from '../../base/assert.ts';
 import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
-import { Loop } from '../../base/loop.ts';
+import { Loop, noStore } from '../../base/loop.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { Registry } from '../../base/registry.ts';
 import { type ContainerName, keyRanges } from '../keys.ts';
@@ -20,7 +20,6 @@ import {
   heldDefaults,
 } from './assignments-held.ts';
 import { mirror } from './mirror.ts';
-import { noStore } from './no-store.ts';
 
 /** Whoever really holds things. Both may be called again for what is already taken or released, and then just end. */
 export type AssignmentHost = {

@@ -1,11 +1,10 @@
 /** The expiry worker on ports: follows the registry while this node leads, and writes what the machine decides. */
 import { unreachable } from '../../base/assert.ts';
 import { failure } from '../../base/errors.ts';
-import { Loop } from '../../base/loop.ts';
+import { Loop, noStore } from '../../base/loop.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { Leadership, Registry } from '../../base/registry.ts';
 import { mirror } from '../assignment/mirror.ts';
-import { noStore } from '../assignment/no-store.ts';
 import { keyRanges } from '../keys.ts';
 import { type ExpiryEffect, type ExpiryInput, ExpiryWorker, type NodeLost } from './expiry-worker.ts';
 import type { RegistrationOptions } from './options.ts';

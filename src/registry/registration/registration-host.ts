@@ -4,11 +4,10 @@
  */
 import { unreachable } from '../../base/assert.ts';
 import type { Done, RemusterError } from '../../base/errors.ts';
-import { Loop } from '../../base/loop.ts';
+import { Loop, noStore } from '../../base/loop.ts';
 import type { Cancel, Clock, Identity } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import { type LeaseId, type Leadership, type Registry, type WatchEvents, onlyKey } from '../../base/registry.ts';
-import { noStore } from '../assignment/no-store.ts';
 import { clusterKey, keyRanges } from '../keys.ts';
 import type {
   AssignmentChange,

@@ -3,14 +3,13 @@
  * the replica, and somebody beside it who writes down what it says and what it believes. No membership, no node core:
  * a run of many voters stays cheap.
  */
-import { isRemusterError } from '../../base/errors.ts';
 import { type NodeId, nodeIdFrom } from '../../base/ids.ts';
 import type { Address, Clock, Identity, Store, Streams } from '../../base/ports.ts';
 import { ConsensusHost, type ConsensusPorts } from '../../consensus/consensus-host.ts';
 import type { ConsensusOptions } from '../../consensus/options.ts';
 import type { GroupChange, GroupHandle, GroupMember } from '../../consensus/replica.ts';
 import { keysOf } from '../../consensus/stored.ts';
-import { decodeMessage, type Message } from '../../messages/catalogue.ts';
+import { decodeMessage, type Message, readableMessage } from '../../messages/catalogue.ts';
 import { type ConsensusMessage, consensusMessages } from '../../messages/consensus.ts';
 import type { Disk } from '../disk.ts';
 import type { NodePorts } from '../node-ports.ts';
@@ -198,7 +197,7 @@ function watchedStore(store: Store, witness: Witness): Store {
 function watchedStreams(streams: Streams, witness: Witness, seat: GroupSeat): ConsensusPorts['streams'] {
   return {
     notify: (to: Address, body: Uint8Array) => {
-      const message = decoded(body);
+      const message = readableMessage(body);
       if (message !== undefined && isConsensus(message)) {
         const peer = seat.everybody.find(({ host }) => host === to.host);
         witness.sends(peer?.name ?? to.host, message);
@@ -207,13 +206,4 @@ function watchedStreams(streams: Streams, witness: Witness, seat: GroupSeat): Co
       return streams.notify(to, body);
     },
   };
-}
-
-function decoded(body: Uint8Array): Message | undefined {
-  try {
-    return decodeMessage(body);
-  } catch (error) {
-    if (isRemusterError(error)) return undefined;
-    throw error;
-  }
 }
