@@ -4,6 +4,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 
 import { choosePorts } from '../src/cli/free-ports.ts';
@@ -18,7 +19,7 @@ type Agent = {
 };
 
 export type Knowledge = { readonly firstMs: number; readonly allMs: number };
-export type Joined = { readonly spreadMs: number; readonly convergedMs: number };
+export type Joined = { readonly convergedMs: number };
 export type Idle = {
   readonly cpuMsPerMinute: number;
   readonly bytesPerSecond: number;
@@ -32,6 +33,8 @@ const running = new Set<Group>();
 /** Whatever takes longer counts as this long. */
 export const deadlineMs = 90_000;
 const tailLines = 20;
+/** After starting, until processes have nothing left to do. */
+const calmMs = 3_000;
 
 export class Group {
   readonly side: Side;
@@ -59,7 +62,7 @@ export class Group {
   static async plan(side: Side, nodes: number, folder: string): Promise<Group> {
     const { ports } = await choosePorts(20_000, nodes, host);
     const plans = ports.map(({ port, httpPort: controlPort }, i) => {
-      return { name: `n${i + 1}`, port, controlPort, folder, seeds: i === 0 ? [] : [`${host}:${ports[0]!.port}`] };
+      return { name: `n${i + 1}`, port, controlPort, folder, seeds: [] };
     });
     const group = new Group(side, await Network.open(), plans);
     running.add(group);
@@ -67,20 +70,27 @@ export class Group {
   }
 
   /**
-   * The seed first, then all others at once. The clock starts when the last of them listens: how long a process takes
-   * to get there is not compared. It stops when every agent has said of every other that it is alive.
+   * All processes first, none of which knows another one; how long they take is not compared. Then all are told at once
+   * to join the first. The clock starts when they are told and stops when every agent has said of every other that it
+   * is alive.
    */
   async start(): Promise<Joined> {
-    const [seed, ...others] = this.#plans;
-    this.#begin(seed!);
-    await this.#until('the seed listens', () => this.#listening() === 1);
-    for (const plan of others) this.#begin(plan);
+    for (const plan of this.#plans) this.#begin(plan);
     await this.#until('all listen', () => this.#listening() === this.#plans.length);
-    const times = [...this.#agents.values()].filter(({ plan }) => plan !== seed).map((agent) => agent.listeningMs!);
-    const lastMs = Math.max(...times);
+    await pause(calmMs);
+    const joiningMs = await this.#join();
     const seenMs = await this.#until('all see all', () => this.#allAlive());
-    // An agent may hear of everybody in the very moment in which it begins to listen.
-    return { spreadMs: lastMs - Math.min(...times), convergedMs: Math.max(1, seenMs - lastMs) };
+    return { convergedMs: seenMs - joiningMs };
+  }
+
+  async #join(): Promise<number> {
+    const [seed, ...others] = this.#plans;
+    const joiner = [process.execPath, join(import.meta.dirname, 'membership-joiner.ts'), this.side.name];
+    const words = [...joiner, `${host}:${seed!.port}`, ...others.map(({ controlPort }) => String(controlPort))];
+    const [file, rest] = this.#network.inside(words);
+    const child = spawn(file, rest, { stdio: ['ignore', 'pipe', 'inherit'] });
+    await once(child.stdout, 'data', { signal: AbortSignal.timeout(deadlineMs) });
+    return performance.now();
   }
 
   /** One window of idleness. */

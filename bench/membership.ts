@@ -3,9 +3,8 @@
  * sides taking turns. `--nodes N` (32) agents each, `--trials N` (10), `--idle-seconds N` (6) for each look at idleness.
  *
  *   SIGKILL, SIGSTOP   from the signal to one random member until the last survivor has logged its death
- *   mass join          all but the seed are started at once; from the moment in which the last of them listens until
- *                      every agent has logged everybody else as alive. How long a process takes to listen is left out,
- *                      because Node starts slower than Go; how far they were apart is shown beside it
+ *   mass join          agents that run already, alone, are all told at one moment to join the first of them; until every
+ *                      agent has logged everybody else as alive. How long processes take to start is left out
  *   idle               CPU from /proc/PID/stat and what the loopback carried, headers included, divided by agents; the
  *                      other side is not running; as many looks as there are trials, spread over two groups
  *
@@ -23,7 +22,7 @@ import { ours, serf, serfIsThere, type Side } from './membership-sides.ts';
 
 type Plan = { readonly nodes: number; readonly trials: number; readonly idleMs: number };
 type Measured = {
-  readonly [K in 'join' | 'joinSpread' | 'kill' | 'stop' | 'killFirst' | 'stopFirst' | 'returned']: number[];
+  readonly [K in 'join' | 'kill' | 'stop' | 'killFirst' | 'stopFirst' | 'returned']: number[];
 } & { readonly idle: Idle[]; falseDeaths: number };
 type Results = ReadonlyMap<string, Measured>;
 
@@ -79,7 +78,7 @@ function planOf({ nodes = '32', trials = '10', 'idle-seconds': idleSeconds = '6'
 
 function nothingYet(): Measured {
   return {
-    ...{ join: [], joinSpread: [], kill: [], stop: [], killFirst: [], stopFirst: [], returned: [] },
+    ...{ join: [], kill: [], stop: [], killFirst: [], stopFirst: [], returned: [] },
     ...{ idle: [], falseDeaths: 0 },
   };
 }
@@ -105,10 +104,9 @@ async function joinAndIdle(sides: readonly Side[], plan: Plan, folder: string, r
 }
 
 async function joinOnce(group: Group, trial: number, found: Measured): Promise<void> {
-  const { convergedMs, spreadMs } = await group.start();
+  const { convergedMs } = await group.start();
   found.join.push(convergedMs);
-  found.joinSpread.push(spreadMs);
-  note(trial, group.side, `all see all after ${ms(convergedMs)}, listening spread over ${ms(spreadMs)}`);
+  note(trial, group.side, `all see all after ${ms(convergedMs)}`);
 }
 
 async function idle(group: Group, trial: number, { trials, idleMs }: Plan, found: Measured): Promise<void> {
@@ -203,7 +201,6 @@ function report({ nodes }: Plan, results: Results, missing: readonly string[]): 
     row('SIGCONT, alive again in all views', 'ms', ({ returned }) => median(returned)),
     row(`mass join of ${nodes}, all see all`, 'ms', (found) => median(found.join), 1),
     row('mass join, slowest trial', 'ms', (found) => Math.max(...found.join)),
-    row('mass join, first to last listening', 'ms', ({ joinSpread }) => median(joinSpread)),
     row('idle CPU per node', 'ms/min', idleOf('cpuMsPerMinute'), 1.5),
     row('idle bytes sent per node', 'B/s', idleOf('bytesPerSecond'), 1.5),
     row('idle packets sent per node', '1/s', idleOf('packetsPerSecond')),

@@ -19,7 +19,9 @@ for (const { name, version, dev } of missing) {
   const words = name.split(/[-/]/);
   const system = words.find((word) => systems.includes(word));
   const processor = words.find((word) => processors.includes(word));
-  if (system === undefined || processor === undefined) throw new Error(`the platform of ${name} is not in its name`);
+  const isWasm = processor === 'wasm32';
+  if ((system === undefined && !isWasm) || processor === undefined)
+    throw new Error(`the platform of ${name} is not in its name`);
   const libc = words.some((word) => word.startsWith('musl')) ? 'musl' : 'glibc';
   lock.packages[`node_modules/${name}`] = {
     version,
@@ -27,7 +29,7 @@ for (const { name, version, dev } of missing) {
     ...(dev ? { dev } : {}),
     ...(system === 'linux' ? { libc: [libc] } : {}),
     optional: true,
-    os: [system],
+    ...(system === undefined ? {} : { os: [system] }),
   };
 }
 const byName = Object.entries(lock.packages).toSorted(([a], [b]) => a.localeCompare(b, 'en'));

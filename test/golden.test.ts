@@ -14,11 +14,13 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { consensusTrace } from './consensus-trace.ts';
 import { membershipTrace } from './membership-trace.ts';
+import { placementTrace } from './placement-trace.ts';
 
 /** By the first word of the file's name. A trace executes one command and returns what there is to see. */
 const traces: Readonly<Record<string, () => (command: string) => string>> = {
   consensus: consensusTrace,
   membership: membershipTrace,
+  placement: placementTrace,
 };
 
 const folder = join(import.meta.dirname, 'golden');

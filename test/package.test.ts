@@ -50,9 +50,9 @@ describe('the packed package', () => {
     );
   });
 
-  it('brings only its own two dependencies', () => {
+  it('brings only its own three dependencies and what the bundler needs', () => {
     const names = readdirSync(join(consumer, 'node_modules')).filter((name) => !name.startsWith('.'));
-    assert.deepEqual(names.toSorted(), ['commander', 'remuster', 'yaml']);
+    assert.deepEqual(names.toSorted(), ['@oxc-project', '@rolldown', 'commander', 'remuster', 'rolldown', 'yaml']);
   });
 
   it('runs on the command line', async () => {

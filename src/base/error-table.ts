@@ -30,8 +30,13 @@ export const errorTable = {
     { exitCode: 2 },
   ),
   BUNDLE_INVALID: row(
-    'The workflow bundle cannot be read, does not match its hash or breaks a rule.',
-    'Bundle it again with this version of remuster.',
+    'The bundle of a module or workflow cannot be read, does not match its hash or breaks a rule.',
+    'Correct what the message names, and bundle it again with this version of remuster.',
+  ),
+  CALL_FAILED: row(
+    'The method that was called threw an error; nothing that it had changed was kept.',
+    'The message is the one of the method; correct the arguments or the module.',
+    { httpStatus: 422 },
   ),
   CANCELLED: row('The caller cancelled the operation.', 'Nothing to do, unless the cancellation was not yours.', {
     stateChanged: 'maybe',
@@ -90,6 +95,11 @@ export const errorTable = {
     'Bring voters back; nothing was changed.',
     { ...later, exitCode: 5 },
   ),
+  PARTIAL: row(
+    'Some of the containers that were asked answered, others did not.',
+    'The message names those that did not; ask them again with the same call id.',
+    { stateChanged: 'maybe', retryable: true, httpStatus: 502, exitCode: 4 },
+  ),
   PLUGGED: row(
     'The container is being moved and takes no calls at this moment.',
     'Retry: it opens at its new place within seconds.',
@@ -146,10 +156,15 @@ export const errorTable = {
   UNKNOWN_CONTAINER: row('The pool has no such container.', '`remuster pool show NAME` lists the containers.', {
     httpStatus: 404,
   }),
-  UNKNOWN_KEY: row('The registry has no such key.', '`remuster registry list PREFIX` lists the keys.', {
+  UNKNOWN_KEY: row(
+    'There is no such key.',
+    '`remuster registry list PREFIX` or `remuster kv list PREFIX` lists the keys.',
+    { httpStatus: 404 },
+  ),
+  UNKNOWN_METHOD: row('The module or node has no such method.', 'Compare the versions of caller and module.', {
     httpStatus: 404,
   }),
-  UNKNOWN_METHOD: row('The module or node has no such method.', 'Compare the versions of caller and module.', {
+  UNKNOWN_MODULE: row('There is no module of that name.', '`remuster module list` lists the modules.', {
     httpStatus: 404,
   }),
   UNKNOWN_POOL: row('There is no pool of that name.', '`remuster pool list` lists the pools.', { httpStatus: 404 }),

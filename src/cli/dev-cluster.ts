@@ -28,6 +28,7 @@ import type { Target } from './target.ts';
 
 export type DevClusterSpec = DevSize & {
   readonly entry: string;
+  readonly modules?: string | undefined;
   readonly portBase: number;
   readonly data: string | undefined;
   readonly retain: boolean;
@@ -50,6 +51,14 @@ const stopMs = 15_000;
 const lookMs = 100;
 const logCheckMs = 10_000;
 
+type Tell = (node: DevNode, how: string, leftUp: number) => void;
+
+/** Rejects when starting takes too long. */
+async function inTime(): Promise<never> {
+  await pause(readyMs, undefined, { ref: false });
+  throw new RemusterError('DEADLINE', `not all nodes were ready after ${readyMs} ms`);
+}
+
 export class DevCluster {
   readonly identity: DevIdentity;
   readonly nonce = randomBytes(16).toString('hex');
@@ -59,6 +68,7 @@ export class DevCluster {
   readonly #processes = new Map<string, NodeProcess>();
   readonly #nodes = new Map<string, DevNode>();
   #stopping = false;
+  #tell: Tell | undefined;
   #logCheck: NodeJS.Timeout | undefined;
 
   constructor(spec: DevClusterSpec) {
@@ -119,7 +129,8 @@ export class DevCluster {
   }
 
   /** Tells of each node that ends without being asked to. */
-  onDeath(tell: (node: DevNode, how: string, leftUp: number) => void): void {
+  onDeath(tell: Tell): void {
+    this.#tell = tell;
     for (const node of this.nodes) void this.#tellEnd(node, tell);
   }
 
@@ -197,27 +208,38 @@ export class DevCluster {
     removeDevState(this.identity.root, this.temporary);
   }
 
-  async #launch(from: number, to: number, ports: readonly NodePorts[]): Promise<void> {
-    if (this.#stopping) throw new RemusterError('CANCELLED', 'stopped while starting');
-    const { root } = this.identity;
-    const environment = agentEnvironment(process.env, this.identity);
-    for (const [i, node] of this.#planned.slice(from, to).entries()) {
-      const own = ports[from + i] as NodePorts;
-      const words = agentWords(node, own, seedsFor(from + i, ports), { root, temporary: this.temporary });
-      const logFile = join(root, 'logs', `${node.name}.log`);
-      const { entry } = this.#spec;
-      this.#processes.set(
-        node.name,
-        new NodeProcess({ name: node.name, entry, words, environment, folder: root, logFile }),
-      );
-    }
-    const late = pause(readyMs, undefined, { ref: false }).then(() => {
-      throw new RemusterError('DEADLINE', `not all nodes were ready after ${readyMs} ms`);
-    });
-    await Promise.race([late, Promise.all(this.#planned.slice(from, to).map((node) => this.#whenReady(node)))]);
+  /** A node that has ended is started again, with its data and where it was. */
+  async restart(name: string): Promise<DevNode> {
+    const index = this.#planned.findIndex((node) => node.name === name);
+    const node = this.#planned[index];
+    if (node === undefined) throw new RemusterError('BAD_ARGUMENT', `no node is called ${JSON.stringify(name)}`);
+    if (this.#processes.get(name)?.isUp === true)
+      throw new RemusterError('PRECONDITION', `node ${name} runs; kill it first`);
+    this.#begin(node, index, this.nodes);
+    await Promise.race([inTime(), this.#whenReady(node)]);
+    if (this.#tell !== undefined) void this.#tellEnd(this.#nodes.get(name) as DevNode, this.#tell);
+    return this.#nodes.get(name) as DevNode;
   }
 
-  async #tellEnd(node: DevNode, tell: (node: DevNode, how: string, leftUp: number) => void): Promise<void> {
+  async #launch(from: number, to: number, ports: readonly NodePorts[]): Promise<void> {
+    if (this.#stopping) throw new RemusterError('CANCELLED', 'stopped while starting');
+    const nodes = this.#planned.slice(from, to);
+    for (const [i, node] of nodes.entries()) this.#begin(node, from + i, ports);
+    await Promise.race([inTime(), Promise.all(nodes.map((node) => this.#whenReady(node)))]);
+  }
+
+  #begin(node: PlannedNode, index: number, ports: readonly NodePorts[]): void {
+    const { root } = this.identity;
+    const environment = agentEnvironment(process.env, this.identity, this.#spec.modules);
+    const own = ports[index] as NodePorts;
+    const words = agentWords(node, own, seedsFor(index, ports), { root, temporary: this.temporary });
+    const logFile = join(root, 'logs', `${node.name}.log`);
+    const { entry } = this.#spec;
+    const spec = { name: node.name, entry, words, environment, folder: root, logFile };
+    this.#processes.set(node.name, new NodeProcess(spec));
+  }
+
+  async #tellEnd(node: DevNode, tell: Tell): Promise<void> {
     const how = await this.#processes.get(node.name)?.ended;
     const leftUp = [...this.#processes.values()].filter((other) => other.isUp).length;
     if (!this.#stopping && how !== undefined) tell(node, how, leftUp);

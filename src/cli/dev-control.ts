@@ -1,5 +1,5 @@
 /**
- * Where a running dev cluster takes orders (kill, pause, resume, partition, heal): a loopback HTTP port that only obeys
+ * Where a running dev cluster takes orders (kill, restart, pause, resume, partition, heal): a loopback HTTP port that only obeys
  * whoever knows the nonce of the state file. The orders are carried out by the process that started the nodes.
  */
 import { timingSafeEqual } from 'node:crypto';
@@ -9,7 +9,7 @@ import { errorShape, isRemusterError, RemusterError } from '../base/errors.ts';
 import type { DevCluster } from './dev-cluster.ts';
 import { devHost, parseGroups } from './dev-plan.ts';
 
-export const orders = ['kill', 'pause', 'resume', 'partition', 'heal'] as const;
+export const orders = ['kill', 'restart', 'pause', 'resume', 'partition', 'heal'] as const;
 export type Order = (typeof orders)[number];
 
 export type Control = { readonly url: string; readonly close: () => void };
@@ -78,6 +78,7 @@ async function obey(cluster: DevCluster, order: Order, names: string): Promise<s
     await cluster.cut(groups);
     return `cut: ${groups.map((group) => group.join(',')).join(' / ')}`;
   }
+  if (order === 'restart') return `restarted: ${names} (pid ${(await cluster.restart(names)).pid})`;
   const node = cluster.process(names);
   if (order === 'kill') {
     node.kill();

@@ -1,5 +1,5 @@
 /**
- * `remuster dev kill|pause|resume NAME`, `dev partition A,B / C`, `dev heal`: finds the running dev cluster and gives
+ * `remuster dev kill|restart|pause|resume NAME`, `dev partition A,B / C`, `dev heal`: finds the running dev cluster and gives
  * it the order. Never touches a process itself.
  */
 import { resolve } from 'node:path';

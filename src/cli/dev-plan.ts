@@ -79,6 +79,7 @@ const passedOn = ['REMUSTER_LOG_LEVEL', 'REMUSTER_TIME_SCALE', 'REMUSTER_PROFILE
 export function agentEnvironment(
   own: Readonly<Record<string, string | undefined>>,
   { secret, token }: DevIdentity,
+  modules?: string,
 ): Record<string, string | undefined> {
   const kept = Object.entries(own).filter(([name]) => !name.startsWith('REMUSTER_') || passedOn.includes(name));
   return {
@@ -86,6 +87,7 @@ export function agentEnvironment(
     ...Object.fromEntries(kept),
     REMUSTER_AUTH_SECRET: secret,
     REMUSTER_TOKEN: token,
+    ...(modules === undefined ? {} : { REMUSTER_MODULES: modules }),
   };
 }
 

@@ -16,6 +16,8 @@ import { paint, print, say } from './terminal.ts';
 export type DevFlags = DevSize & {
   readonly entry: string;
   readonly portBase: number;
+  /** As in the option of a node. */
+  readonly modules?: string | undefined;
   readonly data: string | undefined;
   readonly retain: boolean;
   readonly json: boolean;
@@ -84,7 +86,7 @@ function whenAllDead(cluster: DevCluster): Promise<number> {
 }
 
 function readyLine({ nodes, admin, identity }: DevCluster): string {
-  return JSON.stringify({ ready: true, admin: admin.addr, token: identity.token, nodes });
+  return JSON.stringify({ ready: true, admin: admin.addr, token: identity.token, secret: identity.secret, nodes });
 }
 
 export function banner({ nodes, admin, identity }: DevCluster): string {
@@ -93,6 +95,7 @@ export function banner({ nodes, admin, identity }: DevCluster): string {
     '',
     `admin  ${admin.addr}`,
     `token  ${identity.token}`,
+    `secret ${identity.secret}`,
     `data   ${identity.root}`,
     '',
     'In another terminal:',

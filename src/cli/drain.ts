@@ -7,7 +7,7 @@ import { isRemusterError } from '../base/errors.ts';
 import { milliseconds } from '../node/option-types.ts';
 import { exitOk, exitPartial, exitRefused } from './failure.ts';
 import { postJson } from './http-client.ts';
-import { type Drain, type NodeShown, nodeOf, nodePath, progressText } from './nodes.ts';
+import { type Drain, type NodeShown, heldText, nodeOf, nodePath, progressText } from './nodes.ts';
 import { type Format, renderThing } from './output.ts';
 import { onInterruptSay } from './signals.ts';
 import { findTarget, type Target, type TargetFlags } from './target.ts';
@@ -21,7 +21,9 @@ export type DrainFlags = TargetFlags & {
   readonly reason?: string;
 };
 
-type Preflight = { readonly node: string; readonly remaining: number; readonly blockedBy: readonly string[] };
+type Preflight = Pick<Drain, 'remaining' | 'containers' | 'copies' | 'blockedBy' | 'warnings'> & {
+  readonly node: string;
+};
 
 const lookMs = 250;
 const patienceMs = 60_000;
@@ -30,7 +32,8 @@ export async function drainNode(name: string, flags: DrainFlags): Promise<number
   const target = await findTarget(flags);
   const { deadline, reason } = flags;
   if (flags.dryRun === true) return await preflight(target, name, flags.output);
-  await postJson(target, nodePath(name, 'drain'), { deadline, reason });
+  const begun = await postJson(target, nodePath(name, 'drain'), { deadline, reason });
+  for (const warning of (begun as Drain).warnings) say(`warning: ${plain(warning)}`);
   const node = flags.detach === true ? await nodeOf(target, name) : await whenDrained(target, name, deadline);
   await printDrain(node, flags.output);
   return node.drain?.phase === 'drained' || flags.detach === true ? exitOk : exitPartial;
@@ -77,7 +80,8 @@ async function preflight(target: Target, name: string, format: Format): Promise<
   const { schemaVersion: _, ...thing } = answer as Preflight & { schemaVersion: number };
   const lines: [string, string][] = [
     ['NODE', thing.node],
-    ['WOULD MOVE', String(thing.remaining)],
+    ['WOULD MOVE', heldText(thing)],
+    ...thing.warnings.map((why): [string, string] => ['WARNING', why]),
     ...thing.blockedBy.map((why): [string, string] => ['REFUSED', why]),
   ];
   print(await renderThing(format, thing, { name: thing.node, lines }));

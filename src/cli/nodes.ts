@@ -42,7 +42,7 @@ export async function showNode(name: string, flags: TargetFlags, format: Format)
     ['REGISTRATION', node.registration ?? 'none'],
     ['REASON', [node.reason ?? '-', node.note].filter((text) => text !== '').join(': ')],
     ['SINCE', node.since ?? '-'],
-    ['HOLDS', drain === null ? 'unknown: the registry does not answer' : String(drain.remaining)],
+    ['HOLDS', drain === null ? 'unknown: the registry does not answer' : heldText(drain)],
     ...(drain === null || drain.phase === 'not draining' ? [] : drainLines(drain)),
   ];
   print(await renderThing(format, node, { name: node.name, lines }));
@@ -53,10 +53,25 @@ function drainLines(drain: Drain): [string, string][] {
   return [['DRAIN', progressText(drain)], ...drain.blockedBy.map((why): [string, string] => ['BLOCKED BY', why])];
 }
 
-export function progressText({ phase, total, remaining, releasing, adrift, overdue }: Drain): string {
+export function heldText({
+  remaining,
+  containers,
+  copies,
+}: Pick<Drain, 'remaining' | 'containers' | 'copies'>): string {
+  const others = remaining - containers - copies;
+  const parts = [
+    ...(containers > 0 ? [`${containers} containers`] : []),
+    ...(copies > 0 ? [`${copies} copies`] : []),
+    ...(others > 0 && others < remaining ? [`${others} assignments`] : []),
+  ];
+  return parts.length === 0 ? String(remaining) : `${remaining} (${parts.join(', ')})`;
+}
+
+export function progressText({ phase, total, remaining, copies, releasing, adrift, overdue }: Drain): string {
   const open = [
     ...(total > 0 ? [`${total - remaining} of ${total} moved away`] : []),
-    ...(releasing > 0 ? [`${releasing} being released`] : []),
+    ...(copies > 0 ? [`${copies} of the rest are copies`] : []),
+    ...(releasing > 0 ? [`${releasing} on the move`] : []),
     ...(adrift > 0 ? [`${adrift} on the way to another node`] : []),
     ...(overdue ? ['the deadline has passed'] : []),
   ];

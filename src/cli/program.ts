@@ -2,13 +2,18 @@
  * The command tree: every command with its flags and one sentence. What a command does is imported when it is called,
  * so that `--help` and completion stay fast. Actions hand their exit code to `finish`.
  */
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { RemusterError } from '../base/errors.ts';
 import { nearestName } from '../node/nearest-name.ts';
+import { addCall } from './call-program.ts';
 import { addControl } from './control-program.ts';
 import type { DevFlags } from './dev.ts';
+import { addKv } from './kv-program.ts';
 import { addOptionFlags, typedFlags } from './option-flags.ts';
 import { type Format, formats } from './output.ts';
+import { addPools } from './pool-program.ts';
 import { type ReadingFlags, reader } from './reading.ts';
 import type { SimFlags } from './sim.ts';
 
@@ -34,6 +39,9 @@ export function buildProgram(context: ProgramContext): Command {
   addStart(program, context);
   addReaders(program, context);
   addControl(program, context.finish);
+  addKv(program, context.finish);
+  addPools(program, context.finish);
+  addCall(program, context.finish);
   addConfig(program, context);
   addTools(program, context);
   return program;
@@ -62,6 +70,7 @@ function addAgent(program: Command, { finish }: ProgramContext): void {
 }
 
 type DevWords = Record<'gates' | 'managers' | 'workers' | 'dcs' | 'portBase', string> & {
+  readonly modules?: string;
   readonly data?: string;
   readonly retain?: true;
   readonly output?: string;
@@ -80,6 +89,7 @@ function addDevFlags(command: Command): Command {
       'first port; the next free range is taken when it is in use, 0 lets the system choose',
       '7400',
     )
+    .option('--modules <paths>', 'files or packages with modules, loaded by every node')
     .option('--data <path>', 'data directory, kept at the end; by default a temporary one')
     .option('--retain', 'keep the temporary data directory at the end')
     .option('--no-console', 'do not serve the web console')
@@ -95,11 +105,20 @@ async function devFlags(words: DevWords, { entry }: ProgramContext): Promise<Dev
     workers: count('--workers', words.workers, 50),
     dcs: Math.max(1, count('--dcs', words.dcs, 16)),
     portBase: count('--port-base', words.portBase, 65_000),
+    modules: words.modules && absolutePaths(words.modules),
     data: words.data,
     retain: words.retain === true,
     json: words.output === 'json',
     withParent: words.withParent === true,
   };
+}
+
+/** Nodes have another working directory; what is no file here is a package. */
+function absolutePaths(paths: string): string {
+  return paths
+    .split(',')
+    .map((path) => (existsSync(path) ? resolve(path) : path))
+    .join(',');
 }
 
 function addDev(program: Command, context: ProgramContext): void {
@@ -115,7 +134,7 @@ function addDev(program: Command, context: ProgramContext): void {
       finish(await dev(await devFlags(flags, context)));
     });
   const order = (
-    verb: 'kill' | 'pause' | 'resume' | 'partition' | 'heal',
+    verb: 'kill' | 'restart' | 'pause' | 'resume' | 'partition' | 'heal',
     argument: string,
     sentence: string,
   ): void => {
@@ -128,6 +147,7 @@ function addDev(program: Command, context: ProgramContext): void {
       });
   };
   order('kill', ' <name>', 'kill -9 a node of the running dev cluster');
+  order('restart', ' <name>', 'start a node again that has ended, with the data it had');
   order('pause', ' <name>', 'stop a node without ending it');
   order('resume', ' <name>', 'let a paused node go on');
   order('partition', ' <groups...>', 'cut the links between groups, written as A,B / C');
@@ -162,6 +182,12 @@ function addReaders(program: Command, { finish }: ProgramContext): void {
     async (name: string, flags: ReadingFlags) => {
       const { why } = await import('./why.ts');
       finish(await why(flags, flags.output, name));
+    },
+  );
+  reader(program, 'join <addresses>', 'tell a running node of others (host:port,...), which it then joins').action(
+    async (addresses: string, flags: ReadingFlags) => {
+      const { joinOthers } = await import('./join.ts');
+      finish(await joinOthers(flags, flags.output, addresses));
     },
   );
   reader(program, 'rtt <from> <to>', 'round trip between two members, estimated and as measured').action(

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isRemusterError, promised } from '../base/errors.ts';
 import { nodeIdFrom } from '../base/ids.ts';
-import type { Identity, Streams } from '../base/ports.ts';
+import type { Clock, Identity, Streams } from '../base/ports.ts';
+import { Random } from '../base/random.ts';
 import { encodeMessage } from '../messages/catalogue.ts';
 import { bootNode } from '../node/core.ts';
 import { membershipHere } from '../node/membership-here.ts';
@@ -13,9 +14,11 @@ import { type ClusterSession, openSession } from './connect.ts';
 
 const address = { host: '10.0.0.0', port: 1 };
 
+type Client = { readonly streams: Streams; readonly clock: Clock };
+
 /** Host 0 is a node, host 1 a client. */
-function nodeAndClient(): { world: World<Streams>; session: ClusterSession; streams: Streams } {
-  const world = new World<Streams>({
+function nodeAndClient(): { world: World<Client>; session: ClusterSession; streams: Streams } {
+  const world = new World<Client>({
     seed: 'client',
     names: ['node', 'client'],
     rarities: false,
@@ -28,16 +31,19 @@ function nodeAndClient(): { world: World<Streams>; session: ClusterSession; stre
       const membership = membershipHere(datagrams, random, nodeOptions());
       if (index === 0)
         bootNode({ clock: ports.clock, streams, store, log, membership }, { ...nodeOptions(), identity });
-      return streams;
+      return { streams, clock: ports.clock };
     },
   });
   world.startAll();
   world.advance(100);
-  const streams = world.program('client') as Streams;
-  return { world, streams, session: openSession({ streams, to: address, requestTimeoutMs: 500 }) };
+  const { streams, clock } = world.program('client') as Client;
+  const times = { requestTimeoutMs: 500, retryTimeoutMs: 60_000, tryNewServers: 16 };
+  const random = new Random('session');
+  const session = openSession({ ...times, streams, clock, random, addresses: [address], name: 'client-1' });
+  return { world, streams, session };
 }
 
-async function within<T>(world: World<Streams>, answer: Promise<T>): Promise<T> {
+async function within<T>(world: World<Client>, answer: Promise<T>): Promise<T> {
   world.advance(1_000);
   return await answer;
 }

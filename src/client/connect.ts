@@ -1,10 +1,18 @@
 /**
- * What an application holds of a cluster: a thin session over streams to one node, in the role `client`. Every call
- * has a deadline and ends in a result or a coded error. Pure: it is handed its streams and closes them at the end.
+ * What an application holds of a cluster: a session in the role `client`, which asks one node and turns to others when
+ * that one cannot be reached. Every call has an end, in a result or a coded error. Pure: it is handed its streams, its
+ * clock and its randomness, and closes the streams at the end.
  */
-import { type Outcome, RemusterError, failure, isRemusterError, promised, success } from '../base/errors.ts';
-import type { Address, Streams } from '../base/ports.ts';
-import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
+import { RemusterError, failure, promised, success } from '../base/errors.ts';
+import type { Address, Clock, Streams } from '../base/ports.ts';
+import type { Random } from '../base/random.ts';
+import type { Methods, ModuleDefinition, PoolHandle } from '../containers/module.ts';
+import { type Message, encodeMessage } from '../messages/catalogue.ts';
+import { type CallTimes, callLimits } from './call-limits.ts';
+import { Errand, type Question, type Site } from './errand.ts';
+import { PoolCalls } from './pool-calls.ts';
+import { Servers } from './servers.ts';
+import { Silence } from './silence.ts';
 
 type MemberView = (Message & { kind: 'memberList' })['members'][number];
 
@@ -19,47 +27,133 @@ export type ClusterSession = {
   members(): Promise<readonly ClusterMember[]>;
   /** Sends bytes there and back: measures a connection. */
   echo(payload: Uint8Array): Promise<Uint8Array>;
+  /** The methods of a pool of that module. Whether there is such a pool shows with the first call. */
+  pool<M extends Methods>(definition: ModuleDefinition<M>, name: string): PoolHandle<M>;
+  /** Ends every call that is under way with CANCELLED. */
   close(): Promise<void>;
 };
 
-export type SessionOptions = {
+export type SessionOptions = CallTimes & {
   readonly streams: Streams;
-  readonly to: Address;
-  readonly requestTimeoutMs: number;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** At least one. */
+  readonly addresses: readonly Address[];
+  /** Of this session alone: calls are recognised by it when they are sent again. */
+  readonly name: string;
+  readonly tryNewServers: number;
 };
 
 type Answer<K extends Message['kind']> = Extract<Message, { readonly kind: K }>;
 
-export function openSession({ streams, to, requestTimeoutMs }: SessionOptions): ClusterSession {
-  let closing: Promise<void> | undefined;
+/** A session that nobody uses asks for nothing. */
+const membersFreshMs = 10_000;
+/** So often a handshake may fail by chance. */
+const handshakesMax = 3;
 
-  async function ask<K extends Message['kind']>(question: Message, answerKind: K): Promise<Answer<K>> {
-    if (closing !== undefined) throw new RemusterError('CANCELLED', 'the session is closed');
-    const body = encodeMessage(question);
-    const answer = await promised<Message>((done) => {
-      streams.request(to, body, requestTimeoutMs, (outcome) => done(outcome.ok ? read(outcome.value) : outcome));
-    });
-    if (answer.kind !== answerKind) throw new RemusterError('MALFORMED', `${answer.kind} answers ${question.kind}`);
-    return answer as Answer<K>;
+/** `opened` ends when a node has answered, or with the reason why none did within that time. */
+export function openSession(options: SessionOptions): ClusterSession & { opened(waitMs: number): Promise<void> } {
+  return new Session(options);
+}
+
+class Session implements ClusterSession {
+  readonly #site: Site;
+  readonly #times: CallTimes;
+  readonly #calls: PoolCalls;
+  readonly #errands = new Set<{ end(error: RemusterError): void }>();
+  #learnedMs = -Infinity;
+  #closing: Promise<void> | undefined;
+
+  constructor({ streams, clock, random, addresses, name, tryNewServers, ...times }: SessionOptions) {
+    const servers = new Servers(addresses, random.fork('servers'));
+    const silence = new Silence(clock, streams);
+    this.#site = { clock, random: random.fork('pauses'), streams, servers, silence, tryNewServers };
+    this.#times = times;
+    this.#calls = new PoolCalls(this.#site, times, name, () => this.#refresh());
   }
 
-  return {
-    members: async () => (await ask({ kind: 'listMembers' }, 'memberList')).members.map(flat),
-    echo: async (payload) => (await ask({ kind: 'echo', payload }, 'echoed')).payload,
-    close: () => (closing ??= promised<void>((done) => streams.close(done))),
-  };
+  async opened(waitMs: number): Promise<void> {
+    const nowMs = this.#site.clock.nowMs();
+    const isHopeless = ({ message }: RemusterError, times: number): boolean =>
+      times >= handshakesMax && message.includes('handshake');
+    const endsMs = nowMs + (waitMs === 0 ? this.#times.requestTimeoutMs : waitMs);
+    const limits = { endsMs, retryUntilMs: nowMs + waitMs, isHopeless };
+    this.#learn(await this.#ask({ kind: 'listMembers' }, 'memberList', limits));
+  }
+
+  async members(): Promise<readonly ClusterMember[]> {
+    const list = await this.#ask({ kind: 'listMembers' }, 'memberList', this.#limits());
+    this.#learn(list);
+    return list.members.map(flat);
+  }
+
+  async echo(payload: Uint8Array): Promise<Uint8Array> {
+    return (await this.#ask({ kind: 'echo', payload }, 'echoed', this.#limits())).payload;
+  }
+
+  pool<M extends Methods>(definition: ModuleDefinition<M>, name: string): PoolHandle<M> {
+    return this.#calls.pool(definition, name);
+  }
+
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close());
+  }
+
+  async #close(): Promise<void> {
+    this.#calls.close();
+    for (const errand of [...this.#errands]) errand.end(new RemusterError('CANCELLED', 'the session was closed'));
+    this.#site.silence.close();
+    await promised<void>((done) => this.#site.streams.close(done));
+  }
+
+  #limits(): Pick<Question<never>, 'endsMs' | 'retryUntilMs'> {
+    const { requestTimeoutMs, retryTimeoutMs } = this.#times;
+    return callLimits(this.#site.clock.nowMs(), { timeoutMs: requestTimeoutMs }, { requestTimeoutMs, retryTimeoutMs });
+  }
+
+  async #ask<K extends Message['kind']>(
+    question: Message,
+    kind: K,
+    limits: Pick<Question<never>, 'endsMs' | 'retryUntilMs' | 'isHopeless'>,
+  ): Promise<Answer<K>> {
+    if (this.#closing !== undefined) throw new RemusterError('CANCELLED', 'the session is closed');
+    const judge = (answer: Message): ReturnType<Question<Answer<K>>['judge']> => ({
+      outcome:
+        answer.kind === kind
+          ? success(answer as Answer<K>)
+          : failure('MALFORMED', `${answer.kind} answers ${question.kind}`),
+    });
+    const body = encodeMessage(question);
+    return await promised<Answer<K>>((done) => {
+      const errand = new Errand<Answer<K>>(this.#site, { ...limits, body, isAnchored: false, judge }, (outcome) => {
+        this.#errands.delete(errand);
+        done(outcome);
+      });
+      this.#errands.add(errand);
+      errand.start();
+    });
+  }
+
+  /** In the background, at most every few seconds; that it failed is no news to those who call. */
+  #refresh(): void {
+    const nowMs = this.#site.clock.nowMs();
+    if (nowMs - this.#learnedMs < membersFreshMs) return;
+    this.#learnedMs = nowMs;
+    const limits = { endsMs: nowMs + this.#times.requestTimeoutMs, retryUntilMs: nowMs };
+    this.#ask({ kind: 'listMembers' }, 'memberList', limits).then(
+      (list) => this.#learn(list),
+      () => undefined,
+    );
+  }
+
+  #learn({ members }: Answer<'memberList'>): void {
+    this.#learnedMs = this.#site.clock.nowMs();
+    const alive = members.filter(({ state, entry }) => state === 'alive' && !entry.roles.includes('client'));
+    this.#site.servers.learn(alive.map(({ entry: { host, port } }) => ({ host, port })));
+  }
 }
 
 /** What this version does not know yet is null. */
 function flat({ entry, state, incarnation, health, stuck, lagMs, silentMs }: MemberView): ClusterMember {
   return { ...entry, state, incarnation, health, stuck, lagMs, silentMs, registration: null, loadLevel: null };
-}
-
-/** At once, because the bytes are only valid while they are handed over. */
-function read(bytes: Uint8Array): Outcome<Message> {
-  try {
-    return success(decodeMessage(bytes));
-  } catch (error) {
-    return isRemusterError(error) ? { ok: false, error } : failure('INTERNAL');
-  }
 }

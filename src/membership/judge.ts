@@ -218,7 +218,9 @@ export class Judge {
     this.#group.tally.note('deaths');
     if (claim.by === this.#group.self.id) this.#urgent = true;
     this.#noteTrouble(claim);
-    this.#tell('member.dead', member, this.#reason(claim), suspicion);
+    // Of a member without datagrams nobody knows more than that it is silent.
+    const isProven = claim.refused && member.entry.watchedBy === undefined;
+    this.#tell('member.dead', member, this.#reason(claim), suspicion, isProven);
   }
 
   #alive(member: Member, before: MemberState | undefined): void {
@@ -272,12 +274,12 @@ export class Judge {
     this.#refutation.tellOfDeath(claim, from);
   }
 
-  #tell(type: MembershipEventType, member: Member, why: string, suspicion?: Suspicion): void {
+  #tell(type: MembershipEventType, member: Member, why: string, suspicion?: Suspicion, portIsClosed = false): void {
     const { id, generation, incarnation } = member;
     const accusers = (suspicion?.accusers ?? []).map((one) => this.#nameOf(one));
     const refusedTo = (suspicion?.refusals ?? []).map((one) => this.#nameOf(one));
     const { name } = member.entry;
-    const event = { type, id, name, generation, incarnation, why, accusers, refusedTo };
+    const event = { type, id, name, generation, incarnation, why, accusers, refusedTo, portIsClosed };
     this.#group.out.put({ kind: 'event', event });
   }
 

@@ -5,6 +5,7 @@
 import type { EmbeddedPart } from '../messages/membership.ts';
 import type { Group } from './group.ts';
 import type { Member } from './member-table.ts';
+import { noEvidence } from './membership-event.ts';
 
 export type MemberReport = {
   readonly health: number;
@@ -30,6 +31,6 @@ export function takeReport({ out }: Group, member: Member, report: MemberReport)
 function tellStuck(out: Group['out'], { id, generation, incarnation, entry }: Member, stuck: boolean): void {
   const type = stuck ? 'member.stuck' : 'member.unstuck';
   const why = stuck ? 'its main loop does not move' : 'its main loop moves again';
-  const event = { type, id, name: entry.name, generation, incarnation, why, accusers: [], refusedTo: [] } as const;
+  const event = { type, id, name: entry.name, generation, incarnation, why, ...noEvidence } as const;
   out.put({ kind: 'event', event });
 }

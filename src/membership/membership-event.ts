@@ -29,4 +29,8 @@ export type MembershipEvent = {
   /** By name, as far as the name is known: who found no life, and to whom the host said that the port is closed. */
   readonly accusers: readonly string[];
   readonly refusedTo: readonly string[];
+  /** Enough of them were, found by ourselves or by whoever told us: the process of that life is gone. */
+  readonly portIsClosed: boolean;
 };
+
+export const noEvidence = { accusers: [], refusedTo: [], portIsClosed: false } as const;

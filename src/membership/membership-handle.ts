@@ -4,7 +4,7 @@
  */
 import type { Done } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
-import type { Identity, StoreWrite } from '../base/ports.ts';
+import type { Address, Identity, StoreWrite } from '../base/ports.ts';
 import type { EmbeddedPart, EmbeddingRole, MembershipMessage } from '../messages/membership.ts';
 import type { MemberView } from './member-view.ts';
 import type { MembershipEvent } from './membership-event.ts';
@@ -12,6 +12,8 @@ import type { Memory } from './memory.ts';
 
 export type MembershipHandle = {
   start(memory: Memory): void;
+  /** Asks these nodes for their view as well, until they answer. */
+  join(seeds: readonly Address[]): void;
   /** Ourselves first. */
   members(): readonly MemberView[];
   /** A question that came by stream. */

@@ -88,6 +88,10 @@ export class MembershipHost implements MembershipHandle {
     this.#loop?.feed({ kind: 'embed', role, state });
   }
 
+  join(seeds: readonly Address[]): void {
+    this.#loop?.feed({ kind: 'join', seeds });
+  }
+
   beat(): void {
     this.#loop?.feed({ kind: 'beat' });
   }

@@ -46,6 +46,8 @@ export type MembershipInput =
       /** The main loop will beat, and is to be called stuck when it does not. */
       readonly watchMainLoop?: boolean;
     }
+  /** Nodes to ask besides those named at the start; asked until they answer, like those. */
+  | { readonly kind: 'join'; readonly seeds: readonly Address[] }
   | { readonly kind: 'datagram'; readonly from: Identity; readonly message: MembershipMessage }
   /** Asked by stream; the effect `reply` with the same call answers it. */
   | { readonly kind: 'asked'; readonly from: Identity; readonly call: number; readonly message: MembershipMessage }
@@ -169,6 +171,8 @@ export class Membership implements Machine<Input, Effect> {
     switch (input.kind) {
       case 'start':
         return this.#start(input);
+      case 'join':
+        return this.#joinMore(input.seeds);
       case 'datagram':
         return this.#received(input.from, input.message);
       case 'asked':
@@ -211,6 +215,10 @@ export class Membership implements Machine<Input, Effect> {
     }
     out.after(options.cleanupIntervalMs, { kind: 'reap' });
     if (watchMainLoop) this.#mainLoop.start();
+  }
+
+  #joinMore(seeds: readonly Address[]): void {
+    for (const seed of seeds) if (!this.#isOurs(seed)) this.#views.join(seed, 0);
   }
 
   #isOurs(address: Address): boolean {

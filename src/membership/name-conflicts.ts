@@ -6,6 +6,7 @@ import { BoundedLru } from '../base/bounded-lru.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Group } from './group.ts';
 import { type Member, isLiving } from './member-table.ts';
+import { noEvidence } from './membership-event.ts';
 
 const toldMax = 1_000;
 
@@ -38,8 +39,7 @@ export class NameConflicts {
     if (this.#told.get(pair) !== undefined) return;
     this.#told.set(pair, true);
     const why = `${id} and ${other} are both called ${entry.name}; ${nameKeeper([id, other])} keeps the name`;
-    const evidence = { accusers: [], refusedTo: [] };
-    const event = { type: 'member.conflict', id, name: entry.name, generation, incarnation, why, ...evidence } as const;
+    const event = { type: 'member.conflict', id, name: entry.name, generation, incarnation, why, ...noEvidence } as const;
     this.#group.out.put({ kind: 'event', event });
   }
 }

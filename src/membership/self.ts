@@ -15,7 +15,7 @@ import type { Claim } from './claim.ts';
 import { type Coordinate, origin } from './coordinates.ts';
 import type { Outbox } from './group.ts';
 import { standingHash } from './member-table.ts';
-import type { MembershipEventType } from './membership-event.ts';
+import { type MembershipEventType, noEvidence } from './membership-event.ts';
 import { rememberIncarnation } from './memory.ts';
 
 export class Self {
@@ -85,10 +85,9 @@ export class Self {
   /** An event about ourselves. */
   tell(out: Outbox, type: MembershipEventType, why: string): void {
     const { id, name, generation } = this.entry;
-    const evidence = { accusers: [], refusedTo: [] };
     out.put({
       kind: 'event',
-      event: { type, id, name, generation, incarnation: this.#incarnation, why, ...evidence },
+      event: { type, id, name, generation, incarnation: this.#incarnation, why, ...noEvidence },
     });
   }
 }

@@ -3,14 +3,17 @@
  * another one afterwards.
  */
 import { isRemusterError } from '../base/errors.ts';
+import { callMessages } from './calls.ts';
 import { codecOf } from './codec.ts';
 import { consensusMessages } from './consensus.ts';
 import { controlMessages } from './control.ts';
+import { copiesMessages } from './copies.ts';
 import type { MessageOf } from './message.ts';
 import { echo, echoed, listMembers, memberList } from './diagnostics.ts';
 import { membershipMessages } from './membership.ts';
 import { pushMessages } from './push.ts';
 import { registryMessages } from './registry.ts';
+import { servingMessages } from './serving.ts';
 
 /** Tags of messages that are no longer said. */
 export const retiredTags: readonly number[] = [1, 2, 3, 4, 5];
@@ -25,6 +28,9 @@ export const catalogue = [
   ...consensusMessages,
   ...registryMessages,
   ...controlMessages,
+  ...copiesMessages,
+  ...servingMessages,
+  ...callMessages,
 ] as const;
 
 export type Message = MessageOf<typeof catalogue>;

@@ -33,7 +33,8 @@ export function text(bytesMax: number): Kind<string> {
   };
 }
 
-function readText(reader: Reader, length: number, label: string): string {
+/** Text of so many bytes, which are known to be there. */
+export function readText(reader: Reader, length: number, label: string): string {
   const { bytes, position } = reader;
   const end = position + length;
   reader.position = end;
@@ -139,7 +140,7 @@ export function bytes(bytesMax: number): Kind<Uint8Array> {
  * A copy that belongs to the reader of the message. Allocating is dear (0.7 us for 200 bytes), so copies of medium size
  * share a slab, as Node's own buffers do; its size bounds what a small piece can keep alive.
  */
-function copyOf(from: Uint8Array, start: number, end: number): Uint8Array {
+export function copyOf(from: Uint8Array, start: number, end: number): Uint8Array {
   const length = end - start;
   // The slice of a plain array is the fastest copy of a few bytes; that of a Node buffer would be no copy at all.
   if (length <= onHeapBytesMax && from.constructor === Uint8Array) return from.slice(start, end);

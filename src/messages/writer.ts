@@ -45,6 +45,11 @@ export class Writer {
     this.position = at + 3;
   }
 
+  /** Begins something of at most so many bytes that has no header of a message. */
+  limit(bytesMax: number): void {
+    this.#bytesMax = bytesMax;
+  }
+
   byte(value: number): void {
     if (this.position === this.#bytes.length) this.#grow(1);
     this.#bytes[this.position++] = value;

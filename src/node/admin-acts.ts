@@ -11,6 +11,15 @@ import { addManager, balance, promoteManager, rebalance, removeManager, transfer
 import { memberCalled } from './member-routes.ts';
 import { activate, drain, leave, show } from './node-acts.ts';
 import type { MemberRow } from './own-truth.ts';
+import {
+  createPool,
+  deletePool,
+  explainContainer,
+  listPools,
+  migrateContainer,
+  showContainer,
+  showPool,
+} from './pool-acts.ts';
 
 type Act = (desk: Desk, name: string) => Promise<object>;
 
@@ -30,6 +39,13 @@ const acts = {
   balance,
   rebalance,
   transfer,
+  listPools,
+  showPool,
+  createPool,
+  deletePool,
+  showContainer,
+  explainContainer,
+  migrateContainer,
 } satisfies Record<string, Act>;
 
 export type AdminAct = keyof typeof acts;

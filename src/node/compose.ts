@@ -9,18 +9,23 @@ import { stderr } from 'node:process';
 import { RemusterError, isRemusterError, promised } from '../base/errors.ts';
 import { type NodeId, nodeIdBytes, nodeIdFrom } from '../base/ids.ts';
 import type { Clock, Identity, Log } from '../base/ports.ts';
+import { type ModuleDefinition, isModule } from '../containers/module.ts';
+import { ModulesKnown } from '../containers/modules-known.ts';
 import { systemClock } from '../io/clock.ts';
 import { openDataDir } from '../io/data-dir.ts';
 import { entropyBytes } from '../io/entropy.ts';
 import { etcdRegistry } from '../io/etcd/etcd-registry.ts';
+import { openFiles } from '../io/files.ts';
 import { openHttpServer } from '../io/http-server.ts';
 import { openLog } from '../io/log.ts';
 import { machineLoad } from '../io/machine-load.ts';
+import { loadModules } from '../io/module-loader.ts';
 import { openStore } from '../io/store.ts';
 import { openThreads } from '../io/threads.ts';
 import { type Secrets, type StreamTransport, type TlsOptions, openStreamTransport } from '../io/transport/transport.ts';
 import { Random } from '../base/random.ts';
 import { refusal } from '../messages/role-matrix.ts';
+import { kv } from '../modules/kv.ts';
 import { leadershipByLease } from '../registry/leadership-by-lease.ts';
 import { Chaos } from './chaos.ts';
 import type { ExternalRegistry } from './control/control.ts';
@@ -38,6 +43,8 @@ import { Shutdown } from './shutdown.ts';
 export type StartHooks = {
   /** Where log lines go instead of stderr. */
   readonly log?: Log;
+  /** Modules besides those of the option. */
+  readonly modules?: readonly ModuleDefinition[];
   /** Where each option's value came from, for GET /v1/config. */
   readonly origins?: Readonly<Record<OptionName, OptionOrigin>>;
 };
@@ -57,7 +64,17 @@ export type RunningNode = {
 };
 
 /** First the others hear of it, then we stop listening, and what is durable is closed last. */
-const shutdownOrder = ['goodbye', 'http', 'membership', 'transport', 'log', 'store', 'data'] as const;
+const shutdownOrder = [
+  'goodbye',
+  'http',
+  'membership',
+  'transport',
+  'files',
+  'containers',
+  'log',
+  'store',
+  'data',
+] as const;
 const portAttemptsMax = 8;
 const leftReason = 'left for good';
 
@@ -104,8 +121,9 @@ async function open(start: Start): Promise<RunningNode> {
   const chaos = options.chaos ? new Chaos(clock, (peers) => thread.cutOff(peers)) : undefined;
   const streams = chaos?.streams(transport.streams) ?? transport.streams;
   const control = await openControl(start, directory, identity);
+  const containers = control === undefined ? undefined : await openContainers(start, directory);
   const core = bootNode(
-    { clock, log, store, streams, membership: thread.membership, control },
+    { clock, log, store, streams, membership: thread.membership, control, containers },
     { ...options, identity },
     {
       joined: () => life.joined(),
@@ -143,6 +161,22 @@ async function openControl(start: Start, directory: string, { id }: Identity): P
   const logStore = await openStore(join(directory, 'log.db'));
   shutdown.add('log', () => promised((done) => logStore.close(done)));
   return { ...common, logStore, external: undefined };
+}
+
+/** Only workers keep state of containers, in a file of its own: its syncs wait for nothing else either. */
+async function openContainers(
+  { options, hooks, shutdown }: Start,
+  directory: string,
+): Promise<CorePorts['containers']> {
+  const modules = new ModulesKnown();
+  const exported = await loadModules(options.modules);
+  for (const definition of [kv, ...(hooks.modules ?? []), ...exported.filter(isModule)]) modules.add(definition, 0);
+  const files = openFiles(directory);
+  shutdown.add('files', () => promised((done) => files.close(done)));
+  if (!options.roles.includes('worker')) return { modules, files, store: undefined };
+  const store = await openStore(join(directory, 'containers.db'));
+  shutdown.add('containers', () => promised((done) => store.close(done)));
+  return { modules, files, store };
 }
 
 /** Each datacenter is a cluster of its own in etcd. Only managers want to lead. */

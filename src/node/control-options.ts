@@ -78,7 +78,7 @@ export const controlRows = {
   rebalance: option(
     choice(['off', 'manual', 'automatic']),
     'manual',
-    'Whether containers are moved to even out the load: never, when asked, or by itself.',
+    'Whether containers are moved to even out the load: never, when asked, or by itself; unless it is off, a worker that joins gets its share.',
   ),
   rebalanceEagerness: option(
     choice(['conservative', 'balanced', 'aggressive']),

@@ -4,17 +4,22 @@
  * of the ports at `stop`, and their owner closes them.
  *
  *   streams --bytes--> service --messages--> membership (here or in a thread of its own) --events--> event log, audit
+ *                                        --> control (agreement, registration), containers (calls, state)
  */
 import { type Done, success } from '../base/errors.ts';
 import { BoundedLru } from '../base/bounded-lru.ts';
 import type { NodeId } from '../base/ids.ts';
-import type { Clock, Identity, Log, Store, Streams } from '../base/ports.ts';
+import type { Address, Clock, Identity, Log, Store, Streams } from '../base/ports.ts';
+import type { NodeInfo } from '../containers/module.ts';
 import type { MemberView } from '../membership/member-view.ts';
 import type { Embedded, MembershipHandle, MembershipReports } from '../membership/membership-handle.ts';
 import { readMemory } from '../membership/memory.ts';
 import type { MembershipEvent } from '../membership/membership-event.ts';
 import type { EmbeddingRole } from '../messages/membership.ts';
 import { answerAdmin } from './admin-acts.ts';
+import type { ContainerValues } from './container-options.ts';
+import { Containers, type ContainersPorts } from './containers/containers.ts';
+import { MemberIndex } from './containers/member-index.ts';
 import { Control, type ControlPorts } from './control/control.ts';
 import type { ControlValues } from './control-options.ts';
 import { EventLog } from './event-log.ts';
@@ -39,11 +44,14 @@ export type CorePorts = {
   readonly membership: MembershipStart;
   /** For a part in what the cluster agrees on; without it the node is a member and no more. */
   readonly control?: Pick<ControlPorts, 'random' | 'logStore' | 'external' | 'assignments' | 'measure'> | undefined;
+  /** For containers; only together with `control`. */
+  readonly containers?: Pick<ContainersPorts, 'files' | 'store' | 'modules'> | undefined;
 };
 
 /** Times are final: `timeScale` has been applied. */
 export type CoreOptions = Pick<NodeOptions, 'requestTimeoutMs' | 'join'> &
-  ControlValues & { readonly identity: Identity };
+  ControlValues &
+  ContainerValues & { readonly identity: Identity };
 
 export type CoreHooks = {
   /** A seed has answered, or there is none to ask. Called once. */
@@ -59,6 +67,9 @@ export type NodeCore = {
   readonly events: Pick<EventLog, 'since' | 'follow' | 'checkRoom' | 'lastSeq'>;
   /** Undefined on a node that is a member and no more. */
   readonly control: Control | undefined;
+  readonly containers: Containers | undefined;
+  /** Ends with the core. */
+  readonly clock: Clock;
   joined(): boolean;
   /** True when a mistake of ours has stopped the machines. */
   halted(): boolean;
@@ -66,6 +77,8 @@ export type NodeCore = {
   views(): readonly MemberView[];
   /** The last changes of a member with their evidence, oldest first. */
   audit(id: NodeId): readonly AuditEntry[];
+  /** Asks these nodes for their view as well, until they answer. */
+  join(seeds: readonly Address[]): void;
   /** What one of our roles wants known to everybody; empty takes it back. */
   embed(role: EmbeddingRole, state: Uint8Array): void;
   /** What a member wants known, as last heard. */
@@ -75,7 +88,7 @@ export type NodeCore = {
   reachability(done: (result: Reachability) => void): void;
   ownTruth(): OwnTruth;
   /** By part: numbers that only grow, by name; `rejected.<reason>` for what was refused. */
-  counters(): Readonly<Record<'core' | 'membership', Readonly<Record<string, number>>>>;
+  counters(): Readonly<Record<'core' | 'membership' | 'containers', Readonly<Record<string, number>>>>;
   /** Says goodbye, waits until it is heard or a bound, and is over. The second call is as good as the first. */
   stop(done: Done<void>, reason?: string): void;
 };
@@ -91,12 +104,14 @@ class Core implements NodeCore {
   readonly identity: Identity;
   readonly events: EventLog;
   readonly control: Control | undefined;
+  readonly containers: Containers | undefined;
   readonly #ports: CorePorts;
   readonly #options: CoreOptions;
   readonly #hooks: CoreHooks;
   readonly #timers: ReturnType<typeof scopedClock>;
   readonly #membership: MembershipHandle;
   readonly #audit = new MemberAudit();
+  readonly #index: MemberIndex;
   readonly #embedded = new BoundedLru<NodeId, Embedded>(embeddedMax);
   readonly #counters = new Map<string, number>();
   readonly #bootedMs: number;
@@ -115,7 +130,9 @@ class Core implements NodeCore {
     this.#timers = scopedClock(clock);
     this.events = new EventLog({ clock, node: identity.name, generation: identity.generation });
     this.#membership = ports.membership({ clock: this.#timers.clock, streams, identity }, this.#reports());
+    this.#index = new MemberIndex(this.#timers.clock, () => this.views());
     this.control = this.#takePart();
+    this.containers = this.control === undefined ? undefined : this.#holdContainers(this.control);
     this.#serve();
     this.#happened('node.started', { generation: identity.generation });
     readMemory(store, (memory, failed) => {
@@ -123,7 +140,12 @@ class Core implements NodeCore {
       if (this.#stopping) return;
       this.#membership.start(memory);
       this.control?.start();
+      this.containers?.start();
     });
+  }
+
+  get clock(): Clock {
+    return this.#timers.clock;
   }
 
   joined(): boolean {
@@ -146,6 +168,10 @@ class Core implements NodeCore {
     return this.#audit.of(id);
   }
 
+  join(seeds: readonly Address[]): void {
+    this.#membership.join(seeds);
+  }
+
   embed(role: EmbeddingRole, state: Uint8Array): void {
     this.#membership.embed(role, state);
   }
@@ -163,8 +189,9 @@ class Core implements NodeCore {
     reachability(this.views(), this.identity.name, ask, done);
   }
 
-  counters(): Readonly<Record<'core' | 'membership', Readonly<Record<string, number>>>> {
-    return { core: Object.fromEntries(this.#counters), membership: this.#membership.counters() };
+  counters(): Readonly<Record<'core' | 'membership' | 'containers', Readonly<Record<string, number>>>> {
+    const containers = this.containers?.counters() ?? {};
+    return { core: Object.fromEntries(this.#counters), membership: this.#membership.counters(), containers };
   }
 
   ownTruth(): OwnTruth {
@@ -174,7 +201,8 @@ class Core implements NodeCore {
       joined: this.#joined,
       stopping: this.#stopping,
       leadership: this.control?.known(),
-      queues: {},
+      containers: this.containers,
+      queues: this.containers?.queues() ?? {},
       rejected: rejections(this.counters()),
       uptimeMs: Math.floor(this.#ports.clock.nowMs() - this.#bootedMs),
     });
@@ -189,8 +217,9 @@ class Core implements NodeCore {
         this.#timers.close();
         this.#ports.clock.schedule(0, () => done(success(undefined)));
       });
-    if (this.control === undefined) leave();
-    else this.control.stop(leave);
+    const resign = (): void => (this.control === undefined ? leave() : this.control.stop(leave));
+    if (this.containers === undefined) resign();
+    else this.containers.stop(resign);
   }
 
   #takePart(): Control | undefined {
@@ -200,7 +229,7 @@ class Core implements NodeCore {
     const { identity, join: seeds, requestTimeoutMs } = this.#options;
     const part = new Control(
       { clock, streams, log, ...control },
-      { identity, seeds, options: this.#options, requestTimeoutMs },
+      { identity, seeds, options: this.#options, requestTimeoutMs, rank: (...asked) => this.#rank(...asked) },
       () => this.views(),
       {
         happened: (type, fields) => void this.#happened(type, fields),
@@ -216,6 +245,37 @@ class Core implements NodeCore {
     };
     tellHealth();
     return part;
+  }
+
+  /** The word of the module, where it is loaded and has one. */
+  #rank(pool: string, container: number, candidates: readonly NodeInfo[]): readonly string[] {
+    const record = this.containers?.table.pool(pool)?.record;
+    if (record === undefined) return [];
+    const definition = this.#ports.containers?.modules.get(record.module, record.moduleVersion);
+    return definition?.scheduleRecover?.(container, candidates) ?? [];
+  }
+
+  #holdContainers(control: Control): Containers | undefined {
+    const { streams, log, containers, control: part } = this.#ports;
+    if (containers === undefined || part === undefined) return undefined;
+    const { identity } = this;
+    return new Containers(
+      { clock: this.clock, streams, log, random: part.random.fork('containers'), ...containers },
+      {
+        ...{ identity, members: this.#index, registry: control.registry, leadership: control.leadership },
+        leader: () => control.leader(),
+        embed: (digest) => {
+          if (identity.roles.includes('worker')) this.embed('worker', digest);
+        },
+        grant: (node, generation) => control.grantServing(node, generation),
+      },
+      this.#options,
+      {
+        happened: (type, fields) => void this.#happened(type, fields),
+        count: (name) => this.#count(name),
+        halted: (error) => this.#end(error),
+      },
+    );
   }
 
   #end(error: unknown): void {
@@ -234,7 +294,7 @@ class Core implements NodeCore {
       },
       embedded: (embedded) => {
         this.#embedded.set(embedded.id, embedded);
-        this.#heardOfLeader(embedded);
+        this.#heardOf(embedded);
       },
       remember: (writes) =>
         this.#ports.store.write(writes, ({ ok }) => {
@@ -244,20 +304,25 @@ class Core implements NodeCore {
     };
   }
 
-  /** Managers of our own datacenter tell who leads them. */
-  #heardOfLeader({ id, parts }: Embedded): void {
-    const notice = parts.find(({ role }) => role === 'manager');
-    const sender = this.views().find(({ entry }) => entry.id === id)?.entry;
-    if (notice !== undefined && sender?.dc === this.identity.dc) this.control?.heard(notice.state);
+  /** Members of our own datacenter: managers tell who leads them, workers how new their address table is. */
+  #heardOf({ id, parts }: Embedded): void {
+    if (this.#index.get(id)?.entry.dc !== this.identity.dc) return;
+    for (const { role, state } of parts) {
+      if (role === 'manager') this.control?.heard(state);
+      if (role === 'worker') this.containers?.heardDigest(state);
+    }
   }
 
   #memberEvent(event: MembershipEvent): void {
-    const { type, name, id, generation, incarnation, why, accusers, refusedTo } = event;
+    const { type, name, id, generation, incarnation, why, accusers, refusedTo, portIsClosed } = event;
     const evidence = { ...(accusers.length > 0 ? { accusers } : {}), ...(refusedTo.length > 0 ? { refusedTo } : {}) };
     const { seq, time } = this.#happened(type, { member: name, id, generation, incarnation, why, ...evidence });
     this.#audit.note(event, time, seq);
-    // Two hosts of the cluster were told that the port is closed: that process holds no lease any more.
-    if (type === 'member.dead' && refusedTo.length >= 2) this.control?.memberGone(id, generation);
+    this.#index.changed();
+    if (type === 'member.dead') this.containers?.memberLost(id);
+    if (type === 'member.alive') this.containers?.memberSeen(id);
+    // Several nodes were told that the port is closed: that process holds no lease any more.
+    if (type === 'member.dead' && portIsClosed) this.control?.memberGone(id, generation);
   }
 
   #happened(type: string, fields: Readonly<Record<string, unknown>>): { readonly seq: number; readonly time: string } {
@@ -274,6 +339,7 @@ class Core implements NodeCore {
         members: () => this.views(),
         membership: (from, message, reply) => this.#membership.asked(from, message, reply),
         control: this.control,
+        containers: this.containers,
       }),
     );
     this.#ports.streams.watch((change) => this.#count(`connections.${change.kind}`));

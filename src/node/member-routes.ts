@@ -11,13 +11,16 @@ import { pointOf } from '../membership/wire-coordinate.ts';
 import { listAnswer, thingAnswer } from './answers.ts';
 import type { NodeCore } from './core.ts';
 import { nearestName } from './nearest-name.ts';
+import { addresses, printAddress } from './option-types.ts';
 import type { MemberRow } from './own-truth.ts';
 
 const reachabilityMembersMax = 256;
+const joinAddressesMax = 64;
 
 export function memberRoutes(core: NodeCore): readonly HttpRoute[] {
   return [
     get('/v1/members', async () => listAnswer(core.members())),
+    { method: 'POST', path: '/v1/join', handler: async ({ body }) => joinAnswer(core, body) },
     get('/v1/members/:name/why', async ({ params }) => whyAnswer(core, params['name'] ?? '')),
     get('/v1/rtt', async (request) => await roundTripAnswer(core, request)),
     get('/v1/reachability', async () => await reachabilityAnswer(core)),
@@ -26,6 +29,16 @@ export function memberRoutes(core: NodeCore): readonly HttpRoute[] {
 
 function get(path: string, handler: (request: HttpRequest) => Promise<HttpAnswer>): HttpRoute {
   return { method: 'GET', path, handler };
+}
+
+/** It asks until somebody answers; who came of it, `members` shows. */
+function joinAnswer(core: NodeCore, body: unknown): HttpAnswer {
+  const asked = typeof body === 'object' && body !== null && 'addresses' in body ? body.addresses : undefined;
+  const parsed = addresses(joinAddressesMax).parse(asked);
+  if (!parsed.ok) throw new RemusterError('BAD_ARGUMENT', `addresses ${parsed.problem}`);
+  if (parsed.value.length === 0) throw new RemusterError('BAD_ARGUMENT', 'addresses must name a node to ask');
+  core.join(parsed.value);
+  return thingAnswer({ node: core.identity.name, asked: parsed.value.map(printAddress) });
 }
 
 /** By id or by name; a name that several carry belongs to the one that keeps it. */

@@ -161,6 +161,8 @@ class FarEnd {
     switch (word.kind) {
       case 'start':
         return this.#start(host, word);
+      case 'join':
+        return host.join(word.seeds);
       case 'beat':
         return host.beat();
       case 'connected':

@@ -40,6 +40,12 @@ export function metricsText({ truth, cluster, lastEventSeq, counters }: MetricSo
     family('main_loop_lag_seconds', 'gauge', 'How late the main loop was lately.', [{ value: truth.lagMs / 1_000 }]),
     family('stuck', 'gauge', 'Whether the main loop does not move.', [{ value: truth.stuck ? 1 : 0 }]),
     family('last_event_seq', 'gauge', 'Number of the latest event.', [{ value: lastEventSeq }]),
+    family(
+      'waiting',
+      'gauge',
+      'What is open or waits in this node, by what it is.',
+      Object.entries(truth.queues).map(([queue, value]) => ({ labels: { queue }, value })),
+    ),
     rejectedFamily(counters),
     roundTripFamily(counters['membership'] ?? {}),
     ...Object.entries(counters).flatMap(([part, values]) => counterFamilies(part, values)),

@@ -41,8 +41,8 @@ export async function drain(desk: Desk, member: MemberRow): Promise<object> {
   const note = reasonIn(words);
   if (flagIn(words, 'dryRun')) {
     const blockedBy = await promised<readonly string[]>((done) => control.operations.drainPreflight(id, done));
-    const { remaining } = await progressOf(control, id);
-    return { node: name, id, dryRun: true, remaining, blockedBy };
+    const { remaining, containers, copies, warnings } = await progressOf(control, id);
+    return { node: name, id, dryRun: true, remaining, containers, copies, blockedBy, warnings };
   }
   control.ordered('drain', { target: name, reason: note });
   const request = { note, ...(deadlineMs === undefined ? {} : { deadlineMs }) };

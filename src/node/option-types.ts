@@ -42,6 +42,18 @@ export function text(syntax: string, lengthMax = 4_096): OptionType<string> {
   };
 }
 
+export function texts(syntax: string, countMax: number): OptionType<readonly string[]> {
+  return {
+    syntax: `${syntax},...`,
+    parse: (raw) => {
+      const parts = listed(raw);
+      if (parts === undefined) return bad(`must be ${syntax},..., not ${quoted(raw)}`);
+      return parts.length > countMax ? bad(`must not name more than ${countMax}`) : good(parts);
+    },
+    print: (value) => (value.length === 0 ? '(none)' : value.join(',')),
+  };
+}
+
 /** Text that must never be repeated, not even in a complaint about it. */
 export function confidential(syntax: string): OptionType<string> {
   return {

@@ -5,6 +5,7 @@
  * written with one. Holds no logic beyond what an option means; options.ts reads the sources.
  */
 import type { LogLevel } from '../base/ports.ts';
+import { containerRelations, containerRows } from './container-options.ts';
 import { controlRelations, controlRows } from './control-options.ts';
 import { membershipRelations, membershipRows } from './membership-options.ts';
 import { option, type OptionRow, profiles, time } from './option-rows.ts';
@@ -107,6 +108,7 @@ export const optionsTable = {
   ),
   ...membershipRows,
   ...controlRows,
+  ...containerRows,
   requestTimeoutMs: time(
     10,
     hour,
@@ -161,6 +163,7 @@ function relation(
 export const relations: readonly Relation[] = [
   ...membershipRelations.map(({ options, sentence, holds }) => relation(options, sentence, holds)),
   ...controlRelations.map(({ options, sentence, holds }) => relation(options, sentence, holds)),
+  ...containerRelations.map(({ options, sentence, holds }) => relation(options, sentence, holds)),
   relation(
     ['connectTimeoutMs', 'requestTimeoutMs'],
     'connectTimeoutMs must not exceed requestTimeoutMs, because a request includes connecting.',

@@ -90,6 +90,8 @@ describe('problems', () => {
       heartbeatMs: { heartbeatMs: 200 },
       electionTimeoutMs: { electionTimeoutMs: 33_000 },
       registry: { registry: 'etcd' },
+      servingLeaseMs: { servingLeaseMs: 2_700 },
+      callRetryMs: { callRetryMs: 6_000 },
       connectTimeoutMs: { connectTimeoutMs: 60_000 },
       port: { port: 7_500 },
       secret: { host: '10.0.0.1' },

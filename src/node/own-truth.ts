@@ -6,6 +6,7 @@ import type { NodeId } from '../base/ids.ts';
 import type { Identity } from '../base/ports.ts';
 import type { LeadershipView } from '../base/registry.ts';
 import type { MemberView } from '../membership/member-view.ts';
+import type { Containers } from './containers/containers.ts';
 
 /** One row of `members`. */
 export type MemberRow = {
@@ -58,20 +59,22 @@ export type OwnFacts = {
   readonly joined: boolean;
   readonly stopping: boolean;
   readonly leadership: LeadershipView | undefined;
+  readonly containers: Pick<Containers, 'table' | 'held'> | undefined;
   readonly queues: Readonly<Record<string, number>>;
   readonly rejected: Readonly<Record<string, number>>;
   readonly uptimeMs: number;
 };
 
-export function ownTruth({ self, members, joined, stopping, leadership, queues, rejected, uptimeMs }: OwnFacts) {
+export function ownTruth(facts: OwnFacts) {
+  const { self, members, joined, stopping, leadership, containers, queues, rejected, uptimeMs } = facts;
   const { id, name, generation, roles, dc, host, port } = self;
   const own = members.find((member) => member.id === id);
   const { incarnation = 0, health = 0, stuck = false, lagMs = 0 } = own ?? {};
   return {
     ...{ id, name, generation, incarnation, roles, dc, host, port, joined, stopping },
     ...{ registration: own?.registration ?? null, ...leadershipOf(members, leadership) },
-    ...{ tableVersion: null, tableHash: null },
-    ...{ members, containers: [], cores: null, runners: [], queues, rejected },
+    ...{ tableVersion: containers?.table.version ?? null, tableHash: containers?.table.hash() ?? null },
+    ...{ members, containers: containers?.held() ?? [], cores: null, runners: [], queues, rejected },
     ...{ health, loadLevel: null, stuck, lagMs, isolation: null, uptimeMs },
   };
 }

@@ -12,6 +12,8 @@ import { memberCalled, memberRoutes } from './member-routes.ts';
 import { metricsContentType, metricsText } from './metrics.ts';
 import { type NodeOptions, type OptionOrigin, optionNames, printOption } from './options.ts';
 import type { OptionName } from './options-table.ts';
+import { callRoutes } from './call-routes.ts';
+import { poolRoutes } from './pool-routes.ts';
 import { registryRoutes } from './registry-routes.ts';
 import { statusRoutes } from './status-routes.ts';
 
@@ -38,6 +40,8 @@ export function routesOf(sources: RouteSources): readonly HttpRoute[] {
     get('/v1/node', () => thingAnswer(ownTruthOf(sources))),
     ...statusRoutes(core, options.cluster),
     ...adminRoutes(core),
+    ...poolRoutes(core),
+    ...callRoutes(() => core.containers?.calls),
     ...registryRoutes(core, options.cluster),
     get('/v1/config', () => listAnswer(optionNames.map((name) => configRow(name, sources)))),
     get('/v1/events', (request) => eventsAnswer(core, request)),

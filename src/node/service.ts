@@ -9,6 +9,7 @@ import { type Message, decodeMessage, encodeMessage } from '../messages/catalogu
 import type { MembershipMessage } from '../messages/membership.ts';
 import { rejectionReason } from '../messages/rejection.ts';
 import { refusal } from '../messages/role-matrix.ts';
+import type { Containers } from './containers/containers.ts';
 import type { Control } from './control/control.ts';
 import { answerControl, isConsensusMessage } from './control/control-desk.ts';
 
@@ -16,6 +17,7 @@ export type ServiceParts = {
   membership(from: Identity, message: MembershipMessage, reply: Done<MembershipMessage>): void;
   members(): readonly MemberView[];
   readonly control: Control | undefined;
+  readonly containers: Containers | undefined;
   /** True from the moment this node has begun to leave. */
   stopping(): boolean;
   count(name: string): void;
@@ -28,7 +30,9 @@ export function serviceOf(parts: ServiceParts): Service {
       const message = readAllowed(parts, from, body);
       if (message === undefined)
         return reply(failure('FORBIDDEN', 'the message cannot be read or is not yours to send'));
-      const { control } = parts;
+      const { control, containers } = parts;
+      // Calls first: there are more of them than of anything else.
+      if (containers?.answer(from, message, remainingMs, reply) === true) return;
       if (control !== undefined && answerControl(control, { from, message, body, remainingMs }, reply)) return;
       answer(parts, from, message, reply);
     },
@@ -38,9 +42,12 @@ export function serviceOf(parts: ServiceParts): Service {
       if (isConsensusMessage(message)) parts.control?.notified(from, message);
       else parts.count('rejected.unexpected');
     },
-    opened: (_from, _opening, stream) => {
+    opened: (from, opening, stream) => {
+      const message = readAllowed(parts, from, opening);
+      if (message?.kind === 'openFlow' && parts.containers !== undefined)
+        return parts.containers.openedFlow(from, message, stream);
       parts.count('rejected.unexpected');
-      stream.abort('this node opens no streams');
+      stream.abort('this node opens no such stream');
       return ignored;
     },
   };

@@ -37,7 +37,7 @@ async function groupOf(core: NodeCore, dc: string): Promise<GroupStatus> {
   );
 }
 
-/** Nothing is placed yet and no job runs yet: those fields say so by being null. */
+/** No job runs yet: that field says so by being null. */
 async function statusOf(core: NodeCore, cluster: string): Promise<object> {
   const members = core.members();
   const up = members.filter(({ state }) => isUp(state));
@@ -46,7 +46,7 @@ async function statusOf(core: NodeCore, cluster: string): Promise<object> {
     names.map(async (dc) => {
       const group = await groupOf(core, dc);
       const nodes = up.filter((member) => member.dc === dc).length;
-      return Object.assign({ dc }, leadershipRow(group, members), { nodes, containers: null, jobs: null });
+      return Object.assign({ dc }, leadershipRow(group, members), { nodes, containers: containersIn(core, dc), jobs: null });
     }),
   );
   const { joined, stopping } = core.ownTruth();
@@ -102,4 +102,10 @@ async function managersOf(core: NodeCore, dc: string): Promise<readonly object[]
     )
     .map(({ id, name, host, port, state }) => ({ name, id, host, port, standing: 'outside', state, leader: false }));
   return [...inside, ...outside];
+}
+
+/** How many there are, by this node's address table, which knows its own datacenter. */
+function containersIn({ containers, identity }: NodeCore, dc: string): number | null {
+  if (containers === undefined || dc !== identity.dc) return null;
+  return containers.table.pools().reduce((sum, { record }) => sum + record.containers, 0);
 }

@@ -49,6 +49,7 @@ const toThread = [
     incarnation: field(1, u32, 'Of the last life.'),
     known: field(2, list(address, peersMax), 'Members of the last life.'),
   }),
+  word('join', { seeds: field(1, list(address, peersMax), 'Whom to ask as well.') }),
   word('beat', {}),
   word('connected', { peer: field(1, nodeEntry, 'With whom.') }),
   word('disconnected', {
@@ -93,6 +94,7 @@ const fromThread = [
     why: field(6, text(2_000), 'For people.'),
     accusers: field(7, list(text(63), 100), 'By name.'),
     refusedTo: field(8, list(text(63), 100), 'By name.'),
+    portIsClosed: field(9, bool, 'To enough of them.'),
   }),
   word('embedded', {
     id: field(1, nodeId, 'Whose.'),

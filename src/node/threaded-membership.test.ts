@@ -106,7 +106,7 @@ it('reports what happened, and nothing after it was stopped', () => {
   const { end, reported, hears } = nearEnd();
   const { id, name } = identity(2);
   const event = { type: 'member.dead', id, name, generation: 1, incarnation: 0, why: 'x', accusers: ['n1'] } as const;
-  hears({ kind: 'event', ...event, refusedTo: [] });
+  hears({ kind: 'event', ...event, refusedTo: [], portIsClosed: false });
   hears({ kind: 'joined' });
   hears({ kind: 'remember', writes: [{ key: 'k', value: undefined }] });
   hears({ kind: 'halted', error: 'planted' });

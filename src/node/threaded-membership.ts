@@ -5,7 +5,7 @@
  */
 import { type Done, RemusterError, failure, success, errorCodeOf } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
-import type { Cancel, Clock, Identity, Peer, RunningProgram, Streams } from '../base/ports.ts';
+import type { Address, Cancel, Clock, Identity, Peer, RunningProgram, Streams } from '../base/ports.ts';
 import { type MemberView, firstView } from '../membership/member-view.ts';
 import type { MembershipHandle, MembershipReports } from '../membership/membership-handle.ts';
 import { isMembershipMessage } from '../membership/membership-host.ts';
@@ -52,6 +52,10 @@ export class ThreadedMembership implements MembershipHandle {
     this.#ports.streams.watch((change) => this.#say(change));
     this.#say({ kind: 'start', incarnation, known });
     this.#beat();
+  }
+
+  join(seeds: readonly Address[]): void {
+    this.#say({ kind: 'join', seeds: seeds.map(({ host, port }) => ({ host, port })) });
   }
 
   members(): readonly MemberView[] {

@@ -9,6 +9,14 @@ const node = parseNodeId('0123456789abcdef0123456789abcdef');
 describe('cluster keys', () => {
   test('each is read as what it was built from', () => {
     const keys: readonly ClusterKey[] = [
+      { kind: 'assigner' },
+      { kind: 'containerNode', node },
+      { kind: 'placer' },
+      { kind: 'lastPool' },
+      { kind: 'pool', pool: 'orders' },
+      { kind: 'container', pool: 'orders', container: '12' },
+      { kind: 'drain', node },
+      { kind: 'spread', node },
       { kind: 'epoch' },
       { kind: 'load', node },
       { kind: 'state', node },

@@ -4,12 +4,18 @@
  * `/cluster/nodes/{node}/state/7` is container 7 of a pool that somebody named "state".
  *
  *   /cluster/assigner                           the fence of the leader that may assign
+ *   /cluster/container-last-pool                the highest number that a pool ever had
+ *   /cluster/container-nodes/{node}             the number of the node in address tables
+ *   /cluster/container-placer                   the fence of the leader that may place containers
+ *   /cluster/container-pools/{pool}             what the pool is
+ *   /cluster/containers/{pool}/{container}      who owns the container, who has copies of its state
  *   /cluster/drains/{node}                      how the node is being drained
  *   /cluster/epoch                              counts the times in which somebody was registered without a gap
  *   /cluster/load/{node}                        what the node last said about its load
  *   /cluster/nodes/{node}/state                 active, draining, drained: survives the node
  *   /cluster/nodes/{node}/{pool}/{container}    is assigned to that node
  *   /cluster/register/{node}                    the node is here, under its lease
+ *   /cluster/spreads/{node}                     the node came without containers, and gets its share of them
  *   /cluster/unassigned/{pool}/{container}      waits for a node
  */
 import { unreachable } from '../base/assert.ts';
@@ -22,9 +28,15 @@ export type ContainerName = { readonly pool: string; readonly container: string 
 
 export type ClusterKey =
   | { readonly kind: 'assigner' }
+  | { readonly kind: 'containerNode'; readonly node: NodeId }
+  | { readonly kind: 'lastPool' }
+  | { readonly kind: 'placer' }
+  | { readonly kind: 'pool'; readonly pool: string }
+  | ({ readonly kind: 'container' } & ContainerName)
   | { readonly kind: 'drain'; readonly node: NodeId }
   | { readonly kind: 'epoch' }
   | { readonly kind: 'load'; readonly node: NodeId }
+  | { readonly kind: 'spread'; readonly node: NodeId }
   | { readonly kind: 'state'; readonly node: NodeId }
   | ({ readonly kind: 'assignment'; readonly node: NodeId } & ContainerName)
   | { readonly kind: 'registration'; readonly node: NodeId }
@@ -35,12 +47,24 @@ export function clusterKey(key: ClusterKey): string {
   switch (key.kind) {
     case 'assigner':
       return '/cluster/assigner';
+    case 'containerNode':
+      return `/cluster/container-nodes/${parseNodeId(key.node)}`;
+    case 'lastPool':
+      return '/cluster/container-last-pool';
+    case 'placer':
+      return '/cluster/container-placer';
+    case 'pool':
+      return `/cluster/container-pools/${poolPath(key.pool)}`;
+    case 'container':
+      return `/cluster/containers/${containerPath(key)}`;
     case 'drain':
       return `/cluster/drains/${parseNodeId(key.node)}`;
     case 'epoch':
       return '/cluster/epoch';
     case 'load':
       return `/cluster/load/${parseNodeId(key.node)}`;
+    case 'spread':
+      return `/cluster/spreads/${parseNodeId(key.node)}`;
     case 'state':
       return `${nodePrefix(key.node)}state`;
     case 'assignment':
@@ -60,17 +84,25 @@ export function parseClusterKey(text: string): ClusterKey | undefined {
   if (root !== '' || cluster !== 'cluster') return undefined;
   if (area === 'assigner') return rest.length === 0 ? { kind: 'assigner' } : undefined;
   if (area === 'epoch') return rest.length === 0 ? { kind: 'epoch' } : undefined;
-  if (area === 'unassigned') {
+  if (area === 'container-placer') return rest.length === 0 ? { kind: 'placer' } : undefined;
+  if (area === 'container-last-pool') return rest.length === 0 ? { kind: 'lastPool' } : undefined;
+  if (area === 'container-pools') {
+    const [pool, ...more] = rest;
+    return more.length === 0 && pool !== undefined && namePattern.test(pool) ? { kind: 'pool', pool } : undefined;
+  }
+  if (area === 'unassigned' || area === 'containers') {
     const name = containerOf(rest);
-    return name === undefined ? undefined : { kind: 'unassigned', ...name };
+    return name === undefined ? undefined : { kind: area === 'containers' ? 'container' : area, ...name };
   }
   const node = nodeOf(rest[0]);
   return node === undefined ? undefined : nodeKeyOf(area, node, rest.slice(1));
 }
 
 function nodeKeyOf(area: string | undefined, node: NodeId, rest: readonly string[]): ClusterKey | undefined {
+  if (area === 'container-nodes') return rest.length === 0 ? { kind: 'containerNode', node } : undefined;
   if (area === 'drains') return rest.length === 0 ? { kind: 'drain', node } : undefined;
   if (area === 'load') return rest.length === 0 ? { kind: 'load', node } : undefined;
+  if (area === 'spreads') return rest.length === 0 ? { kind: 'spread', node } : undefined;
   if (area === 'register') return rest.length === 0 ? { kind: 'registration', node } : undefined;
   if (area !== 'nodes') return undefined;
   if (rest.length === 1 && rest[0] === 'state') return { kind: 'state', node };
@@ -82,6 +114,10 @@ export const keyRanges = {
   registrations: withPrefix('/cluster/register/'),
   unassigned: withPrefix('/cluster/unassigned/'),
   cluster: withPrefix('/cluster/'),
+  /** Numbers of nodes, pools and containers: everything an address table is made of, in one watch. */
+  containers: { from: '/cluster/container-', to: withPrefix('/cluster/containers/').to },
+  containersOf: (pool: string): KeyRange => withPrefix(`/cluster/containers/${poolPath(pool)}/`),
+  pools: withPrefix('/cluster/container-pools/'),
   load: withPrefix('/cluster/load/'),
   /** States and assignments of all nodes. */
   nodes: withPrefix('/cluster/nodes/'),
@@ -95,8 +131,13 @@ function nodePrefix(node: NodeId): string {
   return `/cluster/nodes/${parseNodeId(node)}/`;
 }
 
-function containerPath({ pool, container }: ContainerName): string {
+function poolPath(pool: string): string {
   if (!namePattern.test(pool)) throw new RemusterError('BAD_ARGUMENT', `"${pool}" cannot be the name of a pool`);
+  return pool;
+}
+
+function containerPath({ pool, container }: ContainerName): string {
+  poolPath(pool);
   if (!namePattern.test(container)) {
     throw new RemusterError('BAD_ARGUMENT', `"${container}" cannot be the name of a container`);
   }

@@ -58,6 +58,19 @@ export class OrderedMap<V> {
     }
   }
 
+  /** The same keys from the last to the first. */
+  visitBack(from: string, to: string, visitor: (value: V, key: string) => boolean): void {
+    const first = sortable(from);
+    const end = sortable(to);
+    for (let at = this.#runFor(end); at >= 0; at--) {
+      const run = this.#runs[at] as Item<V>[];
+      for (let i = firstNotBefore(run, end) - 1; i >= 0; i--) {
+        const item = run[i] as Item<V>;
+        if (item.order < first || !visitor(item.value, item.key)) return;
+      }
+    }
+  }
+
   /** All of them, in order, as they are now. */
   values(): V[] {
     const out: V[] = [];

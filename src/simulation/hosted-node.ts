@@ -4,6 +4,8 @@
  */
 import { nodeIdFrom } from '../base/ids.ts';
 import type { Address, Clock, Datagrams, Identity, Role, Store, Streams } from '../base/ports.ts';
+import type { ModuleDefinition } from '../containers/module.ts';
+import { ModulesKnown } from '../containers/modules-known.ts';
 import { bootNode, type CorePorts, type NodeCore } from '../node/core.ts';
 import { heldAtOnce } from '../node/control/held-at-once.ts';
 import type { AssignmentHost } from '../registry/assignment/assignments-held-host.ts';
@@ -29,6 +31,10 @@ export type HostedNodeOptions = {
   readonly dc?: (name: string) => string;
   /** Who holds what is assigned to the node; by doing nothing if left out. */
   readonly assignments?: (clock: Clock) => AssignmentHost;
+  /** Besides none: only with these there are containers. */
+  readonly modules?: readonly ModuleDefinition[];
+  /** The core is there. */
+  readonly booted?: (node: HostedNode) => void;
   /** On top of the defaults. */
   readonly options?: Partial<NodeOptions>;
   /** Lets a workload listen in; see greetings.ts. */
@@ -50,6 +56,17 @@ function controlPorts(
     assignments: assignments(ports.clock),
     measure: () => ({ cpu: 0, memory: 0, perSecond: 0, capacity: 1 }),
   };
+}
+
+function containerPorts(
+  ports: NodePorts,
+  { roles }: Identity,
+  modules: readonly ModuleDefinition[],
+): CorePorts['containers'] {
+  const known = new ModulesKnown();
+  for (const definition of modules) known.add(definition, 0);
+  const store = roles.includes('worker') ? ports.openStore('containers') : undefined;
+  return { modules: known, files: ports.files, store };
 }
 
 export const simulatedPort = 7400;
@@ -109,6 +126,7 @@ function live(
       ...{ clock: ports.clock, streams, store, log: context.log },
       membership: membershipHere(datagrams, context.random, own),
       control: own.registry === 'none' ? undefined : controlPorts(ports, context, identity, options.assignments),
+      containers: options.modules === undefined ? undefined : containerPorts(ports, identity, options.modules),
     },
     { ...own, identity },
     {
@@ -117,4 +135,5 @@ function live(
       },
     },
   );
+  options.booted?.(node);
 }

@@ -38,6 +38,10 @@ export class Life {
     return this.#postponed.length;
   }
 
+  get isStalled(): boolean {
+    return this.#postponed.length > 0 || this.#timeline.nowMs < this.#stalledUntilMs;
+  }
+
   /** How long this life has been made to stand still, all stalls together. */
   get stalledMs(): number {
     return this.#stalledMs;
@@ -45,7 +49,7 @@ export class Life {
 
   enter(run: () => void): void {
     if (!this.#alive) return;
-    if (this.#postponed.length > 0 || this.#timeline.nowMs < this.#stalledUntilMs) this.#postponed.push(run);
+    if (this.isStalled) this.#postponed.push(run);
     else this.guard(run);
   }
 

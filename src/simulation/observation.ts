@@ -4,10 +4,12 @@
  */
 import type { ErrorCode } from '../base/errors.ts';
 import type { GroupObservation } from './consensus/observation.ts';
+import type { PoolObservation } from './pools/observation.ts';
 import type { World } from './world.ts';
 
 export type Observation =
   | GroupObservation
+  | PoolObservation
   | {
       readonly kind: 'requestStarted';
       readonly node: string;
@@ -73,6 +75,8 @@ export type Stage = {
   readonly world: World<unknown>;
   /** Begins to work. All nodes have been started. */
   start(): void;
+  /** The faults are over and everybody is up. */
+  healed?(): void;
   /** Makes no new work from now on. */
   rest(): void;
   /** The cluster that a node belongs to. */

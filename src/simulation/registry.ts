@@ -11,6 +11,9 @@ import { counter } from './counter.ts';
 import { type Fault, faults } from './faults.ts';
 import { greetings, heartbeats } from './greetings.ts';
 import type { Property, Workload } from './observation.ts';
+import { poolFaults } from './pools/faults.ts';
+import { poolWorkloads } from './pools/pools.ts';
+import { poolProperties } from './pools/properties.ts';
 import { transfers } from './transfers.ts';
 import {
   durableStaysDurable,
@@ -31,11 +34,12 @@ export type Registry = {
 };
 
 export const registry: Registry = {
-  workloads: { ...groupWorkloads, controlled, counter, greetings, heartbeats, transfers },
-  faults: { ...faults, ...groupFaults },
+  workloads: { ...groupWorkloads, ...poolWorkloads, controlled, counter, greetings, heartbeats, transfers },
+  faults: { ...faults, ...groupFaults, ...poolFaults },
   properties: {
     ...groupProperties,
     ...controlledProperties,
+    ...poolProperties,
     clientsSeeOneOrder,
     durableStaysDurable,
     everyRequestEndsOnce,

@@ -130,6 +130,7 @@ class SeedRun {
     world.draws.sleep();
     world.heal();
     world.startAll();
+    this.#stage.healed?.();
     this.#observe({ kind: 'healed' });
   }
 

@@ -81,12 +81,16 @@ export async function cut(at: Target, off: readonly { readonly name: string }[])
 }
 
 /** For facts that no event tells, or several nodes have to agree on. */
-export async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
+export async function until<T>(
+  what: string,
+  look: () => Promise<T | undefined>,
+  details: () => string = () => '',
+): Promise<T> {
   const late = Date.now() + patienceMs;
   for (;;) {
     const found = await look();
     if (found !== undefined) return found;
-    assert.ok(Date.now() < late, `not within ${patienceMs} ms: ${what}`);
+    assert.ok(Date.now() < late, `not within ${patienceMs} ms: ${what}\n${details()}`);
     await pause(50);
   }
 }

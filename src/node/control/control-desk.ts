@@ -44,6 +44,11 @@ export function answerControl(
     reply(success(encodeMessage(control.groups.tell(from, message.group))));
     return true;
   }
+  if (message.kind === 'renewServing') {
+    const granted = control.grantServing(from.id, from.generation);
+    reply(granted.ok ? success(encodeMessage({ kind: 'servingGranted', ...granted.value })) : granted);
+    return true;
+  }
   if (message.kind !== 'order') return false;
   control.orders.received(message, remainingMs, (outcome) => {
     reply(outcome.ok ? success(encodeMessage({ kind: 'orderDone', answer: outcome.value })) : outcome);

@@ -7,18 +7,21 @@
  *                               ^
  *   registration, assignments --+-- registry client --> whichever manager leads
  */
-import { type Done, success } from '../../base/errors.ts';
+import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Cancel, Clock, Identity, Log, Peer, Store, Streams } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { Leadership, LeadershipView, Registry } from '../../base/registry.ts';
+import type { ServingGrant } from '../../containers/serving-renewal.ts';
 import type { MemberView } from '../../membership/member-view.ts';
 import type { ConsensusMessage } from '../../messages/consensus.ts';
 import type { AssignerHost } from '../../registry/assignment/assigner-host.ts';
 import type { AssignmentHost } from '../../registry/assignment/assignments-held-host.ts';
 import type { LoadReport } from '../../registry/assignment/load-report.ts';
 import { AssignmentOperations } from '../../registry/assignment/operations.ts';
+import type { PlacerHost, PlacerPorts } from '../../registry/placement/placer-host.ts';
 import { RegistryClient, askManagers } from '../../registry/registry-client.ts';
+import type { ContainerValues } from '../container-options.ts';
 import {
   type ControlValues,
   consensusOptions,
@@ -30,7 +33,7 @@ import { askInReach, inOrderOfAsking } from './ask-in-reach.ts';
 import { BackupDesk } from './backup-desk.ts';
 import { GroupDesk } from './group-desk.ts';
 import { GroupKnowledge } from './group-knowledge.ts';
-import { leadersWork } from './leaders-work.ts';
+import { type LeadersWork, leadersWork } from './leaders-work.ts';
 import { LeadershipSeen, betterKnown } from './leadership-seen.ts';
 import { ManagerSeat } from './manager-seat.ts';
 import { type ManagersSeen, managersSeen } from './managers-seen.ts';
@@ -58,7 +61,9 @@ export type ControlPorts = {
 export type ControlSettings = {
   readonly identity: Identity;
   readonly seeds: readonly Address[];
-  readonly options: ControlValues;
+  readonly options: ControlValues & Pick<ContainerValues, 'servingLeaseMs' | 'copyRepairDelayMs'>;
+  /** Where a module wants its containers to recover. */
+  readonly rank: NonNullable<PlacerPorts['rank']>;
   readonly requestTimeoutMs: number;
 };
 
@@ -81,6 +86,8 @@ export class Control {
   readonly groups: GroupKnowledge;
   readonly operations: AssignmentOperations;
   readonly orders: Orders;
+  /** Places containers while this node leads; undefined where it never can. */
+  readonly placer: PlacerHost | undefined;
   readonly #ports: ControlPorts;
   readonly #settings: ControlSettings;
   readonly #reports: ControlReports;
@@ -106,7 +113,9 @@ export class Control {
     this.operations = new AssignmentOperations(this.registry, ports.clock, rebalanceOptionsOf(settings.options));
     this.groups = this.#knowGroups();
     this.presence = this.#bePresent();
-    this.orders = this.#takeOrders(this.#leadWhenLeading());
+    const work = this.#leadWhenLeading();
+    this.placer = work?.placer;
+    this.orders = this.#takeOrders(work?.assigner);
     this.#follow();
   }
 
@@ -128,6 +137,7 @@ export class Control {
   /** A process is surely gone: its host refused several members. */
   memberGone(id: NodeId, generation: number): void {
     this.seat?.group.memberGone(id, generation);
+    this.placer?.gone(id, generation);
   }
 
   healthChanged(score: number): void {
@@ -136,6 +146,22 @@ export class Control {
 
   notified(from: Identity, message: ConsensusMessage): void {
     this.seat?.received(from, message);
+  }
+
+  /** May that life of a node go on serving its containers? Only the leader can say so. */
+  grantServing(node: NodeId, generation: number): Outcome<ServingGrant> {
+    const outcome = this.placer?.renewed(node, generation) ?? failure('NOT_LEADER', 'this node is no manager');
+    if (!outcome.ok) return outcome;
+    const { leaseMs, term, revision: takenRevision } = outcome.value;
+    return success({ leaseMs, term, takenRevision });
+  }
+
+  /** Where to ask what only the leader can say. */
+  leader(): Peer | undefined {
+    const { leader } = this.known();
+    if (leader === undefined) return undefined;
+    const address = this.#managers.locate(leader);
+    return address === undefined ? undefined : { id: leader, ...address };
   }
 
   /** Who leads, as far as this node knows: a manager outside of its group hears of it like all others. */
@@ -229,15 +255,20 @@ export class Control {
   }
 
   /** What only the leader does, on each node that can become one. */
-  #leadWhenLeading(): AssignerHost | undefined {
+  #leadWhenLeading(): LeadersWork | undefined {
     if (!this.#settings.identity.roles.includes('manager')) return undefined;
     const { registry, leadership } = this;
     const { clock } = this.#ports;
     const { options } = this.#settings;
-    const own = { registration: registrationOptionsOf(options), rebalance: rebalanceOptionsOf(options) };
-    const { assigner, stop } = leadersWork({ registry, leadership, clock }, own, this.#tellers());
-    this.#ends.push(stop);
-    return assigner;
+    const { servingLeaseMs, copyRepairDelayMs } = options;
+    const own = {
+      ...{ registration: registrationOptionsOf(options), rebalance: rebalanceOptionsOf(options) },
+      placement: { servingLeaseMs, copyRepairDelayMs },
+    };
+    const { rank } = this.#settings;
+    const work = leadersWork({ registry, leadership, clock, rank }, own, this.#tellers());
+    this.#ends.push(work.stop);
+    return work;
   }
 
   #tellers(): Pick<ControlReports, 'happened' | 'halted'> {
@@ -253,7 +284,7 @@ export class Control {
     const { id: self } = this.#settings.identity;
     const managers = this.#managers;
     return new Orders({
-      ...{ self, streams, assigner },
+      ...{ self, streams, assigner, placer: this.placer },
       leadership: { view: () => this.known(), isLeading: () => leadership.isLeading() },
       locate: (id) => managers.locate(id),
       group: seat === undefined ? undefined : new GroupDesk({ clock, registry, seat, managers, self }),

@@ -1,40 +1,63 @@
 /**
- * What only the leader does: it notes whose registration is over, and gives what waits for a node to one. Both run on
- * every node that can lead, and act only while it does.
+ * What only the leader does: it notes whose registration is over, gives what waits for a node to one, and places
+ * containers. All of it runs on every node that can lead, and acts only while it does.
  */
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { Leadership, Registry } from '../../base/registry.ts';
 import { AssignerHost } from '../../registry/assignment/assigner-host.ts';
 import type { RebalanceOptions } from '../../registry/assignment/rebalance-options.ts';
+import { PlacerHost, type PlacerOptions, type PlacerPorts } from '../../registry/placement/placer-host.ts';
 import { ExpiryWorkerHost } from '../../registry/registration/expiry-worker-host.ts';
 import type { RegistrationOptions } from '../../registry/registration/options.ts';
 
+export type LeadersWork = { readonly assigner: AssignerHost; readonly placer: PlacerHost; readonly stop: Cancel };
+
 export function leadersWork(
-  ports: { readonly registry: Registry; readonly leadership: Leadership; readonly clock: Clock },
-  options: { readonly registration: RegistrationOptions; readonly rebalance: RebalanceOptions },
+  ports: {
+    readonly registry: Registry;
+    readonly leadership: Leadership;
+    readonly clock: Clock;
+    readonly rank: NonNullable<PlacerPorts['rank']>;
+  },
+  options: {
+    readonly registration: RegistrationOptions;
+    readonly rebalance: RebalanceOptions;
+    readonly placement: Partial<PlacerOptions>;
+  },
   reports: {
     happened(type: string, fields: Readonly<Record<string, unknown>>): void;
     halted(error: unknown): void;
   },
-): { readonly assigner: AssignerHost; readonly stop: Cancel } {
+): LeadersWork {
   const halted = (error: unknown): void => reports.halted(error);
   const expiry = new ExpiryWorkerHost(ports, options.registration, {
     event: ({ type, ...fields }) => reports.happened(type, fields),
     halted,
   });
   expiry.start();
-  const tell = ({ kind, ...fields }: { readonly kind: string }): void =>
-    reports.happened(kind === 'assigned' ? 'container.assigned' : `assigner.${kind}`, fields);
+  const tell = ({ kind, ...fields }: { readonly kind: string }): void => reports.happened(eventType(kind), fields);
   const { rebalance, registration } = options;
   const assigner = new AssignerHost(
     { ...ports, tell, halted },
     { rebalance, regrantDelayMs: registration.regrantDelayMs },
   );
+  const placer = new PlacerHost(
+    { ...ports, tell: ({ kind, ...fields }) => reports.happened(kind, fields), halted },
+    options.placement,
+  );
   return {
     assigner,
+    placer,
     stop: () => {
       expiry.stop();
       assigner.stop();
+      placer.stop();
     },
   };
+}
+
+/** What is about containers has the name that it has for everybody. */
+function eventType(kind: string): string {
+  if (kind.includes('.')) return kind;
+  return kind === 'assigned' ? 'container.assigned' : `assigner.${kind}`;
 }

@@ -65,6 +65,28 @@ function codeOf(outcome: Outcome<unknown>): string {
   return outcome.ok ? 'ok' : outcome.error.code;
 }
 
+test('the leader moves a container, and says what is wrong with the words', () => {
+  const asked: unknown[] = [];
+  const desk = new Desk({
+    placer: {
+      requestMove: (pool, container, to, cause, done) => {
+        asked.push({ pool, container, to, cause });
+        done(container === 0 ? success(undefined) : failure('PRECONDITION', 'it is already moving'));
+      },
+    },
+  });
+  desk.leader = self;
+  const words = (others: object): string => JSON.stringify({ pool: 'p', container: 0, to: other, ...others });
+  assert.deepEqual(desk.receive('migrate', words({})), success('{}'));
+  assert.deepEqual(asked, [{ pool: 'p', container: 0, to: other, cause: 'admin' }]);
+  assert.equal(codeOf(desk.receive('migrate', words({ container: 1 }))), 'PRECONDITION');
+  for (const wrong of [{ pool: 1 }, { container: -1 }, { container: '0' }, { to: 'w2' }, { to: null }])
+    assert.equal(codeOf(desk.receive('migrate', words(wrong))), 'BAD_ARGUMENT');
+  const without = new Desk();
+  without.leader = self;
+  assert.equal(codeOf(without.receive('migrate', words({}))), 'PRECONDITION');
+});
+
 test('an order goes to the leader and its answer comes back', () => {
   const desk = new Desk();
   assert.equal(codeOf(desk.give('transfer')), 'NO_QUORUM');

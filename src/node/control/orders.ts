@@ -3,18 +3,19 @@
  * knows one, with a bound on the hops, or to the node that is meant, and brings the answer back. An order is carried
  * out at most once each time it is given; whoever gets no answer looks at what has become of it before giving it again.
  */
-import { type Done, failure, isRemusterError, success } from '../../base/errors.ts';
-import type { NodeId } from '../../base/ids.ts';
+import { type Done, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
+import { type NodeId, parseNodeId } from '../../base/ids.ts';
 import type { Address, Streams } from '../../base/ports.ts';
 import type { LeadershipView } from '../../base/registry.ts';
 import { type Message, encodeMessage, readableMessage } from '../../messages/catalogue.ts';
 import type { AssignerHost } from '../../registry/assignment/assigner-host.ts';
+import type { PlacerHost } from '../../registry/placement/placer-host.ts';
 import { rebalanceLimits } from '../../registry/assignment/rebalancer.ts';
 import type { BackupDesk } from './backup-desk.ts';
 import type { GroupDesk } from './group-desk.ts';
 import { countIn, flagIn, wordsOf } from './order-words.ts';
 
-export type LeaderVerb = 'rebalance' | 'change-group' | 'transfer' | 'backup-part' | 'restore-part';
+export type LeaderVerb = 'rebalance' | 'migrate' | 'change-group' | 'transfer' | 'backup-part' | 'restore-part';
 type OrderMessage = Extract<Message, { readonly kind: 'order' }>;
 
 export type OrderParts = {
@@ -26,6 +27,7 @@ export type OrderParts = {
   readonly group: GroupDesk | undefined;
   readonly backups: BackupDesk | undefined;
   readonly assigner: AssignerHost | undefined;
+  readonly placer?: Pick<PlacerHost, 'requestMove'> | undefined;
   /** This node goes for good. */
   readonly leave: (words: unknown, done: Done<object>) => void;
 };
@@ -110,6 +112,8 @@ export class Orders {
     switch (verb) {
       case 'rebalance':
         return assigner === undefined ? without() : assigner.rebalance(rebalanceIn(words), done);
+      case 'migrate':
+        return this.#migrate(words, done);
       case 'change-group':
         return group === undefined ? without() : group.change(words, timeoutMs, done);
       case 'transfer':
@@ -126,6 +130,22 @@ export class Orders {
         return done(failure('UNKNOWN_METHOD', `this version does not know the order ${verb}`));
     }
   }
+
+  #migrate(words: unknown, done: Done<object>): void {
+    const { pool, container, to } = migrationIn(words);
+    const { placer } = this.#parts;
+    if (placer === undefined) return done(failure('PRECONDITION', 'this node places no containers'));
+    placer.requestMove(pool, container, to, 'admin', (outcome) => done(outcome.ok ? success({}) : outcome));
+  }
+}
+
+function migrationIn(words: unknown): { readonly pool: string; readonly container: number; readonly to: NodeId } {
+  const fields = wordsOf(words);
+  const { pool, to } = fields;
+  const container = countIn(fields, 'container', { min: 0, max: Number.MAX_SAFE_INTEGER });
+  if (typeof pool !== 'string' || typeof to !== 'string' || container === undefined)
+    throw new RemusterError('BAD_ARGUMENT', 'a container is moved by pool, container and to');
+  return { pool, container, to: parseNodeId(to) };
 }
 
 /** Written by another node of ours, so it is JSON. */

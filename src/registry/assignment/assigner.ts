@@ -15,9 +15,10 @@ import type { Expired, Schedule } from '../../base/loop.ts';
 import type { RegistryChange, RegistryEntry, RegistryTransaction, TransactionResult } from '../../base/registry.ts';
 import { type AssignerEvent, eventOf } from './assigner-event.ts';
 import { ClusterView } from './cluster-view.ts';
+import { weightOf } from './held.ts';
 import type { RebalanceOptions } from './rebalance-options.ts';
 import { type RebalanceAnswer, type RebalanceRequest, Rebalancer } from './rebalancer.ts';
-import type { OnTheWay } from './target.ts';
+import { type OnTheWay, onTheWayIn } from './target.ts';
 import { type Task, type TaskOptions, nextDueMs, taskName, tasksOf, transactionOf } from './tasks.ts';
 import { claim } from './transactions.ts';
 
@@ -228,7 +229,7 @@ export class Assigner {
             call,
             outcome: { ok: false as const, error: new RemusterError('NOT_LEADER', 'only the leader rebalances') },
           }
-        : this.#rebalancer.ask(call, request, this.#view, nowMs, this.#onTheWay());
+        : this.#rebalancer.ask(call, request, this.#view, nowMs, this.#onTheWay(this.#view));
     if (answer !== undefined) this.#effects.push({ kind: 'answer', ...answer });
   }
 
@@ -242,17 +243,23 @@ export class Assigner {
   }
 
   #startTasks(nowMs: number, view: ClusterView, rebalancer: Rebalancer): void {
-    for (const task of tasksOf(view, nowMs, this.#options, () => this.#onTheWay())) {
-      if (this.#running.size >= this.#options.transactionsMax) return;
-      const name = taskName(task);
-      if (!this.#running.has(name) && nowMs >= (this.#paused.peek(name)?.untilMs ?? 0)) this.#start(task, false);
-    }
-    rebalancer.cycle(view, nowMs, this.#onTheWay());
+    const onTheWay = (): OnTheWay => this.#onTheWay(view);
+    this.#startAll(nowMs, tasksOf(view, nowMs, this.#options, onTheWay));
+    rebalancer.cycle(view, nowMs, onTheWay);
+    this.#startAll(nowMs, rebalancer.marks(view, nowMs, onTheWay));
     while (this.#running.size < this.#options.transactionsMax) {
       const move = rebalancer.next(view);
       if (move === undefined) return;
       if (this.#running.has(taskName(move))) rebalancer.ended(taskName(move), 'it is on the move already');
       else this.#start(move, true);
+    }
+  }
+
+  #startAll(nowMs: number, tasks: Iterable<Task>): void {
+    for (const task of tasks) {
+      if (this.#running.size >= this.#options.transactionsMax) return;
+      const name = taskName(task);
+      if (!this.#running.has(name) && nowMs >= (this.#paused.peek(name)?.untilMs ?? 0)) this.#start(task, false);
     }
   }
 
@@ -266,28 +273,20 @@ export class Assigner {
     return id;
   }
 
-  #onTheWay(): OnTheWay {
-    const sums = new Map<NodeId, { count: number; weight: number }>();
-    const add = (to: NodeId | undefined, weight: number): void => {
-      if (to === undefined) return;
-      const sum = sums.get(to) ?? { count: 0, weight: 0 };
-      sums.set(to, { count: sum.count + 1, weight: sum.weight + weight });
-    };
+  #onTheWay(view: ClusterView): OnTheWay {
+    const more: (readonly [NodeId, number])[] = [];
     for (const { task } of this.#running.values()) {
-      if (task.kind === 'give') add(task.to.id, task.waiting.record.hint.weight);
+      if (task.kind === 'give') more.push([task.to.id, task.waiting.record.hint.weight]);
+      if (task.kind === 'move' && !view.moving.has(task.held.text)) more.push([task.to.id, weightOf(task.held)]);
     }
-    for (const [text, owner] of this.#view?.releasing ?? []) {
-      const record = this.#view?.nodes.get(owner)?.assignments.get(text)?.record;
-      if (record !== undefined) add(record.releasing?.to, record.hint.weight);
-    }
-    return sums;
+    return onTheWayIn(view, more);
   }
 
   /** Only for times to come: what is due and waits for a free hand is looked at when one becomes free. */
   #wakeLater(nowMs: number, view: ClusterView): void {
     const times = [nextDueMs(view, nowMs, this.#options), this.#rebalancer?.nextMs, this.#pausedUntilMs];
     for (const [, { untilMs }] of this.#paused.entries()) times.push(untilMs);
-    const later = times.filter((atMs) => atMs !== undefined && atMs > nowMs) as number[];
+    const later = times.filter((atMs) => atMs !== undefined && atMs > nowMs && atMs < Infinity) as number[];
     if (later.length > 0)
       this.#wakeAt(
         nowMs,

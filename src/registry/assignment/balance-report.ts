@@ -1,17 +1,26 @@
 /**
- * How evenly the assignments lie on the nodes: what `remuster balance` shows. Only active nodes enter the figures,
+ * How evenly the load lies on the nodes, assignments and owned containers together: what `remuster balance` shows. Only active nodes enter the figures,
  * since nothing can be given to the others; those are listed with what they still hold. Pure.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { type NodeLoad, type Strategy, deviationOf, meanOf, scoresOf, variationOf } from './ranking.ts';
 
-export type BalancedNode = NodeLoad & { readonly name: string; readonly isActive: boolean };
+export type BalancedNode = NodeLoad & {
+  readonly name: string;
+  readonly isActive: boolean;
+  /** Of the count: containers that it owns. Beside it: those whose state it only keeps a copy of. */
+  readonly containers: number;
+  readonly copies: number;
+};
 
 export type BalanceRow = {
   readonly id: NodeId;
   readonly name: string;
   readonly isActive: boolean;
   readonly assignments: number;
+  /** Owned ones are load, copies are not. */
+  readonly containers: number;
+  readonly copies: number;
   /** What it says it serves; undefined when it has not reported. */
   readonly serving: number | undefined;
   readonly load: number;
@@ -31,6 +40,8 @@ export type BalanceReport = {
   readonly strategy: Strategy;
   readonly activeNodes: number;
   readonly assignments: number;
+  readonly containers: number;
+  /** What waits for a node, of both kinds. */
   readonly unassigned: number;
   readonly meanLoad: number;
   readonly maxLoad: number;
@@ -57,7 +68,8 @@ export function balanceReport(
   return {
     strategy,
     activeNodes: active.length,
-    assignments: nodes.reduce((sum, node) => sum + node.count, 0),
+    assignments: nodes.reduce((sum, node) => sum + node.count - node.containers, 0),
+    containers: nodes.reduce((sum, node) => sum + node.containers, 0),
     unassigned,
     meanLoad,
     maxLoad: Math.max(0, ...scores),
@@ -72,13 +84,15 @@ export function balanceReport(
 }
 
 function row(node: BalancedNode, load: number | undefined, mean: number, deviation: number): BalanceRow {
-  const { id, name, isActive, count, report } = node;
+  const { id, name, isActive, count, containers, copies, report } = node;
   const known = load ?? count;
   return {
     id,
     name,
     isActive,
-    assignments: count,
+    assignments: count - containers,
+    containers,
+    copies,
     serving: report?.serving,
     load: known,
     isOverloaded: isActive && deviation > 0 && known > mean + deviation,

@@ -1,29 +1,17 @@
 /**
- * What the registry says about nodes and assignments, folded into a shape that decisions can be made from: who is
- * registered and active, who holds what, what waits for a node. It is a copy and may be late; whoever acts on it names
+ * What the registry says about nodes, assignments and containers, folded into a shape that decisions can be made from:
+ * who is registered and active, who holds what, what waits for a node. It is a copy and may be late; whoever acts on it names
  * the revisions it saw and is refused if they have passed. It holds what the registry holds under `/cluster/`, no more.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { RegistryChange, RegistryEntry } from '../../base/registry.ts';
-import { type ContainerName, parseClusterKey } from '../keys.ts';
+import { type ClusterKey, type ContainerName, parseClusterKey } from '../keys.ts';
+import { type PoolRecord, readContainer, readPool } from '../placement/records.ts';
 import { type StateRecord, readRegistration, readState } from '../registration/records.ts';
 import { type DrainRecord, decodeDrain } from './drain-record.ts';
+import { type Known, type KnownAssignment, type KnownContainer, heldCount, isLeaving } from './held.ts';
 import { type LoadReport, decodeLoad } from './load-report.ts';
-import { type AssignedRecord, type UnassignedRecord, decodeAssigned, decodeUnassigned, nameText } from './record.ts';
-
-export type Known<T> = {
-  readonly record: T;
-  readonly modRevision: number;
-  readonly createRevision: number;
-};
-
-export type KnownAssignment = Known<AssignedRecord> & {
-  readonly name: ContainerName;
-  readonly text: string;
-  /** By our clock: when we saw it come to this node, and since when it is asked to leave it. */
-  readonly sinceMs: number;
-  readonly releasingMs: number | undefined;
-};
+import { type UnassignedRecord, decodeAssigned, decodeUnassigned, nameText } from './record.ts';
 
 export type KnownUnassigned = Known<UnassignedRecord> & {
   readonly name: ContainerName;
@@ -45,19 +33,36 @@ export type KnownNode = {
   state: Known<StateRecord | undefined> | undefined;
   report: LoadReport | undefined;
   drain: (Known<DrainRecord> & { readonly sinceMs: number }) | undefined;
+  /** It came without containers, and gets its share of them by and by. */
+  spread: Known<undefined> | undefined;
   readonly assignments: Map<string, KnownAssignment>;
-  /** Sum of the weights of its assignments; how many of them it is asked to release. */
+  readonly owned: Map<string, KnownContainer>;
+  readonly copied: Map<string, KnownContainer>;
+  /** Sum of the weights of what it holds; how many assignments it is asked to release. */
   weight: number;
   releasing: number;
+  /** How many of its own containers are on their way to another node. */
+  leaving: number;
   /** What it released for a drain and nobody has yet. */
   adrift: number;
 };
+
+type KeyOfNode = Extract<
+  ClusterKey,
+  { readonly kind: 'assignment' | 'registration' | 'load' | 'state' | 'drain' | 'spread' }
+>;
 
 export class ClusterView {
   readonly nodes = new Map<NodeId, KnownNode>();
   readonly unassigned = new Map<string, KnownUnassigned>();
   /** Asked to be released: name to owner. */
   readonly releasing = new Map<string, NodeId>();
+  /** Whoever owns them, if anybody does. A record that cannot be read is as good as none. */
+  readonly containers = new Map<string, KnownContainer>();
+  readonly pools = new Map<string, PoolRecord>();
+  /** Of the containers: on their way to another node; without an owner. */
+  readonly moving = new Map<string, KnownContainer>();
+  readonly unowned = new Map<string, KnownContainer>();
   assigner: { readonly value: Uint8Array; readonly modRevision: number } | undefined;
   revision = 0;
 
@@ -86,6 +91,11 @@ export class ClusterView {
     return [...this.nodes.values()].reduce((sum, node) => sum + node.assignments.size, 0);
   }
 
+  /** Something is between two nodes: how the load will lie is not to be seen yet. */
+  isRestless(): boolean {
+    return this.unassigned.size + this.releasing.size + this.moving.size > 0;
+  }
+
   #put(entry: RegistryEntry, nowMs: number, old: ClusterView | undefined): void {
     const key = parseClusterKey(entry.key);
     if (key === undefined) return;
@@ -94,6 +104,8 @@ export class ClusterView {
         return this.#assign(key.node, key, entry, nowMs, old);
       case 'unassigned':
         return this.#unassign(key, entry, nowMs, old);
+      case 'container':
+        return this.#place(key, entry, nowMs, old);
       case 'registration': {
         const node = this.#node(key.node, nowMs, old);
         node.registered = entry.createRevision;
@@ -114,10 +126,21 @@ export class ClusterView {
         this.#node(key.node, nowMs, old).drain = { ...known(entry, decodeDrain(entry.value)), sinceMs };
         return;
       }
+      case 'pool': {
+        const pool = readPool(entry.value);
+        if (pool !== undefined) this.pools.set(key.pool, pool);
+        return;
+      }
+      case 'spread':
+        this.#node(key.node, nowMs, old).spread = known(entry, undefined);
+        return;
       case 'assigner':
         this.assigner = { value: entry.value, modRevision: entry.modRevision };
         return;
       case 'epoch':
+      case 'containerNode':
+      case 'lastPool':
+      case 'placer':
     }
   }
 
@@ -131,7 +154,8 @@ export class ClusterView {
     const node = this.#node(id, nowMs, old);
     const sinceMs = same?.sinceMs ?? nowMs;
     const { pool, container } = name;
-    node.assignments.set(text, { ...known(entry, record), name: { pool, container }, text, sinceMs, releasingMs });
+    const about = { name: { pool, container }, text, sinceMs, releasingMs };
+    node.assignments.set(text, { kind: 'assignment', ...known(entry, record), ...about });
     node.weight += record.hint.weight;
     if (record.releasing === undefined) return;
     node.releasing += 1;
@@ -149,14 +173,79 @@ export class ClusterView {
     if (record.reason === 'drain' && record.from !== undefined) this.#node(record.from, nowMs, old).adrift += 1;
   }
 
+  #place(name: ContainerName, entry: RegistryEntry, nowMs: number, old: ClusterView | undefined): void {
+    const { pool, container } = name;
+    const text = nameText(name);
+    const before = old?.containers.get(text);
+    this.#unplace(text);
+    const record = readContainer(entry.value);
+    if (record === undefined) return;
+    const isSame = before?.createRevision === entry.createRevision && before.record.owner?.node === record.owner?.node;
+    const sinceMs = isSame ? before.sinceMs : nowMs;
+    const hasStayed = isSame && before.record.move !== undefined && record.move === undefined;
+    const stayedMs = hasStayed ? nowMs : before?.stayedMs;
+    const about = { name: { pool, container }, text, sinceMs, stayedMs: isSame ? stayedMs : undefined };
+    const held: KnownContainer = { kind: 'container', ...known(entry, record), ...about };
+    this.containers.set(text, held);
+    if (record.move !== undefined) this.moving.set(text, held);
+    const owner = record.owner?.node;
+    if (owner === undefined) this.unowned.set(text, held);
+    else {
+      const node = this.#node(owner, nowMs, old);
+      node.owned.set(text, held);
+      node.weight += 1;
+      if (isLeaving(held)) node.leaving += 1;
+    }
+    for (const id of record.copies) if (id !== owner) this.#node(id, nowMs, old).copied.set(text, held);
+  }
+
+  #unplace(text: string): void {
+    const held = this.containers.get(text);
+    if (held === undefined) return;
+    for (const places of [this.containers, this.moving, this.unowned]) places.delete(text);
+    const { owner, copies } = held.record;
+    for (const id of new Set([...copies, ...(owner === undefined ? [] : [owner.node])])) {
+      const node = this.nodes.get(id);
+      if (node === undefined) continue;
+      node.copied.delete(text);
+      if (node.owned.delete(text)) {
+        node.weight -= 1;
+        if (isLeaving(held)) node.leaving -= 1;
+      }
+      this.#forget(node);
+    }
+  }
+
   #delete(text: string, nowMs: number): void {
     const key = parseClusterKey(text);
-    if (key === undefined || key.kind === 'epoch') return;
-    if (key.kind === 'unassigned') return this.#unwait(nameText(key));
-    if (key.kind === 'assigner') {
-      this.assigner = undefined;
-      return;
+    if (key === undefined) return;
+    switch (key.kind) {
+      case 'epoch':
+      case 'containerNode':
+      case 'lastPool':
+      case 'placer':
+        return;
+      case 'pool':
+        this.pools.delete(key.pool);
+        return;
+      case 'container':
+        return this.#unplace(nameText(key));
+      case 'unassigned':
+        return this.#unwait(nameText(key));
+      case 'assigner':
+        this.assigner = undefined;
+        return;
+      case 'assignment':
+      case 'drain':
+      case 'load':
+      case 'registration':
+      case 'spread':
+      case 'state':
+        return this.#deleteOfNode(key, nowMs);
     }
+  }
+
+  #deleteOfNode(key: KeyOfNode, nowMs: number): void {
     const node = this.nodes.get(key.node);
     if (node === undefined) return;
     if (key.kind === 'assignment') this.#unsettle(key.node, nameText(key));
@@ -200,9 +289,13 @@ export class ClusterView {
       state: undefined,
       report: undefined,
       drain: undefined,
+      spread: undefined,
       assignments: new Map(),
+      owned: new Map(),
+      copied: new Map(),
       weight: 0,
       releasing: 0,
+      leaving: 0,
       adrift: 0,
     };
     this.nodes.set(id, node);
@@ -211,9 +304,9 @@ export class ClusterView {
 
   /** Nothing is said about it any more. */
   #forget(node: KnownNode): void {
-    const { registered, state, report, drain } = node;
-    if (node.assignments.size > 0 || node.adrift > 0) return;
-    if ([registered, state, report, drain].every((one) => one === undefined)) this.nodes.delete(node.id);
+    const { registered, state, report, drain, spread } = node;
+    if (heldCount(node) > 0 || node.adrift > 0) return;
+    if ([registered, state, report, drain, spread].every((one) => one === undefined)) this.nodes.delete(node.id);
   }
 }
 

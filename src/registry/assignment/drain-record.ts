@@ -7,14 +7,14 @@ import { fieldsOf, numberIn } from './record.ts';
 
 export type DrainRecord = {
   readonly deadlineMs: number;
-  /** How many assignments may be between two nodes at a time. */
+  /** How many assignments and containers may be between two nodes at a time. */
   readonly parallelMax: number;
-  /** How many assignments it had in the beginning. */
+  /** How much it held in the beginning, copies included. */
   readonly total: number;
   readonly overdue: boolean;
 };
 
-export const drainDefaults: DrainRecord = { deadlineMs: 60_000, parallelMax: 1, total: 0, overdue: false };
+export const drainDefaults: DrainRecord = { deadlineMs: 60_000, parallelMax: 4, total: 0, overdue: false };
 export const drainLimits = { deadlineMsMin: 1_000, deadlineMsMax: 86_400_000, parallelMax: 64 } as const;
 
 const version = 1;

@@ -10,13 +10,14 @@ import type { Registry, RegistryEntry } from '../../base/registry.ts';
 import { keyRanges } from '../keys.ts';
 import { type BalanceReport, balanceReport } from './balance-report.ts';
 import { ClusterView, isActive } from './cluster-view.ts';
+import { heldCount } from './held.ts';
 import { type DrainProgress, drainPreflight, drainProgress } from './drain.ts';
 import { type DrainRecord, drainDefaults, drainLimits } from './drain-record.ts';
 import type { RebalanceOptions } from './rebalance-options.ts';
 import { type RebalancePlan, planRebalance } from './rebalance-plan.ts';
 import { planNodes } from './rebalancer.ts';
 import type { MoveReason } from './record.ts';
-import { loadsOf } from './target.ts';
+import { loadsOf, onTheWayIn } from './target.ts';
 import { beginDrain } from './transactions.ts';
 
 export type DrainRequest = { readonly deadlineMs?: number; readonly parallelMax?: number; readonly note?: string };
@@ -62,7 +63,7 @@ export class AssignmentOperations {
   rebalancePlan(movesMax: number, done: Done<RebalancePlan>): void {
     this.#look((outcome) => {
       if (!outcome.ok) return done(outcome);
-      const nodes = planNodes(outcome.value, this.#clock.nowMs(), new Map());
+      const nodes = planNodes(outcome.value, this.#clock.nowMs(), onTheWayIn(outcome.value));
       done(planRebalance(nodes, this.#options, { movesMax, isManual: true }));
     });
   }
@@ -96,7 +97,7 @@ export class AssignmentOperations {
         return done(failure('PRECONDITION', blocked ?? `there is no node ${id}`));
       const sinceWallMs = Math.max(0, Math.floor(this.#clock.wallMs()));
       const next = { ...state, mode: 'draining', reason: 'admin_drain', sinceWallMs, note } as const;
-      const transaction = beginDrain(node, next, { ...record, total: node.assignments.size });
+      const transaction = beginDrain(node, next, { ...record, total: heldCount(node) });
       this.#registry.transact(transaction, { timeoutMs }, (outcome) => {
         if (!outcome.ok) done(outcome);
         else if (outcome.value.succeeded) this.drainProgress(id, done);
@@ -128,23 +129,30 @@ function pendingOf(view: ClusterView): Pending {
       ? `${attempts} times no node could take it; it is tried again`
       : 'the leader has not given it yet';
   };
-  const shown = [...view.unassigned.values()].slice(0, pendingShownMax).map(({ text, record }) => {
+  const assignments = [...view.unassigned.values()].map(({ text, record }) => {
     const { reason, attempts } = record;
     return { name: text, reason, attempts, why: why(attempts) };
   });
-  return { total: view.unassigned.size, shown };
+  const containers = [...view.unowned.values()].map(({ text, record }) => {
+    const { note, failures: attempts, inSync } = record;
+    const reason: MoveReason = inSync.length === 0 ? 'created' : 'lost';
+    return { name: text, reason, attempts, why: note === '' ? why(attempts) : note };
+  });
+  const all = [...assignments, ...containers];
+  return { total: all.length, shown: all.slice(0, pendingShownMax) };
 }
 
 function balanceOf(view: ClusterView, { strategy, variationMax }: RebalanceOptions): BalanceReport {
   const nodes = [...view.nodes.values()].filter(
-    ({ registered, works, assignments }) => (works && registered !== undefined) || assignments.size > 0,
+    (node) => (node.works && node.registered !== undefined) || heldCount(node) > 0,
   );
   const loads = loadsOf(nodes, new Map());
   const rows = nodes.map((node, index) => {
     const { id, count, weight, report } = loads[index] as (typeof loads)[number];
-    return { id, name: node.name, count, weight, report, isActive: isActive(node) };
+    const [containers, copies] = [node.owned.size, node.copied.size];
+    return { id, name: node.name, count, weight, report, containers, copies, isActive: isActive(node) };
   });
-  return balanceReport(strategy, variationMax, rows, view.unassigned.size);
+  return balanceReport(strategy, variationMax, rows, view.unassigned.size + view.unowned.size);
 }
 
 function definedIn({ deadlineMs, parallelMax }: DrainRequest): Partial<DrainRecord> {

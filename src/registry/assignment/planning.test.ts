@@ -27,6 +27,7 @@ function nodeLoad(number: number, count: number, report?: Partial<LoadReport>): 
 /** A node with so many assignments, named after it, which came long ago. */
 function planNode(number: number, count: number, settledMs = 1_000_000): PlanNode {
   const movable = Array.from({ length: count }, (_, index) => ({
+    kind: 'assignment' as const,
     name: `p/${number}-${String(index).padStart(2, '0')}`,
     weight: 1,
     isAtHome: false,
@@ -76,7 +77,7 @@ describe('ranking of nodes', () => {
 describe('the balance report', () => {
   function report(...counts: number[]): ReturnType<typeof balanceReport> {
     const nodes = counts.map((count, index): BalancedNode => {
-      return Object.assign(nodeLoad(index + 1, count), { name: `n${index}`, isActive: true });
+      return Object.assign(nodeLoad(index + 1, count), { name: `n${index}`, isActive: true, containers: 0, copies: 0 });
     });
     return balanceReport('fair', 0.3, nodes, 0);
   }
@@ -159,10 +160,10 @@ describe('a rebalance plan (DA-14)', () => {
 
   test('the lightest goes first, and who is at home goes last', () => {
     const movable = [
-      { name: 'p/heavy', weight: 5, isAtHome: false, settledMs: 1e6 },
-      { name: 'p/home', weight: 1, isAtHome: true, settledMs: 1e6 },
-      { name: 'p/light', weight: 2, isAtHome: false, settledMs: 1e6 },
-    ];
+      { kind: 'assignment', name: 'p/heavy', weight: 5, isAtHome: false, settledMs: 1e6 },
+      { kind: 'container', name: 'p/home', weight: 1, isAtHome: true, settledMs: 1e6 },
+      { kind: 'container', name: 'p/light', weight: 2, isAtHome: false, settledMs: 1e6 },
+    ] as const;
     const plan = planned([{ ...planNode(1, 3), movable }, planNode(2, 0)]);
     assert.equal(plan.moves[0]?.name, 'p/light');
   });

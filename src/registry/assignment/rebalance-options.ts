@@ -1,11 +1,12 @@
 /**
  * How eager the cluster is to even out its load. Three presets, as in seed 002: a careful one for assignments that are
- * dear to move, and an eager one for those that are not. Nothing moves by itself unless `mode` is `automatic`.
+ * dear to move, and an eager one for those that are not. To even out the load, nothing moves by itself unless `mode` is
+ * `automatic`; containers for a worker that joins do unless it is `off` (spreader.ts).
  */
 import type { Strategy } from './ranking.ts';
 
 export type RebalanceOptions = {
-  /** `off` refuses everything, `manual` moves only when asked to, `automatic` looks every `intervalMs`. */
+  /** `off` refuses everything, `manual` evens out only when asked to, `automatic` looks every `intervalMs`. */
   readonly mode: 'off' | 'manual' | 'automatic';
   readonly strategy: Strategy;
   /** Up to this coefficient of variation the load counts as balanced. */

@@ -1,15 +1,17 @@
 /**
- * Which assignments should move to even out the load. Pure: it looks at nodes and answers with moves, from the heaviest
- * to the freest node, the lightest assignment first. A move is planned only if it makes the load more even than before,
+ * What should move to even out the load, assignments and containers alike. Pure: it looks at nodes and answers with
+ * moves, from the heaviest to the freest node, the lightest first. A move is planned only if it makes the load more even than before,
  * so a plan ends by itself and the next one does not undo it. Balanced already, or nothing that helps, is a plan
  * without moves; what makes planning impossible is PRECONDITION with the reason.
  */
 import { type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
+import type { Held } from './held.ts';
 import { type NodeLoad, type Strategy, afterMove, meanOf, scoresOf, variationOf } from './ranking.ts';
 import { type RebalanceOptions, isBlacklisted } from './rebalance-options.ts';
 
-export type PlanAssignment = {
+export type PlanHeld = {
+  readonly kind: Held['kind'];
   readonly name: string;
   readonly weight: number;
   /** It wishes to be where it is: others go first. */
@@ -19,9 +21,10 @@ export type PlanAssignment = {
 };
 
 /** An active, registered node with what could be moved away from it; `count` has also what is on its way here. */
-export type PlanNode = NodeLoad & { readonly movable: readonly PlanAssignment[] };
+export type PlanNode = NodeLoad & { readonly movable: readonly PlanHeld[] };
 
 export type PlannedMove = {
+  readonly kind: Held['kind'];
   readonly name: string;
   readonly from: NodeId;
   readonly to: NodeId;
@@ -41,6 +44,8 @@ export type PlanRequest = {
   readonly movesMax: number;
   /** Asked for by a person: the cooldown does not count, and `manual` is enough. */
   readonly isManual: boolean;
+  /** Only containers, and only to these nodes, which came without any: also for this `manual` is enough. */
+  readonly newcomers?: ReadonlySet<NodeId>;
 };
 
 export function planRebalance(
@@ -60,12 +65,13 @@ export function planRebalance(
     why = 'balanced';
     if (variation <= options.variationMax) break;
     why = 'no move that is allowed would make it more even';
-    const step = bestStep(options.strategy, loads, movable);
+    const step = bestStep(options.strategy, loads, movable, request.newcomers);
     if (step === undefined) break;
     loads = step.loads;
-    const { name, from, to } = step;
-    moves.push({ name, from, to, variationBefore: variation, variationAfter: step.variation });
-    movable.set(from, movable.get(from)?.filter((assignment) => assignment.name !== name) ?? []);
+    const { held, from, to } = step;
+    const { kind, name } = held;
+    moves.push({ kind, name, from, to, variationBefore: variation, variationAfter: step.variation });
+    movable.set(from, movable.get(from)?.filter((one) => one !== held) ?? []);
     variation = step.variation;
     why = variation <= options.variationMax ? 'balanced after these moves' : 'as many moves as allowed';
   }
@@ -74,13 +80,15 @@ export function planRebalance(
 
 function refusal(nodes: readonly PlanNode[], options: RebalanceOptions, request: PlanRequest): string | undefined {
   if (options.mode === 'off') return 'rebalancing is switched off';
-  if (!request.isManual && options.mode !== 'automatic') return 'automatic rebalancing is switched off';
+  if (!request.isManual && request.newcomers === undefined && options.mode !== 'automatic')
+    return 'automatic rebalancing is switched off';
   if (nodes.length >= 2) return undefined;
   return `rebalancing needs at least 2 active nodes, and there ${nodes.length === 1 ? 'is 1' : 'are none'}`;
 }
 
-function candidates(node: PlanNode, options: RebalanceOptions, request: PlanRequest): readonly PlanAssignment[] {
+function candidates(node: PlanNode, options: RebalanceOptions, request: PlanRequest): readonly PlanHeld[] {
   return node.movable
+    .filter(({ kind }) => kind === 'container' || request.newcomers === undefined)
     .filter(({ settledMs }) => request.isManual || settledMs >= options.cooldownMs)
     .filter(({ name }) => !isBlacklisted(options.blacklist, name))
     .filter(({ weight }) => weight > 0 || options.strategy !== 'weighted')
@@ -88,7 +96,7 @@ function candidates(node: PlanNode, options: RebalanceOptions, request: PlanRequ
 }
 
 type Step = {
-  readonly name: string;
+  readonly held: PlanHeld;
   readonly from: NodeId;
   readonly to: NodeId;
   readonly loads: readonly NodeLoad[];
@@ -99,7 +107,8 @@ type Step = {
 function bestStep(
   strategy: Strategy,
   loads: readonly NodeLoad[],
-  movable: ReadonlyMap<NodeId, readonly PlanAssignment[]>,
+  movable: ReadonlyMap<NodeId, readonly PlanHeld[]>,
+  newcomers: ReadonlySet<NodeId> | undefined,
 ): Step | undefined {
   const scores = scoresOf(strategy, loads);
   const mean = meanOf(scores);
@@ -110,10 +119,11 @@ function bestStep(
   for (const { id: from } of ranked.filter(({ score }) => score > mean)) {
     const lightest = movable.get(from)?.[0];
     if (lightest === undefined) continue;
-    for (const { id: to } of ranked.filter(({ score }) => score < mean).toReversed()) {
+    const takers = ranked.filter(({ id, score }) => score < mean && (newcomers?.has(id) ?? true));
+    for (const { id: to } of takers.toReversed()) {
       const after = afterMove(loads, from, to, lightest.weight);
       const left = variationOf(scoresOf(strategy, after));
-      if (left < variation - improvementMin) return { name: lightest.name, from, to, loads: after, variation: left };
+      if (left < variation - improvementMin) return { held: lightest, from, to, loads: after, variation: left };
     }
   }
   return undefined;

@@ -1,15 +1,19 @@
 /**
  * Evening out, on the leader's side: makes a plan when somebody asks or when it is time, hands its moves out one by one
- * as tasks and knows how they ended. By itself it plans one move per cycle, and none while another one is under way,
- * so that each plan stands on what the last one led to. It never writes anything.
+ * as tasks and knows how they ended. By itself it plans one move at a time, and none while another one is under way,
+ * so that each plan stands on what the last one led to: to newcomers (spreader.ts) as soon as allowed, otherwise once
+ * per cycle and only if `automatic`. It never writes anything.
  */
 import { type Outcome, type RemusterError, failure, success } from '../../base/errors.ts';
 import { type ClusterView, type KnownNode, isActive } from './cluster-view.ts';
+import { canLeave, findHeld, heldBy, weightOf } from './held.ts';
+import { MoveBudget } from './move-budget.ts';
 import type { NodeLoad } from './ranking.ts';
 import type { RebalanceOptions } from './rebalance-options.ts';
 import { type PlanNode, type PlannedMove, type RebalancePlan, planRebalance } from './rebalance-plan.ts';
+import { Spreader } from './spreader.ts';
 import { type OnTheWay, loadsOf } from './target.ts';
-import type { Task } from './tasks.ts';
+import { type Task, taskName } from './tasks.ts';
 
 export type RebalanceRequest = { readonly dryRun: boolean; readonly movesMax: number };
 
@@ -24,8 +28,6 @@ export type RebalanceAnswer = { readonly call: number; readonly outcome: Outcome
 
 export const rebalanceLimits = { movesMaxDefault: 10, movesMax: 1_000 } as const;
 
-const hourMs = 3_600_000;
-
 type Asked = {
   readonly call: number;
   readonly plan: RebalancePlan;
@@ -35,22 +37,26 @@ type Asked = {
 
 export class Rebalancer {
   readonly #options: RebalanceOptions;
+  readonly #budget: MoveBudget;
+  readonly #spreader: Spreader;
   #moves: PlannedMove[] = [];
-  /** Handed out and not ended. */
-  readonly #begun = new Set<string>();
+  #cause: 'rebalance' | 'spread' = 'rebalance';
+  /** Handed out and not ended: name of the task to the name that people know. */
+  readonly #begun = new Map<string, string>();
   #asked: Asked | undefined;
   #cycleMs: number;
-  /** When moves of the last hour began that nobody asked for; no longer than `movesPerHourMax`. */
-  #recentMs: number[] = [];
 
   constructor(options: RebalanceOptions, nowMs: number) {
     this.#options = options;
+    this.#budget = new MoveBudget(options.movesPerHourMax);
+    this.#spreader = new Spreader(options, this.#budget);
     this.#cycleMs = nowMs + options.intervalMs;
   }
 
   /** When `cycle` has something to look at next. */
-  get nextMs(): number | undefined {
-    return this.#options.mode === 'automatic' ? this.#cycleMs : undefined;
+  get nextMs(): number {
+    const { nextMs } = this.#spreader;
+    return this.#options.mode === 'automatic' ? Math.min(this.#cycleMs, nextMs) : nextMs;
   }
 
   /** Undefined: the answer comes with the end of the last move. */
@@ -75,21 +81,26 @@ export class Rebalancer {
       return { call, outcome: success({ ...plan, dryRun, started: 0, failed: [] }) };
     }
     this.#moves = [...plan.moves];
+    this.#cause = 'rebalance';
     this.#asked = { call, plan, started: 0, failed: [] };
     return undefined;
   }
 
+  /** Who becomes a newcomer, and who is one no longer. */
+  marks(view: ClusterView, nowMs: number, onTheWay: () => OnTheWay): Iterable<Task> {
+    return this.#spreader.marks(view, nowMs, () => planNodes(view, nowMs, onTheWay()));
+  }
+
   /** Looks, if it is time. */
-  cycle(view: ClusterView, nowMs: number, onTheWay: OnTheWay): void {
-    if (this.#options.mode !== 'automatic' || nowMs < this.#cycleMs) return;
-    this.#cycleMs = nowMs + this.#options.intervalMs;
-    this.#recentMs = this.#recentMs.filter((atMs) => nowMs - atMs < hourMs);
-    if (this.#recentMs.length >= this.#options.movesPerHourMax) return;
-    if (this.#isBusy() || view.unassigned.size > 0 || view.releasing.size > 0) return;
-    const planned = planRebalance(planNodes(view, nowMs, onTheWay), this.#options, { movesMax: 1, isManual: false });
-    if (!planned.ok || planned.value.moves.length === 0) return;
-    this.#moves = [...planned.value.moves];
-    this.#recentMs.push(nowMs);
+  cycle(view: ClusterView, nowMs: number, onTheWay: () => OnTheWay): void {
+    if (this.#isBusy() || view.isRestless()) return void this.#skipCycle(nowMs);
+    const move = this.#spreader.plan(view, nowMs, () => planNodes(view, nowMs, onTheWay()));
+    if (move !== undefined) return this.#begin(move, 'spread', nowMs);
+    if (!this.#skipCycle(nowMs) || this.#budget.freeMs(nowMs) > nowMs) return;
+    const nodes = planNodes(view, nowMs, onTheWay());
+    const planned = planRebalance(nodes, this.#options, { movesMax: 1, isManual: false });
+    const [even] = planned.ok ? planned.value.moves : [];
+    if (even !== undefined) this.#begin(even, 'rebalance', nowMs);
   }
 
   /** The next move as a task; moves that have become impossible are skipped and noted. */
@@ -97,22 +108,28 @@ export class Rebalancer {
     for (let move = this.#moves.shift(); move !== undefined; move = this.#moves.shift()) {
       const node = view.nodes.get(move.from);
       const to = view.nodes.get(move.to);
-      const held = node?.assignments.get(move.name);
-      if (node === undefined || held === undefined || held.record.releasing !== undefined) {
+      const held = node && findHeld(node, { kind: move.kind, text: move.name });
+      if (node === undefined || held === undefined || !canLeave(held)) {
         this.#note(move.name, 'it has moved meanwhile');
       } else if (to === undefined || !isActive(to) || !isActive(node)) {
         this.#note(move.name, 'one of its nodes is no longer active');
       } else {
-        this.#begun.add(move.name);
-        return { kind: 'release', node, held, reason: 'rebalance', to };
+        const task: Task =
+          held.kind === 'container'
+            ? { kind: 'move', node, held, cause: this.#cause, to }
+            : { kind: 'release', node, held, reason: 'rebalance', to };
+        this.#begun.set(taskName(task), move.name);
+        return task;
       }
     }
     return undefined;
   }
 
   /** A task of `next` has ended, well or with a reason. */
-  ended(name: string, error: string | undefined): void {
-    if (!this.#begun.delete(name)) return;
+  ended(task: string, error: string | undefined): void {
+    const name = this.#begun.get(task);
+    if (name === undefined) return;
+    this.#begun.delete(task);
     this.#note(name, error);
   }
 
@@ -130,6 +147,19 @@ export class Rebalancer {
     this.#asked = undefined;
     this.#moves = [];
     return asked && { call: asked.call, outcome: { ok: false, error } };
+  }
+
+  #begin(move: PlannedMove, cause: 'rebalance' | 'spread', nowMs: number): void {
+    this.#moves = [move];
+    this.#cause = cause;
+    this.#budget.take(nowMs);
+  }
+
+  /** True when it was time for one. */
+  #skipCycle(nowMs: number): boolean {
+    if (this.#options.mode !== 'automatic' || nowMs < this.#cycleMs) return false;
+    this.#cycleMs = nowMs + this.#options.intervalMs;
+    return true;
   }
 
   #note(name: string, error: string | undefined): void {
@@ -152,17 +182,17 @@ export function planNodes(view: ClusterView, nowMs: number, onTheWay: OnTheWay):
   const loads = loadsOf(nodes, onTheWay);
   return nodes.map((node, index) => {
     const { id, count, weight, report } = loads[index] as NodeLoad;
-    return { id, count: count - node.releasing, weight, report, movable: movableOf(node, nowMs) };
+    const gone = node.releasing + node.leaving;
+    return { id, count: count - gone, weight: weight - node.leaving, report, movable: movableOf(node, nowMs) };
   });
 }
 
 function movableOf(node: KnownNode, nowMs: number): PlanNode['movable'] {
-  return [...node.assignments.values()]
-    .filter(({ record }) => record.releasing === undefined)
-    .map(({ text, record, sinceMs }) => ({
-      name: text,
-      weight: record.hint.weight,
-      isAtHome: record.hint.preferred === node.id,
-      settledMs: nowMs - sinceMs,
-    }));
+  return [...heldBy(node)].filter(canLeave).map((held) => ({
+    kind: held.kind,
+    name: held.text,
+    weight: weightOf(held),
+    isAtHome: held.kind === 'assignment' && held.record.hint.preferred === node.id,
+    settledMs: nowMs - held.sinceMs,
+  }));
 }

@@ -1,10 +1,13 @@
 /**
- * Which active node gets an assignment: the one it was meant for, the one it prefers, or the freest; in this order, and
- * only if that node is active. Nodes that could not take it are asked again only when nobody else is there. Pure.
+ * Which active node gets something. An assignment goes to the one it was meant for, the one it prefers, or the freest;
+ * in this order, and only if that node is active. Nodes that could not take it are asked again only when nobody else is
+ * there. A container that has to leave goes where its state is already, unless that node has more than its share; then
+ * to the freest. Pure.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { type ClusterView, type KnownNode, isActive } from './cluster-view.ts';
-import { type NodeLoad, type Strategy, freestFirst } from './ranking.ts';
+import { type KnownContainer, weightOf } from './held.ts';
+import { type NodeLoad, type Strategy, freestFirst, meanOf } from './ranking.ts';
 import type { UnassignedRecord } from './record.ts';
 
 /** What is on its way to a node and not in the view yet, so that the next choice sees it. */
@@ -27,12 +30,46 @@ export function chooseTarget(
   return freest === undefined ? undefined : view.nodes.get(freest.id);
 }
 
+/** Undefined when nobody else is active. */
+export function chooseDestination(
+  view: ClusterView,
+  strategy: Strategy,
+  { record }: KnownContainer,
+  onTheWay: OnTheWay,
+): KnownNode | undefined {
+  const others = view.activeNodes().filter((node) => node.id !== record.owner?.node);
+  const ranked = freestFirst(strategy, loadsOf(others, onTheWay));
+  const shareMax = meanOf(ranked.map(({ count }) => count)) + 1;
+  const inSync = new Set(record.inSync.map(({ node }) => node));
+  const found = ranked.find(({ id, count }) => inSync.has(id) && count <= shareMax) ?? ranked[0];
+  return found === undefined ? undefined : view.nodes.get(found.id);
+}
+
+type Sums = Map<NodeId, { count: number; weight: number }>;
+
+/** What the registry shows as meant for a node that does not hold it yet; `more` is what only the asker knows of. */
+export function onTheWayIn(view: ClusterView, more: readonly (readonly [NodeId, number])[] = []): OnTheWay {
+  const sums: Sums = new Map();
+  const add = (to: NodeId | undefined, weight: number): void => {
+    if (to === undefined) return;
+    const sum = sums.get(to) ?? { count: 0, weight: 0 };
+    sums.set(to, { count: sum.count + 1, weight: sum.weight + weight });
+  };
+  for (const [to, weight] of more) add(to, weight);
+  for (const [text, owner] of view.releasing) {
+    const held = view.nodes.get(owner)?.assignments.get(text);
+    if (held !== undefined) add(held.record.releasing?.to, weightOf(held));
+  }
+  for (const held of view.moving.values()) add(held.record.move?.to, weightOf(held));
+  return sums;
+}
+
 export function loadsOf(nodes: readonly KnownNode[], onTheWay: OnTheWay): readonly NodeLoad[] {
   return nodes.map((node) => {
     const more = onTheWay.get(node.id);
     return {
       id: node.id,
-      count: node.assignments.size + (more?.count ?? 0),
+      count: node.assignments.size + node.owned.size + (more?.count ?? 0),
       weight: node.weight + (more?.weight ?? 0),
       report: node.report,
     };

@@ -5,18 +5,33 @@
  */
 import { unreachable } from '../../base/assert.ts';
 import type { RegistryTransaction } from '../../base/registry.ts';
+import type { ContainerMove } from '../placement/records.ts';
 import type { StateRecord } from '../registration/records.ts';
+import { type ClusterView, type KnownNode, type KnownUnassigned, isActive } from './cluster-view.ts';
 import {
-  type ClusterView,
+  type Held,
   type KnownAssignment,
-  type KnownNode,
-  type KnownUnassigned,
-  isActive,
-} from './cluster-view.ts';
+  type KnownContainer,
+  canLeave,
+  heldBy,
+  heldCount,
+  heldName,
+  restedMs,
+} from './held.ts';
 import type { Strategy } from './ranking.ts';
 import type { MoveReason } from './record.ts';
-import { type OnTheWay, chooseTarget } from './target.ts';
-import { askToRelease, endDrain, give, keep, noteDrain, reclaim } from './transactions.ts';
+import { type OnTheWay, chooseDestination, chooseTarget } from './target.ts';
+import {
+  askToRelease,
+  beginMove,
+  beginSpread,
+  endDrain,
+  endSpread,
+  give,
+  keep,
+  noteDrain,
+  reclaim,
+} from './transactions.ts';
 
 export type Task =
   | { readonly kind: 'reclaim'; readonly node: KnownNode; readonly held: KnownAssignment }
@@ -28,10 +43,19 @@ export type Task =
       readonly reason: MoveReason;
       readonly to: KnownNode | undefined;
     }
+  | {
+      readonly kind: 'move';
+      readonly node: KnownNode;
+      readonly held: KnownContainer;
+      readonly cause: ContainerMove['cause'];
+      readonly to: KnownNode;
+    }
   | { readonly kind: 'keep'; readonly node: KnownNode; readonly held: KnownAssignment }
   | { readonly kind: 'drained'; readonly node: KnownNode; readonly state: StateRecord }
   | { readonly kind: 'overdue'; readonly node: KnownNode }
-  | { readonly kind: 'forgetDrain'; readonly node: KnownNode };
+  | { readonly kind: 'forgetDrain'; readonly node: KnownNode }
+  | { readonly kind: 'beginSpread'; readonly node: KnownNode }
+  | { readonly kind: 'endSpread'; readonly node: KnownNode };
 
 export type TaskOptions = {
   readonly strategy: Strategy;
@@ -46,7 +70,9 @@ export type TaskOptions = {
 /** Two tasks with the same name never run at the same time. */
 export function taskName(task: Task): string {
   if (task.kind === 'give') return task.waiting.text;
-  return 'held' in task ? task.held.text : `drain of ${task.node.id}`;
+  if ('held' in task) return heldName(task.held);
+  const isSpread = task.kind === 'beginSpread' || task.kind === 'endSpread';
+  return `${isSpread ? 'spread to' : 'drain of'} ${task.node.id}`;
 }
 
 /** Lazily: whoever has no more hands stops asking. */
@@ -67,7 +93,7 @@ export function* tasksOf(
       if (to !== undefined) yield { kind: 'give', waiting, to };
     }
   }
-  for (const node of view.nodes.values()) yield* drainTasks(view, node, nowMs, options);
+  for (const node of view.nodes.values()) yield* drainTasks(view, node, nowMs, options, onTheWay);
   for (const [text, owner] of view.releasing) {
     const node = view.nodes.get(owner);
     const held = node?.assignments.get(text);
@@ -76,14 +102,20 @@ export function* tasksOf(
   }
 }
 
-function* drainTasks(view: ClusterView, node: KnownNode, nowMs: number, options: TaskOptions): Generator<Task> {
+function* drainTasks(
+  view: ClusterView,
+  node: KnownNode,
+  nowMs: number,
+  options: TaskOptions,
+  onTheWay: () => OnTheWay,
+): Generator<Task> {
   const { drain } = node;
   const state = node.state?.record;
   if (state?.mode !== 'draining') {
     if (drain !== undefined) yield { kind: 'forgetDrain', node };
     return;
   }
-  if (node.assignments.size === 0) {
+  if (heldCount(node) === 0) {
     const sinceWallMs = Math.max(0, Math.round(nowMs + options.wallOffsetMs));
     yield { kind: 'drained', node, state: { ...state, mode: 'drained', reason: 'drain_complete', sinceWallMs } };
     return;
@@ -93,13 +125,28 @@ function* drainTasks(view: ClusterView, node: KnownNode, nowMs: number, options:
   }
   // Without somebody to have it, it is better served by a node that is draining than by nobody.
   if (node.registered === undefined || view.activeNodes().length === 0) return;
-  let hands = (drain?.record.parallelMax ?? 1) - node.releasing - node.adrift;
-  for (const held of node.assignments.values()) {
+  let hands = (drain?.record.parallelMax ?? 1) - node.releasing - node.adrift - node.leaving;
+  for (const held of heldBy(node)) {
     if (hands <= 0) return;
-    if (held.record.releasing !== undefined) continue;
+    const isReady = canLeave(held) && nowMs >= restedMs(held);
+    const task = isReady ? leaveTask(view, node, held, options, onTheWay) : undefined;
+    if (task === undefined) continue;
     hands -= 1;
-    yield { kind: 'release', node, held, reason: 'drain', to: undefined };
+    yield task;
   }
+}
+
+/** An assignment goes to whoever is the freest when it has been released; a container knows where it goes. */
+function leaveTask(
+  view: ClusterView,
+  node: KnownNode,
+  held: Held,
+  options: TaskOptions,
+  onTheWay: () => OnTheWay,
+): Task | undefined {
+  if (held.kind === 'assignment') return { kind: 'release', node, held, reason: 'drain', to: undefined };
+  const to = chooseDestination(view, options.strategy, held, onTheWay());
+  return to === undefined ? undefined : { kind: 'move', node, held, cause: 'drain', to };
 }
 
 /**
@@ -125,6 +172,7 @@ export function nextDueMs(view: ClusterView, nowMs: number, options: TaskOptions
     const { drain } = node;
     if (node.assignments.size > 0) times.push(goneMs(node, options));
     if (drain !== undefined && !drain.record.overdue) times.push(drain.sinceMs + drain.record.deadlineMs);
+    if (node.state?.record?.mode === 'draining') for (const held of node.owned.values()) times.push(restedMs(held));
   }
   for (const [text, owner] of view.releasing) {
     const since = view.nodes.get(owner)?.assignments.get(text)?.releasingMs;
@@ -142,6 +190,8 @@ export function transactionOf(task: Task, fence: Uint8Array): RegistryTransactio
       return give(fence, task.waiting, task.to);
     case 'release':
       return askToRelease(fence, task.node.id, task.held, { reason: task.reason, to: task.to?.id }, task.to);
+    case 'move':
+      return beginMove(fence, task.held, task.to, task.cause);
     case 'keep':
       return keep(fence, task.node.id, task.held);
     case 'drained':
@@ -150,6 +200,10 @@ export function transactionOf(task: Task, fence: Uint8Array): RegistryTransactio
       return noteDrain(fence, task.node, task.node.drain && { ...task.node.drain.record, overdue: true });
     case 'forgetDrain':
       return noteDrain(fence, task.node, undefined);
+    case 'beginSpread':
+      return beginSpread(fence, task.node);
+    case 'endSpread':
+      return endSpread(fence, task.node);
     default:
       return unreachable(task);
   }

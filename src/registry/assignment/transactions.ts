@@ -9,11 +9,15 @@ import type { NodeId } from '../../base/ids.ts';
 import { type RegistryCompare, type RegistryOp, type RegistryTransaction, onlyKey } from '../../base/registry.ts';
 import { type ContainerName, clusterKey } from '../keys.ts';
 import { type StateRecord, encodeRecord } from '../registration/records.ts';
-import { type KnownAssignment, type KnownNode, type KnownUnassigned, isActive } from './cluster-view.ts';
+import { type ContainerMove, encodeContainer } from '../placement/records.ts';
+import { type KnownNode, type KnownUnassigned, isActive } from './cluster-view.ts';
 import { type DrainRecord, encodeDrain } from './drain-record.ts';
+import type { KnownAssignment, KnownContainer } from './held.ts';
 import { type AssignmentHint, type MoveReason, type Releasing, encodeAssigned, encodeUnassigned } from './record.ts';
 
 const assignerKey = clusterKey({ kind: 'assigner' });
+/** The key says everything. */
+const spreadMark = new TextEncoder().encode('{"v":1}');
 
 /** What the leader writes there when it begins, and what all its transactions compare. */
 export function claim(fence: Uint8Array, seenRevision: number): RegistryTransaction {
@@ -58,6 +62,35 @@ export function askToRelease(
     [leads(fence), unchangedHeld(owner, held), ...(to === undefined ? [] : activeStill(to))],
     [put(heldKey(owner, held.name), encodeAssigned({ hint, attempts, releasing }))],
   );
+}
+
+/**
+ * Begins to move a container: `to` is active, and is to have the state. The rest of the way is between the placer and the
+ * owner; the record is the one that was seen, so the container was open and nobody else had begun to move it.
+ */
+export function beginMove(
+  fence: Uint8Array,
+  { name, record, modRevision }: KnownContainer,
+  to: KnownNode,
+  cause: ContainerMove['cause'],
+): RegistryTransaction {
+  assert(record.phase === 'serving' && record.move === undefined, 'only what is open and at rest is moved');
+  assert(record.owner?.node !== to.id, 'nothing is moved to where it is');
+  const key = clusterKey({ kind: 'container', ...name });
+  const copies = record.copies.includes(to.id) ? record.copies : [...record.copies, to.id];
+  const moved = { ...record, copies, move: { to: to.id, cause, step: 'copying' } as const };
+  return guarded([leads(fence), unchanged(key, modRevision), ...activeStill(to)], [put(key, encodeContainer(moved))]);
+}
+
+/** From now on the node gets its share of containers, whoever leads. */
+export function beginSpread(fence: Uint8Array, node: KnownNode): RegistryTransaction {
+  const key = clusterKey({ kind: 'spread', node: node.id });
+  return guarded([leads(fence), unchanged(key, 0), ...activeStill(node)], [put(key, spreadMark)]);
+}
+
+export function endSpread(fence: Uint8Array, { id, spread }: KnownNode): RegistryTransaction {
+  const key = clusterKey({ kind: 'spread', node: id });
+  return guarded([leads(fence), unchanged(key, spread?.modRevision ?? 0)], [remove(key)]);
 }
 
 /** Takes the request back: the owner keeps it. */

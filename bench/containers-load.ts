@@ -1,0 +1,59 @@
+/**
+ * The load of the containers bench, the same for every side: so many questions under way at any time, for a while, and
+ * what the answers took. Whoever asks calls back when it has its answer; what is asked, and of whom, is not known here.
+ */
+
+export type Ask = (done: () => void) => void;
+
+export type Load = { readonly perSecond: number; readonly p50Us: number; readonly p99Us: number };
+
+/** More would only make the sorting slow: of what comes later every second, fourth... is kept. */
+const samplesMax = 1 << 17;
+
+/** Answers that come after the end are waited for and not counted. */
+export function measure(ask: Ask, concurrency: number, durationMs: number): Promise<Load> {
+  const samples = new Samples();
+  const startMs = performance.now();
+  const endMs = startMs + durationMs;
+  let answered = 0;
+  let underWay = 0;
+  return new Promise((resolve) => {
+    const next = (): void => {
+      const askedMs = performance.now();
+      underWay += 1;
+      ask(() => {
+        const nowMs = performance.now();
+        underWay -= 1;
+        if (nowMs < endMs) {
+          answered += 1;
+          samples.add(nowMs - askedMs);
+          next();
+        } else if (underWay === 0) resolve(samples.load(answered, durationMs));
+      });
+    };
+    for (let i = 0; i < concurrency; i++) next();
+  });
+}
+
+class Samples {
+  readonly #values = new Float64Array(samplesMax);
+  #count = 0;
+  #stride = 1;
+  #skip = 0;
+
+  add(value: number): void {
+    if (++this.#skip < this.#stride) return;
+    this.#skip = 0;
+    this.#values[this.#count++] = value;
+    if (this.#count < samplesMax) return;
+    for (let i = 0; i < samplesMax / 2; i++) this.#values[i] = this.#values[2 * i]!;
+    this.#count = samplesMax / 2;
+    this.#stride *= 2;
+  }
+
+  load(answered: number, durationMs: number): Load {
+    const sorted = this.#values.subarray(0, this.#count).sort();
+    const at = (part: number): number => (sorted[Math.floor(part * (sorted.length - 1))] ?? Number.NaN) * 1_000;
+    return { perSecond: answered / (durationMs / 1_000), p50Us: at(0.5), p99Us: at(0.99) };
+  }
+}

@@ -1,0 +1,263 @@
+/**
+ * `npm run bench containers`: calls of containers and what they make durable, against what they are made of and against
+ * others, on loopback in one run; and the address table (see table.ts). Rounds are interleaved and medians taken,
+ * because the machine is shared and noisy.
+ *
+ *   calls     a method that does nothing, called from inside of a worker: of a container of its own, of another worker,
+ *             of all containers at once; beside our bare transport with messages of the same size, Moleculer, NATS, gRPC
+ *   writes    one key of about 100 bytes, acknowledged when the disks of owner and copy have it, by writers on all
+ *             workers; beside what the same disk takes from as many writers with one sync for all that wait
+ *
+ * With one call at a time, caller and callee get a core each where `taskset` exists, for the reason told in
+ * transport.ts.
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { debianProgramFault } from '../scripts/debian.ts';
+import { ContainersCluster, type WorkerName, workers } from './containers-cluster.ts';
+import { type DiskName, diskNames, DiskSide } from './containers-disk.ts';
+import type { Load } from './containers-load.ts';
+import type { Drive } from './containers-module.ts';
+import { NatsServer, type PeerName, peerNames, PeerSide } from './containers-peers.ts';
+import { type Bench, compare, type Goal, median, progress, type Row } from './harness.ts';
+import { cpuMs } from './membership-host.ts';
+import { tableRows } from './table.ts';
+
+/** Somebody who can be asked for a round. `pids` are caller and callee, if they are two. */
+type Side = {
+  readonly name: string;
+  readonly pids: readonly number[];
+  measure(concurrency: number, durationMs: number): Promise<Load>;
+};
+type Measured = Load & { readonly cpuUs: number };
+type Medians = ReadonlyMap<string, Measured>;
+
+const concurrencies = [1, 64, 1_024];
+const writerCounts = [64, 1_024];
+const containers = 16;
+const rounds = 5;
+const roundMs = 250;
+const writeRoundMs = 500;
+const warmUpMs = 400;
+const localUsMax = 10;
+const nats = { packageName: 'nats-server', command: 'nats-server', check: ['--version'] };
+// Asked before anything is pinned: afterwards it would be 1.
+const allCores = `0-${availableParallelism() - 1}`;
+
+export const bench: Bench = async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'remuster-bench-containers-'));
+  const cluster = new ContainersCluster(join(folder, 'cluster'));
+  const endings: (() => Promise<void>)[] = [() => cluster.stop()];
+  const missing: string[] = [];
+  try {
+    await cluster.start();
+    await cluster.createPool('calls', { containers, copies: 1, durability: 'memory' });
+    await cluster.createPool('durable', { containers, copies: 2, durability: 'copies' });
+    const peers = await startPeers(endings, missing);
+    const rows = [...(await remoteRows(cluster, peers)), ...(await ownRows(cluster))];
+    await Promise.all(peers.map((side) => side.stop()));
+    const disk = await DiskSide.start(folder);
+    endings.push(() => disk.stop());
+    rows.push(...(await writeRows(cluster, disk)));
+    await cluster.stop();
+    return { rows: [...rows, ...tableRows()], missing };
+  } finally {
+    for (const end of endings.toReversed()) await end();
+    rmSync(folder, { recursive: true, force: true });
+  }
+};
+
+async function startPeers(endings: (() => Promise<void>)[], missing: string[]): Promise<readonly PeerSide[]> {
+  const fault = debianProgramFault(nats, progress);
+  const natsServer = fault === undefined ? await NatsServer.start() : undefined;
+  if (natsServer !== undefined) endings.push(() => natsServer.stop());
+  const sides: PeerSide[] = [];
+  for (const name of peerNames) {
+    if (name.includes('NATS') && natsServer === undefined) missing.push(`${name}: ${fault}`);
+    else {
+      const side = await PeerSide.start(name, natsServer?.port ?? 0);
+      endings.push(() => side.stop());
+      sides.push(side);
+    }
+  }
+  return sides;
+}
+
+async function oursFor(
+  cluster: ContainersCluster,
+  target: WorkerName,
+  plan: Pick<Drive, 'method' | 'pool'>,
+): Promise<Side> {
+  const [caller] = workers;
+  const owned = await cluster.ownedBy(plan.pool, target);
+  return {
+    name: 'ours',
+    pids: [...new Set([cluster.pid(caller), cluster.pid(target)])],
+    measure: (concurrency, durationMs) =>
+      cluster.drive(caller, { ...plan, containers: owned, concurrency, durationMs }),
+  };
+}
+
+async function remoteRows(cluster: ContainersCluster, peers: readonly PeerSide[]): Promise<Row[]> {
+  const ours = await oursFor(cluster, 'w1', { pool: 'calls', method: 'noop' });
+  const rows: Row[] = [];
+  for (const concurrency of concurrencies) {
+    const found = await cell('remote no-op', [ours, ...peers], concurrency, roundMs);
+    rows.push(...remoteRowsOf(found, concurrency));
+  }
+  return rows;
+}
+
+function remoteRowsOf(found: Medians, concurrency: number): Row[] {
+  const what = `remote no-op, concurrency ${concurrency}`;
+  const ours = found.get('ours')!;
+  const rate = (name: PeerName, goal?: (ratio: number) => Goal): Row =>
+    compare(what, 'calls/s', 'more', ours.perSecond, { name, value: found.get(name)!.perSecond }, goal);
+  const others = peerNames.filter((name) => name !== 'transport' && found.has(name));
+  const best = others.toSorted((a, b) => found.get(b)!.perSecond - found.get(a)!.perSecond)[0]!;
+  const threefold = (ratio: number): Goal => ({ text: '>= 3x the best', met: ratio >= 3 });
+  return [
+    rate('transport', (ratio) => ({ text: '>= 0.5x transport', met: ratio >= 0.5 })),
+    ...others.map((name) => rate(name, name === best && concurrency > 1 ? threefold : undefined)),
+    ...times(what, found, 'transport'),
+  ];
+}
+
+/** What the calls took, and what they cost everybody who had to do with them. */
+function times(what: string, found: Medians, peerName?: PeerName): Row[] {
+  const of = (unit: string, field: keyof Measured): Row => {
+    const peer = peerName === undefined ? undefined : { name: peerName, value: found.get(peerName)![field] };
+    return compare(what, unit, 'less', found.get('ours')![field], peer);
+  };
+  return [of('us p50', 'p50Us'), of('us p99', 'p99Us'), of('CPU us/call', 'cpuUs')];
+}
+
+/** What nobody else has: calls of one's own containers, of all containers, and methods that could write. */
+async function ownRows(cluster: ContainersCluster): Promise<Row[]> {
+  const kinds = [
+    ['local no-op', await oursFor(cluster, 'w0', { pool: 'calls', method: 'noop' })],
+    ['local no-op that could write', await oursFor(cluster, 'w0', { pool: 'calls', method: 'touch' })],
+    ['remote no-op that could write', await oursFor(cluster, 'w1', { pool: 'calls', method: 'touch' })],
+    [`broadcast to ${containers}, no-op`, await oursFor(cluster, 'w1', { pool: 'calls', method: 'broadcast' })],
+  ] as const;
+  const rows: Row[] = [];
+  for (const [what, side] of kinds) {
+    for (const concurrency of concurrencies) {
+      const found = await cell(what, [side], concurrency, roundMs);
+      const name = `${what}, concurrency ${concurrency}`;
+      const [p50, ...others] = times(name, found);
+      rows.push(compare(name, 'calls/s', 'more', found.get('ours')!.perSecond));
+      rows.push(what === 'local no-op' && concurrency === 1 ? quick(p50!) : p50!, ...others);
+    }
+  }
+  return rows;
+}
+
+function quick(row: Row): Row {
+  return { ...row, goal: `< ${localUsMax} us`, met: row.ours < localUsMax };
+}
+
+async function writeRows(cluster: ContainersCluster, disk: DiskSide): Promise<Row[]> {
+  const all = Array.from({ length: containers }, (_, i) => i);
+  const ours: Side = {
+    name: 'ours',
+    pids: workers.map((name) => cluster.pid(name)),
+    measure: (concurrency, durationMs) => writeEverywhere(cluster, all, concurrency, durationMs),
+  };
+  const disks = diskNames.map((name): Side => {
+    return { name, pids: [], measure: (concurrency, durationMs) => disk.measure(name, concurrency, durationMs) };
+  });
+  const rows: Row[] = [];
+  for (const writers of writerCounts) {
+    const found = await cell('durable writes', [ours, ...disks], writers, writeRoundMs);
+    rows.push(...writeRowsOf(found, writers));
+  }
+  return rows;
+}
+
+/** The writers are spread over the workers; each writes to all containers. */
+async function writeEverywhere(
+  cluster: ContainersCluster,
+  all: readonly number[],
+  concurrency: number,
+  durationMs: number,
+): Promise<Load> {
+  const shares = workers.map((_, i) => Math.floor((concurrency + i) / workers.length));
+  const loads = await Promise.all(
+    workers.map((name, i) =>
+      cluster.drive(name, { pool: 'durable', method: 'set', containers: all, concurrency: shares[i]!, durationMs }),
+    ),
+  );
+  return {
+    perSecond: loads.reduce((sum, { perSecond }) => sum + perSecond, 0),
+    p50Us: median(loads.map(({ p50Us }) => p50Us)),
+    p99Us: Math.max(...loads.map(({ p99Us }) => p99Us)),
+  };
+}
+
+function writeRowsOf(found: Medians, writers: number): Row[] {
+  const what = `durable write, copies 2, ${writers} writers`;
+  const ours = found.get('ours')!;
+  const half = (ratio: number): Goal => ({ text: '>= 0.5x the limit', met: ratio >= 0.5 });
+  const limit = (name: DiskName): number => found.get(name)!.perSecond;
+  const strictest = diskNames.toSorted((a, b) => limit(b) - limit(a))[0]!;
+  return [
+    ...diskNames.map((name) => {
+      const peer = { name: `group commit, ${name}`, value: limit(name) };
+      return compare(what, 'writes/s', 'more', ours.perSecond, peer, name === strictest ? half : undefined);
+    }),
+    ...times(what, found),
+  ];
+}
+
+/** A short round for warming up, then rounds in which all take turns. */
+async function cell(
+  what: string,
+  sides: readonly Side[],
+  concurrency: number,
+  durationMs: number,
+): Promise<Medians> {
+  const found = new Map<string, Measured[]>(sides.map(({ name }) => [name, []]));
+  for (let round = 0; round <= rounds; round++) {
+    for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
+      if (side.pids.length === 2) pin(side.pids, concurrency === 1);
+      const measured = await oneRound(side, concurrency, round === 0 ? warmUpMs : durationMs);
+      if (round > 0) found.get(side.name)!.push(measured);
+    }
+  }
+  const medians = new Map([...found].map(([name, all]) => [name, mediansOf(all)]));
+  for (const [name, measured] of medians) progress(`containers: ${what} x ${concurrency}, ${name}: ${shown(measured)}`);
+  return medians;
+}
+
+async function oneRound(side: Side, concurrency: number, durationMs: number): Promise<Measured> {
+  const usedMs = (): number => side.pids.reduce((sum, pid) => sum + cpuMs(pid), 0);
+  const beforeMs = usedMs();
+  const load = await side.measure(concurrency, durationMs);
+  return { ...load, cpuUs: ((usedMs() - beforeMs) * 1_000) / ((load.perSecond * durationMs) / 1_000) };
+}
+
+function mediansOf(all: readonly Measured[]): Measured {
+  const of = (field: keyof Measured): number => median(all.map((measured) => measured[field]));
+  return { perSecond: of('perSecond'), p50Us: of('p50Us'), p99Us: of('p99Us'), cpuUs: of('cpuUs') };
+}
+
+function shown({ perSecond, p50Us, p99Us, cpuUs }: Measured): string {
+  const us = (value: number): string => `${value.toFixed(1)} us`;
+  return `${Math.round(perSecond)}/s, p50 ${us(p50Us)}, p99 ${us(p99Us)}, CPU ${us(cpuUs)}`;
+}
+
+/** Each on its own core, or all wherever the system likes. */
+function pin(pids: readonly number[], apart: boolean): void {
+  if (allCores === '0-0') return;
+  try {
+    for (const [i, pid] of pids.entries()) {
+      execFileSync('taskset', ['-a', '-p', '-c', apart ? String(i) : allCores, String(pid)], { stdio: 'ignore' });
+    }
+  } catch {
+    progress('containers: taskset does not work here, so latency is measured without pinning');
+  }
+}

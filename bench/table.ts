@@ -1,0 +1,116 @@
+/**
+ * `npm run bench table`: an address table of a million entries: what a lookup costs, how fast its log is read back, and
+ * what it takes in memory. Everything but the disk is the code that a node runs.
+ */
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { success } from '../src/base/errors.ts';
+import { nodeIdFrom } from '../src/base/ids.ts';
+import type { Clock, Files } from '../src/base/ports.ts';
+import { Random } from '../src/base/random.ts';
+import { encodeIndex, indexPath, walPath } from '../src/containers/table/table-files.ts';
+import { TableHost } from '../src/containers/table/table-host.ts';
+import { WalWriter, noNode } from '../src/containers/table/wal-record.ts';
+import type { PoolRecord } from '../src/registry/placement/records.ts';
+import { type Bench, type Row, compare, median, progress } from './harness.ts';
+
+const entries = 1_000_000;
+const nodes = 100;
+const lookups = 1_000_000;
+const batch = 20_000;
+const rounds = 7;
+const self = nodeIdFrom(new Uint8Array(16).fill(200));
+
+const record: PoolRecord = {
+  ...{ major: 1, minor: 0, module: 'kv', moduleVersion: 0, containers: entries, copies: 2, durability: 'copies' },
+  ...{ restart: true, params: null, state: 'active' },
+};
+
+export const bench: Bench = () => Promise.resolve({ rows: tableRows(), missing: [] });
+
+export function tableRows(): readonly Row[] {
+  const files = filesOnPaper();
+  const replayed: number[] = [];
+  const lookedUp: number[] = [];
+  const bytes: number[] = [];
+  /** Kept, so that what is collected meanwhile is not taken for what is needed. */
+  const tables: TableHost[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const beforeBytes = usedBytes();
+    const startMs = performance.now();
+    const table = replayedTable(files);
+    replayed.push(entries / ((performance.now() - startMs) / 1_000));
+    tables.push(table);
+    bytes.push((usedBytes() - beforeBytes) / entries);
+    lookedUp.push(lookupNs(table));
+    progress(`table, round ${round + 1} of ${rounds}`);
+  }
+  const [ns, perSecond, perEntry] = [median(lookedUp), median(replayed), median(bytes)];
+  return [
+    compare('table lookup', 'ns', 'less', ns, undefined, () => ({ text: '< 200 ns', met: ns < 200 })),
+    compare('table replay', 'records/s', 'more', perSecond, undefined, () => ({
+      text: '>= 1,000,000/s',
+      met: perSecond >= 1_000_000,
+    })),
+    compare('table bytes per entry', 'bytes', 'less', perEntry),
+  ];
+}
+
+/** At random places, as calls come. Of the fastest of many short batches: what it costs when nothing else gets between. */
+function lookupNs(table: TableHost): number {
+  const pool = table.pool('p');
+  if (pool === undefined) throw new Error('the pool was not read back');
+  const random = new Random('lookups');
+  const places = Uint32Array.from({ length: lookups }, () => random.below(entries));
+  let found = 0;
+  let fastestMs = Infinity;
+  for (let start = 0; start < lookups; start += batch) {
+    const startMs = performance.now();
+    for (let i = start; i < start + batch; i++) if (table.ownerOf(pool, places[i]!) !== undefined) found += 1;
+    fastestMs = Math.min(fastestMs, performance.now() - startMs);
+  }
+  if (found !== lookups) throw new Error('not every owner was found');
+  return (fastestMs * 1_000_000) / batch;
+}
+
+function replayedTable(files: Files): TableHost {
+  const clock: Clock = { nowMs: () => 0, wallMs: () => 0, schedule: () => () => {} };
+  const registry = { range: () => {}, watch: () => () => {} };
+  const halted = (error: unknown): never => {
+    throw error;
+  };
+  const table = new TableHost(
+    { registry, clock, files, self: { id: self }, tell: () => {}, halted },
+    { changed: () => {} },
+  );
+  table.start();
+  return table;
+}
+
+/** A disk that has the log of all entries, and nothing to wait for. */
+function filesOnPaper(): Files {
+  const ids = Array.from({ length: nodes }, (_, i) => nodeIdFrom(new Uint8Array(16).fill(i)));
+  const pools = [{ pool: { name: 'p', record }, revision: 1 }];
+  const index = encodeIndex({ version: 1, nodes: ids.map((id, number) => [id, number]), pools });
+  const writer = new WalWriter(record, 0, entries);
+  for (let i = 0; i < entries; i++) writer.add(i, noNode, i % nodes, i + 2);
+  const content = new Map([
+    [indexPath(self), index],
+    [walPath(record, self), writer.finish()],
+  ]);
+  const unused = (): never => {
+    throw new Error('nothing is written here');
+  };
+  return {
+    read: (path, done) => done(success(content.get(path))),
+    list: (_directory, done) => done(success([])),
+    ...{ replace: unused, append: unused, sync: unused, truncate: unused, remove: unused },
+  };
+}
+
+function usedBytes(): number {
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
+}

@@ -1,0 +1,190 @@
+/**
+ * One question to the cluster until it has its answer: asks a node, and asks again, the same node or another one, with
+ * the same bytes. So a call keeps its id and runs once, however often it is sent. It ends exactly once: with an answer,
+ * a coded error, NETWORK_TIMEOUT when no node could be reached for too long, or CANCELLED. Both of its limits are moments
+ * that nothing puts off.
+ *
+ *   asking --answer--> over
+ *     |  ^
+ *     |  '-- the same node once more if the connection broke, else another one
+ *     '----> pausing: all were tried; then from the first again
+ */
+import { type Done, type ErrorCode, type Outcome, RemusterError, failure, isRemusterError } from '../base/errors.ts';
+import type { Address, Cancel, Clock, Streams } from '../base/ports.ts';
+import type { Random } from '../base/random.ts';
+import { type Message, decodeMessage } from '../messages/catalogue.ts';
+import type { Listener, Silence } from './silence.ts';
+import { type Servers, keyOf } from './servers.ts';
+
+export type Site = {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly streams: Streams;
+  readonly servers: Servers;
+  readonly silence: Silence;
+  /** How many other nodes are tried before a pause. */
+  readonly tryNewServers: number;
+};
+
+/** What the answer of a node means; `again`: this node could not help, another one may. */
+export type Verdict<T> = { readonly outcome: Outcome<T> } | { readonly again: RemusterError };
+
+export type Question<T> = {
+  readonly body: Uint8Array;
+  /** When it ends at the latest, by the clock of the site; Infinity: when somebody ends it. */
+  readonly endsMs: number;
+  /** After this moment it is not sent again. */
+  readonly retryUntilMs: number;
+  /** It means something else to each node, so it is only sent again if nobody can have got it. */
+  readonly isAnchored: boolean;
+  judge(answer: Message): Verdict<T>;
+  /** An error after so many times of which no further attempt makes sense. */
+  isHopeless?(error: RemusterError, times: number): boolean;
+};
+
+/** Nobody got it, or whoever got it did not begin. */
+const unbegun: readonly ErrorCode[] = ['UNREACHABLE', 'DRAINED', 'CAPACITY', 'RATE_LIMITED'];
+const passing: readonly ErrorCode[] = [...unbegun, 'NETWORK_TIMEOUT', 'CANCELLED'];
+const pauseMsMin = 50;
+const pauseMsMax = 1_000;
+/** Of one question that has no end of its own. */
+const attemptMsMax = 60_000;
+const nothing: Cancel = () => {};
+
+export class Errand<T> implements Listener {
+  readonly #site: Site;
+  readonly #question: Question<T>;
+  readonly #done: Done<T>;
+  /** In this round. Made when they are needed: almost every question is asked once. */
+  #tried: Set<string> | undefined;
+  #askedTwice: Set<string> | undefined;
+  #asked: Address | undefined;
+  #number = 0;
+  #rounds = 0;
+  #failures = 0;
+  #over = false;
+  #cancel: Cancel = nothing;
+
+  constructor(site: Site, question: Question<T>, done: Done<T>) {
+    this.#site = site;
+    this.#question = question;
+    this.#done = done;
+  }
+
+  start(): void {
+    this.#ask(this.#site.servers.current);
+  }
+
+  /** `done` is told, unless it is over. */
+  end(error: RemusterError): void {
+    if (this.#over) return;
+    const cancel = this.#cancel;
+    this.#finish({ ok: false, error });
+    cancel();
+  }
+
+  silent(address: Address): void {
+    if (this.#over || this.#asked === undefined || keyOf(this.#asked) !== keyOf(address)) return;
+    const cancel = this.#cancel;
+    this.#number += 1;
+    this.#asked = undefined;
+    this.#failed(address, new RemusterError('NETWORK_TIMEOUT', 'it has fallen silent'), false);
+    cancel();
+  }
+
+  #ask(address: Address): void {
+    const { clock, streams, silence } = this.#site;
+    const { body, endsMs } = this.#question;
+    const remainingMs = endsMs - clock.nowMs();
+    if (remainingMs <= 0) return this.#giveUp('DEADLINE', undefined);
+    this.#number += 1;
+    const number = this.#number;
+    this.#asked = address;
+    silence.begin(address, this);
+    this.#cancel = streams.request(address, body, Math.min(remainingMs, timeoutOf(endsMs)), (outcome) => {
+      if (this.#over || number !== this.#number) return;
+      silence.end(address, this, outcome.ok);
+      this.#asked = undefined;
+      this.#answered(address, outcome);
+    });
+  }
+
+  #answered(address: Address, outcome: Outcome<Uint8Array>): void {
+    if (outcome.ok) return this.#judge(address, outcome.value);
+    const { error } = outcome;
+    if (error.code === 'DEADLINE' && this.#question.endsMs === Infinity) return this.#ask(address);
+    if (passing.includes(error.code)) return this.#failed(address, error, error.code === 'NETWORK_TIMEOUT');
+    this.#finish(outcome);
+  }
+
+  #judge(address: Address, bytes: Uint8Array): void {
+    let verdict: Verdict<T>;
+    try {
+      verdict = this.#question.judge(decodeMessage(bytes));
+    } catch (error) {
+      return this.#finish(isRemusterError(error) ? { ok: false, error } : failure('INTERNAL'));
+    }
+    if ('again' in verdict) this.#failed(address, verdict.again, false);
+    else this.#finish(verdict.outcome);
+  }
+
+  /** `sameAgain`: the node may be back already, or only the connection was lost. */
+  #failed(address: Address, error: RemusterError, sameAgain: boolean): void {
+    const { retryUntilMs, isAnchored } = this.#question;
+    const key = keyOf(address);
+    this.#failures += 1;
+    if (isAnchored && !unbegun.includes(error.code)) return this.#finish({ ok: false, error });
+    if (this.#question.isHopeless?.(error, this.#failures) === true) return this.#finish({ ok: false, error });
+    if (this.#site.clock.nowMs() >= retryUntilMs) return this.#retriesOver(address, error);
+    if (sameAgain && this.#askedTwice?.has(key) !== true) {
+      (this.#askedTwice ??= new Set()).add(key);
+      return this.#ask(address);
+    }
+    const { servers, tryNewServers } = this.#site;
+    servers.failed(address);
+    const tried = (this.#tried ??= new Set());
+    tried.add(key);
+    const next = tried.size > tryNewServers ? undefined : servers.pick(tried);
+    if (next === undefined) this.#pause(address, error);
+    else this.#ask(next);
+  }
+
+  #pause(address: Address, error: RemusterError): void {
+    const { clock, random } = this.#site;
+    const { endsMs, retryUntilMs } = this.#question;
+    const longestMs = Math.min(pauseMsMax, pauseMsMin * 2 ** this.#rounds) * random.between(0.5, 1);
+    const leftMs = Math.min(endsMs, retryUntilMs) - clock.nowMs();
+    this.#rounds = Math.min(this.#rounds + 1, 20);
+    this.#tried = undefined;
+    this.#askedTwice = undefined;
+    this.#cancel = clock.schedule(Math.min(longestMs, leftMs), () => {
+      if (this.#over) return;
+      if (clock.nowMs() >= Math.min(endsMs, retryUntilMs)) this.#retriesOver(address, error);
+      else this.#ask(this.#site.servers.current);
+    });
+  }
+
+  /** Who wanted no second attempt hears why the first one failed. */
+  #retriesOver(address: Address, error: RemusterError): void {
+    if (this.#failures === 1) return this.#finish({ ok: false, error });
+    this.#giveUp('NETWORK_TIMEOUT', `${keyOf(address)}: ${error.message}`);
+  }
+
+  #giveUp(code: 'DEADLINE' | 'NETWORK_TIMEOUT', lastWords: string | undefined): void {
+    const words =
+      lastWords === undefined ? undefined : `no node of the cluster could help in time; the last was ${lastWords}`;
+    this.#finish({ ok: false, error: new RemusterError(code, words) });
+  }
+
+  #finish(outcome: Outcome<T>): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#cancel = nothing;
+    if (this.#asked !== undefined) this.#site.silence.end(this.#asked, this, false);
+    this.#done(outcome);
+  }
+}
+
+function timeoutOf(endsMs: number): number {
+  return endsMs === Infinity ? attemptMsMax : Infinity;
+}

@@ -1,0 +1,101 @@
+/**
+ * Notices a node that has fallen silent while somebody waits for its answer: a process that was stopped, a host that
+ * lost its power. A connection tells of that only much later. A node that owes an answer for a while is asked for an
+ * echo; if that does not come either, those who wait are told, and ask elsewhere. A node that is merely at work on a
+ * long call answers the echo, and nobody is told anything.
+ */
+import type { Address, Cancel, Clock, Streams } from '../base/ports.ts';
+import { encodeMessage } from '../messages/catalogue.ts';
+import { keyOf } from './servers.ts';
+
+export type Listener = {
+  /** No word from that node; ends the waiting for it. */
+  silent(address: Address): void;
+};
+
+type Watched = {
+  readonly address: Address;
+  readonly waiting: Set<Listener>;
+  heardMs: number;
+  cancel: Cancel;
+};
+
+const silentAfterMs = 1_000;
+const echoTimeoutMs = 1_500;
+const nothing: Cancel = () => {};
+
+export class Silence {
+  readonly #clock: Clock;
+  readonly #streams: Pick<Streams, 'request'>;
+  readonly #watched = new Map<string, Watched>();
+
+  constructor(clock: Clock, streams: Pick<Streams, 'request'>) {
+    this.#clock = clock;
+    this.#streams = streams;
+  }
+
+  /** Nodes of which somebody waits for an answer. */
+  get size(): number {
+    return this.#watched.size;
+  }
+
+  begin(address: Address, listener: Listener): void {
+    const key = keyOf(address);
+    const known = this.#watched.get(key);
+    if (known !== undefined) {
+      known.waiting.add(listener);
+      return;
+    }
+    const heardMs = this.#clock.nowMs();
+    const watched: Watched = { address, waiting: new Set([listener]), heardMs, cancel: nothing };
+    this.#watched.set(key, watched);
+    this.#lookAfter(watched, silentAfterMs);
+  }
+
+  /** `heard`: an answer came. */
+  end(address: Address, listener: Listener, heard: boolean): void {
+    const watched = this.#watched.get(keyOf(address));
+    if (watched === undefined) return;
+    if (heard) watched.heardMs = this.#clock.nowMs();
+    watched.waiting.delete(listener);
+  }
+
+  close(): void {
+    for (const { cancel } of this.#watched.values()) cancel();
+    this.#watched.clear();
+  }
+
+  #lookAfter(watched: Watched, delayMs: number): void {
+    watched.cancel = this.#clock.schedule(delayMs, () => this.#look(watched));
+  }
+
+  /** The timer runs on while calls come and go, instead of being set for each of them. */
+  #look(watched: Watched): void {
+    if (watched.waiting.size === 0) {
+      this.#watched.delete(keyOf(watched.address));
+      return;
+    }
+    const silentMs = this.#clock.nowMs() - watched.heardMs;
+    if (silentMs < silentAfterMs) this.#lookAfter(watched, silentAfterMs - silentMs);
+    else this.#ask(watched);
+  }
+
+  #ask(watched: Watched): void {
+    const body = encodeMessage({ kind: 'echo', payload: new Uint8Array(0) });
+    watched.cancel = this.#streams.request(watched.address, body, echoTimeoutMs, (outcome) => {
+      // Another one may have taken its place since.
+      if (this.#watched.get(keyOf(watched.address)) !== watched) return;
+      if (outcome.ok) watched.heardMs = this.#clock.nowMs();
+      const isSilent = this.#clock.nowMs() - watched.heardMs >= silentAfterMs;
+      if (isSilent) this.#tell(watched);
+      this.#lookAfter(watched, silentAfterMs);
+    });
+  }
+
+  #tell(watched: Watched): void {
+    const waiting = [...watched.waiting];
+    watched.waiting.clear();
+    watched.heardMs = this.#clock.nowMs();
+    for (const listener of waiting) listener.silent(watched.address);
+  }
+}

@@ -1,0 +1,36 @@
+/**
+ * What an error means for a call that is looking for its owner: an answer, or a reason to send it again. Sending again
+ * is always safe, because the call id is the same and the container remembers what it has run. A code that is not here
+ * is an answer.
+ */
+import type { ErrorCode } from '../../base/errors.ts';
+
+const passing: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  // Nobody answered, or the connection broke: the owner may be gone, and another one comes.
+  'UNREACHABLE',
+  'NETWORK_TIMEOUT',
+  // It was not the owner, or no longer: look again.
+  'STALE_TABLE',
+  'FENCED',
+  // The owner may not serve at this moment; it will again, or another one will.
+  'NO_QUORUM',
+  'NOT_LEADER',
+  'LEASE_EXPIRED',
+  // It is on its way to another node.
+  'PLUGGED',
+  'DRAINED',
+  // Its inbox or a queue on the way is full.
+  'CAPACITY',
+  'RATE_LIMITED',
+  // We know the pool and the container; the one who was asked does not know them yet.
+  'UNKNOWN_POOL',
+  'UNKNOWN_CONTAINER',
+  // The disk of the owner failed: the container is closed there, and opened where a copy is whole.
+  'STORE_FAILED',
+  'STORE_CORRUPT',
+]);
+
+/** STORE_FULL is no reason to wait: somebody has to make room first. */
+export function mayPass(code: ErrorCode): boolean {
+  return passing.has(code);
+}

@@ -1,0 +1,391 @@
+/**
+ * The state of containers on this node: as their owner, and as a copy of others. It joins the parts of this folder and
+ * remembers the records that name this node; it decides nothing about commits.
+ *
+ *   open --> OpenContainer --commits--> our disk, and CopySender --requests--> copy-desk.ts of other nodes
+ *   changed --> records --> who is to have copies, what is to be dropped
+ */
+import { type Done, RemusterError, failure } from '../../base/errors.ts';
+import type { Fence } from '../../base/fence.ts';
+import type { NodeId } from '../../base/ids.ts';
+import type { Address, Cancel, Clock, Identity, Store, Streams } from '../../base/ports.ts';
+import type { Registry } from '../../base/registry.ts';
+import type { CopiesRequest, CopyStanding } from '../../messages/copies.ts';
+import type { ContainerRecord, Holder } from '../../registry/placement/records.ts';
+import type { ContainerChange, Copies, HostedContainer, OpenedLog } from '../contract.ts';
+import { type AmendPorts, type AmendTarget, amendRecord } from './amender.ts';
+import { takeRequest } from './copy-desk.ts';
+import type { CopiesEvent } from './copies-event.ts';
+import {
+  type CopiesCounters,
+  type CopiesOptions,
+  type CopiesSettings,
+  copiesDefaults,
+  optionsOf,
+} from './copies-options.ts';
+import type { CopyLink } from './copy-link.ts';
+import type { Holding } from './holding.ts';
+import { HoldingBook, holdingKey } from './holding-book.ts';
+import { Journal } from './journal.ts';
+import { noFence, noMeta } from './layout.ts';
+import { memoryStore } from './memory-store.ts';
+import { OpenContainer, type OwnerPorts } from './open-container.ts';
+import { beginningOf } from './opening.ts';
+import { TailBudget } from './tail.ts';
+
+export type CopiesPorts = {
+  readonly self: Pick<Identity, 'id' | 'generation'>;
+  readonly store: Pick<Store, 'read' | 'write'>;
+  readonly streams: Pick<Streams, 'request'>;
+  readonly registry: Pick<Registry, 'transact' | 'range'>;
+  readonly clock: Clock;
+  readonly addressOf: (node: NodeId) => Address | undefined;
+  /** That life of the node is surely over: nobody needs to wait for it. */
+  readonly isGone?: (node: NodeId, generation: number) => boolean;
+  readonly tell: (event: CopiesEvent) => void;
+  readonly halted: (error: unknown) => void;
+};
+
+export type CopiesMetrics = Readonly<CopiesCounters> & {
+  /** Containers that are open here. */
+  readonly open: number;
+  readonly held: number;
+  /** Commits that wait for a disk here or elsewhere. */
+  readonly waiting: number;
+  /** Copies of open containers that are wanted and not in sync. */
+  readonly lagging: number;
+  readonly tailBytes: number;
+  readonly sweeping: number;
+};
+
+type OwnedChange = ContainerChange & { readonly record: ContainerRecord };
+
+export class CopiesHost implements Copies {
+  readonly #ports: CopiesPorts;
+  readonly #self: Holder;
+  readonly #options: CopiesOptions;
+  readonly #journals: readonly Journal[];
+  readonly #book: HoldingBook;
+  readonly #amendPorts: AmendPorts;
+  /** The records that name this node. */
+  readonly #records = new Map<string, OwnedChange>();
+  readonly #open = new Map<string, OpenContainer>();
+  readonly #dirty = new Set<OpenContainer>();
+  readonly #copying = new Set<CopyLink>();
+  readonly #budget: TailBudget;
+  readonly #counters: CopiesCounters = { commits: 0, commitBytes: 0, joined: 0, left: 0, lost: 0 };
+  #snapshots = 0;
+  #isStopped = false;
+  #cancelTick: Cancel | undefined;
+
+  constructor(ports: CopiesPorts, settings: Partial<CopiesSettings> = {}) {
+    const { clock, store, registry, self } = ports;
+    const options = optionsOf({ ...copiesDefaults, ...settings });
+    const memory = memoryStore(clock);
+    const disk = { store, journal: new Journal(store, clock) };
+    const shelf = { store: memory, journal: new Journal(memory, clock) };
+    this.#ports = ports;
+    this.#options = options;
+    this.#self = { node: self.id, generation: self.generation };
+    this.#journals = [disk.journal, shelf.journal];
+    this.#budget = new TailBudget(options.tailsBytesMax);
+    this.#book = new HoldingBook({
+      clock,
+      disk,
+      memory: shelf,
+      holdingsMax: options.holdingsMax,
+      isOurs: (key) => this.#records.has(key),
+      dropped: ({ pool, container }) => ports.tell({ kind: 'dropped', pool, container }),
+    });
+    this.#amendPorts = {
+      self: this.#self,
+      registry,
+      clock,
+      known: ({ pool, container }) => this.#records.get(holdingKey(pool.record.major, container)),
+      learned: (target, known) => {
+        const key = holdingKey(target.pool.record.major, target.container);
+        if (this.#records.has(key)) this.#learn({ ...target, ...known });
+      },
+    };
+  }
+
+  open(change: ContainerChange, lost: (reason: string) => void, done: Done<OpenedLog>): void {
+    const { pool, container, record } = change;
+    const key = holdingKey(pool.record.major, container);
+    const holding = this.#book.of(pool.record.major, container, pool.record.durability === 'memory');
+    if (record === undefined || holding === undefined || this.#isStopped) {
+      this.#ports.clock.schedule(0, () => done(failure(holding === undefined ? 'CAPACITY' : 'FENCED')));
+      return;
+    }
+    this.#learn({ ...change, record });
+    this.#open.get(key)?.fenced('it is opened again');
+    const isTaken = holding.turn((over, error) => {
+      if (error !== undefined) {
+        over();
+        return done({ ok: false, error });
+      }
+      this.#begin(holding, { ...change, record }, over, lost, done);
+    });
+    if (!isTaken) this.#ports.clock.schedule(0, () => done(failure('CAPACITY', 'too much waits for this container')));
+  }
+
+  changed(change: ContainerChange): void {
+    const known = this.#records.get(holdingKey(change.pool.record.major, change.container));
+    if (known === undefined || change.revision > known.revision) this.#learn(change);
+  }
+
+  amend(
+    container: AmendTarget,
+    fence: Fence,
+    change: (record: ContainerRecord) => ContainerRecord | undefined,
+    done: Done<ContainerRecord>,
+  ): void {
+    const { amendTimeoutMs: timeoutMs } = this.#options;
+    amendRecord(this.#amendPorts, { target: container, fence, change, timeoutMs }, done);
+  }
+
+  /** What the owner of a container asks of its copy here. */
+  answer(_from: Pick<Identity, 'id'>, request: CopiesRequest, reply: Done<CopyStanding>): void {
+    const key = holdingKey(request.pool, request.container);
+    const fence = request.fence as Fence;
+    const holding = this.#book.of(request.pool, request.container, request.memory);
+    const known = this.#records.get(key)?.record.fence ?? noFence;
+    if (holding === undefined || known > fence || this.#isStopped) {
+      const refusal = known > fence ? 'fenced' : 'busy';
+      const { generation } = this.#self;
+      const nothing = { held: undefined, snapshot: undefined, step: undefined };
+      return reply({ ok: true, value: { kind: 'copyStanding', generation, seen: known, ...nothing, refusal } });
+    }
+    this.#fenceOwner(key, fence);
+    holding.toldRevision = Math.max(holding.toldRevision, request.revision);
+    const desk = { generation: this.#self.generation, sweep: (one: Holding) => this.#book.sweep(one) };
+    takeRequest(desk, holding, request, reply);
+  }
+
+  /** Membership says that it is dead: nobody should wait for it. */
+  peerLost(node: NodeId): void {
+    for (const container of this.#open.values()) container.peerLost(node);
+  }
+
+  /** Once, when the registry has confirmed the table: what is on the disk and not ours goes. */
+  reconcile(verdict: (pool: number, container: number) => 'mine' | 'notMine'): void {
+    this.#book.reconcile(verdict, (error) => {
+      if (error !== undefined) this.#ports.tell({ kind: 'unreconciled', reason: error.message });
+    });
+  }
+
+  holdings(): readonly HostedContainer[] {
+    return [...this.#records.values()].map(({ pool, container, record, revision }) => ({
+      pool: pool.name,
+      id: container,
+      role: this.#isOwner(record) ? 'owner' : 'copy',
+      fence: String(record.fence),
+      version: revision,
+      inSync: record.inSync.some(({ node }) => node === this.#self.node),
+    }));
+  }
+
+  metrics(): CopiesMetrics {
+    let [waiting, lagging] = [0, 0];
+    for (const container of this.#open.values()) {
+      waiting += container.waiting;
+      lagging += container.lagging;
+    }
+    const { bytes: tailBytes } = this.#budget;
+    const { size: held, sweeping } = this.#book;
+    return { ...this.#counters, open: this.#open.size, held, waiting, lagging, tailBytes, sweeping };
+  }
+
+  /** Nothing is sent or acknowledged from now on. */
+  stop(): void {
+    this.#isStopped = true;
+    for (const container of this.#open.values()) container.fenced('this node is stopping');
+    this.#cancelTick?.();
+  }
+
+  #begin(
+    holding: Holding,
+    change: OwnedChange,
+    over: () => void,
+    lost: (reason: string) => void,
+    done: Done<OpenedLog>,
+  ): void {
+    const { pool, record } = change;
+    const meta = beginningOf(this.#self, pool.record.durability, record, holding);
+    if (meta instanceof RemusterError) {
+      over();
+      return this.#notOpened(holding, change, meta, done);
+    }
+    holding.building = undefined;
+    holding.write([], 0, meta, (outcome) => {
+      if (!outcome.ok || this.#isStopped) {
+        over();
+        return done(outcome.ok ? failure('FENCED') : outcome);
+      }
+      const container = this.#openContainer(holding, change, lost, (opened) => {
+        if (opened.ok) done(opened);
+        else this.#notOpened(holding, change, opened.error, done);
+      });
+      over();
+      this.#book.sweep(holding);
+      container.begin();
+      const now = this.#records.get(holdingKey(holding.pool, holding.container));
+      if (now?.record !== record) container.recordChanged(now?.record, now?.revision ?? change.revision);
+    });
+  }
+
+  #openContainer(
+    holding: Holding,
+    change: OwnedChange,
+    lost: (reason: string) => void,
+    opened: Done<OpenedLog>,
+  ): OpenContainer {
+    const key = holdingKey(holding.pool, holding.container);
+    const container = new OpenContainer(this.#ownerPorts(key, change), holding, change, lost, opened);
+    this.#open.set(key, container);
+    this.#tickSoon();
+    return container;
+  }
+
+  #ownerPorts(key: string, change: OwnedChange): OwnerPorts {
+    const { streams, addressOf, isGone = () => false, clock } = this.#ports;
+    const of = { pool: change.pool.name, container: change.container };
+    return {
+      self: this.#self,
+      clock,
+      streams,
+      addressOf,
+      isGone,
+      options: this.#options,
+      requestTimeoutMs: this.#options.copyAckTimeoutMs * 2,
+      budget: this.#budget,
+      counters: this.#counters,
+      copying: this.#copying,
+      copyingMax: this.#options.snapshotsMax,
+      nextSnapshot: () => ++this.#snapshots,
+      amend: (inSync, done) => this.#amendInSync(change, inSync, done),
+      wake: (container) => this.#wake(container),
+      ended: (container) => {
+        this.#dirty.delete(container);
+        if (this.#open.get(key) === container) this.#open.delete(key);
+      },
+      tell: (what, reason) => {
+        if (what === 'lost') this.#counters.lost += 1;
+        this.#ports.tell({ kind: what === 'lost' ? 'lost' : 'corrupt', ...of, reason });
+      },
+    };
+  }
+
+  #amendInSync(change: OwnedChange, inSync: readonly Holder[], done: Done<ContainerRecord>): void {
+    let before: readonly Holder[] = [];
+    const next = (record: ContainerRecord): ContainerRecord => {
+      before = record.inSync;
+      // Whom the leader has taken out of the copies meanwhile is not named again.
+      return {
+        ...record,
+        inSync: inSync.filter(({ node }) => record.copies.includes(node) || node === this.#self.node),
+      };
+    };
+    this.amend(change, change.record.fence, next, (outcome) => {
+      if (outcome.ok) this.#tellInSync(change, before, outcome.value);
+      done(outcome);
+    });
+  }
+
+  #tellInSync({ pool, container }: OwnedChange, before: readonly Holder[], { inSync }: ContainerRecord): void {
+    const others = (holders: readonly Holder[]): NodeId[] =>
+      holders.map(({ node }) => node).filter((node) => node !== this.#self.node);
+    const [was, nodes] = [others(before), others(inSync)];
+    const left = was.filter((node) => !nodes.includes(node));
+    const joined = nodes.filter((node) => !was.includes(node));
+    this.#counters.left += left.length;
+    this.#counters.joined += joined.length;
+    if (left.length + joined.length > 0) this.#ports.tell({ kind: 'inSync', pool: pool.name, container, nodes, left });
+  }
+
+  /** What is damaged here is taken out of the record, if others have it, and then is nothing: so it is copied anew. */
+  #notOpened(holding: Holding, change: OwnedChange, error: RemusterError, done: Done<OpenedLog>): void {
+    const { pool, container, record } = change;
+    if (error.code !== 'STORE_CORRUPT') return done({ ok: false, error });
+    this.#ports.tell({ kind: 'corrupt', pool: pool.name, container, reason: error.message });
+    const isOther = ({ node }: Holder): boolean => node !== this.#self.node;
+    if (!record.inSync.some(isOther)) return done({ ok: false, error });
+    const without = (now: ContainerRecord): ContainerRecord | undefined =>
+      now.inSync.some(isOther) ? { ...now, inSync: now.inSync.filter(isOther) } : undefined;
+    this.amend(change, record.fence, without, (outcome) => {
+      if (!outcome.ok || !outcome.value.inSync.every(isOther)) return done({ ok: false, error });
+      holding.turn((over) => {
+        holding.write([], 0, { ...noMeta, seen: record.fence }, () => {
+          over();
+          this.#book.sweep(holding);
+          done({ ok: false, error });
+        });
+      });
+    });
+  }
+
+  #learn(change: ContainerChange): void {
+    const { pool, container, record } = change;
+    const key = holdingKey(pool.record.major, container);
+    if (record !== undefined && this.#names(record)) {
+      this.#records.set(key, { ...change, record });
+      this.#open.get(key)?.recordChanged(record, change.revision);
+      return;
+    }
+    // The table may be behind the owner, who has given us the state already.
+    if (record !== undefined && this.#book.isTold(pool.record.major, container, change.revision)) return;
+    // What was ours may lie on the disk, also if nobody has asked for it in this life.
+    if (this.#records.delete(key)) this.#book.of(pool.record.major, container, pool.record.durability === 'memory');
+    this.#open.get(key)?.recordChanged(record, change.revision);
+    this.#book.drop(key, record?.fence);
+  }
+
+  /** It counts on us, or will: what is here may be needed. */
+  #names({ owner, copies, inSync, move }: ContainerRecord): boolean {
+    const { node } = this.#self;
+    return (
+      owner?.node === node || move?.to === node || copies.includes(node) || inSync.some((one) => one.node === node)
+    );
+  }
+
+  #isOwner({ owner }: ContainerRecord): boolean {
+    return owner?.node === this.#self.node && owner.generation === this.#self.generation;
+  }
+
+  /** Somebody else writes under a later fence. */
+  #fenceOwner(key: string, fence: Fence): void {
+    const container = this.#open.get(key);
+    if (container !== undefined && fence > container.change.record.fence) container.fenced('a later owner was here');
+  }
+
+  #wake(container: OpenContainer): void {
+    if (this.#dirty.size === 0) this.#ports.clock.schedule(0, () => this.#guarded(() => this.#flush()));
+    this.#dirty.add(container);
+  }
+
+  #flush(): void {
+    const dirty = [...this.#dirty];
+    this.#dirty.clear();
+    for (const container of dirty) container.flush();
+    for (const journal of this.#journals) journal.flush();
+  }
+
+  #tickSoon(): void {
+    this.#cancelTick ??= this.#ports.clock.schedule(this.#options.tickMs, () => {
+      this.#cancelTick = undefined;
+      if (this.#isStopped || this.#open.size === 0) return;
+      this.#tickSoon();
+      this.#guarded(() => {
+        for (const container of this.#open.values()) container.tick();
+      });
+    });
+  }
+
+  #guarded(run: () => void): void {
+    try {
+      run();
+    } catch (error) {
+      this.#ports.halted(error);
+    }
+  }
+}

@@ -1,0 +1,60 @@
+/** How much the copies of a node may hold and how long they wait, and what they count. Only numbers. */
+
+export type CopiesSettings = {
+  /** A copy that a commit waits for in vain for so long is taken out of the set in sync. */
+  readonly copyAckTimeoutMs: number;
+  /** A container that is closed waits so long for its commits. */
+  readonly closeTimeoutMs: number;
+  readonly amendTimeoutMs: number;
+  /** The state of one container. More ends in STORE_FULL. */
+  readonly stateBytesMax: number;
+  /** Acknowledged commits that an owner keeps in memory for copies that were away: per container, and all together. */
+  readonly tailBytesMax: number;
+  readonly tailsBytesMax: number;
+  /** Commits of one container that wait. More end in CAPACITY. */
+  readonly waitingMax: number;
+  readonly waitingBytesMax: number;
+  /** Copies that get a snapshot from this node at one time. */
+  readonly snapshotsMax: number;
+  /** Containers of which this node has anything. */
+  readonly holdingsMax: number;
+};
+
+/** Some times are counted in ticks, so that a process that slept does not blame others for it. */
+export type CopiesOptions = CopiesSettings & {
+  readonly tickMs: number;
+  readonly copyAckTicks: number;
+  readonly closeTicks: number;
+};
+
+const mib = 2 ** 20;
+const copyAckTicks = 4;
+
+export const copiesDefaults: CopiesSettings = {
+  copyAckTimeoutMs: 1_000,
+  closeTimeoutMs: 5_000,
+  amendTimeoutMs: 10_000,
+  stateBytesMax: 256 * mib,
+  tailBytesMax: 4 * mib,
+  tailsBytesMax: 64 * mib,
+  waitingMax: 10_000,
+  waitingBytesMax: 64 * mib,
+  snapshotsMax: 4,
+  holdingsMax: 100_000,
+};
+
+export function optionsOf(settings: CopiesSettings): CopiesOptions {
+  const tickMs = settings.copyAckTimeoutMs / copyAckTicks;
+  return { ...settings, tickMs, copyAckTicks, closeTicks: Math.ceil(settings.closeTimeoutMs / tickMs) };
+}
+
+/** Since the start of the process. */
+export type CopiesCounters = {
+  commits: number;
+  commitBytes: number;
+  /** Copies taken into the set in sync, and out of it. */
+  joined: number;
+  left: number;
+  /** Logs that ended before they were closed. */
+  lost: number;
+};

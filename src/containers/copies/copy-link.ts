@@ -1,0 +1,70 @@
+/**
+ * What an owner knows of one of its copies: whether the record counts on it, where it stands, how long it has been
+ * silent. Only data and how it changes; owner-log.ts decides what follows from it.
+ *
+ *   unknown --it answers--> following                its last commit is in our tail: it gets what comes after it
+ *                           copying --installed-->   it is elsewhere, or has nothing: it gets a snapshot first
+ */
+import type { NodeId } from '../../base/ids.ts';
+import type { SnapshotSender } from './snapshot-sender.ts';
+
+export class CopyLink {
+  readonly node: NodeId;
+  /** Of the life that answered last. */
+  generation: number | undefined;
+  mode: 'unknown' | 'following' | 'copying' = 'unknown';
+  /** The last commit it has told us to have; -1 while it is not following. */
+  acked = -1;
+  /** The record says that it should have a copy. */
+  isWanted = false;
+  /** The record says that it has every acknowledged write, in this life. */
+  recordedGeneration: number | undefined;
+  /** Commits wait for it already; the record does not say so yet. */
+  isJoining = false;
+  /** It is to be taken out of the record. */
+  isLeaving = false;
+  /** It has answered since it was given up last. */
+  isProven = false;
+  /** Something is on its way to it, or being read for it. */
+  isBusy = false;
+  /** Ticks in which it was waited for in vain. */
+  quietTicks = 0;
+  /** Nothing is tried for so many ticks. */
+  pauseTicks = 0;
+  failures = 0;
+  snapshot: SnapshotSender | undefined;
+  /** A step of the snapshot that was not answered: it is sent again as it was, since steps are done once. */
+  unanswered: Uint8Array | undefined;
+
+  constructor(node: NodeId) {
+    this.node = node;
+  }
+
+  get isRecorded(): boolean {
+    return this.recordedGeneration !== undefined;
+  }
+
+  /** Waits longer after each failure. */
+  pause(): void {
+    this.pauseTicks = Math.min(2 ** this.failures, pauseTicksMax) - 1;
+    this.failures += 1;
+  }
+
+  follow(seq: number): void {
+    if (seq > this.acked) this.quietTicks = 0;
+    this.mode = 'following';
+    this.acked = seq;
+    this.snapshot = undefined;
+    this.unanswered = undefined;
+  }
+
+  /** Whatever it had, it cannot be continued from our tail. */
+  needSnapshot(): void {
+    this.mode = 'copying';
+    this.acked = -1;
+    this.snapshot = undefined;
+    this.unanswered = undefined;
+  }
+}
+
+const pauseTicksMax = 16;

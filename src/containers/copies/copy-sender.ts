@@ -1,0 +1,231 @@
+/**
+ * Carries to the copies of one container what owner-log.ts finds that they lack, one request at a time to each: commits
+ * from the tail, or a snapshot step by step. It reports how each ended and decides nothing about who counts.
+ */
+import type { Fence } from '../../base/fence.ts';
+import type { NodeId } from '../../base/ids.ts';
+import type { Address, Cancel, Streams } from '../../base/ports.ts';
+import { encodeMessage, readableMessage } from '../../messages/catalogue.ts';
+import type { CopiesRequest } from '../../messages/copies.ts';
+import type { StateEntry } from '../contract.ts';
+import type { CopyLink } from './copy-link.ts';
+import type { OwnerLog, Verdict } from './owner-log.ts';
+import { SnapshotSender } from './snapshot-sender.ts';
+import type { StateReader } from './state-reader.ts';
+import type { Commit } from './tail.ts';
+
+export type SenderPorts = {
+  readonly streams: Pick<Streams, 'request'>;
+  readonly addressOf: (node: NodeId) => Address | undefined;
+  readonly isGone: (node: NodeId, generation: number) => boolean;
+  readonly requestTimeoutMs: number;
+  /** Copies that are getting a snapshot from this node, of all containers. */
+  readonly copying: Set<CopyLink>;
+  readonly copyingMax: number;
+  /** Never the same number twice in the life of this process. */
+  readonly nextSnapshot: () => number;
+};
+
+export type SenderEvents = {
+  /** Something has changed for that copy. */
+  readonly ended: (verdict: Verdict) => void;
+  /** Commits up to this one have been handed to the disk. */
+  readonly issued: () => number;
+  /** Of the record by which there are these copies. */
+  readonly revision: () => number;
+  readonly unreadable: () => void;
+};
+
+type OwnedState = {
+  readonly pool: number;
+  readonly container: number;
+  readonly fence: Fence;
+  readonly memory: boolean;
+};
+
+const commitsBytesMax = 1 * 2 ** 20;
+/** What takes as long again to carry as the usual request. */
+const largeBytes = 1 * 2 ** 20;
+
+export class CopySender {
+  readonly #ports: SenderPorts;
+  readonly #events: SenderEvents;
+  readonly #state: OwnedState;
+  readonly #log: OwnerLog;
+  readonly #reader: StateReader;
+  /** What is on its way, or being read. */
+  readonly #requests = new Map<CopyLink, Cancel>();
+  /** Of `ports.copying`, those of this container. */
+  readonly #copying = new Set<CopyLink>();
+  #isStopped = false;
+
+  constructor(ports: SenderPorts, events: SenderEvents, state: OwnedState, log: OwnerLog, reader: StateReader) {
+    this.#ports = ports;
+    this.#events = events;
+    this.#state = state;
+    this.#log = log;
+    this.#reader = reader;
+  }
+
+  /** Sends whatever can be sent now. */
+  serve(): void {
+    for (const link of this.#copying) if (link.snapshot === undefined || !this.#isCurrent(link)) this.#copied(link);
+    for (const link of this.#log.links.values()) {
+      if (link.isBusy || link.pauseTicks > 0) continue;
+      if (link.mode === 'copying') this.#copy(link);
+      else if (link.mode === 'unknown') this.#append(link, this.#log.tail.last, []);
+      else this.#follow(link);
+    }
+  }
+
+  /** Waiting for that node is in vain. */
+  lost(node: NodeId): void {
+    const link = this.#log.links.get(node);
+    if (link === undefined) return;
+    this.#cancel(link);
+    this.#log.failed(link, true);
+  }
+
+  /** Those of whom it is known that they are gone need not be waited for. */
+  lookForLost(): void {
+    for (const link of this.#log.links.values()) {
+      if (link.acked < this.#log.tail.last && !link.isLeaving && this.#isGone(link)) this.lost(link.node);
+    }
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    for (const link of this.#requests.keys()) this.#cancel(link);
+    for (const link of this.#copying) this.#copied(link);
+  }
+
+  #copied(link: CopyLink): void {
+    this.#copying.delete(link);
+    this.#ports.copying.delete(link);
+  }
+
+  #cancel(link: CopyLink): void {
+    const cancel = this.#requests.get(link);
+    this.#requests.delete(link);
+    link.isBusy = false;
+    cancel?.();
+  }
+
+  #follow(link: CopyLink): void {
+    const { tail } = this.#log;
+    if (link.acked >= tail.last) return;
+    const commits = tail.after(link.acked, tail.last, commitsBytesMax);
+    this.#log.telling(link.acked + commits.length);
+    this.#append(link, link.acked, commits);
+  }
+
+  #append(link: CopyLink, after: number, commits: readonly Commit[]): void {
+    this.#request(link, {
+      kind: 'replicateCommits',
+      ...this.#state,
+      revision: this.#events.revision(),
+      after: this.#log.tail.positionOf(after),
+      commits: commits.map(wireCommit),
+    });
+  }
+
+  #copy(link: CopyLink): void {
+    const { copying, copyingMax, nextSnapshot } = this.#ports;
+    if (link.unanswered !== undefined) return this.#send(link, link.unanswered);
+    if (link.snapshot === undefined) {
+      // Whoever is waited for does not wait for others.
+      if (copying.size >= copyingMax && !link.isRecorded) return;
+      copying.add(link);
+      this.#copying.add(link);
+      link.snapshot = new SnapshotSender(nextSnapshot(), this.#log.durable);
+    }
+    const { snapshot } = link;
+    const next = snapshot.next(this.#log.durable);
+    if (next === 'page') this.#readPage(link, snapshot);
+    else if (next === 'commits') this.#sendCommits(link, snapshot);
+  }
+
+  #readPage(link: CopyLink, snapshot: SnapshotSender): void {
+    link.isBusy = true;
+    const token = (): void => {};
+    this.#requests.set(link, token);
+    this.#reader.page(snapshot.cursor, (outcome) => {
+      if (this.#isStopped || this.#requests.get(link) !== token) return;
+      this.#requests.delete(link);
+      link.isBusy = false;
+      if (link.snapshot !== snapshot) return this.#events.ended('fine');
+      if (!outcome.ok) {
+        link.pause();
+        return this.#events.unreadable();
+      }
+      const { entries, isLast } = outcome.value;
+      const isWhole = snapshot.pageSent(entries, isLast, this.#events.issued());
+      this.#step(link, snapshot, isWhole, entries, []);
+    });
+  }
+
+  #sendCommits(link: CopyLink, snapshot: SnapshotSender): void {
+    const commits = this.#log.tail.after(snapshot.sent, this.#log.durable, commitsBytesMax);
+    const isWhole = snapshot.commitsSent(snapshot.sent + commits.length);
+    this.#step(link, snapshot, isWhole, [], commits);
+  }
+
+  #step(
+    link: CopyLink,
+    snapshot: SnapshotSender,
+    isWhole: boolean,
+    entries: readonly StateEntry[],
+    commits: readonly Commit[],
+  ): void {
+    this.#request(link, {
+      kind: 'replicateSnapshot',
+      ...this.#state,
+      revision: this.#events.revision(),
+      snapshot: snapshot.snapshot,
+      step: snapshot.step - 1,
+      entries,
+      commits: commits.map(wireCommit),
+      install: isWhole ? this.#log.tail.positionOf(snapshot.sent) : undefined,
+    });
+  }
+
+  #request(link: CopyLink, request: CopiesRequest): void {
+    const body = encodeMessage(request);
+    if (request.kind === 'replicateSnapshot') link.unanswered = body;
+    this.#send(link, body);
+  }
+
+  #send(link: CopyLink, body: Uint8Array): void {
+    const { streams, addressOf, requestTimeoutMs } = this.#ports;
+    const address = addressOf(link.node);
+    if (address === undefined) return this.#log.failed(link, this.#isGone(link));
+    link.isBusy = true;
+    const timeoutMs = requestTimeoutMs * (1 + body.length / largeBytes);
+    const cancel = streams.request(address, body, timeoutMs, (outcome) => {
+      if (this.#isStopped || this.#requests.get(link) !== cancel) return;
+      this.#requests.delete(link);
+      link.isBusy = false;
+      if (!this.#isCurrent(link)) return;
+      const answer = outcome.ok ? readableMessage(outcome.value) : undefined;
+      if (answer?.kind === 'copyStanding') return this.#events.ended(this.#log.answered(link, answer));
+      this.#log.failed(link, this.#isGone(link));
+      this.#events.ended('refused');
+    });
+    this.#requests.set(link, cancel);
+  }
+
+  /** Asked only about who does not answer: a node that is back holds what its former life held. */
+  #isGone({ node, generation, recordedGeneration }: CopyLink): boolean {
+    const life = generation ?? recordedGeneration;
+    return life !== undefined && this.#ports.isGone(node, life);
+  }
+
+  /** It has not been taken out of the record meanwhile. */
+  #isCurrent(link: CopyLink): boolean {
+    return this.#log.links.get(link.node) === link;
+  }
+}
+
+function wireCommit({ writes }: Commit): CopiesRequest['commits'][number] {
+  return { writes: writes.map(({ key, value }) => ({ key, value: value ?? undefined })) };
+}

@@ -1,0 +1,84 @@
+/**
+ * One line of writes to one store, for all containers on it. What comes while a write is under way, or within one turn of
+ * the loop, goes into the next write together, which costs one sync of the disk. A container has at most one job here at
+ * a time, so jobs may be put together in any way.
+ *
+ * When a joint write fails, each of its jobs is written alone, so that one that cannot be written fails alone.
+ */
+import { type Done, failure } from '../../base/errors.ts';
+import type { Clock, Store, StoreWrite } from '../../base/ports.ts';
+
+type Job = { readonly writes: readonly StoreWrite[]; readonly bytes: number; readonly done: Done<void> };
+
+/** Half of what a store takes in one batch, because a single job may have as much as a commit may have. */
+const jointBytesMax = 16 * 2 ** 20;
+const jobsMax = 100_000;
+
+export class Journal {
+  readonly #store: Pick<Store, 'write'>;
+  readonly #clock: Pick<Clock, 'schedule'>;
+  #waiting: Job[] = [];
+  #isBusy = false;
+  #isScheduled = false;
+
+  constructor(store: Pick<Store, 'write'>, clock: Pick<Clock, 'schedule'>) {
+    this.#store = store;
+    this.#clock = clock;
+  }
+
+  /** All of it or nothing, durable when done. */
+  write(writes: readonly StoreWrite[], bytes: number, done: Done<void>): void {
+    if (this.#waiting.length >= jobsMax) {
+      this.#clock.schedule(0, () => done(failure('CAPACITY', `more than ${jobsMax} writes wait for the disk`)));
+      return;
+    }
+    this.#waiting.push({ writes, bytes, done });
+    if (this.#isBusy || this.#isScheduled) return;
+    this.#isScheduled = true;
+    this.#clock.schedule(0, () => this.flush());
+  }
+
+  /** Nothing more will come in this turn. */
+  flush(): void {
+    this.#isScheduled = false;
+    if (this.#isBusy || this.#waiting.length === 0) return;
+    const jobs = this.#next();
+    this.#isBusy = true;
+    const [only] = jobs;
+    const writes = only !== undefined && jobs.length === 1 ? only.writes : jobs.flatMap((job) => job.writes);
+    this.#store.write(writes, (outcome) => {
+      if (outcome.ok || jobs.length === 1) this.#ended(() => jobs.forEach(({ done }) => done(outcome)));
+      else this.#alone(jobs, 0);
+    });
+  }
+
+  #next(): Job[] {
+    let bytes = 0;
+    let count = 0;
+    for (const job of this.#waiting) {
+      bytes += job.bytes;
+      if (count > 0 && bytes > jointBytesMax) break;
+      count += 1;
+    }
+    if (count < this.#waiting.length) return this.#waiting.splice(0, count);
+    const all = this.#waiting;
+    this.#waiting = [];
+    return all;
+  }
+
+  #alone(jobs: readonly Job[], at: number): void {
+    const job = jobs[at];
+    if (job === undefined) return this.#ended(() => {});
+    this.#store.write(job.writes, (outcome) => {
+      job.done(outcome);
+      this.#alone(jobs, at + 1);
+    });
+  }
+
+  /** The disk is kept busy: the next write begins when those who were waiting for this one have added theirs. */
+  #ended(tell: () => void): void {
+    this.#isBusy = false;
+    if (this.#waiting.length > 0) this.flush();
+    tell();
+  }
+}

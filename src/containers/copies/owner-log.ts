@@ -1,0 +1,236 @@
+/**
+ * The log of a container at its owner, as a thing that only counts: which commits there are, which of them are on our
+ * disk and in which copies, whom the record counts on, and which commits are thereby acknowledged.
+ *
+ *   append -> on our disk, and in every copy that is required -> committed, in order
+ *
+ * Required is whom the record names as in sync, and whoever may be named there soon: a copy that has caught up, and
+ * everybody in a change of the record whose end we do not know. A copy that is silent for too long stays required until
+ * the record no longer names it. The first thing to be committed is the state that was found at the opening: it may have
+ * commits that nobody acknowledged, and nobody may see those before every copy has them or is out of the record.
+ *
+ * Nothing here acts or waits: open-container.ts does what is decided here.
+ */
+import type { Fence } from '../../base/fence.ts';
+import type { NodeId } from '../../base/ids.ts';
+import type { CopyStanding } from '../../messages/copies.ts';
+import type { ContainerRecord, Durability, Holder } from '../../registry/placement/records.ts';
+import { CopyLink } from './copy-link.ts';
+import type { Position } from './layout.ts';
+import { type Commit, Tail } from './tail.ts';
+
+export type OwnerLogOptions = {
+  readonly self: Holder;
+  readonly fence: Fence;
+  readonly base: Position;
+  readonly durability: Durability;
+  /** A copy that is waited for in vain for so many ticks is taken out. */
+  readonly quietTicksMax: number;
+};
+
+/** What an answer means for the log as a whole. */
+export type Verdict = 'fine' | 'refused' | 'fenced';
+
+export class OwnerLog {
+  readonly tail: Tail;
+  readonly links = new Map<NodeId, CopyLink>();
+  readonly #options: OwnerLogOptions;
+  /** Of the last commit on our disk. */
+  #durable: number;
+  /** -1 until the state of the opening is. */
+  #committed = -1;
+  #isSelfRecorded = false;
+  /** In a change of the record of which we do not know whether it has happened. */
+  readonly #proposed = new Set<NodeId>();
+  #isAmending = false;
+  #isUncertain = false;
+  /** The last commit that a copy may have seen. */
+  #told = 0;
+
+  constructor(options: OwnerLogOptions) {
+    this.#options = options;
+    this.tail = new Tail(options.fence, options.base);
+    this.#durable = options.base.seq;
+    this.#told = options.base.seq;
+  }
+
+  get durable(): number {
+    return this.#durable;
+  }
+
+  get committed(): number {
+    return this.#committed;
+  }
+
+  get lagging(): number {
+    let count = 0;
+    for (const link of this.links.values()) if (link.isWanted && !link.isRecorded) count += 1;
+    return count;
+  }
+
+  append(commit: Commit): number {
+    return this.tail.append(commit);
+  }
+
+  /** Our disk has everything up to this commit. */
+  stored(seq: number): void {
+    this.#durable = seq;
+    this.#advance();
+  }
+
+  /** Only while no copy can have seen them: our disk has refused what came after `durable`. */
+  takeBack(): void {
+    this.tail.takeBack(this.#durable);
+    for (const link of this.links.values()) if (link.mode === 'copying') link.needSnapshot();
+  }
+
+  /** Somebody may have a commit that our own disk does not have: its number can never be used for another. */
+  get isTold(): boolean {
+    return this.#told > this.#durable;
+  }
+
+  telling(seq: number): void {
+    this.#told = Math.max(this.#told, seq);
+  }
+
+  /** The record as it now is, under our fence. */
+  follow(record: ContainerRecord): void {
+    const { self, durability } = this.#options;
+    const recorded = new Map(record.inSync.map(({ node, generation }) => [node, generation]));
+    this.#isSelfRecorded = isSelf(recorded.get(self.node), this.#options);
+    const others = durability === 'local' ? [] : record.copies.filter((node) => node !== self.node);
+    for (const node of [...others, ...recorded.keys()]) {
+      if (node !== self.node && !this.links.has(node)) this.links.set(node, new CopyLink(node));
+    }
+    for (const link of this.links.values()) {
+      link.isWanted = others.includes(link.node);
+      link.recordedGeneration = recorded.get(link.node);
+      if (link.isRecorded) link.isJoining = false;
+      else link.isLeaving = false;
+      if (!link.isWanted && !this.#isRequired(link)) this.links.delete(link.node);
+      else this.#consider(link);
+    }
+    this.#advance();
+  }
+
+  /** A copy has answered where it stands. */
+  answered(link: CopyLink, standing: CopyStanding): Verdict {
+    link.generation = standing.generation;
+    if (standing.refusal === 'fenced' || standing.seen > this.#options.fence) return 'fenced';
+    const { held, refusal } = standing;
+    if (refusal !== undefined && refusal !== 'mismatch') {
+      this.#refused(link, refusal !== 'busy');
+      return 'refused';
+    }
+    // A snapshot that is not where we have left it begins again, but not at once: the next one may end the same way.
+    if (refusal !== undefined && link.snapshot !== undefined) link.pause();
+    else link.failures = 0;
+    link.isProven = true;
+    if (held !== undefined && this.tail.reaches(held as Position)) link.follow(held.seq);
+    else if (link.mode !== 'copying' || !isStepOf(link, standing)) link.needSnapshot();
+    else link.unanswered = undefined;
+    this.#consider(link);
+    this.#advance();
+    return 'fine';
+  }
+
+  /** It did not answer; we do not know what it has done. `isGone`: and surely will not. */
+  failed(link: CopyLink, isGone: boolean): void {
+    if (link.mode === 'following') link.mode = 'unknown';
+    this.#refused(link, isGone);
+  }
+
+  /** Called at even intervals. */
+  tick(): void {
+    for (const link of this.links.values()) {
+      link.pauseTicks = Math.max(0, link.pauseTicks - 1);
+      if (!this.#isRequired(link) || link.acked >= this.tail.last) link.quietTicks = 0;
+      else if (++link.quietTicks >= this.#options.quietTicksMax) this.#giveUp(link);
+    }
+  }
+
+  /** Whom the record should name instead; undefined when it is right, or being changed. */
+  amendment(): readonly Holder[] | undefined {
+    if (this.#isAmending) return undefined;
+    const inSync: Holder[] = [this.#options.self];
+    // What may or may not have happened is settled by doing it again.
+    let isRight = this.#isSelfRecorded && !this.#isUncertain;
+    for (const link of this.links.values()) {
+      const { node, recordedGeneration, isJoining } = link;
+      const stays = link.isRecorded && link.isWanted && !link.isLeaving;
+      if (stays || isJoining) inSync.push({ node, generation: this.#generationOf(link) });
+      if (link.isRecorded !== (stays || isJoining)) isRight = false;
+      else if (stays && this.#generationOf(link) !== recordedGeneration) isRight = false;
+    }
+    return isRight ? undefined : inSync;
+  }
+
+  amending(inSync: readonly Holder[]): void {
+    this.#isAmending = true;
+    for (const { node } of inSync) this.#proposed.add(node);
+  }
+
+  /** `record` undefined: nobody knows whether it has happened. */
+  amended(record: ContainerRecord | undefined): void {
+    this.#isAmending = false;
+    this.#isUncertain = record === undefined;
+    if (record === undefined) return;
+    this.#proposed.clear();
+    this.follow(record);
+  }
+
+  /** Forgets commits that are everywhere, so that at most so many bytes stay. Copies that would need them start anew. */
+  trim(bytesMax: number): void {
+    this.tail.trim(Math.min(this.#committed, this.#durable), bytesMax);
+    const { seq } = this.tail.start;
+    for (const link of this.links.values()) {
+      if (link.mode === 'following' && link.acked < seq) link.needSnapshot();
+      else if (link.snapshot !== undefined && link.snapshot.sent < seq) link.needSnapshot();
+    }
+  }
+
+  #isRequired(link: CopyLink): boolean {
+    return link.isRecorded || link.isJoining || this.#proposed.has(link.node);
+  }
+
+  #refused(link: CopyLink, isCertain: boolean): void {
+    link.pause();
+    if (isCertain && this.#isRequired(link)) this.#giveUp(link);
+  }
+
+  #giveUp(link: CopyLink): void {
+    link.isLeaving = true;
+    link.isJoining = false;
+    link.isProven = false;
+    this.#advance();
+  }
+
+  /** It answers, so it may stay or join, if it has all that was ever acknowledged. */
+  #consider(link: CopyLink): void {
+    if (!link.isProven || link.mode !== 'following' || link.acked < this.#committed) return;
+    if (!this.#isAmending) link.isLeaving = false;
+    if (link.isWanted && !link.isRecorded && !link.isLeaving) link.isJoining = true;
+  }
+
+  /** In pools without disks another life of a copy has nothing, so the record must name the life that has it. */
+  #generationOf({ generation, recordedGeneration, acked }: CopyLink): number {
+    const isNewLife = this.#options.durability === 'memory' && acked >= 0 && acked >= this.#committed;
+    return (isNewLife ? generation : recordedGeneration) ?? recordedGeneration ?? generation ?? 0;
+  }
+
+  #advance(): void {
+    if (!this.#isSelfRecorded) return;
+    let seq = this.#durable;
+    for (const link of this.links.values()) if (this.#isRequired(link)) seq = Math.min(seq, link.acked);
+    if (seq > this.#committed) this.#committed = seq;
+  }
+}
+
+function isSelf(recorded: number | undefined, { self, durability }: OwnerLogOptions): boolean {
+  return durability === 'memory' ? recorded === self.generation : recorded !== undefined;
+}
+
+/** The copy is where our last step has left it. */
+function isStepOf({ snapshot }: CopyLink, standing: CopyStanding): boolean {
+  return snapshot !== undefined && standing.snapshot === snapshot.snapshot && standing.step === snapshot.step - 1;
+}

@@ -1,0 +1,256 @@
+/** The small parts: the order of a snapshot, the tail, the quota, the journal, the layout, the beginning. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { type Done, failure, isRemusterError, success } from '../../base/errors.ts';
+import { fenceOf } from '../../base/fence.ts';
+import { parseNodeId } from '../../base/ids.ts';
+import type { StoreWrite } from '../../base/ports.ts';
+import type { ContainerRecord, Durability } from '../../registry/placement/records.ts';
+import { Timeline } from '../../simulation/timeline.ts';
+import { Journal } from './journal.ts';
+import {
+  type Meta,
+  allMetas,
+  metaKey,
+  metaWrite,
+  noMeta,
+  parseMetaKey,
+  prefixOfRow,
+  readMeta,
+  slotPrefix,
+  slotRows,
+} from './layout.ts';
+import { beginningOf } from './opening.ts';
+import { Quota } from './quota.ts';
+import { SnapshotSender } from './snapshot-sender.ts';
+import { Tail, TailBudget, commitBytes } from './tail.ts';
+
+const [f1, f2] = [fenceOf(1, 1), fenceOf(1, 2)];
+const row = { key: 'k', value: new Uint8Array() };
+
+describe('the order of a snapshot', () => {
+  test('installs one page at once when nothing is on its way', () => {
+    const sender = new SnapshotSender(1, 7);
+    assert.equal(sender.next(7), 'page');
+    assert.equal(sender.pageSent([row], true, 7), true);
+  });
+
+  test('waits for every commit that a page may have shown', () => {
+    const sender = new SnapshotSender(1, 7);
+    assert.equal(sender.pageSent([row], false, 8), false);
+    assert.equal(sender.next(7), 'page');
+    assert.equal(sender.pageSent([row], true, 9), false, 'commits 8 and 9 may be in it');
+    assert.equal(sender.next(7), 'wait');
+    assert.equal(sender.next(8), 'commits');
+    assert.equal(sender.commitsSent(8), false);
+    assert.equal(sender.next(9), 'commits');
+    assert.equal(sender.commitsSent(9), true);
+    assert.equal(sender.step, 4);
+  });
+
+  test('sends pages and commits in turn, so that neither starves', () => {
+    const sender = new SnapshotSender(1, 0);
+    const order: string[] = [];
+    for (let durable = 1; durable < 7; durable++) {
+      const next = sender.next(durable);
+      order.push(next);
+      if (next === 'page') sender.pageSent([row], false, durable);
+      else sender.commitsSent(durable);
+    }
+    assert.deepEqual(order, ['page', 'commits', 'page', 'commits', 'page', 'commits']);
+  });
+});
+
+describe('a tail', () => {
+  test('knows its history by fence and number', () => {
+    const tail = new Tail(f2, { fence: f1, seq: 4 });
+    tail.append({ writes: [], bytes: 1, growth: 0 });
+    assert.deepEqual(
+      [
+        tail.reaches({ fence: f1, seq: 4 }),
+        tail.reaches({ fence: f2, seq: 5 }),
+        tail.reaches({ fence: f1, seq: 5 }),
+        tail.reaches({ fence: f2, seq: 4 }),
+        tail.reaches({ fence: f2, seq: 6 }),
+        tail.reaches({ fence: f1, seq: 3 }),
+      ],
+      [true, true, false, false, false, false],
+    );
+  });
+
+  test('gives as much as fits, and never less than one', () => {
+    const tail = new Tail(f2, { fence: f1, seq: 0 });
+    for (let i = 0; i < 200; i++) tail.append({ writes: [], bytes: 10, growth: i });
+    assert.equal(tail.after(0, 200, 35).length, 3);
+    assert.equal(tail.after(0, 2, 35).length, 2);
+    assert.equal(tail.after(0, 200, 1).length, 1);
+    tail.trim(150, 0);
+    assert.deepEqual([tail.start, tail.last, tail.bytes], [{ fence: f2, seq: 150 }, 200, 500]);
+    assert.equal(tail.after(160, 161, 100)[0]?.growth, 160);
+    tail.takeBack(199);
+    assert.equal(tail.last, 199);
+    assert.throws(() => tail.after(100, 200, 1), /is gone/);
+  });
+
+  test('all together have a bound: whoever has not written for longest forgets first', () => {
+    const budget = new TailBudget(100);
+    const shed: string[] = [];
+    const use = (name: string, holder: object, bytes: number): void =>
+      budget.used(holder, bytes, () => {
+        shed.push(name);
+        budget.used(holder, 0, () => {});
+      });
+    const [x, y, z] = [{}, {}, {}];
+    use('x', x, 40);
+    use('y', y, 40);
+    use('x', x, 50);
+    use('z', z, 40);
+    assert.deepEqual([shed, budget.bytes], [['y'], 90]);
+    budget.gone(x);
+    assert.equal(budget.bytes, 40);
+  });
+
+  test('counts at least what goes over the wire', () => {
+    assert.ok(commitBytes([{ key: '\u20ac'.repeat(10), value: new Uint8Array(5) }]) >= 35);
+  });
+});
+
+test('a quota counts what is there and what is on its way', () => {
+  const quota = new Quota(100);
+  const put = (key: string, size: number): StoreWrite[] => [{ key, value: new Uint8Array(size) }];
+  quota.start([{ key: 'a', value: new Uint8Array(49) }]);
+  const growth = quota.growthOf(put('b', 39));
+  assert.equal(growth, 40);
+  assert.ok(quota.takes(growth));
+  quota.wait(growth);
+  assert.equal(quota.takes(20), false);
+  quota.stored(put('b', 39), growth);
+  assert.equal(quota.bytes, 90);
+  assert.ok(quota.takes(quota.growthOf(put('b', 40))), 'replacing is not adding');
+  assert.ok(quota.takes(quota.growthOf([{ key: 'a', value: null }])));
+  quota.stored([{ key: 'a', value: null }], -50);
+  assert.equal(quota.bytes, 40);
+});
+
+describe('a journal', () => {
+  type Call = { readonly keys: string; readonly done: Done<void> };
+
+  function journal(): { calls: Call[]; write: (key: string) => void; ends: string[]; timeline: Timeline } {
+    const timeline = new Timeline();
+    const calls: Call[] = [];
+    const ends: string[] = [];
+    const store = {
+      write: (batch: readonly StoreWrite[], done: Done<void>) =>
+        void calls.push({ keys: batch.map(({ key }) => key).join(''), done }),
+    };
+    const made = new Journal(store, { schedule: (ms, run) => timeline.after(ms, run) });
+    const write = (key: string): void =>
+      made.write([{ key, value: null }], 10, (outcome) => ends.push(key + (outcome.ok ? '' : outcome.error.code)));
+    return { calls, write, ends, timeline };
+  }
+
+  test('writes together what comes in one turn, or while a write is under way', () => {
+    const { calls, write, ends, timeline } = journal();
+    write('a');
+    write('b');
+    assert.equal(calls.length, 0);
+    timeline.step();
+    write('c');
+    write('d');
+    assert.deepEqual(
+      calls.map(({ keys }) => keys),
+      ['ab'],
+    );
+    calls[0]?.done(success(undefined));
+    assert.deepEqual([ends, calls[1]?.keys], [['a', 'b'], 'cd']);
+  });
+
+  test('lets a job that cannot be written fail alone', () => {
+    const { calls, write, ends, timeline } = journal();
+    for (const key of ['a', 'b', 'c']) write(key);
+    timeline.step();
+    calls[0]?.done(failure('STORE_FULL'));
+    calls[1]?.done(success(undefined));
+    calls[2]?.done(failure('STORE_FULL'));
+    calls[3]?.done(success(undefined));
+    assert.deepEqual(
+      [ends, calls.map(({ keys }) => keys)],
+      [
+        ['a', 'bSTORE_FULL', 'c'],
+        ['abc', 'a', 'b', 'c'],
+      ],
+    );
+  });
+});
+
+test('the layout is read as it was written', () => {
+  const meta: Meta = { slot: { fence: f1, snapshot: 3 }, position: { fence: f2, seq: 2 ** 40 }, seen: fenceOf(9, 9) };
+  for (const one of [meta, noMeta]) {
+    const { key, value } = metaWrite(7, 99, one);
+    assert.deepEqual([key, value && readMeta(value)], [metaKey(7, 99), one]);
+  }
+  assert.deepEqual(parseMetaKey(metaKey(36, 2 ** 31)), { pool: 36, container: 2 ** 31 });
+  assert.equal(parseMetaKey('copies/s/1/2'), undefined);
+  assert.ok(metaKey(1, 1) >= allMetas.from && metaKey(2 ** 50, 1) < allMetas.to);
+  const prefix = slotPrefix(7, 99, { fence: f1, snapshot: 3 });
+  assert.equal(prefixOfRow(`${prefix}a/b/c`), prefix);
+  const { from, to } = slotRows(prefix);
+  assert.ok(`${prefix}\u{10ffff}` < to && from <= prefix);
+  assert.equal(readMeta(new Uint8Array(3)), undefined);
+});
+
+describe('the beginning of an owner', () => {
+  const self = { node: parseNodeId('a'.repeat(32)), generation: 2 };
+  const other = { node: parseNodeId('b'.repeat(32)), generation: 2 };
+  const held: Meta = { slot: { fence: f1, snapshot: 0 }, position: { fence: f1, seq: 3 }, seen: f1 };
+  const base: ContainerRecord = {
+    owner: self,
+    fence: f2,
+    opening: 'recover',
+    phase: 'opening',
+    copies: [self.node],
+    inSync: [self],
+    move: undefined,
+    moduleVersion: 0,
+    failures: 0,
+    note: '',
+  };
+
+  function begin(
+    record: Partial<ContainerRecord>,
+    meta = held,
+    more: { durability?: Durability; isCorrupt?: boolean; spentFence?: bigint } = {},
+  ): Meta | string {
+    const { durability = 'copies', isCorrupt = false, spentFence } = more;
+    const found = beginningOf(self, durability, { ...base, ...record }, { meta, isCorrupt, spentFence });
+    return isRemusterError(found) ? found.code : found;
+  }
+
+  test('is what is there, under the new fence', () => {
+    assert.deepEqual(begin({}), { ...held, seen: f2 });
+    assert.deepEqual(begin({ opening: 'init', phase: 'serving' }), { ...held, seen: f2 }, 'it has been open before');
+  });
+
+  test('is nothing only for what is new', () => {
+    const empty = { slot: { fence: f2, snapshot: 0 }, position: { fence: f2, seq: 0 }, seen: f2 };
+    assert.deepEqual(begin({ opening: 'init' }), empty);
+    assert.deepEqual(begin({ opening: 'init' }, noMeta, { isCorrupt: true }), empty);
+    assert.equal(begin({}, noMeta), 'STORE_CORRUPT');
+    assert.equal(begin({}, held, { isCorrupt: true }), 'STORE_CORRUPT');
+    assert.equal(begin({ inSync: [other] }), 'STORE_CORRUPT');
+    const begun = { ...held, position: { fence: f2, seq: 4 }, seen: f2 };
+    assert.deepEqual(begin({ opening: 'init' }, begun), begun, 'it has begun under this very fence');
+  });
+
+  test('is no beginning for whoever is not the owner, or was superseded', () => {
+    assert.equal(begin({ owner: other }), 'FENCED');
+    assert.equal(begin({ owner: { ...self, generation: 1 } }), 'FENCED');
+    assert.equal(begin({}, { ...held, seen: fenceOf(2, 0) }), 'FENCED');
+    assert.equal(begin({}, held, { spentFence: f2 }), 'FENCED');
+  });
+
+  test('needs the same life in a pool without disks', () => {
+    assert.equal(begin({ inSync: [{ ...self, generation: 1 }] }, held, { durability: 'memory' }), 'STORE_CORRUPT');
+    assert.notEqual(begin({ inSync: [{ ...self, generation: 1 }] }), 'STORE_CORRUPT');
+  });
+});

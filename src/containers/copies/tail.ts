@@ -1,0 +1,140 @@
+/**
+ * The last commits of a container, in memory at its owner: what is not yet everywhere, and some more for copies that were
+ * away for a moment. All of them were made under one fence; only the position before the first may be of another. It is
+ * cut at its beginning and never has a gap.
+ */
+import { assert } from '../../base/assert.ts';
+import type { Fence } from '../../base/fence.ts';
+import type { StoreWrite } from '../../base/ports.ts';
+import type { Position } from './layout.ts';
+
+export type Commit = {
+  readonly writes: readonly StoreWrite[];
+  readonly bytes: number;
+  /** By how much it makes the state larger; see quota.ts. */
+  readonly growth: number;
+};
+
+/** What a write takes on a wire and a disk beside its key and value, about. */
+const writeOverheadBytes = 24;
+
+export function commitBytes(writes: readonly StoreWrite[]): number {
+  let bytes = writeOverheadBytes;
+  for (const { key, value } of writes) bytes += writeOverheadBytes + key.length * 3 + (value?.length ?? 0);
+  return bytes;
+}
+
+export class Tail {
+  readonly #fence: Fence;
+  #start: Position;
+  #commits: Commit[] = [];
+  /** Commits before this index are gone. */
+  #head = 0;
+  #bytes = 0;
+
+  constructor(fence: Fence, start: Position) {
+    this.#fence = fence;
+    this.#start = start;
+  }
+
+  /** The position before the first commit. */
+  get start(): Position {
+    return this.#start;
+  }
+
+  get last(): number {
+    return this.#start.seq + this.#commits.length - this.#head;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  append(commit: Commit): number {
+    this.#commits.push(commit);
+    this.#bytes += commit.bytes;
+    return this.last;
+  }
+
+  /** Takes back what was appended after `seq`, which nobody else may have seen. */
+  takeBack(seq: number): void {
+    while (this.last > seq) this.#bytes -= (this.#commits.pop() as Commit).bytes;
+  }
+
+  /** Is this a position of our history behind which we still have everything? */
+  reaches({ fence, seq }: Position): boolean {
+    if (seq === this.#start.seq) return fence === this.#start.fence;
+    return fence === this.#fence && seq > this.#start.seq && seq <= this.last;
+  }
+
+  positionOf(seq: number): Position {
+    assert(seq >= this.#start.seq && seq <= this.last, `commit ${seq} is not in the tail`);
+    return seq === this.#start.seq ? this.#start : { fence: this.#fence, seq };
+  }
+
+  /** The commits after `seq` up to `until`: as many as fit, but at least one. */
+  after(seq: number, until: number, bytesMax: number): readonly Commit[] {
+    assert(seq >= this.#start.seq, `what follows commit ${seq} is gone`);
+    const from = this.#head + seq - this.#start.seq;
+    const end = Math.min(this.#commits.length, this.#head + until - this.#start.seq);
+    let bytes = 0;
+    let to = from;
+    for (; to < end; to++) {
+      bytes += (this.#commits[to] as Commit).bytes;
+      if (to > from && bytes > bytesMax) break;
+    }
+    return this.#commits.slice(from, to);
+  }
+
+  /** Forgets from the beginning, up to `seq`, while there is more than `bytesMax`. */
+  trim(seq: number, bytesMax: number): void {
+    let dropped = 0;
+    while (this.#bytes > bytesMax && this.#start.seq + dropped < seq) {
+      this.#bytes -= (this.#commits[this.#head + dropped] as Commit).bytes;
+      dropped += 1;
+    }
+    if (dropped === 0) return;
+    this.#start = { fence: this.#fence, seq: this.#start.seq + dropped };
+    this.#commits.fill(undefined as never, this.#head, this.#head + dropped);
+    this.#head += dropped;
+    if (this.#head < 64 || this.#head * 2 < this.#commits.length) return;
+    this.#commits = this.#commits.slice(this.#head);
+    this.#head = 0;
+  }
+}
+
+/** Of all containers on this node: whoever has not written for longest forgets first. */
+export class TailBudget {
+  readonly #bytesMax: number;
+  readonly #holders = new Map<object, { bytes: number; readonly shed: () => void }>();
+  #bytes = 0;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** `shed` forgets what can be forgotten and tells it with another `used`. */
+  used(holder: object, bytes: number, shed: () => void): void {
+    const known = this.#holders.get(holder);
+    this.#bytes += bytes - (known?.bytes ?? 0);
+    if (known !== undefined && bytes < known.bytes) {
+      known.bytes = bytes;
+      return;
+    }
+    this.#holders.delete(holder);
+    this.#holders.set(holder, { bytes, shed });
+    for (const oldest of this.#holders.values()) {
+      if (this.#bytes <= this.#bytesMax) break;
+      if (oldest.bytes > 0) oldest.shed();
+    }
+  }
+
+  gone(holder: object): void {
+    this.#bytes -= this.#holders.get(holder)?.bytes ?? 0;
+    this.#holders.delete(holder);
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * The state of an open container in memory: keys in order, values as they were encoded. Every look decodes anew, so what
+ * a method does to a value that it got changes nothing here. Only whole calls change it, see state-view.ts.
+ */
+import { sortable, utf8Bytes } from '../../base/registry-rules.ts';
+import { OrderedMap } from '../../registry/ordered-map.ts';
+import type { StateRange } from '../module.ts';
+
+/** What one call wrote; null: deleted. */
+export type StateChanges = OrderedMap<Uint8Array | null>;
+
+/** Behind every key, and behind every key that begins like this: no well-formed text has a lone half of a pair. */
+const beyond = '\udfff';
+
+export class ContainerState {
+  readonly #rows = new OrderedMap<Uint8Array>();
+  #bytes = 0;
+
+  get size(): number {
+    return this.#rows.size;
+  }
+
+  /** Of all keys and values. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get(key: string): Uint8Array | undefined {
+    return this.#rows.get(key);
+  }
+
+  set(key: string, value: Uint8Array): void {
+    const old = this.#rows.get(key);
+    this.#bytes += value.length - (old === undefined ? -keyBytesOf(key) : old.length);
+    this.#rows.set(key, value);
+  }
+
+  delete(key: string): void {
+    const old = this.#rows.get(key);
+    if (old === undefined) return;
+    this.#bytes -= keyBytesOf(key) + old.length;
+    this.#rows.delete(key);
+  }
+
+  /** In order, or backwards, until the visitor returns false. */
+  visit(range: StateRange, visitor: (value: Uint8Array, key: string) => boolean): void {
+    visitIn(this.#rows, range, visitor);
+  }
+}
+
+/** In the row of a key there is one more letter. */
+export function keyBytesOf(key: string): number {
+  return utf8Bytes(key) + 1;
+}
+
+/** Everything that one call wrote, over everything that was there. */
+export function visitMerged(
+  state: ContainerState,
+  changes: StateChanges,
+  range: StateRange,
+  visitor: (value: Uint8Array, key: string) => boolean,
+): void {
+  const ours: { readonly key: string; readonly order: string; readonly value: Uint8Array | null }[] = [];
+  visitIn(changes, range, (value, key) => ours.push({ key, order: sortable(key), value }) > 0);
+  const isReverse = range.reverse === true;
+  let next = 0;
+  let isOver = false;
+  const visit = (value: Uint8Array | null, key: string): boolean => {
+    if (value !== null && !isOver) isOver = !visitor(value, key);
+    return !isOver;
+  };
+  state.visit(range, (value, key) => {
+    const order = sortable(key);
+    for (let our = ours[next]; our !== undefined; our = ours[next]) {
+      if (our.key === key || our.order < order === isReverse) break;
+      next += 1;
+      if (!visit(our.value, our.key)) return false;
+    }
+    const our = ours[next];
+    if (our?.key !== key) return visit(value, key);
+    next += 1;
+    return visit(our.value, key);
+  });
+  for (const { value, key } of ours.slice(next)) if (!visit(value, key)) return;
+}
+
+function visitIn<V>(map: OrderedMap<V>, range: StateRange, visitor: (value: V, key: string) => boolean): void {
+  const { prefix = '', from = prefix, to } = range;
+  const end = `${prefix}${beyond}`;
+  const first = sortable(from) > sortable(prefix) ? from : prefix;
+  const last = to !== undefined && sortable(to) < sortable(end) ? to : end;
+  if (range.reverse === true) map.visitBack(first, last, visitor);
+  else map.visit(first, last, visitor);
+}

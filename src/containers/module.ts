@@ -1,0 +1,207 @@
+/**
+ * What a user writes to make a stateful service: a module, its methods and what they are given. Only types and one
+ * function that checks and returns what it was given: nothing here runs a module.
+ *
+ * A pool is a set of containers of one module; a container is one shard: a number, code and state. One writing call at a
+ * time runs in a container; what it changed becomes visible and durable together when it returns, or not at all when it
+ * throws. Calls that only read may overlap.
+ */
+import { type ErrorCode, RemusterError, isRemusterError } from '../base/errors.ts';
+import { namePattern } from '../base/ids.ts';
+import type { LogLevel } from '../base/ports.ts';
+
+/** Which container a call is for. A hash names a container, never a node: strings are hashed, whole numbers taken as they are. */
+export type Route =
+  | { readonly hash: string | number }
+  | { readonly id: number }
+  /** `[first, count]`. */
+  | { readonly range: readonly [number, number] }
+  | { readonly broadcast: true }
+  /** The container with the lowest number that the named node, or this node, owns. */
+  | { readonly node: string }
+  | { readonly local: true }
+  /** The module's `route` decides. */
+  | { readonly dynamic: true };
+
+/** The state of a container: an ordered map from text to values. Values are those of JSON, and bigint, Uint8Array, Date, undefined inside of them. */
+export type State = {
+  // The contract shows `(ctx.state.get('n') ?? 0) + by`: what is in a state is for its module to know.
+  // oxlint-disable-next-line typescript/no-explicit-any, typescript/no-unnecessary-type-parameters
+  get<T = any>(key: string): T | undefined;
+  has(key: string): boolean;
+  set(key: string, value: unknown): void;
+  delete(key: string): boolean;
+  /** In the order of the keys' UTF-8 bytes; at most `limit` (1,000 if left out). */
+  // oxlint-disable-next-line typescript/no-explicit-any, typescript/no-unnecessary-type-parameters
+  entries<T = any>(range?: StateRange): readonly (readonly [key: string, value: T])[];
+  readonly size: number;
+};
+
+export type StateRange = {
+  readonly prefix?: string;
+  readonly from?: string;
+  readonly to?: string;
+  readonly limit?: number;
+  readonly reverse?: boolean;
+};
+
+/** Timers are part of the state: set with the call that sets them, kept over crashes and moves, run once. */
+export type Timers = {
+  /** Calls a method of this container after a while; a timer of the same name is replaced. */
+  set(name: string, afterMs: number, method: string, ...args: readonly unknown[]): void;
+  cancel(name: string): void;
+};
+
+export type PoolInfo = {
+  readonly name: string;
+  readonly containers: number;
+  /** As given when the pool was created. */
+  readonly params: unknown;
+};
+
+/** What every method and callback is given. Only valid until it returns. */
+export type Context = {
+  readonly state: State;
+  readonly timers: Timers;
+  readonly pool: PoolInfo;
+  /** The number of this container. */
+  readonly container: number;
+  /** The name of the node it runs on. */
+  readonly node: string;
+  /** Of this call; the same when it is sent again. Empty in callbacks. */
+  readonly callId: string;
+  /** How much time the caller has left. */
+  remainingMs(): number;
+  /** Aborted when the caller gives up, its deadline passes or the container has to close. */
+  readonly signal: AbortSignal;
+  /** Milliseconds since 1970, for people and for expiry; may jump. */
+  now(): number;
+  /** From 0 up to 1. */
+  random(): number;
+  /** Calls another container, of this pool or another one. A call of one's own container waits for itself until its deadline. */
+  call<M extends Methods>(definition: ModuleDefinition<M>, pool: string): PoolHandle<M>;
+  log(level: LogLevel, message: string, fields?: Readonly<Record<string, unknown>>): void;
+};
+
+// Arguments and results are checked where a method is called: here any method is one.
+// oxlint-disable-next-line typescript/no-explicit-any
+type Run = (ctx: Context, ...args: any[]) => unknown;
+// oxlint-disable-next-line typescript/no-explicit-any
+type Aggregate = (parts: any[]) => unknown;
+
+export type MethodSpec = {
+  /** May overlap with others, changes nothing: a `set` throws. */
+  readonly readonly?: boolean;
+  readonly run: Run;
+  /** Makes one result of those of several containers, in the order of their numbers. */
+  readonly aggregate?: Aggregate;
+};
+
+export type Methods = Readonly<Record<string, Run | MethodSpec>>;
+
+/** A node as callbacks see it. */
+export type NodeInfo = { readonly id: string; readonly name: string; readonly containers: number };
+
+/**
+ * Called in this order: `init`, `restart` or `recover` ends before the first call; `workRemaining` is 0 before `migrate`
+ * begins; after `migrate` no call runs here. What they change in the state is committed before what follows.
+ * `restart` and `recover` call `init` when they are left out and there is no state.
+ */
+export type Callbacks = {
+  /** The container is new. */
+  init?(ctx: Context): void | Promise<void>;
+  /** The same node is back, with the state from its disk. */
+  restart?(ctx: Context): void | Promise<void>;
+  /** The node it was on is gone: another one has the state from its copy. */
+  recover?(ctx: Context): void | Promise<void>;
+  /** It will move to that node; the last call here has ended. */
+  migrate?(ctx: Context, to: NodeInfo): void | Promise<void>;
+  /** Work that goes on outside of calls and has to end before a move. */
+  workRemaining?(ctx: Context): number;
+  /** A node has joined. */
+  expand?(ctx: Context, node: NodeInfo): void | Promise<void>;
+  /** On the leader: where it should recover, best first. Only candidates with all of its state count; none: the leader decides. */
+  scheduleRecover?(container: number, candidates: readonly NodeInfo[]): readonly string[];
+};
+
+export type ModuleSpec<M extends Methods> = Callbacks & {
+  readonly methods: M;
+  /** Chooses the route of a dynamic call, on the node that was asked. */
+  readonly route?: (method: string, args: readonly unknown[], pool: PoolInfo) => Route;
+};
+
+export type ModuleDefinition<M extends Methods = Methods> = ModuleSpec<M> & { readonly name: string };
+
+type RunOf<T> = T extends Run ? T : T extends { readonly run: infer R } ? R : never;
+type ArgsOf<T> = RunOf<T> extends (ctx: Context, ...args: infer A) => unknown ? A : never;
+type ResultOf<T> = RunOf<T> extends (...args: never) => infer R ? Item<Awaited<R>> : never;
+/** A method that is an async generator gives a stream of its items. */
+type Item<R> = R extends AsyncGenerator<infer I> ? AsyncIterable<I> : R;
+type FannedOf<T> = T extends { readonly aggregate: (parts: never[]) => infer R } ? Awaited<R> : ResultOf<T>[];
+type Answer<R> = R extends AsyncIterable<unknown> ? R : Promise<R>;
+
+/** The methods of one container, as a caller sees them. */
+export type Calls<M extends Methods> = {
+  readonly [K in keyof M]: (...args: ArgsOf<M[K]>) => Answer<ResultOf<M[K]>>;
+};
+
+/** The methods of several containers at once: one result if the method has an `aggregate`, otherwise a list of them. */
+export type FannedCalls<M extends Methods> = {
+  readonly [K in keyof M]: (...args: ArgsOf<M[K]>) => Promise<FannedOf<M[K]>>;
+};
+
+export type CallOptions = {
+  readonly timeoutMs?: number;
+  /** How long an owner that cannot be reached is looked for; then NETWORK_TIMEOUT. */
+  readonly retryTimeoutMs?: number;
+  /** The same id gives the same answer and runs once. */
+  readonly callId?: string;
+  readonly signal?: AbortSignal;
+};
+
+export type PoolHandle<M extends Methods> = {
+  hash(key: string | number): Calls<M>;
+  id(container: number): Calls<M>;
+  range(first: number, count: number): FannedCalls<M>;
+  broadcast(): FannedCalls<M>;
+  node(name: string): Calls<M>;
+  local(): Calls<M>;
+  dynamic(): Calls<M>;
+  /** The same pool, called with these options. */
+  with(options: CallOptions): PoolHandle<M>;
+};
+
+export function module<const M extends Methods>(name: string, spec: ModuleSpec<M>): ModuleDefinition<M> {
+  if (!namePattern.test(name)) throw new RemusterError('BAD_ARGUMENT', `"${name}" cannot be the name of a module`);
+  if (Object.keys(spec.methods).length === 0) throw new RemusterError('BAD_ARGUMENT', 'a module needs a method');
+  return { ...spec, name };
+}
+
+/**
+ * A method that throws has changed nothing. The caller gets CALL_FAILED with the message of what was thrown, unless it is
+ * a RemusterError with one of these codes: that one arrives as it is.
+ */
+const thrownCodes = [
+  'BAD_ARGUMENT',
+  'CAPACITY',
+  'FORBIDDEN',
+  'PRECONDITION',
+  'TOO_LARGE',
+  'UNKNOWN_KEY',
+] as const satisfies readonly ErrorCode[];
+export type ThrownCode = (typeof thrownCodes)[number];
+
+/** For a method that says no: `throw refusal('PRECONDITION', 'the account is closed')`. */
+export function refusal(code: ThrownCode, message: string): RemusterError {
+  return new RemusterError(code, message);
+}
+
+/** What the caller of a method gets to hear of what the method threw. */
+export function errorOfMethod(thrown: unknown): RemusterError {
+  if (isRemusterError(thrown) && (thrownCodes as readonly string[]).includes(thrown.code)) return thrown;
+  return new RemusterError('CALL_FAILED', thrown instanceof Error ? thrown.message : String(thrown));
+}
+
+export function isModule(value: unknown): value is ModuleDefinition {
+  return typeof value === 'object' && value !== null && 'methods' in value && 'name' in value;
+}

@@ -1,0 +1,120 @@
+/**
+ * The node's side of the serving lease: carries its questions to the leader, over the network or directly when this
+ * node leads itself, and tells who wants to know. It decides nothing: `ServingRenewal` does. `holds` looks at the clock
+ * each time it is asked, so it is right also when every timer is late.
+ */
+import { assert } from '../base/assert.ts';
+import type { Outcome, RemusterError } from '../base/errors.ts';
+import type { NodeId } from '../base/ids.ts';
+import { Loop, noStore } from '../base/loop.ts';
+import type { Cancel, Clock, Peer, Streams } from '../base/ports.ts';
+import type { Random } from '../base/random.ts';
+import { encodeMessage, readableMessage } from '../messages/catalogue.ts';
+import type { ServingLease } from './contract.ts';
+import {
+  type ServingAct,
+  type ServingAnswer,
+  type ServingGrant,
+  type ServingInput,
+  type ServingTimer,
+  ServingRenewal,
+} from './serving-renewal.ts';
+
+export type ServingPorts = {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly streams: Pick<Streams, 'request'>;
+  /** Who leads, as far as this node knows. */
+  readonly leader: () => Peer | undefined;
+  /** Asked instead of the network while this node leads. */
+  readonly grant: (node: NodeId, generation: number) => Outcome<ServingGrant>;
+  readonly self: { readonly id: NodeId; readonly generation: number };
+  readonly halted: (error: unknown) => void;
+};
+
+const nothing: Cancel = () => {};
+const watchersMax = 1_000;
+
+export class ServingLeaseHost implements ServingLease {
+  readonly #ports: ServingPorts;
+  readonly #machine: ServingRenewal;
+  readonly #loop: Loop<ServingInput, ServingAct, ServingTimer>;
+  readonly #watchers = new Set<(holds: boolean) => void>();
+  readonly #question: Uint8Array;
+  #cancel: Cancel = nothing;
+  #phase: 'new' | 'open' | 'stopped' = 'new';
+
+  /** `leaseMs` is what this node expects; the leader decides. */
+  constructor(ports: ServingPorts, leaseMs: number) {
+    this.#ports = ports;
+    this.#machine = new ServingRenewal(ports.random, leaseMs);
+    const { clock, halted } = ports;
+    this.#loop = new Loop(this.#machine, { clock, store: noStore, perform: (act) => this.#perform(act), halted });
+    this.#question = encodeMessage({ kind: 'renewServing', generation: ports.self.generation });
+  }
+
+  start(): void {
+    if (this.#phase !== 'new') return;
+    this.#phase = 'open';
+    this.#loop.feed({ kind: 'begin' });
+  }
+
+  /** Somebody else leads: ask at once instead of waiting for one that may be gone. */
+  leaderChanged(): void {
+    if (this.#phase === 'open') this.#loop.feed({ kind: 'leaderChanged' });
+  }
+
+  /** The address table has applied everything up to that revision: its version. */
+  applied(revision: number): void {
+    if (this.#phase !== 'stopped') this.#loop.feed({ kind: 'applied', revision });
+  }
+
+  holds(): boolean {
+    return this.#phase === 'open' && this.#machine.holds(this.#ports.clock.nowMs());
+  }
+
+  watch(changed: (holds: boolean) => void): Cancel {
+    assert(this.#watchers.size < watchersMax, 'too many watch the serving lease');
+    const watcher = (holds: boolean): void => changed(holds);
+    this.#watchers.add(watcher);
+    return () => this.#watchers.delete(watcher);
+  }
+
+  /** It holds no longer, and nobody is told of anything. */
+  stop(): void {
+    this.#phase = 'stopped';
+    this.#cancel();
+    this.#loop.stop();
+    this.#watchers.clear();
+  }
+
+  #perform(act: ServingAct): void {
+    if (act.kind === 'ask') return this.#ask(act.id, act.timeoutMs);
+    for (const watcher of [...this.#watchers]) watcher(act.holds);
+  }
+
+  #ask(id: number, timeoutMs: number): void {
+    const { leader, grant, streams, self } = this.#ports;
+    this.#cancel();
+    this.#cancel = nothing;
+    const answered = (answer: ServingAnswer): void => this.#loop.feed({ kind: 'answered', id, answer });
+    const to = leader();
+    if (to === undefined) answered({ kind: 'failed' });
+    else if (to.id === self.id) {
+      const outcome = grant(self.id, self.generation);
+      answered(outcome.ok ? { kind: 'granted', ...outcome.value } : refusalOf(outcome.error));
+    } else this.#cancel = streams.request(to, this.#question, timeoutMs, (outcome) => answered(answerOf(outcome)));
+  }
+}
+
+function answerOf(outcome: Outcome<Uint8Array>): ServingAnswer {
+  if (!outcome.ok) return refusalOf(outcome.error);
+  const answer = readableMessage(outcome.value);
+  if (answer?.kind !== 'servingGranted') return { kind: 'failed' };
+  const { leaseMs, term, takenRevision } = answer;
+  return { kind: 'granted', leaseMs, term, takenRevision };
+}
+
+function refusalOf(error: RemusterError): ServingAnswer {
+  return { kind: error.code === 'FENCED' ? 'superseded' : 'failed' };
+}

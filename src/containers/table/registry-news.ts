@@ -1,0 +1,76 @@
+/**
+ * Reads what the registry says about nodes, pools and containers, one key at a time. What cannot be read, or is none of
+ * the table's business, is left out.
+ */
+import type { NodeId } from '../../base/ids.ts';
+import type { RegistryChange, RegistryEntry } from '../../base/registry.ts';
+import { type ContainerName, parseClusterKey } from '../../registry/keys.ts';
+import {
+  type ContainerRecord,
+  type PoolRecord,
+  readContainer,
+  readNumber,
+  readPool,
+} from '../../registry/placement/records.ts';
+import { noNode } from './wal-record.ts';
+
+export type RegistryNews =
+  | { readonly kind: 'number'; readonly node: NodeId; readonly number: number; readonly revision: number }
+  /** Without a record there is no such pool any more. */
+  | {
+      readonly kind: 'pool';
+      readonly name: string;
+      readonly record: PoolRecord | undefined;
+      readonly revision: number;
+    }
+  | {
+      readonly kind: 'container';
+      readonly pool: string;
+      readonly container: number;
+      readonly record: ContainerRecord | undefined;
+      readonly revision: number;
+    }
+  /** It is there, but we cannot read it: what was known of it stays. */
+  | { readonly kind: 'unreadable'; readonly pool: string; readonly container?: number; readonly revision: number };
+
+export function newsOfEntry({ key, value, modRevision }: RegistryEntry): RegistryNews | undefined {
+  return newsOf(key, value, modRevision);
+}
+
+export function newsOfChange(change: RegistryChange): RegistryNews | undefined {
+  return change.kind === 'put' ? newsOfEntry(change.entry) : newsOf(change.key, undefined, change.modRevision);
+}
+
+const numberPattern = /^(?:0|[1-9]\d{0,9})$/;
+
+function newsOf(key: string, value: Uint8Array | undefined, revision: number): RegistryNews | undefined {
+  const parsed = parseClusterKey(key);
+  if (parsed?.kind === 'containerNode') return numberNews(parsed.node, value, revision);
+  if (parsed?.kind === 'pool') return poolNews(parsed.pool, value, revision);
+  return parsed?.kind === 'container' ? containerNews(parsed, value, revision) : undefined;
+}
+
+/** A number that was taken away may stand in logs: it is kept. */
+function numberNews(node: NodeId, value: Uint8Array | undefined, revision: number): RegistryNews | undefined {
+  const number = value === undefined ? undefined : readNumber(value);
+  return number === undefined || number >= noNode ? undefined : { kind: 'number', node, number, revision };
+}
+
+function poolNews(name: string, value: Uint8Array | undefined, revision: number): RegistryNews {
+  if (value === undefined) return { kind: 'pool', name, record: undefined, revision };
+  const record = readPool(value);
+  // Of a pool that is gone its number stays.
+  const isGone = record === undefined && readNumber(value) !== undefined;
+  return record !== undefined || isGone
+    ? { kind: 'pool', name, record, revision }
+    : { kind: 'unreadable', pool: name, revision };
+}
+
+function containerNews(name: ContainerName, value: Uint8Array | undefined, revision: number): RegistryNews | undefined {
+  if (!numberPattern.test(name.container)) return undefined;
+  const container = Number(name.container);
+  const record = value === undefined ? undefined : readContainer(value);
+  return record === undefined && value !== undefined
+    ? { kind: 'unreadable', pool: name.pool, container, revision }
+    : { kind: 'container', pool: name.pool, container, record, revision };
+}

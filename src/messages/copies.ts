@@ -1,0 +1,119 @@
+/**
+ * What the owner of a container says to the nodes that hold copies of its state, and what they answer. A copy answers
+ * with where it stands, whatever it was asked: the owner goes on from there. Each request carries the owner's fence.
+ */
+import type { Role } from '../base/ports.ts';
+import { field, list, optional, record } from './compound.ts';
+import { type MessageOf, message } from './message.ts';
+import { bool, oneOf, u32, u53, u64 } from './numbers.ts';
+import { bytes, text } from './strings.ts';
+
+const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
+
+export const copiesLimits = {
+  /** What one commit may write, as `commitBytes` of containers/copies/tail.ts counts it: it has to fit into one message. */
+  commitBytesMax: 10_300_000,
+  commitWritesMax: 100_000,
+  stateKeyCharactersMax: 4_000,
+} as const;
+
+/** Below what the transport takes in one piece. */
+const requestBytesMax = 10_480_000;
+const { commitBytesMax, commitWritesMax, stateKeyCharactersMax } = copiesLimits;
+/** A character takes at most three bytes. */
+const stateKey = text(stateKeyCharactersMax * 3);
+const value = bytes(commitBytesMax);
+
+const stateWrite = record('stateWrite', {
+  key: field(1, stateKey, 'Of the state of the container.'),
+  value: field(2, optional(value), 'Its new value; deleted without one.'),
+});
+
+const stateEntry = record('stateEntry', {
+  key: field(1, stateKey, 'Of the state of the container.'),
+  value: field(2, value, 'Its value.'),
+});
+
+const stateCommit = record('stateCommit', {
+  writes: field(1, list(stateWrite, commitWritesMax), 'What it changes, all of it or nothing.'),
+});
+
+const statePosition = record('statePosition', {
+  fence: field(1, u64, 'Of the owner that made the last commit.'),
+  seq: field(2, u53, 'The number of the last commit.'),
+});
+
+const commits = list(stateCommit, commitWritesMax);
+
+const ownedState = {
+  pool: field(1, u53, 'The number of the pool.'),
+  container: field(2, u32, 'The number of the container.'),
+  fence: field(3, u64, 'Under which the sender owns it.'),
+  memory: field(4, bool, 'The state of this pool is never on a disk.'),
+  revision: field(10, u53, 'Of the record by which the receiver is to hold a copy.'),
+};
+
+export const replicateCommits = message({
+  kind: 'replicateCommits',
+  tag: 120,
+  carrier: 'stream',
+  from: members,
+  bytesMax: requestBytesMax,
+  doc: 'Append these commits to your copy, if it ends where they begin. Without any: where does it stand? Answered by copyStanding.',
+  fields: {
+    ...ownedState,
+    after: field(5, statePosition, 'The commit before the first of them.'),
+    commits: field(6, commits, 'In order, without a gap.'),
+  },
+});
+
+export const replicateSnapshot = message({
+  kind: 'replicateSnapshot',
+  tag: 121,
+  carrier: 'stream',
+  from: members,
+  bytesMax: requestBytesMax,
+  doc: 'One step of a new copy that is built beside the old one and takes its place at the end. Answered by copyStanding.',
+  fields: {
+    ...ownedState,
+    snapshot: field(5, u53, 'Tells it from others of this fence; later ones have higher numbers.'),
+    step: field(6, u32, 'Steps are done in order and once; 0 begins.'),
+    entries: field(7, list(stateEntry, commitWritesMax), 'A part of the state.'),
+    commits: field(8, commits, 'Or commits that were made since the beginning.'),
+    install: field(
+      9,
+      optional(statePosition),
+      'Where the new copy stands. It is whole now and takes the place of the old one.',
+    ),
+  },
+});
+
+export const copyRefusals = ['fenced', 'mismatch', 'full', 'failed', 'corrupt', 'busy'] as const;
+/**
+ * fenced: a later owner was here. mismatch: not where the request begins. full, failed, corrupt: the disk. busy: too much
+ * waits already.
+ */
+export type CopyRefusal = (typeof copyRefusals)[number];
+
+export const copyStanding = message({
+  kind: 'copyStanding',
+  tag: 122,
+  carrier: 'stream',
+  from: members,
+  bytesMax: 1_024,
+  doc: 'The answer to replicateCommits and replicateSnapshot: where this copy stands, durably.',
+  fields: {
+    generation: field(1, u32, 'In which of its lives the node is.'),
+    seen: field(2, u64, 'The highest fence under which somebody owned it here.'),
+    held: field(3, optional(statePosition), 'The last commit that this copy has; absent when it has nothing.'),
+    snapshot: field(4, optional(u53), 'The snapshot that is being built,'),
+    step: field(5, optional(u32), 'and its last step.'),
+    refusal: field(6, optional(oneOf(...copyRefusals)), 'Why nothing was done.'),
+  },
+});
+
+export const copiesMessages = [replicateCommits, replicateSnapshot, copyStanding] as const;
+export type ReplicateCommits = MessageOf<typeof replicateCommits>;
+export type ReplicateSnapshot = MessageOf<typeof replicateSnapshot>;
+export type CopyStanding = MessageOf<typeof copyStanding>;
+export type CopiesRequest = ReplicateCommits | ReplicateSnapshot;

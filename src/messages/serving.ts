@@ -1,0 +1,37 @@
+/** How a node that holds containers asks the leader, again and again, whether it may still serve them. */
+import type { Role } from '../base/ports.ts';
+import { field } from './compound.ts';
+import { message } from './message.ts';
+import { u32, u53 } from './numbers.ts';
+
+const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
+
+const renewServing = message({
+  kind: 'renewServing',
+  tag: 130,
+  carrier: 'stream',
+  from: members,
+  bytesMax: 64,
+  doc: 'May I go on serving my containers? Answered by servingGranted or an error: FENCED when a later life of the asking node is known, NOT_LEADER when the one asked may not grant.',
+  fields: { generation: field(1, u32, 'The life of the node that asks.') },
+});
+
+const servingGranted = message({
+  kind: 'servingGranted',
+  tag: 131,
+  carrier: 'stream',
+  from: ['gate', 'manager'],
+  bytesMax: 64,
+  doc: 'The answer to renewServing: yes, for so long, counted by the asking node from when it asked.',
+  fields: {
+    leaseMs: field(1, u32, 'The full time. The node stops by itself well before its end, the leader waits longer.'),
+    term: field(2, u32, 'Of the leader that grants it.'),
+    takenRevision: field(
+      3,
+      u53,
+      'Something was given to others at this revision of the registry: until its address table has got there, the node serves nothing. 0 if nothing was.',
+    ),
+  },
+});
+
+export const servingMessages = [renewServing, servingGranted] as const;

@@ -1,0 +1,293 @@
+/**
+ * A node's part in containers, wired: the table of who owns what, the lease that lets a worker serve, the state on its
+ * disk, the containers it runs, and the calls from here to everywhere. Every node has a table and makes calls; workers
+ * have the rest. It decides nothing; what belongs to the leader alone is in control/.
+ *
+ *   registry --> table --> copies, hosting       calls --> hosting here, or the node that the table names
+ */
+import { BoundedLru } from '../../base/bounded-lru.ts';
+import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
+import type { NodeId } from '../../base/ids.ts';
+import type {
+  Address,
+  ByteStream,
+  ByteStreamEvents,
+  Cancel,
+  Clock,
+  Files,
+  Identity,
+  Log,
+  Peer,
+  Store,
+  Streams,
+} from '../../base/ports.ts';
+import type { Random } from '../../base/random.ts';
+import type { Leadership, Registry } from '../../base/registry.ts';
+import { CallsHost } from '../../containers/calls/calls-host.ts';
+import type { ContainerChange, HostedContainer } from '../../containers/contract.ts';
+import { CopiesHost } from '../../containers/copies/copies-host.ts';
+import { HostingHost } from '../../containers/hosting/hosting-host.ts';
+import type { NodeInfo } from '../../containers/module.ts';
+import type { ModulesKnown } from '../../containers/modules-known.ts';
+import { ServingLeaseHost } from '../../containers/serving-lease.ts';
+import type { ServingGrant } from '../../containers/serving-renewal.ts';
+import { TableHost } from '../../containers/table/table-host.ts';
+import type { CallMessageOf } from '../../messages/calls.ts';
+import { type Message, encodeMessage } from '../../messages/catalogue.ts';
+import type { ContainerValues } from '../container-options.ts';
+import type { MemberIndex } from './member-index.ts';
+
+export type ContainersPorts = {
+  readonly clock: Clock;
+  readonly streams: Streams;
+  readonly random: Random;
+  readonly log: Log;
+  readonly files: Files;
+  /** Where the state of containers lies; undefined on nodes that are no workers. */
+  readonly store: Store | undefined;
+  readonly modules: ModulesKnown;
+};
+
+/** What the rest of the node knows. */
+export type Surroundings = {
+  readonly identity: Identity;
+  readonly members: MemberIndex;
+  readonly registry: Registry;
+  readonly leadership: Leadership;
+  readonly leader: () => Peer | undefined;
+  /** What this node wants known about its table. */
+  readonly embed: (digest: Uint8Array) => void;
+  readonly grant: (node: NodeId, generation: number) => Outcome<ServingGrant>;
+};
+
+export type ContainersReports = {
+  happened(type: string, fields: Readonly<Record<string, unknown>>): void;
+  count(name: string): void;
+  halted(error: unknown): void;
+};
+
+/** Tables change in bursts; others need not hear of each change. */
+const digestPauseMs = 1_000;
+const metMax = 20_000;
+
+/** What only workers have. */
+type Works = { readonly lease: ServingLeaseHost; readonly copies: CopiesHost; readonly hosting: HostingHost };
+
+export class Containers {
+  readonly table: TableHost;
+  readonly calls: CallsHost;
+  readonly #ports: ContainersPorts;
+  readonly #around: Surroundings;
+  readonly #reports: ContainersReports;
+  readonly #works: Works | undefined;
+  readonly #ends: Cancel[] = [];
+  readonly #met = new BoundedLru<NodeId, true>(metMax);
+  #digestIsDue = false;
+
+  constructor(ports: ContainersPorts, around: Surroundings, options: ContainerValues, reports: ContainersReports) {
+    this.#ports = ports;
+    this.#around = around;
+    this.#reports = reports;
+    this.table = this.#openTable();
+    this.#works = ports.store === undefined ? undefined : this.#openWorks(ports.store, options);
+    this.calls = this.#openCalls(options);
+  }
+
+  get lease(): ServingLeaseHost | undefined {
+    return this.#works?.lease;
+  }
+
+  get copies(): CopiesHost | undefined {
+    return this.#works?.copies;
+  }
+
+  get hosting(): HostingHost | undefined {
+    return this.#works?.hosting;
+  }
+
+  start(): void {
+    this.table.start();
+    this.#works?.lease.start();
+    const changed = (): void => this.#works?.lease.leaderChanged();
+    this.#ends.push(this.#around.leadership.watch({ changed }));
+  }
+
+  /** What the node itself owns and keeps copies of. */
+  held(): readonly HostedContainer[] {
+    return this.#works?.copies.holdings() ?? [];
+  }
+
+  /** Numbers that only grow, by name. */
+  counters(): Readonly<Record<string, number>> {
+    if (this.#works === undefined) return {};
+    const { calls, failed } = this.#works.hosting.meter;
+    const { commits, commitBytes, joined, left, lost } = this.#works.copies.metrics();
+    return { calls, callsFailed: failed, commits, commitBytes, copiesJoined: joined, copiesLeft: left, logsLost: lost };
+  }
+
+  /** What waits at this moment, by name. */
+  queues(): Readonly<Record<string, number>> {
+    const under = { calls: this.calls.open };
+    if (this.#works === undefined) return under;
+    const { open: containersOpen, calls: callsHere } = this.#works.hosting.load();
+    const { waiting: commits, lagging: copiesLagging } = this.#works.copies.metrics();
+    return { ...under, callsHere, containersOpen, commits, copiesLagging };
+  }
+
+  /** A process is surely gone. */
+  memberLost(node: NodeId): void {
+    this.#works?.copies.peerLost(node);
+  }
+
+  /** Modules hear of a worker when it comes for the first time, and not of its returns. */
+  memberSeen(node: NodeId): void {
+    const entry = this.#around.members.get(node)?.entry;
+    if (entry === undefined || !entry.roles.includes('worker') || this.#met.peek(node) !== undefined) return;
+    this.#met.set(node, true);
+    const info = nodeInfo(entry);
+    if (info !== undefined) this.#works?.hosting.nodeJoined(info);
+  }
+
+  /** What another node says about its table. */
+  heardDigest(digest: Uint8Array): void {
+    this.table.heard(digest);
+  }
+
+  /** False when the message is none of ours. */
+  answer(from: Identity, message: Message, remainingMs: number, reply: Done<Uint8Array>): boolean {
+    if (this.calls.answer(from, message, remainingMs, reply)) return true;
+    if (message.kind !== 'replicateCommits' && message.kind !== 'replicateSnapshot') return false;
+    if (this.#works === undefined) reply(failure('PRECONDITION', 'this node is no worker and keeps no copies'));
+    else {
+      this.#works.copies.answer(from, message, (outcome) => {
+        reply(outcome.ok ? success(encodeMessage(outcome.value)) : outcome);
+      });
+    }
+    return true;
+  }
+
+  openedFlow(from: Identity, opening: CallMessageOf<'openFlow'>, stream: ByteStream): ByteStreamEvents {
+    return this.calls.openedFlow(from, opening, stream);
+  }
+
+  /** Lets go of everything in good order: what runs ends, what was committed is on the disk. */
+  stop(done: Done<void>): void {
+    for (const end of this.#ends) end();
+    const finish = (): void => {
+      this.#works?.lease.stop();
+      this.#works?.copies.stop();
+      this.table.stop();
+      done(success(undefined));
+    };
+    if (this.#works === undefined) finish();
+    else this.#works.hosting.stop(finish);
+  }
+
+  #openTable(): TableHost {
+    const { clock, files } = this.#ports;
+    const { registry, identity: self } = this.#around;
+    return new TableHost(
+      { registry, clock, files, self, tell: this.#teller(''), halted: (error) => this.#reports.halted(error) },
+      {
+        changed: (change) => this.#changed(change),
+        confirmed: () => this.#confirmed(),
+        advanced: (revision) => this.#advanced(revision),
+      },
+    );
+  }
+
+  /** All records are known now: what else lies on the disk belongs to pools and places of former times. */
+  #confirmed(): void {
+    const copies = this.#works?.copies;
+    if (copies === undefined) return;
+    const ours = new Set(copies.holdings().map(({ pool, id }) => `${pool}/${id}`));
+    copies.reconcile((major, container) => {
+      const pool = this.table.poolByNumber(major);
+      return pool !== undefined && ours.has(`${pool.name}/${container}`) ? 'mine' : 'notMine';
+    });
+  }
+
+  #advanced(revision: number): void {
+    this.#works?.lease.applied(revision);
+    if (this.#digestIsDue) return;
+    this.#digestIsDue = true;
+    this.#ports.clock.schedule(digestPauseMs, () => {
+      this.#digestIsDue = false;
+      this.#around.embed(this.table.digestBytes());
+    });
+  }
+
+  #changed(change: ContainerChange): void {
+    this.#works?.copies.changed(change);
+    this.#works?.hosting.changed(change);
+  }
+
+  #openWorks(store: Store, options: ContainerValues): Works {
+    const { clock, streams, random, log, modules } = this.#ports;
+    const { identity: self, registry, leader, grant, members } = this.#around;
+    const halted = (error: unknown): void => this.#reports.halted(error);
+    const common = { clock, self, halted };
+    const lease = new ServingLeaseHost(
+      { clock, random: random.fork('serving'), streams, leader, grant, self, halted },
+      options.servingLeaseMs,
+    );
+    const copies = new CopiesHost(
+      {
+        ...common,
+        store,
+        streams,
+        registry,
+        tell: this.#teller('copies.'),
+        addressOf: (node) => this.#addressOf(node),
+        isGone: (node, generation) => this.#isGone(node, generation),
+      },
+      { copyAckTimeoutMs: options.copyAckTimeoutMs },
+    );
+    const hosting = new HostingHost({
+      ...{ ...common, random: random.fork('hosting'), log, lease, copies, modules, tell: this.#teller('container.') },
+      session: (name) => this.calls.session(name),
+      nodeInfo: (id) => nodeInfo(members.get(id)?.entry),
+    });
+    return { lease, copies, hosting };
+  }
+
+  #openCalls({ callRetryMs: retryTimeoutMs }: ContainerValues): CallsHost {
+    const { clock, random, streams, modules } = this.#ports;
+    const { identity: self, members } = this.#around;
+    const { table } = this;
+    return new CallsHost(
+      {
+        ...{ self, clock, random: random.fork('calls'), streams, table, modules },
+        hosting: this.#works?.hosting,
+        addressOf: (node) => this.#addressOf(node),
+        nodeByName: (name) => members.called(name)?.entry.id,
+        isAlive: (node) => members.get(node)?.state !== 'dead',
+        count: (name) => this.#reports.count(name),
+      },
+      { retryTimeoutMs },
+    );
+  }
+
+  #addressOf(node: NodeId): Address | undefined {
+    const entry = this.#around.members.get(node)?.entry;
+    return entry === undefined ? undefined : { host: entry.host, port: entry.port };
+  }
+
+  /** That life of it, as far as members know. */
+  #isGone(node: NodeId, generation: number): boolean {
+    const view = this.#around.members.get(node);
+    if (view === undefined || view.entry.generation > generation) return view !== undefined;
+    return view.entry.generation === generation && (view.state === 'dead' || view.state === 'left');
+  }
+
+  /** Fences are shown as text, like everywhere. */
+  #teller(prefix: string): (event: { readonly kind: string; readonly fence?: bigint }) => void {
+    return ({ kind, fence, ...fields }) => {
+      this.#reports.happened(`${prefix}${kind}`, { ...fields, ...(fence !== undefined && { fence: String(fence) }) });
+    };
+  }
+}
+
+function nodeInfo(entry: Pick<Identity, 'id' | 'name'> | undefined): NodeInfo | undefined {
+  return entry === undefined ? undefined : { id: entry.id, name: entry.name, containers: 0 };
+}

@@ -1,0 +1,103 @@
+/**
+ * What operators order about pools and containers: create, delete, look, explain, move. Pools live in the registry of
+ * one datacenter; everything but a move is one look or one guarded change there, a move is the leader's.
+ */
+import { RemusterError, promised } from '../base/errors.ts';
+import { type PoolCreated, PoolOperations } from '../registry/placement/pool-operations.ts';
+import type { ContainerExplained } from '../registry/placement/pool-operations-explain.ts';
+import type { PoolRequest } from '../registry/placement/pool-operations-request.ts';
+import type { ContainerShown, PoolFacts, PoolRow, PoolShown } from '../registry/placement/pool-operations-shown.ts';
+import { type Desk, order, refuseElsewhere } from './admin-desk.ts';
+import { type OrderWords, countIn, flagIn, reasonIn } from './control/order-words.ts';
+import { memberCalled } from './member-routes.ts';
+
+const numberBounds = { min: 0, max: Number.MAX_SAFE_INTEGER } as const;
+const creationWords: ReadonlySet<string> = new Set([
+  ...['name', 'module', 'containers', 'copies', 'durability', 'restart', 'params', 'force', 'reason'],
+]);
+
+function poolsOf({ control }: Desk): PoolOperations {
+  return new PoolOperations(control.registry, control.clock);
+}
+
+export async function listPools(desk: Desk): Promise<object> {
+  return { items: await promised<readonly PoolRow[]>((done) => poolsOf(desk).list(done)) };
+}
+
+export async function showPool(desk: Desk): Promise<object> {
+  const { words } = desk;
+  const from = countIn(words, 'from', numberBounds) ?? 0;
+  const limit = countIn(words, 'limit', { min: 1, max: numberBounds.max });
+  const page = { from, ...(limit === undefined ? {} : { limit }) };
+  return await promised<PoolShown>((done) => poolsOf(desk).show(poolIn(words), page, done));
+}
+
+export async function createPool(desk: Desk): Promise<object> {
+  const { control, words } = desk;
+  const unknown = Object.keys(words).find((word) => !creationWords.has(word));
+  if (unknown !== undefined)
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `a pool has no ${JSON.stringify(unknown)}: ${[...creationWords].join(', ')}`,
+    );
+  const reason = reasonIn(words);
+  // Whatever came as JSON: each field is checked before it is used.
+  const request = words as Partial<PoolRequest> as PoolRequest;
+  const created = await promised<PoolCreated>((done) => poolsOf(desk).create(request, done));
+  const { name: pool, id, module, containers } = created;
+  if (created.created) control.ordered('pool-create', { pool, poolId: id, module, containers, reason });
+  return created;
+}
+
+export async function deletePool(desk: Desk): Promise<object> {
+  const { control, words } = desk;
+  const pool = poolIn(words);
+  if (flagIn(words, 'dryRun')) {
+    const {
+      containers: _,
+      more: __,
+      ...facts
+    } = await promised<PoolShown>((done) => poolsOf(desk).show(pool, { limit: 1 }, done));
+    return { ...facts, dryRun: true };
+  }
+  const reason = reasonIn(words);
+  const deleted = await promised<PoolFacts>((done) => poolsOf(desk).delete(pool, done));
+  control.ordered('pool-delete', { pool, poolId: deleted.id, reason });
+  return deleted;
+}
+
+export async function showContainer(desk: Desk): Promise<object> {
+  const { pool, id } = containerIn(desk.words);
+  return await promised<ContainerShown>((done) => poolsOf(desk).showContainer(pool, id, done));
+}
+
+export async function explainContainer(desk: Desk): Promise<object> {
+  const { pool, id } = containerIn(desk.words);
+  return await promised<ContainerExplained>((done) => poolsOf(desk).explainContainer(pool, id, done));
+}
+
+/** Ends when the move has begun; it goes on by itself. Being there already is no error. */
+export async function migrateContainer(desk: Desk): Promise<object> {
+  const { core, control, words } = desk;
+  const { pool, id } = containerIn(words);
+  if (typeof words['to'] !== 'string') throw new RemusterError('BAD_ARGUMENT', 'say where to: {"to": "NODE"}');
+  const target = memberCalled(words['to'], core.members());
+  refuseElsewhere(desk, target);
+  const { owner: from } = await promised<ContainerShown>((done) => poolsOf(desk).showContainer(pool, id, done));
+  const answer = { pool, id, from, to: target.name };
+  if (from === target.name) return { ...answer, moving: false };
+  control.ordered('container-migrate', { pool, container: id, target: target.name, reason: reasonIn(words) });
+  await order(control, 'migrate', { pool, container: id, to: target.id });
+  return { ...answer, moving: true };
+}
+
+function poolIn({ pool }: OrderWords): string {
+  if (typeof pool === 'string') return pool;
+  throw new RemusterError('BAD_ARGUMENT', 'say which pool');
+}
+
+function containerIn(words: OrderWords): { readonly pool: string; readonly id: number } {
+  const id = countIn(words, 'id', numberBounds);
+  if (id === undefined) throw new RemusterError('BAD_ARGUMENT', 'say which container');
+  return { pool: poolIn(words), id };
+}

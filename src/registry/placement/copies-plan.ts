@@ -1,0 +1,96 @@
+/**
+ * Who is to hold copies of a container that is being served: as many as the pool wants and the nodes allow. A copy on a
+ * node that is gone for good or is to be emptied is made anew elsewhere, first added and then dropped: nobody who has
+ * the state leaves before enough others have it. What it decides is only who should; the owner says who does.
+ */
+import type { NodeId } from '../../base/ids.ts';
+import { type PlacedContainer, type PlacedNode, isActive } from './placement-view.ts';
+import type { PoolRecord } from './records.ts';
+import {
+  type Change,
+  type Plan,
+  type Situation,
+  byLoad,
+  copyLoad,
+  fitNodes,
+  holdsState,
+  isInDoubt,
+  settled,
+  standingOf,
+} from './situation.ts';
+
+type Fate =
+  | { readonly kind: 'stays'; readonly untilMs?: number }
+  /** It will not come back in time; it is to hold nothing. */
+  | { readonly kind: 'dead' | 'leaves' };
+
+/** Its owner serves it, and it is not on the move. */
+export function planCopies(situation: Situation, pool: PoolRecord, placed: PlacedContainer): Plan {
+  const { record } = placed;
+  const owner = record.owner?.node;
+  if (owner === undefined) return settled;
+  const others = record.copies.filter((id) => id !== owner);
+  const fates = new Map(others.map((id) => [id, fateOf(situation, id)]));
+  const staying = others.filter((id) => fates.get(id)?.kind === 'stays');
+  const missing = pool.copies - 1 - staying.length;
+  const added = missing > 0 ? newPlaces(situation, [owner, ...record.copies]).slice(0, missing) : [];
+  const holds = (id: NodeId): boolean => holdsState(situation, pool, record, id);
+  const kept = withoutSurplus(situation, staying, pool.copies - 1, holds);
+  const dropped = others.filter((id) => {
+    const fate = fates.get(id)?.kind;
+    if (fate === 'stays') return !kept.includes(id);
+    const inSync = [owner, ...kept].filter((one) => one === owner || holds(one)).length;
+    if (fate === 'leaves') return !holds(id) || inSync >= Math.min(pool.copies, 1 + possibleOthers(situation, owner));
+    return holds(id) ? inSync >= pool.copies : kept.length + added.length >= pool.copies - 1;
+  });
+  if (added.length + dropped.length === 0) {
+    const times = [...fates.values()].map((fate) => (fate.kind === 'stays' ? (fate.untilMs ?? Infinity) : Infinity));
+    const dueMs = times.reduce((a, b) => Math.min(a, b), Infinity);
+    return { ...(dueMs < Infinity ? { dueMs } : {}), stuck: missing > 0 || staying.length < others.length };
+  }
+  const copies = [owner, ...others.filter((id) => !dropped.includes(id)), ...added];
+  return { change: change(placed, copies, added) };
+}
+
+function change(placed: PlacedContainer, copies: readonly NodeId[], added: readonly NodeId[]): Change {
+  const { record } = placed;
+  const inSync = record.inSync.filter(({ node }) => copies.includes(node));
+  const next = { ...record, copies, inSync };
+  return { placed, next, given: added, takenFrom: undefined, isRepair: added.length > 0, events: [] };
+}
+
+/** A node that was switched off by mistake, or restarts, keeps its place for a while. */
+function fateOf(situation: Situation, id: NodeId): Fate {
+  const node = situation.view.nodes.get(id);
+  if (node === undefined) return { kind: 'dead' };
+  if (node.mode === 'draining' || node.mode === 'drained') return { kind: 'leaves' };
+  if (node.registered !== undefined) return { kind: node.works ? 'stays' : 'leaves' };
+  if (standingOf(situation, node) !== 'over') return { kind: 'stays' };
+  const untilMs = node.missingMs + situation.options.copyRepairDelayMs;
+  return situation.nowMs >= untilMs ? { kind: 'dead' } : { kind: 'stays', untilMs };
+}
+
+function newPlaces(situation: Situation, taken: readonly NodeId[]): readonly NodeId[] {
+  if (isInDoubt(situation)) return [];
+  const free = fitNodes(situation).filter(({ id }) => !taken.includes(id));
+  return free.toSorted(byLoad((node) => copyLoad(situation, node))).map(({ id }) => id);
+}
+
+/** Drops those first that have nothing yet, then those of the busiest nodes: so enough of those in sync remain. */
+function withoutSurplus(
+  situation: Situation,
+  staying: readonly NodeId[],
+  wanted: number,
+  holds: (id: NodeId) => boolean,
+): readonly NodeId[] {
+  const load = (id: NodeId): number => copyLoad(situation, situation.view.nodes.get(id) as PlacedNode);
+  // Of equals the one that came last.
+  const worst = staying.toReversed().toSorted((a, b) => Number(holds(a)) - Number(holds(b)) || load(b) - load(a));
+  const dropped = worst.slice(0, Math.max(0, staying.length - wanted));
+  return staying.filter((id) => !dropped.includes(id));
+}
+
+/** Active nodes that could have a copy, also those that are silent at this moment. */
+function possibleOthers({ view }: Situation, owner: NodeId): number {
+  return [...view.nodes.values()].filter((node) => node.id !== owner && isActive(node)).length;
+}

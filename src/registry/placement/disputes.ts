@@ -1,0 +1,55 @@
+/**
+ * What is being taken from nodes because their serving leases are over. While it is not known whether a taking has
+ * happened, the node must not be granted its lease again: it might go on serving what another one is given. A taking
+ * whose answer did not come stays open until the record has surely changed, or a later try has an answer.
+ */
+import type { Outcome } from '../../base/errors.ts';
+import type { TransactionResult } from '../../base/registry.ts';
+import type { Holder } from './records.ts';
+import type { Run } from './runs.ts';
+import type { ServingLeases } from './serving-leases.ts';
+
+type Taking = { readonly from: Holder; readonly modRevision: number };
+
+/** The words of the registry port for a write that has not happened. */
+const surelyNot: readonly string[] = ['NO_QUORUM', 'NOT_LEADER', 'CAPACITY'];
+
+export class Disputes {
+  readonly #leases: ServingLeases;
+  /** By container. */
+  readonly #takings = new Map<string, Taking>();
+
+  constructor(leases: ServingLeases) {
+    this.#leases = leases;
+  }
+
+  begun(nowMs: number, { name, task }: Run): void {
+    if (task.kind !== 'change' || task.change.takenFrom === undefined || this.#takings.has(name)) return;
+    const from = task.change.takenFrom;
+    this.#takings.set(name, { from, modRevision: task.change.placed.modRevision });
+    this.#leases.disputed(nowMs, from.node, from.generation);
+  }
+
+  ended({ name, task }: Run, outcome: Outcome<TransactionResult>): void {
+    if (task.kind !== 'change' || task.change.takenFrom === undefined) return;
+    if (outcome.ok) this.#settle(name, outcome.value.succeeded ? outcome.value.revision : undefined);
+    else if (surelyNot.includes(outcome.error.code)) this.#settle(name, undefined);
+  }
+
+  /** The record as the view shows it: what rested on an older one can no longer happen. */
+  seen(container: string, modRevision: number | undefined): void {
+    const taking = this.#takings.get(container);
+    if (taking !== undefined && taking.modRevision !== modRevision) this.#settle(container, modRevision);
+  }
+
+  clear(): void {
+    this.#takings.clear();
+  }
+
+  #settle(container: string, takenRevision: number | undefined): void {
+    const taking = this.#takings.get(container);
+    if (taking === undefined) return;
+    this.#takings.delete(container);
+    this.#leases.settled(taking.from.node, taking.from.generation, takenRevision);
+  }
+}

@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { type PlacementWorld, settledWorld } from '../../../test/placement-world.ts';
+
+function holding(world: PlacementWorld, name: string): readonly string[] {
+  return [...world.records.keys()].filter((text) => world.copies(text).split(' ').includes(name));
+}
+
+describe('copies', () => {
+  test('those of a dead node are made again elsewhere, after a while', () => {
+    const world = settledWorld(4, { containers: 12 });
+    world.node('d').kill();
+    world.run(3_000 + 1_500);
+    assert.notEqual(holding(world, 'd').length, 0, 'it may come back');
+    world.until(() => holding(world, 'd').length === 0, 20_000, 'd has nothing to hold');
+    world.settle(2);
+  });
+
+  test('a node that is back in time keeps its place', () => {
+    const world = settledWorld(4, { containers: 12 });
+    const before = holding(world, 'd').length;
+    world.node('d').kill();
+    world.run(4_000);
+    world.node('d').start();
+    world.settle(2);
+    assert.equal(holding(world, 'd').length, before);
+  });
+
+  test('not more than so many at a time', () => {
+    const world = settledWorld(5, { containers: 40, copies: 2 }, { copyRepairsMax: 3 });
+    for (const node of world.nodes) node.copyMs = 200;
+    let most = 0;
+    world.onRecord = () => {
+      const lacking = [...world.records.values()].filter((record) =>
+        record.copies.some((id) => world.node(id).isUp && record.inSync.every(({ node }) => node !== id)),
+      );
+      if (world.timeline.nowMs > 0) most = Math.max(most, lacking.length);
+    };
+    world.node('e').kill();
+    world.until(() => holding(world, 'e').length === 0, 60_000, 'e has nothing to hold');
+    world.settle(2);
+    assert.equal(most, 3);
+  });
+
+  test('a copy that never gets there does not keep the others from being made', () => {
+    const world = settledWorld(5, { containers: 10, copies: 2 }, { copyRepairsMax: 1, copyRepairStaleMs: 5_000 });
+    world.node('b').copies = 'never';
+    world.node('e').kill();
+    const isMade = (): boolean =>
+      [...world.records.values()].every(({ copies, inSync }) => {
+        return copies.includes(world.node('b').id) || inSync.length === 2;
+      });
+    world.until(isMade, 60_000, 'all but those of b');
+  });
+
+  test('no one with the state leaves before another one has it', () => {
+    const world = settledWorld(3, { containers: 3, copies: 2 });
+    const text = [...world.records.keys()].find((one) => world.copies(one).split(' ')[1] === 'c') ?? '';
+    const free = world.nodes.find(({ name }) => !world.copies(text).split(' ').includes(name));
+    assert.ok(free !== undefined);
+    free.copies = 'never';
+    world.node('c').setMode('draining');
+    world.run(10_000);
+    assert.ok(world.inSync(text).includes('c'), 'c is still needed');
+    assert.ok(world.copies(text).includes(free.name), 'somebody is to replace it');
+    free.copies = 'well';
+    world.until(() => !world.copies(text).includes('c'), 3_000, 'c leaves');
+    assert.ok(world.inSync(text).includes(free.name));
+  });
+
+  test('a node that is drained is let go also if nobody can replace it', () => {
+    const world = settledWorld(2, { containers: 4, copies: 2 });
+    for (const text of world.records.keys()) if (world.ownerOf(text) === 'b') assert.ok(world.move(text, 'a').ok);
+    world.until(() => world.isSettled(2), 3_000, 'all on a');
+    world.node('b').setMode('draining');
+    world.until(() => holding(world, 'b').length === 0, 3_000, 'b is empty');
+    assert.ok(world.isSettled(1));
+    world.node('b').setMode('active');
+    world.settle(2);
+  });
+
+  test('more copies when the pool wants more, fewer when it wants fewer', () => {
+    const world = settledWorld(4, { containers: 6, copies: 2 });
+    const pool = world.leader?.placer?.view?.pools.get('p')?.record;
+    assert.ok(pool !== undefined);
+    world.put('p', { ...pool, copies: 3 });
+    world.run(10);
+    world.settle(3);
+    world.put('p', { ...pool, copies: 1 });
+    world.run(10);
+    world.settle(1);
+  });
+
+  test('two of three holders die one after the other: nothing is lost, and all copies are made again', () => {
+    const world = settledWorld(5, { containers: 10, copies: 3 });
+    world.node('e').kill();
+    world.run(400);
+    world.node('d').kill();
+    world.run(10_000);
+    world.settle(3, 40_000);
+    assert.equal(holding(world, 'e').length + holding(world, 'd').length, 0);
+  });
+});

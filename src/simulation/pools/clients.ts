@@ -1,0 +1,297 @@
+/**
+ * Clients of simulated pools. Each is a session with a few calls at once. A call goes through some running node, is sent
+ * again through another one under the same id until it is answered or patience is over, and is sometimes sent through
+ * two nodes at once, or again although it was answered. What is asked and answered is told as a history of cells.
+ */
+import type { Outcome } from '../../base/errors.ts';
+import { type CallId, printCallId } from '../../base/ids.ts';
+import type { Clock } from '../../base/ports.ts';
+import type { Random } from '../../base/random.ts';
+import type { CallResult, Calls } from '../../containers/contract.ts';
+import type { Route } from '../../containers/module.ts';
+import { decodeValue, encodeValue } from '../../messages/value.ts';
+import type { CellAction } from '../cell-model.ts';
+import type { Observation } from '../observation.ts';
+import type { World } from '../world.ts';
+
+const lanesEach = 2;
+const hashKeys = ['a', 'b', 'c', 'd', 'e', 'f'];
+const pausesMs = [200, 600, 1_500];
+const timeoutsMs = [900, 3_000, 9_000];
+const patientTimeoutMs = 20_000;
+const patienceMs = 16_000;
+const againMsMax = 300;
+/** By how much a clock may run faster than the world; see the fault `drift`. */
+const fastestClock = 1.2;
+
+export type PoolShape = { readonly name: string; readonly containers: number };
+
+export type PoolClientsSpec = {
+  readonly world: World<unknown>;
+  readonly random: Random;
+  readonly count: number;
+  /** They wait long enough for whatever happens when nothing is hurt. */
+  readonly arePatient: boolean;
+  readonly observe: (observation: Observation) => void;
+  /** Pools that can be called now. */
+  readonly pools: () => readonly PoolShape[];
+  /** Where a call enters the cluster; undefined while the node is down or not ready. */
+  readonly door: (node: string) => { readonly calls: Calls; readonly clock: Clock } | undefined;
+  /** A caller has its answer to a writing call. `container` when the route names one. */
+  readonly acknowledged: (call: string, pool: string, containers: readonly number[] | undefined) => void;
+};
+
+/** What one call wants: one cell of one container, or the same cell of all of them. */
+type Wish = {
+  readonly pool: PoolShape;
+  readonly cell: string;
+  readonly route: Route;
+  readonly action: CellAction;
+};
+
+export class PoolClients {
+  readonly #spec: PoolClientsSpec;
+  readonly #pauseMsMax: number;
+  #resting = false;
+  #requests = 0;
+
+  constructor(spec: PoolClientsSpec) {
+    this.#spec = spec;
+    this.#pauseMsMax = spec.random.fork('pause').pick(pausesMs);
+  }
+
+  start(): void {
+    const { random, count } = this.#spec;
+    for (let at = 1; at <= count; at++) {
+      const session = new Session(`c${at}`);
+      for (let lane = 1; lane <= lanesEach; lane++)
+        new Lane(session, random.fork(`client/${at}/${lane}`), this.#spec, this).next();
+    }
+  }
+
+  rest(): void {
+    this.#resting = true;
+  }
+
+  get resting(): boolean {
+    return this.#resting;
+  }
+
+  get pauseMsMax(): number {
+    return this.#pauseMsMax;
+  }
+
+  nextRequest(): number {
+    return ++this.#requests;
+  }
+}
+
+/** Numbers the calls of one client, and knows which of them are open. */
+class Session {
+  readonly name: string;
+  readonly #open = new Set<number>();
+  #counter = 0;
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  begin(): CallId {
+    this.#open.add(++this.#counter);
+    return { session: this.name, generation: 1, counter: this.#counter };
+  }
+
+  end({ counter }: CallId): void {
+    this.#open.delete(counter);
+  }
+
+  get lowest(): number {
+    return Math.min(this.#counter, ...this.#open);
+  }
+}
+
+type Open = {
+  readonly id: CallId;
+  readonly wish: Wish;
+  readonly giveUpMs: number;
+  /** An answer that this client pretends to have lost. */
+  lost: CallResult | undefined;
+  attempt: number;
+};
+
+class Lane {
+  readonly #session: Session;
+  readonly #random: Random;
+  readonly #spec: PoolClientsSpec;
+  readonly #all: PoolClients;
+  #open: Open | undefined;
+  #lastSeen = '';
+
+  constructor(session: Session, random: Random, spec: PoolClientsSpec, all: PoolClients) {
+    this.#session = session;
+    this.#random = random;
+    this.#spec = spec;
+    this.#all = all;
+  }
+
+  next(): void {
+    this.#open = undefined;
+    this.#later(this.#random.between(0, this.#all.pauseMsMax), () => {
+      if (this.#all.resting) return;
+      const pools = this.#spec.pools();
+      if (pools.length === 0) return this.next();
+      const id = this.#session.begin();
+      const wish = this.#draw(this.#random.pick(pools), printCallId(id));
+      const giveUpMs = this.#spec.world.timeline.nowMs + patienceMs;
+      const open: Open = { id, wish, giveUpMs, lost: undefined, attempt: 1 };
+      this.#open = open;
+      for (const { client, key } of this.#cells(open))
+        this.#spec.observe({
+          kind: 'called',
+          order: { client, number: id.counter, attempt: 1, key, action: wish.action },
+        });
+      this.#send(open);
+      // Two at once: whoever comes second must get the answer of the first.
+      if (this.#random.chance(0.1)) this.#send(open);
+    });
+  }
+
+  #draw(pool: PoolShape, call: string): Wish {
+    const value = `<${call}>`;
+    const draw = this.#random.fraction();
+    if (draw < 0.05) return { pool, cell: 'all', route: { broadcast: true }, action: { kind: 'read' } };
+    if (draw < 0.1) return { pool, cell: 'all', route: { broadcast: true }, action: { kind: 'append', value } };
+    const action = this.#action(value);
+    if (draw < 0.3) return { pool, cell: 'own', route: { id: this.#random.below(pool.containers) }, action };
+    const cell = this.#random.pick(hashKeys);
+    return { pool, cell, route: { hash: cell }, action };
+  }
+
+  #action(value: string): CellAction {
+    const draw = this.#random.fraction();
+    if (draw < 0.35) return { kind: 'read' };
+    if (draw < 0.5) return { kind: 'put', value };
+    if (draw < 0.85) return { kind: 'append', value };
+    return { kind: 'swap', expected: this.#lastSeen, value };
+  }
+
+  /** Who asks for which cell, in words of a history: a call of many containers is one call of each. */
+  #cells({ wish }: Open): readonly { readonly client: string; readonly key: string }[] {
+    const { pool, cell, route } = wish;
+    const { name } = this.#session;
+    if ('id' in route) return [{ client: name, key: `${pool.name}/${route.id}/${cell}` }];
+    if (!('broadcast' in route)) return [{ client: name, key: `${pool.name}/${cell}` }];
+    return Array.from({ length: pool.containers }, (_, n) => ({
+      client: `${name}.${n}`,
+      key: `${pool.name}/${n}/${cell}`,
+    }));
+  }
+
+  #send(open: Open): void {
+    const { world, door } = this.#spec;
+    const node = this.#random.pick(world.names);
+    const attempt = open.attempt;
+    const longestMs = this.#spec.arePatient ? patientTimeoutMs : this.#random.pick(timeoutsMs);
+    const timeoutMs = longestMs * this.#random.between(0.5, 1);
+    const again = (): void => this.#again(open, attempt);
+    const [entrance, life] = [door(node), world.host(node).life];
+    if (entrance === undefined || life === undefined) return again();
+    life.enter(() => this.#ask(node, entrance, open, timeoutMs));
+    // The node may be gone by now, or stand still: then nobody answers.
+    this.#later(timeoutMs * this.#random.between(0.7, 1.5) + againMsMax, again);
+  }
+
+  #ask(
+    node: string,
+    { calls, clock }: NonNullable<ReturnType<PoolClientsSpec['door']>>,
+    open: Open,
+    timeoutMs: number,
+  ): void {
+    const { world, observe } = this.#spec;
+    const { wish, id, attempt } = open;
+    const request = this.#all.nextRequest();
+    const [deadlineMs, life] = [clock.nowMs() + timeoutMs, world.host(node).life];
+    const stalledMs = life?.stalledMs ?? 0;
+    observe({ kind: 'requestStarted', node, request, timeoutMs });
+    const { method, args } = wordsOf(wish);
+    const call = { pool: wish.pool.name, method, args: encodeValue(args).slice(), route: wish.route };
+    calls.call({ ...call, id, lowest: this.#session.lowest, timeoutMs }, (outcome) => {
+      const lateMs = clock.nowMs() - deadlineMs - fastestClock * ((life?.stalledMs ?? 0) - stalledMs);
+      observe({ kind: 'requestEnded', node, request, code: outcome.ok ? 'OK' : outcome.error.code, lateMs });
+      this.#ended(open, attempt, outcome);
+    });
+  }
+
+  #ended(open: Open, attempt: number, outcome: Outcome<CallResult>): void {
+    const call = printCallId(open.id);
+    if (!outcome.ok) {
+      const { code, message } = outcome.error;
+      // Of a call that is over for its caller nobody has to know any more.
+      if (this.#open === open && this.#spec.pools().includes(open.wish.pool))
+        this.#spec.observe({ kind: 'callFailed', call, code, message });
+      return this.#again(open, attempt);
+    }
+    const { kind } = open.wish.action;
+    if (kind !== 'read') this.#acknowledged(call, open.wish);
+    if (this.#open !== open) return;
+    if (kind !== 'read' && open.lost === undefined && this.#random.chance(0.1)) {
+      open.lost = outcome.value;
+      return this.#again(open, attempt);
+    }
+    if (open.lost !== undefined)
+      this.#spec.observe({ kind: 'answeredAgain', call, first: shown(open.lost), again: shown(outcome.value) });
+    this.#answered(open, outcome.value);
+  }
+
+  #acknowledged(call: string, { pool, route }: Wish): void {
+    const all = 'broadcast' in route ? Array.from({ length: pool.containers }, (_, n) => n) : undefined;
+    this.#spec.acknowledged(call, pool.name, 'id' in route ? [route.id] : all);
+  }
+
+  #answered(open: Open, result: CallResult): void {
+    const texts = textsOf(result);
+    for (const [at, { client }] of this.#cells(open).entries()) {
+      const saw = texts[at] ?? 'nothing';
+      this.#spec.observe({ kind: 'answered', order: { client, number: open.id.counter }, saw });
+      if (open.wish.action.kind !== 'put') this.#lastSeen = saw;
+    }
+    this.#session.end(open.id);
+    this.next();
+  }
+
+  /** Once for each attempt, whoever notices first that it came to nothing. */
+  #again(open: Open, attempt: number): void {
+    if (this.#open !== open || open.attempt !== attempt) return;
+    open.attempt += 1;
+    const isGone = !this.#spec.pools().includes(open.wish.pool);
+    if (isGone || this.#spec.world.timeline.nowMs > open.giveUpMs) {
+      this.#session.end(open.id);
+      return this.next();
+    }
+    this.#later(this.#random.between(1, againMsMax), () => {
+      if (this.#open === open) this.#send(open);
+    });
+  }
+
+  #later(delayMs: number, run: () => void): void {
+    this.#spec.world.timeline.after(delayMs, run);
+  }
+}
+
+function wordsOf({ action, cell }: Wish): { readonly method: string; readonly args: readonly unknown[] } {
+  const { kind } = action;
+  if (kind === 'read') return { method: kind, args: [cell] };
+  return { method: kind, args: kind === 'swap' ? [cell, action.value, action.expected] : [cell, action.value] };
+}
+
+/** The texts of all containers that were asked, in the order of their numbers. */
+export function textsOf(result: CallResult): readonly string[] {
+  if ('parts' in result) return result.parts.map((part) => (part.ok ? String(decodeValue(part.value)) : part.code));
+  if (!('value' in result)) return ['a flow'];
+  const value = decodeValue(result.value);
+  return Array.isArray(value) ? value.map(String) : [String(value)];
+}
+
+function shown(result: CallResult): string {
+  return textsOf(result).join(' | ');
+}

@@ -1,0 +1,91 @@
+/**
+ * Faults that only containers know: crashes in the middle of a move or a recovery, nodes that die twice, and clocks that
+ * differ by no more than a serving lease allows for. See ../faults.ts for the others.
+ */
+import type { NodeId } from '../../base/ids.ts';
+import type { Random } from '../../base/random.ts';
+import { keyRanges } from '../../registry/keys.ts';
+import { type ContainerRecord, readContainer } from '../../registry/placement/records.ts';
+import { type Fault, type Nemesis, repeatedly } from '../faults.ts';
+import type { HostedNode } from '../hosted-node.ts';
+import type { World } from '../world.ts';
+
+/** A serving lease bears a ratio of 1.375 between two clocks: 0.8 of it here, 1.1 there. */
+const driftMax = 0.15;
+const recordsMax = 10_000;
+
+function nodeAt(world: World<unknown>, name: string): HostedNode | undefined {
+  return world.program(name) as HostedNode | undefined;
+}
+
+function nameOf(world: World<unknown>, id: NodeId | undefined): string | undefined {
+  return world.names.find((name) => nodeAt(world, name)?.identity?.id === id);
+}
+
+function leaderOf(world: World<unknown>): string | undefined {
+  return world.names.find((name) => nodeAt(world, name)?.core?.control?.leadership.isLeading() === true);
+}
+
+/** What the leader has in its registry. */
+function recordsOf(world: World<unknown>): ContainerRecord[] {
+  const leader = leaderOf(world);
+  const seat = leader === undefined ? undefined : nodeAt(world, leader)?.core?.control?.seat;
+  const entries = seat?.replica.keyspace.range(keyRanges.containers, recordsMax).entries ?? [];
+  return entries.flatMap(({ value }) => readContainer(value) ?? []);
+}
+
+function crash({ world, random, after }: Nemesis, node: string | undefined, downMsMax: number): void {
+  if (node === undefined || !world.isUp(node)) return;
+  world.crash(node, random.chance(0.5) ? 'lost' : 'kept');
+  after(random.between(50, downMsMax), () => {
+    if (!world.isUp(node)) world.start(node);
+  });
+}
+
+function anyMove(world: World<unknown>, random: Random): ContainerRecord | undefined {
+  const moving = recordsOf(world).filter(({ move }) => move !== undefined);
+  return moving.length === 0 ? undefined : random.pick(moving);
+}
+
+export const poolFaults = {
+  /** Whoever gives, takes or leads while a container moves. */
+  killMover: repeatedly(400, (nemesis) => {
+    const { world, random } = nemesis;
+    const record = anyMove(world, random);
+    if (record === undefined || !random.chance(0.2)) return;
+    const parties = [nameOf(world, record.owner?.node), nameOf(world, record.move?.to), leaderOf(world)];
+    const node = parties[random.below(parties.length)];
+    world.log.add(node ?? 'world', `is to be killed in the step ${record.move?.step} of a move`);
+    crash(nemesis, node, 8_000);
+  }),
+
+  /** Whoever leads, or is to own, while containers are recovered. */
+  killInRecovery: repeatedly(400, (nemesis) => {
+    const { world, random } = nemesis;
+    const opening = recordsOf(world).filter(({ phase, opening }) => phase === 'opening' && opening !== 'init');
+    if (opening.length === 0 || !random.chance(0.2)) return;
+    const node = random.chance(0.5) ? leaderOf(world) : nameOf(world, random.pick(opening).owner?.node);
+    world.log.add(node ?? 'world', 'is to be killed in a recovery');
+    crash(nemesis, node, 6_000);
+  }),
+
+  /** Dies again as soon as it is back, or soon after. */
+  killTwice: repeatedly(9_000, (nemesis) => {
+    const { world, random, after } = nemesis;
+    const node = random.pick(world.names);
+    if (!world.isUp(node)) return;
+    world.crash(node, 'kept');
+    after(random.between(20, 3_000), () => {
+      if (!world.isUp(node)) world.start(node);
+      after(random.between(20, 4_000), () => crash(nemesis, node, 4_000));
+    });
+  }),
+
+  mildDrift: repeatedly(8_000, ({ world, random }) => {
+    const node = random.pick(world.names);
+    const rate = random.between(1 - driftMax, 1 + driftMax);
+    world.log.add(node, `clock runs at ${rate.toFixed(3)} of its speed`);
+    world.host(node).setRate(rate);
+    world.host(node).setWallOffset(Math.round(random.between(-3_600_000, 3_600_000)));
+  }),
+} as const satisfies Readonly<Record<string, Fault>>;

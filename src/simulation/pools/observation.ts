@@ -1,0 +1,51 @@
+/**
+ * What simulated pools of containers report while they run: facts, as data, for the properties beside this file.
+ */
+import type { ErrorCode } from '../../base/errors.ts';
+
+export type ContainerName = { readonly pool: string; readonly container: number };
+
+/** A node that would execute a call of that container at this instant. */
+export type Server = { readonly node: string; readonly fence: bigint };
+
+/** A method of a container has run. */
+export type Execution = ContainerName & {
+  readonly kind: 'executed';
+  readonly node: string;
+  readonly fence: bigint;
+  readonly call: string;
+  readonly isWriting: boolean;
+  /** What the state says whose it is. */
+  readonly tag: string | undefined;
+  /** The state says that this call has been done already. */
+  readonly isDone: boolean;
+  readonly hasLease: boolean;
+  /** Who else would have executed it. */
+  readonly alsoServedBy: readonly Server[];
+};
+
+/** What the disk of a holder in sync lacks of what was acknowledged. */
+export type Lack = { readonly node: string; readonly call: string };
+
+export type TableSeen = { readonly node: string; readonly version: number; readonly hash: string };
+
+export type PoolObservation =
+  | Execution
+  /** A callback of the module has run: nothing else may run before it. */
+  | (ContainerName & { readonly kind: 'opened'; readonly node: string; readonly fence: bigint; readonly how: string })
+  /** A caller was told that its writing call is done. */
+  | (ContainerName & { readonly kind: 'acknowledged'; readonly call: string })
+  /** A caller that pretended to have lost its answer has asked again. */
+  | { readonly kind: 'answeredAgain'; readonly call: string; readonly first: string; readonly again: string }
+  /** The disks of all holders in sync, looked at because something was acknowledged or the holders have changed. */
+  | (ContainerName & { readonly kind: 'copiesLooked'; readonly lacks: readonly Lack[] })
+  /** A call ended with an error, at the first attempt or a later one. */
+  | { readonly kind: 'callFailed'; readonly call: string; readonly code: ErrorCode; readonly message: string }
+  /** What a container answers in the end, when all is well: the ids of the calls that its state has seen. */
+  | (ContainerName & { readonly kind: 'dumped'; readonly tag: string; readonly done: readonly string[] })
+  | (ContainerName & { readonly kind: 'silent'; readonly by: string; readonly why: string })
+  /** The address tables of all nodes, when all has been well for a while. */
+  | { readonly kind: 'tables'; readonly tables: readonly TableSeen[] }
+  | { readonly kind: 'poolDeleted'; readonly pool: string }
+  /** Pools that somebody still knows or serves in the end. */
+  | { readonly kind: 'poolsSeen'; readonly node: string; readonly pools: readonly string[] };
