@@ -1,6 +1,6 @@
 /**
  * The modules that this node can run, by name and version. Version 0 is what the node has loaded from its own
- * configuration; deployed bundles count from 1. It runs nothing and forgets nothing; there is a bound.
+ * configuration; deployed bundles count from 1. It runs nothing; there is a bound.
  */
 import { RemusterError } from '../base/errors.ts';
 import type { Cancel } from '../base/ports.ts';
@@ -34,6 +34,14 @@ export class ModulesKnown {
     this.#byName.set(name, versions);
     this.#count += 1;
     for (const watcher of [...this.#watchers]) watcher({ definition, version });
+  }
+
+  /** Nobody will want to run it again. What runs it now goes on. */
+  forget(name: string, version: number): void {
+    const versions = this.#byName.get(name);
+    if (versions?.delete(version) !== true) return;
+    this.#count -= 1;
+    if (versions.size === 0) this.#byName.delete(name);
   }
 
   names(): readonly string[] {

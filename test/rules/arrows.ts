@@ -43,6 +43,7 @@ const exceptions: Readonly<Record<string, Arrows & { readonly reason: string }>>
     packages: [],
     reason: 'composition root of the membership thread',
   },
+  'src/io/bundler.ts': { folders: [], packages: ['rolldown'], reason: 'bundles the code of users' },
   'src/simulation/testing.ts': {
     folders: [],
     packages: ['node:timers/promises'],

@@ -3,12 +3,13 @@
  * back. Its node, the generation of its node and its serial number make its call ids unlike all others, also after a
  * restart.
  */
-import { type Done, RemusterError, promised } from '../../base/errors.ts';
+import { type Done, type Outcome, RemusterError } from '../../base/errors.ts';
 import { type CallId, type NodeId, namePattern, parseCallId } from '../../base/ids.ts';
 import type { Cancel } from '../../base/ports.ts';
 import { decodeValue, encodeValue } from '../../messages/value.ts';
 import type { CallResult, CallSession, WantedCall } from '../contract.ts';
 import type { CallOptions } from '../module.ts';
+import { onAbort } from './abort-hub.ts';
 
 export type SessionParts = {
   readonly self: { readonly id: NodeId; readonly generation: number };
@@ -19,15 +20,20 @@ export type SessionParts = {
   call(call: WantedCall, done: Done<CallResult>): Cancel;
 };
 
+type SessionCall = Pick<WantedCall, 'pool' | 'method' | 'route'> & { readonly args: readonly unknown[] };
+
 /** A node id, a number of up to 15 digits and this are a name. */
 const nameCharactersMax = 14;
+
+const noArgs = encodeValue([]);
 
 export class Session implements CallSession {
   readonly #parts: SessionParts;
   readonly #session: string;
-  /** In the order of their numbers, so the first one is the lowest. */
   readonly #waiting = new Set<number>();
   #counter = 0;
+  /** Every number below is over. */
+  #lowest = 1;
 
   constructor(parts: SessionParts) {
     this.#parts = parts;
@@ -38,44 +44,46 @@ export class Session implements CallSession {
     this.#session = `${parts.self.id}.${parts.serial}.${word}`;
   }
 
-  async call(
-    call: Pick<WantedCall, 'pool' | 'method' | 'route'> & { readonly args: readonly unknown[] },
-    options: CallOptions = {},
-  ): Promise<unknown> {
-    const { callId, signal, timeoutMs = this.#parts.callTimeoutMs, retryTimeoutMs } = options;
+  call(call: SessionCall, options: CallOptions = {}): Promise<unknown> {
+    // What is thrown in here is a rejection as well.
+    return new Promise((resolve, reject) => this.#start(call, options, resolve, reject));
+  }
+
+  #start(
+    { pool, method, route, args }: SessionCall,
+    { callId, signal, timeoutMs = this.#parts.callTimeoutMs, retryTimeoutMs }: CallOptions,
+    resolve: (value: unknown) => void,
+    reject: (error: unknown) => void,
+  ): void {
     if (signal?.aborted === true) throw new RemusterError('CANCELLED');
     checkTimeout('timeoutMs', timeoutMs);
     checkTimeout('retryTimeoutMs', retryTimeoutMs);
-    const args = encodeValue(call.args);
-    const own = callId === undefined ? this.#next() : undefined;
-    const numbered = own ?? { id: givenId(callId ?? ''), lowest: 0 };
-    const { pool, method, route } = call;
-    const wanted = { pool, method, args, route, ...numbered, timeoutMs, retryTimeoutMs };
-    try {
-      return valueOf(await promised<CallResult>((done) => this.#start(wanted, signal, done)));
-    } finally {
-      if (own !== undefined) this.#waiting.delete(own.id.counter);
-    }
-  }
-
-  #start(wanted: WantedCall, signal: AbortSignal | undefined, done: Done<CallResult>): void {
+    const bytes = args.length === 0 ? noArgs : encodeValue(args);
+    const id = callId === undefined ? this.#next() : givenId(callId);
+    const lowest = callId === undefined ? this.#lowest : 0;
     let isOver = false;
-    let cancel: Cancel = () => {};
-    const abort = (): void => cancel();
-    cancel = this.#parts.call(wanted, (outcome) => {
-      isOver = true;
-      signal?.removeEventListener('abort', abort);
-      done(outcome);
-    });
-    if (!isOver) signal?.addEventListener('abort', abort, { once: true });
+    let release: Cancel | undefined;
+    const cancel = this.#parts.call(
+      { pool, method, args: bytes, route, id, lowest, timeoutMs, retryTimeoutMs },
+      (outcome) => {
+        isOver = true;
+        release?.();
+        if (callId === undefined) this.#ended(id.counter);
+        settle(outcome, resolve, reject);
+      },
+    );
+    if (signal !== undefined && !isOver) release = onAbort(signal, cancel);
   }
 
-  #next(): { readonly id: CallId; readonly lowest: number } {
+  #next(): CallId {
     this.#counter += 1;
-    const counter = this.#counter;
-    this.#waiting.add(counter);
-    const [lowest = counter] = this.#waiting;
-    return { id: { session: this.#session, generation: this.#parts.self.generation, counter }, lowest };
+    this.#waiting.add(this.#counter);
+    return { session: this.#session, generation: this.#parts.self.generation, counter: this.#counter };
+  }
+
+  #ended(counter: number): void {
+    this.#waiting.delete(counter);
+    while (this.#lowest <= this.#counter && !this.#waiting.has(this.#lowest)) this.#lowest += 1;
   }
 }
 
@@ -91,6 +99,19 @@ const timeoutMsMax = 2 ** 31 - 1;
 function checkTimeout(name: string, timeoutMs: number | undefined): void {
   if (timeoutMs === undefined || (timeoutMs > 0 && timeoutMs <= timeoutMsMax)) return;
   throw new RemusterError('BAD_ARGUMENT', `${name} is a number of milliseconds above 0 and up to ${timeoutMsMax}`);
+}
+
+function settle(
+  outcome: Outcome<CallResult>,
+  resolve: (value: unknown) => void,
+  reject: (error: unknown) => void,
+): void {
+  if (!outcome.ok) return reject(outcome.error);
+  try {
+    resolve(valueOf(outcome.value));
+  } catch (error) {
+    reject(error);
+  }
 }
 
 function valueOf(result: CallResult): unknown {

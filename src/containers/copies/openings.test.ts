@@ -1,6 +1,7 @@
 /** How owners begin and end, with the disks they find: small stories of three nodes. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { fenceOf } from '../../base/fence.ts';
 import { CopiesWorld } from './fixtures.test.ts';
 
 function running(seed: string, names: readonly string[] = ['a', 'b'], settings = {}): CopiesWorld {
@@ -28,6 +29,47 @@ describe('an opening', () => {
     assert.deepEqual(found, ['kl']);
     assert.ok(world.commit('a', 0, { k: '3' }).ok);
     assert.equal(world.state('b').get('k'), '3');
+  });
+
+  test('puts its fence on every disk in sync, before any commit', () => {
+    const world = running('fence', ['a', 'b', 'c']);
+    world.node('a').side.interrupt();
+    world.cut.add('ab').add('ac');
+    world.give(0, 'b');
+    world.until('b has it', () => world.node('b').opened.has(0));
+    world.kill('c');
+    assert.equal(world.inSyncNames(), 'bc');
+    assert.deepEqual([world.meta('b').seen, world.meta('c').seen], [world.record()?.fence, world.record()?.fence]);
+  });
+
+  test('writes nothing over a later owner that came while it opened', () => {
+    const world = running('overtaken', ['a']);
+    const { host, id, tried } = world.node('a');
+    world.give(0, 'a');
+    world.until('it has begun to open', () => tried.get(0) === world.record()?.fence);
+    const later = fenceOf(7, 7);
+    const value = new TextEncoder().encode('later');
+    const of = { pool: 7, container: 0, fence: later, memory: false, revision: 9 };
+    const whole = {
+      snapshot: 1,
+      step: 0,
+      entries: [{ key: 'k', value }],
+      commits: [],
+      install: { fence: later, seq: 3 },
+    };
+    host.answer({ id }, { kind: 'replicateSnapshot', ...of, ...whole }, (outcome) => assert.ok(outcome.ok));
+    const { log } = world.node('a').opened.get(0) ?? {};
+    let code: string | undefined;
+    world.until('it is open again', () => world.node('a').opened.get(0)?.log !== log);
+    world
+      .node('a')
+      .opened.get(0)
+      ?.log.commit(
+        [{ key: 'k', value: new Uint8Array(1) }],
+        (outcome) => (code = outcome.ok ? 'ok' : outcome.error.code),
+      );
+    world.until('it ends', () => code !== undefined);
+    assert.deepEqual([code, world.state('a')], ['FENCED', new Map([['k', 'later']])]);
   });
 
   test('never begins with nothing where there was something', () => {

@@ -195,6 +195,7 @@ describe('a copy that joins', () => {
     log.failed(link(log, b), true);
     assert.equal(log.committed, 11, 'it may be in the record by now');
     log.amended(undefined);
+    log.stored(12);
     assert.equal(log.committed, 11);
     assert.equal(target(log), 'a');
     log.amending([self]);

@@ -4,11 +4,11 @@ import { describe, test } from 'node:test';
 import { PretendCluster, settled } from '../../../test/assignment-cluster.ts';
 import type { Outcome } from '../../base/errors.ts';
 import type { DrainProgress } from './drain.ts';
-import type { Pending } from './operations.ts';
+import type { DrainRequest, Pending } from './operations.ts';
 import type { RebalanceResult } from './rebalancer.ts';
 
-function drain(cluster: PretendCluster, name: string, deadlineMs = 60_000): Outcome<DrainProgress> {
-  return cluster.ask((done) => cluster.operations.drain(cluster.node(name).id, { deadlineMs }, done));
+function drain(cluster: PretendCluster, name: string, request: DrainRequest = {}): Outcome<DrainProgress> {
+  return cluster.ask((done) => cluster.operations.drain(cluster.node(name).id, request, done));
 }
 
 function progress(cluster: PretendCluster, name: string): DrainProgress {
@@ -171,9 +171,9 @@ describe('draining', () => {
     assert.equal(cluster.balance().assignments, 12);
   });
 
-  test('moves one at a time: the others stay with their owner', () => {
+  test('moves as many at a time as allowed: the others stay with their owner', () => {
     const cluster = settled(3, 12, { delayMsMax: 200 });
-    drain(cluster, 'b');
+    drain(cluster, 'b', { parallelMax: 1 });
     let onTheWay = 0;
     const look = (): boolean => {
       const { releasing, adrift } = progress(cluster, 'b');
@@ -201,7 +201,7 @@ describe('draining', () => {
 
   test('goes on under another leader, and nobody has to look', () => {
     const cluster = settled(3, 30, { delayMsMax: 100 });
-    drain(cluster, 'c');
+    drain(cluster, 'c', { parallelMax: 1 });
     cluster.run(300);
     assert.ok(cluster.countOn('c') > 2, 'under way');
     cluster.node('a').kill();
@@ -222,7 +222,7 @@ describe('draining', () => {
   test('the deadline passes: what is left stays served, and the progress says so', () => {
     const cluster = settled(2, 4);
     cluster.node('b').releases = () => {};
-    drain(cluster, 'b', 2_000);
+    drain(cluster, 'b', { deadlineMs: 2_000 });
     cluster.until(() => progress(cluster, 'b').overdue, 3_000, 'overdue');
     assert.equal(cluster.countOn('b'), 2);
     assert.equal(cluster.serving.size, 4);

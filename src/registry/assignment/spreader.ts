@@ -4,7 +4,8 @@
  *   - Who is active, owns no container for `settleMs`, and would make the load more even by owning some, is marked as a
  *     newcomer, in the registry: so the next leader goes on where this one stopped.
  *   - While a newcomer is there, one container after the other moves to it, from the heaviest node first, with the cause
- *     `spread`: within the moves of an hour, after the cooldown of the container, and none of the blacklist.
+ *     `spread`: within the moves of an hour, and none of the blacklist. The cooldown of a container does not matter: it
+ *     keeps things from moving to and fro, and nothing moves away from a newcomer.
  *   - It is no newcomer any more when no further move to it would help, or when it is not active.
  *
  * This needs no automatic rebalancing: `manual` is about evening out what has grown uneven, a newcomer is meant to take
@@ -21,7 +22,6 @@ type Idle = { readonly dueMs: number; readonly seenRevision: number };
 
 /** Long enough for what is on its way to a new node anyway, such as a pool that is being created. */
 const settleMs = 2_000;
-const lookMsMin = 1_000;
 
 export class Spreader {
   readonly #options: RebalanceOptions;
@@ -30,8 +30,6 @@ export class Spreader {
   readonly #idle = new Map<NodeId, Idle>();
   /** Newcomers to which no further move would help. */
   #settled: ReadonlySet<NodeId> = new Set();
-  /** Nothing that could be moved to a newcomer may be moved before. */
-  #lookMs = 0;
   /** When there is something to look at only because time has passed: at who is idle, and at the next move. */
   #idleMs = Infinity;
   #planMs = Infinity;
@@ -67,23 +65,20 @@ export class Spreader {
     this.#planMs = Infinity;
     const newcomers = view.activeNodes().filter((node) => node.spread !== undefined);
     if (newcomers.length === 0 || this.#options.mode === 'off') return undefined;
-    const fromMs = Math.max(this.#lookMs, this.#budget.freeMs(nowMs));
+    const fromMs = this.#budget.freeMs(nowMs);
     if (nowMs < fromMs) {
       this.#planMs = fromMs;
       return undefined;
     }
     this.#settled = new Set();
     const ids = new Set(newcomers.map(({ id }) => id));
-    const plan = planRebalance(planNodes(), this.#options, { movesMax: 1, isManual: false, newcomers: ids });
+    const plan = planRebalance(planNodes(), this.#options, { movesMax: 1, isManual: true, newcomers: ids });
     const move = plan.ok ? plan.value.moves[0] : undefined;
     if (move !== undefined) return move;
-    this.#settled = new Set(newcomers.filter((node) => !this.#helps(node, planNodes())).map(({ id }) => id));
-    this.#lookMs = nowMs + Math.max(lookMsMin, this.#options.cooldownMs / 4);
-    this.#planMs = this.#lookMs;
+    this.#settled = ids;
     return undefined;
   }
 
-  /** Whatever the cooldown says: that passes. */
   #helps(node: KnownNode, nodes: readonly PlanNode[]): boolean {
     const newcomers = new Set([node.id]);
     const plan = planRebalance(nodes, this.#options, { movesMax: 1, isManual: true, newcomers });

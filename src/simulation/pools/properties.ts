@@ -176,10 +176,10 @@ const everyContainerServes: Property = () => {
   };
 };
 
-/** A call fails only in ways in which sending it again can help. */
+/** A call fails only in ways in which sending it again can help. A node that is behind may not know the pool yet. */
 const failuresAreTemporary: Property = () => ({
   observe(seen) {
-    if (seen.kind !== 'callFailed' || errorTable[seen.code].retryable) return undefined;
+    if (seen.kind !== 'callFailed' || errorTable[seen.code].retryable || seen.code === 'UNKNOWN_POOL') return undefined;
     return `${seen.call} failed for good with ${seen.code}: ${seen.message}`;
   },
 });

@@ -1,0 +1,166 @@
+/** What goes to a copy, and when: never more than it may have, one request at a time. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
+import { fenceOf } from '../../base/fence.ts';
+import { parseNodeId } from '../../base/ids.ts';
+import { decodeMessage, encodeMessage } from '../../messages/catalogue.ts';
+import type { CopiesRequest, CopyStanding } from '../../messages/copies.ts';
+import type { StateEntry } from '../contract.ts';
+import { CopySender } from './copy-sender.ts';
+import type { CopyLink } from './copy-link.ts';
+import { OwnerLog } from './owner-log.ts';
+import { StateReader } from './state-reader.ts';
+
+const [a, b] = [parseNodeId('a'.repeat(32)), parseNodeId('b'.repeat(32))];
+const fence = fenceOf(1, 5);
+const self = { node: a, generation: 1 };
+
+class Bench {
+  readonly log = new OwnerLog({ self, fence, base: { fence, seq: 10 }, durability: 'copies', quietTicksMax: 3 });
+  readonly requests: { readonly message: CopiesRequest; readonly done: Done<Uint8Array> }[] = [];
+  readonly reads: Done<readonly StateEntry[]>[] = [];
+  readonly sender: CopySender;
+  issued = 10;
+  isGone = false;
+
+  constructor() {
+    const rest = { move: undefined, moduleVersion: 0, failures: 0, note: '' } as const;
+    this.log.follow({
+      owner: self,
+      fence,
+      opening: 'recover',
+      phase: 'serving',
+      copies: [a, b],
+      inSync: [self, { node: b, generation: 1 }],
+      ...rest,
+    });
+    const reader = new StateReader({ read: (_range, done) => void this.reads.push(done) }, 'copies/s/1/0/x/', 1_000);
+    const ports = {
+      streams: {
+        request: (_to: unknown, body: Uint8Array, _ms: number, done: Done<Uint8Array>) => {
+          this.requests.push({ message: decodeMessage(body) as CopiesRequest, done });
+          return () => done(failure('CANCELLED'));
+        },
+      },
+      addressOf: () => ({ host: 'b', port: 1 }),
+      isGone: () => this.isGone,
+      requestTimeoutMs: 1_000,
+      copying: new Set<CopyLink>(),
+      copyingMax: 1,
+      nextSnapshot: () => 1,
+    };
+    const events = {
+      ended: () => this.sender.serve(),
+      issued: () => this.issued,
+      revision: () => 1,
+      unreadable: () => {},
+    };
+    this.sender = new CopySender(ports, events, { pool: 1, container: 0, fence, memory: false }, this.log, reader);
+  }
+
+  append(count: number): void {
+    for (let i = 0; i < count; i++) this.log.append({ writes: [], bytes: 10, growth: 0 });
+    this.issued = this.log.tail.last;
+  }
+
+  answer(standing: Partial<CopyStanding>): void {
+    const nothing = { held: undefined, snapshot: undefined, step: undefined, refusal: undefined };
+    const value = { kind: 'copyStanding', generation: 1, seen: fence, ...nothing, ...standing } as const;
+    this.end(success(encodeMessage(value)));
+  }
+
+  end(outcome: Outcome<Uint8Array>): void {
+    this.requests.at(-1)?.done(outcome);
+  }
+
+  get last(): CopiesRequest {
+    return this.requests.at(-1)?.message as CopiesRequest;
+  }
+}
+
+describe('what is sent', () => {
+  test('is a question first, and then everything behind the answer, one request at a time', () => {
+    const bench = new Bench();
+    bench.sender.serve();
+    assert.equal(bench.last.commits.length, 0);
+    bench.append(3);
+    bench.sender.serve();
+    assert.equal(bench.requests.length, 1);
+    bench.answer({ held: { fence, seq: 10 } });
+    assert.equal(bench.last.commits.length, 3);
+    assert.ok(bench.log.isTold, 'before our own disk has it');
+    bench.append(2);
+    bench.sender.serve();
+    assert.equal(bench.requests.length, 2);
+    bench.answer({ held: { fence, seq: 13 } });
+    assert.deepEqual([bench.requests.length, bench.last.commits.length], [3, 2]);
+  });
+
+  test('in a snapshot are only commits that are on our disk', () => {
+    const bench = new Bench();
+    bench.append(1);
+    bench.sender.serve();
+    bench.answer({ held: undefined });
+    assert.equal(bench.reads.length, 1);
+    bench.append(2);
+    bench.reads[0]?.(success([]));
+    assert.equal(bench.last.kind, 'replicateSnapshot');
+    assert.equal('install' in bench.last && bench.last.install, undefined, 'commits 11 to 13 may be in what was read');
+    bench.answer({ snapshot: 1, step: 0 });
+    assert.equal(bench.requests.length, 2, 'it waits for our disk');
+    bench.log.stored(12);
+    bench.sender.serve();
+    assert.deepEqual([bench.last.commits.length, bench.requests.length], [2, 3]);
+    bench.answer({ snapshot: 1, step: 1 });
+    bench.log.stored(13);
+    bench.sender.serve();
+    assert.deepEqual('install' in bench.last && bench.last.install, { fence, seq: 13 });
+    bench.answer({ held: { fence, seq: 13 } });
+    assert.equal(bench.log.links.get(b)?.mode, 'following');
+    assert.equal(bench.log.isTold, false);
+  });
+
+  test('of a snapshot is sent again as it was when nobody answers', () => {
+    const bench = new Bench();
+    bench.sender.serve();
+    bench.answer({});
+    bench.reads[0]?.(success([{ key: 'copies/s/1/0/x/k', value: new Uint8Array(3) }]));
+    const { last } = bench;
+    bench.end(failure('DEADLINE'));
+    assert.equal(bench.requests.length, 3);
+    assert.deepEqual(bench.last, last);
+    assert.equal(bench.reads.length, 1);
+  });
+});
+
+describe('who does not answer', () => {
+  test('is asked again, and given up at once only if it is gone', () => {
+    const bench = new Bench();
+    bench.sender.serve();
+    bench.end(failure('UNREACHABLE'));
+    assert.equal(bench.log.amendment(), undefined);
+    assert.equal(bench.requests.length, 2);
+    bench.isGone = true;
+    bench.end(failure('UNREACHABLE'));
+    assert.deepEqual(bench.log.amendment(), [self]);
+  });
+
+  test('is no longer waited for when somebody says so', () => {
+    const bench = new Bench();
+    bench.sender.serve();
+    bench.sender.lost(b);
+    assert.deepEqual(bench.log.amendment(), [self]);
+    bench.answer({ held: { fence, seq: 10 } });
+    assert.deepEqual(bench.log.amendment(), [self], 'what comes too late is not heard');
+  });
+
+  test('is left alone when the container is closed', () => {
+    const bench = new Bench();
+    bench.sender.serve();
+    bench.sender.stop();
+    bench.answer({ held: { fence, seq: 10 } });
+    assert.equal(bench.requests.length, 1);
+    assert.equal(bench.log.committed, -1);
+  });
+});
