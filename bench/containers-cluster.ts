@@ -20,7 +20,6 @@ const cluster = 'containers-bench';
 const secret = 'containers-bench-4Jx9qV2mTz7c';
 const readyMs = 60_000;
 const lookEveryMs = 50;
-const drivers = 'drivers';
 const tailCharacters = 4_000;
 export const workers = ['w0', 'w1', 'w2'] as const;
 export type WorkerName = (typeof workers)[number];
@@ -39,6 +38,7 @@ export class ContainersCluster {
   readonly #folder: string;
   readonly #nodes = new Map<string, Node>();
   #session: ClusterSession | undefined;
+  #drivers = '';
   #tail = '';
 
   constructor(folder: string) {
@@ -54,16 +54,9 @@ export class ContainersCluster {
       const { items } = (await get(first.httpPort, '/v1/members')) as { items: readonly { registration: string }[] };
       return items.filter(({ registration }) => registration === 'active').length === workers.length + 1;
     });
-    await this.createPool(drivers, { containers: 2 * workers.length, copies: 1, durability: 'memory' });
+    await this.#createDrivers();
     const addr = workers.map((name) => this.#node(name).address);
     this.#session = await connect({ addr, cluster, secret });
-  }
-
-  async createPool(name: string, wish: PoolWish): Promise<void> {
-    const fault = await this.#post('/v1/pools', { name, module: benched.name, ...wish });
-    if (fault !== undefined) throw new Error(`the pool ${name} was not created: ${fault}`);
-    await this.#until(`the containers of ${name} serve`, async () => await this.#serves(name));
-    await this.#spread(name);
   }
 
   async ownedBy(pool: string, worker: WorkerName): Promise<readonly number[]> {
@@ -71,7 +64,7 @@ export class ContainersCluster {
   }
 
   async drive(worker: WorkerName, plan: Drive): Promise<Load> {
-    const pool = this.#session?.pool(benched, drivers).with({ timeoutMs: plan.durationMs + readyMs });
+    const pool = this.#session?.pool(benched, this.#drivers).with({ timeoutMs: plan.durationMs + readyMs });
     if (pool === undefined) throw new Error('the cluster was not started');
     return await pool.node(worker).drive(plan);
   }
@@ -120,19 +113,20 @@ export class ContainersCluster {
     throw new Error(`${name} does not listen\n${this.#tail}`);
   }
 
-  /** A worker that may serve only since a moment ago may have got nothing: then all are dealt out in turn. */
-  async #spread(pool: string): Promise<void> {
-    const rows = await this.#containers(pool);
-    if (workers.every((name) => rows.some(({ owner }) => owner === name))) return;
-    const placeOf = (id: number): WorkerName => workers[id % workers.length]!;
-    for (const { id } of rows.filter((row) => row.owner !== placeOf(row.id))) {
-      const path = `/v1/containers/${pool}/${id}/migrate`;
-      const to = placeOf(id);
-      await this.#until(`${to} may serve`, async () => (await this.#post(path, { to })) === undefined);
-    }
-    await this.#until(`the containers of ${pool} have moved`, async () => {
-      return (await this.#containers(pool)).every(({ id, owner, phase }) => owner === placeOf(id) && phase === 'serving');
+  /** A worker that may serve only since a moment ago gets nothing: then the next pool is better. */
+  async #createDrivers(): Promise<void> {
+    await this.#until('all workers may serve', async () => {
+      this.#drivers = `drivers-${performance.now().toFixed(0)}`;
+      await this.createPool(this.#drivers, { containers: 2 * workers.length, copies: 1, durability: 'memory' });
+      const rows = await this.#containers(this.#drivers);
+      return workers.every((name) => rows.some(({ owner }) => owner === name));
     });
+  }
+
+  async createPool(name: string, wish: PoolWish): Promise<void> {
+    const fault = await this.#post('/v1/pools', { name, module: benched.name, ...wish });
+    if (fault !== undefined) throw new Error(`the pool ${name} was not created: ${fault}`);
+    await this.#until(`the containers of ${name} serve`, async () => await this.#serves(name));
   }
 
   async #containers(pool: string): Promise<readonly ContainerRow[]> {

@@ -29,8 +29,29 @@ export type ClusterSession = {
   echo(payload: Uint8Array): Promise<Uint8Array>;
   /** The methods of a pool of that module. Whether there is such a pool shows with the first call. */
   pool<M extends Methods>(definition: ModuleDefinition<M>, name: string): PoolHandle<M>;
+  /**
+   * Lets there be such a pool and ends when the cluster knows it; containers open by themselves, and calls wait for
+   * them. A pool that is there already as described is no error, another one of that name is (PRECONDITION).
+   */
+  createPool<M extends Methods>(
+    definition: ModuleDefinition<M>,
+    name: string,
+    wanted: PoolWanted,
+  ): Promise<PoolHandle<M>>;
+  /** With everything in it. UNKNOWN_POOL when there is none. */
+  deletePool(name: string): Promise<void>;
   /** Ends every call that is under way with CANCELLED. */
   close(): Promise<void>;
+};
+
+export type PoolWanted = {
+  readonly containers: number;
+  /** Of the state, the owner's included; 2 if left out. */
+  readonly copies?: number;
+  readonly durability?: 'memory' | 'local' | 'copies';
+  readonly restart?: boolean;
+  /** For the module; JSON. */
+  readonly params?: unknown;
 };
 
 export type SessionOptions = CallTimes & {
@@ -93,6 +114,23 @@ class Session implements ClusterSession {
 
   pool<M extends Methods>(definition: ModuleDefinition<M>, name: string): PoolHandle<M> {
     return this.#calls.pool(definition, name);
+  }
+
+  async createPool<M extends Methods>(
+    definition: ModuleDefinition<M>,
+    name: string,
+    wanted: PoolWanted,
+  ): Promise<PoolHandle<M>> {
+    await this.#order('create', { ...wanted, name, module: definition.name });
+    return this.pool(definition, name);
+  }
+
+  async deletePool(name: string): Promise<void> {
+    await this.#order('delete', { pool: name });
+  }
+
+  async #order(act: 'create' | 'delete', words: object): Promise<void> {
+    await this.#ask({ kind: 'wantPool', act, words: JSON.stringify(words) }, 'poolTold', this.#limits());
   }
 
   close(): Promise<void> {

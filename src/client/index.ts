@@ -12,7 +12,7 @@ import { openTransport } from '../io/transport/transport.ts';
 import { type ClusterSession, openSession } from './connect.ts';
 import { clientSettings, type ConnectOptions } from './options.ts';
 
-export type { ClusterMember, ClusterSession } from './connect.ts';
+export type { ClusterMember, ClusterSession, PoolWanted } from './connect.ts';
 export type { ConnectOptions } from './options.ts';
 
 /** Ends with a session to a node that has answered, or with a coded error. */
@@ -47,6 +47,8 @@ export async function connect(options: ConnectOptions): Promise<ClusterSession> 
     members: () => session.members(),
     echo: (payload) => session.echo(payload),
     pool: (definition, name) => session.pool(definition, name),
+    createPool: (definition, name, wanted) => session.createPool(definition, name, wanted),
+    deletePool: (name) => session.deletePool(name),
     close,
   };
 }

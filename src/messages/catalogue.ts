@@ -11,6 +11,7 @@ import { copiesMessages } from './copies.ts';
 import type { MessageOf } from './message.ts';
 import { echo, echoed, listMembers, memberList } from './diagnostics.ts';
 import { membershipMessages } from './membership.ts';
+import { poolMessages } from './pools.ts';
 import { pushMessages } from './push.ts';
 import { registryMessages } from './registry.ts';
 import { servingMessages } from './serving.ts';
@@ -28,6 +29,7 @@ export const catalogue = [
   ...consensusMessages,
   ...registryMessages,
   ...controlMessages,
+  ...poolMessages,
   ...copiesMessages,
   ...servingMessages,
   ...callMessages,

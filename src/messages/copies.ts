@@ -53,7 +53,7 @@ const ownedState = {
   revision: field(10, u53, 'Of the record by which the receiver is to hold a copy.'),
 };
 
-export const replicateCommits = message({
+const replicateCommits = message({
   kind: 'replicateCommits',
   tag: 120,
   carrier: 'stream',
@@ -67,7 +67,7 @@ export const replicateCommits = message({
   },
 });
 
-export const replicateSnapshot = message({
+const replicateSnapshot = message({
   kind: 'replicateSnapshot',
   tag: 121,
   carrier: 'stream',
@@ -88,14 +88,14 @@ export const replicateSnapshot = message({
   },
 });
 
-export const copyRefusals = ['fenced', 'mismatch', 'full', 'failed', 'corrupt', 'busy'] as const;
+const copyRefusals = ['fenced', 'mismatch', 'full', 'failed', 'corrupt', 'busy'] as const;
 /**
  * fenced: a later owner was here. mismatch: not where the request begins. full, failed, corrupt: the disk. busy: too much
  * waits already.
  */
 export type CopyRefusal = (typeof copyRefusals)[number];
 
-export const copyStanding = message({
+const copyStanding = message({
   kind: 'copyStanding',
   tag: 122,
   carrier: 'stream',

@@ -9,6 +9,7 @@ import { type OrderWords, wordsOf } from './control/order-words.ts';
 import type { NodeCore } from './core.ts';
 import { addManager, balance, promoteManager, rebalance, removeManager, transfer } from './group-acts.ts';
 import { memberCalled } from './member-routes.ts';
+import { deployModule, listModules, rollModule, showModule } from './module-acts.ts';
 import { activate, drain, leave, show } from './node-acts.ts';
 import type { MemberRow } from './own-truth.ts';
 import {
@@ -46,6 +47,10 @@ const acts = {
   showContainer,
   explainContainer,
   migrateContainer,
+  deployModule,
+  listModules,
+  showModule,
+  rollModule,
 } satisfies Record<string, Act>;
 
 export type AdminAct = keyof typeof acts;
@@ -74,6 +79,24 @@ export async function carryOut(core: NodeCore, { act, name, dc }: AdminOrder, bo
 export function answerAdmin(core: NodeCore, order: unknown, done: Done<object>): void {
   const answer = async (): Promise<void> => done(await outcomeOf(() => carriedOutHere(core, wordsOf(order))));
   void answer();
+}
+
+/** From an application. What it may order is little: the rest is for operators. */
+export function answerPools(core: NodeCore, act: 'create' | 'delete', words: string, done: Done<string>): void {
+  const order = { act: act === 'create' ? 'createPool' : 'deletePool' } as const;
+  const answer = async (): Promise<void> => {
+    const outcome = await outcomeOf(() => carryOut(core, order, jsonOf(words)));
+    done(outcome.ok ? success(JSON.stringify(outcome.value)) : outcome);
+  };
+  void answer();
+}
+
+function jsonOf(words: string): unknown {
+  try {
+    return JSON.parse(words);
+  } catch {
+    throw new RemusterError('BAD_ARGUMENT', 'the words are not JSON');
+  }
 }
 
 async function outcomeOf(run: () => Promise<object>): Promise<Outcome<object>> {

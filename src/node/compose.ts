@@ -12,6 +12,7 @@ import type { Clock, Identity, Log } from '../base/ports.ts';
 import { type ModuleDefinition, isModule } from '../containers/module.ts';
 import { ModulesKnown } from '../containers/modules-known.ts';
 import { systemClock } from '../io/clock.ts';
+import { openBundles } from '../io/bundles.ts';
 import { openDataDir } from '../io/data-dir.ts';
 import { entropyBytes } from '../io/entropy.ts';
 import { etcdRegistry } from '../io/etcd/etcd-registry.ts';
@@ -20,6 +21,7 @@ import { openHttpServer } from '../io/http-server.ts';
 import { openLog } from '../io/log.ts';
 import { machineLoad } from '../io/machine-load.ts';
 import { loadModules } from '../io/module-loader.ts';
+import { sibling } from '../io/sibling.ts';
 import { openStore } from '../io/store.ts';
 import { openThreads } from '../io/threads.ts';
 import { type Secrets, type StreamTransport, type TlsOptions, openStreamTransport } from '../io/transport/transport.ts';
@@ -76,6 +78,11 @@ const shutdownOrder = [
   'data',
 ] as const;
 const portAttemptsMax = 8;
+/** What deployed modules get when they import the package: the copy that runs them. */
+const ownEntries = {
+  remuster: sibling(import.meta.url, '../index').href,
+  'remuster/client': sibling(import.meta.url, '../client/index').href,
+};
 const leftReason = 'left for good';
 
 type Start = {
@@ -172,11 +179,15 @@ async function openContainers(
   const exported = await loadModules(options.modules);
   for (const definition of [kv, ...(hooks.modules ?? []), ...exported.filter(isModule)]) modules.add(definition, 0);
   const files = openFiles(directory);
-  shutdown.add('files', () => promised((done) => files.close(done)));
-  if (!options.roles.includes('worker')) return { modules, files, store: undefined };
+  const bundles = openBundles(directory, ownEntries);
+  shutdown.add('files', () => {
+    bundles.close();
+    return promised((done) => files.close(done));
+  });
+  if (!options.roles.includes('worker')) return { modules, files, bundles, store: undefined };
   const store = await openStore(join(directory, 'containers.db'));
   shutdown.add('containers', () => promised((done) => store.close(done)));
-  return { modules, files, store };
+  return { modules, files, bundles, store };
 }
 
 /** Each datacenter is a cluster of its own in etcd. Only managers want to lead. */

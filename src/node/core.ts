@@ -16,7 +16,7 @@ import type { Embedded, MembershipHandle, MembershipReports } from '../membershi
 import { readMemory } from '../membership/memory.ts';
 import type { MembershipEvent } from '../membership/membership-event.ts';
 import type { EmbeddingRole } from '../messages/membership.ts';
-import { answerAdmin } from './admin-acts.ts';
+import { answerAdmin, answerPools } from './admin-acts.ts';
 import type { ContainerValues } from './container-options.ts';
 import { Containers, type ContainersPorts } from './containers/containers.ts';
 import { MemberIndex } from './containers/member-index.ts';
@@ -45,7 +45,7 @@ export type CorePorts = {
   /** For a part in what the cluster agrees on; without it the node is a member and no more. */
   readonly control?: Pick<ControlPorts, 'random' | 'logStore' | 'external' | 'assignments' | 'measure'> | undefined;
   /** For containers; only together with `control`. */
-  readonly containers?: Pick<ContainersPorts, 'files' | 'store' | 'modules'> | undefined;
+  readonly containers?: Pick<ContainersPorts, 'files' | 'store' | 'modules' | 'bundles'> | undefined;
 };
 
 /** Times are final: `timeScale` has been applied. */
@@ -268,6 +268,7 @@ class Core implements NodeCore {
           if (identity.roles.includes('worker')) this.embed('worker', digest);
         },
         grant: (node, generation) => control.grantServing(node, generation),
+        registrationLease: () => control.presence.lease,
       },
       this.#options,
       {
@@ -338,6 +339,7 @@ class Core implements NodeCore {
         stopping: () => this.#stopping,
         members: () => this.views(),
         membership: (from, message, reply) => this.#membership.asked(from, message, reply),
+        pools: (act, words, done) => answerPools(this, act, words, done),
         control: this.control,
         containers: this.containers,
       }),

@@ -10,6 +10,7 @@ import type { ContainerShown, PoolFacts, PoolRow, PoolShown } from '../registry/
 import { type Desk, order, refuseElsewhere } from './admin-desk.ts';
 import { type OrderWords, countIn, flagIn, reasonIn } from './control/order-words.ts';
 import { memberCalled } from './member-routes.ts';
+import { moduleForPool } from './module-acts.ts';
 
 const numberBounds = { min: 0, max: Number.MAX_SAFE_INTEGER } as const;
 const creationWords: ReadonlySet<string> = new Set([
@@ -43,10 +44,25 @@ export async function createPool(desk: Desk): Promise<object> {
   const reason = reasonIn(words);
   // Whatever came as JSON: each field is checked before it is used.
   const request = words as Partial<PoolRequest> as PoolRequest;
-  const created = await promised<PoolCreated>((done) => poolsOf(desk).create(request, done));
+  const moduleVersion = await moduleVersionFor(desk, request);
+  const created = await promised<PoolCreated>((done) => poolsOf(desk).create({ ...request, moduleVersion }, done));
   const { name: pool, id, module, containers } = created;
   if (created.created) control.ordered('pool-create', { pool, poolId: id, module, containers, reason });
   return created;
+}
+
+/** PRECONDITION when nobody could run it; what exists already needs nobody. */
+async function moduleVersionFor(desk: Desk, { name, module }: PoolRequest): Promise<number> {
+  if (typeof name !== 'string' || typeof module !== 'string') return 0;
+  const found = await moduleForPool(desk, module);
+  if ('version' in found) return found.version;
+  const { items } = (await listPools(desk)) as { readonly items: readonly PoolRow[] };
+  if (items.some((pool) => pool.name === name)) return 0;
+  const known = found.known.join(', ');
+  throw new RemusterError(
+    'PRECONDITION',
+    `no node knows a module ${JSON.stringify(module)}, only ${known}: deploy it, or name its file in the option modules`,
+  );
 }
 
 export async function deletePool(desk: Desk): Promise<object> {

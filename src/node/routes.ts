@@ -9,6 +9,7 @@ import { adminRoutes } from './admin-routes.ts';
 import type { Chaos } from './chaos.ts';
 import type { NodeCore } from './core.ts';
 import { memberCalled, memberRoutes } from './member-routes.ts';
+import { moduleRoutes } from './module-routes.ts';
 import { metricsContentType, metricsText } from './metrics.ts';
 import { type NodeOptions, type OptionOrigin, optionNames, printOption } from './options.ts';
 import type { OptionName } from './options-table.ts';
@@ -41,6 +42,7 @@ export function routesOf(sources: RouteSources): readonly HttpRoute[] {
     ...statusRoutes(core, options.cluster),
     ...adminRoutes(core),
     ...poolRoutes(core),
+    ...moduleRoutes(core),
     ...callRoutes(() => core.containers?.calls),
     ...registryRoutes(core, options.cluster),
     get('/v1/config', () => listAnswer(optionNames.map((name) => configRow(name, sources)))),

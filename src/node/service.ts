@@ -18,6 +18,7 @@ export type ServiceParts = {
   members(): readonly MemberView[];
   readonly control: Control | undefined;
   readonly containers: Containers | undefined;
+  pools(act: 'create' | 'delete', words: string, done: Done<string>): void;
   /** True from the moment this node has begun to leave. */
   stopping(): boolean;
   count(name: string): void;
@@ -60,6 +61,11 @@ function answer(parts: ServiceParts, from: Identity, message: Message, reply: Do
   if (kind === 'streamPing' || kind === 'sync' || kind === 'departure' || kind === 'pushPing') {
     return parts.membership(from, message, (outcome) => {
       reply(outcome.ok ? success(encodeMessage(outcome.value)) : outcome);
+    });
+  }
+  if (kind === 'wantPool') {
+    return parts.pools(message.act, message.words, (outcome) => {
+      reply(outcome.ok ? success(encodeMessage({ kind: 'poolTold', pool: outcome.value })) : outcome);
     });
   }
   if (kind === 'listMembers')

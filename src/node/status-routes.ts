@@ -46,7 +46,11 @@ async function statusOf(core: NodeCore, cluster: string): Promise<object> {
     names.map(async (dc) => {
       const group = await groupOf(core, dc);
       const nodes = up.filter((member) => member.dc === dc).length;
-      return Object.assign({ dc }, leadershipRow(group, members), { nodes, containers: containersIn(core, dc), jobs: null });
+      return Object.assign({ dc }, leadershipRow(group, members), {
+        nodes,
+        containers: containersIn(core, dc),
+        jobs: null,
+      });
     }),
   );
   const { joined, stopping } = core.ownTruth();

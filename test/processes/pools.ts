@@ -154,24 +154,19 @@ export class PoolCluster {
 
   /** Every container is open, has all its copies in sync on nodes that are up, and none is on its way. */
   async whole(pool: string, through: Agent = this.#any): Promise<readonly ContainerShown[]> {
-    let last: unknown;
-    return await until(
-      `${pool} whole`,
-      async () => {
-        const { code, body } = await call(through, 'GET', `/v1/pools/${pool}`);
-        last = body;
-        if (code !== 'OK') return undefined;
-        const { containers, copies, containerCount } = body as PoolShown;
-        const names = new Set(this.up.map(({ name }) => name));
-        const isWhole = ({ owner, phase, inSync, move }: ContainerShown): boolean =>
-          phase === 'serving' &&
-          move === null &&
-          names.has(owner ?? '') &&
-          inSync.length >= Math.min(copies, names.size);
-        return containers.length === containerCount && containers.every(isWhole) ? containers : undefined;
-      },
-      () => JSON.stringify(last, undefined, 1),
-    );
+    let missing: readonly unknown[] = [];
+    const look = async (): Promise<readonly ContainerShown[] | undefined> => {
+      const { code, body } = await call(through, 'GET', `/v1/pools/${pool}`);
+      missing = [code, body];
+      if (code !== 'OK') return undefined;
+      const { containers, copies, containerCount } = body as PoolShown;
+      const names = new Set(this.up.map(({ name }) => name));
+      const isWhole = ({ owner, phase, inSync, move }: ContainerShown): boolean =>
+        phase === 'serving' && move === null && names.has(owner ?? '') && inSync.length >= Math.min(copies, names.size);
+      missing = containers.filter((container) => !isWhole(container));
+      return containers.length === containerCount && missing.length === 0 ? containers : undefined;
+    };
+    return await until(`${pool} whole`, look, () => missing.map((one) => JSON.stringify(one)).join('\n'));
   }
 
   async migrate(pool: string, container: number, to: Agent): Promise<void> {

@@ -26,6 +26,7 @@ import {
 import type { CopyLink } from './copy-link.ts';
 import type { Holding } from './holding.ts';
 import { HoldingBook, holdingKey } from './holding-book.ts';
+import { type InSyncPorts, withdraw, writeInSync } from './in-sync-record.ts';
 import { Journal } from './journal.ts';
 import { noFence, noMeta } from './layout.ts';
 import { memoryStore } from './memory-store.ts';
@@ -67,6 +68,7 @@ export class CopiesHost implements Copies {
   readonly #journals: readonly Journal[];
   readonly #book: HoldingBook;
   readonly #amendPorts: AmendPorts;
+  readonly #inSync: InSyncPorts;
   /** The records that name this node. */
   readonly #records = new Map<string, OwnedChange>();
   readonly #open = new Map<string, OpenContainer>();
@@ -106,6 +108,12 @@ export class CopiesHost implements Copies {
         const key = holdingKey(target.pool.record.major, target.container);
         if (this.#records.has(key)) this.#learn({ ...target, ...known });
       },
+    };
+    this.#inSync = {
+      self: this.#self,
+      counters: this.#counters,
+      tell: ports.tell,
+      amend: (container, fence, change, done) => this.amend(container, fence, change, done),
     };
   }
 
@@ -263,7 +271,7 @@ export class CopiesHost implements Copies {
       copying: this.#copying,
       copyingMax: this.#options.snapshotsMax,
       nextSnapshot: () => ++this.#snapshots,
-      amend: (inSync, done) => this.#amendInSync(change, inSync, done),
+      amend: (inSync, done) => writeInSync(this.#inSync, change, inSync, done),
       wake: (container) => this.#wake(container),
       ended: (container) => {
         this.#dirty.delete(container);
@@ -276,44 +284,13 @@ export class CopiesHost implements Copies {
     };
   }
 
-  #amendInSync(change: OwnedChange, inSync: readonly Holder[], done: Done<ContainerRecord>): void {
-    let before: readonly Holder[] = [];
-    const next = (record: ContainerRecord): ContainerRecord => {
-      before = record.inSync;
-      // Whom the leader has taken out of the copies meanwhile is not named again.
-      return {
-        ...record,
-        inSync: inSync.filter(({ node }) => record.copies.includes(node) || node === this.#self.node),
-      };
-    };
-    this.amend(change, change.record.fence, next, (outcome) => {
-      if (outcome.ok) this.#tellInSync(change, before, outcome.value);
-      done(outcome);
-    });
-  }
-
-  #tellInSync({ pool, container }: OwnedChange, before: readonly Holder[], { inSync }: ContainerRecord): void {
-    const others = (holders: readonly Holder[]): NodeId[] =>
-      holders.map(({ node }) => node).filter((node) => node !== this.#self.node);
-    const [was, nodes] = [others(before), others(inSync)];
-    const left = was.filter((node) => !nodes.includes(node));
-    const joined = nodes.filter((node) => !was.includes(node));
-    this.#counters.left += left.length;
-    this.#counters.joined += joined.length;
-    if (left.length + joined.length > 0) this.#ports.tell({ kind: 'inSync', pool: pool.name, container, nodes, left });
-  }
-
   /** What is damaged here is taken out of the record, if others have it, and then is nothing: so it is copied anew. */
   #notOpened(holding: Holding, change: OwnedChange, error: RemusterError, done: Done<OpenedLog>): void {
     const { pool, container, record } = change;
     if (error.code !== 'STORE_CORRUPT') return done({ ok: false, error });
     this.#ports.tell({ kind: 'corrupt', pool: pool.name, container, reason: error.message });
-    const isOther = ({ node }: Holder): boolean => node !== this.#self.node;
-    if (!record.inSync.some(isOther)) return done({ ok: false, error });
-    const without = (now: ContainerRecord): ContainerRecord | undefined =>
-      now.inSync.some(isOther) ? { ...now, inSync: now.inSync.filter(isOther) } : undefined;
-    this.amend(change, record.fence, without, (outcome) => {
-      if (!outcome.ok || !outcome.value.inSync.every(isOther)) return done({ ok: false, error });
+    withdraw(this.#inSync, change, (isOut) => {
+      if (!isOut) return done({ ok: false, error });
       holding.turn((over) => {
         holding.write([], 0, { ...noMeta, seen: record.fence }, () => {
           over();

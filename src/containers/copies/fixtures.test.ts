@@ -371,7 +371,7 @@ export class CopiesWorld {
   }
 }
 
-export function recordKey(container: number): string {
+function recordKey(container: number): string {
   return clusterKey({ kind: 'container', pool: 'p', container: String(container) });
 }
 

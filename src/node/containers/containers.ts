@@ -22,7 +22,7 @@ import type {
   Streams,
 } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
-import type { Leadership, Registry } from '../../base/registry.ts';
+import type { Leadership, LeaseId, Registry } from '../../base/registry.ts';
 import { CallsHost } from '../../containers/calls/calls-host.ts';
 import type { ContainerChange, HostedContainer } from '../../containers/contract.ts';
 import { CopiesHost } from '../../containers/copies/copies-host.ts';
@@ -36,6 +36,9 @@ import type { CallMessageOf } from '../../messages/calls.ts';
 import { type Message, encodeMessage } from '../../messages/catalogue.ts';
 import type { ContainerValues } from '../container-options.ts';
 import type { MemberIndex } from './member-index.ts';
+import { type Bundles, ModuleKeeper } from './module-keeper.ts';
+import { reportModules } from './module-report.ts';
+import { RestartFiles } from './restart-files.ts';
 
 export type ContainersPorts = {
   readonly clock: Clock;
@@ -46,6 +49,8 @@ export type ContainersPorts = {
   /** Where the state of containers lies; undefined on nodes that are no workers. */
   readonly store: Store | undefined;
   readonly modules: ModulesKnown;
+  /** For modules that are deployed; without it the node runs those of its configuration. */
+  readonly bundles?: Bundles | undefined;
 };
 
 /** What the rest of the node knows. */
@@ -58,6 +63,8 @@ export type Surroundings = {
   /** What this node wants known about its table. */
   readonly embed: (digest: Uint8Array) => void;
   readonly grant: (node: NodeId, generation: number) => Outcome<ServingGrant>;
+  /** That of the node's registration. */
+  readonly registrationLease: () => LeaseId | undefined;
 };
 
 export type ContainersReports = {
@@ -71,11 +78,18 @@ const digestPauseMs = 1_000;
 const metMax = 20_000;
 
 /** What only workers have. */
-type Works = { readonly lease: ServingLeaseHost; readonly copies: CopiesHost; readonly hosting: HostingHost };
+type Works = {
+  readonly lease: ServingLeaseHost;
+  readonly copies: CopiesHost;
+  readonly hosting: HostingHost;
+  readonly restartFiles: RestartFiles;
+};
 
 export class Containers {
   readonly table: TableHost;
   readonly calls: CallsHost;
+  /** Modules that are deployed; undefined where none can be. */
+  readonly keeper: ModuleKeeper | undefined;
   readonly #ports: ContainersPorts;
   readonly #around: Surroundings;
   readonly #reports: ContainersReports;
@@ -91,6 +105,7 @@ export class Containers {
     this.table = this.#openTable();
     this.#works = ports.store === undefined ? undefined : this.#openWorks(ports.store, options);
     this.calls = this.#openCalls(options);
+    this.keeper = ports.bundles === undefined ? undefined : this.#openKeeper(ports.bundles);
   }
 
   get lease(): ServingLeaseHost | undefined {
@@ -105,11 +120,16 @@ export class Containers {
     return this.#works?.hosting;
   }
 
+  get modules(): ModulesKnown {
+    return this.#ports.modules;
+  }
+
   start(): void {
     this.table.start();
     this.#works?.lease.start();
     const changed = (): void => this.#works?.lease.leaderChanged();
     this.#ends.push(this.#around.leadership.watch({ changed }));
+    if (this.keeper !== undefined) this.#keepModules(this.keeper);
   }
 
   /** What the node itself owns and keeps copies of. */
@@ -191,6 +211,7 @@ export class Containers {
       {
         changed: (change) => this.#changed(change),
         confirmed: () => this.#confirmed(),
+        poolChanged: (pool, isGone) => this.#works?.restartFiles.poolChanged(pool, isGone),
         advanced: (revision) => this.#advanced(revision),
       },
     );
@@ -198,8 +219,9 @@ export class Containers {
 
   /** All records are known now: what else lies on the disk belongs to pools and places of former times. */
   #confirmed(): void {
-    const copies = this.#works?.copies;
-    if (copies === undefined) return;
+    if (this.#works === undefined) return;
+    const { copies, restartFiles } = this.#works;
+    restartFiles.confirmed();
     const ours = new Set(copies.holdings().map(({ pool, id }) => `${pool}/${id}`));
     copies.reconcile((major, container) => {
       const pool = this.table.poolByNumber(major);
@@ -248,7 +270,28 @@ export class Containers {
       session: (name) => this.calls.session(name),
       nodeInfo: (id) => nodeInfo(members.get(id)?.entry),
     });
-    return { lease, copies, hosting };
+    const restartFiles = new RestartFiles({ registry, clock, files: this.#ports.files, tell: this.#teller('') });
+    this.#ends.push(() => restartFiles.stop());
+    return { lease, copies, hosting, restartFiles };
+  }
+
+  #openKeeper(bundles: Bundles): ModuleKeeper {
+    const { clock, files, modules } = this.#ports;
+    return new ModuleKeeper({
+      registry: this.#around.registry,
+      clock,
+      files,
+      modules,
+      bundles,
+      tell: this.#teller(''),
+    });
+  }
+
+  #keepModules(keeper: ModuleKeeper): void {
+    const { clock, modules } = this.#ports;
+    const { registry, identity, registrationLease: lease } = this.#around;
+    keeper.start();
+    this.#ends.push(() => keeper.stop(), reportModules(identity.id, { registry, clock, modules, lease }));
   }
 
   #openCalls({ callRetryMs: retryTimeoutMs }: ContainerValues): CallsHost {

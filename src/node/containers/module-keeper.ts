@@ -88,7 +88,11 @@ export class ModuleKeeper {
    * Imports code that was not deployed yet, where it can do no harm. The name of the module in it, or that which is
    * wanted; BUNDLE_INVALID when there is no such module.
    */
-  check(code: Uint8Array, wanted: string | undefined, done: Done<{ readonly name: string; readonly sha256: string }>): void {
+  check(
+    code: Uint8Array,
+    wanted: string | undefined,
+    done: Done<{ readonly name: string; readonly sha256: string }>,
+  ): void {
     const { files, bundles } = this.#ports;
     if (code.length > moduleLimits.bundleBytesMax)
       return done(failure('TOO_LARGE', `a bundle has at most ${moduleLimits.bundleBytesMax} bytes`));
@@ -98,9 +102,10 @@ export class ModuleKeeper {
     this.#checking.add(path);
     const end = (outcome: Outcome<string>): void => {
       this.#checking.delete(path);
-      // If it is deployed, it is here already; if not, it goes with whatever else nobody needs.
-      this.#isTidy = false;
       done(outcome.ok ? success({ name: outcome.value, sha256 }) : outcome);
+      if (outcome.ok) return;
+      this.#isTidy = false;
+      this.#look();
     };
     files.replace(path, code, (written) => {
       if (!written.ok) return end(written);
@@ -229,9 +234,9 @@ function chosen(exported: readonly { readonly name: string }[], wanted: string |
   const names = [...new Set(exported.map(({ name }) => name))];
   const [only, ...more] = wanted === undefined ? names : names.filter((name) => name === wanted);
   if (only !== undefined && more.length === 0) return success(only);
-  const has = names.length === 0 ? 'no module' : `the modules ${names.toSorted().join(', ')}`;
-  const which = wanted === undefined ? 'say which one, by its name' : `and not ${wanted}`;
-  return failure('BUNDLE_INVALID', names.length === 0 ? 'it exports no module' : `it exports ${has}: ${which}`);
+  if (names.length === 0) return failure('BUNDLE_INVALID', 'it exports no module');
+  const which = wanted === undefined ? 'say which one, by its name' : `none of them is ${wanted}`;
+  return failure('BUNDLE_INVALID', `it exports the modules ${names.toSorted().join(', ')}: ${which}`);
 }
 
 function pathOf(sha256: string): string {

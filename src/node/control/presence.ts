@@ -6,7 +6,7 @@ import type { Done } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Cancel, Clock, Identity } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
-import type { Leadership, Registry } from '../../base/registry.ts';
+import type { Leadership, LeaseId, Registry } from '../../base/registry.ts';
 import { type AssignmentHost, AssignmentsHeldHost } from '../../registry/assignment/assignments-held-host.ts';
 import type { LoadReport } from '../../registry/assignment/load-report.ts';
 import { reportLoad } from '../../registry/assignment/load-reporter-host.ts';
@@ -82,6 +82,11 @@ export class Presence {
     return standing === 'unknown' ? undefined : standing;
   }
 
+  /** Under which it is registered, for what is to end with the registration. */
+  get lease(): LeaseId | undefined {
+    return this.#registration.lease;
+  }
+
   /** May this node act on what is assigned to it, at this moment? */
   mayServe(): boolean {
     return this.#registration.mayServe();
@@ -128,7 +133,7 @@ export class Presence {
     return reportLoad(this.#identity.id, {
       ...{ registry, clock },
       measure: () => ({ ...measure(), serving: this.#held.held().length }),
-      lease: () => this.#registration.lease,
+      lease: () => this.lease,
     });
   }
 }

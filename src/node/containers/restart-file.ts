@@ -1,0 +1,48 @@
+/**
+ * How a pool looks in a file of the folder `restart`: YAML that `remuster compose` reads, and JSON below the comment, so
+ * that a node needs no parser to read what nodes have written. Pure.
+ */
+import { namePattern } from '../../base/ids.ts';
+import type { PoolRequest } from '../../registry/placement/pool-operations-request.ts';
+import type { PoolRecord } from '../../registry/placement/records.ts';
+
+export const restartDirectory = 'restart';
+
+const head =
+  '# Kept by remuster for as long as the pool exists. Creates it anew in a cluster that has never had any pool.\n';
+const ending = '.yaml';
+const encoder = new TextEncoder();
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
+export function restartPath(pool: string): string {
+  return `${restartDirectory}/${pool}${ending}`;
+}
+
+/** Undefined for the name of a file that is none of ours. */
+export function poolOfRestartFile(file: string): string | undefined {
+  const pool = file.endsWith(ending) ? file.slice(0, -ending.length) : '';
+  return namePattern.test(pool) ? pool : undefined;
+}
+
+export function restartText(name: string, record: PoolRecord): string {
+  const { module, containers, copies, durability, restart, params } = record;
+  const pool = { name, module, containers, copies, durability, restart, params };
+  return `${head}${JSON.stringify({ compose: [pool] }, undefined, 2)}\n`;
+}
+
+export function encodeRestart(text: string): Uint8Array {
+  return encoder.encode(text);
+}
+
+/** Undefined when it is not what a node has written. Whether it is a pool is for its creator to check. */
+export function readRestart(bytes: Uint8Array): { readonly text: string; readonly pool: PoolRequest } | undefined {
+  try {
+    const text = decoder.decode(bytes);
+    const lines = text.split('\n').filter((line) => !line.startsWith('#'));
+    const { compose } = JSON.parse(lines.join('\n')) as { readonly compose: readonly PoolRequest[] };
+    const [pool] = compose;
+    return pool === undefined || compose.length > 1 ? undefined : { text, pool };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * What operators order about modules: deploy, look, roll. The node that takes a bundle tries it first, where it can do
+ * no harm: what cannot be imported, or is not what it says it is, never reaches the registry.
+ */
+import { RemusterError, promised } from '../base/errors.ts';
+import type { Deployed } from '../registry/modules/deployment.ts';
+import { ModuleOperations } from '../registry/modules/module-operations.ts';
+import type { PoolOfModule } from '../registry/modules/module-reader.ts';
+import type { ModuleRow, ModuleShown } from '../registry/modules/module-shown.ts';
+import { moduleLimits } from '../registry/modules/records.ts';
+import type { Desk } from './admin-desk.ts';
+import type { ModuleKeeper } from './containers/module-keeper.ts';
+import { fromBase64 } from './control/base64.ts';
+import { type OrderWords, countIn, reasonIn } from './control/order-words.ts';
+
+const versionBounds = { min: 1, max: Number.MAX_SAFE_INTEGER } as const;
+const base64CharactersMax = Math.ceil(moduleLimits.bundleBytesMax / 3) * 4;
+
+function modulesOf({ control }: Desk): ModuleOperations {
+  return new ModuleOperations(control.registry, control.clock);
+}
+
+/** `{code: base64, name?, sha256?, reason?}`. */
+export async function deployModule(desk: Desk): Promise<object> {
+  const { control, words } = desk;
+  const reason = reasonIn(words);
+  const code = codeIn(words);
+  const wanted = optionalText(words, 'name');
+  const keeper = keeperOf(desk);
+  const { name, sha256 } = await promised<{ readonly name: string; readonly sha256: string }>((done) =>
+    keeper.check(code, wanted, done),
+  );
+  const announced = optionalText(words, 'sha256') ?? sha256;
+  if (announced !== sha256) throw new RemusterError('BUNDLE_INVALID', 'the code does not match its hash');
+  const deployed = await promised<Deployed>((done) => modulesOf(desk).deploy({ name, sha256, code }, done));
+  const { version, bytes } = deployed;
+  if (deployed.deployed) control.ordered('module-deploy', { module: name, version, bytes, sha256, reason });
+  const { deployedWallMs, ...shown } = deployed;
+  return { ...shown, deployedAt: new Date(deployedWallMs).toISOString() };
+}
+
+export async function listModules(desk: Desk): Promise<object> {
+  return { items: await promised<readonly ModuleRow[]>((done) => modulesOf(desk).list(done)) };
+}
+
+export async function showModule(desk: Desk): Promise<object> {
+  return await promised<ModuleShown>((done) => modulesOf(desk).show(moduleIn(desk.words), done));
+}
+
+/** `{version?, reason?}`: its pools are to run that one, or the newest. */
+export async function rollModule(desk: Desk): Promise<object> {
+  const { control, words } = desk;
+  const name = moduleIn(words);
+  const version = countIn(words, 'version', versionBounds);
+  const reason = reasonIn(words);
+  const pools = await promised<readonly PoolOfModule[]>((done) => modulesOf(desk).roll(name, version, done));
+  const names = pools.map((pool) => pool.name);
+  control.ordered('module-roll', { module: name, version: version ?? 'newest', pools: names, reason });
+  return { name, pools: names };
+}
+
+/**
+ * With what a new pool of that module begins: the newest version that was deployed, or 0 for what nodes have loaded by
+ * themselves. Undefined when nobody can run such a module; `known` is then what somebody can.
+ */
+export async function moduleForPool(
+  desk: Desk,
+  name: string,
+): Promise<{ readonly version: number } | { readonly known: readonly string[] }> {
+  const own = desk.core.containers?.modules;
+  // A node without deployed modules, as in simulations, knows of no others.
+  if (own === undefined || desk.core.containers?.keeper === undefined) return { version: 0 };
+  const newest = await promised<number | undefined>((done) => modulesOf(desk).newest(name, done));
+  if (newest !== undefined) return { version: newest };
+  if (own.get(name, 0) !== undefined) return { version: 0 };
+  const others = await promised<ReadonlySet<string>>((done) => modulesOf(desk).known(done));
+  return others.has(name) ? { version: 0 } : { known: [...new Set([...own.names(), ...others])].toSorted() };
+}
+
+function keeperOf({ core }: Desk): ModuleKeeper {
+  const keeper = core.containers?.keeper;
+  if (keeper !== undefined) return keeper;
+  throw new RemusterError('PRECONDITION', 'this node takes no part in containers');
+}
+
+function moduleIn({ module }: OrderWords): string {
+  if (typeof module === 'string') return module;
+  throw new RemusterError('BAD_ARGUMENT', 'say which module');
+}
+
+function optionalText(words: OrderWords, field: string): string | undefined {
+  const value = words[field];
+  if (value === undefined || typeof value === 'string') return value;
+  throw new RemusterError('BAD_ARGUMENT', `${field} is a text`);
+}
+
+function codeIn({ code }: OrderWords): Uint8Array {
+  if (typeof code !== 'string') throw new RemusterError('BAD_ARGUMENT', 'the body must be {"code": base64, "name"?}');
+  if (code.length > base64CharactersMax)
+    throw new RemusterError('TOO_LARGE', `a bundle has at most ${moduleLimits.bundleBytesMax} bytes`);
+  return fromBase64(code);
+}
