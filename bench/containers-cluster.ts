@@ -25,7 +25,7 @@ export const workers = ['w0', 'w1', 'w2'] as const;
 export type WorkerName = (typeof workers)[number];
 
 const environment = {
-  ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^REMUSTER_/.test(name))),
+  ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('REMUSTER_'))),
   REMUSTER_AUTH_SECRET: secret,
   NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? join(tmpdir(), 'node-compile-cache'),
 };

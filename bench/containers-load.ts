@@ -3,18 +3,26 @@
  * what the answers took. Whoever asks calls back when it has its answer; what is asked, and of whom, is not known here.
  */
 
-export type Ask = (done: () => void) => void;
+export type Ask = (heard: () => void) => void;
 
-export type Load = { readonly perSecond: number; readonly p50Us: number; readonly p99Us: number };
+export type Load = {
+  readonly answered: number;
+  readonly perSecond: number;
+  readonly p50Us: number;
+  readonly p99Us: number;
+};
 
 /** More would only make the sorting slow: of what comes later every second, fourth... is kept. */
 const samplesMax = 1 << 17;
 
-/** Answers that come after the end are waited for and not counted. */
+/**
+ * For at least so long, and until there are as many answers as questions may be under way; answers that come after that
+ * are waited for and not counted.
+ */
 export function measure(ask: Ask, concurrency: number, durationMs: number): Promise<Load> {
   const samples = new Samples();
   const startMs = performance.now();
-  const endMs = startMs + durationMs;
+  let tookMs = 0;
   let answered = 0;
   let underWay = 0;
   return new Promise((resolve) => {
@@ -24,11 +32,13 @@ export function measure(ask: Ask, concurrency: number, durationMs: number): Prom
       ask(() => {
         const nowMs = performance.now();
         underWay -= 1;
-        if (nowMs < endMs) {
+        if (tookMs === 0) {
           answered += 1;
           samples.add(nowMs - askedMs);
-          next();
-        } else if (underWay === 0) resolve(samples.load(answered, durationMs));
+          if (nowMs - startMs >= durationMs && answered >= concurrency) tookMs = nowMs - startMs;
+          else next();
+        }
+        if (tookMs > 0 && underWay === 0) resolve(samples.load(answered, tookMs));
       });
     };
     for (let i = 0; i < concurrency; i++) next();
@@ -51,9 +61,9 @@ class Samples {
     this.#stride *= 2;
   }
 
-  load(answered: number, durationMs: number): Load {
-    const sorted = this.#values.subarray(0, this.#count).sort();
+  load(answered: number, tookMs: number): Load {
+    const sorted = this.#values.subarray(0, this.#count).toSorted();
     const at = (part: number): number => (sorted[Math.floor(part * (sorted.length - 1))] ?? Number.NaN) * 1_000;
-    return { perSecond: answered / (durationMs / 1_000), p50Us: at(0.5), p99Us: at(0.99) };
+    return { answered, perSecond: answered / (tookMs / 1_000), p50Us: at(0.5), p99Us: at(0.99) };
   }
 }

@@ -34,13 +34,13 @@ function askOf(ctx: Context, { pool: name, method, containers }: Drive): Ask {
     console.error(error);
     process.exit(1);
   };
-  return (done) => {
+  return (heard) => {
     turn += 1;
     const target = targets[turn % targets.length]!;
-    if (method === 'noop') target.noop().then(done, failed);
-    else if (method === 'touch') target.touch().then(done, failed);
-    else if (method === 'set') target.set(keys[turn % keysPerContainer]!, valueOf(turn)).then(done, failed);
-    else all.noop().then(done, failed);
+    if (method === 'noop') target.noop().then(heard, failed);
+    else if (method === 'touch') target.touch().then(heard, failed);
+    else if (method === 'set') target.set(keys[turn % keysPerContainer]!, valueOf(turn)).then(heard, failed);
+    else all.noop().then(heard, failed);
   };
 }
 

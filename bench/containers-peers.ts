@@ -130,17 +130,17 @@ async function serve(name: PeerName, natsPort: number): Promise<number> {
 async function askerOf(name: PeerName, port: number): Promise<Ask> {
   if (name === 'transport') {
     const body = new Uint8Array(callBytes() - echoEnvelopeBytes);
-    const { call } = await ourClient(port);
-    return (done) => call(body, done);
+    const client = await ourClient(port);
+    return (heard) => client.call(body, heard);
   }
   if (name === 'gRPC') return grpcAsker(port);
   if (name === 'NATS') {
     const connection = await connect({ servers: `${host}:${port}` });
-    return (done) => void connection.request(subject, nothing, { timeout: callMs }).then(done, fail);
+    return (heard) => void connection.request(subject, nothing, { timeout: callMs }).then(() => heard(), fail);
   }
   const broker = await startBroker(name, 'client', name === 'moleculer TCP' ? await freePort() : port, port);
   await broker.waitForServices('bench', callMs);
-  return (done) => void broker.call('bench.noop').then(done, fail);
+  return (heard) => void broker.call('bench.noop').then(() => heard(), fail);
 }
 
 async function startBroker(
@@ -173,7 +173,9 @@ const grpcService = { noop: grpcMethod };
 async function serveGrpc(): Promise<number> {
   const server = new Server();
   const empty = Buffer.alloc(0);
-  server.addService(grpcService, { noop: (_call: unknown, done: (error: null, body: Buffer) => void) => done(null, empty) });
+  server.addService(grpcService, {
+    noop: (_call: unknown, done: (error: null, body: Buffer) => void) => done(null, empty),
+  });
   return await new Promise((resolve, reject) => {
     server.bindAsync(`${host}:0`, ServerCredentials.createInsecure(), (error, port) => {
       if (error === null) resolve(port);
@@ -187,7 +189,7 @@ function grpcAsker(port: number): Ask {
   const client = new Made(`${host}:${port}`, credentials.createInsecure());
   const noop = client['noop']!.bind(client) as (body: Buffer, done: (error: Error | null) => void) => void;
   const empty = Buffer.alloc(0);
-  return (done) => noop(empty, (error) => (error === null ? done() : fail(error)));
+  return (heard) => noop(empty, (error) => (error === null ? heard() : fail(error)));
 }
 
 /** A bench that measures refusals measures nothing. */

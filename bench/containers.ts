@@ -41,7 +41,8 @@ const containers = 16;
 const rounds = 5;
 const roundMs = 250;
 const writeRoundMs = 500;
-const warmUpMs = 400;
+const warmUpMs = 200;
+const compileMs = 2_000;
 const localUsMax = 10;
 const nats = { packageName: 'nats-server', command: 'nats-server', check: ['--version'] };
 // Asked before anything is pinned: afterwards it would be 1.
@@ -104,6 +105,7 @@ async function oursFor(
 async function remoteRows(cluster: ContainersCluster, peers: readonly PeerSide[]): Promise<Row[]> {
   const ours = await oursFor(cluster, 'w1', { pool: 'calls', method: 'noop' });
   const rows: Row[] = [];
+  await warmUp([ours, ...peers]);
   for (const concurrency of concurrencies) {
     const found = await cell('remote no-op', [ours, ...peers], concurrency, roundMs);
     rows.push(...remoteRowsOf(found, concurrency));
@@ -145,6 +147,7 @@ async function ownRows(cluster: ContainersCluster): Promise<Row[]> {
   ] as const;
   const rows: Row[] = [];
   for (const [what, side] of kinds) {
+    await warmUp([side]);
     for (const concurrency of concurrencies) {
       const found = await cell(what, [side], concurrency, roundMs);
       const name = `${what}, concurrency ${concurrency}`;
@@ -171,6 +174,7 @@ async function writeRows(cluster: ContainersCluster, disk: DiskSide): Promise<Ro
     return { name, pids: [], measure: (concurrency, durationMs) => disk.measure(name, concurrency, durationMs) };
   });
   const rows: Row[] = [];
+  await warmUp([ours, ...disks]);
   for (const writers of writerCounts) {
     const found = await cell('durable writes', [ours, ...disks], writers, writeRoundMs);
     rows.push(...writeRowsOf(found, writers));
@@ -192,6 +196,7 @@ async function writeEverywhere(
     ),
   );
   return {
+    answered: loads.reduce((sum, { answered }) => sum + answered, 0),
     perSecond: loads.reduce((sum, { perSecond }) => sum + perSecond, 0),
     p50Us: median(loads.map(({ p50Us }) => p50Us)),
     p99Us: Math.max(...loads.map(({ p99Us }) => p99Us)),
@@ -213,13 +218,13 @@ function writeRowsOf(found: Medians, writers: number): Row[] {
   ];
 }
 
+/** Compilers do their work first; it is not what is compared. */
+async function warmUp(sides: readonly Side[]): Promise<void> {
+  for (const side of sides) await side.measure(concurrencies[1]!, compileMs);
+}
+
 /** A short round for warming up, then rounds in which all take turns. */
-async function cell(
-  what: string,
-  sides: readonly Side[],
-  concurrency: number,
-  durationMs: number,
-): Promise<Medians> {
+async function cell(what: string, sides: readonly Side[], concurrency: number, durationMs: number): Promise<Medians> {
   const found = new Map<string, Measured[]>(sides.map(({ name }) => [name, []]));
   for (let round = 0; round <= rounds; round++) {
     for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
@@ -237,12 +242,18 @@ async function oneRound(side: Side, concurrency: number, durationMs: number): Pr
   const usedMs = (): number => side.pids.reduce((sum, pid) => sum + cpuMs(pid), 0);
   const beforeMs = usedMs();
   const load = await side.measure(concurrency, durationMs);
-  return { ...load, cpuUs: ((usedMs() - beforeMs) * 1_000) / ((load.perSecond * durationMs) / 1_000) };
+  return { ...load, cpuUs: ((usedMs() - beforeMs) * 1_000) / load.answered };
 }
 
 function mediansOf(all: readonly Measured[]): Measured {
   const of = (field: keyof Measured): number => median(all.map((measured) => measured[field]));
-  return { perSecond: of('perSecond'), p50Us: of('p50Us'), p99Us: of('p99Us'), cpuUs: of('cpuUs') };
+  return {
+    answered: of('answered'),
+    perSecond: of('perSecond'),
+    p50Us: of('p50Us'),
+    p99Us: of('p99Us'),
+    cpuUs: of('cpuUs'),
+  };
 }
 
 function shown({ perSecond, p50Us, p99Us, cpuUs }: Measured): string {

@@ -206,7 +206,7 @@ export class PlacementNode {
     if (this.#untilMs - nowMs > 0.6 * leaseMs) return;
     const { leader } = this.#world;
     if (leader === undefined || !leader.isUp || leader.isCut || leader.isPaused) return;
-    const outcome = leader.placer?.renewed(this.id, this.generation);
+    const outcome = leader.placer?.renewed(this.id, this.generation, this.#seenRevision);
     if (outcome?.ok !== true) return;
     this.#untilMs = nowMs + 0.8 * outcome.value.leaseMs;
     this.#neededRevision = outcome.value.revision;

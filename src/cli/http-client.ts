@@ -12,6 +12,8 @@ export type Answer = { readonly status: number; readonly body: unknown };
 const answerBytesMax = 64 * 1_048_576;
 const eventBytesMax = 4 * 1_048_576;
 const defaultTimeoutMs = 10_000;
+const lineTimeoutMs = 60_000;
+const lineCharactersMax = 16 * 1_048_576;
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
@@ -75,6 +77,26 @@ export async function* readEvents(target: Target, path: string): AsyncGenerator 
       const data = dataOf(block);
       if (data !== undefined) yield parsed(data);
     }
+  }
+}
+
+/** The lines of an answer as they come. UNREACHABLE when it breaks off; whether it is whole is for the reader to see. */
+export async function* postLines(target: Target, path: string): AsyncGenerator<string> {
+  const response = await send(target, { method: 'POST', path, body: undefined, timeoutMs: lineTimeoutMs });
+  if (response.statusCode !== 200) successful(await answerOf(response));
+  response.setTimeout(lineTimeoutMs, () => response.destroy(new Error('the answer stopped half-way')));
+  let rest = '';
+  response.setEncoding('utf8');
+  try {
+    for await (const chunk of response as AsyncIterable<string>) {
+      const lines = (rest + chunk).split('\n');
+      rest = lines.pop() ?? '';
+      if (rest.length > lineCharactersMax) throw new RemusterError('TOO_LARGE', 'the node sent an oversized line');
+      yield* lines;
+    }
+  } catch (error) {
+    if (error instanceof RemusterError) throw error;
+    throw new RemusterError('UNREACHABLE', 'the connection broke before the answer was complete');
   }
 }
 

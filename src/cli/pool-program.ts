@@ -35,7 +35,24 @@ export function addPools(program: Command, finish: Finish): void {
       finish(await deletePool(name, flags));
     },
   );
+  addTransfers(pool, finish);
   addContainers(program, finish);
+}
+
+function addTransfers(pool: Command, finish: Finish): void {
+  reader(pool, 'export <name>', 'write everything in a pool to a file; each container as it is at one instant')
+    .helpGroup('Operate:')
+    .requiredOption('--out <file>', 'where to')
+    .action(async (name: string, flags: ReadingFlags & { out: string }) => {
+      const { exportPool } = await import('./pool-transfer.ts');
+      finish(await exportPool(name, flags));
+    });
+  changer(pool, 'import <name> <file>', 'put an exported pool into a new one, which is created if it is not there')
+    .option('--timeout <duration>', 'wait so long until all containers serve', '30s')
+    .action(async (name: string, file: string, flags: ReadingFlags & { timeout: string; reason?: string }) => {
+      const { importPool } = await import('./pool-transfer.ts');
+      finish(await importPool(name, file, flags));
+    });
 }
 
 function waiting(command: Command, until: string, timeout = '30s'): Command {

@@ -11,6 +11,7 @@ import { addCall } from './call-program.ts';
 import { addControl } from './control-program.ts';
 import type { DevFlags } from './dev.ts';
 import { addKv } from './kv-program.ts';
+import { addCompose, addModules, addNew } from './module-program.ts';
 import { addOptionFlags, typedFlags } from './option-flags.ts';
 import { type Format, formats } from './output.ts';
 import { addPools } from './pool-program.ts';
@@ -41,9 +42,12 @@ export function buildProgram(context: ProgramContext): Command {
   addControl(program, context.finish);
   addKv(program, context.finish);
   addPools(program, context.finish);
+  addModules(program, context.finish);
+  addCompose(program, context.finish);
   addCall(program, context.finish);
   addConfig(program, context);
   addTools(program, context);
+  addNew(program, context.finish);
   return program;
 }
 

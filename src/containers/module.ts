@@ -173,7 +173,14 @@ export type PoolHandle<M extends Methods> = {
 
 export function module<const M extends Methods>(name: string, spec: ModuleSpec<M>): ModuleDefinition<M> {
   if (!namePattern.test(name)) throw new RemusterError('BAD_ARGUMENT', `"${name}" cannot be the name of a module`);
-  if (Object.keys(spec.methods).length === 0) throw new RemusterError('BAD_ARGUMENT', 'a module needs a method');
+  const methods = Object.keys(spec.methods);
+  if (methods.length === 0) throw new RemusterError('BAD_ARGUMENT', 'a module needs a method');
+  const reserved = methods.find((method) => method.startsWith('$'));
+  if (reserved !== undefined)
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `a method cannot be called ${reserved}: "$" is for those that all modules have`,
+    );
   return { ...spec, name };
 }
 

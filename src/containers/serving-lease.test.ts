@@ -300,7 +300,7 @@ describe('the serving lease', () => {
     );
     lease.start();
     assert.equal(lease.holds(), true);
-    assert.deepEqual(seen, [[idOf(0), 3]]);
+    assert.deepEqual(seen, [[idOf(0), 3, 0]]);
     scene.world.advance(20_000);
     assert.equal(lease.holds(), true);
     lease.stop();

@@ -27,7 +27,7 @@ export type ServingPorts = {
   /** Who leads, as far as this node knows. */
   readonly leader: () => Peer | undefined;
   /** Asked instead of the network while this node leads. */
-  readonly grant: (node: NodeId, generation: number) => Outcome<ServingGrant>;
+  readonly grant: (node: NodeId, generation: number, revision: number) => Outcome<ServingGrant>;
   readonly self: { readonly id: NodeId; readonly generation: number };
   readonly halted: (error: unknown) => void;
 };
@@ -40,7 +40,6 @@ export class ServingLeaseHost implements ServingLease {
   readonly #machine: ServingRenewal;
   readonly #loop: Loop<ServingInput, ServingAct, ServingTimer>;
   readonly #watchers = new Set<(holds: boolean) => void>();
-  readonly #question: Uint8Array;
   #cancel: Cancel = nothing;
   #phase: 'new' | 'open' | 'stopped' = 'new';
 
@@ -50,7 +49,6 @@ export class ServingLeaseHost implements ServingLease {
     this.#machine = new ServingRenewal(ports.random, leaseMs);
     const { clock, halted } = ports;
     this.#loop = new Loop(this.#machine, { clock, store: noStore, perform: (act) => this.#perform(act), halted });
-    this.#question = encodeMessage({ kind: 'renewServing', generation: ports.self.generation });
   }
 
   start(): void {
@@ -95,15 +93,19 @@ export class ServingLeaseHost implements ServingLease {
 
   #ask(id: number, timeoutMs: number): void {
     const { leader, grant, streams, self } = this.#ports;
+    const { appliedRevision: revision } = this.#machine;
     this.#cancel();
     this.#cancel = nothing;
     const answered = (answer: ServingAnswer): void => this.#loop.feed({ kind: 'answered', id, answer });
     const to = leader();
     if (to === undefined) answered({ kind: 'failed' });
     else if (to.id === self.id) {
-      const outcome = grant(self.id, self.generation);
+      const outcome = grant(self.id, self.generation, revision);
       answered(outcome.ok ? { kind: 'granted', ...outcome.value } : refusalOf(outcome.error));
-    } else this.#cancel = streams.request(to, this.#question, timeoutMs, (outcome) => answered(answerOf(outcome)));
+    } else {
+      const question = encodeMessage({ kind: 'renewServing', generation: self.generation, revision });
+      this.#cancel = streams.request(to, question, timeoutMs, (outcome) => answered(answerOf(outcome)));
+    }
   }
 }
 

@@ -67,6 +67,11 @@ export class ServingRenewal {
     this.#leaseMs = leaseMs;
   }
 
+  /** How far the address table has got. */
+  get appliedRevision(): number {
+    return this.#appliedRevision;
+  }
+
   holds(nowMs: number): boolean {
     return nowMs < this.#untilMs && this.#appliedRevision >= this.#takenRevision;
   }

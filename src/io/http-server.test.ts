@@ -244,6 +244,47 @@ it('the route table prefers literals and refuses twins', () => {
   assert.throws(() => new RouteTable([route('/a/:x'), route('/a/:y')]), /two routes/);
 });
 
+describe('answers in pieces', { timeout: 30_000 }, () => {
+  function pieces(made: { ended: boolean; count: number }, count: number, fails = false): HttpRoute {
+    async function* chunks(): AsyncGenerator<string> {
+      try {
+        for (; made.count < count; made.count++) yield 'x'.repeat(1_000);
+        if (fails) throw new RemusterError('PLUGGED');
+      } finally {
+        made.ended = true;
+      }
+    }
+    const handler = async () => ({ status: 200, contentType: 'text/plain', chunks: chunks() });
+    return { method: 'GET', path: '/pieces', handler };
+  }
+
+  it('come whole, and piece by piece only as fast as they are read', async (t) => {
+    const made = { ended: false, count: 0 };
+    const site = await open(t, { routes: [pieces(made, 300)] });
+    assert.equal((await ask(site, '/pieces')).text.length, 300_000);
+    assert.ok(made.ended);
+    const endless = { ended: false, count: 0 };
+    const other = await open(t, { routes: [pieces(endless, 1_000_000)] });
+    const client = connect(other.port, '127.0.0.1');
+    client.on('error', () => undefined).pause();
+    client.write('GET /pieces HTTP/1.1\r\nhost: localhost\r\n\r\n');
+    let before = -1;
+    while (endless.count === 0 || endless.count > before) {
+      before = endless.count;
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+    assert.ok(endless.count < 100_000, 'it went on without being read');
+    client.destroy();
+    while (!endless.ended) await new Promise((resolve) => setImmediate(resolve));
+  });
+
+  it('that break off break the connection', async (t) => {
+    const site = await open(t, { routes: [pieces({ ended: false, count: 0 }, 3, true)] });
+    await assert.rejects(ask(site, '/pieces'));
+    assert.deepEqual(site.logged, []);
+  });
+});
+
 describe('event streams', { timeout: 30_000 }, () => {
   type Stream = { send: SendEvent; lastEventId: string | undefined; stopped: Promise<void>; stops: number };
 

@@ -10,6 +10,7 @@ import type { HttpAnswer, HttpRoute } from '../base/http.ts';
 import type { Log } from '../base/ports.ts';
 import { readJsonBody } from './http-body.ts';
 import { type EventBounds, EventStreams, eventBounds } from './http-events.ts';
+import { writeChunks } from './http-chunks.ts';
 import { HttpGuard } from './http-guard.ts';
 import { RouteTable } from './http-routes.ts';
 
@@ -124,8 +125,19 @@ class Site {
   #write(response: ServerResponse, answer: HttpAnswer): void {
     if ('sse' in answer && response.req.method === 'HEAD') end(response, 200, '', 'text/event-stream');
     else if ('sse' in answer) this.#events.open(response, answer.sse);
+    else if ('chunks' in answer) void this.#stream(response, answer);
     else if ('json' in answer) end(response, answer.status, JSON.stringify(answer.json) ?? 'null', 'application/json');
     else end(response, answer.status, answer.text, answer.contentType);
+  }
+
+  /** What breaks in the middle breaks the connection: a client sees that it has not got everything. */
+  async #stream(response: ServerResponse, answer: Extract<HttpAnswer, { chunks: unknown }>): Promise<void> {
+    try {
+      await writeChunks(response, answer);
+    } catch (error) {
+      if (!isRemusterError(error)) this.#log('error', 'an HTTP handler failed', { method: response.req.method, error });
+      response.destroy();
+    }
   }
 
   #refuse(request: IncomingMessage, response: ServerResponse, error: unknown): void {

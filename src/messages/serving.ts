@@ -12,8 +12,11 @@ const renewServing = message({
   carrier: 'stream',
   from: members,
   bytesMax: 64,
-  doc: 'May I go on serving my containers? Answered by servingGranted or an error: FENCED when a later life of the asking node is known, NOT_LEADER when the one asked may not grant.',
-  fields: { generation: field(1, u32, 'The life of the node that asks.') },
+  doc: 'May I go on serving my containers? Answered by servingGranted or an error: FENCED when a later life of the asking node is known, NOT_LEADER when the one asked may not grant, PRECONDITION when it has to see first what was decided about it.',
+  fields: {
+    generation: field(1, u32, 'The life of the node that asks.'),
+    revision: field(2, u53, 'Of the registry: how far its address table has got.'),
+  },
 });
 
 const servingGranted = message({

@@ -99,20 +99,56 @@ function isNameBytes(bytes: Uint8Array, start: number, end: number): boolean {
   return true;
 }
 
+/**
+ * Names that were on the wire of late, each in a place that its bytes tell: the same few are said again and again, such
+ * as who calls in each call. To compare one costs less than to check it and to make text of it anew.
+ */
+const knownNames: (string | undefined)[] = Array.from({ length: 256 });
+
+function placeOf(length: number, first: number, middle: number, last: number): number {
+  return (length * 31 + first * 7 + middle * 13 + last) & 0xff;
+}
+
+function isKnownName(value: string): boolean {
+  const { length } = value;
+  const place = placeOf(length, value.charCodeAt(0), value.charCodeAt(length >> 1), value.charCodeAt(length - 1));
+  if (knownNames[place] === value) return true;
+  if (!isName(value)) return false;
+  knownNames[place] = value;
+  return true;
+}
+
+function isSaid(known: string, bytes: Uint8Array, start: number, length: number): boolean {
+  if (known.length !== length) return false;
+  for (let i = 0; i < length; i++) if (known.charCodeAt(i) !== bytes[start + i]) return false;
+  return true;
+}
+
+function readName(bytes: Uint8Array, start: number, end: number): string | undefined {
+  const length = end - start;
+  const middle = bytes[start + (length >> 1)] as number;
+  const place = placeOf(length, bytes[start] as number, middle, bytes[end - 1] as number);
+  const known = knownNames[place];
+  if (known !== undefined && isSaid(known, bytes, start, length)) return known;
+  if (!isNameBytes(bytes, start, end)) return undefined;
+  return (knownNames[place] = asciiText(bytes, start, end));
+}
+
 export const name: Kind<string> = {
   wire: wireTypes.delimited,
   shape: { type: 'name' },
   write: (writer, value, label) => {
-    if (typeof value !== 'string' || !isName(value)) throw badValue(label, 'is not a name');
+    if (typeof value !== 'string' || !isKnownName(value)) throw badValue(label, 'is not a name');
     if (!writer.shortAscii(value)) writer.text(value);
   },
   read: (reader, label) => {
     const length = reader.length(label);
     const start = reader.position;
     const end = start + length;
-    if (!isNameBytes(reader.bytes, start, end)) throw refuse('name', label, 'is not a name');
+    const read = readName(reader.bytes, start, end);
+    if (read === undefined) throw refuse('name', label, 'is not a name');
     reader.position = end;
-    return asciiText(reader.bytes, start, end);
+    return read;
   },
 };
 

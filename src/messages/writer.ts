@@ -20,7 +20,7 @@ const largeBytes = 1_048_576;
 /** A slab with less room than this is left to those who hold parts of it. */
 const roomBytesMin = 1_024;
 /** Shorter text is copied by hand: a call into the engine's encoder costs more than the loop. */
-const handTextMax = 48;
+const handTextMax = 64;
 
 export class Writer {
   #bytes = new Uint8Array(slabBytes);

@@ -208,6 +208,7 @@ class Core implements NodeCore {
     });
   }
 
+  /** The goodbye comes last: whoever hears it gives to others what this node has served. */
   stop(done: Done<void>, reason = 'stopped'): void {
     if (!this.#stopping) this.#happened('node.stopping', { reason });
     this.#stopping = true;
@@ -267,7 +268,7 @@ class Core implements NodeCore {
         embed: (digest) => {
           if (identity.roles.includes('worker')) this.embed('worker', digest);
         },
-        grant: (node, generation) => control.grantServing(node, generation),
+        grant: (node, generation, revision) => control.grantServing(node, generation, revision),
         registrationLease: () => control.presence.lease,
       },
       this.#options,
@@ -320,10 +321,12 @@ class Core implements NodeCore {
     const { seq, time } = this.#happened(type, { member: name, id, generation, incarnation, why, ...evidence });
     this.#audit.note(event, time, seq);
     this.#index.changed();
-    if (type === 'member.dead') this.containers?.memberLost(id);
+    if (type === 'member.dead' || type === 'member.left') this.containers?.memberLost(id);
     if (type === 'member.alive') this.containers?.memberSeen(id);
     // Several nodes were told that the port is closed: that process holds no lease any more.
     if (type === 'member.dead' && portIsClosed) this.control?.memberGone(id, generation);
+    // Nobody says goodbye for another, and a node does so when it serves nothing any more: see `stop`.
+    if (type === 'member.left') this.control?.servesNoMore(id, generation);
   }
 
   #happened(type: string, fields: Readonly<Record<string, unknown>>): { readonly seq: number; readonly time: string } {

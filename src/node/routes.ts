@@ -17,6 +17,7 @@ import { callRoutes } from './call-routes.ts';
 import { poolRoutes } from './pool-routes.ts';
 import { registryRoutes } from './registry-routes.ts';
 import { statusRoutes } from './status-routes.ts';
+import { transferRoutes } from './transfer-routes.ts';
 
 export type RouteSources = {
   readonly core: NodeCore;
@@ -43,6 +44,7 @@ export function routesOf(sources: RouteSources): readonly HttpRoute[] {
     ...adminRoutes(core),
     ...poolRoutes(core),
     ...moduleRoutes(core),
+    ...transferRoutes(() => core.containers),
     ...callRoutes(() => core.containers?.calls),
     ...registryRoutes(core, options.cluster),
     get('/v1/config', () => listAnswer(optionNames.map((name) => configRow(name, sources)))),

@@ -28,8 +28,11 @@ const counter = module('counter', {
       ctx.state.set('n', ctx.state.get('n') + by);
       return total;
     },
-    count: async function* (_, to: number) {
-      for (let n = 1; n <= to; n++) yield n;
+    count: {
+      readonly: true,
+      run: async function* (_, to: number) {
+        for (let n = 1; n <= to; n++) yield n;
+      },
     },
     fail: () => {
       throw new Error('on purpose');

@@ -25,11 +25,24 @@ function add(ctx: Context, by: number): number {
   return sum;
 }
 
+/** Of this process: who holds its turn at this moment. */
+const holders = new Set<string>();
+
 /** Nobody else writes here meanwhile. */
 async function hold(ctx: Context, ms: number): Promise<Place> {
-  await pause(ms);
-  ctx.state.set('held', (ctx.state.get<number>('held') ?? 0) + 1);
-  return { container: ctx.container, node: ctx.node };
+  const name = `${ctx.pool.name}/${ctx.container}`;
+  holders.add(name);
+  try {
+    await pause(ms);
+  } finally {
+    holders.delete(name);
+  }
+  ctx.state.set('held', held(ctx) + 1);
+  return where(ctx);
+}
+
+function isHolding({ pool, container }: Context): boolean {
+  return holders.has(`${pool.name}/${container}`);
 }
 
 function held(ctx: Context): number {
@@ -46,6 +59,7 @@ export const counter = module('counter', {
     hold,
     count: { readonly: true, run: count, aggregate: (parts: number[]) => parts.reduce((sum, part) => sum + part, 0) },
     held: { readonly: true, run: held },
+    isHolding: { readonly: true, run: isHolding },
     lives: { readonly: true, run: lives },
     where: { readonly: true, run: where },
   },

@@ -112,10 +112,10 @@ export class PoolCluster {
   }
 
   /** The same data, the same port, and all the others to ask. Ready when it has joined. */
-  async restart(name: string): Promise<Agent> {
+  async restart(name: string, words: readonly string[] = []): Promise<Agent> {
     const { port } = this.get(name);
     await bindable(port);
-    return await this.#start(name, ['--port', String(port)]);
+    return await this.#start(name, ['--port', String(port), ...words]);
   }
 
   /** A client of the cluster that knows all nodes which are up, or only those that are named. */

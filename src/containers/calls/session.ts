@@ -9,7 +9,7 @@ import type { Cancel } from '../../base/ports.ts';
 import { decodeValue, encodeValue } from '../../messages/value.ts';
 import type { CallResult, CallSession, WantedCall } from '../contract.ts';
 import type { CallOptions } from '../module.ts';
-import { onAbort } from './abort-hub.ts';
+import { type Hanging, hangOn, letGo } from './abort-hub.ts';
 
 export type SessionParts = {
   readonly self: { readonly id: NodeId; readonly generation: number };
@@ -26,14 +26,29 @@ type SessionCall = Pick<WantedCall, 'pool' | 'method' | 'route'> & { readonly ar
 const nameCharactersMax = 14;
 
 const noArgs = encodeValue([]);
+const nothing: Cancel = () => {};
+
+/** One that still waits, between its neighbours in the order of the numbers. */
+class OpenCall implements Hanging {
+  readonly id: CallId;
+  before: OpenCall = this;
+  after: OpenCall = this;
+  hangsBefore: Hanging | undefined;
+  hangsAfter: Hanging | undefined;
+  cancel: Cancel = nothing;
+  isOver = false;
+
+  constructor(id: CallId) {
+    this.id = id;
+  }
+}
 
 export class Session implements CallSession {
   readonly #parts: SessionParts;
   readonly #session: string;
-  readonly #waiting = new Set<number>();
+  /** Between the last and the first. */
+  readonly #ends: OpenCall;
   #counter = 0;
-  /** Every number below is over. */
-  #lowest = 1;
 
   constructor(parts: SessionParts) {
     this.#parts = parts;
@@ -42,6 +57,7 @@ export class Session implements CallSession {
       .replaceAll(/[^a-z0-9._-]/g, '-')
       .slice(0, nameCharactersMax);
     this.#session = `${parts.self.id}.${parts.serial}.${word}`;
+    this.#ends = new OpenCall({ session: this.#session, generation: 0, counter: 0 });
   }
 
   call(call: SessionCall, options: CallOptions = {}): Promise<unknown> {
@@ -59,31 +75,41 @@ export class Session implements CallSession {
     checkTimeout('timeoutMs', timeoutMs);
     checkTimeout('retryTimeoutMs', retryTimeoutMs);
     const bytes = args.length === 0 ? noArgs : encodeValue(args);
-    const id = callId === undefined ? this.#next() : givenId(callId);
-    const lowest = callId === undefined ? this.#lowest : 0;
-    let isOver = false;
-    let release: Cancel | undefined;
-    const cancel = this.#parts.call(
-      { pool, method, args: bytes, route, id, lowest, timeoutMs, retryTimeoutMs },
-      (outcome) => {
-        isOver = true;
-        release?.();
-        if (callId === undefined) this.#ended(id.counter);
+    const open = callId === undefined ? this.#next() : new OpenCall(givenId(callId));
+    const lowest = callId === undefined ? this.#ends.after.id.counter : 0;
+    const wanted = { pool, method, args: bytes, route, id: open.id, lowest, timeoutMs, retryTimeoutMs };
+    try {
+      open.cancel = this.#parts.call(wanted, (outcome) => {
+        this.#ended(open);
         settle(outcome, resolve, reject);
-      },
-    );
-    if (signal !== undefined && !isOver) release = onAbort(signal, cancel);
+      });
+    } catch (error) {
+      this.#ended(open);
+      throw error;
+    }
+    if (signal !== undefined && !open.isOver) hangOn(signal, open);
   }
 
-  #next(): CallId {
-    this.#counter += 1;
-    this.#waiting.add(this.#counter);
-    return { session: this.#session, generation: this.#parts.self.generation, counter: this.#counter };
+  #next(): OpenCall {
+    const open = new OpenCall({
+      session: this.#session,
+      generation: this.#parts.self.generation,
+      counter: ++this.#counter,
+    });
+    const last = this.#ends.before;
+    open.before = last;
+    open.after = this.#ends;
+    last.after = open;
+    this.#ends.before = open;
+    return open;
   }
 
-  #ended(counter: number): void {
-    this.#waiting.delete(counter);
-    while (this.#lowest <= this.#counter && !this.#waiting.has(this.#lowest)) this.#lowest += 1;
+  #ended(open: OpenCall): void {
+    if (open.isOver) return;
+    open.isOver = true;
+    letGo(open);
+    open.before.after = open.after;
+    open.after.before = open.before;
   }
 }
 

@@ -5,7 +5,7 @@
  *   open --> OpenContainer --commits--> our disk, and CopySender --requests--> copy-desk.ts of other nodes
  *   changed --> records --> who is to have copies, what is to be dropped
  */
-import { type Done, RemusterError, failure } from '../../base/errors.ts';
+import { type Done, type Outcome, RemusterError, failure, success } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Cancel, Clock, Identity, Store, Streams } from '../../base/ports.ts';
@@ -104,9 +104,10 @@ export class CopiesHost implements Copies {
       registry,
       clock,
       known: ({ pool, container }) => this.#records.get(holdingKey(pool.record.major, container)),
-      learned: (target, known) => {
-        const key = holdingKey(target.pool.record.major, target.container);
-        if (this.#records.has(key)) this.#learn({ ...target, ...known });
+      learned: (target, told) => {
+        const known = this.#records.get(holdingKey(target.pool.record.major, target.container));
+        // Answers may come in another order than what they tell of has happened.
+        if (known !== undefined && told.revision > known.revision) this.#learn({ ...target, ...told });
       },
     };
     this.#inSync = {
@@ -125,7 +126,7 @@ export class CopiesHost implements Copies {
       this.#ports.clock.schedule(0, () => done(failure(holding === undefined ? 'CAPACITY' : 'FENCED')));
       return;
     }
-    this.#learn({ ...change, record });
+    this.changed(change);
     this.#open.get(key)?.fenced('it is opened again');
     const isTaken = holding.turn((over, error) => {
       if (error !== undefined) {
@@ -271,7 +272,8 @@ export class CopiesHost implements Copies {
       copying: this.#copying,
       copyingMax: this.#options.snapshotsMax,
       nextSnapshot: () => ++this.#snapshots,
-      amend: (inSync, done) => writeInSync(this.#inSync, change, inSync, done),
+      amend: (inSync, done) =>
+        writeInSync(this.#inSync, change, inSync, (outcome) => done(this.#asKnownNow(key, outcome))),
       wake: (container) => this.#wake(container),
       ended: (container) => {
         this.#dirty.delete(container);
@@ -301,6 +303,12 @@ export class CopiesHost implements Copies {
     });
   }
 
+  /** It has happened; the record may have changed again since. */
+  #asKnownNow(key: string, outcome: Outcome<ContainerRecord>): Outcome<ContainerRecord> {
+    const known = this.#records.get(key);
+    return outcome.ok && known !== undefined ? success(known.record) : outcome;
+  }
+
   #learn(change: ContainerChange): void {
     const { pool, container, record } = change;
     const key = holdingKey(pool.record.major, container);
@@ -314,7 +322,7 @@ export class CopiesHost implements Copies {
     // What was ours may lie on the disk, also if nobody has asked for it in this life.
     if (this.#records.delete(key)) this.#book.of(pool.record.major, container, pool.record.durability === 'memory');
     this.#open.get(key)?.recordChanged(record, change.revision);
-    this.#book.drop(key, record?.fence);
+    this.#book.drop(key, record?.fence, record === undefined ? Infinity : change.revision);
   }
 
   /** It counts on us, or will: what is here may be needed. */

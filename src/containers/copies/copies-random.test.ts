@@ -63,6 +63,7 @@ class Lives {
       tailBytesMax: seed % 3 === 0 ? 200 : 4_000,
       copyAckTimeoutMs: 200,
     });
+    this.world.knowsTheDead = seed % 2 === 0;
     this.random = this.world.random.fork('lives');
     this.world.hosting = {
       opened: (_node, { container }, entries) => {

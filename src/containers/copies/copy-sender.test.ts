@@ -6,6 +6,7 @@ import { fenceOf } from '../../base/fence.ts';
 import { parseNodeId } from '../../base/ids.ts';
 import { decodeMessage, encodeMessage } from '../../messages/catalogue.ts';
 import type { CopiesRequest, CopyStanding } from '../../messages/copies.ts';
+import type { ContainerRecord } from '../../registry/placement/records.ts';
 import type { StateEntry } from '../contract.ts';
 import { CopySender } from './copy-sender.ts';
 import type { CopyLink } from './copy-link.ts';
@@ -21,20 +22,15 @@ class Bench {
   readonly requests: { readonly message: CopiesRequest; readonly done: Done<Uint8Array> }[] = [];
   readonly reads: Done<readonly StateEntry[]>[] = [];
   readonly sender: CopySender;
+  readonly record: ContainerRecord;
   issued = 10;
   isGone = false;
 
   constructor() {
     const rest = { move: undefined, moduleVersion: 0, failures: 0, note: '' } as const;
-    this.log.follow({
-      owner: self,
-      fence,
-      opening: 'recover',
-      phase: 'serving',
-      copies: [a, b],
-      inSync: [self, { node: b, generation: 1 }],
-      ...rest,
-    });
+    const inSync = [self, { node: b, generation: 1 }];
+    this.record = { owner: self, fence, opening: 'recover', phase: 'serving', copies: [a, b], inSync, ...rest };
+    this.log.follow(this.record);
     const reader = new StateReader({ read: (_range, done) => void this.reads.push(done) }, 'copies/s/1/0/x/', 1_000);
     const ports = {
       streams: {
@@ -144,6 +140,22 @@ describe('who does not answer', () => {
     bench.isGone = true;
     bench.end(failure('UNREACHABLE'));
     assert.deepEqual(bench.log.amendment(), [self]);
+  });
+
+  test('is heard when it is back in another life', () => {
+    const bench = new Bench();
+    bench.sender.serve();
+    bench.isGone = true;
+    bench.end(failure('UNREACHABLE'));
+    bench.log.amending([self]);
+    bench.log.amended({ ...bench.record, inSync: [self] });
+    for (let i = 0; i < 3; i++) {
+      bench.log.tick();
+      bench.sender.lookForLost();
+      bench.sender.serve();
+    }
+    bench.answer({ generation: 2, held: { fence, seq: 10 } });
+    assert.equal(bench.log.amendment()?.length, 2);
   });
 
   test('is no longer waited for when somebody says so', () => {

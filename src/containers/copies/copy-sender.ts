@@ -89,7 +89,11 @@ export class CopySender {
   /** Those of whom it is known that they are gone need not be waited for. */
   lookForLost(): void {
     for (const link of this.#log.links.values()) {
-      if (link.acked < this.#log.tail.last && !link.isLeaving && this.#isGone(link)) this.lost(link.node);
+      const hasAll = link.acked >= this.#log.tail.last;
+      const isWaitedFor = this.#log.isRequired(link) && !hasAll && !link.isLeaving;
+      if (isWaitedFor && this.#isGone(link)) this.lost(link.node);
+      // What was only in memory ended with that life, also when nobody writes.
+      else if (hasAll && this.#state.memory && this.#isGone(link)) this.#log.lifeEnded(link);
     }
   }
 
@@ -208,7 +212,9 @@ export class CopySender {
       if (!this.#isCurrent(link)) return;
       const answer = outcome.ok ? readableMessage(outcome.value) : undefined;
       if (answer?.kind === 'copyStanding') return this.#events.ended(this.#log.answered(link, answer));
-      this.#log.failed(link, this.#isGone(link));
+      // A node that is leaving says so: it takes nothing any more in this life.
+      const isLeaving = !outcome.ok && outcome.error.code === 'DRAINED';
+      this.#log.failed(link, isLeaving || this.#isGone(link));
       this.#events.ended('refused');
     });
     this.#requests.set(link, cancel);

@@ -69,15 +69,16 @@ export class HoldingBook {
     return revision < (this.#holdings.get(holdingKey(pool, container))?.toldRevision ?? 0);
   }
 
-  /** `fence` of the record that does not name us; undefined when the container is gone. */
-  drop(key: string, fence: Fence | undefined): void {
+  /** `fence` and revision of the record that does not name us; no fence when the container is gone. */
+  drop(key: string, fence: Fence | undefined, revision: number): void {
     const holding = this.#holdings.get(key);
     if (holding === undefined) return;
     holding.turn((over, error) => {
-      if (this.#ports.isOurs(key)) return over();
+      // It may have taken a while: an owner may count on us by a later record, of which we have not heard yet.
+      if (this.#ports.isOurs(key) || holding.toldRevision > revision) return over();
       if (error !== undefined) {
         over();
-        return this.#dropLater(key, fence);
+        return this.#dropLater(key, fence, revision);
       }
       holding.building = undefined;
       const seen = fence === undefined || holding.meta.seen > fence ? holding.meta.seen : fence;
@@ -85,13 +86,13 @@ export class HoldingBook {
       holding.write([], 0, nothing, (outcome) => {
         over();
         if (outcome.ok) this.#sweeper.sweep(holding, () => this.#swept(holding, key, fence === undefined));
-        else this.#dropLater(key, fence);
+        else this.#dropLater(key, fence, revision);
       });
     });
   }
 
-  #dropLater(key: string, fence: Fence | undefined): void {
-    this.#ports.clock.schedule(dropRetryMs, () => this.drop(key, fence));
+  #dropLater(key: string, fence: Fence | undefined, revision: number): void {
+    this.#ports.clock.schedule(dropRetryMs, () => this.drop(key, fence, revision));
   }
 
   #swept(holding: Holding, key: string, isGone: boolean): void {
@@ -135,6 +136,6 @@ export class HoldingBook {
     if (holding === undefined) return;
     const isOurs = this.#ports.isOurs(key) || holding.toldRevision > 0;
     if (isOurs || verdict(pool, container) === 'mine') this.#sweeper.sweep(holding);
-    else this.drop(key, undefined);
+    else this.drop(key, undefined, 0);
   }
 }

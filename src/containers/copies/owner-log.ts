@@ -98,26 +98,31 @@ export class OwnerLog {
     const { self, durability } = this.#options;
     const recorded = new Map(record.inSync.map(({ node, generation }) => [node, generation]));
     this.#isSelfRecorded = isSelf(recorded.get(self.node), this.#options);
-    const others = durability === 'local' ? [] : record.copies.filter((node) => node !== self.node);
+    // What is only on the disk of its owner is copied to where it is to move, and to nobody else.
+    const all = durability === 'local' ? [record.move?.to ?? self.node] : record.copies;
+    const others = all.filter((node) => node !== self.node);
     for (const node of [...others, ...recorded.keys()]) {
       if (node !== self.node && !this.links.has(node)) this.links.set(node, new CopyLink(node));
     }
-    for (const link of this.links.values()) {
+    for (const link of [...this.links.values()]) {
       link.isWanted = others.includes(link.node);
       link.recordedGeneration = recorded.get(link.node);
       if (link.isRecorded) link.isJoining = false;
       else link.isLeaving = false;
-      if (!link.isWanted && !this.#isRequired(link)) this.links.delete(link.node);
-      else this.#consider(link);
+      if (link.isWanted || link.isRecorded) this.#consider(link);
+      else this.#unnamed(link);
     }
     this.#advance();
   }
 
   /** A copy has answered where it stands. */
   answered(link: CopyLink, standing: CopyStanding): Verdict {
+    const isNewLife = link.generation !== undefined && link.generation !== standing.generation;
     link.generation = standing.generation;
     if (standing.refusal === 'fenced' || standing.seen > this.#options.fence) return 'fenced';
     const { held, refusal } = standing;
+    // What was only in memory ended with that life; what is damaged is made anew as a whole.
+    if ((isNewLife && this.#options.durability === 'memory') || refusal === 'corrupt') link.needSnapshot();
     if (refusal !== undefined && refusal !== 'mismatch') {
       this.#refused(link, refusal !== 'busy');
       return 'refused';
@@ -140,11 +145,21 @@ export class OwnerLog {
     this.#refused(link, isGone);
   }
 
+  /** Nothing is committed without it. */
+  isRequired(link: CopyLink): boolean {
+    return link.isRecorded || link.isJoining || this.#proposed.has(link.node);
+  }
+
+  /** The life in which it had everything is over. What was in memory has to be given anew, before anybody writes. */
+  lifeEnded(link: CopyLink): void {
+    if (this.#options.durability === 'memory' && link.mode === 'following') link.mode = 'unknown';
+  }
+
   /** Called at even intervals. */
   tick(): void {
     for (const link of this.links.values()) {
       link.pauseTicks = Math.max(0, link.pauseTicks - 1);
-      if (!this.#isRequired(link) || link.acked >= this.tail.last) link.quietTicks = 0;
+      if (!this.isRequired(link) || link.acked >= this.tail.last) link.quietTicks = 0;
       else if (++link.quietTicks >= this.#options.quietTicksMax) this.#giveUp(link);
     }
   }
@@ -189,13 +204,15 @@ export class OwnerLog {
     }
   }
 
-  #isRequired(link: CopyLink): boolean {
-    return link.isRecorded || link.isJoining || this.#proposed.has(link.node);
+  /** It may drop what it has at once, so nothing that it has said counts any more, and no answer that is on its way. */
+  #unnamed({ node }: CopyLink): void {
+    this.links.delete(node);
+    if (this.#proposed.has(node)) this.links.set(node, new CopyLink(node));
   }
 
   #refused(link: CopyLink, isCertain: boolean): void {
     link.pause();
-    if (isCertain && this.#isRequired(link)) this.#giveUp(link);
+    if (isCertain && this.isRequired(link)) this.#giveUp(link);
   }
 
   #giveUp(link: CopyLink): void {
@@ -221,7 +238,7 @@ export class OwnerLog {
   #advance(): void {
     if (!this.#isSelfRecorded) return;
     let seq = this.#durable;
-    for (const link of this.links.values()) if (this.#isRequired(link)) seq = Math.min(seq, link.acked);
+    for (const link of this.links.values()) if (this.isRequired(link)) seq = Math.min(seq, link.acked);
     if (seq > this.#committed) this.#committed = seq;
   }
 }

@@ -18,7 +18,7 @@ import { Handing } from './handing.ts';
 import { Inbox } from './inbox.ts';
 import type { HostingLimits } from './limits.ts';
 import type { CallMeter } from './meter.ts';
-import { asServing, Opening } from './opening.ts';
+import { Opening } from './opening.ts';
 import type { HostingPorts } from './ports.ts';
 import type { Tenure } from './tenure.ts';
 
@@ -203,7 +203,6 @@ export class Container {
     const { fence, opening } = record;
     this.#ports.tell({ kind: 'opened', pool: pool.name, container, fence, opening });
     this.#parts.shifted();
-    if (record.phase === 'opening' && opening !== 'init') this.#amend(hold.change, asServing);
     this.#follow(hold, tenure, this.#owned?.record.fence === fence ? this.#owned.record : record);
     if (hold.handing === undefined) tenure.open();
   }

@@ -70,30 +70,31 @@ describe('opening', () => {
     assert.deepEqual([...scene.disk(0).keys()], ['sby init']);
   });
 
-  it('of a new container answers nobody before the record says that it serves', () => {
-    const scene = new Scene(plain);
-    scene.amendFails = failure('DEADLINE');
-    scene.change({});
-    const call = scene.call('add', [1]);
-    scene.run(500);
-    assert.equal(codeOf(call), 'none');
-    scene.amendFails = undefined;
-    scene.run(1_000);
-    assert.equal(valueOf(call), 1);
-    assert.equal(scene.record().phase, 'serving');
-  });
+  for (const opening of ['init', 'restart', 'recover', 'migrate'] as const) {
+    it(`by ${opening} answers nobody before the record says that it serves`, () => {
+      const scene = new Scene(plain);
+      scene.amendFails = failure('DEADLINE');
+      scene.change({ opening, failures: 2 });
+      const [write, read] = [scene.call('add', [1]), scene.call('read')];
+      scene.run(500);
+      assert.deepEqual([codeOf(write), codeOf(read)], ['none', 'none']);
+      scene.amendFails = undefined;
+      scene.run(1_000);
+      assert.equal(valueOf(write), 1);
+      assert.deepEqual([scene.record().phase, scene.record().failures], ['serving', 0]);
+    });
+  }
 
-  it('of all others does not wait for the record', () => {
+  it('ends when the leader has lost patience and another one opens it', () => {
     const scene = new Scene(plain);
-    scene.amendFails = failure('NO_QUORUM');
-    scene.open({ opening: 'recover', failures: 2 });
-    const call = scene.call('add', [1]);
+    scene.amendFails = failure('FENCED');
+    scene.change({ opening: 'recover' });
+    const call = scene.call('read');
+    scene.run(500);
+    assert.equal(codeOf(call), 'none', 'it waits for the table to say who has it');
+    scene.remove();
     scene.run();
-    assert.equal(valueOf(call), 1);
-    assert.equal(scene.record().phase, 'opening');
-    scene.amendFails = undefined;
-    scene.run(1_000);
-    assert.deepEqual([scene.record().phase, scene.record().failures], ['serving', 0]);
+    assert.equal(codeOf(call), 'STALE_TABLE');
   });
 
   it('lets no call in before a slow callback has ended and is committed', async () => {

@@ -11,12 +11,14 @@ export type Method = {
 
 const messageCharactersMax = 4_000;
 
-export function methodsOf(definition: ModuleDefinition): ReadonlyMap<string, Method> {
+/** `others` are those that every container has. */
+export function methodsOf(definition: ModuleDefinition, others: readonly Method[] = []): ReadonlyMap<string, Method> {
   const methods = new Map<string, Method>();
   for (const [name, spec] of Object.entries(definition.methods)) {
     const run = typeof spec === 'function' ? spec : spec.run;
     methods.set(name, { name, isReadonly: typeof spec === 'object' && spec.readonly === true, run });
   }
+  for (const method of others) methods.set(method.name, method);
   return methods;
 }
 

@@ -1,14 +1,15 @@
 /**
  * The way of one container from its record to its first call: the lease holds, the module is here, the log is open and
- * its state loaded, the callback for this kind of opening has run, and what it wrote is durable. A new container is
- * recorded as serving before its first call; until then another node may begin it anew.
+ * its state loaded, the callback for this kind of opening has run, and what it wrote is durable. It is recorded as
+ * serving before its first call: until then the leader may lose patience and have another node open it, without waiting
+ * for the end of our lease.
  *
- *   lease -> module -> log -> callback -> commit -> (init: recorded as serving) -> ready
+ *   lease -> module -> log -> callback -> commit -> recorded as serving -> ready
  */
 import { type Outcome, RemusterError } from '../../base/errors.ts';
 import type { Cancel, StoreWrite } from '../../base/ports.ts';
 import type { ContainerRecord } from '../../registry/placement/records.ts';
-import type { ContainerChange, ContainerLog, OpenedLog } from '../contract.ts';
+import type { CallSession, ContainerChange, ContainerLog, OpenedLog } from '../contract.ts';
 import type { Callbacks, Context, ModuleDefinition } from '../module.ts';
 import { Contents } from './contents.ts';
 import type { Inbox } from './inbox.ts';
@@ -118,6 +119,7 @@ export class Opening {
     const { ports, limits, inbox, meter, change, failed } = this.#parts;
     const { pool, container } = change;
     const fields = { pool: pool.name, container };
+    let session: CallSession | undefined;
     return new Tenure({
       ports,
       limits,
@@ -135,7 +137,7 @@ export class Opening {
         now: () => ports.clock.wallMs(),
         random: () => ports.random.fraction(),
         log: (level, message, more) => ports.log(level, message, { ...more, ...fields }),
-        session: () => ports.session('containers'),
+        session: () => (session ??= ports.session('containers')),
       },
     });
   }
@@ -166,7 +168,7 @@ export class Opening {
   #called(): void {
     const { ports, change } = this.#parts;
     const { record } = change;
-    if (record.phase === 'serving' || record.opening !== 'init') return this.#ready();
+    if (record.phase === 'serving') return this.#ready();
     this.#step = 'record';
     ports.copies.amend(change, record.fence, asServing, (outcome) => {
       if (this.#step !== 'record') return;
@@ -204,7 +206,7 @@ function callbackFor(
 }
 
 /** Undefined: it says so already. */
-export function asServing(record: ContainerRecord): ContainerRecord | undefined {
+function asServing(record: ContainerRecord): ContainerRecord | undefined {
   if (record.phase === 'serving' && record.failures === 0) return undefined;
   return { ...record, phase: 'serving', failures: 0, note: '' };
 }

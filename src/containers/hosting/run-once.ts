@@ -52,6 +52,11 @@ export class RunOnce {
     return this.#sessions.size;
   }
 
+  /** Somebody else than that life of a caller has written here. */
+  hasOthersThan(session: string): boolean {
+    return this.#sessions.size > (this.#sessions.has(session) ? 1 : 0);
+  }
+
   /** Of all answers that are kept. */
   get bytes(): number {
     return this.#bytes;

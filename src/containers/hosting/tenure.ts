@@ -20,6 +20,7 @@ import { PendingCall } from './pending-call.ts';
 import type { HostingPorts } from './ports.ts';
 import { ReadingTurns } from './reading-turns.ts';
 import { TimerClock } from './timer-clock.ts';
+import { transferMethods } from './transfer.ts';
 import type { InternalTurn, Turn, TurnPorts } from './turn.ts';
 import { WritingTurns } from './writing-turns.ts';
 
@@ -51,7 +52,7 @@ export class Tenure {
     const { ports, limits, inbox, contents, home } = parts;
     this.definition = parts.definition;
     this.#parts = parts;
-    this.#methods = methodsOf(parts.definition);
+    this.#methods = methodsOf(parts.definition, transferMethods(contents));
     this.#line = new CommitLine(limits.commitsMax);
     const turnPorts: TurnPorts = {
       clock: ports.clock,

@@ -58,8 +58,8 @@ export class Mux {
   #nowMs = 0;
   /** Requests that are queued and not yet part of a frame. */
   #requestsQueued = 0;
-  /** How many replies to hand out before what is queued leaves; 0 when it leaves at the end of the read as usual. */
-  #repliesUntilFlush = 0;
+  /** How many more requests to queue before they leave; 0 when they leave at the end of the read or turn as usual. */
+  #requestsUntilFlush = 0;
   #open = true;
 
   constructor(peer: Identity, context: MuxContext, events: MuxEvents) {
@@ -103,6 +103,7 @@ export class Mux {
     const argument = Math.min(0xffff_ffff, Math.max(0, Math.round(timeoutMs)));
     this.#requestsQueued += 1;
     this.#send(kinds.request, id, argument, body);
+    if (this.#requestsUntilFlush > 0 && --this.#requestsUntilFlush === 0) this.#events.flush();
     return id;
   }
 
@@ -141,17 +142,19 @@ export class Mux {
 
   takeFrame(): Uint8Array | undefined {
     this.#requestsQueued = 0;
+    this.#requestsUntilFlush = 0;
     return this.queue.next();
   }
 
   /**
    * A caller that keeps many requests under way tends to get all replies in one frame, and to send all next requests in
    * one: then the two sides take turns, and one is always idle. So when a frame answers everything that is under way,
-   * the requests that its first half leads to leave at once, and from then on both sides work at the same time.
+   * half as many requests leave as soon as they are there, in the read or, from callers that wait for promises, right
+   * after it; from then on both sides work at the same time.
    */
   #shareOut(frame: Uint8Array): void {
     const underWay = this.#pending.count - this.#requestsQueued;
-    this.#repliesUntilFlush = underWay >= shareOutMin && countSegments(frame) >= underWay ? underWay >> 1 : 0;
+    this.#requestsUntilFlush = underWay >= shareOutMin && countSegments(frame) >= underWay ? underWay >> 1 : 0;
   }
 
   expire(nowMs: number): void {
@@ -292,7 +295,6 @@ export class Mux {
     } catch (error) {
       this.#handlerFailed(error);
     }
-    if (this.#repliesUntilFlush > 0 && --this.#repliesUntilFlush === 0) this.#events.flush();
     return undefined;
   }
 

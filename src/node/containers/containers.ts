@@ -62,7 +62,7 @@ export type Surroundings = {
   readonly leader: () => Peer | undefined;
   /** What this node wants known about its table. */
   readonly embed: (digest: Uint8Array) => void;
-  readonly grant: (node: NodeId, generation: number) => Outcome<ServingGrant>;
+  readonly grant: (node: NodeId, generation: number, revision: number) => Outcome<ServingGrant>;
   /** That of the node's registration. */
   readonly registrationLease: () => LeaseId | undefined;
 };
@@ -316,11 +316,10 @@ export class Containers {
     return entry === undefined ? undefined : { host: entry.host, port: entry.port };
   }
 
-  /** That life of it, as far as members know. */
+  /** As far as members know. A node that is back in a later life holds what its former one held, and is not gone. */
   #isGone(node: NodeId, generation: number): boolean {
     const view = this.#around.members.get(node);
-    if (view === undefined || view.entry.generation > generation) return view !== undefined;
-    return view.entry.generation === generation && (view.state === 'dead' || view.state === 'left');
+    return view?.entry.generation === generation && (view.state === 'dead' || view.state === 'left');
   }
 
   /** Fences are shown as text, like everywhere. */

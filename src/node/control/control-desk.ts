@@ -45,7 +45,7 @@ export function answerControl(
     return true;
   }
   if (message.kind === 'renewServing') {
-    const granted = control.grantServing(from.id, from.generation);
+    const granted = control.grantServing(from.id, from.generation, message.revision);
     reply(granted.ok ? success(encodeMessage({ kind: 'servingGranted', ...granted.value })) : granted);
     return true;
   }

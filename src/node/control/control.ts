@@ -140,6 +140,11 @@ export class Control {
     this.placer?.gone(id, generation);
   }
 
+  /** That life of a node has stopped in good order: nobody has to wait for the end of its lease. */
+  servesNoMore(id: NodeId, generation: number): void {
+    this.placer?.gone(id, generation);
+  }
+
   healthChanged(score: number): void {
     this.seat?.group.healthChanged(score);
   }
@@ -149,8 +154,9 @@ export class Control {
   }
 
   /** May that life of a node go on serving its containers? Only the leader can say so. */
-  grantServing(node: NodeId, generation: number): Outcome<ServingGrant> {
-    const outcome = this.placer?.renewed(node, generation) ?? failure('NOT_LEADER', 'this node is no manager');
+  grantServing(node: NodeId, generation: number, revision: number): Outcome<ServingGrant> {
+    const outcome =
+      this.placer?.renewed(node, generation, revision) ?? failure('NOT_LEADER', 'this node is no manager');
     if (!outcome.ok) return outcome;
     const { leaseMs, term, revision: takenRevision } = outcome.value;
     return success({ leaseMs, term, takenRevision });

@@ -32,7 +32,7 @@ export class Disputes {
 
   ended({ name, task }: Run, outcome: Outcome<TransactionResult>): void {
     if (task.kind !== 'change' || task.change.takenFrom === undefined) return;
-    if (outcome.ok) this.#settle(name, outcome.value.succeeded ? outcome.value.revision : undefined);
+    if (outcome.ok) this.#settle(name, this.#takenAt(name, outcome.value));
     else if (surelyNot.includes(outcome.error.code)) this.#settle(name, undefined);
   }
 
@@ -44,6 +44,13 @@ export class Disputes {
 
   clear(): void {
     this.#takings.clear();
+  }
+
+  /** One that was refused says what the record is by now: perhaps an earlier try without an answer has changed it. */
+  #takenAt(container: string, { succeeded, revision, results: [found] }: TransactionResult): number | undefined {
+    if (succeeded) return revision;
+    const modRevision = found?.kind === 'read' ? found.entries[0]?.modRevision : undefined;
+    return modRevision === this.#takings.get(container)?.modRevision ? undefined : modRevision;
   }
 
   #settle(container: string, takenRevision: number | undefined): void {

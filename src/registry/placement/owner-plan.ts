@@ -5,7 +5,7 @@
  */
 import type { NodeId } from '../../base/ids.ts';
 import { type PlacedContainer, type PlacedNode, isActive } from './placement-view.ts';
-import type { ContainerRecord, Opening, PoolRecord } from './records.ts';
+import type { ContainerRecord, Holder, Opening, PoolRecord } from './records.ts';
 import {
   type Change,
   type Plan,
@@ -113,8 +113,8 @@ function copiesAfterMove(
 /** Looked at again whenever one of those who had it last changes. */
 function planWithoutHolder(situation: Situation, pool: PoolRecord, placed: PlacedContainer): Plan {
   const { record } = placed;
-  const { leases, nowMs, view } = situation;
-  const isLost = record.inSync.every(({ node, generation }) => leases.standing(nowMs, node, generation) === 'over');
+  const { view } = situation;
+  const isLost = record.inSync.every((holder) => isLostInMemory(situation, holder));
   if (pool.durability === 'memory' && isLost) {
     return planInit(situation, pool, placed, 0, 'its state was in memory, and all who had it are gone');
   }
@@ -124,6 +124,12 @@ function planWithoutHolder(situation: Situation, pool: PoolRecord, placed: Place
   const note = `waits for its state: ${holders.join(', ')}`;
   const events = [eventOf(placed, 'container.waiting', undefined, note)];
   return { change: { placed, next: { ...record, note }, given: [], takenFrom: undefined, isRepair: false, events } };
+}
+
+/** A node that is silent for a while still has what it had: it is waited for as long as it stays registered. */
+function isLostInMemory({ leases, nowMs, view }: Situation, { node, generation }: Holder): boolean {
+  if (leases.standing(nowMs, node, generation) !== 'over') return false;
+  return leases.hasEnded(node, generation) || view.nodes.get(node)?.registered === undefined;
 }
 
 export function isWaitingNote(note: string): boolean {

@@ -22,10 +22,10 @@ export function claimPlacing(fence: Uint8Array, seenRevision: number): RegistryT
 export function changeContainer(fence: Uint8Array, view: PlacementView, change: Change): RegistryTransaction {
   const { placed, next, given } = change;
   const key = containerKey(placed.pool, placed.number);
-  return guarded(
-    [leads(fence), unchanged(key, placed.modRevision), ...unchangedNodes(view, given)],
-    [put(key, encodeContainer(next))],
-  );
+  const compare = [leads(fence), unchanged(key, placed.modRevision), ...unchangedNodes(view, given)];
+  // Whoever is refused learns what the record is by now.
+  const otherwise = [{ kind: 'read', range: onlyKey(key), limit: 1 }] as const;
+  return { compare, then: [put(key, encodeContainer(next))], otherwise };
 }
 
 export function createContainers(

@@ -12,7 +12,8 @@ import type { Leadership, Registry, RegistryTransaction } from '../../base/regis
 import { mirror } from '../assignment/mirror.ts';
 import { keyRanges } from '../keys.ts';
 import type { PlacementView } from './placement-view.ts';
-import { type LeaseGrant, Placer, type PlacerAct, type PlacerInput, type PlacerPhase } from './placer.ts';
+import type { LeaseGrant } from './lease-grant.ts';
+import { Placer, type PlacerAct, type PlacerInput, type PlacerPhase } from './placer.ts';
 import type { PlacerEvent } from './placer-event.ts';
 import { type PlacerOptions, placerDefaults } from './placer-options.ts';
 import type { ContainerMove } from './records.ts';
@@ -66,12 +67,17 @@ export class PlacerHost {
 
   /**
    * That life of a node asks whether it may go on serving. NOT_LEADER: somebody else may grant it. FENCED: a later life
-   * of that node is known, or this one was proved to be over. It serves only what it has seen up to `revision`.
+   * of that node is known, or this one was proved to be over. `seenRevision` is how far its address table has got: one
+   * that is behind what was decided about the node is granted nothing.
    */
-  renewed(node: NodeId, generation: number): Outcome<LeaseGrant & { readonly term: number }> {
+  renewed(
+    node: NodeId,
+    generation: number,
+    seenRevision = Infinity,
+  ): Outcome<LeaseGrant & { readonly term: number }> {
     const { leadership, clock } = this.#ports;
     if (!leadership.isLeading()) return failure('NOT_LEADER', 'only the leader grants the serving lease');
-    const outcome = this.#machine.grant(clock.nowMs(), node, generation);
+    const outcome = this.#machine.grant(clock.nowMs(), { node, generation, seenRevision });
     if (!outcome.ok) return outcome;
     this.#loop.feed({ kind: 'renewed', node });
     return { ok: true, value: { ...outcome.value, term: leadership.view().term } };

@@ -66,6 +66,19 @@ describe('leaders', () => {
     world.settle(2);
   });
 
+  test('a node that cannot see what the leader must rely on keeps nothing from being served', () => {
+    const world = settledWorld(3, { containers: 3, copies: 2 });
+    const b = world.node('b');
+    const text = world.ownedBy('b');
+    // It hears the leader, and its address table gets nowhere: its disk is full, or its manager stands still.
+    b.registry.interrupt();
+    world.lead('c');
+    world.until(() => world.ownerOf(text) !== 'b', 3 * leaseMs, 'given to who has a copy');
+    world.until(() => world.node(world.ownerOf(text)).serves(text), leaseMs, 'served');
+    b.registry.resume();
+    world.settle(2);
+  });
+
   test('nothing is granted before the leader knows what leaders before it have done', () => {
     const world = settledWorld(3, { containers: 3 });
     const b = world.node('b');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { PlacementWorld, settledWorld } from '../../../test/placement-world.ts';
+import { PlacementWorld, leaseMs, settledWorld } from '../../../test/placement-world.ts';
 
 describe('recovery', () => {
   test('proof: an in-sync copy takes over at once', () => {
@@ -103,15 +103,37 @@ describe('recovery', () => {
     world.node(copy).kill();
     world.node(copy).forget();
     world.node(copy).start();
-    world.until(() => world.inSync(text).includes(copy) && world.isSettled(2), 3_000, 'the copy is made again');
+    const hasNewLife = (): boolean =>
+      world.record(text).inSync.some(({ node, generation }) => world.nameOf(node) === copy && generation === 2);
+    world.until(hasNewLife, 3_000, 'the copy is made again');
     world.node(owner).kill();
     world.node(owner).forget();
     world.until(() => world.node(copy).serves(text), 3_000, 'the copy has it in its new life');
+    assert.equal(world.record(text).opening, 'recover');
     world.node(copy).kill();
     world.node(copy).forget();
     world.node(copy).start();
     world.until(() => world.record(text).opening === 'init' && world.record(text).phase === 'serving', 4_000, 'anew');
     assert.match(world.eventsOf(`container.assigned ${text}`).at(-1) ?? '', /in memory/);
+  });
+
+  test('in memory the state is not given up because those who have it are silent for a while', () => {
+    const world = settledWorld(3, { containers: 3, copies: 2, durability: 'memory' });
+    const text = [...world.records.keys()].find((one) => !world.copies(one).includes('a')) ?? assert.fail();
+    const holders = world.copies(text).split(' ');
+    for (const name of holders) world.node(name).pause();
+    world.run(3 * leaseMs);
+    assert.match(world.record(text).note, /^waits for its state/);
+    for (const name of holders) world.node(name).wake();
+    world.until(() => holders.some((name) => world.node(name).serves(text)), 3_000, 'served again');
+    assert.deepEqual(
+      world.eventsOf(`container.assigned ${text}`).filter((event) => event.includes('in memory')),
+      [],
+    );
+    for (const name of holders) world.node(name).pause();
+    world.run(2 * leaseMs);
+    for (const name of holders) world.node(name).unregister();
+    world.until(() => world.record(text).opening === 'init' && world.node('a').serves(text), 3_000, 'anew');
   });
 
   test('an init that did not end begins elsewhere', () => {

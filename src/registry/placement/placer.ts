@@ -17,6 +17,7 @@ import type { RegistryChange, RegistryEntry, RegistryTransaction, TransactionRes
 import { Agenda } from './agenda.ts';
 import { planContainer } from './container-plan.ts';
 import { Disputes } from './disputes.ts';
+import { type LeaseAsker, type LeaseGrant, grantLease } from './lease-grant.ts';
 import { type MoveRequest, requestedMove } from './move-plan.ts';
 import { NodeWatch } from './node-watch.ts';
 import { claimPlacing } from './placement-transactions.ts';
@@ -51,9 +52,6 @@ export type PlacerAct =
 export type PlacerEffect = PlacerAct | Schedule<'wake'>;
 
 export type PlacerPhase = 'follower' | 'loading' | 'claiming' | 'leading' | 'superseded';
-
-/** `revision`: what the node has to have seen of the address table before it serves anything under this lease. */
-export type LeaseGrant = { readonly leaseMs: number; readonly revision: number };
 
 const triesMax = 1_024;
 const repairsLookMs = 1_000;
@@ -101,22 +99,9 @@ export class Placer {
   }
 
   /** May that node go on serving? Answered at once, and followed by the input `renewed`. */
-  grant(nowMs: number, node: NodeId, generation: number): Outcome<LeaseGrant> {
-    if (this.#phase !== 'leading') return failure('NOT_LEADER', 'this node does not place containers');
-    switch (this.#leases.renewed(nowMs, node, generation)) {
-      case 'superseded':
-        return failure('FENCED', 'that life of the node is known to have ended');
-      case 'disputed':
-        return failure('PRECONDITION', 'what the node had is being given to others');
-      case 'full':
-        return failure('CAPACITY', 'too many nodes ask for the serving lease');
-      case 'granted': {
-        const revision = Math.max(this.#claimedRevision ?? 0, this.#leases.takenRevision(node));
-        return success({ leaseMs: this.#leases.leaseMs, revision });
-      }
-      default:
-        return failure('INTERNAL');
-    }
+  grant(nowMs: number, asker: LeaseAsker): Outcome<LeaseGrant> {
+    if (this.#phase === 'leading') return grantLease(this.#leases, nowMs, asker);
+    return failure('NOT_LEADER', 'this node does not place containers');
   }
 
   step(nowMs: number, input: PlacerInput): readonly PlacerEffect[] {
@@ -207,6 +192,7 @@ export class Placer {
     this.#claimedRevision = claimedRevision;
     if (this.#phase === 'leading' || view.revision < claimedRevision) return;
     this.#phase = 'leading';
+    this.#leases.demandOfAll(claimedRevision);
     this.#errors = 0;
     this.#effects.push({ kind: 'tell', event: { kind: 'placer.leading' } });
   }

@@ -81,8 +81,23 @@ describe('serving leases', () => {
     assert.equal(made.renewed(6_202, a, 1), 'disputed');
     made.settled(a, 1, undefined);
     assert.equal(made.renewed(6_203, a, 1), 'granted');
-    assert.equal(made.takenRevision(a), 77);
-    assert.equal(made.takenRevision(b), 0);
+    assert.equal(made.neededRevision(a), 77);
+    assert.equal(made.neededRevision(b), 0);
+  });
+
+  test('a node whose address table is behind is granted nothing, and is over before long', () => {
+    const made = leases(5_000);
+    made.demandOfAll(50);
+    assert.equal(made.renewed(5_000, a, 1, 50), 'granted');
+    assert.equal(made.renewed(5_000, b, 1, 49), 'behind');
+    made.disputed(5_100, b, 1);
+    made.settled(b, 1, 60);
+    assert.equal(made.renewed(5_200, b, 1, 59), 'behind');
+    assert.equal(made.standing(6_099, b, 1), 'unsure', 'the leader before may have granted it something');
+    assert.equal(made.standing(6_100, b, 1), 'over');
+    assert.equal(made.renewed(6_200, b, 1, 60), 'granted');
+    made.begin(7_000);
+    assert.equal(made.renewed(7_000, b, 1, 0), 'granted', 'what was demanded ended with that leadership');
   });
 
   test('there is a bound, and only who is over without a doubt is forgotten', () => {

@@ -9,13 +9,14 @@
  *            its process is surely gone, or a later life of the same node has been seen
  *
  * From the moment in which something is taken from a node because its lease is over until that has surely happened or
- * failed (a dispute), the node is granted nothing. Afterwards it is told the revision of what was taken: before it has
- * seen that, it may not serve. It never asks the registry and owns no timer.
+ * failed (a dispute), the node is granted nothing. Afterwards it is granted something only when its address table shows
+ * what was taken. So who is live has seen what it must not serve, and one that cannot see it is over before long. It
+ * never asks the registry and owns no timer.
  */
 import type { NodeId } from '../../base/ids.ts';
 
 export type Standing = 'live' | 'unsure' | 'over';
-type Grant = 'granted' | 'superseded' | 'disputed' | 'full';
+export type Grant = 'granted' | 'superseded' | 'disputed' | 'behind' | 'full';
 
 /** The latest known life of a node. */
 type Life = {
@@ -24,10 +25,11 @@ type Life = {
   grantedMs: number | undefined;
   goneMs: number | undefined;
   disputes: number;
-  takenRevision: number;
+  /** What its address table has to show. */
+  neededRevision: number;
 };
 
-const newLife = { grantedMs: undefined, goneMs: undefined, disputes: 0, takenRevision: 0 } as const;
+const newLife = { grantedMs: undefined, goneMs: undefined, disputes: 0, neededRevision: 0 } as const;
 const regrantShare = 1.1;
 /** What a process asked just before it ended may arrive after the news of its end; so late it does not. */
 const lateShare = 2;
@@ -37,6 +39,8 @@ export class ServingLeases {
   readonly leaseMs: number;
   readonly #lives = new Map<NodeId, Life>();
   #beginMs = 0;
+  /** What the address tables of all nodes have to show. */
+  #neededRevision = 0;
 
   constructor(leaseMs: number) {
     this.leaseMs = leaseMs;
@@ -52,14 +56,17 @@ export class ServingLeases {
       else this.#lives.set(node, { ...newLife, generation, goneMs });
     }
     this.#beginMs = nowMs;
+    this.#neededRevision = 0;
   }
 
-  renewed(nowMs: number, node: NodeId, generation: number): Grant {
+  /** `seenRevision`: how far the address table of the node has got. */
+  renewed(nowMs: number, node: NodeId, generation: number, seenRevision = Infinity): Grant {
     const life = this.#life(nowMs, node, generation);
     if (life === undefined) return 'full';
     if (generation < life.generation) return 'superseded';
     if (life.goneMs !== undefined && nowMs < life.goneMs + lateShare * this.leaseMs) return 'superseded';
     if (life.disputes > 0) return 'disputed';
+    if (seenRevision < this.neededRevision(node)) return 'behind';
     life.goneMs = undefined;
     life.grantedMs = nowMs;
     return 'granted';
@@ -87,12 +94,17 @@ export class ServingLeases {
     const life = this.#lives.get(node);
     if (life?.generation !== generation) return;
     life.disputes = Math.max(0, life.disputes - 1);
-    life.takenRevision = Math.max(life.takenRevision, takenRevision ?? 0);
+    life.neededRevision = Math.max(life.neededRevision, takenRevision ?? 0);
   }
 
-  /** What a node has to have seen before it serves; 0 if nothing was taken from this life of it. */
-  takenRevision(node: NodeId): number {
-    return this.#lives.get(node)?.takenRevision ?? 0;
+  /** All that leaders before have done is older than this. */
+  demandOfAll(revision: number): void {
+    this.#neededRevision = revision;
+  }
+
+  /** What a node has to have seen before it serves. */
+  neededRevision(node: NodeId): number {
+    return Math.max(this.#neededRevision, this.#lives.get(node)?.neededRevision ?? 0);
   }
 
   /** The latest life that was seen; undefined if none was. */
@@ -107,6 +119,13 @@ export class ServingLeases {
     if (same !== undefined && (same.goneMs !== undefined || same.disputes > 0)) return 'over';
     if (same?.grantedMs !== undefined && nowMs < same.grantedMs + this.leaseMs) return 'live';
     return nowMs < this.#regrantMs(same) ? 'unsure' : 'over';
+  }
+
+  /** It is proved that this life has ended: more than that it does not serve, because it may be silent only. */
+  hasEnded(node: NodeId, generation: number): boolean {
+    const life = this.#lives.get(node);
+    if (life === undefined || generation > life.generation) return false;
+    return generation < life.generation || life.goneMs !== undefined;
   }
 
   /** When its standing changes if nothing is heard; undefined if it does not. */

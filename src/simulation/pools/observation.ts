@@ -46,6 +46,13 @@ export type PoolObservation =
   | (ContainerName & { readonly kind: 'silent'; readonly by: string; readonly why: string })
   /** The address tables of all nodes, when all has been well for a while. */
   | { readonly kind: 'tables'; readonly tables: readonly TableSeen[] }
+  /** A node has ended: the version of a container that its table knew shortly before, and the one in its log. */
+  | (ContainerName & {
+      readonly kind: 'logLooked';
+      readonly node: string;
+      readonly known: number;
+      readonly logged: number;
+    })
   | { readonly kind: 'poolDeleted'; readonly pool: string }
   /** Pools that somebody still knows or serves in the end. */
   | { readonly kind: 'poolsSeen'; readonly node: string; readonly pools: readonly string[] };

@@ -14,6 +14,7 @@ import { cellModule, type Dump } from './cell-module.ts';
 import { PoolClients } from './clients.ts';
 import type { ContainerName } from './observation.ts';
 import { Operator, type PoolPlan } from './operator.ts';
+import { TableWatch } from './table-watch.ts';
 import { PoolWitness } from './witness.ts';
 
 const managersCount = 3;
@@ -61,6 +62,7 @@ class Pools {
   readonly #observe: StageSpec['observe'];
   readonly #random: Random;
   readonly #witness: PoolWitness;
+  readonly #tables: TableWatch;
   readonly #clients: PoolClients;
   readonly #operator: Operator;
   #dumps = 0;
@@ -80,10 +82,14 @@ class Pools {
           roles: (one) => (managers.includes(one) ? ['manager'] : ['worker']),
           options: { registry: 'embedded', registrationTtlMs },
           modules: [cellModule(witness)],
-          booted: (node) => witness.booted(context.name, node),
+          booted: (node) => {
+            witness.booted(context.name, node);
+            this.#tables.booted(context.name, node);
+          },
         }),
     });
     const { world } = this;
+    this.#tables = new TableWatch(world, observe);
     const workers = names.slice(managersCount);
     this.#operator = new Operator({
       ...{ world, random: random.fork('operator'), plans, workers, isBusy, observe },

@@ -37,6 +37,9 @@ const answered = (saw: string): Observation => ({ kind: 'answered', order: { cli
 const again = (text: string): Observation => ({ kind: 'answeredAgain', call: 'a', first: '<a>', again: text });
 const deleted: Observation = { kind: 'poolDeleted', pool: 'p' };
 const poolsSeen = (...pools: readonly string[]): Observation => ({ kind: 'poolsSeen', node: 'n1', pools });
+const logLooked = (known: number, logged: number): Observation => ({
+  ...{ kind: 'logLooked', ...here, node: 'n1', known, logged },
+});
 const silent: Observation = { kind: 'silent', ...here, by: 'n1', why: 'DEADLINE' };
 
 type Case = readonly [keyof typeof poolProperties, RegExp | undefined, readonly Observation[]];
@@ -84,6 +87,8 @@ const cases: readonly Case[] = [
   ['openedBeforeCalled', undefined, [opened(5n), executed('a'), opened(6n)]],
   ['openedBeforeCalled', /recover after the first call/, [executed('a'), opened(5n)]],
   ['openedBeforeCalled', /nothing was ever opened/, [executed('a')]],
+  ['tablesAreLogged', undefined, [logLooked(7, 7), logLooked(7, 9), deleted, logLooked(7, 0)]],
+  ['tablesAreLogged', /n1 knew version 7 of p\/3, but its log has 6/, [logLooked(7, 6)]],
   ['tablesAgree', undefined, [{ kind: 'tables', tables: [table('n1', 7, 'x'), table('n2', 7, 'x')] }]],
   ['tablesAgree', /n2 at 6 x/, [{ kind: 'tables', tables: [table('n1', 7, 'x'), table('n2', 6, 'x')] }]],
   ['tablesAgree', /n2 at 7 y/, [{ kind: 'tables', tables: [table('n1', 7, 'x'), table('n2', 7, 'y')] }]],

@@ -124,6 +124,18 @@ const openedBeforeCalled: Property = () => {
   };
 };
 
+/** S14: what a table says was in its log before. A pool that is gone needs no log. */
+const tablesAreLogged: Property = () => {
+  let deleted: string | undefined;
+  return {
+    observe(seen) {
+      if (seen.kind === 'poolDeleted') deleted = seen.pool;
+      if (seen.kind !== 'logLooked' || seen.logged >= seen.known || seen.pool === deleted) return undefined;
+      return `${seen.node} knew version ${seen.known} of ${print(seen)}, but its log has ${seen.logged}`;
+    },
+  };
+};
+
 /** S13: when all is well, every node has the same table. */
 const tablesAgree: Property = () => {
   let tables: readonly TableSeen[] = [];
@@ -214,4 +226,5 @@ export const poolProperties = {
   openedBeforeCalled,
   statesAreNotMixed,
   tablesAgree,
+  tablesAreLogged,
 } as const satisfies Readonly<Record<string, Property>>;

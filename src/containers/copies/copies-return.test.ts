@@ -1,0 +1,112 @@
+/** Copies that come back with less than they had, or are meant again after they were not: they are made whole. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { CopiesWorld } from './fixtures.test.ts';
+import { metaKey } from './layout.ts';
+
+function running(seed: string, names: readonly string[] = ['a', 'b'], settings = {}): CopiesWorld {
+  const world = new CopiesWorld(seed, settings);
+  for (const name of ['a', 'b', 'c']) world.start(name);
+  world.create(0, names);
+  world.until('it is open', () => world.node('a').opened.has(0));
+  world.until('its copies are in sync', () => world.inSyncNames() === names.join(''));
+  return world;
+}
+
+function generationOf(world: CopiesWorld, name: string): number | undefined {
+  return world.record()?.inSync.find(({ node }) => node === world.node(name).id)?.generation;
+}
+
+describe('a copy that comes back', () => {
+  test('gets everything anew when what it knows of its own state is damaged', () => {
+    const world = running('damaged meta');
+    assert.ok(world.commit('a', 0, { k: '1' }).ok);
+    world.kill('b');
+    world.node('b').disk.store('store').damage(metaKey(7, 0), world.random);
+    assert.ok(world.commit('a', 0, { k: '2' }).ok);
+    world.start('b');
+    world.until('it is copied anew', () => world.inSyncNames() === 'ab', 30_000);
+    assert.deepEqual(world.state('b'), new Map([['k', '2']]));
+  });
+
+  test('with nothing in memory gets everything before anybody writes', () => {
+    const world = running('idle', ['a', 'b'], { durability: 'memory' });
+    assert.ok(world.commit('a', 0, { k: '1' }).ok);
+    world.knowsTheDead = true;
+    world.kill('b');
+    world.run(3_000);
+    world.start('b');
+    world.until('it has the state in its new life', () => generationOf(world, 'b') === 2, 30_000);
+    const found: string[] = [];
+    world.hosting = {
+      ...world.hosting,
+      opened: (_node, _change, entries) => found.push(entries.map(({ key }) => key).join()),
+    };
+    world.kill('a');
+    world.give(0, 'b');
+    world.until('b has it', () => found.length === 1);
+    assert.deepEqual(found, ['k']);
+  });
+
+  test('and is busy says nothing about what its new life has', () => {
+    const world = running('busy', ['a', 'b'], { durability: 'memory' });
+    assert.ok(world.commit('a', 0, { k: '1' }).ok);
+    world.kill('b');
+    world.start('b').host.stop();
+    world
+      .node('a')
+      .opened.get(0)
+      ?.log.commit([{ key: 'k', value: new Uint8Array(1) }], () => {});
+    world.run(400);
+    assert.notEqual(generationOf(world, 'b'), 2);
+  });
+});
+
+describe('a copy that was not meant for a while', () => {
+  test('is not dropped late, when its owner counts on it again', () => {
+    const world = running('dropped late');
+    assert.ok(world.commit('a', 0, { k: '1' }).ok);
+    const { id, disk, side } = world.node('b');
+    const copies = world.record()?.copies ?? [];
+    disk.change({ full: true });
+    world.write(0, (record) => {
+      const without = copies.filter((node) => node !== id);
+      return record && { ...record, copies: without, inSync: record.inSync.filter(({ node }) => node !== id) };
+    });
+    world.run(100);
+    disk.heal();
+    // From here on it does not hear what the registry says.
+    side.interrupt();
+    world.write(0, (record) => record && { ...record, copies });
+    world.until('it has joined again', () => world.inSyncNames() === 'ab', 900);
+    world.run(3_000);
+    assert.equal(world.inSyncNames(), 'ab');
+    assert.deepEqual(world.state('b'), new Map([['k', '1']]));
+  });
+});
+
+describe('a pool that is only on the disk of its owner', () => {
+  test('is copied while it moves, and can be given to where it was copied', () => {
+    const world = new CopiesWorld('local', { durability: 'local' });
+    for (const name of ['a', 'b']) world.start(name);
+    world.create(0, ['a', 'b']);
+    world.until('it is open', () => world.node('a').opened.has(0));
+    assert.ok(world.commit('a', 0, { k: '1' }).ok);
+    world.run(5_000);
+    assert.equal(world.inSyncNames(), 'a');
+    const to = world.node('b').id;
+    const move = { to, cause: 'drain', step: 'copying' } as const;
+    world.write(0, (record) => record && { ...record, move });
+    world.until('b has it', () => world.inSyncNames() === 'ab');
+    assert.ok(world.commit('a', 0, { l: '2' }).ok);
+    assert.deepEqual([...world.state('b').keys()], ['k', 'l']);
+    world.write(0, (record) => record && { ...record, move: undefined });
+    world.until('the move was given up', () => world.inSyncNames() === 'a');
+    world.write(0, (record) => record && { ...record, move });
+    world.until('b has it again', () => world.inSyncNames() === 'ab');
+    world.give(0, 'b', { opening: 'migrate', move: undefined });
+    world.until('b is open', () => world.node('b').opened.has(0));
+    assert.ok(world.commit('b', 0, { m: '3' }).ok);
+    world.until('only b is named', () => world.inSyncNames() === 'b');
+  });
+});

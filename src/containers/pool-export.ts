@@ -1,0 +1,143 @@
+/**
+ * An exported pool, line by line: a head that says what it is, then each container with its rows and a checksum, then a
+ * line that says that nothing is missing. Values are as the container has them, in base64, so nothing is lost on the
+ * way. Pure; who reads and writes files is somebody else.
+ *
+ *   {"export":"remuster pool","format":1,"pool":"visits","module":"counter","containers":2,...}
+ *   {"container":0}
+ *   {"s":"key of the state","v":"..."}
+ *   {"t":"name of a timer","v":"..."}
+ *   {"end":0,"rows":2,"sum":"1c2d3e4f"}
+ *   ...
+ *   {"complete":true,"containers":2}
+ */
+import { crc32c } from '../base/crc32c.ts';
+import { RemusterError } from '../base/errors.ts';
+import type { Durability } from '../registry/placement/records.ts';
+
+/** What is needed to make the pool again. */
+export type ExportHead = {
+  readonly export: typeof exportKind;
+  readonly format: number;
+  readonly pool: string;
+  readonly module: string;
+  readonly moduleVersion: number;
+  readonly containers: number;
+  readonly copies: number;
+  readonly durability: Durability;
+  readonly restart: boolean;
+  readonly params: unknown;
+  readonly exportedAt: string;
+};
+
+/** A row as it stands in the file: state or timer, its key, its value in base64. */
+export type ExportRow = { readonly s: string; readonly v: string } | { readonly t: string; readonly v: string };
+export type ExportEnd = { readonly end: number; readonly rows: number; readonly sum: string };
+export type ExportLine =
+  | ExportHead
+  | { readonly container: number }
+  | ExportRow
+  | ExportEnd
+  | { readonly complete: true; readonly containers: number };
+
+export const exportKind = 'remuster pool';
+export const exportFormat = 1;
+
+const encoder = new TextEncoder();
+
+/** Of the rows of one container, line after line: each sum includes the one before. */
+export class ExportSum {
+  #sum = 0;
+  #rows = 0;
+
+  get rows(): number {
+    return this.#rows;
+  }
+
+  get text(): string {
+    return this.#sum.toString(16).padStart(8, '0');
+  }
+
+  /** A line without its end. */
+  add(line: string): void {
+    this.#sum = crc32c(encoder.encode(`${this.text}${line}`));
+    this.#rows += 1;
+  }
+
+  end(container: number): ExportEnd {
+    return { end: container, rows: this.#rows, sum: this.text };
+  }
+}
+
+/** Follows a file from its first line to its last, and refuses it as soon as something is missing or damaged. */
+export class ExportReader {
+  #head: ExportHead | undefined;
+  #next = 0;
+  #sum: ExportSum | undefined;
+  #isComplete = false;
+
+  /** What the line says; STORE_CORRUPT when it cannot stand where it stands. */
+  take(text: string): ExportLine {
+    const line = parsed(text);
+    if (this.#isComplete) throw damaged('something comes after its end');
+    if (this.#head === undefined) {
+      this.#head = headOf(line);
+      return this.#head;
+    }
+    if ('s' in line || 't' in line) this.#row(text);
+    else if ('container' in line) this.#begin(line.container);
+    else if ('end' in line) this.#end(line);
+    else if ('complete' in line) this.#complete(this.#head);
+    else throw damaged('a line is of no known kind');
+    return line;
+  }
+
+  /** The file is over. */
+  finish(): void {
+    if (!this.#isComplete) throw damaged('its end is missing');
+  }
+
+  #begin(container: number): void {
+    if (this.#sum !== undefined || container !== this.#next) throw damaged(`container ${this.#next} is missing`);
+    this.#sum = new ExportSum();
+  }
+
+  #row(text: string): void {
+    if (this.#sum === undefined) throw damaged('a row belongs to no container');
+    this.#sum.add(text);
+  }
+
+  #end({ end, rows, sum }: ExportEnd): void {
+    const seen = this.#sum;
+    if (seen === undefined || end !== this.#next || rows !== seen.rows || sum !== seen.text)
+      throw damaged(`the rows of container ${this.#next} do not match their checksum`);
+    this.#sum = undefined;
+    this.#next += 1;
+  }
+
+  #complete({ containers }: ExportHead): void {
+    if (this.#sum !== undefined || this.#next !== containers) throw damaged(`container ${this.#next} is missing`);
+    this.#isComplete = true;
+  }
+}
+
+function headOf(line: ExportLine): ExportHead {
+  if (!('export' in line) || line.export !== exportKind) throw damaged('it is no exported pool');
+  if (line.format !== exportFormat)
+    throw new RemusterError('INCOMPATIBLE_VERSION', `the file has format ${line.format}, and ${exportFormat} is known`);
+  return line;
+}
+
+function parsed(text: string): ExportLine {
+  try {
+    const line: unknown = JSON.parse(text);
+    if (typeof line === 'object' && line !== null) return line as ExportLine;
+  } catch {
+    // Told below.
+  }
+  throw damaged('a line is no JSON');
+}
+
+function damaged(what: string): RemusterError {
+  return new RemusterError('STORE_CORRUPT', `the file cannot be used: ${what}`);
+}

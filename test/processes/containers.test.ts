@@ -1,0 +1,156 @@
+/** Four nodes with a pool: calls, moves, and the loss of nodes while calls are under way (CH-1 to CH-4, CH-15, CH-19). */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { ClusterSession } from '../../src/client/index.ts';
+import type { PoolHandle } from '../../src/containers/module.ts';
+import { counter, type Place } from './counter-module.ts';
+import { until } from './managers.ts';
+import { ended, PoolCluster } from './pools.ts';
+
+type Pool = PoolHandle<(typeof counter)['methods']>;
+type Stage = { readonly cluster: PoolCluster; readonly session: ClusterSession; readonly pool: Pool };
+
+const both = 'manager,worker';
+const all = [0, 1, 2, 3];
+const holdMs = 100;
+
+/** Every container has answered once, in the order of their numbers. */
+async function holdEverywhere(pool: Pool, ms = holdMs): Promise<readonly Place[]> {
+  const places = await ended('a broadcast', pool.broadcast().hold(ms));
+  assert.deepEqual(
+    places.map(({ container }) => container),
+    all,
+  );
+  return places;
+}
+
+async function heldEverywhere(pool: Pool): Promise<readonly number[]> {
+  return await ended('a broadcast', pool.broadcast().held());
+}
+
+test('four nodes, four containers', async (context) => {
+  const cluster = await PoolCluster.start(context, { a: both, b: both, c: both, d: both });
+  const session = await cluster.session();
+  const pool = await cluster.pool(counter, 'counters', { containers: 4, copies: 2 }, session);
+  const stage = { cluster, session, pool };
+  await context.test('one container by its hash, and all of them (CH-1)', async () => await calls(stage));
+  await context.test('a container moves, and callers find it (CH-3)', async () => await moves(stage));
+  await context.test('a container moves while all are busy (CH-4)', async () => await movesInBroadcast(stage));
+  await context.test('a node is killed: its container goes on elsewhere (CH-2)', async () => await recovers(stage));
+  await context.test('a node restarts while all are busy (CH-15)', async (inner) => await restarts(inner, stage));
+  await context.test('the leader is killed, and nobody else ends (CH-19)', async () => await leaderless(stage));
+  await cluster.end();
+});
+
+async function calls({ cluster, pool }: Stage): Promise<void> {
+  assert.equal((await ended('a call', pool.hash(3).hold(holdMs))).container, 3);
+  const places = await holdEverywhere(pool);
+  const owners = (await cluster.containers('counters')).map(({ owner }) => owner);
+  assert.deepEqual(
+    places.map(({ node }) => node),
+    owners,
+  );
+  assert.equal(new Set(owners).size, 4, `one on each node: ${owners.join()}`);
+  assert.deepEqual(await heldEverywhere(pool), [1, 1, 1, 2]);
+  cluster.nobodyFell();
+}
+
+async function moves({ cluster, pool }: Stage): Promise<void> {
+  assert.equal(await ended('a call', pool.hash(0).add(5)), 5);
+  const before = await cluster.containers('counters');
+  const from = await cluster.owner('counters', 0);
+  const [to] = cluster.others(from);
+  await cluster.migrate('counters', 0, to);
+  assert.equal(await ended('a call', pool.hash(0).add(1)), 6);
+  assert.deepEqual(await ended('a call', pool.hash(0).where()), { container: 0, node: to.name });
+  const after = await cluster.containers('counters');
+  const moved = after.filter(({ owner }, id) => owner !== before[id]!.owner).map(({ id }) => id);
+  assert.deepEqual(moved, [0]);
+  cluster.nobodyFell();
+}
+
+async function movesInBroadcast({ cluster, pool }: Stage): Promise<void> {
+  await cluster.whole('counters');
+  const before = await heldEverywhere(pool);
+  const to = cluster.others(await cluster.owner('counters', 1), await cluster.owner('counters', 0))[0];
+  const first = holdEverywhere(pool, 5 * holdMs);
+  await allHold(pool);
+  await cluster.migrate('counters', 0, to);
+  await first;
+  const places = await holdEverywhere(pool);
+  assert.equal(places.filter(({ node }) => node === to.name).length, 2, JSON.stringify(places));
+  assert.deepEqual(
+    await heldEverywhere(pool),
+    before.map((held) => held + 2),
+  );
+  cluster.nobodyFell();
+}
+
+async function recovers({ cluster, session, pool }: Stage): Promise<void> {
+  await cluster.whole('counters');
+  const before = await ended('a call', pool.hash(3).add(7));
+  const killed = await cluster.owner('counters', 3);
+  await cluster.kill(killed);
+  assert.equal(await ended('a call', pool.hash(3).add(1)), before + 1);
+  const places = await holdEverywhere(pool);
+  assert.ok(
+    places.every(({ node }) => node !== killed.name),
+    JSON.stringify(places),
+  );
+  const lives = await ended('a call', pool.hash(3).lives());
+  assert.deepEqual(lives.slice(-1), [`recover ${places[3]!.node}`]);
+  assert.equal(lives.filter((life) => life.startsWith('recover')).length, 1, lives.join());
+  // A pool that is made while a node is down has all of its containers, and answers.
+  const later = await cluster.pool(counter, 'later', { containers: 4, copies: 2 }, session);
+  assert.equal(await ended('a call', later.dynamic().add(1)), 1);
+  await holdEverywhere(later);
+  await cluster.restart(killed.name);
+  await cluster.settled();
+  cluster.nobodyFell();
+}
+
+/** Through a node that stays, and whoever is asked by it goes away and comes back. */
+async function restarts(context: TestContext, { cluster, pool }: Stage): Promise<void> {
+  await cluster.whole('counters');
+  const before = await heldEverywhere(pool);
+  const restarted = await cluster.owner('counters', 2);
+  const [origin] = cluster.others(restarted);
+  const through = await cluster.session({ addr: `127.0.0.1:${origin.port}` });
+  const broadcast = holdEverywhere(through.pool(counter, 'counters'), 10 * holdMs);
+  await allHold(pool);
+  await cluster.kill(restarted);
+  const back = await cluster.restart(restarted.name);
+  const places = await broadcast;
+  context.diagnostic(`container 2 was on ${restarted.name} and answered on ${places[2]!.node}`);
+  assert.deepEqual(
+    await heldEverywhere(pool),
+    before.map((held) => held + 1),
+  );
+  await cluster.settled();
+  assert.ok(back.isUp);
+  cluster.nobodyFell();
+}
+
+async function leaderless({ cluster, pool }: Stage): Promise<void> {
+  await cluster.whole('counters');
+  const { agent: killed, term } = await cluster.leader();
+  const owned = (await cluster.containers('counters')).filter(({ owner }) => owner === killed.name);
+  const before = await ended('all counts', pool.broadcast().count());
+  await cluster.kill(killed);
+  const { agent: next } = await cluster.leader(term);
+  assert.notEqual(next.name, killed.name);
+  for (const id of all) await ended('a call', pool.id(id).add(1));
+  assert.equal(await ended('all counts', pool.broadcast().count()), before + 4);
+  for (const { id } of owned) assert.notEqual((await cluster.owner('counters', id)).name, killed.name);
+  cluster.nobodyFell();
+  await cluster.restart(killed.name);
+  await cluster.settled();
+  await cluster.whole('counters');
+}
+
+async function allHold(pool: Pool): Promise<void> {
+  await until('all to hold', async () => {
+    const holding = await ended('a broadcast', pool.broadcast().isHolding());
+    return holding.every(Boolean) ? true : undefined;
+  });
+}
