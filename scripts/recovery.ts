@@ -107,8 +107,9 @@ async function show(nodes: readonly Agent[], after: readonly number[], lostMs: n
   for (const [ms, text] of lines.toSorted(([a], [b]) => a - b)) console.log(`  ${String(ms).padStart(6)} ms ${text}`);
 }
 
-function word({ seq: _, type, time: __, node, ...fields }: NodeEvent): string {
-  return `${String(node)} ${type} ${JSON.stringify(fields).slice(0, 160)}`;
+function word(event: NodeEvent): string {
+  const told = Object.entries(event).filter(([name]) => !['seq', 'time', 'node', 'type', 'id'].includes(name));
+  return `${String(event['node'])} ${event.type} ${JSON.stringify(Object.fromEntries(told)).slice(0, 160)}`;
 }
 
 function median(numbers: readonly number[]): number {

@@ -31,12 +31,17 @@ function identifierOf(name: string): string {
   return /^[0-9]/.test(words) ? `module${words}` : words;
 }
 
+/** Apart from `from`, so that nobody takes what is written here for an import of this file. */
+function quoted(specifier: string): string {
+  return `'${specifier}'`;
+}
+
 function moduleText(name: string): string {
   return `/**
  * A stateful service. A pool of it has many containers, each with a part of the keys: one number per key here.
  * One writing call at a time runs in a container. What it wrote is kept when it returns, and not at all when it throws.
  */
-import { type Context, module } from 'remuster';
+import { type Context, module } from ${quoted('remuster')};
 
 export const ${identifierOf(name)} = module('${name}', {
   methods: {
@@ -72,8 +77,8 @@ function testText(name: string): string {
   const definition = identifierOf(name);
   return `import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { simulate } from 'remuster/testing';
-import { ${definition} } from './${name}.ts';
+import { simulate } from ${quoted('remuster/testing')};
+import { ${definition} } from ${quoted(`./${name}.ts`)};
 
 test('${name} counts, and what it has counted outlives a node', async () => {
   const cluster = await simulate({ nodes: 3, modules: [${definition}] });

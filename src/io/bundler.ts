@@ -8,7 +8,7 @@ import type { InputOptions, OutputOptions } from 'rolldown';
 import { RemusterError } from '../base/errors.ts';
 
 /** Entries of the package that every node has; a bundle imports them by name. */
-export const providedEntries = ['remuster', 'remuster/client'] as const;
+const providedEntries = ['remuster', 'remuster/client'] as const;
 
 /** How the lines of the author are called in stack traces. */
 export const deployedScheme = 'deployed:';

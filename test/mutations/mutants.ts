@@ -10,13 +10,18 @@ import { readFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';
 
-export type Mutant = {
-  readonly name: string;
-  readonly why: string;
+type Edit = {
   readonly file: string;
   /** Must be there exactly once. */
   readonly find: string;
   readonly replace: string;
+};
+
+export type Mutant = Edit & {
+  readonly name: string;
+  readonly why: string;
+  /** Where several places guard against the same mistake. */
+  readonly also?: readonly Edit[];
   readonly scenario: string;
   readonly properties: readonly string[];
   /** Where an honest search from seed 1 on has found it. */
@@ -37,22 +42,26 @@ export function readMutants(): readonly Mutant[] {
   return JSON.parse(readFileSync(mutantsFile, 'utf8')) as readonly Mutant[];
 }
 
-/** From now on the file of the mutant is loaded with the bug in it. Call before anything imports it. */
-function plant({ file, find, replace }: Mutant): { readonly wasPlanted: () => boolean } {
-  const url = new URL(file, root).href;
-  let planted = false;
+/** From now on the files of the mutant are loaded with the bug in them. Call before anything imports them. */
+function plant(mutant: Mutant): { readonly wasPlanted: () => boolean } {
+  const edits = [mutant, ...(mutant.also ?? [])];
+  const left = new Set(edits.map(({ file }) => new URL(file, root).href));
   registerHooks({
     load(wanted, context, nextLoad) {
       const loaded = nextLoad(wanted, context);
-      if (wanted !== url) return loaded;
-      const text = loaded.source instanceof Uint8Array ? new TextDecoder().decode(loaded.source) : '';
-      const parts = text.split(find);
-      if (parts.length !== 2) throw new Error(`${file} has ${parts.length - 1} places for this mutant, not one`);
-      planted = true;
-      return { ...loaded, source: parts.join(replace) };
+      const own = edits.filter(({ file }) => wanted === new URL(file, root).href);
+      if (own.length === 0) return loaded;
+      let text = loaded.source instanceof Uint8Array ? new TextDecoder().decode(loaded.source) : '';
+      for (const { file, find, replace } of own) {
+        const parts = text.split(find);
+        if (parts.length !== 2) throw new Error(`${file} has ${parts.length - 1} places for this mutant, not one`);
+        text = parts.join(replace);
+      }
+      left.delete(wanted);
+      return { ...loaded, source: text };
     },
   });
-  return { wasPlanted: () => planted };
+  return { wasPlanted: () => left.size === 0 };
 }
 
 /** Seed after seed until one violates a property. With a mutant only in a process that has loaded nothing of ours yet. */

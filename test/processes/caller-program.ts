@@ -12,6 +12,6 @@ const open = [calls.id(0).hold(300), calls.id(1).hold(300), calls.broadcast().ho
 for (const one of open) one.catch(() => undefined);
 // An answer to what was asked later on the same connection: those above have arrived.
 await session.echo(new Uint8Array(1));
-console.log('submitted');
+process.stdout.write('submitted\n');
 if (way === 'kill') process.kill(process.pid, 'SIGKILL');
 process.exit(0);

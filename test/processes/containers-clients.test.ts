@@ -1,7 +1,7 @@
 /** Clients of the library whose node goes away, and nodes whose clients go away (CH-5, 6, 11, 12). */
 import assert from 'node:assert/strict';
-import { resolve } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import type { ClusterSession } from '../../src/client/index.ts';
 import type { PoolHandle } from '../../src/containers/module.ts';
 import { type Agent, Program } from './cluster.ts';
@@ -13,7 +13,7 @@ type Pool = PoolHandle<(typeof counter)['methods']>;
 type Stage = { readonly cluster: PoolCluster; readonly pool: Pool };
 
 const both = 'manager,worker';
-const caller = resolve(import.meta.dirname, 'caller-program.ts');
+const caller = fileURLToPath(import.meta.resolve('./caller-program.ts'));
 
 /** Knows one node only, and learns the others from it. */
 async function clientOf(cluster: PoolCluster, agent: Agent): Promise<ClusterSession> {

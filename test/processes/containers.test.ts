@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { ClusterSession } from '../../src/client/index.ts';
 import type { PoolHandle } from '../../src/containers/module.ts';
+import type { Agent } from './cluster.ts';
 import { counter, type Place } from './counter-module.ts';
 import { until } from './managers.ts';
 import { ended, PoolCluster } from './pools.ts';
@@ -29,7 +30,7 @@ async function heldEverywhere(pool: Pool): Promise<readonly number[]> {
 }
 
 test('four nodes, four containers', async (context) => {
-  const cluster = await PoolCluster.start(context, { a: both, b: both, c: both, d: both });
+  const cluster = await PoolCluster.start(context, { a: both, b: both, c: both, d: 'worker' });
   const session = await cluster.session();
   const pool = await cluster.pool(counter, 'counters', { containers: 4, copies: 2 }, session);
   const stage = { cluster, session, pool };
@@ -39,6 +40,7 @@ test('four nodes, four containers', async (context) => {
   await context.test('a node is killed: its container goes on elsewhere (CH-2)', async () => await recovers(stage));
   await context.test('a node restarts while all are busy (CH-15)', async (inner) => await restarts(inner, stage));
   await context.test('the leader is killed, and nobody else ends (CH-19)', async () => await leaderless(stage));
+  await context.test('the leader is killed while it recovers a container', async () => await leaderDies(stage));
   await cluster.end();
 });
 
@@ -146,6 +148,38 @@ async function leaderless({ cluster, pool }: Stage): Promise<void> {
   await cluster.restart(killed.name);
   await cluster.settled();
   await cluster.whole('counters');
+}
+
+/** Nobody knows how far the leader has come; the next one goes on from there, and the container is opened once. */
+async function leaderDies({ cluster, pool }: Stage): Promise<void> {
+  const { agent: leader, term } = await cluster.leader();
+  const owner = cluster.get('d');
+  const id = await ownedBeside(cluster, owner, leader);
+  const before = await ended('a call', pool.id(id).add(1));
+  const lives = await ended('its lives', pool.id(id).lives());
+  await cluster.kill(owner, leader);
+  assert.equal(await ended('a call', pool.id(id).add(1)), before + 1);
+  assert.equal((await cluster.leader(term)).agent.isUp, true);
+  const now = await ended('its lives', pool.id(id).lives());
+  assert.deepEqual(now, [...lives, `recover ${(await cluster.owner('counters', id)).name}`]);
+  cluster.nobodyFell();
+  await Promise.all([owner, leader].map(async ({ name }) => await cluster.restart(name)));
+  await cluster.settled();
+  await cluster.whole('counters');
+}
+
+/** A container that one node owns, and of which somebody has a copy who is not the other. */
+async function ownedBeside(cluster: PoolCluster, owner: Agent, not: Agent): Promise<number> {
+  for (const id of all) {
+    const { owner: name, copies } = (await cluster.whole('counters'))[id]!;
+    const isBeside = copies.every((copy) => copy !== not.name);
+    if (name === owner.name && isBeside) return id;
+    if (name === owner.name || !isBeside) continue;
+    await cluster.migrate('counters', id, owner);
+    const moved = (await cluster.whole('counters'))[id]!;
+    if (moved.copies.every((copy) => copy !== not.name)) return id;
+  }
+  return assert.fail('each has a copy on the leader');
 }
 
 async function allHold(pool: Pool): Promise<void> {

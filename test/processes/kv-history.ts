@@ -118,7 +118,7 @@ export class KvHistory {
       operation.endedAt = ++this.#now;
     } else if (error.row?.stateChanged === 'no') {
       // It is promised that it never happened: whoever sees it later finds a value that nobody wrote.
-      this.operations.splice(this.operations.indexOf(operation as Recorded), 1);
+      this.operations.splice(this.operations.indexOf(operation), 1);
     } else {
       this.unknown += 1;
     }

@@ -177,7 +177,7 @@ async function verify(
   const wrong = checkByKey(kvModel, history.operations, stepsMax);
   assert.equal(wrong, undefined, JSON.stringify(wrong, undefined, 1));
   // Each write that is applied makes one revision of its container, so one that is applied twice makes two.
-  const revisions = (await session.pool(kv, poolName).broadcast().revision()) as number[];
+  const revisions = await session.pool(kv, poolName).broadcast().revision();
   const applied = revisions.reduce((sum, revision) => sum + revision, 0);
   const { acknowledged, unknown } = history;
   assert.ok(applied >= acknowledged && applied <= acknowledged + unknown, `${applied} of ${acknowledged}+${unknown}`);

@@ -28,7 +28,7 @@ export type AmendTarget = Pick<ContainerChange, 'pool' | 'container'>;
 export type Amendment = {
   readonly target: AmendTarget;
   readonly fence: Fence;
-  readonly change: (record: ContainerRecord) => ContainerRecord | undefined;
+  readonly change: (record: ContainerRecord, revision: number) => ContainerRecord | undefined;
   readonly timeoutMs: number;
 };
 
@@ -83,7 +83,7 @@ class Amend {
     if (record.fence !== fence || owner?.node !== self.node || owner.generation !== self.generation) {
       return this.#done(failure('FENCED', `${target.pool.name}/${target.container} has another owner`));
     }
-    const next = change(record);
+    const next = change(record, revision);
     if (next === undefined) return this.#done(success(record));
     const value = encodeContainer(next);
     this.#tried = { value, over: revision };

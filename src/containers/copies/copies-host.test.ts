@@ -83,6 +83,17 @@ describe('commits', () => {
     }
   });
 
+  test('have a copy again as soon as it is known to be back', () => {
+    const world = running('back');
+    world.kill('b');
+    assert.ok(world.commit('a', 0, { k: '1' }).ok);
+    // Long enough for the pauses between two tries to be long.
+    world.run(20_000);
+    world.start('b');
+    world.node('a').host.peerBack(world.node('b').id);
+    world.until('it is in sync', () => world.inSyncNames() === 'ab', 200);
+  });
+
   test('wait while the record cannot be changed', () => {
     const world = running('no quorum');
     world.kill('b');

@@ -13,7 +13,7 @@ import type { Registry } from '../../base/registry.ts';
 import type { CopiesRequest, CopyStanding } from '../../messages/copies.ts';
 import type { ContainerRecord, Holder } from '../../registry/placement/records.ts';
 import type { ContainerChange, Copies, HostedContainer, OpenedLog } from '../contract.ts';
-import { type AmendPorts, type AmendTarget, amendRecord } from './amender.ts';
+import { type AmendPorts, type AmendTarget, type Amendment, amendRecord } from './amender.ts';
 import { takeRequest } from './copy-desk.ts';
 import type { CopiesEvent } from './copies-event.ts';
 import {
@@ -146,7 +146,7 @@ export class CopiesHost implements Copies {
   amend(
     container: AmendTarget,
     fence: Fence,
-    change: (record: ContainerRecord) => ContainerRecord | undefined,
+    change: Amendment['change'],
     done: Done<ContainerRecord>,
   ): void {
     const { amendTimeoutMs: timeoutMs } = this.#options;
@@ -174,6 +174,11 @@ export class CopiesHost implements Copies {
   /** Membership says that it is dead: nobody should wait for it. */
   peerLost(node: NodeId): void {
     for (const container of this.#open.values()) container.peerLost(node);
+  }
+
+  /** Membership says that it is back: nobody should wait before trying it again. */
+  peerBack(node: NodeId): void {
+    for (const container of this.#open.values()) container.peerBack(node);
   }
 
   /** Once, when the registry has confirmed the table: what is on the disk and not ours goes. */
@@ -272,8 +277,8 @@ export class CopiesHost implements Copies {
       copying: this.#copying,
       copyingMax: this.#options.snapshotsMax,
       nextSnapshot: () => ++this.#snapshots,
-      amend: (inSync, done) =>
-        writeInSync(this.#inSync, change, inSync, (outcome) => done(this.#asKnownNow(key, outcome))),
+      amend: (inSync, revision, done) =>
+        writeInSync(this.#inSync, change, { inSync, revision }, (outcome) => done(this.#asKnownNow(key, outcome))),
       wake: (container) => this.#wake(container),
       ended: (container) => {
         this.#dirty.delete(container);

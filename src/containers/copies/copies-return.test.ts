@@ -1,8 +1,16 @@
 /** Copies that come back with less than they had, or are meant again after they were not: they are made whole. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { type Done, failure } from '../../base/errors.ts';
+import type { RegistryTransaction, TransactionResult, WriteOptions } from '../../base/registry.ts';
 import { CopiesWorld } from './fixtures.test.ts';
 import { metaKey } from './layout.ts';
+
+type LocalTransact = (
+  transaction: RegistryTransaction,
+  options: WriteOptions,
+  done: Done<TransactionResult>,
+) => void;
 
 function running(seed: string, names: readonly string[] = ['a', 'b'], settings = {}): CopiesWorld {
   const world = new CopiesWorld(seed, settings);
@@ -108,5 +116,88 @@ describe('a pool that is only on the disk of its owner', () => {
     world.until('b is open', () => world.node('b').opened.has(0));
     assert.ok(world.commit('b', 0, { m: '3' }).ok);
     world.until('only b is named', () => world.inSyncNames() === 'b');
+  });
+});
+
+describe('a copy that is taken out of the record and meant again', () => {
+  /** b has everything and would join, if the registry took what a writes. */
+  function joining(seed: string): { readonly world: CopiesWorld; readonly take: () => void } {
+    const world = new CopiesWorld(seed);
+    for (const name of ['a', 'b']) world.start(name);
+    world.create(0, ['a']);
+    world.until('it is open', () => world.node('a').opened.has(0));
+    assert.ok(world.commit('a', 0, { k: '1' }).ok);
+    const side = world.node('a').side as unknown as { transact: LocalTransact };
+    const transact = side.transact.bind(side);
+    side.transact = (_transaction, _options, done) => {
+      world.timeline.after(1, () => done(failure('NO_QUORUM')));
+    };
+    mean(world, true);
+    world.until('b has it', () => world.state('b').get('k') === '1');
+    world.run(200);
+    return { world, take: () => (side.transact = transact) };
+  }
+
+  function mean(world: CopiesWorld, isMeant: boolean): void {
+    const [a, b] = [world.node('a').id, world.node('b').id];
+    world.write(0, (record) => record && { ...record, copies: isMeant ? [a, b] : [a] });
+  }
+
+  function joins(world: CopiesWorld): void {
+    let wasWhole = true;
+    world.until('b has joined', () => {
+      const isIn = world.inSyncNames() === 'ab';
+      if (isIn) wasWhole = world.state('b').get('k') === '1';
+      return isIn;
+    }, 30_000);
+    assert.ok(wasWhole, 'the record names b, and b has nothing');
+    world.run(1_000);
+    assert.equal(world.state('b').get('k'), '1');
+  }
+
+  test('joins only with what it has by then', () => {
+    const { world, take } = joining('out and in');
+    mean(world, false);
+    world.until('b has dropped it', () => world.meta('b').slot === undefined);
+    mean(world, true);
+    take();
+    joins(world);
+  });
+
+  test('joins only with what it has by then, also if its owner has not seen that it was out', () => {
+    const { world, take } = joining('unseen');
+    const { host } = world.node('a');
+    const changed = host.changed.bind(host);
+    host.changed = () => {};
+    mean(world, false);
+    world.until('b has dropped it', () => world.meta('b').slot === undefined);
+    host.changed = changed;
+    mean(world, true);
+    take();
+    joins(world);
+  });
+
+  test('joins only with what it has by then, also if its owner hears of it when it writes', () => {
+    const { world, take } = joining('written');
+    const { host } = world.node('a');
+    host.changed = () => {};
+    mean(world, false);
+    world.until('b has dropped it', () => world.meta('b').slot === undefined);
+    mean(world, true);
+    world.run(10);
+    take();
+    joins(world);
+  });
+
+  test('costs nothing while it is out', () => {
+    const { world, take } = joining('out');
+    mean(world, false);
+    world.run(100);
+    take();
+    world.run(1_000);
+    const revision = (): number => world.registry.keyspace.range({ from: '/', to: '0' }, 10).revision;
+    const before = revision();
+    world.run(5_000);
+    assert.equal(revision(), before, 'the record is not written again and again');
   });
 });

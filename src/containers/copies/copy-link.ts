@@ -25,6 +25,9 @@ export class CopyLink {
   isLeaving = false;
   /** It has answered since it was given up last. */
   isProven = false;
+  /** Of the record that the last request told it of, and of the one that the last answered request did. */
+  toldRevision = 0;
+  provenRevision = 0;
   /** Something is on its way to it, or being read for it. */
   isBusy = false;
   /** Ticks in which it was waited for in vain. */
@@ -48,6 +51,12 @@ export class CopyLink {
   pause(): void {
     this.pauseTicks = Math.min(2 ** this.failures, pauseTicksMax) - 1;
     this.failures += 1;
+  }
+
+  /** What failed before says nothing about now. */
+  tryNow(): void {
+    this.failures = 0;
+    this.pauseTicks = 0;
   }
 
   follow(seq: number): void {

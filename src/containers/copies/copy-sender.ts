@@ -195,6 +195,7 @@ export class CopySender {
 
   #request(link: CopyLink, request: CopiesRequest): void {
     const body = encodeMessage(request);
+    link.toldRevision = request.revision;
     if (request.kind === 'replicateSnapshot') link.unanswered = body;
     this.#send(link, body);
   }

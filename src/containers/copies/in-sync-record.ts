@@ -5,32 +5,46 @@
 import type { Done } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { ContainerRecord, Holder } from '../../registry/placement/records.ts';
-import type { ContainerChange, Copies } from '../contract.ts';
+import type { ContainerChange } from '../contract.ts';
+import type { AmendTarget, Amendment } from './amender.ts';
 import type { CopiesEvent } from './copies-event.ts';
 import type { CopiesCounters } from './copies-options.ts';
 
 export type InSyncPorts = {
   readonly self: Holder;
-  readonly amend: Copies['amend'];
+  readonly amend: (
+    target: AmendTarget,
+    fence: ContainerRecord['fence'],
+    change: Amendment['change'],
+    done: Done<ContainerRecord>,
+  ) => void;
   readonly counters: CopiesCounters;
   readonly tell: (event: CopiesEvent) => void;
 };
 
 type OwnedChange = ContainerChange & { readonly record: ContainerRecord };
 
+/** Who is to be named, decided by the record of that revision. */
+export type InSyncWish = { readonly inSync: readonly Holder[]; readonly revision: number };
+
 /** Ends as `amend` does. */
 export function writeInSync(
   ports: InSyncPorts,
   change: OwnedChange,
-  inSync: readonly Holder[],
+  wish: InSyncWish,
   done: Done<ContainerRecord>,
 ): void {
-  const { node: self } = ports.self;
   let before: readonly Holder[] = [];
-  const next = (record: ContainerRecord): ContainerRecord => {
+  const next = (record: ContainerRecord, revision: number): ContainerRecord => {
     before = record.inSync;
-    // Whom the leader has taken out of the copies meanwhile is not named again.
-    return { ...record, inSync: inSync.filter(({ node }) => record.copies.includes(node) || node === self) };
+    const stays = (holder: Holder): readonly Holder[] => {
+      if (holder.node === ports.self.node) return [holder];
+      // Whom the leader has taken out of the copies meanwhile is not named again.
+      if (!record.copies.includes(holder.node)) return [];
+      // It may have been taken out and meant again: then it has to prove once more what it has.
+      return revision === wish.revision ? [holder] : before.filter(({ node }) => node === holder.node);
+    };
+    return { ...record, inSync: wish.inSync.flatMap(stays) };
   };
   ports.amend(change, change.record.fence, next, (outcome) => {
     if (outcome.ok) tellInSync(ports, change, before, outcome.value.inSync);

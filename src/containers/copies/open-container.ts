@@ -27,8 +27,8 @@ export type OwnerPorts = SenderPorts & {
   readonly options: CopiesOptions;
   readonly budget: TailBudget;
   readonly counters: CopiesCounters;
-  /** Changes the record under our fence: whom it names as in sync. */
-  readonly amend: (inSync: readonly Holder[], done: Done<ContainerRecord>) => void;
+  /** Changes the record under our fence: whom it names as in sync, decided by the record of that revision. */
+  readonly amend: (inSync: readonly Holder[], revision: number, done: Done<ContainerRecord>) => void;
   /** `flush` is called at the end of this turn. */
   readonly wake: (container: OpenContainer) => void;
   /** It is over, for whatever reason. */
@@ -120,7 +120,7 @@ export class OpenContainer {
 
   /** Reads the state and brings the copies to it. */
   begin(): void {
-    this.#log.follow(this.change.record);
+    this.#log.follow(this.change.record, this.#revision);
     new StateReader(this.#holding.shelf.store, this.#prefix, readBytesMax).all((outcome) => {
       if (this.#isOver) return;
       if (!outcome.ok) return this.#end(outcome.error.message, outcome.error);
@@ -138,7 +138,7 @@ export class OpenContainer {
     const { owner, fence } = this.change.record;
     const isOurs = record?.fence === fence && record.owner?.node === owner?.node;
     if (!isOurs || record.owner?.generation !== owner?.generation) return this.fenced('the record names another owner');
-    this.#log.follow(record);
+    this.#log.follow(record, revision);
     this.#ports.wake(this);
   }
 
@@ -149,6 +149,13 @@ export class OpenContainer {
   peerLost(node: NodeId): void {
     if (this.#isOver) return;
     this.#sender.lost(node);
+    this.#ports.wake(this);
+  }
+
+  peerBack(node: NodeId): void {
+    const link = this.#log.links.get(node);
+    if (this.#isOver || link === undefined) return;
+    link.tryNow();
     this.#ports.wake(this);
   }
 
@@ -294,7 +301,7 @@ export class OpenContainer {
     const inSync = this.#log.amendment();
     if (inSync === undefined) return;
     this.#log.amending(inSync);
-    this.#ports.amend(inSync, (outcome) => {
+    this.#ports.amend(inSync, this.#revision, (outcome) => {
       if (this.#isOver) return;
       if (!outcome.ok && outcome.error.code === 'FENCED') return this.fenced(outcome.error.message);
       if (!outcome.ok) this.#amendPause = amendPauseTicks;

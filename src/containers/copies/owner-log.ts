@@ -40,6 +40,8 @@ export class OwnerLog {
   /** -1 until the state of the opening is. */
   #committed = -1;
   #isSelfRecorded = false;
+  /** Of the record that is followed. */
+  #revision = 0;
   /** In a change of the record of which we do not know whether it has happened. */
   readonly #proposed = new Set<NodeId>();
   #isAmending = false;
@@ -94,8 +96,10 @@ export class OwnerLog {
   }
 
   /** The record as it now is, under our fence. */
-  follow(record: ContainerRecord): void {
+  follow(record: ContainerRecord, revision = this.#revision): void {
     const { self, durability } = this.#options;
+    const isNewer = revision > this.#revision;
+    this.#revision = revision;
     const recorded = new Map(record.inSync.map(({ node, generation }) => [node, generation]));
     this.#isSelfRecorded = isSelf(recorded.get(self.node), this.#options);
     // What is only on the disk of its owner is copied to where it is to move, and to nobody else.
@@ -108,7 +112,10 @@ export class OwnerLog {
       link.isWanted = others.includes(link.node);
       link.recordedGeneration = recorded.get(link.node);
       if (link.isRecorded) link.isJoining = false;
-      else link.isLeaving = false;
+      else {
+        link.isLeaving = false;
+        if (isNewer) link.isJoining = false;
+      }
       if (link.isWanted || link.isRecorded) this.#consider(link);
       else this.#unnamed(link);
     }
@@ -131,6 +138,7 @@ export class OwnerLog {
     if (refusal !== undefined && link.snapshot !== undefined) link.pause();
     else link.failures = 0;
     link.isProven = true;
+    link.provenRevision = link.toldRevision;
     if (held !== undefined && this.tail.reaches(held as Position)) link.follow(held.seq);
     else if (link.mode !== 'copying' || !isStepOf(link, standing)) link.needSnapshot();
     else link.unanswered = undefined;
@@ -222,11 +230,17 @@ export class OwnerLog {
     this.#advance();
   }
 
-  /** It answers, so it may stay or join, if it has all that was ever acknowledged. */
+  /**
+   * It answers, so it may stay or join, if it has all that was ever acknowledged. Between two records that we have seen
+   * there may have been one that did not name it, and then it may have dropped everything. Only who was told of this
+   * record forgets all before it: so it joins with what it says after that.
+   */
   #consider(link: CopyLink): void {
     if (!link.isProven || link.mode !== 'following' || link.acked < this.#committed) return;
     if (!this.#isAmending) link.isLeaving = false;
-    if (link.isWanted && !link.isRecorded && !link.isLeaving) link.isJoining = true;
+    if (!link.isWanted || link.isRecorded || link.isLeaving) return;
+    if (link.provenRevision >= this.#revision) link.isJoining = true;
+    else link.mode = 'unknown';
   }
 
   /** In pools without disks another life of a copy has nothing, so the record must name the life that has it. */

@@ -161,6 +161,7 @@ export class Containers {
 
   /** Modules hear of a worker when it comes for the first time, and not of its returns. */
   memberSeen(node: NodeId): void {
+    this.#works?.copies.peerBack(node);
     const entry = this.#around.members.get(node)?.entry;
     if (entry === undefined || !entry.roles.includes('worker') || this.#met.peek(node) !== undefined) return;
     this.#met.set(node, true);

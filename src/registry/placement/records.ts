@@ -79,7 +79,7 @@ export type ContainerRecord = {
   readonly note: string;
 };
 
-export const noteCharactersMax = 300;
+const noteCharactersMax = 300;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { fatal: true });
 

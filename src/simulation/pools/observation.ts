@@ -41,6 +41,8 @@ export type PoolObservation =
   | (ContainerName & { readonly kind: 'copiesLooked'; readonly lacks: readonly Lack[] })
   /** A call ended with an error, at the first attempt or a later one. */
   | { readonly kind: 'callFailed'; readonly call: string; readonly code: ErrorCode; readonly message: string }
+  /** All containers are asked now what they hold. */
+  | { readonly kind: 'dumping' }
   /** What a container answers in the end, when all is well: the ids of the calls that its state has seen. */
   | (ContainerName & { readonly kind: 'dumped'; readonly tag: string; readonly done: readonly string[] })
   | (ContainerName & { readonly kind: 'silent'; readonly by: string; readonly why: string })

@@ -117,6 +117,7 @@ class Pools {
   rest(): void {
     this.#clients.rest();
     this.#witness.lookAtAll();
+    this.#observe({ kind: 'dumping' });
     for (const { name, containers } of this.#operator.pools())
       for (let container = 0; container < containers; container++) this.#dump({ pool: name, container });
     this.world.timeline.after(tablesAfterMs, () => this.#askAll());

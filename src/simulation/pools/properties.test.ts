@@ -77,6 +77,7 @@ const cases: readonly Case[] = [
   ['callsAreDoneOnce', /<a> was written twice/, [answered('<a><b><a>')]],
   ['callsAreDoneOnce', /sent again with <a><a>/, [again('<a><a>')]],
   ['acknowledgedStays', undefined, [acknowledged('a'), dumped('b', 'a')]],
+  ['acknowledgedStays', undefined, [acknowledged('a'), { kind: 'dumping' }, acknowledged('b'), dumped('a')]],
   ['acknowledgedStays', /a was acknowledged by p\/3 and is gone/, [acknowledged('a'), dumped('b')]],
   ['acknowledgedStays', /and is gone/, [acknowledged('a')]],
   ['acknowledgedStays', /nothing was ever/, [dumped('b')]],

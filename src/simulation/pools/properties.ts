@@ -68,16 +68,18 @@ const callsAreDoneOnce: Property = () => ({
   },
 });
 
-/** S11: in the end each container's state has seen every write that was acknowledged. */
+/** S11: in the end each container's state has seen every write that was acknowledged before it was asked. */
 const acknowledgedStays: Property = () => {
   const acknowledged = new Map<string, Set<string>>();
   const dumps = new Map<string, ReadonlySet<string>>();
   let deleted: string | undefined;
+  let isOver = false;
   return {
     observe(seen) {
+      if (seen.kind === 'dumping') isOver = true;
       if (seen.kind === 'poolDeleted') deleted = seen.pool;
       if (seen.kind === 'dumped') dumps.set(print(seen), new Set(seen.done));
-      if (seen.kind === 'acknowledged' && seen.pool !== deleted) {
+      if (seen.kind === 'acknowledged' && seen.pool !== deleted && !isOver) {
         const calls = acknowledged.get(print(seen)) ?? new Set();
         acknowledged.set(print(seen), calls.add(seen.call));
       }
