@@ -32,10 +32,6 @@ export class DiskSide {
     return new DiskSide(child);
   }
 
-  get pid(): number {
-    return this.#child.pid!;
-  }
-
   async measure(name: DiskName, concurrency: number, durationMs: number): Promise<Load> {
     const answered = once(this.#child, 'message');
     this.#child.send({ name, concurrency, durationMs } satisfies Round);

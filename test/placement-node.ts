@@ -264,8 +264,11 @@ export class PlacementNode {
     const value = (this.state.get(text) ?? 0) + 1;
     for (const { node } of record.inSync) this.#world.node(node).state.set(text, value);
     this.#world.acknowledged.set(text, Math.max(value, this.#world.acknowledged.get(text) ?? 0));
-    const next = record.copies.find((id) => isReachable(id) && record.inSync.every(({ node }) => node !== id));
-    if (next === undefined || ageMs < this.copyMs || this.#world.node(next).copies === 'never') return;
+    const next = record.copies.find((id) => {
+      const canTake = isReachable(id) && this.#world.node(id).copies === 'well';
+      return canTake && record.inSync.every(({ node }) => node !== id);
+    });
+    if (next === undefined || ageMs < this.copyMs) return;
     const node = this.#world.node(next);
     const holder = { node: next, generation: node.generation };
     // From here on writes reach it: there are none until the record says so.

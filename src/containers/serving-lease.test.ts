@@ -4,10 +4,11 @@ import { describe, test } from 'node:test';
 import { type Outcome, failure, success } from '../base/errors.ts';
 import { type NodeId, nodeIdFrom } from '../base/ids.ts';
 import type { Clock, Identity, Peer, Service } from '../base/ports.ts';
+import { Random } from '../base/random.ts';
 import { decodeMessage, encodeMessage } from '../messages/catalogue.ts';
 import { World } from '../simulation/world.ts';
 import { ServingLeaseHost } from './serving-lease.ts';
-import { type ServingGrant, servingShares } from './serving-renewal.ts';
+import { type ServingGrant, ServingRenewal, servingShares } from './serving-renewal.ts';
 
 const leaseMs = 5_000;
 const regrantMs = leaseMs * 1.1;
@@ -261,6 +262,20 @@ describe('the serving lease', () => {
       scene.granter().answer = 'grant';
       scene.run(1_100);
       assert.equal(scene.lease.holds(), true);
+    }
+  });
+
+  test('is asked for again soon while the table is behind', () => {
+    const machine = new ServingRenewal(new Random('behind'), leaseMs);
+    let [nowMs, effects] = [0, machine.step(0, { kind: 'begin' })];
+    for (let id = 1; id <= 20; id++) {
+      assert.ok(effects.some((effect) => effect.kind === 'ask' && effect.id === id));
+      nowMs += 1;
+      effects = machine.step(nowMs, { kind: 'answered', id, answer: { kind: 'behind' } });
+      const again = effects.find((effect) => effect.kind === 'schedule');
+      assert.ok(again !== undefined && again.atMs - nowMs <= 2 * servingShares.retryMin * leaseMs);
+      nowMs = again.atMs;
+      effects = machine.step(nowMs, { kind: 'expired', timer: again.timer });
     }
   });
 

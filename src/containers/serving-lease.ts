@@ -118,5 +118,6 @@ function answerOf(outcome: Outcome<Uint8Array>): ServingAnswer {
 }
 
 function refusalOf(error: RemusterError): ServingAnswer {
+  if (error.code === 'PRECONDITION') return { kind: 'behind' };
   return { kind: error.code === 'FENCED' ? 'superseded' : 'failed' };
 }

@@ -5,6 +5,7 @@
  *
  *   ask --granted--> holds until 0.8 of the lease after the asking; asks again after a fifth of the lease
  *       --nothing, refused--> asks again sooner, with jitter; still holds until the time of the last grant is over
+ *       --the own table is behind--> the same, and soon
  *       --a later life of this node exists--> holds no longer, at once
  *
  * The leader gives the containers away after 1.1 of the lease at the earliest: there is room for clocks that run
@@ -26,6 +27,8 @@ export type ServingAnswer =
   | ({ readonly kind: 'granted' } & ServingGrant)
   /** There is a later generation of this node. */
   | { readonly kind: 'superseded' }
+  /** The own table does not show yet what it has to show. */
+  | { readonly kind: 'behind' }
   | { readonly kind: 'failed' };
 
 export type ServingTimer = { readonly kind: 'ask'; readonly id: number } | { readonly kind: 'end' };
@@ -109,8 +112,10 @@ export class ServingRenewal {
     if (answer.kind === 'granted' && answer.term >= this.#term) return this.#granted(sentMs, answer);
     if (answer.kind === 'superseded') this.#untilMs = -Infinity;
     const { interval, retryMin } = servingShares;
-    const share = answer.kind === 'superseded' ? interval : Math.min(interval, retryMin * 2 ** this.#failures);
-    this.#failures += 1;
+    // Who is behind has been heard by the leader, and is there in a moment.
+    const tries = answer.kind === 'behind' ? Math.min(1, this.#failures) : this.#failures;
+    const share = answer.kind === 'superseded' ? interval : Math.min(interval, retryMin * 2 ** tries);
+    this.#failures = tries + 1;
     this.#schedule(nowMs + this.#leaseMs * share * this.#random.between(0.5, 1));
   }
 

@@ -13,6 +13,7 @@ import { crc32 } from 'node:zlib';
 import { assert } from '../base/assert.ts';
 import { RemusterError } from '../base/errors.ts';
 import type { StoreEntry } from '../base/ports.ts';
+import type { LooseRow } from './loose-rows.ts';
 import {
   type StoreAnswer,
   type StoreCall,
@@ -31,6 +32,7 @@ export class StoreDatabase {
   readonly #database: DatabaseSync;
   readonly #put: StatementSync;
   readonly #delete: StatementSync;
+  readonly #setApplied: StatementSync;
   readonly #select: StatementSync;
 
   constructor({ file, sizeBytesMax }: StoreThreadData) {
@@ -45,6 +47,7 @@ export class StoreDatabase {
       PRAGMA temp_store = MEMORY;
       PRAGMA journal_size_limit = 16777216;
       CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL) STRICT;
+      CREATE TABLE IF NOT EXISTS applied (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL) STRICT;
     `);
     if (sizeBytesMax !== undefined) {
       this.#database.exec(`PRAGMA max_page_count = ${Math.ceil(sizeBytesMax / pageBytes)}`);
@@ -56,6 +59,9 @@ export class StoreDatabase {
     this.#put = this.#database.prepare(
       'INSERT INTO entries VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, crc = excluded.crc',
     );
+    this.#setApplied = this.#database.prepare(
+      'INSERT INTO applied VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET number = excluded.number',
+    );
     this.#delete = this.#database.prepare('DELETE FROM entries WHERE key = ?');
     this.#select = this.#database.prepare(
       'SELECT key, value, crc FROM entries WHERE key >= ? AND key < ? ORDER BY key LIMIT ?',
@@ -66,6 +72,26 @@ export class StoreDatabase {
     const together = this.#transaction(calls);
     if (together !== undefined) return together;
     return calls.map((call) => this.#transaction([call])?.[0] ?? { error: this.#lastError });
+  }
+
+  /** The number of the last group of writes of the log before it (logged-database.ts) that is in here for good. */
+  get applied(): number {
+    const row = this.#database.prepare('SELECT number FROM applied').get() as { readonly number: number } | undefined;
+    return row?.number ?? 0;
+  }
+
+  /** Rows of the log before it. With the number of their last group they are durable, and so is all that came before. */
+  put(rows: Iterable<LooseRow>, applied: number | undefined): void {
+    this.#database.exec(`PRAGMA synchronous = ${applied === undefined ? 'NORMAL' : 'FULL'}`);
+    try {
+      this.#database.exec('BEGIN');
+      for (const { key, value } of rows) this.#write(key, value);
+      if (applied !== undefined) this.#setApplied.run(applied);
+      this.#database.exec('COMMIT');
+    } catch (error) {
+      this.#rollBack();
+      throw error;
+    }
   }
 
   close(): void {
@@ -100,11 +126,13 @@ export class StoreDatabase {
 
   #call(call: StoreCall): StoreAnswer {
     if (call.kind === 'read') return this.#read(call.from, call.to, call.limit);
-    for (const { key, value } of unpackBatch(call.packed)) {
-      if (value === null) this.#delete.run(key);
-      else this.#put.run(key, value, checksum(key, value));
-    }
+    for (const { key, value } of unpackBatch(call.packed)) this.#write(key, value);
     return {};
+  }
+
+  #write(key: Uint8Array, value: Uint8Array | null): void {
+    if (value === null) this.#delete.run(key);
+    else this.#put.run(key, value, checksum(key, value));
   }
 
   #read(from: Uint8Array, to: Uint8Array, limit: number): StoreAnswer {
@@ -128,7 +156,7 @@ function printable(key: Uint8Array): string {
   return JSON.stringify(decoder.decode(key).slice(0, 80));
 }
 
-function syncDirectoryOf(file: string): void {
+export function syncDirectoryOf(file: string): void {
   if (process.platform === 'win32') return;
   const directory = openSync(dirname(file), 'r');
   try {

@@ -8,7 +8,11 @@
 import type { ErrorCode } from '../base/errors.ts';
 import type { StoreEntry, StoreWrite } from '../base/ports.ts';
 
-export type StoreThreadData = { readonly file: string; readonly sizeBytesMax: number | undefined };
+export type StoreThreadData = {
+  readonly file: string;
+  readonly sizeBytesMax: number | undefined;
+  readonly isLogged: boolean;
+};
 
 export type StoreCall =
   | { readonly kind: 'write'; readonly packed: Uint8Array }

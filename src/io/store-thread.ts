@@ -4,6 +4,7 @@
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { assert, unreachable } from '../base/assert.ts';
+import { LoggedDatabase } from './logged-database.ts';
 import { StoreDatabase, storeError } from './store-database.ts';
 import type { FromStoreThread, StoreAnswer, StoreThreadData, ToStoreThread } from './store-messages.ts';
 
@@ -26,12 +27,25 @@ function buffersOf(answers: readonly StoreAnswer[]): ArrayBuffer[] {
   return [...buffers];
 }
 
-function serve(database: StoreDatabase): void {
+/** What can wait is done when nobody does. */
+let isWorking = false;
+
+function workOn(database: LoggedDatabase): void {
+  if (isWorking) return;
+  isWorking = true;
+  setImmediate(() => {
+    isWorking = false;
+    if (database.work()) workOn(database);
+  });
+}
+
+function serve(database: StoreDatabase | LoggedDatabase): void {
   port.on('message', (message: ToStoreThread) => {
     switch (message.kind) {
       case 'group': {
         const answers = database.perform(message.calls);
         say({ kind: 'answers', answers }, buffersOf(answers));
+        if (database instanceof LoggedDatabase) workOn(database);
         break;
       }
       case 'close':
@@ -47,7 +61,9 @@ function serve(database: StoreDatabase): void {
 }
 
 try {
-  serve(new StoreDatabase(workerData as StoreThreadData));
+  const data = workerData as StoreThreadData;
+  const database = new StoreDatabase(data);
+  serve(data.isLogged ? new LoggedDatabase(database, data.file) : database);
 } catch (error) {
   say({ kind: 'failed', error: storeError(error) });
 }

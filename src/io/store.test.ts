@@ -66,57 +66,65 @@ function flipByte(file: string, key: string): void {
   assert.equal(changed.changes, 1);
 }
 
-describeStore('SQLite in a thread', async (t) => {
-  const folder = temporaryFolder(t);
-  let store = await folder.open('db');
-  const harness: StoreHarness = {
-    ...realWorld,
-    get store() {
-      return store;
-    },
-    reopen: () => folder.open('db'),
-    // What another process would find at this moment: the files as they are, with the store still open.
-    crash: async () => {
-      for (const suffix of ['', '-wal'])
-        copyFileSync(join(folder.path, `db${suffix}`), join(folder.path, `copy${suffix}`));
-      return folder.open('copy');
-    },
-    corrupt: async (key) => {
-      await close(store);
-      flipByte(join(folder.path, 'db'), key);
-      store = await folder.open('db');
-    },
-  };
-  return harness;
-});
+for (const [name, options, suffixes] of [
+  ['SQLite in a thread', {}, ['', '-wal']],
+  ['SQLite behind a log', { isLogged: true }, ['', '-wal', '-log0', '-log1']],
+] as const) {
+  describeStore(name, async (t) => {
+    const folder = temporaryFolder(t);
+    let store = await folder.open('db', options);
+    const harness: StoreHarness = {
+      ...realWorld,
+      get store() {
+        return store;
+      },
+      reopen: () => folder.open('db', options),
+      // What another process would find at this moment: the files as they are, with the store still open.
+      crash: async () => {
+        for (const suffix of suffixes)
+          copyFileSync(join(folder.path, `db${suffix}`), join(folder.path, `copy${suffix}`));
+        return folder.open('copy', options);
+      },
+      corrupt: async (key) => {
+        await close(store);
+        flipByte(join(folder.path, 'db'), key);
+        store = await folder.open('db', options);
+      },
+    };
+    return harness;
+  });
+}
 
 describe('the real store', { timeout: 60_000 }, () => {
-  it('says STORE_FULL on a full disk, still reads, and writes again when there is space', async (t) => {
-    const folder = temporaryFolder(t);
-    if (!mountSmallDisk(folder)) {
-      t.skip('this user may not mount a file system');
-      return;
-    }
-    const store = await folder.open('db');
-    await write(store, 'before', 'x');
-    writeFileSync(join(folder.path, 'filler'), new Uint8Array(7_500_000));
-    const outcomes = await Promise.allSettled([
-      write(store, 'small', 'fits'),
-      write(store, 'large', new Uint8Array(2_000_000)),
-      write(store, 'tiny', 'fits too'),
-    ]);
-    assert.deepEqual(
-      outcomes.map((outcome) => (outcome.status === 'fulfilled' ? 'ok' : (outcome.reason as { code: string }).code)),
-      ['ok', 'STORE_FULL', 'ok'],
-    );
-    assert.deepEqual(
-      (await read(store)).map(({ key }) => key),
-      ['before', 'small', 'tiny'],
-    );
-    rmSync(join(folder.path, 'filler'));
-    await write(store, 'large', new Uint8Array(2_000_000));
-    assert.equal((await read(store)).length, 4);
-  });
+  for (const isLogged of [false, true]) {
+    const name = isLogged ? 'a logged one says' : 'says';
+    it(`${name} STORE_FULL on a full disk, still reads, and writes again when there is space`, async (t) => {
+      const folder = temporaryFolder(t);
+      if (!mountSmallDisk(folder)) {
+        t.skip('this user may not mount a file system');
+        return;
+      }
+      const store = await folder.open('db', { isLogged });
+      await write(store, 'before', 'x');
+      writeFileSync(join(folder.path, 'filler'), new Uint8Array(7_500_000));
+      const outcomes = await Promise.allSettled([
+        write(store, 'small', 'fits'),
+        write(store, 'large', new Uint8Array(2_000_000)),
+        write(store, 'tiny', 'fits too'),
+      ]);
+      assert.deepEqual(
+        outcomes.map((outcome) => (outcome.status === 'fulfilled' ? 'ok' : (outcome.reason as { code: string }).code)),
+        ['ok', 'STORE_FULL', 'ok'],
+      );
+      assert.deepEqual(
+        (await read(store)).map(({ key }) => key),
+        ['before', 'small', 'tiny'],
+      );
+      rmSync(join(folder.path, 'filler'));
+      await write(store, 'large', new Uint8Array(2_000_000));
+      assert.equal((await read(store)).length, 4);
+    });
+  }
 
   it('says STORE_FULL beyond its quota, and takes writes again after something was removed', async (t) => {
     const store = await temporaryFolder(t).open('db', { sizeBytesMax: 1_000_000 });
@@ -190,7 +198,7 @@ describe('the real store', { timeout: 60_000 }, () => {
 /** Writes batches of three for ever, 50 at a time, and prints the number of each that was acknowledged. */
 const writer = `
   const { openStore } = await import(process.argv[1]);
-  const store = await openStore(process.argv[2]);
+  const store = await openStore(process.argv[2], JSON.parse(process.argv[3]));
   let next = 0;
   const again = () => {
     const n = next++;
@@ -205,15 +213,25 @@ const writer = `
 `;
 
 describe('a process killed in the middle of writing', { timeout: 60_000 }, () => {
-  for (const kills of [1, 2]) {
-    it(`has lost nothing acknowledged and torn no batch (${kills})`, async (t) => {
+  for (const [kills, options] of [
+    [1, {}],
+    [2, {}],
+    [1, { isLogged: true }],
+    // Enough to fill the first log several times.
+    [20, { isLogged: true }],
+  ] as const) {
+    it(`has lost nothing acknowledged and torn no batch (${kills}, ${JSON.stringify(options)})`, async (t) => {
       const folder = temporaryFolder(t);
       const file = join(folder.path, 'db');
       const moduleUrl = new URL('./store.ts', import.meta.url).href;
       const acknowledged: number[] = [];
-      const child = spawn(process.execPath, ['--input-type=module', '-e', writer, moduleUrl, file], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      });
+      const child = spawn(
+        process.execPath,
+        ['--input-type=module', '-e', writer, moduleUrl, file, JSON.stringify(options)],
+        {
+          stdio: ['ignore', 'pipe', 'inherit'],
+        },
+      );
       t.after(() => child.kill('SIGKILL'));
       for await (const line of createInterface(child.stdout)) {
         acknowledged.push(Number(line));
@@ -221,7 +239,7 @@ describe('a process killed in the middle of writing', { timeout: 60_000 }, () =>
       }
       assert.ok(acknowledged.length >= 700 * kills);
       const found = new Map<string, Uint8Array>();
-      for (const { key, value } of await read(await folder.open('db'))) found.set(key, value);
+      for (const { key, value } of await read(await folder.open('db', options))) found.set(key, value);
       for (const n of acknowledged) {
         for (const part of ['a', 'b', 'c'])
           assert.equal(found.get(`${n}/${part}`)?.[999], n & 0xff, `lost ${n}/${part}`);

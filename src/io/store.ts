@@ -16,6 +16,11 @@ import { packBatch, packedBytes } from './store-messages.ts';
 export type StoreOptions = {
   /** A quota: what would grow the file beyond it fails with STORE_FULL. Unlimited if left out. */
   readonly sizeBytesMax?: number;
+  /**
+   * For many small writes: they are answered when a log before the database has them. Takes more memory, and reads are
+   * dear while much is written. Not together with a quota, which only the database can count.
+   */
+  readonly isLogged?: boolean;
   readonly callsMax?: number;
   readonly queueBytesMax?: number;
 };
@@ -27,7 +32,9 @@ const keyCharactersMax = 4_096;
 const encoder = new TextEncoder();
 
 export async function openStore(file: string, options: StoreOptions = {}): Promise<Store> {
-  const data: StoreThreadData = { file, sizeBytesMax: options.sizeBytesMax };
+  const { sizeBytesMax, isLogged = false } = options;
+  assert(!isLogged || sizeBytesMax === undefined, 'a store has a log or a quota');
+  const data: StoreThreadData = { file, sizeBytesMax, isLogged };
   const worker = new Worker(sibling(import.meta.url, 'store-thread'), {
     workerData: data,
     name: 'store',

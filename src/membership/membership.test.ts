@@ -85,6 +85,19 @@ describe('lives', () => {
     ]);
   });
 
+  it('a death is proven by a closed port, also if others found it, but not by the silence of one without datagrams', () => {
+    const subject = new Subject();
+    const silent = { ...identity(4), watchedBy: identity(3).id };
+    subject.hears(identity(3), claim('join', identity(2)), { ...claim('join', silent), entry: silent });
+    subject.take('event');
+    for (const dead of [identity(2), silent])
+      subject.hears(identity(3), { ...claim('dead', dead, 0, identity(3)), refused: true });
+    assert.deepEqual(
+      subject.take('event').map(({ event }) => `${event.type} ${event.name} ${event.portIsClosed}`),
+      ['member.dead n2 true', 'member.dead n4 false'],
+    );
+  });
+
   it('an obituary introduces nobody', () => {
     const subject = new Subject();
     subject.hears(identity(2), claim('dead', identity(3)), claim('left', identity(4)));

@@ -144,6 +144,9 @@ describe('text and names', () => {
       }
     }
     survives(name, 'a'.repeat(63), `a${'-'.repeat(50)}`);
+    // Names are remembered by their length and three of their letters: these have the same.
+    survives(name, 'ab-c-dz', 'ax-c-yz', 'ab-c-dz');
+    refusesToRead(name, 'name', [7, ...Array.from('aB-c-dz', (letter) => letter.charCodeAt(0))]);
     refusesToWrite(name, 'BAD_ARGUMENT', '', 'a'.repeat(64), undefined, ['a']);
     refusesToRead(name, 'name', [0], [64, ...Array.from({ length: 64 }, () => 97)], [2, 97, 0xff]);
   });

@@ -185,7 +185,7 @@ async function openContainers(
     return promised((done) => files.close(done));
   });
   if (!options.roles.includes('worker')) return { modules, files, bundles, store: undefined };
-  const store = await openStore(join(directory, 'containers.db'));
+  const store = await openStore(join(directory, 'containers.db'), { isLogged: true });
   shutdown.add('containers', () => promised((done) => store.close(done)));
   return { modules, files, bundles, store };
 }

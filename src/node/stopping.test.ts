@@ -65,7 +65,8 @@ class Cluster {
     assert.ok(control);
     new PoolOperations(control.registry, clock).create({ name: 'p', module: 'cell', containers }, () => {});
     this.until('a pool in service', () => this.isServed());
-    const inSync = (): number => names.flatMap((name) => this.core(name).containers?.held() ?? []).filter((one) => one.inSync).length;
+    const inSync = (): number =>
+      names.flatMap((name) => this.core(name).containers?.held() ?? []).filter((one) => one.inSync).length;
     this.until('copies in sync', () => inSync() === 2 * containers);
   }
 

@@ -8,25 +8,25 @@ import type { World } from './world.ts';
 export type ClusterControls = {
   readonly names: readonly string[];
   /** Virtual milliseconds since the beginning. */
-  nowMs(): number;
+  readonly nowMs: () => number;
   /** Lets virtual time pass: milliseconds, or a text such as '5s'. Promises of the test that depend on it settle meanwhile. */
-  advance(duration: number | string): Promise<void>;
+  readonly advance: (duration: number | string) => Promise<void>;
   /** Ends the process at once; its disk stays as it is, its host refuses connections. */
-  kill(name: string): void;
+  readonly kill: (name: string) => void;
   /** Ends the host at once; what was not synced is lost, and nobody refuses anything. */
-  losePower(name: string): void;
+  readonly losePower: (name: string) => void;
   /** Starts a node that is down, on the disk it had. */
-  restart(name: string): void;
+  readonly restart: (name: string) => void;
   /** The process stands still while the world goes on. */
-  pause(name: string, durationMs: number): void;
+  readonly pause: (name: string, durationMs: number) => void;
   /** Groups that hear nobody outside; nodes that are in no group are a group of their own. */
-  partition(...groups: readonly (readonly string[])[]): void;
+  readonly partition: (...groups: readonly (readonly string[])[]) => void;
   /** Links, disks and clocks are well again; who is down stays down. */
-  heal(): void;
+  readonly heal: () => void;
   /** What that node believes about all nodes, itself included. */
-  members(name: string): readonly MemberRow[];
+  readonly members: (name: string) => readonly MemberRow[];
   /** The last lines of the event log. */
-  lastLines(count?: number): readonly string[];
+  readonly lastLines: (count?: number) => readonly string[];
 };
 
 const linesTold = 50;

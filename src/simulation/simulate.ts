@@ -33,14 +33,14 @@ export type PoolOptions = Omit<PoolRequest, 'name' | 'module' | 'containers' | '
 
 export type SimulatedPools = ClusterControls & {
   /** Ends when each of its containers serves. */
-  createPool(name: string, definition: ModuleDefinition, options?: PoolOptions): Promise<void>;
-  deletePool(name: string): Promise<void>;
+  readonly createPool: (name: string, definition: ModuleDefinition, options?: PoolOptions) => Promise<void>;
+  readonly deletePool: (name: string) => Promise<void>;
   /** As an application has it; through the named node, or whichever runs. */
-  pool<M extends Methods>(definition: ModuleDefinition<M>, name: string, through?: string): PoolHandle<M>;
+  readonly pool: <M extends Methods>(definition: ModuleDefinition<M>, name: string, through?: string) => PoolHandle<M>;
   /** Ends when the container serves there. */
-  move(pool: string, container: number, to: string): Promise<void>;
+  readonly move: (pool: string, container: number, to: string) => Promise<void>;
   /** The node that owns the container now. */
-  ownerOf(pool: string, container: number): string | undefined;
+  readonly ownerOf: (pool: string, container: number) => string | undefined;
 };
 
 const managersMax = 3;

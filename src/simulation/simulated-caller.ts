@@ -77,7 +77,7 @@ export class SimulatedCaller {
   }
 
   /** Time passes also while the next item is waited for. */
-  async *#itemsOf(flow: AsyncIterable<Uint8Array>): AsyncGenerator<unknown> {
+  async *#itemsOf(flow: AsyncIterable<Uint8Array>): AsyncGenerator {
     const items = flow[Symbol.asyncIterator]();
     for (;;) {
       const { value, done } = await this.#driver.during(() => items.next());

@@ -14,6 +14,8 @@ type Stage = { readonly cluster: PoolCluster; readonly session: ClusterSession; 
 const both = 'manager,worker';
 const all = [0, 1, 2, 3];
 const holdMs = 100;
+/** Longer than any call here may take: whoever is killed is known to be gone, and nobody waits for its lease to end. */
+const words = ['--serving-lease', '120s', '--call-retry', '160s'];
 
 /** Every container has answered once, in the order of their numbers. */
 async function holdEverywhere(pool: Pool, ms = holdMs): Promise<readonly Place[]> {
@@ -30,7 +32,7 @@ async function heldEverywhere(pool: Pool): Promise<readonly number[]> {
 }
 
 test('four nodes, four containers', async (context) => {
-  const cluster = await PoolCluster.start(context, { a: both, b: both, c: both, d: 'worker' });
+  const cluster = await PoolCluster.start(context, { a: both, b: both, c: both, d: 'worker' }, words);
   const session = await cluster.session();
   const pool = await cluster.pool(counter, 'counters', { containers: 4, copies: 2 }, session);
   const stage = { cluster, session, pool };

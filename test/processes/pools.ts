@@ -15,6 +15,9 @@ import { agreed, call, get, type Leader, patienceMs, truth, until } from './mana
 
 export const counterModule = resolve(import.meta.dirname, 'counter-module.ts');
 
+/** Each start takes a processor for a second or two, and has a deadline. */
+const startsAtOnce = 4;
+
 export type Wish = Omit<PoolRequest, 'name'>;
 
 export class PoolCluster {
@@ -40,7 +43,10 @@ export class PoolCluster {
     context.after(async () => void (await Promise.all(cluster.#sessions.map((session) => session.close()))));
     const [[first, roles], ...others] = Object.entries(nodes) as [[string, string], ...[string, string][]];
     await cluster.add(first, ['--roles', roles], ['--bootstrap']);
-    await Promise.all(others.map(([name, own]) => cluster.add(name, ['--roles', own])));
+    while (others.length > 0) {
+      const some = others.splice(0, startsAtOnce);
+      await Promise.all(some.map(([name, own]) => cluster.add(name, ['--roles', own])));
+    }
     await cluster.settled();
     return cluster;
   }

@@ -41,7 +41,8 @@ export class CallsHost implements Calls {
   readonly #site: PartSite;
   readonly #desk: CallDesk;
   readonly #sessions = new BoundedLru<string, CallSession>(sessionsMax);
-  #open = 0;
+  /** Calls that have not ended. */
+  readonly #tally = { open: 0 };
   /** Counts sessions, so that two of one name never share a call id. */
   #serial = 0;
 
@@ -55,29 +56,29 @@ export class CallsHost implements Calls {
 
   /** Calls that have not ended. */
   get open(): number {
-    return this.#open;
+    return this.#tally.open;
   }
 
   /** `done` may be called before this returns: a container of this node may answer at once. */
   call(call: WantedCall, done: Done<CallResult>): Cancel {
     // A call of many containers waits for many of them.
-    if (this.#open >= this.#options.callsMax || this.#site.alarms.size >= this.#options.callsMax) {
+    if (this.#tally.open >= this.#options.callsMax || this.#site.alarms.size >= this.#options.callsMax) {
       this.#ports.count('calls.refused');
       done(failure('CAPACITY', `${this.#options.callsMax} calls are under way already`));
       return () => {};
     }
-    this.#open += 1;
-    const ended: Done<CallResult> = (outcome) => {
-      this.#open -= 1;
-      done(outcome);
-    };
+    this.#tally.open += 1;
     const pool = this.#ports.table.pool(call.pool);
     const container = pool?.record.state === 'active' ? plainContainer(call.route, pool) : undefined;
     if (pool !== undefined && container !== undefined) {
-      const part = new Part(this.#site, { pool, container }, call, ended);
+      const part = new Part(this.#site, { pool, container }, call, done, this.#tally);
       part.start();
       return () => part.cancel();
     }
+    const ended: Done<CallResult> = (outcome) => {
+      this.#tally.open -= 1;
+      done(outcome);
+    };
     const running: { now: Running | undefined } = { now: undefined };
     if (pool !== undefined) this.#route(call, pool, running, ended);
     else this.#search(call, running, ended);

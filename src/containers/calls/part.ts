@@ -69,6 +69,7 @@ export class Part implements Waiter, Place {
   readonly #site: PartSite;
   readonly #call: PartOfCall;
   readonly #done: Done<CallAnswer>;
+  readonly #tally: { open: number } | undefined;
   readonly #patience: Patience;
   #phase: 'pausing' | 'here' | 'asked' = 'pausing';
   #over = false;
@@ -87,13 +88,21 @@ export class Part implements Waiter, Place {
   #told: { readonly owner: NodeId | undefined; readonly version: number } | undefined;
   #lastWords = 'nobody owns it, as far as this node knows';
 
-  constructor(site: PartSite, { pool, container }: Place, call: PartOfCall, done: Done<CallAnswer>) {
+  /** `tally` counts down when it is over: for a call that is one part. */
+  constructor(
+    site: PartSite,
+    { pool, container }: Place,
+    call: PartOfCall,
+    done: Done<CallAnswer>,
+    tally?: { open: number },
+  ) {
     const { retryTimeoutMs = site.options.retryTimeoutMs } = call;
     this.pool = pool;
     this.container = container;
     this.#site = site;
     this.#call = call;
     this.#done = done;
+    this.#tally = tally;
     const nowMs = site.ports.clock.nowMs();
     this.#heardMs = nowMs;
     this.#patience = new Patience(nowMs, call.timeoutMs, retryTimeoutMs);
@@ -349,6 +358,7 @@ export class Part implements Waiter, Place {
     this.#cancelEarlier();
     this.#cancelProbe();
     this.#unwatch?.();
+    if (this.#tally !== undefined) this.#tally.open -= 1;
     this.#done(outcome);
   }
 }

@@ -5,6 +5,7 @@
  *   open --> OpenContainer --commits--> our disk, and CopySender --requests--> copy-desk.ts of other nodes
  *   changed --> records --> who is to have copies, what is to be dropped
  */
+import { BoundedLru } from '../../base/bounded-lru.ts';
 import { type Done, type Outcome, RemusterError, failure, success } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -61,6 +62,8 @@ export type CopiesMetrics = Readonly<CopiesCounters> & {
 
 type OwnedChange = ContainerChange & { readonly record: ContainerRecord };
 
+const unnamedMax = 10_000;
+
 export class CopiesHost implements Copies {
   readonly #ports: CopiesPorts;
   readonly #self: Holder;
@@ -71,6 +74,8 @@ export class CopiesHost implements Copies {
   readonly #inSync: InSyncPorts;
   /** The records that name this node. */
   readonly #records = new Map<string, OwnedChange>();
+  /** Of what was ours lately: the revision of the record that did not name us any more. */
+  readonly #unnamed = new BoundedLru<string, number>(unnamedMax);
   readonly #open = new Map<string, OpenContainer>();
   readonly #dirty = new Set<OpenContainer>();
   readonly #copying = new Set<CopyLink>();
@@ -143,12 +148,7 @@ export class CopiesHost implements Copies {
     if (known === undefined || change.revision > known.revision) this.#learn(change);
   }
 
-  amend(
-    container: AmendTarget,
-    fence: Fence,
-    change: Amendment['change'],
-    done: Done<ContainerRecord>,
-  ): void {
+  amend(container: AmendTarget, fence: Fence, change: Amendment['change'], done: Done<ContainerRecord>): void {
     const { amendTimeoutMs: timeoutMs } = this.#options;
     amendRecord(this.#amendPorts, { target: container, fence, change, timeoutMs }, done);
   }
@@ -159,7 +159,9 @@ export class CopiesHost implements Copies {
     const fence = request.fence as Fence;
     const holding = this.#book.of(request.pool, request.container, request.memory);
     const known = this.#records.get(key)?.record.fence ?? noFence;
-    if (holding === undefined || known > fence || this.#isStopped) {
+    // An owner that has not heard yet that we are out would fill our disk for nothing.
+    const isOut = request.revision <= (this.#unnamed.peek(key) ?? -1);
+    if (holding === undefined || known > fence || isOut || this.#isStopped) {
       const refusal = known > fence ? 'fenced' : 'busy';
       const { generation } = this.#self;
       const nothing = { held: undefined, snapshot: undefined, step: undefined };
@@ -325,7 +327,10 @@ export class CopiesHost implements Copies {
     // The table may be behind the owner, who has given us the state already.
     if (record !== undefined && this.#book.isTold(pool.record.major, container, change.revision)) return;
     // What was ours may lie on the disk, also if nobody has asked for it in this life.
-    if (this.#records.delete(key)) this.#book.of(pool.record.major, container, pool.record.durability === 'memory');
+    if (this.#records.delete(key)) {
+      this.#book.of(pool.record.major, container, pool.record.durability === 'memory');
+      this.#unnamed.set(key, change.revision);
+    }
     this.#open.get(key)?.recordChanged(record, change.revision);
     this.#book.drop(key, record?.fence, record === undefined ? Infinity : change.revision);
   }

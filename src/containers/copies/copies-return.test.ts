@@ -6,11 +6,7 @@ import type { RegistryTransaction, TransactionResult, WriteOptions } from '../..
 import { CopiesWorld } from './fixtures.test.ts';
 import { metaKey } from './layout.ts';
 
-type LocalTransact = (
-  transaction: RegistryTransaction,
-  options: WriteOptions,
-  done: Done<TransactionResult>,
-) => void;
+type LocalTransact = (transaction: RegistryTransaction, options: WriteOptions, done: Done<TransactionResult>) => void;
 
 function running(seed: string, names: readonly string[] = ['a', 'b'], settings = {}): CopiesWorld {
   const world = new CopiesWorld(seed, settings);
@@ -145,11 +141,15 @@ describe('a copy that is taken out of the record and meant again', () => {
 
   function joins(world: CopiesWorld): void {
     let wasWhole = true;
-    world.until('b has joined', () => {
-      const isIn = world.inSyncNames() === 'ab';
-      if (isIn) wasWhole = world.state('b').get('k') === '1';
-      return isIn;
-    }, 30_000);
+    world.until(
+      'b has joined',
+      () => {
+        const isIn = world.inSyncNames() === 'ab';
+        if (isIn) wasWhole = world.state('b').get('k') === '1';
+        return isIn;
+      },
+      30_000,
+    );
     assert.ok(wasWhole, 'the record names b, and b has nothing');
     world.run(1_000);
     assert.equal(world.state('b').get('k'), '1');
@@ -199,5 +199,23 @@ describe('a copy that is taken out of the record and meant again', () => {
     const before = revision();
     world.run(5_000);
     assert.equal(revision(), before, 'the record is not written again and again');
+  });
+
+  test('keeps nothing that an owner gives it who has not heard that it is out', () => {
+    const world = running('late owner');
+    const { host, id } = world.node('a');
+    host.changed = () => {};
+    world.write(0, (record) => record && { ...record, copies: [id], inSync: [{ node: id, generation: 1 }] });
+    world.until('b has dropped it', () => world.node('b').events.some(({ kind }) => kind === 'dropped'));
+    const rows = world.rows('b');
+    world
+      .node('a')
+      .opened.get(0)
+      ?.log.commit([{ key: 'k', value: new Uint8Array(1) }], () => {});
+    world.run(900);
+    assert.equal(world.rows('b'), rows);
+    world.until('its owner finds out', () => world.node('a').host.metrics().waiting === 0);
+    assert.equal(world.inSyncNames(), 'a');
+    assert.equal(world.rows('b'), rows);
   });
 });

@@ -105,9 +105,9 @@ export class CallContext implements Context {
   }
 
   /** Calls of a call end with it: they get no more time than it has, and its signal. */
-  #invoke(call: InvokedCall, options: CallOptions): Promise<unknown> {
+  #invoke({ pool, method, args, route }: InvokedCall, options: CallOptions): Promise<unknown> {
     if (this.#hasEnded) throw endedError();
-    return this.#home.session().call(call, this.#capped(options));
+    return this.#home.session().call({ pool, method, args, route }, this.#capped(options));
   }
 
   #capped(options: CallOptions): CallOptions {

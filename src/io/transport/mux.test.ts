@@ -50,6 +50,21 @@ describe('multiplexer', () => {
     assert.equal(carry(client, server), 32);
   });
 
+  it('does so as well when the next requests come only after the read, as from those who wait for promises', () => {
+    const left: number[] = [];
+    const server = end();
+    const client: Mux = end(() => left.push(countSegments(client.takeFrame() ?? body)));
+    const later: (() => void)[] = [];
+    const ask = (): void => void client.request(body, 0, 1_000, () => later.push(ask));
+    for (let i = 0; i < 64; i++) ask();
+    carry(client, server);
+    carry(server, client);
+    assert.deepEqual(left, []);
+    for (const next of later.splice(0)) next();
+    assert.deepEqual(left, [32]);
+    assert.equal(carry(client, server), 32);
+  });
+
   it('does not when the peer still has work, or when there is little of it', () => {
     let flushes = 0;
     const server = end();

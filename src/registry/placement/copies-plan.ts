@@ -1,7 +1,7 @@
 /**
  * Who is to hold copies of a container that is being served: as many as the pool wants and the nodes allow. A copy on a
- * node that is gone for good or is to be emptied is made anew elsewhere, first added and then dropped: nobody who has
- * the state leaves before enough others have it. What it decides is only who should; the owner says who does.
+ * node that is gone for good, is to be emptied or does not come to have the state (its disk is full) is made anew
+ * elsewhere, first added and then dropped: nobody who has the state leaves before enough others have it. What it decides is only who should; the owner says who does.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { type PlacedContainer, type PlacedNode, isActive } from './placement-view.ts';
@@ -33,7 +33,11 @@ export function planCopies(situation: Situation, pool: PoolRecord, placed: Place
   const fates = new Map(others.map((id) => [id, fateOf(situation, id)]));
   const staying = others.filter((id) => fates.get(id)?.kind === 'stays');
   const missing = pool.copies - 1 - staying.length;
-  const added = missing > 0 ? newPlaces(situation, [owner, ...record.copies]).slice(0, missing) : [];
+  const lateTimes = staying.map((id) => lateMs(situation, pool, placed, id));
+  const isLate = lateTimes.some((ms) => situation.nowMs >= ms);
+  // One place more than the pool wants, and no further one: perhaps it is the owner that cannot give.
+  const places = missing > 0 ? missing : isLate && others.length < pool.copies ? 1 : 0;
+  const added = places > 0 ? newPlaces(situation, [owner, ...record.copies]).slice(0, places) : [];
   const holds = (id: NodeId): boolean => holdsState(situation, pool, record, id);
   const kept = withoutSurplus(situation, staying, pool.copies - 1, holds);
   const dropped = others.filter((id) => {
@@ -45,8 +49,8 @@ export function planCopies(situation: Situation, pool: PoolRecord, placed: Place
   });
   if (added.length + dropped.length === 0) {
     const times = [...fates.values()].map((fate) => (fate.kind === 'stays' ? (fate.untilMs ?? Infinity) : Infinity));
-    const dueMs = times.reduce((a, b) => Math.min(a, b), Infinity);
-    return { ...(dueMs < Infinity ? { dueMs } : {}), stuck: missing > 0 || staying.length < others.length };
+    const dueMs = [...times, ...lateTimes].reduce((a, b) => (b > situation.nowMs ? Math.min(a, b) : a), Infinity);
+    return { ...(dueMs < Infinity ? { dueMs } : {}), stuck: places > 0 || staying.length < others.length };
   }
   const copies = [owner, ...others.filter((id) => !dropped.includes(id)), ...added];
   return { change: change(placed, copies, added) };
@@ -70,19 +74,31 @@ function fateOf(situation: Situation, id: NodeId): Fate {
   return situation.nowMs >= untilMs ? { kind: 'dead' } : { kind: 'stays', untilMs };
 }
 
+/** From then on nobody counts on this copy any more: it is there, and does not come to have the state. */
+function lateMs(
+  { view, options }: Situation,
+  { durability }: PoolRecord,
+  { text }: PlacedContainer,
+  id: NodeId,
+): number {
+  const sinceMs = view.nodes.get(id)?.lacking.get(text);
+  return sinceMs === undefined || durability === 'local' ? Infinity : sinceMs + options.copyRepairStaleMs;
+}
+
 function newPlaces(situation: Situation, taken: readonly NodeId[]): readonly NodeId[] {
   if (isInDoubt(situation)) return [];
   const free = fitNodes(situation).filter(({ id }) => !taken.includes(id));
   return free.toSorted(byLoad((node) => copyLoad(situation, node))).map(({ id }) => id);
 }
 
-/** Drops those first that have nothing yet, then those of the busiest nodes: so enough of those in sync remain. */
+/** When there are enough that have the state: drops those that have nothing, then those of the busiest nodes. */
 function withoutSurplus(
   situation: Situation,
   staying: readonly NodeId[],
   wanted: number,
   holds: (id: NodeId) => boolean,
 ): readonly NodeId[] {
+  if (staying.filter(holds).length < wanted) return staying;
   const load = (id: NodeId): number => copyLoad(situation, situation.view.nodes.get(id) as PlacedNode);
   // Of equals the one that came last.
   const worst = staying.toReversed().toSorted((a, b) => Number(holds(a)) - Number(holds(b)) || load(b) - load(a));

@@ -101,4 +101,31 @@ describe('copies', () => {
     world.settle(3, 40_000);
     assert.equal(holding(world, 'e').length + holding(world, 'd').length, 0);
   });
+
+  test('a node that cannot take a copy is replaced, when that has lasted too long', () => {
+    const world = settledWorld(4, { containers: 1, copies: 2 }, { copyRepairStaleMs: 5_000 });
+    const [, copy = ''] = world.copies('p/0').split(' ');
+    const bad = world.node(copy);
+    bad.copies = 'never';
+    // Its disk is full: the owner takes it out of those in sync, and it stays where it is.
+    bad.pause();
+    world.until(() => world.record('p/0').inSync.length === 1, 3_000, 'out of sync');
+    bad.wake();
+    world.until(() => world.record('p/0').inSync.length === 2, 20_000, 'copied elsewhere');
+    world.settle(2);
+    assert.ok(!world.copies('p/0').split(' ').includes(copy), world.print());
+    world.run(20_000);
+    assert.equal(world.copies('p/0').split(' ').length, 2);
+  });
+
+  test('nobody is asked again and again when no node can take a copy', () => {
+    const world = settledWorld(5, { containers: 1, copies: 2 }, { copyRepairStaleMs: 2_000 });
+    const [owner, copy = ''] = world.copies('p/0').split(' ');
+    for (const node of world.nodes) if (node.name !== owner) node.copies = 'never';
+    world.node(copy).pause();
+    world.until(() => world.record('p/0').inSync.length === 1, 3_000, 'out of sync');
+    world.node(copy).wake();
+    world.run(30_000);
+    assert.ok(world.copies('p/0').split(' ').length <= 3, world.print());
+  });
 });

@@ -70,11 +70,7 @@ export class PlacerHost {
    * of that node is known, or this one was proved to be over. `seenRevision` is how far its address table has got: one
    * that is behind what was decided about the node is granted nothing.
    */
-  renewed(
-    node: NodeId,
-    generation: number,
-    seenRevision = Infinity,
-  ): Outcome<LeaseGrant & { readonly term: number }> {
+  renewed(node: NodeId, generation: number, seenRevision = Infinity): Outcome<LeaseGrant & { readonly term: number }> {
     const { leadership, clock } = this.#ports;
     if (!leadership.isLeading()) return failure('NOT_LEADER', 'only the leader grants the serving lease');
     const outcome = this.#machine.grant(clock.nowMs(), { node, generation, seenRevision });

@@ -285,7 +285,7 @@ function wordsOf({ action, cell }: Wish): { readonly method: string; readonly ar
 }
 
 /** The texts of all containers that were asked, in the order of their numbers. */
-export function textsOf(result: CallResult): readonly string[] {
+function textsOf(result: CallResult): readonly string[] {
   if ('parts' in result) return result.parts.map((part) => (part.ok ? String(decodeValue(part.value)) : part.code));
   if (!('value' in result)) return ['a flow'];
   const value = decodeValue(result.value);

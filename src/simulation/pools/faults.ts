@@ -69,6 +69,24 @@ export const poolFaults = {
     crash(nemesis, node, 6_000);
   }),
 
+  /**
+   * An owner stands still, or hears and is heard by nobody, until others may have what it owned; then it goes on, and
+   * perhaps reaches the copies before it can hear of its successor.
+   */
+  silenceOwner: repeatedly(7_000, (nemesis) => {
+    const { world, random, after } = nemesis;
+    const owners = recordsOf(world).flatMap(({ owner }) => nameOf(world, owner?.node) ?? []);
+    const node = owners.length === 0 ? undefined : random.pick(owners);
+    if (node === undefined) return;
+    const durationMs = random.between(4_500, 9_000);
+    if (random.chance(0.5)) return world.stall(node, durationMs);
+    const others = world.names.filter((name) => name !== node);
+    const managers = others.filter((name) => nodeAt(world, name)?.identity?.roles.includes('manager') === true);
+    const workers = others.filter((name) => !managers.includes(name));
+    after(durationMs, world.partition([[node], workers]));
+    after(durationMs + random.between(0, 4_000), world.partition([[node], managers]));
+  }),
+
   /** Dies again as soon as it is back, or soon after. */
   killTwice: repeatedly(9_000, (nemesis) => {
     const { world, random, after } = nemesis;

@@ -46,6 +46,8 @@ export class Operator {
   readonly #spec: OperatorSpec;
   readonly #ids = new Map<string, NodeId>();
   readonly #pools = new Set<PoolPlan>();
+  readonly #made = new Set<PoolPlan>();
+  readonly #doomed = new Set<PoolPlan>();
   #isDraining = false;
   #isOver = false;
 
@@ -77,6 +79,7 @@ export class Operator {
     this.#through(
       (core, done) => operationsOf(core)?.create(request, done),
       (ok) => {
+        if (ok) this.#made.add(plan);
         if (ok) this.#offer(plan);
         else this.#later(againMs, () => this.#create(plan));
       },
@@ -85,11 +88,15 @@ export class Operator {
 
   /** Clients may call it when it can be called; if that takes long they may see that too. */
   #offer(plan: PoolPlan, waitedMs = 0): void {
+    if (this.#doomed.has(plan)) return;
     if (this.#spec.isServed(plan) || waitedMs >= servedMsMax) this.#pools.add(plan);
     else this.#later(lookMs, () => this.#offer(plan, waitedMs + lookMs));
   }
 
+  /** Only what surely has been made: a creation that is still under way would make it again. */
   #doom(plan: PoolPlan): void {
+    if (!this.#made.has(plan)) return this.#later(againMs, () => this.#doom(plan));
+    this.#doomed.add(plan);
     this.#pools.delete(plan);
     this.#through(
       (core, done) => operationsOf(core)?.delete(plan.name, done),
@@ -148,7 +155,7 @@ export class Operator {
   /** Again and again: it may be drained for other reasons, and it may be down. */
   #activate(node: string): void {
     const id = this.#idOf(node);
-    if (id === undefined) return void this.#later(againMs, () => this.#activate(node));
+    if (id === undefined) return this.#later(againMs, () => this.#activate(node));
     this.#through(
       (core, done) => {
         if (core.control !== undefined)

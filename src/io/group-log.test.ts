@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, describe, it } from 'node:test';
+import { GroupLog, readGroups } from './group-log.ts';
+
+function place(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'remuster-group-log-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return join(folder, 'log');
+}
+
+function filled(path: string, first: number, count: number, bytes = 100): GroupLog {
+  const log = new GroupLog(path);
+  for (let number = first; number < first + count; number++) append(log, number, bytes);
+  return log;
+}
+
+function append(log: GroupLog, number: number, bytes: number): void {
+  log.append(number, [Uint8Array.of(number), new Uint8Array(bytes - 1).fill(number)]);
+}
+
+function numbers(path: string, after = 0): number[] {
+  return readGroups(path, after).map(({ number, payload }) => {
+    assert.ok(payload.every((byte) => byte === (number & 0xff)));
+    return number;
+  });
+}
+
+function flip(path: string, at: number): void {
+  const bytes = readFileSync(path);
+  bytes[at]! ^= 1;
+  writeFileSync(path, bytes);
+}
+
+describe('a log of groups', () => {
+  it('gives back what was appended, in order, after the wanted number', (t) => {
+    const path = place(t);
+    filled(path, 5, 4, 33);
+    assert.deepEqual(numbers(path), [5, 6, 7, 8]);
+    assert.deepEqual(numbers(path, 6), [7, 8]);
+    assert.deepEqual(numbers(`${path}-missing`), []);
+  });
+
+  it('ends at a record that was torn, wherever that was', (t) => {
+    const path = place(t);
+    const log = filled(path, 1, 3);
+    const whole = log.bytes;
+    append(log, 4, 100);
+    for (let size = log.bytes - 8; size > whole; size -= 8) {
+      truncateSync(path, size);
+      assert.deepEqual(numbers(path), [1, 2, 3]);
+    }
+    appendFileSync(path, new Uint8Array(500));
+    assert.deepEqual(numbers(path), [1, 2, 3]);
+  });
+
+  it('takes nothing from an earlier use of the file, whatever the sizes were', (t) => {
+    for (const bytes of [40, 100, 104, 250]) {
+      const path = place(t);
+      const log = filled(path, 1, 20);
+      log.rewind(1_000_000);
+      for (const number of [21, 22, 23]) append(log, number, bytes);
+      assert.deepEqual(numbers(path, 20), [21, 22, 23]);
+    }
+  });
+
+  it('tells damage from a torn end', (t) => {
+    const path = place(t);
+    filled(path, 1, 5);
+    flip(path, 150);
+    assert.throws(() => readGroups(path, 0), { code: 'STORE_CORRUPT' });
+    assert.throws(() => readGroups(path, 3), { code: 'STORE_CORRUPT' });
+    assert.deepEqual(numbers(path, 5), [], 'what is in the database already may be damaged here');
+  });
+
+  it('cuts a file that has become too large, and is gone when it is closed', (t) => {
+    const path = place(t);
+    const log = filled(path, 1, 10);
+    log.rewind(100);
+    append(log, 11, 50);
+    assert.ok(readFileSync(path).length < 100);
+    log.close();
+    assert.deepEqual(numbers(path), []);
+  });
+});
