@@ -1,7 +1,7 @@
 /** Changing a record as its owner: against others who change it too, and a registry that does not always answer. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Outcome } from '../../base/errors.ts';
+import { type Outcome, success } from '../../base/errors.ts';
 import { fenceOf } from '../../base/fence.ts';
 import type { ContainerRecord } from '../../registry/placement/records.ts';
 import { CopiesWorld } from './fixtures.test.ts';
@@ -47,6 +47,20 @@ describe('an amendment', () => {
     world.run(100);
     assert.deepEqual([codeOf(first), codeOf(second)], ['ok', 'ok']);
     assert.deepEqual([world.record()?.failures, world.record()?.note], [2, 'the leader was here']);
+  });
+
+  test('knows afterwards what everybody can read, and nothing that was not written', () => {
+    const world = running('as written');
+    // Of a container that is served it is not written how often it could not be opened before.
+    const ends = runTo(
+      world,
+      amend(world, (record) => ({ ...record, phase: 'serving', failuresBefore: 3 })),
+    );
+    assert.deepEqual(ends, [success(world.record())]);
+    amend(world, (record) => ({ ...record, phase: 'opening', failures: record.failures + 1 }));
+    world.run(100);
+    const { failures = 0, failuresBefore = 0 } = world.record() ?? {};
+    assert.ok(failures > failuresBefore, 'the leader would not see that it failed');
   });
 
   test('may find that nothing is to be done', () => {

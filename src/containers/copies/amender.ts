@@ -86,13 +86,17 @@ class Amend {
     const next = change(record, revision);
     if (next === undefined) return this.#done(success(record));
     const value = encodeContainer(next);
+    // As everybody else reads it: not all that may stand in a record is written.
+    const written = readContainer(value) ?? next;
     this.#tried = { value, over: revision };
     const transaction = {
       compare: [{ key: this.#key, target: 'modRevision', is: 'equal', than: revision }],
       then: [{ kind: 'put', key: this.#key, value }],
       otherwise: [{ kind: 'read', range: onlyKey(this.#key), limit: 1 }],
     } as const;
-    this.#ports.registry.transact(transaction, { timeoutMs: this.#callMs }, (outcome) => this.#written(next, outcome));
+    this.#ports.registry.transact(transaction, { timeoutMs: this.#callMs }, (outcome) =>
+      this.#written(written, outcome),
+    );
   }
 
   #written(next: ContainerRecord, outcome: Outcome<TransactionResult>): void {

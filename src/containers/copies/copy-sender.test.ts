@@ -142,6 +142,13 @@ describe('who does not answer', () => {
     assert.deepEqual(bench.log.amendment(), [self]);
   });
 
+  test('is given up at once when it says that it is leaving', () => {
+    const bench = new Bench();
+    bench.sender.serve();
+    bench.end(failure('DRAINED'));
+    assert.deepEqual(bench.log.amendment(), [self]);
+  });
+
   test('is heard when it is back in another life', () => {
     const bench = new Bench();
     bench.sender.serve();

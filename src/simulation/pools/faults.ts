@@ -84,7 +84,7 @@ export const poolFaults = {
     const managers = others.filter((name) => nodeAt(world, name)?.identity?.roles.includes('manager') === true);
     const workers = others.filter((name) => !managers.includes(name));
     after(durationMs, world.partition([[node], workers]));
-    after(durationMs + random.between(0, 4_000), world.partition([[node], managers]));
+    after(durationMs + random.between(0, 10_000), world.partition([[node], managers]));
   }),
 
   /** Dies again as soon as it is back, or soon after. */
