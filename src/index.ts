@@ -1,7 +1,13 @@
 /** The public door of the package: start a node, connect to a cluster, write a module, recognise an error. */
 export { type ErrorCode, RemusterError, isRemusterError } from './base/errors.ts';
 export type { Address, Identity, Log, LogLevel, Role } from './base/ports.ts';
-export { type ClusterMember, type ClusterSession, type ConnectOptions, type PoolWanted, connect } from './client/index.ts';
+export {
+  type ClusterMember,
+  type ClusterSession,
+  type ConnectOptions,
+  type PoolWanted,
+  connect,
+} from './client/index.ts';
 export {
   type Callbacks,
   type CallOptions,

@@ -39,7 +39,15 @@ export class NameConflicts {
     if (this.#told.get(pair) !== undefined) return;
     this.#told.set(pair, true);
     const why = `${id} and ${other} are both called ${entry.name}; ${nameKeeper([id, other])} keeps the name`;
-    const event = { type: 'member.conflict', id, name: entry.name, generation, incarnation, why, ...noEvidence } as const;
+    const event = {
+      type: 'member.conflict',
+      id,
+      name: entry.name,
+      generation,
+      incarnation,
+      why,
+      ...noEvidence,
+    } as const;
     this.#group.out.put({ kind: 'event', event });
   }
 }
