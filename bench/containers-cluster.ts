@@ -16,7 +16,6 @@ import type { Load } from './containers-load.ts';
 import { benched, type Drive } from './containers-module.ts';
 
 const host = '127.0.0.1';
-const endsWithUs = 'setpriv';
 const cluster = 'containers-bench';
 const secret = 'containers-bench-4Jx9qV2mTz7c';
 const readyMs = 60_000;
@@ -93,7 +92,7 @@ export class ContainersCluster {
       ...['--port', '0', '--http-port', '0', '--modules', join(import.meta.dirname, 'containers-module.ts')],
       ...(seed === undefined ? [] : ['--join', seed]),
     ];
-    const child = spawn(endsWithUs, ['--pdeathsig', 'KILL', process.execPath, ...words], {
+    const child = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, ...words], {
       ...{ env: environment, stdio: ['pipe', 'pipe', 'pipe'] },
     });
     child.stdin.on('error', () => undefined);

@@ -28,7 +28,6 @@ export type PeerName = (typeof peerNames)[number];
 type Round = { readonly concurrency: number; readonly durationMs: number };
 
 const host = '127.0.0.1';
-const endsWithUs = 'setpriv';
 const subject = 'noop';
 const nothing = new Uint8Array(0);
 const callMs = 30_000;
@@ -84,7 +83,7 @@ export class NatsServer {
 
   static async start(): Promise<NatsServer> {
     const port = await freePort();
-    const child = spawn(endsWithUs, ['--pdeathsig', 'KILL', 'nats-server', '-a', host, '-p', String(port)], {
+    const child = spawn('setpriv', ['--pdeathsig', 'KILL', 'nats-server', '-a', host, '-p', String(port)], {
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     let said = '';

@@ -25,7 +25,7 @@ export type InSyncPorts = {
 type OwnedChange = ContainerChange & { readonly record: ContainerRecord };
 
 /** Who is to be named, decided by the record of that revision. */
-export type InSyncWish = { readonly inSync: readonly Holder[]; readonly revision: number };
+type InSyncWish = { readonly inSync: readonly Holder[]; readonly revision: number };
 
 /** Ends as `amend` does. */
 export function writeInSync(

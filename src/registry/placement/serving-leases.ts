@@ -16,7 +16,7 @@
 import type { NodeId } from '../../base/ids.ts';
 
 export type Standing = 'live' | 'unsure' | 'over';
-export type Grant = 'granted' | 'superseded' | 'disputed' | 'behind' | 'full';
+type Grant = 'granted' | 'superseded' | 'disputed' | 'behind' | 'full';
 
 /** The latest known life of a node. */
 type Life = {
