@@ -105,6 +105,22 @@ describe('loop', () => {
     assert.deepEqual(world.trace, ['first', 'second', 'third']);
   });
 
+  it('performs an effect whole before what is ahead of every write because of it', () => {
+    const world = bench({
+      onSay: (text) => {
+        if (text !== 'entry 1' && text !== 'heartbeat') return;
+        world.loop.feed(act({ ...say(`ahead after ${text}`), ahead: true }, say(`behind ${text}`)));
+        world.trace.push(`${text} is done`);
+      },
+    });
+    world.loop.feed(act(say('entry 1'), say('entry 2')));
+    assert.deepEqual(world.trace.splice(0), [
+      ...['entry 1', 'entry 1 is done', 'ahead after entry 1', 'entry 2', 'behind entry 1'],
+    ]);
+    world.loop.feed(act({ ...say('heartbeat'), ahead: true }));
+    assert.deepEqual(world.trace, ['heartbeat', 'heartbeat is done', 'ahead after heartbeat', 'behind heartbeat']);
+  });
+
   it('tells the machine of a failed write, holds everything and tries again', () => {
     const { loop, trace, endWrite, advance } = bench();
     loop.feed(act(persist('a'), say('a is durable')));

@@ -64,6 +64,9 @@ export class Loop<Input, Effect extends Act, Timer> {
   #durable = 0;
   /** True while effects are performed or a write is under way: who feeds the loop meanwhile only queues. */
   #busy = false;
+  /** Effects that wait for nothing but the end of the one that is being performed. */
+  #ahead: Act[] = [];
+  #isPerforming = false;
   #open = true;
 
   constructor(
@@ -82,7 +85,10 @@ export class Loop<Input, Effect extends Act, Timer> {
       const effects = this.#machine.step(this.#options.clock.nowMs(), input);
       for (const effect of effects) this.#accept(effect);
       // Only now, because what they cause may feed this loop again, and the order of the others must stay.
-      for (const effect of effects) if (isAhead(effect)) this.#perform(effect);
+      for (const effect of effects) if (isAhead(effect)) this.#ahead.push(effect);
+      // An effect is performed whole before the next one, whoever is fed meanwhile.
+      if (this.#isPerforming) return;
+      this.#performAhead();
       if (!this.#busy) this.#pump();
     } catch (error) {
       this.#halt(error);
@@ -94,6 +100,7 @@ export class Loop<Input, Effect extends Act, Timer> {
     this.#open = false;
     this.#cancels.clear();
     this.#held.clear();
+    this.#ahead = [];
   }
 
   #accept(effect: Effect | Persist | Schedule<Timer> | Unschedule): void {
@@ -115,6 +122,11 @@ export class Loop<Input, Effect extends Act, Timer> {
     if (key !== undefined) this.#cancels.set(key, cancel);
   }
 
+  /** Also those that are caused by performing one. */
+  #performAhead(): void {
+    for (let effect = this.#ahead.shift(); effect !== undefined; effect = this.#ahead.shift()) this.#perform(effect);
+  }
+
   /** Performs from the head of the queue up to the first persist that is not durable yet, then starts its write. */
   #pump(): void {
     this.#busy = true;
@@ -126,12 +138,18 @@ export class Loop<Input, Effect extends Act, Timer> {
       this.#held.shift();
       this.#durable = Math.max(0, this.#durable - 1);
       if (!isPersist(effect)) this.#perform(effect);
+      this.#performAhead();
     }
     this.#busy = false;
   }
 
   #perform(effect: Act): void {
-    this.#options.perform(effect as Exclude<Effect, Persist | Schedule<Timer> | Unschedule>);
+    this.#isPerforming = true;
+    try {
+      this.#options.perform(effect as Exclude<Effect, Persist | Schedule<Timer> | Unschedule>);
+    } finally {
+      this.#isPerforming = false;
+    }
   }
 
   #write(): void {

@@ -130,8 +130,11 @@ function live(
     },
     { ...own, identity },
     {
+      // Not here, where somebody may catch it.
       halted: (error) => {
-        throw error;
+        ports.clock.schedule(0, () => {
+          throw error;
+        });
       },
     },
   );

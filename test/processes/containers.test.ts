@@ -74,9 +74,10 @@ async function moves({ cluster, pool }: Stage): Promise<void> {
 }
 
 async function movesInBroadcast({ cluster, pool }: Stage): Promise<void> {
-  await cluster.whole('counters');
+  const [from, ...others] = (await cluster.whole('counters')).map(({ owner }) => owner);
   const before = await heldEverywhere(pool);
-  const to = cluster.others(await cluster.owner('counters', 1), await cluster.owner('counters', 0))[0];
+  // To one that has a container already.
+  const to = cluster.get(others.find((owner) => owner !== from)!);
   const first = holdEverywhere(pool, 5 * holdMs);
   await allHold(pool);
   await cluster.migrate('counters', 0, to);
