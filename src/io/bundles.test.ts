@@ -104,14 +104,14 @@ describe('deployed code', { timeout: 60_000 }, () => {
     const boom = "import { module } from 'remuster';\n\nthrow new Error('no database');\nexport const a = module;\n";
     const files = {
       ...{ 'boom.ts': boom, 'modules/exits.mjs': 'process.exit(7);', 'modules/loops.mjs': 'for (;;) {}' },
-      'modules/eats.mjs': 'const all = []; for (;;) all.push(new Array(100_000).fill({}));',
+      'modules/eats.mjs': 'const all = []; for (;;) all.push(new Array(4_000_000).fill(1.5));',
       'modules/waits.mjs': 'await new Promise(() => setTimeout(() => {}, 100_000));',
       'modules/nothing.mjs': 'export const a = 1;',
       'modules/odd.mjs': 'export const a = { name: "a", methods: { b: 1 } };',
       'modules/named.mjs': 'export const a = { name: "A b", methods: { b() {} } };',
     };
     const folder = folderWith(t, files);
-    const [bundles, hasty] = [open(t, folder), open(t, folder, 500)];
+    const [bundles, hasty] = [open(t, folder, 60_000), open(t, folder, 500)];
     const fault = (name: string, by = bundles): Promise<string> =>
       refused('BUNDLE_INVALID', check(by, `modules/${name}.mjs`));
     writeFileSync(join(folder, 'modules/boom.mjs'), await bundleModule(join(folder, 'boom.ts')));
