@@ -34,7 +34,7 @@ export type MutantReport = {
   readonly caught?: { readonly seed: number; readonly property: string; readonly message: string };
 };
 
-const root = new URL('../../', import.meta.url);
+export const root = new URL('../../', import.meta.url);
 export const mutantsFile = fileURLToPath(new URL('mutants.json', import.meta.url));
 const script = fileURLToPath(new URL('scripts/mutations.ts', root));
 
