@@ -52,7 +52,7 @@ async function runTests(): Promise<StageReport> {
     testTimeoutMs: 240_000,
     ended,
   });
-  await runFiles(heavy, { concurrency: 1, fileTimeoutMs: 300_000, testTimeoutMs: 120_000, ended });
+  await runFiles(heavy, { concurrency: 1, fileTimeoutMs: 480_000, testTimeoutMs: 240_000, ended });
   const passed = sum(reports, (report) => report.passed);
   const skipped = sum(reports, (report) => report.skipped);
   const failures = reports.flatMap((report) => report.failures);
