@@ -8,6 +8,7 @@ import { codecOf } from './codec.ts';
 import { consensusMessages } from './consensus.ts';
 import { controlMessages } from './control.ts';
 import { copiesMessages } from './copies.ts';
+import { jobMessages } from './jobs.ts';
 import type { MessageOf } from './message.ts';
 import { echo, echoed, listMembers, memberList } from './diagnostics.ts';
 import { membershipMessages } from './membership.ts';
@@ -33,6 +34,7 @@ export const catalogue = [
   ...copiesMessages,
   ...servingMessages,
   ...callMessages,
+  ...jobMessages,
 ] as const;
 
 export type Message = MessageOf<typeof catalogue>;

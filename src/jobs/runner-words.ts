@@ -1,0 +1,65 @@
+/**
+ * What a worker and one of its runners say to each other over the pipe between them, in the same codec as messages
+ * between nodes and with the same bounds. A runner does one run at a time; everything it says names the run.
+ * A runner is trusted with nothing: whatever it sends is checked here, and a runner that breaks the words is killed.
+ */
+import { codecOf } from '../messages/codec.ts';
+import { field, optional } from '../messages/compound.ts';
+import { type MessageOf, message } from '../messages/message.ts';
+import { bool, oneOf, u32, u53 } from '../messages/numbers.ts';
+import { bytes, text } from '../messages/strings.ts';
+import { jobLimits } from './limits.ts';
+
+const wordBytesMax = 15_000_000;
+const run = field(1, u32, 'Which run.');
+const summary = optional(bytes(jobLimits.summaryBytesMax));
+
+function word<const K extends string, F extends Parameters<typeof message>[0]['fields']>(
+  kind: K,
+  tag: number,
+  fields: F,
+) {
+  return message({ kind, tag, carrier: 'stream', from: ['worker'], bytesMax: wordBytesMax, doc: kind, fields });
+}
+
+const toRunner = [
+  word('run', 1, {
+    run,
+    order: field(2, bytes(11_500_000), 'UnitOrder, as the manager encoded it.'),
+    code: field(3, optional(bytes(jobLimits.bundleBytesMax)), 'The bundle, unless this runner has it already.'),
+  }),
+  word('stop', 2, { run, why: field(2, text(200), 'For `ctx.signal.reason`.') }),
+] as const;
+
+const fromRunner = [
+  word('ready', 10, {}),
+  word('started', 11, { run }),
+  word('progress', 12, {
+    run,
+    completed: field(2, u53, 'Iterations or items done.'),
+    failed: field(3, u53, 'Of those, how many went wrong.'),
+    summary: field(4, summary, 'So far (jobs/report/summary.ts).'),
+  }),
+  word('ended', 13, {
+    run,
+    what: field(2, oneOf('completed', 'failed', 'cancelled'), 'How.'),
+    completed: field(3, u53, 'Iterations or items done.'),
+    failed: field(4, u53, 'Of those, how many went wrong.'),
+    summary: field(5, summary, 'All of it.'),
+    output: field(6, optional(bytes(jobLimits.resultBytesMax)), 'JSON.'),
+    code: field(7, optional(text(40)), 'Why it failed.'),
+    why: field(8, optional(text(4_000)), 'The same for people, with the lines of the author.'),
+    found: field(9, optional(bool), 'Batch: the first success.'),
+  }),
+  word('said', 14, {
+    run,
+    level: field(2, oneOf('debug', 'info', 'warn', 'error'), 'Level.'),
+    text: field(3, text(4_000), 'A line of `ctx.log`.'),
+  }),
+] as const;
+
+export type ToRunner = MessageOf<typeof toRunner>;
+export type FromRunner = MessageOf<typeof fromRunner>;
+
+export const toRunnerCodec = codecOf(toRunner);
+export const fromRunnerCodec = codecOf(fromRunner);

@@ -1,0 +1,79 @@
+/**
+ * A unit is what one core does for a workflow: a share of its users or items, or its first and last step. What a worker
+ * gets to run it (`UnitOrder`) is encoded once, kept, and given to every worker that tries it: the same bytes.
+ */
+import { codecOf } from '../messages/codec.ts';
+import { field, map, optional, record } from '../messages/compound.ts';
+import { type MessageOf, message } from '../messages/message.ts';
+import { bool, oneOf, u16, u32, u53 } from '../messages/numbers.ts';
+import { text } from '../messages/strings.ts';
+import { jobLimits } from './limits.ts';
+
+/**
+ * `whole`: setup, all of the work and teardown, for what needs one core only. Otherwise `plan` (setup, and which items
+ * there are), then `work` on several cores, then `finish` (teardown).
+ */
+export const unitPhases = ['whole', 'plan', 'work', 'finish'] as const;
+export type UnitPhase = (typeof unitPhases)[number];
+
+/** Numbers of units: those of `work` (and `whole`) count from 0. */
+export const planUnit = 1_000_000;
+export const finishUnit = 1_000_001;
+
+const share = record('share', {
+  from: field(1, u53, 'The first one, counted from 0.'),
+  count: field(2, u53, 'How many.'),
+  list: field(
+    3,
+    optional(text(jobLimits.resultBytesMax)),
+    'The items themselves, a JSON array; else they are numbers.',
+  ),
+});
+
+const unitOrder = message({
+  kind: 'unitOrder',
+  tag: 1,
+  carrier: 'stream',
+  from: ['manager'],
+  bytesMax: 11_500_000,
+  doc: 'What a runner has to do.',
+  fields: {
+    job: field(1, text(64), 'The job.'),
+    workflow: field(2, u16, 'Which of its workflows.'),
+    unit: field(3, u32, 'Which unit of that.'),
+    units: field(4, u32, 'How many units of `work` there are.'),
+    phase: field(5, oneOf(...unitPhases), 'Which part of the work.'),
+    bundle: field(6, text(64), 'SHA-256 of the code.'),
+    facts: field(7, text(200_000), 'JSON of WorkflowFacts.'),
+    env: field(8, map(text(256), text(jobLimits.envBytesMax), 1_000), 'For `ctx.env`.'),
+    seed: field(9, u53, 'Of this unit, for `ctx.random`; the same with each attempt.'),
+    users: field(10, optional(share), 'Load: its share of the users (`vus`).'),
+    iterations: field(11, optional(u53), 'Load: its share of the iterations.'),
+    items: field(12, optional(share), 'Batch: its share of the items; without it the code says which there are.'),
+    data: field(13, optional(text(jobLimits.contextBytesMax)), 'JSON of what setup gave.'),
+    context: field(14, text(jobLimits.contextBytesMax), 'JSON: by name of the workflows before it, what they gave.'),
+    network: field(15, bool, 'The code may use the network.'),
+    memoryMb: field(16, u32, 'It may use so much memory.'),
+    timeoutMs: field(17, u53, 'A worker ends it after so long.'),
+    submitter: field(18, text(256), 'On whose behalf; runners are never shared between submitters.'),
+  },
+});
+
+const codec = codecOf([unitOrder]);
+export type UnitOrder = Omit<MessageOf<readonly [typeof unitOrder]>, 'kind'>;
+
+export function encodeOrder(order: UnitOrder): Uint8Array {
+  return codec.encode({ kind: 'unitOrder', ...order });
+}
+
+/** Throws a rejection for what is no order. */
+export function decodeOrder(bytes: Uint8Array): UnitOrder {
+  return codec.decode(bytes);
+}
+
+/** What `plan` gives, as JSON in `output`. */
+export type PlanOutput = {
+  readonly data?: unknown;
+  /** Batch: how many items there are, and which, unless they are the numbers from 0 on. */
+  readonly items?: { readonly count: number; readonly list?: readonly unknown[] };
+};
