@@ -153,9 +153,19 @@ export const errorTable = {
   UNAUTHENTICATED: row('The sender could not prove who it is.', 'Check the secret, the cluster name and the token.', {
     httpStatus: 401,
   }),
+  UNKNOWN_BUNDLE: row(
+    'The managers do not have the code that a job names.',
+    'Store the code first, then submit again; clients do both by themselves.',
+    { retryable: true, httpStatus: 404 },
+  ),
   UNKNOWN_CONTAINER: row('The pool has no such container.', '`remuster pool show NAME` lists the containers.', {
     httpStatus: 404,
   }),
+  UNKNOWN_JOB: row(
+    'There is no such job, or it was over so long ago that it is forgotten.',
+    '`remuster job list` lists the jobs.',
+    { httpStatus: 404 },
+  ),
   UNKNOWN_KEY: row(
     'There is no such key.',
     '`remuster registry list PREFIX` or `remuster kv list PREFIX` lists the keys.',
