@@ -16,7 +16,7 @@ const regrantMs = leaseMs * 1.1;
 /** Grants while it may, and remembers when, by its own clock. */
 class Granter {
   readonly clock: Clock;
-  answer: 'grant' | 'superseded' | 'notLeader' | 'nonsense' = 'grant';
+  answer: 'grant' | 'superseded' | 'notLeader' | 'nonsense' | 'elsewhere' = 'grant';
   term = 1;
   leaseMs = leaseMs;
   takenRevision = 0;
@@ -59,6 +59,7 @@ class Scene {
         const { streams } = ports.listen(identity, 'serving');
         if (name !== 'w') {
           const granter = new Granter(ports.clock);
+          if (name !== this.leader) granter.answer = 'notLeader';
           this.granters.set(name, granter);
           streams.serve(serviceOf(granter));
           return { told: [] };
@@ -67,7 +68,13 @@ class Scene {
         const lease = new ServingLeaseHost(
           {
             ...{ clock: ports.clock, random, streams, self: identity, halted: (error) => this.mistakes.push(error) },
-            leader: () => this.#leaderPeer(),
+            leader: () => this.#peer(this.leader),
+            managers: () => ['m1', 'm2'].flatMap((one) => (names.includes(one) ? (this.#peer(one) ?? []) : [])),
+            heard: (notice) => {
+              const [index] = notice;
+              this.leader = this.world.names[index ?? 0];
+              this.lease.leaderChanged();
+            },
             grant: () => failure('INTERNAL', 'the worker does not lead'),
           },
           leaseMs,
@@ -92,6 +99,16 @@ class Scene {
     return this.granters.get(name) as Granter;
   }
 
+  /** From now on it grants. */
+  leads(name: string): void {
+    this.granter(name).answer = 'grant';
+    this.granter(name).term = 2;
+  }
+
+  get asked(): number {
+    return [...this.granters.values()].reduce((sum, { asked }) => sum + asked, 0);
+  }
+
   /** Lets time pass; at every step nobody may regrant what is still being served. */
   run(forMs: number, each: () => void = () => {}): void {
     const { timeline } = this.world;
@@ -112,9 +129,9 @@ class Scene {
     assert.ok(isGranted, `still serving at ${this.world.timeline.nowMs}`);
   }
 
-  #leaderPeer(): Peer | undefined {
-    if (this.leader === undefined) return undefined;
-    const { address, index } = this.world.host(this.leader);
+  #peer(name: string | undefined): Peer | undefined {
+    if (name === undefined) return undefined;
+    const { address, index } = this.world.host(name);
     return { id: idOf(index), host: address, port: 7400 };
   }
 }
@@ -124,6 +141,8 @@ function serviceOf(granter: Granter): Service {
     request: (_from, body, _remainingMs, reply) => {
       assert.equal(decodeMessage(body).kind, 'renewServing');
       if (granter.answer === 'nonsense') return reply(success(new Uint8Array([1, 2, 3, 4])));
+      if (granter.answer === 'elsewhere')
+        return reply(success(encodeMessage({ kind: 'servingElsewhere', notice: new Uint8Array([1]) })));
       const outcome = granter.grant();
       reply(outcome.ok ? success(encodeMessage({ kind: 'servingGranted', ...outcome.value })) : outcome);
     },
@@ -197,7 +216,7 @@ describe('the serving lease', () => {
     scene.leader = undefined;
     scene.run(1_500);
     scene.leader = 'm2';
-    scene.granter('m2').term = 2;
+    scene.leads('m2');
     scene.lease.leaderChanged();
     scene.run(100);
     assert.ok(scene.granter('m2').asked >= 1);
@@ -205,10 +224,30 @@ describe('the serving lease', () => {
     assert.deepEqual(scene.told, [true]);
   });
 
+  test('is asked of whom a former leader names, without any other news', () => {
+    const scene = new Scene('named');
+    scene.run(10_000);
+    scene.granter('m1').answer = 'elsewhere';
+    scene.leads('m2');
+    scene.run(20_000, () => assert.equal(scene.lease.holds(), true));
+    assert.ok(scene.granter('m2').asked >= 15);
+    assert.deepEqual(scene.told, [true]);
+  });
+
+  test('is asked of the other managers when the leader is gone and nobody tells of another', () => {
+    const scene = new Scene('others');
+    scene.run(10_000);
+    scene.world.crash('m1', 'lost');
+    scene.leads('m2');
+    scene.run(20_000);
+    assert.ok(scene.granter('m2').asked >= 2);
+    assert.equal(scene.lease.holds(), true);
+  });
+
   test('counts only what the latest leader has granted', () => {
     const scene = new Scene('latest');
     scene.run(5_000);
-    scene.granter('m2').term = 2;
+    scene.leads('m2');
     scene.granter('m2').leaseMs = 1_000;
     scene.leader = 'm2';
     scene.lease.leaderChanged();
@@ -253,14 +292,14 @@ describe('the serving lease', () => {
     for (const answer of ['notLeader', 'nonsense'] as const) {
       const scene = new Scene(answer);
       scene.run(10_000);
-      const { asked } = scene.granter();
+      const { asked } = scene;
       scene.granter().answer = answer;
       scene.run(60_000);
       assert.equal(scene.lease.holds(), false);
-      const tries = scene.granter().asked - asked;
+      const tries = scene.asked - asked;
       if (answer === 'notLeader') assert.ok(tries > 60 && tries < 150, String(tries));
       scene.granter().answer = 'grant';
-      scene.run(1_100);
+      scene.run(2_200);
       assert.equal(scene.lease.holds(), true);
     }
   });
@@ -305,6 +344,8 @@ describe('the serving lease', () => {
           halted: (error: unknown) => assert.fail(String(error)),
         },
         leader: () => ({ id: idOf(0), host: 'h', port: 1 }),
+        managers: () => [],
+        heard: () => assert.fail('it knows'),
         streams: { request: () => assert.fail('not over the network') },
         grant: (...asked) => {
           seen.push(asked);

@@ -1,7 +1,8 @@
 /**
  * The node's side of the serving lease: carries its questions to the leader, over the network or directly when this
- * node leads itself, and tells who wants to know. It decides nothing: `ServingRenewal` does. `holds` looks at the clock
- * each time it is asked, so it is right also when every timer is late.
+ * node leads itself, and tells who wants to know. When the leader it knows of does not grant, it asks the managers one
+ * after the other: whoever does not lead says who does. It decides nothing: `ServingRenewal` does. `holds` looks at the
+ * clock each time it is asked, so it is right also when every timer is late.
  */
 import { assert } from '../base/assert.ts';
 import type { Outcome, RemusterError } from '../base/errors.ts';
@@ -9,7 +10,7 @@ import type { NodeId } from '../base/ids.ts';
 import { Loop, noStore } from '../base/loop.ts';
 import type { Cancel, Clock, Peer, Streams } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
-import { encodeMessage, readableMessage } from '../messages/catalogue.ts';
+import { type Message, encodeMessage, readableMessage } from '../messages/catalogue.ts';
 import type { ServingLease } from './contract.ts';
 import {
   type ServingAct,
@@ -26,6 +27,10 @@ export type ServingPorts = {
   readonly streams: Pick<Streams, 'request'>;
   /** Who leads, as far as this node knows. */
   readonly leader: () => Peer | undefined;
+  /** Who could lead, or say who does: those to be asked first in front. */
+  readonly managers: () => readonly Peer[];
+  /** A manager that was asked tells who leads. */
+  readonly heard: (notice: Uint8Array) => void;
   /** Asked instead of the network while this node leads. */
   readonly grant: (node: NodeId, generation: number, revision: number) => Outcome<ServingGrant>;
   readonly self: { readonly id: NodeId; readonly generation: number };
@@ -41,6 +46,8 @@ export class ServingLeaseHost implements ServingLease {
   readonly #loop: Loop<ServingInput, ServingAct, ServingTimer>;
   readonly #watchers = new Set<(holds: boolean) => void>();
   #cancel: Cancel = nothing;
+  /** How often in a row nobody granted it. */
+  #vain = 0;
   #phase: 'new' | 'open' | 'stopped' = 'new';
 
   /** `leaseMs` is what this node expects; the leader decides. */
@@ -59,6 +66,7 @@ export class ServingLeaseHost implements ServingLease {
 
   /** Somebody else leads: ask at once instead of waiting for one that may be gone. */
   leaderChanged(): void {
+    this.#vain = 0;
     if (this.#phase === 'open') this.#loop.feed({ kind: 'leaderChanged' });
   }
 
@@ -92,26 +100,42 @@ export class ServingLeaseHost implements ServingLease {
   }
 
   #ask(id: number, timeoutMs: number): void {
-    const { leader, grant, streams, self } = this.#ports;
+    const { grant, streams, self } = this.#ports;
     const { appliedRevision: revision } = this.#machine;
     this.#cancel();
     this.#cancel = nothing;
-    const answered = (answer: ServingAnswer): void => this.#loop.feed({ kind: 'answered', id, answer });
-    const to = leader();
+    const answered = (answer: ServingAnswer): void => {
+      this.#vain = answer.kind === 'failed' ? this.#vain + 1 : 0;
+      this.#loop.feed({ kind: 'answered', id, answer });
+    };
+    const to = this.#nextToAsk();
     if (to === undefined) answered({ kind: 'failed' });
     else if (to.id === self.id) {
       const outcome = grant(self.id, self.generation, revision);
       answered(outcome.ok ? { kind: 'granted', ...outcome.value } : refusalOf(outcome.error));
     } else {
       const question = encodeMessage({ kind: 'renewServing', generation: self.generation, revision });
-      this.#cancel = streams.request(to, question, timeoutMs, (outcome) => answered(answerOf(outcome)));
+      this.#cancel = streams.request(to, question, timeoutMs, (outcome) => {
+        const answer = outcome.ok ? readableMessage(outcome.value) : undefined;
+        answered(outcome.ok ? answerOf(answer) : refusalOf(outcome.error));
+        // Last: one that is new to us makes us ask again.
+        if (answer?.kind === 'servingElsewhere') this.#ports.heard(answer.notice);
+      });
     }
+  }
+
+  /** The leader as far as it is known; after that was in vain also the other managers, in turns with it. */
+  #nextToAsk(): Peer | undefined {
+    const { leader, managers, self } = this.#ports;
+    const known = leader();
+    const isItsTurn = known !== undefined && this.#vain % 2 === 0;
+    if (isItsTurn || known?.id === self.id) return known;
+    const others = managers().filter(({ id }) => id !== known?.id && id !== self.id);
+    return others[Math.floor(this.#vain / 2) % Math.max(1, others.length)] ?? known;
   }
 }
 
-function answerOf(outcome: Outcome<Uint8Array>): ServingAnswer {
-  if (!outcome.ok) return refusalOf(outcome.error);
-  const answer = readableMessage(outcome.value);
+function answerOf(answer: Message | undefined): ServingAnswer {
   if (answer?.kind !== 'servingGranted') return { kind: 'failed' };
   const { leaseMs, term, takenRevision } = answer;
   return { kind: 'granted', leaseMs, term, takenRevision };

@@ -3,7 +3,9 @@ import type { Role } from '../base/ports.ts';
 import { field } from './compound.ts';
 import { message } from './message.ts';
 import { u32, u53 } from './numbers.ts';
+import { bytes } from './strings.ts';
 
+const noticeBytesMax = 128;
 const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
 
 const renewServing = message({
@@ -12,7 +14,7 @@ const renewServing = message({
   carrier: 'stream',
   from: members,
   bytesMax: 64,
-  doc: 'May I go on serving my containers? Answered by servingGranted or an error: FENCED when a later life of the asking node is known, NOT_LEADER when the one asked may not grant, PRECONDITION when it has to see first what was decided about it.',
+  doc: 'May I go on serving my containers? Answered by servingGranted, by servingElsewhere, or an error: FENCED when a later life of the asking node is known, NOT_LEADER when the one asked is no manager, PRECONDITION when it has to see first what was decided about it.',
   fields: {
     generation: field(1, u32, 'The life of the node that asks.'),
     revision: field(2, u53, 'Of the registry: how far its address table has got.'),
@@ -37,4 +39,14 @@ const servingGranted = message({
   },
 });
 
-export const servingMessages = [renewServing, servingGranted] as const;
+const servingElsewhere = message({
+  kind: 'servingElsewhere',
+  tag: 132,
+  carrier: 'stream',
+  from: ['gate', 'manager'],
+  bytesMax: 256,
+  doc: 'The answer to renewServing of a manager that does not lead: ask whoever does.',
+  fields: { notice: field(1, bytes(noticeBytesMax), 'Who leads, as it tells everybody with its embedded state.') },
+});
+
+export const servingMessages = [renewServing, servingGranted, servingElsewhere] as const;

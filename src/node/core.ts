@@ -265,6 +265,8 @@ class Core implements NodeCore {
       {
         ...{ identity, members: this.#index, registry: control.registry, leadership: control.leadership },
         leader: () => control.leader(),
+        managers: () => control.askable(),
+        heard: (notice) => control.heard(notice),
         embed: (digest) => {
           if (identity.roles.includes('worker')) this.embed('worker', digest);
         },

@@ -60,6 +60,10 @@ export type Surroundings = {
   readonly registry: Registry;
   readonly leadership: Leadership;
   readonly leader: () => Peer | undefined;
+  /** Who could lead, or say who does. */
+  readonly managers: () => readonly Peer[];
+  /** A manager tells who leads. */
+  readonly heard: (notice: Uint8Array) => void;
   /** What this node wants known about its table. */
   readonly embed: (digest: Uint8Array) => void;
   readonly grant: (node: NodeId, generation: number, revision: number) => Outcome<ServingGrant>;
@@ -247,11 +251,11 @@ export class Containers {
 
   #openWorks(store: Store, options: ContainerValues): Works {
     const { clock, streams, random, log, modules } = this.#ports;
-    const { identity: self, registry, leader, grant, members } = this.#around;
+    const { identity: self, registry, leader, managers, heard, grant, members } = this.#around;
     const halted = (error: unknown): void => this.#reports.halted(error);
     const common = { clock, self, halted };
     const lease = new ServingLeaseHost(
-      { clock, random: random.fork('serving'), streams, leader, grant, self, halted },
+      { clock, random: random.fork('serving'), streams, leader, managers, heard, grant, self, halted },
       options.servingLeaseMs,
     );
     const copies = new CopiesHost(

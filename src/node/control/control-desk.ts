@@ -46,7 +46,9 @@ export function answerControl(
   }
   if (message.kind === 'renewServing') {
     const granted = control.grantServing(from.id, from.generation, message.revision);
-    reply(granted.ok ? success(encodeMessage({ kind: 'servingGranted', ...granted.value })) : granted);
+    if (granted.ok) reply(success(encodeMessage({ kind: 'servingGranted', ...granted.value })));
+    else if (granted.error.code !== 'NOT_LEADER' || seat === undefined) reply(granted);
+    else reply(success(encodeMessage({ kind: 'servingElsewhere', notice: seat.notice() })));
     return true;
   }
   if (message.kind !== 'order') return false;

@@ -170,6 +170,12 @@ export class Control {
     return address === undefined ? undefined : { id: leader, ...address };
   }
 
+  /** Who may lead or can say who does, those to be asked first in front; the dead are not asked. */
+  askable(): readonly Peer[] {
+    const self = this.seat === undefined ? undefined : this.#settings.identity.id;
+    return inOrderOfAsking(this.#managers.all(), this.leadership.view().leader, self);
+  }
+
   /** Who leads, as far as this node knows: a manager outside of its group hears of it like all others. */
   known(): LeadershipView {
     return betterKnown(this.leadership.view(), this.#seen.view(), this.#isInside());
@@ -221,7 +227,7 @@ export class Control {
     const anybody = askManagers({ clock, streams, self, server: () => this.seat?.server });
     const ask = askInReach(anybody, self, () => this.#isLeaderless());
     const near = (): Peer | undefined => (this.#isInside() ? self : undefined);
-    const managers = (): readonly Peer[] => this.#askable();
+    const managers = (): readonly Peer[] => this.askable();
     return new RegistryClient({ clock, random: random.fork('registry'), self, managers, near, ask });
   }
 
@@ -234,11 +240,6 @@ export class Control {
 
   #isInside(): boolean {
     return this.seat !== undefined && this.seat.group.view().self !== 'outside';
-  }
-
-  #askable(): readonly Peer[] {
-    const self = this.seat === undefined ? undefined : this.#settings.identity.id;
-    return inOrderOfAsking(this.#managers.all(), this.leadership.view().leader, self);
   }
 
   #knowGroups(): GroupKnowledge {

@@ -99,6 +99,13 @@ export class ManagerSeat {
     this.group.received(from, message);
   }
 
+  /** Who leads, as this manager tells everybody. */
+  notice(): Uint8Array {
+    const { leader, term, fence } = this.group.leadership.view();
+    const since = fence === undefined ? undefined : fenceParts(fence).index;
+    return noticeCodec.encode({ kind: 'leadershipNotice', term, leader, since });
+  }
+
   /** Somebody tells of a leader, so there is a group. */
   heardOfGroup(): void {
     this.#formation.heardOfGroup();
@@ -189,8 +196,6 @@ export class ManagerSeat {
   }
 
   #embed(): void {
-    const { leader, term, fence } = this.group.leadership.view();
-    const since = fence === undefined ? undefined : fenceParts(fence).index;
-    this.#reports.embed(noticeCodec.encode({ kind: 'leadershipNotice', term, leader, since }));
+    this.#reports.embed(this.notice());
   }
 }
