@@ -9,10 +9,12 @@ import { call, get, until } from './managers.ts';
 import { ended, PoolCluster } from './pools.ts';
 
 const containers = 8;
+/** So long that nobody loses its containers only because it is slow: here nothing is to be opened anew. */
+const words = ['--serving-lease', '60s', '--call-retry', '80s'];
 const all = [...Array(containers).keys()];
 
 test('a third node joins two: it routes at once, and then serves (CH-7)', async (context) => {
-  const cluster = await PoolCluster.start(context, { a: 'manager,worker', b: 'worker' });
+  const cluster = await PoolCluster.start(context, { a: 'manager,worker', b: 'worker' }, words);
   const pool = await cluster.pool(counter, 'counters', { containers, copies: 2 }, await cluster.session());
   for (const id of all) assert.equal(await ended('a call', pool.id(id).add(id)), id);
   const old = cluster.up;

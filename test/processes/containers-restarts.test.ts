@@ -4,9 +4,9 @@ import { test, type TestContext } from 'node:test';
 import { Random } from '../../src/base/random.ts';
 import type { ClusterSession } from '../../src/client/index.ts';
 import type { PoolHandle } from '../../src/containers/module.ts';
-import { type Agent, alive, bindable, eventually, filesIn, processIsUp } from './cluster.ts';
+import { type Agent, alive, bindable, eventually, filesIn, type NodeEvent, processIsUp } from './cluster.ts';
 import { counter } from './counter-module.ts';
-import { call, get, until } from './managers.ts';
+import { call, get, history, until } from './managers.ts';
 import { ended, PoolCluster } from './pools.ts';
 
 type Pool = PoolHandle<(typeof counter)['methods']>;
@@ -103,12 +103,31 @@ async function fullStop({ cluster, pool }: Stage): Promise<void> {
   );
   const lives = await ended('all lives', pool.broadcast().lives());
   const now = (await cluster.containers('counters')).map(({ owner }) => owner);
+  const given = await givenLast(cluster);
   for (const [id, life] of lives.entries()) {
     // A pool that is marked so comes back from the disk of the node it was on. It may have moved since.
     const isThere = now[id] === owners[id] && life.at(-1)?.endsWith(` ${now[id]}`) === true;
-    if (isThere) assert.equal(life.at(-1), `restart ${now[id]}`, `${id}: ${life.join()}`);
+    const how = isThere ? promisedOpening(given.get(id)) : undefined;
+    if (how !== undefined) assert.equal(life.at(-1), `${how} ${now[id]}`, `${id}: ${life.join()}`);
   }
   cluster.nobodyFell();
+}
+
+/** By container: how a leader of now has given it to its node at last, if one has told. */
+async function givenLast(cluster: PoolCluster): Promise<ReadonlyMap<number, NodeEvent>> {
+  const events = (await Promise.all(cluster.up.map(async (agent) => await history(agent)))).flat();
+  const given = events.filter(({ type }) => type === 'container.recovered' || type === 'container.recoveryFailed');
+  const inOrder = given.toSorted((a, b) => (String(a['time']) < String(b['time']) ? -1 : 1));
+  return new Map(inOrder.map((event) => [event['container'] as number, event]));
+}
+
+/**
+ * To the node that had it: `restart`. From another one: `recover`, also when that one was only chosen, while the first was
+ * away, and went before it had opened it. After an opening that failed it may be either.
+ */
+function promisedOpening(given: NodeEvent | undefined): 'restart' | 'recover' | undefined {
+  if (given?.type !== 'container.recovered') return undefined;
+  return given['from'] === given['id'] ? 'restart' : 'recover';
 }
 
 async function nothingLeft({ cluster }: Stage): Promise<void> {
