@@ -7,6 +7,7 @@
 import type { LogLevel } from '../base/ports.ts';
 import { containerRelations, containerRows } from './container-options.ts';
 import { controlRelations, controlRows } from './control-options.ts';
+import { jobRelations, jobRows } from './job-options.ts';
 import { membershipRelations, membershipRows } from './membership-options.ts';
 import { option, type OptionRow, profiles, time } from './option-rows.ts';
 import {
@@ -109,6 +110,7 @@ export const optionsTable = {
   ...membershipRows,
   ...controlRows,
   ...containerRows,
+  ...jobRows,
   requestTimeoutMs: time(
     10,
     hour,
@@ -164,6 +166,7 @@ export const relations: readonly Relation[] = [
   ...membershipRelations.map(({ options, sentence, holds }) => relation(options, sentence, holds)),
   ...controlRelations.map(({ options, sentence, holds }) => relation(options, sentence, holds)),
   ...containerRelations.map(({ options, sentence, holds }) => relation(options, sentence, holds)),
+  ...jobRelations.map(({ options, sentence, holds }) => relation(options, sentence, holds)),
   relation(
     ['connectTimeoutMs', 'requestTimeoutMs'],
     'connectTimeoutMs must not exceed requestTimeoutMs, because a request includes connecting.',

@@ -1,0 +1,46 @@
+/** The options of jobs: rows with their defaults by profile, and what must hold between them and those of agreement. */
+import type { ControlValues } from './control-options.ts';
+import { option, time } from './option-rows.ts';
+import { whole } from './option-types.ts';
+
+const hour = 3_600_000;
+
+export const jobRows = {
+  cores: option(
+    whole('count', { min: 0, max: 1_024 }),
+    0,
+    'How many cores of this worker jobs may use, each with a process of its own; 0 for as many as the machine has.',
+  ),
+  jobLeaseMs: time(
+    500,
+    hour,
+    { local: 10_000, lan: 10_000, wan: 30_000, classic: 30_000 },
+    'How long a worker may go on with its work after the leading manager last heard of it; it stops by itself earlier.',
+  ),
+  jobTimeoutMs: time(
+    1_000,
+    7 * 24 * hour,
+    { local: hour, lan: hour, wan: hour, classic: hour },
+    'How long a job may take in all, unless it says so itself.',
+  ),
+} as const;
+
+type Rows = typeof jobRows;
+type Row = keyof Rows;
+export type JobValues = {
+  readonly [K in Row]: Rows[K] extends { defaultFor: (profile: never) => infer T } ? T : never;
+};
+
+type JobRelation = {
+  readonly options: readonly [Row | keyof ControlValues, ...(Row | keyof ControlValues)[]];
+  readonly sentence: string;
+  readonly holds: (options: JobValues & ControlValues) => boolean;
+};
+
+export const jobRelations: readonly JobRelation[] = [
+  {
+    options: ['jobLeaseMs', 'electionTimeoutMs'],
+    sentence: 'jobLeaseMs must be at least 4 times electionTimeoutMs, or work ends with each new leader.',
+    holds: (o) => o.jobLeaseMs >= 4 * o.electionTimeoutMs,
+  },
+];

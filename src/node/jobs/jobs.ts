@@ -1,0 +1,222 @@
+/**
+ * A node's part in jobs: every node has a desk where they are asked for, one that may lead has a manager, one that works
+ * has a worker. This file wires them to the rest of the node and gives each message to the part that answers; it decides
+ * nothing.
+ */
+import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
+import type { NodeId } from '../../base/ids.ts';
+import type { Address, Cancel, Clock, Identity, Peer, Program, Runners, Streams } from '../../base/ports.ts';
+import type { Random } from '../../base/random.ts';
+import type { Leadership, Registry } from '../../base/registry.ts';
+import { ManagerHost } from '../../jobs/manager/manager-host.ts';
+import { WorkerHost } from '../../jobs/worker/worker-host.ts';
+import { type Message, encodeMessage, readableMessage } from '../../messages/catalogue.ts';
+import { type JobMessage, jobMessages } from '../../messages/jobs.ts';
+import type { JobValues } from '../job-options.ts';
+import { Desk } from './desk.ts';
+import { type WorkersSeen, knownWorker, knownWorkers } from './known-workers.ts';
+
+export type JobsPorts = {
+  readonly clock: Clock;
+  readonly streams: Streams;
+  readonly random: Random;
+  readonly sha256: (bytes: Uint8Array) => string;
+  /** Processes for the code of users, and what runs in them; undefined on nodes that are no workers. */
+  readonly runners:
+    | {
+        readonly runners: Runners;
+        readonly program: Program;
+        readonly cores: number;
+        readonly isolation: 'full' | 'weak';
+      }
+    | undefined;
+};
+
+export type JobsAround = {
+  readonly identity: Identity;
+  readonly registry: Registry;
+  readonly leadership: Leadership;
+  readonly leader: () => Peer | undefined;
+  readonly members: Omit<WorkersSeen, 'dc'>;
+};
+
+export type JobsReports = {
+  happened(type: string, fields: Readonly<Record<string, unknown>>): void;
+  halted(error: unknown): void;
+};
+
+const kinds: ReadonlySet<string> = new Set(jobMessages.map(({ kind }) => kind));
+const storeTimeoutMs = 30_000;
+
+export class Jobs {
+  readonly desk: Desk;
+  readonly manager: ManagerHost | undefined;
+  readonly worker: WorkerHost | undefined;
+  readonly #ports: JobsPorts;
+  readonly #around: JobsAround;
+  readonly #ends: Cancel[] = [];
+
+  constructor(ports: JobsPorts, around: JobsAround, options: JobValues, reports: JobsReports) {
+    this.#ports = ports;
+    this.#around = around;
+    const { roles } = around.identity;
+    this.manager = roles.includes('manager') ? this.#openManager(options, reports) : undefined;
+    this.worker = ports.runners === undefined ? undefined : this.#openWorker(ports.runners, options, reports);
+    this.desk = this.#openDesk();
+    const changed = (): void => this.worker?.leaderChanged();
+    this.#ends.push(around.leadership.watch({ changed }));
+  }
+
+  /** False when the message is none of ours. */
+  answer(from: Identity, message: Message, remainingMs: number, reply: Done<Uint8Array>): boolean {
+    if (!kinds.has(message.kind)) return false;
+    this.#answer(from, message as JobMessage, remainingMs, (outcome) => {
+      reply(outcome.ok ? success(encodeMessage(outcome.value)) : outcome);
+    });
+    return true;
+  }
+
+  /** That life of a node is surely over. */
+  gone(node: NodeId, generation: number): void {
+    this.manager?.gone(node, generation);
+  }
+
+  memberChanged(): void {
+    this.manager?.memberChanged();
+  }
+
+  /** Whether this node is active, by its registration. */
+  standingChanged(isActive: boolean): void {
+    this.worker?.setDraining(!isActive);
+    this.manager?.memberChanged();
+  }
+
+  queues(): Readonly<Record<string, number>> {
+    const counts = this.manager?.counts();
+    const jobs = counts === undefined ? {} : { jobs: counts.open, jobsQueued: counts.queued, jobsRunning: counts.running };
+    return this.worker === undefined ? jobs : { ...jobs, unitsHere: this.worker.runsNow() };
+  }
+
+  /** What runs is given back, and no process of a runner is left. */
+  stop(done: Done<void>): void {
+    for (const end of this.#ends) end();
+    this.manager?.stop();
+    if (this.worker === undefined) done(success(undefined));
+    else this.worker.stop(done);
+  }
+
+  #answer(from: Identity, message: JobMessage, remainingMs: number, reply: Done<JobMessage>): void {
+    const { manager, worker } = this;
+    switch (message.kind) {
+      case 'jobOrder':
+        return this.#ordered(from, message, remainingMs, reply);
+      case 'storeBundle':
+        return this.desk.storeBundle(message.sha256, message.code, (outcome) => {
+          reply(outcome.ok ? success({ kind: 'bundleStored', sha256: message.sha256 }) : outcome);
+        });
+      case 'giveUnits':
+        return worker === undefined ? reply(noWorker) : worker.given(from, message, reply);
+      case 'stopUnits':
+        return worker === undefined ? reply(noWorker) : worker.stopped(from, message, reply);
+      case 'tellUnits':
+        return manager === undefined ? reply(noManager) : manager.heardNews(from, message, reply);
+      case 'workerReport':
+        return manager === undefined ? reply(noManager) : manager.heardReport(from, message, reply);
+      default:
+        reply(failure('UNKNOWN_METHOD', `${message.kind} is not a request`));
+    }
+  }
+
+  /** An application speaks for itself; a node may pass on what somebody else wants. */
+  #ordered(
+    from: Identity,
+    { verb, words, hops, submitter }: JobMessage & { readonly kind: 'jobOrder' },
+    remainingMs: number,
+    reply: Done<JobMessage>,
+  ): void {
+    const isMember = from.roles.some((role) => role !== 'client');
+    const order = { verb, words, hops, submitter: isMember ? submitter : from.name };
+    this.desk.received(order, remainingMs, (outcome) => {
+      reply(outcome.ok ? success({ kind: 'jobTold', answer: outcome.value }) : outcome);
+    });
+  }
+
+  #openManager(options: JobValues, reports: JobsReports): ManagerHost {
+    const { clock, random, sha256 } = this.#ports;
+    const { identity, registry, leadership, members } = this.#around;
+    const seen = { ...members, dc: identity.dc };
+    return new ManagerHost(
+      {
+        ...{ clock, random: random.fork('manager'), registry, leadership, sha256, dc: identity.dc },
+        ask: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),
+        workers: () => knownWorkers(seen),
+        worker: (id) => knownWorker(seen, id),
+        tell: ({ kind, ...fields }) => reports.happened(kind, fields),
+        halted: (error) => reports.halted(error),
+      },
+      options,
+    );
+  }
+
+  #openWorker(
+    { runners, program, cores, isolation }: NonNullable<JobsPorts['runners']>,
+    options: JobValues,
+    reports: JobsReports,
+  ): WorkerHost {
+    const { clock, random, sha256 } = this.#ports;
+    const { identity: self, registry, leader } = this.#around;
+    return new WorkerHost(
+      {
+        ...{ clock, random: random.fork('worker'), registry, self, cores, runners, program, leader, sha256, isolation },
+        ask: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),
+        level: () => 'normal',
+        tell: ({ kind, ...fields }) => reports.happened(kind, fields),
+        halted: (error) => reports.halted(error),
+      },
+      options,
+    );
+  }
+
+  #openDesk(): Desk {
+    const { identity, leadership, leader } = this.#around;
+    return new Desk({
+      ...{ self: identity.id, leader },
+      isLeading: () => this.manager !== undefined && leadership.isLeading(),
+      carryOut: ({ verb, words, submitter }, remainingMs, done) => {
+        if (this.manager === undefined) done(noManager);
+        else this.manager.order(verb, words, submitter, remainingMs, done);
+      },
+      store: (sha256, code, done) => this.#store(sha256, code, done),
+      ask: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),
+    });
+  }
+
+  /** Managers write to the registry; others ask the one that leads. */
+  #store(sha256: string, code: Uint8Array, done: Done<void>): void {
+    if (this.manager !== undefined) return this.manager.storeBundle(sha256, code, done);
+    const leader = this.#around.leader();
+    if (leader === undefined) return done(failure('NO_QUORUM', 'nobody leads at this moment'));
+    this.#ask(leader, { kind: 'storeBundle', sha256, code }, storeTimeoutMs, (outcome) => {
+      done(outcome.ok ? success(undefined) : outcome);
+    });
+  }
+
+  /** What we ask of ourselves takes no way over the network, and ends as late as everything else. */
+  #ask(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void {
+    const { clock, streams } = this.#ports;
+    const { identity } = this.#around;
+    if (to.host === identity.host && to.port === identity.port) {
+      const later = (outcome: Outcome<JobMessage>): void => void clock.schedule(0, () => done(outcome));
+      return this.#answer(identity, message, timeoutMs, later);
+    }
+    streams.request(to, encodeMessage(message), timeoutMs, (outcome) => {
+      if (!outcome.ok) return done(outcome);
+      const answer = readableMessage(outcome.value);
+      if (answer !== undefined && kinds.has(answer.kind)) return done(success(answer as JobMessage));
+      done(failure('MALFORMED', 'the other node answered something else'));
+    });
+  }
+}
+
+const noWorker = failure('PRECONDITION', 'this node is no worker and runs nothing');
+const noManager = failure('NOT_LEADER', 'this node is no manager');
