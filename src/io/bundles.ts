@@ -39,7 +39,7 @@ export function openBundles(root: string, entries: Entries, timeoutMs: number = 
   const folder = urlOf('modules/');
   const withdraw = provideEntries(folder, entries);
   return {
-    sha256: (bytes) => createHash('sha256').update(bytes).digest('hex'),
+    sha256,
     load: (path, done) => {
       // So that the stack of an error names the lines of the author.
       setSourceMapsSupport(true, { nodeModules: false, generatedCode: false });
@@ -48,6 +48,10 @@ export function openBundles(root: string, entries: Entries, timeoutMs: number = 
     check: (path, done) => void ended(checked({ url: urlOf(path), folder, entries }, timeoutMs), done),
     close: withdraw,
   };
+}
+
+export function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
 }
 
 /** What is imported from that folder gets our own copy of the package, wherever that is installed. */

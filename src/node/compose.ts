@@ -4,6 +4,7 @@
  * that fails half way ends what it had opened and leaves nothing behind.
  */
 import { readFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { stderr } from 'node:process';
 import { RemusterError, isRemusterError, promised } from '../base/errors.ts';
@@ -12,7 +13,7 @@ import type { Clock, Identity, Log } from '../base/ports.ts';
 import { type ModuleDefinition, isModule } from '../containers/module.ts';
 import { ModulesKnown } from '../containers/modules-known.ts';
 import { systemClock } from '../io/clock.ts';
-import { openBundles } from '../io/bundles.ts';
+import { openBundles, sha256 } from '../io/bundles.ts';
 import { openDataDir } from '../io/data-dir.ts';
 import { entropyBytes } from '../io/entropy.ts';
 import { etcdRegistry } from '../io/etcd/etcd-registry.ts';
@@ -21,6 +22,7 @@ import { openHttpServer } from '../io/http-server.ts';
 import { openLog } from '../io/log.ts';
 import { machineLoad } from '../io/machine-load.ts';
 import { loadModules } from '../io/module-loader.ts';
+import { openRunners } from '../io/runners.ts';
 import { sibling } from '../io/sibling.ts';
 import { openStore } from '../io/store.ts';
 import { openThreads } from '../io/threads.ts';
@@ -84,6 +86,8 @@ const ownEntries = {
   'remuster/client': sibling(import.meta.url, '../client/index').href,
 };
 const leftReason = 'left for good';
+/** In a process of its own: the code of users is in none of a node. */
+const runsElsewhere = (): void => {};
 
 type Start = {
   readonly options: NodeOptions;
@@ -129,8 +133,9 @@ async function open(start: Start): Promise<RunningNode> {
   const streams = chaos?.streams(transport.streams) ?? transport.streams;
   const control = await openControl(start, directory, identity);
   const containers = control === undefined ? undefined : await openContainers(start, directory);
+  const jobs = control === undefined ? undefined : openJobs(options);
   const core = bootNode(
-    { clock, log, store, streams, membership: thread.membership, control, containers },
+    { clock, log, store, streams, membership: thread.membership, control, containers, jobs },
     { ...options, identity },
     {
       joined: () => life.joined(),
@@ -188,6 +193,15 @@ async function openContainers(
   const store = await openStore(join(directory, 'containers.db'), { isLogged: true });
   shutdown.add('containers', () => promised((done) => store.close(done)));
   return { modules, files, bundles, store };
+}
+
+/** Only workers run the code of users, each core with a process of its own. */
+function openJobs({ roles, cores }: NodeOptions): CorePorts['jobs'] {
+  if (!roles.includes('worker')) return { sha256, runners: undefined };
+  const runners = openRunners();
+  const isolation = runners.isolation === 'strong' ? 'full' : 'weak';
+  const program = { moduleUrl: sibling(import.meta.url, '../runner/main').href, main: runsElsewhere };
+  return { sha256, runners: { runners, program, cores: cores === 0 ? availableParallelism() : cores, isolation } };
 }
 
 /** Each datacenter is a cluster of its own in etcd. Only managers want to lead. */

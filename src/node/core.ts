@@ -4,12 +4,12 @@
  * of the ports at `stop`, and their owner closes them.
  *
  *   streams --bytes--> service --messages--> membership (here or in a thread of its own) --events--> event log, audit
- *                                        --> control (agreement, registration), containers (calls, state)
+ *                                        --> control (agreement, registration), containers (calls, state), jobs
  */
 import { type Done, success } from '../base/errors.ts';
 import { BoundedLru } from '../base/bounded-lru.ts';
 import type { NodeId } from '../base/ids.ts';
-import type { Address, Clock, Identity, Log, Store, Streams } from '../base/ports.ts';
+import type { Address, Clock, Identity } from '../base/ports.ts';
 import type { NodeInfo } from '../containers/module.ts';
 import type { MemberView } from '../membership/member-view.ts';
 import type { Embedded, MembershipHandle, MembershipReports } from '../membership/membership-handle.ts';
@@ -17,81 +17,19 @@ import { readMemory } from '../membership/memory.ts';
 import type { MembershipEvent } from '../membership/membership-event.ts';
 import type { EmbeddingRole } from '../messages/membership.ts';
 import { answerAdmin, answerPools } from './admin-acts.ts';
-import type { ContainerValues } from './container-options.ts';
-import { Containers, type ContainersPorts } from './containers/containers.ts';
+import { Containers } from './containers/containers.ts';
 import { MemberIndex } from './containers/member-index.ts';
-import { Control, type ControlPorts } from './control/control.ts';
-import type { ControlValues } from './control-options.ts';
+import { Control } from './control/control.ts';
+import type { CoreHooks, CoreOptions, CorePorts, NodeCore } from './core-words.ts';
+import { Jobs } from './jobs/jobs.ts';
 import { EventLog } from './event-log.ts';
 import { type AuditEntry, MemberAudit } from './member-audit.ts';
-import type { NodeOptions } from './options-table.ts';
 import { type MemberRow, type OwnTruth, memberRows, ownTruth } from './own-truth.ts';
 import { type Reachability, reachability, viewAsker } from './reachability.ts';
 import { scopedClock } from './scoped-clock.ts';
 import { serviceOf } from './service.ts';
 
-/** Starts membership, wherever it runs. The clock ends with the core. */
-export type MembershipStart = (
-  site: { readonly clock: Clock; readonly streams: Streams; readonly identity: Identity },
-  reports: MembershipReports,
-) => MembershipHandle;
-
-export type CorePorts = {
-  readonly clock: Clock;
-  readonly streams: Streams;
-  readonly store: Store;
-  readonly log: Log;
-  readonly membership: MembershipStart;
-  /** For a part in what the cluster agrees on; without it the node is a member and no more. */
-  readonly control?: Pick<ControlPorts, 'random' | 'logStore' | 'external' | 'assignments' | 'measure'> | undefined;
-  /** For containers; only together with `control`. */
-  readonly containers?: Pick<ContainersPorts, 'files' | 'store' | 'modules' | 'bundles'> | undefined;
-};
-
-/** Times are final: `timeScale` has been applied. */
-export type CoreOptions = Pick<NodeOptions, 'requestTimeoutMs' | 'join'> &
-  ControlValues &
-  ContainerValues & { readonly identity: Identity };
-
-export type CoreHooks = {
-  /** A seed has answered, or there is none to ask. Called once. */
-  readonly joined?: () => void;
-  /** An operator told the node to leave for good, and it has: the owner stops it. */
-  readonly left?: (reason: string) => void;
-  /** The core is over because of a mistake of ours; the owner treats it as a crash. */
-  readonly halted?: (error: unknown) => void;
-};
-
-export type NodeCore = {
-  readonly identity: Identity;
-  readonly events: Pick<EventLog, 'since' | 'follow' | 'checkRoom' | 'lastSeq'>;
-  /** Undefined on a node that is a member and no more. */
-  readonly control: Control | undefined;
-  readonly containers: Containers | undefined;
-  /** Ends with the core. */
-  readonly clock: Clock;
-  joined(): boolean;
-  /** True when a mistake of ours has stopped the machines. */
-  halted(): boolean;
-  members(): readonly MemberRow[];
-  views(): readonly MemberView[];
-  /** The last changes of a member with their evidence, oldest first. */
-  audit(id: NodeId): readonly AuditEntry[];
-  /** Asks these nodes for their view as well, until they answer. */
-  join(seeds: readonly Address[]): void;
-  /** What one of our roles wants known to everybody; empty takes it back. */
-  embed(role: EmbeddingRole, state: Uint8Array): void;
-  /** What a member wants known, as last heard. */
-  embedded(id: NodeId): Embedded | undefined;
-  /** Asks a member for its own view; undefined when it does not answer. */
-  viewFrom(member: MemberRow, done: (members: readonly MemberView[] | undefined) => void): void;
-  reachability(done: (result: Reachability) => void): void;
-  ownTruth(): OwnTruth;
-  /** By part: numbers that only grow, by name; `rejected.<reason>` for what was refused. */
-  counters(): Readonly<Record<'core' | 'membership' | 'containers', Readonly<Record<string, number>>>>;
-  /** Says goodbye, waits until it is heard or a bound, and is over. The second call is as good as the first. */
-  stop(done: Done<void>, reason?: string): void;
-};
+export type { CoreHooks, CoreOptions, CorePorts, MembershipStart, NodeCore } from './core-words.ts';
 
 const embeddedMax = 20_000;
 const healthToldMs = 1_000;
@@ -105,6 +43,7 @@ class Core implements NodeCore {
   readonly events: EventLog;
   readonly control: Control | undefined;
   readonly containers: Containers | undefined;
+  readonly jobs: Jobs | undefined;
   readonly #ports: CorePorts;
   readonly #options: CoreOptions;
   readonly #hooks: CoreHooks;
@@ -133,6 +72,7 @@ class Core implements NodeCore {
     this.#index = new MemberIndex(this.#timers.clock, () => this.views());
     this.control = this.#takePart();
     this.containers = this.control === undefined ? undefined : this.#holdContainers(this.control);
+    this.jobs = this.control === undefined ? undefined : this.#takeJobs(this.control);
     this.#serve();
     this.#happened('node.started', { generation: identity.generation });
     readMemory(store, (memory, failed) => {
@@ -202,7 +142,8 @@ class Core implements NodeCore {
       stopping: this.#stopping,
       leadership: this.control?.known(),
       containers: this.containers,
-      queues: this.containers?.queues() ?? {},
+      jobs: this.jobs,
+      queues: { ...this.containers?.queues(), ...this.jobs?.queues() },
       rejected: rejections(this.counters()),
       uptimeMs: Math.floor(this.#ports.clock.nowMs() - this.#bootedMs),
     });
@@ -219,8 +160,9 @@ class Core implements NodeCore {
         this.#ports.clock.schedule(0, () => done(success(undefined)));
       });
     const resign = (): void => (this.control === undefined ? leave() : this.control.stop(leave));
-    if (this.containers === undefined) resign();
-    else this.containers.stop(resign);
+    const close = (): void => (this.containers === undefined ? resign() : this.containers.stop(resign));
+    if (this.jobs === undefined) close();
+    else this.jobs.stop(close);
   }
 
   #takePart(): Control | undefined {
@@ -233,7 +175,7 @@ class Core implements NodeCore {
       { identity, seeds, options: this.#options, requestTimeoutMs, rank: (...asked) => this.#rank(...asked) },
       () => this.views(),
       {
-        happened: (type, fields) => void this.#happened(type, fields),
+        happened: (type, fields) => this.#agreed(type, fields),
         embed: (state) => this.embed('manager', state),
         left: (reason) => this.#hooks.left?.(reason),
         halted: (error) => this.#end(error),
@@ -282,6 +224,30 @@ class Core implements NodeCore {
     );
   }
 
+  #takeJobs(control: Control): Jobs | undefined {
+    const { streams, jobs, control: part } = this.#ports;
+    if (jobs === undefined || part === undefined) return undefined;
+    const { registry, leadership, presence } = control;
+    const members = {
+      views: () => this.views(),
+      view: (id: NodeId) => this.#index.get(id),
+      standingOf: (id: NodeId) => presence.standingOf(id),
+    };
+    return new Jobs(
+      { clock: this.clock, streams, random: part.random.fork('jobs'), ...jobs },
+      { identity: this.identity, registry, leadership, leader: () => control.leader(), members },
+      this.#options,
+      { happened: (type, fields) => void this.#happened(type, fields), halted: (error) => this.#end(error) },
+    );
+  }
+
+  /** Something about registration or leadership has changed; whether this node is active may be part of it. */
+  #agreed(type: string, fields: Readonly<Record<string, unknown>>): void {
+    this.#happened(type, fields);
+    if (type !== 'node.state' && type !== 'node.registered') return;
+    this.jobs?.standingChanged(this.control?.presence.standingOf(this.identity.id) === 'active');
+  }
+
   #end(error: unknown): void {
     this.#halted = true;
     this.#ports.log('error', 'stopped by mistake', { error: String(error) });
@@ -326,9 +292,16 @@ class Core implements NodeCore {
     if (type === 'member.dead' || type === 'member.left') this.containers?.memberLost(id);
     if (type === 'member.alive') this.containers?.memberSeen(id);
     // Several nodes were told that the port is closed: that process holds no lease any more.
-    if (type === 'member.dead' && portIsClosed) this.control?.memberGone(id, generation);
+    if (type === 'member.dead' && portIsClosed) {
+      this.control?.memberGone(id, generation);
+      this.jobs?.gone(id, generation);
+    }
     // Nobody says goodbye for another, and a node does so when it serves nothing any more: see `stop`.
-    if (type === 'member.left') this.control?.servesNoMore(id, generation);
+    if (type === 'member.left') {
+      this.control?.servesNoMore(id, generation);
+      this.jobs?.gone(id, generation);
+    }
+    this.jobs?.memberChanged();
   }
 
   #happened(type: string, fields: Readonly<Record<string, unknown>>): { readonly seq: number; readonly time: string } {
@@ -347,6 +320,7 @@ class Core implements NodeCore {
         pools: (act, words, done) => answerPools(this, act, words, done),
         control: this.control,
         containers: this.containers,
+        jobs: this.jobs,
       }),
     );
     this.#ports.streams.watch((change) => this.#count(`connections.${change.kind}`));

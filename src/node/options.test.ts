@@ -92,6 +92,7 @@ describe('problems', () => {
       registry: { registry: 'etcd' },
       servingLeaseMs: { servingLeaseMs: 2_700 },
       callRetryMs: { callRetryMs: 6_000 },
+      jobLeaseMs: { jobLeaseMs: 2_700 },
       connectTimeoutMs: { connectTimeoutMs: 60_000 },
       port: { port: 7_500 },
       secret: { host: '10.0.0.1' },

@@ -7,6 +7,7 @@ import type { Identity } from '../base/ports.ts';
 import type { LeadershipView } from '../base/registry.ts';
 import type { MemberView } from '../membership/member-view.ts';
 import type { Containers } from './containers/containers.ts';
+import type { Jobs } from './jobs/jobs.ts';
 
 /** One row of `members`. */
 export type MemberRow = {
@@ -60,13 +61,15 @@ export type OwnFacts = {
   readonly stopping: boolean;
   readonly leadership: LeadershipView | undefined;
   readonly containers: Pick<Containers, 'table' | 'held'> | undefined;
+  readonly jobs: Pick<Jobs, 'worker' | 'isolation'> | undefined;
   readonly queues: Readonly<Record<string, number>>;
   readonly rejected: Readonly<Record<string, number>>;
   readonly uptimeMs: number;
 };
 
 export function ownTruth(facts: OwnFacts) {
-  const { self, members, joined, stopping, leadership, containers, queues, rejected, uptimeMs } = facts;
+  const { self, members, joined, stopping, leadership, containers, jobs, queues, rejected, uptimeMs } = facts;
+  const worker = jobs?.worker;
   const { id, name, generation, roles, dc, host, port } = self;
   const own = members.find((member) => member.id === id);
   const { incarnation = 0, health = 0, stuck = false, lagMs = 0 } = own ?? {};
@@ -74,8 +77,9 @@ export function ownTruth(facts: OwnFacts) {
     ...{ id, name, generation, incarnation, roles, dc, host, port, joined, stopping },
     ...{ registration: own?.registration ?? null, ...leadershipOf(members, leadership) },
     ...{ tableVersion: containers?.table.version ?? null, tableHash: containers?.table.hash() ?? null },
-    ...{ members, containers: containers?.held() ?? [], cores: null, runners: [], queues, rejected },
-    ...{ health, loadLevel: null, stuck, lagMs, isolation: null, uptimeMs },
+    ...{ members, containers: containers?.held() ?? [], queues, rejected },
+    ...{ cores: worker?.cores() ?? null, runners: worker?.runnersAlive() ?? 0 },
+    ...{ health, loadLevel: null, stuck, lagMs, isolation: jobs?.isolation ?? null, uptimeMs },
   };
 }
 

@@ -12,12 +12,14 @@ import { refusal } from '../messages/role-matrix.ts';
 import type { Containers } from './containers/containers.ts';
 import type { Control } from './control/control.ts';
 import { answerControl, isConsensusMessage } from './control/control-desk.ts';
+import type { Jobs } from './jobs/jobs.ts';
 
 export type ServiceParts = {
   membership(from: Identity, message: MembershipMessage, reply: Done<MembershipMessage>): void;
   members(): readonly MemberView[];
   readonly control: Control | undefined;
   readonly containers: Containers | undefined;
+  readonly jobs: Pick<Jobs, 'answer'> | undefined;
   pools(act: 'create' | 'delete', words: string, done: Done<string>): void;
   /** True from the moment this node has begun to leave. */
   stopping(): boolean;
@@ -31,9 +33,10 @@ export function serviceOf(parts: ServiceParts): Service {
       const message = readAllowed(parts, from, body);
       if (message === undefined)
         return reply(failure('FORBIDDEN', 'the message cannot be read or is not yours to send'));
-      const { control, containers } = parts;
+      const { control, containers, jobs } = parts;
       // Calls first: there are more of them than of anything else.
       if (containers?.answer(from, message, remainingMs, reply) === true) return;
+      if (jobs?.answer(from, message, remainingMs, reply) === true) return;
       if (control !== undefined && answerControl(control, { from, message, body, remainingMs }, reply)) return;
       answer(parts, from, message, reply);
     },

@@ -3,7 +3,7 @@
  * the codec and the wiring are those of production; only the ports are pretended.
  */
 import { nodeIdFrom } from '../base/ids.ts';
-import type { Address, Clock, Datagrams, Identity, Role, Store, Streams } from '../base/ports.ts';
+import type { Address, Clock, Datagrams, Identity, Program, Role, Store, Streams } from '../base/ports.ts';
 import type { ModuleDefinition } from '../containers/module.ts';
 import { ModulesKnown } from '../containers/modules-known.ts';
 import { bootNode, type CorePorts, type NodeCore } from '../node/core.ts';
@@ -33,6 +33,8 @@ export type HostedNodeOptions = {
   readonly assignments?: (clock: Clock) => AssignmentHost;
   /** Besides none: only with these there are containers. */
   readonly modules?: readonly ModuleDefinition[];
+  /** Only with these there are jobs: what runs in the place of a runner, and on how many cores of each worker. */
+  readonly jobs?: { readonly program: Program; readonly cores: number };
   /** The core is there. */
   readonly booted?: (node: HostedNode) => void;
   /** On top of the defaults. */
@@ -67,6 +69,22 @@ function containerPorts(
   for (const definition of modules) known.add(definition, 0);
   const store = roles.includes('worker') ? ports.openStore('containers') : undefined;
   return { modules: known, files: ports.files, store };
+}
+
+function jobPorts(
+  { runners }: NodePorts,
+  { roles }: Identity,
+  { program, cores }: NonNullable<HostedNodeOptions['jobs']>,
+): CorePorts['jobs'] {
+  const works = roles.includes('worker');
+  return { sha256: pretendedHash, runners: works ? { runners, program, cores, isolation: 'full' } : undefined };
+}
+
+/** Tells contents apart as well as a simulation needs it, in as many digits as the real one. */
+function pretendedHash(bytes: Uint8Array): string {
+  let hash = 0xcbf2_9ce4_8422_2325n;
+  for (const byte of bytes) hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100_0000_01b3n);
+  return hash.toString(16).padStart(64, '0');
 }
 
 export const simulatedPort = 7400;
@@ -127,6 +145,7 @@ function live(
       membership: membershipHere(datagrams, context.random, own),
       control: own.registry === 'none' ? undefined : controlPorts(ports, context, identity, options.assignments),
       containers: options.modules === undefined ? undefined : containerPorts(ports, identity, options.modules),
+      jobs: options.jobs === undefined ? undefined : jobPorts(ports, identity, options.jobs),
     },
     { ...own, identity },
     {

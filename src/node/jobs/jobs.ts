@@ -3,6 +3,7 @@
  * has a worker. This file wires them to the rest of the node and gives each message to the part that answers; it decides
  * nothing.
  */
+import { unreachable } from '../../base/assert.ts';
 import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Cancel, Clock, Identity, Peer, Program, Runners, Streams } from '../../base/ports.ts';
@@ -67,6 +68,11 @@ export class Jobs {
     this.#ends.push(around.leadership.watch({ changed }));
   }
 
+  /** How well the code of users is locked in here; undefined where none runs. */
+  get isolation(): 'full' | 'weak' | undefined {
+    return this.#ports.runners?.isolation;
+  }
+
   /** False when the message is none of ours. */
   answer(from: Identity, message: Message, remainingMs: number, reply: Done<Uint8Array>): boolean {
     if (!kinds.has(message.kind)) return false;
@@ -93,7 +99,8 @@ export class Jobs {
 
   queues(): Readonly<Record<string, number>> {
     const counts = this.manager?.counts();
-    const jobs = counts === undefined ? {} : { jobs: counts.open, jobsQueued: counts.queued, jobsRunning: counts.running };
+    const jobs =
+      counts === undefined ? {} : { jobs: counts.open, jobsQueued: counts.queued, jobsRunning: counts.running };
     return this.worker === undefined ? jobs : { ...jobs, unitsHere: this.worker.runsNow() };
   }
 
@@ -122,8 +129,15 @@ export class Jobs {
         return manager === undefined ? reply(noManager) : manager.heardNews(from, message, reply);
       case 'workerReport':
         return manager === undefined ? reply(noManager) : manager.heardReport(from, message, reply);
+      case 'bundleStored':
+      case 'jobTold':
+      case 'unitsHeard':
+      case 'unitsStopped':
+      case 'unitsTaken':
+      case 'workerHeard':
+        return reply(failure('UNKNOWN_METHOD', `${message.kind} is not a request`));
       default:
-        reply(failure('UNKNOWN_METHOD', `${message.kind} is not a request`));
+        return unreachable(message);
     }
   }
 
