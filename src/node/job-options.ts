@@ -11,6 +11,11 @@ export const jobRows = {
     0,
     'How many cores of this worker jobs may use, each with a process of its own; 0 for as many as the machine has.',
   ),
+  warmRunnersMax: option(
+    whole('count', { min: 0, max: 1_024 }),
+    1_024,
+    'At most so many processes of this worker wait for work, and never more than it has cores; with 0 each unit waits for its process to start.',
+  ),
   jobLeaseMs: time(
     500,
     hour,

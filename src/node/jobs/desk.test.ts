@@ -5,9 +5,8 @@ import { nodeIdFrom } from '../../base/ids.ts';
 import type { JobMessage } from '../../messages/jobs.ts';
 import { Desk, type DeskParts } from './desk.ts';
 
-const [self, other] = [1, 2].map((byte) => nodeIdFrom(new Uint8Array(16).fill(byte)));
-assert(self !== undefined && other !== undefined);
-const leader = { id: other, host: '10.0.0.2', port: 7400 };
+const self = nodeIdFrom(new Uint8Array(16).fill(1));
+const leader = { id: nodeIdFrom(new Uint8Array(16).fill(2)), host: '10.0.0.2', port: 7400 };
 
 function desk(parts: Partial<DeskParts>): { readonly desk: Desk; readonly asked: JobMessage[] } {
   const asked: JobMessage[] = [];
