@@ -26,8 +26,8 @@ export type HttpAnswer =
   | { readonly status: number; readonly text: string; readonly contentType: string }
   /** Written as they come, no faster than the client reads; the iteration is ended when the client is gone. */
   | { readonly status: number; readonly contentType: string; readonly chunks: AsyncIterable<string> }
-  /** Called once the stream is open; the function it returns is called once when the client is gone. */
-  | { readonly sse: (send: SendEvent) => () => void };
+  /** Called once the stream is open; `end` closes it. The function it returns is called once when the client is gone. */
+  | { readonly sse: (send: SendEvent, end: () => void) => () => void };
 
 export type HttpRoute = {
   readonly method: HttpMethod;

@@ -18,7 +18,7 @@ export class EventStreams {
     this.#bounds = bounds;
   }
 
-  open(response: ServerResponse, start: (send: SendEvent) => () => void): void {
+  open(response: ServerResponse, start: (send: SendEvent, end: () => void) => () => void): void {
     if (this.#clients.size >= this.#bounds.clientsMax) {
       throw new RemusterError('CAPACITY', `more than ${this.#bounds.clientsMax} event streams`);
     }
@@ -42,7 +42,10 @@ export class EventStreams {
     });
     response.on('error', () => response.destroy());
     try {
-      stop = start((event) => write(printed(event)));
+      stop = start(
+        (event) => write(printed(event)),
+        () => response.end(),
+      );
     } catch (error) {
       response.destroy();
       throw error;

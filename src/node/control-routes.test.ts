@@ -167,7 +167,10 @@ test('a watch says where it begins, tells each change, and stops with its reader
     const told: HttpEvent[] = [];
     const answer = await scene.ask('w1', '/v1/registry/watch', { query, lastEventId });
     assert.ok('sse' in answer);
-    const stop = answer.sse((event) => told.push(event) > 0);
+    const stop = answer.sse(
+      (event) => told.push(event) > 0,
+      () => {},
+    );
     return { told, stop };
   };
   const [now, since] = [await watch({ prefix: '/w/' }), await watch({ prefix: '/w/' }, String(Number(revision) - 1))];

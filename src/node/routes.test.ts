@@ -155,7 +155,10 @@ test('events are told from where the reader stopped, then as they happen', async
   const answer = await ask(sources, '/v1/events', { lastEventId: String(started?.seq) });
   assert.ok('sse' in answer);
   const told: HttpEvent[] = [];
-  const stop = answer.sse((event) => told.push(event) > 0);
+  const stop = answer.sse(
+    (event) => told.push(event) > 0,
+    () => {},
+  );
   world.advance(3_000);
   stop();
   assert.deepEqual(

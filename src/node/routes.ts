@@ -14,6 +14,7 @@ import { metricsContentType, metricsText } from './metrics.ts';
 import { type NodeOptions, type OptionOrigin, optionNames, printOption } from './options.ts';
 import type { OptionName } from './options-table.ts';
 import { callRoutes } from './call-routes.ts';
+import { jobRoutes } from './job-routes.ts';
 import { poolRoutes } from './pool-routes.ts';
 import { registryRoutes } from './registry-routes.ts';
 import { statusRoutes } from './status-routes.ts';
@@ -46,6 +47,7 @@ export function routesOf(sources: RouteSources): readonly HttpRoute[] {
     ...moduleRoutes(core),
     ...transferRoutes(() => core.containers),
     ...callRoutes(() => core.containers?.calls),
+    ...jobRoutes(() => core.jobs?.desk, core.clock),
     ...registryRoutes(core, options.cluster),
     get('/v1/config', () => listAnswer(optionNames.map((name) => configRow(name, sources)))),
     get('/v1/events', (request) => eventsAnswer(core, request)),
