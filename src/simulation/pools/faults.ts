@@ -26,6 +26,10 @@ function leaderOf(world: World<unknown>): string | undefined {
   return world.names.find((name) => nodeAt(world, name)?.core?.control?.leadership.isLeading() === true);
 }
 
+function isManager(world: World<unknown>, name: string): boolean {
+  return nodeAt(world, name)?.identity?.roles.includes('manager') === true;
+}
+
 /** What the leader has in its registry. */
 function recordsOf(world: World<unknown>): ContainerRecord[] {
   const leader = leaderOf(world);
@@ -81,10 +85,26 @@ export const poolFaults = {
     const durationMs = random.between(4_500, 9_000);
     if (random.chance(0.5)) return world.stall(node, durationMs);
     const others = world.names.filter((name) => name !== node);
-    const managers = others.filter((name) => nodeAt(world, name)?.identity?.roles.includes('manager') === true);
+    const managers = others.filter((name) => isManager(world, name));
     const workers = others.filter((name) => !managers.includes(name));
     after(durationMs, world.partition([[node], workers]));
     after(durationMs + random.between(0, 10_000), world.partition([[node], managers]));
+  }),
+
+  /**
+   * An owner whom no copy hears goes on without them, and is killed when they hear it again: perhaps nobody else has
+   * what it acknowledged meanwhile.
+   */
+  killAhead: repeatedly(8_000, (nemesis) => {
+    const { world, random, after } = nemesis;
+    const records = recordsOf(world).filter(({ copies }) => copies.length > 1);
+    const node = records.length === 0 ? undefined : nameOf(world, random.pick(records).owner?.node);
+    if (node === undefined) return;
+    const mend = world.partition([[node], world.names.filter((name) => name !== node && !isManager(world, name))]);
+    after(random.between(2_000, 6_000), () => {
+      mend();
+      after(random.chance(0.5) ? random.between(0, 20) : 0, () => crash(nemesis, node, 8_000));
+    });
   }),
 
   /** Dies again as soon as it is back, or soon after. */
