@@ -1,10 +1,11 @@
 /**
- * `npm run build`: plain JavaScript and types in dist, by tsc. The new build is made aside, every public entry of it is
+ * `npm run build`: plain JavaScript and types in dist, by tsc, and the files of the console. The new build is made aside, every public entry of it is
  * imported once, and only then does it take the place of the old one: whoever reads dist meanwhile reads a whole build.
  */
-import { existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
+import { makeConsole } from '../src/io/console-files.ts';
 import { root, runTool } from './testing/stage.ts';
 
 type Exports = Readonly<Record<string, string | { readonly types: string; readonly default: string }>>;
@@ -19,6 +20,8 @@ async function must(command: string, args: readonly string[]): Promise<void> {
 
 async function build(): Promise<void> {
   await must('tsc', ['-p', 'tsconfig.build.json', '--outDir', aside]);
+  mkdirSync(join(aside, 'console'), { recursive: true });
+  for (const [name, text] of await makeConsole()) writeFileSync(join(aside, 'console', name), text);
   const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { exports: Exports };
   for (const entry of Object.values(exports)) {
     if (typeof entry === 'string') continue;

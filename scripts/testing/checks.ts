@@ -2,7 +2,7 @@
  * The checks that come before the tests: generated pages, format, lint, types, dead code. Each asks the tool itself how
  * many files it saw, because a tool that sees none is silent and green.
  */
-import { judge, root, runTool, type Stage } from './stage.ts';
+import { judge, root, runTool, type Stage, type StageReport } from './stage.ts';
 
 export const checks: readonly Stage[] = [
   {
@@ -28,14 +28,11 @@ export const checks: readonly Stage[] = [
   },
   {
     name: 'types',
-    run: async () => {
-      const ended = await runTool('tsc', ['--noEmit', '-p', '.', '--listFiles']);
-      const lines = ended.output.split('\n');
-      const files = lines.filter((line) => line.startsWith(`${root}/`));
-      const ours = files.filter((file) => !file.includes('/node_modules/'));
-      const rest = lines.filter((line) => !files.includes(line)).join('\n');
-      return judge('types', { ...ended, output: rest }, ours.length, 'files');
-    },
+    run: () => typesOf('types', '.', `${root}/`),
+  },
+  {
+    name: 'types of the console',
+    run: () => typesOf('types of the console', 'console', `${root}/console/`),
   },
   {
     name: 'dead code',
@@ -46,6 +43,15 @@ export const checks: readonly Stage[] = [
     },
   },
 ];
+
+async function typesOf(name: string, project: string, folder: string): Promise<StageReport> {
+  const ended = await runTool('tsc', ['--noEmit', '-p', project, '--listFiles']);
+  const lines = ended.output.split('\n');
+  const files = lines.filter((line) => line.startsWith(`${root}/`));
+  const ours = files.filter((file) => file.startsWith(folder) && !file.includes('/node_modules/'));
+  const rest = lines.filter((line) => !files.includes(line)).join('\n');
+  return judge(name, { ...ended, output: rest }, ours.length, 'files');
+}
 
 function numberIn(output: string, pattern: RegExp): number {
   return Number(pattern.exec(output)?.[1] ?? 0);

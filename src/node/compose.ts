@@ -14,6 +14,7 @@ import { type ModuleDefinition, isModule } from '../containers/module.ts';
 import { ModulesKnown } from '../containers/modules-known.ts';
 import { systemClock } from '../io/clock.ts';
 import { openBundles, sha256 } from '../io/bundles.ts';
+import { consoleFile } from '../io/console-files.ts';
 import { openDataDir } from '../io/data-dir.ts';
 import { entropyBytes } from '../io/entropy.ts';
 import { etcdRegistry } from '../io/etcd/etcd-registry.ts';
@@ -320,7 +321,14 @@ async function openHttp(
 ): Promise<number> {
   const { options, hooks, log, shutdown } = start;
   const { origins } = hooks;
-  const routes = routesOf({ core, options, origins, chaos, transportCounters });
+  const routes = routesOf({
+    core,
+    options,
+    origins,
+    chaos,
+    transportCounters,
+    console: options.console ? consoleFile : undefined,
+  });
   const { httpHost: host, httpPort: port, token } = options;
   const server = await openHttpServer({ host, port, token, routes, log });
   shutdown.add('http', () => server.close());

@@ -55,6 +55,7 @@ export const optionsTable = {
   port: option(port, 7_400, 'Port for other nodes, the same number for UDP and TCP; 0 lets the system choose.'),
   httpHost: option(text('address', 255), '127.0.0.1', 'Address of the HTTP interface for operators.'),
   httpPort: option(port, 7_500, 'Port of the HTTP interface; 0 lets the system choose.'),
+  console: option(yesOrNo, true, 'Whether the HTTP interface serves the web console at /.'),
   join: option(
     addresses(64),
     [],

@@ -15,6 +15,7 @@ import { type NodeOptions, type OptionOrigin, optionNames, printOption } from '.
 import type { OptionName } from './options-table.ts';
 import { callRoutes } from './call-routes.ts';
 import { jobRoutes } from './job-routes.ts';
+import { type ConsoleFiles, consoleRoutes } from './console-routes.ts';
 import { poolRoutes } from './pool-routes.ts';
 import { registryRoutes } from './registry-routes.ts';
 import { statusRoutes } from './status-routes.ts';
@@ -26,6 +27,8 @@ export type RouteSources = {
   /** Where each option's value came from, if the caller knows. */
   readonly origins: Readonly<Record<OptionName, OptionOrigin>> | undefined;
   readonly transportCounters: () => Readonly<Record<string, number>>;
+  /** Undefined where nobody wants it. */
+  readonly console?: ConsoleFiles | undefined;
   /** Only on nodes that were started with the option `chaos`. */
   readonly chaos: Chaos | undefined;
 };
@@ -51,6 +54,7 @@ export function routesOf(sources: RouteSources): readonly HttpRoute[] {
     ...registryRoutes(core, options.cluster),
     get('/v1/config', () => listAnswer(optionNames.map((name) => configRow(name, sources)))),
     get('/v1/events', (request) => eventsAnswer(core, request)),
+    ...(sources.console === undefined ? [] : consoleRoutes(sources.console)),
     ...(chaos === undefined ? [] : devRoutes(core, chaos)),
   ];
 }

@@ -50,6 +50,7 @@ const exceptions: Readonly<Record<string, Arrows & { readonly reason: string }>>
     reason: 'composition root of the membership thread',
   },
   'src/io/bundler.ts': { folders: [], packages: ['rolldown'], reason: 'bundles the code of users' },
+  'src/io/console-files.ts': { folders: [], packages: ['rolldown'], reason: 'bundles the console in a checkout' },
   'src/simulation/testing.ts': {
     folders: [],
     packages: ['node:timers/promises'],

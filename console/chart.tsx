@@ -1,0 +1,62 @@
+/** One line chart over time, drawn by uPlot. It owns its canvas and redraws when its numbers change. */
+import { useEffect, useRef } from 'preact/hooks';
+import uPlot from 'uplot';
+
+export type Line = { readonly label: string; readonly values: readonly number[]; readonly color: string };
+
+type ChartProps = {
+  readonly title: string;
+  readonly seconds: readonly number[];
+  readonly lines: readonly Line[];
+};
+
+const height = 170;
+
+export function Chart({ title, seconds, lines }: ChartProps) {
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot>(undefined);
+  const labels = lines.map(({ label }) => label).join();
+
+  useEffect(() => {
+    const element = place.current;
+    if (element === null) return undefined;
+    const made = new uPlot(optionsOf(element, lines), dataOf(seconds, lines), element);
+    plot.current = made;
+    const watcher = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
+    watcher.observe(element);
+    return () => {
+      watcher.disconnect();
+      made.destroy();
+    };
+  }, [labels]);
+
+  useEffect(() => {
+    plot.current?.setData(dataOf(seconds, lines));
+  }, [seconds, lines]);
+
+  return (
+    <figure class="chart">
+      <figcaption class="quiet">{title}</figcaption>
+      <div ref={place} />
+    </figure>
+  );
+}
+
+function dataOf(seconds: readonly number[], lines: readonly Line[]): uPlot.AlignedData {
+  return [[...seconds], ...lines.map(({ values }) => [...values])];
+}
+
+function optionsOf(element: HTMLElement, lines: readonly Line[]): uPlot.Options {
+  const style = getComputedStyle(document.body);
+  const axis = {
+    stroke: style.getPropertyValue('--quiet'),
+    grid: { stroke: style.getPropertyValue('--line'), width: 1 },
+  };
+  return {
+    width: element.clientWidth,
+    height,
+    scales: { x: { time: false } },
+    axes: [axis, { ...axis, size: 60 }],
+    series: [{ label: 's' }, ...lines.map(({ label, color }) => ({ label, stroke: color, width: 1.5 }))],
+  };
+}

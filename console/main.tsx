@@ -1,0 +1,145 @@
+/**
+ * The console: who is in the cluster and how they are, the jobs with their charts, and what happened. It asks only the
+ * node that serves it, shows everything as text, and changes nothing.
+ */
+import { render } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { type ClusterEvent, type JobRow, type Member, follow, read } from './api.ts';
+import { Jobs } from './job.tsx';
+
+const lookMs = 1_000;
+const eventsMax = 200;
+
+type Status = {
+  readonly cluster: string;
+  readonly ready: boolean;
+  readonly dcs: readonly { readonly dc: string; readonly leader: string | null; readonly term: number | null }[];
+};
+
+type Seen = {
+  readonly members: readonly Member[];
+  readonly status: Status | undefined;
+  readonly jobs: readonly JobRow[];
+  readonly fault: string | undefined;
+};
+
+const nothingSeen: Seen = { members: [], status: undefined, jobs: [], fault: undefined };
+
+function useCluster(): Seen {
+  const [seen, setSeen] = useState(nothingSeen);
+  useEffect(() => {
+    let isOver = false;
+    const look = async (): Promise<void> => {
+      try {
+        const [members, status, jobs] = await Promise.all([
+          read<{ items: readonly Member[] }>('/v1/members'),
+          read<Status>('/v1/status'),
+          read<{ items: readonly JobRow[] }>('/v1/jobs').catch(() => ({ items: [] })),
+        ]);
+        setSeen({ members: members.items, status, jobs: newestFirst(jobs.items), fault: undefined });
+      } catch (error) {
+        setSeen((before) => ({ ...before, fault: error instanceof Error ? error.message : String(error) }));
+      }
+      if (!isOver) setTimeout(() => void look(), lookMs);
+    };
+    void look();
+    return () => {
+      isOver = true;
+    };
+  }, []);
+  return seen;
+}
+
+function newestFirst(jobs: readonly JobRow[]): readonly JobRow[] {
+  return jobs.toSorted((a, b) => b.submittedAtMs - a.submittedAtMs);
+}
+
+function useEvents(): readonly ClusterEvent[] {
+  const [events, setEvents] = useState<readonly ClusterEvent[]>([]);
+  useEffect(() => {
+    const ended = new AbortController();
+    void follow('/v1/events', ended.signal, (data) => {
+      setEvents((before) => [data as ClusterEvent, ...before].slice(0, eventsMax));
+    });
+    return () => ended.abort();
+  }, []);
+  return events;
+}
+
+function Console() {
+  const { members, status, jobs, fault } = useCluster();
+  return (
+    <>
+      <header>
+        <h1>Remuster</h1>
+        <span>{status?.cluster}</span>
+        {status?.dcs.map(({ dc, leader, term }) => (
+          <span class="quiet" key={dc}>
+            {dc}: {leader === null ? 'nobody leads' : `${leader} leads, term ${term}`}
+          </span>
+        ))}
+        {fault === undefined ? null : <span class="notice">{fault}</span>}
+      </header>
+      <Nodes members={members} leaders={(status?.dcs ?? []).map(({ leader }) => leader)} />
+      <Jobs jobs={jobs} />
+      <Events events={useEvents()} />
+    </>
+  );
+}
+
+function Nodes({ members, leaders }: { readonly members: readonly Member[]; readonly leaders: readonly unknown[] }) {
+  const inOrder = members.toSorted((a, b) => `${a.dc} ${a.name}`.localeCompare(`${b.dc} ${b.name}`));
+  return (
+    <section id="nodes">
+      <h2>Nodes</h2>
+      <div class="nodes">
+        {inOrder.map(({ id, name, state, stuck, roles, dc, registration }) => (
+          <div
+            class={`node ${stuck && state === 'alive' ? 'stuck' : state}`}
+            key={id}
+            data-node={name}
+            data-state={state}
+          >
+            <b>{name}</b>
+            <span class="quiet">
+              {dc} · {roles.join(', ')}
+              {leaders.includes(name) ? ' · leads' : ''}
+            </span>
+            <br />
+            {stuck && state === 'alive' ? 'stuck' : state}
+            {registration === null || registration === 'active' ? '' : ` · ${registration}`}
+          </div>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function Events({ events }: { readonly events: readonly ClusterEvent[] }) {
+  return (
+    <section id="events">
+      <h2>Events</h2>
+      <ol class="events">
+        {events.map((event) => (
+          <li key={event.seq}>
+            <time>{event.time.slice(11, 23)}</time>
+            {event.type} {about(event)}
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+/** What is worth a line; the rest is in `remuster events`. */
+function about(event: ClusterEvent): string {
+  const shown = ['member', 'leader', 'job', 'jobId', 'workflow', 'status', 'worker', 'outcome', 'why', 'reason'];
+  return shown.flatMap((name) => (event[name] === undefined ? [] : [`${name} ${text(event[name])}`])).join(', ');
+}
+
+function text(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+const place = document.querySelector('#console');
+if (place !== null) render(<Console />, place);
