@@ -1,4 +1,4 @@
-/** The public door of the package: start a node, connect to a cluster, write a module, recognise an error. */
+/** The public door of the package: start a node, connect to a cluster, write a module or a workflow, recognise an error. */
 export { type ErrorCode, RemusterError, isRemusterError } from './base/errors.ts';
 export type { Address, Identity, Log, LogLevel, Role } from './base/ports.ts';
 export {
@@ -31,3 +31,24 @@ export {
 export { kv } from './modules/kv.ts';
 export { type RunningNode, type StartHooks, startNode } from './node/compose.ts';
 export { type NodeOptions, nodeOptions } from './node/options.ts';
+export type {
+  DataContext,
+  EachContext,
+  Metrics,
+  Range,
+  SetupContext,
+  StepContext,
+  WorkflowDefinition,
+} from './runner/context.ts';
+export type { HttpClient, HttpHeaders, HttpOptions, HttpRequestOptions, HttpResponse } from './runner/http-port.ts';
+export {
+  type BatchSpec,
+  type Duration,
+  type ItemsOf,
+  type LoadSpec,
+  type StageSpec,
+  type StepSpec,
+  type Think,
+  type Thresholds,
+  workflow,
+} from './runner/workflow.ts';

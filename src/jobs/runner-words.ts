@@ -6,7 +6,7 @@
 import { codecOf } from '../messages/codec.ts';
 import { field, optional } from '../messages/compound.ts';
 import { type MessageOf, message } from '../messages/message.ts';
-import { bool, oneOf, u32, u53 } from '../messages/numbers.ts';
+import { bool, oneOf, u32, u53, u64 } from '../messages/numbers.ts';
 import { bytes, text } from '../messages/strings.ts';
 import { jobLimits } from './limits.ts';
 
@@ -27,6 +27,8 @@ const toRunner = [
     run,
     order: field(2, bytes(11_500_000), 'UnitOrder, as the manager encoded it.'),
     code: field(3, optional(bytes(jobLimits.bundleBytesMax)), 'The bundle, unless this runner has it already.'),
+    attempt: field(4, optional(u32), 'For the how-manyth time, counted from 1.'),
+    fence: field(5, optional(u64), 'Of this attempt, for `ctx.fence`.'),
   }),
   word('stop', 2, { run, why: field(2, text(200), 'For `ctx.signal.reason`.') }),
 ] as const;

@@ -3,6 +3,8 @@
  * that does it is in http/, and a simulated world hands in another one.
  */
 
+import type { Clock } from '../base/ports.ts';
+
 export type HttpMethod = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS';
 
 export type HttpOptions = {
@@ -64,3 +66,9 @@ export type HttpEnded = {
 };
 
 export type HttpRecorder = { httpEnded(ended: HttpEnded): void };
+
+/** Opened for one run with the first request of its code, and closed with the run: what is under way ends with CANCELLED. */
+export type OpenHttp = (ports: {
+  readonly clock: Clock;
+  readonly recorder: HttpRecorder;
+}) => HttpClient & { close(): void };

@@ -1,0 +1,292 @@
+/**
+ * The report of a job: the contract's JSON, from the merged summaries of its workflows and what the manager knows of it.
+ * Numbers are those of attempts that won, each once. A pure function; nothing is kept.
+ */
+import type { Histogram } from '../../base/histogram.ts';
+import type { AttemptShown, Incident, JobProgress, JobStatus, WorkflowStatus } from '../job-words.ts';
+import type { WorkflowFacts } from '../workflow-facts.ts';
+import { measuredOf } from './measured.ts';
+import { type MetricCounts, Summary } from './summary.ts';
+import { holds, parseThreshold, valueFor } from './thresholds.ts';
+
+export type ReportFacts = {
+  readonly jobId: string;
+  readonly name: string;
+  readonly status: JobStatus;
+  readonly elapsedMs: number;
+  readonly workflows: readonly ReportedWorkflow[];
+  readonly attempts: readonly (AttemptShown & { readonly workflow: string })[];
+  readonly incidents: readonly Incident[];
+  readonly error?: { readonly code: string; readonly message: string };
+};
+
+export type ReportedWorkflow = {
+  readonly facts: WorkflowFacts;
+  readonly status: WorkflowStatus;
+  /** Of all its units together (mergeSummaries); undefined if it never ran. */
+  readonly summary: Summary | undefined;
+  readonly completed: number;
+  readonly failed: number;
+  /** From its first unit to its last; that of the longest unit if nobody knows. */
+  readonly elapsedMs?: number;
+  readonly error?: { readonly code: string; readonly message: string };
+};
+
+export type LatencyMs = {
+  readonly min: number;
+  readonly mean: number;
+  readonly p50: number;
+  readonly p90: number;
+  readonly p95: number;
+  readonly p99: number;
+  readonly p999: number;
+  readonly max: number;
+};
+
+export type Report = {
+  readonly schemaVersion: 1;
+  readonly jobId: string;
+  readonly name: string;
+  readonly status: JobStatus;
+  readonly elapsedMs: number;
+  readonly totals: {
+    readonly completed: number;
+    readonly failed: number;
+    readonly iterations: number;
+    readonly requests: number;
+    readonly bytesIn: number;
+    readonly bytesOut: number;
+  };
+  readonly workflows: readonly {
+    readonly name: string;
+    readonly style: WorkflowFacts['style'];
+    readonly status: WorkflowStatus;
+    readonly completed: number;
+    readonly failed: number;
+    readonly elapsedMs: number;
+    readonly ratePerSecond: number;
+    readonly error?: { readonly code: string; readonly message: string };
+  }[];
+  readonly steps: readonly {
+    readonly workflow: string;
+    readonly step: string;
+    readonly count: number;
+    readonly failed: number;
+    readonly ratePerSecond: number;
+    readonly latencyMs: LatencyMs;
+  }[];
+  readonly http: { readonly count: number; readonly failed: number; readonly latencyMs: LatencyMs } | null;
+  readonly checks: readonly {
+    readonly workflow: string;
+    readonly name: string;
+    readonly passed: number;
+    readonly failed: number;
+  }[];
+  readonly metrics: readonly MetricShown[];
+  readonly thresholds: readonly ThresholdShown[];
+  readonly errors: readonly {
+    readonly workflow: string;
+    readonly step: string;
+    readonly message: string;
+    readonly place: string;
+    readonly count: number;
+  }[];
+  readonly attempts: ReportFacts['attempts'];
+  readonly incidents: readonly Incident[];
+  readonly generator: {
+    readonly saturated: boolean;
+    readonly dropped: number;
+    readonly interrupted: number;
+    readonly lagMaxMs: number;
+  };
+  readonly error?: { readonly code: string; readonly message: string };
+};
+
+export type MetricShown = { readonly workflow: string; readonly name: string; readonly kind: MetricCounts['kind'] } & {
+  readonly count: number;
+  readonly rate?: number;
+  readonly min?: number;
+  readonly max?: number;
+  readonly last?: number;
+  readonly latencyMs?: LatencyMs;
+};
+
+export type ThresholdShown = {
+  readonly workflow: string;
+  readonly metric: string;
+  /** `http.duration: p(99)<250ms`. */
+  readonly expr: string;
+  readonly ok: boolean;
+  /** Null when nothing was measured, which is not ok. */
+  readonly value: number | null;
+};
+
+const attemptsShownMax = 1_000;
+
+export function reportOf(facts: ReportFacts): Report {
+  const { jobId, name, status, elapsedMs, workflows, error } = facts;
+  const all = new Summary();
+  for (const { summary } of workflows) if (summary !== undefined) all.mergeCounts(summary);
+  return {
+    schemaVersion: 1,
+    jobId,
+    name,
+    status,
+    elapsedMs,
+    totals: {
+      completed: sum(workflows, (one) => one.completed),
+      failed: sum(workflows, (one) => one.failed),
+      iterations: all.iterations,
+      requests: all.requests,
+      bytesIn: all.bytesIn,
+      bytesOut: all.bytesOut,
+    },
+    workflows: workflows.map(workflowShown),
+    steps: workflows.flatMap(stepsShown),
+    http:
+      all.http === undefined
+        ? null
+        : { count: all.requests, failed: all.requestsFailed, latencyMs: latencyOf(all.http) },
+    checks: workflows.flatMap(checksShown),
+    metrics: workflows.flatMap(metricsShown),
+    thresholds: workflows.flatMap(thresholdsShown),
+    errors: workflows.flatMap(errorsShown),
+    attempts: facts.attempts.slice(0, attemptsShownMax),
+    incidents: facts.incidents,
+    generator: {
+      saturated: all.saturated,
+      dropped: all.dropped,
+      interrupted: all.interrupted,
+      lagMaxMs: rounded(all.lagMaxUs / 1_000),
+    },
+    ...(error === undefined ? {} : { error }),
+  };
+}
+
+/** Whether a run that ended well ended with thresholds that do not hold: exit code 99. */
+export function thresholdsFailed(report: Pick<Report, 'thresholds'>): boolean {
+  return report.thresholds.some(({ ok }) => !ok);
+}
+
+/** Percentiles for the live view: of requests where there are any, else of iterations or items. */
+export function progressOf(summary: Summary | undefined): JobProgress['latencyMs'] {
+  const { p50, p95, p99 } = latencyOf(summary?.http ?? summary?.iterationTimes);
+  return { p50, p95, p99 };
+}
+
+function elapsedOf({ elapsedMs, summary }: ReportedWorkflow): number {
+  return elapsedMs ?? summary?.activeMsMax ?? 0;
+}
+
+function workflowShown(one: ReportedWorkflow): Report['workflows'][number] {
+  const { facts, status, completed, failed, error } = one;
+  const elapsedMs = elapsedOf(one);
+  return {
+    name: facts.name,
+    style: facts.style,
+    status,
+    completed,
+    failed,
+    elapsedMs,
+    ratePerSecond: perSecond(completed, elapsedMs),
+    ...(error === undefined ? {} : { error }),
+  };
+}
+
+/** In the order of the definition; those that never ran have a row, too. */
+function stepsShown(one: ReportedWorkflow): Report['steps'] {
+  const { facts, summary = new Summary() } = one;
+  const declared = facts.load?.steps.map((step) => step.name) ?? ['each'];
+  const names = new Set([...declared, ...[...summary.steps.keys()].toSorted()]);
+  return [...names].map((step) => {
+    const counts = summary.steps.get(step);
+    const count = counts?.durations.count ?? 0;
+    return {
+      workflow: facts.name,
+      step,
+      count,
+      failed: counts?.failed ?? 0,
+      ratePerSecond: perSecond(count, elapsedOf(one)),
+      latencyMs: latencyOf(counts?.durations),
+    };
+  });
+}
+
+function checksShown({ facts, summary }: ReportedWorkflow): Report['checks'] {
+  return byName(summary?.checks).map(([name, counts]) => ({ workflow: facts.name, name, ...counts }));
+}
+
+function metricsShown({ facts, summary }: ReportedWorkflow): readonly MetricShown[] {
+  return byName(summary?.metrics).map(([name, metric]) => {
+    const head = { workflow: facts.name, name, kind: metric.kind };
+    switch (metric.kind) {
+      case 'count':
+        return { ...head, count: metric.total };
+      case 'rate':
+        return { ...head, count: metric.total, rate: share(metric.hits, metric.total) };
+      case 'gauge':
+        return { ...head, count: metric.count, min: metric.min, max: metric.max, last: metric.last };
+      case 'trend':
+        return { ...head, count: metric.values.count, latencyMs: latencyOf(metric.values) };
+    }
+  });
+}
+
+function thresholdsShown({ facts, summary = new Summary() }: ReportedWorkflow): readonly ThresholdShown[] {
+  return Object.entries(facts.thresholds).flatMap(([metric, conditions]) => {
+    const measured = measuredOf(metric, summary);
+    return conditions.map((condition) => {
+      const threshold = parseThreshold(condition);
+      const value = measured === undefined ? undefined : valueFor(threshold, measured);
+      return {
+        workflow: facts.name,
+        metric,
+        expr: `${metric}: ${condition}`,
+        ok: holds(threshold, value),
+        value: value === undefined ? null : rounded(value),
+      };
+    });
+  });
+}
+
+function errorsShown({ facts, summary }: ReportedWorkflow): Report['errors'] {
+  return [...(summary?.errorSamples.values() ?? [])]
+    .toSorted((a, b) => b.count - a.count || (a.text < b.text ? -1 : 1))
+    .map(({ step, text, place, count }) => ({ workflow: facts.name, step, message: text, place, count }));
+}
+
+function byName<V>(map: ReadonlyMap<string, V> | undefined): readonly (readonly [string, V])[] {
+  return [...(map ?? [])].toSorted(([a], [b]) => (a < b ? -1 : 1));
+}
+
+export function latencyOf(histogram: Histogram | undefined): LatencyMs {
+  const ms = (us: number): number => rounded(us / 1_000);
+  const at = (part: number): number => ms(histogram?.quantileUs(part) ?? 0);
+  return {
+    min: ms(histogram?.minUs ?? 0),
+    mean: ms(histogram?.meanUs ?? 0),
+    p50: at(0.5),
+    p90: at(0.9),
+    p95: at(0.95),
+    p99: at(0.99),
+    p999: at(0.999),
+    max: ms(histogram?.maxUs ?? 0),
+  };
+}
+
+function perSecond(count: number, elapsedMs: number): number {
+  return elapsedMs <= 0 ? 0 : rounded((count * 1_000) / elapsedMs);
+}
+
+function share(part: number, whole: number): number {
+  return whole === 0 ? 0 : part / whole;
+}
+
+/** Microseconds are as exact as it gets. */
+function rounded(value: number): number {
+  return Math.round(value * 1_000_000) / 1_000_000;
+}
+
+function sum<T>(items: readonly T[], value: (item: T) => number): number {
+  return items.reduce((total, item) => total + value(item), 0);
+}

@@ -1,0 +1,214 @@
+/**
+ * Summaries as bytes, between runner, worker and manager. A summary in which nothing was counted is a few bytes. What
+ * does not fit into the bound is refused (TOO_LARGE), never cut.
+ */
+import { Histogram } from '../../base/histogram.ts';
+import { codecOf } from '../../messages/codec.ts';
+import { field, list, optional, record } from '../../messages/compound.ts';
+import { type MessageOf, message } from '../../messages/message.ts';
+import { bool, f64, oneOf, u32, u53, u64 } from '../../messages/numbers.ts';
+import { text } from '../../messages/strings.ts';
+import { jobLimits } from '../limits.ts';
+import { checksMax, errorBytesMax, errorsMax, metricsMax, nameBytesMax, stepsMax } from './bounds.ts';
+import { type MetricCounts, StepCounts, Summary, errorKey } from './summary.ts';
+
+const name = text(nameBytesMax * 3);
+const bucketsMax = 5_000;
+
+const histogram = record('histogram', {
+  buckets: field(
+    1,
+    list(u53, bucketsMax),
+    'Which counters are not zero, each as the distance from the one before, and its count.',
+  ),
+  sumUs: field(2, u64, 'Of all values.'),
+  minUs: field(3, u32, 'The smallest.'),
+  maxUs: field(4, u32, 'The largest.'),
+});
+
+const step = record('step', {
+  name: field(1, name, 'Name.'),
+  failed: field(2, u53, 'How often it went wrong.'),
+  durations: field(3, optional(histogram), 'How long it took.'),
+});
+
+const check = record('check', {
+  name: field(1, name, 'Name.'),
+  passed: field(2, u53, 'How often.'),
+  failed: field(3, u53, 'How often.'),
+});
+
+const metric = record('metric', {
+  name: field(1, name, 'Name.'),
+  kind: field(2, oneOf('count', 'rate', 'gauge', 'trend'), 'Kind.'),
+  total: field(3, optional(u53), 'Count, rate and gauge: how much or how many.'),
+  hits: field(4, optional(u53), 'Rate.'),
+  values: field(5, optional(list(f64, 4)), 'Gauge: min, max, last, and when that was.'),
+  histogram: field(6, optional(histogram), 'Trend.'),
+});
+
+const error = record('error', {
+  step: field(1, name, 'Where.'),
+  text: field(2, text(errorBytesMax * 3), 'What.'),
+  place: field(3, text(errorBytesMax), 'The line of the author.'),
+  count: field(4, u53, 'How often.'),
+});
+
+const count = optional(u53);
+const summaryMessage = message({
+  kind: 'summary',
+  tag: 1,
+  carrier: 'stream',
+  from: ['worker'],
+  bytesMax: jobLimits.summaryBytesMax,
+  doc: 'What a unit counted.',
+  fields: {
+    iterations: field(1, count, 'Ended.'),
+    failed: field(2, count, 'Of those.'),
+    interrupted: field(3, count, 'Cut off.'),
+    requests: field(4, count, 'HTTP.'),
+    requestsFailed: field(5, count, 'Of those.'),
+    bytesIn: field(6, count, 'HTTP.'),
+    bytesOut: field(7, count, 'HTTP.'),
+    errors: field(8, count, 'All of them.'),
+    dropped: field(9, count, 'Arrivals without a user.'),
+    saturated: field(10, optional(bool), 'The generator could not keep up.'),
+    lagMaxUs: field(11, count, 'Of the loop.'),
+    activeMsMax: field(12, count, 'Of one unit.'),
+    http: field(13, optional(histogram), 'Durations of requests.'),
+    iterationTimes: field(14, optional(histogram), 'Durations of iterations.'),
+    steps: field(15, optional(list(step, stepsMax)), 'By name.'),
+    checks: field(16, optional(list(check, checksMax)), 'By name.'),
+    metrics: field(17, optional(list(metric, metricsMax)), 'By name.'),
+    errorSamples: field(18, optional(list(error, errorsMax)), 'Some of the errors.'),
+  },
+});
+
+const codec = codecOf([summaryMessage]);
+type Wire = MessageOf<readonly [typeof summaryMessage]>;
+type WireHistogram = NonNullable<Wire['http']>;
+type WireMetric = NonNullable<Wire['metrics']>[number];
+type WireCounts = { readonly [K in (typeof counted)[number]]: number | undefined };
+
+const counted = [
+  'iterations',
+  'failed',
+  'interrupted',
+  'requests',
+  'requestsFailed',
+  'bytesIn',
+  'bytesOut',
+  'errors',
+  'dropped',
+  'lagMaxUs',
+  'activeMsMax',
+] as const;
+
+export function encodeSummary(summary: Summary): Uint8Array {
+  return codec.encode({
+    kind: 'summary',
+    ...countsOf(summary),
+    saturated: summary.saturated || undefined,
+    http: summary.http && histogramOut(summary.http),
+    iterationTimes: summary.iterationTimes && histogramOut(summary.iterationTimes),
+    steps: listOut(summary.steps, (key, { failed, durations }) => ({
+      name: key,
+      failed,
+      durations: histogramOut(durations),
+    })),
+    checks: listOut(summary.checks, (key, counts) => ({ name: key, ...counts })),
+    metrics: listOut(summary.metrics, metricOut),
+    errorSamples: listOut(summary.errorSamples, (_key, sample) => sample),
+  });
+}
+
+/** Throws a rejection for what is no summary. */
+export function decodeSummary(bytes: Uint8Array): Summary {
+  const wire = codec.decode(bytes);
+  const summary = new Summary();
+  for (const key of counted) summary[key] = wire[key] ?? 0;
+  summary.saturated = wire.saturated ?? false;
+  summary.http = wire.http && histogramIn(wire.http);
+  summary.iterationTimes = wire.iterationTimes && histogramIn(wire.iterationTimes);
+  for (const { name: key, failed, durations } of wire.steps ?? []) {
+    const counts = new StepCounts();
+    counts.failed = failed;
+    if (durations !== undefined) counts.durations.merge(histogramIn(durations));
+    summary.steps.set(key, counts);
+  }
+  for (const { name: key, passed, failed } of wire.checks ?? []) summary.checks.set(key, { passed, failed });
+  for (const one of wire.metrics ?? []) summary.metrics.set(one.name, metricIn(one));
+  for (const sample of wire.errorSamples ?? [])
+    summary.errorSamples.set(errorKey(sample.step, sample.text), { ...sample });
+  return summary;
+}
+
+function countsOf(summary: Summary): WireCounts {
+  const out: Partial<Record<(typeof counted)[number], number | undefined>> = {};
+  for (const key of counted) out[key] = summary[key] === 0 ? undefined : Math.round(summary[key]);
+  return out as WireCounts;
+}
+
+function listOut<V, W>(map: ReadonlyMap<string, V>, out: (key: string, value: V) => W): W[] | undefined {
+  return map.size === 0 ? undefined : [...map].map(([key, value]) => out(key, value));
+}
+
+function histogramOut(from: Histogram): WireHistogram | undefined {
+  if (from.count === 0) return undefined;
+  const { buckets, sumUs, minUs, maxUs } = from.toSparse();
+  return { buckets: distancesOf(buckets), sumUs, minUs, maxUs };
+}
+
+function histogramIn({ buckets, sumUs, minUs, maxUs }: WireHistogram): Histogram {
+  return Histogram.fromSparse({ buckets: placesOf(buckets), sumUs, minUs, maxUs });
+}
+
+/** Neighbours are near: a distance takes one byte, a place two. */
+function distancesOf(buckets: readonly number[]): number[] {
+  let last = 0;
+  return buckets.map((value, at) => {
+    if (at % 2 === 1) return value;
+    const distance = value - last;
+    last = value;
+    return distance;
+  });
+}
+
+function placesOf(buckets: readonly number[]): number[] {
+  let last = 0;
+  return buckets.map((value, at) => {
+    if (at % 2 === 1) return value;
+    last += value;
+    return last;
+  });
+}
+
+function metricOut(key: string, counts: MetricCounts): WireMetric {
+  const none = { total: undefined, hits: undefined, values: undefined, histogram: undefined };
+  const out = { ...none, name: key, kind: counts.kind };
+  switch (counts.kind) {
+    case 'count':
+      return { ...out, total: counts.total };
+    case 'rate':
+      return { ...out, total: counts.total, hits: counts.hits };
+    case 'gauge':
+      return { ...out, total: counts.count, values: [counts.min, counts.max, counts.last, counts.lastAtMs] };
+    case 'trend':
+      return { ...out, histogram: histogramOut(counts.values) };
+  }
+}
+
+function metricIn({ kind, total = 0, hits = 0, values = [], histogram: wire }: WireMetric): MetricCounts {
+  switch (kind) {
+    case 'count':
+      return { kind, total };
+    case 'rate':
+      return { kind, hits, total };
+    case 'gauge': {
+      const [min = 0, max = 0, last = 0, lastAtMs = 0] = values;
+      return { kind, count: total, min, max, last, lastAtMs };
+    }
+    case 'trend':
+      return { kind, values: wire === undefined ? new Histogram() : histogramIn(wire) };
+  }
+}

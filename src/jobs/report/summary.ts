@@ -1,0 +1,220 @@
+/**
+ * Everything countable of a unit. Summaries merge exactly and in any order: the summary of a job is that of all its
+ * units, as if one had counted everything. Whatever is shown of a job comes from here.
+ *
+ * Names are bounded (bounds.ts): a unit refuses more, and of what many units counted under too many names the smallest
+ * are kept, because a choice by order of arrival would depend on who merges first. Errors are all counted.
+ */
+import { RemusterError } from '../../base/errors.ts';
+import { Histogram } from '../../base/histogram.ts';
+import { checksMax, errorsMax, mergedNamesMax, metricsMax, nameBytesMax, stepsMax } from './bounds.ts';
+
+export class StepCounts {
+  failed = 0;
+  readonly durations = new Histogram();
+}
+
+export type CheckCounts = { passed: number; failed: number };
+export type GaugeCounts = { count: number; min: number; max: number; last: number; lastAtMs: number };
+export type MetricCounts =
+  | { readonly kind: 'count'; total: number }
+  | { readonly kind: 'rate'; hits: number; total: number }
+  | ({ readonly kind: 'gauge' } & GaugeCounts)
+  | { readonly kind: 'trend'; readonly values: Histogram };
+
+export type ErrorSample = {
+  /** Where: a step, `each`, or what runs outside of them. */
+  readonly step: string;
+  readonly text: string;
+  /** The line of the author, if it is known. */
+  place: string;
+  count: number;
+};
+
+export class Summary {
+  /** Iterations or items that ended. */
+  iterations = 0;
+  /** Of those: something in them went wrong. */
+  failed = 0;
+  /** Iterations that were cut off at the end. */
+  interrupted = 0;
+  requests = 0;
+  requestsFailed = 0;
+  bytesIn = 0;
+  bytesOut = 0;
+  errors = 0;
+  /** Open model: arrivals for which no user was free. */
+  dropped = 0;
+  /** The generator could not do what it was asked for: what it measured is not what was meant. */
+  saturated = false;
+  /** How late the loop of a runner was at most. */
+  lagMaxUs = 0;
+  /** For how long the longest unit worked. */
+  activeMsMax = 0;
+  readonly steps = new Map<string, StepCounts>();
+  readonly checks = new Map<string, CheckCounts>();
+  readonly metrics = new Map<string, MetricCounts>();
+  readonly errorSamples = new Map<string, ErrorSample>();
+  /** Made with the first request. */
+  http: Histogram | undefined;
+  /** Whole iterations, without think time; open model: from when they should have begun. Made with the first one. */
+  iterationTimes: Histogram | undefined;
+
+  step(name: string): StepCounts {
+    return this.steps.get(name) ?? added(this.steps, name, new StepCounts(), stepsMax, 'steps');
+  }
+
+  check(name: string, isOk: boolean): void {
+    const counts = this.checks.get(name) ?? added(this.checks, name, { passed: 0, failed: 0 }, checksMax, 'checks');
+    if (isOk) counts.passed += 1;
+    else counts.failed += 1;
+  }
+
+  /** The metric of that name; BAD_ARGUMENT if it is one of another kind. */
+  metric<K extends MetricCounts['kind']>(name: string, kind: K): MetricCounts & { readonly kind: K } {
+    const metric = this.metrics.get(name) ?? added(this.metrics, name, emptyMetric(kind), metricsMax, 'metrics');
+    if (metric.kind !== kind)
+      throw new RemusterError('BAD_ARGUMENT', `the metric "${name}" is a ${metric.kind} already, and no ${kind}`);
+    return metric as MetricCounts & { readonly kind: K };
+  }
+
+  /** `placeOf` is asked for errors that are new only: to find a line takes long. */
+  error(step: string, text: string, placeOf: () => string): void {
+    this.errors += 1;
+    const key = errorKey(step, text);
+    const sample = keptOf(this.errorSamples, key, () => ({ step, text, place: placeOf(), count: 0 }), errorsMax);
+    if (sample !== undefined) sample.count += 1;
+  }
+
+  /** Everything but what has names. */
+  mergeCounts(other: Summary): void {
+    this.iterations += other.iterations;
+    this.failed += other.failed;
+    this.interrupted += other.interrupted;
+    this.requests += other.requests;
+    this.requestsFailed += other.requestsFailed;
+    this.bytesIn += other.bytesIn;
+    this.bytesOut += other.bytesOut;
+    this.errors += other.errors;
+    this.dropped += other.dropped;
+    this.saturated ||= other.saturated;
+    this.lagMaxUs = Math.max(this.lagMaxUs, other.lagMaxUs);
+    this.activeMsMax = Math.max(this.activeMsMax, other.activeMsMax);
+    this.http = mergedHistogram(this.http, other.http);
+    this.iterationTimes = mergedHistogram(this.iterationTimes, other.iterationTimes);
+  }
+
+  merge(other: Summary): void {
+    this.mergeCounts(other);
+    for (const [name, { failed, durations }] of other.steps) {
+      const mine = keptOf(this.steps, name, () => new StepCounts(), mergedNamesMax);
+      if (mine === undefined) continue;
+      mine.failed += failed;
+      mine.durations.merge(durations);
+    }
+    for (const [name, { passed, failed }] of other.checks) {
+      const mine = keptOf(this.checks, name, () => ({ passed: 0, failed: 0 }), mergedNamesMax);
+      if (mine === undefined) continue;
+      mine.passed += passed;
+      mine.failed += failed;
+    }
+    for (const [name, metric] of other.metrics) this.#mergeMetric(name, metric);
+    for (const [key, sample] of other.errorSamples) this.#mergeError(key, sample);
+  }
+
+  /** Where units do not agree on the kind of a metric, which only broken ones can, the first kind by name counts. */
+  #mergeMetric(name: string, metric: MetricCounts): void {
+    const mine = keptOf(this.metrics, name, () => emptyMetric(metric.kind), mergedNamesMax);
+    if (mine === undefined || mine.kind < metric.kind) return;
+    if (mine.kind === metric.kind) return mergeMetric(mine, metric);
+    const fresh = emptyMetric(metric.kind);
+    mergeMetric(fresh, metric);
+    this.metrics.set(name, fresh);
+  }
+
+  #mergeError(key: string, { step, text, place, count }: ErrorSample): void {
+    const known = keptOf(this.errorSamples, key, () => ({ step, text, place, count: 0 }), errorsMax);
+    if (known === undefined) return;
+    known.count += count;
+    if (place < known.place) known.place = place;
+  }
+}
+
+/** One that holds the counts of all, in whatever order they come. */
+export function mergeSummaries(summaries: Iterable<Summary>): Summary {
+  const all = new Summary();
+  for (const summary of summaries) all.merge(summary);
+  return all;
+}
+
+function added<V>(map: Map<string, V>, name: string, value: V, max: number, what: string): V {
+  if (map.size >= max) throw new RemusterError('TOO_LARGE', `there are more than ${max} ${what}`);
+  if (name === '' || name.length > nameBytesMax)
+    throw new RemusterError('BAD_ARGUMENT', `names of ${what} have 1 to ${nameBytesMax} characters`);
+  map.set(name, value);
+  return value;
+}
+
+function emptyMetric(kind: MetricCounts['kind']): MetricCounts {
+  switch (kind) {
+    case 'count':
+      return { kind, total: 0 };
+    case 'rate':
+      return { kind, hits: 0, total: 0 };
+    case 'gauge':
+      return { kind, count: 0, min: Infinity, max: -Infinity, last: -Infinity, lastAtMs: -Infinity };
+    case 'trend':
+      return { kind, values: new Histogram() };
+  }
+}
+
+function mergeMetric(mine: MetricCounts, other: MetricCounts): void {
+  if (mine.kind === 'count' && other.kind === 'count') mine.total += other.total;
+  else if (mine.kind === 'rate' && other.kind === 'rate') {
+    mine.hits += other.hits;
+    mine.total += other.total;
+  } else if (mine.kind === 'trend' && other.kind === 'trend') mine.values.merge(other.values);
+  else if (mine.kind === 'gauge' && other.kind === 'gauge') mergeGauge(mine, other);
+}
+
+/** Of two values of one moment the larger one is the last. */
+export function mergeGauge(mine: GaugeCounts, other: Readonly<GaugeCounts>): void {
+  mine.count += other.count;
+  mine.min = Math.min(mine.min, other.min);
+  mine.max = Math.max(mine.max, other.max);
+  if (other.lastAtMs < mine.lastAtMs || (other.lastAtMs === mine.lastAtMs && other.last <= mine.last)) return;
+  mine.last = other.last;
+  mine.lastAtMs = other.lastAtMs;
+}
+
+function mergedHistogram(mine: Histogram | undefined, other: Histogram | undefined): Histogram | undefined {
+  if (other === undefined) return mine;
+  const all = mine ?? new Histogram();
+  all.merge(other);
+  return all;
+}
+
+export function errorKey(step: string, text: string): string {
+  return `${step}\n${text}`;
+}
+
+/**
+ * The value of that name, made if it is new; of more names than there may be the smallest are kept. One that was thrown
+ * out never comes back, because those that are kept only get smaller: the counts of kept ones are exact.
+ */
+function keptOf<V>(map: Map<string, V>, name: string, make: () => V, max: number): V | undefined {
+  const known = map.get(name);
+  if (known !== undefined) return known;
+  const last = map.size < max ? undefined : largest(map);
+  if (last !== undefined && name > last) return undefined;
+  if (last !== undefined) map.delete(last);
+  const fresh = make();
+  map.set(name, fresh);
+  return fresh;
+}
+
+function largest(map: ReadonlyMap<string, unknown>): string {
+  let out = '';
+  for (const key of map.keys()) if (key > out) out = key;
+  return out;
+}

@@ -1,0 +1,91 @@
+/**
+ * Conditions on the numbers of a job, such as `p(99)<250ms`: how they are read, and whether they hold. A condition on a
+ * metric that has no value at all does not hold: a test that measured nothing has not passed.
+ */
+import { RemusterError } from '../../base/errors.ts';
+
+const measures = ['avg', 'min', 'max', 'med', 'p', 'rate', 'count', 'value'] as const;
+type MeasureName = (typeof measures)[number];
+const comparisons = ['<', '<=', '>', '>=', '==', '!='] as const;
+type Comparison = (typeof comparisons)[number];
+
+export type Threshold = {
+  readonly measure: MeasureName;
+  /** Of `p`: between 0 and 1. */
+  readonly share: number;
+  readonly comparison: Comparison;
+  /** Times in milliseconds, shares between 0 and 1. */
+  readonly limit: number;
+};
+
+/** What a metric can be asked for; undefined where that makes no sense or nothing was measured. */
+export type Measured = {
+  /** A time in milliseconds. */
+  quantileMs?(share: number): number | undefined;
+  readonly avgMs?: number | undefined;
+  readonly minMs?: number | undefined;
+  readonly maxMs?: number | undefined;
+  readonly count?: number | undefined;
+  readonly rate?: number | undefined;
+  readonly value?: number | undefined;
+};
+
+const pattern =
+  /^\s*(avg|min|max|med|rate|count|value|p\(\s*(\d+(?:\.\d+)?)\s*\))\s*(<=|>=|==|!=|<|>)\s*(-?\d+(?:\.\d+)?)\s*(us|ms|s|m|%)?\s*$/;
+const factors: Readonly<Record<string, number>> = { us: 0.001, ms: 1, s: 1_000, m: 60_000, '%': 0.01 };
+
+/** BAD_ARGUMENT for what is no condition. */
+export function parseThreshold(expr: string): Threshold {
+  const [, measure, percent, comparison, limit, unit] = pattern.exec(expr) ?? [];
+  if (measure === undefined || limit === undefined || Number(percent ?? 0) > 100) {
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `"${expr}" is no threshold; write for example p(99)<250ms, avg<100ms, max<1s, rate<1%, count>100`,
+    );
+  }
+  return {
+    measure: percent === undefined ? (measure as MeasureName) : 'p',
+    share: measure === 'med' ? 0.5 : Number(percent ?? 0) / 100,
+    comparison: comparison as Comparison,
+    // 0.01 times a number is wrong in the last digit: 1 % has to be 0.01 exactly.
+    limit: unit === '%' ? Number(limit) / 100 : Number(limit) * (factors[unit ?? ''] ?? 1),
+  };
+}
+
+export function valueFor(threshold: Threshold, measured: Measured): number | undefined {
+  switch (threshold.measure) {
+    case 'p':
+    case 'med':
+      return measured.quantileMs?.(threshold.share);
+    case 'avg':
+      return measured.avgMs;
+    case 'min':
+      return measured.minMs;
+    case 'max':
+      return measured.maxMs;
+    case 'rate':
+      return measured.rate;
+    case 'count':
+      return measured.count;
+    case 'value':
+      return measured.value;
+  }
+}
+
+export function holds({ comparison, limit }: Threshold, value: number | undefined): boolean {
+  if (value === undefined) return false;
+  switch (comparison) {
+    case '<':
+      return value < limit;
+    case '<=':
+      return value <= limit;
+    case '>':
+      return value > limit;
+    case '>=':
+      return value >= limit;
+    case '==':
+      return value === limit;
+    case '!=':
+      return value !== limit;
+  }
+}
