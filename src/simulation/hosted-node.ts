@@ -2,8 +2,9 @@
  * The real node core on simulated ports: what compose.ts does for a real process, done for a pretend one. The machines,
  * the codec and the wiring are those of production; only the ports are pretended.
  */
+import { RemusterError } from '../base/errors.ts';
 import { nodeIdFrom } from '../base/ids.ts';
-import type { Address, Clock, Datagrams, Identity, Program, Role, Store, Streams } from '../base/ports.ts';
+import type { Address, Clock, Datagrams, Identity, Program, Role, Runners, Store, Streams } from '../base/ports.ts';
 import type { ModuleDefinition } from '../containers/module.ts';
 import { ModulesKnown } from '../containers/modules-known.ts';
 import { bootNode, type CorePorts, type NodeCore } from '../node/core.ts';
@@ -12,6 +13,7 @@ import type { AssignmentHost } from '../registry/assignment/assignments-held-hos
 import { raiseIdentity } from '../node/identity.ts';
 import { membershipHere } from '../node/membership-here.ts';
 import { type NodeOptions, nodeOptions } from '../node/options.ts';
+import { pretendedHash } from './jobs/pretended-code.ts';
 import type { NodePorts } from './node-ports.ts';
 import type { NodeContext, World } from './world.ts';
 
@@ -34,13 +36,19 @@ export type HostedNodeOptions = {
   /** Besides none: only with these there are containers. */
   readonly modules?: readonly ModuleDefinition[];
   /** Only with these there are jobs: what runs in the place of a runner, and on how many cores of each worker. */
-  readonly jobs?: { readonly program: Program; readonly cores: number };
+  readonly jobs?: JobsHosted;
   /** The core is there. */
   readonly booted?: (node: HostedNode) => void;
   /** On top of the defaults. */
   readonly options?: Partial<NodeOptions>;
   /** Lets a workload listen in; see greetings.ts. */
   readonly wrap?: (streams: Streams, datagrams: Datagrams, identity: Identity) => WrappedPorts;
+};
+
+export type JobsHosted = {
+  readonly cores: number;
+  /** Pretended processes of that node, given those that run a program as it is. */
+  readonly runners: (inner: Runners, node: string) => Runners;
 };
 
 export type WrappedPorts = { readonly streams: Streams; readonly datagrams: Datagrams };
@@ -71,21 +79,23 @@ function containerPorts(
   return { modules: known, files: ports.files, store };
 }
 
-function jobPorts(
-  { runners }: NodePorts,
-  { roles }: Identity,
-  { program, cores }: NonNullable<HostedNodeOptions['jobs']>,
-): CorePorts['jobs'] {
-  const works = roles.includes('worker');
-  return { sha256: pretendedHash, runners: works ? { runners, program, cores, isolation: 'full' } : undefined };
+function jobPorts({ runners }: NodePorts, { roles, name }: Identity, jobs: JobsHosted): CorePorts['jobs'] {
+  const own = {
+    runners: jobs.runners(runners, name),
+    program: noProgram,
+    cores: jobs.cores,
+    isolation: 'full',
+  } as const;
+  return { sha256: pretendedHash, runners: roles.includes('worker') ? own : undefined };
 }
 
-/** Tells contents apart as well as a simulation needs it, in as many digits as the real one. */
-function pretendedHash(bytes: Uint8Array): string {
-  let hash = 0xcbf2_9ce4_8422_2325n;
-  for (const byte of bytes) hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100_0000_01b3n);
-  return hash.toString(16).padStart(64, '0');
-}
+/** Whoever pretends the processes knows what they run. */
+const noProgram: Program = {
+  moduleUrl: 'pretended',
+  main: () => {
+    throw new RemusterError('INTERNAL', 'nobody pretends the code of jobs here');
+  },
+};
 
 export const simulatedPort = 7400;
 const startAgainMs = 500;

@@ -47,6 +47,11 @@ export class Life {
     return this.#stalledMs;
   }
 
+  /** When its last stall was over, or will be; 0 if it never stood still. */
+  get stalledUntilMs(): number {
+    return this.#stalledUntilMs;
+  }
+
   enter(run: () => void): void {
     if (!this.#alive) return;
     if (this.isStalled) this.#postponed.push(run);
@@ -81,7 +86,7 @@ export class Life {
 
   /** Ends a stall early. */
   resume(): void {
-    this.#stalledUntilMs = 0;
+    this.#stalledUntilMs = Math.min(this.#stalledUntilMs, this.#timeline.nowMs);
     for (const child of this.#children) child.resume();
     this.#timeline.after(0, () => this.#wake());
   }

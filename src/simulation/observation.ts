@@ -4,11 +4,13 @@
  */
 import type { ErrorCode } from '../base/errors.ts';
 import type { GroupObservation } from './consensus/observation.ts';
+import type { JobObservation } from './jobs/observation.ts';
 import type { PoolObservation } from './pools/observation.ts';
 import type { World } from './world.ts';
 
 export type Observation =
   | GroupObservation
+  | JobObservation
   | PoolObservation
   | {
       readonly kind: 'requestStarted';

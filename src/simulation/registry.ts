@@ -10,6 +10,11 @@ import { controlledProperties } from './controlled-properties.ts';
 import { counter } from './counter.ts';
 import { type Fault, faults } from './faults.ts';
 import { greetings, heartbeats } from './greetings.ts';
+import { jobFaults } from './jobs/faults.ts';
+import { jobProperties } from './jobs/job-properties.ts';
+import { jobWorkloads } from './jobs/jobs.ts';
+import { runProperties } from './jobs/run-properties.ts';
+import { totalProperties } from './jobs/total-properties.ts';
 import type { Property, Workload } from './observation.ts';
 import { poolFaults } from './pools/faults.ts';
 import { poolWorkloads } from './pools/pools.ts';
@@ -34,12 +39,24 @@ export type Registry = {
 };
 
 export const registry: Registry = {
-  workloads: { ...groupWorkloads, ...poolWorkloads, controlled, counter, greetings, heartbeats, transfers },
-  faults: { ...faults, ...groupFaults, ...poolFaults },
+  workloads: {
+    ...groupWorkloads,
+    ...poolWorkloads,
+    ...jobWorkloads,
+    controlled,
+    counter,
+    greetings,
+    heartbeats,
+    transfers,
+  },
+  faults: { ...faults, ...groupFaults, ...poolFaults, ...jobFaults },
   properties: {
     ...groupProperties,
     ...controlledProperties,
     ...poolProperties,
+    ...jobProperties,
+    ...runProperties,
+    ...totalProperties,
     clientsSeeOneOrder,
     durableStaysDurable,
     everyRequestEndsOnce,

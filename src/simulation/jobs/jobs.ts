@@ -1,0 +1,142 @@
+/**
+ * The workload of jobs: whole nodes, three managers and the rest workers, whose runners are pretended. Clients submit all
+ * kinds of jobs through all nodes, an operator drains and stops workers, and a witness keeps everybody's word. When all
+ * has been well for a while, every job is asked for, one more takes all cores, and every worker is asked for its cores.
+ */
+import { Random } from '../../base/random.ts';
+import { addressOf, aliveIn, bootHostedNode, type HostedNode } from '../hosted-node.ts';
+import type { Stage, StageSpec, Workload } from '../observation.ts';
+import { World } from '../world.ts';
+import { JobClients } from './clients.ts';
+import { JobOperator } from './operator.ts';
+import { batchFacts, type JobPlan, planOf, Plans, workflowFacts } from './plans.ts';
+import { tapped } from './wiretap.ts';
+import { JobWitness } from './witness.ts';
+
+const managersCount = 3;
+const coresEach = 2;
+const settledMs = 4_000;
+const lookMs = 250;
+/** Short, so that a run of half a minute sees registrations and leases run out. */
+const registrationTtlMs = 8_000;
+const jobLeaseMs = 4_000;
+/** What runs on a worker that hears nobody ends by itself; clocks may be slow, and processes take a while to end. */
+const cancelGraceMs = 8_000;
+const coresAfterMs = 9_000;
+
+type Kind = {
+  /** Workers are drained and stopped. */
+  readonly isBusy: boolean;
+  /** Rare paths are as rare as in real life, and no code is troublesome. */
+  readonly isPlain: boolean;
+  readonly pausesMs: readonly number[];
+  readonly crowds: readonly number[];
+};
+
+export const jobWorkloads = {
+  jobs: (spec) => stage(spec, { isBusy: true, isPlain: false, pausesMs: [250, 500, 1_200], crowds: [0, 10, 25] }),
+  jobsCrowded: (spec) => stage(spec, { isBusy: false, isPlain: true, pausesMs: [400], crowds: [40, 80] }),
+} as const satisfies Readonly<Record<string, Workload>>;
+
+function stage(spec: StageSpec, kind: Kind): Stage {
+  const workload = new Jobs(spec, kind);
+  return {
+    world: workload.world,
+    clusterOf: () => 'simulated',
+    start: () => workload.start(),
+    healed: () => workload.healed(),
+    rest: () => workload.rest(),
+    views: () => workload.views(),
+    durable: () => 0,
+  };
+}
+
+class Jobs {
+  readonly world: World<HostedNode>;
+  readonly #observe: StageSpec['observe'];
+  readonly #isBusy: boolean;
+  readonly #workers: readonly string[];
+  readonly #witness: JobWitness;
+  readonly #clients: JobClients;
+  readonly #operator: JobOperator;
+
+  constructor({ seed, names, detailed, sink, observe }: StageSpec, { isBusy, isPlain, pausesMs, crowds }: Kind) {
+    const random = new Random(seed).fork('jobs');
+    this.#observe = observe;
+    this.#isBusy = isBusy;
+    const witness = new JobWitness(() => this.world, coresEach, observe);
+    this.#witness = witness;
+    const managers = names.slice(0, managersCount);
+    this.#workers = names.slice(managersCount);
+    this.world = new World<HostedNode>({
+      ...{ seed, names, detailed, sink, rarities: !isPlain },
+      boot: (ports, context) =>
+        bootHostedNode(ports, context, {
+          join: managers.map((manager) => addressOf(this.world, manager)),
+          roles: (one) => (managers.includes(one) ? ['manager'] : ['worker']),
+          options: { registry: 'embedded', registrationTtlMs, jobLeaseMs },
+          jobs: { cores: coresEach, runners: (inner, node) => witness.runners(node, inner) },
+          wrap: (streams, datagrams) => ({ streams: tapped(streams, context.name, witness), datagrams }),
+        }),
+    });
+    const { world } = this;
+    world.watch((event) => {
+      if (event.kind === 'stopped') witness.stopped(event.node);
+    });
+    this.#operator = new JobOperator({ world, random: random.fork('operator'), workers: this.#workers });
+    const pauseMs = random.fork('pause').pick(pausesMs);
+    this.#clients = new JobClients({
+      ...{ world, random: random.fork('clients'), plans: new Plans(random.fork('plans'), isPlain), observe },
+      ...{ pauseMs, crowd: random.fork('crowd').pick(crowds), cancelGraceMs },
+    });
+  }
+
+  start(): void {
+    this.world.timeline.after(settledMs, () => {
+      this.#clients.start();
+      if (this.#isBusy) this.#operator.start();
+    });
+    this.#look();
+  }
+
+  healed(): void {
+    this.#operator.finish();
+    this.#clients.finish();
+  }
+
+  rest(): void {
+    this.#observe({ kind: 'jobsLookedAt' });
+    this.#clients.lookAtAll();
+    this.#clients.submit(this.#everything());
+    this.world.timeline.after(coresAfterMs, () => this.#lookAtCores());
+  }
+
+  views(): ReadonlyMap<string, readonly string[]> {
+    return new Map(this.world.names.map((name) => [name, aliveIn(this.world.program(name))]));
+  }
+
+  /** As many units at once as there are cores: whoever has lost one cannot do it in time. */
+  #everything(): JobPlan {
+    const cores = coresEach * this.#workers.length;
+    const batch = batchFacts({ items: cores, unitItemsMax: 1 });
+    const facts = workflowFacts('everything', { batch, cores });
+    return planOf(
+      { name: 'everything', kind: 'batch', submitter: 'client-1' },
+      [{ facts, behaviour: { itemMs: 1_500 } }],
+      { idempotencyKey: 'everything', timeoutMs: 7_000 },
+    );
+  }
+
+  #lookAtCores(): void {
+    for (const node of this.#workers) {
+      const worker = this.world.program(node)?.core?.jobs?.worker;
+      const { total, free } = worker?.cores() ?? { total: -1, free: -1 };
+      this.#observe({ kind: 'coresSeen', node, total, free, runs: worker?.runsNow() ?? -1 });
+    }
+  }
+
+  #look(): void {
+    this.#witness.lookAround();
+    this.world.timeline.after(lookMs, () => this.#look());
+  }
+}

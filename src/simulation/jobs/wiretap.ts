@@ -1,0 +1,44 @@
+/** Listens to what managers and workers say to each other about units, as it arrives, and changes nothing. */
+import type { Identity, Streams } from '../../base/ports.ts';
+import { decodeMessage } from '../../messages/catalogue.ts';
+import { peekTag } from '../../messages/codec.ts';
+import { jobMessages } from '../../messages/jobs.ts';
+import type { JobWitness } from './witness.ts';
+
+const tagOf = (kind: string): number => jobMessages.find((one) => one.kind === kind)?.tag ?? -1;
+const giveTag = tagOf('giveUnits');
+const tellTag = tagOf('tellUnits');
+
+export function tapped(streams: Streams, node: string, witness: JobWitness): Streams {
+  return {
+    ...streams,
+    serve: (service) =>
+      streams.serve({
+        ...service,
+        request: (from, body, remainingMs, reply) => {
+          const tag = peekTag(body);
+          if (tag === tellTag) heardNews(body, witness);
+          if (tag !== giveTag) return service.request(from, body, remainingMs, reply);
+          const asked = heardGiven(node, from, body, witness);
+          service.request(from, body, remainingMs, (outcome) => {
+            const answer = outcome.ok ? decodeMessage(outcome.value) : undefined;
+            if (answer?.kind === 'unitsTaken') witness.taken(asked, answer);
+            reply(outcome);
+          });
+        },
+      }),
+  };
+}
+
+function heardGiven(node: string, from: Identity, body: Uint8Array, witness: JobWitness) {
+  const message = decodeMessage(body);
+  if (message.kind !== 'giveUnits') return [];
+  witness.given(node, from, message);
+  return message.units;
+}
+
+function heardNews(body: Uint8Array, witness: JobWitness): void {
+  const message = decodeMessage(body);
+  if (message.kind !== 'tellUnits') return;
+  for (const news of message.news) if (news.what === 'returned') witness.returned(news);
+}
