@@ -30,20 +30,27 @@ const share = record('share', {
   ),
 });
 
+const head = { kind: 'unitOrder', tag: 1, carrier: 'stream', from: ['manager'], bytesMax: 11_500_000 } as const;
+
+/** What a worker has to know to choose a runner, as a part of the whole: it need not read the rest. */
+const needs = {
+  job: field(1, text(64), 'The job.'),
+  workflow: field(2, u16, 'Which of its workflows.'),
+  unit: field(3, u32, 'Which unit of that.'),
+  bundle: field(6, text(64), 'SHA-256 of the code.'),
+  network: field(15, bool, 'The code may use the network.'),
+  memoryMb: field(16, u32, 'It may use so much memory.'),
+  timeoutMs: field(17, u53, 'A worker ends it after so long.'),
+  submitter: field(18, text(256), 'On whose behalf; runners are never shared between submitters.'),
+};
+
 const unitOrder = message({
-  kind: 'unitOrder',
-  tag: 1,
-  carrier: 'stream',
-  from: ['manager'],
-  bytesMax: 11_500_000,
+  ...head,
   doc: 'What a runner has to do.',
   fields: {
-    job: field(1, text(64), 'The job.'),
-    workflow: field(2, u16, 'Which of its workflows.'),
-    unit: field(3, u32, 'Which unit of that.'),
+    ...needs,
     units: field(4, u32, 'How many units of `work` there are.'),
     phase: field(5, oneOf(...unitPhases), 'Which part of the work.'),
-    bundle: field(6, text(64), 'SHA-256 of the code.'),
     facts: field(7, text(200_000), 'JSON of WorkflowFacts.'),
     env: field(8, map(text(256), text(jobLimits.envBytesMax), 1_000), 'For `ctx.env`.'),
     seed: field(9, u53, 'Of this unit, for `ctx.random`; the same with each attempt.'),
@@ -52,14 +59,13 @@ const unitOrder = message({
     items: field(12, optional(share), 'Batch: its share of the items; without it the code says which there are.'),
     data: field(13, optional(text(jobLimits.contextBytesMax)), 'JSON of what setup gave.'),
     context: field(14, text(jobLimits.contextBytesMax), 'JSON: by name of the workflows before it, what they gave.'),
-    network: field(15, bool, 'The code may use the network.'),
-    memoryMb: field(16, u32, 'It may use so much memory.'),
-    timeoutMs: field(17, u53, 'A worker ends it after so long.'),
-    submitter: field(18, text(256), 'On whose behalf; runners are never shared between submitters.'),
   },
 });
 
+const unitNeeds = message({ ...head, doc: 'The part of it that a worker reads.', fields: needs });
+
 const codec = codecOf([unitOrder]);
+const needsCodec = codecOf([unitNeeds]);
 export type UnitOrder = Omit<MessageOf<readonly [typeof unitOrder]>, 'kind'>;
 
 export function encodeOrder(order: UnitOrder): Uint8Array {
@@ -69,6 +75,13 @@ export function encodeOrder(order: UnitOrder): Uint8Array {
 /** Throws a rejection for what is no order. */
 export function decodeOrder(bytes: Uint8Array): UnitOrder {
   return codec.decode(bytes);
+}
+
+export type UnitNeeds = Omit<MessageOf<readonly [typeof unitNeeds]>, 'kind'>;
+
+/** Only what a worker has to know; passes over what may be large. Throws a rejection for what is no order. */
+export function decodeNeeds(bytes: Uint8Array): UnitNeeds {
+  return needsCodec.decode(bytes);
 }
 
 /** What `plan` gives, as JSON in `output`. */

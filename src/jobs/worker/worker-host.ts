@@ -1,12 +1,26 @@
 /**
  * The worker of a node: takes units from the manager that leads, runs each on a core of its own in a runner's process,
- * and tells the leader what became of them. It alone decides about its cores.
+ * and tells the leader what became of them. It alone decides about its cores. This file joins its parts and answers
+ * what is asked; how units live is in units.ts, what is told in news-teller.ts, for how long it may go on in
+ * worker-lease.ts.
+ *
+ *   giveUnits --> units --take--> runner-pool --> processes
+ *                   | ended, progress
+ *                   v
+ *               news-teller --tellUnits--> leader <--workerReport-- worker-lease
  */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { Address, Clock, Identity, Peer, Program, Runners } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { Registry } from '../../base/registry.ts';
-import type { JobMessage, JobMessageOf } from '../../messages/jobs.ts';
+import type { AttemptName, JobMessage, JobMessageOf } from '../../messages/jobs.ts';
+import { BundleCache } from './bundle-cache.ts';
+import { guard, guardedClock, guardedRunners } from './guarded.ts';
+import { NewsTeller } from './news-teller.ts';
+import { RunnerPool } from './runner-pool.ts';
+import type { StopCause, Unit } from './unit.ts';
+import { type Taken, Units, graceMs } from './units.ts';
+import { WorkerLease } from './worker-lease.ts';
 
 export type WorkerEvent = { readonly kind: string } & Readonly<Record<string, unknown>>;
 
@@ -35,48 +49,203 @@ export type WorkerPorts = {
 export type WorkerOptions = {
   /** Of the lease, until a leader has said. */
   readonly jobLeaseMs: number;
+  /** How many runners are held ready for new code; one for each core by default. */
+  readonly runnersReady?: number;
 };
+
+/** Until a unit has said otherwise. */
+const firstShape = { network: true, memoryMb: 256 } as const;
+const unheardBytesMax = 64_000_000;
+/** What runs and what was not heard goes into one report. */
+const namesMax = 1_000;
+const linesPerSecondMax = 50;
+const stopGraceMs = 300;
+const stopMsMax = 1_000;
 
 export class WorkerHost {
   readonly #ports: WorkerPorts;
+  readonly #clock: Clock;
+  readonly #pool: RunnerPool;
+  readonly #units: Units;
+  readonly #teller: NewsTeller;
+  readonly #lease: WorkerLease;
+  readonly #idle: Done<void>[] = [];
+  #isDraining = false;
+  #isStopping = false;
+  #isClosed = false;
+  readonly #stops: Done<void>[] = [];
+  #lines = { sinceMs: 0, count: 0 };
 
-  constructor(ports: WorkerPorts, _options: WorkerOptions) {
+  constructor(ports: WorkerPorts, options: WorkerOptions) {
+    const { random, cores, registry, self, program } = ports;
+    const halted = (error: unknown): void => ports.halted(error);
+    const clock = guardedClock(ports.clock, halted);
+    const runners = guardedRunners(ports.runners, halted);
+    const freshCount = options.runnersReady ?? cores;
     this.#ports = ports;
+    this.#clock = clock;
+    this.#pool = new RunnerPool(
+      { clock, random: random.fork('pool'), runners, program },
+      { freshCount, parkedMax: cores + 1, shape: firstShape },
+    );
+    const sha256 = (bytes: Uint8Array): string => ports.sha256(bytes);
+    this.#units = new Units({
+      ...{ clock, cores, pool: this.#pool },
+      bundles: new BundleCache({ clock, random: random.fork('bundles'), registry, sha256 }),
+      ended: (news) => this.#teller.ended(news),
+      progressed: (unit) => this.#teller.progressed(unit),
+      said: (unit, level, text) => this.#said(unit, level, text),
+      killed: ({ name }, reason) => ports.tell({ kind: 'runner.killed', ...shown(name), reason }),
+    });
+    const leader = (): Peer | undefined => ports.leader();
+    const ask: WorkerPorts['ask'] = (to, message, timeoutMs, done) =>
+      ports.ask(to, message, timeoutMs, (outcome) => guard(halted, () => done(outcome)));
+    const stop = (names: readonly AttemptName[]): void => this.#superseded(names);
+    this.#teller = new NewsTeller({
+      ...{ clock, random: random.fork('teller'), generation: self.generation, leader, ask, stop },
+      coresFree: () => this.#units.cores.free,
+      quiet: () => this.#quiet(),
+    });
+    this.#lease = new WorkerLease(
+      {
+        ...{ clock, random: random.fork('lease'), leader, ask, stop },
+        report: () => this.#report(),
+        expired: (withinMs) => this.#expired(withinMs),
+      },
+      options.jobLeaseMs,
+    );
   }
 
-  given(_from: Identity, _message: JobMessageOf<'giveUnits'>, reply: Done<JobMessageOf<'unitsTaken'>>): void {
-    reply(failure('CAPACITY'));
+  given(_from: Identity, message: JobMessageOf<'giveUnits'>, reply: Done<JobMessageOf<'unitsTaken'>>): void {
+    const { term, generation, units } = message;
+    if (generation !== this.#ports.self.generation)
+      return reply(failure('FENCED', 'another life of this node is meant'));
+    if (!this.#lease.admits(term)) return reply(failure('FENCED', 'a later leader is known here'));
+    guard(this.#ports.halted, () => {
+      const taken = units.map((unit) => this.#units.take(unit, this.#refusal()));
+      reply(success({ kind: 'unitsTaken', units: taken, coresFree: this.#units.cores.free }));
+    });
   }
 
-  stopped(_from: Identity, _message: JobMessageOf<'stopUnits'>, reply: Done<JobMessageOf<'unitsStopped'>>): void {
-    reply(success({ kind: 'unitsStopped', coresFree: this.#ports.cores }));
+  stopped(_from: Identity, message: JobMessageOf<'stopUnits'>, reply: Done<JobMessageOf<'unitsStopped'>>): void {
+    if (!this.#lease.admits(message.term)) return reply(failure('FENCED', 'a later leader is known here'));
+    const as = message.why === 'timeout' ? 'timeout' : 'cancelled';
+    const cause: StopCause = { why: message.why, as, graceMs };
+    this.#stopUnits(message.units, cause, () => {
+      reply(success({ kind: 'unitsStopped', coresFree: this.#units.cores.free }));
+    });
   }
 
   /** `leader()` may answer differently now. */
-  leaderChanged(): void {}
+  leaderChanged(): void {
+    this.#lease.leaderChanged();
+    this.#teller.leaderChanged();
+  }
 
   /** Draining takes nothing new. */
-  setDraining(_on: boolean): void {}
+  setDraining(on: boolean): void {
+    if (on === this.#isDraining) return;
+    this.#isDraining = on;
+    if (on) guard(this.#ports.halted, () => this.#units.stopWaiting('the worker is being drained'));
+    this.#lease.reportNow();
+  }
 
   cores(): { readonly total: number; readonly free: number } {
-    return { total: this.#ports.cores, free: this.#ports.cores };
+    return this.#units.cores;
   }
 
   runnersAlive(): number {
-    return 0;
+    return this.#pool.alive;
   }
 
   runsNow(): number {
-    return 0;
+    return this.#units.count;
   }
 
   /** Calls back when nothing runs and every end was heard, for draining. */
   whenIdle(done: Done<void>): void {
-    done(success(undefined));
+    this.#idle.push(done);
+    this.#clock.schedule(0, () => this.#quiet());
   }
 
   /** Gives running units back (`returned`), within a bound, and ends all runners. */
   stop(done: Done<void>): void {
-    done(success(undefined));
+    this.#stops.push(done);
+    if (this.#isStopping) return;
+    this.#isStopping = true;
+    guard(this.#ports.halted, () => {
+      this.#units.stopAll({ why: 'the worker stops', as: 'returned', graceMs: stopGraceMs });
+    });
+    this.whenIdle(() => this.#close());
+    this.#clock.schedule(stopMsMax, () => this.#close());
   }
+
+  #close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#lease.close();
+    this.#teller.close();
+    this.#pool.close(() => {
+      for (const done of this.#stops.splice(0)) done(success(undefined));
+    });
+  }
+
+  #refusal(): Taken | undefined {
+    if (this.#isDraining || this.#isStopping) return { code: 'DRAINED', why: 'this worker takes nothing new' };
+    if (!this.#lease.holds) return { code: 'CAPACITY', why: 'this worker has not been heard by a leader lately' };
+    const { unheardBytes, unheardCount } = this.#teller;
+    const isFull = unheardBytes > unheardBytesMax || unheardCount + this.#units.count >= namesMax;
+    return isFull ? { code: 'CAPACITY', why: 'too many ends wait to be heard' } : undefined;
+  }
+
+  #stopUnits(names: readonly AttemptName[], cause: StopCause, done: () => void): void {
+    let left = names.length + 1;
+    const one = (): void => {
+      left -= 1;
+      if (left === 0) done();
+    };
+    guard(this.#ports.halted, () => {
+      for (const name of names) this.#units.stop(name, cause, one);
+      one();
+    });
+  }
+
+  #superseded(names: readonly AttemptName[]): void {
+    this.#stopUnits(names, { why: 'superseded', as: 'cancelled', graceMs: 0 }, () => undefined);
+  }
+
+  #report(): JobMessageOf<'workerReport'> {
+    const { self, isolation } = this.#ports;
+    const { total, free } = this.#units.cores;
+    const runs = [...this.#units.names(), ...this.#teller.names()];
+    return {
+      ...{ kind: 'workerReport', generation: self.generation, coresTotal: total, coresFree: free, runs, isolation },
+      ...{ level: this.#ports.level(), draining: this.#isDraining || this.#isStopping },
+    };
+  }
+
+  #expired(withinMs: number): void {
+    if (this.#units.count === 0) return;
+    this.#ports.tell({ kind: 'worker.orphaned', units: this.#units.count });
+    const why = 'no leader has heard this worker for too long';
+    this.#units.stopAll({ why, as: 'returned', graceMs: Math.min(graceMs, withinMs) });
+  }
+
+  #quiet(): void {
+    if (this.#units.count > 0 || this.#teller.unheardCount > 0) return;
+    for (const done of this.#idle.splice(0)) done(success(undefined));
+  }
+
+  /** Lines of authors are for the log of the node; a flood of them is cut off. */
+  #said({ name }: Unit, level: string, text: string): void {
+    const nowMs = this.#clock.nowMs();
+    if (nowMs - this.#lines.sinceMs >= 1_000) this.#lines = { sinceMs: nowMs, count: 0 };
+    this.#lines.count += 1;
+    if (this.#lines.count > linesPerSecondMax) return;
+    this.#ports.tell({ kind: 'job.said', ...shown(name), level, text });
+  }
+}
+
+function shown({ job, workflow, unit, attempt }: AttemptName): Record<string, string | number> {
+  return { job, workflow, unit, attempt };
 }

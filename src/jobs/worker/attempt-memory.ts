@@ -1,0 +1,63 @@
+/**
+ * Which attempts this worker has been given or told to stop, so that one that arrives twice runs once, and one that is
+ * superseded does not begin late. Of each unit it keeps the latest attempt. It is bounded: what falls out raises a floor
+ * of fences, and an unknown attempt from below the floor is refused, because it may be one that was forgotten.
+ */
+import { BoundedLru } from '../../base/bounded-lru.ts';
+import type { AttemptName } from '../../messages/jobs.ts';
+
+export type AttemptVerdict =
+  | 'new'
+  /** The very same was given before. */
+  | 'again'
+  /** It was to be stopped before it came. */
+  | 'stopped'
+  /** A later attempt is known. */
+  | 'old';
+
+type Known = { readonly attempt: number; readonly fence: bigint; isStopped: boolean };
+
+export class AttemptMemory {
+  readonly #known: BoundedLru<string, Known>;
+  #floor = 0n;
+
+  constructor(unitsMax: number) {
+    this.#known = new BoundedLru(unitsMax, (_, { fence }) => {
+      if (fence > this.#floor) this.#floor = fence;
+    });
+  }
+
+  look(key: string, name: AttemptName): AttemptVerdict {
+    const known = this.#known.get(key);
+    if (known === undefined) return name.fence < this.#floor ? 'old' : 'new';
+    const order = compareAttempts(name, known);
+    if (order === 0) return known.isStopped ? 'stopped' : 'again';
+    return order < 0 ? 'old' : 'new';
+  }
+
+  given(key: string, { attempt, fence }: AttemptName): void {
+    this.#known.set(key, { attempt, fence, isStopped: false });
+  }
+
+  /** Whatever was given of this unit up to this attempt does not begin any more. */
+  stopped(key: string, name: AttemptName): void {
+    const known = this.#known.get(key);
+    const order = known === undefined ? 1 : compareAttempts(name, known);
+    if (order > 0) this.#known.set(key, { attempt: name.attempt, fence: name.fence, isStopped: true });
+    else if (order === 0 && known !== undefined) known.isStopped = true;
+  }
+}
+
+/** All attempts of a unit have this in common. */
+export function unitKey({ job, workflow, unit }: Pick<AttemptName, 'job' | 'workflow' | 'unit'>): string {
+  return `${job}/${workflow}/${unit}`;
+}
+
+/** A later fence counts more than a later number: it was given under a later decision. */
+export function compareAttempts(
+  a: Pick<AttemptName, 'attempt' | 'fence'>,
+  b: Pick<AttemptName, 'attempt' | 'fence'>,
+): number {
+  if (a.fence !== b.fence) return a.fence < b.fence ? -1 : 1;
+  return a.attempt - b.attempt;
+}

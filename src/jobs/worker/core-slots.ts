@@ -1,0 +1,43 @@
+/**
+ * The cores of a worker: each is free or held by one unit, under the name of that unit. A core is given back once, by
+ * whoever holds it; anything else is a mistake of the program and stops it. So cores neither leak unseen nor are
+ * counted twice.
+ */
+import { assert } from '../../base/assert.ts';
+
+export class CoreSlots {
+  readonly total: number;
+  readonly #holders: (string | undefined)[];
+  /** The numbers of the free ones; the one that was used last is taken first, its caches are warm. */
+  readonly #free: number[];
+
+  constructor(total: number) {
+    assert(Number.isInteger(total) && total > 0, 'a worker has at least one core');
+    this.total = total;
+    this.#holders = Array.from({ length: total }, () => undefined);
+    this.#free = this.#holders.map((_, core) => total - 1 - core);
+  }
+
+  get free(): number {
+    return this.#free.length;
+  }
+
+  /** Undefined when all are held. */
+  take(holder: string): number | undefined {
+    const core = this.#free.pop();
+    if (core === undefined) return undefined;
+    assert(this.#holders[core] === undefined, `core ${core} was free and held at once`);
+    this.#holders[core] = holder;
+    return core;
+  }
+
+  give(core: number, holder: string): void {
+    assert(this.#holders[core] === holder, `core ${core} is not held by ${holder}`);
+    this.#holders[core] = undefined;
+    this.#free.push(core);
+  }
+
+  holder(core: number): string | undefined {
+    return this.#holders[core];
+  }
+}

@@ -1,0 +1,199 @@
+/**
+ * The runner processes of a worker. Some are started before anybody needs them, so that a unit begins at once; one that
+ * has ended a unit well is kept for the next unit of the same code, submitter and limits, and for nobody else.
+ *
+ *   refill -> starting -> fresh --take--> taken --park--> used --take (same use)--> taken
+ *                            \                \--drop--> killed        \--idle too long, room needed--> killed
+ *
+ * New ones are started one after the other, a moment after the need came up, so that they do not take the processor
+ * from the unit that begins; after a start that failed there is a pause, which grows. Everything here is bounded: there
+ * are never more parked ones than `parkedMax`.
+ */
+import type { Cancel, Clock, Program, Runners } from '../../base/ports.ts';
+import type { Random } from '../../base/random.ts';
+import { RunnerLink, type RunnerShape } from './runner-link.ts';
+
+export type PoolPorts = {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly runners: Runners;
+  readonly program: Program;
+};
+
+export type RunnerNeed = { readonly shape: RunnerShape; readonly bundle: string; readonly submitter: string };
+
+export type PoolOptions = {
+  /** How many fresh ones to hold ready. */
+  readonly freshCount: number;
+  /** Fresh and used ones that run nothing. */
+  readonly parkedMax: number;
+  readonly shape: RunnerShape;
+};
+
+const refillAfterMs = 30;
+/** While there is another fresh one. */
+const refillAtEaseAfterMs = 400;
+const firstRefillAfterMs = 200;
+const startTimeoutMs = 30_000;
+const usedIdleMsMax = 10_000;
+const pauseMsMin = 200;
+const pauseMsMax = 15_000;
+const nothing: Cancel = () => undefined;
+
+export class RunnerPool {
+  readonly #ports: PoolPorts;
+  readonly #options: PoolOptions;
+  /** Those that live, whatever they do, with the end of the time in which they must be ready. */
+  readonly #alive = new Map<RunnerLink, Cancel>();
+  readonly #fresh: RunnerLink[] = [];
+  /** The latest used one is the last one. */
+  readonly #used: { readonly link: RunnerLink; readonly unidle: Cancel }[] = [];
+  /** What the last unit needed; the next one probably needs the same. */
+  #shape: RunnerShape;
+  #refill: Cancel = nothing;
+  #isRefilling = false;
+  #failures = 0;
+  #nextNumber = 1;
+  #isOpen = true;
+  #ended: (() => void) | undefined;
+
+  constructor(ports: PoolPorts, options: PoolOptions) {
+    this.#ports = ports;
+    this.#options = options;
+    this.#shape = options.shape;
+    this.#refillAfter(firstRefillAfterMs);
+  }
+
+  get alive(): number {
+    return this.#alive.size;
+  }
+
+  /** One with this use already, else a fresh one, else one that has only now been started. */
+  take({ shape, bundle, submitter }: RunnerNeed): { readonly link: RunnerLink; readonly hasCode: boolean } {
+    this.#shape = shape;
+    const at = this.#used.findLastIndex(({ link }) => isOf(link, bundle, submitter) && isShape(link.shape, shape));
+    const [used] = at < 0 ? [] : this.#used.splice(at, 1);
+    if (used !== undefined) {
+      used.unidle();
+      return { link: used.link, hasCode: true };
+    }
+    const link = this.#takeFresh(shape) ?? this.#start(shape);
+    link.use = { bundle, submitter };
+    this.#refillAfter(this.#fresh.length === 0 ? refillAfterMs : refillAtEaseAfterMs);
+    return { link, hasCode: false };
+  }
+
+  /** It ended its unit well and may have another one. */
+  park(link: RunnerLink): void {
+    if (link.isGone || !this.#isOpen) return;
+    const unidle = this.#ports.clock.schedule(usedIdleMsMax, () => this.drop(link));
+    this.#used.push({ link, unidle });
+    this.#makeRoom(0);
+  }
+
+  /** It is not to be used again. */
+  drop(link: RunnerLink): void {
+    this.#forget(link);
+    link.kill();
+  }
+
+  /** Ends all of them, and calls back when the last one is gone. */
+  close(done: () => void): void {
+    this.#isOpen = false;
+    this.#refill();
+    this.#ended = done;
+    for (const link of this.#alive.keys()) link.kill();
+    this.#tellEnd();
+  }
+
+  #takeFresh(shape: RunnerShape): RunnerLink | undefined {
+    const fits = this.#fresh.filter((link) => isShape(link.shape, shape));
+    const link = fits.find(({ isReady }) => isReady) ?? fits[0];
+    if (link !== undefined) this.#fresh.splice(this.#fresh.indexOf(link), 1);
+    return link;
+  }
+
+  #start(shape: RunnerShape): RunnerLink {
+    const { runners, program, clock } = this.#ports;
+    const link = new RunnerLink(runners, program, shape, this.#nextNumber, {
+      ready: () => this.#ready(link),
+      gone: () => this.#gone(link),
+    });
+    this.#nextNumber += 1;
+    this.#alive.set(
+      link,
+      clock.schedule(startTimeoutMs, () => link.kill()),
+    );
+    return link;
+  }
+
+  #ready(link: RunnerLink): void {
+    this.#alive.get(link)?.();
+    this.#failures = 0;
+    this.#isRefilling = false;
+    this.#refillAfter(0);
+  }
+
+  #gone(link: RunnerLink): void {
+    this.#alive.get(link)?.();
+    this.#alive.delete(link);
+    this.#forget(link);
+    this.#isRefilling = this.#fresh.some(({ isReady }) => !isReady);
+    if (link.wasReady) this.#refillAfter(refillAfterMs);
+    else {
+      this.#failures += 1;
+      const pauseMs = Math.min(pauseMsMax, pauseMsMin * 2 ** Math.min(10, this.#failures));
+      this.#refillAfter(pauseMs * this.#ports.random.between(0.5, 1));
+    }
+    this.#tellEnd();
+  }
+
+  #forget(link: RunnerLink): void {
+    const fresh = this.#fresh.indexOf(link);
+    if (fresh >= 0) this.#fresh.splice(fresh, 1);
+    const used = this.#used.findIndex((parked) => parked.link === link);
+    if (used >= 0) for (const { unidle } of this.#used.splice(used, 1)) unidle();
+  }
+
+  #refillAfter(delayMs: number): void {
+    if (!this.#isOpen || this.#isRefilling) return;
+    this.#refill();
+    this.#refill = this.#ports.clock.schedule(delayMs, () => this.#refillOne());
+  }
+
+  #refillOne(): void {
+    const shape = this.#shape;
+    const fits = this.#fresh.filter((link) => isShape(link.shape, shape)).length;
+    if (fits >= this.#options.freshCount) return;
+    // Whoever is parked used is worth more than a second fresh one, but one fresh one there must be.
+    if (fits > 0 && this.#used.length + this.#fresh.length >= this.#options.parkedMax) return;
+    this.#makeRoom(1);
+    this.#isRefilling = true;
+    this.#fresh.push(this.#start(shape));
+  }
+
+  /** Fresh ones that nobody needs go first, then the longest unused. */
+  #makeRoom(more: number): void {
+    while (this.#used.length + this.#fresh.length + more > this.#options.parkedMax) {
+      const unfit = this.#fresh.find((link) => !isShape(link.shape, this.#shape));
+      const victim = unfit ?? (this.#fresh.length > 1 ? this.#fresh[0] : (this.#used[0]?.link ?? this.#fresh[0]));
+      if (victim === undefined) return;
+      this.drop(victim);
+    }
+  }
+
+  #tellEnd(): void {
+    if (this.#ended === undefined || this.#alive.size > 0) return;
+    const done = this.#ended;
+    this.#ended = undefined;
+    done();
+  }
+}
+
+function isOf({ use }: RunnerLink, bundle: string, submitter: string): boolean {
+  return use !== undefined && use.bundle === bundle && use.submitter === submitter;
+}
+
+function isShape(a: RunnerShape, b: RunnerShape): boolean {
+  return a.network === b.network && a.memoryMb === b.memoryMb;
+}

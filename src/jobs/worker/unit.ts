@@ -1,0 +1,82 @@
+/** One attempt of a unit at a worker: what it is, how far it got, and what is told of it. No behaviour beyond that. */
+import type { Cancel } from '../../base/ports.ts';
+import type { AttemptName, GivenUnit, UnitNews } from '../../messages/jobs.ts';
+import type { FromRunner } from '../runner-words.ts';
+import type { UnitNeeds } from '../unit-words.ts';
+import type { RunnerLink } from './runner-link.ts';
+
+/**
+ * `waiting` for a core; `preparing`: it has one, and waits for its code; `running` in a runner; `ending`: its runner was
+ * told to stop or is being killed, and holds the core until it is gone; `over`.
+ */
+export type UnitState = 'waiting' | 'preparing' | 'running' | 'ending' | 'over';
+
+/** Why a unit is ended by somebody else. */
+export type StopCause = {
+  /** For `ctx.signal.reason` and for people. */
+  readonly why: string;
+  /** What is told of it, unless it ends well before that. */
+  readonly as: 'cancelled' | 'timeout' | 'returned';
+  readonly graceMs: number;
+};
+
+export type RunEnd = Extract<FromRunner, { readonly kind: 'ended' }>;
+
+export class Unit {
+  readonly key: string;
+  readonly name: AttemptName;
+  readonly needs: UnitNeeds;
+  readonly order: Uint8Array;
+  readonly givenMs: number;
+  state: UnitState = 'waiting';
+  core: number | undefined;
+  link: RunnerLink | undefined;
+  /** When its runner said that it began. */
+  startedMs: number | undefined;
+  completed = 0;
+  failed = 0;
+  summary: Uint8Array | undefined;
+  cause: StopCause | undefined;
+  /** How often a runner could not be started for it. */
+  startFailures = 0;
+  untimeout: Cancel | undefined;
+  ungrace: Cancel | undefined;
+  graceEndMs = Infinity;
+  readonly whenOver: (() => void)[] = [];
+
+  constructor(key: string, given: GivenUnit, needs: UnitNeeds, nowMs: number) {
+    const { job, workflow, unit, attempt, fence, order } = given;
+    this.key = key;
+    this.name = { job, workflow, unit, attempt, fence };
+    this.needs = needs;
+    this.order = order;
+    this.givenMs = nowMs;
+  }
+
+  /** Who holds a core. */
+  get holder(): string {
+    return `${this.key} attempt ${this.name.attempt} of ${this.name.fence}`;
+  }
+
+  /** How far it is. */
+  progress(nowMs: number): UnitNews {
+    const what = this.summary === undefined && this.completed === 0 ? 'started' : 'progress';
+    return this.#news(nowMs, what, {});
+  }
+
+  end(nowMs: number, what: UnitNews['what'], more: Partial<UnitNews>): UnitNews {
+    return this.#news(nowMs, what, more);
+  }
+
+  #news(nowMs: number, what: UnitNews['what'], more: Partial<UnitNews>): UnitNews {
+    const { completed, failed, summary, startedMs } = this;
+    // Without it nothing of the unit was ever run.
+    const tookMs = startedMs === undefined ? undefined : Math.max(0, Math.round(nowMs - startedMs));
+    return {
+      ...this.name,
+      ...{ what, completed, failed, summary, tookMs },
+      ...{ output: undefined, code: undefined, why: undefined, found: undefined },
+      ...more,
+    };
+  }
+}

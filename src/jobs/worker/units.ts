@@ -1,0 +1,300 @@
+/**
+ * What a worker runs: takes units, gives each a core and a runner, ends those that must end, and tells the end of each
+ * exactly once. A core is given back when its unit is over, that is: when the runner has ended it well, or when the
+ * process of the runner is gone. Whatever happens to a unit, one of its timers or the end of its process gets it there.
+ */
+import { assert } from '../../base/assert.ts';
+import type { ErrorCode, Outcome } from '../../base/errors.ts';
+import type { Clock } from '../../base/ports.ts';
+import type { AttemptName, GivenUnit, UnitNews } from '../../messages/jobs.ts';
+import type { FromRunner } from '../runner-words.ts';
+import { type UnitNeeds, decodeNeeds } from '../unit-words.ts';
+import { AttemptMemory, compareAttempts, unitKey } from './attempt-memory.ts';
+import type { BundleCache } from './bundle-cache.ts';
+import { CoreSlots } from './core-slots.ts';
+import type { RunnerPool } from './runner-pool.ts';
+import { type RunEnd, type StopCause, Unit } from './unit.ts';
+import { WaitingLine } from './waiting-line.ts';
+
+export type UnitsPorts = {
+  readonly clock: Clock;
+  readonly cores: number;
+  readonly pool: Pick<RunnerPool, 'take' | 'park' | 'drop'>;
+  readonly bundles: Pick<BundleCache, 'get' | 'want'>;
+  /** Called once for each unit that was taken. */
+  ended(news: UnitNews): void;
+  /** There is something new to tell of it. */
+  progressed(unit: Unit): void;
+  /** A line of the author's. */
+  said(unit: Unit, level: string, text: string): void;
+  /** A runner died with this unit in it. */
+  killed(unit: Unit, reason: string): void;
+};
+
+export type Taken = { readonly code: ErrorCode | undefined; readonly why: string | undefined };
+
+const taken: Taken = { code: undefined, why: undefined };
+const startFailuresMax = 3;
+const startPauseMs = 300;
+const memoryMbMin = 128;
+const attemptsKept = 20_000;
+const whyLengthMax = 1_000;
+const userCodes: ReadonlySet<string> = new Set<ErrorCode>([
+  ...(['WORKFLOW_FAILED', 'BUNDLE_INVALID', 'TOO_LARGE', 'BAD_ARGUMENT', 'FORBIDDEN'] as const),
+]);
+/** So long may the code of users take to heed a stop. */
+export const graceMs = 2_000;
+
+export class Units {
+  readonly #ports: UnitsPorts;
+  readonly #slots: CoreSlots;
+  readonly #memory = new AttemptMemory(attemptsKept);
+  readonly #living = new Set<Unit>();
+  /** Of each unit the latest attempt that lives. */
+  readonly #latest = new Map<string, Unit>();
+  readonly #line: WaitingLine;
+
+  constructor(ports: UnitsPorts) {
+    this.#ports = ports;
+    this.#slots = new CoreSlots(ports.cores);
+    this.#line = new WaitingLine(ports.clock, ports.cores, (unit) => {
+      this.#over(unit, 'returned', { why: 'no core became free in time' });
+    });
+  }
+
+  get cores(): { readonly total: number; readonly free: number } {
+    return { total: this.#slots.total, free: this.#slots.free };
+  }
+
+  get count(): number {
+    return this.#living.size;
+  }
+
+  *names(): Iterable<AttemptName> {
+    for (const { name } of this.#living) yield name;
+  }
+
+  /** `refusal`: why nothing new is taken at this moment. What was taken before is still known. */
+  take(given: GivenUnit, refusal: Taken | undefined): Taken {
+    const key = unitKey(given);
+    const verdict = this.#memory.look(key, given);
+    if (verdict === 'again') return taken;
+    if (verdict === 'stopped') return { code: 'CANCELLED', why: 'this attempt was to be stopped' };
+    if (verdict === 'old') return { code: 'FENCED', why: 'a later attempt of this unit is known here' };
+    const needs = needsOf(given);
+    if (needs === undefined) return { code: 'MALFORMED', why: 'the order cannot be read, or is one of another unit' };
+    if (refusal !== undefined) return refusal;
+    const hasRoom = this.#slots.free > 0 || (given.ahead && this.#line.hasRoomFor(given.order.length));
+    if (!hasRoom) return { code: 'CAPACITY', why: 'no core is free' };
+    // Only now: what was refused may be given again.
+    this.#memory.given(key, given);
+    this.#enter(new Unit(key, given, needs, this.#ports.clock.nowMs()));
+    return taken;
+  }
+
+  /** Ends it, and all earlier attempts of the same unit, now or when they come. Calls back when none runs. */
+  stop(name: AttemptName, cause: StopCause, done: () => void): void {
+    const key = unitKey(name);
+    this.#memory.stopped(key, name);
+    const units = [...this.#attemptsOf(key)].filter((unit) => compareAttempts(unit.name, name) <= 0);
+    let left = units.length;
+    if (left === 0) return done();
+    for (const unit of units) {
+      unit.whenOver.push(() => {
+        left -= 1;
+        if (left === 0) done();
+      });
+      this.#end(unit, cause);
+    }
+  }
+
+  /** Calls back when nothing runs. */
+  stopAll(cause: StopCause, done: () => void = () => undefined): void {
+    for (const unit of [...this.#living]) this.#end(unit, cause);
+    this.whenNone(done);
+  }
+
+  stopWaiting(why: string): void {
+    for (const unit of this.#line.takeAll()) this.#over(unit, 'returned', { why });
+  }
+
+  whenNone(done: () => void): void {
+    const [unit] = this.#living;
+    if (unit === undefined) done();
+    else unit.whenOver.push(() => this.whenNone(done));
+  }
+
+  *#attemptsOf(key: string): Iterable<Unit> {
+    if (!this.#latest.has(key)) return;
+    for (const unit of this.#living) if (unit.key === key) yield unit;
+  }
+
+  #enter(unit: Unit): void {
+    const superseded: StopCause = { why: 'a later attempt is here', as: 'cancelled', graceMs: 0 };
+    for (const earlier of [...this.#attemptsOf(unit.key)]) this.#end(earlier, superseded);
+    this.#living.add(unit);
+    this.#latest.set(unit.key, unit);
+    if (this.#slots.free > 0) this.#begin(unit);
+    else this.#line.push(unit);
+  }
+
+  /** Whoever waits for a core gets one, as long as there are any. */
+  #next(): void {
+    while (this.#slots.free > 0) {
+      const unit = this.#line.shift();
+      if (unit === undefined) return;
+      this.#begin(unit);
+    }
+  }
+
+  #begin(unit: Unit): void {
+    const { timeoutMs, bundle } = unit.needs;
+    const late: StopCause = { why: `it ran longer than ${timeoutMs} ms`, as: 'timeout', graceMs };
+    unit.core = this.#slots.take(unit.holder);
+    assert(unit.core !== undefined, 'a unit begins on a free core');
+    unit.state = 'preparing';
+    unit.untimeout = this.#ports.clock.schedule(timeoutMs, () => this.#end(unit, late));
+    const code = this.#ports.bundles.get(bundle);
+    if (code !== undefined) return this.#launch(unit, code);
+    this.#ports.bundles.want(bundle, (outcome) => {
+      if (unit.state === 'preparing') this.#fetched(unit, outcome);
+    });
+  }
+
+  #fetched(unit: Unit, outcome: Outcome<Uint8Array>): void {
+    if (outcome.ok) return this.#launch(unit, outcome.value);
+    const { code, message: why } = outcome.error;
+    if (code === 'BUNDLE_INVALID' || code === 'UNKNOWN_BUNDLE') this.#over(unit, 'failed', { code, why });
+    else this.#over(unit, 'returned', { why: `its code could not be fetched: ${why}` });
+  }
+
+  #launch(unit: Unit, code: Uint8Array): void {
+    const { network, memoryMb, bundle, submitter } = unit.needs;
+    const shape = { network, memoryMb: Math.max(memoryMbMin, memoryMb) };
+    const { link, hasCode } = this.#ports.pool.take({ shape, bundle, submitter });
+    unit.state = 'running';
+    unit.link = link;
+    link.run(unit.order, hasCode ? undefined : code, {
+      word: (word) => this.#heard(unit, word),
+      gone: (reason) => {
+        if (unit.cause === undefined && !link.wasReady) this.#startFailed(unit, code, reason);
+        else this.#died(unit, reason);
+      },
+    });
+  }
+
+  /** Nobody's code has run yet: another process may have more luck. */
+  #startFailed(unit: Unit, code: Uint8Array, reason: string): void {
+    unit.startFailures += 1;
+    if (unit.startFailures >= startFailuresMax) return this.#died(unit, `cannot start a runner: ${reason}`);
+    unit.state = 'preparing';
+    unit.link = undefined;
+    this.#ports.clock.schedule(startPauseMs * unit.startFailures, () => {
+      if (unit.state === 'preparing') this.#launch(unit, code);
+    });
+  }
+
+  #heard(unit: Unit, word: Exclude<FromRunner, { readonly kind: 'ready' }>): void {
+    switch (word.kind) {
+      case 'started':
+        unit.startedMs ??= this.#ports.clock.nowMs();
+        return this.#ports.progressed(unit);
+      case 'progress':
+        note(unit, word);
+        return this.#ports.progressed(unit);
+      case 'said':
+        return this.#ports.said(unit, word.level, word.text);
+      case 'ended':
+      default:
+        return this.#ranToItsEnd(unit, word);
+    }
+  }
+
+  #ranToItsEnd(unit: Unit, word: RunEnd): void {
+    const { link } = unit;
+    note(unit, word);
+    unit.startedMs ??= this.#ports.clock.nowMs();
+    const { output, found, what } = word;
+    if (what === 'completed' && unit.cause === undefined && link !== undefined) {
+      this.#ports.pool.park(link);
+      return this.#over(unit, 'completed', { output, found });
+    }
+    // Whatever it left behind (timers, open requests) ends with its process, and its core is free only then.
+    unit.state = 'ending';
+    const end = (): void => {
+      if (what === 'completed') this.#over(unit, 'completed', { output, found });
+      else if (unit.cause !== undefined) this.#stopped(unit, unit.cause);
+      else if (what === 'cancelled') this.#over(unit, 'cancelled', { why: word.why });
+      else this.#over(unit, 'failed', { code: userCode(word.code), why: word.why, output });
+    };
+    if (link === undefined || link.isGone) return end();
+    link.whenGone(end);
+    this.#ports.pool.drop(link);
+  }
+
+  #died(unit: Unit, reason: string): void {
+    if (unit.cause !== undefined) return this.#stopped(unit, unit.cause);
+    this.#ports.killed(unit, reason);
+    this.#over(unit, 'failed', { code: 'RUNNER_KILLED', why: reason.slice(0, whyLengthMax) });
+  }
+
+  #stopped(unit: Unit, { as, why }: StopCause): void {
+    if (as === 'timeout') this.#over(unit, 'failed', { code: 'WORKFLOW_TIMEOUT', why });
+    else this.#over(unit, as, { why });
+  }
+
+  /** The first cause counts, and the shortest grace. */
+  #end(unit: Unit, cause: StopCause): void {
+    if (unit.state === 'over') return;
+    unit.cause ??= cause;
+    const { link } = unit;
+    if (link === undefined) {
+      this.#line.remove(unit);
+      return this.#stopped(unit, unit.cause);
+    }
+    if (unit.state === 'running') link.stop(unit.cause.why);
+    unit.state = 'ending';
+    unit.ungrace?.();
+    if (cause.graceMs <= 0) return this.#ports.pool.drop(link);
+    const atMs = this.#ports.clock.nowMs() + cause.graceMs;
+    unit.graceEndMs = Math.min(unit.graceEndMs, atMs);
+    const waitMs = unit.graceEndMs - this.#ports.clock.nowMs();
+    unit.ungrace = this.#ports.clock.schedule(Math.max(0, waitMs), () => this.#ports.pool.drop(link));
+  }
+
+  #over(unit: Unit, what: UnitNews['what'], more: Partial<UnitNews>): void {
+    if (unit.state === 'over') return;
+    unit.state = 'over';
+    unit.untimeout?.();
+    unit.ungrace?.();
+    this.#living.delete(unit);
+    if (this.#latest.get(unit.key) === unit) this.#latest.delete(unit.key);
+    if (unit.core !== undefined) this.#slots.give(unit.core, unit.holder);
+    unit.core = undefined;
+    this.#ports.ended(unit.end(this.#ports.clock.nowMs(), what, more));
+    for (const done of unit.whenOver.splice(0)) done();
+    this.#next();
+  }
+}
+
+/** Undefined for what cannot be read, or does not belong to this name. */
+function needsOf(given: GivenUnit): UnitNeeds | undefined {
+  try {
+    const needs = decodeNeeds(given.order);
+    const fits = needs.job === given.job && needs.workflow === given.workflow && needs.unit === given.unit;
+    return fits ? needs : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function note(unit: Unit, word: Pick<RunEnd, 'completed' | 'failed' | 'summary'>): void {
+  unit.completed = word.completed;
+  unit.failed = word.failed;
+  unit.summary = word.summary ?? unit.summary;
+}
+
+/** A runner may say what went wrong in the code it runs; what happens to itself is for others to say. */
+function userCode(code: string | undefined): ErrorCode {
+  return code !== undefined && userCodes.has(code) ? (code as ErrorCode) : 'WORKFLOW_FAILED';
+}

@@ -1,0 +1,73 @@
+/**
+ * Units that were given ahead and wait for a core, in the order in which they came. The line is bounded by number and
+ * bytes, and nobody waits longer than a moment: then the unit goes back to the manager, who may know a free core.
+ */
+import type { Cancel, Clock } from '../../base/ports.ts';
+import type { Unit } from './unit.ts';
+
+const unitsPerCoreMax = 32;
+const unitsMax = 512;
+const bytesMax = 64 * 2 ** 20;
+const waitMsMax = 500;
+
+export class WaitingLine {
+  readonly #clock: Clock;
+  readonly #max: number;
+  readonly #expired: (unit: Unit) => void;
+  readonly #units = new Set<Unit>();
+  #bytes = 0;
+  /** Of the first one: the others came later and wait as long. */
+  #timer: Cancel | undefined;
+
+  /** `expired`: this one has waited for too long and has left the line. */
+  constructor(clock: Clock, cores: number, expired: (unit: Unit) => void) {
+    this.#clock = clock;
+    this.#max = Math.min(unitsMax, cores * unitsPerCoreMax);
+    this.#expired = expired;
+  }
+
+  hasRoomFor(orderBytes: number): boolean {
+    return this.#units.size < this.#max && this.#bytes + orderBytes <= bytesMax;
+  }
+
+  push(unit: Unit): void {
+    this.#units.add(unit);
+    this.#bytes += unit.order.length;
+    if (this.#timer === undefined) this.#watch(unit);
+  }
+
+  shift(): Unit | undefined {
+    const [unit] = this.#units;
+    if (unit !== undefined) this.remove(unit);
+    return unit;
+  }
+
+  remove(unit: Unit): void {
+    if (!this.#units.delete(unit)) return;
+    this.#bytes -= unit.order.length;
+    if (this.#units.size > 0) return;
+    this.#timer?.();
+    this.#timer = undefined;
+  }
+
+  takeAll(): readonly Unit[] {
+    const units = [...this.#units];
+    for (const unit of units) this.remove(unit);
+    return units;
+  }
+
+  #watch(first: Unit): void {
+    const leftMs = first.givenMs + waitMsMax - this.#clock.nowMs();
+    this.#timer = this.#clock.schedule(Math.max(0, leftMs), () => this.#look());
+  }
+
+  #look(): void {
+    this.#timer = undefined;
+    const nowMs = this.#clock.nowMs();
+    const late = [...this.#units].filter(({ givenMs }) => nowMs - givenMs >= waitMsMax);
+    for (const unit of late) this.remove(unit);
+    const [first] = this.#units;
+    if (first !== undefined) this.#watch(first);
+    for (const unit of late) this.#expired(unit);
+  }
+}

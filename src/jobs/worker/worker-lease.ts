@@ -1,0 +1,136 @@
+/**
+ * For how long a worker may go on. It reports to the leader what it is and what it runs: to each new one at once, and
+ * again after a quarter of the lease. Each answer lets it go on until 0.8 of the lease after the asking, by its own
+ * clock. When that time is over it stops everything it runs: the leader gives the units to others at 1.1 of the lease.
+ *
+ *   report --heard--> holds; the next report after L/4
+ *          --nothing, an error--> the next report soon, with jitter, and later with each failure
+ *          --FENCED: a later life of this node is known--> holds no longer, at once
+ */
+import type { Done, Outcome } from '../../base/errors.ts';
+import type { Address, Cancel, Clock, Peer } from '../../base/ports.ts';
+import type { Random } from '../../base/random.ts';
+import type { AttemptName, JobMessage, JobMessageOf } from '../../messages/jobs.ts';
+
+export type LeasePorts = {
+  readonly clock: Clock;
+  readonly random: Random;
+  leader(): Peer | undefined;
+  ask(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void;
+  /** What is true at this moment. */
+  report(): JobMessageOf<'workerReport'>;
+  /** The leader says that these are superseded. */
+  stop(names: readonly AttemptName[]): void;
+  /** The lease is over: everything must end within that time. */
+  expired(withinMs: number): void;
+};
+
+/** Parts of the lease. Several tries fit before the stop, and the stop before the leader gives away (1.1). */
+export const leaseShares = {
+  stop: 0.8,
+  interval: 0.25,
+  timeout: 0.2,
+  retryMin: 0.01,
+  jitter: 0.01,
+  grace: 0.1,
+} as const;
+const nothing: Cancel = () => undefined;
+
+export class WorkerLease {
+  readonly #ports: LeasePorts;
+  #leaseMs: number;
+  #term = 0;
+  #untilMs = -Infinity;
+  #asked = 0;
+  #failures = 0;
+  #unreport: Cancel = nothing;
+  #unexpire: Cancel = nothing;
+  #isOpen = true;
+
+  constructor(ports: LeasePorts, leaseMs: number) {
+    this.#ports = ports;
+    this.#leaseMs = leaseMs;
+    this.#reportAfter(0);
+  }
+
+  /** The highest of a leader that was heard. */
+  get term(): number {
+    return this.#term;
+  }
+
+  get holds(): boolean {
+    return this.#ports.clock.nowMs() < this.#untilMs;
+  }
+
+  /** Somebody acts as leader of that term: false when a later one is known. */
+  admits(term: number): boolean {
+    if (term < this.#term) return false;
+    this.#term = term;
+    return true;
+  }
+
+  /** With jitter: all workers hear of a new leader at the same moment. */
+  leaderChanged(): void {
+    this.#failures = 0;
+    this.#reportAfter(this.#leaseMs * leaseShares.jitter * this.#ports.random.fraction());
+  }
+
+  /** Something in the report has changed that the leader should know. */
+  reportNow(): void {
+    this.#reportAfter(0);
+  }
+
+  close(): void {
+    this.#isOpen = false;
+    this.#unreport();
+    this.#unexpire();
+  }
+
+  #reportAfter(delayMs: number): void {
+    this.#unreport();
+    if (this.#isOpen) this.#unreport = this.#ports.clock.schedule(delayMs, () => this.#report());
+  }
+
+  #report(): void {
+    const { clock } = this.#ports;
+    const leader = this.#ports.leader();
+    const sentMs = clock.nowMs();
+    this.#asked += 1;
+    const asked = this.#asked;
+    if (leader === undefined) return this.#failed();
+    // Also if no answer should ever come.
+    this.#reportAfter(this.#leaseMs * leaseShares.interval);
+    this.#ports.ask(leader, this.#ports.report(), this.#leaseMs * leaseShares.timeout, (outcome) => {
+      if (this.#isOpen) this.#answered(asked, sentMs, outcome);
+    });
+  }
+
+  #answered(asked: number, sentMs: number, outcome: Outcome<JobMessage>): void {
+    const answer = outcome.ok && outcome.value.kind === 'workerHeard' ? outcome.value : undefined;
+    if (answer !== undefined && this.admits(answer.term)) return this.#granted(sentMs, answer);
+    if (!outcome.ok && outcome.error.code === 'FENCED') this.#expire();
+    // A later question is under way, or has been answered.
+    if (asked === this.#asked) this.#failed();
+  }
+
+  #granted(sentMs: number, { leaseMs, stop }: JobMessageOf<'workerHeard'>): void {
+    const { clock } = this.#ports;
+    this.#leaseMs = leaseMs;
+    this.#failures = 0;
+    this.#untilMs = Math.max(this.#untilMs, sentMs + leaseMs * leaseShares.stop);
+    this.#unexpire();
+    this.#unexpire = clock.schedule(Math.max(0, this.#untilMs - clock.nowMs()), () => this.#expire());
+    if (stop.length > 0) this.#ports.stop(stop);
+  }
+
+  #failed(): void {
+    const share = Math.min(leaseShares.interval, leaseShares.retryMin * 2 ** Math.min(10, this.#failures));
+    this.#failures += 1;
+    this.#reportAfter(this.#leaseMs * share * this.#ports.random.between(0.5, 1));
+  }
+
+  #expire(): void {
+    this.#untilMs = -Infinity;
+    this.#ports.expired(this.#leaseMs * leaseShares.grace);
+  }
+}
