@@ -6,7 +6,7 @@ import { type Done, type Outcome, failure, success } from '../../base/errors.ts'
 import type { Clock } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { Registry, RegistryEntry } from '../../base/registry.ts';
-import { bundleParts } from '../bundle-keys.ts';
+import { jobRanges } from '../keys.ts';
 import { jobLimits } from '../limits.ts';
 
 export type BundlePorts = {
@@ -67,7 +67,7 @@ export class BundleCache {
   }
 
   #readParts(sha256: string, before: readonly RegistryEntry[], done: Done<readonly RegistryEntry[]>): void {
-    const all = bundleParts(sha256);
+    const all = jobRanges.bundleParts(sha256);
     const last = before.at(-1);
     const range = last === undefined ? all : { from: `${last.key}\0`, to: all.to };
     this.#ports.registry.range(range, { limit: partsAtOnce, timeoutMs: fetchTimeoutMs }, (outcome) => {

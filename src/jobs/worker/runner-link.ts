@@ -4,10 +4,13 @@
  * other: every run has its own number.
  */
 import type { Program, Runners, RunningProgram } from '../../base/ports.ts';
+import type { AttemptName } from '../../messages/jobs.ts';
 import { type FromRunner, fromRunnerCodec, toRunnerCodec } from '../runner-words.ts';
 
 /** What a process was started with and cannot change later. */
 export type RunnerShape = { readonly network: boolean; readonly memoryMb: number };
+
+export type RunOrder = { readonly name: AttemptName; readonly order: Uint8Array };
 
 export type RunEvents = {
   /** In order: started, progress, said; `ended` is the last one. */
@@ -63,12 +66,11 @@ export class RunnerLink {
     return this.#isGone;
   }
 
-  /** Only when no other run is under way. The code goes along unless the runner has it. Gives the number of the run. */
-  run(order: Uint8Array, code: Uint8Array | undefined, events: RunEvents): number {
+  /** Only when no other run is under way. The code goes along unless the runner has it. */
+  run({ name: { attempt, fence }, order }: RunOrder, code: Uint8Array | undefined, events: RunEvents): void {
     this.#run += 1;
     this.#runEvents = events;
-    this.#running.send(toRunnerCodec.encode({ kind: 'run', run: this.#run, order, code }));
-    return this.#run;
+    this.#running.send(toRunnerCodec.encode({ kind: 'run', run: this.#run, order, code, attempt, fence }));
   }
 
   stop(why: string): void {

@@ -174,7 +174,7 @@ export class Units {
     const { link, hasCode } = this.#ports.pool.take({ shape, bundle, submitter });
     unit.state = 'running';
     unit.link = link;
-    link.run(unit.order, hasCode ? undefined : code, {
+    link.run(unit, hasCode ? undefined : code, {
       word: (word) => this.#heard(unit, word),
       gone: (reason) => {
         if (unit.cause === undefined && !link.wasReady) this.#startFailed(unit, code, reason);

@@ -49,8 +49,8 @@ export type WorkerPorts = {
 export type WorkerOptions = {
   /** Of the lease, until a leader has said. */
   readonly jobLeaseMs: number;
-  /** How many runners are held ready for new code; one for each core by default. */
-  readonly runnersReady?: number;
+  /** So many runners at most wait for work, and never more than there are cores. */
+  readonly warmRunnersMax?: number;
 };
 
 /** Until a unit has said otherwise. */
@@ -81,7 +81,7 @@ export class WorkerHost {
     const halted = (error: unknown): void => ports.halted(error);
     const clock = guardedClock(ports.clock, halted);
     const runners = guardedRunners(ports.runners, halted);
-    const freshCount = options.runnersReady ?? cores;
+    const freshCount = Math.min(cores, options.warmRunnersMax ?? cores);
     this.#ports = ports;
     this.#clock = clock;
     this.#pool = new RunnerPool(

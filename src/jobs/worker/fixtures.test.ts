@@ -1,0 +1,286 @@
+/**
+ * What the tests of the worker share: a worker on pretended time, with a leader that the test speaks for and runners
+ * whose behaviour is the code of the bundle, one word of it.
+ */
+import { createHash } from 'node:crypto';
+import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
+import { nodeIdFrom } from '../../base/ids.ts';
+import type { Clock, Identity, Peer, ProgramEvents, Runners, RunningProgram } from '../../base/ports.ts';
+import { Random } from '../../base/random.ts';
+import type { AttemptName, GivenUnit, JobMessage, JobMessageOf, UnitNews } from '../../messages/jobs.ts';
+import { Timeline } from '../../simulation/timeline.ts';
+import { jobKeys } from '../keys.ts';
+import { fromRunnerCodec, toRunnerCodec } from '../runner-words.ts';
+import { type UnitOrder, decodeOrder, encodeOrder } from '../unit-words.ts';
+import { type WorkerEvent, WorkerHost } from './worker-host.ts';
+
+/** What a pretended runner does with a unit. */
+export type Behaviour =
+  /** Ends well after 10 ms. */
+  | 'quick'
+  /** Ends when it is told to stop, and not before. */
+  | 'patient'
+  /** Never ends, whatever it is told. */
+  | 'deaf'
+  /** Its process dies after 5 ms. */
+  | 'dies'
+  | 'fails'
+  /** Says what is no word. */
+  | 'babbles'
+  /** Speaks of a run that was never begun. */
+  | 'lies'
+  /** Tells of progress every 10 ms, and ends well after a second. */
+  | 'steady';
+
+export const encoder = new TextEncoder();
+
+export function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+export function timelineClock(timeline: Timeline): Clock {
+  return {
+    nowMs: () => timeline.nowMs,
+    wallMs: () => 1_700_000_000_000 + timeline.nowMs,
+    schedule: (delayMs, run) => timeline.after(delayMs, run),
+  };
+}
+
+export function orderOf(job: string, changed: Partial<UnitOrder> = {}): UnitOrder {
+  return {
+    ...{ job, workflow: 0, unit: 0, units: 1, phase: 'whole', bundle: '', facts: '{}', env: new Map(), seed: 1 },
+    ...{ users: undefined, iterations: undefined, items: undefined, data: undefined, context: '{}' },
+    ...{ network: false, memoryMb: 256, timeoutMs: 600_000, submitter: 'me', ...changed },
+  };
+}
+
+export function given(order: UnitOrder, changed: Partial<GivenUnit> = {}): GivenUnit {
+  const { job, workflow, unit } = order;
+  return { job, workflow, unit, attempt: 1, fence: 1n, ahead: false, order: encodeOrder(order), ...changed };
+}
+
+/** Processes that are none. `failing`: they die before they are ready. */
+export class PretendRunners implements Runners {
+  readonly #timeline: Timeline;
+  readonly #codes: ReadonlyMap<string, string>;
+  alive = 0;
+  started = 0;
+  failing = false;
+  /** By job: how often its code began. */
+  readonly begun = new Map<string, number>();
+  /** How many units are being run at this moment. */
+  busy = 0;
+  busyMax = 0;
+  codeSent = 0;
+
+  constructor(timeline: Timeline, codes: ReadonlyMap<string, string>) {
+    this.#timeline = timeline;
+    this.#codes = codes;
+  }
+
+  start(_spec: unknown, events: ProgramEvents): RunningProgram {
+    this.alive += 1;
+    this.started += 1;
+    const life = { isOver: false, isBusy: false };
+    const after = (delayMs: number, run: () => void): void => {
+      this.#timeline.after(delayMs, () => {
+        if (!life.isOver) run();
+      });
+    };
+    const idle = (): void => {
+      if (life.isBusy) this.busy -= 1;
+      life.isBusy = false;
+    };
+    const exit = (reason: string): void => {
+      if (life.isOver) return;
+      after(1, () => {
+        life.isOver = true;
+        idle();
+        this.alive -= 1;
+        events.exited(reason);
+      });
+    };
+    const say = (word: Parameters<typeof fromRunnerCodec.encode>[0]): void => {
+      if (word.kind === 'ended') idle();
+      const body = fromRunnerCodec.encode(word);
+      after(0.1, () => events.message(body));
+    };
+    if (this.failing) exit('cannot start');
+    else after(20, () => events.message(fromRunnerCodec.encode({ kind: 'ready' })));
+    let behaviour = '';
+    let run = 0;
+    const end = (what: 'completed' | 'failed' | 'cancelled', code?: string): void => {
+      const output = what === 'completed' ? encoder.encode('"done"') : undefined;
+      const done = { completed: what === 'completed' ? 1 : 0, failed: 0, summary: undefined, output };
+      say({ kind: 'ended', run, what, ...done, code, why: code === undefined ? undefined : 'why', found: undefined });
+    };
+    const progress = (count: number): void => {
+      if (count === 100) return end('completed');
+      say({ kind: 'progress', run, completed: count, failed: 0, summary: undefined });
+      after(10, () => progress(count + 1));
+    };
+    const begin = (order: UnitOrder): void => {
+      behaviour = this.#codes.get(order.bundle) ?? '';
+      this.begun.set(order.job, (this.begun.get(order.job) ?? 0) + 1);
+      life.isBusy = true;
+      this.busy += 1;
+      this.busyMax = Math.max(this.busy, this.busyMax);
+      say({ kind: 'started', run });
+      if (behaviour === 'quick') after(10, () => end('completed'));
+      else if (behaviour === 'fails') after(5, () => end('failed', 'WORKFLOW_FAILED'));
+      else if (behaviour === 'dies') after(5, () => exit('signal: it died'));
+      else if (behaviour === 'babbles') after(5, () => events.message(new Uint8Array([9, 9, 9, 9])));
+      else if (behaviour === 'lies') after(5, () => say({ kind: 'started', run: run + 7 }));
+      else if (behaviour === 'steady') after(10, () => progress(1));
+    };
+    return {
+      send: (body) => {
+        const word = toRunnerCodec.decode(body);
+        const delayMs = 25;
+        if (word.kind === 'run') {
+          if (word.code !== undefined) this.codeSent += 1;
+          after(delayMs, () => {
+            run = word.run;
+            begin(decodeOrder(word.order));
+          });
+        } else {
+          after(delayMs, () => {
+            if (behaviour === 'patient' && life.isBusy) end('cancelled');
+          });
+        }
+      },
+      kill: () => exit('killed'),
+    };
+  }
+}
+
+export type SceneOptions = { readonly cores?: number; readonly leaseMs?: number; readonly seed?: string };
+
+export class Scene {
+  readonly timeline = new Timeline();
+  readonly clock = timelineClock(this.timeline);
+  readonly codes = new Map<string, string>();
+  readonly runners = new PretendRunners(this.timeline, this.codes);
+  readonly worker: WorkerHost;
+  readonly events: WorkerEvent[] = [];
+  readonly mistakes: unknown[] = [];
+  readonly reports: JobMessageOf<'workerReport'>[] = [];
+  readonly told: UnitNews[] = [];
+  /** How the leader answers; undefined: not at all, and the question ends after its time. */
+  answerReports = true;
+  answerNews = true;
+  term = 1;
+  leaseMs: number;
+  stopNames: readonly AttemptName[] = [];
+  leader: Peer | undefined = { id: nodeIdFrom(new Uint8Array(16).fill(9)), host: '10.0.0.9', port: 7400 };
+  fetches = 0;
+  registryFails = false;
+
+  constructor({ cores = 2, leaseMs = 10_000, seed = 'worker' }: SceneOptions = {}) {
+    this.leaseMs = leaseMs;
+    const id = nodeIdFrom(new Uint8Array(16).fill(1));
+    const roles = ['worker'] as const;
+    const self: Identity = { id, name: 'w1', host: '10.0.0.1', port: 7400, generation: 3, roles, dc: 'x' };
+    this.worker = new WorkerHost(
+      {
+        ...{ clock: this.clock, random: new Random(seed), self, cores, runners: this.runners, sha256 },
+        ...{ isolation: 'full', level: () => 'normal', leader: () => this.leader },
+        program: { moduleUrl: 'data:,', main: () => undefined },
+        registry: { range: ({ from }, _options, done) => this.#range(from, done) },
+        ask: (_to, message, timeoutMs, done) => this.#ask(message, timeoutMs, done),
+        tell: (event) => this.events.push(event),
+        halted: (error) => this.mistakes.push(error),
+      },
+      { jobLeaseMs: leaseMs },
+    );
+    this.pass(1_000);
+  }
+
+  /** Stores code that behaves like that, and gives its hash. */
+  bundle(behaviour: Behaviour, note = ''): string {
+    const hash = sha256(encoder.encode(`${behaviour}${note}`));
+    this.codes.set(hash, behaviour);
+    this.#stored.set(jobKeys.bundlePart(hash, 0), encoder.encode(behaviour));
+    this.#stored.set(jobKeys.bundlePart(hash, 1), encoder.encode(note));
+    return hash;
+  }
+
+  pass(durationMs: number): void {
+    this.timeline.runUntil(this.timeline.nowMs + durationMs);
+    if (this.mistakes.length > 0) throw this.mistakes[0];
+  }
+
+  give(units: readonly GivenUnit[], changed: Partial<JobMessageOf<'giveUnits'>> = {}): readonly (string | undefined)[] {
+    const outcome = this.giveRaw(units, changed);
+    if (!outcome.ok) throw outcome.error;
+    return outcome.value.units.map(({ code }) => code);
+  }
+
+  giveRaw(
+    units: readonly GivenUnit[],
+    changed: Partial<JobMessageOf<'giveUnits'>> = {},
+  ): Outcome<JobMessageOf<'unitsTaken'>> {
+    let answer: Outcome<JobMessageOf<'unitsTaken'>> = failure('DEADLINE');
+    const message = { kind: 'giveUnits', term: this.term, generation: 3, units, ...changed } as const;
+    this.worker.given(this.#manager, message, (outcome) => {
+      answer = outcome;
+    });
+    return answer;
+  }
+
+  /** The answer, when there is one. */
+  stop(names: readonly AttemptName[], why: JobMessageOf<'stopUnits'>['why'] = 'cancelled'): { outcome: unknown } {
+    const held: { outcome: unknown } = { outcome: undefined };
+    const units = names.map(({ job, workflow, unit, attempt, fence }) => ({ job, workflow, unit, attempt, fence }));
+    this.worker.stopped(this.#manager, { kind: 'stopUnits', term: this.term, units, why }, (outcome) => {
+      held.outcome = outcome;
+    });
+    return held;
+  }
+
+  /** The ends that were told of this job, each once. */
+  ends(job: string): readonly UnitNews[] {
+    const seen = new Set<string>();
+    return this.told.filter((news) => {
+      const isEnd = news.job === job && news.what !== 'started' && news.what !== 'progress';
+      const key = `${news.attempt} ${news.fence}`;
+      if (!isEnd || seen.has(key)) return false;
+      seen.add(key);
+      return true;
+    });
+  }
+
+  readonly #stored = new Map<string, Uint8Array>();
+  readonly #manager: Identity = {
+    ...{ id: nodeIdFrom(new Uint8Array(16).fill(9)), name: 'm1', host: '10.0.0.9', port: 7400 },
+    ...{ generation: 1, roles: ['manager'], dc: 'x' },
+  };
+
+  #range(from: string, done: Done<never>): void {
+    this.fetches += 1;
+    this.clock.schedule(3, () => {
+      if (this.registryFails) return done(failure('NO_QUORUM'));
+      const prefix = from.slice(0, from.lastIndexOf('/') + 1);
+      const keys = [...this.#stored.keys()].filter((key) => key.startsWith(prefix) && key >= from).toSorted();
+      const meta = { createRevision: 1, modRevision: 1, version: 1, lease: undefined };
+      const entries = keys.slice(0, 1).map((key) => ({ key, value: this.#stored.get(key)!, ...meta }));
+      done(success({ entries, more: keys.length > 1, revision: 1 }) as never);
+    });
+  }
+
+  #ask(message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void {
+    if (message.kind === 'workerReport') {
+      this.reports.push(message);
+      if (!this.answerReports) return void this.clock.schedule(timeoutMs, () => done(failure('DEADLINE')));
+      const { term, leaseMs, stopNames: stop } = this;
+      return void this.clock.schedule(1, () => done(success({ kind: 'workerHeard', term, leaseMs, stop })));
+    }
+    if (message.kind !== 'tellUnits') throw new Error(`a worker does not ask ${message.kind}`);
+    this.told.push(...message.news);
+    if (!this.answerNews) return void this.clock.schedule(timeoutMs, () => done(failure('DEADLINE')));
+    const heard = message.news
+      .filter(({ what }) => what !== 'started' && what !== 'progress')
+      .map(({ job, workflow, unit, attempt, fence }) => ({ job, workflow, unit, attempt, fence }));
+    this.clock.schedule(1, () => done(success({ kind: 'unitsHeard', heard, stop: [] })));
+  }
+}

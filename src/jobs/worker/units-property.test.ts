@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Random } from '../../base/random.ts';
+import type { GivenUnit } from '../../messages/jobs.ts';
+import { type Behaviour, Scene, given, orderOf } from './fixtures.test.ts';
+
+const behaviours: readonly Behaviour[] = [
+  ...(['quick', 'patient', 'deaf', 'dies', 'fails', 'babbles', 'lies', 'steady'] as const),
+];
+
+/** Whatever is given, stopped, lost and changed: cores add up at each moment, and everything ends once and is told. */
+function wander(seed: string): { readonly taken: number; readonly refused: number } {
+  const random = new Random(seed);
+  const cores = 1 + random.below(4);
+  const scene = new Scene({ cores, seed, leaseMs: 4_000 });
+  const taken = new Map<string, GivenUnit>();
+  const attempts = new Map<string, number>();
+  let refused = 0;
+  const givenBefore: GivenUnit[] = [];
+
+  const give = (): void => {
+    const job = `j${random.below(30)}`;
+    const again = givenBefore.length > 0 && random.chance(0.2);
+    const attempt = (attempts.get(job) ?? 0) + 1;
+    const behaviour = random.pick(behaviours);
+    const order = orderOf(job, {
+      ...{ bundle: scene.bundle(behaviour), submitter: random.pick(['a', 'b']), network: random.chance(0.5) },
+      timeoutMs: random.pick([200, 3_000, 60_000]),
+    });
+    const fresh = given(order, { attempt, fence: BigInt(attempt), ahead: random.chance(0.5) });
+    const unit = again ? random.pick(givenBefore) : fresh;
+    const [code] = scene.give([unit]);
+    if (!again) {
+      attempts.set(job, attempt);
+      givenBefore.push(unit);
+    }
+    if (code === undefined) taken.set(`${unit.job} ${unit.attempt}`, unit);
+    else refused += 1;
+  };
+
+  const acts: readonly (() => void)[] = [
+    ...[give, give, give, give],
+    () => void (givenBefore.length > 0 && scene.stop([random.pick(givenBefore)])),
+    () => scene.worker.setDraining(random.chance(0.3)),
+    () => scene.worker.leaderChanged(),
+    () => {
+      scene.answerReports = random.chance(0.7);
+    },
+    () => {
+      scene.answerNews = random.chance(0.7);
+    },
+    () => {
+      scene.registryFails = random.chance(0.3);
+    },
+    () => {
+      scene.runners.failing = random.chance(0.2);
+    },
+  ];
+
+  for (let step = 0; step < 150; step++) {
+    random.pick(acts)();
+    scene.pass(random.pick([0, 1, 7, 60, 600]));
+    const { total, free } = scene.worker.cores();
+    assert.equal(total, cores);
+    assert.ok(free >= 0 && free <= total);
+    assert.ok(scene.runners.busy <= total, `${scene.runners.busy} units run on ${total} cores`);
+    assert.equal(scene.worker.runnersAlive(), scene.runners.alive);
+    assert.ok(scene.runners.alive <= 3 * cores + 3, `${scene.runners.alive} processes`);
+  }
+
+  Object.assign(scene, { answerReports: true, answerNews: true, registryFails: false });
+  scene.runners.failing = false;
+  scene.worker.leaderChanged();
+  scene.pass(120_000);
+  assert.deepEqual(scene.worker.cores(), { total: cores, free: cores });
+  assert.equal(scene.worker.runsNow(), 0);
+  for (const unit of taken.values()) {
+    const ends = scene.ends(unit.job).filter(({ attempt }) => attempt === unit.attempt);
+    assert.equal(ends.length, 1, `${unit.job} attempt ${unit.attempt} ended ${ends.length} times`);
+  }
+  assert.deepEqual(scene.reports.at(-1)?.runs, []);
+  let isOver = false;
+  scene.worker.stop(() => {
+    isOver = true;
+  });
+  scene.pass(2_000);
+  assert.ok(isOver);
+  assert.equal(scene.runners.alive, 0);
+  return { taken: taken.size, refused };
+}
+
+test('cores add up and everything ends, whatever happens', () => {
+  let [taken, refused] = [0, 0];
+  for (let seed = 1; seed <= 60; seed++) {
+    const walked = wander(`walk ${seed}`);
+    taken += walked.taken;
+    refused += walked.refused;
+  }
+  assert.ok(taken > 1_000 && refused > 100, `looked at ${taken} units that were taken and ${refused} refusals`);
+});

@@ -1,0 +1,401 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { jobLimits } from '../limits.ts';
+import { Scene, given, orderOf } from './fixtures.test.ts';
+
+describe('a worker and its units', () => {
+  test('runs what it is given, and tells the end until it is heard', () => {
+    const scene = new Scene();
+    const unit = given(orderOf('j1', { bundle: scene.bundle('quick') }));
+    assert.deepEqual(scene.give([unit]), [undefined]);
+    assert.deepEqual(scene.worker.cores(), { total: 2, free: 1 });
+    scene.answerNews = false;
+    scene.pass(100);
+    assert.deepEqual(scene.worker.cores(), { total: 2, free: 2 });
+    const [end] = scene.ends('j1');
+    assert.equal(end?.what, 'completed');
+    assert.equal(new TextDecoder().decode(end?.output), '"done"');
+    scene.answerNews = true;
+    scene.pass(10_000);
+    const count = scene.told.length;
+    assert.ok(count >= 2, 'told again');
+    scene.pass(10_000);
+    assert.equal(scene.told.length, count, 'heard');
+  });
+
+  test('given twice it runs once, also when it is over', () => {
+    const scene = new Scene();
+    const unit = given(orderOf('j1', { bundle: scene.bundle('quick') }));
+    assert.deepEqual(scene.give([unit, unit]), [undefined, undefined]);
+    scene.pass(1_000);
+    assert.deepEqual(scene.give([unit]), [undefined]);
+    scene.pass(1_000);
+    assert.equal(scene.runners.begun.get('j1'), 1);
+    assert.equal(scene.ends('j1').length, 1);
+  });
+
+  test('a unit without a free core is refused, unless it was given ahead', () => {
+    const scene = new Scene({ cores: 1 });
+    const bundle = scene.bundle('quick');
+    const [first, second, third] = ['a', 'b', 'c'].map((job) => given(orderOf(job, { bundle })));
+    assert.ok(first && second && third);
+    assert.deepEqual(scene.give([first, second, { ...third, ahead: true }]), [undefined, 'CAPACITY', undefined]);
+    scene.pass(300);
+    assert.equal(scene.ends('a')[0]?.what, 'completed');
+    assert.equal(scene.ends('c')[0]?.what, 'completed');
+    assert.deepEqual(scene.give([second]), [undefined], 'what was refused may be given again');
+    scene.pass(300);
+    assert.equal(scene.ends('b')[0]?.what, 'completed');
+    assert.equal(scene.runners.busyMax, 1);
+  });
+
+  test('what waits too long for a core goes back', () => {
+    const scene = new Scene({ cores: 1 });
+    scene.give([given(orderOf('long', { bundle: scene.bundle('patient') }))]);
+    scene.give([given(orderOf('ahead', { bundle: scene.bundle('quick') }), { ahead: true })]);
+    scene.pass(400);
+    assert.equal(scene.ends('ahead').length, 0);
+    scene.pass(200);
+    const [end] = scene.ends('ahead');
+    assert.equal(end?.what, 'returned');
+    assert.equal(end?.tookMs, undefined, 'it never began');
+    assert.equal(scene.runners.begun.get('ahead'), undefined);
+  });
+
+  test('the line of those given ahead is bounded', () => {
+    const scene = new Scene({ cores: 1 });
+    const bundle = scene.bundle('patient');
+    const units = Array.from({ length: 40 }, (_, unit) => given(orderOf('j', { bundle, unit }), { ahead: true }));
+    const codes = scene.give(units);
+    assert.equal(codes.filter((code) => code === undefined).length, 33);
+    assert.equal(codes.filter((code) => code === 'CAPACITY').length, 7);
+  });
+
+  test('commands of an earlier leader or for another life are refused', () => {
+    const scene = new Scene();
+    const unit = given(orderOf('j1', { bundle: scene.bundle('quick') }));
+    scene.term = 5;
+    scene.give([]);
+    for (const changed of [{ term: 4 }, { generation: 2 }]) {
+      const outcome = scene.giveRaw([unit], changed);
+      assert.equal(outcome.ok ? '' : outcome.error.code, 'FENCED');
+    }
+    scene.term = 4;
+    assert.equal((scene.stop([unit]).outcome as { ok: boolean }).ok, false);
+  });
+
+  test('a later attempt ends the earlier one, an earlier one does not begin any more', () => {
+    const scene = new Scene();
+    const order = orderOf('j1', { bundle: scene.bundle('deaf') });
+    scene.give([given(order)]);
+    scene.pass(100);
+    assert.deepEqual(scene.give([given(order, { attempt: 2, fence: 2n })]), [undefined]);
+    scene.pass(100);
+    assert.deepEqual(
+      scene.ends('j1').map(({ attempt, what }) => [attempt, what]),
+      [[1, 'cancelled']],
+    );
+    assert.deepEqual(scene.give([given(order, { attempt: 1, fence: 1n })]), ['FENCED']);
+    assert.equal(scene.worker.runsNow(), 1);
+  });
+
+  test('what cannot be read is refused, and so is the order of another unit', () => {
+    const scene = new Scene();
+    const unit = given(orderOf('j1', { bundle: scene.bundle('quick') }));
+    assert.deepEqual(
+      scene.give([
+        { ...unit, order: new Uint8Array([1, 2, 3]) },
+        { ...unit, job: 'j2' },
+      ]),
+      ['MALFORMED', 'MALFORMED'],
+    );
+    assert.equal(scene.worker.cores().free, 2);
+  });
+
+  test('a unit that takes too long is ended', () => {
+    const scene = new Scene();
+    scene.give([given(orderOf('j1', { bundle: scene.bundle('deaf'), timeoutMs: 500 }))]);
+    scene.pass(1_000);
+    assert.equal(scene.worker.cores().free, 1, 'it has a moment to heed the stop');
+    scene.pass(2_000);
+    assert.equal(scene.ends('j1')[0]?.code, 'WORKFLOW_TIMEOUT');
+    assert.equal(scene.worker.cores().free, 2);
+  });
+});
+
+describe('a worker and its runners', () => {
+  for (const [behaviour, what, code] of [
+    ['dies', 'failed', 'RUNNER_KILLED'],
+    ['fails', 'failed', 'WORKFLOW_FAILED'],
+    ['babbles', 'failed', 'RUNNER_KILLED'],
+    ['lies', 'failed', 'RUNNER_KILLED'],
+  ] as const) {
+    test(`one that ${behaviour}: the core comes back, the next unit gets another process`, () => {
+      const scene = new Scene({ cores: 1 });
+      scene.give([given(orderOf('bad', { bundle: scene.bundle(behaviour) }))]);
+      scene.pass(1_000);
+      assert.deepEqual(
+        scene.ends('bad').map((end) => [end.what, end.code]),
+        [[what, code]],
+      );
+      assert.equal(scene.worker.cores().free, 1);
+      scene.give([given(orderOf('good', { bundle: scene.bundle('quick') }))]);
+      scene.pass(1_000);
+      assert.equal(scene.ends('good')[0]?.what, 'completed');
+    });
+  }
+
+  test('one is used again for the same code, submitter and limits, and for nothing else', () => {
+    const scene = new Scene({ cores: 1 });
+    const bundle = scene.bundle('quick');
+    const run = (job: string, changed = {}): number => {
+      const before = scene.runners.codeSent;
+      scene.give([given(orderOf(job, { bundle, ...changed }))]);
+      scene.pass(200);
+      assert.equal(scene.ends(job)[0]?.what, 'completed');
+      return scene.runners.codeSent - before;
+    };
+    assert.equal(run('first'), 1);
+    assert.equal(run('same'), 0);
+    assert.equal(run('submitter', { submitter: 'other' }), 1);
+    assert.equal(run('network', { network: true }), 1);
+    assert.equal(run('memory', { memoryMb: 512 }), 1);
+    assert.equal(run('code', { bundle: scene.bundle('quick', 'other') }), 1);
+    assert.ok(scene.runners.alive <= 4);
+  });
+
+  test('runners that cannot start do not spin, and their units fail with the reason', () => {
+    const scene = new Scene({ cores: 1 });
+    scene.runners.failing = true;
+    scene.give([given(orderOf('first', { bundle: scene.bundle('fails') }))]);
+    scene.pass(5_000);
+    scene.give([given(orderOf('second', { bundle: scene.bundle('quick', '2') }))]);
+    scene.pass(10_000);
+    assert.equal(scene.ends('second')[0]?.code, 'RUNNER_KILLED');
+    assert.match(scene.ends('second')[0]?.why ?? '', /cannot start/);
+    const before = scene.runners.started;
+    scene.pass(60_000);
+    assert.ok(scene.runners.started - before < 12, `${scene.runners.started - before} starts in a minute`);
+    scene.runners.failing = false;
+    scene.pass(60_000);
+    assert.ok(scene.worker.runnersAlive() >= 1);
+    assert.equal(scene.worker.cores().free, 1);
+  });
+
+  test('code is fetched once, checked, and shared by those who wait for it', () => {
+    const scene = new Scene();
+    const bundle = scene.bundle('quick', 'in two parts');
+    scene.give([given(orderOf('a', { bundle })), given(orderOf('b', { bundle }))]);
+    scene.pass(200);
+    assert.equal(scene.fetches, 2, 'two parts');
+    assert.equal(scene.ends('a')[0]?.what, 'completed');
+    assert.equal(scene.ends('b')[0]?.what, 'completed');
+    scene.give([given(orderOf('c', { bundle }))]);
+    scene.pass(200);
+    assert.equal(scene.fetches, 2);
+  });
+
+  test('code that nobody has fails the unit, a registry that does not answer gives it back', () => {
+    const scene = new Scene();
+    scene.give([given(orderOf('unknown', { bundle: 'f'.repeat(64) }))]);
+    scene.pass(60_000);
+    assert.equal(scene.ends('unknown')[0]?.code, 'UNKNOWN_BUNDLE');
+    scene.registryFails = true;
+    scene.give([given(orderOf('later', { bundle: scene.bundle('quick') }))]);
+    scene.pass(60_000);
+    assert.equal(scene.ends('later')[0]?.what, 'returned');
+    assert.equal(scene.worker.cores().free, 2);
+  });
+});
+
+describe('stopping units', () => {
+  for (const [behaviour, waitMs] of [
+    ['patient', 100],
+    ['deaf', 2_100],
+  ] as const) {
+    test(`one that is ${behaviour} is over when the stop is answered`, () => {
+      const scene = new Scene();
+      const unit = given(orderOf('j1', { bundle: scene.bundle(behaviour) }));
+      scene.give([unit]);
+      scene.pass(100);
+      const held = scene.stop([unit]);
+      assert.equal(held.outcome, undefined);
+      scene.pass(waitMs);
+      assert.deepEqual(held.outcome, { ok: true, value: { kind: 'unitsStopped', coresFree: 2 } });
+      assert.equal(scene.runners.busy, 0);
+      assert.equal(scene.ends('j1')[0]?.what, 'cancelled');
+    });
+  }
+
+  test('a stop that comes before the unit keeps it from beginning', () => {
+    const scene = new Scene();
+    const unit = given(orderOf('j1', { bundle: scene.bundle('quick') }));
+    assert.notEqual(scene.stop([unit]).outcome, undefined, 'answered at once');
+    assert.deepEqual(scene.give([unit]), ['CANCELLED']);
+    assert.deepEqual(scene.give([{ ...unit, attempt: 2, fence: 2n }]), [undefined]);
+  });
+
+  test('what waits for a core or for its code ends at once', () => {
+    const scene = new Scene({ cores: 1 });
+    scene.registryFails = true;
+    const units = ['a', 'b'].map((job) => given(orderOf(job, { bundle: scene.bundle('quick') }), { ahead: true }));
+    scene.give(units);
+    assert.notEqual(scene.stop(units).outcome, undefined);
+    scene.pass(100);
+    assert.equal(scene.ends('a')[0]?.what, 'cancelled');
+    assert.equal(scene.ends('b')[0]?.what, 'cancelled');
+    assert.equal(scene.runners.begun.size, 0);
+    scene.pass(60_000);
+    assert.equal(scene.worker.cores().free, 1);
+  });
+});
+
+describe('the lease of a worker', () => {
+  test('reports at once to each leader, and again before the lease is over', () => {
+    const scene = new Scene();
+    const first = scene.reports.length;
+    assert.ok(first >= 1);
+    scene.pass(10_000);
+    assert.ok(scene.reports.length >= first + 4);
+    const before = scene.reports.length;
+    scene.worker.leaderChanged();
+    scene.pass(200);
+    assert.equal(scene.reports.length, before + 1);
+  });
+
+  test('a report names what runs and what was not heard', () => {
+    const scene = new Scene();
+    scene.answerNews = false;
+    scene.give([given(orderOf('runs', { bundle: scene.bundle('patient') }))]);
+    scene.give([given(orderOf('ended', { bundle: scene.bundle('quick') }))]);
+    scene.pass(3_000);
+    const report = scene.reports.at(-1);
+    assert.deepEqual(report?.runs.map(({ job }) => job).toSorted(), ['ended', 'runs']);
+    assert.equal(report?.coresFree, 1);
+  });
+
+  test('without a leader everything ends before the leader gives it to others', () => {
+    const scene = new Scene();
+    scene.give([given(orderOf('j1', { bundle: scene.bundle('deaf') }))]);
+    scene.pass(3_000);
+    scene.answerReports = false;
+    const lastGrantMs = scene.timeline.nowMs;
+    scene.pass(7_000);
+    assert.equal(scene.give([given(orderOf('j2', { bundle: scene.bundle('quick') }))])[0], 'CAPACITY');
+    scene.pass(lastGrantMs + 1.05 * scene.leaseMs - scene.timeline.nowMs);
+    assert.equal(scene.runners.busy, 0);
+    assert.equal(scene.ends('j1')[0]?.what, 'returned');
+    assert.equal(scene.worker.cores().free, 2);
+    scene.answerReports = true;
+    scene.worker.leaderChanged();
+    scene.pass(1_000);
+    assert.equal(scene.give([given(orderOf('j2', { bundle: scene.bundle('quick') }))])[0], undefined);
+  });
+
+  test('the leader names what is superseded, and that ends', () => {
+    const scene = new Scene();
+    const unit = given(orderOf('j1', { bundle: scene.bundle('deaf') }));
+    scene.give([unit]);
+    scene.pass(100);
+    scene.stopNames = [unit];
+    scene.pass(3_000);
+    assert.equal(scene.worker.runsNow(), 0);
+  });
+
+  test('ends are told to the next leader too', () => {
+    const scene = new Scene();
+    scene.answerNews = false;
+    scene.give([given(orderOf('j1', { bundle: scene.bundle('quick') }))]);
+    scene.pass(500);
+    scene.leader = undefined;
+    scene.worker.leaderChanged();
+    scene.pass(20_000);
+    const before = scene.told.length;
+    scene.leader = { id: scene.worker as never, host: '10.0.0.8', port: 7400 };
+    scene.answerNews = true;
+    scene.worker.leaderChanged();
+    scene.pass(100);
+    assert.equal(scene.told.length, before + 1);
+  });
+});
+
+describe('what a worker tells', () => {
+  test('of progress the latest, every 100 ms at most', () => {
+    const scene = new Scene();
+    scene.give([given(orderOf('j1', { bundle: scene.bundle('steady') }))]);
+    scene.pass(2_000);
+    const progress = scene.told.filter(({ what }) => what === 'progress');
+    assert.ok(progress.length >= 5 && progress.length <= 11, `${progress.length} messages`);
+    const counts = progress.map(({ completed }) => completed);
+    assert.deepEqual(
+      counts,
+      counts.toSorted((a, b) => a - b),
+    );
+    assert.equal(scene.ends('j1')[0]?.what, 'completed');
+  });
+
+  test('with too many ends that nobody heard it takes nothing new', () => {
+    const scene = new Scene({ cores: 32 });
+    scene.answerNews = false;
+    const bundle = scene.bundle('quick');
+    let refused = 0;
+    for (let round = 0; round < 60; round++) {
+      const units = Array.from({ length: 32 }, (_, unit) => given(orderOf(`j${round}`, { bundle, unit })));
+      refused += scene.give(units).filter((code) => code === 'CAPACITY').length;
+      scene.pass(100);
+    }
+    assert.ok(refused > 0);
+    assert.ok((scene.reports.at(-1)?.runs.length ?? 0) <= 1_024);
+    scene.answerNews = true;
+    scene.pass(20_000);
+    assert.deepEqual(scene.give([given(orderOf('after', { bundle }))]), [undefined]);
+    assert.ok(jobLimits.unitsInMessageMax <= 1_024);
+  });
+});
+
+describe('the end of a worker', () => {
+  test('draining takes nothing new, gives back what waits, and ends what runs', () => {
+    const scene = new Scene({ cores: 1 });
+    const bundle = scene.bundle('steady');
+    scene.give(['a', 'b'].map((job) => given(orderOf(job, { bundle }), { ahead: true })));
+    scene.pass(100);
+    scene.worker.setDraining(true);
+    let isIdle = false;
+    scene.worker.whenIdle(() => {
+      isIdle = true;
+    });
+    assert.deepEqual(scene.give([given(orderOf('c', { bundle }))]), ['DRAINED']);
+    scene.pass(100);
+    assert.equal(scene.ends('b')[0]?.what, 'returned');
+    assert.equal(scene.reports.at(-1)?.draining, true);
+    assert.equal(isIdle, false);
+    scene.pass(3_000);
+    assert.equal(scene.ends('a')[0]?.what, 'completed');
+    assert.ok(isIdle);
+    scene.worker.setDraining(false);
+    scene.pass(100);
+    assert.deepEqual(scene.give([given(orderOf('c', { bundle }))]), [undefined]);
+  });
+
+  for (const hears of [true, false]) {
+    test(`stopping gives back what runs and leaves no process, ${hears ? 'heard' : 'unheard'}`, () => {
+      const scene = new Scene();
+      scene.give([given(orderOf('a', { bundle: scene.bundle('deaf') }))]);
+      scene.give([given(orderOf('b', { bundle: scene.bundle('patient') }))]);
+      scene.pass(100);
+      scene.answerNews = hears;
+      let isOver = false;
+      scene.worker.stop(() => {
+        isOver = true;
+      });
+      assert.deepEqual(scene.give([given(orderOf('c', { bundle: scene.bundle('quick') }))]), ['DRAINED']);
+      scene.pass(1_500);
+      assert.ok(isOver);
+      assert.equal(scene.runners.alive, 0);
+      assert.equal(scene.ends('a')[0]?.what, 'returned');
+      assert.equal(scene.ends('b')[0]?.what, 'returned');
+      scene.pass(60_000);
+      assert.equal(scene.runners.alive, 0, 'nothing is started any more');
+    });
+  }
+});
