@@ -5,7 +5,11 @@ export {
   type ClusterMember,
   type ClusterSession,
   type ConnectOptions,
+  type Job,
+  type JobsListed,
   type PoolWanted,
+  type PreparedJob,
+  type SubmitOptions,
   connect,
 } from './client/index.ts';
 export {
@@ -28,6 +32,8 @@ export {
   type ThrownCode,
   type Timers,
 } from './containers/module.ts';
+export type { Incident, JobProgress, JobRow, JobShown, JobStatus } from './jobs/job-words.ts';
+export type { Report } from './jobs/report/report.ts';
 export { kv } from './modules/kv.ts';
 export { type RunningNode, type StartHooks, startNode } from './node/compose.ts';
 export { type NodeOptions, nodeOptions } from './node/options.ts';

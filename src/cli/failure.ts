@@ -11,6 +11,7 @@ export const exitFailed = 1;
 export const exitUsage = 2;
 export const exitPartial = 4;
 export const exitRefused = 5;
+export const exitThresholds = 99;
 export const exitInterrupted = 130;
 
 /** Prints the error and says with which code to exit. */

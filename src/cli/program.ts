@@ -10,6 +10,7 @@ import { nearestName } from '../node/nearest-name.ts';
 import { addCall } from './call-program.ts';
 import { addControl } from './control-program.ts';
 import type { DevFlags } from './dev.ts';
+import { addJobs } from './job-program.ts';
 import { addKv } from './kv-program.ts';
 import { addCompose, addModules, addNew } from './module-program.ts';
 import { addOptionFlags, typedFlags } from './option-flags.ts';
@@ -38,6 +39,7 @@ export function buildProgram(context: ProgramContext): Command {
   addAgent(program, context);
   addDev(program, context);
   addStart(program, context);
+  addJobs(program, context.finish);
   addReaders(program, context);
   addControl(program, context.finish);
   addKv(program, context.finish);

@@ -7,12 +7,17 @@ import { RemusterError, failure, promised, success } from '../base/errors.ts';
 import type { Address, Clock, Streams } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 import type { Methods, ModuleDefinition, PoolHandle } from '../containers/module.ts';
+import type { JobRow } from '../jobs/job-words.ts';
 import { type Message, encodeMessage } from '../messages/catalogue.ts';
 import { type CallTimes, callLimits } from './call-limits.ts';
 import { Errand, type Question, type Site } from './errand.ts';
+import type { Job } from './job.ts';
+import { JobCalls, type JobsListed } from './job-calls.ts';
+import type { AskCluster } from './job-orders.ts';
 import { PoolCalls } from './pool-calls.ts';
 import { Servers } from './servers.ts';
 import { Silence } from './silence.ts';
+import type { Bundler, PreparedJob, SubmitOptions } from './submission.ts';
 
 type MemberView = (Message & { kind: 'memberList' })['members'][number];
 
@@ -40,7 +45,18 @@ export type ClusterSession = {
   ): Promise<PoolHandle<M>>;
   /** With everything in it. UNKNOWN_POOL when there is none. */
   deletePool(name: string): Promise<void>;
-  /** Ends every call that is under way with CANCELLED. */
+  /**
+   * Runs the workflows that a file exports. Ends when the managers have recorded the job: from then on it is carried out
+   * whatever happens to this session. Without an `idempotencyKey` each call is a job of its own.
+   */
+  submit(what: string | PreparedJob, options?: SubmitOptions): Promise<Job>;
+  /** Reads and bundles a file, for those who submit it more than once. */
+  prepare(file: string): Promise<PreparedJob>;
+  /** Whether there is such a job shows with the first question. */
+  job(id: string): Job;
+  /** The latest first. */
+  jobs(wanted?: JobsListed): Promise<readonly JobRow[]>;
+  /** Ends every call that is under way with CANCELLED. Jobs go on. */
   close(): Promise<void>;
 };
 
@@ -63,6 +79,8 @@ export type SessionOptions = CallTimes & {
   /** Of this session alone: calls are recognised by it when they are sent again. */
   readonly name: string;
   readonly tryNewServers: number;
+  /** How files with workflows are read; without it only prepared ones can be submitted. */
+  readonly bundler?: Bundler;
 };
 
 type Answer<K extends Message['kind']> = Extract<Message, { readonly kind: K }>;
@@ -81,16 +99,22 @@ class Session implements ClusterSession {
   readonly #site: Site;
   readonly #times: CallTimes;
   readonly #calls: PoolCalls;
+  readonly #jobs: JobCalls;
   readonly #errands = new Set<{ end(error: RemusterError): void }>();
   #learnedMs = -Infinity;
   #closing: Promise<void> | undefined;
 
-  constructor({ streams, clock, random, addresses, name, tryNewServers, ...times }: SessionOptions) {
+  constructor({ streams, clock, random, addresses, name, tryNewServers, bundler, ...times }: SessionOptions) {
     const servers = new Servers(addresses, random.fork('servers'));
     const silence = new Silence(clock, streams);
     this.#site = { clock, random: random.fork('pauses'), streams, servers, silence, tryNewServers };
     this.#times = times;
     this.#calls = new PoolCalls(this.#site, times, name, () => this.#refresh());
+    const ask: AskCluster = async (question, kind, limits) => {
+      this.#refresh();
+      return await this.#ask(question, kind, { ...callLimits(clock.nowMs(), {}, times), ...limits });
+    };
+    this.#jobs = new JobCalls(ask, times.requestTimeoutMs, name, bundler);
   }
 
   async opened(waitMs: number): Promise<void> {
@@ -133,6 +157,22 @@ class Session implements ClusterSession {
     await this.#ask({ kind: 'wantPool', act, words: JSON.stringify(words) }, 'poolTold', this.#limits());
   }
 
+  submit(what: string | PreparedJob, options?: SubmitOptions): Promise<Job> {
+    return this.#jobs.submit(what, options);
+  }
+
+  prepare(file: string): Promise<PreparedJob> {
+    return this.#jobs.prepare(file);
+  }
+
+  job(id: string): Job {
+    return this.#jobs.job(id);
+  }
+
+  jobs(wanted?: JobsListed): Promise<readonly JobRow[]> {
+    return this.#jobs.jobs(wanted);
+  }
+
   close(): Promise<void> {
     return (this.#closing ??= this.#close());
   }
@@ -152,7 +192,7 @@ class Session implements ClusterSession {
   async #ask<K extends Message['kind']>(
     question: Message,
     kind: K,
-    limits: Pick<Question<never>, 'endsMs' | 'retryUntilMs' | 'isHopeless'>,
+    limits: Omit<Question<never>, 'body' | 'isAnchored' | 'judge'>,
   ): Promise<Answer<K>> {
     if (this.#closing !== undefined) throw new RemusterError('CANCELLED', 'the session is closed');
     const judge = (answer: Message): ReturnType<Question<Answer<K>>['judge']> => ({

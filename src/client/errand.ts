@@ -38,6 +38,10 @@ export type Question<T> = {
   /** It means something else to each node, so it is only sent again if nobody can have got it. */
   readonly isAnchored: boolean;
   judge(answer: Message): Verdict<T>;
+  /** How long one node is waited for, when that is shorter than all of it. What comes later may come from another one. */
+  readonly attemptMs?: number;
+  /** Errors that another node, or the same a moment later, may not have; besides those of every question. */
+  mayPass?(error: RemusterError): boolean;
   /** An error after so many times of which no further attempt makes sense. */
   isHopeless?(error: RemusterError, times: number): boolean;
 };
@@ -94,14 +98,14 @@ export class Errand<T> implements Listener {
 
   #ask(address: Address): void {
     const { clock, streams, silence } = this.#site;
-    const { body, endsMs } = this.#question;
+    const { body, endsMs, attemptMs = timeoutOf(endsMs) } = this.#question;
     const remainingMs = endsMs - clock.nowMs();
     if (remainingMs <= 0) return this.#giveUp('DEADLINE', undefined);
     this.#number += 1;
     const number = this.#number;
     this.#asked = address;
     silence.begin(address, this);
-    this.#cancel = streams.request(address, body, Math.min(remainingMs, timeoutOf(endsMs)), (outcome) => {
+    this.#cancel = streams.request(address, body, Math.min(remainingMs, attemptMs), (outcome) => {
       if (this.#over || number !== this.#number) return;
       silence.end(address, this, outcome.ok);
       this.#asked = undefined;
@@ -113,7 +117,8 @@ export class Errand<T> implements Listener {
     if (outcome.ok) return this.#judge(address, outcome.value);
     const { error } = outcome;
     if (error.code === 'DEADLINE' && this.#question.endsMs === Infinity) return this.#ask(address);
-    if (passing.includes(error.code)) return this.#failed(address, error, error.code === 'NETWORK_TIMEOUT');
+    const mayPass = passing.includes(error.code) || this.#question.mayPass?.(error) === true;
+    if (mayPass) return this.#failed(address, error, error.code === 'NETWORK_TIMEOUT');
     this.#finish(outcome);
   }
 

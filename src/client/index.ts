@@ -7,13 +7,25 @@ import { nodeIdBytes, nodeIdFrom } from '../base/ids.ts';
 import { Random } from '../base/random.ts';
 import { systemClock } from '../io/clock.ts';
 import { entropyBytes, entropyText } from '../io/entropy.ts';
+import { sibling } from '../io/sibling.ts';
 import { isLoopback } from '../io/transport/loopback.ts';
 import { openTransport } from '../io/transport/transport.ts';
+import { openWorkflowFile } from '../io/workflow-file.ts';
+import { jobLimits } from '../jobs/limits.ts';
 import { type ClusterSession, openSession } from './connect.ts';
 import { clientSettings, type ConnectOptions } from './options.ts';
 
 export type { ClusterMember, ClusterSession, PoolWanted } from './connect.ts';
+export type { Job } from './job.ts';
+export type { JobsListed } from './job-calls.ts';
 export type { ConnectOptions } from './options.ts';
+export type { PreparedJob, SubmitOptions } from './submission.ts';
+
+/** What the code of a workflow imports of the package is the copy that runs here. */
+const entries = {
+  remuster: sibling(import.meta.url, '../index').href,
+  'remuster/client': sibling(import.meta.url, 'index').href,
+};
 
 /** Ends with a session to a node that has answered, or with a coded error. */
 export async function connect(options: ConnectOptions): Promise<ClusterSession> {
@@ -35,6 +47,7 @@ export async function connect(options: ConnectOptions): Promise<ClusterSession> 
     clock,
     random: new Random(entropyText(16)),
     name: `client-${id}`,
+    bundler: (file) => openWorkflowFile(file, entries, jobLimits.bundleBytesMax),
   });
   const close = (): Promise<void> => session.close().then(() => transport.close());
   try {
@@ -49,6 +62,10 @@ export async function connect(options: ConnectOptions): Promise<ClusterSession> 
     pool: (definition, name) => session.pool(definition, name),
     createPool: (definition, name, wanted) => session.createPool(definition, name, wanted),
     deletePool: (name) => session.deletePool(name),
+    submit: (what, wanted) => session.submit(what, wanted),
+    prepare: (file) => session.prepare(file),
+    job: (id) => session.job(id),
+    jobs: (wanted) => session.jobs(wanted),
     close,
   };
 }

@@ -6,7 +6,7 @@ import { setSourceMapsSupport } from 'node:module';
 import { parentPort, workerData } from 'node:worker_threads';
 import { assert } from '../base/assert.ts';
 import { namePattern } from '../base/ids.ts';
-import { deployedScheme } from './bundler.ts';
+import { faultOf } from './author-lines.ts';
 import { type CheckAnswer, type CheckOrder, type ExportedModule, provideEntries } from './bundles.ts';
 
 assert(parentPort !== null, 'bundle-check-main is started by bundles.ts');
@@ -45,13 +45,4 @@ function described({ name, methods }: ModuleLike): ExportedModule {
     if (typeof run !== 'function') throw new TypeError(`the method ${method} of ${name} is no function`);
   }
   return { name, methods: names };
-}
-
-/** With the line of the author, if the stack knows it. */
-function faultOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const frame = error.stack?.split('\n').find((line) => line.includes(deployedScheme));
-  const [, place] = new RegExp(`${deployedScheme}([^)\\s]+)`).exec(frame ?? '') ?? [];
-  const text = `${error.name}: ${error.message}`;
-  return place === undefined ? text : `${place}: ${text}`;
 }

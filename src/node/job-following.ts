@@ -54,12 +54,8 @@ export function followJob(
   };
   const ask = (): void => {
     source.watch({ jobId, afterVersion, waitMs }, waitMs + answerMs).then(
-      (answer) => {
-        if (!stopped) told(answer as JobProgress);
-      },
-      (error: unknown) => {
-        if (!stopped) failed(error);
-      },
+      (answer) => (stopped ? undefined : told(answer as JobProgress)),
+      (error: unknown) => (stopped ? undefined : failed(error)),
     );
   };
   ask();

@@ -179,7 +179,7 @@ describe('progress', () => {
     scene.answer = (_order, times) => (times < 2 ? progress(8, 'RUNNING') : failure('UNKNOWN_JOB'));
     const told = await followed(scene, { lastEventId: '7' });
     assert.equal(scene.ordered[1]?.words['afterVersion'], 7);
-    assert.equal((told[0]?.data as { error: { code: string } }).error.code, 'UNKNOWN_JOB');
+    assert.equal((told.at(0)?.data as { error: { code: string } } | undefined)?.error.code, 'UNKNOWN_JOB');
 
     const once = new Scene();
     once.answer = () => progress(8, 'RUNNING');

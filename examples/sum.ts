@@ -1,0 +1,25 @@
+/**
+ * The sum of the numbers from 1 to N, by many cores: each adds up a share, and the last workflow adds up the shares. Kill
+ * a worker while it runs: the sum stays right.
+ *
+ *   remuster run examples/sum.ts --set items=1000
+ */
+import { workflow } from 'remuster';
+
+const shareSize = 1_000;
+
+export const shares = workflow('shares', {
+  cores: 4,
+  items: 100,
+  each: (share) => {
+    let sum = 0;
+    for (let n = share * shareSize + 1; n <= (share + 1) * shareSize; n++) sum += n;
+    return sum;
+  },
+});
+
+export default workflow('sum', {
+  after: ['shares'],
+  items: (ctx) => [ctx.from(shares)],
+  each: (all) => all.reduce((sum: number, share) => sum + (share ?? 0), 0),
+});

@@ -1,0 +1,50 @@
+/** The end of a job: its report, its results, and the exit code that they mean. */
+import { RemusterError } from '../base/errors.ts';
+import { type Report, thresholdsFailed } from '../jobs/report/report.ts';
+import type { JobStatus } from '../jobs/job-words.ts';
+import { exitFailed, exitInterrupted, exitOk, exitPartial, exitThresholds } from './failure.ts';
+import { type JobSite, jobPath, thing } from './job-site.ts';
+import { withQuery } from './http-client.ts';
+
+type ResultAnswer =
+  | { readonly results: Readonly<Record<string, unknown>> }
+  | { readonly part: number; readonly parts: number; readonly json: string };
+
+export function exitCodeOf({ status, thresholds }: Pick<Report, 'status' | 'thresholds'>): number {
+  if (status !== 'COMPLETED') return exitCodes[status] ?? exitFailed;
+  return thresholdsFailed({ thresholds }) ? exitThresholds : exitOk;
+}
+
+const exitCodes: Partial<Record<JobStatus, number>> = { TIMEOUT: exitPartial, CANCELLED: exitInterrupted };
+
+export async function reportOf(site: JobSite, jobId: string): Promise<Report> {
+  return (await site.get(jobPath(jobId, '/report'))) as Report;
+}
+
+/** JSON by workflow, piece by piece: what is large is never in memory as a whole. */
+export async function* resultTexts(site: JobSite, jobId: string, workflow?: string): AsyncGenerator<string> {
+  const ask = async (part?: number): Promise<ResultAnswer> => {
+    const query = {
+      ...(workflow === undefined ? {} : { workflow }),
+      ...(part === undefined ? {} : { part: String(part) }),
+    };
+    return thing(await site.get(withQuery(jobPath(jobId, '/result'), query))) as ResultAnswer;
+  };
+  const first = await ask();
+  if ('results' in first) {
+    yield JSON.stringify(first.results);
+    return;
+  }
+  yield first.json;
+  for (let part = 1; part < first.parts; part++) {
+    const next = await ask(part);
+    if (!('json' in next)) throw new RemusterError('MALFORMED', 'a part of the result is missing');
+    yield next.json;
+  }
+}
+
+export async function resultsOf(site: JobSite, jobId: string): Promise<unknown> {
+  const texts: string[] = [];
+  for await (const text of resultTexts(site, jobId)) texts.push(text);
+  return JSON.parse(texts.join('')) as unknown;
+}

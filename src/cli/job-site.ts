@@ -1,0 +1,89 @@
+/**
+ * Where commands about jobs ask: one node, or any node of the dev cluster on this machine when the first is gone. A job
+ * outlives the node that was asked, so following it does, too. Every wait has an end.
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import { type ErrorCode, isRemusterError } from '../base/errors.ts';
+import { type JobProgress, isOver } from '../jobs/job-words.ts';
+import { onlyDevCluster } from './dev-state.ts';
+import { changeJson, getJson, withQuery } from './http-client.ts';
+import { findTarget, type Target, type TargetFlags } from './target.ts';
+
+/** Longer than a node keeps asking the managers. */
+const answerMs = 25_000;
+const watchMs = 5_000;
+const pauseMs = 500;
+/** Without a word from any node for so long, following ends. */
+const patienceMs = 60_000;
+/** The node itself is the trouble, not what was asked. */
+const elsewhere: readonly ErrorCode[] = ['UNREACHABLE', 'DEADLINE'];
+
+export class JobSite {
+  readonly #targets: readonly Target[];
+  #current = 0;
+
+  constructor(targets: readonly Target[]) {
+    this.#targets = targets;
+  }
+
+  async get(path: string, timeoutMs = answerMs): Promise<unknown> {
+    return await this.#anywhere((target) => getJson(target, path, timeoutMs));
+  }
+
+  /** What is ordered here can be ordered twice: submissions have a key. */
+  async change(method: 'POST' | 'DELETE', path: string, body?: unknown): Promise<unknown> {
+    return await this.#anywhere((target) => changeJson(target, method, path, body, answerMs));
+  }
+
+  /** What there is to say about a job now and with each change; the last one is that of a job that is over. */
+  async *progress(jobId: string): AsyncGenerator<JobProgress, void, undefined> {
+    let heardMs = Date.now();
+    for (let after = 0; ;) {
+      let progress: JobProgress;
+      try {
+        const query = { follow: 'false', after: String(after), waitMs: String(watchMs) };
+        progress = (await this.get(withQuery(jobPath(jobId, '/progress'), query))) as JobProgress;
+      } catch (error) {
+        const mayPass = isRemusterError(error) && error.row.retryable && Date.now() - heardMs < patienceMs;
+        if (!mayPass) throw error;
+        await pause(pauseMs);
+        continue;
+      }
+      heardMs = Date.now();
+      const isEnd = isOver(progress.status);
+      if (progress.version !== after || isEnd) yield progress;
+      if (isEnd) return;
+      after = progress.version;
+    }
+  }
+
+  async #anywhere<T>(ask: (target: Target) => Promise<T>): Promise<T> {
+    for (let tried = 1; ; tried++) {
+      try {
+        return await ask(this.#targets[this.#current] as Target);
+      } catch (error) {
+        const isElsewhere = isRemusterError(error) && elsewhere.includes(error.code);
+        if (!isElsewhere || tried >= this.#targets.length) throw error;
+        this.#current = (this.#current + 1) % this.#targets.length;
+      }
+    }
+  }
+}
+
+export async function jobSite(flags: TargetFlags): Promise<JobSite> {
+  const first = await findTarget(flags);
+  const dev = onlyDevCluster();
+  const others = dev?.admin === first.addr ? dev.nodes.map(({ host, httpPort }) => `http://${host}:${httpPort}`) : [];
+  const addresses = new Set([first.addr, ...others]);
+  return new JobSite([...addresses].map((addr) => ({ addr, token: first.token })));
+}
+
+export function jobPath(jobId: string, rest = ''): string {
+  return `/v1/jobs/${encodeURIComponent(jobId)}${rest}`;
+}
+
+/** The answer without the number of its shape. */
+export function thing(answer: unknown): object {
+  const { schemaVersion: _, ...rest } = answer as { schemaVersion: number };
+  return rest;
+}

@@ -1,0 +1,105 @@
+/**
+ * `run` and `job submit`: reads and bundles a file with workflows here, and gives it to the cluster. A submission
+ * carries a key, the user's or one drawn here, so that it is one job however often it is sent.
+ */
+import { randomBytes } from 'node:crypto';
+import { RemusterError, isRemusterError } from '../base/errors.ts';
+import { type PreparedJob, type SubmitOptions, preparedJob, requestOf } from '../client/submission.ts';
+import { sibling } from '../io/sibling.ts';
+import { openWorkflowFile } from '../io/workflow-file.ts';
+import type { JobRequest, SubmitAnswer } from '../jobs/job-words.ts';
+import { jobLimits } from '../jobs/limits.ts';
+import { milliseconds } from '../node/option-types.ts';
+import { type JobSite, thing } from './job-site.ts';
+
+export type SubmissionFlags = {
+  readonly name?: string;
+  readonly key?: string;
+  readonly cores?: number;
+  readonly vus?: number;
+  readonly iterations?: number;
+  readonly duration?: string;
+  readonly priority?: number;
+  readonly timeout?: string;
+  readonly seed?: number;
+  readonly env?: readonly string[];
+  readonly set?: readonly string[];
+  readonly dc?: string;
+  readonly dcCount?: number;
+};
+
+export type StartFlags = { readonly at?: string; readonly in?: string; readonly cron?: string };
+
+export type Submission = { readonly prepared: PreparedJob; readonly request: JobRequest };
+
+const entries = {
+  remuster: sibling(import.meta.url, '../index').href,
+  'remuster/client': sibling(import.meta.url, '../client/index').href,
+};
+
+/** Everything that can be said before the cluster is asked. */
+export async function submissionOf(file: string, flags: SubmissionFlags & StartFlags): Promise<Submission> {
+  const options = optionsOf(flags);
+  const prepared = preparedJob(await openWorkflowFile(file, entries, jobLimits.bundleBytesMax));
+  return { prepared, request: requestOf(prepared, options, `cli-${randomBytes(16).toString('hex')}`) };
+}
+
+/** The code goes along only if the managers do not have it. */
+export async function submit(site: JobSite, { prepared, request }: Submission): Promise<SubmitAnswer> {
+  try {
+    return thing(await site.change('POST', '/v1/jobs', { request })) as SubmitAnswer;
+  } catch (error) {
+    if (!isRemusterError(error, 'UNKNOWN_BUNDLE')) throw error;
+    const code = Buffer.from(prepared.code).toString('base64');
+    return thing(await site.change('POST', '/v1/jobs', { request, code })) as SubmitAnswer;
+  }
+}
+
+/** Jobs run in the datacenter of the node that is asked; other wishes are refused, not ignored. */
+export async function checkDatacenter(site: JobSite, { dc, dcCount }: SubmissionFlags): Promise<void> {
+  if (dcCount !== undefined && dcCount !== 1)
+    throw new RemusterError('BAD_ARGUMENT', 'a job runs in one datacenter: --dc-count takes 1');
+  if (dc === undefined) return;
+  const { dc: own } = (await site.get('/v1/node')) as { readonly dc: string };
+  if (dc !== own)
+    throw new RemusterError('BAD_ARGUMENT', `a job runs in the datacenter of the asked node, which is ${own}`);
+}
+
+function optionsOf(flags: SubmissionFlags & StartFlags): SubmitOptions {
+  const { name, key, cores, vus, iterations, duration, priority, timeout, seed, env, set, cron } = flags;
+  const startAt = startOf(flags);
+  const given = {
+    ...{ name, idempotencyKey: key, cores, vus, iterations, priority, seed, cron, startAt },
+    duration: duration === undefined ? undefined : durationOf('--duration', duration),
+    timeoutMs: timeout === undefined ? undefined : durationOf('--timeout', timeout),
+    env: env === undefined ? undefined : pairs('--env', env),
+    set: set === undefined ? undefined : pairs('--set', set),
+  };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+}
+
+function startOf({ at, in: delay, cron }: StartFlags): number | undefined {
+  if ([at, delay, cron].filter((one) => one !== undefined).length > 1)
+    throw new RemusterError('BAD_ARGUMENT', 'give one of --at, --in and --cron');
+  if (delay !== undefined) return Date.now() + durationOf('--in', delay);
+  if (at === undefined) return undefined;
+  const ms = Date.parse(at);
+  if (Number.isNaN(ms)) throw new RemusterError('BAD_ARGUMENT', '--at takes a moment such as 2030-01-31T06:00:00Z');
+  return ms;
+}
+
+function durationOf(flag: string, text: string): number {
+  const ms = milliseconds(text);
+  if (ms === undefined || ms <= 0) throw new RemusterError('BAD_ARGUMENT', `${flag} takes a duration such as 30s`);
+  return ms;
+}
+
+function pairs(flag: string, texts: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    texts.map((text) => {
+      const at = text.indexOf('=');
+      if (at < 1) throw new RemusterError('BAD_ARGUMENT', `${flag} takes KEY=VALUE, not ${JSON.stringify(text)}`);
+      return [text.slice(0, at), text.slice(at + 1)];
+    }),
+  );
+}

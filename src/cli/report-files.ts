@@ -1,0 +1,42 @@
+/** `--out FILE`: the report as a page (.html) or as JSON with the results (.json). The ending says which. */
+import { writeFileSync } from 'node:fs';
+import { extname } from 'node:path';
+import { RemusterError } from '../base/errors.ts';
+import type { Report } from '../jobs/report/report.ts';
+import type { Sample } from './live-view.ts';
+import { schemaVersion } from './output.ts';
+import { reportPage } from './report-page.ts';
+import { say } from './terminal.ts';
+
+/** Before anything is started: what cannot be written is no report. */
+export function checkOuts(files: readonly string[]): void {
+  for (const file of files) {
+    if (!['.html', '.htm', '.json'].includes(extname(file).toLowerCase()))
+      throw new RemusterError('BAD_ARGUMENT', `--out takes a file that ends in .html or .json, not ${file}`);
+  }
+}
+
+/** `results` are fetched only for JSON. */
+export async function writeOuts(
+  files: readonly string[],
+  report: Report,
+  samples: readonly Sample[],
+  results: () => Promise<unknown>,
+): Promise<void> {
+  for (const file of files) {
+    const isPage = extname(file).toLowerCase() !== '.json';
+    const text = isPage
+      ? reportPage(report, samples)
+      : `${JSON.stringify({ ...report, schemaVersion, results: await results() }, undefined, 2)}\n`;
+    writeOut(file, text);
+  }
+}
+
+export function writeOut(file: string, text: string): void {
+  try {
+    writeFileSync(file, text);
+  } catch (error) {
+    throw new RemusterError('BAD_ARGUMENT', `cannot write ${file}: ${error instanceof Error ? error.message : ''}`);
+  }
+  say(`wrote ${file}`);
+}

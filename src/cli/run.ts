@@ -1,0 +1,93 @@
+/**
+ * `remuster run FILE`: bundles, submits, follows with a live view, prints the report. Ctrl-C cancels the job and waits
+ * for its end; once more leaves at once. The exit code says how it ended.
+ */
+import { isRemusterError } from '../base/errors.ts';
+import type { SubmitAnswer } from '../jobs/job-words.ts';
+import { exitInterrupted, exitOk } from './failure.ts';
+import { exitCodeOf, reportOf, resultsOf } from './job-end.ts';
+import { type JobSite, jobPath, jobSite } from './job-site.ts';
+import { type Submission, type SubmissionFlags, checkDatacenter, submissionOf, submit } from './job-submission.ts';
+import { openScreen } from './live-screen.ts';
+import { LiveView } from './live-view.ts';
+import { type Format, renderThing } from './output.ts';
+import { checkOuts, writeOuts } from './report-files.ts';
+import { reportText } from './report-text.ts';
+import { onStopSignals } from './signals.ts';
+import type { TargetFlags } from './target.ts';
+import { plain, print, say } from './terminal.ts';
+
+export type RunFlags = TargetFlags &
+  SubmissionFlags & { readonly output: Format; readonly out?: readonly string[]; readonly detach?: true };
+
+export async function run(file: string, flags: RunFlags): Promise<number> {
+  checkOuts(flags.out ?? []);
+  const site = await jobSite(flags);
+  const submission = await submissionOf(file, flags);
+  await checkDatacenter(site, flags);
+  const submitted = await submit(site, submission);
+  if (flags.detach === true) return await sayDetached(submitted, flags.output);
+  const interrupts = { count: 0 };
+  onStopSignals(
+    () => void cancelled(site, submitted.jobId, interrupts),
+    () => say(`the job ${plain(submitted.jobId)} may still run: remuster job show ${plain(submitted.jobId)}`),
+  );
+  const exitCode = await followed(site, submitted.jobId, submission, flags);
+  return interrupts.count > 0 ? exitInterrupted : exitCode;
+}
+
+async function cancelled(site: JobSite, jobId: string, interrupts: { count: number }): Promise<void> {
+  interrupts.count += 1;
+  say('cancelling the job; once more to leave at once');
+  try {
+    await site.change('DELETE', jobPath(jobId));
+  } catch (error) {
+    say(`it could not be cancelled: ${isRemusterError(error) ? error.message : String(error)}`);
+  }
+}
+
+/** Also for `npm start`. */
+export async function followed(
+  site: JobSite,
+  jobId: string,
+  { request }: Pick<Submission, 'request'>,
+  flags: Pick<RunFlags, 'output' | 'out'>,
+): Promise<number> {
+  const view = new LiveView(request.workflows);
+  const screen = openScreen(view);
+  try {
+    for await (const progress of site.progress(jobId)) screen.told(progress);
+  } finally {
+    screen.end();
+  }
+  const report = await reportOf(site, jobId);
+  const isForPeople = flags.output === 'table' || flags.output === 'wide';
+  const text = isForPeople
+    ? `\n${reportText(report)}`
+    : await renderThing(flags.output, report, { name: jobId, lines: [] });
+  print(text);
+  const results = async (): Promise<unknown> =>
+    report.status === 'COMPLETED' ? await resultsOf(site, jobId) : undefined;
+  await writeOuts(flags.out ?? [], report, view.samples, results);
+  return exitCodeOf(report);
+}
+
+async function sayDetached(submitted: SubmitAnswer, output: Format): Promise<number> {
+  const { jobId, status, isNew } = submitted;
+  // For scripts: the id alone, unless another form was asked for.
+  const format = output === 'table' ? 'name' : output;
+  print(
+    await renderThing(
+      format,
+      { jobId, status, isNew },
+      {
+        name: jobId,
+        lines: [
+          ['JOB', jobId],
+          ['STATUS', status],
+        ],
+      },
+    ),
+  );
+  return exitOk;
+}

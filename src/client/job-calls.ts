@@ -1,0 +1,45 @@
+/** The jobs of one session: reads files, keys submissions so that each is one job however often it is sent, and hands out handles. */
+import { RemusterError } from '../base/errors.ts';
+import type { JobRow, JobStatus, SubmitAnswer } from '../jobs/job-words.ts';
+import { type Job, jobHandle } from './job.ts';
+import { type AskCluster, JobOrders } from './job-orders.ts';
+import { type Bundler, type PreparedJob, type SubmitOptions, preparedJob, requestOf } from './submission.ts';
+
+export type JobsListed = { readonly limit?: number; readonly status?: JobStatus };
+
+export class JobCalls {
+  readonly #orders: JobOrders;
+  readonly #sessionName: string;
+  readonly #bundler: Bundler | undefined;
+  #count = 0;
+
+  constructor(ask: AskCluster, requestMs: number, sessionName: string, bundler: Bundler | undefined) {
+    this.#orders = new JobOrders(ask, requestMs);
+    this.#sessionName = sessionName;
+    this.#bundler = bundler;
+  }
+
+  async prepare(file: string): Promise<PreparedJob> {
+    if (this.#bundler === undefined)
+      throw new RemusterError('BAD_ARGUMENT', 'this session reads no files: hand in what was prepared elsewhere');
+    return preparedJob(await this.#bundler(file));
+  }
+
+  async submit(what: string | PreparedJob, options: SubmitOptions = {}): Promise<Job> {
+    const prepared = typeof what === 'string' ? await this.prepare(what) : what;
+    this.#count += 1;
+    const request = requestOf(prepared, options, `${this.#sessionName}-${this.#count}`);
+    const submitted = this.#orders.withBundle(prepared.sha256, prepared.code, () =>
+      this.#orders.give('submit', request),
+    );
+    return this.job(((await submitted) as SubmitAnswer).jobId);
+  }
+
+  job(id: string): Job {
+    return jobHandle(this.#orders, id);
+  }
+
+  async jobs(wanted: JobsListed = {}): Promise<readonly JobRow[]> {
+    return ((await this.#orders.give('list', wanted)) as { readonly items: readonly JobRow[] }).items;
+  }
+}

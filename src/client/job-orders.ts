@@ -1,0 +1,89 @@
+/**
+ * What a session says about jobs: orders to the managers, by way of any node, until there is an answer. All of them may
+ * be sent twice: a submission carries a key, the others change nothing the second time. It knows no job.
+ */
+import { type ErrorCode, type RemusterError, isRemusterError } from '../base/errors.ts';
+import type { Message } from '../messages/catalogue.ts';
+import type { JobVerb } from '../messages/jobs.ts';
+import type { Question } from './errand.ts';
+
+type Limits = Pick<Question<never>, 'attemptMs' | 'isHopeless' | 'mayPass'>;
+
+/** Asks the cluster, within the times of the session. */
+export type AskCluster = <K extends Message['kind']>(
+  question: Message,
+  kind: K,
+  limits: Limits,
+) => Promise<Extract<Message, { readonly kind: K }>>;
+
+/** One node is waited for so long, or half of what one question may take at all. */
+const attemptMsMax = 10_000;
+const storeMsMax = 30_000;
+/** The managers have no room: so often it is tried again. */
+const refusalsMax = 5;
+/** Of code that is known to be stored. */
+const storedMax = 1_000;
+/** A change of leaders is over soon. */
+const passing: readonly ErrorCode[] = ['NO_QUORUM', 'NOT_LEADER', 'DEADLINE', 'FENCED'];
+
+export class JobOrders {
+  readonly #ask: AskCluster;
+  readonly #requestMs: number;
+  readonly #stored = new Map<string, Promise<void>>();
+
+  constructor(ask: AskCluster, requestMs: number) {
+    this.#ask = ask;
+    this.#requestMs = requestMs;
+  }
+
+  /** How long a node may hold a question back until there is news. */
+  get watchMs(): number {
+    return Math.min(attemptMsMax, this.#requestMs) / 2;
+  }
+
+  async give(verb: JobVerb, words: object): Promise<unknown> {
+    const question = { kind: 'jobOrder', verb, words: JSON.stringify(words), hops: 0, submitter: '' } as const;
+    const attemptMs = Math.min(attemptMsMax, this.#requestMs);
+    const { answer } = await this.#ask(question, 'jobTold', { attemptMs, mayPass, isHopeless });
+    return JSON.parse(answer) as unknown;
+  }
+
+  /** `work` names this code; it is stored first, and once more if the managers do not have it after all. */
+  async withBundle<T>(sha256: string, code: Uint8Array, work: () => Promise<T>): Promise<T> {
+    await this.#store(sha256, code);
+    try {
+      return await work();
+    } catch (error) {
+      if (!isRemusterError(error, 'UNKNOWN_BUNDLE')) throw error;
+      this.#stored.delete(sha256);
+      await this.#store(sha256, code);
+      return await work();
+    }
+  }
+
+  /** Once at a time, and not again within this session. */
+  async #store(sha256: string, code: Uint8Array): Promise<void> {
+    const known = this.#stored.get(sha256);
+    if (known !== undefined) return await known;
+    const [oldest] = this.#stored.keys();
+    if (this.#stored.size >= storedMax && oldest !== undefined) this.#stored.delete(oldest);
+    const attemptMs = Math.max(storeMsMax, this.#requestMs);
+    const stored = this.#ask({ kind: 'storeBundle', sha256, code }, 'bundleStored', { attemptMs, mayPass, isHopeless });
+    const storing = stored.then(() => undefined);
+    this.#stored.set(sha256, storing);
+    try {
+      await storing;
+    } catch (error) {
+      this.#stored.delete(sha256);
+      throw error;
+    }
+  }
+}
+
+function mayPass({ code }: RemusterError): boolean {
+  return passing.includes(code);
+}
+
+function isHopeless({ code }: RemusterError, times: number): boolean {
+  return code === 'CAPACITY' && times >= refusalsMax;
+}

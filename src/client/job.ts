@@ -1,0 +1,88 @@
+/**
+ * What an application holds of one job: looks at it, follows it to its end, fetches what it gave, cancels it. The job
+ * goes on without anybody who holds it, and everything here can be asked again by another session that knows its id.
+ */
+import { RemusterError, errorCodeOf } from '../base/errors.ts';
+import { type JobProgress, type JobShown, type JobStatus, isOver } from '../jobs/job-words.ts';
+import type { Report } from '../jobs/report/report.ts';
+import type { JobOrders } from './job-orders.ts';
+
+export type Job = {
+  readonly id: string;
+  /**
+   * What there is to say now, and again with each change; the last one is that of a job that is over. Whoever reads
+   * slowly gets fewer of them. It outlives the loss of nodes and leaders.
+   */
+  progress(): AsyncGenerator<JobProgress, void, undefined>;
+  /** Waits for the end. By name of the workflows, what they gave. Throws the error of a job that did not complete. */
+  result(): Promise<Readonly<Record<string, unknown>>>;
+  /** Waits for the end. Counts, latencies, thresholds and what went wrong, however it ended. */
+  report(): Promise<Report>;
+  show(): Promise<JobShown>;
+  status(): Promise<JobStatus>;
+  /** Ends when the managers have noted it; `progress` tells when nothing of it runs any more. */
+  cancel(): Promise<JobStatus>;
+};
+
+/** Of a result in one piece or, if it is large, in several. */
+type ResultAnswer =
+  | { readonly results: Readonly<Record<string, unknown>> }
+  | { readonly part: number; readonly parts: number; readonly json: string };
+
+const resultPartsMax = 10_000;
+
+export function jobHandle(orders: JobOrders, id: string): Job {
+  const words = { jobId: id };
+  const show = async (): Promise<JobShown> => (await orders.give('show', words)) as JobShown;
+  const progress = (): AsyncGenerator<JobProgress, void, undefined> => following(orders, id);
+  const ended = async (): Promise<void> => {
+    for await (const { status } of progress()) if (isOver(status)) return;
+  };
+  return {
+    id,
+    progress,
+    result: async () => {
+      await ended();
+      const { status, error } = await show();
+      if (status !== 'COMPLETED') throw failureOf(id, status, error);
+      return await resultOf(orders, id);
+    },
+    report: async () => {
+      await ended();
+      return (await orders.give('report', words)) as Report;
+    },
+    show,
+    status: async () => (await show()).status,
+    cancel: async () => ((await orders.give('cancel', words)) as { status: JobStatus }).status,
+  };
+}
+
+async function* following(orders: JobOrders, jobId: string): AsyncGenerator<JobProgress, void, undefined> {
+  for (let afterVersion = 0; ;) {
+    const progress = (await orders.give('watch', { jobId, afterVersion, waitMs: orders.watchMs })) as JobProgress;
+    const isEnd = isOver(progress.status);
+    // Versions of another leader may be lower: any other one is news.
+    if (progress.version !== afterVersion || isEnd) yield progress;
+    if (isEnd) return;
+    afterVersion = progress.version;
+  }
+}
+
+async function resultOf(orders: JobOrders, jobId: string): Promise<Readonly<Record<string, unknown>>> {
+  const first = (await orders.give('result', { jobId })) as ResultAnswer;
+  if ('results' in first) return first.results;
+  const texts = [first.json];
+  if (first.parts > resultPartsMax) throw new RemusterError('TOO_LARGE', `the result has ${first.parts} parts`);
+  for (let part = 1; part < first.parts; part++) {
+    const next = (await orders.give('result', { jobId, part })) as ResultAnswer;
+    if (!('json' in next)) throw new RemusterError('MALFORMED', 'a part of a result is missing');
+    texts.push(next.json);
+  }
+  return JSON.parse(texts.join('')) as Readonly<Record<string, unknown>>;
+}
+
+function failureOf(id: string, status: JobStatus, error: JobShown['error']): RemusterError {
+  if (error !== undefined) return new RemusterError(errorCodeOf(error.code), error.message);
+  const code = status === 'CANCELLED' ? 'CANCELLED' : status === 'TIMEOUT' ? 'WORKFLOW_TIMEOUT' : 'WORKFLOW_FAILED';
+  return new RemusterError(code, `the job ${id} ended as ${status}`);
+}

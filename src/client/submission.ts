@@ -1,0 +1,105 @@
+/**
+ * From what somebody wants to run to the words that the managers take: reads the facts of the workflows in a file, with
+ * the numbers that the caller wants different, and checks what can be checked before anything is sent.
+ */
+import { RemusterError } from '../base/errors.ts';
+import type { JobRequest } from '../jobs/job-words.ts';
+import { jobLimits } from '../jobs/limits.ts';
+import type { WorkflowFacts } from '../jobs/workflow-facts.ts';
+import { type FactsOverrides, factsOf, workflowsIn } from '../runner/facts.ts';
+import { durationMsOf } from '../runner/units.ts';
+
+/** Code in one piece, and what it exports. */
+export type Bundle = { readonly sha256: string; readonly code: Uint8Array; readonly exports: object };
+
+/** Makes one file of a file and all that it imports, and imports it. */
+export type Bundler = (file: string) => Promise<Bundle>;
+
+/** Numbers of workflows that are to be others than in the file. */
+export type Overrides = Omit<FactsOverrides, 'durationMs'> & {
+  /** Of load tests: milliseconds, or text such as '30s'. */
+  readonly duration?: number | string;
+};
+
+/** Code that is ready to be submitted, as often as wanted. */
+export type PreparedJob = {
+  readonly sha256: string;
+  readonly code: Uint8Array;
+  facts(overrides: Overrides): readonly WorkflowFacts[];
+};
+
+export type SubmitOptions = Overrides & {
+  /** For people; by default that of the first workflow. */
+  readonly name?: string;
+  /** The same key with the same content is the same job, also for another session; with other content: PRECONDITION. */
+  readonly idempotencyKey?: string;
+  /** For `ctx.env`. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** 0 to 9; higher ones go first. */
+  readonly priority?: number;
+  /** Of the whole job, from its submission or start time on. */
+  readonly timeoutMs?: number;
+  /** Not before. */
+  readonly startAt?: Date | number;
+  /** Five fields, UTC: makes a schedule that is called like the idempotencyKey. */
+  readonly cron?: string;
+  /** For `ctx.random`; without it the managers draw one. */
+  readonly seed?: number;
+};
+
+/** BAD_ARGUMENT when it exports no workflow. */
+export function preparedJob({ sha256, code, exports }: Bundle): PreparedJob {
+  const definitions = workflowsIn(exports);
+  const plain = definitions.map((definition) => factsOf(definition));
+  return {
+    sha256,
+    code,
+    facts: ({ duration, ...rest }) => {
+      if (duration === undefined && Object.keys(rest).length === 0) return plain;
+      const given = duration === undefined ? rest : { ...rest, durationMs: durationOf(duration) };
+      return definitions.map((definition) => factsOf(definition, given));
+    },
+  };
+}
+
+function durationOf(duration: number | string): number {
+  const ms = durationMsOf(duration);
+  if (ms !== undefined) return ms;
+  throw new RemusterError('BAD_ARGUMENT', 'duration is a number of milliseconds, or text such as 30s');
+}
+
+/** `ownKey` is used when the caller has none, so that a request that is sent again is one job. */
+export function requestOf(prepared: PreparedJob, options: SubmitOptions, ownKey: string): JobRequest {
+  const { name, idempotencyKey, env, priority, timeoutMs, startAt, cron, seed, ...overrides } = options;
+  if (cron !== undefined && idempotencyKey === undefined)
+    throw new RemusterError('BAD_ARGUMENT', 'a schedule needs a name: give cron and an idempotencyKey');
+  if (env !== undefined) checkEnv(env);
+  return {
+    ...(name === undefined ? {} : { name }),
+    bundle: prepared.sha256,
+    workflows: prepared.facts(overrides),
+    ...(env === undefined ? {} : { env }),
+    idempotencyKey: idempotencyKey ?? ownKey,
+    ...(priority === undefined ? {} : { priority }),
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    ...(startAt === undefined ? {} : { startAtMs: momentOf(startAt) }),
+    ...(cron === undefined ? {} : { cron }),
+    ...(seed === undefined ? {} : { seed }),
+  };
+}
+
+function checkEnv(env: Readonly<Record<string, string>>): void {
+  let characters = 0;
+  for (const [key, value] of Object.entries(env)) {
+    if (typeof value !== 'string') throw new RemusterError('BAD_ARGUMENT', `env ${key} is a text`);
+    characters += key.length + value.length;
+  }
+  if (characters > jobLimits.envBytesMax)
+    throw new RemusterError('TOO_LARGE', `env has more than ${jobLimits.envBytesMax} characters`);
+}
+
+function momentOf(startAt: Date | number): number {
+  const ms = typeof startAt === 'number' ? startAt : startAt.getTime();
+  if (Number.isFinite(ms)) return Math.round(ms);
+  throw new RemusterError('BAD_ARGUMENT', 'startAt is a date or a number of milliseconds');
+}

@@ -1,0 +1,53 @@
+/**
+ * A file with workflows, as it is submitted: bundled into one piece of code, named by its hash, and imported here once
+ * so that its facts can be read. The bundle is what is imported, so what is read is what will run. It starts nothing.
+ */
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { setSourceMapsSupport } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { RemusterError } from '../base/errors.ts';
+import { faultOf } from './author-lines.ts';
+import { bundleModule } from './bundler.ts';
+import { type Entries, provideEntries } from './bundles.ts';
+
+export type WorkflowFile = { readonly sha256: string; readonly code: Uint8Array; readonly exports: object };
+
+const importTimeoutMs = 30_000;
+const faultCharactersMax = 1_000;
+
+/** BUNDLE_INVALID names what is wrong, in the lines of the author; TOO_LARGE. */
+export async function openWorkflowFile(file: string, entries: Entries, bytesMax: number): Promise<WorkflowFile> {
+  if (!existsSync(file)) throw new RemusterError('BAD_ARGUMENT', `there is no file ${JSON.stringify(file)}`);
+  const code = await bundleModule(file);
+  if (code.length > bytesMax)
+    throw new RemusterError('TOO_LARGE', `the bundle of ${file} has ${code.length} bytes, and ${bytesMax} may be`);
+  const sha256 = createHash('sha256').update(code).digest('hex');
+  return { sha256, code, exports: await imported(code, entries) };
+}
+
+async function imported(code: Uint8Array, entries: Entries): Promise<object> {
+  const folder = await mkdtemp(join(tmpdir(), 'remuster-workflow-'));
+  const url = pathToFileURL(join(folder, 'workflows.mjs')).href;
+  const withdraw = provideEntries(pathToFileURL(folder).href, entries);
+  // So that the stack of an error names the lines of the author.
+  setSourceMapsSupport(true, { nodeModules: false, generatedCode: false });
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(
+    () => reject(new Error(`it was not imported within ${importTimeoutMs} ms`)),
+    importTimeoutMs,
+  );
+  try {
+    await writeFile(join(folder, 'workflows.mjs'), code);
+    return await Promise.race([import(url) as Promise<object>, late]);
+  } catch (error) {
+    throw new RemusterError('BUNDLE_INVALID', faultOf(error).slice(0, faultCharactersMax));
+  } finally {
+    clearTimeout(timer);
+    withdraw();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
