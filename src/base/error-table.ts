@@ -48,6 +48,11 @@ export const errorTable = {
     'Retry after a pause with jitter; add capacity if it persists.',
     { ...later, httpStatus: 429 },
   ),
+  CONNECTION_LOST: row(
+    'The connection ended before the whole answer had come.',
+    'The other side may have done what was asked: look, or ask again if asking twice does no harm.',
+    { stateChanged: 'maybe', retryable: true, httpStatus: 502, exitCode: 3 },
+  ),
   DEADLINE: row(
     'The deadline passed before an answer came.',
     'It may still have happened: resend with the same call id, or allow more time.',

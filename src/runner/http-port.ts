@@ -8,7 +8,7 @@ import type { Clock } from '../base/ports.ts';
 export type HttpMethod = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS';
 
 export type HttpOptions = {
-  /** Sent as they are, besides those of the client; `host` and `content-length` may be replaced, not left out. */
+  /** Sent as they are, besides those of the client; where a request ends is not for them to say. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Sent as JSON, with its content type. */
   readonly json?: unknown;
@@ -39,12 +39,12 @@ export type HttpResponse = {
   /** As UTF-8. */
   text(): string;
   /** BAD_ARGUMENT if it is no JSON. */
-  json<T = unknown>(): T;
+  json(): unknown;
 };
 
 /**
- * Each request ends in an answer or in one of these errors: BAD_ARGUMENT (the request itself), UNREACHABLE, DEADLINE,
- * MALFORMED and TOO_LARGE (the answer), CAPACITY (too many at once), FORBIDDEN (no network), CANCELLED (the run ended).
+ * Each request ends in an answer or in one of these errors: BAD_ARGUMENT (the request itself), UNREACHABLE,
+ * CONNECTION_LOST, DEADLINE, MALFORMED and TOO_LARGE (the answer), CAPACITY (too many at once), FORBIDDEN (no network), CANCELLED (the run ended).
  */
 export type HttpClient = {
   get(url: string, options?: HttpOptions): Promise<HttpResponse>;

@@ -49,6 +49,11 @@ const exceptions: Readonly<Record<string, Arrows & { readonly reason: string }>>
     packages: [],
     reason: 'composition root of the membership thread',
   },
+  'src/runner/http/sockets.ts': {
+    folders: [],
+    packages: ['node:buffer', 'node:net', 'node:tls'],
+    reason: 'the sockets of ctx.http; it runs in the process of a runner, where io/ is not loaded',
+  },
   'src/io/bundler.ts': { folders: [], packages: ['rolldown'], reason: 'bundles the code of users' },
   'src/io/console-files.ts': { folders: [], packages: ['rolldown'], reason: 'bundles the console in a checkout' },
   'src/simulation/testing.ts': {

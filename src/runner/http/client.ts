@@ -1,0 +1,226 @@
+/**
+ * `ctx.http`: a lean HTTP/1.1 client for making load. Connections are kept and shared by all users of a runner, one
+ * request on each at a time. Every request ends once, in an answer or a coded error, is told to the recorder once, and
+ * costs one promise. It keeps no cookies, undoes no compression and caches nothing.
+ */
+import { RemusterError } from '../../base/errors.ts';
+import type { Cancel, Clock } from '../../base/ports.ts';
+import type { HttpClient, HttpOptions, HttpRecorder, HttpRequestOptions, HttpResponse } from '../http-port.ts';
+import type { Answer } from './answer.ts';
+import { Connection, type ConnectionEvents } from './connection.ts';
+import { Exchange } from './exchange.ts';
+import { type HttpLimits, httpLimits } from './limits.ts';
+import { OriginPool, type PoolPorts } from './origin-pool.ts';
+import { redirectOf } from './redirect.ts';
+import { methodOf, requestText } from './request-text.ts';
+import { ResponseReader } from './response-reader.ts';
+import { type Origin, Targets } from './target.ts';
+import type { Dial, Latin1 } from './wire-port.ts';
+
+export type HttpPorts = {
+  readonly clock: Pick<Clock, 'nowMs' | 'schedule'>;
+  readonly dial: Dial;
+  readonly latin1: Latin1;
+  readonly recorder: HttpRecorder;
+};
+
+const redirectsOfOneMax = 100;
+
+export class LoadClient implements HttpClient {
+  readonly #ports: HttpPorts;
+  readonly #limits: HttpLimits;
+  readonly #targets: Targets;
+  readonly #pools = new Map<string, OriginPool>();
+  /** Pools with requests that wait because there are as many connections as there may be. */
+  readonly #starved = new Set<OriginPool>();
+  #connections = 0;
+  #wakeMs = Infinity;
+  #cancelWake: Cancel = () => {};
+  #isClosed = false;
+
+  constructor(ports: HttpPorts, limits: Partial<HttpLimits> = {}) {
+    this.#ports = ports;
+    this.#limits = { ...httpLimits, ...limits };
+    this.#targets = new Targets(this.#limits.targetsMax);
+  }
+
+  get(url: string, options?: HttpOptions): Promise<HttpResponse> {
+    return this.#begin('GET', url, options);
+  }
+
+  head(url: string, options?: HttpOptions): Promise<HttpResponse> {
+    return this.#begin('HEAD', url, options);
+  }
+
+  post(url: string, options?: HttpOptions): Promise<HttpResponse> {
+    return this.#begin('POST', url, options);
+  }
+
+  put(url: string, options?: HttpOptions): Promise<HttpResponse> {
+    return this.#begin('PUT', url, options);
+  }
+
+  patch(url: string, options?: HttpOptions): Promise<HttpResponse> {
+    return this.#begin('PATCH', url, options);
+  }
+
+  delete(url: string, options?: HttpOptions): Promise<HttpResponse> {
+    return this.#begin('DELETE', url, options);
+  }
+
+  request(url: string, options?: HttpRequestOptions): Promise<HttpResponse> {
+    return this.#begin(options?.method ?? 'GET', url, options);
+  }
+
+  /** How many connections are open or being opened. */
+  get connections(): number {
+    return this.#connections;
+  }
+
+  /** Ends what is under way with CANCELLED, which is told to nobody but its callers, and takes nothing new. */
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelWake();
+    const error = new RemusterError('CANCELLED', 'the run has ended');
+    for (const pool of this.#pools.values()) pool.close(error);
+    this.#pools.clear();
+    this.#starved.clear();
+  }
+
+  #begin(method: string, url: string, options: HttpOptions | undefined): Promise<HttpResponse> {
+    return new Promise((resolve, reject) => {
+      const startedMs = this.#ports.clock.nowMs();
+      try {
+        const target = this.#targets.of(url);
+        const deadlineMs = startedMs + this.#timeoutMs(options);
+        const exchange = new Exchange(methodOf(method), target, options, startedMs, deadlineMs, resolve, reject);
+        exchange.redirectsLeft = this.#redirectsMax(options);
+        this.#start(exchange);
+        if (deadlineMs < this.#wakeMs) this.#wakeAt(deadlineMs);
+      } catch (error) {
+        if (!this.#isClosed) this.#record((this.#ports.clock.nowMs() - startedMs) * 1_000, 0, 0, false);
+        reject(error);
+      }
+    });
+  }
+
+  /** Throws when the request cannot even be sent. */
+  #start(exchange: Exchange): void {
+    if (this.#isClosed) throw new RemusterError('CANCELLED', 'the run has ended');
+    const { target } = exchange;
+    exchange.setText(requestText(exchange.method, target, exchange.options));
+    (this.#pools.get(target.origin.name) ?? this.#addPool(target.origin)).start(exchange);
+  }
+
+  #answered(exchange: Exchange, answer: Answer): void {
+    const { status } = answer;
+    if (status > 300 && status < 309 && exchange.redirectsLeft > 0 && this.#follow(exchange, answer)) return;
+    this.#record(answer.durationMs * 1_000, exchange.bytesIn, exchange.bytesOut, status < 400);
+    exchange.resolve(answer);
+  }
+
+  /** False when there is nowhere to go. */
+  #follow(exchange: Exchange, answer: Answer): boolean {
+    const redirect = redirectOf(exchange, answer);
+    if (redirect === undefined) return false;
+    exchange.redirectsLeft -= 1;
+    exchange.method = redirect.method;
+    exchange.options = redirect.options;
+    try {
+      exchange.target = this.#targets.of(redirect.url);
+      this.#start(exchange);
+    } catch (error) {
+      this.#failed(exchange, error as RemusterError);
+    }
+    return true;
+  }
+
+  #failed(exchange: Exchange, error: RemusterError): void {
+    const durationUs = (this.#ports.clock.nowMs() - exchange.startedMs) * 1_000;
+    if (!this.#isClosed) this.#record(durationUs, exchange.bytesIn, exchange.bytesOut, false);
+    exchange.reject(error);
+  }
+
+  #record(durationUs: number, bytesIn: number, bytesOut: number, ok: boolean): void {
+    this.#ports.recorder.httpEnded({ durationUs, bytesIn, bytesOut, ok });
+  }
+
+  #addPool(origin: Origin): OriginPool {
+    if (this.#pools.size >= this.#limits.originsMax) this.#dropUnusedPool();
+    const ports: PoolPorts = {
+      dial: (events) => this.#dial(origin, pool, events),
+      gone: () => this.#gone(),
+      isWanted: () => this.#starved.size > 0,
+      answered: (exchange, answer) => this.#answered(exchange, answer),
+      failed: (exchange, error) => this.#failed(exchange, error),
+    };
+    const pool = new OriginPool(ports, this.#limits);
+    this.#pools.set(origin.name, pool);
+    return pool;
+  }
+
+  #dropUnusedPool(): void {
+    for (const [name, pool] of this.#pools) {
+      if (!pool.isUnused) continue;
+      this.#pools.delete(name);
+      return pool.close(new RemusterError('CANCELLED', 'nobody asks this server'));
+    }
+    throw new RemusterError('CAPACITY', `requests to ${this.#limits.originsMax} servers are under way`);
+  }
+
+  #dial(origin: Origin, pool: OriginPool, events: ConnectionEvents): Connection | undefined {
+    const { connectionsMax, connectMs } = this.#limits;
+    if (this.#connections >= connectionsMax) for (const other of this.#pools.values()) if (other.closeIdle()) break;
+    if (this.#connections >= connectionsMax) {
+      this.#starved.add(pool);
+      return undefined;
+    }
+    this.#connections += 1;
+    const { dial, clock, latin1 } = this.#ports;
+    const reader = new ResponseReader(this.#limits, latin1);
+    const connection = new Connection({ dial, reader, nowMs: () => clock.nowMs() }, origin, events);
+    const dueMs = connection.dialledMs + connectMs;
+    if (dueMs < this.#wakeMs) this.#wakeAt(dueMs);
+    return connection;
+  }
+
+  #gone(): void {
+    this.#connections -= 1;
+    while (this.#starved.size > 0 && this.#connections < this.#limits.connectionsMax) {
+      const [pool] = this.#starved as Iterable<OriginPool> as [OriginPool];
+      this.#starved.delete(pool);
+      pool.dialMore();
+    }
+  }
+
+  #wakeAt(dueMs: number): void {
+    this.#cancelWake();
+    this.#wakeMs = dueMs;
+    const delayMs = Math.max(0, dueMs - this.#ports.clock.nowMs());
+    this.#cancelWake = this.#ports.clock.schedule(delayMs, () => this.#sweep());
+  }
+
+  /** One timer for all: it is set to the first deadline, and looks at all that is under way when it fires. */
+  #sweep(): void {
+    this.#wakeMs = Infinity;
+    const nowMs = this.#ports.clock.nowMs();
+    let nextMs = Infinity;
+    for (const pool of this.#pools.values()) nextMs = Math.min(nextMs, pool.sweep(nowMs));
+    if (nextMs < this.#wakeMs) this.#wakeAt(nextMs);
+  }
+
+  #timeoutMs(options: HttpOptions | undefined): number {
+    const timeoutMs = options?.timeoutMs;
+    if (timeoutMs === undefined) return this.#limits.timeoutMs;
+    if (timeoutMs > 0 && timeoutMs <= this.#limits.timeoutMsMax) return timeoutMs;
+    throw new RemusterError('BAD_ARGUMENT', `timeoutMs is more than 0 and at most ${this.#limits.timeoutMsMax}`);
+  }
+
+  #redirectsMax(options: HttpOptions | undefined): number {
+    const redirectsMax = options?.redirectsMax;
+    if (redirectsMax === undefined) return this.#limits.redirectsMax;
+    if (Number.isSafeInteger(redirectsMax) && redirectsMax >= 0 && redirectsMax <= redirectsOfOneMax)
+      return redirectsMax;
+    throw new RemusterError('BAD_ARGUMENT', `redirectsMax is a number from 0 to ${redirectsOfOneMax}`);
+  }
+}

@@ -1,0 +1,119 @@
+/**
+ * One connection to a server: it carries one request at a time and is used again as long as both sides allow it. It
+ * turns what the wire tells into the end of the request, and never decides what happens next: its owner does.
+ */
+import { RemusterError } from '../../base/errors.ts';
+import { Answer } from './answer.ts';
+import type { Exchange } from './exchange.ts';
+import type { ResponseReader } from './response-reader.ts';
+import type { Dial, Wire, WireAddress, WireEvents, WireFault } from './wire-port.ts';
+
+export type ConnectionPorts = { readonly dial: Dial; readonly nowMs: () => number; readonly reader: ResponseReader };
+
+export type ConnectionEvents = {
+  opened(connection: Connection): void;
+  /** `isOpen`: the connection can be used again. */
+  answered(connection: Connection, exchange: Exchange, answer: Answer, isOpen: boolean): void;
+  /** It is over, and with it the request that was under way. */
+  lost(connection: Connection, exchange: Exchange | undefined, error: RemusterError): void;
+};
+
+/** Asking these again does no harm: nobody can tell once from twice (RFC 9110, 9.2.2). */
+const repeatable: readonly string[] = ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'];
+
+export class Connection implements WireEvents {
+  readonly dialledMs: number;
+  readonly #nowMs: () => number;
+  readonly #reader: ResponseReader;
+  readonly #events: ConnectionEvents;
+  readonly #wire: Wire;
+  #exchange: Exchange | undefined;
+  #isOpen = false;
+  #isOver = false;
+  /** Requests that it has carried, and bytes of the answer to the last. */
+  #sent = 0;
+  #answerBytes = 0;
+
+  constructor(ports: ConnectionPorts, address: WireAddress, events: ConnectionEvents) {
+    this.#nowMs = ports.nowMs;
+    this.#reader = ports.reader;
+    this.#events = events;
+    this.dialledMs = ports.nowMs();
+    this.#wire = ports.dial(address, this);
+  }
+
+  get exchange(): Exchange | undefined {
+    return this.#exchange;
+  }
+
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  send(exchange: Exchange): void {
+    this.#exchange = exchange;
+    this.#sent += 1;
+    this.#answerBytes = 0;
+    this.#reader.begin(exchange.method === 'HEAD');
+    const { text, body } = exchange;
+    exchange.bytesOut += body === undefined ? text.length : text.length + body.length;
+    this.#wire.write(text, body);
+  }
+
+  /** Could the request that broke with it have met a connection that the server was just closing? */
+  isStale({ method }: Exchange): boolean {
+    return this.#sent > 1 && this.#answerBytes === 0 && repeatable.includes(method);
+  }
+
+  /** Nothing is told afterwards. */
+  close(): void {
+    this.#isOver = true;
+    this.#exchange = undefined;
+    this.#wire.close();
+  }
+
+  opened(): void {
+    if (this.#isOver) return;
+    this.#isOpen = true;
+    this.#events.opened(this);
+  }
+
+  read(bytes: Uint8Array, length: number): void {
+    const exchange = this.#exchange;
+    if (this.#isOver) return;
+    if (exchange === undefined)
+      return this.#lose(new RemusterError('MALFORMED', 'the server spoke without being asked'));
+    this.#answerBytes += length;
+    exchange.bytesIn += length;
+    let end: number;
+    try {
+      end = this.#reader.read(bytes, 0, length);
+    } catch (error) {
+      return this.#lose(error as RemusterError);
+    }
+    // Whatever follows an answer was not asked for.
+    if (end >= 0) this.#finish(exchange, this.#reader.isKeptAlive && end === length);
+  }
+
+  closed(fault: WireFault | undefined): void {
+    if (this.#isOver) return;
+    const exchange = this.#exchange;
+    if (exchange !== undefined && fault === undefined && this.#reader.closed()) return this.#finish(exchange, false);
+    const { code, message } = fault ?? { code: 'UNREACHABLE' as const, message: 'the server closed the connection' };
+    this.#lose(new RemusterError(exchange !== undefined && code === 'UNREACHABLE' ? 'CONNECTION_LOST' : code, message));
+  }
+
+  #finish(exchange: Exchange, isOpen: boolean): void {
+    const { status, text, bodyAt, bytes } = this.#reader;
+    const answer = new Answer(status, this.#nowMs() - exchange.startedMs, text, bodyAt, bytes);
+    this.#exchange = undefined;
+    if (!isOpen) this.close();
+    this.#events.answered(this, exchange, answer, isOpen);
+  }
+
+  #lose(error: RemusterError): void {
+    const exchange = this.#exchange;
+    this.close();
+    this.#events.lost(this, exchange, error);
+  }
+}

@@ -1,0 +1,43 @@
+/** One request from the call to its end: what is sent, how long it may take, and who waits for it. Data only. */
+import type { HttpOptions, HttpResponse } from '../http-port.ts';
+import type { Method, RequestText } from './request-text.ts';
+import type { Target } from './target.ts';
+
+export class Exchange {
+  readonly startedMs: number;
+  readonly deadlineMs: number;
+  readonly resolve: (response: HttpResponse) => void;
+  readonly reject: (error: unknown) => void;
+  /** Of the request that is under way, which a redirect may change. */
+  method: Method;
+  target: Target;
+  options: HttpOptions | undefined;
+  text = '';
+  body: Uint8Array | undefined;
+  redirectsLeft = 0;
+  bytesIn = 0;
+  bytesOut = 0;
+
+  constructor(
+    method: Method,
+    target: Target,
+    options: HttpOptions | undefined,
+    startedMs: number,
+    deadlineMs: number,
+    resolve: (response: HttpResponse) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.method = method;
+    this.target = target;
+    this.options = options;
+    this.startedMs = startedMs;
+    this.deadlineMs = deadlineMs;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+
+  setText({ text, body }: RequestText): void {
+    this.text = text;
+    this.body = body;
+  }
+}

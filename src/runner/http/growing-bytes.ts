@@ -1,0 +1,37 @@
+/** Bytes that come in pieces. Grows by doubling, so that what somebody announces costs nothing until it comes. */
+export class GrowingBytes {
+  #bytes = new Uint8Array(0);
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** What came so far; valid until the next call. */
+  get view(): Uint8Array {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  append(bytes: Uint8Array, from: number, to: number): void {
+    const length = this.#length + to - from;
+    if (length > this.#bytes.length) {
+      const grown = new Uint8Array(Math.max(length, 2 * this.#bytes.length, 1_024));
+      grown.set(this.view);
+      this.#bytes = grown;
+    }
+    this.#bytes.set(bytes.subarray(from, to), this.#length);
+    this.#length = length;
+  }
+
+  /** Gives everything away and begins anew. */
+  take(): Uint8Array {
+    const taken = this.view;
+    this.clear();
+    return taken;
+  }
+
+  clear(): void {
+    this.#bytes = new Uint8Array(0);
+    this.#length = 0;
+  }
+}

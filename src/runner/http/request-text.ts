@@ -1,0 +1,109 @@
+/**
+ * What goes over the wire for a request: its line, its headers and its body, checked so that nothing of an author's
+ * values can become a header or a request of its own. A GET without options is made once for each address.
+ */
+import { RemusterError } from '../../base/errors.ts';
+import type { HttpOptions, HttpRequestOptions } from '../http-port.ts';
+import type { Target } from './target.ts';
+
+export type Method = NonNullable<HttpRequestOptions['method']>;
+
+/** `text` is the head, with the body after it when that is plain ASCII; a character for each byte. */
+export type RequestText = { readonly text: string; readonly body: Uint8Array | undefined };
+
+const methods: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
+/** Their server expects to be told even that there is no body. */
+const methodsWithBody: readonly string[] = ['POST', 'PUT', 'PATCH'];
+/** They say where the request ends, which nobody else may say. */
+const forbiddenNames: readonly string[] = ['content-length', 'transfer-encoding', 'upgrade', 'trailer'];
+
+const isName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+const isValue = /^[\t\x20-\x7e\x80-\xff]*$/;
+const isNotAscii = /[^\0-\x7f]/;
+const encoder = new TextEncoder();
+const agentLine = 'user-agent: remuster\r\n';
+const jsonLine = 'content-type: application/json\r\n';
+
+export function methodOf(name: string): Method {
+  if (!methods.includes(name)) {
+    throw new RemusterError('BAD_ARGUMENT', `${JSON.stringify(name)} is none of ${methods.join(', ')}`);
+  }
+  return name as Method;
+}
+
+export function requestText(method: Method, target: Target, options: HttpOptions | undefined): RequestText {
+  if (options === undefined && method === 'GET') {
+    target.plainGet ??= `${firstLine(method, target)}${hostLine(target)}${agentLine}\r\n`;
+    return { text: target.plainGet, body: undefined };
+  }
+  const body = bodyOf(options);
+  const start = firstLine(method, target) + headerLines(target, options);
+  if (body === undefined) {
+    const length = methodsWithBody.includes(method) ? 'content-length: 0\r\n' : '';
+    return { text: `${start}${length}\r\n`, body: undefined };
+  }
+  if (typeof body === 'string' && !isNotAscii.test(body)) {
+    return { text: `${start}content-length: ${body.length}\r\n\r\n${body}`, body: undefined };
+  }
+  const bytes = typeof body === 'string' ? encoder.encode(body) : body;
+  return { text: `${start}content-length: ${bytes.length}\r\n\r\n`, body: bytes };
+}
+
+function firstLine(method: Method, { path }: Target): string {
+  return `${method} ${path} HTTP/1.1\r\n`;
+}
+
+function hostLine({ origin }: Target): string {
+  return `host: ${origin.hostHeader}\r\n`;
+}
+
+function bodyOf(options: HttpOptions | undefined): string | Uint8Array | undefined {
+  if (options === undefined) return undefined;
+  const { json, body } = options;
+  if (json === undefined) {
+    if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) return body;
+    throw new RemusterError('BAD_ARGUMENT', 'a body is a text or bytes; use json for other values');
+  }
+  if (body !== undefined) throw new RemusterError('BAD_ARGUMENT', 'a request has json or a body, not both');
+  const text = written(json);
+  if (text === undefined) throw new RemusterError('BAD_ARGUMENT', 'json is a value that JSON cannot hold');
+  return text;
+}
+
+function written(json: unknown): string | undefined {
+  try {
+    return JSON.stringify(json);
+  } catch (error) {
+    throw new RemusterError('BAD_ARGUMENT', `json is a value that JSON cannot hold: ${String(error)}`);
+  }
+}
+
+function headerLines(target: Target, options: HttpOptions | undefined): string {
+  const type = options?.json === undefined ? '' : jsonLine;
+  const headers = options?.headers;
+  if (headers === undefined) return hostLine(target) + agentLine + type;
+  let lines = '';
+  const names = new Set<string>();
+  for (const name of Object.keys(headers)) {
+    const value: unknown = headers[name];
+    if (value === undefined) continue;
+    const small = name.toLowerCase();
+    mustBeSendable(name, small, value);
+    names.add(small);
+    lines += `${name}: ${value as string}\r\n`;
+  }
+  const host = names.has('host') ? '' : hostLine(target);
+  const agent = names.has('user-agent') ? '' : agentLine;
+  return host + agent + (names.has('content-type') ? '' : type) + lines;
+}
+
+function mustBeSendable(name: string, small: string, value: unknown): void {
+  const shown = JSON.stringify(name.slice(0, 100));
+  if (!isName.test(name)) throw new RemusterError('BAD_ARGUMENT', `${shown} is no name of a header`);
+  if (forbiddenNames.includes(small)) {
+    throw new RemusterError('BAD_ARGUMENT', `the header ${shown} is for the client to decide`);
+  }
+  if ((typeof value !== 'string' && typeof value !== 'number') || !isValue.test(String(value))) {
+    throw new RemusterError('BAD_ARGUMENT', `the header ${shown} has a value that cannot be sent`);
+  }
+}

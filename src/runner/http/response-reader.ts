@@ -1,0 +1,155 @@
+/**
+ * Finds one answer in what a connection delivers, in whatever pieces, and says where it ends. It knows the rules of
+ * bodies (RFC 9112, 6.3) and passes over answers that only announce another (1xx). What usually happens, a whole answer
+ * in one piece, costs one pass over its head and one string; bodies that come in pieces are collected as bytes.
+ */
+import { RemusterError } from '../../base/errors.ts';
+import { bodyTooLarge, ChunkReader } from './chunk-reader.ts';
+import { GrowingBytes } from './growing-bytes.ts';
+import type { HttpLimits } from './limits.ts';
+import { malformed, ResponseHead } from './response-head.ts';
+import type { Latin1 } from './wire-port.ts';
+
+/** What comes next. */
+const stage = { head: 0, length: 1, chunks: 2, untilClosed: 3 } as const;
+
+export type ReaderLimits = Pick<HttpLimits, 'headBytesMax' | 'bodyBytesMax'>;
+
+export class ResponseReader {
+  readonly #limits: ReaderLimits;
+  readonly #latin1: Latin1;
+  readonly #head = new ResponseHead();
+  readonly #chunks: ChunkReader;
+  /** The beginning of a head whose end has not come. */
+  readonly #early = new GrowingBytes();
+  readonly #body = new GrowingBytes();
+  #stage: number = stage.head;
+  #isBodiless = false;
+  #left = 0;
+  /** The head, and after it the body if that came in one piece; a character for each byte. */
+  text = '';
+  /** Where in `text` the body begins. */
+  bodyAt = 0;
+  /** The body, unless `text` holds it. */
+  bytes: Uint8Array | undefined;
+
+  constructor(limits: ReaderLimits, latin1: Latin1) {
+    this.#limits = limits;
+    this.#latin1 = latin1;
+    this.#chunks = new ChunkReader(limits.headBytesMax, limits.bodyBytesMax);
+  }
+
+  get status(): number {
+    return this.#head.status;
+  }
+
+  /** Of an answer that is over: can the connection carry another one? */
+  get isKeptAlive(): boolean {
+    return this.#head.isKeptAlive && this.#stage !== stage.untilClosed;
+  }
+
+  /** The answer to HEAD has no body, whatever its head says. */
+  begin(isHead: boolean): void {
+    this.#stage = stage.head;
+    this.#isBodiless = isHead;
+    this.text = '';
+    this.bytes = undefined;
+    if (this.#early.length > 0) this.#early.clear();
+    if (this.#body.length > 0) this.#body.clear();
+  }
+
+  /** The position after the answer, or -1 when it goes on. Throws MALFORMED or TOO_LARGE. */
+  read(bytes: Uint8Array, from: number, to: number): number {
+    if (this.#stage !== stage.head) return this.#readBody(bytes, from, to);
+    if (this.#early.length === 0) return this.#readHead(bytes, from, to);
+    const before = this.#early.length;
+    this.#early.append(bytes, from, to);
+    const { view } = this.#early;
+    if (!hasHeadEnd(view, before)) return this.#headGoesOn(view.length);
+    this.#early.clear();
+    const end = this.#readHead(view, 0, view.length);
+    return end < 0 ? end : end - before + from;
+  }
+
+  /** The connection ended: true if this was the end of the answer. */
+  closed(): boolean {
+    if (this.#stage !== stage.untilClosed) return false;
+    this.bytes = this.#body.take();
+    return true;
+  }
+
+  #readHead(bytes: Uint8Array, from: number, to: number): number {
+    const head = this.#head;
+    let start = from;
+    let at = head.parse(bytes, start, to);
+    while (at >= 0 && head.status < 200) {
+      if (head.status === 101) throw malformed('it changes to another protocol, which nobody asked for');
+      start = at;
+      at = start === to ? -1 : head.parse(bytes, start, to);
+    }
+    if (at < 0) {
+      this.#early.append(bytes, start, to);
+      return this.#headGoesOn(to - start);
+    }
+    if (at - start > this.#limits.headBytesMax) throw headTooLarge(this.#limits.headBytesMax);
+    return this.#headKnown(bytes, start, at, to);
+  }
+
+  #headGoesOn(length: number): -1 {
+    if (length > this.#limits.headBytesMax) throw headTooLarge(this.#limits.headBytesMax);
+    return -1;
+  }
+
+  #headKnown(bytes: Uint8Array, start: number, at: number, to: number): number {
+    const head = this.#head;
+    const { contentLength, status } = head;
+    this.bodyAt = at - start;
+    const isEmpty = this.#isBodiless || status === 204 || status === 304;
+    const length = isEmpty ? 0 : contentLength;
+    if (length > this.#limits.bodyBytesMax) throw bodyTooLarge(this.#limits.bodyBytesMax);
+    // A length beside chunks is a trap (RFC 9112, 6.3): the chunks count, and the connection is not used again.
+    if (head.isChunked && contentLength >= 0) head.isKeptAlive = false;
+    if (isEmpty || (!head.isChunked && length >= 0 && length <= to - at)) {
+      this.text = this.#latin1(bytes, start, at + length);
+      return at + length;
+    }
+    this.text = this.#latin1(bytes, start, at);
+    if (head.isChunked) this.#chunks.begin();
+    this.#stage = head.isChunked ? stage.chunks : length >= 0 ? stage.length : stage.untilClosed;
+    this.#left = length;
+    return this.#readBody(bytes, at, to);
+  }
+
+  #readBody(bytes: Uint8Array, from: number, to: number): number {
+    if (this.#stage === stage.chunks) {
+      const end = this.#chunks.read(bytes, from, to, this.#body);
+      if (!this.#chunks.isOver) return -1;
+      this.bytes = this.#body.take();
+      return end;
+    }
+    if (this.#stage === stage.untilClosed) {
+      if (this.#body.length + to - from > this.#limits.bodyBytesMax) throw bodyTooLarge(this.#limits.bodyBytesMax);
+      this.#body.append(bytes, from, to);
+      return -1;
+    }
+    const end = Math.min(to, from + this.#left);
+    this.#body.append(bytes, from, end);
+    this.#left -= end - from;
+    if (this.#left > 0) return -1;
+    this.bytes = this.#body.take();
+    return end;
+  }
+}
+
+/** Is there an empty line that ends after `known`? So a head that drips in is looked at once, not once for each drop. */
+function hasHeadEnd(bytes: Uint8Array, known: number): boolean {
+  for (let i = Math.max(1, known); i < bytes.length; i++) {
+    if (bytes[i] !== 10) continue;
+    if (bytes[i - 1] === 10 || (bytes[i - 1] === 13 && bytes[i - 2] === 10)) return true;
+  }
+  return false;
+}
+
+function headTooLarge(headBytesMax: number): RemusterError {
+  return new RemusterError('TOO_LARGE', `the head of an answer has more than ${headBytesMax} bytes`);
+}
