@@ -18,6 +18,8 @@ export type HttpOptions = {
   readonly timeoutMs?: number;
   /** How many redirects are followed; by default 10, and 0 gives the redirect itself as the answer. */
   readonly redirectsMax?: number;
+  /** https: the certificate of the server is not checked, as with servers for tests that signed their own. */
+  readonly anyCertificate?: boolean;
 };
 
 export type HttpRequestOptions = HttpOptions & { readonly method?: HttpMethod };

@@ -9,6 +9,7 @@ import { rejectionReason } from '../../src/messages/rejection.ts';
 import { anyMessage } from './arbitraries.ts';
 import type { Family } from './engine.ts';
 import { everyKind } from './every-kind.ts';
+import { httpFamily } from './http-family.ts';
 import { anySentence } from './sentences.ts';
 import { transportFamilies } from './transport-families.ts';
 
@@ -46,4 +47,4 @@ const grammar: Family = {
   },
 };
 
-export const families: readonly Family[] = [messages, grammar, ...transportFamilies];
+export const families: readonly Family[] = [messages, grammar, httpFamily, ...transportFamilies];

@@ -14,8 +14,8 @@ import { OriginPool, type PoolPorts } from './origin-pool.ts';
 import { redirectOf } from './redirect.ts';
 import { methodOf, requestText } from './request-text.ts';
 import { ResponseReader } from './response-reader.ts';
-import { type Origin, Targets } from './target.ts';
-import type { Dial, Latin1 } from './wire-port.ts';
+import { Targets } from './target.ts';
+import type { Dial, Latin1, WireAddress } from './wire-port.ts';
 
 export type HttpPorts = {
   readonly clock: Pick<Clock, 'nowMs' | 'schedule'>;
@@ -107,9 +107,13 @@ export class LoadClient implements HttpClient {
   /** Throws when the request cannot even be sent. */
   #start(exchange: Exchange): void {
     if (this.#isClosed) throw new RemusterError('CANCELLED', 'the run has ended');
-    const { target } = exchange;
-    exchange.setText(requestText(exchange.method, target, exchange.options));
-    (this.#pools.get(target.origin.name) ?? this.#addPool(target.origin)).start(exchange);
+    const { target, options } = exchange;
+    const { origin } = target;
+    exchange.setText(requestText(exchange.method, target, options));
+    // Connections to servers that were not checked are for those who asked for that.
+    const anyCertificate = options?.anyCertificate === true;
+    const name = anyCertificate ? `${origin.name} unchecked` : origin.name;
+    (this.#pools.get(name) ?? this.#addPool(name, { ...origin, anyCertificate })).start(exchange);
   }
 
   #answered(exchange: Exchange, answer: Answer): void {
@@ -145,17 +149,17 @@ export class LoadClient implements HttpClient {
     this.#ports.recorder.httpEnded({ durationUs, bytesIn, bytesOut, ok });
   }
 
-  #addPool(origin: Origin): OriginPool {
+  #addPool(name: string, address: WireAddress): OriginPool {
     if (this.#pools.size >= this.#limits.originsMax) this.#dropUnusedPool();
     const ports: PoolPorts = {
-      dial: (events) => this.#dial(origin, pool, events),
+      dial: (events) => this.#dial(address, pool, events),
       gone: () => this.#gone(),
       isWanted: () => this.#starved.size > 0,
       answered: (exchange, answer) => this.#answered(exchange, answer),
       failed: (exchange, error) => this.#failed(exchange, error),
     };
     const pool = new OriginPool(ports, this.#limits);
-    this.#pools.set(origin.name, pool);
+    this.#pools.set(name, pool);
     return pool;
   }
 
@@ -168,7 +172,7 @@ export class LoadClient implements HttpClient {
     throw new RemusterError('CAPACITY', `requests to ${this.#limits.originsMax} servers are under way`);
   }
 
-  #dial(origin: Origin, pool: OriginPool, events: ConnectionEvents): Connection | undefined {
+  #dial(address: WireAddress, pool: OriginPool, events: ConnectionEvents): Connection | undefined {
     const { connectionsMax, connectMs } = this.#limits;
     if (this.#connections >= connectionsMax) for (const other of this.#pools.values()) if (other.closeIdle()) break;
     if (this.#connections >= connectionsMax) {
@@ -178,7 +182,7 @@ export class LoadClient implements HttpClient {
     this.#connections += 1;
     const { dial, clock, latin1 } = this.#ports;
     const reader = new ResponseReader(this.#limits, latin1);
-    const connection = new Connection({ dial, reader, nowMs: () => clock.nowMs() }, origin, events);
+    const connection = new Connection({ dial, reader, nowMs: () => clock.nowMs() }, address, events);
     const dueMs = connection.dialledMs + connectMs;
     if (dueMs < this.#wakeMs) this.#wakeAt(dueMs);
     return connection;

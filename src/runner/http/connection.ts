@@ -92,7 +92,7 @@ export class Connection implements WireEvents {
       return this.#lose(error as RemusterError);
     }
     // Whatever follows an answer was not asked for.
-    if (end >= 0) this.#finish(exchange, this.#reader.isKeptAlive && end === length);
+    if (end >= 0) this.#finish(exchange, this.#reader.isKeptAlive && end === length && !exchange.isLast);
   }
 
   closed(fault: WireFault | undefined): void {

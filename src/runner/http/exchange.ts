@@ -14,6 +14,7 @@ export class Exchange {
   options: HttpOptions | undefined;
   text = '';
   body: Uint8Array | undefined;
+  isLast = false;
   redirectsLeft = 0;
   bytesIn = 0;
   bytesOut = 0;
@@ -36,8 +37,9 @@ export class Exchange {
     this.reject = reject;
   }
 
-  setText({ text, body }: RequestText): void {
+  setText({ text, body, isLast }: RequestText): void {
     this.text = text;
     this.body = body;
+    this.isLast = isLast;
   }
 }

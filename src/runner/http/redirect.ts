@@ -39,7 +39,8 @@ function without(
   if (options === undefined || (names.length === 0 && !dropBody)) return options;
   const kept = Object.entries(options.headers ?? {}).filter(([name]) => !names.includes(name.toLowerCase()));
   const headers = Object.fromEntries(kept);
-  if (dropBody) return { headers };
+  const anyCertificate = options.anyCertificate === true;
+  if (dropBody) return { headers, anyCertificate };
   const { json, body } = options;
-  return { headers, ...(json === undefined ? {} : { json }), ...(body === undefined ? {} : { body }) };
+  return { headers, anyCertificate, ...(json === undefined ? {} : { json }), ...(body === undefined ? {} : { body }) };
 }

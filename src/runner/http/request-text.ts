@@ -9,7 +9,12 @@ import type { Target } from './target.ts';
 export type Method = NonNullable<HttpRequestOptions['method']>;
 
 /** `text` is the head, with the body after it when that is plain ASCII; a character for each byte. */
-export type RequestText = { readonly text: string; readonly body: Uint8Array | undefined };
+export type RequestText = {
+  readonly text: string;
+  readonly body: Uint8Array | undefined;
+  /** It tells the server to close the connection. */
+  readonly isLast: boolean;
+};
 
 const methods: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 /** Their server expects to be told even that there is no body. */
@@ -34,19 +39,20 @@ export function methodOf(name: string): Method {
 export function requestText(method: Method, target: Target, options: HttpOptions | undefined): RequestText {
   if (options === undefined && method === 'GET') {
     target.plainGet ??= `${firstLine(method, target)}${hostLine(target)}${agentLine}\r\n`;
-    return { text: target.plainGet, body: undefined };
+    return { text: target.plainGet, body: undefined, isLast: false };
   }
   const body = bodyOf(options);
   const start = firstLine(method, target) + headerLines(target, options);
+  const isLast = options?.headers !== undefined && saysClose(options.headers);
   if (body === undefined) {
     const length = methodsWithBody.includes(method) ? 'content-length: 0\r\n' : '';
-    return { text: `${start}${length}\r\n`, body: undefined };
+    return { text: `${start}${length}\r\n`, body: undefined, isLast };
   }
   if (typeof body === 'string' && !isNotAscii.test(body)) {
-    return { text: `${start}content-length: ${body.length}\r\n\r\n${body}`, body: undefined };
+    return { text: `${start}content-length: ${body.length}\r\n\r\n${body}`, body: undefined, isLast };
   }
   const bytes = typeof body === 'string' ? encoder.encode(body) : body;
-  return { text: `${start}content-length: ${bytes.length}\r\n\r\n`, body: bytes };
+  return { text: `${start}content-length: ${bytes.length}\r\n\r\n`, body: bytes, isLast };
 }
 
 function firstLine(method: Method, { path }: Target): string {
@@ -95,6 +101,10 @@ function headerLines(target: Target, options: HttpOptions | undefined): string {
   const host = names.has('host') ? '' : hostLine(target);
   const agent = names.has('user-agent') ? '' : agentLine;
   return host + agent + (names.has('content-type') ? '' : type) + lines;
+}
+
+function saysClose(headers: Readonly<Record<string, string>>): boolean {
+  return Object.keys(headers).some((name) => name.toLowerCase() === 'connection' && /close/i.test(headers[name] ?? ''));
 }
 
 function mustBeSendable(name: string, small: string, value: unknown): void {

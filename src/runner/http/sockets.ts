@@ -63,11 +63,12 @@ function wireOf(socket: Socket, events: WireEvents): Wire {
   };
 }
 
-function open({ host, port, isSecure }: WireAddress, events: WireEvents): Socket {
+function open({ host, port, isSecure, anyCertificate }: WireAddress, events: WireEvents): Socket {
   if (isSecure) {
     // A name is needed to choose the certificate; an address is not allowed as one.
     const name = isIP(host) === 0 ? { servername: host } : {};
-    const socket = connectTls({ host, port, ...name, ALPNProtocols: ['http/1.1'] });
+    const rules = { rejectUnauthorized: !anyCertificate, ALPNProtocols: ['http/1.1'] };
+    const socket = connectTls({ host, port, ...name, ...rules });
     socket.setNoDelay(true);
     socket.once('secureConnect', () => events.opened());
     socket.on('data', (chunk: Buffer) => events.read(chunk, chunk.length));

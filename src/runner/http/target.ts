@@ -6,7 +6,7 @@ import { RemusterError } from '../../base/errors.ts';
 import type { WireAddress } from './wire-port.ts';
 
 /** A server: who listens at one place, over one protocol. */
-export type Origin = WireAddress & {
+export type Origin = Omit<WireAddress, 'anyCertificate'> & {
   /** As in `http://host:port`, without the port when it is the usual one. */
   readonly name: string;
   /** The value of the header. */

@@ -4,7 +4,14 @@
  */
 import type { ErrorCode } from '../../base/errors.ts';
 
-export type WireAddress = { readonly host: string; readonly port: number; readonly isSecure: boolean };
+export type WireAddress = {
+  readonly host: string;
+  readonly port: number;
+  /** TLS; otherwise plain TCP. */
+  readonly isSecure: boolean;
+  /** TLS without a look at the certificate. */
+  readonly anyCertificate: boolean;
+};
 
 export type Wire = {
   /** Each character of `text` is one byte; `body` follows it. An error is not told here: it closes the wire. */

@@ -1,0 +1,263 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { answerOf, coded, rawServer, testClient, until } from './fixtures.test.ts';
+
+const timeout = 60_000;
+
+describe('connections', { timeout }, () => {
+  it('are kept, one for each request at a time', async (t) => {
+    const server = await rawServer(t, ({ line }) => answerOf(line.split(' ')[1]!));
+    const { http } = testClient(t);
+    for (let i = 0; i < 20; i++) assert.equal((await http.get(`${server.url}/${i}`)).text(), `/${i}`);
+    assert.equal(server.opened, 1);
+    const paths = Array.from({ length: 30 }, (_, i) => `/${i}`);
+    const answers = await Promise.all(paths.map((path) => http.get(server.url + path)));
+    assert.deepEqual(
+      answers.map((answer) => answer.text()),
+      paths,
+    );
+    assert.ok(server.opened <= 30);
+    await until('all are open', () => server.opened === http.connections);
+  });
+
+  it('are bounded; what is too much waits, and beyond that is refused', async (t) => {
+    const server = await rawServer(t, () => answerOf('ok'));
+    const { http, ended } = testClient(t, { connectionsMax: 2, waitingMax: 10 });
+    const outcomes = await Promise.allSettled(Array.from({ length: 20 }, () => http.get(server.url)));
+    const refused = outcomes.filter(({ status }) => status === 'rejected');
+    assert.equal(refused.length, 10);
+    for (const one of refused) assert.ok(coded('CAPACITY')((one as PromiseRejectedResult).reason));
+    assert.equal(server.opened, 2);
+    assert.equal(ended.length, 20);
+    assert.equal(ended.filter(({ ok }) => ok).length, 10);
+  });
+
+  it('are given up for another server when all are taken', async (t) => {
+    const servers = await Promise.all([1, 2, 3].map((n) => rawServer(t, () => answerOf(String(n)))));
+    const { http } = testClient(t, { connectionsMax: 1 });
+    const asked = [0, 1, 2, 0, 1, 2].map((i) => http.get(servers[i]!.url));
+    const answers = await Promise.all(asked);
+    assert.equal(answers.map((answer) => answer.text()).join(''), '123123');
+    assert.equal((await http.get(servers[1]!.url)).text(), '2');
+    assert.equal(http.connections, 1);
+  });
+
+  it('to servers of long ago are forgotten', async (t) => {
+    const silent = await rawServer(t, () => undefined);
+    const servers = await Promise.all([1, 2, 3].map((n) => rawServer(t, () => answerOf(String(n)))));
+    const { http } = testClient(t, { originsMax: 2 });
+    for (const { url } of servers) await http.get(url);
+    await until('the first is closed', () => servers[0]!.open.size === 0);
+    const asked = [http.get(silent.url), http.get(`${silent.url}/again`)];
+    await until('it waits', () => silent.heard.length === 2);
+    assert.equal((await http.get(servers[0]!.url)).text(), '1');
+    const { http: small } = testClient(t, { originsMax: 1 });
+    const alone = small.get(silent.url);
+    await assert.rejects(small.get(servers[0]!.url), coded('CAPACITY'));
+    http.close();
+    small.close();
+    for (const one of [...asked, alone]) await assert.rejects(one, coded('CANCELLED'));
+  });
+
+  it('end when either side says so', async (t) => {
+    const server = await rawServer(t, ({ line }) =>
+      answerOf('ok', '200 OK', line.includes('/end') ? 'connection: close\r\n' : ''),
+    );
+    const { http } = testClient(t);
+    for (let i = 0; i < 3; i++) await http.get(`${server.url}/end`);
+    assert.equal(server.opened, 3);
+    for (let i = 0; i < 3; i++) await http.get(server.url, { headers: { connection: 'close' } });
+    assert.equal(server.opened, 6);
+    assert.equal(http.connections, 0);
+  });
+
+  it('with something after the answer are not used again', async (t) => {
+    const server = await rawServer(t, () => `${answerOf('ok')}HTTP/1.1 200 OK\r\n`);
+    const { http } = testClient(t);
+    for (let i = 0; i < 3; i++) assert.equal((await http.get(server.url)).text(), 'ok');
+    assert.equal(server.opened, 3);
+  });
+
+  it('on which the server speaks unasked are closed', async (t) => {
+    const server = await rawServer(t, () => answerOf('ok'));
+    const { http } = testClient(t);
+    await http.get(server.url);
+    for (const socket of server.open) socket.write('HTTP/1.1 408 Request Timeout\r\n\r\n');
+    await until('it is closed', () => http.connections === 0);
+    assert.equal((await http.get(server.url)).text(), 'ok');
+  });
+
+  it('that a server drops after some use are replaced, but nothing is sent twice that might count twice', async (t) => {
+    const counts = new Map<unknown, number>();
+    const server = await rawServer(t, ({ socket }) => {
+      counts.set(socket, (counts.get(socket) ?? 0) + 1);
+      if (counts.get(socket)! < 3) return answerOf('ok');
+      socket.destroy();
+      return undefined;
+    });
+    const { http, ended } = testClient(t);
+    for (let i = 0; i < 9; i++) assert.equal((await http.get(server.url)).text(), 'ok');
+    assert.equal(ended.length, 9);
+    assert.equal(server.heard.length, 9 + 4);
+    await http.post(server.url);
+    await assert.rejects(http.post(server.url), coded('CONNECTION_LOST'));
+    assert.equal(ended.at(-1)!.ok, false);
+  });
+});
+
+describe('a failure', { timeout }, () => {
+  it('to connect is told at once', async (t) => {
+    const server = createServer();
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    server.close();
+    await once(server, 'close');
+    const { http, ended } = testClient(t);
+    const asked = Array.from({ length: 10 }, () => http.get(`http://127.0.0.1:${port}/`));
+    for (const one of asked) await assert.rejects(one, coded('UNREACHABLE'));
+    assert.equal(ended.length, 10);
+    assert.equal(http.connections, 0);
+  });
+
+  it('in the middle of an answer is a lost connection', async (t) => {
+    const beginnings = ['', 'HTTP/1.1 200', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n12345'];
+    const chunks = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n12345\r\n';
+    const server = await rawServer(t, ({ line, socket }) => {
+      socket.end([...beginnings, chunks][Number(line.split(' ')[1]!.slice(1))]!);
+      return undefined;
+    });
+    const { http, ended } = testClient(t);
+    for (let i = 0; i < 4; i++) await assert.rejects(http.get(`${server.url}/${i}`), coded('CONNECTION_LOST'));
+    assert.equal(ended.length, 4);
+    assert.equal(http.connections, 0);
+  });
+
+  it('to answer sensibly closes the connection and harms nobody else', async (t) => {
+    const words = ['nonsense', 'HTTP/1.1 200 OK\r\ncontent-length: 99999\r\n\r\n', answerOf('ok')];
+    const server = await rawServer(t, ({ line }) => words[Number(line.split(' ')[1]!.slice(1))]);
+    const { http, ended } = testClient(t, { bodyBytesMax: 1_000 });
+    await assert.rejects(http.get(`${server.url}/0`), coded('MALFORMED'));
+    await assert.rejects(http.get(`${server.url}/1`), coded('TOO_LARGE'));
+    assert.equal((await http.get(`${server.url}/2`)).text(), 'ok');
+    assert.deepEqual(
+      ended.map(({ ok }) => ok),
+      [false, false, true],
+    );
+    assert.equal(server.opened, 3);
+  });
+
+  it('to answer in time ends the request and its connection', async (t) => {
+    const server = await rawServer(t, ({ line }) =>
+      line.includes('/never') ? undefined : 'HTTP/1.1 200 OK\r\ncontent-l',
+    );
+    const { http, ended } = testClient(t);
+    const slow = http.get(`${server.url}/never`, { timeoutMs: 50_000 });
+    const asked = ['/never', '/half', '/never'].map((path) => http.get(server.url + path, { timeoutMs: 50 }));
+    for (const one of asked) await assert.rejects(one, coded('DEADLINE'));
+    await until('only the slow one is left', () => server.open.size === 1);
+    assert.equal(ended.length, 3);
+    http.close();
+    await assert.rejects(slow, coded('CANCELLED'));
+  });
+
+  it('to get a connection in time ends what waits', async (t) => {
+    const server = await rawServer(t, () => undefined);
+    const { http } = testClient(t, { connectionsMax: 1 });
+    const first = http.get(server.url, { timeoutMs: 400 });
+    const second = http.get(server.url, { timeoutMs: 50 });
+    await assert.rejects(second, coded('DEADLINE'));
+    await assert.rejects(first, coded('DEADLINE'));
+    assert.equal(server.heard.length, 1);
+  });
+
+  it('of the run ends everything, and is no failure of the target', async (t) => {
+    const server = await rawServer(t, () => undefined);
+    const { http, ended } = testClient(t, { connectionsMax: 1 });
+    const asked = [http.get(server.url), http.get(server.url)];
+    await until('it was heard', () => server.heard.length === 1);
+    http.close();
+    for (const one of [...asked, http.get(server.url)]) await assert.rejects(one, coded('CANCELLED'));
+    assert.equal(ended.length, 0);
+    await until('it is closed', () => server.open.size === 0);
+  });
+});
+
+describe('with the servers of Node', { timeout }, () => {
+  it('large bodies go both ways, chunked and with a length', async (t) => {
+    const body = Buffer.alloc(3_000_000, 'all work and no play ');
+    const server = createHttpServer((request, response) => {
+      const parts: Buffer[] = [];
+      request.on('data', (part: Buffer) => parts.push(part));
+      request.on('end', () => {
+        const whole = Buffer.concat(parts);
+        if (request.url === '/length') response.end(whole);
+        else for (let i = 0; i <= whole.length; i += 100_000) response.write(whole.subarray(i, i + 100_000));
+        response.end();
+      });
+    });
+    server.listen(0, 'localhost');
+    await once(server, 'listening');
+    t.after(() => server.closeAllConnections());
+    t.after(() => server.close());
+    const { http } = testClient(t);
+    const base = `http://localhost:${(server.address() as AddressInfo).port}`;
+    for (const path of ['/length', '/chunked', '/length']) {
+      const answer = await http.post(base + path, { body });
+      assert.equal(Buffer.compare(answer.bytes, body), 0, path);
+    }
+    assert.equal(http.connections, 1);
+  });
+
+  it('https works, with a certificate that is trusted or need not be', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'remuster-https-'));
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    const [keyFile, certFile] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
+    const kind = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
+    const files = ['-subj', '/CN=localhost', '-keyout', keyFile, '-out', certFile];
+    execFileSync('openssl', ['req', '-x509', ...kind, ...files], { stdio: 'pipe' });
+    const tls = { key: readFileSync(keyFile), cert: readFileSync(certFile) };
+    const server = createHttpsServer(tls, (request, response) => response.end(request.url));
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.after(() => server.closeAllConnections());
+    t.after(() => server.close());
+    const { http } = testClient(t);
+    const base = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    await assert.rejects(http.get(`${base}/a`), coded('UNREACHABLE'));
+    for (let i = 0; i < 3; i++)
+      assert.equal((await http.get(`${base}/${i}`, { anyCertificate: true })).text(), `/${i}`);
+    assert.equal(http.connections, 1);
+    await assert.rejects(http.get(`${base}/a`), coded('UNREACHABLE'));
+  });
+
+  it('a process without the right to use the network is told so', { skip: !mayDenyNetwork() }, () => {
+    const [client, sockets, clock] = ['./client.ts', './sockets.ts', '../../io/clock.ts'].map((file) =>
+      JSON.stringify(new URL(file, import.meta.url).href),
+    );
+    const code = `
+      import { LoadClient } from ${client};
+      import { dialSocket, latin1 } from ${sockets};
+      import { systemClock } from ${clock};
+      const http = new LoadClient({ clock: systemClock(), dial: dialSocket, latin1, recorder: { httpEnded: () => {} } });
+      for (const url of ['http://127.0.0.1:9/', 'http://localhost:9/', 'https://127.0.0.1:9/']) {
+        await http.get(url).then(() => console.log('answered'), (error) => console.log(error.code));
+      }
+      http.close();`;
+    const flags = ['--permission', '--allow-fs-read=*', '--input-type=module', '--eval', code];
+    const output = execFileSync(process.execPath, flags, { encoding: 'utf8', timeout });
+    assert.deepEqual(output.trim().split('\n'), ['FORBIDDEN', 'FORBIDDEN', 'FORBIDDEN']);
+  });
+});
+
+function mayDenyNetwork(): boolean {
+  return process.allowedNodeEnvironmentFlags.has('--allow-net');
+}
