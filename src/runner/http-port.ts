@@ -41,7 +41,8 @@ export type HttpResponse = {
   /** As UTF-8. */
   text(): string;
   /** BAD_ARGUMENT if it is no JSON. */
-  json(): unknown;
+  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
+  json<T = unknown>(): T;
 };
 
 /**

@@ -41,9 +41,10 @@ export class Answer implements HttpResponse {
     return isNotAscii.test(body) ? decoder.decode(this.bytes) : body;
   }
 
-  json(): unknown {
+  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
+  json<T = unknown>(): T {
     try {
-      return JSON.parse(this.text());
+      return JSON.parse(this.text()) as T;
     } catch {
       throw new RemusterError('BAD_ARGUMENT', `the body of an answer with status ${this.status} is no JSON`);
     }
