@@ -1,0 +1,141 @@
+/** C6 "Progress": what workers tell is counted exactly, in whatever order, how often and by whom it is told. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { JobProgress } from '../src/jobs/job-words.ts';
+import type { UnitNews } from '../src/messages/jobs.ts';
+import { JobsWorld, batch } from './jobs-world.ts';
+
+const nothing = {
+  ...{ completed: 0, failed: 0, summary: undefined, output: undefined, code: undefined, why: undefined },
+  ...{ found: undefined, tookMs: undefined },
+};
+
+function running(): {
+  readonly cluster: JobsWorld;
+  readonly job: string;
+  readonly worker: string;
+  readonly name: UnitNews;
+} {
+  const cluster = new JobsWorld();
+  const job = cluster.submit(cluster.plan([[batch(10, 10, 1), { itemMs: 400 }]]));
+  cluster.until('it is at work', () => cluster.acted.length === 3);
+  const { node, workflow, unit, attempt, fence } = cluster.began[0] as JobsWorld['began'][number];
+  return { cluster, job, worker: node, name: { ...nothing, job, workflow, unit, attempt, fence, what: 'progress' } };
+}
+
+function tell(cluster: JobsWorld, worker: string, ...news: readonly UnitNews[]): void {
+  const { generation } = cluster.core(worker).identity;
+  cluster.say(worker, cluster.leader, { kind: 'tellUnits', generation, coresFree: 1, news: [...news] });
+}
+
+describe('progress', () => {
+  it('out of order and doubled: the end alone counts', () => {
+    const { cluster, job, worker, name } = running();
+    tell(cluster, worker, { ...name, completed: 9 }, { ...name, completed: 2 });
+    tell(cluster, worker, { ...name, completed: 2 });
+    tell(cluster, worker, { ...name, completed: 2 });
+    assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 10);
+  });
+
+  it('after completion nothing changes', () => {
+    const { cluster, job, worker, name } = running();
+    cluster.ends(job, 'COMPLETED');
+    tell(cluster, worker, { ...name, completed: 99 });
+    tell(cluster, worker, { ...name, what: 'completed', completed: 99 });
+    tell(cluster, worker, { ...name, what: 'failed', code: 'RUNNER_KILLED' });
+    assert.deepEqual(cluster.show(job).totals, { completed: 10, failed: 0 });
+  });
+
+  it('of an unknown job it is heard and forgotten', () => {
+    const { cluster, job, worker, name } = running();
+    tell(cluster, worker, { ...name, job: 'no-such-job', what: 'completed', completed: 5 });
+    assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 10);
+  });
+
+  it('of an attempt that is superseded, or under another fence, it is not counted', () => {
+    const { cluster, job, worker, name } = running();
+    tell(cluster, worker, { ...name, attempt: name.attempt + 1, what: 'completed', completed: 77 });
+    tell(cluster, worker, { ...name, fence: name.fence + 1n, what: 'completed', completed: 77 });
+    tell(cluster, worker, { ...name, fence: 1n, what: 'failed', code: 'RUNNER_KILLED' });
+    const shown = cluster.ends(job, 'COMPLETED');
+    assert.equal(shown.totals.completed, 10);
+    assert.equal(cluster.began.length, 1);
+  });
+
+  it('of a worker that does not have the unit it is not counted', () => {
+    const { cluster, job, worker, name } = running();
+    const other = cluster.workers.find((one) => one !== worker) as string;
+    tell(cluster, other, { ...name, what: 'completed', completed: 77 });
+    assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 10);
+  });
+
+  it('told to a manager that does not lead it is refused, and counted by the one that does', () => {
+    const { cluster, job, worker, name } = running();
+    const { leader } = cluster;
+    for (const manager of cluster.managers.filter((one) => one !== leader)) {
+      const { generation } = cluster.core(worker).identity;
+      const told = cluster.say(worker, manager, { kind: 'tellUnits', generation, coresFree: 1, news: [name] });
+      assert.notEqual(told?.kind, 'unitsHeard');
+    }
+    assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 10);
+  });
+
+  it('totals are exact after a retry', () => {
+    const { cluster, job, worker } = running();
+    cluster.world.crash(worker, 'lost');
+    const shown = cluster.ends(job, 'COMPLETED');
+    assert.deepEqual(shown.totals, { completed: 10, failed: 0 });
+  });
+
+  it('a watcher is told at once, and its waiting holds up nobody', () => {
+    const cluster = new JobsWorld();
+    const job = cluster.submit(cluster.plan([[batch(10, 10, 1), { itemMs: 400 }]]));
+    const first = cluster.order<JobProgress>('watch', { jobId: job, afterVersion: 0, waitMs: 2_000 });
+    assert.equal(first.jobId, job);
+    let { version } = first;
+    let progress = first;
+    for (let turn = 0; turn < 100 && progress.status !== 'COMPLETED'; turn++) {
+      progress = cluster.order<JobProgress>('watch', { jobId: job, afterVersion: version, waitMs: 2_000 });
+      assert.ok(progress.version >= version);
+      ({ version } = progress);
+    }
+    assert.equal(progress.status, 'COMPLETED');
+    assert.equal(progress.completed, 10);
+  });
+
+  it('many watchers that wait do not slow down other jobs', () => {
+    const cluster = new JobsWorld();
+    const slow = cluster.submit(cluster.plan([[batch(2, 2, 1), { itemMs: 10_000 }]]));
+    cluster.until('it runs', () => cluster.began.length === 1);
+    const { version } = cluster.order<JobProgress>('watch', { jobId: slow, afterVersion: 0, waitMs: 10 });
+    let waiting = 50;
+    for (let at = 0; at < 50; at++) {
+      cluster
+        .core('n1')
+        .jobs?.desk.order(
+          'watch',
+          JSON.stringify({ jobId: slow, afterVersion: version + 1_000, waitMs: 4_000 }),
+          'client',
+          5_000,
+          () => (waiting -= 1),
+        );
+    }
+    const startedMs = cluster.nowMs;
+    cluster.ends(cluster.submit(cluster.plan([[batch(2, 2, 1), { itemMs: 10 }]])), 'COMPLETED');
+    assert.ok(cluster.nowMs - startedMs < 2_000, 'in virtual time');
+    cluster.until('all watchers are answered', () => waiting === 0);
+    cluster.ends(slow, 'COMPLETED');
+  });
+
+  it('progress is told ten times a second at most, however fast the work is, and the end is never held back', () => {
+    const cluster = new JobsWorld();
+    let told = 0;
+    cluster.rule((message) => {
+      if (message.kind === 'tellUnits') told += 1;
+      return 'pass';
+    });
+    const job = cluster.submit(cluster.plan([[batch(3_000, 3_000, 1), { itemMs: 1 }]]));
+    assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 3_000);
+    assert.ok(told <= 45, `${told} messages in about three seconds`);
+  });
+});
