@@ -21,7 +21,11 @@ export type WitnessedRun = {
   puzzled(why: string): void;
 };
 
-export type RunnerWitness = { began(order: UnitOrder, bytes: Uint8Array): WitnessedRun };
+export type RunnerWitness = {
+  began(order: UnitOrder, bytes: Uint8Array, under: Pick<RunWord, 'attempt' | 'fence'>): WitnessedRun;
+};
+
+type RunWord = Extract<ToRunner, { readonly kind: 'run' }>;
 
 /** What an item gives: which it is, and whose word that is. */
 export type ItemResult = { readonly item: number; readonly run: number };
@@ -59,9 +63,9 @@ class Runner {
     if (this.#now?.number === word.run) this.#now.work.stop();
   }
 
-  #run({ run: number, order: bytes, code }: ToRunner & { readonly kind: 'run' }): void {
+  #run({ run: number, order: bytes, code, ...under }: RunWord): void {
     const order = decodeOrder(bytes);
-    const witnessed = this.#witness.began(order, bytes);
+    const witnessed = this.#witness.began(order, bytes, under);
     if (code !== undefined) this.#codes.set(order.bundle, decodeCode(code));
     const known = this.#codes.get(order.bundle);
     if (this.#now?.work.isOver === false) witnessed.puzzled('its runner runs something else');

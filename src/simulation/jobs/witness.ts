@@ -3,7 +3,6 @@
  * which unit at this instant, and what their code does. It listens to the wire and to the runners, and asks no manager.
  */
 import type { Identity, Program, Runners, RunningProgram } from '../../base/ports.ts';
-import type { UnitOrder } from '../../jobs/unit-words.ts';
 import type { AttemptName, GivenUnit, JobMessageOf } from '../../messages/jobs.ts';
 import type { HostedNode } from '../hosted-node.ts';
 import type { StageSpec } from '../observation.ts';
@@ -11,7 +10,7 @@ import type { World } from '../world.ts';
 import type { UnitRun } from './observation.ts';
 import { planVariable } from './plans.ts';
 import { pretendedHash } from './pretended-code.ts';
-import { pretendedRunner, type WitnessedRun } from './pretended-runner.ts';
+import { pretendedRunner, type RunnerWitness, type WitnessedRun } from './pretended-runner.ts';
 
 type OpenRun = { readonly of: UnitRun; readonly boots: number };
 type Given = { readonly attempt: number; readonly fence: bigint; readonly node: string; readonly boots: number };
@@ -53,8 +52,7 @@ export class JobWitness {
         };
         const program: Program = {
           moduleUrl: spec.program.moduleUrl,
-          main: (channel) =>
-            pretendedRunner(channel, { began: (order, bytes) => this.#began(node, mine, order, bytes) }),
+          main: (channel) => pretendedRunner(channel, { began: (...told) => this.#began(node, mine, ...told) }),
         };
         const exited = (reason: string): void => {
           over();
@@ -113,15 +111,18 @@ export class JobWitness {
     return [...this.#open].flatMap(({ of }) => (of.job === job ? [of] : []));
   }
 
-  #began(node: string, mine: Set<OpenRun>, order: UnitOrder, bytes: Uint8Array): WitnessedRun {
+  #began(node: string, mine: Set<OpenRun>, ...[order, bytes, under]: Parameters<RunnerWitness['began']>): WitnessedRun {
     const { job, workflow, unit } = order;
     const world = this.#world();
     const known = this.#unit(order);
     const runsBefore = known.runs++;
     const boots = world.boots(node);
-    const given = known.given.findLast((one) => one.node === node && one.boots === boots);
+    const { attempt = 0, fence = -1n } = under;
+    const isGiven = known.given.some(
+      (one) => one.attempt === attempt && one.fence === fence && one.node === node && one.boots === boots,
+    );
     const run = ++this.#runs;
-    const of: UnitRun = { run, node, job, workflow, unit, attempt: given?.attempt ?? 0, fence: given?.fence ?? -1n };
+    const of: UnitRun = { run, node, job, workflow, unit, attempt: isGiven ? attempt : 0, fence };
     const alsoRunBy = this.#othersOf(of);
     const open = { of, boots };
     this.#open.add(open);
