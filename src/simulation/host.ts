@@ -12,7 +12,7 @@ import { Life } from './life.ts';
 import { onGrid, type Timeline } from './timeline.ts';
 
 /** Where wall clocks stand when the world begins: a fixed instant, so that logs do not depend on the day. */
-const worldBeganWallMs = Date.UTC(2030, 0, 1);
+export const worldBeganWallMs = Date.UTC(2030, 0, 1);
 
 const bootClockMsMax = 1_000_000;
 

@@ -6,6 +6,7 @@
 import { errorTable } from '../../base/error-table.ts';
 import type { Random } from '../../base/random.ts';
 import { isOver, type JobProgress, type JobShown, type SubmitAnswer } from '../../jobs/job-words.ts';
+import { worldBeganWallMs } from '../host.ts';
 import type { HostedNode } from '../hosted-node.ts';
 import type { StageSpec } from '../observation.ts';
 import type { World } from '../world.ts';
@@ -69,7 +70,10 @@ export class JobClients {
     for (const accepted of this.#accepted.values()) this.#lookOnce(accepted, 8);
   }
 
-  submit(plan: JobPlan): void {
+  submit(drawn: JobPlan): void {
+    const { startAfterMs } = drawn;
+    const startAtMs = startAfterMs === undefined ? undefined : worldBeganWallMs + this.#nowMs() + startAfterMs;
+    const plan = startAtMs === undefined ? drawn : { ...drawn, request: { ...drawn.request, startAtMs } };
     this.#spec.observe({ kind: 'jobWanted', plan });
     this.#store(plan, this.#nowMs() + patienceMs);
   }

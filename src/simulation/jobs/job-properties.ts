@@ -41,7 +41,7 @@ const everyJobEnds: Property = (stage) => {
     observe(seen) {
       if (seen.kind === 'healed') healedMs = stage.world.timeline.nowMs;
       if (seen.kind === 'jobAccepted' && !endMs.has(seen.job))
-        endMs.set(seen.job, stage.world.timeline.nowMs + (seen.plan.request.timeoutMs ?? Infinity));
+        endMs.set(seen.job, stage.world.timeline.nowMs + allowedMs(seen.plan));
       if (seen.kind !== 'jobSeen') return undefined;
       const { job, status, askedMs } = seen.sight;
       if (status === 'COMPLETED') completed += 1;
@@ -51,6 +51,10 @@ const everyJobEnds: Property = (stage) => {
     atEnd: () => (completed === 0 ? 'no job was ever completed' : undefined),
   };
 };
+
+function allowedMs({ request, startAfterMs = 0 }: JobPlan): number {
+  return startAfterMs + (request.timeoutMs ?? Infinity);
+}
 
 /** S24: the same words under the same key are the same job, and nothing else is. */
 const oneJobPerKey: Property = () => {
@@ -112,15 +116,16 @@ const endsHaveReasons: Property = (stage) => {
     const passedMs = (nowMs - (wantedMs.get(plan) ?? nowMs)) * fastestClock;
     const runMs = (nowMs - (firstGivenMs.get(job) ?? nowMs)) * fastestClock;
     if (status === 'CANCELLED') return cancelled.has(job) ? undefined : 'nobody cancelled it';
-    if (status === 'TIMEOUT') return passedMs >= (request.timeoutMs ?? Infinity) ? undefined : 'it had time left';
+    if (status === 'TIMEOUT') return passedMs >= allowedMs(plan) ? undefined : 'it had time left';
     if (status === 'COMPLETED')
       return kind === 'broken' || kind === 'poison' || kind === 'stuck' ? `its code is ${kind}` : undefined;
     if (status !== 'FAILED' || attempts === undefined) return undefined;
     if (code === 'WORKFLOW_FAILED') return kind === 'broken' ? undefined : 'its code does not fail';
     if (code === 'WORKFLOW_TIMEOUT')
       return request.workflows.some(({ timeoutMs }) => runMs >= timeoutMs) ? undefined : 'it had time left';
-    if (code === 'RETRIES_EXHAUSTED') return exhausted(plan, attempts) ? undefined : 'it had attempts left';
-    return `nobody knows why: ${code ?? 'it has no code'}`;
+    if (code === undefined) return 'nobody knows why';
+    // With one attempt only, the code is that of the attempt.
+    return exhausted(plan, attempts) ? undefined : `it had attempts left: ${code}`;
   };
   return {
     observe(seen) {

@@ -18,6 +18,8 @@ export type JobPlan = {
   readonly code: Uint8Array;
   /** How long a client waits after it was accepted before it cancels it; undefined: not at all. */
   readonly cancelAfterMs: number | undefined;
+  /** It is to start so long after it was wanted, not earlier; undefined: at once. */
+  readonly startAfterMs: number | undefined;
 };
 
 type Part = { readonly facts: WorkflowFacts; readonly behaviour: Behaviour };
@@ -40,7 +42,7 @@ export function batchFacts(more: Partial<BatchFacts>): BatchFacts {
 }
 
 export function planOf(
-  spec: Omit<JobPlan, 'request' | 'code' | 'cancelAfterMs'> & { readonly cancelAfterMs?: number | undefined },
+  spec: Pick<JobPlan, 'name' | 'kind' | 'submitter'> & Partial<Pick<JobPlan, 'cancelAfterMs' | 'startAfterMs'>>,
   parts: readonly Part[],
   words: Partial<JobRequest>,
 ): JobPlan {
@@ -50,7 +52,7 @@ export function planOf(
   const workflows = parts.map(({ facts }) => facts);
   const env = { [planVariable]: spec.name };
   const request = { name: spec.name, bundle: pretendedHash(code), workflows, env, ...words };
-  return { cancelAfterMs: undefined, ...spec, request, code };
+  return { cancelAfterMs: undefined, startAfterMs: undefined, ...spec, request, code };
 }
 
 export class Plans {
@@ -76,7 +78,9 @@ export class Plans {
     const submitter = `client-${1 + random.below(3)}`;
     const isCancelled = random.chance(kind === 'small' ? 0.05 : 0.2);
     const cancelAfterMs = isCancelled ? random.between(0, 3_000) : undefined;
-    return planOf({ name, kind, submitter, cancelAfterMs }, this.#parts(kind), words);
+    // Clocks on the wall are set by an hour where something is hurt.
+    const startAfterMs = this.#areHealthy && random.chance(0.1) ? Math.round(random.between(500, 4_000)) : undefined;
+    return planOf({ name, kind, submitter, cancelAfterMs, startAfterMs }, this.#parts(kind), words);
   }
 
   #kind(): PlanKind {

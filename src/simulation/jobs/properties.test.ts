@@ -160,6 +160,8 @@ const cases: readonly (readonly [Name, RegExp | undefined, readonly Step[]])[] =
   ['cancelledIsSilent', undefined, [cancelTold, 90, acted(), 200, acted({ wokeMsAgo: 1 }), acted({ job: 'other' })]],
   ['cancelledIsSilent', /its job is cancelled/, [cancelTold, 101, acted()]],
   ['cancelledIsSilent', /its job is cancelled/, [seen('CANCELLED'), 1, acted()]],
+  ['startsAreKept', undefined, [wanted({ ...plan, startAfterMs: 9 }), 9, began()]],
+  ['startsAreKept', /begins at 8, its time is 9/, [wanted({ ...plan, startAfterMs: 9 }), 8, began()]],
   ['totalsAreExact', undefined, [accepted(), given(), ended(), seen('COMPLETED')]],
   ['totalsAreExact', undefined, [accepted(), given(), given({ attempt: 2 }), ended({ attempt: 2 }), seen('COMPLETED')]],
   [

@@ -134,6 +134,19 @@ const cancelledIsSilent: Property = (stage) => {
   };
 };
 
+/** Where clocks on the wall are right: nothing of a job begins before its time. */
+const startsAreKept: Property = (stage) => {
+  const startMs = new Map<string, number>();
+  return {
+    observe(seen) {
+      const { nowMs } = stage.world.timeline;
+      if (seen.kind === 'jobWanted') startMs.set(seen.plan.name, nowMs + (seen.plan.startAfterMs ?? 0));
+      if (seen.kind !== 'unitBegan' || nowMs >= (startMs.get(seen.plan) ?? 0)) return undefined;
+      return `${unitKey(seen)} begins at ${nowMs}, its time is ${startMs.get(seen.plan)}`;
+    },
+  };
+};
+
 export const runProperties = {
   attemptsAreFenced,
   cancelledIsSilent,
@@ -142,4 +155,5 @@ export const runProperties = {
   ordersStay,
   restingGetNothing,
   retriesAreBounded,
+  startsAreKept,
 } as const satisfies Readonly<Record<string, Property>>;
