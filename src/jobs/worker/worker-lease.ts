@@ -1,7 +1,8 @@
 /**
  * For how long a worker may go on. It reports to the leader what it is and what it runs: to each new one at once, and
- * again after a quarter of the lease. Each answer lets it go on until 0.8 of the lease after the asking, by its own
- * clock. When that time is over it stops everything it runs: the leader gives the units to others at 1.1 of the lease.
+ * again after a quarter of the lease. Each answer lets it go on until 0.7 of the lease after the asking, by its own
+ * clock. When that time is over it stops everything it runs, and at 0.8 whatever has not heeded that is killed: the
+ * leader gives the units to others at 1.1 of the lease, and clocks differ.
  *
  *   report --heard--> holds; the next report after L/4
  *          --nothing, an error--> the next report soon, with jitter, and later with each failure
@@ -25,9 +26,9 @@ export type LeasePorts = {
   expired(withinMs: number): void;
 };
 
-/** Parts of the lease. Several tries fit before the stop, and the stop before the leader gives away (1.1). */
+/** Parts of the lease. Several tries fit before the stop; stop and grace together are 0.8, the leader waits for 1.1. */
 export const leaseShares = {
-  stop: 0.8,
+  stop: 0.7,
   interval: 0.25,
   timeout: 0.2,
   retryMin: 0.01,
