@@ -2,7 +2,7 @@
  * A job while it runs, as lines for a terminal: how far it is, how fast, how slow the slow ones are, what went wrong and
  * what was done about it. It remembers a bounded past for the plot. Pure: it is told what is so and when, and draws.
  */
-import type { Incident, JobProgress } from '../jobs/job-words.ts';
+import { type Incident, type JobProgress, isOver } from '../jobs/job-words.ts';
 import type { WorkflowFacts } from '../jobs/workflow-facts.ts';
 import { countText, elapsedText, latencyText, rateText } from './amounts.ts';
 import { plain } from './terminal.ts';
@@ -36,6 +36,9 @@ export class LiveView {
   /** When each workflow was first seen at work. */
   readonly #begunMs = new Map<string, number>();
   #seenMs = 0;
+  #count = 0;
+  /** Only every so-manyth is kept. */
+  #stride = 1;
   #latest: JobProgress | undefined;
 
   /** `facts` are those of the workflows, if this is who submitted them: only then it is known how long it will take. */
@@ -49,8 +52,13 @@ export class LiveView {
     for (const { name, status } of progress.workflows)
       if (status === 'RUNNING' && !this.#begunMs.has(name)) this.#begunMs.set(name, nowMs);
     const { elapsedMs, ratePerSecond, latencyMs, failed } = progress;
+    this.#count += 1;
+    if (this.#count % this.#stride !== 0 && !isOver(progress.status)) return;
     this.samples.push({ elapsedMs, ratePerSecond, p50: latencyMs.p50, p99: latencyMs.p99, failed });
-    if (this.samples.length > samplesMax) thin(this.samples);
+    if (this.samples.length < samplesMax) return;
+    // The whole past stays in sight, more coarsely.
+    this.samples.splice(0, samplesMax, ...this.samples.filter((_, i) => i % 2 === 0));
+    this.#stride *= 2;
   }
 
   /** From 0 to 1; undefined when nobody can know. */
@@ -110,8 +118,9 @@ export class LiveView {
     const byItems = items === undefined || items === 0 ? undefined : completed / items;
     const durationMs = facts?.load?.durationMs;
     const byTime = durationMs === undefined || begunMs === undefined ? undefined : (nowMs - begunMs) / durationMs;
-    const known = [byItems, byTime, byUnits].filter((one) => one !== undefined);
-    return known.length === 0 ? undefined : Math.min(0.99, Math.max(...known));
+    const known = [byItems, byTime].filter((one) => one !== undefined);
+    const fraction = known.length === 0 ? byUnits : Math.max(...known);
+    return fraction === undefined ? undefined : Math.min(0.99, fraction);
   }
 }
 
@@ -129,7 +138,7 @@ export function incidentText({ time, type, node, effect }: Incident): string {
   return plain(`${time.slice(11, 19)}  ${type}  ${node}  ${effect}`);
 }
 
-export function sparkline(values: readonly number[], levels: string): string {
+function sparkline(values: readonly number[], levels: string): string {
   const most = Math.max(...values, 0);
   const top = levels.length - 1;
   return values.map((value) => levels[most === 0 ? 0 : Math.round((value / most) * top)] ?? '').join('');
@@ -148,10 +157,4 @@ function workflowLines({ workflows }: JobProgress, paint: ViewStyle['paint']): s
   );
   const more = workflows.length - shown.length;
   return more > 0 ? [...lines, `         and ${more} more`] : lines;
-}
-
-/** Every second one goes: the whole past stays in sight, more coarsely. */
-function thin(samples: Sample[]): void {
-  const kept = samples.filter((_, i) => i % 2 === 1);
-  samples.splice(0, samples.length, ...kept);
 }

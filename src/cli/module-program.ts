@@ -56,6 +56,7 @@ export function addCompose(program: Command, finish: Finish): void {
     });
 }
 
+/** Also of workflows: one noun for both. */
 export function addNew(program: Command, finish: Finish): void {
   const begin = program.command('new').description('begin something with a small example').helpGroup('Tools:');
   begin
@@ -65,5 +66,13 @@ export function addNew(program: Command, finish: Finish): void {
     .action(async (name: string, { dir }: { dir: string }) => {
       const { newModule } = await import('./new-module.ts');
       finish(newModule(name, dir));
+    });
+  begin
+    .command('workflow <name>')
+    .description('a load test and a batch job, in one file')
+    .option('--dir <folder>', 'where to', '.')
+    .action(async (name: string, { dir }: { dir: string }) => {
+      const { newWorkflow } = await import('./new-workflow.ts');
+      finish(newWorkflow(name, dir));
     });
 }

@@ -1,39 +1,20 @@
 /** `remuster new module NAME`: a small module with its test, to begin with. Writes two files, and never over others. */
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { RemusterError } from '../base/errors.ts';
 import { namePattern } from '../base/ids.ts';
 import { exitOk } from './failure.ts';
+import { identifierOf, quoted, writeNew } from './new-file.ts';
 import { print, say } from './terminal.ts';
 
 export function newModule(name: string, folder: string): number {
   if (!namePattern.test(name))
     throw new RemusterError('BAD_ARGUMENT', `${JSON.stringify(name)} cannot be the name of a module`);
   const files = { [`${name}.ts`]: moduleText(name), [`${name}.test.ts`]: testText(name) };
-  const paths = Object.keys(files).map((file) => join(folder, file));
-  const taken = paths.find((path) => existsSync(path));
-  if (taken !== undefined) throw new RemusterError('PRECONDITION', `${taken} is there already; nothing was written`);
-  mkdirSync(folder, { recursive: true });
-  // `wx`: not even over a file that came into being this very moment.
-  for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, file), text, { flag: 'wx' });
+  const paths = writeNew(folder, files);
   print(paths.join('\n'));
   say(`try it:   node --test ${paths[1]}`);
   say(`run it:   remuster module deploy ${paths[0]} && remuster pool create ${name} --module ${name} --containers 8`);
   say(`call it:  remuster call ${name} add '["apples", 3]' --hash apples`);
   return exitOk;
-}
-
-/** `my-module` becomes `myModule`. */
-function identifierOf(name: string): string {
-  const words = name.replaceAll(/[^a-z0-9]+([a-z0-9])?/g, (_, letter: string | undefined) =>
-    (letter ?? '').toUpperCase(),
-  );
-  return /^[0-9]/.test(words) ? `module${words}` : words;
-}
-
-/** Apart from `from`, so that nobody takes what is written here for an import of this file. */
-function quoted(specifier: string): string {
-  return `'${specifier}'`;
 }
 
 function moduleText(name: string): string {
@@ -43,7 +24,7 @@ function moduleText(name: string): string {
  */
 import { type Context, module } from ${quoted('remuster')};
 
-export const ${identifierOf(name)} = module('${name}', {
+export const ${identifierOf(name, 'module')} = module('${name}', {
   methods: {
     /** Writes: durable, and in all copies, before the caller gets the answer. */
     add: (ctx: Context, key: string, by: number): number => {
@@ -74,7 +55,7 @@ export const ${identifierOf(name)} = module('${name}', {
 }
 
 function testText(name: string): string {
-  const definition = identifierOf(name);
+  const definition = identifierOf(name, 'module');
   return `import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { simulate } from ${quoted('remuster/testing')};

@@ -32,7 +32,7 @@ export async function writeOuts(
   }
 }
 
-export function writeOut(file: string, text: string): void {
+function writeOut(file: string, text: string): void {
   try {
     writeFileSync(file, text);
   } catch (error) {

@@ -44,7 +44,7 @@ export function reportPage(report: Report, samples: readonly Sample[]): string {
   return `<!doctype html>\n<html lang="en"><head>${head}<style>${css}</style></head>\n<body>\n${sections.filter(Boolean).join('\n')}\n</body></html>\n`;
 }
 
-export function safe(text: string): string {
+function safe(text: string): string {
   const names: Readonly<Record<string, string>> = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot', "'": '#39' };
   return text.replaceAll(/[&<>"']/g, (character) => `&${names[character] ?? ''};`);
 }
