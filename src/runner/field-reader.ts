@@ -64,6 +64,8 @@ export class FieldReader {
     throw this.wrong(field, `has to be a list of at most ${max} texts`);
   }
 
+  // What a function takes is for the compiler to know.
+  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
   fn<F>(field: string): F | undefined {
     const value = this.#fields[field];
     if (value === undefined || typeof value === 'function') return value as F | undefined;

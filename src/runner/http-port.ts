@@ -2,7 +2,6 @@
  * `ctx.http` as the author of a workflow sees it, and what the runner is told of each request. Shapes only: the client
  * that does it is in http/, and a simulated world hands in another one.
  */
-
 import type { Clock } from '../base/ports.ts';
 
 export type HttpMethod = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS';

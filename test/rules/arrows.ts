@@ -54,6 +54,16 @@ const exceptions: Readonly<Record<string, Arrows & { readonly reason: string }>>
     packages: ['node:buffer', 'node:net', 'node:tls'],
     reason: 'the sockets of ctx.http; it runs in the process of a runner, where io/ is not loaded',
   },
+  'src/runner/bundle-import.ts': {
+    folders: [],
+    packages: ['node:module'],
+    reason: 'imports the code of users, only ever in the process of a runner',
+  },
+  'src/runner/process-guard.ts': {
+    folders: [],
+    packages: ['node:process'],
+    reason: 'contains what the code of users throws, only ever in the process of a runner',
+  },
   'src/io/bundler.ts': { folders: [], packages: ['rolldown'], reason: 'bundles the code of users' },
   'src/io/console-files.ts': { folders: [], packages: ['rolldown'], reason: 'bundles the console in a checkout' },
   'src/simulation/testing.ts': {

@@ -66,14 +66,8 @@ function ofHistogram(histogram: Histogram): Measured {
 }
 
 function ofMetric(metric: MetricCounts): Measured {
-  switch (metric.kind) {
-    case 'count':
-      return { count: metric.total, value: metric.total };
-    case 'rate':
-      return ofShare(metric.hits, metric.total);
-    case 'gauge':
-      return { count: metric.count, value: metric.last, minMs: metric.min, maxMs: metric.max };
-    case 'trend':
-      return ofHistogram(metric.values);
-  }
+  if (metric.kind === 'count') return { count: metric.total, value: metric.total };
+  if (metric.kind === 'rate') return ofShare(metric.hits, metric.total);
+  if (metric.kind === 'trend') return ofHistogram(metric.values);
+  return { count: metric.count, value: metric.last, minMs: metric.min, maxMs: metric.max };
 }

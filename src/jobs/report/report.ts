@@ -213,23 +213,19 @@ function stepsShown(one: ReportedWorkflow): Report['steps'] {
 }
 
 function checksShown({ facts, summary }: ReportedWorkflow): Report['checks'] {
-  return byName(summary?.checks).map(([name, counts]) => ({ workflow: facts.name, name, ...counts }));
+  return byName(summary?.checks).map(([name, { passed, failed }]) => ({ workflow: facts.name, name, passed, failed }));
 }
 
 function metricsShown({ facts, summary }: ReportedWorkflow): readonly MetricShown[] {
-  return byName(summary?.metrics).map(([name, metric]) => {
-    const head = { workflow: facts.name, name, kind: metric.kind };
-    switch (metric.kind) {
-      case 'count':
-        return { ...head, count: metric.total };
-      case 'rate':
-        return { ...head, count: metric.total, rate: share(metric.hits, metric.total) };
-      case 'gauge':
-        return { ...head, count: metric.count, min: metric.min, max: metric.max, last: metric.last };
-      case 'trend':
-        return { ...head, count: metric.values.count, latencyMs: latencyOf(metric.values) };
-    }
-  });
+  return byName(summary?.metrics).map(([name, metric]) => metricShown(facts.name, name, metric));
+}
+
+function metricShown(workflow: string, name: string, metric: MetricCounts): MetricShown {
+  const head = { workflow, name, kind: metric.kind };
+  if (metric.kind === 'count') return { ...head, count: metric.total };
+  if (metric.kind === 'rate') return { ...head, count: metric.total, rate: share(metric.hits, metric.total) };
+  if (metric.kind === 'trend') return { ...head, count: metric.values.count, latencyMs: latencyOf(metric.values) };
+  return { ...head, count: metric.count, min: metric.min, max: metric.max, last: metric.last };
 }
 
 function thresholdsShown({ facts, summary = new Summary() }: ReportedWorkflow): readonly ThresholdShown[] {

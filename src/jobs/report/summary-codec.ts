@@ -186,29 +186,16 @@ function placesOf(buckets: readonly number[]): number[] {
 function metricOut(key: string, counts: MetricCounts): WireMetric {
   const none = { total: undefined, hits: undefined, values: undefined, histogram: undefined };
   const out = { ...none, name: key, kind: counts.kind };
-  switch (counts.kind) {
-    case 'count':
-      return { ...out, total: counts.total };
-    case 'rate':
-      return { ...out, total: counts.total, hits: counts.hits };
-    case 'gauge':
-      return { ...out, total: counts.count, values: [counts.min, counts.max, counts.last, counts.lastAtMs] };
-    case 'trend':
-      return { ...out, histogram: histogramOut(counts.values) };
-  }
+  if (counts.kind === 'count') return { ...out, total: counts.total };
+  if (counts.kind === 'rate') return { ...out, total: counts.total, hits: counts.hits };
+  if (counts.kind === 'trend') return { ...out, histogram: histogramOut(counts.values) };
+  return { ...out, total: counts.count, values: [counts.min, counts.max, counts.last, counts.lastAtMs] };
 }
 
 function metricIn({ kind, total = 0, hits = 0, values = [], histogram: wire }: WireMetric): MetricCounts {
-  switch (kind) {
-    case 'count':
-      return { kind, total };
-    case 'rate':
-      return { kind, hits, total };
-    case 'gauge': {
-      const [min = 0, max = 0, last = 0, lastAtMs = 0] = values;
-      return { kind, count: total, min, max, last, lastAtMs };
-    }
-    case 'trend':
-      return { kind, values: wire === undefined ? new Histogram() : histogramIn(wire) };
-  }
+  if (kind === 'count') return { kind, total };
+  if (kind === 'rate') return { kind, hits, total };
+  if (kind === 'trend') return { kind, values: wire === undefined ? new Histogram() : histogramIn(wire) };
+  const [min = 0, max = 0, last = 0, lastAtMs = 0] = values;
+  return { kind, count: total, min, max, last, lastAtMs };
 }

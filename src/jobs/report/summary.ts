@@ -156,16 +156,10 @@ function added<V>(map: Map<string, V>, name: string, value: V, max: number, what
 }
 
 function emptyMetric(kind: MetricCounts['kind']): MetricCounts {
-  switch (kind) {
-    case 'count':
-      return { kind, total: 0 };
-    case 'rate':
-      return { kind, hits: 0, total: 0 };
-    case 'gauge':
-      return { kind, count: 0, min: Infinity, max: -Infinity, last: -Infinity, lastAtMs: -Infinity };
-    case 'trend':
-      return { kind, values: new Histogram() };
-  }
+  if (kind === 'count') return { kind, total: 0 };
+  if (kind === 'rate') return { kind, hits: 0, total: 0 };
+  if (kind === 'trend') return { kind, values: new Histogram() };
+  return { kind, count: 0, min: Infinity, max: -Infinity, last: -Infinity, lastAtMs: -Infinity };
 }
 
 function mergeMetric(mine: MetricCounts, other: MetricCounts): void {

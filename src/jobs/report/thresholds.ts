@@ -4,10 +4,8 @@
  */
 import { RemusterError } from '../../base/errors.ts';
 
-const measures = ['avg', 'min', 'max', 'med', 'p', 'rate', 'count', 'value'] as const;
-type MeasureName = (typeof measures)[number];
-const comparisons = ['<', '<=', '>', '>=', '==', '!='] as const;
-type Comparison = (typeof comparisons)[number];
+type MeasureName = 'avg' | 'min' | 'max' | 'med' | 'p' | 'rate' | 'count' | 'value';
+type Comparison = '<' | '<=' | '>' | '>=' | '==' | '!=';
 
 export type Threshold = {
   readonly measure: MeasureName;
@@ -52,40 +50,21 @@ export function parseThreshold(expr: string): Threshold {
   };
 }
 
-export function valueFor(threshold: Threshold, measured: Measured): number | undefined {
-  switch (threshold.measure) {
-    case 'p':
-    case 'med':
-      return measured.quantileMs?.(threshold.share);
-    case 'avg':
-      return measured.avgMs;
-    case 'min':
-      return measured.minMs;
-    case 'max':
-      return measured.maxMs;
-    case 'rate':
-      return measured.rate;
-    case 'count':
-      return measured.count;
-    case 'value':
-      return measured.value;
-  }
+export function valueFor({ measure, share }: Threshold, measured: Measured): number | undefined {
+  if (measure === 'p' || measure === 'med') return measured.quantileMs?.(share);
+  if (measure === 'rate' || measure === 'count' || measure === 'value') return measured[measure];
+  return measured[`${measure}Ms`];
 }
 
+const tests: Readonly<Record<Comparison, (value: number, limit: number) => boolean>> = {
+  '<': (value, limit) => value < limit,
+  '<=': (value, limit) => value <= limit,
+  '>': (value, limit) => value > limit,
+  '>=': (value, limit) => value >= limit,
+  '==': (value, limit) => value === limit,
+  '!=': (value, limit) => value !== limit,
+};
+
 export function holds({ comparison, limit }: Threshold, value: number | undefined): boolean {
-  if (value === undefined) return false;
-  switch (comparison) {
-    case '<':
-      return value < limit;
-    case '<=':
-      return value <= limit;
-    case '>':
-      return value > limit;
-    case '>=':
-      return value >= limit;
-    case '==':
-      return value === limit;
-    case '!=':
-      return value !== limit;
-  }
+  return value !== undefined && tests[comparison](value, limit);
 }

@@ -1,0 +1,143 @@
+/**
+ * One user of a load test: goes through the steps once per iteration, in order or as the steps say (`after`), and counts
+ * each. A step that throws ends its iteration, or what comes after it; what fails is counted, never thrown.
+ */
+import { Histogram } from '../base/histogram.ts';
+import type { StepCounts } from '../jobs/report/summary.ts';
+import type { LoadDefined, Pause, StepDefinition } from './definition.ts';
+import { RunContext } from './run-context.ts';
+import type { Run } from './run.ts';
+import { isThenable } from './thrown.ts';
+
+type PlannedStep = StepDefinition & { readonly place: number; readonly counts: StepCounts };
+
+/** What all users of a run go through. */
+export type StepPlan = {
+  readonly run: Run;
+  /** In an order in which each comes after those that it waits for. */
+  readonly steps: readonly PlannedStep[];
+  readonly isSequence: boolean;
+  readonly think: Pause | undefined;
+};
+
+export function planOf(run: Run, load: LoadDefined): StepPlan {
+  const steps = load.steps.map((step, place) => ({ ...step, place, counts: run.summary.step(step.name) }));
+  return { run, steps: load.isSequence ? steps : sorted(steps), isSequence: load.isSequence, think: load.think };
+}
+
+function sorted(steps: readonly PlannedStep[]): readonly PlannedStep[] {
+  const out: PlannedStep[] = [];
+  const placed = new Set<number>();
+  const place = (step: PlannedStep): void => {
+    if (placed.has(step.place)) return;
+    placed.add(step.place);
+    for (const before of step.after ?? []) place(steps[before] as PlannedStep);
+    out.push(step);
+  };
+  for (const step of steps) place(step);
+  return out;
+}
+
+type Ending = 'ok' | 'failed' | 'threw';
+
+export class User {
+  readonly #plan: StepPlan;
+  readonly #run: Run;
+  readonly #vu: number;
+  /** One, or one for each step where steps run together. */
+  readonly #contexts: readonly RunContext[];
+  #iteration = 0;
+  #pausedMs = 0;
+
+  constructor(plan: StepPlan, vu: number) {
+    this.#plan = plan;
+    this.#run = plan.run;
+    this.#vu = vu;
+    const count = plan.isSequence ? 1 : plan.steps.length;
+    this.#contexts = Array.from({ length: count }, () => new RunContext(plan.run, ''));
+  }
+
+  /** `dueMs`: when it should have begun, in the open model. */
+  async iterate(dueMs: number | undefined): Promise<void> {
+    const run = this.#run;
+    const { clock, summary } = run;
+    const startMs = dueMs ?? clock.nowMs();
+    const results: Record<string, unknown> = {};
+    for (const ctx of this.#contexts) ctx.beginIteration(this.#vu, this.#iteration, results);
+    this.#iteration += 1;
+    this.#pausedMs = 0;
+    const isOk = this.#plan.isSequence ? await this.#inOrder(results) : await this.#asGraph(results);
+    if (run.isCut) {
+      summary.interrupted += 1;
+      return;
+    }
+    summary.iterations += 1;
+    if (!isOk) summary.failed += 1;
+    (summary.iterationTimes ??= new Histogram()).record((clock.nowMs() - startMs - this.#pausedMs) * 1_000);
+  }
+
+  async #inOrder(results: Record<string, unknown>): Promise<boolean> {
+    const ctx = this.#contexts[0] as RunContext;
+    let isOk = true;
+    for (const step of this.#plan.steps) {
+      const ending = await this.#step(step, ctx, results);
+      if (ending !== 'ok') isOk = false;
+      if (ending === 'threw' || this.#run.isCut) break;
+      if (step.think !== undefined) await this.#think(step.think, ctx);
+    }
+    return isOk;
+  }
+
+  async #asGraph(results: Record<string, unknown>): Promise<boolean> {
+    const endings: Promise<Ending>[] = [];
+    for (const step of this.#plan.steps) {
+      endings[step.place] = this.#whenReady(step, endings, results);
+    }
+    return (await Promise.all(endings)).every((ending) => ending === 'ok');
+  }
+
+  async #whenReady(step: PlannedStep, endings: readonly Promise<Ending>[], results: Record<string, unknown>) {
+    const before = await Promise.all((step.after ?? []).map((place) => endings[place] as Promise<Ending>));
+    // What it waited for is not there: it did not run, and does not count.
+    if (before.includes('threw') || this.#run.isCut) return 'threw';
+    const ctx = this.#contexts[step.place] as RunContext;
+    const ending = await this.#step(step, ctx, results);
+    if (step.think !== undefined && ending !== 'threw') await this.#think(step.think, ctx);
+    return ending;
+  }
+
+  async #step(step: PlannedStep, ctx: RunContext, results: Record<string, unknown>): Promise<Ending> {
+    const run = this.#run;
+    const startMs = run.clock.nowMs();
+    ctx.beginStep(step.name);
+    let ending: Ending;
+    try {
+      const given = step.run(ctx);
+      results[step.name] = isThenable(given) ? await given : given;
+      ending = ctx.hasFailed ? 'failed' : 'ok';
+    } catch (error) {
+      ending = 'threw';
+      run.wentWrong(step.name, error);
+    }
+    if (run.isCut) return ending;
+    step.counts.durations.record((run.clock.nowMs() - startMs) * 1_000);
+    if (ending !== 'ok') step.counts.failed += 1;
+    return ending;
+  }
+
+  async #think(pause: Pause, ctx: RunContext): Promise<void> {
+    const { clock, sleepers } = this.#run;
+    const startMs = clock.nowMs();
+    await sleepers.pause(pauseMsOf(pause, ctx));
+    this.#pausedMs += clock.nowMs() - startMs;
+  }
+
+  /** The pause after an iteration. */
+  thinkMs(): number {
+    return this.#plan.think === undefined ? 0 : pauseMsOf(this.#plan.think, this.#contexts[0] as RunContext);
+  }
+}
+
+function pauseMsOf({ fromMs, toMs }: Pause, ctx: RunContext): number {
+  return fromMs === toMs ? fromMs : fromMs + (toMs - fromMs) * ctx.random();
+}

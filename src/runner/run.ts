@@ -1,0 +1,147 @@
+/**
+ * One run of one unit: what it is to do, what it has counted, and what all of its users share. It decides nothing about
+ * the order of work; that is for batch-work.ts, user-work.ts and arrival-work.ts.
+ */
+import { RemusterError } from '../base/errors.ts';
+import { Histogram } from '../base/histogram.ts';
+import type { Clock, LogLevel } from '../base/ports.ts';
+import { errorBytesMax } from '../jobs/report/bounds.ts';
+import { Summary } from '../jobs/report/summary.ts';
+import type { UnitOrder } from '../jobs/unit-words.ts';
+import type { WorkflowFacts } from '../jobs/workflow-facts.ts';
+import type { Defined } from './definition.ts';
+import type { HttpClient, HttpEnded, HttpRecorder, OpenHttp } from './http-port.ts';
+import { Pacer } from './pacer.ts';
+import { Sleepers } from './sleepers.ts';
+import { boundedText, messageOf, placeOf } from './thrown.ts';
+
+export type RunPorts = {
+  readonly clock: Clock;
+  readonly openHttp: OpenHttp;
+  say(level: LogLevel, text: string): void;
+};
+
+export type RunSpec = {
+  readonly order: UnitOrder;
+  readonly facts: WorkflowFacts;
+  readonly defined: Defined;
+  readonly fence: string;
+};
+
+const linesMax = 1_000;
+const lineBytesMax = 4_000;
+
+export class Run implements HttpRecorder {
+  readonly clock: Clock;
+  readonly order: UnitOrder;
+  readonly facts: WorkflowFacts;
+  readonly defined: Defined;
+  readonly fence: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly summary = new Summary();
+  readonly pacer: Pacer;
+  readonly sleepers: Sleepers;
+  readonly #ports: RunPorts;
+  #data: unknown;
+  #abort: AbortController | undefined;
+  #http: ReturnType<OpenHttp> | undefined;
+  #before: Readonly<Record<string, unknown>> | undefined;
+  #lines = 0;
+  /** Nothing new begins. */
+  isStopped = false;
+  /** What is under way is ended, too, and counts no more. */
+  isCut = false;
+  stopReason = '';
+  /** Told when it is stopped. */
+  onStop: (() => void) | undefined;
+
+  constructor(spec: RunSpec, ports: RunPorts) {
+    this.order = spec.order;
+    this.facts = spec.facts;
+    this.defined = spec.defined;
+    this.fence = spec.fence;
+    this.clock = ports.clock;
+    this.#ports = ports;
+    this.pacer = new Pacer(ports.clock);
+    this.sleepers = new Sleepers(ports.clock);
+    this.env = Object.freeze({ ...spec.defined.env, ...Object.fromEntries(spec.order.env) });
+    this.#data = spec.order.data === undefined ? undefined : JSON.parse(spec.order.data);
+  }
+
+  /** What setup gave. */
+  get data(): unknown {
+    return this.#data;
+  }
+
+  /** On one core it goes through JSON as well: code must not depend on how many there are. */
+  keepData(json: string | undefined): void {
+    this.#data = json === undefined ? undefined : JSON.parse(json);
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController();
+      if (this.isCut) this.#abort.abort(new RemusterError('CANCELLED', this.stopReason));
+    }
+    return this.#abort.signal;
+  }
+
+  get http(): HttpClient {
+    if (this.isCut) throw new RemusterError('CANCELLED', this.stopReason);
+    if (!this.order.network)
+      throw new RemusterError('FORBIDDEN', 'this workflow may not use the network: say `network: true` in it');
+    return (this.#http ??= this.#ports.openHttp({ clock: this.clock, recorder: this }));
+  }
+
+  httpEnded({ durationUs, bytesIn, bytesOut, ok }: HttpEnded): void {
+    if (this.isCut) return;
+    const { summary } = this;
+    summary.requests += 1;
+    if (!ok) summary.requestsFailed += 1;
+    summary.bytesIn += bytesIn;
+    summary.bytesOut += bytesOut;
+    (summary.http ??= new Histogram()).record(durationUs);
+  }
+
+  from(name: string): unknown {
+    this.#before ??= JSON.parse(this.order.context === '' ? '{}' : this.order.context) as Record<string, unknown>;
+    if (Object.hasOwn(this.#before, name)) return this.#before[name];
+    throw new RemusterError('BAD_ARGUMENT', `"${name}" gave nothing: it has to stand in \`after\``);
+  }
+
+  say(level: LogLevel, text: string): void {
+    this.#lines += 1;
+    if (this.#lines < linesMax) this.#ports.say(level, boundedText(text, lineBytesMax));
+    else if (this.#lines === linesMax) this.#ports.say('warn', `further lines are left out: more than ${linesMax}`);
+  }
+
+  /** Something of the author went wrong: counted, and shown if it is one of few. */
+  wentWrong(step: string, thrown: unknown): void {
+    if (this.isCut) return;
+    this.summary.error(step, boundedText(messageOf(thrown), errorBytesMax), () =>
+      boundedText(placeOf(thrown), errorBytesMax),
+    );
+  }
+
+  /** From outside: everything ends, and nothing counts any more but what has ended. */
+  stop(why: string): void {
+    if (this.isStopped) return;
+    this.isStopped = true;
+    this.cut(why);
+    this.onStop?.();
+  }
+
+  cut(why: string): void {
+    if (this.isCut) return;
+    this.isCut = true;
+    this.stopReason = why;
+    this.#abort?.abort(new RemusterError('CANCELLED', why));
+    this.sleepers.end(why);
+    this.close();
+  }
+
+  close(): void {
+    this.#http?.close();
+    this.#http = undefined;
+  }
+}

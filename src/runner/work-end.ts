@@ -1,0 +1,53 @@
+/**
+ * The end of a load test: when its time is over nothing new begins, what is under way gets some time to end by itself,
+ * then it is cut off, and after a last moment it is left behind.
+ */
+import type { Cancel } from '../base/ports.ts';
+import type { Run } from './run.ts';
+
+export const graceMs = 10_000;
+const lastMomentMs = 1_000;
+
+/** Counts those at work; `over` resolves when none is left, or nobody waits for them any more. */
+export class WorkEnd {
+  readonly #run: Run;
+  readonly #over = Promise.withResolvers<void>();
+  readonly endMs: number;
+  #working = 0;
+  #cancel: Cancel = () => undefined;
+  /** Some code still runs that does not care whether its run is over. */
+  isAbandoned = false;
+
+  constructor(run: Run, startMs: number, durationMs: number | undefined) {
+    this.#run = run;
+    this.endMs = startMs + (durationMs ?? Infinity);
+    if (durationMs !== undefined) this.#cancel = run.clock.schedule(durationMs + graceMs, () => this.#cut());
+  }
+
+  get isOver(): boolean {
+    return this.#run.isStopped || this.#run.clock.nowMs() >= this.endMs;
+  }
+
+  get over(): Promise<void> {
+    return this.#over.promise;
+  }
+
+  begin(): void {
+    this.#working += 1;
+  }
+
+  end(): void {
+    this.#working -= 1;
+    if (this.#working > 0) return;
+    this.#cancel();
+    this.#over.resolve();
+  }
+
+  #cut(): void {
+    this.#run.cut('the time of the test is over');
+    this.#cancel = this.#run.clock.schedule(lastMomentMs, () => {
+      this.isAbandoned = true;
+      this.#over.resolve();
+    });
+  }
+}
