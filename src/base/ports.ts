@@ -153,6 +153,8 @@ export type RunnerLimits = {
   readonly memoryBytesMax: number;
   readonly lifetimeMsMax: number;
   readonly network: boolean;
+  /** It ends by itself when the one who started it stands still for so long; that one may have been given up meanwhile. */
+  readonly silenceMsMax?: number;
 };
 
 /** Child processes without rights, for users' code. */

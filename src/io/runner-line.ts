@@ -1,11 +1,17 @@
 /** The words on the pipe between runners.ts and runner-main.ts: the kinds of frames, and how a start is packed. */
 import { RemusterError } from '../base/errors.ts';
 
-/** To the runner: `start` once and first, then messages. From the runner: messages, and `failed` with a reason. */
-export const frameKind = { start: 1, message: 2, failed: 3 } as const;
+/**
+ * To the runner: `forbidden` (JSON of ForbiddenPlaces) first and whenever it has changed, `start` once, then messages.
+ * From the runner: messages, and `failed` with a reason.
+ */
+export const frameKind = { start: 1, message: 2, failed: 3, forbidden: 4 } as const;
 
 /** The file descriptor of the pipe in the child: after stdin, stdout and stderr. */
 export const lineFd = 3;
+
+/** Of the pipe on which the parent shows that it is there: a byte now and then. */
+export const beatFd = 4;
 
 export type Start = { readonly moduleUrl: string; readonly data: Uint8Array };
 

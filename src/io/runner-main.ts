@@ -9,20 +9,26 @@ import { RemusterError } from '../base/errors.ts';
 import { FrameReader, frameOf } from './frames.ts';
 import { importProgram, programChannel } from './program-channel.ts';
 import { frameKind, lineFd, unpackStart } from './runner-line.ts';
+import { type ForbiddenPlaces, forbidPlaces, guardNetwork } from './runner-network.ts';
 import { sibling } from './sibling.ts';
 
 const nobody = 65_534;
 const ownPid = process.pid;
+const [parentPid = 0, userId = nobody, silenceMsMax = 0] = process.argv.slice(2).map(Number);
 const kill = process.kill.bind(process);
+/** Held here, because the code of users may replace what it finds. */
+const { parse } = JSON;
+const decoder = new TextDecoder();
+const decode = decoder.decode.bind(decoder);
 const exit = process.exit.bind(process);
 const line = new Socket({ fd: lineFd, readable: true, writable: true });
 const reader = new FrameReader();
 let deliver: ((body: Uint8Array) => void) | undefined;
 
 /** Resolves when the thread runs, because afterwards the right to start threads is given up. */
-async function startWatch(parentPid: number): Promise<void> {
+async function startWatch(): Promise<void> {
   const worker = new Worker(sibling(import.meta.url, 'runner-watch-thread'), {
-    workerData: parentPid,
+    workerData: { parentPid, silenceMsMax },
     env: {},
     execArgv: [],
     resourceLimits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 2 },
@@ -37,17 +43,25 @@ async function startWatch(parentPid: number): Promise<void> {
 function giveUpRights(): void {
   process.permission?.drop?.('worker');
   process.permission?.drop?.('fs');
-  if (process.getuid?.() === 0) {
-    process.setgroups?.([]);
-    process.setgid?.(nobody);
-    process.setuid?.(nobody);
-  }
+  if (process.getuid?.() === 0) stopBeingRoot();
   for (const name of ['kill', '_kill', '_debugProcess', '_debugEnd', '_getActiveHandles', '_getActiveRequests']) {
     Object.defineProperty(process, name, { value: forbidden, writable: false, configurable: false });
   }
   // They name places of this machine.
   process.argv.splice(0);
   process.execArgv.splice(0);
+}
+
+/** A user id of its own, or where the system has none to give, that of nobody. */
+function stopBeingRoot(): void {
+  process.setgroups?.([]);
+  try {
+    process.setgid?.(userId);
+    process.setuid?.(userId);
+  } catch {
+    process.setgid?.(nobody);
+    process.setuid?.(nobody);
+  }
 }
 
 function forbidden(): never {
@@ -60,8 +74,9 @@ async function start(body: Uint8Array): Promise<void> {
     line.write(frameOf(frameKind.message, message));
   });
   deliver = hand;
-  await startWatch(Number(process.argv[2]));
+  await startWatch();
   const program = await importProgram(moduleUrl);
+  guardNetwork(line);
   giveUpRights();
   program.main(channel);
 }
@@ -74,6 +89,7 @@ function fail(error: unknown): void {
 line.on('data', (chunk: Uint8Array) => {
   for (const { kind, body } of reader.read(chunk)) {
     if (kind === frameKind.start && deliver === undefined) start(body).catch(fail);
+    else if (kind === frameKind.forbidden) forbidPlaces(parse(decode(body)) as ForbiddenPlaces);
     else if (kind === frameKind.message) deliver?.(body);
     else throw new RemusterError('MALFORMED', `unexpected frame kind ${kind}`);
   }

@@ -7,12 +7,17 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import type { Duplex, Readable } from 'node:stream';
 import type { ProgramEvents, RunnerLimits } from '../base/ports.ts';
 import { type Frame, FrameReader, frameOf } from './frames.ts';
-import { frameKind, lineFd } from './runner-line.ts';
+import { beatFd, frameKind, lineFd } from './runner-line.ts';
 
 const lookEveryMs = 50;
 const outputBytesPerLook = 64 * 2 ** 10;
 const outputKeptCharacters = 4_000;
 const queuedBytesMax = 64 * 2 ** 20;
+/** Of what it says, per look: more is read at the next one. */
+const wordsPerLook = 2_000;
+const wordBytesPerLook = 32 * 2 ** 20;
+const beat = new Uint8Array(1);
+const looksPerBeat = 8;
 /** How long the pipes of a dead process may take to run dry. */
 const drainMsMax = 1_000;
 const decoder = new TextDecoder();
@@ -20,6 +25,8 @@ const decoder = new TextDecoder();
 export class RunnerProcess {
   readonly #child: ChildProcess;
   readonly #line: Duplex;
+  readonly #beats: Duplex;
+  readonly #looked: () => void;
   readonly #events: ProgramEvents;
   readonly #limits: RunnerLimits;
   readonly #reader = new FrameReader();
@@ -28,23 +35,32 @@ export class RunnerProcess {
   #drain: NodeJS.Timeout | undefined;
   #reason: string | undefined;
   #outputBytes = 0;
+  #words = 0;
+  #wordBytes = 0;
+  #looks = 0;
   /** The end of what it wrote to stderr: Node says there why it gave up. */
   #lastOutput = '';
   #exitText = 'exit: it ended';
   #hasExited = false;
   #isOver = false;
 
-  constructor(child: ChildProcess, limits: RunnerLimits, events: ProgramEvents) {
+  /** `looked`: called with each look at the process. */
+  constructor(child: ChildProcess, limits: RunnerLimits, events: ProgramEvents, looked: () => void) {
     this.#child = child;
+    this.#looked = looked;
     this.#limits = limits;
     this.#events = events;
     this.#line = child.stdio[lineFd] as Duplex;
+    this.#beats = child.stdio[beatFd] as Duplex;
     this.#look = setInterval(() => this.#watch(), lookEveryMs);
     const lifetimeMs = Math.min(limits.lifetimeMsMax, 2 ** 31 - 1);
     this.#lifetime = setTimeout(() => this.kill(`lifetime: still running after ${lifetimeMs} ms`), lifetimeMs);
     this.#line.on('data', (chunk: Uint8Array) => this.#heard(chunk));
     // A broken pipe is followed by the exit, which says more.
     this.#line.on('error', () => undefined);
+    this.#beats.on('error', () => undefined);
+    // It is read, or the end of the process would not be seen.
+    this.#beats.resume();
     for (const output of [child.stdout, child.stderr])
       output?.on('data', (chunk: Buffer) => this.#printed(output, chunk));
     child.once('error', (error) => {
@@ -78,12 +94,15 @@ export class RunnerProcess {
   }
 
   #heard(chunk: Uint8Array): void {
+    this.#wordBytes += chunk.length;
     for (const { kind, body } of this.#framesIn(chunk)) {
       if (this.#isOver) return;
+      this.#words += 1;
       if (kind === frameKind.message) this.#events.message(body);
       else if (kind === frameKind.failed) this.#reason ??= `error: ${decoder.decode(body.subarray(0, 4_000))}`;
       else this.kill(`protocol: it sent a frame of kind ${kind}`);
     }
+    if (this.#words > wordsPerLook || this.#wordBytes > wordBytesPerLook) this.#line.pause();
   }
 
   #framesIn(chunk: Uint8Array): readonly Frame[] {
@@ -107,6 +126,12 @@ export class RunnerProcess {
 
   #watch(): void {
     this.#outputBytes = 0;
+    this.#words = 0;
+    this.#wordBytes = 0;
+    this.#line.resume();
+    this.#looks += 1;
+    if (this.#looks % looksPerBeat === 0 && this.#beats.writableLength === 0) this.#beats.write(beat);
+    this.#looked();
     this.#child.stdout?.resume();
     this.#child.stderr?.resume();
     const usedBytes = this.#hasExited ? 0 : residentBytes(this.#child.pid);

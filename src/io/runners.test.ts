@@ -179,8 +179,8 @@ describe('a runner is denied', { timeout: 60_000 }, () => {
     t.after(() => delete process.env['REMUSTER_AUTH_SECRET']);
     const said = await run(t, 'say([Object.keys(process.env), process.argv, process.execArgv, process.getuid()]);')
       .said;
-    const user = process.getuid?.() === 0 ? 65_534 : process.getuid?.();
-    assert.deepEqual(said, [[], [], [], user]);
+    assert.deepEqual((said as unknown[]).slice(0, 3), [[], [], []]);
+    assert.notEqual((said as unknown[])[3], 0);
   });
 
   it('the network, unless it is allowed', { skip: openRunners().isolation === 'weak' }, async (t) => {

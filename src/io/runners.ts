@@ -1,48 +1,93 @@
 /**
  * The Runners port: users' code in child processes without rights. Each child runs under Node's permission model, with
  * an empty environment, in a process group of its own, and hears and speaks only over one pipe. What it is denied is in
- * runner-flags.ts, what it gives up by itself in runner-main.ts, how it is watched in runner-process.ts.
+ * runner-flags.ts and runner-command.ts, what it gives up by itself in runner-main.ts and runner-network.ts, how it is watched in runner-process.ts.
  *
  * A child outlives nobody: a closed pipe ends it, and a thread inside it looks for its parent, so that even an endless
  * loop ends when the parent was killed (runner-watch-thread.ts).
  */
 import { spawn } from 'node:child_process';
+import { networkInterfaces } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { RemusterError } from '../base/errors.ts';
-import type { RunnerLimits, Runners } from '../base/ports.ts';
+import type { Address, ProgramEvents, RunnerLimits, Runners, RunningProgram } from '../base/ports.ts';
+import { canLimit, limitedCommand, nextUserId, yieldProcessor } from './runner-command.ts';
 import { canDenyNetwork, memoryBytesMin, runnerFlags } from './runner-flags.ts';
 import { frameKind, packStart } from './runner-line.ts';
+import type { ForbiddenPlaces } from './runner-network.ts';
 import { RunnerProcess, preferAsVictim } from './runner-process.ts';
 import { sibling } from './sibling.ts';
 
 export type OpenRunners = Runners & {
-  /** Weak where this Node cannot deny the network. */
-  readonly isolation: 'strong' | 'weak';
+  /** Weak where this Node cannot deny the network, or the system cannot limit a process. */
+  readonly isolation: 'full' | 'weak';
 };
 
-export function openRunners(): OpenRunners {
+type Spec = Parameters<Runners['start']>[0];
+
+const silenceMsDefault = 30_000;
+const encoder = new TextEncoder();
+
+/**
+ * `forbidden`: where no runner may connect to, though it may use the network: the doors of the cluster. It is asked often
+ * and has to give the same list as long as nothing has changed.
+ */
+export function openRunners(forbidden: () => readonly Address[] = () => []): OpenRunners {
   return {
-    isolation: canDenyNetwork ? 'strong' : 'weak',
-    start: ({ program, data, limits }, events) => {
-      checkLimits(limits);
-      const entry = fileURLToPath(sibling(import.meta.url, 'runner-main'));
-      const child = spawn(process.execPath, [...runnerFlags(program.moduleUrl, limits), entry, String(process.pid)], {
-        cwd: '/',
-        env: {},
-        // A group of its own: it is killed with everything it may have started, and hears no Ctrl-C of the terminal.
-        detached: true,
-        stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-        windowsHide: true,
-      });
-      preferAsVictim(child.pid);
-      const runner = new RunnerProcess(child, limits, events);
-      runner.send(frameKind.start, packStart({ moduleUrl: program.moduleUrl, data }));
-      return {
-        send: (body) => runner.send(frameKind.message, body),
-        kill: () => runner.kill('killed'),
-      };
+    isolation: canDenyNetwork && canLimit ? 'full' : 'weak',
+    start: (spec, events) => {
+      checkLimits(spec.limits);
+      try {
+        return startRunner(spec, events, forbidden);
+      } catch (error) {
+        // The system has no room for another process at this moment.
+        setImmediate(() => events.exited(`cannot start: ${error instanceof Error ? error.message : 'unknown'}`));
+        return { send: () => undefined, kill: () => undefined };
+      }
     },
   };
+}
+
+function startRunner(
+  { program, data, limits }: Spec,
+  events: ProgramEvents,
+  forbidden: () => readonly Address[],
+): RunningProgram {
+  const entry = fileURLToPath(sibling(import.meta.url, 'runner-main'));
+  const told = [process.pid, nextUserId(), limits.silenceMsMax ?? silenceMsDefault];
+  const words = [...runnerFlags(program.moduleUrl, limits), entry, ...told.map(String)];
+  const child = spawn(...limitedCommand(process.execPath, words), {
+    cwd: '/',
+    env: {},
+    // A group of its own: it is killed with everything it may have started, and hears no Ctrl-C of the terminal.
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
+    windowsHide: true,
+  });
+  preferAsVictim(child.pid);
+  yieldProcessor(child.pid);
+  let known: readonly Address[] | undefined;
+  const forbid = (): void => {
+    const places = forbidden();
+    if (places === known || !limits.network) return;
+    known = places;
+    runner.send(frameKind.forbidden, encoder.encode(JSON.stringify(placesOf(places))));
+  };
+  const runner = new RunnerProcess(child, limits, events, forbid);
+  forbid();
+  runner.send(frameKind.start, packStart({ moduleUrl: program.moduleUrl, data }));
+  return {
+    send: (body) => {
+      forbid();
+      runner.send(frameKind.message, body);
+    },
+    kill: () => runner.kill('killed'),
+  };
+}
+
+function placesOf(places: readonly Address[]): ForbiddenPlaces {
+  const ownHosts = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  return { places: places.map(({ host, port }) => [host, port]), ownHosts: ownHosts.map(({ address }) => address) };
 }
 
 function checkLimits({ memoryBytesMax, lifetimeMsMax }: RunnerLimits): void {

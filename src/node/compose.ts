@@ -200,7 +200,7 @@ async function openContainers(
 function openJobs({ roles, cores }: NodeOptions): CorePorts['jobs'] {
   if (!roles.includes('worker')) return { sha256, runners: undefined };
   const runners = openRunners();
-  const isolation = runners.isolation === 'strong' ? 'full' : 'weak';
+  const { isolation } = runners;
   const program = { moduleUrl: sibling(import.meta.url, '../runner/main').href, main: runsElsewhere };
   return { sha256, runners: { runners, program, cores: cores === 0 ? availableParallelism() : cores, isolation } };
 }

@@ -262,8 +262,9 @@ export class Scene {
       if (this.registryFails) return done(failure('NO_QUORUM'));
       const prefix = from.slice(0, from.lastIndexOf('/') + 1);
       const keys = [...this.#stored.keys()].filter((key) => key.startsWith(prefix) && key >= from).toSorted();
+      const [key] = keys;
       const meta = { createRevision: 1, modRevision: 1, version: 1, lease: undefined };
-      const entries = keys.slice(0, 1).map((key) => ({ key, value: this.#stored.get(key)!, ...meta }));
+      const entries = key === undefined ? [] : [{ key, value: this.#stored.get(key), ...meta }];
       done(success({ entries, more: keys.length > 1, revision: 1 }) as never);
     });
   }

@@ -19,10 +19,15 @@ export type RunEvents = {
   gone(reason: string): void;
 };
 
-export type LinkEvents = {
-  ready(link: RunnerLink): void;
-  gone(link: RunnerLink, reason: string): void;
+export type LinkParts = {
+  readonly runners: Runners;
+  readonly program: Program;
+  readonly shape: RunnerShape;
+  /** It ends by itself when this node stands still for so long. */
+  readonly silenceMsMax: number;
 };
+
+export type LinkEvents = { ready(): void; gone(): void };
 
 /** Longer than any unit: the worker itself watches over those. */
 const lifetimeMsMax = 8 * 86_400_000;
@@ -30,7 +35,6 @@ const nothing = new Uint8Array(0);
 
 export class RunnerLink {
   readonly shape: RunnerShape;
-  readonly number: number;
   /** Whose code is in there; undefined as long as it is fresh. */
   use: { readonly bundle: string; readonly submitter: string } | undefined;
   readonly #events: LinkEvents;
@@ -42,13 +46,13 @@ export class RunnerLink {
   #mistake: string | undefined;
   #whenGone: (() => void) | undefined;
 
-  constructor(runners: Runners, program: Program, shape: RunnerShape, number: number, events: LinkEvents) {
+  constructor({ runners, program, shape, silenceMsMax }: LinkParts, events: LinkEvents) {
     this.shape = shape;
-    this.number = number;
     this.#events = events;
-    const limits = { memoryBytesMax: shape.memoryMb * 2 ** 20, lifetimeMsMax, network: shape.network };
+    const { network, memoryMb } = shape;
+    const limits = { memoryBytesMax: memoryMb * 2 ** 20, lifetimeMsMax, network, silenceMsMax };
     this.#running = runners.start(
-      { name: `runner ${number}`, program, data: nothing, limits },
+      { name: 'runner', program, data: nothing, limits },
       { message: (body) => this.#heard(body), exited: (reason) => this.#exited(reason) },
     );
   }
@@ -97,7 +101,7 @@ export class RunnerLink {
     if (word.kind === 'ready') {
       if (this.#isReady) return this.#broke('it said twice that it is ready');
       this.#isReady = true;
-      return this.#events.ready(this);
+      return this.#events.ready();
     }
     if (word.run > this.#run || word.run === 0) return this.#broke('it spoke of a run that does not exist');
     // Late words of an earlier run tell nothing any more.
@@ -117,7 +121,7 @@ export class RunnerLink {
     const why = this.#mistake ?? reason;
     const events = this.#runEvents;
     this.#runEvents = undefined;
-    this.#events.gone(this, why);
+    this.#events.gone();
     events?.gone(why);
     this.#whenGone?.();
   }

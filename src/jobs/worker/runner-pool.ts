@@ -27,7 +27,9 @@ export type PoolOptions = {
   readonly freshCount: number;
   /** Fresh and used ones that run nothing. */
   readonly parkedMax: number;
+  /** The first ones are of this kind; later ones like the last that was needed. */
   readonly shape: RunnerShape;
+  readonly silenceMsMax: number;
 };
 
 const refillAfterMs = 30;
@@ -53,7 +55,6 @@ export class RunnerPool {
   #refill: Cancel = nothing;
   #isRefilling = false;
   #failures = 0;
-  #nextNumber = 1;
   #isOpen = true;
   #ended: (() => void) | undefined;
 
@@ -115,11 +116,9 @@ export class RunnerPool {
 
   #start(shape: RunnerShape): RunnerLink {
     const { runners, program, clock } = this.#ports;
-    const link = new RunnerLink(runners, program, shape, this.#nextNumber, {
-      ready: () => this.#ready(link),
-      gone: () => this.#gone(link),
-    });
-    this.#nextNumber += 1;
+    const { silenceMsMax } = this.#options;
+    const events = { ready: () => this.#ready(link), gone: () => this.#gone(link) };
+    const link: RunnerLink = new RunnerLink({ runners, program, shape, silenceMsMax }, events);
     this.#alive.set(
       link,
       clock.schedule(startTimeoutMs, () => link.kill()),

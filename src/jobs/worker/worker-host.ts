@@ -60,6 +60,9 @@ const unheardBytesMax = 64_000_000;
 const namesMax = 1_000;
 const linesPerSecondMax = 50;
 const stopGraceMs = 300;
+/** A report may be a quarter of the lease old when the node stands still, and others begin at 1.1. */
+const silenceShare = 0.7;
+const silenceMsMin = 2_000;
 const stopMsMax = 1_000;
 
 export class WorkerHost {
@@ -86,7 +89,7 @@ export class WorkerHost {
     this.#clock = clock;
     this.#pool = new RunnerPool(
       { clock, random: random.fork('pool'), runners, program },
-      { freshCount, parkedMax: cores + 1, shape: firstShape },
+      { freshCount, parkedMax: cores + 1, shape: firstShape, silenceMsMax: silenceMs(options.jobLeaseMs) },
     );
     const sha256 = (bytes: Uint8Array): string => ports.sha256(bytes);
     this.#units = new Units({
@@ -244,6 +247,11 @@ export class WorkerHost {
     if (this.#lines.count > linesPerSecondMax) return;
     this.#ports.tell({ kind: 'job.said', ...shown(name), level, text });
   }
+}
+
+/** A node that stands still (SIGSTOP) cannot stop what it runs; after this its runners do so, before others begin. */
+function silenceMs(leaseMs: number): number {
+  return Math.max(silenceMsMin, leaseMs * silenceShare);
 }
 
 function shown({ job, workflow, unit, attempt }: AttemptName): Record<string, string | number> {

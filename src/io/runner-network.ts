@@ -1,0 +1,130 @@
+/**
+ * Inside a runner that may use the network: where it may not connect to all the same. Not to the ports of the cluster,
+ * not to addresses that are only valid on one link (clouds hand out keys there), not to sockets in the file system, not to
+ * name servers of its own choice.
+ *
+ * It stands below everything that JavaScript can do with the network: the methods of the native handles are replaced, and
+ * cannot be replaced again, before any code of users is there. Those come later and may change every other object, so what
+ * runs here at a connect calls no method of any prototype, and takes no list apart (that asks an iterator).
+ */
+import { createSocket } from 'node:dgram';
+import { Resolver } from 'node:dns';
+import { Socket } from 'node:net';
+import { RemusterError } from '../base/errors.ts';
+import { groupsOf, isLinkLocal, isLoopback, isPrivate, isShared, spelled } from './runner-address.ts';
+
+/** What the parent says: members and other doors of the cluster, and the addresses of this machine. */
+export type ForbiddenPlaces = {
+  readonly places: readonly (readonly [host: string, port: number])[];
+  readonly ownHosts: readonly string[];
+};
+
+type Table = Record<string, true>;
+type NativeMethod = (this: unknown, ...words: unknown[]) => unknown;
+
+const { apply, ownKeys } = Reflect;
+const { create, defineProperty, getPrototypeOf } = Object;
+const forbidden = -13;
+const badServers = 24;
+const handleName = '_handle';
+
+let exact: Table = create(null) as Table;
+/** Of hosts whose addresses only a name server knows: these ports are closed on all private addresses. */
+let named: Table = create(null) as Table;
+let everyPort: Table = create(null) as Table;
+let own: Table = create(null) as Table;
+
+/** Before the code of users is loaded, again whenever the cluster has changed. */
+export function forbidPlaces({ places, ownHosts }: ForbiddenPlaces): void {
+  exact = create(null) as Table;
+  named = create(null) as Table;
+  everyPort = create(null) as Table;
+  own = create(null) as Table;
+  for (let at = 0; at < ownHosts.length; at++) {
+    const groups = groupsOf(ownHosts[at] as string);
+    if (groups !== undefined) own[spelled(groups)] = true;
+  }
+  for (let at = 0; at < places.length; at++) {
+    const place = places[at] as ForbiddenPlaces['places'][number];
+    const port = place[1];
+    const groups = groupsOf(place[0]);
+    everyPort[`${port}`] = true;
+    if (groups === undefined) named[`${port}`] = true;
+    else exact[`${spelled(groups)} ${port}`] = true;
+  }
+}
+
+export function mayConnect(host: string, port: number): boolean {
+  const groups = groupsOf(host);
+  // The system cannot read it either.
+  if (groups === undefined) return true;
+  if (isLinkLocal(groups)) return false;
+  if (everyPort[`${port}`] !== true) return true;
+  const address = spelled(groups);
+  if (isLoopback(groups) || isShared(groups) || own[address] === true) return false;
+  return exact[`${address} ${port}`] !== true && !(named[`${port}`] === true && isPrivate(groups));
+}
+
+/** Replaces the native methods. To be called once, before the code of users is loaded, with the pipe to the parent. */
+export function guardNetwork(pipe: Socket): void {
+  replace(nativeOf(pipe), ['connect', 'bind', 'listen'], () => () => forbidden);
+  if (process.permission?.has('net') === false) return;
+  // Destroyed before it has tried anything.
+  const tcp = new Socket().connect(9, '127.0.0.1');
+  const udp = createSocket('udp4');
+  replace(nativeOf(tcp), ['connect', 'connect6'], guardedConnect);
+  const datagrams = getPrototypeOf(udpHandle(udp)) as object;
+  replace(datagrams, ['connect', 'connect6'], guardedDatagramConnect);
+  replace(datagrams, ['send', 'send6'], guardedSend);
+  replace(datagrams, ['setBroadcast'], () => () => forbidden);
+  replace(nativeOf(new Resolver()), ['setServers'], () => () => badServers);
+  tcp.destroy();
+  udp.close();
+}
+
+function nativeOf(holder: object): object {
+  return getPrototypeOf((holder as Record<string, object>)[handleName]) as object;
+}
+
+function udpHandle(udp: object): object {
+  for (const key of ownKeys(udp)) {
+    const value = (udp as Record<PropertyKey, unknown>)[key];
+    if (typeof value === 'object' && value !== null && 'handle' in value) return value.handle as object;
+  }
+  throw new RemusterError('INTERNAL', 'this Node hides the handle of its datagrams');
+}
+
+function replace(prototype: object, names: readonly string[], guard: (original: NativeMethod) => NativeMethod): void {
+  for (const name of names) {
+    const original = (prototype as Record<string, NativeMethod>)[name];
+    if (original === undefined) throw new RemusterError('INTERNAL', `this Node has no ${name} to be guarded`);
+    defineProperty(prototype, name, { value: guard(original), writable: false, configurable: false });
+  }
+}
+
+/** Address and port become what they are once, so that they cannot be something else at the second look. */
+function guardedConnect(original: NativeMethod): NativeMethod {
+  return function connect(this: unknown, request, address, port) {
+    const host = `${address as string}`;
+    const number = +(port as number);
+    return mayConnect(host, number) ? apply(original, this, [request, host, number]) : forbidden;
+  };
+}
+
+function guardedDatagramConnect(original: NativeMethod): NativeMethod {
+  return function connect(this: unknown, address, port) {
+    const host = `${address as string}`;
+    const number = +(port as number);
+    return mayConnect(host, number) ? apply(original, this, [host, number]) : forbidden;
+  };
+}
+
+function guardedSend(original: NativeMethod): NativeMethod {
+  return function send(this: unknown, request, list, count, port, address, more) {
+    // To whom it is connected was checked when that was done.
+    if (address === undefined) return apply(original, this, [request, list, count, port]);
+    const host = `${address as string}`;
+    const number = +(port as number);
+    return mayConnect(host, number) ? apply(original, this, [request, list, count, number, host, more]) : forbidden;
+  };
+}

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Scene, given, orderOf } from './fixtures.test.ts';
+
+describe('a worker and its runners', () => {
+  for (const [behaviour, what, code] of [
+    ['dies', 'failed', 'RUNNER_KILLED'],
+    ['fails', 'failed', 'WORKFLOW_FAILED'],
+    ['babbles', 'failed', 'RUNNER_KILLED'],
+    ['lies', 'failed', 'RUNNER_KILLED'],
+  ] as const) {
+    test(`one that ${behaviour}: the core comes back, the next unit gets another process`, () => {
+      const scene = new Scene({ cores: 1 });
+      scene.give([given(orderOf('bad', { bundle: scene.bundle(behaviour) }))]);
+      scene.pass(1_000);
+      assert.deepEqual(
+        scene.ends('bad').map((end) => [end.what, end.code]),
+        [[what, code]],
+      );
+      assert.equal(scene.worker.cores().free, 1);
+      scene.give([given(orderOf('good', { bundle: scene.bundle('quick') }))]);
+      scene.pass(1_000);
+      assert.equal(scene.ends('good')[0]?.what, 'completed');
+    });
+  }
+
+  test('one is used again for the same code, submitter and limits, and for nothing else', () => {
+    const scene = new Scene({ cores: 1 });
+    const bundle = scene.bundle('quick');
+    const run = (job: string, changed = {}): number => {
+      const before = scene.runners.codeSent;
+      scene.give([given(orderOf(job, { bundle, ...changed }))]);
+      scene.pass(200);
+      assert.equal(scene.ends(job)[0]?.what, 'completed');
+      return scene.runners.codeSent - before;
+    };
+    assert.equal(run('first'), 1);
+    assert.equal(run('same'), 0);
+    assert.equal(run('submitter', { submitter: 'other' }), 1);
+    assert.equal(run('network', { network: true }), 1);
+    assert.equal(run('memory', { memoryMb: 512 }), 1);
+    assert.equal(run('code', { bundle: scene.bundle('quick', 'other') }), 1);
+    assert.ok(scene.runners.alive <= 4);
+  });
+
+  test('runners that cannot start do not spin, and their units fail with the reason', () => {
+    const scene = new Scene({ cores: 1 });
+    scene.runners.failing = true;
+    scene.give([given(orderOf('first', { bundle: scene.bundle('fails') }))]);
+    scene.pass(5_000);
+    scene.give([given(orderOf('second', { bundle: scene.bundle('quick', '2') }))]);
+    scene.pass(10_000);
+    assert.equal(scene.ends('second')[0]?.code, 'RUNNER_KILLED');
+    assert.match(scene.ends('second')[0]?.why ?? '', /cannot start/);
+    const before = scene.runners.started;
+    scene.pass(60_000);
+    assert.ok(scene.runners.started - before < 12, `${scene.runners.started - before} starts in a minute`);
+    scene.runners.failing = false;
+    scene.pass(60_000);
+    assert.ok(scene.worker.runnersAlive() >= 1);
+    assert.equal(scene.worker.cores().free, 1);
+  });
+
+  test('code is fetched once, checked, and shared by those who wait for it', () => {
+    const scene = new Scene();
+    const bundle = scene.bundle('quick', 'in two parts');
+    scene.give([given(orderOf('a', { bundle })), given(orderOf('b', { bundle }))]);
+    scene.pass(200);
+    assert.equal(scene.fetches, 2, 'two parts');
+    assert.equal(scene.ends('a')[0]?.what, 'completed');
+    assert.equal(scene.ends('b')[0]?.what, 'completed');
+    scene.give([given(orderOf('c', { bundle }))]);
+    scene.pass(200);
+    assert.equal(scene.fetches, 2);
+  });
+
+  test('code that nobody has fails the unit, a registry that does not answer gives it back', () => {
+    const scene = new Scene();
+    scene.give([given(orderOf('unknown', { bundle: 'f'.repeat(64) }))]);
+    scene.pass(60_000);
+    assert.equal(scene.ends('unknown')[0]?.code, 'UNKNOWN_BUNDLE');
+    scene.registryFails = true;
+    scene.give([given(orderOf('later', { bundle: scene.bundle('quick') }))]);
+    scene.pass(60_000);
+    assert.equal(scene.ends('later')[0]?.what, 'returned');
+    assert.equal(scene.worker.cores().free, 2);
+  });
+});
