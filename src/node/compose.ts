@@ -36,6 +36,7 @@ import { Chaos } from './chaos.ts';
 import type { ExternalRegistry } from './control/control.ts';
 import { heldAtOnce } from './control/held-at-once.ts';
 import { type CorePorts, type NodeCore, bootNode } from './core.ts';
+import { Doors } from './doors.ts';
 import { type RaisedIdentity, raiseIdentity } from './identity.ts';
 import { type Ending, Life } from './life.ts';
 import { type MembershipThread, startMembershipThread } from './membership-thread-start.ts';
@@ -134,7 +135,8 @@ async function open(start: Start): Promise<RunningNode> {
   const streams = chaos?.streams(transport.streams) ?? transport.streams;
   const control = await openControl(start, directory, identity);
   const containers = control === undefined ? undefined : await openContainers(start, directory);
-  const jobs = control === undefined ? undefined : openJobs(options);
+  const doors = new Doors(clock);
+  const jobs = control === undefined ? undefined : openJobs(options, doors);
   const core = bootNode(
     { clock, log, store, streams, membership: thread.membership, control, containers, jobs },
     { ...options, identity },
@@ -146,6 +148,10 @@ async function open(start: Start): Promise<RunningNode> {
   );
   shutdown.add('goodbye', () => promised((done) => core.stop(done, life.reason)));
   const httpPort = await openHttp(start, core, chaos, () => added(transport.counters(), thread.transportCounters()));
+  doors.watch(
+    () => core.views().map(({ entry }) => entry),
+    [{ host: options.httpHost, port: httpPort }, ...options.etcdEndpoints],
+  );
   log('info', 'listening', { host: options.host, port: transport.port, httpHost: options.httpHost, httpPort });
   const { ready, ended } = life;
   const setSecrets = (secrets: Secrets): void => {
@@ -197,9 +203,9 @@ async function openContainers(
 }
 
 /** Only workers run the code of users, each core with a process of its own. */
-function openJobs({ roles, cores }: NodeOptions): CorePorts['jobs'] {
+function openJobs({ roles, cores }: NodeOptions, doors: Doors): CorePorts['jobs'] {
   if (!roles.includes('worker')) return { sha256, runners: undefined };
-  const runners = openRunners();
+  const runners = openRunners(() => doors.list());
   const { isolation } = runners;
   const program = { moduleUrl: sibling(import.meta.url, '../runner/main').href, main: runsElsewhere };
   return { sha256, runners: { runners, program, cores: cores === 0 ? availableParallelism() : cores, isolation } };
