@@ -16,7 +16,7 @@ import { addCompose, addModules, addNew } from './module-program.ts';
 import { addOptionFlags, typedFlags } from './option-flags.ts';
 import { type Format, formats } from './output.ts';
 import { addPools } from './pool-program.ts';
-import { type ReadingFlags, reader } from './reading.ts';
+import { type ReadingFlags, reader, wholeNumber } from './reading.ts';
 import type { SimFlags } from './sim.ts';
 
 export type ProgramContext = {
@@ -162,11 +162,14 @@ function addDev(program: Command, context: ProgramContext): void {
 
 function addStart(program: Command, context: ProgramContext): void {
   addDevFlags(program.command('start', { hidden: true }))
-    .description('what `npm start` runs: a local cluster and what to do with it')
-    .option('--exit', 'end when everybody has greeted everybody')
-    .action(async (flags: DevWords) => {
+    .description('what `npm start` runs: a local cluster, a load test on it, and what to do next')
+    .option('--exit', 'end after the report, with the exit code of the run')
+    .option('--duration <duration>', 'how long the load test lasts')
+    .option('--vus <count>', 'how many users it has', wholeNumber('--vus', 1))
+    .action(async ({ duration, vus, exit, ...words }: DevWords & { duration?: string; vus?: number }) => {
       const { start } = await import('./start.ts');
-      context.finish(await start(await devFlags(flags, context), flags.exit === true));
+      const sample = { ...(duration === undefined ? {} : { duration }), ...(vus === undefined ? {} : { vus }) };
+      context.finish(await start({ ...(await devFlags(words, context)), ...sample, exit: exit === true }));
     });
 }
 

@@ -1,0 +1,57 @@
+/**
+ * The sample of `npm start`: a load test on a cluster of real processes, against a target that is a process, too. The
+ * target ends with this process, however that ends.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { RemusterError } from '../base/errors.ts';
+import { sibling } from '../io/sibling.ts';
+import type { DevCluster } from './dev-cluster.ts';
+import { JobSite } from './job-site.ts';
+import { type SubmissionFlags, submissionOf, submit } from './job-submission.ts';
+import { followed } from './run.ts';
+import { say } from './terminal.ts';
+
+const readyMs = 30_000;
+const sampleFile = fileURLToPath(new URL('../../examples/checkout.ts', import.meta.url));
+
+/** The exit code of the run. */
+export async function sampleRun(
+  cluster: DevCluster,
+  flags: Pick<SubmissionFlags, 'duration' | 'vus'>,
+): Promise<number> {
+  const target = spawn(process.execPath, [fileURLToPath(sibling(import.meta.url, 'sample-target-main'))], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  try {
+    const url = await urlOf(target);
+    say(`a shop at ${url}; examples/checkout.ts is its load test`);
+    const submission = await submissionOf(sampleFile, { ...flags, env: [`TARGET=${url}`] });
+    // If the first one dies, another one is asked.
+    const site = new JobSite(cluster.nodes.map((node) => cluster.targetOf(node)));
+    const { jobId } = await submit(site, submission);
+    return await followed(site, jobId, submission, { output: 'table' });
+  } finally {
+    target.stdin?.end();
+    target.kill();
+  }
+}
+
+async function urlOf(target: ChildProcess): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const failed = (why: string): void => reject(new RemusterError('DEADLINE', `the sample target ${why}`));
+  const timer = setTimeout(() => failed(`was not ready after ${readyMs} ms`), readyMs);
+  let text = '';
+  target.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
+    text += chunk;
+    const end = text.indexOf('\n');
+    if (end >= 0) resolve((JSON.parse(text.slice(0, end)) as { url: string }).url);
+  });
+  target.once('exit', () => failed('has ended'));
+  target.once('error', ({ message }) => failed(`cannot be started: ${message}`));
+  try {
+    return await promise;
+  } finally {
+    clearTimeout(timer);
+  }
+}
