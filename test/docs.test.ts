@@ -8,7 +8,9 @@ import { after, describe, it } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 
-import { readmeOutput, readmeProgram } from './readme.ts';
+import { preparedJob } from '../src/client/submission.ts';
+import { openWorkflowFile } from '../src/io/workflow-file.ts';
+import { readmeOutput, readmeProgram, readmeWorkflow } from './readme.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const folder = mkdtempSync(join(tmpdir(), 'remuster-readme-'));
@@ -17,9 +19,19 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 const run = promisify(execFile);
 
 describe('README.md', () => {
-  it('has a program of at most 21 lines', () => {
-    const lines = readmeProgram().trimEnd().split('\n');
-    assert.ok(lines.length <= 21, `${lines.length} lines`);
+  it('has programs of at most 21 lines', () => {
+    for (const program of [readmeWorkflow(), readmeProgram()]) {
+      const lines = program.trimEnd().split('\n');
+      assert.ok(lines.length <= 21, `${lines.length} lines`);
+    }
+  });
+
+  it('begins with a workflow, the one of the examples', async () => {
+    const file = join(root, 'examples/primes.ts');
+    assert.equal(readmeWorkflow(), readFileSync(file, 'utf8'));
+    const entries = { remuster: pathToFileURL(join(root, 'src/index.ts')).href };
+    const [facts] = preparedJob(await openWorkflowFile(file, entries, 1_000_000)).facts({});
+    assert.deepEqual([facts?.name, facts?.batch?.items], ['primes', 20_000]);
   });
 
   it('has a program that does what it says, run from source', async () => {

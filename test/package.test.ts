@@ -10,7 +10,7 @@ import { delimiter, join, resolve } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 
-import { readmeOutput, readmeProgram } from './readme.ts';
+import { readmeOutput, readmeProgram, readmeWorkflow } from './readme.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const binaries = join(root, 'node_modules/.bin');
@@ -81,10 +81,11 @@ describe('the packed package', () => {
   it('is typed: the program of the README compiles, a wrong one does not', async () => {
     const wrong = "import { nodeOptions } from 'remuster';\nnodeOptions({ probeIntervalMs: 'soon' });\n";
     writeFileSync(join(consumer, 'typed.ts'), readmeProgram());
+    writeFileSync(join(consumer, 'primes.ts'), readmeWorkflow());
     writeFileSync(join(consumer, 'entries.ts'), entries.map((entry) => `import '${entry}';`).join('\n'));
     const flags = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', '--types', 'node'];
     const roots = ['--typeRoots', join(root, 'node_modules/@types')];
-    await run(consumer, 'tsc', ...flags, ...roots, 'typed.ts', 'entries.ts');
+    await run(consumer, 'tsc', ...flags, ...roots, 'typed.ts', 'primes.ts', 'entries.ts');
     writeFileSync(join(consumer, 'wrong.ts'), wrong);
     await assert.rejects(run(consumer, 'tsc', ...flags, ...roots, 'wrong.ts'), /TS2322/);
   });
