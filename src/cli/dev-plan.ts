@@ -74,7 +74,7 @@ export function agentWords(node: PlannedNode, ports: NodePorts, seeds: readonly 
 }
 
 /** Of the options in the environment only these reach the nodes: the rest describes some other node. */
-const passedOn = ['REMUSTER_LOG_LEVEL', 'REMUSTER_TIME_SCALE', 'REMUSTER_PROFILE'];
+const passedOn = ['LOG_LEVEL', 'TIME_SCALE', 'PROFILE', 'CORES', 'WARM_RUNNERS_MAX'].map((name) => `REMUSTER_${name}`);
 
 export function agentEnvironment(
   own: Readonly<Record<string, string | undefined>>,

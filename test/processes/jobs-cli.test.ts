@@ -1,0 +1,166 @@
+/** Jobs as operators use them: commands against a small dev cluster of real processes, one of which is killed. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { startSampleTarget } from '../../src/cli/sample-target.ts';
+import type { JobRow, JobShown } from '../../src/jobs/job-words.ts';
+import type { Report } from '../../src/jobs/report/report.ts';
+import { Lab, type Program } from './cluster.ts';
+
+const sumFile = `import { workflow } from 'remuster';
+const shares = workflow('shares', { cores: 2, items: 10, each: (n) => { let sum = 0; for (let i = 1; i <= 10; i++) sum += n * 10 + i; return sum; } });
+const sum = workflow('sum', { after: ['shares'], items: (ctx) => [ctx.from(shares)], each: (all) => all.reduce((a, b) => a + b, 0) });
+export { shares, sum };
+`;
+const slowItems = 60;
+const slowFile = `import { workflow } from 'remuster';
+export const slow = workflow('slow', { cores: 4, items: ${slowItems}, unitItems: 5, each: async (item, ctx) => { await ctx.sleep(1_000); return item; } });
+`;
+const endlessFile = `import { workflow } from 'remuster';
+export const endless = workflow('endless', { items: 1, each: async (item, ctx) => { await ctx.sleep(600_000); } });
+`;
+const throwsFile = `import { workflow } from 'remuster';
+
+export const bad = workflow('bad', { setup: () => {
+  throw new Error('not today');
+}, items: 1, each: () => 1 });
+`;
+const loadFile = `import { workflow } from 'remuster';
+export const load = workflow('load', {
+  vus: 2, duration: '2s', cores: 2, thresholds: { failed: ['rate<1%'], iterations: ['count>5'] },
+  steps: { go: async (ctx) => ctx.check(await ctx.http.get(ctx.env.TARGET + ctx.env.PATH), ({ status }) => status === 200) },
+  think: '5ms',
+});
+`;
+
+/** One cluster for all of this file: what commands do to it is done by jobs of their own. */
+describe('jobs on a dev cluster', () => {
+  const ends: (() => Promise<void>)[] = [];
+  let lab: Lab;
+  let dev: Program;
+
+  before(async () => {
+    lab = new Lab({ after: (end) => void ends.push(end) });
+    const texts = { sum: sumFile, slow: slowFile, endless: endlessFile, throws: throwsFile, load: loadFile };
+    for (const [name, text] of Object.entries(texts)) writeFileSync(join(lab.folder, `${name}.ts`), text);
+    const size = ['--gates', '0', '--managers', '1', '--workers', '2', '--port-base', '0'];
+    dev = lab.program(['dev', '--with-parent', ...size, '-o', 'json'], { REMUSTER_CORES: '2' });
+    await dev.says('stdout', /^\{"ready":true.*\}$/m);
+  });
+
+  after(async () => {
+    for (const end of ends) await end();
+  });
+
+  /** Runs a command to its end, however long the machine takes. */
+  async function ran(...words: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
+    const program = lab.program(words);
+    const { code } = await program.ended;
+    return { code, stdout: program.stdout, stderr: program.stderr };
+  }
+
+  async function json<T>(...words: string[]): Promise<T> {
+    const { code, stdout, stderr } = await ran(...words, '-o', 'json');
+    assert.equal(code, 0, stderr);
+    return JSON.parse(stdout) as T;
+  }
+
+  test('submit, the same again, watch, show, list, report, result', async () => {
+    type Submitted = { jobId: string; isNew: boolean };
+    const first = await json<Submitted>('job', 'submit', 'sum.ts', '--key', 'once');
+    assert.equal(first.isNew, true);
+    const again = await json<Submitted>('job', 'submit', 'sum.ts', '--key', 'once');
+    assert.deepEqual([again.jobId, again.isNew], [first.jobId, false]);
+    const other = await ran('job', 'submit', 'slow.ts', '--key', 'once', '-o', 'json');
+    assert.equal(other.code, 5, other.stderr);
+    assert.equal((JSON.parse(other.stderr) as { error: { code: string } }).error.code, 'PRECONDITION');
+
+    const { jobId } = first;
+    const watched = await ran('job', 'watch', jobId);
+    assert.equal(watched.code, 0, watched.stderr);
+    assert.match(watched.stderr, /COMPLETED/);
+    const shown = await json<JobShown>('job', 'show', jobId);
+    assert.deepEqual([shown.jobId, shown.status, shown.totals], [jobId, 'COMPLETED', { completed: 11, failed: 0 }]);
+    assert.deepEqual(
+      shown.workflows.map(({ name, status }) => `${name} ${status}`),
+      ['shares COMPLETED', 'sum COMPLETED'],
+    );
+    for (const { attempts } of shown.workflows) {
+      assert.ok(attempts.length > 0);
+      for (const { worker, outcome, cores } of attempts)
+        assert.ok(/^w[12]$/.test(worker) && outcome === 'completed' && cores === 1);
+    }
+    const { items } = await json<{ items: JobRow[] }>('job', 'list');
+    assert.ok(items.some((row) => row.jobId === jobId && row.status === 'COMPLETED' && row.completed === 11));
+    const report = await json<Report>('job', 'report', jobId);
+    assert.deepEqual([report.schemaVersion, report.jobId, report.totals.completed], [1, jobId, 11]);
+    const result = await ran('job', 'result', jobId);
+    assert.deepEqual((JSON.parse(result.stdout) as { sum: unknown }).sum, [5_050]);
+    assert.equal((await ran('job', 'show', 'nobody')).code, 1);
+  });
+
+  test('run: a load test against a target that counts, with thresholds that hold and one that does not', async () => {
+    const target = await startSampleTarget();
+    try {
+      const good = await ran('run', 'load.ts', '--env', `TARGET=${target.url}`, '--env', 'PATH=/', '-o', 'json');
+      assert.equal(good.code, 0, good.stderr);
+      const { totals, steps, thresholds } = JSON.parse(good.stdout) as Report;
+      assert.equal(totals.requests, target.counts['/']);
+      assert.equal(totals.iterations, steps[0]?.count);
+      assert.deepEqual(
+        thresholds.map(({ ok }) => ok),
+        [true, true],
+      );
+      const words = ['--env', `TARGET=${target.url}`, '--env', 'PATH=/nothing', '--duration', '1s'];
+      const bad = await ran('run', 'load.ts', ...words, '--out', 'report.html');
+      assert.equal(bad.code, 99, bad.stderr);
+      assert.match(bad.stdout, /FAILED {2}failed: rate<1%/);
+    } finally {
+      await target.close();
+    }
+  });
+
+  test('a job that fails says where; one that takes too long, one that is cancelled, one that Ctrl-C ends', async () => {
+    const failed = await ran('run', 'throws.ts');
+    assert.equal(failed.code, 1, failed.stderr);
+    assert.match(failed.stdout, /WORKFLOW_FAILED[\s\S]*not today[\s\S]*throws\.ts:4/);
+    const late = await ran('run', 'endless.ts', '--timeout', '2s');
+    assert.equal(late.code, 4, late.stderr);
+    assert.match(late.stdout, /TIMEOUT/);
+
+    const { jobId } = await json<{ jobId: string }>('job', 'submit', 'endless.ts');
+    await json('job', 'cancel', jobId);
+    assert.equal((await ran('job', 'watch', jobId)).code, 130);
+    assert.equal((await json<JobShown>('job', 'show', jobId)).status, 'CANCELLED');
+
+    const run = lab.program(['run', 'endless.ts']);
+    await run.says('stderr', /RUNNING/);
+    run.kill('SIGINT');
+    assert.equal((await run.ended).code, 130, run.stderr);
+    assert.match(run.stdout, /CANCELLED/);
+  });
+
+  test('kill -9 of a worker while it works: the job completes, and says what began anew', async () => {
+    const { jobId } = await json<{ jobId: string }>('job', 'submit', 'slow.ts');
+    const isOnW2 = async (): Promise<boolean> => {
+      const { workflows, status } = await json<JobShown>('job', 'show', jobId);
+      assert.ok(['SUBMITTED', 'QUEUED', 'DISPATCHING', 'RUNNING'].includes(status), status);
+      return workflows.some(({ attempts }) =>
+        attempts.some(({ worker, outcome }) => worker === 'w2' && outcome === 'running'),
+      );
+    };
+    while (!(await isOnW2()));
+    assert.equal((await ran('dev', 'kill', 'w2')).code, 0);
+    const watched = await ran('job', 'watch', jobId);
+    assert.equal(watched.code, 0, watched.stderr);
+    const report = await json<Report>('job', 'report', jobId);
+    assert.deepEqual([report.status, report.totals.completed], ['COMPLETED', slowItems]);
+    assert.ok(report.incidents.length > 0);
+    const { slow } = JSON.parse((await ran('job', 'result', jobId)).stdout) as { slow: number[] };
+    assert.deepEqual(
+      slow,
+      Array.from({ length: slowItems }, (_, i) => i),
+    );
+  });
+});

@@ -1,0 +1,17 @@
+/** `npm start -- --exit`: a cluster, a load test, its report; the exit code of the run, and nothing left behind. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { filesIn, Lab } from './cluster.ts';
+
+test('start --exit runs the sample and ends with its exit code, leaving nothing behind', async (context) => {
+  const lab = new Lab(context);
+  const words = ['start', '--exit', '--port-base', '0', '--duration', '2s', '--vus', '4'];
+  const program = lab.program(words, { REMUSTER_CORES: '1' });
+  const { code } = await program.ended;
+  // On a loaded machine the latency that the sample promises may not hold; everything else has to.
+  assert.ok(code === 0 || code === 99, `${code}\n${program.stderr}`);
+  assert.match(program.stdout, /COMPLETED/);
+  assert.match(program.stdout, /checkout +browse +[1-9]/);
+  assert.match(program.stdout, /ok {6}failed: rate<1%/);
+  assert.deepEqual(filesIn(lab.folder), []);
+});
