@@ -6,9 +6,9 @@
 import { createHash } from 'node:crypto';
 import { workflow } from 'remuster';
 
-const letters = 'abcdefghijklmnopqrstuvwxyz';
+const letters = Array.from({ length: 26 }, (_, i) => String.fromCodePoint(97 + i));
 /** Each item is the first two letters; `each` tries all words of up to four letters that begin so. */
-const beginnings = [...letters].flatMap((a) => ['', ...letters].map((b) => a + b));
+const beginnings = letters.flatMap((a) => ['', ...letters].map((b) => a + b));
 
 export default workflow('password', {
   cores: 2,
@@ -20,8 +20,8 @@ export default workflow('password', {
 
 function wordsFrom(beginning: string): string[] {
   if (beginning.length < 2) return [beginning];
-  const three = [...letters].map((letter) => beginning + letter);
-  return [beginning, ...three, ...three.flatMap((word) => [...letters].map((letter) => word + letter))];
+  const three = letters.map((letter) => beginning + letter);
+  return [beginning, ...three, ...three.flatMap((word) => letters.map((letter) => word + letter))];
 }
 
 function sha1(text: string): string {

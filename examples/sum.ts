@@ -2,7 +2,7 @@
  * The sum of the numbers from 1 to N, by many cores: each adds up a share, and the last workflow adds up the shares. Kill
  * a worker while it runs: the sum stays right.
  *
- *   remuster run examples/sum.ts --set items=1000
+ *   remuster run examples/sum.ts
  */
 import { workflow } from 'remuster';
 

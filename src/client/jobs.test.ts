@@ -79,6 +79,19 @@ test('a file is bundled, its code stored once, and each submission is one job', 
   assert.deepEqual([facts?.name, facts?.load?.vus, facts?.load?.durationMs], ['checkout', 8, 3_000]);
 });
 
+test('a long load test has the time it needs, unless the caller says otherwise', async () => {
+  const managers = new PretendManagers(1);
+  const session = await opened(managers.cluster);
+  for (const options of [{}, { duration: '2h' }, { duration: '2h', timeoutMs: 5 }])
+    await managers.cluster.until(session.submit(prepared(), options));
+  assert.deepEqual(
+    [...managers.jobs.values()].map(({ timeoutMs }) => timeoutMs),
+    [undefined, 3 * 3_600_000, 5],
+  );
+  for (const { workflows } of managers.jobs.values())
+    assert.ok((workflows[0]?.timeoutMs ?? 0) > (workflows[0]?.load?.durationMs ?? 0));
+});
+
 test('a submission whose answer is lost is sent again and is the same job', async () => {
   const managers = new PretendManagers(2);
   const session = await opened(managers.cluster);

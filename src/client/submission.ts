@@ -9,6 +9,9 @@ import type { WorkflowFacts } from '../jobs/workflow-facts.ts';
 import { type FactsOverrides, factsOf, workflowsIn } from '../runner/facts.ts';
 import { durationMsOf } from '../runner/units.ts';
 
+const longMs = 1_800_000;
+const graceMs = 3_600_000;
+
 /** Code in one piece, and what it exports. */
 export type Bundle = { readonly sha256: string; readonly code: Uint8Array; readonly exports: object };
 
@@ -74,18 +77,26 @@ export function requestOf(prepared: PreparedJob, options: SubmitOptions, ownKey:
   if (cron !== undefined && idempotencyKey === undefined)
     throw new RemusterError('BAD_ARGUMENT', 'a schedule needs a name: give cron and an idempotencyKey');
   if (env !== undefined) checkEnv(env);
+  const workflows = prepared.facts(overrides);
   return {
     ...(name === undefined ? {} : { name }),
     bundle: prepared.sha256,
-    workflows: prepared.facts(overrides),
+    workflows,
     ...(env === undefined ? {} : { env }),
     idempotencyKey: idempotencyKey ?? ownKey,
     ...(priority === undefined ? {} : { priority }),
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    ...timeoutOf(timeoutMs, workflows),
     ...(startAt === undefined ? {} : { startAtMs: momentOf(startAt) }),
     ...(cron === undefined ? {} : { cron }),
     ...(seed === undefined ? {} : { seed }),
   };
+}
+
+/** The time that jobs have by default is not meant to cut off a load test that is to last longer. */
+function timeoutOf(timeoutMs: number | undefined, workflows: readonly WorkflowFacts[]): Pick<JobRequest, 'timeoutMs'> {
+  if (timeoutMs !== undefined) return { timeoutMs };
+  const lastsMs = workflows.reduce((sum, { load }) => sum + (load?.durationMs ?? 0), 0);
+  return lastsMs < longMs ? {} : { timeoutMs: Math.min(jobLimits.timeoutMsMax, lastsMs + graceMs) };
 }
 
 function checkEnv(env: Readonly<Record<string, string>>): void {

@@ -32,16 +32,23 @@ export function factsOf(definition: WorkflowDefinition, overrides: FactsOverride
   set.onlyKnown([...(facts.load === undefined ? batchSettings : loadSettings), ...commonSettings]);
   const given = new FieldReader(`workflow "${facts.name}"`, overrides);
   const cores = given.whole('cores', 1, jobLimits.coresMax) ?? set.whole('cores', 1, jobLimits.coresMax) ?? facts.cores;
+  const load = facts.load && loadWith(facts.load, given, set);
   return {
     ...facts,
     cores,
-    timeoutMs: set.durationMs('timeout', 1, jobLimits.timeoutMsMax) ?? facts.timeoutMs,
+    timeoutMs: set.durationMs('timeout', 1, jobLimits.timeoutMsMax) ?? timeoutFor(facts.timeoutMs, load),
     maxRetries: set.whole('retries', 0, jobLimits.maxRetriesMax) ?? facts.maxRetries,
     network: set.bool('network') ?? facts.network,
     memoryMb: memoryFrom(set) ?? facts.memoryMb,
-    ...(facts.load === undefined ? {} : { load: loadWith(facts.load, given, set) }),
+    ...(load === undefined ? {} : { load }),
     ...(facts.batch === undefined ? {} : { batch: batchWith(facts.batch, defined.batch?.unitItems, cores, set) }),
   };
+}
+
+/** Who wants it to last longer than the limit of the file wants a longer limit, too. */
+function timeoutFor(timeoutMs: number, load: LoadFacts | undefined): number {
+  const lastsMs = load?.durationMs ?? 0;
+  return lastsMs < timeoutMs ? timeoutMs : Math.min(jobLimits.timeoutMsMax, lastsMs + timeoutMs);
 }
 
 const commonSettings = ['cores', 'timeout', 'retries', 'network', 'memory'];
