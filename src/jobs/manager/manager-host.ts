@@ -2,44 +2,192 @@
  * Drives the manager of jobs: tells it when this node leads, carries what it decides to the registry and to workers,
  * and answers orders, reports and news. It decides nothing, but acts only while the lease of the leader surely holds.
  */
-import { type Done, failure } from '../../base/errors.ts';
+import { unreachable } from '../../base/assert.ts';
+import { type Done, type Outcome, failure } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { Identity } from '../../base/ports.ts';
-import type { JobMessageOf, JobVerb } from '../../messages/jobs.ts';
-import type { ManagerOptions, ManagerPorts } from './manager-ports.ts';
+import { Loop, noStore } from '../../base/loop.ts';
+import type { Address, Cancel, Identity } from '../../base/ports.ts';
+import type { KeyRange, RegistryTransaction } from '../../base/registry.ts';
+import type { JobMessage, JobMessageOf, JobVerb } from '../../messages/jobs.ts';
+import type { CallAnswer, ManagerAct, ManagerInput, ManagerTimer } from './acts.ts';
+import { storeBundle } from './bundle-store.ts';
+import { gather } from './gathering.ts';
+import { Manager, type ManagerParts } from './manager.ts';
+import { type ManagerOptions, type ManagerPorts, managerDefaults } from './manager-ports.ts';
 
 export type { JobEvent, ManagerOptions, ManagerPorts, WorkerKnown } from './manager-ports.ts';
 
+const registryTimeoutMs = 5_000;
+const askTimeoutMs = 5_000;
+const stopTimeoutMs = 10_000;
+const callsMax = 30_000;
+const sweepMs = 200;
+
+type Call = { readonly done: Done<CallAnswer>; readonly untilMs: number; readonly verb: JobVerb | undefined };
+
 export class ManagerHost {
-  constructor(_ports: ManagerPorts, _options: Partial<ManagerOptions> = {}) {}
+  readonly #ports: ManagerPorts;
+  readonly #machine: Manager;
+  readonly #loop: Loop<ManagerInput, ManagerAct, ManagerTimer>;
+  readonly #calls = new Map<number, Call>();
+  readonly #unwatch: Cancel;
+  #nextCall = 1;
+  #isSweeping = false;
+  #isOpen = true;
+
+  constructor(ports: ManagerPorts, options: Partial<ManagerOptions> = {}) {
+    const { clock, leadership, random, dc } = ports;
+    this.#ports = ports;
+    const parts: ManagerParts = {
+      ...{ random, dc, wallMs: () => clock.wallMs() },
+      sha256: (bytes) => ports.sha256(bytes),
+      worker: (id) => ports.worker(id),
+    };
+    this.#machine = new Manager(parts, { ...managerDefaults, ...options });
+    const halted = (error: unknown): void => ports.halted(error);
+    this.#loop = new Loop(this.#machine, { clock, store: noStore, perform: (effect) => this.#perform(effect), halted });
+    this.#unwatch = leadership.watch({
+      became: (fence) => this.#loop.feed({ kind: 'became', fence }),
+      lost: () => this.#lost('this node leads no longer'),
+    });
+    const { fence } = leadership.view();
+    if (leadership.isLeading() && fence !== undefined) this.#loop.feed({ kind: 'became', fence });
+  }
 
   /** A jobOrder for the leader. NOT_LEADER elsewhere: the desk of the node passes it on. */
-  order(_verb: JobVerb, _words: string, _submitter: string, _remainingMs: number, done: Done<string>): void {
-    done(failure('INTERNAL', 'not built yet'));
+  order(verb: JobVerb, words: string, submitter: string, remainingMs: number, done: Done<string>): void {
+    const call = this.#open(remainingMs, verb, done as Done<CallAnswer>);
+    if (call !== undefined) this.#loop.feed({ kind: 'order', call, verb, words, submitter, remainingMs });
   }
 
-  /** On any node: writes the code to the registry unless it is there. */
-  storeBundle(_sha256: string, _code: Uint8Array, done: Done<void>): void {
-    done(failure('INTERNAL', 'not built yet'));
+  /** On any manager: writes the code to the registry unless it is there. */
+  storeBundle(sha256: string, code: Uint8Array, done: Done<void>): void {
+    if (this.#ports.sha256(code) !== sha256) {
+      const outcome = failure('BUNDLE_INVALID', 'the code does not have the hash that it was announced with');
+      this.#ports.clock.schedule(0, () => done(outcome));
+      return;
+    }
+    storeBundle(this.#ports.registry, { sha256, code, wallMs: this.#ports.clock.wallMs() }, done);
   }
 
-  heardReport(_from: Identity, _message: JobMessageOf<'workerReport'>, reply: Done<JobMessageOf<'workerHeard'>>): void {
-    reply(failure('INTERNAL', 'not built yet'));
+  heardReport(from: Identity, message: JobMessageOf<'workerReport'>, reply: Done<JobMessageOf<'workerHeard'>>): void {
+    const call = this.#open(askTimeoutMs, undefined, reply as Done<CallAnswer>);
+    if (call !== undefined) this.#loop.feed({ kind: 'report', call, from, message });
   }
 
-  heardNews(_from: Identity, _message: JobMessageOf<'tellUnits'>, reply: Done<JobMessageOf<'unitsHeard'>>): void {
-    reply(failure('INTERNAL', 'not built yet'));
+  heardNews(from: Identity, message: JobMessageOf<'tellUnits'>, reply: Done<JobMessageOf<'unitsHeard'>>): void {
+    const call = this.#open(askTimeoutMs, undefined, reply as Done<CallAnswer>);
+    if (call !== undefined) this.#loop.feed({ kind: 'news', call, from, message });
   }
 
   /** Proof, not belief: the process of that life runs no longer. */
-  gone(_node: NodeId, _generation: number): void {}
-
-  /** What `workers` gives may differ now. */
-  memberChanged(): void {}
-
-  counts(): { readonly open: number; readonly queued: number; readonly running: number } {
-    return { open: 0, queued: 0, running: 0 };
+  gone(node: NodeId, generation: number): void {
+    this.#loop.feed({ kind: 'gone', node, generation });
   }
 
-  stop(): void {}
+  /** What `worker` answers may differ now. */
+  memberChanged(): void {
+    this.#loop.feed({ kind: 'members' });
+  }
+
+  counts(): { readonly open: number; readonly queued: number; readonly running: number } {
+    return this.#machine.counts();
+  }
+
+  stop(): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    this.#unwatch();
+    this.#lost('this node is stopping');
+    this.#loop.stop();
+  }
+
+  /** Undefined: it was answered already. */
+  #open(remainingMs: number, verb: JobVerb | undefined, done: Done<CallAnswer>): number | undefined {
+    const { clock, leadership } = this.#ports;
+    const refusal =
+      !this.#isOpen || !leadership.isLeading() ? 'NOT_LEADER' : this.#calls.size >= callsMax ? 'CAPACITY' : undefined;
+    if (refusal !== undefined) {
+      clock.schedule(0, () => done(failure(refusal)));
+      return undefined;
+    }
+    const call = this.#nextCall++;
+    this.#calls.set(call, { done, untilMs: clock.nowMs() + remainingMs, verb });
+    this.#sweepLater();
+    return call;
+  }
+
+  #answer(call: number, outcome: Outcome<CallAnswer>): void {
+    const found = this.#calls.get(call);
+    this.#calls.delete(call);
+    found?.done(outcome);
+  }
+
+  /** No call is without an end, whatever else happens. */
+  #sweepLater(): void {
+    if (this.#isSweeping) return;
+    this.#isSweeping = true;
+    this.#ports.clock.schedule(sweepMs, () => {
+      this.#isSweeping = false;
+      const nowMs = this.#ports.clock.nowMs();
+      for (const [call, { untilMs }] of this.#calls) if (nowMs >= untilMs) this.#answer(call, failure('DEADLINE'));
+      if (this.#calls.size > 0) this.#sweepLater();
+    });
+  }
+
+  /** Whether an order was carried out is not known here any more. */
+  #lost(why: string): void {
+    this.#loop.feed({ kind: 'lost' });
+    for (const [call, { verb }] of this.#calls) {
+      const mayHaveHappened = verb === 'submit' || verb === 'cancel' || verb === 'unschedule';
+      this.#answer(call, mayHaveHappened ? failure('NETWORK_TIMEOUT', why) : failure('NOT_LEADER', why));
+    }
+  }
+
+  #perform(effect: ManagerAct): void {
+    switch (effect.kind) {
+      case 'read':
+        return this.#read(effect.id, effect.range, effect.limit);
+      case 'transact':
+        return this.#transact(effect.id, effect.transaction);
+      case 'answer':
+        return this.#answer(effect.call, effect.outcome);
+      case 'gather':
+        return gather(this.#ports.registry, effect, (outcome) => this.#answer(effect.call, outcome));
+      case 'give':
+        return this.#ask(effect.to, effect.message, askTimeoutMs, (outcome) => {
+          this.#loop.feed({ kind: 'given', id: effect.id, outcome });
+        });
+      case 'stop':
+        return this.#ask(effect.to, effect.message, stopTimeoutMs, (outcome) => {
+          this.#loop.feed({ kind: 'stopped', id: effect.id, outcome });
+        });
+      case 'tell':
+        return this.#ports.tell(effect.event);
+      default:
+        return unreachable(effect);
+    }
+  }
+
+  #ask(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void {
+    if (this.#ports.leadership.isLeading()) this.#ports.ask(to, message, timeoutMs, done);
+    else this.#ports.clock.schedule(0, () => done(failure('NOT_LEADER')));
+  }
+
+  #read(id: number, range: KeyRange, limit: number): void {
+    this.#ports.registry.range(range, { limit, timeoutMs: registryTimeoutMs }, (outcome) => {
+      this.#loop.feed({ kind: 'read', id, outcome });
+    });
+  }
+
+  #transact(id: number, transaction: RegistryTransaction): void {
+    const { registry, leadership, clock } = this.#ports;
+    if (leadership.isLeading()) {
+      registry.transact(transaction, { timeoutMs: registryTimeoutMs }, (outcome) => {
+        this.#loop.feed({ kind: 'transacted', id, outcome });
+      });
+    } else {
+      clock.schedule(0, () => this.#loop.feed({ kind: 'transacted', id, outcome: failure('NOT_LEADER') }));
+    }
+  }
 }

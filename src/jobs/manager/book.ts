@@ -1,0 +1,90 @@
+/**
+ * All jobs that are known: open ones, with a bound for all and for each submitter, and those that are over, of which the
+ * oldest are forgotten first. It writes nothing.
+ */
+import { RemusterError } from '../../base/errors.ts';
+import { isOver } from '../job-words.ts';
+import { jobLimits } from '../limits.ts';
+import type { Job } from './model.ts';
+
+/** What lies apart of jobs that are over, all together: every manager holds it in memory. */
+const bytesApartMax = 50_000_000;
+
+export class Book {
+  readonly #jobs = new Map<string, Job>();
+  readonly #open = new Set<Job>();
+  readonly #openOf = new Map<string, number>();
+  readonly #byKey = new Map<string, Job>();
+  /** In the order in which they ended. */
+  readonly #over = new Set<Job>();
+  #bytesApart = 0;
+
+  get(id: string): Job | undefined {
+    return this.#jobs.get(id);
+  }
+
+  ofKey(key: string): Job | undefined {
+    return this.#byKey.get(key);
+  }
+
+  /** In the order of their submission. */
+  values(): IterableIterator<Job> {
+    return this.#jobs.values();
+  }
+
+  get open(): ReadonlySet<Job> {
+    return this.#open;
+  }
+
+  get size(): number {
+    return this.#jobs.size;
+  }
+
+  /** CAPACITY when there are too many already. */
+  checkRoom(submitter: string): void {
+    if (this.#open.size >= jobLimits.openJobsMax)
+      throw new RemusterError('CAPACITY', `${jobLimits.openJobsMax} jobs are open already`);
+    if ((this.#openOf.get(submitter) ?? 0) >= jobLimits.openJobsOfOneMax)
+      throw new RemusterError('CAPACITY', `${submitter} has ${jobLimits.openJobsOfOneMax} open jobs already`);
+  }
+
+  add(job: Job): void {
+    this.#jobs.set(job.id, job);
+    if (job.key !== undefined) this.#byKey.set(job.key, job);
+    if (isOver(job.status)) {
+      this.#over.add(job);
+      this.#bytesApart += job.bytesApart;
+      return;
+    }
+    this.#open.add(job);
+    this.#openOf.set(job.submitter, (this.#openOf.get(job.submitter) ?? 0) + 1);
+  }
+
+  /** It is over, and that is recorded. */
+  ended(job: Job): void {
+    if (!this.#open.delete(job)) return;
+    const left = (this.#openOf.get(job.submitter) ?? 1) - 1;
+    if (left === 0) this.#openOf.delete(job.submitter);
+    else this.#openOf.set(job.submitter, left);
+    this.#over.add(job);
+    this.#bytesApart += job.bytesApart;
+  }
+
+  /** The oldest that is over, if too many are: the caller removes it everywhere else. */
+  takeOldest(): Job | undefined {
+    if (this.#over.size <= jobLimits.historyMax && this.#bytesApart <= bytesApartMax) return undefined;
+    for (const job of this.#over) {
+      this.#over.delete(job);
+      this.#bytesApart -= job.bytesApart;
+      this.#jobs.delete(job.id);
+      if (job.key !== undefined && this.#byKey.get(job.key) === job) this.#byKey.delete(job.key);
+      return job;
+    }
+    return undefined;
+  }
+
+  clear(): void {
+    for (const part of [this.#jobs, this.#open, this.#openOf, this.#byKey, this.#over]) part.clear();
+    this.#bytesApart = 0;
+  }
+}

@@ -1,0 +1,129 @@
+/**
+ * Reads what lies apart of a job that is over and makes the answer of `report` and `result` from it. Nothing is kept:
+ * who asks again, has it read again. Results that are too large for one answer are given in parts.
+ */
+import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
+import type { Registry, RegistryEntry } from '../../base/registry.ts';
+import { jobRanges } from '../keys.ts';
+import type { GatherWords } from './acts.ts';
+import { joined } from './loading.ts';
+import type { Job, Unit, Workflow } from './model.ts';
+import { type SummariesOf, reportText } from './report-facts.ts';
+import { joinedLists, textOf } from './values.ts';
+
+const timeoutMs = 5_000;
+const pageEntries = 100;
+/** Of the JSON in one answer, which is JSON in JSON. */
+const partCharacters = 2_000_000;
+
+export function gather(
+  registry: Pick<Registry, 'range'>,
+  { verb, job, words }: { readonly verb: 'report' | 'result'; readonly job: Job; readonly words: GatherWords },
+  done: Done<string>,
+): void {
+  const workflows = job.workflows.filter(({ facts }) => words.workflow === undefined || facts.name === words.workflow);
+  const units = workflows.flatMap(({ units: all, plan }) => (plan === undefined ? all : [plan, ...all]));
+  readAll(registry, job, verb === 'report' ? 's' : 'o', units, (outcome) => {
+    if (!outcome.ok) return done(outcome);
+    if (verb === 'report') return done(success(reportText(job, summariesOf(workflows, outcome.value))));
+    done(resultOf(workflows, outcome.value, words.part));
+  });
+}
+
+type Bytes = ReadonlyMap<Unit, Uint8Array>;
+
+function readAll(
+  registry: Pick<Registry, 'range'>,
+  job: Job,
+  kind: 's' | 'o',
+  units: readonly Unit[],
+  done: (outcome: Outcome<Bytes>) => void,
+): void {
+  const found = new Map<Unit, Uint8Array>();
+  const apart: Unit[] = [];
+  for (const unit of units) {
+    const bytes = kind === 's' ? unit.end?.summary : unit.end?.output;
+    const size = kind === 's' ? unit.end?.summaryBytes : unit.end?.outputBytes;
+    if (bytes !== undefined) found.set(unit, bytes);
+    else if (size !== undefined && size > 0) apart.push(unit);
+  }
+  const next = (): void => {
+    const unit = apart.shift();
+    if (unit === undefined) return done(success(found));
+    const range = jobRanges.endOf(job.id, unit.workflow.index, unit.number, kind);
+    const size = (kind === 's' ? unit.end?.summaryBytes : unit.end?.outputBytes) ?? 0;
+    readRange(registry, range.from, range.to, [], (outcome) => {
+      if (!outcome.ok) return done(outcome);
+      if (outcome.value.length === 0)
+        return done(failure('UNKNOWN_JOB', `what job ${job.id} gave is forgotten already`));
+      found.set(
+        unit,
+        joined(
+          outcome.value.map(({ value }) => value),
+          size,
+        ),
+      );
+      next();
+    });
+  };
+  next();
+}
+
+function readRange(
+  registry: Pick<Registry, 'range'>,
+  from: string,
+  to: string,
+  before: RegistryEntry[],
+  done: (outcome: Outcome<readonly RegistryEntry[]>) => void,
+): void {
+  registry.range({ from, to }, { limit: pageEntries, timeoutMs }, (outcome) => {
+    if (!outcome.ok) return done(outcome);
+    before.push(...outcome.value.entries);
+    const last = outcome.value.entries.at(-1);
+    if (outcome.value.more && last !== undefined) readRange(registry, `${last.key}\0`, to, before, done);
+    else done(success(before));
+  });
+}
+
+function summariesOf(workflows: readonly Workflow[], bytes: Bytes): readonly SummariesOf[] {
+  return workflows.map(({ index, units }) => ({
+    workflow: index,
+    summaries: units.flatMap((unit) => {
+      const summary = bytes.get(unit);
+      return summary === undefined ? [] : [summary];
+    }),
+  }));
+}
+
+function resultOf(workflows: readonly Workflow[], bytes: Bytes, part: number | undefined): Outcome<string> {
+  const results = workflows.flatMap((workflow) => {
+    const text = outputOf(workflow, bytes);
+    return text === undefined ? [] : [`${JSON.stringify(workflow.facts.name)}:${text}`];
+  });
+  const json = `{"results":{${results.join(',')}}}`;
+  const parts = Math.max(1, Math.ceil(json.length / partCharacters));
+  if (parts === 1 && part === undefined) return success(json);
+  const wanted = part ?? 0;
+  if (wanted >= parts) return failure('BAD_ARGUMENT', `the result has ${parts} parts`);
+  const slice = json.slice(wanted * partCharacters, (wanted + 1) * partCharacters);
+  return success(JSON.stringify({ part: wanted, parts, json: slice }));
+}
+
+/** JSON of what a workflow gave; undefined if it gave nothing. */
+function outputOf(workflow: Workflow, bytes: Bytes): string | undefined {
+  const { found, units, facts, plan } = workflow;
+  if (facts.load !== undefined && plan !== undefined) return dataOf(bytes.get(plan));
+  const wanted = found === undefined ? units : units.slice(found, found + 1);
+  const texts = wanted.map((unit) => textOf(bytes.get(unit)));
+  if (texts.length === 1) return texts[0];
+  return texts.every((text) => text === undefined)
+    ? undefined
+    : joinedLists(texts.filter((text) => text !== undefined));
+}
+
+function dataOf(output: Uint8Array | undefined): string | undefined {
+  const text = textOf(output);
+  if (text === undefined) return undefined;
+  const { data } = JSON.parse(text) as { readonly data?: unknown };
+  return data === undefined ? undefined : JSON.stringify(data);
+}

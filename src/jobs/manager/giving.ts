@@ -1,0 +1,266 @@
+/**
+ * Gives units to workers: who is next, to whom, and how many at a time. A workflow begins its work when it can have all
+ * the cores it wants at one time; smaller ones may pass it, but not for ever. What is given is recorded first and sent
+ * after that, again and again until the worker has answered or its lease is over.
+ */
+import { BoundedLru } from '../../base/bounded-lru.ts';
+import type { Outcome } from '../../base/errors.ts';
+import type { GivenUnit, JobMessage } from '../../messages/jobs.ts';
+import type { Attempt, Run, Unit, Workflow } from './model.ts';
+import type { Office } from './office.ts';
+import { orderBytes } from './orders-of-units.ts';
+import type { Seat } from './seats.ts';
+import { coresOf } from './units.ts';
+import { jobLimits } from '../limits.ts';
+
+/** A workflow that waits for so long is not passed by others any more. */
+const patienceMs = 5_000;
+const passedMax = 64;
+const shortMs = 20;
+const resendMs = 300;
+const restMs = 250;
+const messageBytesMax = 8_000_000;
+const codesMax = 256;
+
+export class Giving {
+  readonly #office: Office;
+  /** Messages to workers that are under way. */
+  readonly #sent = new Map<number, { readonly seat: Seat; readonly runs: readonly Run[] }>();
+  /** By bundle: how long its units took of late. */
+  readonly #paces = new BoundedLru<string, number>(codesMax);
+  #nextId = 1;
+
+  constructor(office: Office) {
+    this.#office = office;
+  }
+
+  clear(): void {
+    this.#sent.clear();
+  }
+
+  took(bundle: string, tookMs: number): void {
+    const before = this.#paces.get(bundle);
+    this.#paces.set(bundle, before === undefined ? tookMs : before * 0.9 + tookMs * 0.1);
+  }
+
+  /** As many as there is room for. */
+  pass(): void {
+    const { line, selection, nowMs } = this.#office;
+    if (line.isEmpty()) return;
+    selection.begin(nowMs);
+    if (selection.totalCores() === 0) return;
+    line.offer((workflow) => this.#offer(workflow), passedMax);
+  }
+
+  /** Why it waits; for people. */
+  reason(workflow: Workflow): string {
+    const { selection, nowMs, seats } = this.#office;
+    if (workflow.waiting.length === 0) return 'all of it is given';
+    selection.begin(nowMs);
+    const [total, free] = [selection.totalCores(), selection.freeCores()];
+    const needs = this.#needs(workflow, total);
+    const of = `${free} of ${total} cores are free`;
+    if (seats.size === 0) return 'no worker has reported yet';
+    if (total === 0) return `none of ${seats.size} workers may take anything now`;
+    if (needs > total) return `needs ${needs} cores at one time, and all workers together have ${total}`;
+    if (needs > free) return needs === 1 ? `waits for a core: ${of}` : `needs ${needs} cores at one time: ${of}`;
+    return 'every worker with a free core failed this unit before, or others are first';
+  }
+
+  /** They are recorded: send them. */
+  send(runs: readonly Run[]): void {
+    const bySeat = new Map<Seat, Run[]>();
+    for (const run of runs) {
+      if (run.unit.run !== run || run.stopping !== undefined) continue;
+      const list = bySeat.get(run.seat);
+      if (list === undefined) bySeat.set(run.seat, [run]);
+      else list.push(run);
+    }
+    for (const [seat, list] of bySeat) this.#sendTo(seat, list);
+  }
+
+  /** What was not answered, to whoever may still have it. */
+  resend(seat: Seat): void {
+    const { nowMs } = this.#office;
+    if (seat.resendAtMs > nowMs) return;
+    seat.resendAtMs = Infinity;
+    const runs = [...seat.runs].filter((run) => run.isRecorded && !run.isTaken && run.sentMs <= nowMs - resendMs);
+    this.send(runs);
+  }
+
+  answered(id: number, outcome: Outcome<JobMessage>): void {
+    const sent = this.#sent.get(id);
+    this.#sent.delete(id);
+    if (sent === undefined) return;
+    const { seat, runs } = sent;
+    const { nowMs } = this.#office;
+    if (!outcome.ok || outcome.value.kind !== 'unitsTaken' || outcome.value.units.length !== runs.length) {
+      seat.resendAtMs = Math.min(seat.resendAtMs, nowMs + resendMs);
+      return;
+    }
+    for (const [index, { code, why }] of outcome.value.units.entries()) {
+      const run = runs[index] as Run;
+      if (run.unit.run !== run) continue;
+      if (code === undefined) this.taken(run);
+      else this.#refused(run, code, why ?? '');
+    }
+  }
+
+  /** The worker has it. */
+  taken(run: Run): void {
+    run.isTaken = true;
+    const { unit } = run;
+    if (unit.state !== 'given') return;
+    unit.state = 'running';
+    const { workflow } = unit;
+    const { job } = workflow;
+    if (workflow.status === 'ASSIGNED') workflow.status = 'RUNNING';
+    if (job.status === 'DISPATCHING') job.status = 'RUNNING';
+    else if (job.status !== 'RUNNING') return;
+    job.isChanged = true;
+    this.#office.soft.add(job);
+  }
+
+  /** Nobody has it any more, and it goes on waiting. */
+  putBack(unit: Unit): void {
+    const { workflow } = unit;
+    unit.state = 'waiting';
+    unit.live = undefined;
+    workflow.waiting.push(unit);
+    this.#office.line.add(workflow);
+    this.#office.ledger.touchUnit(unit);
+  }
+
+  #refused(run: Run, code: string, why: string): void {
+    const { unit, seat, attempt } = run;
+    const { nowMs } = this.#office;
+    seat.restUntilMs = nowMs + restMs;
+    if (code === 'DRAINED') seat.draining = true;
+    if (run.stopping !== undefined) return;
+    attempt.outcome = 'refused';
+    seat.runs.delete(run);
+    unit.run = undefined;
+    unit.workflow.active -= 1;
+    if (code !== 'CAPACITY' && code !== 'DRAINED')
+      this.#office.incident(
+        unit.workflow.job,
+        'unit.returned',
+        seat.name,
+        `${seat.name} refused a unit: ${code} ${why}`,
+      );
+    this.putBack(unit);
+  }
+
+  #needs({ needs, facts }: Workflow, total: number): number {
+    return facts.batch === undefined ? needs : Math.min(needs, Math.max(1, total));
+  }
+
+  #offer(workflow: Workflow): 'taken' | 'passed' | 'stop' {
+    const { selection, line, nowMs } = this.#office;
+    if (!workflow.isMade) return 'passed';
+    const cores = workflow.phase === 'work' ? coresOf(workflow) : 1;
+    if (workflow.waiting.length === 0 || workflow.active >= cores) {
+      line.delete(workflow);
+      return 'passed';
+    }
+    const total = selection.totalCores();
+    const needs = this.#needs(workflow, total);
+    if (needs > 1) {
+      if (selection.freeCores() < needs) {
+        const isReserved = needs <= total && nowMs >= workflow.readyMs + patienceMs;
+        return isReserved ? 'stop' : 'passed';
+      }
+    }
+    const ahead = needs === 1 && this.#isShort(workflow);
+    if (!ahead && selection.freeCores() === 0) return 'passed';
+    let given = 0;
+    for (; given < needs; given++) {
+      const unit = workflow.waiting.at(-1);
+      const seat = unit === undefined ? undefined : selection.pick(unit, ahead);
+      if (unit === undefined || seat === undefined) break;
+      workflow.waiting.pop();
+      this.#give(unit, seat);
+    }
+    if (given === 0) return 'passed';
+    workflow.needs = 1;
+    if (workflow.waiting.length === 0 || workflow.active >= cores) line.delete(workflow);
+    return 'taken';
+  }
+
+  #isShort(workflow: Workflow): boolean {
+    if (workflow.phase !== 'whole' && workflow.facts.batch === undefined) return false;
+    const pace = this.#paces.get(workflow.job.request.bundle);
+    return pace !== undefined && pace <= shortMs;
+  }
+
+  #give(unit: Unit, seat: Seat): void {
+    const { ledger, nowMs, managerMs, wallMs } = this.#office;
+    const { workflow } = unit;
+    const { job } = workflow;
+    const last = unit.attempts.at(-1);
+    const attempt: Attempt = {
+      ...{ worker: seat.id, name: seat.name, generation: seat.generation, outcome: 'running' },
+      attempt: (last?.attempt ?? 0) + 1,
+      fence: this.#office.nextFence(last?.fence),
+    };
+    const run: Run = { unit, attempt, seat, isTaken: false, isRecorded: false, sentMs: nowMs, stopping: undefined };
+    unit.attempts.push(attempt);
+    unit.run = run;
+    unit.state = 'given';
+    seat.runs.add(run);
+    workflow.active += 1;
+    if (workflow.status === 'PENDING') {
+      workflow.status = 'ASSIGNED';
+      workflow.startedMs = managerMs;
+      ledger.touch(job);
+    }
+    if (job.status === 'QUEUED') {
+      job.status = 'DISPATCHING';
+      job.startedMs = managerMs;
+      job.startedWallMs = wallMs;
+      ledger.touch(job);
+    }
+    job.isChanged = true;
+    ledger.give(run);
+  }
+
+  #sendTo(seat: Seat, runs: readonly Run[]): void {
+    if (seat.address === undefined) {
+      seat.resendAtMs = Math.min(seat.resendAtMs, this.#office.nowMs + resendMs);
+      return;
+    }
+    let units: GivenUnit[] = [];
+    let sent: Run[] = [];
+    let size = 0;
+    const flush = (): void => {
+      if (sent.length > 0) this.#message(seat, units, sent);
+      [units, sent, size] = [[], [], 0];
+    };
+    for (const run of runs) {
+      const order = orderBytes(run.unit);
+      if (sent.length === jobLimits.unitsInMessageMax || size + order.length > messageBytesMax) flush();
+      run.sentMs = this.#office.nowMs;
+      units.push({ ...attemptNameOf(run), order, ahead: this.#isShort(run.unit.workflow) });
+      sent.push(run);
+      size += order.length;
+    }
+    flush();
+  }
+
+  #message(seat: Seat, units: readonly GivenUnit[], runs: readonly Run[]): void {
+    const { out, term } = this.#office;
+    const id = this.#nextId++;
+    this.#sent.set(id, { seat, runs });
+    const message = { kind: 'giveUnits', term, generation: seat.generation, units } as const;
+    out.push({ kind: 'give', id, to: seat.address as NonNullable<Seat['address']>, message });
+  }
+}
+
+export function attemptNameOf(run: Run): Omit<GivenUnit, 'order' | 'ahead'> {
+  const { unit, attempt } = run;
+  const { workflow, number } = unit;
+  return {
+    ...{ job: workflow.job.id, workflow: workflow.index, unit: number },
+    ...{ attempt: attempt.attempt, fence: attempt.fence },
+  };
+}

@@ -1,0 +1,255 @@
+/**
+ * What was decided and is not recorded yet, and what has to wait for that: answers, events, units for workers. One
+ * transaction at a time carries as much of it as fits; what is decided meanwhile goes into the next. Nobody outside hears
+ * of a decision before it is recorded. A transaction whose end is unknown is sent again: it says the same.
+ */
+import { assert } from '../../base/assert.ts';
+import type { NodeId } from '../../base/ids.ts';
+import { type RegistryCompare, type RegistryOp, type RegistryTransaction, onlyKey } from '../../base/registry.ts';
+import { clusterKey } from '../../registry/keys.ts';
+import type { JobStatus } from '../job-words.ts';
+import { jobKeys, jobRanges } from '../keys.ts';
+import { blockUnits, encodeBlock, encodeClock, encodeJob, encodeState } from '../records/job-record.ts';
+import type { Job, Run, Unit, Workflow } from './model.ts';
+import { jobRecordOf, stateRecordOf, unitRecordOf } from './recording.ts';
+
+/** Runs when what it waits for is recorded. */
+export type Release = () => void;
+
+type Piece = {
+  readonly job: Job | undefined;
+  readonly op: () => RegistryOp;
+  readonly releases: Release[];
+  readonly runs: Run[];
+  /** Only after all blocks of the same job. */
+  readonly isState: boolean;
+  /** The status that it carries. */
+  status: JobStatus | undefined;
+};
+
+export type Flight = {
+  readonly id: number;
+  readonly pieces: ReadonlyMap<string, Piece>;
+  readonly runs: readonly Run[];
+  readonly transaction: RegistryTransaction;
+  /** In the order in which the branch `otherwise` reads their registrations. */
+  readonly workers: readonly NodeId[];
+};
+
+/** Below what the registry takes, so that the fence, the clock and the workers still fit. */
+const opsMax = 100;
+const bytesMax = 1_300_000;
+
+export class Ledger {
+  readonly #staged = new Map<string, Piece>();
+  #flight: Flight | undefined;
+  #nextId = 1;
+  /** The time is to be recorded, also if there is nothing else. */
+  #beats = false;
+
+  get isFlying(): boolean {
+    return this.#flight !== undefined;
+  }
+
+  /** There is something to record. */
+  get isWanted(): boolean {
+    return this.#staged.size > 0 || this.#beats;
+  }
+
+  beat(): void {
+    this.#beats = true;
+  }
+
+  /** The state of the job has changed. */
+  touch(job: Job): void {
+    this.#statePiece(job);
+  }
+
+  touchUnit(unit: Unit): void {
+    this.#unitPiece(unit);
+  }
+
+  /** A worker is to have it, as soon as that is recorded. */
+  give(run: Run): void {
+    this.#unitPiece(run.unit).runs.push(run);
+  }
+
+  afterUnit(unit: Unit, release: Release): void {
+    this.#unitPiece(unit).releases.push(release);
+  }
+
+  /** When all that is known of the job now is recorded; at once if it is. */
+  afterJob(job: Job, release: Release): void {
+    const key = jobKeys.state(job.id);
+    if (this.#staged.has(key) || this.#hasBlocks(job)) return this.touchAnd(job, release);
+    const flying = this.#flying(job, key);
+    if (flying === undefined) release();
+    else flying.releases.push(release);
+  }
+
+  touchAnd(job: Job, release: Release): void {
+    this.#statePiece(job).releases.push(release);
+  }
+
+  put(key: string, value: Uint8Array, release?: Release): void {
+    this.#raw(key, () => ({ kind: 'put', key, value }), release);
+  }
+
+  remove(key: string, release?: Release): void {
+    this.#raw(key, () => ({ kind: 'delete', range: onlyKey(key) }), release);
+  }
+
+  /** Everything of a job that is forgotten. */
+  forget(job: Job): void {
+    this.#staged.delete(jobKeys.state(job.id));
+    for (const key of [jobKeys.job(job.id), jobKeys.state(job.id)]) this.remove(key);
+    const ranges = [
+      ...(job.bytesApart > 0 ? [jobRanges.endsOf(job.id)] : []),
+      ...(job.hasBlocks ? [jobRanges.blocksOf(job.id)] : []),
+    ];
+    for (const range of ranges) this.#raw(`${range.from}*`, () => ({ kind: 'delete', range }));
+  }
+
+  /** The next transaction, unless one is under way or there is nothing to record. */
+  next(fence: Uint8Array, clockMs: number): Flight | undefined {
+    if (this.#flight !== undefined || !this.isWanted) return undefined;
+    this.#beats = false;
+    const pieces = new Map<string, Piece>();
+    const ops: RegistryOp[] = [{ kind: 'put', key: jobKeys.clock, value: encodeClock(clockMs) }];
+    const workers = new Set<NodeId>();
+    const late = new Set<Job>();
+    let size = 0;
+    for (const wantsState of [false, true]) {
+      for (const [key, piece] of this.#staged) {
+        if (piece.isState !== wantsState) continue;
+        const full = ops.length >= opsMax || workers.size >= opsMax || size >= bytesMax;
+        const op = full || (piece.isState && late.has(piece.job as Job)) ? undefined : piece.op();
+        const bytes = op?.kind === 'put' ? op.value.length + op.key.length : 64;
+        if (op === undefined || (size > 0 && size + bytes > bytesMax)) {
+          if (piece.job !== undefined) late.add(piece.job);
+          continue;
+        }
+        size += bytes;
+        ops.push(op);
+        if (piece.isState) piece.status = piece.job?.status;
+        pieces.set(key, piece);
+        for (const run of piece.runs) workers.add(run.seat.id);
+      }
+    }
+    assert(pieces.size > 0 || this.#staged.size === 0, 'a piece of the ledger fits into no transaction');
+    for (const key of pieces.keys()) this.#staged.delete(key);
+    const runs = [...pieces.values()].flatMap((piece) => piece.runs);
+    const flight: Flight = {
+      id: this.#nextId++,
+      pieces,
+      runs,
+      workers: [...workers],
+      transaction: guarded(fence, ops, workers),
+    };
+    this.#flight = flight;
+    return flight;
+  }
+
+  /** The one that is under way, if it has that number. */
+  flight(id: number): Flight | undefined {
+    return this.#flight?.id === id ? this.#flight : undefined;
+  }
+
+  /** It is recorded. The caller releases what waited, and sends the runs. */
+  landed(): void {
+    this.#flight = undefined;
+  }
+
+  /** It was refused: all of it is decided still, but for those runs. */
+  undo(flight: Flight, isDropped: (run: Run) => boolean): void {
+    this.#flight = undefined;
+    for (const [key, piece] of flight.pieces) {
+      const runs = piece.runs.filter((run) => !isDropped(run));
+      const now = this.#staged.get(key);
+      if (now === undefined) {
+        this.#staged.set(key, { ...piece, runs, status: undefined });
+      } else {
+        now.releases.unshift(...piece.releases);
+        now.runs.unshift(...runs);
+      }
+    }
+  }
+
+  clear(): void {
+    this.#staged.clear();
+    this.#flight = undefined;
+    this.#beats = false;
+  }
+
+  #hasBlocks(job: Job): boolean {
+    if (job.isInline) return false;
+    for (const piece of this.#staged.values()) if (piece.job === job) return true;
+    return false;
+  }
+
+  /** A piece of it that is under way. */
+  #flying(job: Job, key: string): Piece | undefined {
+    const found = this.#flight?.pieces.get(key);
+    if (found !== undefined || job.isInline || this.#flight === undefined) return found;
+    for (const piece of this.#flight.pieces.values()) if (piece.job === job) return piece;
+    return undefined;
+  }
+
+  #unitPiece(unit: Unit): Piece {
+    const { workflow } = unit;
+    const { job } = workflow;
+    if (job.isInline || unit === workflow.plan || unit === workflow.finish) return this.#statePiece(job);
+    const block = Math.floor(unit.number / blockUnits);
+    const key = jobKeys.block(job.id, workflow.index, block);
+    const found = this.#staged.get(key);
+    if (found !== undefined) return found;
+    job.hasBlocks = true;
+    return this.#stage(key, {
+      job,
+      op: () => blockOp(key, workflow, block),
+      releases: [],
+      runs: [],
+      isState: false,
+      status: undefined,
+    });
+  }
+
+  #statePiece(job: Job): Piece {
+    const key = jobKeys.state(job.id);
+    const found = this.#staged.get(key);
+    if (found !== undefined) return found;
+    return this.#stage(key, { job, op: () => stateOp(job), releases: [], runs: [], isState: true, status: undefined });
+  }
+
+  #raw(key: string, op: () => RegistryOp, release?: Release): void {
+    const releases = [...(this.#staged.get(key)?.releases ?? []), ...(release === undefined ? [] : [release])];
+    this.#stage(key, { job: undefined, op, releases, runs: [], isState: false, status: undefined });
+  }
+
+  #stage(key: string, piece: Piece): Piece {
+    this.#staged.set(key, piece);
+    return piece;
+  }
+}
+
+/** The first time all of it, later what can change. */
+function stateOp(job: Job): RegistryOp {
+  if (job.isStored) return { kind: 'put', key: jobKeys.state(job.id), value: encodeState(stateRecordOf(job)) };
+  return { kind: 'put', key: jobKeys.job(job.id), value: encodeJob(jobRecordOf(job)) };
+}
+
+function blockOp(key: string, workflow: Workflow, block: number): RegistryOp {
+  const units = workflow.units.slice(block * blockUnits, (block + 1) * blockUnits);
+  return { kind: 'put', key, value: encodeBlock(units.map(unitRecordOf)) };
+}
+
+function guarded(fence: Uint8Array, then: readonly RegistryOp[], workers: ReadonlySet<NodeId>): RegistryTransaction {
+  const keys = [...workers].map((node) => clusterKey({ kind: 'registration', node }));
+  const compare: RegistryCompare[] = [
+    { key: jobKeys.manager, target: 'value', is: 'equal', than: fence },
+    ...keys.map((key) => ({ key, target: 'version', is: 'greater', than: 0 }) as const),
+  ];
+  // Whoever is refused learns why.
+  const otherwise = [jobKeys.manager, ...keys].map((key) => ({ kind: 'read', range: onlyKey(key), limit: 1 }) as const);
+  return { compare, then, otherwise };
+}

@@ -1,0 +1,290 @@
+/**
+ * What workers tell about units. Only the present attempt of a unit counts, whatever else is told, how often, and in
+ * which order. An end is taken once; the worker hears so when it is recorded, and repeats it until then.
+ */
+import type { JobMessageOf, UnitNews } from '../../messages/jobs.ts';
+import { isOver } from '../job-words.ts';
+import { jobKeys } from '../keys.ts';
+import { jobLimits } from '../limits.ts';
+import { inlineBytesMax } from '../records/job-record.ts';
+import type { Flow } from './flow.ts';
+import type { Giving } from './giving.ts';
+import { type Job, type Run, type Unit, type UnitEnd, attemptsCounted, isEnded, unitOf } from './model.ts';
+import type { Office } from './office.ts';
+import type { Seat } from './seats.ts';
+import { keepOutput } from './values.ts';
+
+type Name = JobMessageOf<'unitsHeard'>['heard'][number];
+
+/** Errors of the code itself, or of what was asked: another worker would only repeat them. */
+const finalCodes: ReadonlySet<string> = new Set([
+  'WORKFLOW_FAILED',
+  'WORKFLOW_TIMEOUT',
+  'BUNDLE_INVALID',
+  'TOO_LARGE',
+  'BAD_ARGUMENT',
+]);
+
+/** Of ends that are being written in parts, all together; more have to wait. */
+const storingBytesMax = 64_000_000;
+
+export class News {
+  readonly #office: Office;
+  readonly #giving: Giving;
+  readonly #flow: Flow;
+  #storingBytes = 0;
+
+  constructor(office: Office, giving: Giving, flow: Flow) {
+    this.#office = office;
+    this.#giving = giving;
+    this.#flow = flow;
+  }
+
+  clear(): void {
+    this.#storingBytes = 0;
+  }
+
+  /** Calls back when all ends in it are recorded. */
+  heard(seat: Seat, news: readonly UnitNews[], done: (answer: JobMessageOf<'unitsHeard'>) => void): void {
+    const heard: Name[] = [];
+    const stop: Name[] = [];
+    let waits = 1;
+    const recorded = (): void => {
+      waits -= 1;
+      if (waits === 0) done({ kind: 'unitsHeard', heard, stop });
+    };
+    for (const item of news) {
+      const { job, workflow, unit, attempt, fence, what } = item;
+      const name = { job, workflow, unit, attempt, fence };
+      const isEnd = what !== 'started' && what !== 'progress';
+      const known = this.#office.book.get(job);
+      const found = known?.workflows[workflow];
+      const place = found === undefined ? undefined : unitOf(found, unit);
+      const run = place?.run;
+      const isPresent = run !== undefined && run.seat === seat && isSame(run, item);
+      if (isPresent && isEnd) {
+        waits += 1;
+        if (this.#ended(run, item, recorded)) heard.push(name);
+        else waits -= 1;
+      } else if (isPresent) {
+        this.#progress(run, item);
+        if (run.stopping !== undefined) stop.push(name);
+      } else if (!isEnd) stop.push(name);
+      else if (place?.state !== 'storing') {
+        // Told again, or of an attempt that nobody waits for: what is known of it has to be recorded all the same.
+        heard.push(name);
+        if (known !== undefined) {
+          waits += 1;
+          this.#office.ledger.afterJob(known, recorded);
+        }
+      }
+    }
+    recorded();
+  }
+
+  /** That attempt was lost with its worker, or ended without an end that counts. */
+  lost(run: Run, why: string): void {
+    const { unit, attempt, seat } = run;
+    const { workflow } = unit;
+    this.#letGo(run);
+    attempt.outcome = run.stopping === undefined ? 'lost' : 'cancelled';
+    if (run.stopping !== undefined) return this.#stopped(unit);
+    const uncounted = unit.live?.completed ?? 0;
+    const counted = attemptsCounted(unit);
+    const isLast = counted > workflow.facts.maxRetries;
+    const what = isLast ? 'is not tried again' : 'begins anew elsewhere';
+    this.#office.incident(
+      workflow.job,
+      'worker.lost',
+      seat.name,
+      `unit ${unit.number} of ${workflow.facts.name} ${what}; ${uncounted} ${itemWord(unit)} of the lost attempt are not counted`,
+    );
+    this.#tell(run);
+    this.#office.ledger.touch(workflow.job);
+    this.#flow.retry(unit, 'RUNNER_KILLED', `${seat.name}: ${why}`, counted);
+  }
+
+  /** A run that was to end runs no longer. */
+  stopped(run: Run): void {
+    this.#letGo(run);
+    if (run.attempt.outcome === 'running') run.attempt.outcome = 'cancelled';
+    this.#stopped(run.unit);
+  }
+
+  #stopped(unit: Unit): void {
+    const { workflow } = unit;
+    if (unit.state === 'given' || unit.state === 'running') unit.state = 'cancelled';
+    unit.live = undefined;
+    // Of a job that is over nothing is written any more.
+    if (!isOver(workflow.job.status)) this.#office.ledger.touchUnit(unit);
+    this.#flow.afterStop(workflow);
+  }
+
+  /** The core is free, and the unit has no attempt. */
+  #letGo(run: Run): void {
+    const { unit, seat } = run;
+    seat.runs.delete(run);
+    if (unit.run !== run) return;
+    unit.run = undefined;
+    unit.workflow.active -= 1;
+  }
+
+  #progress(run: Run, { what, completed, failed, summary }: UnitNews): void {
+    if (run.stopping !== undefined) return;
+    this.#giving.taken(run);
+    const { unit } = run;
+    if (what !== 'progress' || unit.state !== 'running') return;
+    // Counts of one attempt only grow: what is lower was overtaken on its way.
+    if (unit.live !== undefined && completed < unit.live.completed) return;
+    unit.live = { completed, failed, summary: summary ?? unit.live?.summary };
+    this.#office.progressed(unit.workflow);
+  }
+
+  /** False: not now, it will be told again. */
+  #ended(run: Run, item: UnitNews, recorded: () => void): boolean {
+    const { unit, attempt } = run;
+    const { workflow } = unit;
+    const { job } = workflow;
+    const { ledger } = this.#office;
+    if (run.stopping !== undefined) {
+      this.stopped(run);
+      ledger.afterJob(job, recorded);
+      return true;
+    }
+    if (item.what === 'completed') return this.#completed(run, item, recorded);
+    this.#letGo(run);
+    attempt.outcome = item.what === 'returned' ? 'returned' : item.what === 'failed' ? 'failed' : 'cancelled';
+    this.#tell(run);
+    ledger.touchUnit(unit);
+    if (item.what === 'returned') this.#flow.retry(unit, 'DRAINED', '', 0);
+    else this.#notDone(run, item);
+    ledger.afterUnit(unit, recorded);
+    return true;
+  }
+
+  #notDone({ unit, seat }: Run, { what, code, why }: UnitNews): void {
+    const { workflow } = unit;
+    const text = why ?? '';
+    if (what === 'failed' && code !== undefined && finalCodes.has(code)) return this.#flow.failed(unit, code, text);
+    const type = code === 'RUNNER_KILLED' ? 'runner.killed' : 'unit.retried';
+    const shown = `unit ${unit.number} of ${workflow.facts.name}: ${code ?? what} ${text}`;
+    this.#office.incident(workflow.job, type, seat.name, shown);
+    this.#office.ledger.touch(workflow.job);
+    this.#flow.retry(unit, code ?? 'RUNNER_KILLED', text, attemptsCounted(unit));
+  }
+
+  #completed(run: Run, item: UnitNews, recorded: () => void): boolean {
+    const { unit } = run;
+    const { job } = unit.workflow;
+    const { summary, output, completed, failed, tookMs } = item;
+    const apart = [summary, output].map((bytes) =>
+      bytes === undefined || bytes.length <= inlineBytesMax ? 0 : bytes.length,
+    );
+    const apartBytes = (apart[0] as number) + (apart[1] as number);
+    if (apartBytes > 0 && this.#storingBytes + apartBytes > storingBytesMax) return false;
+    this.#letGo(run);
+    this.#giving.took(job.request.bundle, tookMs ?? 0);
+    const end: UnitEnd = {
+      ...{ completed, failed, tookMs: tookMs ?? 0 },
+      summary: apart[0] === 0 ? summary : undefined,
+      output: apart[1] === 0 ? output : undefined,
+      summaryBytes: summary?.length ?? 0,
+      outputBytes: output?.length ?? 0,
+    };
+    if (apartBytes === 0) {
+      this.#settle(run, end, item, recorded);
+      return true;
+    }
+    unit.state = 'storing';
+    this.#storingBytes += apartBytes;
+    this.#completing(job);
+    this.#store(unit, item, () => {
+      this.#storingBytes -= apartBytes;
+      if (unit.state !== 'storing') return recorded();
+      job.bytesApart += apartBytes;
+      this.#settle(run, end, item, recorded);
+    });
+    return true;
+  }
+
+  /** Its parts first; the record that names them after they are there. */
+  #store(unit: Unit, { summary, output }: UnitNews, stored: () => void): void {
+    const { workflow, number } = unit;
+    const { id } = workflow.job;
+    let waits = 1;
+    const written = (): void => {
+      waits -= 1;
+      if (waits === 0) stored();
+    };
+    for (const [kind, bytes] of [['s', summary] as const, ['o', output] as const]) {
+      if (bytes === undefined || bytes.length <= inlineBytesMax) continue;
+      for (let part = 0; part * jobLimits.partBytesMax < bytes.length; part++) {
+        waits += 1;
+        const from = part * jobLimits.partBytesMax;
+        const slice = bytes.subarray(from, from + jobLimits.partBytesMax);
+        this.#office.ledger.put(jobKeys.end(id, workflow.index, number, kind, part), slice, written);
+      }
+    }
+    written();
+  }
+
+  #settle(run: Run, end: UnitEnd, item: UnitNews, recorded: () => void): void {
+    const { unit, attempt } = run;
+    const { workflow } = unit;
+    const { job } = workflow;
+    const { ledger } = this.#office;
+    unit.live = undefined;
+    if (isOver(job.status) || job.status === 'CANCELLING' || isEnded(workflow) || isBroken(unit)) {
+      // It came too late to count.
+      attempt.outcome = 'cancelled';
+      unit.state = 'cancelled';
+      ledger.afterJob(job, recorded);
+      return this.#flow.afterStop(workflow);
+    }
+    attempt.outcome = 'completed';
+    unit.state = 'done';
+    unit.end = end;
+    keepOutput(workflow, unit, item.output);
+    this.#tell(run);
+    ledger.touchUnit(unit);
+    if (item.found === true && workflow.facts.batch?.firstOnly === true) this.#flow.found(unit);
+    this.#flow.unitDone(unit);
+    if (!isEnded(workflow) && workflow.waiting.length > 0) this.#office.line.add(workflow);
+    ledger.afterUnit(unit, recorded);
+  }
+
+  /** All that is left of the job is being written. */
+  #completing(job: Job): void {
+    for (const workflow of job.workflows) {
+      if (isEnded(workflow)) continue;
+      if (workflow.phase === 'none' || workflow.phase === 'plan' || workflow.active > 0 || workflow.waiting.length > 0)
+        return;
+      if (workflow.phase === 'work' && workflow.facts.hasTeardown) return;
+    }
+    if (job.status !== 'DISPATCHING' && job.status !== 'RUNNING') return;
+    job.status = 'COMPLETING';
+    this.#office.ledger.touch(job);
+  }
+
+  #tell({ unit, attempt }: Run): void {
+    // An attempt that went well is in the record of the job; what went wrong is worth an event.
+    if (attempt.outcome === 'completed') return;
+    const { workflow } = unit;
+    this.#office.tell({
+      ...{ kind: 'workflow.attempt', job: workflow.job.id, workflow: workflow.facts.name, unit: unit.number },
+      ...{ attempt: attempt.attempt, worker: attempt.name, outcome: attempt.outcome },
+    });
+  }
+}
+
+function isSame({ attempt }: Run, item: UnitNews): boolean {
+  return attempt.attempt === item.attempt && attempt.fence === item.fence;
+}
+
+function isBroken({ workflow, phase }: Unit): boolean {
+  return phase !== 'finish' && (workflow.code !== undefined || workflow.found !== undefined);
+}
+
+function itemWord({ workflow }: Unit): string {
+  return workflow.facts.load === undefined ? 'items' : 'iterations';
+}

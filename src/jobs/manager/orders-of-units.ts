@@ -1,0 +1,75 @@
+/**
+ * The bytes that a worker gets to run a unit. They follow from what is recorded and from nothing else, so each attempt,
+ * under whichever leader, gets the same ones.
+ */
+import { jobLimits } from '../limits.ts';
+import { type UnitOrder, encodeOrder } from '../unit-words.ts';
+import { bytesOf } from './checking.ts';
+import type { Unit, Workflow } from './model.ts';
+import { itemsOf, shareOf } from './units.ts';
+
+const noEnv: ReadonlyMap<string, string> = new Map();
+
+export function orderBytes(unit: Unit): Uint8Array {
+  const { workflow, number, phase } = unit;
+  const { job, facts, planned, units } = workflow;
+  const { env } = job.request;
+  const order: UnitOrder = {
+    ...{ job: job.id, workflow: workflow.index, unit: number, units: units.length, phase },
+    ...{ bundle: job.request.bundle, facts: workflow.factsText, seed: seedOf(job.seed, workflow.index, number) },
+    env: env === undefined ? noEnv : new Map(Object.entries(env)),
+    ...sharesOf(unit),
+    data: phase === 'work' || phase === 'finish' ? planned?.data : undefined,
+    context: (workflow.context ??= contextOf(workflow)),
+    ...{ network: facts.network, memoryMb: facts.memoryMb, timeoutMs: facts.timeoutMs, submitter: job.submitter },
+  };
+  return encodeOrder(order);
+}
+
+/** JSON: what the workflows before it gave, by name; what is too large is left out. */
+function contextOf(workflow: Workflow): string {
+  const { after } = workflow.facts;
+  if (after.length === 0) return '{}';
+  const parts: string[] = [];
+  let size = 2;
+  for (const before of workflow.job.workflows) {
+    if (before.value === undefined || !after.includes(before.facts.name)) continue;
+    const part = `${JSON.stringify(before.facts.name)}:${before.value}`;
+    const bytes = bytesOf(part) + 1;
+    if (size + bytes > jobLimits.contextBytesMax) continue;
+    size += bytes;
+    parts.push(part);
+  }
+  return `{${parts.join(',')}}`;
+}
+
+function sharesOf({ workflow, number, phase }: Unit): Pick<UnitOrder, 'users' | 'iterations' | 'items'> {
+  const { facts, planned, units } = workflow;
+  const none = { users: undefined, iterations: undefined, items: undefined };
+  if (phase === 'plan' || phase === 'finish') return none;
+  const parts = units.length;
+  if (facts.load !== undefined) {
+    const { vus, iterations } = facts.load;
+    return {
+      users: { ...shareOf(vus, number, parts), list: undefined },
+      iterations: iterations === undefined ? undefined : shareOf(iterations, number, parts).count,
+      items: undefined,
+    };
+  }
+  const items = itemsOf(workflow);
+  if (items === undefined) return none;
+  const share = shareOf(items, number, parts);
+  const list = planned?.list?.slice(share.from, share.from + share.count);
+  return { ...none, items: { ...share, list: list === undefined ? undefined : JSON.stringify(list) } };
+}
+
+/** Different for each unit, the same for each attempt. */
+function seedOf(seed: number, workflow: number, unit: number): number {
+  let mixed = (seed ^ Math.floor(seed / 2 ** 32)) | 0;
+  for (const part of [workflow + 1, unit + 1]) {
+    mixed = Math.imul(mixed ^ part, 0x85ebca6b);
+    mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);
+    mixed ^= mixed >>> 16;
+  }
+  return mixed >>> 0;
+}

@@ -1,0 +1,224 @@
+/**
+ * What is asked of the leading manager: each verb with its checks. Answers are given when what they say is recorded.
+ * What is wrong with an order ends it with an error and changes nothing.
+ */
+import { unreachable } from '../../base/assert.ts';
+import { type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
+import type { JobVerb } from '../../messages/jobs.ts';
+import { type JobRequest, type JobShown, type JobStatus, isOver, jobStatuses } from '../job-words.ts';
+import { jobLimits } from '../limits.ts';
+import type { GatherWords } from './acts.ts';
+import { type Fields, bad, bytesOf, line, optionalWhole, parsedObject } from './checking.ts';
+import type { Flow } from './flow.ts';
+import type { Giving } from './giving.ts';
+import { newJob, wordsBytesMax } from './making.ts';
+import type { Job } from './model.ts';
+import type { Office } from './office.ts';
+import { Positions } from './positions.ts';
+import { latenciesOf } from './report-facts.ts';
+import { checkRequest } from './request-check.ts';
+import type { Schedules } from './schedules.ts';
+import { jobProgress, jobRow, jobShown } from './shown.ts';
+import { Watching } from './watching.ts';
+
+type Answer = (outcome: Outcome<string>) => void;
+
+export type OrderPorts = {
+  readonly dc: string;
+  readonly sha256: (bytes: Uint8Array) => string;
+  /** Calls back with whether that code is stored. */
+  readonly knowsBundle: (sha256: string, done: (outcome: Outcome<boolean>) => void) => void;
+  /** Reads what lies apart, and answers. */
+  readonly gather: (call: number, verb: 'report' | 'result', job: Job, words: GatherWords) => void;
+};
+
+const listMax = 1_000;
+const waitMsMax = 60_000;
+const encoder = new TextEncoder();
+
+export class Orders {
+  readonly #office: Office;
+  readonly #ports: OrderPorts;
+  readonly #giving: Giving;
+  readonly #flow: Flow;
+  readonly #schedules: Schedules;
+  readonly watching = new Watching();
+  readonly #positions: Positions;
+  #lastJob = 0;
+
+  constructor(office: Office, ports: OrderPorts, parts: { giving: Giving; flow: Flow; schedules: Schedules }) {
+    this.#office = office;
+    this.#ports = ports;
+    this.#giving = parts.giving;
+    this.#flow = parts.flow;
+    this.#schedules = parts.schedules;
+    this.#positions = new Positions(office);
+  }
+
+  carryOut(call: number, verb: JobVerb, words: string, submitter: string, answer: Answer): void {
+    try {
+      if (submitter.length === 0 || bytesOf(submitter) > 256) throw bad('the submitter has no name, or one too long');
+      if (verb === 'submit') this.submit(words, submitter, answer);
+      else this.#other(call, verb, parsedObject(words === '' ? '{}' : words), submitter, answer);
+    } catch (error) {
+      if (!isRemusterError(error)) throw error;
+      answer({ ok: false, error });
+    }
+  }
+
+  /** Also for schedules, which submit on behalf of somebody. */
+  submit(words: string, submitter: string, answer: Answer): void {
+    if (bytesOf(words) > wordsBytesMax)
+      throw new RemusterError('TOO_LARGE', `a request has at most ${wordsBytesMax} bytes`);
+    const request = checkRequest(parsedObject(words));
+    const { idempotencyKey, bundle } = request;
+    const identity = (text: string): string => this.#ports.sha256(encoder.encode(text));
+    const key = idempotencyKey === undefined ? undefined : identity(`${submitter}\0${idempotencyKey}`);
+    const hash = key === undefined ? undefined : identity(words);
+    const isKnown = (): boolean => key !== undefined && this.#again(key, hash, answer);
+    if (request.cron === undefined && isKnown()) return;
+    this.#ports.knowsBundle(bundle, (known) => {
+      if (!known.ok) return answer(known);
+      if (!known.value) return answer(failure('UNKNOWN_BUNDLE', `no code with the hash ${bundle} is stored`));
+      try {
+        if (request.cron !== undefined) this.#schedules.add(request, words, submitter, answer);
+        else if (!isKnown()) this.#make(request, { words, submitter, key, hash }, answer);
+      } catch (error) {
+        if (!isRemusterError(error)) throw error;
+        answer({ ok: false, error });
+      }
+    });
+  }
+
+  queueOf(job: Job): JobShown['queue'] {
+    if (job.shown !== 'QUEUED' && job.shown !== 'SUBMITTED') return null;
+    const waits = job.startAtMs !== undefined && job.status === 'SUBMITTED';
+    const workflow = job.workflows.find((one) => one.waiting.length > 0);
+    const reason = waits ? 'its start time has not come' : workflow === undefined ? '' : this.#giving.reason(workflow);
+    return { position: this.#positions.of(job), reason };
+  }
+
+  #again(key: string, hash: string | undefined, answer: Answer): boolean {
+    const job = this.#office.book.ofKey(key);
+    if (job === undefined) return false;
+    if (job.hash !== hash) {
+      answer(failure('PRECONDITION', `the idempotency key was used before, with other content, for job ${job.id}`));
+      return true;
+    }
+    this.#office.ledger.afterJob(job, () => answer(submitted(job, false)));
+    return true;
+  }
+
+  #make(request: JobRequest, from: Pick<Job, 'words' | 'submitter' | 'key' | 'hash'>, answer: Answer): void {
+    const { book, ledger, managerMs, wallMs, term, random, nowMs } = this.#office;
+    book.checkRoom(from.submitter);
+    this.#lastJob += 1;
+    const id = `j${term.toString(36).padStart(5, '0')}${this.#lastJob.toString(36).padStart(6, '0')}`;
+    const seed = request.seed ?? random.uint32();
+    const birth = { ...from, id, submittedWallMs: wallMs, submittedMs: managerMs, seed };
+    const job = newJob(birth, request, nowMs);
+    job.version = Watching.firstVersion(term);
+    book.add(job);
+    if (job.startAtMs === undefined || job.startAtMs <= wallMs) this.#flow.begin(job);
+    ledger.touchAnd(job, () => answer(submitted(job, true)));
+  }
+
+  #other(call: number, verb: Exclude<JobVerb, 'submit'>, fields: Fields, submitter: string, answer: Answer): void {
+    switch (verb) {
+      case 'list':
+        return answer(success(JSON.stringify({ items: this.#list(fields) })));
+      case 'show':
+        return this.#show(this.#job(fields), answer);
+      case 'watch':
+        return this.#watch(this.#job(fields), fields, answer);
+      case 'cancel':
+        return this.#cancel(this.#job(fields), answer);
+      case 'explain':
+        return answer(success(JSON.stringify({ lines: this.#explain(this.#job(fields)) })));
+      case 'report':
+      case 'result':
+        return this.#gather(call, verb, this.#job(fields), fields);
+      case 'schedules':
+        return answer(success(JSON.stringify({ items: this.#schedules.shown() })));
+      case 'unschedule':
+        return this.#schedules.remove(line(fields['name'], 'name', 256), submitter, answer);
+      default:
+        return unreachable(verb);
+    }
+  }
+
+  #job(fields: Fields): Job {
+    const id = line(fields['jobId'], 'jobId', 64);
+    const job = this.#office.book.get(id);
+    // A job that is not recorded yet is not there for anybody.
+    if (job === undefined || !job.isStored)
+      throw new RemusterError('UNKNOWN_JOB', `there is no job ${JSON.stringify(id)}`);
+    return job;
+  }
+
+  #list(fields: Fields): readonly unknown[] {
+    const limit = optionalWhole(fields['limit'], 'limit', 1, listMax) ?? 100;
+    const { status } = fields;
+    if (status !== undefined && !jobStatuses.includes(status as JobStatus)) throw bad('status is no status of a job');
+    const jobs = [...this.#office.book.values()].toReversed();
+    const wanted = jobs.filter((job) => job.isStored && (status === undefined || job.shown === status));
+    return wanted.slice(0, limit).map(jobRow);
+  }
+
+  #show(job: Job, answer: Answer): void {
+    const { ledger, options } = this.#office;
+    ledger.afterJob(job, () => {
+      answer(success(JSON.stringify(jobShown(job, this.#parts(job), options.jobTimeoutMs))));
+    });
+  }
+
+  #watch(job: Job, fields: Fields, answer: Answer): void {
+    const { ledger, nowMs } = this.#office;
+    const afterVersion = optionalWhole(fields['afterVersion'], 'afterVersion', 0, Number.MAX_SAFE_INTEGER) ?? 0;
+    const waitMs = optionalWhole(fields['waitMs'], 'waitMs', 0, waitMsMax) ?? 0;
+    this.watching.add(job, afterVersion, nowMs + waitMs, () => {
+      ledger.afterJob(job, () => {
+        answer(success(JSON.stringify(jobProgress(job, this.#parts(job), latenciesOf(job)))));
+      });
+    });
+  }
+
+  #cancel(job: Job, answer: Answer): void {
+    this.#flow.cancel(job);
+    this.#office.ledger.afterJob(job, () => answer(success(JSON.stringify({ jobId: job.id, status: job.shown }))));
+  }
+
+  #explain(job: Job): readonly string[] {
+    const lines = [`${job.id} is ${job.shown}`];
+    if (isOver(job.status)) return job.why === undefined ? lines : [...lines, job.why];
+    const { selection, nowMs } = this.#office;
+    for (const workflow of job.workflows) {
+      const { facts, waiting, units, done, active, status } = workflow;
+      lines.push(`${facts.name}: ${status}, ${done} of ${units.length} units done, ${active} at workers`);
+      const unit = waiting.at(-1);
+      if (unit === undefined) continue;
+      lines.push(`${facts.name} waits: ${this.#giving.reason(workflow)}`);
+      lines.push(...selection.explain(unit, nowMs));
+    }
+    return lines;
+  }
+
+  #gather(call: number, verb: 'report' | 'result', job: Job, fields: Fields): void {
+    const workflow =
+      fields['workflow'] === undefined ? undefined : line(fields['workflow'], 'workflow', jobLimits.nameLengthMax);
+    const part = optionalWhole(fields['part'], 'part', 0, 10_000);
+    if (!isOver(job.shown)) throw new RemusterError('PRECONDITION', `job ${job.id} is ${job.shown} and not over`);
+    if (workflow !== undefined && !job.workflows.some(({ facts }) => facts.name === workflow))
+      throw bad(`job ${job.id} has no workflow ${JSON.stringify(workflow)}`);
+    this.#ports.gather(call, verb, job, { workflow, part });
+  }
+
+  #parts(job: Job): Parameters<typeof jobShown>[1] {
+    const { nowMs, managerMs } = this.#office;
+    return { nowMs, managerMs, dc: this.#ports.dc, queue: this.queueOf(job) };
+  }
+}
+
+function submitted(job: Job, isNew: boolean): Outcome<string> {
+  return success(JSON.stringify({ jobId: job.id, status: job.shown, isNew }));
+}

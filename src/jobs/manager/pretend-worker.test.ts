@@ -1,0 +1,206 @@
+/**
+ * A worker as tests want it. It keeps the promises of a worker: it runs what is given twice once, tells ends until they
+ * are heard, and stops everything when nobody has answered it for 0.8 of its lease. Holds no tests itself.
+ */
+import { type Done, failure, success } from '../../base/errors.ts';
+import { parseNodeId } from '../../base/ids.ts';
+import type { Identity } from '../../base/ports.ts';
+import type { AttemptName, GivenUnit, JobMessage, JobMessageOf, UnitNews } from '../../messages/jobs.ts';
+import { type UnitOrder, decodeOrder } from '../unit-words.ts';
+import { type World, leaseMs } from './fixtures.test.ts';
+import type { WorkerKnown } from './manager-host.ts';
+
+/** What a unit does: its end, after a while; or nothing until the test says so. */
+export type Deed = { readonly afterMs: number; readonly news: Partial<UnitNews> } | 'hold';
+export type Behave = (order: UnitOrder, worker: PretendWorker, attempt: AttemptName) => Deed;
+
+/** Does what it is asked for, and counts it. */
+export const diligent: Behave = (order) => ({ afterMs: 50, news: { what: 'completed', completed: workOf(order) } });
+
+export function workOf(order: UnitOrder): number {
+  if (order.phase === 'plan' || order.phase === 'finish') return 0;
+  return order.items?.count ?? order.iterations ?? 1;
+}
+
+type Running = { readonly name: AttemptName; readonly order: UnitOrder; cancel: () => void };
+
+export class PretendWorker {
+  readonly identity: Identity;
+  readonly world: World;
+  readonly coresTotal: number;
+  behave: Behave = diligent;
+  readonly runs = new Map<string, Running>();
+  readonly ends = new Map<string, UnitNews>();
+  /** Every attempt that ever began here, also in an earlier life, and the bytes it got. */
+  readonly began: { readonly name: AttemptName; readonly bytes: Uint8Array; readonly order: UnitOrder }[] = [];
+  readonly #seen = new Set<string>();
+  #goodMs: number;
+  alive = true;
+  draining = false;
+  admin: WorkerKnown['admin'] = 'active';
+  state: WorkerKnown['state'] = 'alive';
+  registered = true;
+  /** Nothing gets to it or from it. */
+  cut = false;
+  refuse: string | undefined;
+  mostRuns = 0;
+  seenTerm = 0;
+
+  constructor(world: World, name: string, coresTotal: number, generation = 1) {
+    this.world = world;
+    this.coresTotal = coresTotal;
+    const number = Number(name.slice(1));
+    const id = parseNodeId(number.toString(16).padStart(32, '0'));
+    this.identity = { id, name, generation, host: name, port: 1, roles: ['worker'], dc: 'dc1' };
+    this.#goodMs = world.timeline.nowMs;
+    this.#beat();
+  }
+
+  get known(): WorkerKnown {
+    const { id, name, generation, host, port } = this.identity;
+    return {
+      id,
+      name,
+      generation,
+      address: { host, port },
+      state: this.state,
+      stuck: false,
+      health: 0,
+      admin: this.admin,
+    };
+  }
+
+  /** The process is gone, with all it had. */
+  kill(): void {
+    this.alive = false;
+    for (const { cancel } of this.runs.values()) cancel();
+    this.runs.clear();
+  }
+
+  report(): void {
+    if (!this.alive) return;
+    const sentMs = this.world.timeline.nowMs;
+    const names = [...[...this.runs.values()].map(({ name }) => name), ...[...this.ends.values()].map(nameOf)];
+    const message: JobMessageOf<'workerReport'> = {
+      ...{ kind: 'workerReport', generation: this.identity.generation, coresTotal: this.coresTotal },
+      ...{ coresFree: this.#free(), level: 'normal', draining: this.draining, runs: names, isolation: 'full' },
+    };
+    this.world.toLeader(
+      this,
+      (host, done) => host.heardReport(this.identity, message, done),
+      (outcome) => {
+        if (!this.alive || !outcome.ok) return;
+        const heard = outcome.value as JobMessageOf<'workerHeard'>;
+        this.seenTerm = Math.max(this.seenTerm, heard.term);
+        this.#goodMs = Math.max(this.#goodMs, sentMs);
+        for (const name of heard.stop) this.#stop(name);
+        this.tell();
+      },
+    );
+  }
+
+  /** All ends that were not heard, and whatever the test adds. */
+  tell(more: readonly UnitNews[] = []): void {
+    const news = [...this.ends.values(), ...more];
+    if (!this.alive || news.length === 0) return;
+    const message = { kind: 'tellUnits', generation: this.identity.generation, coresFree: this.#free(), news } as const;
+    this.world.toLeader(
+      this,
+      (host, done) => host.heardNews(this.identity, message, done),
+      (outcome) => {
+        if (!this.alive) return;
+        if (!outcome.ok) {
+          this.world.timeline.after(300, () => this.tell());
+          return;
+        }
+        const heard = outcome.value as JobMessageOf<'unitsHeard'>;
+        for (const name of heard.heard) this.ends.delete(textOf(name));
+        for (const name of heard.stop) this.#stop(name);
+      },
+    );
+  }
+
+  progress(name: AttemptName, completed: number, failed = 0): void {
+    this.tell([{ ...bare(name), what: 'progress', completed, failed }]);
+  }
+
+  end(name: AttemptName, news: Partial<UnitNews>): void {
+    const running = this.runs.get(textOf(name));
+    if (running === undefined || !this.alive) return;
+    running.cancel();
+    this.runs.delete(textOf(name));
+    this.ends.set(textOf(name), { ...bare(name), ...news });
+    this.tell();
+  }
+
+  given(message: JobMessageOf<'giveUnits'>, reply: Done<JobMessage>): void {
+    if (message.generation !== this.identity.generation || message.term < this.seenTerm)
+      return reply(failure('FENCED'));
+    this.seenTerm = message.term;
+    const units = message.units.map((unit) => ({ code: this.#take(unit), why: undefined }));
+    reply(success({ kind: 'unitsTaken', units, coresFree: this.#free() }));
+  }
+
+  stopped({ units }: JobMessageOf<'stopUnits'>, reply: Done<JobMessage>): void {
+    for (const name of units) this.#stop(name);
+    reply(success({ kind: 'unitsStopped', coresFree: this.#free() }));
+  }
+
+  #take(given: GivenUnit): string | undefined {
+    const key = textOf(given);
+    if (this.#seen.has(key)) return undefined;
+    if (this.draining) return 'DRAINED';
+    if (this.refuse !== undefined) return this.refuse;
+    if (this.#free() === 0 && !given.ahead) return 'CAPACITY';
+    this.#seen.add(key);
+    const { order: bytes, ahead: _ahead, ...name } = given;
+    const order = decodeOrder(bytes);
+    this.began.push({ name, bytes, order });
+    this.runs.set(key, { name, order, cancel: () => {} });
+    this.mostRuns = Math.max(this.mostRuns, this.runs.size);
+    const deed = this.behave(order, this, name);
+    if (deed !== 'hold') {
+      const cancel = this.world.timeline.after(deed.afterMs, () => this.end(name, deed.news));
+      this.runs.set(key, { name, order, cancel });
+    }
+    return undefined;
+  }
+
+  #stop(name: AttemptName): void {
+    const key = textOf(name);
+    this.#seen.add(key);
+    this.runs.get(key)?.cancel();
+    this.runs.delete(key);
+    this.ends.delete(key);
+  }
+
+  #free(): number {
+    return Math.max(0, this.coresTotal - this.runs.size);
+  }
+
+  #beat(): void {
+    this.world.timeline.after(this.world.timeline.nowMs === 0 ? 1 : leaseMs / 4, () => {
+      if (!this.alive) return;
+      if (this.world.timeline.nowMs - this.#goodMs >= 0.8 * leaseMs)
+        for (const { name } of this.runs.values()) this.end(name, { what: 'cancelled' });
+      this.report();
+      this.tell();
+      this.#beat();
+    });
+  }
+}
+
+function bare({ job, workflow, unit, attempt, fence }: AttemptName): UnitNews {
+  return {
+    ...{ job, workflow, unit, attempt, fence, what: 'completed', completed: 0, failed: 0, summary: undefined },
+    ...{ output: undefined, code: undefined, why: undefined, found: undefined, tookMs: 5 },
+  };
+}
+
+function nameOf({ job, workflow, unit, attempt, fence }: UnitNews): AttemptName {
+  return { job, workflow, unit, attempt, fence };
+}
+
+export function textOf({ job, workflow, unit, attempt, fence }: AttemptName): string {
+  return `${job}/${workflow}/${unit}/${attempt}/${fence}`;
+}

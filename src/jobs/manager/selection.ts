@@ -1,0 +1,99 @@
+/**
+ * Which worker gets a unit: one that may, has a core, and did not fail this unit before; of those the one with most free
+ * cores, then the least loaded, then the healthiest, and chance among equals. It also says why nobody can.
+ */
+import type { NodeId } from '../../base/ids.ts';
+import type { Random } from '../../base/random.ts';
+import type { WorkerKnown } from './manager-ports.ts';
+import type { Unit } from './model.ts';
+import { type Seat, type Seats, freeCores } from './seats.ts';
+
+const levels = ['normal', 'elevated', 'high', 'severe', 'critical'];
+/** Units of a core that wait at the worker for their turn. */
+const aheadMax = 32;
+
+export class Selection {
+  readonly #seats: Seats;
+  readonly #random: Random;
+  readonly #known: (id: NodeId) => WorkerKnown | undefined;
+  /** Of the pass that goes on: who may get anything. */
+  #usable: { readonly seat: Seat; readonly health: number; readonly level: number }[] = [];
+
+  constructor(seats: Seats, random: Random, known: (id: NodeId) => WorkerKnown | undefined) {
+    this.#seats = seats;
+    this.#random = random;
+    this.#known = known;
+  }
+
+  /** Looks at all workers once; what `pick` answers until the next `begin` rests on it. */
+  begin(nowMs: number): void {
+    this.#usable = [];
+    for (const seat of this.#seats.values()) {
+      if (this.whyNot(seat, nowMs) !== undefined) continue;
+      const level = Math.max(0, levels.indexOf(seat.level));
+      this.#usable.push({ seat, level, health: this.#known(seat.id)?.health ?? 0 });
+    }
+  }
+
+  /** Why this worker gets nothing at all now; undefined if it may. */
+  whyNot(seat: Seat, nowMs: number): string | undefined {
+    if (!seat.isHeard) return 'it has not reported to this leader yet';
+    if (!this.#seats.isFresh(seat, nowMs)) return 'it was not heard for too long';
+    const known = this.#known(seat.id);
+    if (known === undefined) return 'membership does not know it';
+    if (known.generation !== seat.generation) return 'it was started anew';
+    if (known.state !== 'alive') return `membership says ${known.state}`;
+    if (known.stuck) return 'it is stuck';
+    if (known.admin !== 'active') return `it is ${known.admin ?? 'not registered'}`;
+    if (seat.draining) return 'it is draining';
+    if (nowMs < seat.restUntilMs) return 'it refused a moment ago';
+    return undefined;
+  }
+
+  /** Cores of all that may get something, free or not. */
+  totalCores(): number {
+    let sum = 0;
+    for (const { seat } of this.#usable) sum += seat.coresTotal;
+    return sum;
+  }
+
+  freeCores(): number {
+    let sum = 0;
+    for (const { seat } of this.#usable) sum += freeCores(seat);
+    return sum;
+  }
+
+  /** `ahead`: it may wait there for a short while. */
+  pick(unit: Unit, ahead: boolean): Seat | undefined {
+    let best: { seat: Seat; room: number; level: number; health: number } | undefined;
+    let equals = 1;
+    for (const { seat, level, health } of this.#usable) {
+      const room = seat.coresTotal * (ahead ? aheadMax : 1) - seat.runs.size;
+      if (room <= 0 || isExcluded(unit, seat)) continue;
+      const difference = best === undefined ? 1 : room - best.room || best.level - level || best.health - health;
+      if (difference < 0) continue;
+      equals = difference === 0 ? equals + 1 : 1;
+      if (difference > 0 || this.#random.below(equals) === 0) best = { seat, room, level, health };
+    }
+    return best?.seat;
+  }
+
+  /** For people. */
+  explain(unit: Unit | undefined, nowMs: number): readonly string[] {
+    const lines: string[] = [];
+    for (const seat of this.#seats.values()) {
+      const excluded = unit !== undefined && isExcluded(unit, seat);
+      const why = this.whyNot(seat, nowMs) ?? (excluded ? 'it failed this unit before' : undefined);
+      const cores = `${freeCores(seat)} of ${seat.coresTotal} cores free`;
+      lines.push(`${seat.name}: ${why === undefined ? 'may take it' : `cannot take it, ${why}`} (${cores})`);
+    }
+    return lines;
+  }
+}
+
+function isExcluded(unit: Unit, seat: Seat): boolean {
+  for (const { worker, generation, outcome } of unit.attempts)
+    if (worker === seat.id && generation === seat.generation && (outcome === 'lost' || outcome === 'failed'))
+      return true;
+  return false;
+}

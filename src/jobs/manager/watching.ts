@@ -1,0 +1,74 @@
+/**
+ * Those who wait for news of a job. Each is told everything, once, when the job has a later version than they know or
+ * their time is over; then they ask again. So a slow watcher holds nobody back, and their number has a bound.
+ */
+import { RemusterError } from '../../base/errors.ts';
+import type { Job } from './model.ts';
+
+type Watcher = { readonly afterVersion: number; readonly untilMs: number; readonly tell: () => void };
+
+const watchersMax = 5_000;
+const versionsInTerm = 2 ** 28;
+
+export class Watching {
+  readonly #watchers = new Map<Job, Watcher[]>();
+  #count = 0;
+
+  get isEmpty(): boolean {
+    return this.#count === 0;
+  }
+
+  /** Later than all that earlier leaders have told. */
+  static firstVersion(term: number): number {
+    return (term % 2 ** 24) * versionsInTerm + 1;
+  }
+
+  add(job: Job, afterVersion: number, untilMs: number, tell: () => void): void {
+    // What changed while nobody looked is one change.
+    if (job.isChanged && !this.#watchers.has(job)) nextVersion(job);
+    if (job.version > afterVersion) return tell();
+    if (this.#count >= watchersMax) throw new RemusterError('CAPACITY', `${watchersMax} others watch jobs already`);
+    const list = this.#watchers.get(job);
+    const watcher = { afterVersion, untilMs, tell };
+    if (list === undefined) this.#watchers.set(job, [watcher]);
+    else list.push(watcher);
+    this.#count += 1;
+  }
+
+  /** At most so often as a watcher should hear. */
+  tick(nowMs: number): void {
+    for (const [job, list] of this.#watchers) {
+      if (job.isChanged) nextVersion(job);
+      this.#tell(job, list, nowMs);
+    }
+  }
+
+  /** It is over, and everybody may know. */
+  ended(job: Job): void {
+    const list = this.#watchers.get(job);
+    if (list === undefined) return;
+    nextVersion(job);
+    this.#tell(job, list, -Infinity);
+  }
+
+  clear(): void {
+    this.#watchers.clear();
+    this.#count = 0;
+  }
+
+  #tell(job: Job, list: readonly Watcher[], nowMs: number): void {
+    const left = list.filter(({ afterVersion, untilMs, tell }) => {
+      if (job.version <= afterVersion && nowMs < untilMs) return true;
+      tell();
+      return false;
+    });
+    this.#count -= list.length - left.length;
+    if (left.length === 0) this.#watchers.delete(job);
+    else this.#watchers.set(job, left);
+  }
+}
+
+function nextVersion(job: Job): void {
+  job.version += 1;
+  job.isChanged = false;
+}
