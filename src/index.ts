@@ -38,8 +38,10 @@ export { kv } from './modules/kv.ts';
 export { type RunningNode, type StartHooks, startNode } from './node/compose.ts';
 export { type NodeOptions, nodeOptions } from './node/options.ts';
 export type {
+  Check,
   DataContext,
   EachContext,
+  From,
   Metrics,
   Range,
   SetupContext,

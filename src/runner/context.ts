@@ -11,41 +11,50 @@ export type WorkflowDefinition<V = unknown> = { readonly name: string; readonly 
 
 export type Metrics = {
   /** Adds a whole number, 1 if left out. */
-  count(name: string, by?: number): void;
+  readonly count: (name: string, by?: number) => void;
   /** The report shows the smallest, the largest and the last. */
-  gauge(name: string, value: number): void;
+  readonly gauge: (name: string, value: number) => void;
   /** The share of those that were true. */
-  rate(name: string, isHit: boolean): void;
+  readonly rate: (name: string, isHit: boolean) => void;
   /** A time in milliseconds; the report shows percentiles. */
-  trend(name: string, valueMs: number): void;
+  readonly trend: (name: string, valueMs: number) => void;
 };
 
 /** The numbers from 0 to `count` - 1, without making a list of them. */
 export type Range = Iterable<number> & { readonly count: number };
 
+export type From = {
+  <V>(workflow: WorkflowDefinition<V>): V;
+  // By name nobody can know what it is.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  (workflow: string): any;
+};
+
+export type Check = {
+  <T>(value: T, predicate: (value: T) => boolean, name?: string): boolean;
+  <T>(value: T, predicates: Readonly<Record<string, (value: T) => boolean>>): boolean;
+};
+
+/** Its functions also work alone: `({ http, check }) => ...`. */
 export type SetupContext = {
   /** The variables of the workflow (`env`) and those of the job (`--env`), which go first. */
   readonly env: Readonly<Record<string, string>>;
   readonly job: string;
   readonly workflow: string;
   /** What a workflow before this one gave; it has to stand in `after`. */
-  from<V>(workflow: WorkflowDefinition<V>): V;
-  // By name nobody can know what it is.
-  // oxlint-disable-next-line typescript/no-explicit-any
-  from(workflow: string): any;
+  readonly from: From;
   readonly http: HttpClient;
   readonly metrics: Metrics;
   /** Counts whether the value is as it should be. A check that fails throws nothing, but its step counts as failed. */
-  check<T>(value: T, predicate: (value: T) => boolean, name?: string): boolean;
-  check<T>(value: T, predicates: Readonly<Record<string, (value: T) => boolean>>): boolean;
+  readonly check: Check;
   /** From 0 up to 1, drawn from the seed of the job: the same item or user draws the same numbers in each attempt. */
-  random(): number;
-  range(count: number): Range;
+  readonly random: () => number;
+  readonly range: (count: number) => Range;
   /** Ends early, with CANCELLED, when the run is cancelled. */
-  sleep(durationMs: number): Promise<void>;
+  readonly sleep: (durationMs: number) => Promise<void>;
   /** Aborted when the run is cancelled or its time is over. */
   readonly signal: AbortSignal;
-  log(message: string, level?: LogLevel): void;
+  readonly log: (message: string, level?: LogLevel) => void;
   /** Grows with each attempt. A system that remembers the highest one it has seen can refuse superseded attempts. */
   readonly fence: string;
   /** The same with each attempt of the same item (or iteration): for effects that have to happen once. */

@@ -170,7 +170,9 @@ export function thresholdsFailed(report: Pick<Report, 'thresholds'>): boolean {
 
 /** Percentiles for the live view: of requests where there are any, else of iterations or items. */
 export function progressOf(summary: Summary | undefined): JobProgress['latencyMs'] {
-  const { p50, p95, p99 } = latencyOf(summary?.http ?? summary?.iterationTimes);
+  const { p50, p95, p99 } = latencyOf(
+    summary?.http ?? summary?.iterationTimes ?? summary?.steps.get('each')?.durations,
+  );
   return { p50, p95, p99 };
 }
 

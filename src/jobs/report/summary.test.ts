@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { Histogram } from '../../base/histogram.ts';
+import { decodeSummary, encodeSummary } from './summary-codec.ts';
+import { Summary, mergeGauge, mergeSummaries } from './summary.ts';
+
+/** Everything that happened to a unit, as data. */
+type Happening =
+  | { readonly kind: 'iteration'; readonly failed: boolean; readonly us: number }
+  | { readonly kind: 'step'; readonly name: string; readonly failed: boolean; readonly us: number }
+  | { readonly kind: 'request'; readonly ok: boolean; readonly us: number; readonly bytes: number }
+  | { readonly kind: 'check'; readonly name: string; readonly ok: boolean }
+  | { readonly kind: 'count' | 'rate' | 'gauge' | 'trend'; readonly value: number; readonly atMs: number }
+  | { readonly kind: 'error'; readonly step: string; readonly text: string }
+  | { readonly kind: 'generator'; readonly lagUs: number; readonly dropped: number };
+
+const us = fc.integer({ min: 1, max: 3_600_000_000 });
+const name = fc.constantFrom('browse', 'buy', 'pay');
+const happening: fc.Arbitrary<Happening> = fc.oneof(
+  fc.record({ kind: fc.constant('iteration' as const), failed: fc.boolean(), us }),
+  fc.record({ kind: fc.constant('step' as const), name, failed: fc.boolean(), us }),
+  fc.record({ kind: fc.constant('request' as const), ok: fc.boolean(), us, bytes: fc.nat() }),
+  fc.record({ kind: fc.constant('check' as const), name, ok: fc.boolean() }),
+  fc.record({
+    kind: fc.constantFrom('count' as const, 'rate' as const, 'gauge' as const, 'trend' as const),
+    value: fc.nat(1_000),
+    atMs: fc.nat(10),
+  }),
+  fc.record({ kind: fc.constant('error' as const), step: name, text: fc.integer({ min: 0, max: 60 }).map(String) }),
+  fc.record({ kind: fc.constant('generator' as const), lagUs: fc.nat(), dropped: fc.nat(5) }),
+);
+
+function happened(summary: Summary, what: Happening): void {
+  switch (what.kind) {
+    case 'iteration':
+      summary.iterations += 1;
+      summary.failed += Number(what.failed);
+      (summary.iterationTimes ??= new Histogram()).record(what.us);
+      return;
+    case 'step':
+      summary.step(what.name).failed += Number(what.failed);
+      summary.step(what.name).durations.record(what.us);
+      return;
+    case 'request':
+      summary.requests += 1;
+      summary.requestsFailed += Number(!what.ok);
+      summary.bytesIn += what.bytes;
+      (summary.http ??= new Histogram()).record(what.us);
+      return;
+    case 'check':
+      summary.check(what.name, what.ok);
+      return;
+    case 'count':
+      summary.metric('count', 'count').total += what.value;
+      return;
+    case 'rate':
+      summary.metric('rate', 'rate').total += 1;
+      summary.metric('rate', 'rate').hits += what.value % 2;
+      return;
+    case 'gauge': {
+      const { value, atMs } = what;
+      mergeGauge(summary.metric('gauge', 'gauge'), { count: 1, min: value, max: value, last: value, lastAtMs: atMs });
+      return;
+    }
+    case 'trend':
+      summary.metric('trend', 'trend').values.record(what.value);
+      return;
+    case 'error':
+      summary.error(what.step, what.text, () => `${what.step}.ts:1`);
+      return;
+    case 'generator':
+      summary.lagMaxUs = Math.max(summary.lagMaxUs, what.lagUs);
+      summary.dropped += what.dropped;
+      summary.saturated ||= what.dropped > 0;
+  }
+}
+
+function summaryOf(happenings: readonly Happening[]): Summary {
+  const summary = new Summary();
+  for (const one of happenings) happened(summary, one);
+  return summary;
+}
+
+/** All that is in it, in an order of its own. */
+function contentOf(summary: Summary): unknown {
+  const sorted = <V>(map: ReadonlyMap<string, V>, value: (one: V) => unknown): unknown =>
+    [...map].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([key, one]) => [key, value(one)]);
+  return {
+    ...Object.fromEntries(Object.entries(summary)),
+    http: summary.http?.toSparse(),
+    iterationTimes: summary.iterationTimes?.toSparse(),
+    steps: sorted(summary.steps, (step) => [step.failed, step.durations.toSparse()]),
+    checks: sorted(summary.checks, (check) => check),
+    metrics: sorted(summary.metrics, (metric) => ('values' in metric ? metric.values.toSparse() : metric)),
+    errorSamples: sorted(summary.errorSamples, (sample) => sample),
+  };
+}
+
+describe('summaries', () => {
+  it('of parts, in any order and grouping, are that of the whole', () => {
+    fc.assert(
+      fc.property(
+        fc.array(happening, { maxLength: 200 }),
+        fc.array(fc.nat(4), { minLength: 200, maxLength: 200 }),
+        fc.array(fc.nat(), { minLength: 5, maxLength: 5 }),
+        (happenings, owners, order) => {
+          const whole = summaryOf(happenings);
+          const parts = [0, 1, 2, 3, 4].map((owner) => summaryOf(happenings.filter((_, i) => owners[i] === owner)));
+          const shuffled = parts
+            .map((part, i) => ({ part, at: order[i] ?? 0 }))
+            .toSorted((a, b) => a.at - b.at)
+            .map(({ part }) => decodeSummary(encodeSummary(part)));
+          assert.deepEqual(contentOf(mergeSummaries(shuffled)), contentOf(whole));
+          const grouped = mergeSummaries([mergeSummaries(shuffled.slice(0, 2)), mergeSummaries(shuffled.slice(2))]);
+          assert.deepEqual(contentOf(grouped), contentOf(whole));
+        },
+      ),
+      { numRuns: 100 },
+    );
+  });
+
+  it('survive their codec', () => {
+    fc.assert(
+      fc.property(fc.array(happening, { maxLength: 100 }), (happenings) => {
+        const summary = summaryOf(happenings);
+        assert.deepEqual(contentOf(decodeSummary(encodeSummary(summary))), contentOf(summary));
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  it('of nothing are a few bytes', () => {
+    assert.equal(encodeSummary(new Summary()).length, 3);
+  });
+
+  it('are refused when they are too large, never cut', () => {
+    const summary = new Summary();
+    for (let i = 0; i < 100; i++) {
+      const { durations } = summary.step(`step${i}`);
+      for (let value = 1; value < 3_600_000_000; value = Math.ceil(value * 1.008)) durations.record(value);
+    }
+    assert.throws(() => encodeSummary(summary), /TOO_LARGE|limit of 262144 bytes/);
+  });
+
+  it('refuse more names than they may have', () => {
+    const summary = new Summary();
+    for (let i = 0; i < 100; i++) summary.check(`c${i}`, true);
+    assert.throws(() => summary.check('one more', true), /more than 100 checks/);
+    assert.throws(() => summary.metric('', 'count'), /1 to 100 characters/);
+  });
+
+  it('of units with many different names keep a bounded number, the same in any order', () => {
+    const parts = Array.from({ length: 30 }, (_, part) => {
+      const summary = new Summary();
+      for (let i = 0; i < 100; i++) summary.check(`check ${part * 50 + i}`, i % 2 === 0);
+      return summary;
+    });
+    const forward = mergeSummaries(parts);
+    const backward = mergeSummaries(parts.toReversed());
+    assert.equal(forward.checks.size, 1_000);
+    assert.deepEqual(contentOf(forward), contentOf(backward));
+  });
+
+  it('of broken units that do not agree on a kind are still the same in any order', () => {
+    const parts = (['rate', 'count', 'trend', 'gauge', 'count'] as const).map((kind) => {
+      const summary = new Summary();
+      summary.metric('m', kind);
+      if (kind === 'count') summary.metric('m', 'count').total = 3;
+      return summary;
+    });
+    assert.deepEqual(mergeSummaries(parts).metrics.get('m'), { kind: 'count', total: 6 });
+    assert.deepEqual(contentOf(mergeSummaries(parts.toReversed())), contentOf(mergeSummaries(parts)));
+  });
+
+  it('refuse bytes that are none', () => {
+    assert.throws(() => decodeSummary(new Uint8Array([1, 2, 3])));
+    const whole = encodeSummary(summaryOf([{ kind: 'step', name: 'buy', failed: false, us: 5 }]));
+    assert.throws(() => decodeSummary(whole.subarray(0, whole.length - 1)));
+  });
+});

@@ -1,0 +1,124 @@
+/** What the tests of runners share: a clock that stands still until it is told, and units without a process. */
+import assert from 'node:assert/strict';
+import { setImmediate } from 'node:timers/promises';
+import { RemusterError } from '../base/errors.ts';
+import type { Cancel, Clock } from '../base/ports.ts';
+import type { UnitOrder } from '../jobs/unit-words.ts';
+import { Timeline } from '../simulation/timeline.ts';
+import type { WorkflowDefinition } from './context.ts';
+import { definedOf } from './definition.ts';
+import { type FactsOverrides, factsOf } from './facts.ts';
+import type { HttpClient, OpenHttp } from './http-port.ts';
+import { Unit, type UnitEnd } from './unit.ts';
+
+export class TestClock implements Clock {
+  readonly #timeline = new Timeline();
+
+  nowMs(): number {
+    return this.#timeline.nowMs;
+  }
+
+  wallMs(): number {
+    return 1_700_000_000_000 + this.#timeline.nowMs;
+  }
+
+  schedule(delayMs: number, run: () => void): Cancel {
+    return this.#timeline.after(delayMs, run);
+  }
+
+  /** Time passes, event by event, until it has ended. */
+  async during<T>(work: Promise<T>): Promise<T> {
+    let isOver = false;
+    const ended = (): void => {
+      isOver = true;
+    };
+    work.then(ended, ended);
+    await setImmediate();
+    while (!isOver) {
+      assert.ok(this.#timeline.step(), 'it waits for something that never comes');
+      await setImmediate();
+    }
+    return work;
+  }
+
+  /** Until that moment, whoever waits. */
+  async until(atMs: number): Promise<void> {
+    const reached = Promise.withResolvers<void>();
+    this.schedule(atMs - this.nowMs(), () => reached.resolve());
+    await this.during(reached.promise);
+  }
+}
+
+export const noHttp: OpenHttp = () => {
+  throw new RemusterError('FORBIDDEN', 'there is no network in this test');
+};
+
+/** Answers with the status that the path says, after 10 ms. */
+export const pretendHttp: OpenHttp = ({ clock, recorder }) => {
+  const request = async (url: string): Promise<never> => {
+    await new Promise<void>((resolve) => void clock.schedule(10, resolve));
+    const status = Number(url.slice(1));
+    recorder.httpEnded({ durationUs: 10_000, bytesIn: 200, bytesOut: 100, ok: status > 0 && status < 400 });
+    if (status === 0) throw new RemusterError('UNREACHABLE', 'nobody is there');
+    return { status } as never;
+  };
+  const client: HttpClient = {
+    get: request,
+    head: request,
+    post: request,
+    put: request,
+    patch: request,
+    delete: request,
+    request,
+  };
+  return { ...client, close: () => undefined };
+};
+
+export function orderOf(definition: WorkflowDefinition, changed: Partial<UnitOrder> = {}, facts = factsOf(definition)) {
+  return {
+    job: 'j1',
+    workflow: 0,
+    unit: 0,
+    units: 1,
+    phase: 'whole',
+    bundle: 'b1',
+    facts: JSON.stringify(facts),
+    env: new Map(),
+    seed: 1,
+    users: undefined,
+    iterations: undefined,
+    items: undefined,
+    data: undefined,
+    context: '{}',
+    network: true,
+    memoryMb: 256,
+    timeoutMs: 60_000,
+    submitter: 's',
+    ...changed,
+  } satisfies UnitOrder;
+}
+
+export type TestUnit = {
+  readonly unit: Unit;
+  readonly clock: TestClock;
+  readonly lines: string[];
+  /** Runs it to its end. */
+  readonly ended: () => Promise<UnitEnd>;
+};
+
+export function unitOf(
+  definition: WorkflowDefinition,
+  changed: Partial<UnitOrder> = {},
+  overrides: FactsOverrides = {},
+): TestUnit {
+  const clock = new TestClock();
+  const lines: string[] = [];
+  const defined = definedOf(definition);
+  assert.ok(defined !== undefined);
+  const facts = factsOf(definition, overrides);
+  const unit = new Unit(
+    { order: orderOf(definition, changed, facts), facts, defined, fence: '7' },
+    { clock, openHttp: pretendHttp, say: (level, text) => void lines.push(`${level} ${text}`) },
+  );
+  return { unit, clock, lines, ended: () => clock.during(unit.execute()) };
+}
