@@ -6,9 +6,9 @@
 export type Groups = [number, number, number, number, number, number, number, number];
 
 const values: Record<string, number> = Object.create(null) as Record<string, number>;
-for (const [value, digit] of [...'0123456789abcdef'].entries()) {
-  values[digit] = value;
-  values[digit.toUpperCase()] = value;
+for (let value = 0; value < 16; value++) {
+  values[value.toString(16)] = value;
+  values[value.toString(16).toUpperCase()] = value;
 }
 
 /** Undefined for what is no address. */

@@ -11,6 +11,7 @@ import { createSocket } from 'node:dgram';
 import { Resolver } from 'node:dns';
 import { Socket } from 'node:net';
 import { RemusterError } from '../base/errors.ts';
+import { canDenyNetwork } from './runner-flags.ts';
 import { groupsOf, isLinkLocal, isLoopback, isPrivate, isShared, spelled } from './runner-address.ts';
 
 /** What the parent says: members and other doors of the cluster, and the addresses of this machine. */
@@ -68,7 +69,7 @@ export function mayConnect(host: string, port: number): boolean {
 /** Replaces the native methods. To be called once, before the code of users is loaded, with the pipe to the parent. */
 export function guardNetwork(pipe: Socket): void {
   replace(nativeOf(pipe), ['connect', 'bind', 'listen'], () => () => forbidden);
-  if (process.permission?.has('net') === false) return;
+  if (canDenyNetwork && !process.permission.has('net')) return;
   // Destroyed before it has tried anything.
   const tcp = new Socket().connect(9, '127.0.0.1');
   const udp = createSocket('udp4');
@@ -102,19 +103,27 @@ function replace(prototype: object, names: readonly string[], guard: (original: 
   }
 }
 
+function asText(value: unknown): string {
+  return `${value as string | number}`;
+}
+
+function asNumber(value: unknown): number {
+  return (value as number) * 1;
+}
+
 /** Address and port become what they are once, so that they cannot be something else at the second look. */
 function guardedConnect(original: NativeMethod): NativeMethod {
   return function connect(this: unknown, request, address, port) {
-    const host = `${address as string}`;
-    const number = +(port as number);
+    const host = asText(address);
+    const number = asNumber(port);
     return mayConnect(host, number) ? apply(original, this, [request, host, number]) : forbidden;
   };
 }
 
 function guardedDatagramConnect(original: NativeMethod): NativeMethod {
   return function connect(this: unknown, address, port) {
-    const host = `${address as string}`;
-    const number = +(port as number);
+    const host = asText(address);
+    const number = asNumber(port);
     return mayConnect(host, number) ? apply(original, this, [host, number]) : forbidden;
   };
 }
@@ -123,8 +132,8 @@ function guardedSend(original: NativeMethod): NativeMethod {
   return function send(this: unknown, request, list, count, port, address, more) {
     // To whom it is connected was checked when that was done.
     if (address === undefined) return apply(original, this, [request, list, count, port]);
-    const host = `${address as string}`;
-    const number = +(port as number);
+    const host = asText(address);
+    const number = asNumber(port);
     return mayConnect(host, number) ? apply(original, this, [request, list, count, number, host, more]) : forbidden;
   };
 }

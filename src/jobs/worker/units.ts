@@ -177,7 +177,9 @@ export class Units {
     link.run(unit, hasCode ? undefined : code, {
       word: (word) => this.#heard(unit, word),
       gone: (reason) => {
-        if (unit.cause === undefined && !link.wasReady) this.#startFailed(unit, code, reason);
+        // A used one may die of what the unit before left behind; without `started` it has not begun with this one.
+        const hasBegun = link.wasReady && !(hasCode && unit.startedMs === undefined);
+        if (unit.cause === undefined && !hasBegun) this.#startFailed(unit, code, reason);
         else this.#died(unit, reason);
       },
     });
@@ -189,7 +191,8 @@ export class Units {
     if (unit.startFailures >= startFailuresMax) return this.#died(unit, `cannot start a runner: ${reason}`);
     unit.state = 'preparing';
     unit.link = undefined;
-    this.#ports.clock.schedule(startPauseMs * unit.startFailures, () => {
+    const pauseMs = unit.startFailures === 1 ? 0 : startPauseMs;
+    this.#ports.clock.schedule(pauseMs, () => {
       if (unit.state === 'preparing') this.#launch(unit, code);
     });
   }

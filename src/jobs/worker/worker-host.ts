@@ -68,6 +68,7 @@ const stopMsMax = 1_000;
 export class WorkerHost {
   readonly #ports: WorkerPorts;
   readonly #clock: Clock;
+  readonly #halted: (error: unknown) => void;
   readonly #pool: RunnerPool;
   readonly #units: Units;
   readonly #teller: NewsTeller;
@@ -87,6 +88,7 @@ export class WorkerHost {
     const freshCount = Math.min(cores, options.warmRunnersMax ?? cores);
     this.#ports = ports;
     this.#clock = clock;
+    this.#halted = halted;
     this.#pool = new RunnerPool(
       { clock, random: random.fork('pool'), runners, program },
       { freshCount, parkedMax: cores + 1, shape: firstShape, silenceMsMax: silenceMs(options.jobLeaseMs) },
@@ -124,7 +126,7 @@ export class WorkerHost {
     if (generation !== this.#ports.self.generation)
       return reply(failure('FENCED', 'another life of this node is meant'));
     if (!this.#lease.admits(term)) return reply(failure('FENCED', 'a later leader is known here'));
-    guard(this.#ports.halted, () => {
+    guard(this.#halted, () => {
       const taken = units.map((unit) => this.#units.take(unit, this.#refusal()));
       reply(success({ kind: 'unitsTaken', units: taken, coresFree: this.#units.cores.free }));
     });
@@ -149,7 +151,7 @@ export class WorkerHost {
   setDraining(on: boolean): void {
     if (on === this.#isDraining) return;
     this.#isDraining = on;
-    if (on) guard(this.#ports.halted, () => this.#units.stopWaiting('the worker is being drained'));
+    if (on) guard(this.#halted, () => this.#units.stopWaiting('the worker is being drained'));
     this.#lease.reportNow();
   }
 
@@ -176,7 +178,7 @@ export class WorkerHost {
     this.#stops.push(done);
     if (this.#isStopping) return;
     this.#isStopping = true;
-    guard(this.#ports.halted, () => {
+    guard(this.#halted, () => {
       this.#units.stopAll({ why: 'the worker stops', as: 'returned', graceMs: stopGraceMs });
     });
     this.whenIdle(() => this.#close());
@@ -207,7 +209,7 @@ export class WorkerHost {
       left -= 1;
       if (left === 0) done();
     };
-    guard(this.#ports.halted, () => {
+    guard(this.#halted, () => {
       for (const name of names) this.#units.stop(name, cause, one);
       one();
     });
