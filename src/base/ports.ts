@@ -139,7 +139,12 @@ export type ProgramEvents = {
   exited(reason: string): void;
 };
 
-export type RunningProgram = { send(body: Uint8Array): void; kill(): void };
+export type RunningProgram = {
+  send(body: Uint8Array): void;
+  kill(): void;
+  /** Takes away the right to use the network, for good: it has none when it gets what is sent afterwards. Not everywhere. */
+  denyNetwork?(): void;
+};
 
 /** Threads of this process, for our own code. */
 export type Threads = {

@@ -14,6 +14,9 @@ export const memoryBytesMin = 96 * mebibyte;
 /** Node 24 has no switch for the network: there a runner can be denied everything else, but not that. */
 export const canDenyNetwork = process.allowedNodeEnvironmentFlags.has('--allow-net');
 
+/** Since Node 26 a process can give a right up later, too. */
+export const canDropNetwork = canDenyNetwork && Number.parseInt(process.versions.node, 10) >= 26;
+
 const switchedOff = ['--no-experimental-sqlite', '--no-experimental-webstorage', '--no-experimental-ffi'];
 
 export function runnerFlags(moduleUrl: string, limits: RunnerLimits): string[] {

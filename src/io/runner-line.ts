@@ -2,10 +2,10 @@
 import { RemusterError } from '../base/errors.ts';
 
 /**
- * To the runner: `forbidden` (JSON of ForbiddenPlaces) first and whenever it has changed, `start` once, then messages.
- * From the runner: messages, and `failed` with a reason.
+ * To the runner: `forbidden` (JSON of ForbiddenPlaces) first and whenever it has changed, `start` once, then messages;
+ * `denyNetwork` takes that right away. From the runner: messages, and `failed` with a reason.
  */
-export const frameKind = { start: 1, message: 2, failed: 3, forbidden: 4 } as const;
+export const frameKind = { start: 1, message: 2, failed: 3, forbidden: 4, denyNetwork: 5 } as const;
 
 /** The file descriptor of the pipe in the child: after stdin, stdout and stderr. */
 export const lineFd = 3;

@@ -90,6 +90,7 @@ line.on('data', (chunk: Uint8Array) => {
   for (const { kind, body } of reader.read(chunk)) {
     if (kind === frameKind.start && deliver === undefined) start(body).catch(fail);
     else if (kind === frameKind.forbidden) forbidPlaces(parse(decode(body)) as ForbiddenPlaces);
+    else if (kind === frameKind.denyNetwork) process.permission.drop('net');
     else if (kind === frameKind.message) deliver?.(body);
     else throw new RemusterError('MALFORMED', `unexpected frame kind ${kind}`);
   }

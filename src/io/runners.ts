@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { RemusterError } from '../base/errors.ts';
 import type { Address, ProgramEvents, RunnerLimits, Runners, RunningProgram } from '../base/ports.ts';
 import { canLimit, limitedCommand, nextUserId, yieldProcessor } from './runner-command.ts';
-import { canDenyNetwork, memoryBytesMin, runnerFlags } from './runner-flags.ts';
+import { canDenyNetwork, canDropNetwork, memoryBytesMin, runnerFlags } from './runner-flags.ts';
 import { frameKind, packStart } from './runner-line.ts';
 import type { ForbiddenPlaces } from './runner-network.ts';
 import { RunnerProcess, preferAsVictim } from './runner-process.ts';
@@ -27,6 +27,7 @@ type Spec = Parameters<Runners['start']>[0];
 
 const silenceMsDefault = 30_000;
 const encoder = new TextEncoder();
+const nothing = new Uint8Array(0);
 
 /**
  * `forbidden`: where no runner may connect to, though it may use the network: the doors of the cluster. It is asked often
@@ -82,6 +83,7 @@ function startRunner(
       runner.send(frameKind.message, body);
     },
     kill: () => runner.kill('killed'),
+    ...(canDropNetwork ? { denyNetwork: () => runner.send(frameKind.denyNetwork, nothing) } : {}),
   };
 }
 

@@ -34,7 +34,7 @@ const lifetimeMsMax = 8 * 86_400_000;
 const nothing = new Uint8Array(0);
 
 export class RunnerLink {
-  readonly shape: RunnerShape;
+  shape: RunnerShape;
   /** Whose code is in there; undefined as long as it is fresh. */
   use: { readonly bundle: string; readonly submitter: string } | undefined;
   readonly #events: LinkEvents;
@@ -68,6 +68,16 @@ export class RunnerLink {
 
   get isGone(): boolean {
     return this.#isGone;
+  }
+
+  /** Whether a fresh one that may use the network can be made one that may not. */
+  get canDenyNetwork(): boolean {
+    return this.#running.denyNetwork !== undefined;
+  }
+
+  denyNetwork(): void {
+    this.#running.denyNetwork?.();
+    this.shape = { ...this.shape, network: false };
   }
 
   /** Only when no other run is under way. The code goes along unless the runner has it. */

@@ -54,6 +54,7 @@ export class RunnerPool {
   #shape: RunnerShape;
   #refill: Cancel = nothing;
   #isRefilling = false;
+  #canDenyNetwork = false;
   #failures = 0;
   #isOpen = true;
   #ended: (() => void) | undefined;
@@ -108,9 +109,11 @@ export class RunnerPool {
   }
 
   #takeFresh(shape: RunnerShape): RunnerLink | undefined {
-    const fits = this.#fresh.filter((link) => isShape(link.shape, shape));
+    const fits = this.#fresh.filter((link) => canBecome(link, shape));
     const link = fits.find(({ isReady }) => isReady) ?? fits[0];
-    if (link !== undefined) this.#fresh.splice(this.#fresh.indexOf(link), 1);
+    if (link === undefined) return undefined;
+    this.#fresh.splice(this.#fresh.indexOf(link), 1);
+    if (link.shape.network !== shape.network) link.denyNetwork();
     return link;
   }
 
@@ -119,6 +122,7 @@ export class RunnerPool {
     const { silenceMsMax } = this.#options;
     const events = { ready: () => this.#ready(link), gone: () => this.#gone(link) };
     const link: RunnerLink = new RunnerLink({ runners, program, shape, silenceMsMax }, events);
+    this.#canDenyNetwork = link.canDenyNetwork;
     this.#alive.set(
       link,
       clock.schedule(startTimeoutMs, () => link.kill()),
@@ -161,20 +165,21 @@ export class RunnerPool {
   }
 
   #refillOne(): void {
-    const shape = this.#shape;
-    const fits = this.#fresh.filter((link) => isShape(link.shape, shape)).length;
+    const fits = this.#fresh.filter((link) => canBecome(link, this.#shape)).length;
     if (fits >= this.#options.freshCount) return;
     // Whoever is parked used is worth more than a second fresh one, but one fresh one there must be.
     if (fits > 0 && this.#used.length + this.#fresh.length >= this.#options.parkedMax) return;
     this.#makeRoom(1);
     this.#isRefilling = true;
-    this.#fresh.push(this.#start(shape));
+    // Who has a right can lose it later; the other way round there is none.
+    const network = this.#shape.network || this.#canDenyNetwork;
+    this.#fresh.push(this.#start({ ...this.#shape, network }));
   }
 
   /** Fresh ones that nobody needs go first, then the longest unused. */
   #makeRoom(more: number): void {
     while (this.#used.length + this.#fresh.length + more > this.#options.parkedMax) {
-      const unfit = this.#fresh.find((link) => !isShape(link.shape, this.#shape));
+      const unfit = this.#fresh.find((link) => !canBecome(link, this.#shape));
       const victim = unfit ?? (this.#fresh.length > 1 ? this.#fresh[0] : (this.#used[0]?.link ?? this.#fresh[0]));
       if (victim === undefined) return;
       this.drop(victim);
@@ -191,6 +196,11 @@ export class RunnerPool {
 
 function isOf({ use }: RunnerLink, bundle: string, submitter: string): boolean {
   return use !== undefined && use.bundle === bundle && use.submitter === submitter;
+}
+
+/** A fresh one can be used with these limits. */
+function canBecome({ shape, canDenyNetwork }: RunnerLink, wanted: RunnerShape): boolean {
+  return isShape(shape, wanted) || (canDenyNetwork && isShape(shape, { ...wanted, network: true }));
 }
 
 function isShape(a: RunnerShape, b: RunnerShape): boolean {

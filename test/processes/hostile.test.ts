@@ -1,0 +1,284 @@
+/**
+ * Code that means harm, each kind in a real runner through a real worker: it is contained, its end is told with a code,
+ * its core is back in service, and the node that runs it (this process) is unharmed.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, rmSync, chmodSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import type { UnitNews } from '../../src/messages/jobs.ts';
+import { HostileWorker } from './hostile-worker.ts';
+
+const text = new TextDecoder();
+/** Stands for the port of a member: nobody may ever connect to it. */
+const door = createServer((socket) => socket.destroy());
+/** Any other server. */
+const target = createServer((socket) => socket.end());
+let doorConnections = 0;
+door.on('connection', () => {
+  doorConnections += 1;
+});
+
+let hostile: HostileWorker;
+
+before(async () => {
+  await once(door.listen(0, '127.0.0.1'), 'listening');
+  await once(target.listen(0, '127.0.0.1'), 'listening');
+  hostile = new HostileWorker(3, [{ host: '127.0.0.1', port: portOf(door) }]);
+});
+
+after(async () => {
+  assert.equal((await hostile.run("return 'still here';")).what, 'completed');
+  assert.deepEqual(hostile.worker.cores(), { total: 3, free: 3 });
+  await hostile.stop();
+  assert.equal(hostile.worker.runnersAlive(), 0);
+  assert.deepEqual(hostile.mistakes, []);
+  assert.equal(doorConnections, 0);
+  door.close();
+  target.close();
+});
+
+function portOf(server: typeof door): number {
+  return (server.address() as AddressInfo).port;
+}
+
+function outputOf(news: UnitNews): unknown {
+  assert.equal(news.what, 'completed', news.why ?? '');
+  return (JSON.parse(text.decode(news.output)) as unknown[])[0];
+}
+
+/** Tries each expression and gives the code of its failure, or 'done'. */
+function attempts(expressions: Readonly<Record<string, string>>): string {
+  const list = Object.entries(expressions).map(([name, code]) => `[${JSON.stringify(name)}, async () => ${code}]`);
+  return `
+    const outcomes = {};
+    for (const [name, attempt] of [${list.join(', ')}]) {
+      try { await attempt(); outcomes[name] = 'done'; } catch (error) { outcomes[name] = error.code ?? error.message; }
+    }
+    return outcomes;`;
+}
+
+function killed(news: UnitNews, why: RegExp): void {
+  assert.equal(news.what, 'failed');
+  assert.equal(news.code, 'RUNNER_KILLED', news.why ?? '');
+  assert.match(news.why ?? '', why);
+}
+
+const connect = (port: string | number, host: string): string => `new Promise((resolve, reject) => {
+  load('net').connect(${port}, '${host}').on('connect', resolve).on('error', reject);
+})`;
+
+describe('a worker contains', { timeout: 200_000, concurrency: 3 }, () => {
+  for (const [name, loop] of [
+    ['an endless loop', 'for (;;);'],
+    ['a flood of microtasks', 'const again = () => Promise.resolve().then(again); await again();'],
+    ['code that cuts its lines to the node', "for (const fd of [3, 4]) load('fs').closeSync(fd); for (;;);"],
+  ] as const) {
+    it(name, async () => {
+      const { what, code } = await hostile.run(loop, { timeoutMs: 1_000 });
+      assert.equal(what, 'failed');
+      assert.ok(code === 'WORKFLOW_TIMEOUT' || code === 'RUNNER_KILLED', `${code}`);
+    });
+  }
+
+  it('a heap bomb', async () => {
+    const bomb = 'const kept = []; for (;;) kept.push(new Array(1000).fill(Math.random()));';
+    killed(await hostile.run(bomb, { memoryMb: 128 }), /^memory: /);
+  });
+
+  it('a bomb of buffers outside the heap', { skip: process.platform !== 'linux' }, async () => {
+    const bomb = 'const kept = []; for (;;) { kept.push(Buffer.alloc(4_000_000, 1)); await ctx.sleep(2); }';
+    killed(await hostile.run(bomb, { memoryMb: 160 }), /^memory: /);
+  });
+
+  it('process.exit', async () => {
+    killed(await hostile.run('process.exit(7);'), /code 7/);
+  });
+
+  it('process.abort', async () => {
+    killed(await hostile.run('process.abort();'), /SIGABRT/);
+  });
+
+  it('signals, to its parent and to itself', async () => {
+    const outcomes = outputOf(
+      await hostile.run(
+        attempts({ parent: "process.kill(process.ppid, 'SIGKILL')", all: "process.kill(-1, 'SIGKILL')" }),
+      ),
+    );
+    assert.deepEqual(outcomes, { parent: 'FORBIDDEN', all: 'FORBIDDEN' });
+  });
+
+  it('errors that come when it is over', async () => {
+    const late = `
+      setTimeout(() => { throw new Error('too late'); }, 1);
+      void Promise.reject(new Error('nobody cared'));
+      setImmediate(() => process.emit('uncaughtException', new Error('made up')));
+      return 'over';`;
+    assert.equal(outputOf(await hostile.run(late)), 'over');
+    assert.equal(outputOf(await hostile.run(late)), 'over');
+  });
+
+  it('tampered prototypes', async () => {
+    const tampering = `
+      for (const type of [Object, Array, Map, Set, Promise, Uint8Array, String, Function]) {
+        for (const name of Object.getOwnPropertyNames(type.prototype)) {
+          if (name === 'constructor') continue;
+          try { type.prototype[name] = () => { throw new Error('tampered'); }; } catch {}
+        }
+      }
+      return 'tampered';`;
+    const { what, code } = await hostile.run(tampering, { timeoutMs: 2_000 });
+    assert.ok(what === 'completed' || code !== undefined);
+  });
+
+  it('a flood of lines', async () => {
+    const flood = `
+      for (let i = 0; i < 20_000; i++) { ctx.log('x'.repeat(1_000)); console.log('y'.repeat(1_000)); }
+      return 'flooded';`;
+    const { what, code } = await hostile.run(flood, { timeoutMs: 5_000 });
+    assert.ok(what === 'completed' || code === 'RUNNER_KILLED' || code === 'WORKFLOW_TIMEOUT', `${code}`);
+  });
+
+  it('too many timers', async () => {
+    const flood = 'for (;;) { for (let i = 0; i < 10_000; i++) setTimeout(() => undefined, 1e6); await ctx.sleep(0); }';
+    const { what, code } = await hostile.run(flood, { memoryMb: 128, timeoutMs: 20_000 });
+    assert.equal(what, 'failed');
+    assert.ok(code === 'RUNNER_KILLED' || code === 'WORKFLOW_TIMEOUT', `${code}`);
+  });
+
+  it('too many open sockets', async () => {
+    const flood = `
+      const open = [];
+      for (let i = 0; i < 40_000; i++) {
+        const socket = load('dgram').createSocket('udp4');
+        open.push(socket);
+        const code = await new Promise((resolve) => {
+          socket.on('error', (error) => resolve(error.code)).bind(0, '127.0.0.1', () => resolve(undefined));
+        });
+        if (code !== undefined) return code;
+      }`;
+    const { what, code } = await hostile.run(flood, { network: true, memoryMb: 256, timeoutMs: 20_000 });
+    assert.ok(what === 'completed' || code === 'RUNNER_KILLED' || code === 'WORKFLOW_TIMEOUT', `${code}`);
+  });
+
+  it('results that are too large, have no end, or are nothing that can be told', async () => {
+    for (const [result, why] of [
+      ["'x'.repeat(50_000_000)", /bytes|large/i],
+      ['(() => { const a = []; a.push(a); return a; })()', /circular/i],
+      ['10n', /bigint/i],
+    ] as const) {
+      const { what, code, why: said } = await hostile.run(`return ${result};`);
+      assert.equal(what, 'failed');
+      assert.ok(code === 'TOO_LARGE' || code === 'WORKFLOW_FAILED', `${code}`);
+      assert.match(said ?? '', why);
+    }
+  });
+
+  it('output that imitates what runners say', async () => {
+    const frame = (kind: number, body: readonly number[]): string =>
+      `Buffer.from([0, 0, 0, ${body.length}, ${[kind, ...body].join(', ')}])`;
+    // Not a word; a word about a run that does not exist (tag 11, run 99); a frame of a kind that only we may send.
+    for (const forged of [frame(2, [9, 9, 9, 9]), frame(2, [1, 0, 11, 4, 99]), frame(1, [0, 0, 0, 0])]) {
+      const news = await hostile.run(`load('fs').writeSync(3, ${forged}); await new Promise(() => undefined);`);
+      killed(news, /^protocol: /);
+    }
+    const printed = `process.stdout.write(${frame(2, [1, 0, 13, 4, 1])}); return 'printed';`;
+    assert.equal(outputOf(await hostile.run(printed)), 'printed');
+  });
+});
+
+describe('a worker denies', { timeout: 200_000, concurrency: 3 }, () => {
+  it('the environment, the files of the system and writing', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'remuster-hostile-'));
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    chmodSync(folder, 0o777);
+    const escaped = JSON.stringify(join(folder, 'escaped'));
+    const denied = 'ERR_ACCESS_DENIED';
+    const outcomes = outputOf(
+      await hostile.run(
+        attempts({
+          environ: "load('fs').readFileSync('/proc/self/environ')",
+          parent: "load('fs').readFileSync('/proc/' + process.ppid + '/environ')",
+          passwd: "load('fs').readFileSync('/etc/passwd')",
+          write: `load('fs').writeFileSync(${escaped}, 'x')`,
+        }),
+      ),
+    );
+    assert.deepEqual(outcomes, { environ: denied, parent: denied, passwd: denied, write: denied });
+    assert.deepEqual(outputOf(await hostile.run('return Object.keys(process.env);')), []);
+    assert.deepEqual(readdirSync(folder), []);
+  });
+
+  it('shells, threads and the inspector', async () => {
+    const denied = 'ERR_ACCESS_DENIED';
+    const outcomes = outputOf(
+      await hostile.run(
+        attempts({
+          shell: "load('child_process').execSync('id')",
+          spawn: "load('child_process').spawnSync('sh', ['-c', 'id'])",
+          thread: "new (load('worker_threads').Worker)('1', { eval: true })",
+          inspector: "load('inspector').open(0)",
+          binding: "process.binding('tcp_wrap')",
+        }),
+      ),
+    );
+    assert.deepEqual(outcomes, { shell: denied, spawn: denied, thread: denied, inspector: denied, binding: denied });
+  });
+
+  it('a network that was not asked for', async (t) => {
+    if (hostile.isolation === 'weak') return t.skip('this Node cannot deny the network');
+    const tries = attempts({
+      target: connect(portOf(target), '127.0.0.1'),
+      http: "ctx.http.get('http://127.0.0.1:1/')",
+    });
+    assert.deepEqual(outputOf(await hostile.run(tries)), { target: 'ERR_ACCESS_DENIED', http: 'FORBIDDEN' });
+    return undefined;
+  });
+
+  it('the doors of the cluster, however they are spelled, and addresses of one link', async () => {
+    const port = portOf(door);
+    // Whatever the guard may use is broken while it looks, and mended for the rest of the test.
+    const [tampering, mending] = [
+      `const [iterate, get, exec] = [Array.prototype[Symbol.iterator], Map.prototype.get, RegExp.prototype.exec];
+       Array.prototype[Symbol.iterator] = Map.prototype.get = RegExp.prototype.exec = () => { throw 'tampered'; };`,
+      `Array.prototype[Symbol.iterator] = iterate; Map.prototype.get = get; RegExp.prototype.exec = exec;`,
+    ];
+    const tries = attempts({
+      target: connect(portOf(target), '127.0.0.1'),
+      door: connect(port, '127.0.0.1'),
+      name: connect(port, 'localhost'),
+      any: connect(port, '0.0.0.0'),
+      mapped: connect(port, '::ffff:127.0.0.1'),
+      hexadecimal: connect(port, '::ffff:7f00:1'),
+      fetch: `fetch('http://127.0.0.1:${port}/').catch((error) => { throw error.cause; })`,
+      datagram: `new Promise((resolve, reject) => {
+        load('dgram').createSocket('udp4').send('x', ${port}, '127.0.0.1', (error) => error ? reject(error) : resolve());
+      })`,
+      link: connect(80, '169.254.169.254'),
+      file: `new Promise((a, b) => load('net').connect('/run/some.sock').on('connect', a).on('error', b))`,
+      names: `load('dns').setServers(['127.0.0.1:${port}'])`,
+      native: `(() => {
+        const socket = new (load('net').Socket)();
+        socket.on('error', () => undefined).connect(${portOf(target)}, '127.0.0.1');
+        const handle = Object.getPrototypeOf(socket._handle);
+        try { handle.connect = () => 0; } catch {}
+        try { delete handle.connect; } catch {}
+        ${tampering}
+        let looks = 0;
+        const shifty = { toString: () => looks++ === 0 ? '127.0.0.2' : '127.0.0.1' };
+        const code = new handle.constructor(0).connect({}, shifty, ${port});
+        ${mending}
+        throw { code: code === -13 ? 'EACCES' : code };
+      })()`,
+    });
+    const denied = 'EACCES';
+    assert.deepEqual(outputOf(await hostile.run(tries, { network: true })), {
+      ...{ target: 'done', door: denied, name: denied, any: denied, mapped: denied, hexadecimal: denied },
+      ...{ fetch: denied, datagram: denied, link: denied, file: denied, names: 'ERR_DNS_SET_SERVERS_FAILED' },
+      native: denied,
+    });
+  });
+});
