@@ -2,8 +2,8 @@
  * The entry of the command line. It only switches on the cache of compiled code, which must happen before anything
  * else is imported, and hands over.
  */
-import { enableCompileCache } from 'node:module';
+import { cacheCompiledCode } from '../io/compiled-code.ts';
 
-enableCompileCache();
+cacheCompiledCode();
 const { runCommandLine } = await import('./command-line.ts');
 await runCommandLine(process.argv.slice(2), import.meta.filename);

@@ -9,6 +9,7 @@ import { RemusterError, failure, success } from '../base/errors.ts';
 import type { Done, Outcome } from '../base/errors.ts';
 import type { Store, StoreEntry, StoreWrite } from '../base/ports.ts';
 import { callBack } from './callback.ts';
+import { threadEnvironment } from './compiled-code.ts';
 import { sibling } from './sibling.ts';
 import type { FromStoreThread, StoreAnswer, StoreCall, StoreThreadData, ToStoreThread } from './store-messages.ts';
 import { packBatch, packedBytes } from './store-messages.ts';
@@ -38,7 +39,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
   const worker = new Worker(sibling(import.meta.url, 'store-thread'), {
     workerData: data,
     name: 'store',
-    env: {},
+    env: threadEnvironment(),
     execArgv: [],
   });
   const store = new ThreadedStore(worker, options);

@@ -4,6 +4,7 @@
  */
 import { Worker } from 'node:worker_threads';
 import type { ProgramEvents, RunningProgram, Threads } from '../base/ports.ts';
+import { threadEnvironment } from './compiled-code.ts';
 import { sibling } from './sibling.ts';
 
 export function openThreads(): Threads {
@@ -12,7 +13,7 @@ export function openThreads(): Threads {
       const worker = new Worker(sibling(import.meta.url, 'thread-main'), {
         name,
         workerData: { moduleUrl: program.moduleUrl, data: data.slice() },
-        env: {},
+        env: threadEnvironment(),
         execArgv: [],
       });
       return follow(worker, events);
