@@ -7,16 +7,18 @@
 import { enableCompileCache, flushCompileCache, getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
 
-/** By then a node has met others, so what is needed for that is compiled and goes into the cache as well. */
-const writtenAfterMs = 20_000;
+/**
+ * What is written once stays, so it is not written too early: by then a node has met others, and what is needed for that
+ * is compiled as well.
+ */
+const writtenAfterMs = 30_000;
 
 /** For the first file of a process, before it imports anything else. */
 export function cacheCompiledCode(): void {
   enableCompileCache();
-  writeCompiledCode();
 }
 
-/** For the first file of a thread: what it has compiled is written after a while, too. */
+/** For what goes on running, in each of its threads: what that thread has compiled is written after a while. */
 export function writeCompiledCode(): void {
   if (getCompileCacheDir() !== undefined) setTimeout(() => flushCompileCache(), writtenAfterMs).unref();
 }
