@@ -118,6 +118,7 @@ export class Membership implements Machine<Input, Effect> {
     this.#pushManager.divide();
     if (!this.#group.self.hasDatagrams) this.#pushMember.arm();
     this.#spreader.wake(this.#judge.takeUrgency());
+    this.#observers.wake();
     this.#rememberLater();
     return out.take();
   }
@@ -209,10 +210,7 @@ export class Membership implements Machine<Input, Effect> {
     if (self.hasDatagrams) out.after(random.between(0, options.probeIntervalMs), { kind: 'probe' });
     else this.#pushMember.start(others);
     out.after(options.syncIntervalMs * random.between(0.5, 1), { kind: 'sync' });
-    if (self.hasDatagrams) {
-      out.after(options.reviveIntervalMs, { kind: 'revive' });
-      out.after(random.between(0.5, 1) * options.syncPauseMs, { kind: 'watch' });
-    }
+    if (self.hasDatagrams) out.after(options.reviveIntervalMs, { kind: 'revive' });
     out.after(options.cleanupIntervalMs, { kind: 'reap' });
     if (watchMainLoop) this.#mainLoop.start();
   }
@@ -325,7 +323,7 @@ export class Membership implements Machine<Input, Effect> {
       case 'revive':
         return this.#views.revive();
       case 'watch':
-        return this.#observers.tick();
+        return this.#observers.expire(timer.dueMs);
       case 'reap':
         this.#judge.reap();
         return out.after(options.cleanupIntervalMs, { kind: 'reap' });

@@ -4,6 +4,9 @@
  * word, or a host that refuses one, is a hint and no verdict: it starts a probe by the observer and its helpers at once.
  * Only when the host positively refuses to several of them is the suspicion cut short (suspicion.ts); a single observer
  * that lies, or sits behind a cut of its own, buries nobody. Silence takes the full suspicion time.
+ *
+ * Neighbours are chosen anew soon after the group has changed, but not while it still does: in a mass join each would
+ * make half a dozen connections for nothing, in the very moment in which everybody has most to do.
  */
 import type { NodeId } from '../base/ids.ts';
 import { type ConnectionChange, portIsClosed } from '../base/ports.ts';
@@ -11,37 +14,75 @@ import type { Group } from './group.ts';
 import { type Member, isLiving, isProbed, standingHash } from './member-table.ts';
 import type { Prober } from './prober.ts';
 
+/** A group that changes at every look has its neighbours chosen nevertheless. */
+const looksMax = 5;
+
 export class Observers {
   readonly #group: Group;
   readonly #prober: Prober;
-  #observed: readonly NodeId[] = [];
-  #observedView = -1;
+  /** By id, in which life. */
+  #observed: ReadonlyMap<NodeId, number> = new Map();
+  /** The group from which they were chosen. */
+  #observedView = 0;
+  /** The group as it was at the last look, and how many looks have seen it change. */
+  #seenView = 0;
+  #looks = 0;
+  /** When the next look is due; infinite when none is. */
+  #dueMs = Infinity;
+  /** When all connections are to carry a word again. */
+  #wordsMs = Number.NEGATIVE_INFINITY;
 
   constructor(group: Group, prober: Prober) {
     this.#group = group;
     this.#prober = prober;
   }
 
-  /** Keeps the connections to the next neighbours on the ring open, and opens those to new ones. */
-  tick(): void {
+  /** After every step: a group that has changed is looked at soon. */
+  wake(): void {
+    const { options, out, self, table } = this.#group;
+    if (table.viewHash === this.#observedView || !self.hasDatagrams) return;
+    if (this.#dueMs <= out.nowMs + options.syncPauseMs) return;
+    this.#seenView = table.viewHash;
+    this.#lookAfter(options.syncPauseMs);
+  }
+
+  /** The timer of a look; not of the next one if that was moved forward meanwhile. */
+  expire(dueMs: number): void {
+    if (dueMs === this.#dueMs) this.#look();
+  }
+
+  /** Once two looks have seen the same group: opens connections to new neighbours on the ring; keeps all open. */
+  #look(): void {
     const { options, out, random, table } = this.#group;
-    if (table.viewHash !== this.#observedView) this.#choose();
-    for (const id of this.#observed) {
-      const member = table.get(id);
-      if (member === undefined || !isLiving(member)) continue;
-      const purpose = { kind: 'watch', id } as const;
-      out.put({
-        kind: 'request',
-        to: member.entry,
-        message: { kind: 'streamPing' },
-        timeoutMs: options.syncTimeoutMs,
-        purpose,
-      });
+    this.#looks += 1;
+    if (table.viewHash !== this.#seenView && this.#looks < looksMax) {
+      this.#seenView = table.viewHash;
+      return this.#lookAfter(options.syncPauseMs);
     }
-    // While the group still changes, look again soon.
-    const settled = table.viewHash === this.#observedView && this.#observed.length > 0;
-    const delayMs = settled ? options.watchIntervalMs * random.between(0.8, 1.2) : options.syncPauseMs;
+    this.#looks = 0;
+    const before = this.#observed;
+    if (table.viewHash !== this.#observedView) this.#choose();
+    const isDue = out.nowMs >= this.#wordsMs;
+    if (isDue) this.#wordsMs = out.nowMs + options.watchIntervalMs * random.between(0.8, 1.2);
+    for (const [id, generation] of this.#observed) {
+      if (isDue || before.get(id) !== generation) this.#speakTo(id);
+    }
+    return this.#lookAfter(this.#wordsMs - out.nowMs);
+  }
+
+  #lookAfter(delayMs: number): void {
+    const { out } = this.#group;
+    this.#dueMs = out.nowMs + delayMs;
     out.after(delayMs, { kind: 'watch' });
+  }
+
+  #speakTo(id: NodeId): void {
+    const { options, out, table } = this.#group;
+    const member = table.get(id);
+    if (member === undefined || !isLiving(member)) return;
+    const purpose = { kind: 'watch', id } as const;
+    const message = { kind: 'streamPing' } as const;
+    out.put({ kind: 'request', to: member.entry, message, timeoutMs: options.syncTimeoutMs, purpose });
   }
 
   changed(change: ConnectionChange): void {
@@ -66,8 +107,10 @@ export class Observers {
 
   #choose(): void {
     const { table, options } = this.#group;
-    this.#observed = this.#ring().slice(0, options.observersCount);
+    const next = this.#ring().slice(0, options.observersCount);
+    this.#observed = new Map(next.map((id) => [id, table.get(id)?.generation ?? 0]));
     this.#observedView = table.viewHash;
+    this.#seenView = table.viewHash;
   }
 
   /** The living that can be probed, beginning with the one after us. */
