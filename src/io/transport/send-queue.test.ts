@@ -90,3 +90,22 @@ test('an abandoned transfer stops, says so if it had begun, and leaves no bytes 
   assert.equal(queue.next(), undefined);
   assert.equal(queue.bytes, 0);
 });
+
+test('what was queued survives that its block grows', () => {
+  const queue = new SendQueue();
+  const body = (i: number): Uint8Array => new Uint8Array(i * 37).fill(i);
+  for (let i = 1; i <= 50; i++) queue.push(kinds.notify, 0, i, 0, body(i));
+  queue.add(transfer(99, chunkBytes));
+  const arrived: number[] = [];
+  for (let frame = queue.next(); frame !== undefined; frame = queue.next()) {
+    readSegments(frame, (kind, _flags, id, _argument, found) => {
+      if (kind !== kinds.notify) return;
+      assert.deepEqual(new Uint8Array(found), body(id));
+      arrived.push(id);
+    });
+  }
+  assert.deepEqual(
+    arrived,
+    Array.from({ length: 50 }, (_, i) => i + 1),
+  );
+});

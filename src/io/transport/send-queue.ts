@@ -21,6 +21,8 @@ export const framePlainBytesMax = blockBytes;
 const activeMax = 8;
 const sourcesMax = 65_536;
 const spareMax = 4;
+/** Most connections never say much at once: a block begins small, and grows when it has to. */
+const firstBlockBytes = 2 * 1_024;
 
 /** Something large. `fill` writes at most one chunk and says where it ended. */
 export type Source = {
@@ -29,7 +31,7 @@ export type Source = {
   fill(into: Uint8Array, at: number): number;
 };
 
-type Block = { readonly bytes: Uint8Array; used: number };
+type Block = { bytes: Uint8Array; used: number };
 
 export class SendQueue {
   #block: Block = newBlock();
@@ -54,6 +56,7 @@ export class SendQueue {
     const size = headerBytes + body.length;
     if (this.#block.used + size > smallBytesMax) this.#turnOver();
     const block = this.#block;
+    makeRoom(block, block.used + size);
     block.used = writeSegment(block.bytes, block.used, kind, flags, id, argument, body);
     this.#smallBytes += size;
   }
@@ -78,6 +81,7 @@ export class SendQueue {
     const block = this.#full.shift() ?? this.#block;
     if (block !== this.#block) this.#recycle(block);
     this.#smallBytes -= block.used;
+    if (this.#active.length > 0) makeRoom(block, blockBytes);
     let end = block.used;
     block.used = 0;
     // A source that was given up meanwhile writes nothing; then the next one has its turn.
@@ -114,5 +118,13 @@ export class SendQueue {
 }
 
 function newBlock(): Block {
-  return { bytes: new Uint8Array(blockBytes), used: 0 };
+  return { bytes: new Uint8Array(firstBlockBytes), used: 0 };
+}
+
+function makeRoom(block: Block, bytes: number): void {
+  const present = block.bytes.length;
+  if (present >= bytes) return;
+  const larger = new Uint8Array(Math.min(blockBytes, Math.max(bytes, 4 * present)));
+  larger.set(block.bytes.subarray(0, block.used));
+  block.bytes = larger;
 }
