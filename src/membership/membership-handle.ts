@@ -5,7 +5,7 @@
 import type { Done } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Address, Identity, StoreWrite } from '../base/ports.ts';
-import type { EmbeddedPart, EmbeddingRole, MembershipMessage } from '../messages/membership.ts';
+import type { EmbeddedPart, EmbeddingRole } from '../messages/membership.ts';
 import type { MemberView } from './member-view.ts';
 import type { MembershipEvent } from './membership-event.ts';
 import type { Memory } from './memory.ts';
@@ -16,8 +16,8 @@ export type MembershipHandle = {
   join(seeds: readonly Address[]): void;
   /** Ourselves first. */
   members(): readonly MemberView[];
-  /** A question that came by stream. */
-  asked(from: Identity, message: MembershipMessage, reply: Done<MembershipMessage>): void;
+  /** A question that came by stream, and its answer, as they are on the wire; FORBIDDEN if it cannot be read. */
+  asked(from: Identity, body: Uint8Array, reply: Done<Uint8Array>): void;
   /** What one of our roles wants known to everybody; empty takes it back. */
   embed(role: EmbeddingRole, state: Uint8Array): void;
   /** Numbers that only grow, by name; `rejected.<reason>` for what was refused. */

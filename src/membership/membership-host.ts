@@ -9,6 +9,7 @@ import { Loop, noStore } from '../base/loop.ts';
 import type { Address, Clock, Datagrams, Identity, Streams } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
+import { peekTag } from '../messages/codec.ts';
 import { type EmbeddingRole, type MembershipMessage, membershipMessages } from '../messages/membership.ts';
 import { pushMessages } from '../messages/push.ts';
 import { rejectionReason } from '../messages/rejection.ts';
@@ -44,7 +45,7 @@ export class MembershipHost implements MembershipHandle {
   readonly #reports: MembershipReports;
   readonly #counters = new Map<string, number>();
   /** Questions that were asked of us and are not answered yet. */
-  readonly #calls = new Map<number, Done<MembershipMessage>>();
+  readonly #calls = new Map<number, Done<Uint8Array>>();
   #machine: Membership | undefined;
   #loop: Loop<MembershipInput, MembershipEffect, Timer> | undefined;
   #nextCall = 1;
@@ -77,8 +78,10 @@ export class MembershipHost implements MembershipHandle {
     return this.#machine;
   }
 
-  asked(from: Identity, message: MembershipMessage, reply: Done<MembershipMessage>): void {
+  asked(from: Identity, body: Uint8Array, reply: Done<Uint8Array>): void {
     if (this.#loop === undefined || this.#calls.size >= callsMax) return reply(failure('CAPACITY'));
+    const message = this.#read(body);
+    if (message === undefined) return reply(failure('FORBIDDEN', 'the message cannot be read'));
     const call = this.#nextCall++;
     this.#calls.set(call, reply);
     this.#loop.feed({ kind: 'asked', from, call, message });
@@ -127,7 +130,7 @@ export class MembershipHost implements MembershipHandle {
       case 'request':
         return this.#request(effect);
       case 'reply':
-        this.#calls.get(effect.call)?.(success(effect.message));
+        this.#calls.get(effect.call)?.(success(encodeMessage(effect.message)));
         return void this.#calls.delete(effect.call);
       case 'noReply':
         this.#calls.get(effect.call)?.(failure(effect.code));
@@ -177,8 +180,17 @@ export class MembershipHost implements MembershipHandle {
   }
 }
 
-const kinds = new Set<string>([...membershipMessages, ...pushMessages].map(({ kind }) => kind));
+const declared = [...membershipMessages, ...pushMessages];
+const kinds = new Set<string>(declared.map(({ kind }) => kind));
+const questions: readonly string[] = ['streamPing', 'sync', 'departure', 'pushPing'];
+const questionTags = new Set(declared.filter(({ kind }) => questions.includes(kind)).map(({ tag }) => tag));
 
-export function isMembershipMessage(message: Message): message is MembershipMessage {
+/** Is this a question for `asked`? Found out without reading it. */
+export function isForMembership(body: Uint8Array): boolean {
+  const tag = peekTag(body);
+  return tag !== undefined && questionTags.has(tag);
+}
+
+function isMembershipMessage(message: Message): message is MembershipMessage {
   return kinds.has(message.kind);
 }

@@ -316,7 +316,7 @@ class Core implements NodeCore {
         count: (name) => this.#count(name),
         stopping: () => this.#stopping,
         members: () => this.views(),
-        membership: (from, message, reply) => this.#membership.asked(from, message, reply),
+        membership: (from, body, reply) => this.#membership.asked(from, body, reply),
         pools: (act, words, done) => answerPools(this, act, words, done),
         control: this.control,
         containers: this.containers,

@@ -4,7 +4,7 @@
  * its own instead, over which it sends heartbeats. The composition root of that thread. All other connections and the
  * store stay with the main thread; a channel stands in for them.
  */
-import { type Done, RemusterError, errorShape, failure, success, errorCodeOf } from '../base/errors.ts';
+import { type Done, errorShape, failure, success, errorCodeOf } from '../base/errors.ts';
 import type { Channel, Clock, ConnectionChange, Datagrams, Identity, LogLevel, Streams } from '../base/ports.ts';
 import { Random } from '../base/random.ts';
 import {
@@ -15,16 +15,22 @@ import {
   openDatagramTransport,
 } from '../io/transport/transport.ts';
 import { entropyText } from '../io/entropy.ts';
-import { MembershipHost, isMembershipMessage } from '../membership/membership-host.ts';
+import { MembershipHost } from '../membership/membership-host.ts';
 import type { MemberView } from '../membership/member-view.ts';
 import type { Membership } from '../membership/membership.ts';
 import type { MembershipReports } from '../membership/membership-handle.ts';
 import type { MembershipOptions } from '../membership/options.ts';
-import { decodeMessage, encodeMessage } from '../messages/catalogue.ts';
 import type { Carrier } from '../messages/message.ts';
 import { refusal } from '../messages/role-matrix.ts';
 import { Chaos } from './chaos.ts';
-import { type FromThread, type ToThread, fromThreadCodec, memberRowsMax, toThreadCodec } from './thread-words.ts';
+import {
+  type FromThread,
+  type ToThread,
+  fromThreadCodec,
+  memberRowsMax,
+  toThreadCodec,
+  viewCodec,
+} from './thread-words.ts';
 
 /** Handed over as JSON when the thread is started. */
 export type ThreadData = {
@@ -195,10 +201,8 @@ class FarEnd {
   }
 
   #asked(host: MembershipHost, { call, from, body }: ToThread & { kind: 'asked' }): void {
-    const message = decodeMessage(body);
-    if (!isMembershipMessage(message)) throw new RemusterError('INTERNAL', `${message.kind} is not for membership`);
-    host.asked(from, message, (outcome) => {
-      if (outcome.ok) this.#say({ kind: 'reply', call, body: encodeMessage(outcome.value) });
+    host.asked(from, body, (outcome) => {
+      if (outcome.ok) this.#say({ kind: 'reply', call, body: outcome.value });
       else this.#say({ kind: 'noReply', call, code: outcome.error.code });
     });
   }
@@ -208,7 +212,8 @@ class FarEnd {
     const machine = this.#host?.machine;
     if (machine === undefined) return;
     const changes = [...machine.takeChanges(this.#clock.nowMs())];
-    const changed = [...this.#ownChange(machine), ...changes.flatMap(([, view]) => view ?? [])];
+    const views = [...this.#ownChange(machine), ...changes.flatMap(([, view]) => view ?? [])];
+    const changed = views.map((view) => ({ id: view.entry.id, view: viewCodec.encode({ kind: 'view', view }) }));
     const forgotten = changes.filter(([, view]) => view === undefined).map(([id]) => id);
     for (let from = 0; from < changed.length || from < forgotten.length; from += memberRowsMax) {
       const part = { changed: changed.slice(from, from + memberRowsMax) };

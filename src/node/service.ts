@@ -5,8 +5,8 @@
 import { type Done, failure, isRemusterError, success } from '../base/errors.ts';
 import type { ByteStreamEvents, Identity, Service } from '../base/ports.ts';
 import type { MemberView } from '../membership/member-view.ts';
+import { isForMembership } from '../membership/membership-host.ts';
 import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
-import type { MembershipMessage } from '../messages/membership.ts';
 import { rejectionReason } from '../messages/rejection.ts';
 import { refusal } from '../messages/role-matrix.ts';
 import type { Containers } from './containers/containers.ts';
@@ -15,7 +15,8 @@ import { answerControl, isConsensusMessage } from './control/control-desk.ts';
 import type { Jobs } from './jobs/jobs.ts';
 
 export type ServiceParts = {
-  membership(from: Identity, message: MembershipMessage, reply: Done<MembershipMessage>): void;
+  /** What is for membership is read there, and nowhere else. */
+  membership(from: Identity, body: Uint8Array, reply: Done<Uint8Array>): void;
   members(): readonly MemberView[];
   readonly control: Control | undefined;
   readonly containers: Containers | undefined;
@@ -30,7 +31,9 @@ export function serviceOf(parts: ServiceParts): Service {
   return {
     request: (from, body, remainingMs, reply) => {
       if (parts.stopping()) return reply(failure('DRAINED'));
-      const message = readAllowed(parts, from, body);
+      const allowed = isAllowed(parts, from, body);
+      if (allowed && isForMembership(body)) return parts.membership(from, body, reply);
+      const message = allowed ? read(parts, body) : undefined;
       if (message === undefined)
         return reply(failure('FORBIDDEN', 'the message cannot be read or is not yours to send'));
       const { control, containers, jobs } = parts;
@@ -38,7 +41,7 @@ export function serviceOf(parts: ServiceParts): Service {
       if (containers?.answer(from, message, remainingMs, reply) === true) return;
       if (jobs?.answer(from, message, remainingMs, reply) === true) return;
       if (control !== undefined && answerControl(control, { from, message, body, remainingMs }, reply)) return;
-      answer(parts, from, message, reply);
+      answer(parts, message, reply);
     },
     notified: (from, body) => {
       const message = readAllowed(parts, from, body);
@@ -59,13 +62,8 @@ export function serviceOf(parts: ServiceParts): Service {
 
 const ignored: ByteStreamEvents = { chunk: () => {}, writable: () => {}, ended: () => {} };
 
-function answer(parts: ServiceParts, from: Identity, message: Message, reply: Done<Uint8Array>): void {
+function answer(parts: ServiceParts, message: Message, reply: Done<Uint8Array>): void {
   const { kind } = message;
-  if (kind === 'streamPing' || kind === 'sync' || kind === 'departure' || kind === 'pushPing') {
-    return parts.membership(from, message, (outcome) => {
-      reply(outcome.ok ? success(encodeMessage(outcome.value)) : outcome);
-    });
-  }
   if (kind === 'wantPool') {
     return parts.pools(message.act, message.words, (outcome) => {
       reply(outcome.ok ? success(encodeMessage({ kind: 'poolTold', pool: outcome.value })) : outcome);
@@ -77,12 +75,17 @@ function answer(parts: ServiceParts, from: Identity, message: Message, reply: Do
   reply(failure('UNKNOWN_METHOD', `${kind} is not a request`));
 }
 
-function readAllowed(parts: ServiceParts, from: Identity, body: Uint8Array): Message | undefined {
+function isAllowed(parts: ServiceParts, from: Identity, body: Uint8Array): boolean {
   const refused = refusal('stream', from.roles, body);
-  if (refused !== undefined) {
-    parts.count(`rejected.${refused}`);
-    return undefined;
-  }
+  if (refused !== undefined) parts.count(`rejected.${refused}`);
+  return refused === undefined;
+}
+
+function readAllowed(parts: ServiceParts, from: Identity, body: Uint8Array): Message | undefined {
+  return isAllowed(parts, from, body) ? read(parts, body) : undefined;
+}
+
+function read(parts: ServiceParts, body: Uint8Array): Message | undefined {
   try {
     return decodeMessage(body);
   } catch (error) {

@@ -16,6 +16,7 @@ const bodyBytesMax = 9_000_000;
 const wordBytesMax = 9_500_000;
 const peersMax = 1_000;
 const rowsMax = 1_000;
+const viewBytesMax = 2_000;
 const countersMax = 1_000;
 const secretBytesMax = 4_096;
 
@@ -42,6 +43,16 @@ const counter = record('counter', {
 });
 const call = field(1, u32, 'Which question.');
 const code = text(40);
+
+/** Read only when somebody asks for it: the members are reported more often than they are looked at. */
+const reported = record('reported', {
+  id: field(1, nodeId, 'Of whom.'),
+  view: field(2, bytes(viewBytesMax), 'As viewCodec wrote it.'),
+});
+const viewWord = message({
+  ...{ kind: 'view', tag: 1, carrier: 'stream', from: ['worker'], bytesMax: viewBytesMax, doc: 'view' },
+  fields: { view: field(1, memberView, 'As it is now.') },
+});
 
 /** From the main thread. */
 const toThread = [
@@ -104,7 +115,7 @@ const fromThread = [
   }),
   word('remember', { writes: field(1, list(write, 16), 'For the store.') }),
   word('members', {
-    changed: field(1, list(memberView, rowsMax), 'As they are now.'),
+    changed: field(1, list(reported, rowsMax), 'As they are now.'),
     forgotten: field(2, list(nodeId, rowsMax), 'No longer known.'),
   }),
   word('counters', {
@@ -124,3 +135,4 @@ export type FromThread = MessageOf<typeof fromThread>;
 
 export const toThreadCodec = codecOf(toThread);
 export const fromThreadCodec = codecOf(fromThread);
+export const viewCodec = codecOf([viewWord]);

@@ -6,7 +6,7 @@ import { nodeIdFrom } from '../base/ids.ts';
 import type { ConnectionChange, Identity } from '../base/ports.ts';
 import { firstView } from '../membership/member-view.ts';
 import { encodeMessage } from '../messages/catalogue.ts';
-import { type FromThread, type ToThread, fromThreadCodec, toThreadCodec } from './thread-words.ts';
+import { type FromThread, type ToThread, fromThreadCodec, toThreadCodec, viewCodec } from './thread-words.ts';
 import { ThreadedMembership } from './threaded-membership.ts';
 
 function identity(n: number): Identity {
@@ -65,7 +65,8 @@ it('shows itself before the thread has said anything, then what the thread repor
     ['n1 alive'],
   );
   const other = { ...firstView(identity(2)), state: 'suspect', silentMs: 100 } as const;
-  hears({ kind: 'members', changed: [other], forgotten: [] });
+  const { id } = other.entry;
+  hears({ kind: 'members', changed: [{ id, view: viewCodec.encode({ kind: 'view', view: other }) }], forgotten: [] });
   pass(50);
   assert.deepEqual(
     end.members().map(({ entry, state, silentMs }) => `${entry.name} ${state} ${silentMs}`),
@@ -95,11 +96,12 @@ it('asks for the thread over connections, and lets it answer what others ask', (
   requests[0]?.done(success(encodeMessage(pong)));
   assert.deepEqual(said.pop(), { kind: 'answered', call: 5, body: encodeMessage(pong) });
   let answer: unknown;
-  end.asked(identity(2), { kind: 'streamPing' }, (outcome) => (answer = outcome));
+  end.asked(identity(2), ping, (outcome) => (answer = outcome));
   const asked = said.pop();
   assert.ok(asked?.kind === 'asked');
+  assert.deepEqual(asked.body, ping);
   hears({ kind: 'reply', call: asked.call, body: encodeMessage(pong) });
-  assert.deepEqual(answer, success(pong));
+  assert.deepEqual(answer, success(encodeMessage(pong)));
 });
 
 it('reports what happened, and nothing after it was stopped', () => {

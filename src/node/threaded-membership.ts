@@ -8,11 +8,9 @@ import type { NodeId } from '../base/ids.ts';
 import type { Address, Cancel, Clock, Identity, Peer, RunningProgram, Streams } from '../base/ports.ts';
 import { type MemberView, firstView } from '../membership/member-view.ts';
 import type { MembershipHandle, MembershipReports } from '../membership/membership-handle.ts';
-import { isMembershipMessage } from '../membership/membership-host.ts';
 import type { Memory } from '../membership/memory.ts';
-import { decodeMessage, encodeMessage } from '../messages/catalogue.ts';
-import type { EmbeddingRole, MembershipMessage } from '../messages/membership.ts';
-import { type FromThread, type ToThread, fromThreadCodec, toThreadCodec } from './thread-words.ts';
+import type { EmbeddingRole } from '../messages/membership.ts';
+import { type FromThread, type ToThread, fromThreadCodec, toThreadCodec, viewCodec } from './thread-words.ts';
 
 export type NearPorts = {
   readonly clock: Clock;
@@ -24,7 +22,8 @@ export type NearPorts = {
 /** As the transport takes them. */
 export type Secrets = { readonly current: string | undefined; readonly previous: readonly string[] };
 
-type Seen = { readonly view: MemberView; readonly atMs: number };
+/** The bytes are read when somebody asks. */
+type Seen = { view: MemberView | Uint8Array; readonly atMs: number };
 
 const callsMax = 1_000;
 
@@ -33,7 +32,7 @@ export class ThreadedMembership implements MembershipHandle {
   readonly #self: Identity;
   readonly #reports: MembershipReports;
   readonly #members = new Map<NodeId, Seen>();
-  readonly #calls = new Map<number, Done<MembershipMessage>>();
+  readonly #calls = new Map<number, Done<Uint8Array>>();
   readonly #departed: (() => void)[] = [];
   #counters: Readonly<Record<string, number>> = {};
   #transport: Readonly<Record<string, number>> = {};
@@ -61,16 +60,17 @@ export class ThreadedMembership implements MembershipHandle {
   members(): readonly MemberView[] {
     const nowMs = this.#ports.clock.nowMs();
     // The map keeps the order in which members were first reported, and we are the first.
-    return [...this.#members.values()].map(({ view, atMs }) =>
-      view.entry.id === this.#self.id ? view : silentFor(view, nowMs - atMs),
-    );
+    return [...this.#members.values()].map((seen) => {
+      const view = viewOf(seen);
+      return view.entry.id === this.#self.id ? view : silentFor(view, nowMs - seen.atMs);
+    });
   }
 
-  asked(from: Identity, message: MembershipMessage, reply: Done<MembershipMessage>): void {
+  asked(from: Identity, body: Uint8Array, reply: Done<Uint8Array>): void {
     if (!this.#open || this.#calls.size >= callsMax) return reply(failure('CAPACITY'));
     const call = this.#nextCall++;
     this.#calls.set(call, reply);
-    this.#say({ kind: 'asked', call, from, body: encodeMessage(message) });
+    this.#say({ kind: 'asked', call, from, body });
   }
 
   embed(role: EmbeddingRole, state: Uint8Array): void {
@@ -120,7 +120,7 @@ export class ThreadedMembership implements MembershipHandle {
       case 'request':
         return this.#request(word);
       case 'reply':
-        return this.#answer(word.call, word.body);
+        return this.#finish(word.call, success(word.body));
       case 'noReply':
         return this.#finish(word.call, failure(errorCodeOf(word.code)));
       case 'event': {
@@ -160,12 +160,7 @@ export class ThreadedMembership implements MembershipHandle {
     });
   }
 
-  #answer(call: number, body: Uint8Array): void {
-    const message = decodeMessage(body);
-    if (isMembershipMessage(message)) this.#finish(call, success(message));
-  }
-
-  #finish(call: number, outcome: Parameters<Done<MembershipMessage>>[0]): void {
+  #finish(call: number, outcome: Parameters<Done<Uint8Array>>[0]): void {
     const reply = this.#calls.get(call);
     this.#calls.delete(call);
     reply?.(outcome);
@@ -173,7 +168,7 @@ export class ThreadedMembership implements MembershipHandle {
 
   #update({ changed, forgotten }: FromThread & { kind: 'members' }): void {
     const atMs = this.#ports.clock.nowMs();
-    for (const view of changed) this.#members.set(view.entry.id, { view, atMs });
+    for (const { id, view } of changed) this.#members.set(id, { view, atMs });
     for (const id of forgotten) this.#members.delete(id);
   }
 
@@ -189,6 +184,11 @@ export class ThreadedMembership implements MembershipHandle {
 
 function byName(counters: readonly { readonly name: string; readonly value: number }[]): Record<string, number> {
   return Object.fromEntries(counters.map(({ name, value }) => [name, value]));
+}
+
+function viewOf(seen: Seen): MemberView {
+  if (seen.view instanceof Uint8Array) ({ view: seen.view } = viewCodec.decode(seen.view));
+  return seen.view;
 }
 
 /** The same view some time later. */
