@@ -9,8 +9,8 @@ import { join } from 'node:path';
 export type DebianProgram = {
   readonly packageName: string;
   readonly command: string;
-  /** Words with which it says its version and ends well. */
-  readonly check: readonly string[];
+  /** Words with which it says its version and ends well; undefined: it never ends well, so it is enough that it begins. */
+  readonly check: readonly string[] | undefined;
 };
 
 const installMs = 180_000;
@@ -42,11 +42,11 @@ function install(packageName: string): string {
   }
 }
 
-function runs(file: string, words: readonly string[]): boolean {
+function runs(file: string, words: readonly string[] | undefined): boolean {
   try {
-    execFileSync(file, words, { stdio: 'ignore' });
+    execFileSync(file, words ?? [], { stdio: 'ignore' });
     return true;
-  } catch {
-    return false;
+  } catch (error) {
+    return words === undefined && (error as NodeJS.ErrnoException).code !== 'ENOENT';
   }
 }

@@ -4,14 +4,15 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { type TestContext, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { openHttp } from '../runner/http/open.ts';
 import { systemClock } from '../io/clock.ts';
+import type { HttpClient } from '../runner/http-port.ts';
+import { openHttp } from '../runner/http/open.ts';
 import { startSampleTarget } from './sample-target.ts';
 
-function client(t: TestContext): ReturnType<typeof openHttp> {
-  const http = openHttp({ clock: systemClock(), recorder: { httpEnded: () => {} } });
-  t.after(() => http.close());
-  return http;
+function client(t: TestContext): HttpClient {
+  const connections = openHttp({ clock: systemClock() });
+  t.after(() => connections.close());
+  return connections.user({ httpEnded: () => {} });
 }
 
 describe('the sample target', { timeout: 60_000 }, () => {

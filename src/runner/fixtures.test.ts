@@ -8,7 +8,7 @@ import { Timeline } from '../simulation/timeline.ts';
 import type { WorkflowDefinition } from './context.ts';
 import { definedOf } from './definition.ts';
 import { type FactsOverrides, factsOf } from './facts.ts';
-import type { HttpClient, OpenHttp } from './http-port.ts';
+import type { HttpClient, HttpRecorder, OpenHttp } from './http-port.ts';
 import { Unit, type UnitEnd } from './unit.ts';
 
 export class TestClock implements Clock {
@@ -54,24 +54,19 @@ export const noHttp: OpenHttp = () => {
 };
 
 /** Answers with the status that the path says, after 10 ms. */
-export const pretendHttp: OpenHttp = ({ clock, recorder }) => {
-  const request = async (url: string): Promise<never> => {
+export const pretendHttp: OpenHttp = ({ clock }) => {
+  const request = async (recorder: HttpRecorder, url: string): Promise<never> => {
     await new Promise<void>((resolve) => void clock.schedule(10, resolve));
     const status = Number(url.slice(1));
     recorder.httpEnded({ durationUs: 10_000, bytesIn: 200, bytesOut: 100, ok: status > 0 && status < 400 });
     if (status === 0) throw new RemusterError('UNREACHABLE', 'nobody is there');
     return { status } as never;
   };
-  const client: HttpClient = {
-    get: request,
-    head: request,
-    post: request,
-    put: request,
-    patch: request,
-    delete: request,
-    request,
+  const user = (recorder: HttpRecorder): HttpClient => {
+    const ask = (url: string): Promise<never> => request(recorder, url);
+    return { get: ask, head: ask, post: ask, put: ask, patch: ask, delete: ask, request: ask };
   };
-  return { ...client, close: () => undefined };
+  return { user, close: () => undefined };
 };
 
 export function orderOf(definition: WorkflowDefinition, changed: Partial<UnitOrder> = {}, facts = factsOf(definition)) {

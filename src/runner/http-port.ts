@@ -69,8 +69,13 @@ export type HttpEnded = {
 
 export type HttpRecorder = { httpEnded(ended: HttpEnded): void };
 
-/** Opened for one run with the first request of its code, and closed with the run: what is under way ends with CANCELLED. */
-export type OpenHttp = (ports: {
-  readonly clock: Clock;
-  readonly recorder: HttpRecorder;
-}) => HttpClient & { close(): void };
+/** What all users of a run share: connections. */
+export type HttpConnections = {
+  /** `ctx.http` of one user; each of its requests is told to its recorder. */
+  user(recorder: HttpRecorder): HttpClient;
+  /** With the run: what is under way ends with CANCELLED, and is told to nobody but its callers. */
+  close(): void;
+};
+
+/** Called for a run with the first request of its code. */
+export type OpenHttp = (ports: { readonly clock: Clock }) => HttpConnections;

@@ -10,12 +10,12 @@ import { jobLimits } from '../jobs/limits.ts';
 import { nameBytesMax } from '../jobs/report/bounds.ts';
 import type { Metrics, Range, WorkflowDefinition } from './context.ts';
 import type { HttpClient } from './http-port.ts';
-import { LaneHttp } from './lane-http.ts';
 import { metricsOf } from './metrics.ts';
 import type { Run } from './run.ts';
 import { boundedText } from './thrown.ts';
 
 type Predicate = (value: unknown) => unknown;
+type Check = (value: unknown, predicate: Predicate | Readonly<Record<string, Predicate>>, name?: string) => boolean;
 
 const sleepMsMax = 7 * 86_400_000;
 
@@ -24,6 +24,7 @@ export class RunContext {
   #random: Random | undefined;
   #http: HttpClient | undefined;
   #metrics: Metrics | undefined;
+  #check: Check | undefined;
   #hasChecked = false;
   #hasFailedCheck = false;
   #hasBadAnswer = false;
@@ -98,12 +99,12 @@ export class RunContext {
   }
 
   get http(): HttpClient {
-    return (this.#http ??= new LaneHttp(
-      () => this.#run.http,
-      () => {
-        this.#hasBadAnswer = true;
+    return (this.#http ??= this.#run.http.user({
+      httpEnded: (ended) => {
+        if (!ended.ok) this.#hasBadAnswer = true;
+        this.#run.httpEnded(ended);
       },
-    ));
+    }));
   }
 
   get metrics(): Metrics {
@@ -137,13 +138,13 @@ export class RunContext {
     return (message, level = 'info') => this.#run.say(level, String(message));
   }
 
-  get check(): (value: unknown, predicate: Predicate | Readonly<Record<string, Predicate>>, name?: string) => boolean {
-    return (value, predicate, name) => {
+  get check(): Check {
+    return (this.#check ??= (value, predicate, name) => {
       if (typeof predicate === 'function') return this.#checked(value, predicate, name ?? this.#step);
       let isOk = true;
       for (const [key, one] of Object.entries(predicate)) isOk = this.#checked(value, one, key) && isOk;
       return isOk;
-    };
+    });
   }
 
   /** A predicate that throws says no: the answer was not even shaped as expected. */

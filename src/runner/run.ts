@@ -10,7 +10,7 @@ import { Summary } from '../jobs/report/summary.ts';
 import type { UnitOrder } from '../jobs/unit-words.ts';
 import type { WorkflowFacts } from '../jobs/workflow-facts.ts';
 import type { Defined } from './definition.ts';
-import type { HttpClient, HttpEnded, HttpRecorder, OpenHttp } from './http-port.ts';
+import type { HttpConnections, HttpEnded, OpenHttp } from './http-port.ts';
 import { Pacer } from './pacer.ts';
 import { Sleepers } from './sleepers.ts';
 import { boundedText, messageOf, placeOf } from './thrown.ts';
@@ -31,7 +31,7 @@ export type RunSpec = {
 const linesMax = 1_000;
 const lineBytesMax = 4_000;
 
-export class Run implements HttpRecorder {
+export class Run {
   readonly clock: Clock;
   readonly order: UnitOrder;
   readonly facts: WorkflowFacts;
@@ -44,7 +44,7 @@ export class Run implements HttpRecorder {
   readonly #ports: RunPorts;
   #data: unknown;
   #abort: AbortController | undefined;
-  #http: ReturnType<OpenHttp> | undefined;
+  #http: HttpConnections | undefined;
   #before: Readonly<Record<string, unknown>> | undefined;
   #lines = 0;
   /** Nothing new begins. */
@@ -86,11 +86,11 @@ export class Run implements HttpRecorder {
     return this.#abort.signal;
   }
 
-  get http(): HttpClient {
+  get http(): HttpConnections {
     if (this.isCut) throw new RemusterError('CANCELLED', this.stopReason);
     if (!this.order.network)
       throw new RemusterError('FORBIDDEN', 'this workflow may not use the network: say `network: true` in it');
-    return (this.#http ??= this.#ports.openHttp({ clock: this.clock, recorder: this }));
+    return (this.#http ??= this.#ports.openHttp({ clock: this.clock }));
   }
 
   httpEnded({ durationUs, bytesIn, bytesOut, ok }: HttpEnded): void {

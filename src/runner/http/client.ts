@@ -5,7 +5,7 @@
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
-import type { HttpClient, HttpOptions, HttpRecorder, HttpRequestOptions, HttpResponse } from '../http-port.ts';
+import type { HttpClient, HttpConnections, HttpOptions, HttpRecorder, HttpResponse } from '../http-port.ts';
 import type { Answer } from './answer.ts';
 import { Connection, type ConnectionEvents } from './connection.ts';
 import { Exchange } from './exchange.ts';
@@ -15,18 +15,18 @@ import { redirectOf } from './redirect.ts';
 import { methodOf, requestText } from './request-text.ts';
 import { ResponseReader } from './response-reader.ts';
 import { Targets } from './target.ts';
+import { UserHttp } from './user-http.ts';
 import type { Dial, Latin1, WireAddress } from './wire-port.ts';
 
 export type HttpPorts = {
   readonly clock: Pick<Clock, 'nowMs' | 'schedule'>;
   readonly dial: Dial;
   readonly latin1: Latin1;
-  readonly recorder: HttpRecorder;
 };
 
 const redirectsOfOneMax = 100;
 
-export class LoadClient implements HttpClient {
+export class LoadClient implements HttpConnections {
   readonly #ports: HttpPorts;
   readonly #limits: HttpLimits;
   readonly #targets: Targets;
@@ -44,32 +44,8 @@ export class LoadClient implements HttpClient {
     this.#targets = new Targets(this.#limits.targetsMax);
   }
 
-  get(url: string, options?: HttpOptions): Promise<HttpResponse> {
-    return this.#begin('GET', url, options);
-  }
-
-  head(url: string, options?: HttpOptions): Promise<HttpResponse> {
-    return this.#begin('HEAD', url, options);
-  }
-
-  post(url: string, options?: HttpOptions): Promise<HttpResponse> {
-    return this.#begin('POST', url, options);
-  }
-
-  put(url: string, options?: HttpOptions): Promise<HttpResponse> {
-    return this.#begin('PUT', url, options);
-  }
-
-  patch(url: string, options?: HttpOptions): Promise<HttpResponse> {
-    return this.#begin('PATCH', url, options);
-  }
-
-  delete(url: string, options?: HttpOptions): Promise<HttpResponse> {
-    return this.#begin('DELETE', url, options);
-  }
-
-  request(url: string, options?: HttpRequestOptions): Promise<HttpResponse> {
-    return this.#begin(options?.method ?? 'GET', url, options);
+  user(recorder: HttpRecorder): HttpClient {
+    return new UserHttp(this, recorder);
   }
 
   /** How many connections are open or being opened. */
@@ -87,18 +63,21 @@ export class LoadClient implements HttpClient {
     this.#starved.clear();
   }
 
-  #begin(method: string, url: string, options: HttpOptions | undefined): Promise<HttpResponse> {
+  /** For UserHttp. */
+  begin(recorder: HttpRecorder, method: string, url: string, options: HttpOptions | undefined): Promise<HttpResponse> {
     return new Promise((resolve, reject) => {
       const startedMs = this.#ports.clock.nowMs();
       try {
         const target = this.#targets.of(url);
-        const deadlineMs = startedMs + this.#timeoutMs(options);
-        const exchange = new Exchange(methodOf(method), target, options, startedMs, deadlineMs, resolve, reject);
+        const exchange = new Exchange(methodOf(method), target, options, recorder, resolve, reject);
+        exchange.startedMs = startedMs;
+        exchange.deadlineMs = startedMs + this.#timeoutMs(options);
         exchange.redirectsLeft = this.#redirectsMax(options);
         this.#start(exchange);
-        if (deadlineMs < this.#wakeMs) this.#wakeAt(deadlineMs);
+        if (exchange.deadlineMs < this.#wakeMs) this.#wakeAt(exchange.deadlineMs);
       } catch (error) {
-        if (!this.#isClosed) this.#record((this.#ports.clock.nowMs() - startedMs) * 1_000, 0, 0, false);
+        const durationUs = (this.#ports.clock.nowMs() - startedMs) * 1_000;
+        if (!this.#isClosed) recorder.httpEnded({ durationUs, bytesIn: 0, bytesOut: 0, ok: false });
         reject(error);
       }
     });
@@ -119,7 +98,8 @@ export class LoadClient implements HttpClient {
   #answered(exchange: Exchange, answer: Answer): void {
     const { status } = answer;
     if (status > 300 && status < 309 && exchange.redirectsLeft > 0 && this.#follow(exchange, answer)) return;
-    this.#record(answer.durationMs * 1_000, exchange.bytesIn, exchange.bytesOut, status < 400);
+    const { bytesIn, bytesOut } = exchange;
+    exchange.recorder.httpEnded({ durationUs: answer.durationMs * 1_000, bytesIn, bytesOut, ok: status < 400 });
     exchange.resolve(answer);
   }
 
@@ -141,12 +121,9 @@ export class LoadClient implements HttpClient {
 
   #failed(exchange: Exchange, error: RemusterError): void {
     const durationUs = (this.#ports.clock.nowMs() - exchange.startedMs) * 1_000;
-    if (!this.#isClosed) this.#record(durationUs, exchange.bytesIn, exchange.bytesOut, false);
+    const { bytesIn, bytesOut } = exchange;
+    if (!this.#isClosed) exchange.recorder.httpEnded({ durationUs, bytesIn, bytesOut, ok: false });
     exchange.reject(error);
-  }
-
-  #record(durationUs: number, bytesIn: number, bytesOut: number, ok: boolean): void {
-    this.#ports.recorder.httpEnded({ durationUs, bytesIn, bytesOut, ok });
   }
 
   #addPool(name: string, address: WireAddress): OriginPool {

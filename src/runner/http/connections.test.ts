@@ -15,7 +15,7 @@ const timeout = 60_000;
 describe('connections', { timeout }, () => {
   it('are kept, one for each request at a time', async (t) => {
     const server = await rawServer(t, ({ line }) => answerOf(line.split(' ')[1]!));
-    const { http } = testClient(t);
+    const { http, connections } = testClient(t);
     for (let i = 0; i < 20; i++) assert.equal((await http.get(`${server.url}/${i}`)).text(), `/${i}`);
     assert.equal(server.opened, 1);
     const paths = Array.from({ length: 30 }, (_, i) => `/${i}`);
@@ -25,7 +25,7 @@ describe('connections', { timeout }, () => {
       paths,
     );
     assert.ok(server.opened <= 30);
-    await until('all are open', () => server.opened === http.connections);
+    await until('all are open', () => server.opened === connections());
   });
 
   it('are bounded; what is too much waits, and beyond that is refused', async (t) => {
@@ -42,27 +42,27 @@ describe('connections', { timeout }, () => {
 
   it('are given up for another server when all are taken', async (t) => {
     const servers = await Promise.all([1, 2, 3].map((n) => rawServer(t, () => answerOf(String(n)))));
-    const { http } = testClient(t, { connectionsMax: 1 });
+    const { http, connections } = testClient(t, { connectionsMax: 1 });
     const asked = [0, 1, 2, 0, 1, 2].map((i) => http.get(servers[i]!.url));
     const answers = await Promise.all(asked);
     assert.equal(answers.map((answer) => answer.text()).join(''), '123123');
     assert.equal((await http.get(servers[1]!.url)).text(), '2');
-    assert.equal(http.connections, 1);
+    assert.equal(connections(), 1);
   });
 
   it('to servers of long ago are forgotten', async (t) => {
     const silent = await rawServer(t, () => undefined);
     const servers = await Promise.all([1, 2, 3].map((n) => rawServer(t, () => answerOf(String(n)))));
-    const { http } = testClient(t, { originsMax: 2 });
+    const { http, close } = testClient(t, { originsMax: 2 });
     for (const { url } of servers) await http.get(url);
     await until('the first is closed', () => servers[0]!.open.size === 0);
     const asked = [http.get(silent.url), http.get(`${silent.url}/again`)];
     await until('it waits', () => silent.heard.length === 2);
     assert.equal((await http.get(servers[0]!.url)).text(), '1');
-    const { http: small } = testClient(t, { originsMax: 1 });
-    const alone = small.get(silent.url);
-    await assert.rejects(small.get(servers[0]!.url), coded('CAPACITY'));
-    http.close();
+    const small = testClient(t, { originsMax: 1 });
+    const alone = small.http.get(silent.url);
+    await assert.rejects(small.http.get(servers[0]!.url), coded('CAPACITY'));
+    close();
     small.close();
     for (const one of [...asked, alone]) await assert.rejects(one, coded('CANCELLED'));
   });
@@ -71,12 +71,12 @@ describe('connections', { timeout }, () => {
     const server = await rawServer(t, ({ line }) =>
       answerOf('ok', '200 OK', line.includes('/end') ? 'connection: close\r\n' : ''),
     );
-    const { http } = testClient(t);
+    const { http, connections } = testClient(t);
     for (let i = 0; i < 3; i++) await http.get(`${server.url}/end`);
     assert.equal(server.opened, 3);
     for (let i = 0; i < 3; i++) await http.get(server.url, { headers: { connection: 'close' } });
     assert.equal(server.opened, 6);
-    assert.equal(http.connections, 0);
+    assert.equal(connections(), 0);
   });
 
   it('with something after the answer are not used again', async (t) => {
@@ -88,10 +88,10 @@ describe('connections', { timeout }, () => {
 
   it('on which the server speaks unasked are closed', async (t) => {
     const server = await rawServer(t, () => answerOf('ok'));
-    const { http } = testClient(t);
+    const { http, connections } = testClient(t);
     await http.get(server.url);
     for (const socket of server.open) socket.write('HTTP/1.1 408 Request Timeout\r\n\r\n');
-    await until('it is closed', () => http.connections === 0);
+    await until('it is closed', () => connections() === 0);
     assert.equal((await http.get(server.url)).text(), 'ok');
   });
 
@@ -121,11 +121,11 @@ describe('a failure', { timeout }, () => {
     const { port } = server.address() as AddressInfo;
     server.close();
     await once(server, 'close');
-    const { http, ended } = testClient(t);
+    const { http, ended, connections } = testClient(t);
     const asked = Array.from({ length: 10 }, () => http.get(`http://127.0.0.1:${port}/`));
     for (const one of asked) await assert.rejects(one, coded('UNREACHABLE'));
     assert.equal(ended.length, 10);
-    assert.equal(http.connections, 0);
+    assert.equal(connections(), 0);
   });
 
   it('in the middle of an answer is a lost connection', async (t) => {
@@ -135,10 +135,10 @@ describe('a failure', { timeout }, () => {
       socket.end([...beginnings, chunks][Number(line.split(' ')[1]!.slice(1))]!);
       return undefined;
     });
-    const { http, ended } = testClient(t);
+    const { http, ended, connections } = testClient(t);
     for (let i = 0; i < 4; i++) await assert.rejects(http.get(`${server.url}/${i}`), coded('CONNECTION_LOST'));
     assert.equal(ended.length, 4);
-    assert.equal(http.connections, 0);
+    assert.equal(connections(), 0);
   });
 
   it('to answer sensibly closes the connection and harms nobody else', async (t) => {
@@ -159,13 +159,13 @@ describe('a failure', { timeout }, () => {
     const server = await rawServer(t, ({ line }) =>
       line.includes('/never') ? undefined : 'HTTP/1.1 200 OK\r\ncontent-l',
     );
-    const { http, ended } = testClient(t);
+    const { http, ended, close } = testClient(t);
     const slow = http.get(`${server.url}/never`, { timeoutMs: 50_000 });
     const asked = ['/never', '/half', '/never'].map((path) => http.get(server.url + path, { timeoutMs: 50 }));
     for (const one of asked) await assert.rejects(one, coded('DEADLINE'));
     await until('only the slow one is left', () => server.open.size === 1);
     assert.equal(ended.length, 3);
-    http.close();
+    close();
     await assert.rejects(slow, coded('CANCELLED'));
   });
 
@@ -181,10 +181,10 @@ describe('a failure', { timeout }, () => {
 
   it('of the run ends everything, and is no failure of the target', async (t) => {
     const server = await rawServer(t, () => undefined);
-    const { http, ended } = testClient(t, { connectionsMax: 1 });
+    const { http, ended, close } = testClient(t, { connectionsMax: 1 });
     const asked = [http.get(server.url), http.get(server.url)];
     await until('it was heard', () => server.heard.length === 1);
-    http.close();
+    close();
     for (const one of [...asked, http.get(server.url)]) await assert.rejects(one, coded('CANCELLED'));
     assert.equal(ended.length, 0);
     await until('it is closed', () => server.open.size === 0);
@@ -208,13 +208,13 @@ describe('with the servers of Node', { timeout }, () => {
     await once(server, 'listening');
     t.after(() => server.closeAllConnections());
     t.after(() => server.close());
-    const { http } = testClient(t);
+    const { http, connections } = testClient(t);
     const base = `http://localhost:${(server.address() as AddressInfo).port}`;
     for (const path of ['/length', '/chunked', '/length']) {
       const answer = await http.post(base + path, { body });
       assert.equal(Buffer.compare(answer.bytes, body), 0, path);
     }
-    assert.equal(http.connections, 1);
+    assert.equal(connections(), 1);
   });
 
   it('https works, with a certificate that is trusted or need not be', async (t) => {
@@ -230,12 +230,12 @@ describe('with the servers of Node', { timeout }, () => {
     await once(server, 'listening');
     t.after(() => server.closeAllConnections());
     t.after(() => server.close());
-    const { http } = testClient(t);
+    const { http, connections } = testClient(t);
     const base = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
     await assert.rejects(http.get(`${base}/a`), coded('UNREACHABLE'));
     for (let i = 0; i < 3; i++)
       assert.equal((await http.get(`${base}/${i}`, { anyCertificate: true })).text(), `/${i}`);
-    assert.equal(http.connections, 1);
+    assert.equal(connections(), 1);
     await assert.rejects(http.get(`${base}/a`), coded('UNREACHABLE'));
   });
 
@@ -247,11 +247,12 @@ describe('with the servers of Node', { timeout }, () => {
       import { LoadClient } from ${client};
       import { dialSocket, latin1 } from ${sockets};
       import { systemClock } from ${clock};
-      const http = new LoadClient({ clock: systemClock(), dial: dialSocket, latin1, recorder: { httpEnded: () => {} } });
+      const client = new LoadClient({ clock: systemClock(), dial: dialSocket, latin1 });
+      const http = client.user({ httpEnded: () => {} });
       for (const url of ['http://127.0.0.1:9/', 'http://localhost:9/', 'https://127.0.0.1:9/']) {
         await http.get(url).then(() => console.log('answered'), (error) => console.log(error.code));
       }
-      http.close();`;
+      client.close();`;
     const flags = ['--permission', '--allow-fs-read=*', '--input-type=module', '--eval', code];
     const output = execFileSync(process.execPath, flags, { encoding: 'utf8', timeout });
     assert.deepEqual(output.trim().split('\n'), ['FORBIDDEN', 'FORBIDDEN', 'FORBIDDEN']);

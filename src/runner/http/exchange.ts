@@ -1,13 +1,15 @@
 /** One request from the call to its end: what is sent, how long it may take, and who waits for it. Data only. */
-import type { HttpOptions, HttpResponse } from '../http-port.ts';
+import type { HttpOptions, HttpRecorder, HttpResponse } from '../http-port.ts';
 import type { Method, RequestText } from './request-text.ts';
 import type { Target } from './target.ts';
 
 export class Exchange {
-  readonly startedMs: number;
-  readonly deadlineMs: number;
+  readonly recorder: HttpRecorder;
   readonly resolve: (response: HttpResponse) => void;
   readonly reject: (error: unknown) => void;
+  startedMs = 0;
+  deadlineMs = 0;
+  redirectsLeft = 0;
   /** Of the request that is under way, which a redirect may change. */
   method: Method;
   target: Target;
@@ -15,7 +17,7 @@ export class Exchange {
   text = '';
   body: Uint8Array | undefined;
   isLast = false;
-  redirectsLeft = 0;
+  /** Of all together. */
   bytesIn = 0;
   bytesOut = 0;
 
@@ -23,16 +25,14 @@ export class Exchange {
     method: Method,
     target: Target,
     options: HttpOptions | undefined,
-    startedMs: number,
-    deadlineMs: number,
+    recorder: HttpRecorder,
     resolve: (response: HttpResponse) => void,
     reject: (error: unknown) => void,
   ) {
     this.method = method;
     this.target = target;
     this.options = options;
-    this.startedMs = startedMs;
-    this.deadlineMs = deadlineMs;
+    this.recorder = recorder;
     this.resolve = resolve;
     this.reject = reject;
   }

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import { systemClock } from '../../io/clock.ts';
-import type { HttpEnded } from '../http-port.ts';
+import type { HttpClient, HttpEnded } from '../http-port.ts';
 import { LoadClient } from './client.ts';
 import type { HttpLimits } from './limits.ts';
 import { dialSocket, latin1 } from './sockets.ts';
@@ -64,14 +64,20 @@ function requestIn(text: string): { line: string; head: string; body: string; le
   return { line: head.slice(0, head.indexOf('\r\n')), head, body: text.slice(headEnd + 4, length), length };
 }
 
-export type TestClient = { readonly http: LoadClient; readonly ended: HttpEnded[] };
+export type TestClient = {
+  readonly http: HttpClient;
+  readonly ended: HttpEnded[];
+  readonly connections: () => number;
+  readonly close: () => void;
+};
 
 export function testClient(t: TestContext, limits: Partial<HttpLimits> = {}): TestClient {
   const ended: HttpEnded[] = [];
   const recorder = { httpEnded: (one: HttpEnded) => void ended.push(one) };
-  const http = new LoadClient({ clock: systemClock(), dial: dialSocket, latin1, recorder }, limits);
-  t.after(() => http.close());
-  return { http, ended };
+  const client = new LoadClient({ clock: systemClock(), dial: dialSocket, latin1 }, limits);
+  const close = (): void => client.close();
+  t.after(close);
+  return { http: client.user(recorder), ended, connections: () => client.connections, close };
 }
 
 export function answerOf(body: string, status = '200 OK', headers = ''): string {

@@ -36,11 +36,13 @@ export class ResponseHead {
   /** -1 when the answer does not say. */
   contentLength = -1;
   isKeptAlive = true;
+  #saidClose = false;
 
   /** The position after the empty line; -1 when the head goes on after `to`. Throws for what is no head. */
   parse(bytes: Uint8Array, from: number, to: number): number {
     this.isChunked = false;
     this.contentLength = -1;
+    this.#saidClose = false;
     let at = this.#statusLine(bytes, from, to);
     while (at >= 0 && at < to) {
       const first = bytes[at] as number;
@@ -88,18 +90,38 @@ export class ResponseHead {
     if (length === contentLength.length && isWord(bytes, from, colonAt, contentLength)) {
       this.#noteLength(bytes, colonAt + 1, next);
     } else if (length === connection.length && isWord(bytes, from, colonAt, connection)) {
-      eachWord(bytes, colonAt + 1, next, (first, end) => {
-        if (isWord(bytes, first, end, closeWord)) this.isKeptAlive = false;
-        else if (isWord(bytes, first, end, keepAliveWord)) this.isKeptAlive = true;
-      });
+      this.#noteWords(bytes, colonAt + 1, next, false);
     } else if (length === transferEncoding.length && isWord(bytes, from, colonAt, transferEncoding)) {
-      eachWord(bytes, colonAt + 1, next, (first, end) => {
-        if (isWord(bytes, first, end, identityWord)) return;
-        if (this.isChunked || !isWord(bytes, first, end, chunkedWord))
-          throw malformed('its transfer coding is unknown');
-        this.isChunked = true;
-      });
+      this.#noteWords(bytes, colonAt + 1, next, true);
     }
+  }
+
+  /** Each part between commas that is not empty, without the blanks around it. */
+  #noteWords(bytes: Uint8Array, from: number, next: number, isCoding: boolean): void {
+    let first = from;
+    for (let i = from; i <= next; i++) {
+      if (i < next && bytes[i] !== comma) continue;
+      let end = i;
+      while (first < end && isBlank(bytes[first] as number)) first += 1;
+      while (end > first && isBlank(bytes[end - 1] as number)) end -= 1;
+      if (end > first) this.#noteWord(bytes, first, end, isCoding);
+      first = i + 1;
+    }
+  }
+
+  #noteWord(bytes: Uint8Array, from: number, to: number, isCoding: boolean): void {
+    if (!isCoding) {
+      // Whoever says both means the careful one.
+      if (isWord(bytes, from, to, keepAliveWord)) this.isKeptAlive = !this.#saidClose;
+      else if (isWord(bytes, from, to, closeWord)) {
+        this.isKeptAlive = false;
+        this.#saidClose = true;
+      }
+      return;
+    }
+    if (isWord(bytes, from, to, identityWord)) return;
+    if (this.isChunked || !isWord(bytes, from, to, chunkedWord)) throw malformed('its transfer coding is unknown');
+    this.isChunked = true;
   }
 
   #noteLength(bytes: Uint8Array, from: number, next: number): void {
@@ -129,19 +151,6 @@ function lineEnd(bytes: Uint8Array, from: number, to: number): number {
     if (bytes[i + 1] !== lf) throw malformed('a carriage return stands alone');
   }
   return -1;
-}
-
-/** Calls for each part between commas that is not empty, without the blanks around it. */
-function eachWord(bytes: Uint8Array, from: number, next: number, found: (from: number, to: number) => void): void {
-  let first = from;
-  for (let i = from; i <= next; i++) {
-    if (i < next && bytes[i] !== comma) continue;
-    let end = i;
-    while (first < end && isBlank(bytes[first] as number)) first += 1;
-    while (end > first && isBlank(bytes[end - 1] as number)) end -= 1;
-    if (end > first) found(first, end);
-    first = i + 1;
-  }
 }
 
 /** `word` is in small letters. */

@@ -69,6 +69,10 @@ const good: Readonly<Record<string, readonly [string, Read]>> = {
     kept('hi'),
   ],
   'connection: close': [`${ok}Connection: foo, Close\r\ncontent-length: 2\r\n\r\nhi`, ended('hi')],
+  'connection: close and keep-alive': [
+    `${ok}connection: close\r\nconnection: keep-alive\r\ncontent-length: 2\r\n\r\nhi`,
+    ended('hi'),
+  ],
   'HTTP/1.0': ['HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nhi', ended('hi')],
   'HTTP/1.0 with keep-alive': ['HTTP/1.0 200 OK\r\nconnection: Keep-Alive\r\ncontent-length: 2\r\n\r\nhi', kept('hi')],
   'names that begin like those that matter': [
