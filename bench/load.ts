@@ -1,0 +1,113 @@
+/**
+ * Load generation: how many requests a CPU-second of the generator is worth. Every side keeps 64 connections busy with
+ * GET of a small answer, one request on each at a time; nginx answers on the other core. `--rounds N` (5) of
+ * `--seconds N` (5) for each side, the sides taking turns, medians over the rounds.
+ *
+ *   ours        a workflow of one step with a check, in a runner, with everything that a report needs
+ *   wrk         C, nothing but counting (Debian package)
+ *   autocannon  the usual one for Node (npm, installed in .cache)
+ *   undici      its pool in a plain loop (npm, installed in .cache)
+ */
+import { availableParallelism } from 'node:os';
+
+import { debianProgramFault } from '../scripts/debian.ts';
+import { type Bench, type BenchFlags, compare, type Goal, median, progress, type Row } from './harness.ts';
+import { Nginx, nginxProgram } from './load-nginx.ts';
+import { NodeSide, npmPeersFault, type Round, type Side, wrkProgram, wrkSide } from './load-sides.ts';
+
+const connections = 64;
+const serverCore = 1;
+const generatorCore = 0;
+const warmUpSeconds = 3;
+
+const peers: readonly { readonly name: string; readonly goal: number | undefined }[] = [
+  { name: 'wrk', goal: 0.6 },
+  { name: 'autocannon', goal: 1.2 },
+  { name: 'undici', goal: undefined },
+];
+
+export const bench: Bench = async (flags) => {
+  if (process.platform !== 'linux' || availableParallelism() < 2) {
+    return { rows: [], missing: ['load: needs Linux and two cores'] };
+  }
+  const { rounds, seconds } = planOf(flags);
+  const told = (text: string): void => progress(`load: ${text}`);
+  const noServer = debianProgramFault(nginxProgram, told);
+  if (noServer !== undefined) return { rows: [], missing: [`nginx: ${noServer}`] };
+  const nginx = await Nginx.start(serverCore);
+  const sides: Side[] = [];
+  try {
+    const missing = await startSides(nginx.url, sides, told);
+    for (const side of sides) await side.round(warmUpSeconds);
+    return { rows: rowsOf(await measured(sides, rounds, seconds)), missing };
+  } finally {
+    await Promise.all(sides.map((side) => side.stop()));
+    await nginx.stop();
+  }
+};
+
+function planOf({ rounds = '5', seconds = '5' }: BenchFlags): { readonly rounds: number; readonly seconds: number } {
+  const plan = { rounds: Number(rounds), seconds: Number(seconds) };
+  if (!(plan.rounds >= 1) || !Number.isInteger(plan.seconds) || plan.seconds < 1) {
+    throw new Error('--rounds takes 1 or more, --seconds a whole number from 1 on');
+  }
+  return plan;
+}
+
+/** Fills `sides`, so that those that were started are known if another one fails. What is missing, and why. */
+async function startSides(url: string, sides: Side[], told: (text: string) => void): Promise<string[]> {
+  const start = async (name: string, file: string, ...words: readonly string[]): Promise<void> => {
+    sides.push(await NodeSide.start(name, file, [...words, url, String(connections)], generatorCore));
+  };
+  const missing: string[] = [];
+  await start('ours', 'load-runner.ts');
+  await start('client', 'load-generator.ts', 'client');
+  const noWrk = debianProgramFault(wrkProgram, told);
+  if (noWrk === undefined) sides.push(wrkSide(`${url}/`, connections, generatorCore));
+  else missing.push(`wrk: ${noWrk}`);
+  const noPeers = npmPeersFault();
+  if (noPeers !== undefined) return [...missing, `autocannon and undici: ${noPeers}`];
+  for (const name of ['autocannon', 'undici']) await start(name, 'load-generator.ts', name);
+  return missing;
+}
+
+async function measured(sides: readonly Side[], rounds: number, seconds: number): Promise<Map<string, Round[]>> {
+  const found = new Map<string, Round[]>(sides.map(({ name }) => [name, []]));
+  for (let round = 0; round < rounds; round++) {
+    for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
+      const one = await side.round(seconds);
+      found.get(side.name)!.push(one);
+      const worth = Math.round(one.requests / one.cpuSeconds);
+      progress(`load: round ${round}, ${side.name}: ${worth} per CPU-second, ${Math.round(one.perSecond)}/s`);
+    }
+  }
+  return found;
+}
+
+function rowsOf(found: ReadonlyMap<string, readonly Round[]>): Row[] {
+  const of = (name: string, value: (round: Round) => number): number => median(found.get(name)!.map(value));
+  const worth = (name: string): number => of(name, ({ requests, cpuSeconds }) => requests / cpuSeconds);
+  const rate = (name: string): number => of(name, ({ perSecond }) => perSecond);
+  const rows = peers
+    .filter(({ name }) => found.has(name))
+    .flatMap(({ name, goal }) => {
+      const text = (ratio: number): Goal => ({ text: `>= ${goal}x ${name}`, met: ratio >= goal! });
+      const [peer, faster] = [
+        { name, value: worth(name) },
+        { name, value: rate(name) },
+      ];
+      return [
+        compare(
+          `GET, ${connections} connections`,
+          'requests/CPU s',
+          'more',
+          worth('ours'),
+          peer,
+          goal === undefined ? undefined : text,
+        ),
+        compare(`GET, ${connections} connections`, 'requests/s', 'more', rate('ours'), faster),
+      ];
+    });
+  const alone = { name: 'ctx.http alone', value: worth('client') };
+  return [...rows, compare('a runner around ctx.http', 'requests/CPU s', 'more', worth('ours'), alone)];
+}
