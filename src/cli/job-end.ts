@@ -10,6 +10,8 @@ type ResultAnswer =
   | { readonly results: Readonly<Record<string, unknown>> }
   | { readonly part: number; readonly parts: number; readonly json: string };
 
+const opening = '{"results":';
+
 export function exitCodeOf({ status, thresholds }: Pick<Report, 'status' | 'thresholds'>): number {
   if (status !== 'COMPLETED') return exitCodes[status] ?? exitFailed;
   return thresholdsFailed({ thresholds }) ? exitThresholds : exitOk;
@@ -35,12 +37,16 @@ export async function* resultTexts(site: JobSite, jobId: string, workflow?: stri
     yield JSON.stringify(first.results);
     return;
   }
-  yield first.json;
-  for (let part = 1; part < first.parts; part++) {
+  // Cut out of `{"results":{...}}`, of which only the inner part is wanted.
+  const { parts } = first;
+  let text = first.json.slice(opening.length);
+  for (let part = 1; part < parts; part++) {
+    yield text;
     const next = await ask(part);
     if (!('json' in next)) throw new RemusterError('MALFORMED', 'a part of the result is missing');
-    yield next.json;
+    text = next.json;
   }
+  yield text.slice(0, -1);
 }
 
 export async function resultsOf(site: JobSite, jobId: string): Promise<unknown> {

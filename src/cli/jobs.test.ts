@@ -286,7 +286,7 @@ test('job list, show, explain, cancel, watch, report and result', async () => {
     cancel: () => ({ jobId, status: 'CANCELLING' }),
     watch: () => progress((looks += 1), looks > 2 ? 'COMPLETED' : 'RUNNING'),
     report: () => report('COMPLETED', 0),
-    result: ({ part }) => ({ part: part ?? 0, parts: 2, json: part === 1 ? '"b"]}' : '{"w":["a",' }),
+    result: ({ part }) => ({ part: part ?? 0, parts: 2, json: part === 1 ? '"b"]}}' : '{"results":{"w":["a",' }),
     schedules: () => ({ items: [{ name: 'nightly', cron: '0 3 * * *', nextAtMs: 0 }] }),
     unschedule: () => ({}),
   };

@@ -24,7 +24,7 @@ export type Job = {
   cancel(): Promise<JobStatus>;
 };
 
-/** Of a result in one piece or, if it is large, in several. */
+/** Of a result in one piece or, if it is large, cut into several: together their `json` is that one piece. */
 type ResultAnswer =
   | { readonly results: Readonly<Record<string, unknown>> }
   | { readonly part: number; readonly parts: number; readonly json: string };
@@ -78,7 +78,7 @@ async function resultOf(orders: JobOrders, jobId: string): Promise<Readonly<Reco
     if (!('json' in next)) throw new RemusterError('MALFORMED', 'a part of a result is missing');
     texts.push(next.json);
   }
-  return JSON.parse(texts.join('')) as Readonly<Record<string, unknown>>;
+  return (JSON.parse(texts.join('')) as Extract<ResultAnswer, { readonly results: unknown }>).results;
 }
 
 function failureOf(id: string, status: JobStatus, error: JobShown['error']): RemusterError {

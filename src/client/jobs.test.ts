@@ -180,7 +180,7 @@ test('results come whole or in parts, after the end; a job that failed throws it
   assert.equal(await managers.cluster.until(job.status()), 'COMPLETED');
   assert.equal((await managers.cluster.until(session.jobs({ limit: 3 })))[0]?.jobId, 'limit 3');
 
-  const pieces = ['{"sum":[1,', '2,3', ']}'];
+  const pieces = ['{"results":{"sum":[1,', '2,3', ']}}'];
   managers.answers['result'] = ({ part = 0 }) => ({ part, parts: 3, json: pieces[part as number] });
   assert.deepEqual(await managers.cluster.until(job.result()), { sum: [1, 2, 3] });
 
