@@ -4,6 +4,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { RemusterError } from '../base/errors.ts';
 import type { JobRow, JobShown, JobStatus, WorkflowShown } from '../jobs/job-words.ts';
+import { finishUnit, planUnit } from '../jobs/unit-words.ts';
 import { countText, elapsedText, rateText } from './amounts.ts';
 import { exitOk } from './failure.ts';
 import { withQuery } from './http-client.ts';
@@ -172,14 +173,26 @@ async function shownText(job: JobShown, format: 'table' | 'wide'): Promise<strin
   ];
   const head = await renderThing(format, {}, { name: job.jobId, lines });
   const workflows = await renderList(format, job.workflows, workflowColumns, (row) => row.name);
-  const attempts = job.workflows.flatMap(({ name, attempts: all }) =>
-    all.map(({ unit, attempt, worker, outcome, fence }) => [
-      ...[plain(name), String(unit), String(attempt), plain(worker), outcome],
-      ...(format === 'wide' ? [fence] : []),
-    ]),
+  return [head, workflows, attemptsText(job, format)].filter((part) => part !== '').join('\n\n');
+}
+
+/** What runs and what went wrong; those that simply completed only with `-o wide`. */
+function attemptsText(job: JobShown, format: 'table' | 'wide'): string {
+  const all = job.workflows.flatMap(({ name, attempts }) => attempts.map((one) => ({ name, ...one })));
+  const isWide = format === 'wide';
+  const rows = (isWide ? all : all.filter(({ outcome }) => outcome !== 'completed')).map(
+    ({ name, unit, attempt, worker, outcome, fence }) => [
+      ...[plain(name), unitText(unit), String(attempt), plain(worker), outcome],
+      ...(isWide ? [fence] : []),
+    ],
   );
-  const titles = ['WORKFLOW', 'UNIT', 'ATTEMPT', 'WORKER', 'OUTCOME', ...(format === 'wide' ? ['FENCE'] : [])];
-  return [head, workflows, ...(attempts.length === 0 ? [] : [table(titles, attempts)])].join('\n\n');
+  if (rows.length === 0) return all.length === 0 ? '' : `${all.length} attempts, all completed (-o wide shows them)`;
+  return table(['WORKFLOW', 'UNIT', 'ATTEMPT', 'WORKER', 'OUTCOME', ...(isWide ? ['FENCE'] : [])], rows);
+}
+
+function unitText(unit: number): string {
+  if (unit === planUnit) return 'setup';
+  return unit === finishUnit ? 'teardown' : String(unit);
 }
 
 const workflowColumns: readonly Column<WorkflowShown>[] = [
