@@ -9,7 +9,7 @@ type Sleeper = { readonly ended: (error: RemusterError) => void; readonly cancel
 export class Sleepers {
   readonly #clock: Clock;
   readonly #waiting = new Set<Sleeper>();
-  #over: RemusterError | undefined;
+  #over: string | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -31,8 +31,9 @@ export class Sleepers {
 
   /** Ends all waits, also those to come. */
   end(why: string): void {
+    this.#over = why;
+    if (this.#waiting.size === 0) return;
     const error = new RemusterError('CANCELLED', why);
-    this.#over = error;
     const waiting = [...this.#waiting];
     this.#waiting.clear();
     for (const sleeper of waiting) {
@@ -42,7 +43,7 @@ export class Sleepers {
   }
 
   #wait(durationMs: number, woken: () => void, ended: (error: RemusterError) => void): void {
-    if (this.#over !== undefined) return ended(this.#over);
+    if (this.#over !== undefined) return ended(new RemusterError('CANCELLED', this.#over));
     if (this.#waiting.size >= sleepersMax)
       return ended(new RemusterError('CAPACITY', `more than ${sleepersMax} sleep at one time`));
     const cancel = this.#clock.schedule(durationMs, () => {
