@@ -119,6 +119,10 @@ describe('a batch', () => {
     assert.deepEqual([end.what, end.error?.code], ['failed', 'WORKFLOW_FAILED']);
     const huge = workflow('huge', { items: 11, each: () => 'x'.repeat(1_000_000) });
     assert.equal((await unitOf(huge).ended()).error?.code, 'TOO_LARGE');
+    let calls = 0;
+    const many = workflow('many', { items: 100_000_000, each: () => (calls += 1) });
+    assert.equal((await unitOf(many).ended()).error?.code, 'TOO_LARGE');
+    assert.equal(calls, 1);
     const dropped = workflow('dropped', { items: 11, results: false, each: () => 'x'.repeat(1_000_000) });
     assert.equal((await unitOf(dropped).ended()).what, 'completed');
   });

@@ -14,6 +14,8 @@ import { isThenable } from './thrown.ts';
 export type Items = { readonly from: number; readonly count: number; readonly list: readonly unknown[] | undefined };
 
 export const eachName = 'each';
+/** A digit and a comma. */
+const valueBytesMin = 2;
 
 export class BatchWork {
   readonly #run: Run;
@@ -26,6 +28,8 @@ export class BatchWork {
   /** Made with the first value: most functions for their effects give none. */
   #values: unknown[] | undefined;
   #found: { readonly value: unknown } | undefined;
+  /** There are more items than there can be results. */
+  #isTooMuch = false;
 
   constructor(run: Run, batch: BatchDefined, items: Items) {
     const { facts } = run;
@@ -43,11 +47,10 @@ export class BatchWork {
 
   async work(): Promise<void> {
     const lanes = Math.min(this.#run.facts.batch?.concurrency ?? 1, this.#items.count);
-    if (lanes === 1) return this.#lane();
     const working: Promise<void>[] = [];
     for (let i = 0; i < lanes; i++) working.push(this.#lane());
     await Promise.all(working);
-    return undefined;
+    if (this.#isTooMuch) throw tooLarge();
   }
 
   /** JSON: what was found first, or all values in order (null where there is none); undefined if nobody gave any. */
@@ -64,7 +67,7 @@ export class BatchWork {
     const each = this.#each;
     const ctx = new RunContext(run, eachName);
     let startMs = clock.nowMs();
-    while (this.#next < count && !run.isStopped && this.#found === undefined) {
+    while (this.#next < count && !run.isStopped && this.#found === undefined && !this.#isTooMuch) {
       const place = this.#next++;
       ctx.beginItem(from + place);
       let hasFailed = false;
@@ -100,9 +103,16 @@ export class BatchWork {
     if (this.#firstOnly) {
       if (value !== null && value !== false && !this.#run.isCut) this.#found ??= { value };
     } else if (this.#keeps) {
-      this.#values ??= Array.from({ length: this.#items.count });
+      this.#values ??= this.#emptyValues();
       this.#values[place] = value;
     }
+  }
+
+  /** That all together are too large is said with the first value, not after hours. */
+  #emptyValues(): unknown[] {
+    const all = this.#run.facts.batch?.items ?? this.#items.count;
+    this.#isTooMuch = all * valueBytesMin > jobLimits.resultBytesMax;
+    return this.#isTooMuch ? [] : Array.from({ length: this.#items.count });
   }
 }
 
@@ -115,10 +125,13 @@ export function jsonOf(value: unknown): string {
     throw new RemusterError('WORKFLOW_FAILED', `a result is no JSON: ${error instanceof Error ? error.message : ''}`);
   }
   const text = json ?? 'null';
-  if (text.length > jobLimits.resultBytesMax)
-    throw new RemusterError(
-      'TOO_LARGE',
-      `results are larger than ${jobLimits.resultBytesMax} bytes; say \`results: false\``,
-    );
+  if (text.length > jobLimits.resultBytesMax) throw tooLarge();
   return text;
+}
+
+function tooLarge(): RemusterError {
+  return new RemusterError(
+    'TOO_LARGE',
+    `results are larger than ${jobLimits.resultBytesMax} bytes; say \`results: false\``,
+  );
 }

@@ -154,9 +154,9 @@ describe('users', () => {
       await clock.during(ended);
       return seen;
     };
-    assert.deepEqual(await during(0, 1), [1, 5, 10, 4, 0]);
-    assert.deepEqual(await during(0, 2), [1, 3, 5, 2, 0]);
-    assert.deepEqual(await during(1, 2), [0, 2, 5, 2, 0]);
+    assert.deepEqual(await during(0, 1), [1, 5, 10, 5, 0]);
+    assert.deepEqual(await during(0, 2), [0, 2, 5, 2, 0]);
+    assert.deepEqual(await during(1, 2), [1, 3, 5, 3, 0]);
   });
 
   it('are cut off when they do not end in time', async () => {

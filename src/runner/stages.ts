@@ -1,6 +1,7 @@
 /**
  * How many users there are at a moment, and when arrivals are due, for workflows that change over time. Several units
- * share one plan: unit `unit` of `units` takes every so-manyth user or arrival, so that all grow and shrink together.
+ * share one plan: unit `unit` of `units` takes its part of the users, or each so-manyth arrival, so that all grow and
+ * shrink together.
  */
 import type { LoadFacts, Stage } from '../jobs/workflow-facts.ts';
 
@@ -19,9 +20,12 @@ export function targetAt(stages: readonly Stage[], elapsedMs: number): number {
   return from;
 }
 
-/** Of so many users those that belong to this unit. */
-export function ownShare(target: number, { unit, units }: Part): number {
-  return Math.max(0, Math.ceil((Math.floor(target) - unit) / units));
+/**
+ * Of so many users those that belong to this unit, in proportion to those that it has of all. Each unit rounds at a
+ * point of its own, so that all together come to the target.
+ */
+export function ownShare(target: number, all: number, own: number, { unit, units }: Part): number {
+  return Math.min(own, Math.floor((target * own) / all + (unit + 0.5) / units));
 }
 
 /** The rate goes from one to the other, per millisecond; `before` arrivals came earlier. */

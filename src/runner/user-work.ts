@@ -56,9 +56,13 @@ export class UserWork {
     const { clock, sleepers } = this.#run;
     while (!this.end.isOver && this.#left > 0) {
       const nowMs = clock.nowMs();
-      await this.#grow(ownShare(targetAt(stages, nowMs - this.#startMs), this.#share));
+      await this.#grow(this.#activeAt(stages, nowMs - this.#startMs));
       await sleepers.pause(Math.min(followMs, Math.max(0, this.end.endMs - nowMs)));
     }
+  }
+
+  #activeAt(stages: NonNullable<LoadFacts['stages']>, elapsedMs: number): number {
+    return ownShare(targetAt(stages, elapsedMs), this.#load.vus, this.#share.users, this.#share);
   }
 
   async #grow(active: number): Promise<void> {
