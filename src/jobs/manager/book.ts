@@ -9,6 +9,7 @@ import type { Job } from './model.ts';
 
 /** What lies apart of jobs that are over, all together: every manager holds it in memory. */
 const bytesApartMax = 50_000_000;
+const atOnce = 100;
 
 export class Book {
   readonly #jobs = new Map<string, Job>();
@@ -27,7 +28,6 @@ export class Book {
     return this.#byKey.get(key);
   }
 
-  /** In the order of their submission. */
   values(): IterableIterator<Job> {
     return this.#jobs.values();
   }
@@ -70,17 +70,27 @@ export class Book {
     this.#bytesApart += job.bytesApart;
   }
 
-  /** The oldest that is over, if too many are: the caller removes it everywhere else. */
-  takeOldest(): Job | undefined {
-    if (this.#over.size <= jobLimits.historyMax && this.#bytesApart <= bytesApartMax) return undefined;
+  /** The oldest that are over, if too many are: the caller removes them everywhere else. Some at a time. */
+  takeOldest(): readonly Job[] {
+    const isLate = this.#over.size >= jobLimits.historyMax + atOnce;
+    if (!isLate && this.#bytesApart <= bytesApartMax) return [];
+    const taken: Job[] = [];
     for (const job of this.#over) {
+      if (this.#over.size <= jobLimits.historyMax && this.#bytesApart <= bytesApartMax) break;
       this.#over.delete(job);
       this.#bytesApart -= job.bytesApart;
       this.#jobs.delete(job.id);
       if (job.key !== undefined && this.#byKey.get(job.key) === job) this.#byKey.delete(job.key);
-      return job;
+      taken.push(job);
     }
-    return undefined;
+    return taken;
+  }
+
+  /** Names of jobs between these two, in order. */
+  between(first: string, last: string): readonly string[] {
+    const found: string[] = [];
+    for (const id of this.#jobs.keys()) if (id > first && id < last) found.push(id);
+    return found.toSorted();
   }
 
   clear(): void {

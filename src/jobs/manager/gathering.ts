@@ -8,7 +8,7 @@ import { jobRanges } from '../keys.ts';
 import type { GatherWords } from './acts.ts';
 import { joined } from './loading.ts';
 import type { Job, Unit, Workflow } from './model.ts';
-import { type SummariesOf, reportText } from './report-facts.ts';
+import { reportText } from './report-facts.ts';
 import { joinedLists, textOf } from './values.ts';
 
 const timeoutMs = 5_000;
@@ -25,7 +25,7 @@ export function gather(
   const units = workflows.flatMap(({ units: all, plan }) => (plan === undefined ? all : [plan, ...all]));
   readAll(registry, job, verb === 'report' ? 's' : 'o', units, (outcome) => {
     if (!outcome.ok) return done(outcome);
-    if (verb === 'report') return done(success(reportText(job, summariesOf(workflows, outcome.value))));
+    if (verb === 'report') return done(success(reportText(job, outcome.value)));
     done(resultOf(workflows, outcome.value, words.part));
   });
 }
@@ -85,16 +85,6 @@ function readRange(
   });
 }
 
-function summariesOf(workflows: readonly Workflow[], bytes: Bytes): readonly SummariesOf[] {
-  return workflows.map(({ index, units }) => ({
-    workflow: index,
-    summaries: units.flatMap((unit) => {
-      const summary = bytes.get(unit);
-      return summary === undefined ? [] : [summary];
-    }),
-  }));
-}
-
 function resultOf(workflows: readonly Workflow[], bytes: Bytes, part: number | undefined): Outcome<string> {
   const results = workflows.flatMap((workflow) => {
     const text = outputOf(workflow, bytes);
@@ -113,12 +103,8 @@ function resultOf(workflows: readonly Workflow[], bytes: Bytes, part: number | u
 function outputOf(workflow: Workflow, bytes: Bytes): string | undefined {
   const { found, units, facts, plan } = workflow;
   if (facts.load !== undefined && plan !== undefined) return dataOf(bytes.get(plan));
-  const wanted = found === undefined ? units : units.slice(found, found + 1);
-  const texts = wanted.map((unit) => textOf(bytes.get(unit)));
-  if (texts.length === 1) return texts[0];
-  return texts.every((text) => text === undefined)
-    ? undefined
-    : joinedLists(texts.filter((text) => text !== undefined));
+  if (found !== undefined) return textOf(bytes.get(units[found] as Unit));
+  return joinedLists(workflow, (unit) => textOf(bytes.get(unit)));
 }
 
 function dataOf(output: Uint8Array | undefined): string | undefined {

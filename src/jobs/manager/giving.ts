@@ -21,17 +21,22 @@ const resendMs = 300;
 const restMs = 250;
 const messageBytesMax = 8_000_000;
 const codesMax = 256;
+/** Refusals that say nothing about the unit. */
+const harmless: ReadonlySet<string> = new Set(['CAPACITY', 'DRAINED', 'CANCELLED', 'FENCED', 'NOT_LEADER']);
 
 export class Giving {
   readonly #office: Office;
+  readonly #broken: (run: Run, code: string, why: string) => void;
   /** Messages to workers that are under way. */
   readonly #sent = new Map<number, { readonly seat: Seat; readonly runs: readonly Run[] }>();
   /** By bundle: how long its units took of late. */
   readonly #paces = new BoundedLru<string, number>(codesMax);
   #nextId = 1;
 
-  constructor(office: Office) {
+  /** `broken`: a worker can do nothing with what it got, which counts as an attempt. */
+  constructor(office: Office, broken: (run: Run, code: string, why: string) => void) {
     this.#office = office;
+    this.#broken = broken;
   }
 
   clear(): void {
@@ -137,17 +142,11 @@ export class Giving {
     seat.restUntilMs = nowMs + restMs;
     if (code === 'DRAINED') seat.draining = true;
     if (run.stopping !== undefined) return;
+    if (!harmless.has(code)) return this.#broken(run, code, why);
     attempt.outcome = 'refused';
     seat.runs.delete(run);
     unit.run = undefined;
     unit.workflow.active -= 1;
-    if (code !== 'CAPACITY' && code !== 'DRAINED')
-      this.#office.incident(
-        unit.workflow.job,
-        'unit.returned',
-        seat.name,
-        `${seat.name} refused a unit: ${code} ${why}`,
-      );
     this.putBack(unit);
   }
 
@@ -203,7 +202,16 @@ export class Giving {
       attempt: (last?.attempt ?? 0) + 1,
       fence: this.#office.nextFence(last?.fence),
     };
-    const run: Run = { unit, attempt, seat, isTaken: false, isRecorded: false, sentMs: nowMs, stopping: undefined };
+    const run: Run = {
+      unit,
+      attempt,
+      seat,
+      isTaken: false,
+      isRecorded: false,
+      sentMs: nowMs,
+      missed: 0,
+      stopping: undefined,
+    };
     unit.attempts.push(attempt);
     unit.run = run;
     unit.state = 'given';

@@ -5,10 +5,16 @@
  */
 import { assert } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';
-import { type RegistryCompare, type RegistryOp, type RegistryTransaction, onlyKey } from '../../base/registry.ts';
+import {
+  type KeyRange,
+  type RegistryCompare,
+  type RegistryOp,
+  type RegistryTransaction,
+  onlyKey,
+} from '../../base/registry.ts';
 import { clusterKey } from '../../registry/keys.ts';
 import type { JobStatus } from '../job-words.ts';
-import { jobKeys, jobRanges } from '../keys.ts';
+import { jobKeys } from '../keys.ts';
 import { blockUnits, encodeBlock, encodeClock, encodeJob, encodeState } from '../records/job-record.ts';
 import type { Job, Run, Unit, Workflow } from './model.ts';
 import { jobRecordOf, stateRecordOf, unitRecordOf } from './recording.ts';
@@ -99,15 +105,8 @@ export class Ledger {
     this.#raw(key, () => ({ kind: 'delete', range: onlyKey(key) }), release);
   }
 
-  /** Everything of a job that is forgotten. */
-  forget(job: Job): void {
-    this.#staged.delete(jobKeys.state(job.id));
-    for (const key of [jobKeys.job(job.id), jobKeys.state(job.id)]) this.remove(key);
-    const ranges = [
-      ...(job.bytesApart > 0 ? [jobRanges.endsOf(job.id)] : []),
-      ...(job.hasBlocks ? [jobRanges.blocksOf(job.id)] : []),
-    ];
-    for (const range of ranges) this.#raw(`${range.from}*`, () => ({ kind: 'delete', range }));
+  removeRange(range: KeyRange): void {
+    this.#raw(`${range.from}*`, () => ({ kind: 'delete', range }));
   }
 
   /** The next transaction, unless one is under way or there is nothing to record. */

@@ -39,7 +39,7 @@ function newWorkflow(job: Job, index: number, facts: WorkflowFacts, nowMs: numbe
     ...{ job, index, facts, factsText, status: 'PENDING', phase: 'none', units: [], plan: undefined },
     ...{ finish: undefined, waiting: [], active: 0, done: 0, isMade: true, needs: 1, readyMs: nowMs },
     ...{ startedMs: undefined, items: undefined, planned: undefined, context: undefined, value: undefined },
-    ...{ keptBytes: 0, code: undefined, why: undefined, found: undefined },
+    ...{ outputBytes: 0, keptBytes: 0, watched: undefined, code: undefined, why: undefined, found: undefined },
     ...{ pace: { atMs: nowMs, completed: 0, ratePerSecond: 0 } },
   };
 }

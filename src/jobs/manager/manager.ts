@@ -14,23 +14,23 @@ import type { CallAnswer, ManagerEffect, ManagerInput, ManagerStep } from './act
 import { Book } from './book.ts';
 import { Bundles } from './bundles.ts';
 import { Flow } from './flow.ts';
+import { forget } from './forgetting.ts';
 import { Giving } from './giving.ts';
 import { type Flight, Ledger } from './ledger.ts';
 import { Line } from './line.ts';
-import { Loading, Thawing, type Wanted } from './loading.ts';
+import type { Loading } from './loading.ts';
 import { nameOf } from './making.ts';
 import type { ManagerOptions, WorkerKnown } from './manager-ports.ts';
-import type { Job, Run } from './model.ts';
+import { type Job, type Run, unitsOf } from './model.ts';
 import { News } from './news.ts';
 import { Office } from './office.ts';
 import { Orders } from './orders.ts';
-import { missingOutputs, restoreJob, restoreValues } from './restoring.ts';
 import { Rounds } from './rounds.ts';
 import { Schedules } from './schedules.ts';
-import { Seats, newSeat } from './seats.ts';
+import { Seats } from './seats.ts';
 import { Selection } from './selection.ts';
 import { Stopping } from './stopping.ts';
-import { Watching } from './watching.ts';
+import { Takeover } from './takeover.ts';
 import { Workers } from './workers.ts';
 
 export type ManagerParts = {
@@ -60,17 +60,15 @@ export class Manager {
   readonly #rounds: Rounds;
   readonly #bundles: Bundles;
   readonly #schedules: Schedules;
+  readonly #takeover: Takeover;
   #phase: Phase = 'idle';
   #fence: Uint8Array = new Uint8Array();
-  #loading: Loading | undefined;
-  #thawing: Thawing | undefined;
-  #restored: Job[] = [];
   /** What came while it was loading. */
   #held: Held[] = [];
   /** Reads and claims of the present time in office. */
   readonly #asked = new Map<number, (outcome: Outcome<RangeResult>) => void>();
+  readonly #claims = new Map<number, (outcome: Outcome<TransactionResult>) => void>();
   #nextId = 1_000_000;
-  #claimId = 0;
   #isFlushing = false;
 
   constructor(parts: ManagerParts, options: ManagerOptions) {
@@ -78,13 +76,17 @@ export class Manager {
     const selection = new Selection(seats, parts.random.fork('selection'), parts.worker);
     const books = { book: new Book(), seats, selection, line: new Line(), ledger: new Ledger() };
     this.#office = new Office({ ...books, options, random: parts.random.fork('seeds') }, parts.wallMs);
-    this.#giving = new Giving(this.#office);
+    this.#giving = new Giving(this.#office, (run, code, why) => this.#news.broken(run, code, why));
     this.#stopping = new Stopping(this.#office, (run) => this.#news.stopped(run));
     this.#flow = new Flow(this.#office, this.#giving, this.#stopping, (job) => this.#ended(job));
     this.#news = new News(this.#office, this.#giving, this.#flow);
     this.#workers = new Workers(this.#office, this.#giving, this.#news);
     this.#bundles = new Bundles(this.#office, (range, limit, done) => this.#read(range, limit, done));
-    this.#schedules = new Schedules();
+    const hashOf = (text: string): string => parts.sha256(encoder.encode(text));
+    this.#schedules = new Schedules(this.#office, {
+      hashOf: (submitter, name) => hashOf(`${submitter}\0${name}`),
+      fire: (words, submitter) => this.#orders.fire(words, submitter),
+    });
     this.#orders = new Orders(
       this.#office,
       {
@@ -93,9 +95,24 @@ export class Manager {
       },
       { giving: this.#giving, flow: this.#flow, schedules: this.#schedules },
     );
+    this.#takeover = new Takeover(this.#office, {
+      read: (range, limit, then) => this.#read(range, limit, then),
+      transact: (transaction, then) => {
+        const id = this.#nextId++;
+        this.#claims.set(id, then);
+        this.#office.out.push({ kind: 'transact', id, transaction });
+      },
+      failed: () => this.#loadLater(),
+      ready: (jobs, loaded) => this.#lead(jobs, loaded),
+    });
     const { watching } = this.#orders;
     const parts2 = { giving: this.#giving, stopping: this.#stopping, flow: this.#flow, workers: this.#workers };
-    this.#rounds = new Rounds(this.#office, { ...parts2, watching, bundles: this.#bundles });
+    this.#rounds = new Rounds(this.#office, {
+      ...parts2,
+      watching,
+      bundles: this.#bundles,
+      schedules: this.#schedules,
+    });
   }
 
   get phase(): Phase {
@@ -155,7 +172,7 @@ export class Manager {
     this.#office.lead(fence);
     this.#fence = encoder.encode(String(fence));
     this.#phase = 'loading';
-    this.#load();
+    this.#takeover.begin(this.#fence);
   }
 
   #lost(): void {
@@ -167,13 +184,10 @@ export class Manager {
   #forgetAll(): void {
     const { book, seats, line, ledger, soft } = this.#office;
     for (const part of [book, seats, line, ledger, soft, this.#giving, this.#stopping, this.#news]) part.clear();
-    for (const part of [this.#orders.watching, this.#asked, this.#bundles, this.#rounds]) part.clear();
+    const parts = [this.#orders.watching, this.#bundles, this.#schedules, this.#rounds, this.#takeover];
+    for (const part of [...parts, this.#asked, this.#claims]) part.clear();
     this.#held = [];
-    this.#restored = [];
-    this.#loading = undefined;
-    this.#thawing = undefined;
     this.#isFlushing = false;
-    this.#claimId = 0;
   }
 
   #hold(input: Held): void {
@@ -197,103 +211,37 @@ export class Manager {
   #expired(timer: 'flush' | 'tick'): void {
     if (timer === 'flush') this.#isFlushing = false;
     if (this.#phase === 'idle') return;
-    if (this.#phase === 'loading') return timer === 'tick' ? this.#load() : undefined;
+    if (this.#phase === 'loading') return timer === 'tick' ? this.#takeover.begin(this.#fence) : undefined;
     if (timer === 'flush') this.#flush();
     else this.#rounds.tick();
-  }
-
-  /** From the beginning; also again, after something failed. */
-  #load(): void {
-    this.#asked.clear();
-    this.#claimId = 0;
-    this.#thawing = undefined;
-    this.#loading = new Loading(this.#fence);
-    this.#loadNext();
-  }
-
-  #loadNext(): void {
-    const wanted = this.#thawing === undefined ? this.#loading?.next() : this.#thawing.next();
-    if (wanted !== undefined) return this.#want(wanted);
-    if (this.#thawing === undefined) this.#restore();
-    else this.#lead();
-  }
-
-  #want(wanted: Wanted): void {
-    if (wanted.kind === 'transact') {
-      this.#claimId = this.#nextId++;
-      this.#office.out.push({ kind: 'transact', id: this.#claimId, transaction: wanted.transaction });
-      return;
-    }
-    this.#read(wanted.range, wanted.limit, (outcome) => {
-      if (this.#phase !== 'loading') return;
-      if (!outcome.ok) return this.#loadLater();
-      const { entries, more } = outcome.value;
-      (this.#thawing ?? this.#loading)?.read(entries, more);
-      this.#loadNext();
-    });
   }
 
   #loadLater(): void {
     this.#office.out.push({ kind: 'schedule', atMs: this.#office.nowMs + retryMs, timer: 'tick', key: 'tick' });
   }
 
-  #restore(): void {
-    const loading = this.#loading as Loading;
-    const { nowMs, seats, options, term, book } = this.#office;
-    this.#office.clockOffsetMs = loading.clockMs - nowMs;
-    const late: Run[] = [];
-    this.#restored = [];
-    for (const recorded of loading.recorded()) {
-      try {
-        const job = restoreJob(recorded, {
-          ...{ nowMs, managerMs: this.#office.managerMs, jobTimeoutMs: options.jobTimeoutMs },
-          seatOf: (id, name, generation) => {
-            const seat = seats.get(id);
-            if (seat?.generation === generation) return seat;
-            if (seat === undefined || seat.generation < generation) {
-              if (seat !== undefined) late.push(...seat.runs);
-              return seats.open(id, name, generation, nowMs);
-            }
-            const detached = newSeat(id, name, generation, nowMs - 10 * options.jobLeaseMs);
-            return detached;
-          },
-        });
-        job.version = Watching.firstVersion(term);
-        this.#restored.push(job);
-      } catch {
-        // A later version wrote what this one does not understand: it stays as it is.
-      }
-    }
-    const inOrder = this.#restored.toSorted((a, b) => (a.endedMs ?? 0) - (b.endedMs ?? 0));
-    for (const job of inOrder) if (isOver(job.status)) book.add(job);
-    for (const job of this.#restored) if (!isOver(job.status)) book.add(job);
-    this.#bundles.restore(loading.bundles);
-    this.#loading = undefined;
-    this.#thawing = new Thawing(this.#restored, missingOutputs);
-    this.#loadNext();
-  }
-
-  #lead(): void {
+  /** The books are here: whatever was about to follow, follows now. */
+  #lead(jobs: readonly Job[], { bundles, schedules }: Pick<Loading, 'bundles' | 'schedules'>): void {
     this.#phase = 'leading';
-    this.#thawing = undefined;
-    const { seats, wallMs } = this.#office;
-    for (const job of this.#restored) {
-      if (isOver(job.status)) continue;
-      restoreValues(job);
-      for (const workflow of job.workflows)
-        for (const { run } of workflow.units)
-          if (run !== undefined && seats.get(run.seat.id) !== run.seat) this.#news.lost(run, 'it was started anew');
-      if (job.startedMs !== undefined)
-        this.#office.incident(job, 'leader.changed', '', 'another manager leads; what runs goes on');
-      if (job.status === 'SUBMITTED' && (job.startAtMs ?? 0) <= wallMs) this.#flow.begin(job);
-      else if (job.status !== 'SUBMITTED') this.#flow.resume(job);
-    }
-    this.#restored = [];
+    this.#bundles.restore(bundles);
+    this.#schedules.restore(schedules);
+    for (const job of jobs) if (!isOver(job.status)) this.#resume(job);
     const held = this.#held;
     this.#held = [];
     this.#rounds.begin();
     for (const input of held) this.#serve(input);
     this.#office.out.push({ kind: 'schedule', atMs: this.#office.nowMs, timer: 'tick', key: 'tick' });
+  }
+
+  #resume(job: Job): void {
+    const { seats, wallMs } = this.#office;
+    for (const workflow of job.workflows)
+      for (const { run } of unitsOf(workflow))
+        if (run !== undefined && seats.get(run.seat.id) !== run.seat) this.#news.lost(run, 'it was started anew');
+    if (job.startedMs !== undefined)
+      this.#office.incident(job, 'leader.changed', '', 'another manager leads; what runs goes on');
+    if (job.status !== 'SUBMITTED') this.#flow.resume(job);
+    else if ((job.startAtMs ?? 0) <= wallMs) this.#flow.begin(job);
   }
 
   #read(range: KeyRange, limit: number, then: (outcome: Outcome<RangeResult>) => void): void {
@@ -321,11 +269,9 @@ export class Manager {
   }
 
   #transacted(id: number, outcome: Outcome<TransactionResult>): void {
-    if (this.#phase === 'loading' && id === this.#claimId) {
-      if (!outcome.ok || !outcome.value.succeeded) return this.#loadLater();
-      this.#loading?.claimed();
-      return this.#loadNext();
-    }
+    const claim = this.#claims.get(id);
+    this.#claims.delete(id);
+    if (claim !== undefined) return claim(outcome);
     if (this.#phase !== 'leading') return;
     const { ledger } = this.#office;
     const flight = ledger.flight(id);
@@ -380,7 +326,8 @@ export class Manager {
     const { book, ledger } = this.#office;
     book.ended(job);
     this.#orders.watching.ended(job);
-    for (let old = book.takeOldest(); old !== undefined; old = book.takeOldest()) ledger.forget(old);
+    const old = book.takeOldest();
+    if (old.length > 0) forget(ledger, book, old);
   }
 }
 

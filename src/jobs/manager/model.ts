@@ -6,6 +6,7 @@ import type { NodeId } from '../../base/ids.ts';
 import type { AttemptOutcome, JobRequest, JobStatus, WorkflowStatus } from '../job-words.ts';
 import type { IncidentRecord, UnitRecord, WorkflowRecord } from '../records/job-record.ts';
 import type { UnitPhase } from '../unit-words.ts';
+import type { Summary } from '../report/summary.ts';
 import type { WorkflowFacts } from '../workflow-facts.ts';
 import type { Seat } from './seats.ts';
 
@@ -30,6 +31,8 @@ export type Run = {
   /** It was recorded that the worker has it: only then is it sent. */
   isRecorded: boolean;
   sentMs: number;
+  /** Reports in a row that do not name it although it was sent long before. */
+  missed: number;
   /** Somebody wants it to end, and the worker has not confirmed that yet. */
   stopping: StopWhy | undefined;
 };
@@ -93,8 +96,12 @@ export type Workflow = {
   code: string | undefined;
   why: string | undefined;
   found: number | undefined;
+  /** Of all its units together. */
+  outputBytes: number;
   /** Bytes of outputs that are kept in memory to be handed on; undefined once they are too many. */
   keptBytes: number | undefined;
+  /** What watchers have seen of ends; undefined while nobody watches. */
+  watched: Summary | undefined;
   /** For rates: when and how many the last time, and the rate of then. */
   pace: { atMs: number; completed: number; ratePerSecond: number };
 };

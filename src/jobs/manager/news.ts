@@ -12,6 +12,7 @@ import type { Giving } from './giving.ts';
 import { type Job, type Run, type Unit, type UnitEnd, attemptsCounted, isEnded, unitOf } from './model.ts';
 import type { Office } from './office.ts';
 import type { Seat } from './seats.ts';
+import { addSummary } from './report-facts.ts';
 import { keepOutput } from './values.ts';
 
 type Name = JobMessageOf<'unitsHeard'>['heard'][number];
@@ -91,17 +92,20 @@ export class News {
     if (run.stopping !== undefined) return this.#stopped(unit);
     const uncounted = unit.live?.completed ?? 0;
     const counted = attemptsCounted(unit);
-    const isLast = counted > workflow.facts.maxRetries;
-    const what = isLast ? 'is not tried again' : 'begins anew elsewhere';
-    this.#office.incident(
-      workflow.job,
-      'worker.lost',
-      seat.name,
-      `unit ${unit.number} of ${workflow.facts.name} ${what}; ${uncounted} ${itemWord(unit)} of the lost attempt are not counted`,
-    );
+    const effect = `${placeOf(unit)} ${nextOf(unit, counted)}; ${uncounted} ${itemWord(unit)} of the lost attempt are not counted`;
+    this.#office.incident(workflow.job, 'worker.lost', seat.name, effect);
     this.#tell(run);
     this.#office.ledger.touch(workflow.job);
     this.#flow.retry(unit, 'RUNNER_KILLED', `${seat.name}: ${why}`, counted);
+  }
+
+  /** A worker can do nothing with it. */
+  broken(run: Run, code: string, why: string): void {
+    this.#letGo(run);
+    run.attempt.outcome = 'failed';
+    this.#tell(run);
+    this.#office.ledger.touchUnit(run.unit);
+    this.#failedThere(run, code, why);
   }
 
   /** A run that was to end runs no longer. */
@@ -162,15 +166,22 @@ export class News {
     return true;
   }
 
-  #notDone({ unit, seat }: Run, { what, code, why }: UnitNews): void {
-    const { workflow } = unit;
+  #notDone(run: Run, { what, code, why }: UnitNews): void {
+    const { unit } = run;
     const text = why ?? '';
     if (what === 'failed' && code !== undefined && finalCodes.has(code)) return this.#flow.failed(unit, code, text);
+    this.#failedThere(run, code ?? (what === 'failed' ? 'RUNNER_KILLED' : 'CANCELLED'), text);
+  }
+
+  /** Another worker may do better. */
+  #failedThere({ unit, seat }: Run, code: string, why: string): void {
+    const { workflow } = unit;
     const type = code === 'RUNNER_KILLED' ? 'runner.killed' : 'unit.retried';
-    const shown = `unit ${unit.number} of ${workflow.facts.name}: ${code ?? what} ${text}`;
-    this.#office.incident(workflow.job, type, seat.name, shown);
+    const counted = attemptsCounted(unit);
+    const effect = `${placeOf(unit)} ${nextOf(unit, counted)}: ${code} ${why}`;
+    this.#office.incident(workflow.job, type, seat.name, effect);
     this.#office.ledger.touch(workflow.job);
-    this.#flow.retry(unit, code ?? 'RUNNER_KILLED', text, attemptsCounted(unit));
+    this.#flow.retry(unit, code, why, counted);
   }
 
   #completed(run: Run, item: UnitNews, recorded: () => void): boolean {
@@ -245,9 +256,13 @@ export class News {
     unit.state = 'done';
     unit.end = end;
     keepOutput(workflow, unit, item.output);
+    if (workflow.watched !== undefined) addSummary(workflow.watched, item.summary);
+    workflow.outputBytes += end.outputBytes;
     this.#tell(run);
     ledger.touchUnit(unit);
     if (item.found === true && workflow.facts.batch?.firstOnly === true) this.#flow.found(unit);
+    if (workflow.outputBytes > jobLimits.resultBytesMax)
+      this.#flow.fail(workflow, 'TOO_LARGE', `its results are more than ${jobLimits.resultBytesMax} bytes`);
     this.#flow.unitDone(unit);
     if (!isEnded(workflow) && workflow.waiting.length > 0) this.#office.line.add(workflow);
     ledger.afterUnit(unit, recorded);
@@ -283,6 +298,15 @@ function isSame({ attempt }: Run, item: UnitNews): boolean {
 
 function isBroken({ workflow, phase }: Unit): boolean {
   return phase !== 'finish' && (workflow.code !== undefined || workflow.found !== undefined);
+}
+
+function placeOf({ number, phase, workflow }: Unit): string {
+  const isPart = phase === 'work' || phase === 'whole';
+  return `${isPart ? `unit ${number}` : `the ${phase}`} of ${workflow.facts.name}`;
+}
+
+function nextOf({ workflow }: Unit, counted: number): string {
+  return counted > workflow.facts.maxRetries ? 'is not tried again' : 'begins anew elsewhere';
 }
 
 function itemWord({ workflow }: Unit): string {

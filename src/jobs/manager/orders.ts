@@ -90,6 +90,21 @@ export class Orders {
     });
   }
 
+  /** For a schedule: each firing is a job of its own. Undefined if there is no room. */
+  fire(words: string, submitter: string): Job | undefined {
+    const { cron: _cron, idempotencyKey: _key, ...request } = checkRequest(parsedObject(words));
+    try {
+      return this.#make(
+        request,
+        { words: JSON.stringify(request), submitter, key: undefined, hash: undefined },
+        () => {},
+      );
+    } catch (error) {
+      if (!isRemusterError(error)) throw error;
+      return undefined;
+    }
+  }
+
   queueOf(job: Job): JobShown['queue'] {
     if (job.shown !== 'QUEUED' && job.shown !== 'SUBMITTED') return null;
     const waits = job.startAtMs !== undefined && job.status === 'SUBMITTED';
@@ -109,7 +124,7 @@ export class Orders {
     return true;
   }
 
-  #make(request: JobRequest, from: Pick<Job, 'words' | 'submitter' | 'key' | 'hash'>, answer: Answer): void {
+  #make(request: JobRequest, from: Pick<Job, 'words' | 'submitter' | 'key' | 'hash'>, answer: Answer): Job {
     const { book, ledger, managerMs, wallMs, term, random, nowMs } = this.#office;
     book.checkRoom(from.submitter);
     this.#lastJob += 1;
@@ -121,6 +136,7 @@ export class Orders {
     book.add(job);
     if (job.startAtMs === undefined || job.startAtMs <= wallMs) this.#flow.begin(job);
     ledger.touchAnd(job, () => answer(submitted(job, true)));
+    return job;
   }
 
   #other(call: number, verb: Exclude<JobVerb, 'submit'>, fields: Fields, submitter: string, answer: Answer): void {
@@ -160,7 +176,7 @@ export class Orders {
     const limit = optionalWhole(fields['limit'], 'limit', 1, listMax) ?? 100;
     const { status } = fields;
     if (status !== undefined && !jobStatuses.includes(status as JobStatus)) throw bad('status is no status of a job');
-    const jobs = [...this.#office.book.values()].toReversed();
+    const jobs = [...this.#office.book.values()].toSorted((a, b) => (a.id < b.id ? 1 : -1));
     const wanted = jobs.filter((job) => job.isStored && (status === undefined || job.shown === status));
     return wanted.slice(0, limit).map(jobRow);
   }

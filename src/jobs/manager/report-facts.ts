@@ -1,21 +1,78 @@
-/** Hands over what a report is made of: the job as it is recorded, and the summaries of the attempts that won. */
-import type { JobProgress } from '../job-words.ts';
-import type { Job } from './model.ts';
+/**
+ * Hands over what a report is made of: the job as it is recorded, and the summaries of the attempts that won. Made when
+ * somebody asks. A summary that cannot be read, which only a broken worker sends, counts for nothing.
+ */
+import type { AttemptShown, JobProgress } from '../job-words.ts';
+import { progressOf, reportOf } from '../report/report.ts';
+import { decodeSummary } from '../report/summary-codec.ts';
+import { Summary } from '../report/summary.ts';
+import { nameOf } from './making.ts';
+import { type Job, type Unit, type Workflow, countsOf } from './model.ts';
 import { attemptsShown, incidentsShown } from './shown.ts';
 
-/** Summaries of one workflow, in the order of its units. */
-export type SummariesOf = { readonly workflow: number; readonly summaries: readonly Uint8Array[] };
+/** By unit: its summary. */
+export type Summaries = ReadonlyMap<Unit, Uint8Array>;
 
-export function reportText(job: Job, summaries: readonly SummariesOf[]): string {
-  const attempts = job.workflows.flatMap((workflow) => attemptsShown(workflow));
-  return JSON.stringify({
-    ...{ schemaVersion: 1, jobId: job.id, status: job.shown },
+export function reportText(job: Job, summaries: Summaries): string {
+  const report = reportOf({
+    ...{ jobId: job.id, name: nameOf(job), status: job.shown, incidents: incidentsShown(job) },
     elapsedMs: Math.max(0, (job.endedMs ?? 0) - (job.startedMs ?? job.endedMs ?? 0)),
-    ...{ attempts, incidents: incidentsShown(job), summaries: summaries.length },
+    workflows: job.workflows.map((workflow) => ({
+      ...{ facts: workflow.facts, status: workflow.status, ...countsOf(workflow, false) },
+      summary: mergedOf(workflow, summaries),
+      ...errorOf(workflow),
+    })),
+    attempts: job.workflows.flatMap(attemptsOf),
+    ...errorOf(job),
   });
+  return JSON.stringify(report);
 }
 
-/** Of what is known so far. */
-export function latenciesOf(_job: Job): JobProgress['latencyMs'] {
-  return { p50: 0, p95: 0, p99: 0 };
+/** Of what is known so far: ends whose summaries are small or were seen by a watcher, and progress. */
+export function latenciesOf(job: Job): JobProgress['latencyMs'] {
+  const all = new Summary();
+  for (const workflow of job.workflows) {
+    if (workflow.watched === undefined) {
+      workflow.watched = new Summary();
+      for (const { end } of workflow.units) addSummary(workflow.watched, end?.summary);
+    }
+    all.mergeCounts(workflow.watched);
+    for (const { live, end } of workflow.units) if (end === undefined) addSummary(all, live?.summary);
+  }
+  return progressOf(all);
+}
+
+/** Somebody watches this workflow, and a unit of it ended. */
+export function addSummary(sum: Summary, bytes: Uint8Array | undefined): void {
+  if (bytes === undefined) return;
+  try {
+    sum.mergeCounts(decodeSummary(bytes));
+  } catch {
+    // It counts for nothing.
+  }
+}
+
+function attemptsOf(workflow: Workflow): readonly (AttemptShown & { readonly workflow: string })[] {
+  const of = { workflow: workflow.facts.name };
+  return attemptsShown(workflow).map((attempt) => Object.assign(attempt, of));
+}
+
+function mergedOf({ units }: Workflow, summaries: Summaries): Summary | undefined {
+  const all = new Summary();
+  let isEmpty = true;
+  for (const unit of units) {
+    const bytes = summaries.get(unit);
+    if (bytes === undefined) continue;
+    try {
+      all.merge(decodeSummary(bytes));
+      isEmpty = false;
+    } catch {
+      // It counts for nothing.
+    }
+  }
+  return isEmpty ? undefined : all;
+}
+
+function errorOf({ code, why }: Pick<Job, 'code' | 'why'>): { readonly error?: { code: string; message: string } } {
+  return code === undefined ? {} : { error: { code, message: why ?? '' } };
 }

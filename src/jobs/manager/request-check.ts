@@ -5,6 +5,7 @@
 import type { JobRequest } from '../job-words.ts';
 import { jobLimits } from '../limits.ts';
 import type { WorkflowFacts } from '../workflow-facts.ts';
+import { parseThreshold } from '../report/thresholds.ts';
 import { type Fields, array, bad, bytesOf, line, number, object, optionalWhole, truth, whole } from './checking.ts';
 import { parseCron } from './cron.ts';
 
@@ -52,7 +53,7 @@ function checkWorkflow(facts: Fields): WorkflowFacts {
   if (thresholds.length > conditionsMax) throw bad(`${of('thresholds')} are too many`);
   for (const [metric, conditions] of thresholds)
     for (const one of array(conditions, of(`the threshold ${metric}`), conditionsMax))
-      line(one, of('a threshold'), 200);
+      parseThreshold(line(one, of('a threshold'), 200));
   if (facts['style'] === 'load') checkLoad(object(facts['load'], of('load')), of);
   else if (facts['style'] === 'batch') checkBatch(object(facts['batch'], of('batch')), of);
   else throw bad(`${of('style')} is neither load nor batch`);

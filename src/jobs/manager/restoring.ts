@@ -95,7 +95,16 @@ function restoreUnit(workflow: Workflow, record: UnitRecord, around: Around): vo
   if (last?.outcome !== 'running') return;
   const seat = around.seatOf(last.worker, last.name, last.generation);
   const stopping = isOver(workflow.job.status) ? 'superseded' : undefined;
-  const run: Run = { unit, attempt: last, seat, isTaken: false, isRecorded: true, sentMs: around.nowMs, stopping };
+  const run: Run = {
+    unit,
+    attempt: last,
+    seat,
+    isTaken: false,
+    isRecorded: true,
+    sentMs: around.nowMs,
+    missed: 0,
+    stopping,
+  };
   // What still runs of a job that is over, its worker is told to end when it reports.
   if (stopping !== undefined) return;
   unit.run = run;
@@ -105,6 +114,7 @@ function restoreUnit(workflow: Workflow, record: UnitRecord, around: Around): vo
 function countUnits(workflow: Workflow): void {
   let kept = 0;
   for (const unit of unitsOf(workflow)) kept += unit.end?.outputBytes ?? 0;
+  workflow.outputBytes = kept;
   workflow.keptBytes = kept <= jobLimits.contextBytesMax ? kept : undefined;
   workflow.done = workflow.units.filter(({ state }) => state === 'done').length;
   const present = presentUnits(workflow);

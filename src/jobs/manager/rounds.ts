@@ -9,6 +9,7 @@ import type { Giving } from './giving.ts';
 import type { Flight } from './ledger.ts';
 import { type Job, isEnded } from './model.ts';
 import type { Office } from './office.ts';
+import type { Schedules } from './schedules.ts';
 import type { Stopping } from './stopping.ts';
 import type { Watching } from './watching.ts';
 import type { Workers } from './workers.ts';
@@ -20,6 +21,7 @@ export type RoundsParts = {
   readonly workers: Workers;
   readonly watching: Watching;
   readonly bundles: Bundles;
+  readonly schedules: Schedules;
 };
 
 const tickMs = 100;
@@ -63,7 +65,7 @@ export class Rounds {
 
   tick(): void {
     const { out, nowMs, seats, book, ledger } = this.#office;
-    const { giving, stopping, workers, watching } = this.#parts;
+    const { giving, stopping, workers, watching, bundles, schedules } = this.#parts;
     if (this.#again !== undefined) {
       out.push({ kind: 'transact', id: this.#again.id, transaction: this.#again.transaction });
       this.#again = undefined;
@@ -78,6 +80,8 @@ export class Rounds {
     this.#recordSoft();
     if (nowMs >= this.#deadlinesAtMs) this.#deadlines();
     watching.tick(nowMs);
+    schedules.tick();
+    bundles.tick(schedules.words());
     const isBusy = book.open.size > 0 || !watching.isEmpty;
     if (book.open.size > 0 && nowMs >= this.#recordedMs + clockMs) ledger.beat();
     out.push({ kind: 'schedule', atMs: nowMs + (isBusy ? tickMs : idleTickMs), timer: 'tick', key: 'tick' });

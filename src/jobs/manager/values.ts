@@ -5,6 +5,7 @@
 import { RemusterError } from '../../base/errors.ts';
 import { jobLimits } from '../limits.ts';
 import type { Planned, Unit, Workflow } from './model.ts';
+import { itemsOf, shareOf } from './units.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
@@ -45,25 +46,38 @@ export function keepOutput(workflow: Workflow, unit: Unit, output: Uint8Array | 
 /** JSON; undefined if there is nothing, or too much of it. Lets go of the outputs. */
 export function valueOf(workflow: Workflow): string | undefined {
   const { found, units, planned, facts } = workflow;
-  const parts = (found === undefined ? units : units.slice(found, found + 1)).map(({ output }) => output);
+  const outputs = new Map(units.map((unit) => [unit, unit.output]));
   for (const unit of units) unit.output = undefined;
   if (facts.load !== undefined && workflow.phase !== 'whole') return planned?.data;
   if (workflow.keptBytes === undefined) return undefined;
-  const texts = parts.map(textOf);
-  if (texts.length === 1) return texts[0];
-  return joinedLists(texts);
+  if (found !== undefined) return textOf(outputs.get(units[found] as Unit));
+  return joinedLists(workflow, (unit) => textOf(outputs.get(unit)));
 }
 
-/** Lists in JSON, one after the other as one. */
-export function joinedLists(texts: readonly (string | undefined)[]): string | undefined {
+/** What all units gave, as one. Units of a batch give lists; one that gave nothing counts as so many nulls. */
+export function joinedLists(workflow: Workflow, textOfUnit: (unit: Unit) => string | undefined): string | undefined {
+  const { units, facts } = workflow;
+  const texts = units.map(textOfUnit);
+  if (texts.length === 1 || texts.every((text) => text === undefined)) return texts[0];
+  if (facts.batch?.firstOnly === true) return 'null';
   const inner: string[] = [];
-  for (const text of texts) {
-    const trimmed = text?.trim();
-    if (trimmed === undefined || !trimmed.startsWith('[') || !trimmed.endsWith(']')) return undefined;
-    const items = trimmed.slice(1, -1).trim();
+  for (const [index, text] of texts.entries()) {
+    const items = text === undefined ? nulls(workflow, index) : innerOf(text);
+    if (items === undefined) return undefined;
     if (items !== '') inner.push(items);
   }
   return `[${inner.join(',')}]`;
+}
+
+/** Without the brackets; undefined for what is no list. */
+function innerOf(text: string): string | undefined {
+  const trimmed = text.trim();
+  return trimmed.startsWith('[') && trimmed.endsWith(']') ? trimmed.slice(1, -1).trim() : undefined;
+}
+
+function nulls(workflow: Workflow, index: number): string {
+  const { count } = shareOf(itemsOf(workflow) ?? 0, index, workflow.units.length);
+  return Array.from({ length: count }, () => 'null').join(',');
 }
 
 /** Undefined for what is no JSON. */

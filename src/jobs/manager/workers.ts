@@ -16,6 +16,8 @@ import type { Seat } from './seats.ts';
 /** A worker that does not list what was sent a moment ago may not have had it when it wrote. */
 const crossingMs = 1_000;
 const restMs = 1_000;
+/** What is missing was sent again so often, and did not come back. */
+const missedMax = 4;
 
 export class Workers {
   readonly #office: Office;
@@ -103,14 +105,20 @@ export class Workers {
       const workflow = book.get(name.job)?.workflows[name.workflow];
       const run = workflow === undefined ? undefined : unitOf(workflow, name.unit)?.run;
       const isOurs = run?.seat === seat && run.attempt.attempt === name.attempt && run.attempt.fence === name.fence;
-      if (isOurs) listed.add(run);
+      if (isOurs) {
+        listed.add(run);
+        run.missed = 0;
+      }
       if (!isOurs || run.stopping !== undefined) stop.push(name);
       else this.#giving.taken(run);
     }
     for (const run of seat.runs) {
       if (listed.has(run) || !run.isRecorded || run.stopping !== undefined || run.sentMs > nowMs - crossingMs) continue;
-      run.isTaken = false;
-      seat.resendAtMs = nowMs;
+      run.missed += 1;
+      if (run.missed < missedMax) {
+        run.isTaken = false;
+        seat.resendAtMs = nowMs;
+      } else this.#news.lost(run, 'it does not have it');
     }
     this.#giving.resend(seat);
     return stop;
