@@ -36,7 +36,7 @@ export function firstPhase(workflow: Workflow): 'whole' | 'plan' | 'work' {
 }
 
 /** Of phase `work`. */
-export function workUnits(workflow: Workflow): number {
+function workUnits(workflow: Workflow): number {
   const { facts } = workflow;
   const cores = coresOf(workflow);
   if (facts.batch === undefined) return Math.min(cores, jobLimits.unitsMax);
