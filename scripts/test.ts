@@ -36,7 +36,7 @@ const shared = sharedFiles();
 const testFiles = candidates.filter((file) => isWanted(file) && !shared.has(file));
 
 /** Tests that start clusters of real processes need the machine for themselves. */
-const isProcessTest = (file: string): boolean => file.startsWith('test/processes/');
+const isProcessTest = (file: string): boolean => /^test\/(?:processes|browser)\//.test(file);
 
 async function runTests(): Promise<StageReport> {
   const reports: FileReport[] = [];

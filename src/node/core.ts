@@ -172,7 +172,11 @@ class Core implements NodeCore {
     const { identity, join: seeds, requestTimeoutMs } = this.#options;
     const part = new Control(
       { clock, streams, log, ...control },
-      { identity, seeds, options: this.#options, requestTimeoutMs, rank: (...asked) => this.#rank(...asked) },
+      {
+        ...{ identity, seeds, options: this.#options, requestTimeoutMs },
+        rank: (...asked) => this.#rank(...asked),
+        workAt: (node) => this.jobs?.manager?.unitsAt(node) ?? 0,
+      },
       () => this.views(),
       {
         happened: (type, fields) => this.#agreed(type, fields),

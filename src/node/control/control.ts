@@ -64,6 +64,8 @@ export type ControlSettings = {
   readonly options: ControlValues & Pick<ContainerValues, 'servingLeaseMs' | 'copyRepairDelayMs'>;
   /** Where a module wants its containers to recover. */
   readonly rank: NonNullable<PlacerPorts['rank']>;
+  /** Work of a node besides containers, as the leader knows it. */
+  readonly workAt: (node: NodeId) => number;
   readonly requestTimeoutMs: number;
 };
 
@@ -272,8 +274,8 @@ export class Control {
       ...{ registration: registrationOptionsOf(options), rebalance: rebalanceOptionsOf(options) },
       placement: { servingLeaseMs, copyRepairDelayMs },
     };
-    const { rank } = this.#settings;
-    const work = leadersWork({ registry, leadership, clock, rank }, own, this.#tellers());
+    const { rank, workAt } = this.#settings;
+    const work = leadersWork({ registry, leadership, clock, rank, workAt }, own, this.#tellers());
     this.#ends.push(work.stop);
     return work;
   }

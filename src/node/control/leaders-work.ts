@@ -4,7 +4,7 @@
  */
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { Leadership, Registry } from '../../base/registry.ts';
-import { AssignerHost } from '../../registry/assignment/assigner-host.ts';
+import { AssignerHost, type AssignerPorts } from '../../registry/assignment/assigner-host.ts';
 import type { RebalanceOptions } from '../../registry/assignment/rebalance-options.ts';
 import { PlacerHost, type PlacerOptions, type PlacerPorts } from '../../registry/placement/placer-host.ts';
 import { ExpiryWorkerHost } from '../../registry/registration/expiry-worker-host.ts';
@@ -18,6 +18,7 @@ export function leadersWork(
     readonly leadership: Leadership;
     readonly clock: Clock;
     readonly rank: NonNullable<PlacerPorts['rank']>;
+    readonly workAt: NonNullable<AssignerPorts['workAt']>;
   },
   options: {
     readonly registration: RegistrationOptions;

@@ -4,6 +4,7 @@
  */
 import { unreachable } from '../../base/assert.ts';
 import { type Done, failure } from '../../base/errors.ts';
+import type { NodeId } from '../../base/ids.ts';
 import { Loop, noStore } from '../../base/loop.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { Leadership, Registry, RegistryTransaction } from '../../base/registry.ts';
@@ -28,6 +29,8 @@ export type AssignerPorts = {
   readonly clock: Clock;
   readonly tell: (event: AssignerEvent) => void;
   readonly halted: (error: unknown) => void;
+  /** Units of jobs at a node, and whatever else has to end before it is drained. */
+  readonly workAt?: (node: NodeId) => number;
 };
 
 const transactTimeoutMs = 5_000;
@@ -42,7 +45,7 @@ export class AssignerHost {
   #unfollow: Cancel = () => {};
   readonly #unwatch: Cancel;
 
-  constructor(ports: AssignerPorts, options: Partial<Omit<AssignerOptions, 'wallOffsetMs'>> = {}) {
+  constructor(ports: AssignerPorts, options: Partial<Omit<AssignerOptions, 'wallOffsetMs' | 'workAt'>> = {}) {
     const { clock, leadership, halted } = ports;
     this.#ports = ports;
     this.#machine = new Assigner({
@@ -50,6 +53,7 @@ export class AssignerHost {
       rebalance: rebalanceOptions('balanced'),
       ...options,
       wallOffsetMs: clock.wallMs() - clock.nowMs(),
+      workAt: ports.workAt ?? (() => 0),
     });
     this.#loop = new Loop(this.#machine, { clock, store: noStore, perform: (effect) => this.#perform(effect), halted });
     this.#unwatch = leadership.watch({

@@ -61,7 +61,10 @@ export function drainProgress(view: ClusterView, id: NodeId): DrainProgress {
 }
 
 function blockers(view: ClusterView, node: KnownNode): readonly string[] {
-  if (heldCount(node) === 0) return [];
+  if (heldCount(node) === 0)
+    return node.registered === undefined
+      ? []
+      : [`node ${node.name} has nothing left but units of jobs, which end there`];
   if (node.registered === undefined)
     return [`node ${node.name} is gone; the leader takes back what it held, and recovers its containers from copies`];
   if (othersActive(view, node.id).length === 0) return [noTarget(node)];

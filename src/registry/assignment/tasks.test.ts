@@ -11,7 +11,13 @@ import { nextDueMs, tasksOf } from './tasks.ts';
 
 const node = nodeIdFrom(new Uint8Array(16).fill(1));
 const name = { pool: 'p', container: '1' };
-const options = { strategy: 'fair', regrantDelayMs: 1_000, wallOffsetMs: 0, releaseTimeoutMs: 5_000 } as const;
+const options = {
+  strategy: 'fair',
+  regrantDelayMs: 1_000,
+  wallOffsetMs: 0,
+  releaseTimeoutMs: 5_000,
+  workAt: () => 0,
+} as const;
 const state: StateRecord = {
   ...{ mode: 'active', reason: 'boot', generation: 1, epoch: 1, lost: false, sinceWallMs: 0, note: '' },
 };

@@ -4,6 +4,7 @@
  * drained. Each task becomes one transaction. Pure; how many run at once and when one is tried again is the assigner's.
  */
 import { unreachable } from '../../base/assert.ts';
+import type { NodeId } from '../../base/ids.ts';
 import type { RegistryTransaction } from '../../base/registry.ts';
 import type { ContainerMove } from '../placement/records.ts';
 import type { StateRecord } from '../registration/records.ts';
@@ -65,7 +66,12 @@ export type TaskOptions = {
   readonly wallOffsetMs: number;
   /** A node that is asked to release for the sake of balance and does not do it in this time keeps what it has. */
   readonly releaseTimeoutMs: number;
+  /** Work of a node that is not in the view, such as units of jobs that run there: it is drained when there is none. */
+  readonly workAt: (node: NodeId) => number;
 };
+
+/** The end of such work changes nothing in the view, so a node that is draining is looked at again and again. */
+const workLookMs = 200;
 
 /** Two tasks with the same name never run at the same time. */
 export function taskName(task: Task): string {
@@ -115,7 +121,7 @@ function* drainTasks(
     if (drain !== undefined) yield { kind: 'forgetDrain', node };
     return;
   }
-  if (heldCount(node) === 0) {
+  if (heldCount(node) === 0 && (node.registered === undefined || options.workAt(node.id) === 0)) {
     const sinceWallMs = Math.max(0, Math.round(nowMs + options.wallOffsetMs));
     yield { kind: 'drained', node, state: { ...state, mode: 'drained', reason: 'drain_complete', sinceWallMs } };
     return;
@@ -172,7 +178,9 @@ export function nextDueMs(view: ClusterView, nowMs: number, options: TaskOptions
     const { drain } = node;
     if (node.assignments.size > 0) times.push(goneMs(node, options));
     if (drain !== undefined && !drain.record.overdue) times.push(drain.sinceMs + drain.record.deadlineMs);
-    if (node.state?.record?.mode === 'draining') for (const held of node.owned.values()) times.push(restedMs(held));
+    if (node.state?.record?.mode !== 'draining') continue;
+    for (const held of node.owned.values()) times.push(restedMs(held));
+    if (heldCount(node) === 0) times.push(nowMs + workLookMs);
   }
   for (const [text, owner] of view.releasing) {
     const since = view.nodes.get(owner)?.assignments.get(text)?.releasingMs;
