@@ -57,6 +57,16 @@ describe('what the leader does next', () => {
     assert.deepEqual(kinds([registered, stateEntry({ ...state, mode: 'draining' })]), ['drained']);
   });
 
+  test('a node is not drained while units of jobs run on it, and is looked at again', () => {
+    const view = ClusterView.from([registered, stateEntry({ ...state, mode: 'draining' })], 1, 0);
+    const busy = { ...options, workAt: () => 1 };
+    assert.deepEqual([...tasksOf(view, 0, busy, () => new Map())], []);
+    assert.equal(nextDueMs(view, 0, busy), 200);
+    const gone = ClusterView.from([stateEntry({ ...state, mode: 'draining' })], 1, 0);
+    const kindsThen = [...tasksOf(gone, 0, busy, () => new Map())].map(({ kind }) => kind);
+    assert.deepEqual(kindsThen, ['drained'], 'what ran on a node that is gone runs no longer');
+  });
+
   test('gives what waits to workers only', () => {
     const record = { hint: noHint, reason: 'created', from: undefined, to: undefined, attempts: 0 } as const;
     const waiting = entry(clusterKey({ kind: 'unassigned', ...name }), encodeUnassigned(record));
