@@ -43,7 +43,8 @@ export class JobsCluster {
     const { address } = await this.#begin('m0', 'manager', undefined);
     await Promise.all(workers.map((name) => this.#begin(name, 'worker', address)));
     this.#session = await connect({ addr: [address], cluster, secret });
-    for (const name of workers) await this.until(`${name} has warm runners`, async () => (await this.#idle(name)) === 0);
+    for (const name of workers)
+      await this.until(`${name} has warm runners`, async () => (await this.#idle(name)) === 0);
   }
 
   get session(): ClusterSession {

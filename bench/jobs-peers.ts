@@ -78,7 +78,7 @@ type Peer = { run(round: PeerRound): Promise<void>; stop(): Promise<void> };
 async function load<T>(name: string): Promise<T> {
   const path = createRequire(join(cache, 'package.json')).resolve(name);
   const loaded = (await import(path)) as { default?: T } & T;
-  return (loaded.default ?? loaded) as T;
+  return loaded.default ?? loaded;
 }
 
 /** So many at a time, until all are done. */
@@ -176,7 +176,9 @@ async function graphile(postgres: PeerServer): Promise<Peer> {
       if (how === 'single') await inFlight(jobs, Math.min(atOnce, 10), () => utils.addJob('noop', {}));
       else {
         const specs = Array.from({ length: bulkSize }, () => ({ identifier: 'noop', payload: {} }));
-        await inFlight(Math.ceil(jobs / bulkSize), 2, (index) => utils.addJobs(specs.slice(0, jobs - index * bulkSize)));
+        await inFlight(Math.ceil(jobs / bulkSize), 2, (index) =>
+          utils.addJobs(specs.slice(0, jobs - index * bulkSize)),
+        );
       }
       await done;
     },

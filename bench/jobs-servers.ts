@@ -73,7 +73,11 @@ async function started(
   env: Readonly<Record<string, string>> = {},
 ): Promise<PeerServer> {
   const all = ['--pdeathsig', 'KILL', command, ...words.map(String)];
-  const child = spawn('setpriv', all, { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, ...env }, cwd: '/' });
+  const child = spawn('setpriv', all, {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, ...env },
+    cwd: '/',
+  });
   let said = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-2_000)));
   const died = once(child, 'exit').then(() => {

@@ -1,0 +1,222 @@
+/**
+ * `npm run bench jobs`: jobs that do nothing, durably, beside others that do the same, in one run on one machine.
+ *
+ *   first line    from `submit` to the first line of the workflow's code, with warm runners
+ *   items         of one batch workflow; each item's effect is recorded once, in the durable end of its unit
+ *   small jobs    submitted one by one, so many in flight, each with a record, an assignment and an end of its own
+ *   queued        memory of the leader for jobs that wait
+ *   elsewhere     from the kill of a worker to the first line of its work on another
+ *
+ * Peers: BullMQ on redis-server with appendfsync always (as durable as ours) and everysec, graphile-worker with its local
+ * queue on postgresql, Restate. Each is alone on the machine while it is measured.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+import { debianProgramFault } from '../scripts/debian.ts';
+import { JobsCluster } from './jobs-cluster.ts';
+import { type PeerName, PeerSide, installPeers, peerNames } from './jobs-peers.ts';
+import { type Bench, type Row, compare, median, progress } from './harness.ts';
+
+const code = resolve(import.meta.dirname, 'jobs-workflows.ts');
+const durable: readonly PeerName[] = ['BullMQ always', 'graphile-worker', 'Restate'];
+const itemsCount = 2_000_000;
+const smallJobs = 5_000;
+const inFlight = 64;
+const peerJobs = 10_000;
+const slowPeerJobs = 2_000;
+const firstLines = 300;
+const queuedJobs = 10_000;
+
+type Rates = Map<PeerName, { bulk: number[]; single: number[] }>;
+
+export const bench: Bench = async ({ rounds: roundsText, trials: trialsText }) => {
+  const [rounds, trials] = [Number(roundsText ?? 3), Number(trialsText ?? 5)];
+  const folder = mkdtempSync(join(tmpdir(), 'remuster-bench-jobs-'));
+  const missing: string[] = [];
+  try {
+    const peers = await measurePeers(folder, rounds, missing);
+    const ours = await measureOurs(folder, rounds);
+    const elsewhereMs = await killedWorkers(folder, trials);
+    return { rows: rowsOf(ours, peers, elsewhereMs), missing };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+};
+
+type Ours = Awaited<ReturnType<typeof measureOurs>>;
+
+async function measureOurs(folder: string, rounds: number) {
+  const cluster = new JobsCluster(join(folder, 'ours'));
+  try {
+    await cluster.start(['w0']);
+    progress('ours: first lines');
+    await firstLineMs(cluster, 50);
+    const lines = await firstLineMs(cluster, firstLines);
+    const [itemRates, smallRates]: [number[], number[]] = [[], []];
+    await smallJobsPerSecond(cluster, 1_000);
+    for (let round = 0; round < rounds; round++) {
+      itemRates.push(await itemsPerSecond(cluster));
+      smallRates.push(await smallJobsPerSecond(cluster, smallJobs));
+      progress(`ours: ${Math.round(itemRates.at(-1)!)} items/s, ${Math.round(smallRates.at(-1)!)} small jobs/s`);
+    }
+    return { lines, items: median(itemRates), small: median(smallRates), queuedBytes: await queuedBytes(cluster) };
+  } finally {
+    await cluster.stop();
+  }
+}
+
+/** One at a time, ascending. */
+async function firstLineMs({ session }: JobsCluster, count: number): Promise<readonly number[]> {
+  const times: number[] = [];
+  for (let index = 0; index < count; index++) {
+    const submittedMs = performance.timeOrigin + performance.now();
+    const job = await session.submit(code, { workflows: ['clock'] });
+    const { clock } = (await job.result()) as { clock: readonly number[] };
+    times.push(clock[0]! - submittedMs);
+  }
+  return times.toSorted((a, b) => a - b);
+}
+
+async function itemsPerSecond({ session }: JobsCluster): Promise<number> {
+  const startedMs = performance.now();
+  const job = await session.submit(code, { workflows: ['items'], set: { items: String(itemsCount) } });
+  const { totals } = await job.report();
+  if (totals.completed !== itemsCount) throw new Error(`${totals.completed} of ${itemsCount} items were done`);
+  return (itemsCount * 1_000) / (performance.now() - startedMs);
+}
+
+async function smallJobsPerSecond({ session }: JobsCluster, count: number): Promise<number> {
+  const startedMs = performance.now();
+  let next = 0;
+  const lane = async (): Promise<void> => {
+    while (next++ < count) await (await session.submit(code, { workflows: ['clock'] })).ended();
+  };
+  await Promise.all(Array.from({ length: inFlight }, lane));
+  return (count * 1_000) / (performance.now() - startedMs);
+}
+
+/** They wait for a start that is far away. */
+async function queuedBytes(cluster: JobsCluster): Promise<number> {
+  const before = cluster.residentBytes('m0');
+  let next = 0;
+  const startAt = new Date(Date.now() + 3_600_000);
+  const lane = async (): Promise<void> => {
+    while (next++ < queuedJobs)
+      await cluster.session.submit(code, { workflows: ['clock'], startAt, timeoutMs: 7_200_000 });
+  };
+  await Promise.all(Array.from({ length: inFlight }, lane));
+  return (cluster.residentBytes('m0') - before) / queuedJobs;
+}
+
+async function killedWorkers(folder: string, trials: number): Promise<number> {
+  const cluster = new JobsCluster(join(folder, 'kills'));
+  const times: number[] = [];
+  try {
+    await cluster.start(['w0', 'w1']);
+    for (let trial = 0; trial < trials; trial++) {
+      const job = await cluster.session.submit(code, { workflows: ['endless'] });
+      const first = await runningOn(cluster, job.id, undefined);
+      const killedMs = performance.now();
+      cluster.kill(first);
+      const second = await runningOn(cluster, job.id, first);
+      times.push(performance.now() - killedMs);
+      progress(`ours: ${first} killed, its work on ${second} after ${Math.round(times.at(-1)!)} ms`);
+      await job.cancel();
+      await cluster.begin(`r${trial}`);
+    }
+    return median(times);
+  } finally {
+    await cluster.stop();
+  }
+}
+
+/** Who runs it, other than that one. */
+async function runningOn(cluster: JobsCluster, id: string, other: string | undefined): Promise<string> {
+  let found: string | undefined;
+  await cluster.until(`${id} runs`, async () => {
+    const { workflows } = await cluster.session.job(id).show();
+    const running = workflows.flatMap(({ attempts }) => attempts).find(({ outcome }) => outcome === 'running');
+    found = running?.worker;
+    return found !== undefined && found !== other;
+  });
+  return found!;
+}
+
+async function measurePeers(folder: string, rounds: number, missing: string[]): Promise<Rates> {
+  const rates: Rates = new Map();
+  const fault = installPeers();
+  for (const name of peerNames) {
+    const why = fault ?? missingProgram(name);
+    if (why !== undefined) {
+      missing.push(`${name}: ${why}`);
+      continue;
+    }
+    try {
+      rates.set(name, await measurePeer(name, join(folder, name.replaceAll(' ', '-')), rounds));
+    } catch (error) {
+      missing.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+  return rates;
+}
+
+async function measurePeer(
+  name: PeerName,
+  folder: string,
+  rounds: number,
+): Promise<{ bulk: number[]; single: number[] }> {
+  const side = await PeerSide.start(name, folder);
+  const isSlow = name === 'Restate' || name === 'graphile-worker';
+  const rates: { bulk: number[]; single: number[] } = { bulk: [], single: [] };
+  try {
+    await side.measure({ how: 'bulk', jobs: 1_000, inFlight });
+    for (let round = 0; round < rounds; round++) {
+      rates.bulk.push(
+        await side.measure({ how: 'bulk', jobs: name === 'Restate' ? slowPeerJobs : peerJobs, inFlight }),
+      );
+      rates.single.push(await side.measure({ how: 'single', jobs: isSlow ? slowPeerJobs : peerJobs, inFlight }));
+      progress(
+        `${name}: ${Math.round(rates.bulk.at(-1)!)} jobs/s in bulk, ${Math.round(rates.single.at(-1)!)} one by one`,
+      );
+    }
+    return rates;
+  } finally {
+    await side.stop();
+  }
+}
+
+function missingProgram(name: PeerName): string | undefined {
+  if (name === 'Restate') return undefined;
+  const isRedis = name.startsWith('BullMQ');
+  const program = isRedis
+    ? { packageName: 'redis-server', command: 'redis-server', check: ['--version'] }
+    : { packageName: 'postgresql', command: 'psql', check: ['--version'] };
+  return debianProgramFault(program, progress);
+}
+
+function rowsOf(ours: Ours, peers: Rates, elsewhereMs: number): readonly Row[] {
+  const at = (share: number): number => ours.lines[Math.floor(share * (ours.lines.length - 1))]!;
+  const itemsRows = [...peers].map(([name, { bulk }]) =>
+    compare('durable no-op items', '1/s', 'more', ours.items, { name, value: median(bulk) }),
+  );
+  const bests = durable.flatMap((name) => peers.get(name)?.bulk.map((value) => value) ?? []);
+  const best = { name: 'best as durable', value: Math.max(1, ...bests) };
+  const smallRows = [...peers].map(([name, { single }]) =>
+    compare('small separate jobs', '1/s', 'more', ours.small, { name, value: median(single) }, (ratio) =>
+      name === 'BullMQ always' ? { text: '>= 1x', met: ratio >= 1 } : { text: 'stated', met: true },
+    ),
+  );
+  return [
+    compare('submit to first line p50', 'ms', 'less', at(0.5), undefined, () => ({ text: '< 5 ms', met: at(0.5) < 5 })),
+    compare('submit to first line p99', 'ms', 'less', at(0.99)),
+    ...itemsRows,
+    compare('durable no-op items', '1/s', 'more', ours.items, best, (ratio) => ({ text: '>= 3x', met: ratio >= 3 })),
+    ...smallRows,
+    compare('memory of a queued job', 'B', 'less', ours.queuedBytes),
+    compare('worker killed, its work elsewhere', 'ms', 'less', elsewhereMs, undefined, () => ({
+      ...{ text: '< 3,000 ms', met: elsewhereMs < 3_000 },
+    })),
+  ];
+}
