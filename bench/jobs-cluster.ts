@@ -11,6 +11,9 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 
 import { type ClusterSession, connect } from '../src/client/index.ts';
+import type { Job } from '../src/client/job.ts';
+import type { PreparedJob, SubmitOptions } from '../src/client/submission.ts';
+import { type WorkName, workFile } from './jobs-work.ts';
 
 const host = '127.0.0.1';
 const cluster = 'jobs-bench';
@@ -30,6 +33,7 @@ type Node = { readonly child: ChildProcess; readonly address: string; readonly h
 export class JobsCluster {
   readonly #folder: string;
   readonly #nodes = new Map<string, Node>();
+  readonly #prepared = new Map<WorkName, PreparedJob>();
   #session: ClusterSession | undefined;
   #tail = '';
 
@@ -50,6 +54,14 @@ export class JobsCluster {
   get session(): ClusterSession {
     if (this.#session === undefined) throw new Error('the cluster was not started');
     return this.#session;
+  }
+
+  /** Its code is bundled once. */
+  async submit(name: WorkName, options: SubmitOptions = {}): Promise<Job> {
+    const known = this.#prepared.get(name);
+    if (known !== undefined) return await this.session.submit(known, options);
+    this.#prepared.set(name, await this.session.prepare(workFile(this.#folder, name)));
+    return await this.submit(name, options);
   }
 
   async begin(name: string): Promise<void> {

@@ -12,16 +12,17 @@
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 
+import type { Job } from '../src/client/job.ts';
+import { isOver } from '../src/jobs/job-words.ts';
 import { debianProgramFault } from '../scripts/debian.ts';
 import { JobsCluster } from './jobs-cluster.ts';
 import { type PeerName, PeerSide, installPeers, peerNames } from './jobs-peers.ts';
+import { itemsCount } from './jobs-work.ts';
 import { type Bench, type Row, compare, median, progress } from './harness.ts';
 
-const code = resolve(import.meta.dirname, 'jobs-workflows.ts');
 const durable: readonly PeerName[] = ['BullMQ always', 'graphile-worker', 'Restate'];
-const itemsCount = 2_000_000;
 const smallJobs = 5_000;
 const inFlight = 64;
 const peerJobs = 10_000;
@@ -68,33 +69,38 @@ async function measureOurs(folder: string, rounds: number) {
 }
 
 /** One at a time, ascending. */
-async function firstLineMs({ session }: JobsCluster, count: number): Promise<readonly number[]> {
+async function firstLineMs(cluster: JobsCluster, count: number): Promise<readonly number[]> {
   const times: number[] = [];
   for (let index = 0; index < count; index++) {
     const submittedMs = performance.timeOrigin + performance.now();
-    const job = await session.submit(code, { workflows: ['clock'] });
+    const job = await cluster.submit('clock');
     const { clock } = (await job.result()) as { clock: readonly number[] };
     times.push(clock[0]! - submittedMs);
   }
   return times.toSorted((a, b) => a - b);
 }
 
-async function itemsPerSecond({ session }: JobsCluster): Promise<number> {
+async function itemsPerSecond(cluster: JobsCluster): Promise<number> {
   const startedMs = performance.now();
-  const job = await session.submit(code, { workflows: ['items'], set: { items: String(itemsCount) } });
+  const job = await cluster.submit('items');
   const { totals } = await job.report();
   if (totals.completed !== itemsCount) throw new Error(`${totals.completed} of ${itemsCount} items were done`);
   return (itemsCount * 1_000) / (performance.now() - startedMs);
 }
 
-async function smallJobsPerSecond({ session }: JobsCluster, count: number): Promise<number> {
+async function smallJobsPerSecond(cluster: JobsCluster, count: number): Promise<number> {
   const startedMs = performance.now();
   let next = 0;
   const lane = async (): Promise<void> => {
-    while (next++ < count) await (await session.submit(code, { workflows: ['clock'] })).ended();
+    while (next++ < count) await ended(await cluster.submit('clock'));
   };
   await Promise.all(Array.from({ length: inFlight }, lane));
   return (count * 1_000) / (performance.now() - startedMs);
+}
+
+async function ended(job: Job): Promise<void> {
+  for await (const { status } of job.progress())
+    if (status !== 'COMPLETED' && isOver(status)) throw new Error(`${job.id} ended as ${status}`);
 }
 
 /** They wait for a start that is far away. */
@@ -103,8 +109,7 @@ async function queuedBytes(cluster: JobsCluster): Promise<number> {
   let next = 0;
   const startAt = new Date(Date.now() + 3_600_000);
   const lane = async (): Promise<void> => {
-    while (next++ < queuedJobs)
-      await cluster.session.submit(code, { workflows: ['clock'], startAt, timeoutMs: 7_200_000 });
+    while (next++ < queuedJobs) await cluster.submit('clock', { startAt, timeoutMs: 7_200_000 });
   };
   await Promise.all(Array.from({ length: inFlight }, lane));
   return (cluster.residentBytes('m0') - before) / queuedJobs;
@@ -116,7 +121,7 @@ async function killedWorkers(folder: string, trials: number): Promise<number> {
   try {
     await cluster.start(['w0', 'w1']);
     for (let trial = 0; trial < trials; trial++) {
-      const job = await cluster.session.submit(code, { workflows: ['endless'] });
+      const job = await cluster.submit('endless');
       const first = await runningOn(cluster, job.id, undefined);
       const killedMs = performance.now();
       cluster.kill(first);

@@ -14,7 +14,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { getJson, readEvents } from '../../src/cli/http-client.ts';
 
 const entry = resolve(import.meta.dirname, '../../src/cli/main.ts');
-const secret = 'process-tests-4Jx9qV2mTz7c';
+export const secret = 'process-tests-4Jx9qV2mTz7c';
 const deadlineMs = 30_000;
 const orderlyMs = 20_000;
 
@@ -119,6 +119,8 @@ export class Lab {
       TMPDIR: this.folder,
       REMUSTER_AUTH_SECRET: secret,
       NO_COLOR: '1',
+      // Most tests run no jobs, and a process that waits for one costs them time.
+      REMUSTER_WARM_RUNNERS_MAX: '0',
       // The cache of compiled code is shared by all, so that each start is a quick one and leaves no file here.
       NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? join(tmpdir(), 'node-compile-cache'),
     };
