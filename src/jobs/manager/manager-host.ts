@@ -94,6 +94,11 @@ export class ManagerHost {
     return this.#machine.counts();
   }
 
+  /** On the leader: how many units that node has; one while that is not known yet. */
+  unitsAt(node: NodeId): number {
+    return this.#machine.unitsAt(node);
+  }
+
   stop(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;

@@ -126,6 +126,12 @@ export class Manager {
     return { open: open.size, queued, running: open.size - queued };
   }
 
+  /** Units that node has, or may still have. */
+  unitsAt(node: NodeId): number {
+    if (this.#phase !== 'leading') return 1;
+    return this.#office.seats.get(node)?.runs.size ?? 0;
+  }
+
   step(nowMs: number, input: ManagerStep): readonly ManagerEffect[] {
     this.#office.out = [];
     this.#office.nowMs = nowMs;
