@@ -299,7 +299,7 @@ export class CopiesHost implements Copies {
     if (error.code !== 'STORE_CORRUPT') return done({ ok: false, error });
     this.#ports.tell({ kind: 'corrupt', pool: pool.name, container, reason: error.message });
     withdraw(this.#inSync, change, (isOut) => {
-      if (!isOut) return done({ ok: false, error });
+      if (!isOut || holding.isForgotten) return done({ ok: false, error });
       holding.turn((over) => {
         holding.write([], 0, { ...noMeta, seen: record.fence }, () => {
           over();

@@ -67,6 +67,26 @@ describe('a copy that comes back', () => {
 });
 
 describe('a copy that was not meant for a while', () => {
+  test('keeps what it is given anew, whatever of the old is still being swept', () => {
+    for (let seed = 1; seed <= 100; seed++) {
+      const world = running(`swept ${seed}`);
+      for (const key of ['k', 'l', 'm']) assert.ok(world.commit('a', 0, { [key]: '1' }).ok);
+      const { id } = world.node('b');
+      // Two records do not name it, and it hears of the second while it sweeps because of the first.
+      for (const note of ['first', 'second']) {
+        world.write(0, (record) => {
+          const inSync = record?.inSync.filter(({ node }) => node !== id) ?? [];
+          return record && { ...record, note, copies: [world.node('a').id], inSync };
+        });
+        world.run(world.random.between(0, 8));
+      }
+      world.write(0, (record) => record && { ...record, copies: [...record.copies, id] });
+      world.until('it is in sync again', () => world.inSyncNames() === 'ab', 30_000);
+      world.run(500);
+      assert.deepEqual([...world.state('b').keys()], ['k', 'l', 'm'], `seed ${seed}`);
+    }
+  });
+
   test('is not dropped late, when its owner counts on it again', () => {
     const world = running('dropped late');
     assert.ok(world.commit('a', 0, { k: '1' }).ok);

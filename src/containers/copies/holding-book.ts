@@ -101,7 +101,10 @@ export class HoldingBook {
       if (isHeld || this.#ports.isOurs(key) || this.#holdings.get(key) !== holding) return over();
       const end = (): void => {
         // Whoever waits for a turn of it would not know of another one with the same rows.
-        if (holding.isLast) this.#holdings.delete(key);
+        if (holding.isLast) {
+          this.#holdings.delete(key);
+          holding.isForgotten = true;
+        }
         over();
         this.#ports.dropped(holding);
       };

@@ -27,6 +27,8 @@ export class Holding {
   building: Building | undefined;
   /** The meta row is damaged: what was here is lost, and only a snapshot helps. */
   isCorrupt = false;
+  /** Nobody finds it any more: another one may stand for the same rows, so through this one none of them is touched. */
+  isForgotten = false;
   /** Under which an owner has ended here in a way that forbids to begin again under the same. */
   spentFence: Fence | undefined;
   /** Of the latest record by which an owner has counted on us, in this life: older ones say nothing. */

@@ -55,6 +55,7 @@ export class Sweeper {
 
   #step(holding: Holding, from: string, limit: number, done: (error: RemusterError | undefined) => void): void {
     const { to } = containerRows(holding.pool, holding.container);
+    if (holding.isForgotten) return done(undefined);
     holding.shelf.store.read({ from, to, limit }, (outcome) => {
       if (!outcome.ok) return done(outcome.error);
       const entries = outcome.value;
@@ -70,7 +71,8 @@ export class Sweeper {
   #delete(holding: Holding, keys: readonly string[], done: (error: RemusterError | undefined) => void): void {
     if (keys.length === 0) return done(undefined);
     const isTaken = holding.turn((over, error) => {
-      const rows = keys.filter((key) => !holding.isNeeded(prefixOfRow(key))).map((key) => ({ key, value: null }));
+      const isGarbage = (key: string): boolean => !holding.isForgotten && !holding.isNeeded(prefixOfRow(key));
+      const rows = keys.filter(isGarbage).map((key) => ({ key, value: null }));
       const end = (failed: RemusterError | undefined): void => {
         over();
         done(failed);
