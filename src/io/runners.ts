@@ -28,12 +28,13 @@ type Spec = Parameters<Runners['start']>[0];
 const silenceMsDefault = 30_000;
 const encoder = new TextEncoder();
 const nothing = new Uint8Array(0);
+const noPlaces: readonly Address[] = [];
 
 /**
  * `forbidden`: where no runner may connect to, though it may use the network: the doors of the cluster. It is asked often
  * and has to give the same list as long as nothing has changed.
  */
-export function openRunners(forbidden: () => readonly Address[] = () => []): OpenRunners {
+export function openRunners(forbidden: () => readonly Address[] = () => noPlaces): OpenRunners {
   return {
     isolation: canDenyNetwork && canLimit ? 'full' : 'weak',
     start: (spec, events) => {
