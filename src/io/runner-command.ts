@@ -14,7 +14,7 @@ const threadsMax = 96;
 /** A range that systems keep free for processes that come and go. */
 const firstUserId = 61_184;
 const userIds = 4_096;
-const niceness = 5;
+const niceness = 2;
 
 export const canLimit = process.platform === 'linux' && existsSync(prlimit) && existsSync(setpriv);
 
