@@ -13,7 +13,7 @@ import { isThenable } from './thrown.ts';
 /** The items of a unit: places among all, from `from` on, and what they are unless they are numbers. */
 export type Items = { readonly from: number; readonly count: number; readonly list: readonly unknown[] | undefined };
 
-export const eachName = 'each';
+const eachName = 'each';
 /** A digit and a comma. */
 const valueBytesMin = 2;
 

@@ -6,7 +6,7 @@ import type { WorkflowFacts } from '../jobs/workflow-facts.ts';
 import type { DataContext, EachContext, SetupContext, StepContext, WorkflowDefinition } from './context.ts';
 
 /** Recognised by a registered symbol: a bundle may have been made with another copy of the package. */
-export const definitionKey = Symbol.for('remuster.workflow');
+const definitionKey = Symbol.for('remuster.workflow');
 
 /** A pause in milliseconds; equal bounds are a fixed one. */
 export type Pause = { readonly fromMs: number; readonly toMs: number };

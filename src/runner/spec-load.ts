@@ -27,7 +27,7 @@ export function readLoad(reader: FieldReader): { readonly facts: LoadFacts; read
 }
 
 /** Places of the steps before this one. */
-export function afterOf(steps: readonly StepDefinition[], at: number, isSequence: boolean): readonly number[] {
+function afterOf(steps: readonly StepDefinition[], at: number, isSequence: boolean): readonly number[] {
   if (!isSequence) return steps[at]?.after ?? [];
   return at === 0 ? [] : [at - 1];
 }

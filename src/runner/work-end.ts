@@ -5,7 +5,7 @@
 import type { Cancel } from '../base/ports.ts';
 import type { Run } from './run.ts';
 
-export const graceMs = 10_000;
+const graceMs = 10_000;
 const lastMomentMs = 1_000;
 
 /** Counts those at work; `over` resolves when none is left, or nobody waits for them any more. */

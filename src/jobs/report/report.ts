@@ -257,7 +257,7 @@ function byName<V>(map: ReadonlyMap<string, V> | undefined): readonly (readonly 
   return [...(map ?? [])].toSorted(([a], [b]) => (a < b ? -1 : 1));
 }
 
-export function latencyOf(histogram: Histogram | undefined): LatencyMs {
+function latencyOf(histogram: Histogram | undefined): LatencyMs {
   const ms = (us: number): number => rounded(us / 1_000);
   const at = (part: number): number => ms(histogram?.quantileUs(part) ?? 0);
   return {
