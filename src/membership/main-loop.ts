@@ -5,7 +5,7 @@
  */
 import type { Group } from './group.ts';
 
-const beatMsMax = 2_000;
+const beatMsMax = 3_000;
 
 /** How often the main loop should beat. Each beat wakes two threads: more of them would cost more than all else. */
 export function beatMsOf(stuckAfterMs: number): number {

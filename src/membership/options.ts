@@ -73,7 +73,7 @@ export const lanMembership: MembershipOptions = {
   reapAfterMs: 86_400_000,
   cleanupIntervalMs: 30_000,
   observersCount: 3,
-  watchIntervalMs: 15_000,
+  watchIntervalMs: 30_000,
   stuckAfterMs: 15_000,
   leaveTimeoutMs: 1_000,
   membersMax: 20_000,

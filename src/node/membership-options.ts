@@ -116,7 +116,7 @@ export const membershipRows = {
   watchIntervalMs: time(
     100,
     hour,
-    { local: 5_000, lan: 15_000, wan: 30_000, classic: 15_000 },
+    { local: 5_000, lan: 30_000, wan: 30_000, classic: 15_000 },
     'Pause between two words over a connection that is held to see a crash.',
   ),
   stuckAfterMs: time(

@@ -50,7 +50,7 @@ type Ways = {
 };
 
 /** What changes a belief is reported at once; this is for the rest, and a wake-up of two threads is not free. */
-const reportIntervalMs = 4_000;
+const reportIntervalMs = 6_000;
 const requestsMax = 10_000;
 
 export function main(channel: Channel): void {

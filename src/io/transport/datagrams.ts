@@ -9,7 +9,7 @@
  * Until then nothing of it is delivered: it may be a recording. The sender keeps its last datagrams for a moment and
  * sends them again with new counters, so the first words to a new peer are usually not lost.
  */
-import { randomBytes } from 'node:crypto';
+import { type KeyObject, randomBytes } from 'node:crypto';
 
 import { assert } from '../../base/assert.ts';
 import { success } from '../../base/errors.ts';
@@ -58,6 +58,12 @@ export type DatagramContext = {
   readonly renewed: () => void;
 };
 
+/** What is the same in every datagram to a node. */
+type Addressee = { readonly tag: number; readonly binding: Buffer };
+
+/** A session that is to prove that it is from now; its key is at hand when it does. */
+type Challenge = { readonly keyId: number; readonly key: KeyObject; readonly nonce: Buffer; readonly atMs: number };
+
 type Recipient = {
   readonly address: Address;
   readonly recent: { atMs: number; body: Uint8Array }[];
@@ -77,7 +83,8 @@ export class SealedDatagrams implements Datagrams {
   readonly #outbound: OutboundSessions;
   readonly #inbound: InboundSessions;
   readonly #recipients: BoundedLru<string, Recipient>;
-  readonly #challenges = new BoundedLru<string, { nonce: Buffer; atMs: number }>(challengesMax);
+  readonly #addressees: BoundedLru<string, Addressee>;
+  readonly #challenges = new BoundedLru<string, Challenge>(challengesMax);
   readonly #members: TokenBucket;
   readonly #strangers: TokenBucket;
   readonly #clusterTag: number;
@@ -93,6 +100,7 @@ export class SealedDatagrams implements Datagrams {
     this.#outbound = new OutboundSessions(context.ring, share, nowMs, context.renewed);
     this.#inbound = new InboundSessions(limits.sessionsMax, limits.datagramsPerIdentityPerSecond);
     this.#recipients = new BoundedLru(limits.sessionsMax);
+    this.#addressees = new BoundedLru(limits.sessionsMax);
     this.#members = new TokenBucket(limits.datagramsPerSecond, limits.datagramsPerSecond, nowMs);
     this.#strangers = new TokenBucket(limits.strangersPerSecond, limits.strangersPerSecond, nowMs);
     this.#clusterTag = clusterTag(cluster);
@@ -192,22 +200,28 @@ export class SealedDatagrams implements Datagrams {
   /** A session nobody has vouched for: authentic perhaps, but is it from now? */
   #stranger(packet: Buffer, header: DatagramHeader, from: Address, nowMs: number): void {
     if (!this.#strangers.take(nowMs)) throw new Refused('rateLimited');
-    const key = sessionKey(this.#context.ring().accepted.get(header.keyId)!, header.salt);
+    const key = this.#strangerKey(header);
     const inner = openDatagram(packet, header.counter, key, this.#selfBinding);
     if (inner === undefined) throw new Refused('unauthenticated');
     if (this.#inbound.isStale(header.senderId, header.generation)) throw new Refused('staleGeneration');
     if (inner.kind === datagramKinds.challenge) return this.#prove(header.senderId, inner.body, nowMs);
-    if (inner.kind === datagramKinds.proof) return this.#proven(header, inner.body, nowMs);
-    this.#challenge(header, from, nowMs);
-    throw new Refused('unproven');
+    if (inner.kind === datagramKinds.proof) return this.#proven(header, inner.body, key, nowMs);
+    // No error: this is how everybody begins.
+    this.#context.refusals.count('unproven', `${from.host}:${from.port}`);
+    return this.#challenge(header, key, from, nowMs);
   }
 
-  #challenge(header: DatagramHeader, from: Address, nowMs: number): void {
+  #strangerKey({ keyId, salt }: DatagramHeader): KeyObject {
+    const asked = this.#challenges.peek(salt.toString('latin1'));
+    return asked?.keyId === keyId ? asked.key : sessionKey(this.#context.ring().accepted.get(keyId)!, salt);
+  }
+
+  #challenge(header: DatagramHeader, key: KeyObject, from: Address, nowMs: number): void {
     const name = header.salt.toString('latin1');
     const asked = this.#challenges.get(name);
     if (asked !== undefined && nowMs - asked.atMs < challengeMs) return;
     const nonce = randomBytes(nonceBytes);
-    this.#challenges.set(name, { nonce, atMs: nowMs });
+    this.#challenges.set(name, { keyId: header.keyId, key, nonce, atMs: nowMs });
     const body = Buffer.concat([nonce, header.salt]);
     this.#transmit(header.senderId, from, { kind: datagramKinds.challenge, body }, nowMs);
   }
@@ -226,7 +240,7 @@ export class SealedDatagrams implements Datagrams {
     }
   }
 
-  #proven(header: DatagramHeader, body: Uint8Array, nowMs: number): void {
+  #proven(header: DatagramHeader, body: Uint8Array, key: KeyObject, nowMs: number): void {
     const name = header.salt.toString('latin1');
     const asked = this.#challenges.get(name);
     const reader = new ByteReader(body);
@@ -236,24 +250,34 @@ export class SealedDatagrams implements Datagrams {
     if (identity.id !== header.senderId || identity.generation !== header.generation) throw new Refused('malformed');
     this.#challenges.delete(name);
     const floor = header.counter + 1;
-    this.#inbound.learn(this.#context.ring(), identity, header.keyId, Buffer.from(header.salt), floor, nowMs);
+    const { keyId } = header;
+    this.#inbound.adopt(identity, { keyId, key, salt: Buffer.from(header.salt), floor }, nowMs);
   }
 
   #transmit(toId: string, address: Address, inner: Inner, nowMs: number): void {
     const { session, counter } = this.#outbound.take(nowMs);
     const self = this.#context.self();
+    const addressee = this.#addressee(toId);
     const header: DatagramHeader = {
       version: protocolVersion,
       clusterTag: this.#clusterTag,
       keyId: session.keyId,
-      recipientTag: recipientTag(toId),
+      recipientTag: addressee.tag,
       senderId: self.id,
       generation: self.generation,
       salt: session.salt,
       counter,
     };
     this.#context.counters.traffic['datagrams.sent'] += 1;
-    this.#context.transmit(writeDatagram(header, inner, session.key, binding(this.#context.cluster, toId)), address);
+    this.#context.transmit(writeDatagram(header, inner, session.key, addressee.binding), address);
+  }
+
+  #addressee(id: string): Addressee {
+    const known = this.#addressees.get(id);
+    if (known !== undefined) return known;
+    const addressee = { tag: recipientTag(id), binding: binding(this.#context.cluster, id) };
+    this.#addressees.set(id, addressee);
+    return addressee;
   }
 }
 

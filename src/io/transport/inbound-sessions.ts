@@ -19,6 +19,8 @@ export type InboundSession = {
   readonly bucket: TokenBucket;
 };
 
+type Proven = { readonly keyId: number; readonly key: KeyObject; readonly salt: Buffer; readonly floor: number };
+
 type Owner = { readonly generation: number; readonly salts: readonly string[]; readonly bucket: TokenBucket };
 
 /** Previous, current, next, and one more across a change of secrets. */
@@ -48,12 +50,16 @@ export class InboundSessions {
   /** Everything below `floor` may have been received before, by this node in an earlier life. */
   learn(ring: KeyRing, identity: Identity, keyId: number, salt: Buffer, floor: number, nowMs: number): void {
     const master = ring.accepted.get(keyId);
+    if (master === undefined || this.#bySalt.peek(salt.toString('latin1')) !== undefined) return;
+    this.adopt(identity, { keyId, key: sessionKey(master, salt), salt, floor }, nowMs);
+  }
+
+  /** The same for one whose key is at hand. */
+  adopt(identity: Identity, { keyId, key, salt, floor }: Proven, nowMs: number): void {
     const name = salt.toString('latin1');
-    if (master === undefined || this.#bySalt.peek(name) !== undefined || this.isStale(identity.id, identity.generation))
-      return;
-    const bucket = this.#adopt(identity, name, nowMs);
-    const window = new ReplayWindow(floor);
-    this.#bySalt.set(name, { keyId, key: sessionKey(master, salt), identity, window, bucket });
+    if (this.#bySalt.peek(name) !== undefined || this.isStale(identity.id, identity.generation)) return;
+    const bucket = this.#own(identity, name, nowMs);
+    this.#bySalt.set(name, { keyId, key, identity, window: new ReplayWindow(floor), bucket });
   }
 
   /** A secret was withdrawn: what it vouched for is over. */
@@ -63,7 +69,7 @@ export class InboundSessions {
     }
   }
 
-  #adopt(identity: Identity, name: string, nowMs: number): TokenBucket {
+  #own(identity: Identity, name: string, nowMs: number): TokenBucket {
     const known = this.#owners.get(identity.id);
     const salts = known?.generation === identity.generation ? [...known.salts, name] : [name];
     if (known !== undefined && known.generation < identity.generation) this.#forget(known.salts);
