@@ -6,7 +6,8 @@ import { after, before, describe, test } from 'node:test';
 import { startSampleTarget } from '../../src/cli/sample-target.ts';
 import type { JobRow, JobShown } from '../../src/jobs/job-words.ts';
 import type { Report } from '../../src/jobs/report/report.ts';
-import { Lab, type Program } from './cluster.ts';
+import { connect } from '../../src/index.ts';
+import { Lab } from './cluster.ts';
 
 const sumFile = `import { workflow } from 'remuster';
 const shares = workflow('shares', { cores: 2, items: 10, each: (n) => { let sum = 0; for (let i = 1; i <= 10; i++) sum += n * 10 + i; return sum; } });
@@ -38,15 +39,16 @@ export const load = workflow('load', {
 describe('jobs on a dev cluster', () => {
   const ends: (() => Promise<void>)[] = [];
   let lab: Lab;
-  let dev: Program;
+  let ready: { readonly secret: string; readonly nodes: readonly { readonly name: string; readonly port: number }[] };
 
   before(async () => {
     lab = new Lab({ after: (end) => void ends.push(end) });
     const texts = { sum: sumFile, slow: slowFile, endless: endlessFile, throws: throwsFile, load: loadFile };
     for (const [name, text] of Object.entries(texts)) writeFileSync(join(lab.folder, `${name}.ts`), text);
     const size = ['--gates', '0', '--managers', '1', '--workers', '2', '--port-base', '0'];
-    dev = lab.program(['dev', '--with-parent', ...size, '-o', 'json'], { REMUSTER_CORES: '2' });
-    await dev.says('stdout', /^\{"ready":true.*\}$/m);
+    const dev = lab.program(['dev', '--with-parent', ...size, '-o', 'json'], { REMUSTER_CORES: '2' });
+    const [line] = await dev.says('stdout', /^\{"ready":true.*\}$/m);
+    ready = JSON.parse(line) as typeof ready;
   });
 
   after(async () => {
@@ -98,6 +100,30 @@ describe('jobs on a dev cluster', () => {
     const result = await ran('job', 'result', jobId);
     assert.deepEqual((JSON.parse(result.stdout) as { sum: unknown }).sum, [5_050]);
     assert.equal((await ran('job', 'show', 'nobody')).code, 1);
+  });
+
+  test('from a program: submitted by file, followed, and prepared for many', async () => {
+    const addr = ready.nodes.map(({ port }) => `127.0.0.1:${port}`);
+    const cluster = await connect({ addr, cluster: 'dev', secret: ready.secret });
+    try {
+      const job = await cluster.submit(join(lab.folder, 'sum.ts'), { cores: 1 });
+      const seen: string[] = [];
+      for await (const { status } of job.progress()) seen.push(status);
+      assert.equal(seen.at(-1), 'COMPLETED');
+      assert.deepEqual((await job.result())['sum'], [5_050]);
+      assert.equal((await job.report()).totals.completed, 11);
+
+      const prepared = await cluster.prepare(join(lab.folder, 'sum.ts'));
+      const jobs = await Promise.all(Array.from({ length: 8 }, () => cluster.submit(prepared)));
+      assert.equal(new Set(jobs.map(({ id }) => id)).size, 8);
+      for (const one of jobs) assert.deepEqual((await one.result())['sum'], [5_050]);
+
+      const endless = await cluster.submit(join(lab.folder, 'endless.ts'));
+      await endless.cancel();
+      await assert.rejects(endless.result(), { code: 'CANCELLED' });
+    } finally {
+      await cluster.close();
+    }
   });
 
   test('run: a load test against a target that counts, with thresholds that hold and one that does not', async () => {
