@@ -15,3 +15,17 @@ test('start --exit runs the sample and ends with its exit code, leaving nothing 
   assert.match(program.stdout, /ok {6}failed: rate<1%/);
   assert.deepEqual(filesIn(lab.folder), []);
 });
+
+test('start stays up after the report, and Ctrl-C leaves nothing behind', async (context) => {
+  const lab = new Lab(context);
+  const size = ['--gates', '0', '--managers', '1', '--workers', '1', '--port-base', '0'];
+  const program = lab.program(['start', ...size, '--duration', '1s', '--vus', '2'], { REMUSTER_CORES: '2' });
+  // In two steps, because each wait has a deadline of its own.
+  await program.says('stderr', /is its load test/);
+  await program.says('stdout', /COMPLETED/);
+  await program.says('stdout', /Ctrl-C here stops everything/);
+  assert.ok(program.isUp);
+  program.kill('SIGINT');
+  assert.equal((await program.ended).code, 130, program.stderr);
+  assert.deepEqual(filesIn(lab.folder), []);
+});
