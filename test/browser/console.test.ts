@@ -29,10 +29,6 @@ test('shows nodes, a live job and the death of a node', { timeout: 240_000 }, as
   await page.locator('[data-node=w2][data-state=dead]').waitFor();
   await page.locator('#events li', { hasText: 'member.dead' }).first().waitFor();
   await page.locator('#incidents li', { hasText: 'w2' }).first().waitFor();
-  assert.deepEqual(
-    lab.bystandersDown(w2).filter((text) => !text.startsWith('pid 0')),
-    [],
-  );
   assert.ok(w1.isUp && manager.isUp);
   assert.deepEqual(faults, []);
 });
