@@ -71,7 +71,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   );
   const { what, why, summary } = await ended;
   if (what !== 'completed' || summary === undefined) throw new Error(`the run ${what}: ${why}`);
-  const { requests, failed, activeMsMax } = decodeSummary(summary);
-  console.log(JSON.stringify({ requests, failed, tookMs: activeMsMax }));
+  const { requests, failed, activeUsMax } = decodeSummary(summary);
+  console.log(JSON.stringify({ requests, failed, tookMs: activeUsMax / 1_000 }));
 }
 process.exit(0);

@@ -39,6 +39,7 @@ export class BatchWork {
     this.#firstOnly = facts.batch?.firstOnly ?? false;
     this.#keeps = (facts.batch?.keepResults ?? true) && !this.#firstOnly;
     this.#counts = run.summary.step(eachName);
+    run.summary.iterationTimes = this.#counts.durations;
   }
 
   get isFound(): boolean {

@@ -46,7 +46,8 @@ export class Unit {
   async execute(): Promise<UnitEnd> {
     const startMs = this.run.clock.nowMs();
     const end = await this.#ended();
-    this.run.summary.activeMsMax = this.run.clock.nowMs() - startMs;
+    const { summary } = this.run;
+    summary.activeUsMax = summary.activeUsSum = Math.round((this.run.clock.nowMs() - startMs) * 1_000);
     this.run.cut('the run is over');
     if (this.#spec.order.phase !== 'whole' || end.what === 'cancelled') return end;
     await this.#afterwards();

@@ -49,7 +49,6 @@ function checkoutSummary(): Summary {
   summary.saturated = true;
   summary.lagMaxUs = 1_500;
   summary.interrupted = 1;
-  summary.activeMsMax = 9_000;
   summary.http = new Histogram();
   for (let i = 0; i < 40; i++) summary.http.record(100_000);
   for (let i = 0; i < 20; i++) summary.step('browse').durations.record(50);
@@ -143,6 +142,15 @@ describe('the report', () => {
     assert.equal(report.steps.length, 5 * 62);
   });
 
+  it('knows how long a workflow took, if only from its units', () => {
+    const summary = new Summary();
+    summary.activeUsMax = 2_000_000;
+    summary.activeUsSum = 10_000_000;
+    const one = { facts: checkout, status: 'COMPLETED' as const, summary, completed: 100, failed: 0 };
+    const [shown] = reportOf({ ...facts, workflows: [one] }).workflows;
+    assert.deepEqual([shown?.elapsedMs, shown?.ratePerSecond], [5_000, 20]);
+  });
+
   it('says why it failed, and that nothing was measured', () => {
     const error = { code: 'WORKFLOW_FAILED', message: 'setup: no' };
     const report = reportOf({
@@ -161,11 +169,12 @@ describe('the report', () => {
     );
   });
 
-  it('gives percentiles to the live view: of requests, else of iterations, else of items', () => {
+  it('gives percentiles to the live view: of requests, else of iterations', () => {
     assert.deepEqual(progressOf(undefined), { p50: 0, p95: 0, p99: 0 });
     assert.deepEqual(progressOf(checkoutSummary()), { p50: 100, p95: 100, p99: 100 });
     const items = new Summary();
-    items.step('each').durations.record(2_000);
+    items.iterationTimes = new Histogram();
+    items.iterationTimes.record(2_000);
     assert.deepEqual(progressOf(items), { p50: 2, p95: 2, p99: 2 });
   });
 });

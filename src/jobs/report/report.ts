@@ -27,7 +27,7 @@ export type ReportedWorkflow = {
   readonly summary: Summary | undefined;
   readonly completed: number;
   readonly failed: number;
-  /** From its first unit to its last; that of the longest unit if nobody knows. */
+  /** From its first unit to its last, if that is known. */
   readonly elapsedMs?: number;
   readonly error?: { readonly code: string; readonly message: string };
 };
@@ -170,14 +170,14 @@ export function thresholdsFailed(report: Pick<Report, 'thresholds'>): boolean {
 
 /** Percentiles for the live view: of requests where there are any, else of iterations or items. */
 export function progressOf(summary: Summary | undefined): JobProgress['latencyMs'] {
-  const { p50, p95, p99 } = latencyOf(
-    summary?.http ?? summary?.iterationTimes ?? summary?.steps.get('each')?.durations,
-  );
+  const { p50, p95, p99 } = latencyOf(summary?.http ?? summary?.iterationTimes);
   return { p50, p95, p99 };
 }
 
-function elapsedOf({ elapsedMs, summary }: ReportedWorkflow): number {
-  return elapsedMs ?? summary?.activeMsMax ?? 0;
+/** If nobody knows: as if its cores had been at work all the time. */
+function elapsedOf({ facts, elapsedMs, summary }: ReportedWorkflow): number {
+  if (elapsedMs !== undefined || summary === undefined) return elapsedMs ?? 0;
+  return rounded(Math.max(summary.activeUsMax, summary.activeUsSum / facts.cores) / 1_000);
 }
 
 function workflowShown(one: ReportedWorkflow): Report['workflows'][number] {

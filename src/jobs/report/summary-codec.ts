@@ -74,13 +74,14 @@ const summaryMessage = message({
     dropped: field(9, count, 'Arrivals without a user.'),
     saturated: field(10, optional(bool), 'The generator could not keep up.'),
     lagMaxUs: field(11, count, 'Of the loop.'),
-    activeMsMax: field(12, count, 'Of one unit.'),
+    activeUsMax: field(12, count, 'Of one unit.'),
     http: field(13, optional(histogram), 'Durations of requests.'),
     iterationTimes: field(14, optional(histogram), 'Durations of iterations.'),
     steps: field(15, optional(list(step, stepsMax)), 'By name.'),
     checks: field(16, optional(list(check, checksMax)), 'By name.'),
     metrics: field(17, optional(list(metric, metricsMax)), 'By name.'),
     errorSamples: field(18, optional(list(error, errorsMax)), 'Some of the errors.'),
+    activeUsSum: field(19, count, 'Of all units.'),
   },
 });
 
@@ -101,7 +102,8 @@ const counted = [
   'errors',
   'dropped',
   'lagMaxUs',
-  'activeMsMax',
+  'activeUsMax',
+  'activeUsSum',
 ] as const;
 
 export function encodeSummary(summary: Summary): Uint8Array {

@@ -49,15 +49,16 @@ export class Summary {
   saturated = false;
   /** How late the loop of a runner was at most. */
   lagMaxUs = 0;
-  /** For how long the longest unit worked. */
-  activeMsMax = 0;
+  /** For how long the longest unit worked, and all together. */
+  activeUsMax = 0;
+  activeUsSum = 0;
   readonly steps = new Map<string, StepCounts>();
   readonly checks = new Map<string, CheckCounts>();
   readonly metrics = new Map<string, MetricCounts>();
   readonly errorSamples = new Map<string, ErrorSample>();
   /** Made with the first request. */
   http: Histogram | undefined;
-  /** Whole iterations, without think time; open model: from when they should have begun. Made with the first one. */
+  /** Whole iterations, without think time, or items; open model: from when they should have begun. */
   iterationTimes: Histogram | undefined;
 
   step(name: string): StepCounts {
@@ -99,7 +100,8 @@ export class Summary {
     this.dropped += other.dropped;
     this.saturated ||= other.saturated;
     this.lagMaxUs = Math.max(this.lagMaxUs, other.lagMaxUs);
-    this.activeMsMax = Math.max(this.activeMsMax, other.activeMsMax);
+    this.activeUsMax = Math.max(this.activeUsMax, other.activeUsMax);
+    this.activeUsSum += other.activeUsSum;
     this.http = mergedHistogram(this.http, other.http);
     this.iterationTimes = mergedHistogram(this.iterationTimes, other.iterationTimes);
   }
