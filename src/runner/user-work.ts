@@ -80,12 +80,20 @@ export class UserWork {
   async #goThrough(place: number): Promise<void> {
     const { clock, pacer, sleepers } = this.#run;
     const user = (this.#users[place] ??= new User(this.#plan, this.#share.firstUser + place));
-    while (place < this.#active && this.#left > 0 && !this.end.isOver) {
+    let nowMs = clock.nowMs();
+    while (place < this.#active && this.#left > 0 && !this.end.isOverAt(nowMs)) {
       this.#left -= 1;
       await user.iterate(undefined);
+      nowMs = user.endedMs;
       const thinkMs = user.thinkMs();
-      if (thinkMs > 0) await sleepers.pause(Math.min(thinkMs, Math.max(0, this.end.endMs - clock.nowMs())));
-      if (clock.nowMs() >= pacer.dueMs) await pacer.turn();
+      if (thinkMs > 0) {
+        await sleepers.pause(Math.min(thinkMs, Math.max(0, this.end.endMs - nowMs)));
+        nowMs = clock.nowMs();
+      }
+      if (nowMs >= pacer.dueMs) {
+        await pacer.turn();
+        nowMs = clock.nowMs();
+      }
     }
     this.#atWork.delete(place);
     this.end.end();

@@ -25,7 +25,12 @@ export class WorkEnd {
   }
 
   get isOver(): boolean {
-    return this.#run.isStopped || this.#run.clock.nowMs() >= this.endMs;
+    return this.isOverAt(this.#run.clock.nowMs());
+  }
+
+  /** For whoever knows what time it is. */
+  isOverAt(nowMs: number): boolean {
+    return this.#run.isStopped || nowMs >= this.endMs;
   }
 
   get over(): Promise<void> {
