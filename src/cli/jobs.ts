@@ -180,13 +180,12 @@ async function shownText(job: JobShown, format: 'table' | 'wide'): Promise<strin
 function attemptsText(job: JobShown, format: 'table' | 'wide'): string {
   const all = job.workflows.flatMap(({ name, attempts }) => attempts.map((one) => ({ name, ...one })));
   const isWide = format === 'wide';
-  const rows = (isWide ? all : all.filter(({ outcome }) => outcome !== 'completed')).map(
-    ({ name, unit, attempt, worker, outcome, fence }) => [
-      ...[plain(name), unitText(unit), String(attempt), plain(worker), outcome],
-      ...(isWide ? [fence] : []),
-    ],
-  );
-  if (rows.length === 0) return all.length === 0 ? '' : `${all.length} attempts, all completed (-o wide shows them)`;
+  const shown = isWide ? all : all.filter(({ outcome }) => outcome !== 'completed');
+  if (shown.length === 0) return all.length === 0 ? '' : `${all.length} attempts, all completed (-o wide shows them)`;
+  const rows = shown.map(({ name, unit, attempt, worker, outcome, fence }) => {
+    const row = [plain(name), unitText(unit), String(attempt), plain(worker), outcome];
+    return isWide ? row.concat(fence) : row;
+  });
   return table(['WORKFLOW', 'UNIT', 'ATTEMPT', 'WORKER', 'OUTCOME', ...(isWide ? ['FENCE'] : [])], rows);
 }
 

@@ -23,26 +23,53 @@ export type RunFlags = TargetFlags &
 export async function run(file: string, flags: RunFlags): Promise<number> {
   checkOuts(flags.out ?? []);
   const site = await jobSite(flags);
+  const interrupt = new Interrupt(site);
   const submission = await submissionOf(file, flags);
   await checkDatacenter(site, flags);
+  if (interrupt.isAsked) return exitInterrupted;
   const submitted = await submit(site, submission);
   if (flags.detach === true) return await sayDetached(submitted, flags.output);
-  const interrupts = { count: 0 };
-  onStopSignals(
-    () => void cancelled(site, submitted.jobId, interrupts),
-    () => say(`the job ${plain(submitted.jobId)} may still run: remuster job show ${plain(submitted.jobId)}`),
-  );
+  interrupt.submitted(submitted.jobId);
   const exitCode = await followed(site, submitted.jobId, submission, flags);
-  return interrupts.count > 0 ? exitInterrupted : exitCode;
+  return interrupt.isAsked ? exitInterrupted : exitCode;
 }
 
-async function cancelled(site: JobSite, jobId: string, interrupts: { count: number }): Promise<void> {
-  interrupts.count += 1;
-  say('cancelling the job; once more to leave at once');
-  try {
-    await site.change('DELETE', jobPath(jobId));
-  } catch (error) {
-    say(`it could not be cancelled: ${isRemusterError(error) ? error.message : String(error)}`);
+/** The first Ctrl-C cancels the job, as soon as there is one. */
+class Interrupt {
+  isAsked = false;
+  readonly #site: JobSite;
+  #jobId: string | undefined;
+
+  constructor(site: JobSite) {
+    this.#site = site;
+    onStopSignals(
+      () => this.#asked(),
+      () => this.#lastWords(),
+    );
+  }
+
+  submitted(jobId: string): void {
+    this.#jobId = jobId;
+    if (this.isAsked) void this.#cancel(jobId);
+  }
+
+  #asked(): void {
+    this.isAsked = true;
+    say('cancelling the job; once more to leave at once');
+    if (this.#jobId !== undefined) void this.#cancel(this.#jobId);
+  }
+
+  async #cancel(jobId: string): Promise<void> {
+    try {
+      await this.#site.change('DELETE', jobPath(jobId));
+    } catch (error) {
+      say(`it could not be cancelled: ${isRemusterError(error) ? error.message : String(error)}`);
+    }
+  }
+
+  #lastWords(): void {
+    const id = plain(this.#jobId ?? '');
+    if (id !== '') say(`the job ${id} may still run: remuster job show ${id}`);
   }
 }
 

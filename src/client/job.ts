@@ -35,17 +35,18 @@ export function jobHandle(orders: JobOrders, id: string): Job {
   const words = { jobId: id };
   const show = async (): Promise<JobShown> => (await orders.give('show', words)) as JobShown;
   const progress = (): AsyncGenerator<JobProgress, void, undefined> => following(orders, id);
-  const ended = async (): Promise<void> => {
-    for await (const { status } of progress()) if (isOver(status)) return;
+  const ended = async (): Promise<JobStatus | undefined> => {
+    let last: JobStatus | undefined;
+    for await (const { status } of progress()) last = status;
+    return last;
   };
   return {
     id,
     progress,
     result: async () => {
-      await ended();
+      if ((await ended()) === 'COMPLETED') return await resultOf(orders, id);
       const { status, error } = await show();
-      if (status !== 'COMPLETED') throw failureOf(id, status, error);
-      return await resultOf(orders, id);
+      throw failureOf(id, status, error);
     },
     report: async () => {
       await ended();
