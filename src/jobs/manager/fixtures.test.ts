@@ -36,6 +36,7 @@ export class World {
   readonly managers = new Map<string, PretendManager>();
   readonly events: JobEvent[] = [];
   readonly #watchers = new Map<string, Set<LeadershipEvents>>();
+  readonly #believers = new Set<string>();
   wallOffsetMs = 1_700_000_000_000;
   leader: string | undefined;
   term = 1;
@@ -77,7 +78,7 @@ export class World {
     this.#watchers.set(name, watchers);
     const leadership: Leadership = {
       view: () => ({ leader: undefined, term: this.term, fence: this.leader === name ? this.#fence() : undefined }),
-      isLeading: () => this.leader === name,
+      isLeading: () => this.leader === name || this.#believers.has(name),
       watch: (events) => {
         watchers.add(events);
         return () => watchers.delete(events);
@@ -127,11 +128,17 @@ export class World {
     const before = this.leader;
     this.leader = name;
     this.term += 1;
-    if (before !== undefined) for (const events of this.#watchers.get(before) ?? []) events.lost?.('another leads');
+    if (before !== undefined && !this.#believers.has(before))
+      for (const events of this.#watchers.get(before) ?? []) events.lost?.('another leads');
     if (name === undefined) return;
     const fence = this.#fence();
     for (const events of this.#watchers.get(name) ?? []) events.became?.(fence);
     for (const worker of this.workers.values()) this.timeline.after(5, () => worker.report());
+  }
+
+  /** It goes on to think that it leads, whoever does. */
+  believe(name: string): void {
+    this.#believers.add(name);
   }
 
   run(ms: number): void {

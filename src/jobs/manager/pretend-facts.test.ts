@@ -11,7 +11,13 @@ export function load(name: string, more: Partial<WorkflowFacts> = {}, facts: Par
   return { ...common, name, style: 'load', load: { vus: 10, iterations: 100, steps, ...facts }, ...more };
 }
 
-export function batch(name: string, more: Partial<WorkflowFacts> = {}, facts: Partial<BatchFacts> = {}): WorkflowFacts {
-  const defaults = { items: 100, firstOnly: false, concurrency: 1, unitItemsMax: 10, keepResults: true };
-  return { ...common, name, style: 'batch', batch: { ...defaults, ...facts }, ...more };
+/** `items: undefined`: only its code knows. */
+export function batch(
+  name: string,
+  more: Partial<WorkflowFacts> = {},
+  { items, ...facts }: Omit<Partial<BatchFacts>, 'items'> & { readonly items?: number | undefined } = { items: 100 },
+): WorkflowFacts {
+  const defaults = { firstOnly: false, concurrency: 1, unitItemsMax: 10, keepResults: true };
+  const known = items === undefined ? {} : { items };
+  return { ...common, name, style: 'batch', batch: { ...defaults, ...facts, ...known }, ...more };
 }

@@ -135,9 +135,9 @@ export function restoreValues(job: Job): void {
       workflow.planned = { data, list };
       plan.output = undefined;
     }
-    if (workflow.status !== 'COMPLETED') continue;
-    workflow.value = valueOf(workflow);
-    workflow.planned = undefined;
+    const isDone = workflow.status === 'COMPLETED';
+    if (isDone || (phase === 'finish' && workflow.code === undefined)) workflow.value = valueOf(workflow);
+    if (isDone) workflow.planned = undefined;
   }
 }
 

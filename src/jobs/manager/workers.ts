@@ -8,7 +8,7 @@ import type { NodeId } from '../../base/ids.ts';
 import type { Identity } from '../../base/ports.ts';
 import type { AttemptName, JobMessageOf } from '../../messages/jobs.ts';
 import type { Giving } from './giving.ts';
-import { type Run, unitOf } from './model.ts';
+import { type Attempt, type Run, type Unit, unitOf } from './model.ts';
 import type { News } from './news.ts';
 import type { Office } from './office.ts';
 import type { Seat } from './seats.ts';
@@ -16,6 +16,8 @@ import type { Seat } from './seats.ts';
 /** A worker that does not list what was sent a moment ago may not have had it when it wrote. */
 const crossingMs = 1_000;
 const restMs = 1_000;
+/** What only the worker itself could have said. */
+const told: ReadonlySet<string> = new Set(['completed', 'failed', 'returned']);
 /** What is missing was sent again so often, and did not come back. */
 const missedMax = 4;
 
@@ -103,14 +105,14 @@ export class Workers {
     const stop: AttemptName[] = [];
     for (const name of runs) {
       const workflow = book.get(name.job)?.workflows[name.workflow];
-      const run = workflow === undefined ? undefined : unitOf(workflow, name.unit)?.run;
-      const isOurs = run?.seat === seat && run.attempt.attempt === name.attempt && run.attempt.fence === name.fence;
-      if (isOurs) {
+      const unit = workflow === undefined ? undefined : unitOf(workflow, name.unit);
+      const run = unit?.run;
+      if (run?.seat === seat && isSame(run.attempt, name)) {
         listed.add(run);
         run.missed = 0;
-      }
-      if (!isOurs || run.stopping !== undefined) stop.push(name);
-      else this.#giving.taken(run);
+        if (run.stopping === undefined) this.#giving.taken(run);
+        else stop.push(name);
+      } else if (unit === undefined || !isTold(unit, name)) stop.push(name);
     }
     for (const run of seat.runs) {
       if (listed.has(run) || !run.isRecorded || run.stopping !== undefined || run.sentMs > nowMs - crossingMs) continue;
@@ -123,4 +125,15 @@ export class Workers {
     this.#giving.resend(seat);
     return stop;
   }
+}
+
+function isSame(attempt: Attempt, name: AttemptName): boolean {
+  return attempt.attempt === name.attempt && attempt.fence === name.fence;
+}
+
+/** Its end was told to us and is perhaps not recorded yet: the worker has to keep it until it hears so. */
+function isTold({ state, attempts }: Unit, name: AttemptName): boolean {
+  const last = attempts.at(-1);
+  if (last === undefined || !isSame(last, name)) return false;
+  return state === 'storing' || told.has(last.outcome);
 }

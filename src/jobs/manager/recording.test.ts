@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Outcome } from '../../base/errors.ts';
+import type { SubmitAnswer } from '../job-words.ts';
+import { jobKeys, jobRanges } from '../keys.ts';
+import { World, bundle, code, sha256 } from './fixtures.test.ts';
+import { batch, load } from './pretend-facts.test.ts';
+
+const json = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
+const words = JSON.stringify({ bundle, workflows: [load('one')] });
+
+/** The registry as the leader sees it. */
+function sideOf(world: World, name: string) {
+  const manager = world.managers.get(name);
+  assert.ok(manager !== undefined);
+  return manager.registry;
+}
+
+function keysOf(world: World, prefix: string): readonly string[] {
+  const range = { from: prefix, to: `${prefix}\u{10ffff}` };
+  return world.registry.keyspace.range(range, 10_000).entries.map(({ key }) => key);
+}
+
+test('nobody hears of a job, and no worker gets it, before it is recorded', () => {
+  const world = World.start({ w1: 1 });
+  sideOf(world, 'm1').interrupt();
+  const answers: Outcome<string>[] = [];
+  world.host('m1').order('submit', words, 'ann', 60_000, (outcome) => answers.push(outcome));
+  world.run(2_000);
+  assert.equal(answers.length, 0);
+  assert.equal(world.get('w1').began.length, 0);
+  assert.deepEqual(world.must<{ items: unknown[] }>('list', {}).items, []);
+  sideOf(world, 'm1').resume();
+  world.until(() => answers.length > 0, 'the answer');
+  const [answer] = answers;
+  assert.ok(answer?.ok);
+  const { jobId } = JSON.parse(answer.value) as SubmitAnswer;
+  assert.ok(
+    world.registry.keyspace.range({ from: jobKeys.job(jobId), to: `${jobKeys.job(jobId)}\0` }, 1).entries.length > 0,
+  );
+  world.untilStatus(jobId, 'COMPLETED');
+});
+
+test('an end is heard, and shown, only when it is recorded', () => {
+  const world = World.start({ w1: 1 });
+  const worker = world.get('w1');
+  worker.behave = () => 'hold';
+  const jobId = world.submit({ workflows: [load('one')] });
+  world.until(() => worker.runs.size === 1, 'it runs');
+  world.run(1_000);
+  sideOf(world, 'm1').interrupt();
+  const [began] = worker.began;
+  assert.ok(began !== undefined);
+  worker.end(began.name, { completed: 100 });
+  world.run(2_000);
+  assert.equal(worker.ends.size, 1, 'it was not heard');
+  const items = world.must<{ items: { status: string }[] }>('list', {}).items;
+  assert.equal(items[0]?.status, 'RUNNING');
+  sideOf(world, 'm1').resume();
+  world.until(() => worker.ends.size === 0, 'it is heard');
+  assert.equal(world.show(jobId).status, 'COMPLETED');
+});
+
+test('a transaction whose answer is lost is sent again, and everything happens once', () => {
+  const world = World.start({ w1: 1 });
+  sideOf(world, 'm1').interrupt('DEADLINE', { happens: true });
+  let answers = 0;
+  world.host('m1').order('submit', words, 'ann', 60_000, (outcome) => {
+    assert.ok(outcome.ok);
+    answers += 1;
+  });
+  world.run(6_000);
+  assert.equal(answers, 0);
+  sideOf(world, 'm1').resume();
+  world.until(() => answers === 1, 'the answer');
+  world.run(5_000);
+  assert.equal(answers, 1);
+  assert.equal(world.get('w1').began.length, 1);
+  assert.equal(world.must<{ items: unknown[] }>('list', {}).items.length, 1);
+});
+
+test('a small job is written twice, and in few bytes', () => {
+  const world = World.start({ w1: 1 });
+  const writes: number[] = [];
+  const side = sideOf(world, 'm1');
+  const transact = side.transact.bind(side);
+  side.transact = (transaction, options, done) => {
+    for (const op of transaction.then) if (op.kind === 'put' && op.key !== jobKeys.clock) writes.push(op.value.length);
+    transact(transaction, options, done);
+  };
+  const jobId = world.submit({ workflows: [load('one')] });
+  world.untilStatus(jobId, 'COMPLETED');
+  assert.equal(writes.length, 2);
+  assert.ok((writes[1] as number) < 200, `${writes[1]} bytes`);
+});
+
+test('a worker that is not registered gets nothing', () => {
+  const world = World.start({ w1: 1, w2: 1 });
+  world.setRegistered(world.get('w1'), false);
+  for (let i = 0; i < 6; i++) {
+    const shown = world.untilStatus(world.submit({ workflows: [load('one')] }), 'COMPLETED');
+    assert.deepEqual(
+      shown.workflows[0]?.attempts.map(({ worker }) => worker),
+      ['w2'],
+    );
+  }
+  assert.equal(world.get('w1').began.length, 0);
+});
+
+test('a large end lies apart, in parts, and comes back whole, also from the next leader', () => {
+  const world = World.start({ w1: 1 });
+  const text = 'y'.repeat(1_500_000);
+  world.get('w1').behave = () => ({
+    afterMs: 10,
+    news: { completed: 1, output: json([text]), summary: new Uint8Array(5_000) },
+  });
+  const jobId = world.submit({ workflows: [batch('one', {}, { items: 1 })] });
+  world.untilStatus(jobId, 'COMPLETED');
+  assert.equal(keysOf(world, jobRanges.endsOf(jobId).from).length, 4);
+  const parts: string[] = [];
+  for (let part = 0, all = 1; part < all; part++) {
+    const answer = world.must<{ part: number; parts: number; json: string }>('result', { jobId, part });
+    parts.push(answer.json);
+    all = answer.parts;
+  }
+  assert.deepEqual(JSON.parse(parts.join('')), { results: { one: [text] } });
+  world.elect('m2');
+  const again = world.must<{ json: string }>('result', { jobId, part: 0 });
+  assert.equal(again.json, parts[0]);
+});
+
+test('a job of many units writes blocks and not everything with each change', () => {
+  const world = World.start({ w1: 16 });
+  const jobId = world.submit({ workflows: [batch('one', { cores: 16 }, { items: 1_000, unitItemsMax: 5 })] });
+  const shown = world.untilStatus(jobId, 'COMPLETED');
+  assert.equal(shown.totals.completed, 1_000);
+  assert.equal(shown.workflows[0]?.units.total, 200);
+  assert.equal(keysOf(world, jobRanges.blocksOf(jobId).from).length, 13);
+  assert.equal(world.get('w1').mostRuns, 16);
+});
+
+test('the same key is the same job; with other content it is refused', () => {
+  const world = World.start({ w1: 1 });
+  const request = { bundle, workflows: [load('one')], idempotencyKey: 'k1' };
+  const first = world.must<SubmitAnswer>('submit', request);
+  const again = world.must<SubmitAnswer>('submit', request);
+  assert.deepEqual([first.isNew, again.isNew, again.jobId], [true, false, first.jobId]);
+  const other = world.order('submit', { ...request, priority: 3 });
+  assert.ok(!other.ok && other.error.code === 'PRECONDITION');
+  const another = world.must<SubmitAnswer>('submit', request, 'bob');
+  assert.ok(another.isNew && another.jobId !== first.jobId);
+  world.untilStatus(first.jobId, 'COMPLETED');
+  world.elect('m2');
+  const later = world.must<SubmitAnswer>('submit', request);
+  assert.deepEqual([later.isNew, later.jobId, later.status], [false, first.jobId, 'COMPLETED']);
+});
+
+test('two submissions with one key at the same time are one job', () => {
+  const world = World.start({ w1: 1 });
+  const request = JSON.stringify({ bundle, workflows: [load('one')], idempotencyKey: 'k1' });
+  const answers: SubmitAnswer[] = [];
+  for (let i = 0; i < 3; i++)
+    world.host('m1').order('submit', request, 'ann', 60_000, (outcome) => {
+      assert.ok(outcome.ok);
+      answers.push(JSON.parse(outcome.value) as SubmitAnswer);
+    });
+  world.until(() => answers.length === 3, 'all answers');
+  assert.equal(new Set(answers.map(({ jobId }) => jobId)).size, 1);
+  assert.equal(answers.filter(({ isNew }) => isNew).length, 1);
+});
+
+test('history has a bound: the oldest go, with all that was theirs', () => {
+  const world = World.start({ w1: 8 });
+  const ids: string[] = [];
+  for (let i = 0; i < 1_250; i++) {
+    const facts = batch('one', {}, { items: 1 });
+    if (i === 3) world.get('w1').behave = () => ({ afterMs: 1, news: { output: json('z'.repeat(2_000)) } });
+    if (i === 4) world.get('w1').behave = () => ({ afterMs: 1, news: {} });
+    ids.push(world.submit({ workflows: [facts] }));
+    if (i < 10) world.untilStatus(ids.at(-1) as string, 'COMPLETED');
+  }
+  world.untilStatus(ids.at(-1) as string, 'COMPLETED');
+  world.run(500);
+  const left = keysOf(world, jobRanges.jobs.from).length;
+  assert.ok(left >= 1_000 && left <= 1_100, `${left} are left`);
+  assert.equal(keysOf(world, jobRanges.states.from).length, left);
+  assert.deepEqual(keysOf(world, jobRanges.endsOf(ids[3] as string).from), []);
+  const gone = world.order('show', { jobId: ids[0] });
+  assert.ok(!gone.ok && gone.error.code === 'UNKNOWN_JOB');
+  world.elect('m2');
+  assert.equal(world.show(ids.at(-1) as string).status, 'COMPLETED');
+});
+
+test('code is stored once, checked, and has to be there', () => {
+  const world = World.start({ w1: 1 });
+  const bad = world.wait((done) => world.host('m1').storeBundle(bundle, new Uint8Array([1]), done));
+  assert.ok(!bad.ok && bad.error.code === 'BUNDLE_INVALID');
+  const large = new Uint8Array(1_200_000).fill(65);
+  const stored = world.wait((done) => world.host('m2').storeBundle(sha256(large), large, done));
+  assert.ok(stored.ok);
+  assert.equal(keysOf(world, jobRanges.bundleParts(sha256(large)).from).length, 3);
+  const { revision } = world.registry.keyspace.range(jobRanges.bundleMarks, 1);
+  assert.ok(world.wait((done) => world.host('m1').storeBundle(bundle, code, done)).ok);
+  assert.equal(world.registry.keyspace.range(jobRanges.bundleMarks, 1).revision, revision);
+  const unknown = world.order('submit', { bundle: 'ab'.repeat(32), workflows: [load('one')] });
+  assert.ok(!unknown.ok && unknown.error.code === 'UNKNOWN_BUNDLE');
+});
+
+test('code that nobody names is removed after a while, and what is named stays', () => {
+  const world = World.start({ w1: 1 });
+  const other = new Uint8Array([1, 2, 3]);
+  assert.ok(world.wait((done) => world.host('m2').storeBundle(sha256(other), other, done)).ok);
+  world.untilStatus(world.submit({ workflows: [load('one')] }), 'COMPLETED');
+  world.run(15 * 60_000);
+  assert.deepEqual(keysOf(world, jobRanges.bundleMarks.from), [jobKeys.bundleMark(bundle)]);
+  assert.deepEqual(keysOf(world, jobRanges.bundleParts(sha256(other)).from), []);
+});
+
+test('orders that are wrong get an error and lose nothing', () => {
+  const world = World.start({ w1: 1 });
+  const codeOf = (verb: Parameters<World['order']>[0], text: unknown) => {
+    const outcome = world.order(verb, text);
+    return outcome.ok ? 'ok' : outcome.error.code;
+  };
+  assert.equal(codeOf('show', { jobId: 'none' }), 'UNKNOWN_JOB');
+  assert.equal(codeOf('cancel', { jobId: 'none' }), 'UNKNOWN_JOB');
+  assert.equal(codeOf('show', {}), 'BAD_ARGUMENT');
+  assert.equal(codeOf('list', { limit: -1 }), 'BAD_ARGUMENT');
+  assert.equal(codeOf('list', { status: 'NONE' }), 'BAD_ARGUMENT');
+  assert.equal(codeOf('submit', [1]), 'BAD_ARGUMENT');
+  assert.equal(codeOf('submit', { bundle, workflows: [load('one')], name: 'x'.repeat(1_000_000) }), 'TOO_LARGE');
+  assert.equal(codeOf('unschedule', { name: 'none' }), 'UNKNOWN_JOB');
+  const jobId = world.submit({ workflows: [load('one')], startAtMs: world.clock.wallMs() + 5_000 });
+  assert.equal(codeOf('report', { jobId }), 'PRECONDITION');
+  assert.equal(codeOf('result', { jobId, workflow: 'none' }), 'PRECONDITION');
+  world.untilStatus(jobId, 'COMPLETED');
+  assert.equal(codeOf('result', { jobId, workflow: 'none' }), 'BAD_ARGUMENT');
+  assert.equal(codeOf('report', { jobId }), 'ok');
+});
