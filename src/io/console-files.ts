@@ -21,7 +21,7 @@ const contentTypes = {
   'console.svg': 'image/svg+xml',
 } as const;
 type Name = keyof typeof contentTypes;
-export const consoleFileNames = Object.keys(contentTypes) as readonly Name[];
+const consoleFileNames = Object.keys(contentTypes) as readonly Name[];
 
 let made: Promise<ReadonlyMap<string, string>> | undefined;
 

@@ -63,7 +63,7 @@ export function workflowFile({ folder }: Lab, name: string, text: string): strin
   return file;
 }
 
-export async function ownTruth({ addr }: Pick<Agent, 'addr'>): Promise<OwnTruth> {
+async function ownTruth({ addr }: Pick<Agent, 'addr'>): Promise<OwnTruth> {
   return (await getJson({ addr, token: undefined }, '/v1/node')) as OwnTruth;
 }
 
@@ -94,7 +94,7 @@ export async function nothingIsLeft(living: readonly Agent[], killed: readonly P
 }
 
 /** The processes of runners that the node with this pid has started. */
-export function runnersOf(pid: number): readonly number[] {
+function runnersOf(pid: number): readonly number[] {
   return readdirSync('/proc')
     .filter((entry) => /^\d+$/.test(entry))
     .filter((entry) => {
