@@ -41,6 +41,7 @@ export type {
   Check,
   DataContext,
   EachContext,
+  FlowContext,
   From,
   Metrics,
   Range,
@@ -52,6 +53,8 @@ export type { HttpClient, HttpHeaders, HttpOptions, HttpRequestOptions, HttpResp
 export {
   type BatchSpec,
   type Duration,
+  type Flow,
+  type FlowSpec,
   type ItemsOf,
   type LoadSpec,
   type StageSpec,

@@ -64,11 +64,14 @@ export type SetupContext = {
 /** What setup gave, for everything after it. */
 export type DataContext<D> = SetupContext & { readonly data: D };
 
-export type StepContext<D, Names extends string> = DataContext<D> & {
+// Types of results would have to be known before the functions that give them: names are checked, values are not.
+// Where steps are given one after the other (Flow in workflow.ts) both are.
+// oxlint-disable-next-line typescript/no-explicit-any
+export type StepContext<D, Names extends string> = FlowContext<D, { readonly [N in Names]: any }>;
+
+export type FlowContext<D, Results> = DataContext<D> & {
   /** What the steps before this one gave in this iteration, by name. */
-  // Their types would have to be known before the functions that give them: names are checked, values are not.
-  // oxlint-disable-next-line typescript/no-explicit-any
-  readonly results: { readonly [N in Names]: any };
+  readonly results: Results;
   /** The number of this user among all, from 0 on. */
   readonly vu: number;
   /** The how-manyth iteration of this user, from 0 on. */

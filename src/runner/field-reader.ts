@@ -25,6 +25,10 @@ export class FieldReader {
     return this.#fields[field] !== undefined;
   }
 
+  isFunction(field: string): boolean {
+    return typeof this.#fields[field] === 'function';
+  }
+
   raw(field: string): unknown {
     return this.#fields[field];
   }

@@ -59,6 +59,23 @@ describe('users', () => {
     assert.equal(unit.run.summary.iterationTimes?.maxUs, 5_000, 'think time does not count');
   });
 
+  it('go through a flow, whose steps know those before them', async () => {
+    const seen: string[] = [];
+    const flowing = workflow('flowing', {
+      iterations: 1,
+      steps: (flow) =>
+        flow
+          .step('login', async () => ({ token: 'abc' }))
+          .step('buy', (ctx) => ctx.results.login.token.length, { think: '2s' })
+          .step('pay', (ctx) => void seen.push(`${ctx.results.buy} ${ctx.results.login.token}`)),
+    });
+    const { unit, clock, ended } = unitOf(flowing);
+    await ended();
+    assert.deepEqual(seen, ['3 abc']);
+    assert.equal(clock.nowMs(), 2_000);
+    assert.deepEqual([...unit.run.summary.steps.keys()], ['login', 'buy', 'pay']);
+  });
+
   it('leave out what comes after a step that throws', async () => {
     const { unit, ended } = unitOf(
       workflow('broken', {

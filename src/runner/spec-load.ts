@@ -87,13 +87,27 @@ function stagesOf(reader: FieldReader): readonly Stage[] | undefined {
 }
 
 function stepsOf(reader: FieldReader): readonly StepDefinition[] {
-  const given = Object.entries(reader.object('steps') ?? {});
+  const given = Object.entries(reader.isFunction('steps') ? flowSteps(reader) : (reader.object('steps') ?? {}));
   if (given.length === 0 || given.length > stepsMax)
     throw reader.wrong('steps', `has to have 1 to ${stepsMax} steps, it has ${given.length}`);
   const names = given.map(([name]) => name);
   const steps = given.map(([name, value]) => stepOf(reader, name, value, names));
   const cycle = cycleIn(names, (name) => (steps[names.indexOf(name)]?.after ?? []).map((at) => names[at] ?? ''));
   if (cycle !== undefined) throw reader.wrong('steps', `wait for each other: ${cycle.join(' after ')}`);
+  return steps;
+}
+
+/** Calls the function that says which steps there are, one after the other. */
+function flowSteps(reader: FieldReader): Readonly<Record<string, unknown>> {
+  const steps: Record<string, unknown> = {};
+  const flow = {
+    step: (name: string, run: unknown, options: object = {}): object => {
+      if (Object.hasOwn(steps, name)) throw reader.wrong(`steps.${name}`, 'is there twice');
+      steps[name] = { ...options, run };
+      return flow;
+    },
+  };
+  reader.fn<(given: object) => unknown>('steps')?.(flow);
   return steps;
 }
 

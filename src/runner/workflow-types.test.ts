@@ -13,6 +13,16 @@ const checkout = workflow('checkout', {
     pay: async (ctx) => ctx.check(await ctx.http.post(`${ctx.data.base}/pay`, { json: 1 }), (r) => r.status === 200),
   },
 });
+const flowing = workflow('flowing', {
+  vus: 3,
+  duration: '1s',
+  setup: () => ({ base: 'x' }),
+  steps: (flow) =>
+    flow
+      .step('login', async (ctx) => ({ token: ctx.data.base }))
+      .step('buy', (ctx) => ctx.results.login.token.length, { think: '1s' })
+      .step('pay', (ctx) => ctx.results.buy.toFixed() + ctx.results.login.token),
+});
 const lengths = workflow('lengths', {
   setup: () => 5,
   items: [{ text: 'a' }, { text: 'bc' }],
@@ -29,11 +39,12 @@ const crack = workflow('crack', { items: 10, first: true, each: (item) => (item 
 test('a definition knows what later workflows get from it', () => {
   const given: {
     readonly checkout: WorkflowDefinition<{ base: string }>;
+    readonly flowing: WorkflowDefinition<{ base: string }>;
     readonly lengths: WorkflowDefinition<(number | null)[]>;
     readonly names: WorkflowDefinition<(string | null)[]>;
     readonly crack: WorkflowDefinition<string | undefined | null>;
-  } = { checkout, lengths, names, crack };
-  assert.deepEqual(Object.keys(given), ['checkout', 'lengths', 'names', 'crack']);
+  } = { checkout, flowing, lengths, names, crack };
+  assert.deepEqual(Object.keys(given), ['checkout', 'flowing', 'lengths', 'names', 'crack']);
   workflow('after', {
     after: ['checkout', 'lengths'],
     items: 1,
@@ -71,6 +82,17 @@ export function mistakes(): void {
       // @ts-expect-error: setup gives no such thing
       a: (ctx) => ctx.data.bass,
     },
+  });
+  workflow('x', {
+    iterations: 1,
+    steps: (flow) =>
+      flow
+        .step('a', () => 1)
+        // @ts-expect-error: a number has no length
+        .step('b', (ctx) => ctx.results.a.length)
+        // @ts-expect-error: c comes later
+        .step('d', (ctx) => ctx.results.c)
+        .step('c', () => 1),
   });
   // @ts-expect-error: no such field
   workflow('x', { iterations: 1, users: 3, steps: { a: () => 1 } });

@@ -148,6 +148,10 @@ describe('a wrong definition', () => {
     refused('x', { steps: { a: { run: nothing, after: ['b'] } }, iterations: 1 }, /steps.a.after names "b"/);
     const cycle = { a: { run: nothing, after: ['b'] }, b: { run: nothing, after: ['a'] } };
     refused('x', { steps: cycle, iterations: 1 }, /wait for each other: a after b after a/);
+    const twice = (flow: { step(name: string, run: unknown): typeof flow }) =>
+      flow.step('a', nothing).step('a', nothing);
+    refused('x', { steps: twice, iterations: 1 }, /steps.a is there twice/);
+    refused('x', { steps: nothing, iterations: 1 }, /steps has to have 1 to 100 steps, it has 0/);
     refused('x', { steps, iterations: 1, think: ['3s', '1s'] }, /think has to be/);
     refused('x', { steps, iterations: 1, thresholds: { failed: ['often'] } }, /thresholds\["failed"\] "often" is no/);
     refused('x', { steps, iterations: 1, env: { A: 1 } }, /env has to be/);

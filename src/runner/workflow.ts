@@ -2,7 +2,15 @@
  * What a user writes to have work done: a load test (users that go through steps again and again) or a batch job (a
  * function for each item). Types, and one function that checks and returns what it was given: nothing here runs anything.
  */
-import type { DataContext, EachContext, Range, SetupContext, StepContext, WorkflowDefinition } from './context.ts';
+import type {
+  DataContext,
+  EachContext,
+  FlowContext,
+  Range,
+  SetupContext,
+  StepContext,
+  WorkflowDefinition,
+} from './context.ts';
 import { checkSpec } from './spec-check.ts';
 
 /** Milliseconds, or text such as '250ms', '30s', '5m', '1h'. */
@@ -46,10 +54,24 @@ export type StepSpec<D, Names extends string> = {
 /** Users, or arrivals where there is a rate, go straight to `target` within `duration`. */
 export type StageSpec = { readonly duration: Duration; readonly target: number };
 
-export type LoadSpec<D, Names extends string> = Common<D> & {
+/** Steps one after the other, each knowing what those before it gave: `(flow) => flow.step('browse', ...).step(...)`. */
+export type Flow<D, Results> = {
+  step<const N extends string, T>(
+    name: N,
+    run: (ctx: FlowContext<D, Results>) => T | Promise<T>,
+    options?: { readonly think?: Think },
+  ): Flow<D, Results & { readonly [K in N]: T }>;
+};
+
+export type LoadSpec<D, Names extends string> = LoadShape<D> & {
+  readonly steps: { readonly [N in Names]: StepRun<D, Names> | StepSpec<D, Names> };
+};
+
+export type FlowSpec<D> = LoadShape<D> & { readonly steps: (flow: Flow<D, object>) => Flow<D, object> };
+
+type LoadShape<D> = Common<D> & {
   readonly items?: undefined;
   readonly each?: undefined;
-  readonly steps: { readonly [N in Names]: StepRun<D, Names> | StepSpec<D, Names> };
   /** Users that work at one time, 1 if left out; with a rate the most that there may be. */
   readonly vus?: number;
   readonly duration?: Duration;
@@ -82,6 +104,7 @@ export type BatchSpec<D, I, R> = Common<D> & {
   readonly unitItems?: number;
 };
 
+export function workflow<D = undefined>(name: string, spec: FlowSpec<D>): WorkflowDefinition<D>;
 export function workflow<D = undefined, Names extends string = string>(
   name: string,
   spec: LoadSpec<D, Names>,
