@@ -68,6 +68,10 @@ export class JobsCluster {
     await this.#begin(name, 'worker', this.#node('m0').address);
   }
 
+  pidOf(name: string): number {
+    return this.#node(name).child.pid!;
+  }
+
   kill(name: string): void {
     this.#node(name).child.kill('SIGKILL');
     this.#nodes.delete(name);

@@ -15,7 +15,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import type { Job } from '../src/client/job.ts';
-import { isOver } from '../src/jobs/job-words.ts';
 import { debianProgramFault } from '../scripts/debian.ts';
 import { JobsCluster } from './jobs-cluster.ts';
 import { type PeerName, PeerSide, installPeers, peerNames } from './jobs-peers.ts';
@@ -99,8 +98,8 @@ async function smallJobsPerSecond(cluster: JobsCluster, count: number): Promise<
 }
 
 async function ended(job: Job): Promise<void> {
-  for await (const { status } of job.progress())
-    if (status !== 'COMPLETED' && isOver(status)) throw new Error(`${job.id} ended as ${status}`);
+  const status = await job.ended();
+  if (status !== 'COMPLETED') throw new Error(`${job.id} ended as ${status}`);
 }
 
 /** They wait for a start that is far away. */

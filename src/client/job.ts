@@ -3,7 +3,7 @@
  * goes on without anybody who holds it, and everything here can be asked again by another session that knows its id.
  */
 import { RemusterError, errorCodeOf } from '../base/errors.ts';
-import { type JobProgress, type JobShown, type JobStatus, isOver } from '../jobs/job-words.ts';
+import { type JobEnd, type JobProgress, type JobShown, type JobStatus, isOver } from '../jobs/job-words.ts';
 import type { Report } from '../jobs/report/report.ts';
 import type { JobOrders } from './job-orders.ts';
 
@@ -18,6 +18,8 @@ export type Job = {
   result(): Promise<Readonly<Record<string, unknown>>>;
   /** Waits for the end. Counts, latencies, thresholds and what went wrong, however it ended. */
   report(): Promise<Report>;
+  /** Waits for the end, and for nothing else. */
+  ended(): Promise<JobStatus>;
   show(): Promise<JobShown>;
   status(): Promise<JobStatus>;
   /** Ends when the managers have noted it; `progress` tells when nothing of it runs any more. */
@@ -35,23 +37,25 @@ export function jobHandle(orders: JobOrders, id: string): Job {
   const words = { jobId: id };
   const show = async (): Promise<JobShown> => (await orders.give('show', words)) as JobShown;
   const progress = (): AsyncGenerator<JobProgress, void, undefined> => following(orders, id);
-  const ended = async (): Promise<JobStatus | undefined> => {
-    let last: JobStatus | undefined;
-    for await (const { status } of progress()) last = status;
-    return last;
+  const ended = async (): Promise<JobEnd> => {
+    for (;;) {
+      const end = (await orders.give('watch', { ...words, end: true, waitMs: orders.watchMs })) as JobEnd;
+      if (isOver(end.status)) return end;
+    }
   };
   return {
     id,
     progress,
     result: async () => {
-      if ((await ended()) === 'COMPLETED') return await resultOf(orders, id);
-      const { status, error } = await show();
-      throw failureOf(id, status, error);
+      const { status, error } = await ended();
+      if (status !== 'COMPLETED') throw failureOf(id, status, error);
+      return await resultOf(orders, id);
     },
     report: async () => {
       await ended();
       return (await orders.give('report', words)) as Report;
     },
+    ended: async () => (await ended()).status,
     show,
     status: async () => (await show()).status,
     cancel: async () => ((await orders.give('cancel', words)) as { status: JobStatus }).status,
@@ -82,7 +86,7 @@ async function resultOf(orders: JobOrders, jobId: string): Promise<Readonly<Reco
   return (JSON.parse(texts.join('')) as Extract<ResultAnswer, { readonly results: unknown }>).results;
 }
 
-function failureOf(id: string, status: JobStatus, error: JobShown['error']): RemusterError {
+function failureOf(id: string, status: JobStatus, error: JobEnd['error']): RemusterError {
   if (error !== undefined) return new RemusterError(errorCodeOf(error.code), error.message);
   const code = status === 'CANCELLED' ? 'CANCELLED' : status === 'TIMEOUT' ? 'WORKFLOW_TIMEOUT' : 'WORKFLOW_FAILED';
   return new RemusterError(code, `the job ${id} ended as ${status}`);

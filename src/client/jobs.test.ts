@@ -184,10 +184,12 @@ test('results come whole or in parts, after the end; a job that failed throws it
   managers.answers['result'] = ({ part = 0 }) => ({ part, parts: 3, json: pieces[part as number] });
   assert.deepEqual(await managers.cluster.until(job.result()), { sum: [1, 2, 3] });
 
-  managers.answers['watch'] = () => at(9, 'FAILED');
-  managers.answers['show'] = () => ({ status: 'FAILED', error: { code: 'RETRIES_EXHAUSTED', message: 'three times' } });
+  managers.answers['watch'] = () => ({
+    status: 'FAILED',
+    error: { code: 'RETRIES_EXHAUSTED', message: 'three times' },
+  });
   await assert.rejects(managers.cluster.until(job.result()), refusedWith('RETRIES_EXHAUSTED'));
-  managers.answers['show'] = () => ({ status: 'CANCELLED' });
+  managers.answers['watch'] = () => ({ status: 'CANCELLED' });
   await assert.rejects(managers.cluster.until(job.result()), refusedWith('CANCELLED'));
 });
 

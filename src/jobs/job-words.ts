@@ -96,6 +96,9 @@ export type JobRow = Pick<JobShown, 'jobId' | 'name' | 'status' | 'submitter' | 
   readonly failed: number;
 };
 
+/** What whoever waits for the end is told; the status is one of an end, or that of a job for which the wait was over. */
+export type JobEnd = Pick<JobShown, 'jobId' | 'status' | 'error'>;
+
 /** What a watcher is told: each time everything, never a difference. `version` grows with each change. */
 export type JobProgress = {
   readonly jobId: string;

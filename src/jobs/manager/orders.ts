@@ -18,7 +18,7 @@ import { Positions } from './positions.ts';
 import { latenciesOf } from './report-facts.ts';
 import { checkRequest } from './request-check.ts';
 import type { Schedules } from './schedules.ts';
-import { jobProgress, jobRow, jobShown } from './shown.ts';
+import { jobEnd, jobProgress, jobRow, jobShown } from './shown.ts';
 import { Watching } from './watching.ts';
 
 type Answer = (outcome: Outcome<string>) => void;
@@ -146,6 +146,7 @@ export class Orders {
       case 'show':
         return this.#show(this.#job(fields), answer);
       case 'watch':
+        if (fields['end'] === true) return this.#awaitEnd(this.#job(fields), fields, answer);
         return this.#watch(this.#job(fields), fields, answer);
       case 'cancel':
         return this.#cancel(this.#job(fields), answer);
@@ -197,6 +198,15 @@ export class Orders {
         answer(success(JSON.stringify(jobProgress(job, this.#parts(job), latenciesOf(job)))));
       });
     });
+  }
+
+  /** For those who want nothing but the end: a few words instead of everything. */
+  #awaitEnd(job: Job, fields: Fields, answer: Answer): void {
+    const { ledger, nowMs } = this.#office;
+    const waitMs = optionalWhole(fields['waitMs'], 'waitMs', 0, waitMsMax) ?? 0;
+    const tell = (): void => ledger.afterJob(job, () => answer(success(JSON.stringify(jobEnd(job)))));
+    if (isOver(job.shown)) tell();
+    else this.watching.add(job, Infinity, nowMs + waitMs, tell);
   }
 
   #cancel(job: Job, answer: Answer): void {

@@ -1,6 +1,7 @@
 /** Jobs as people and programs see them. Made when somebody asks, from what is recorded and, for numbers, from progress. */
 import {
   type AttemptShown,
+  type JobEnd,
   type JobProgress,
   type JobRow,
   type JobShown,
@@ -34,6 +35,12 @@ export function jobShown(job: Job, { dc, queue, nowMs }: ShownParts, timeoutMs: 
     totals,
     ...(job.code === undefined ? {} : { error: { code: job.code, message: job.why ?? '' } }),
   };
+}
+
+/** All that whoever waits for the end has to know. */
+export function jobEnd(job: Job): JobEnd {
+  const error = job.code === undefined ? {} : { error: { code: job.code, message: job.why ?? '' } };
+  return { jobId: job.id, status: job.shown, ...error };
 }
 
 export function jobRow(job: Job): JobRow {

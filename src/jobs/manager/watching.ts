@@ -5,6 +5,7 @@
 import { RemusterError } from '../../base/errors.ts';
 import type { Job } from './model.ts';
 
+/** `afterVersion` is infinite for those who want to know of the end only. */
 type Watcher = { readonly afterVersion: number; readonly untilMs: number; readonly tell: () => void };
 
 const watchersMax = 5_000;
@@ -48,7 +49,7 @@ export class Watching {
     const list = this.#watchers.get(job);
     if (list === undefined) return;
     nextVersion(job);
-    this.#tell(job, list, -Infinity);
+    this.#tell(job, list, Infinity);
   }
 
   clear(): void {
