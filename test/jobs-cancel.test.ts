@@ -100,7 +100,7 @@ describe('cancel and timeout', () => {
     for (const trouble of ['hangs', 'deaf'] as const) {
       const cluster = new JobsWorld();
       const plan = cluster.plan([[batch(4, 2, 2, { timeoutMs: 3_000 }), { trouble }]], {}, 'stuck');
-      const shown = cluster.ends(cluster.submit(plan), 'FAILED');
+      const shown = cluster.ends(cluster.submit(plan), 'TIMEOUT');
       assert.equal(shown.error?.code, 'WORKFLOW_TIMEOUT', trouble);
       cluster.coresReturn();
     }
@@ -116,6 +116,7 @@ describe('cancel and timeout', () => {
   it('a job that outlives its time is TIMEOUT while it waits, also when nobody could ever run it', () => {
     const cluster = new JobsWorld();
     for (const name of cluster.workers) cluster.world.crash(name, 'kept');
+    cluster.advance(15_000);
     const job = cluster.submit(cluster.plan([[batch(4, 2, 2), {}]], { timeoutMs: 5_000 }));
     cluster.advance(1_000);
     assert.equal(cluster.show(job).status, 'QUEUED');

@@ -291,8 +291,14 @@ describe('dispatch', () => {
     const load = (vus: number, durationMs: number) => ({ style: 'load' as const, load: { vus, durationMs, steps } });
     const job = cluster.submit(
       cluster.plan([
-        [{ name: 'wf1', cores: 4, ...load(4, 8_000) }, { itemMs: 100 }],
-        [{ name: 'wf2', cores: 4, ...load(4, 2_000) }, { itemMs: 100 }],
+        [
+          { name: 'wf1', cores: 4, ...load(4, 8_000) },
+          { itemMs: 100, handsOn: false },
+        ],
+        [
+          { name: 'wf2', cores: 4, ...load(4, 2_000) },
+          { itemMs: 100, handsOn: false },
+        ],
         [{ name: 'wf3', cores: 6, after: ['wf2'], ...load(6, 1_000) }, { itemMs: 100 }],
         [{ name: 'wf4', cores: 1, after: ['wf2'], ...load(1, 1_000) }, { itemMs: 100 }],
       ]),

@@ -57,9 +57,9 @@ describe('manager failover', () => {
     const { cluster, job } = running();
     const cutMs = cluster.nowMs;
     const mend = cluster.world.partition([cluster.workers, cluster.managers]);
-    cluster.advance(12_000);
+    cluster.advance(20_000);
     const last = Math.max(...cluster.acted.map(({ atMs }) => atMs));
-    assert.ok(last - cutMs < 4_000, `it still acted ${last - cutMs} ms after the cut`);
+    assert.ok(last - cutMs < 8_000, `it still acted ${last - cutMs} ms after the cut`);
     assert.equal(cluster.began.length, 2, 'nobody else could begin it');
     mend();
     assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 10);
@@ -104,7 +104,7 @@ describe('manager failover', () => {
   it('an end that the old leader has recorded, told again to the new one, counts once', () => {
     const cluster = new JobsWorld();
     cluster.fate('tellUnits', 'loseAnswer');
-    const job = cluster.submit(cluster.plan([[batch(4, 2, 1), { itemMs: 100 }]]));
+    const job = cluster.submit(cluster.plan([[batch(4, 2, 2), { itemMs: 100 }]]));
     cluster.until('one unit has ended', () => cluster.ended.length === 1);
     cluster.advance(200);
     cluster.world.crash(cluster.leader, 'kept');

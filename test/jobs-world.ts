@@ -38,11 +38,12 @@ export type JobsWorldOptions = {
   readonly seed?: number;
 };
 
-const jobLeaseMs = 4_000;
 const waitMsMax = 90_000;
 const stepMs = 5;
 const lateMs = 20_000;
 const askMs = 5_000;
+const linesTold = 40;
+const later: ReadonlySet<string> = new Set(['NOT_LEADER', 'NO_QUORUM', 'UNREACHABLE', 'DEADLINE', 'NETWORK_TIMEOUT']);
 const tags: ReadonlySet<number> = new Set(jobMessages.map(({ tag }) => tag));
 /** Those that hold in every story; each judges what was seen, from the first step on. */
 const always = { ...runProperties, ...totalProperties, ...jobProperties };
@@ -63,6 +64,8 @@ export class JobsWorld {
   readonly #errands: Errands;
   readonly #checkers: readonly (readonly [string, Checker])[];
   #rule: Rule = () => 'pass';
+  /** What went wrong in the midst of a step; told at the end of it, because there nobody would hear it. */
+  #mistake: string | undefined;
   #plans = 0;
 
   constructor({ managers = 3, workers = 3, cores = 2, seed = 1 }: JobsWorldOptions = {}) {
@@ -80,7 +83,7 @@ export class JobsWorld {
         bootHostedNode(ports, context, {
           join: this.managers.map((name) => addressOf(this.world, name)),
           roles: (name) => (this.managers.includes(name) ? ['manager'] : ['worker']),
-          options: { registry: 'embedded', registrationTtlMs: 8_000, jobLeaseMs },
+          options: { registry: 'embedded' },
           jobs: { cores, runners: (inner, node) => witness.runners(node, inner) },
           wrap: (streams, datagrams) => ({
             streams: this.#ruled(tapped(streams, context.name, witness), context.name),
@@ -94,10 +97,11 @@ export class JobsWorld {
     this.#errands = new Errands(this.world, () => undefined);
     this.world.watch((event) => {
       if (event.kind === 'stopped') witness.stopped(event.node);
-      assert.ok(event.kind !== 'threw', event.kind === 'threw' ? String(event.error) : '');
+      if (event.kind === 'threw') this.#mistake ??= `${event.node} threw ${String(event.error)}`;
     });
     this.world.startAll();
     this.until('all workers may work', () => this.workers.every((name) => this.#isActive(name)));
+    this.until('all know who leads', () => this.workers.every((name) => this.core(name).control?.leader() !== undefined));
     this.advance(500);
   }
 
@@ -119,13 +123,14 @@ export class JobsWorld {
 
   advance(durationMs: number): void {
     this.world.advance(durationMs);
+    assert.equal(this.#mistake, undefined, `${this.#mistake}\n${this.world.log.last(linesTold).join('\n')}`);
   }
 
   until(what: string, holds: () => boolean, withinMs = waitMsMax): void {
     const endMs = this.nowMs + withinMs;
     while (!holds()) {
-      assert.ok(this.nowMs < endMs, `waited in vain: ${what}\n${this.world.log.last(30).join('\n')}`);
-      this.world.advance(stepMs);
+      assert.ok(this.nowMs < endMs, `waited in vain: ${what}\n${this.world.log.last(linesTold).join('\n')}`);
+      this.advance(stepMs);
     }
   }
 
@@ -179,7 +184,7 @@ export class JobsWorld {
     for (;;) {
       const outcome = this.once(question, through);
       const code = outcome === undefined ? 'DEADLINE' : outcome.ok ? undefined : outcome.error.code;
-      const isLater = code !== undefined && ['NOT_LEADER', 'NO_QUORUM', 'UNREACHABLE', 'DEADLINE'].includes(code);
+      const isLater = code !== undefined && later.has(code);
       if (outcome !== undefined && !isLater) return outcome;
       assert.ok(this.nowMs < endMs, `nobody answers ${question.verb}: ${code}`);
       this.advance(100);
@@ -219,7 +224,7 @@ export class JobsWorld {
     let shown = this.show(job);
     const endMs = this.nowMs + waitMsMax;
     while (!isOver(shown.status)) {
-      assert.ok(this.nowMs < endMs, `${job} is ${shown.status} for ever\n${this.world.log.last(30).join('\n')}`);
+      assert.ok(this.nowMs < endMs, `${job} is ${shown.status} for ever\n${this.world.log.last(linesTold).join('\n')}`);
       this.advance(100);
       shown = this.show(job);
     }
@@ -267,7 +272,7 @@ export class JobsWorld {
     if (seen.kind === 'unitEnded') this.ended.push(seen);
     for (const [name, checker] of this.#checkers) {
       const wrong = checker.observe?.(seen);
-      assert.equal(wrong, undefined, `${name}: ${wrong}`);
+      if (wrong !== undefined) this.#mistake ??= `${name}: ${wrong}`;
     }
   }
 

@@ -72,7 +72,8 @@ export class JobClients {
 
   submit(drawn: JobPlan): void {
     const { startAfterMs } = drawn;
-    const startAtMs = startAfterMs === undefined ? undefined : worldBeganWallMs + this.#nowMs() + startAfterMs;
+    const startAtMs =
+      startAfterMs === undefined ? undefined : worldBeganWallMs + Math.ceil(this.#nowMs() + startAfterMs);
     const plan = startAtMs === undefined ? drawn : { ...drawn, request: { ...drawn.request, startAtMs } };
     this.#spec.observe({ kind: 'jobWanted', plan });
     this.#store(plan, this.#nowMs() + patienceMs);

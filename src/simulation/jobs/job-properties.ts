@@ -116,13 +116,12 @@ const endsHaveReasons: Property = (stage) => {
     const passedMs = (nowMs - (wantedMs.get(plan) ?? nowMs)) * fastestClock;
     const runMs = (nowMs - (firstGivenMs.get(job) ?? nowMs)) * fastestClock;
     if (status === 'CANCELLED') return cancelled.has(job) ? undefined : 'nobody cancelled it';
-    if (status === 'TIMEOUT') return passedMs >= allowedMs(plan) ? undefined : 'it had time left';
+    const isLate = passedMs >= allowedMs(plan) || request.workflows.some(({ timeoutMs }) => runMs >= timeoutMs);
+    if (status === 'TIMEOUT') return isLate ? undefined : 'it had time left';
     if (status === 'COMPLETED')
       return kind === 'broken' || kind === 'poison' || kind === 'stuck' ? `its code is ${kind}` : undefined;
     if (status !== 'FAILED' || attempts === undefined) return undefined;
     if (code === 'WORKFLOW_FAILED') return kind === 'broken' ? undefined : 'its code does not fail';
-    if (code === 'WORKFLOW_TIMEOUT')
-      return request.workflows.some(({ timeoutMs }) => runMs >= timeoutMs) ? undefined : 'it had time left';
     if (code === undefined) return 'nobody knows why';
     // With one attempt only, the code is that of the attempt.
     return exhausted(plan, attempts) ? undefined : `it had attempts left: ${code}`;

@@ -11,6 +11,8 @@ export type Behaviour = {
   readonly failingPercent?: number;
   /** How many items there are, where only the code knows. */
   readonly items?: number;
+  /** False: it has nothing for those after it. */
+  readonly handsOn?: boolean;
   /** The item that a search is for. */
   readonly finds?: number;
   /**

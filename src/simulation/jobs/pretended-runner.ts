@@ -95,6 +95,8 @@ class UnitWork {
   /** Items of a batch, iterations of a load. */
   readonly #from: number;
   readonly #count: number;
+  /** Users of a load work side by side. */
+  readonly #atOnce: number;
   #completed = 0;
   #failed = 0;
   #toldMs: number;
@@ -109,6 +111,7 @@ class UnitWork {
     this.#random = new Random(`${order.seed}/${witnessed.run}`);
     this.#toldMs = channel.clock.nowMs();
     this.#from = order.items?.from ?? 0;
+    this.#atOnce = this.#facts.load === undefined ? 1 : (order.users?.count ?? this.#facts.load.vus);
     this.#count = countOf(order, this.#facts, this.#behaviour);
   }
 
@@ -127,10 +130,11 @@ class UnitWork {
 
   /** What was handed to it by those before it. */
   #checkOrder(): void {
-    const { order, witnessed } = this.#spec;
+    const { order, known, witnessed } = this.#spec;
     const context = JSON.parse(order.context) as Readonly<Record<string, unknown>>;
     for (const before of this.#facts.after)
-      if (context[before] === undefined) witnessed.puzzled(`it has nothing of ${before}, which came before it`);
+      if (context[before] === undefined && known.workflows[before]?.handsOn !== false)
+        witnessed.puzzled(`it has nothing of ${before}, which came before it`);
     if ((order.phase !== 'work' && order.phase !== 'finish') || !this.#facts.hasSetup) return;
     const wanted = JSON.stringify(setupData(order.job, order.workflow));
     // After a setup that failed there is nothing to hand on.
@@ -150,7 +154,8 @@ class UnitWork {
     const trouble = this.#trouble();
     const isStuck = trouble === 'hangs' || trouble === 'deaf';
     const step = Math.max(1, Math.ceil(this.#count / ticksMax));
-    const takes = this.#random.between(0.5, 1.5) * this.#behaviour.itemMs * Math.max(1, Math.min(step, this.#left()));
+    const rounds = Math.max(1, Math.min(step, this.#left()) / this.#atOnce);
+    const takes = this.#random.between(0.5, 1.5) * this.#behaviour.itemMs * rounds;
     this.#later(isStuck && this.#completed > 0 ? hangTickMs : takes, () => {
       this.#spec.witnessed.acted();
       if (trouble === 'throws') return this.#end('failed', 'WORKFLOW_FAILED');

@@ -115,11 +115,7 @@ const cases: readonly (readonly [Name, RegExp | undefined, readonly Step[]])[] =
     /does not fail/,
     [wanted(), accepted(), seen('FAILED', { code: 'WORKFLOW_FAILED', attempts: [] })],
   ],
-  [
-    'endsHaveReasons',
-    /had time left/,
-    [wanted(), accepted(), seen('FAILED', { code: 'WORKFLOW_TIMEOUT', attempts: [] })],
-  ],
+  ['endsHaveReasons', undefined, [wanted(), accepted(), given(), 4_000, seen('TIMEOUT')]],
   [
     'endsHaveReasons',
     /had attempts left/,

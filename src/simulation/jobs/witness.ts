@@ -153,6 +153,7 @@ export class JobWitness {
   }
 
   #whyForbidden(manager: string, worker: string): string | undefined {
+    this.lookAround();
     const known = this.#forbidden.get(`${manager}>${worker}`);
     if (known === undefined || this.#world().timeline.nowMs - known.sinceMs < knownForMs) return undefined;
     return known.why;
