@@ -117,7 +117,9 @@ export class ManagerHost {
       return undefined;
     }
     const call = this.#nextCall++;
-    this.#calls.set(call, { done, untilMs: clock.nowMs() + remainingMs, verb });
+    // A bit early: whoever waits for it gives up at that time.
+    const untilMs = clock.nowMs() + Math.max(0, remainingMs - sweepMs);
+    this.#calls.set(call, { done, untilMs, verb });
     this.#sweepLater();
     return call;
   }
