@@ -211,7 +211,7 @@ describe('dispatch', () => {
     assert.equal(waiting.status, 'QUEUED');
     assert.equal(waiting.queue?.position, 1);
     assert.match(waiting.queue?.reason ?? '', /core/);
-    const { lines } = cluster.order<{ lines: string[] }>('explain', { jobId: second });
+    const { lines } = cluster.order('explain', { jobId: second }) as { lines: string[] };
     assert.ok(lines.length > 0);
     cluster.ends(first, 'COMPLETED');
     cluster.ends(second, 'COMPLETED');
@@ -248,11 +248,11 @@ describe('dispatch', () => {
       cluster.until('it is about to end', () => cluster.ended.length === 1);
       cluster.order('cancel', { jobId: job });
       cluster.until('it is over', () =>
-        ['COMPLETED', 'CANCELLED'].includes(cluster.order<JobShown>('show', { jobId: job }).status),
+        ['COMPLETED', 'CANCELLED'].includes((cluster.order('show', { jobId: job }) as JobShown).status),
       );
-      const { status } = cluster.order<JobShown>('show', { jobId: job });
+      const { status } = cluster.order('show', { jobId: job }) as JobShown;
       cluster.advance(10_000);
-      assert.equal(cluster.order<JobShown>('show', { jobId: job }).status, status);
+      assert.equal((cluster.order('show', { jobId: job }) as JobShown).status, status);
     }
   });
 

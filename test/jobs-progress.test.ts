@@ -90,12 +90,12 @@ describe('progress', () => {
   it('a watcher is told at once, and its waiting holds up nobody', () => {
     const cluster = new JobsWorld();
     const job = cluster.submit(cluster.plan([[batch(10, 10, 1), { itemMs: 400 }]]));
-    const first = cluster.order<JobProgress>('watch', { jobId: job, afterVersion: 0, waitMs: 2_000 });
+    const first = cluster.order('watch', { jobId: job, afterVersion: 0, waitMs: 2_000 }) as JobProgress;
     assert.equal(first.jobId, job);
     let { version } = first;
     let progress = first;
     for (let turn = 0; turn < 100 && progress.status !== 'COMPLETED'; turn++) {
-      progress = cluster.order<JobProgress>('watch', { jobId: job, afterVersion: version, waitMs: 2_000 });
+      progress = cluster.order('watch', { jobId: job, afterVersion: version, waitMs: 2_000 }) as JobProgress;
       assert.ok(progress.version >= version);
       ({ version } = progress);
     }
@@ -107,7 +107,7 @@ describe('progress', () => {
     const cluster = new JobsWorld();
     const slow = cluster.submit(cluster.plan([[batch(2, 2, 1), { itemMs: 10_000 }]]));
     cluster.until('it runs', () => cluster.began.length === 1);
-    const { version } = cluster.order<JobProgress>('watch', { jobId: slow, afterVersion: 0, waitMs: 10 });
+    const { version } = cluster.order('watch', { jobId: slow, afterVersion: 0, waitMs: 10 }) as JobProgress;
     let waiting = 50;
     for (let at = 0; at < 50; at++) {
       cluster

@@ -101,7 +101,9 @@ export class JobsWorld {
     });
     this.world.startAll();
     this.until('all workers may work', () => this.workers.every((name) => this.#isActive(name)));
-    this.until('all know who leads', () => this.workers.every((name) => this.core(name).control?.leader() !== undefined));
+    this.until('all know who leads', () =>
+      this.workers.every((name) => this.core(name).control?.leader() !== undefined),
+    );
     this.advance(500);
   }
 
@@ -167,15 +169,16 @@ export class JobsWorld {
   submit(plan: JobPlan, through?: string): string {
     this.#observe({ kind: 'jobWanted', plan });
     this.answer({ verb: 'store', sha256: plan.request.bundle, code: plan.code }, through);
-    const told = this.order<{ jobId: string; isNew: boolean }>('submit', plan.request, through);
+    const told = this.order('submit', plan.request, through) as { jobId: string; isNew: boolean };
     this.#observe({ kind: 'jobAccepted', plan, job: told.jobId, isNew: told.isNew });
     return told.jobId;
   }
 
-  order<T>(verb: JobVerb, words: unknown, through?: string): T {
+  /** What is told is JSON. */
+  order(verb: JobVerb, words: unknown, through?: string): unknown {
     const outcome = this.answer({ verb, words, submitter: 'client' }, through);
     if (!outcome.ok) throw outcome.error;
-    return JSON.parse(outcome.value) as T;
+    return JSON.parse(outcome.value);
   }
 
   /** Retried, through that node or whichever is up, as long as a later try may help. */
@@ -202,7 +205,7 @@ export class JobsWorld {
   }
 
   show(job: string): JobShown {
-    const shown = this.order<JobShown>('show', { jobId: job });
+    const shown = this.order('show', { jobId: job }) as JobShown;
     const { status, totals, error, workflows } = shown;
     const attempts = workflows.map((workflow) => workflow.attempts);
     const sight = { job, status, totals, code: error?.code, attempts, askedMs: this.nowMs };
@@ -211,12 +214,12 @@ export class JobsWorld {
   }
 
   result(job: string): Readonly<Record<string, unknown>> {
-    return this.order<{ results: Record<string, unknown> }>('result', { jobId: job }).results;
+    return (this.order('result', { jobId: job }) as { results: Record<string, unknown> }).results;
   }
 
   cancel(job: string): JobStatus {
     this.#observe({ kind: 'cancelWanted', job });
-    return this.order<{ status: JobStatus }>('cancel', { jobId: job }).status;
+    return (this.order('cancel', { jobId: job }) as { status: JobStatus }).status;
   }
 
   /** Waits until it is over, in that status. */

@@ -57,7 +57,14 @@ export type JobObservation =
       readonly unit: number;
       readonly attempt: number;
       readonly fence: bigint;
-      /** Since when the manager that sent it knows that the worker is to get nothing; undefined: it is well. */
+    }
+  /** A manager sends it for the first time. `forbidden`: why that worker should get nothing, as the manager knows. */
+  | {
+      readonly kind: 'unitSent';
+      readonly node: string;
+      readonly job: string;
+      readonly workflow: number;
+      readonly unit: number;
       readonly forbidden: string | undefined;
     }
   /** The worker gave it back unharmed, or refused it: no failure. */

@@ -50,9 +50,12 @@ const looked: Observation = { kind: 'jobsLookedAt' };
 const healed: Observation = { kind: 'healed' };
 const cancel: Observation = { kind: 'cancelWanted', job: 'j' };
 const cancelTold: Observation = { kind: 'cancelTold', job: 'j', status: 'CANCELLING', graceMs: 100 };
-const given = (more: Partial<UnitRun & { forbidden: string }> = {}): Observation => {
+const sent = (forbidden?: string): Observation => ({
+  ...{ kind: 'unitSent', node: 'n4', job: 'j', workflow: 0, unit: 0, forbidden },
+});
+const given = (more: Partial<UnitRun> = {}): Observation => {
   const { node, job, workflow, unit, attempt, fence } = { ...here, ...more };
-  return { kind: 'unitGiven', node, job, workflow, unit, attempt, fence, forbidden: more.forbidden };
+  return { kind: 'unitGiven', node, job, workflow, unit, attempt, fence };
 };
 const began = (
   more: Partial<UnitRun> & { plan?: string; hash?: string; also?: string; together?: number } = {},
@@ -149,8 +152,8 @@ const cases: readonly (readonly [Name, RegExp | undefined, readonly Step[]])[] =
   ['coresAreKept', /runs 3 units on 2 cores/, [began({ together: 3 })]],
   ['coresAreKept', /has 1 of 2 cores free/, [cores(1)]],
   ['coresAreKept', /no worker was asked/, [began()]],
-  ['restingGetNothing', undefined, [given()]],
-  ['restingGetNothing', /although it is drained/, [given({ forbidden: 'drained' })]],
+  ['restingGetNothing', undefined, [sent()]],
+  ['restingGetNothing', /although it is drained/, [sent('drained')]],
   ['retriesAreBounded', undefined, [wanted(), began(), began(), returned, began()]],
   ['retriesAreBounded', /begun 3 times, and only 2/, [wanted(), began(), began(), began()]],
   ['cancelledIsSilent', undefined, [cancelTold, 90, acted(), 200, acted({ wokeMsAgo: 1 }), acted({ job: 'other' })]],

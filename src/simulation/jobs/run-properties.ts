@@ -93,7 +93,7 @@ const coresAreKept: Property = () => {
 /** S29: who is draining, drained, suspect or dead in the eyes of a manager gets nothing new from it. */
 const restingGetNothing: Property = () => ({
   observe(seen) {
-    if (seen.kind !== 'unitGiven' || seen.forbidden === undefined) return undefined;
+    if (seen.kind !== 'unitSent' || seen.forbidden === undefined) return undefined;
     return `${seen.node} is given ${unitKey(seen)} although it is ${seen.forbidden}`;
   },
 });

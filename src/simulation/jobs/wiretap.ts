@@ -1,8 +1,8 @@
-/** Listens to what managers and workers say to each other about units, as it arrives, and changes nothing. */
-import type { Identity, Streams } from '../../base/ports.ts';
+/** Listens to what managers and workers say to each other about units, as it is sent and as it arrives, and changes nothing. */
+import type { Streams } from '../../base/ports.ts';
 import { decodeMessage } from '../../messages/catalogue.ts';
 import { peekTag } from '../../messages/codec.ts';
-import { jobMessages } from '../../messages/jobs.ts';
+import { type GivenUnit, jobMessages } from '../../messages/jobs.ts';
 import type { JobWitness } from './witness.ts';
 
 const tagOf = (kind: string): number => jobMessages.find((one) => one.kind === kind)?.tag ?? -1;
@@ -12,6 +12,11 @@ const tellTag = tagOf('tellUnits');
 export function tapped(streams: Streams, node: string, witness: JobWitness): Streams {
   return {
     ...streams,
+    request: (to, body, timeoutMs, done) => {
+      const message = peekTag(body) === giveTag ? decodeMessage(body) : undefined;
+      if (message?.kind === 'giveUnits') witness.sent(node, to.host, message);
+      return streams.request(to, body, timeoutMs, done);
+    },
     serve: (service) =>
       streams.serve({
         ...service,
@@ -19,7 +24,7 @@ export function tapped(streams: Streams, node: string, witness: JobWitness): Str
           const tag = peekTag(body);
           if (tag === tellTag) heardNews(body, witness);
           if (tag !== giveTag) return service.request(from, body, remainingMs, reply);
-          const asked = heardGiven(node, from, body, witness);
+          const asked = heardGiven(node, body, witness);
           service.request(from, body, remainingMs, (outcome) => {
             const answer = outcome.ok ? decodeMessage(outcome.value) : undefined;
             if (answer?.kind === 'unitsTaken') witness.taken(asked, answer);
@@ -30,10 +35,10 @@ export function tapped(streams: Streams, node: string, witness: JobWitness): Str
   };
 }
 
-function heardGiven(node: string, from: Identity, body: Uint8Array, witness: JobWitness) {
+function heardGiven(node: string, body: Uint8Array, witness: JobWitness): readonly GivenUnit[] {
   const message = decodeMessage(body);
   if (message.kind !== 'giveUnits') return [];
-  witness.given(node, from, message);
+  witness.given(node, message);
   return message.units;
 }
 

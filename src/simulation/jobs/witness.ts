@@ -2,7 +2,8 @@
  * Sees everything about units that simulated nodes do, from outside: which attempts are sent to whom, which processes run
  * which unit at this instant, and what their code does. It listens to the wire and to the runners, and asks no manager.
  */
-import type { Identity, Program, Runners, RunningProgram } from '../../base/ports.ts';
+import { fenceParts } from '../../base/fence.ts';
+import type { Program, Runners, RunningProgram } from '../../base/ports.ts';
 import type { AttemptName, GivenUnit, JobMessageOf } from '../../messages/jobs.ts';
 import type { HostedNode } from '../hosted-node.ts';
 import type { StageSpec } from '../observation.ts';
@@ -14,7 +15,7 @@ import { pretendedRunner, type RunnerWitness, type WitnessedRun } from './preten
 
 type OpenRun = { readonly of: UnitRun; readonly boots: number };
 type Given = { readonly attempt: number; readonly fence: bigint; readonly node: string; readonly boots: number };
-type Unit = { runs: number; readonly given: Given[] };
+type Unit = { runs: number; sent: number; readonly given: Given[] };
 type UnitName = Pick<UnitRun, 'job' | 'workflow' | 'unit'>;
 
 /** What a manager must know for so long before it may be blamed: decisions need time to become messages. */
@@ -65,14 +66,29 @@ export class JobWitness {
   }
 
   /** A worker has got that from a manager. */
-  given(node: string, from: Identity, { units }: JobMessageOf<'giveUnits'>): void {
+  given(node: string, { units }: JobMessageOf<'giveUnits'>): void {
     for (const one of units) {
       const { job, workflow, unit, attempt, fence } = one;
       const known = this.#unit(one);
       const isFirst = !known.given.some((other) => other.attempt === attempt && other.fence === fence);
       if (isFirst) known.given.push({ attempt, fence, node, boots: this.#world().boots(node) });
-      const forbidden = isFirst ? this.#whyForbidden(from.name, node) : undefined;
-      this.#observe({ kind: 'unitGiven', node, job, workflow, unit, attempt, fence, forbidden });
+      this.#observe({ kind: 'unitGiven', node, job, workflow, unit, attempt, fence });
+    }
+  }
+
+  /** A manager sends that to whoever is at that host. */
+  sent(manager: string, host: string, { units, term }: JobMessageOf<'giveUnits'>): void {
+    const world = this.#world();
+    const node = world.names.find((name) => world.host(name).address === host) ?? host;
+    for (const one of units) {
+      const { job, workflow, unit, attempt, fence } = one;
+      const known = this.#unit(one);
+      if (attempt <= known.sent) continue;
+      known.sent = attempt;
+      // What an earlier leader has decided is sent by the next one, whatever has happened since.
+      if (fenceParts(fence).term !== term) continue;
+      const forbidden = this.#whyForbidden(manager, node);
+      this.#observe({ kind: 'unitSent', node, job, workflow, unit, forbidden });
     }
   }
 
@@ -167,7 +183,7 @@ export class JobWitness {
 
   #unit({ job, workflow, unit }: UnitName): Unit {
     const key = `${job}/${workflow}/${unit}`;
-    const unitKnown = this.#units.get(key) ?? { runs: 0, given: [] };
+    const unitKnown = this.#units.get(key) ?? { runs: 0, sent: 0, given: [] };
     this.#units.set(key, unitKnown);
     return unitKnown;
   }
