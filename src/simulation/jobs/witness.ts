@@ -2,7 +2,7 @@
  * Sees everything about units that simulated nodes do, from outside: which attempts are sent to whom, which processes run
  * which unit at this instant, and what their code does. It listens to the wire and to the runners, and asks no manager.
  */
-import { fenceParts } from '../../base/fence.ts';
+import { type Fence, fenceParts } from '../../base/fence.ts';
 import type { Program, Runners, RunningProgram } from '../../base/ports.ts';
 import type { AttemptName, GivenUnit, JobMessageOf } from '../../messages/jobs.ts';
 import type { HostedNode } from '../hosted-node.ts';
@@ -86,7 +86,7 @@ export class JobWitness {
       if (attempt <= known.sent) continue;
       known.sent = attempt;
       // What an earlier leader has decided is sent by the next one, whatever has happened since.
-      if (fenceParts(fence).term !== term) continue;
+      if (fenceParts(fence as Fence).term !== term) continue;
       const forbidden = this.#whyForbidden(manager, node);
       this.#observe({ kind: 'unitSent', node, job, workflow, unit, forbidden });
     }
