@@ -6,11 +6,13 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { RemusterError } from '../base/errors.ts';
 import { sibling } from '../io/sibling.ts';
+import { countText } from './amounts.ts';
 import type { DevCluster } from './dev-cluster.ts';
+import { getJson } from './http-client.ts';
 import { JobSite } from './job-site.ts';
 import { type SubmissionFlags, submissionOf, submit } from './job-submission.ts';
 import { followed } from './run.ts';
-import { say } from './terminal.ts';
+import { print, say } from './terminal.ts';
 
 const readyMs = 30_000;
 const sampleFile = fileURLToPath(new URL('../../examples/checkout.ts', import.meta.url));
@@ -30,7 +32,10 @@ export async function sampleRun(
     // If the first one dies, another one is asked.
     const site = new JobSite(cluster.nodes.map((node) => cluster.targetOf(node)));
     const { jobId } = await submit(site, submission);
-    return await followed(site, jobId, submission, { output: 'table' });
+    const exitCode = await followed(site, jobId, submission, { output: 'table' });
+    const { total } = (await getJson({ addr: url, token: undefined }, '/count')) as { readonly total: number };
+    print(`\nThe shop itself counted ${countText(total)} requests, one of them from setup.`);
+    return exitCode;
   } finally {
     target.stdin?.end();
     target.kill();

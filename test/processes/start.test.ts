@@ -13,6 +13,10 @@ test('start --exit runs the sample and ends with its exit code, leaving nothing 
   assert.match(program.stdout, /COMPLETED/);
   assert.match(program.stdout, /checkout +browse +[1-9]/);
   assert.match(program.stdout, /ok {6}failed: rate<1%/);
+  const number = (pattern: RegExp): number => Number(pattern.exec(program.stdout)?.[1]?.replaceAll(',', ''));
+  // Setup asks once, too, which is no part of the load.
+  const counted = number(/The shop itself counted ([\d,]+) requests/);
+  assert.equal(number(/; +([\d,]+) requests/), counted - 1, program.stdout);
   assert.deepEqual(filesIn(lab.folder), []);
 });
 
