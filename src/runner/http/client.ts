@@ -159,7 +159,7 @@ export class LoadClient implements HttpConnections {
     this.#connections += 1;
     const { dial, clock, latin1 } = this.#ports;
     const reader = new ResponseReader(this.#limits, latin1);
-    const connection = new Connection({ dial, reader, nowMs: () => clock.nowMs() }, address, events);
+    const connection = new Connection({ dial, reader, clock }, address, events);
     const dueMs = connection.dialledMs + connectMs;
     if (dueMs < this.#wakeMs) this.#wakeAt(dueMs);
     return connection;

@@ -3,12 +3,17 @@
  * turns what the wire tells into the end of the request, and never decides what happens next: its owner does.
  */
 import { RemusterError } from '../../base/errors.ts';
+import type { Clock } from '../../base/ports.ts';
 import { Answer } from './answer.ts';
 import type { Exchange } from './exchange.ts';
 import type { ResponseReader } from './response-reader.ts';
 import type { Dial, Wire, WireAddress, WireEvents, WireFault } from './wire-port.ts';
 
-export type ConnectionPorts = { readonly dial: Dial; readonly nowMs: () => number; readonly reader: ResponseReader };
+export type ConnectionPorts = {
+  readonly dial: Dial;
+  readonly clock: Pick<Clock, 'nowMs'>;
+  readonly reader: ResponseReader;
+};
 
 export type ConnectionEvents = {
   opened(connection: Connection): void;
@@ -23,7 +28,7 @@ const repeatable: readonly string[] = ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'
 
 export class Connection implements WireEvents {
   readonly dialledMs: number;
-  readonly #nowMs: () => number;
+  readonly #clock: Pick<Clock, 'nowMs'>;
   readonly #reader: ResponseReader;
   readonly #events: ConnectionEvents;
   readonly #wire: Wire;
@@ -35,10 +40,10 @@ export class Connection implements WireEvents {
   #answerBytes = 0;
 
   constructor(ports: ConnectionPorts, address: WireAddress, events: ConnectionEvents) {
-    this.#nowMs = ports.nowMs;
+    this.#clock = ports.clock;
     this.#reader = ports.reader;
     this.#events = events;
-    this.dialledMs = ports.nowMs();
+    this.dialledMs = ports.clock.nowMs();
     this.#wire = ports.dial(address, this);
   }
 
@@ -105,7 +110,7 @@ export class Connection implements WireEvents {
 
   #finish(exchange: Exchange, isOpen: boolean): void {
     const { status, text, bodyAt, bytes } = this.#reader;
-    const answer = new Answer(status, this.#nowMs() - exchange.startedMs, text, bodyAt, bytes);
+    const answer = new Answer(status, this.#clock.nowMs() - exchange.startedMs, text, bodyAt, bytes);
     this.#exchange = undefined;
     if (!isOpen) this.close();
     this.#events.answered(this, exchange, answer, isOpen);

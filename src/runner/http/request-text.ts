@@ -30,7 +30,7 @@ const agentLine = 'user-agent: remuster\r\n';
 const jsonLine = 'content-type: application/json\r\n';
 
 export function methodOf(name: string): Method {
-  if (!methods.includes(name)) {
+  if (name !== 'GET' && !methods.includes(name)) {
     throw new RemusterError('BAD_ARGUMENT', `${JSON.stringify(name)} is none of ${methods.join(', ')}`);
   }
   return name as Method;
