@@ -73,6 +73,11 @@ export class RunnerProcess {
 
   send(kind: number, body: Uint8Array): void {
     if (this.#hasExited || this.#line.destroyed) return;
+    // What is sent in one turn goes out in one piece.
+    if (this.#line.writableCorked === 0) {
+      this.#line.cork();
+      process.nextTick(() => this.#line.uncork());
+    }
     this.#line.write(frameOf(kind, body));
     if (this.#line.writableLength > queuedBytesMax) this.kill('inbox: it does not read what it is sent');
   }

@@ -1,6 +1,6 @@
 /**
  * What a worker and one of its runners say to each other over the pipe between them, in the same codec as messages
- * between nodes and with the same bounds. A runner does one run at a time; everything it says names the run.
+ * between nodes and with the same bounds. A runner does one run at a time, those given ahead in their order; everything it says names the run.
  * A runner is trusted with nothing: whatever it sends is checked here, and a runner that breaks the words is killed.
  */
 import { codecOf } from '../messages/codec.ts';
@@ -34,7 +34,9 @@ const toRunner = [
 ] as const;
 
 const fromRunner = [
-  word('ready', 10, {}),
+  word('ready', 10, {
+    ahead: field(1, optional(u32), 'It may be given so many further runs while it is busy, and does them in order.'),
+  }),
   word('started', 11, { run }),
   word('progress', 12, {
     run,

@@ -67,7 +67,7 @@ const slow = workflow('slow', { items: 10, each: (_item, ctx) => ctx.sleep(1_000
 describe('a runner', () => {
   it('says that it is ready, then runs what it is given, with code that it keeps', async () => {
     const { said, start, endOf, imports } = testRunner(() => ({ default: sum }));
-    assert.deepEqual(said, [{ kind: 'ready' }]);
+    assert.deepEqual(said, [{ kind: 'ready', ahead: 16 }]);
     start(1, sum);
     const first = await endOf(1);
     start(2, sum, {}, false);
@@ -147,16 +147,30 @@ describe('a runner', () => {
     assert.equal(failed, 0);
   });
 
-  it('is of no use any more with two runs at once, words it does not know, or code that goes on', async () => {
+  it('does runs that are given ahead in their order, and gives those back that are to stop before their turn', async () => {
+    const { said, start, tell, endOf } = testRunner(() => ({ sum, slow }));
+    start(1, slow);
+    start(2, sum);
+    start(3, sum);
+    tell({ kind: 'stop', run: 2, why: 'not wanted' });
+    assert.equal((await endOf(2)).what, 'cancelled');
+    assert.equal((await endOf(3)).what, 'completed');
+    assert.deepEqual(
+      said.flatMap((word) => (word.kind === 'started' || word.kind === 'ended' ? [`${word.kind} ${word.run}`] : [])),
+      ['ended 2', 'started 1', 'ended 1', 'started 3', 'ended 3'],
+    );
+  });
+
+  it('is of no use any more with too many runs, words it does not know, or code that goes on', async () => {
     const stuck = workflow('stuck', { duration: 100, steps: { one: () => new Promise(() => undefined) } });
     const { start, hear, retired, endOf } = testRunner(() => ({ stuck, slow }));
     start(1, stuck);
-    start(2, slow);
+    for (let run = 2; run <= 19; run++) start(run, slow);
     hear(new Uint8Array([9, 9, 9]));
     assert.equal((await endOf(1)).what, 'completed');
     assert.match(
       retired.join('\n'),
-      /two runs at one time\n.*does not understand.*\ncode of a run that is over still runs/,
+      /more runs than it keeps\n.*does not understand.*\ncode of a run that is over still runs/,
     );
   });
 

@@ -29,6 +29,8 @@ type RunWord = ToRunner & { readonly kind: 'run' };
 type Current = { readonly run: number; unit: Unit | undefined; stopped: string | undefined };
 
 const bundlesMax = 64;
+/** Further runs that wait here, so that the next one begins without a way to the worker and back. */
+const aheadMax = 16;
 const whyBytesMax = 4_000;
 const nothing = { summary: undefined, output: undefined, code: undefined, why: undefined, found: undefined };
 
@@ -38,12 +40,13 @@ export class Runner {
   readonly #bundles = new Map<string, ReadonlyMap<string, Defined>>();
   #facts: { readonly text: string; readonly facts: WorkflowFacts } | undefined;
   #current: Current | undefined;
+  #ahead: RunWord[] = [];
 
   constructor(ports: RunnerPorts) {
     this.#ports = ports;
     this.#channel = ports.channel;
     this.#channel.receive((body) => this.#received(body));
-    this.#send({ kind: 'ready' });
+    this.#send({ kind: 'ready', ahead: aheadMax });
   }
 
   /** Something that nobody waits for: a late promise, a callback of the author. While a run is on it is told with it. */
@@ -63,11 +66,15 @@ export class Runner {
 
   #heard(word: ToRunner): void {
     if (word.kind === 'run') {
-      if (this.#current !== undefined) return this.#ports.retire('it was given two runs at one time');
-      void this.#perform(word);
+      if (this.#ahead.length > aheadMax) return this.#ports.retire('it was given more runs than it keeps');
+      if (this.#current === undefined) void this.#perform(word);
+      else this.#ahead.push(word);
     } else if (this.#current?.run === word.run) {
       this.#current.stopped = word.why;
       this.#current.unit?.stop(word.why);
+    } else if (this.#ahead.some(({ run }) => run === word.run)) {
+      this.#ahead = this.#ahead.filter(({ run }) => run !== word.run);
+      this.#send({ ...nothing, kind: 'ended', run: word.run, what: 'cancelled', completed: 0, failed: 0 });
     }
     return undefined;
   }
@@ -82,7 +89,10 @@ export class Runner {
       const known = isRemusterError(error) ? error : new RemusterError('INTERNAL', toldOf(error));
       this.#ended(current, { what: 'failed', error: { code: known.code, why: known.message } });
     }
-    if (current.unit?.isAbandoned === true) this.#ports.retire('code of a run that is over still runs');
+    if (current.unit?.isAbandoned === true) return this.#ports.retire('code of a run that is over still runs');
+    const next = this.#ahead.shift();
+    if (next !== undefined) void this.#perform(next);
+    return undefined;
   }
 
   async #execute(current: Current, spec: RunSpec): Promise<void> {

@@ -16,7 +16,7 @@ import { type WorkerEvent, WorkerHost } from './worker-host.ts';
 
 /** What a pretended runner does with a unit. */
 export type Behaviour =
-  /** Ends well after 10 ms. */
+  /** Ends well after 5 ms. */
   | 'quick'
   /** Ends when it is told to stop, and not before. */
   | 'patient'
@@ -66,8 +66,14 @@ export class PretendRunners implements Runners {
   alive = 0;
   started = 0;
   failing = false;
+  /** How many further runs they keep. */
+  ahead: number | undefined;
   /** By job: how often its code began. */
   readonly begun = new Map<string, number>();
+  /** The same by job and attempt. */
+  readonly attemptsBegun = new Map<string, number>();
+  /** How many began right after another one, in the same runner. */
+  begunBehind = 0;
   /** How many units are being run at this moment. */
   busy = 0;
   busyMax = 0;
@@ -101,32 +107,40 @@ export class PretendRunners implements Runners {
       });
     };
     const say = (word: Parameters<typeof fromRunnerCodec.encode>[0]): void => {
-      if (word.kind === 'ended') idle();
+      if (word.kind === 'ended' && word.run === run) idle();
       const body = fromRunnerCodec.encode(word);
       after(0.1, () => events.message(body));
     };
     if (this.failing) exit('cannot start');
-    else after(20, () => events.message(fromRunnerCodec.encode({ kind: 'ready' })));
+    else after(20, () => events.message(fromRunnerCodec.encode({ kind: 'ready', ahead: this.ahead })));
     let behaviour = '';
     let run = 0;
     const end = (what: 'completed' | 'failed' | 'cancelled', code?: string): void => {
       const output = what === 'completed' ? encoder.encode('"done"') : undefined;
       const done = { completed: what === 'completed' ? 1 : 0, failed: 0, summary: undefined, output };
       say({ kind: 'ended', run, what, ...done, code, why: code === undefined ? undefined : 'why', found: undefined });
+      const next = queue.shift();
+      if (next !== undefined) begin(next, 1);
     };
     const progress = (count: number): void => {
       if (count === 100) return end('completed');
       say({ kind: 'progress', run, completed: count, failed: 0, summary: undefined });
       after(10, () => progress(count + 1));
     };
-    const begin = (order: UnitOrder): void => {
-      behaviour = this.#codes.get(order.bundle) ?? '';
+    const queue: { readonly run: number; readonly order: UnitOrder; readonly attempt: number }[] = [];
+    const begin = ({ run: number, order, attempt }: (typeof queue)[number], depth = 0): void => {
+      run = number;
+      const { behaviour: own } = JSON.parse(order.facts) as { behaviour?: string };
+      behaviour = own ?? this.#codes.get(order.bundle) ?? '';
+      const key = `${order.job} ${attempt}`;
+      this.attemptsBegun.set(key, (this.attemptsBegun.get(key) ?? 0) + 1);
+      if (depth > 0) this.begunBehind += 1;
       this.begun.set(order.job, (this.begun.get(order.job) ?? 0) + 1);
       life.isBusy = true;
       this.busy += 1;
       this.busyMax = Math.max(this.busy, this.busyMax);
       say({ kind: 'started', run });
-      if (behaviour === 'quick') after(10, () => end('completed'));
+      if (behaviour === 'quick') after(5, () => end('completed'));
       else if (behaviour === 'fails') after(5, () => end('failed', 'WORKFLOW_FAILED'));
       else if (behaviour === 'dies') after(5, () => exit('signal: it died'));
       else if (behaviour === 'babbles') after(5, () => events.message(new Uint8Array([9, 9, 9, 9])));
@@ -136,16 +150,34 @@ export class PretendRunners implements Runners {
     return {
       send: (body) => {
         const word = toRunnerCodec.decode(body);
-        const delayMs = 25;
+        const delayMs = behaviour === '' ? 25 : 0.1;
         if (word.kind === 'run') {
           if (word.code !== undefined) this.codeSent += 1;
-          after(delayMs, () => {
-            run = word.run;
-            begin(decodeOrder(word.order));
-          });
+          const next = { run: word.run, order: decodeOrder(word.order), attempt: word.attempt ?? 0 };
+          if (life.isBusy && this.ahead === undefined) throw new Error('it was given two runs at one time');
+          after(delayMs, () => (life.isBusy ? queue.push(next) : begin(next)));
         } else {
           after(delayMs, () => {
-            if (behaviour === 'patient' && life.isBusy) end('cancelled');
+            const at = queue.findIndex((next) => next.run === word.run);
+            const nothing = {
+              summary: undefined,
+              output: undefined,
+              code: undefined,
+              why: undefined,
+              found: undefined,
+            };
+            const ended = {
+              kind: 'ended',
+              run: word.run,
+              what: 'cancelled',
+              completed: 0,
+              failed: 0,
+              ...nothing,
+            } as const;
+            if (at >= 0 && behaviour !== 'deaf') {
+              queue.splice(at, 1);
+              say(ended);
+            } else if (word.run === run && behaviour === 'patient' && life.isBusy) end('cancelled');
           });
         }
       },
@@ -154,7 +186,13 @@ export class PretendRunners implements Runners {
   }
 }
 
-export type SceneOptions = { readonly cores?: number; readonly leaseMs?: number; readonly seed?: string };
+export type SceneOptions = {
+  readonly cores?: number;
+  readonly leaseMs?: number;
+  readonly seed?: string;
+  /** How many further runs the runners keep. */
+  readonly ahead?: number;
+};
 
 export class Scene {
   readonly timeline = new Timeline();
@@ -176,7 +214,8 @@ export class Scene {
   fetches = 0;
   registryFails = false;
 
-  constructor({ cores = 2, leaseMs = 10_000, seed = 'worker' }: SceneOptions = {}) {
+  constructor({ cores = 2, leaseMs = 10_000, seed = 'worker', ahead }: SceneOptions = {}) {
+    this.runners.ahead = ahead;
     this.leaseMs = leaseMs;
     const id = nodeIdFrom(new Uint8Array(16).fill(1));
     const roles = ['worker'] as const;

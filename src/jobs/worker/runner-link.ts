@@ -1,5 +1,6 @@
 /**
- * One runner as a worker sees it: a process that says when it is ready, is given one run at a time, and is gone once.
+ * One runner as a worker sees it: a process that says when it is ready, does one run at a time (and may keep some more
+ * that are short), and is gone once.
  * What it says is checked; a runner that says what it must not is killed. It may lie about its own run, and about no
  * other: every run has its own number.
  */
@@ -32,6 +33,10 @@ export type LinkEvents = { ready(): void; gone(): void };
 /** Longer than any unit: the worker itself watches over those. */
 const lifetimeMsMax = 8 * 86_400_000;
 const nothing = new Uint8Array(0);
+/** Runs that are given ahead wait for one that should be over in a moment; a runner that was quick so far is trusted. */
+const aheadMax = 8;
+const quickMs = 10;
+const endedMin = 3;
 
 export class RunnerLink {
   shape: RunnerShape;
@@ -39,8 +44,13 @@ export class RunnerLink {
   use: { readonly bundle: string; readonly submitter: string } | undefined;
   readonly #events: LinkEvents;
   readonly #running: RunningProgram;
-  #run = 0;
-  #runEvents: RunEvents | undefined;
+  /** What was given and has not ended, in order. */
+  readonly #runs = new Map<number, RunEvents>();
+  #lastRun = 0;
+  #aheadMax = 0;
+  /** How many runs it has ended, and how long they took of late. */
+  #ended = 0;
+  #paceMs = 0;
   #isReady = false;
   #isGone = false;
   #mistake: string | undefined;
@@ -80,15 +90,34 @@ export class RunnerLink {
     this.shape = { ...this.shape, network: false };
   }
 
-  /** Only when no other run is under way. The code goes along unless the runner has it. */
-  run({ name: { attempt, fence }, order }: RunOrder, code: Uint8Array | undefined, events: RunEvents): void {
-    this.#run += 1;
-    this.#runEvents = events;
-    this.#running.send(toRunnerCodec.encode({ kind: 'run', run: this.#run, order, code, attempt, fence }));
+  /** Whether a further run can be given to it while it is busy: it keeps some, and its runs are short. */
+  get hasRoomAhead(): boolean {
+    const isQuick = this.#ended >= endedMin && this.#paceMs <= quickMs;
+    return isQuick && this.#runs.size > 0 && this.#runs.size <= Math.min(this.#aheadMax, aheadMax);
   }
 
-  stop(why: string): void {
-    if (!this.#isGone) this.#running.send(toRunnerCodec.encode({ kind: 'stop', run: this.#run, why }));
+  /** How many runs it has, that one included which it is doing. */
+  get depth(): number {
+    return this.#runs.size;
+  }
+
+  /** The code goes along unless the runner has it. Gives the number of the run. */
+  run({ name: { attempt, fence }, order }: RunOrder, code: Uint8Array | undefined, events: RunEvents): number {
+    this.#lastRun += 1;
+    const run = this.#lastRun;
+    this.#runs.set(run, events);
+    this.#running.send(toRunnerCodec.encode({ kind: 'run', run, order, code, attempt, fence }));
+    return run;
+  }
+
+  stop(run: number, why: string): void {
+    if (!this.#isGone) this.#running.send(toRunnerCodec.encode({ kind: 'stop', run, why }));
+  }
+
+  /** A run of it ended well after so long. */
+  took(durationMs: number): void {
+    this.#ended += 1;
+    this.#paceMs = this.#ended === 1 ? durationMs : 0.8 * this.#paceMs + 0.2 * durationMs;
   }
 
   kill(): void {
@@ -111,13 +140,15 @@ export class RunnerLink {
     if (word.kind === 'ready') {
       if (this.#isReady) return this.#broke('it said twice that it is ready');
       this.#isReady = true;
+      this.#aheadMax = word.ahead ?? 0;
       return this.#events.ready();
     }
-    if (word.run > this.#run || word.run === 0) return this.#broke('it spoke of a run that does not exist');
+    if (word.run > this.#lastRun || word.run === 0) return this.#broke('it spoke of a run that does not exist');
+    const events = this.#runs.get(word.run);
     // Late words of an earlier run tell nothing any more.
-    if (word.run < this.#run || this.#runEvents === undefined) return;
-    const events = this.#runEvents;
-    if (word.kind === 'ended') this.#runEvents = undefined;
+    if (events === undefined) return;
+    if (word.kind === 'ended') this.#runs.delete(word.run);
+    else if (this.#runs.keys().next().value !== word.run) return this.#broke('it spoke of a run before its turn');
     events.word(word);
   }
 
@@ -129,10 +160,10 @@ export class RunnerLink {
   #exited(reason: string): void {
     this.#isGone = true;
     const why = this.#mistake ?? reason;
-    const events = this.#runEvents;
-    this.#runEvents = undefined;
+    const runs = [...this.#runs.values()];
+    this.#runs.clear();
     this.#events.gone();
-    events?.gone(why);
+    for (const events of runs) events.gone(why);
     this.#whenGone?.();
   }
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { GivenUnit } from '../../messages/jobs.ts';
 import { Scene, given, orderOf } from './fixtures.test.ts';
 
 describe('a worker and its runners', () => {
@@ -84,5 +85,46 @@ describe('a worker and its runners', () => {
     scene.pass(60_000);
     assert.equal(scene.ends('later')[0]?.what, 'returned');
     assert.equal(scene.worker.cores().free, 2);
+  });
+
+  test('one that keeps runs is given short ones ahead, and what it had not begun survives its death', () => {
+    const scene = new Scene({ cores: 1, ahead: 4 });
+    const bundle = scene.bundle('quick');
+    const unit = (job: string, behaviour?: string): GivenUnit =>
+      given(orderOf(job, { bundle, facts: JSON.stringify({ behaviour }) }), { ahead: true });
+    for (const job of ['a', 'b', 'c']) {
+      scene.give([unit(job)]);
+      scene.pass(100);
+    }
+    scene.give([unit('first'), unit('bad', 'dies'), unit('third'), unit('fourth')]);
+    assert.deepEqual(scene.worker.cores(), { total: 1, free: 0 });
+    scene.pass(1_000);
+    const ends = ['first', 'bad', 'third', 'fourth'].map((job) => scene.ends(job)[0]?.code ?? scene.ends(job)[0]?.what);
+    assert.deepEqual(ends, ['completed', 'RUNNER_KILLED', 'completed', 'completed']);
+    assert.equal(scene.runners.begunBehind, 1);
+    for (const [attempt, count] of scene.runners.attemptsBegun) assert.equal(count, 1, attempt);
+    assert.deepEqual(scene.worker.cores(), { total: 1, free: 1 });
+  });
+
+  test('what waits behind another one can be stopped, and that one goes on', () => {
+    const scene = new Scene({ cores: 1, ahead: 4 });
+    const bundle = scene.bundle('quick');
+    const units = ['first', 'second'].map((job) => {
+      const facts = JSON.stringify({ behaviour: job === 'first' ? 'steady' : 'quick' });
+      return given(orderOf(job, { bundle, facts }), { ahead: true });
+    });
+    for (const job of ['a', 'b', 'c']) {
+      scene.give([given(orderOf(job, { bundle }))]);
+      scene.pass(100);
+    }
+    scene.give(units);
+    scene.pass(50);
+    const held = scene.stop(units.slice(1));
+    scene.pass(50);
+    assert.notEqual(held.outcome, undefined);
+    assert.equal(scene.ends('second')[0]?.what, 'cancelled');
+    scene.pass(2_000);
+    assert.equal(scene.ends('first')[0]?.what, 'completed');
+    assert.equal(scene.runners.attemptsBegun.get('second 1'), undefined);
   });
 });

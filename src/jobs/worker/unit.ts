@@ -6,10 +6,11 @@ import type { UnitNeeds } from '../unit-words.ts';
 import type { RunnerLink } from './runner-link.ts';
 
 /**
- * `waiting` for a core; `preparing`: it has one, and waits for its code; `running` in a runner; `ending`: its runner was
- * told to stop or is being killed, and holds the core until it is gone; `over`.
+ * `waiting` for a core; `behind`: the same, but already in the runner that is doing another one; `preparing`: it has a
+ * core, and waits for its code; `running` in a runner; `ending`: its runner was told to stop or is being killed, and holds
+ * the core until it is gone; `over`.
  */
-export type UnitState = 'waiting' | 'preparing' | 'running' | 'ending' | 'over';
+export type UnitState = 'waiting' | 'behind' | 'preparing' | 'running' | 'ending' | 'over';
 
 /** Why a unit is ended by somebody else. */
 export type StopCause = {
@@ -31,13 +32,19 @@ export class Unit {
   state: UnitState = 'waiting';
   core: number | undefined;
   link: RunnerLink | undefined;
+  /** Its number in that runner. */
+  run = 0;
+  /** When it got its core. */
+  beganMs = 0;
+  /** Those that wait in the same runner, in order. */
+  behind: Unit[] = [];
   /** When its runner said that it began. */
   startedMs: number | undefined;
   completed = 0;
   failed = 0;
   summary: Uint8Array | undefined;
   cause: StopCause | undefined;
-  /** How often a runner could not be started for it. */
+  /** How often a runner was gone before it began with this unit. */
   startFailures = 0;
   untimeout: Cancel | undefined;
   ungrace: Cancel | undefined;

@@ -9,25 +9,35 @@ const behaviours: readonly Behaviour[] = [
 ];
 
 /** Whatever is given, stopped, lost and changed: cores add up at each moment, and everything ends once and is told. */
-function wander(seed: string): { readonly taken: number; readonly refused: number } {
+function wander(
+  seed: string,
+  isCrowd: boolean,
+): { readonly taken: number; readonly refused: number; readonly behind: number } {
   const random = new Random(seed);
   const cores = 1 + random.below(4);
-  const scene = new Scene({ cores, seed, leaseMs: 4_000 });
+  const scene = new Scene({ cores, seed, leaseMs: 4_000, ...(random.chance(0.7) ? { ahead: 4 } : {}) });
   const taken = new Map<string, GivenUnit>();
   const attempts = new Map<string, number>();
   let refused = 0;
   const givenBefore: GivenUnit[] = [];
 
-  const give = (): void => {
-    const job = `j${random.below(30)}`;
+  const giveCrowd = (): void => {
+    for (let count = 1 + random.below(12); count > 0; count--) giveOne(`c${random.below(1_000)}`, true);
+  };
+  const give = (): void => (isCrowd ? giveCrowd() : giveOne(`j${random.below(30)}`, random.chance(0.5)));
+
+  const giveOne = (job: string, ahead: boolean): void => {
     const again = givenBefore.length > 0 && random.chance(0.2);
     const attempt = (attempts.get(job) ?? 0) + 1;
     const behaviour = random.pick(behaviours);
-    const order = orderOf(job, {
-      ...{ bundle: scene.bundle(behaviour), submitter: random.pick(['a', 'b']), network: random.chance(0.5) },
-      timeoutMs: random.pick([200, 3_000, 60_000]),
-    });
-    const fresh = given(order, { attempt, fence: BigInt(attempt), ahead: random.chance(0.5) });
+    const timeoutMs = random.pick([200, 3_000, 60_000]);
+    const odd = { bundle: scene.bundle(behaviour), submitter: random.pick(['a', 'b']), network: random.chance(0.5) };
+    const even = {
+      bundle: scene.bundle('quick'),
+      facts: random.chance(0.05) ? JSON.stringify({ behaviour }) : '{}',
+    };
+    const order = orderOf(job, { ...(isCrowd ? even : odd), timeoutMs });
+    const fresh = given(order, { attempt, fence: BigInt(attempt), ahead });
     const unit = again ? random.pick(givenBefore) : fresh;
     const [code] = scene.give([unit]);
     if (!again) {
@@ -86,15 +96,26 @@ function wander(seed: string): { readonly taken: number; readonly refused: numbe
   scene.pass(2_000);
   assert.ok(isOver);
   assert.equal(scene.runners.alive, 0);
-  return { taken: taken.size, refused };
+  for (const [attempt, count] of scene.runners.attemptsBegun) assert.equal(count, 1, `${attempt} began ${count} times`);
+  return { taken: taken.size, refused, behind: scene.runners.begunBehind };
 }
 
 test('cores add up and everything ends, whatever happens', () => {
   let [taken, refused] = [0, 0];
-  for (let seed = 1; seed <= 60; seed++) {
-    const walked = wander(`walk ${seed}`);
+  for (let seed = 1; seed <= 50; seed++) {
+    const walked = wander(`walk ${seed}`, false);
     taken += walked.taken;
     refused += walked.refused;
   }
-  assert.ok(taken > 1_000 && refused > 100, `looked at ${taken} units that were taken and ${refused} refusals`);
+  assert.ok(taken > 800 && refused > 100, `looked at ${taken} units that were taken and ${refused} refusals`);
+});
+
+test('the same with many short units, which runners are given ahead', () => {
+  let [taken, behind] = [0, 0];
+  for (let seed = 1; seed <= 50; seed++) {
+    const walked = wander(`crowd ${seed}`, true);
+    taken += walked.taken;
+    behind += walked.behind;
+  }
+  assert.ok(taken > 2_000 && behind > 500, `looked at ${taken} units that were taken, ${behind} behind others`);
 });

@@ -8,12 +8,13 @@ import type { ErrorCode, Outcome } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { AttemptName, GivenUnit, UnitNews } from '../../messages/jobs.ts';
 import type { FromRunner } from '../runner-words.ts';
-import { type UnitNeeds, decodeNeeds } from '../unit-words.ts';
 import { AttemptMemory, compareAttempts, unitKey } from './attempt-memory.ts';
 import type { BundleCache } from './bundle-cache.ts';
 import { CoreSlots } from './core-slots.ts';
+import type { RunnerLink } from './runner-link.ts';
 import type { RunnerPool } from './runner-pool.ts';
 import { type RunEnd, type StopCause, Unit } from './unit.ts';
+import { canFollow, needsOf, note, userCode } from './unit-reading.ts';
 import { WaitingLine } from './waiting-line.ts';
 
 export type UnitsPorts = {
@@ -39,9 +40,6 @@ const startPauseMs = 300;
 const memoryMbMin = 128;
 const attemptsKept = 20_000;
 const whyLengthMax = 1_000;
-const userCodes: ReadonlySet<string> = new Set<ErrorCode>([
-  ...(['WORKFLOW_FAILED', 'BUNDLE_INVALID', 'TOO_LARGE', 'BAD_ARGUMENT', 'FORBIDDEN'] as const),
-]);
 /** So long may the code of users take to heed a stop. */
 export const graceMs = 2_000;
 
@@ -53,6 +51,7 @@ export class Units {
   /** Of each unit the latest attempt that lives. */
   readonly #latest = new Map<string, Unit>();
   readonly #line: WaitingLine;
+  readonly #onCores = new Set<Unit>();
 
   constructor(ports: UnitsPorts) {
     this.#ports = ports;
@@ -134,8 +133,9 @@ export class Units {
     for (const earlier of [...this.#attemptsOf(unit.key)]) this.#end(earlier, superseded);
     this.#living.add(unit);
     this.#latest.set(unit.key, unit);
-    if (this.#slots.free > 0) this.#begin(unit);
-    else this.#line.push(unit);
+    if (this.#slots.free > 0) return this.#begin(unit);
+    this.#line.push(unit);
+    this.#fillShortest();
   }
 
   /** Whoever waits for a core gets one, as long as there are any. */
@@ -147,13 +147,28 @@ export class Units {
     }
   }
 
-  #begin(unit: Unit): void {
-    const { timeoutMs, bundle } = unit.needs;
+  #takeCore(unit: Unit): void {
+    const { timeoutMs } = unit.needs;
     const late: StopCause = { why: `it ran longer than ${timeoutMs} ms`, as: 'timeout', graceMs };
     unit.core = this.#slots.take(unit.holder);
     assert(unit.core !== undefined, 'a unit begins on a free core');
-    unit.state = 'preparing';
+    unit.beganMs = this.#ports.clock.nowMs();
     unit.untimeout = this.#ports.clock.schedule(timeoutMs, () => this.#end(unit, late));
+    this.#onCores.add(unit);
+  }
+
+  #giveCore(unit: Unit): void {
+    if (unit.core === undefined) return;
+    this.#slots.give(unit.core, unit.holder);
+    unit.core = undefined;
+    unit.untimeout?.();
+    this.#onCores.delete(unit);
+  }
+
+  #begin(unit: Unit): void {
+    const { bundle } = unit.needs;
+    this.#takeCore(unit);
+    unit.state = 'preparing';
     const code = this.#ports.bundles.get(bundle);
     if (code !== undefined) return this.#launch(unit, code);
     this.#ports.bundles.want(bundle, (outcome) => {
@@ -174,7 +189,7 @@ export class Units {
     const { link, hasCode } = this.#ports.pool.take({ shape, bundle, submitter });
     unit.state = 'running';
     unit.link = link;
-    link.run(unit, hasCode ? undefined : code, {
+    unit.run = link.run(unit, hasCode ? undefined : code, {
       word: (word) => this.#heard(unit, word),
       gone: (reason) => {
         // A used one may die of what the unit before left behind; without `started` it has not begun with this one.
@@ -183,6 +198,63 @@ export class Units {
         else this.#died(unit, reason);
       },
     });
+    this.#fill(unit);
+  }
+
+  /** Of those that run what the next one needs, the one that has the fewest behind it gets it. */
+  #fillShortest(): void {
+    let best: Unit | undefined;
+    for (const unit of this.#onCores) {
+      if (unit.link?.hasRoomAhead === true && unit.link.depth < (best?.link?.depth ?? Infinity)) best = unit;
+    }
+    if (best !== undefined) this.#fill(best);
+  }
+
+  /** Gives the runner of this unit what comes next, so that it need not wait for us in between. */
+  #fill(unit: Unit): void {
+    const { link } = unit;
+    if (link === undefined) return;
+    for (let { first } = this.#line; first !== undefined; first = this.#line.first) {
+      if (unit.state !== 'running' || !link.hasRoomAhead || !canFollow(first, unit)) return;
+      this.#giveAhead(first, unit, link);
+    }
+  }
+
+  #giveAhead(unit: Unit, before: Unit, link: RunnerLink): void {
+    this.#line.remove(unit);
+    unit.state = 'behind';
+    unit.link = link;
+    before.behind.push(unit);
+    unit.run = link.run(unit, undefined, {
+      word: (word) => this.#heard(unit, word),
+      gone: (reason) => {
+        if (unit.startedMs === undefined && unit.cause === undefined) this.#goneBefore(unit, reason);
+        else this.#died(unit, reason);
+      },
+    });
+  }
+
+  /** Its runner is gone, and had not begun with it: it goes on waiting, or if it has a core already gets another runner. */
+  #goneBefore(unit: Unit, reason: string): void {
+    const code = this.#ports.bundles.get(unit.needs.bundle);
+    if (unit.core !== undefined && code !== undefined) return this.#startFailed(unit, code, reason);
+    unit.startFailures += 1;
+    if (unit.core !== undefined || unit.startFailures >= startFailuresMax)
+      return this.#over(unit, 'returned', { why: `its runner was gone before it began: ${reason}` });
+    unit.state = 'waiting';
+    unit.link = undefined;
+    this.#line.push(unit);
+    this.#next();
+  }
+
+  /** The core passes on within the runner. */
+  #follow(unit: Unit, next: Unit): void {
+    next.behind = unit.behind;
+    unit.behind = [];
+    this.#giveCore(unit);
+    this.#takeCore(next);
+    next.state = next.cause === undefined ? 'running' : 'ending';
+    this.#fill(next);
   }
 
   /** Nobody's code has run yet: another process may have more luck. */
@@ -215,11 +287,15 @@ export class Units {
 
   #ranToItsEnd(unit: Unit, word: RunEnd): void {
     const { link } = unit;
+    if (unit.state === 'behind') return this.#endedBefore(unit);
     note(unit, word);
     unit.startedMs ??= this.#ports.clock.nowMs();
     const { output, found, what } = word;
     if (what === 'completed' && unit.cause === undefined && link !== undefined) {
-      this.#ports.pool.park(link);
+      link.took(this.#ports.clock.nowMs() - unit.beganMs);
+      const next = unit.behind.shift();
+      if (next === undefined) this.#ports.pool.park(link);
+      else this.#follow(unit, next);
       return this.#over(unit, 'completed', { output, found });
     }
     // Whatever it left behind (timers, open requests) ends with its process, and its core is free only then.
@@ -233,6 +309,13 @@ export class Units {
     if (link === undefined || link.isGone) return end();
     link.whenGone(end);
     this.#ports.pool.drop(link);
+  }
+
+  /** Only what was told to stop may end before its turn. */
+  #endedBefore(unit: Unit): void {
+    if (unit.cause !== undefined) return this.#stopped(unit, unit.cause);
+    if (unit.link !== undefined) this.#ports.pool.drop(unit.link);
+    this.#died(unit, 'protocol: it ended what it had not begun');
   }
 
   #died(unit: Unit, reason: string): void {
@@ -255,49 +338,36 @@ export class Units {
       this.#line.remove(unit);
       return this.#stopped(unit, unit.cause);
     }
-    if (unit.state === 'running') link.stop(unit.cause.why);
-    unit.state = 'ending';
+    const isBehind = unit.state === 'behind';
+    if (isBehind || unit.state === 'running') link.stop(unit.run, unit.cause.why);
+    if (!isBehind) unit.state = 'ending';
     unit.ungrace?.();
-    if (cause.graceMs <= 0) return this.#ports.pool.drop(link);
-    const atMs = this.#ports.clock.nowMs() + cause.graceMs;
+    // The one before it in the same runner has done nothing wrong: that runner has time to answer.
+    const ownGraceMs = isBehind ? Math.max(graceMs, cause.graceMs) : cause.graceMs;
+    if (ownGraceMs <= 0) return this.#ports.pool.drop(link);
+    const atMs = this.#ports.clock.nowMs() + ownGraceMs;
     unit.graceEndMs = Math.min(unit.graceEndMs, atMs);
     const waitMs = unit.graceEndMs - this.#ports.clock.nowMs();
     unit.ungrace = this.#ports.clock.schedule(Math.max(0, waitMs), () => this.#ports.pool.drop(link));
   }
 
+  #leave(unit: Unit): void {
+    for (const { behind } of this.#onCores) {
+      const at = behind.indexOf(unit);
+      if (at >= 0) behind.splice(at, 1);
+    }
+  }
+
   #over(unit: Unit, what: UnitNews['what'], more: Partial<UnitNews>): void {
     if (unit.state === 'over') return;
+    if (unit.state === 'behind') this.#leave(unit);
     unit.state = 'over';
-    unit.untimeout?.();
     unit.ungrace?.();
     this.#living.delete(unit);
     if (this.#latest.get(unit.key) === unit) this.#latest.delete(unit.key);
-    if (unit.core !== undefined) this.#slots.give(unit.core, unit.holder);
-    unit.core = undefined;
+    this.#giveCore(unit);
     this.#ports.ended(unit.end(this.#ports.clock.nowMs(), what, more));
     for (const done of unit.whenOver.splice(0)) done();
     this.#next();
   }
-}
-
-/** Undefined for what cannot be read, or does not belong to this name. */
-function needsOf(given: GivenUnit): UnitNeeds | undefined {
-  try {
-    const needs = decodeNeeds(given.order);
-    const fits = needs.job === given.job && needs.workflow === given.workflow && needs.unit === given.unit;
-    return fits ? needs : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function note(unit: Unit, word: Pick<RunEnd, 'completed' | 'failed' | 'summary'>): void {
-  unit.completed = word.completed;
-  unit.failed = word.failed;
-  unit.summary = word.summary ?? unit.summary;
-}
-
-/** A runner may say what went wrong in the code it runs; what happens to itself is for others to say. */
-function userCode(code: string | undefined): ErrorCode {
-  return code !== undefined && userCodes.has(code) ? (code as ErrorCode) : 'WORKFLOW_FAILED';
 }

@@ -36,8 +36,12 @@ export class WaitingLine {
     if (this.#timer === undefined) this.#watch(unit);
   }
 
+  get first(): Unit | undefined {
+    return this.#units.values().next().value;
+  }
+
   shift(): Unit | undefined {
-    const [unit] = this.#units;
+    const unit = this.first;
     if (unit !== undefined) this.remove(unit);
     return unit;
   }
@@ -66,7 +70,7 @@ export class WaitingLine {
     const nowMs = this.#clock.nowMs();
     const late = [...this.#units].filter(({ givenMs }) => nowMs - givenMs >= waitMsMax);
     for (const unit of late) this.remove(unit);
-    const [first] = this.#units;
+    const { first } = this;
     if (first !== undefined) this.#watch(first);
     for (const unit of late) this.#expired(unit);
   }

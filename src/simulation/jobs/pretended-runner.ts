@@ -43,7 +43,7 @@ const stoppedMsMax = 20;
 export function pretendedRunner(channel: Channel, witness: RunnerWitness): void {
   const runner = new Runner(channel, witness);
   channel.receive((body) => runner.heard(toRunnerCodec.decode(body)));
-  channel.send(fromRunnerCodec.encode({ kind: 'ready' }));
+  channel.send(fromRunnerCodec.encode({ kind: 'ready', ahead: undefined }));
 }
 
 class Runner {
