@@ -34,8 +34,6 @@ export class Unit {
   link: RunnerLink | undefined;
   /** Its number in that runner. */
   run = 0;
-  /** When it got its core. */
-  beganMs = 0;
   /** Those that wait in the same runner, in order. */
   behind: Unit[] = [];
   /** When its runner said that it began. */

@@ -152,7 +152,6 @@ export class Units {
     const late: StopCause = { why: `it ran longer than ${timeoutMs} ms`, as: 'timeout', graceMs };
     unit.core = this.#slots.take(unit.holder);
     assert(unit.core !== undefined, 'a unit begins on a free core');
-    unit.beganMs = this.#ports.clock.nowMs();
     unit.untimeout = this.#ports.clock.schedule(timeoutMs, () => this.#end(unit, late));
     this.#onCores.add(unit);
   }
@@ -292,7 +291,7 @@ export class Units {
     unit.startedMs ??= this.#ports.clock.nowMs();
     const { output, found, what } = word;
     if (what === 'completed' && unit.cause === undefined && link !== undefined) {
-      link.took(this.#ports.clock.nowMs() - unit.beganMs);
+      link.took(this.#ports.clock.nowMs() - unit.startedMs);
       const next = unit.behind.shift();
       if (next === undefined) this.#ports.pool.park(link);
       else this.#follow(unit, next);
