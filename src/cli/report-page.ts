@@ -16,7 +16,7 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); }
-th:first-child, td:first-child, .left { text-align: left; }
+th:first-child, td:first-child, table.words :is(th, td) { text-align: left; }
 .tiles { display: flex; flex-wrap: wrap; gap: 1rem; } .tile { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1rem; }
 .tile b { display: block; font-size: 1.3rem; } .bad { color: var(--bad); } .good { color: var(--good); }
 svg { width: 100%; height: auto; border: 1px solid var(--line); border-radius: .5rem; }
@@ -93,11 +93,15 @@ function section(title: string, body: string): string {
   return body === '' ? '' : `<h2>${safe(title)}</h2>${body}`;
 }
 
-function grid(titles: readonly string[], rows: readonly (readonly string[])[]): string {
+function grid(
+  titles: readonly string[],
+  rows: readonly (readonly string[])[],
+  kind: 'numbers' | 'words' = 'numbers',
+): string {
   if (rows.length === 0) return '';
   const cells = (tag: 'td' | 'th', row: readonly string[]): string =>
     `<tr>${row.map((cell) => `<${tag}>${safe(cell)}</${tag}>`).join('')}</tr>`;
-  return `<table>${cells('th', titles)}${rows.map((row) => cells('td', row)).join('')}</table>`;
+  return `<table class="${kind}">${cells('th', titles)}${rows.map((row) => cells('td', row)).join('')}</table>`;
 }
 
 function steps({ steps: rows }: Report): string {
@@ -118,7 +122,7 @@ function errors({ workflows, errors: rows }: Report): string {
   const counted = rows.map(({ workflow, step, message, place, count }) => [
     ...[`${workflow} / ${step}`, message, place, countText(count)],
   ]);
-  return grid(['Where', 'Error', 'Line', 'Times'], [...own, ...counted]);
+  return grid(['Where', 'Error', 'Line', 'Times'], [...own, ...counted], 'words');
 }
 
 function metrics({ metrics: rows }: Report): string {
@@ -146,5 +150,6 @@ function incidents({ incidents: rows }: Report): string {
   return grid(
     ['Time', 'What', 'Where', 'Effect'],
     rows.map(({ time, type, node, effect }) => [time, type, node, effect]),
+    'words',
   );
 }

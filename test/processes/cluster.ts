@@ -73,7 +73,7 @@ export class Program {
   }
 
   /** The first match in what the process has written or will write. */
-  async says(stream: 'stdout' | 'stderr', pattern: RegExp): Promise<RegExpExecArray> {
+  async says(stream: 'stdout' | 'stderr', pattern: RegExp, timeoutMs = deadlineMs): Promise<RegExpExecArray> {
     const found = new Promise<RegExpExecArray>((done, failed) => {
       const look = (): void => {
         const match = pattern.exec(this[stream]);
@@ -85,7 +85,7 @@ export class Program {
       this.#listeners.add(look);
       look();
     });
-    return await within(found, `${pattern} on ${stream}`, () => `${this.stdout}\n${this.stderr}`);
+    return await within(found, `${pattern} on ${stream}`, () => `${this.stdout}\n${this.stderr}`, timeoutMs);
   }
 
   #heard(stream: 'stdout' | 'stderr', text: string): void {
@@ -255,10 +255,15 @@ export function filesIn(folder: string): string[] {
   return readdirSync(folder).toSorted();
 }
 
-async function within<T>(work: Promise<T>, what: string, details: () => string = () => ''): Promise<T> {
+async function within<T>(
+  work: Promise<T>,
+  what: string,
+  details: () => string = () => '',
+  timeoutMs = deadlineMs,
+): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, failed) => {
-    timer = setTimeout(() => failed(new Error(`not within ${deadlineMs} ms: ${what}\n${details()}`)), deadlineMs);
+    timer = setTimeout(() => failed(new Error(`not within ${timeoutMs} ms: ${what}\n${details()}`)), timeoutMs);
   });
   try {
     return await Promise.race([work, late]);

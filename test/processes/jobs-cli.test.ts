@@ -9,6 +9,9 @@ import type { Report } from '../../src/jobs/report/report.ts';
 import { connect } from '../../src/index.ts';
 import { Lab } from './cluster.ts';
 
+/** For what takes some seconds when nobody else uses the machine. */
+const patienceMs = 120_000;
+
 const sumFile = `import { workflow } from 'remuster';
 const shares = workflow('shares', { cores: 2, items: 10, each: (n) => { let sum = 0; for (let i = 1; i <= 10; i++) sum += n * 10 + i; return sum; } });
 const sum = workflow('sum', { after: ['shares'], items: (ctx) => [ctx.from(shares)], each: (all) => all.reduce((a, b) => a + b, 0) });
@@ -47,7 +50,7 @@ describe('jobs on a dev cluster', () => {
     for (const [name, text] of Object.entries(texts)) writeFileSync(join(lab.folder, `${name}.ts`), text);
     const size = ['--gates', '0', '--managers', '1', '--workers', '2', '--port-base', '0'];
     const dev = lab.program(['dev', '--with-parent', ...size, '-o', 'json'], { REMUSTER_CORES: '2' });
-    const [line] = await dev.says('stdout', /^\{"ready":true.*\}$/m);
+    const [line] = await dev.says('stdout', /^\{"ready":true.*\}$/m, patienceMs);
     ready = JSON.parse(line) as typeof ready;
   });
 
@@ -161,7 +164,7 @@ describe('jobs on a dev cluster', () => {
     assert.equal((await json<JobShown>('job', 'show', jobId)).status, 'CANCELLED');
 
     const run = lab.program(['run', 'endless.ts']);
-    await run.says('stderr', /RUNNING/);
+    await run.says('stderr', /RUNNING/, patienceMs);
     run.kill('SIGINT');
     assert.equal((await run.ended).code, 130, run.stderr);
     assert.match(run.stdout, /CANCELLED/);
