@@ -141,6 +141,23 @@ describe('a failure', { timeout }, () => {
     assert.equal(connections(), 0);
   });
 
+  it('of an answer without a length is its end, unless the connection broke', async (t) => {
+    const server = await rawServer(t, ({ line, socket }) => {
+      const words = 'HTTP/1.1 200 OK\r\n\r\nall of it';
+      if (line.includes('/end')) socket.end(words);
+      // Only when the beginning has been read does the rest break.
+      else socket.write(words, () => setTimeout(() => socket.resetAndDestroy(), 50));
+      return undefined;
+    });
+    const { http, ended } = testClient(t);
+    assert.equal((await http.get(`${server.url}/end`)).text(), 'all of it');
+    await assert.rejects(http.get(`${server.url}/break`), coded('CONNECTION_LOST'));
+    assert.deepEqual(
+      ended.map(({ ok }) => ok),
+      [true, false],
+    );
+  });
+
   it('to answer sensibly closes the connection and harms nobody else', async (t) => {
     const words = ['nonsense', 'HTTP/1.1 200 OK\r\ncontent-length: 99999\r\n\r\n', answerOf('ok')];
     const server = await rawServer(t, ({ line }) => words[Number(line.split(' ')[1]!.slice(1))]);
