@@ -153,12 +153,12 @@ async function live(seed: string): Promise<Map<string, number>> {
     else world.happen();
     assert.ok(client.connections <= limits.connectionsMax);
     assert.equal(client.connections, world.wires.filter(({ isOver }) => !isOver).length);
-    if (random.below(4) === 0) await undefined;
+    if (random.below(4) === 0) await Promise.resolve();
   }
   // Time alone ends all of it.
   for (let i = 0; i < 20; i++) {
     world.clock.pass(300);
-    await undefined;
+    await Promise.resolve();
   }
   assert.equal(settled, asked, 'every request ends');
   assert.equal(told, asked, 'and is told once');
