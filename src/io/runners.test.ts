@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
@@ -221,32 +221,24 @@ describe('a runner and its parent', { timeout: 60_000 }, () => {
   ] as const) {
     it(`a runner ${name} ends when its parent is killed with SIGKILL`, async (t) => {
       const program = programOf(`say(process.pid); setTimeout(() => { ${loop} }, 50);`);
-      const parentCode = `
-        const { openRunners } = await import(${JSON.stringify(new URL('./runners.ts', import.meta.url).href)});
-        const limits = ${JSON.stringify({ ...limits, lifetimeMsMax: 600_000 })};
-        openRunners().start(
-          { name: 'test', program: { moduleUrl: ${JSON.stringify(program.moduleUrl)} }, data: new Uint8Array(0), limits },
-          { message: (body) => console.log(new TextDecoder().decode(body)), exited: console.error },
-        );`;
-      const parent = spawn(process.execPath, ['--input-type=module', '-e', parentCode], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      });
-      t.after(() => parent.kill('SIGKILL'));
-      const [chunk] = (await once(parent.stdout, 'data')) as [Buffer];
-      const pid = Number(chunk.toString());
-      t.after(() => {
-        if (isAlive(pid)) process.kill(pid, 'SIGKILL');
-      });
+      const { parent, pid } = await parentOf(t, program, {});
       assert.ok(isAlive(pid));
       await setTimeout(200);
       parent.kill('SIGKILL');
-      const deadlineMs = performance.now() + 10_000;
-      while (isAlive(pid)) {
-        assert.ok(performance.now() < deadlineMs, 'the runner survived its parent');
-        await setTimeout(20);
-      }
+      await untilDead(pid);
     });
   }
+
+  it(
+    'a runner ends by itself when its parent is stopped for too long',
+    { skip: process.platform === 'win32' },
+    async (t) => {
+      const program = programOf('say(process.pid); setInterval(() => undefined, 1_000);');
+      const { parent, pid } = await parentOf(t, program, { silenceMsMax: 1_000 });
+      parent.kill('SIGSTOP');
+      await untilDead(pid);
+    },
+  );
 });
 
 /** A zombie that nobody collects is dead. */
@@ -256,5 +248,38 @@ function isAlive(pid: number): boolean {
     return process.platform !== 'linux' || !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'));
   } catch {
     return false;
+  }
+}
+
+/** A process that starts a runner with this program, and the first thing that one says: its process id. */
+async function parentOf(
+  t: TestContext,
+  program: Program,
+  changed: Partial<RunnerLimits>,
+): Promise<{ readonly parent: ChildProcess; readonly pid: number }> {
+  const parentCode = `
+    const { openRunners } = await import(${JSON.stringify(new URL('./runners.ts', import.meta.url).href)});
+    const limits = ${JSON.stringify({ ...limits, lifetimeMsMax: 600_000, ...changed })};
+    openRunners().start(
+      { name: 'test', program: { moduleUrl: ${JSON.stringify(program.moduleUrl)} }, data: new Uint8Array(0), limits },
+      { message: (body) => console.log(new TextDecoder().decode(body)), exited: console.error },
+    );`;
+  const parent = spawn(process.execPath, ['--input-type=module', '-e', parentCode], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.after(() => parent.kill('SIGKILL'));
+  const [chunk] = (await once(parent.stdout, 'data')) as [Buffer];
+  const pid = Number(chunk.toString());
+  t.after(() => {
+    if (isAlive(pid)) process.kill(pid, 'SIGKILL');
+  });
+  return { parent, pid };
+}
+
+async function untilDead(pid: number): Promise<void> {
+  const deadlineMs = performance.now() + 30_000;
+  while (isAlive(pid)) {
+    assert.ok(performance.now() < deadlineMs, 'the runner survived its parent');
+    await setTimeout(20);
   }
 }
