@@ -283,7 +283,15 @@ export class Flow {
       workflow.waiting = [];
       workflow.planned = undefined;
       workflow.value = undefined;
-      for (const unit of workflow.units) unit.live = unit.output = undefined;
+      for (const unit of unitsOf(workflow)) {
+        unit.live = unit.output = undefined;
+        // What still runs is being ended, and nothing that is shown of it will change.
+        const last = unit.attempts.at(-1);
+        if (last?.outcome !== 'running') continue;
+        last.outcome = 'cancelled';
+        unit.state = 'cancelled';
+        ledger.touchUnit(unit);
+      }
     }
     ledger.touchAnd(job, () => this.#ended(job));
   }
