@@ -32,7 +32,14 @@ const bundlesMax = 64;
 /** Further runs that wait here, so that the next one begins without a way to the worker and back. */
 const aheadMax = 16;
 const whyBytesMax = 4_000;
-const nothing = { summary: undefined, output: undefined, code: undefined, why: undefined, found: undefined };
+const nothing = {
+  summary: undefined,
+  output: undefined,
+  code: undefined,
+  why: undefined,
+  found: undefined,
+  spent: undefined,
+};
 
 export class Runner {
   readonly #ports: RunnerPorts;
@@ -41,6 +48,8 @@ export class Runner {
   #facts: { readonly text: string; readonly facts: WorkflowFacts } | undefined;
   #current: Current | undefined;
   #ahead: RunWord[] = [];
+  /** Code of a run goes on although it is over: nothing begins beside it, and the worker ends this process. */
+  #isSpent = false;
 
   constructor(ports: RunnerPorts) {
     this.#ports = ports;
@@ -67,7 +76,7 @@ export class Runner {
   #heard(word: ToRunner): void {
     if (word.kind === 'run') {
       if (this.#ahead.length > aheadMax) return this.#ports.retire('it was given more runs than it keeps');
-      if (this.#current === undefined) void this.#perform(word);
+      if (this.#current === undefined && !this.#isSpent) void this.#perform(word);
       else this.#ahead.push(word);
     } else if (this.#current?.run === word.run) {
       this.#current.stopped = word.why;
@@ -89,10 +98,10 @@ export class Runner {
       const known = isRemusterError(error) ? error : new RemusterError('INTERNAL', toldOf(error));
       this.#ended(current, { what: 'failed', error: { code: known.code, why: known.message } });
     }
-    if (current.unit?.isAbandoned === true) return this.#ports.retire('code of a run that is over still runs');
+    this.#isSpent = current.unit?.isAbandoned === true;
+    if (this.#isSpent) return;
     const next = this.#ahead.shift();
     if (next !== undefined) void this.#perform(next);
-    return undefined;
   }
 
   async #execute(current: Current, spec: RunSpec): Promise<void> {
@@ -136,6 +145,7 @@ export class Runner {
         code: error?.code,
         why: error && boundedText(error.why, whyBytesMax),
         found,
+        spent: current.unit?.isAbandoned || undefined,
       });
     } catch (thrown) {
       const known = isRemusterError(thrown) ? thrown : new RemusterError('INTERNAL', toldOf(thrown));

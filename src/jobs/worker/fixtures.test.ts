@@ -18,6 +18,8 @@ import { type WorkerEvent, WorkerHost } from './worker-host.ts';
 export type Behaviour =
   /** Ends well after 5 ms. */
   | 'quick'
+  /** The same, and says that its code goes on. */
+  | 'spends'
   /** Ends when it is told to stop, and not before. */
   | 'patient'
   /** Never ends, whatever it is told. */
@@ -118,7 +120,9 @@ export class PretendRunners implements Runners {
     const end = (what: 'completed' | 'failed' | 'cancelled', code?: string): void => {
       const output = what === 'completed' ? encoder.encode('"done"') : undefined;
       const done = { completed: what === 'completed' ? 1 : 0, failed: 0, summary: undefined, output };
-      say({ kind: 'ended', run, what, ...done, code, why: code === undefined ? undefined : 'why', found: undefined });
+      const spent = behaviour === 'spends' ? true : undefined;
+      const why = code === undefined ? undefined : 'why';
+      say({ kind: 'ended', run, what, ...done, code, why, found: undefined, spent });
       const next = queue.shift();
       if (next !== undefined) begin(next, 1);
     };
@@ -140,7 +144,7 @@ export class PretendRunners implements Runners {
       this.busy += 1;
       this.busyMax = Math.max(this.busy, this.busyMax);
       say({ kind: 'started', run });
-      if (behaviour === 'quick') after(5, () => end('completed'));
+      if (behaviour === 'quick' || behaviour === 'spends') after(5, () => end('completed'));
       else if (behaviour === 'fails') after(5, () => end('failed', 'WORKFLOW_FAILED'));
       else if (behaviour === 'dies') after(5, () => exit('signal: it died'));
       else if (behaviour === 'babbles') after(5, () => events.message(new Uint8Array([9, 9, 9, 9])));
@@ -165,6 +169,7 @@ export class PretendRunners implements Runners {
               code: undefined,
               why: undefined,
               found: undefined,
+              spent: undefined,
             };
             const ended = {
               kind: 'ended',

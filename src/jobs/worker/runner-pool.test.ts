@@ -44,6 +44,18 @@ describe('a worker and its runners', () => {
     assert.ok(scene.runners.alive <= 4);
   });
 
+  test('one that says that its code goes on is not used again', () => {
+    const scene = new Scene({ cores: 1 });
+    const bundle = scene.bundle('spends');
+    for (const job of ['first', 'second']) {
+      scene.give([given(orderOf(job, { bundle }))]);
+      scene.pass(1_000);
+      assert.equal(scene.ends(job)[0]?.what, 'completed');
+      assert.equal(scene.worker.cores().free, 1);
+    }
+    assert.equal(scene.runners.codeSent, 2);
+  });
+
   test('runners that cannot start do not spin, and their units fail with the reason', () => {
     const scene = new Scene({ cores: 1 });
     scene.runners.failing = true;

@@ -289,8 +289,8 @@ export class Units {
     if (unit.state === 'behind') return this.#endedBefore(unit);
     note(unit, word);
     unit.startedMs ??= this.#ports.clock.nowMs();
-    const { output, found, what } = word;
-    if (what === 'completed' && unit.cause === undefined && link !== undefined) {
+    const { output, found, what, spent } = word;
+    if (what === 'completed' && spent !== true && unit.cause === undefined && link !== undefined) {
       link.took(this.#ports.clock.nowMs() - unit.startedMs);
       const next = unit.behind.shift();
       if (next === undefined) this.#ports.pool.park(link);

@@ -201,7 +201,18 @@ class UnitWork {
     const output = what === 'completed' ? new TextEncoder().encode(JSON.stringify(this.#output())) : undefined;
     const why = code === undefined ? undefined : 'the code says so';
     const found = this.#hasFound() ? true : undefined;
-    say({ kind: 'ended', run: number, what, ...totals, summary: undefined, output, code, why, found });
+    say({
+      kind: 'ended',
+      run: number,
+      what,
+      ...totals,
+      summary: undefined,
+      output,
+      code,
+      why,
+      found,
+      spent: undefined,
+    });
   }
 
   #output(): unknown {
