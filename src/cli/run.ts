@@ -5,7 +5,7 @@
 import { isRemusterError } from '../base/errors.ts';
 import type { SubmitAnswer } from '../jobs/job-words.ts';
 import { exitInterrupted, exitOk } from './failure.ts';
-import { exitCodeOf, reportOf, resultsOf } from './job-end.ts';
+import { exitCodeOf, reportOf, resultTexts, resultsOf } from './job-end.ts';
 import { type JobSite, jobPath, jobSite } from './job-site.ts';
 import { type Submission, type SubmissionFlags, checkDatacenter, submissionOf, submit } from './job-submission.ts';
 import { openScreen } from './live-screen.ts';
@@ -19,6 +19,8 @@ import { plain, print, say } from './terminal.ts';
 
 export type RunFlags = TargetFlags &
   SubmissionFlags & { readonly output: Format; readonly out?: readonly string[]; readonly detach?: true };
+
+const resultCharactersMax = 1_000;
 
 export async function run(file: string, flags: RunFlags): Promise<number> {
   checkOuts(flags.out ?? []);
@@ -93,10 +95,21 @@ export async function followed(
     ? `\n${reportText(report)}`
     : await renderThing(flags.output, report, { name: jobId, lines: [] });
   print(text);
+  if (isForPeople && report.status === 'COMPLETED' && report.workflows.some(({ style }) => style === 'batch'))
+    await showResults(site, jobId);
   const results = async (): Promise<unknown> =>
     report.status === 'COMPLETED' ? await resultsOf(site, jobId) : undefined;
   await writeOuts(flags.out ?? [], report, view.samples, results);
   return exitCodeOf(report);
+}
+
+/** What is short enough to be looked at. */
+async function showResults(site: JobSite, jobId: string): Promise<void> {
+  for await (const text of resultTexts(site, jobId)) {
+    if (text.length <= resultCharactersMax) print(`\n${plain(text)}`);
+    else say(`what it gave: remuster job result ${plain(jobId)}`);
+    return;
+  }
 }
 
 async function sayDetached(submitted: SubmitAnswer, output: Format): Promise<number> {
