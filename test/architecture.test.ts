@@ -100,7 +100,7 @@ describe('tidiness of src', () => {
 });
 
 describe('options', () => {
-  const withoutUnit = ['port', 'httpPort', 'timeScale', 'electionPriority'];
+  const withoutUnit = ['port', 'httpPort', 'timeScale', 'electionPriority', 'cores'];
   const carriesUnit = (name: string): boolean =>
     /(?:Ms|Bytes|Max|Count|Ratio)$/.test(name) || withoutUnit.includes(name);
 

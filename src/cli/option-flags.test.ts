@@ -35,7 +35,7 @@ test('help of agent says every flag and every sentence of the table', () => {
       ?.helpInformation()
       .replaceAll(/\s+/g, ' ') ?? '';
   for (const option of optionNames) {
-    assert.ok(help.includes(flagOf(option).replace('--tls-verify', '--no-tls-verify')), option);
+    assert.ok(help.includes(flagOf(option).replace(/^--(?=tls-verify|console)/, '--no-')), option);
     assert.ok(help.includes(optionsTable[option].doc), option);
   }
   assert.ok(!help.includes('--with-parent'));
