@@ -118,7 +118,7 @@ export class Run {
   /** Something of the author went wrong: counted, and shown if it is one of few. */
   wentWrong(step: string, thrown: unknown): void {
     if (this.isCut) return;
-    this.summary.error(step, boundedText(messageOf(thrown), errorBytesMax), () =>
+    this.summary.error(step, boundedText(messageOf(thrown), errorBytesMax * 3), () =>
       boundedText(placeOf(thrown), errorBytesMax),
     );
   }

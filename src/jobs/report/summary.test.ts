@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { isRemusterError } from '../../base/errors.ts';
 import { Histogram } from '../../base/histogram.ts';
 import { decodeSummary, encodeSummary } from './summary-codec.ts';
 import { Summary, mergeGauge, mergeSummaries } from './summary.ts';
@@ -148,6 +149,7 @@ describe('summaries', () => {
     for (let i = 0; i < 100; i++) summary.check(`c${i}`, true);
     assert.throws(() => summary.check('one more', true), /more than 100 checks/);
     assert.throws(() => summary.metric('', 'count'), /1 to 100 characters/);
+    assert.throws(() => summary.metric('\ud800', 'count'), /1 to 100 characters/);
   });
 
   it('of units with many different names keep a bounded number, the same in any order', () => {
@@ -171,6 +173,24 @@ describe('summaries', () => {
     });
     assert.deepEqual(mergeSummaries(parts).metrics.get('m'), { kind: 'count', total: 6 });
     assert.deepEqual(contentOf(mergeSummaries(parts.toReversed())), contentOf(mergeSummaries(parts)));
+  });
+
+  it('refuse whatever broken runners send, with an error of ours', () => {
+    const whole = fc.array(happening, { minLength: 1, maxLength: 30 }).map((list) => encodeSummary(summaryOf(list)));
+    const damage = fc.array(fc.tuple(fc.nat(), fc.nat(255)), { maxLength: 5 });
+    fc.assert(
+      fc.property(whole, damage, (bytes, changes) => {
+        const broken = Uint8Array.from(bytes);
+        for (const [at, value] of changes) broken[at % broken.length] = value;
+        try {
+          const merged = mergeSummaries([decodeSummary(broken), decodeSummary(bytes)]);
+          assert.ok(merged.iterations >= 0);
+        } catch (error) {
+          assert.ok(isRemusterError(error), String(error));
+        }
+      }),
+      { numRuns: 500 },
+    );
   });
 
   it('refuse bytes that are none', () => {

@@ -151,8 +151,8 @@ export function mergeSummaries(summaries: Iterable<Summary>): Summary {
 
 function added<V>(map: Map<string, V>, name: string, value: V, max: number, what: string): V {
   if (map.size >= max) throw new RemusterError('TOO_LARGE', `there are more than ${max} ${what}`);
-  if (name === '' || name.length > nameBytesMax)
-    throw new RemusterError('BAD_ARGUMENT', `names of ${what} have 1 to ${nameBytesMax} characters`);
+  if (typeof name !== 'string' || name === '' || name.length > nameBytesMax || !name.isWellFormed())
+    throw new RemusterError('BAD_ARGUMENT', `names of ${what} are texts of 1 to ${nameBytesMax} characters`);
   map.set(name, value);
   return value;
 }
