@@ -142,6 +142,16 @@ export class Group {
     return healedMs - fromMs;
   }
 
+  /** Asks all to end in good order, and waits until they have. */
+  async leave(): Promise<void> {
+    const agents = [...this.#agents.values()];
+    this.#agents.clear();
+    const ends = agents.map(({ child }) => once(child, 'close', { signal: AbortSignal.timeout(deadlineMs) }));
+    for (const { child } of agents) child.kill('SIGTERM');
+    await Promise.allSettled(ends);
+    for (const { child } of agents) child.kill('SIGKILL');
+  }
+
   async stop(): Promise<void> {
     if (!running.delete(this)) return;
     this.#look = undefined;

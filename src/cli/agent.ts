@@ -8,7 +8,6 @@ import { join, resolve } from 'node:path';
 import { RemusterError } from '../base/errors.ts';
 import type { RunningNode } from '../node/compose.ts';
 import { type NodeOptions, problemsError } from '../node/options.ts';
-import { writeCompiledCode } from '../io/compiled-code.ts';
 import { agentLog, dieLoudly, warnWhileAlone } from './agent-log.ts';
 import { removeDevState } from './dev-state.ts';
 import { exitFailed, exitOk } from './failure.ts';
@@ -51,7 +50,6 @@ export async function agent(flags: AgentFlags): Promise<number> {
     const { startNode } = await import('../node/compose.ts');
     const node = await startNode(options, { log, origins: resolved.origins });
     warnWhileAlone(log, options, node.ready);
-    writeCompiledCode();
     return await untilStopped(node, stopAsked);
   } finally {
     will.carryOut();

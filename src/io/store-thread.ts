@@ -4,14 +4,12 @@
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { assert, unreachable } from '../base/assert.ts';
-import { writeCompiledCode } from './compiled-code.ts';
 import { LoggedDatabase } from './logged-database.ts';
 import { StoreDatabase, storeError } from './store-database.ts';
 import type { FromStoreThread, StoreAnswer, StoreThreadData, ToStoreThread } from './store-messages.ts';
 
 assert(parentPort !== null, 'the store thread is started by store.ts');
 const port = parentPort;
-writeCompiledCode();
 
 function say(message: FromStoreThread, transfer: ArrayBuffer[] = []): void {
   port.postMessage(message, transfer);

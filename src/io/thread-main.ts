@@ -4,12 +4,10 @@
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { assert } from '../base/assert.ts';
-import { writeCompiledCode } from './compiled-code.ts';
 import { importProgram, programChannel } from './program-channel.ts';
 
 assert(parentPort !== null, 'thread-main is started by threads.ts');
 const port = parentPort;
-writeCompiledCode();
 const { moduleUrl, data } = workerData as { readonly moduleUrl: string; readonly data: Uint8Array };
 
 const { channel, deliver } = programChannel(data, (body) => {
