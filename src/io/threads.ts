@@ -24,7 +24,9 @@ export function openThreads(): Threads {
 function follow(worker: Worker, events: ProgramEvents): RunningProgram {
   let reason: string | undefined;
   let isOver = false;
-  worker.on('message', (body: Uint8Array) => events.message(body));
+  worker.on('message', (bodies: readonly Uint8Array[]) => {
+    for (const body of bodies) events.message(body);
+  });
   worker.on('messageerror', (error) => {
     reason ??= `a message could not be read: ${error.message}`;
     void worker.terminate();

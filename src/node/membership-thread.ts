@@ -147,12 +147,12 @@ class FarEnd {
   #reports(): MembershipReports {
     return {
       event: (event) => {
-        this.#reportMembers();
+        this.#reportMembers(event.id === this.#data.identity.id);
         this.#say({ kind: 'event', ...event });
       },
       wantBeat: () => this.#say({ kind: 'wantBeat' }),
       joined: () => {
-        this.#reportMembers();
+        this.#reportMembers(true);
         this.#say({ kind: 'joined' });
       },
       embedded: ({ id, generation, version, parts }) => this.#say({ kind: 'embedded', id, generation, version, parts }),
@@ -195,7 +195,7 @@ class FarEnd {
   #start(host: MembershipHost, { incarnation, known }: ToThread & { kind: 'start' }): void {
     host.start({ incarnation, known });
     this.#every(reportIntervalMs, () => {
-      this.#reportMembers();
+      this.#reportMembers(true);
       this.#reportCounters(host);
     });
   }
@@ -207,12 +207,12 @@ class FarEnd {
     });
   }
 
-  /** What changed since the last report. */
-  #reportMembers(): void {
+  /** What changed since the last report. Of ourselves only now and then: what we think of us changes all the time. */
+  #reportMembers(ourselvesToo: boolean): void {
     const machine = this.#host?.machine;
     if (machine === undefined) return;
     const changes = [...machine.takeChanges(this.#clock.nowMs())];
-    const views = [...this.#ownChange(machine), ...changes.flatMap(([, view]) => view ?? [])];
+    const views = [...(ourselvesToo ? this.#ownChange(machine) : []), ...changes.flatMap(([, view]) => view ?? [])];
     const changed = views.map((view) => ({ id: view.entry.id, view: viewCodec.encode({ kind: 'view', view }) }));
     const forgotten = changes.filter(([, view]) => view === undefined).map(([id]) => id);
     for (let from = 0; from < changed.length || from < forgotten.length; from += memberRowsMax) {
