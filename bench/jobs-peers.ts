@@ -138,13 +138,13 @@ async function bullMq(redis: PeerServer): Promise<Peer> {
 }
 
 type Graphile = {
-  makeWorkerUtils(options: object): Promise<{
+  makeWorkerUtils: (options: object) => Promise<{
     migrate(): Promise<void>;
     addJobs(specs: readonly object[]): Promise<unknown>;
     addJob(name: string, payload: object): Promise<unknown>;
     release(): Promise<void>;
   }>;
-  run(options: object): Promise<{ stop(): Promise<void> }>;
+  run: (options: object) => Promise<{ stop(): Promise<void> }>;
 };
 
 async function graphile(postgres: PeerServer): Promise<Peer> {
@@ -191,8 +191,8 @@ async function graphile(postgres: PeerServer): Promise<Peer> {
 }
 
 type Restate = {
-  service(definition: object): unknown;
-  serve(options: { services: readonly unknown[]; port: number }): Promise<number>;
+  service: (definition: object) => unknown;
+  serve: (options: { services: readonly unknown[]; port: number }) => Promise<number>;
 };
 
 async function restate(server: PeerServer & { readonly admin: number }): Promise<Peer> {

@@ -94,7 +94,7 @@ function mapped(groups: Groups): Groups {
   return groups;
 }
 
-export function isV4(groups: Groups): boolean {
+function isV4(groups: Groups): boolean {
   return (
     groups[5] === 0xffff && groups[0] === 0 && groups[1] === 0 && groups[2] === 0 && groups[3] === 0 && groups[4] === 0
   );

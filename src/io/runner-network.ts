@@ -55,7 +55,7 @@ export function forbidPlaces({ places, ownHosts }: ForbiddenPlaces): void {
   }
 }
 
-export function mayConnect(host: string, port: number): boolean {
+function mayConnect(host: string, port: number): boolean {
   const groups = groupsOf(host);
   // The system cannot read it either.
   if (groups === undefined) return true;

@@ -91,7 +91,7 @@ const attempt = {
   fence: field(5, u64, 'Under which it was given.'),
 };
 
-export const attemptName = record('attemptName', attempt);
+const attemptName = record('attemptName', attempt);
 
 const givenUnit = record('givenUnit', {
   ...attempt,

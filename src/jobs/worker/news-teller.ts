@@ -208,7 +208,7 @@ export class NewsTeller {
   }
 }
 
-export function attemptKey({ job, workflow, unit, attempt, fence }: AttemptName): string {
+function attemptKey({ job, workflow, unit, attempt, fence }: AttemptName): string {
   return `${job}/${workflow}/${unit}/${attempt}/${fence}`;
 }
 

@@ -27,7 +27,7 @@ export type LeasePorts = {
 };
 
 /** Parts of the lease. Several tries fit before the stop; stop and grace together are 0.8, the leader waits for 1.1. */
-export const leaseShares = {
+const leaseShares = {
   stop: 0.7,
   interval: 0.25,
   timeout: 0.2,

@@ -31,7 +31,7 @@ type RunWord = Extract<ToRunner, { readonly kind: 'run' }>;
 export type ItemResult = { readonly item: number; readonly run: number };
 
 /** What setup hands to all units of its workflow. */
-export function setupData(job: string, workflow: number): string {
+function setupData(job: string, workflow: number): string {
   return `${job}/${workflow}`;
 }
 
