@@ -139,10 +139,9 @@ export class RunnerProcess {
     this.#looked();
     this.#child.stdout?.resume();
     this.#child.stderr?.resume();
-    const usedBytes = this.#hasExited ? 0 : residentBytes(this.#child.pid);
+    const used = this.#hasExited ? 0 : usedBytes(this.#child.pid);
     const { memoryBytesMax } = this.#limits;
-    if (usedBytes > memoryBytesMax)
-      this.kill(`memory: it uses ${megabytes(usedBytes)} of ${megabytes(memoryBytesMax)}`);
+    if (used > memoryBytesMax) this.kill(`memory: it uses ${megabytes(used)} of ${megabytes(memoryBytesMax)}`);
   }
 
   #exited(code: number | null, signal: NodeJS.Signals | null): void {
@@ -177,15 +176,23 @@ function megabytes(bytes: number): string {
   return `${Math.ceil(bytes / 2 ** 20)} MiB`;
 }
 
-/** Zero where the system does not tell. The heap has its own limit; this one sees buffers outside it, too. */
-function residentBytes(pid: number | undefined): number {
+/**
+ * What it has taken for itself, without the program files that all share. Zero where the system does not tell. The heap has
+ * its own limit; this one sees buffers outside it, too.
+ */
+function usedBytes(pid: number | undefined): number {
   if (process.platform !== 'linux' || pid === undefined) return 0;
   try {
-    const [, kilobytes] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1')) ?? [];
-    return Number(kilobytes ?? 0) * 1024;
+    const status = readFileSync(`/proc/${pid}/status`, 'latin1');
+    return (kilobytesOf(status, 'RssAnon') + kilobytesOf(status, 'RssShmem')) * 1024;
   } catch {
     return 0;
   }
+}
+
+function kilobytesOf(status: string, name: string): number {
+  const start = status.indexOf(`${name}:`);
+  return start < 0 ? 0 : Number.parseInt(status.slice(start + name.length + 1, start + name.length + 24), 10);
 }
 
 /** When the machine runs out of memory, a runner dies before a node does. */
