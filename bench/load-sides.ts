@@ -95,11 +95,11 @@ export class NodeSide implements Side {
     return JSON.parse(value) as Said;
   }
 
-  /** With its children: ours makes the load in a runner's process. */
+  /** Of whoever makes the load: with ours that is the process of the runner, a child of the one that stands for a worker. */
   #cpuMs(): number {
     const pid = this.#child.pid!;
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean);
-    return [pid, ...children.map(Number)].reduce((sum, one) => sum + cpuMs(one), 0);
+    return (children.length === 0 ? [pid] : children.map(Number)).reduce((sum, one) => sum + cpuMs(one), 0);
   }
 }
 
