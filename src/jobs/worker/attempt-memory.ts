@@ -3,7 +3,6 @@
  * superseded does not begin late. Of each unit it keeps the latest attempt. It is bounded: what falls out raises a floor
  * of fences, and an unknown attempt from below the floor is refused, because it may be one that was forgotten.
  */
-import { BoundedLru } from '../../base/bounded-lru.ts';
 import type { AttemptName } from '../../messages/jobs.ts';
 
 export type AttemptVerdict =
@@ -17,18 +16,23 @@ export type AttemptVerdict =
 
 type Known = { readonly attempt: number; readonly fence: bigint; isStopped: boolean };
 
+/** Those that were used since it began, and the highest fence among them. */
+type Generation = { readonly known: Map<string, Known>; fence: bigint };
+
+/** Two generations, of which the older one is forgotten whole: at thousands of units per second no single one is moved. */
 export class AttemptMemory {
-  readonly #known: BoundedLru<string, Known>;
+  readonly #unitsMax: number;
+  #young: Generation = { known: new Map(), fence: 0n };
+  #old: Generation = { known: new Map(), fence: 0n };
   #floor = 0n;
 
+  /** It keeps at least so many of the latest, and at most twice as many. */
   constructor(unitsMax: number) {
-    this.#known = new BoundedLru(unitsMax, (_, { fence }) => {
-      if (fence > this.#floor) this.#floor = fence;
-    });
+    this.#unitsMax = unitsMax;
   }
 
   look(key: string, name: AttemptName): AttemptVerdict {
-    const known = this.#known.get(key);
+    const known = this.#get(key);
     if (known === undefined) return name.fence < this.#floor ? 'old' : 'new';
     const order = compareAttempts(name, known);
     if (order === 0) return known.isStopped ? 'stopped' : 'again';
@@ -36,15 +40,29 @@ export class AttemptMemory {
   }
 
   given(key: string, { attempt, fence }: AttemptName): void {
-    this.#known.set(key, { attempt, fence, isStopped: false });
+    this.#set(key, { attempt, fence, isStopped: false });
   }
 
   /** Whatever was given of this unit up to this attempt does not begin any more. */
   stopped(key: string, name: AttemptName): void {
-    const known = this.#known.get(key);
+    const known = this.#get(key);
     const order = known === undefined ? 1 : compareAttempts(name, known);
-    if (order > 0) this.#known.set(key, { attempt: name.attempt, fence: name.fence, isStopped: true });
+    if (order > 0) this.#set(key, { attempt: name.attempt, fence: name.fence, isStopped: true });
     else if (order === 0 && known !== undefined) known.isStopped = true;
+  }
+
+  #get(key: string): Known | undefined {
+    return this.#young.known.get(key) ?? this.#old.known.get(key);
+  }
+
+  #set(key: string, known: Known): void {
+    if (this.#young.known.size >= this.#unitsMax) {
+      if (this.#old.fence > this.#floor) this.#floor = this.#old.fence;
+      this.#old = this.#young;
+      this.#young = { known: new Map(), fence: 0n };
+    }
+    this.#young.known.set(key, known);
+    if (known.fence > this.#young.fence) this.#young.fence = known.fence;
   }
 }
 
@@ -60,4 +78,9 @@ export function compareAttempts(
 ): number {
   if (a.fence !== b.fence) return a.fence < b.fence ? -1 : 1;
   return a.attempt - b.attempt;
+}
+
+/** No two attempts have this in common. */
+export function attemptKey({ job, workflow, unit, attempt, fence }: AttemptName): string {
+  return `${job}/${workflow}/${unit}/${attempt}/${fence}`;
 }

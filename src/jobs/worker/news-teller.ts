@@ -9,6 +9,7 @@ import type { Address, Cancel, Clock, Peer } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { AttemptName, JobMessage, UnitNews } from '../../messages/jobs.ts';
 import { jobLimits } from '../limits.ts';
+import { attemptKey } from './attempt-memory.ts';
 import type { Unit } from './unit.ts';
 
 export type TellerPorts = {
@@ -24,7 +25,7 @@ export type TellerPorts = {
   quiet(): void;
 };
 
-type End = { readonly news: UnitNews; readonly bytes: number };
+type End = { readonly news: UnitNews; readonly bytes: number; isHeard: boolean };
 
 const progressEveryMs = 100;
 const timeoutMs = 5_000;
@@ -73,7 +74,7 @@ export class NewsTeller {
 
   ended(news: UnitNews): void {
     const bytes = sizeOf(news);
-    const end: End = { news, bytes };
+    const end: End = { news, bytes, isHeard: false };
     this.#ends.set(attemptKey(news), end);
     this.#untold.add(end);
     this.#bytes += bytes;
@@ -180,7 +181,7 @@ export class NewsTeller {
     const answer = outcome.ok && outcome.value.kind === 'unitsHeard' ? outcome.value : undefined;
     for (const name of answer?.heard ?? []) this.#heard(name);
     if (answer !== undefined && answer.stop.length > 0) this.#ports.stop(answer.stop);
-    const left = ends.filter((end) => this.#ends.get(attemptKey(end.news)) === end);
+    const left = ends.filter(({ isHeard }) => !isHeard);
     if (isPresent && left.length > 0) {
       for (const end of left) this.#untold.add(end);
       this.#pause();
@@ -194,6 +195,7 @@ export class NewsTeller {
     const key = attemptKey(name);
     const end = this.#ends.get(key);
     if (end === undefined) return;
+    end.isHeard = true;
     this.#ends.delete(key);
     this.#untold.delete(end);
     this.#bytes -= end.bytes;
@@ -206,10 +208,6 @@ export class NewsTeller {
     this.#failures += 1;
     this.#flushAfter(pauseMs * this.#ports.random.between(0.5, 1));
   }
-}
-
-function attemptKey({ job, workflow, unit, attempt, fence }: AttemptName): string {
-  return `${job}/${workflow}/${unit}/${attempt}/${fence}`;
 }
 
 function sizeOf({ summary, output, why }: UnitNews): number {

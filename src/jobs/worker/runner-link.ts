@@ -34,7 +34,8 @@ export type LinkEvents = { ready(): void; gone(): void };
 const lifetimeMsMax = 8 * 86_400_000;
 const nothing = new Uint8Array(0);
 /** Runs that are given ahead wait for one that should be over in a moment; a runner that was quick so far is trusted. */
-const aheadMax = 8;
+const aheadMax = 12;
+const refillBelow = 4;
 const quickMs = 10;
 const endedMin = 3;
 
@@ -90,15 +91,12 @@ export class RunnerLink {
     this.shape = { ...this.shape, network: false };
   }
 
-  /** Whether a further run can be given to it while it is busy: it keeps some, and its runs are short. */
-  get hasRoomAhead(): boolean {
+  /** How many further runs can be given to it while it is busy: it keeps some, its runs are short, and it has few left. */
+  get roomAhead(): number {
     const isQuick = this.#ended >= endedMin && this.#paceMs <= quickMs;
-    return isQuick && this.#runs.size > 0 && this.#runs.size <= Math.min(this.#aheadMax, aheadMax);
-  }
-
-  /** How many runs it has, that one included which it is doing. */
-  get depth(): number {
-    return this.#runs.size;
+    // Not one by one: each message wakes the process.
+    if (!isQuick || this.#runs.size === 0 || this.#runs.size > refillBelow) return 0;
+    return Math.max(0, Math.min(this.#aheadMax, aheadMax) + 1 - this.#runs.size);
   }
 
   /** The code goes along unless the runner has it. Gives the number of the run. */

@@ -3,6 +3,7 @@ import type { Cancel } from '../../base/ports.ts';
 import type { AttemptName, GivenUnit, UnitNews } from '../../messages/jobs.ts';
 import type { FromRunner } from '../runner-words.ts';
 import type { UnitNeeds } from '../unit-words.ts';
+import { attemptKey } from './attempt-memory.ts';
 import type { RunnerLink } from './runner-link.ts';
 
 /**
@@ -29,6 +30,8 @@ export class Unit {
   readonly needs: UnitNeeds;
   readonly order: Uint8Array;
   readonly givenMs: number;
+  /** Under this name it holds a core. */
+  readonly holder: string;
   state: UnitState = 'waiting';
   core: number | undefined;
   link: RunnerLink | undefined;
@@ -56,11 +59,7 @@ export class Unit {
     this.needs = needs;
     this.order = order;
     this.givenMs = nowMs;
-  }
-
-  /** Who holds a core. */
-  get holder(): string {
-    return `${this.key} attempt ${this.name.attempt} of ${this.name.fence}`;
+    this.holder = attemptKey(given);
   }
 
   /** How far it is. */
@@ -73,15 +72,12 @@ export class Unit {
     return this.#news(nowMs, what, more);
   }
 
-  #news(nowMs: number, what: UnitNews['what'], more: Partial<UnitNews>): UnitNews {
+  #news(nowMs: number, what: UnitNews['what'], { output, code, why, found }: Partial<UnitNews>): UnitNews {
     const { completed, failed, summary, startedMs } = this;
+    const { job, workflow, unit, attempt, fence } = this.name;
     // Without it nothing of the unit was ever run.
     const tookMs = startedMs === undefined ? undefined : Math.max(0, Math.round(nowMs - startedMs));
-    return {
-      ...this.name,
-      ...{ what, completed, failed, summary, tookMs },
-      ...{ output: undefined, code: undefined, why: undefined, found: undefined },
-      ...more,
-    };
+    // In one piece: this is made for every unit.
+    return { job, workflow, unit, attempt, fence, what, completed, failed, summary, output, code, why, found, tookMs };
   }
 }

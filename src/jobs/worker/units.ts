@@ -204,7 +204,7 @@ export class Units {
   #fillShortest(): void {
     let best: Unit | undefined;
     for (const unit of this.#onCores) {
-      if (unit.link?.hasRoomAhead === true && unit.link.depth < (best?.link?.depth ?? Infinity)) best = unit;
+      if ((unit.link?.roomAhead ?? 0) > (best?.link?.roomAhead ?? 0)) best = unit;
     }
     if (best !== undefined) this.#fill(best);
   }
@@ -213,8 +213,9 @@ export class Units {
   #fill(unit: Unit): void {
     const { link } = unit;
     if (link === undefined) return;
-    for (let { first } = this.#line; first !== undefined; first = this.#line.first) {
-      if (unit.state !== 'running' || !link.hasRoomAhead || !canFollow(first, unit)) return;
+    for (let room = link.roomAhead; room > 0 && unit.state === 'running'; room--) {
+      const { first } = this.#line;
+      if (first === undefined || !canFollow(first, unit)) return;
       this.#giveAhead(first, unit, link);
     }
   }
