@@ -26,7 +26,7 @@ type Part = { readonly facts: WorkflowFacts; readonly behaviour: Behaviour };
 
 /** Tells the code whose unit it is. */
 export const planVariable = 'PLAN';
-const workflowTimeoutMs = 12_000;
+const workflowTimeoutMs = 9_000;
 
 /** What is the same in all workflows that are drawn here. */
 export function workflowFacts(name: string, more: Partial<WorkflowFacts>): WorkflowFacts {
@@ -69,7 +69,7 @@ export class Plans {
   draw(kind: PlanKind = this.#kind()): JobPlan {
     const random = this.#random;
     const name = `job-${++this.#drawn}`;
-    const timeoutMs = Math.round(kind === 'stuck' ? random.between(3_000, 9_000) : random.between(8_000, 14_000));
+    const timeoutMs = Math.round(kind === 'stuck' ? random.between(3_000, 8_000) : random.between(6_000, 10_000));
     const words: Partial<JobRequest> = {
       ...{ timeoutMs, seed: random.below(1_000_000) },
       ...(random.chance(0.9) ? { idempotencyKey: `key-of-${name}` } : {}),
