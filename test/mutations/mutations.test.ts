@@ -13,7 +13,7 @@ const seedsMax = 200;
 const timeoutMs = 300_000;
 const mutants = readMutants();
 /** A seed of whole nodes takes seconds: those are hunted by `npm run mutations`, and only held to their places here. */
-const quick = mutants.filter(({ scenario }) => !scenario.includes('/pools'));
+const quick = mutants.filter(({ scenario }) => !/\/(?:pools|jobs)/.test(scenario));
 const slow = mutants.filter((mutant) => !quick.includes(mutant));
 
 /** A change of the sources makes other runs of the same seeds: then the search begins anew. */

@@ -34,7 +34,8 @@ export const jobFaults = {
     const { world, random, after } = nemesis;
     const node = busyOf(nemesis);
     if (node === undefined) return;
-    const durationMs = random.between(2_000, 9_000);
+    // Often it comes back just when somebody else has begun.
+    const durationMs = random.chance(0.5) ? random.between(4_300, 5_800) : random.between(2_000, 9_000);
     if (random.chance(0.4)) return world.stall(node, durationMs);
     const others = world.names.filter((name) => name !== node);
     const managers = others.filter((name) => nodeAt(world, name)?.identity?.roles.includes('manager') === true);

@@ -131,7 +131,7 @@ export class Plans {
       ...{ hasSetup: random.chance(0.3), hasTeardown: random.chance(0.3) },
       ...more,
     });
-    const own = { itemMs: random.pick([5, 30, 80, 150]), failingPercent: random.pick([0, 10]), items };
+    const own = { itemMs: random.pick([5, 30, 80, 150, 600]), failingPercent: random.pick([0, 10]), items };
     return { facts, behaviour: { ...own, ...behaviour } };
   }
 
