@@ -1,6 +1,8 @@
 /** Bytes that come in pieces. Grows by doubling, so that what somebody announces costs nothing until it comes. */
+const nothing = new Uint8Array(0);
+
 export class GrowingBytes {
-  #bytes = new Uint8Array(0);
+  #bytes = nothing;
   #length = 0;
 
   get length(): number {
@@ -31,7 +33,7 @@ export class GrowingBytes {
   }
 
   clear(): void {
-    this.#bytes = new Uint8Array(0);
+    this.#bytes = nothing;
     this.#length = 0;
   }
 }
