@@ -1,12 +1,14 @@
 /** Jobs as operators use them: commands against a small dev cluster of real processes, one of which is killed. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { startSampleTarget } from '../../src/cli/sample-target.ts';
 import type { JobRow, JobShown } from '../../src/jobs/job-words.ts';
 import type { Report } from '../../src/jobs/report/report.ts';
-import { connect } from '../../src/index.ts';
+import { connect, type Job } from '../../src/index.ts';
 import { Lab } from './cluster.ts';
 
 /** For what takes some seconds when nobody else uses the machine. */
@@ -17,9 +19,13 @@ const shares = workflow('shares', { cores: 2, items: 10, each: (n) => { let sum 
 const sum = workflow('sum', { after: ['shares'], items: (ctx) => [ctx.from(shares)], each: (all) => all.reduce((a, b) => a + b, 0) });
 export { shares, sum };
 `;
-const slowItems = 60;
-const slowFile = `import { workflow } from 'remuster';
-export const slow = workflow('slow', { cores: 4, items: ${slowItems}, unitItems: 5, each: async (item, ctx) => { await ctx.sleep(1_000); return item; } });
+/** Items that are done when the test says so: until then every core is at work. */
+const gatedItems = 8;
+const gatedFile = `import { workflow } from 'remuster';
+export const gated = workflow('gated', { cores: 4, items: ${gatedItems}, unitItems: 2, network: true, each: async (item, ctx) => {
+  while ((await ctx.http.get(ctx.env.GATE)).text() !== 'open') await ctx.sleep(200);
+  return item;
+} });
 `;
 const endlessFile = `import { workflow } from 'remuster';
 export const endless = workflow('endless', { items: 1, each: async (item, ctx) => { await ctx.sleep(600_000); } });
@@ -32,7 +38,7 @@ export const bad = workflow('bad', { setup: () => {
 `;
 const loadFile = `import { workflow } from 'remuster';
 export const load = workflow('load', {
-  vus: 2, duration: '2s', cores: 2, thresholds: { failed: ['rate<1%'], iterations: ['count>5'] },
+  vus: 2, duration: '2s', cores: 2, thresholds: { failed: ['rate<1%'], iterations: ['count>0'] },
   steps: { go: async (ctx) => ctx.check(await ctx.http.get(ctx.env.TARGET + ctx.env.PATH), ({ status }) => status === 200) },
   think: '5ms',
 });
@@ -46,7 +52,7 @@ describe('jobs on a dev cluster', () => {
 
   before(async () => {
     lab = new Lab({ after: (end) => void ends.push(end) });
-    const texts = { sum: sumFile, slow: slowFile, endless: endlessFile, throws: throwsFile, load: loadFile };
+    const texts = { sum: sumFile, gated: gatedFile, endless: endlessFile, throws: throwsFile, load: loadFile };
     for (const [name, text] of Object.entries(texts)) writeFileSync(join(lab.folder, `${name}.ts`), text);
     const size = ['--gates', '0', '--managers', '1', '--workers', '2', '--port-base', '0'];
     const dev = lab.program(['dev', '--with-parent', ...size, '-o', 'json'], { REMUSTER_CORES: '2' });
@@ -77,7 +83,7 @@ describe('jobs on a dev cluster', () => {
     assert.equal(first.isNew, true);
     const again = await json<Submitted>('job', 'submit', 'sum.ts', '--key', 'once');
     assert.deepEqual([again.jobId, again.isNew], [first.jobId, false]);
-    const other = await ran('job', 'submit', 'slow.ts', '--key', 'once', '-o', 'json');
+    const other = await ran('job', 'submit', 'gated.ts', '--key', 'once', '-o', 'json');
     assert.equal(other.code, 5, other.stderr);
     assert.equal((JSON.parse(other.stderr) as { error: { code: string } }).error.code, 'PRECONDITION');
 
@@ -171,8 +177,16 @@ describe('jobs on a dev cluster', () => {
     assert.match(run.stdout, /CANCELLED/);
   });
 
-  test('kill -9 of a worker while it works: the job completes, and says what began anew', async () => {
-    const { jobId } = await json<{ jobId: string }>('job', 'submit', 'slow.ts');
+  test('kill -9 of a worker while it works: the job completes, and says what began anew', async (context) => {
+    let isOpen = false;
+    const gate = createServer((_request, response) => response.end(isOpen ? 'open' : 'closed'));
+    await new Promise<void>((listening) => gate.listen(0, '127.0.0.1', listening));
+    context.after(() => {
+      gate.close();
+      gate.closeAllConnections();
+    });
+    const url = `http://127.0.0.1:${(gate.address() as AddressInfo).port}/`;
+    const { jobId } = await json<{ jobId: string }>('job', 'submit', 'gated.ts', '--env', `GATE=${url}`);
     const isOnW2 = async (): Promise<boolean> => {
       const { workflows, status } = await json<JobShown>('job', 'show', jobId);
       assert.ok(['SUBMITTED', 'QUEUED', 'DISPATCHING', 'RUNNING'].includes(status), status);
@@ -181,16 +195,30 @@ describe('jobs on a dev cluster', () => {
       );
     };
     while (!(await isOnW2()));
+    // Somebody follows it through the very node that dies.
+    const w2 = ready.nodes.find(({ name }) => name === 'w2') ?? assert.fail('there is no w2');
+    const cluster = await connect({ addr: `127.0.0.1:${w2.port}`, cluster: 'dev', secret: ready.secret });
+    const followed = lastStatus(cluster.job(jobId));
+    followed.catch(() => undefined);
     assert.equal((await ran('dev', 'kill', 'w2')).code, 0);
+    isOpen = true;
+    assert.equal(await followed, 'COMPLETED');
+    await cluster.close();
     const watched = await ran('job', 'watch', jobId);
     assert.equal(watched.code, 0, watched.stderr);
     const report = await json<Report>('job', 'report', jobId);
-    assert.deepEqual([report.status, report.totals.completed], ['COMPLETED', slowItems]);
+    assert.deepEqual([report.status, report.totals.completed], ['COMPLETED', gatedItems]);
     assert.ok(report.incidents.length > 0);
-    const { slow } = JSON.parse((await ran('job', 'result', jobId)).stdout) as { slow: number[] };
+    const { gated } = JSON.parse((await ran('job', 'result', jobId)).stdout) as { gated: number[] };
     assert.deepEqual(
-      slow,
-      Array.from({ length: slowItems }, (_, i) => i),
+      gated,
+      Array.from({ length: gatedItems }, (_, i) => i),
     );
   });
 });
+
+async function lastStatus(job: Job): Promise<string | undefined> {
+  let last: string | undefined;
+  for await (const { status } of job.progress()) last = status;
+  return last;
+}
