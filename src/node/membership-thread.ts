@@ -171,7 +171,6 @@ class FarEnd {
         return host.join(word.seeds);
       case 'beat':
         return host.beat();
-      case 'connected':
       case 'disconnected':
       case 'refused':
         return this.#watcher(word);

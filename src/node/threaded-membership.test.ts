@@ -76,9 +76,10 @@ it('shows itself before the thread has said anything, then what the thread repor
   assert.equal(end.members().length, 1);
 });
 
-it('tells the thread of connections, and beats', () => {
+it('tells the thread of connections that are gone, and beats', () => {
   const { end, said, timers, connection } = nearEnd();
   end.start({ incarnation: 3, known: [{ host: 'h', port: 1 }] });
+  connection({ kind: 'connected', peer: identity(2) });
   connection({ kind: 'refused', address: { host: 'h', port: 2 }, reason: 'refused' });
   connection({ kind: 'disconnected', peer: identity(2), reason: 'reset', wanted: false });
   timers.shift()?.();

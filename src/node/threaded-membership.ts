@@ -48,7 +48,10 @@ export class ThreadedMembership implements MembershipHandle {
   }
 
   start({ incarnation, known }: Memory): void {
-    this.#ports.streams.watch((change) => this.#say(change));
+    // Only a connection that is gone, or cannot be made, says anything about a member.
+    this.#ports.streams.watch((change) => {
+      if (change.kind !== 'connected') this.#say(change);
+    });
     this.#say({ kind: 'start', incarnation, known });
     this.#beat();
   }
