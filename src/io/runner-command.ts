@@ -3,6 +3,7 @@
  * process gives up being root, no core dumps, no file of any size, a bound on open files and on threads, a user id of its
  * own, and less right to the processor than the node has. `prlimit` and `setpriv` are part of every Linux.
  */
+import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
 
@@ -15,8 +16,7 @@ const threadsMax = 96;
 const firstUserId = 61_184;
 const userIds = 4_096;
 const niceness = 2;
-
-export const canLimit = process.platform === 'linux' && existsSync(prlimit) && existsSync(setpriv);
+const tryMsMax = 10_000;
 
 let started = 0;
 
@@ -26,15 +26,42 @@ export function nextUserId(): number {
   return firstUserId + (started % userIds);
 }
 
+/** Whether this system lets us limit a process. */
+export function canLimit(): boolean {
+  return limits().length > 0;
+}
+
 export function limitedCommand(program: string, words: readonly string[]): [string, string[]] {
-  if (!canLimit) return [program, [...words]];
+  const [first, ...rest] = [...limits(), program, ...words];
+  return [first as string, rest];
+}
+
+let found: readonly string[] | undefined;
+
+/** The best that works here: containers may forbid one or the other. Found out once, by trying. */
+function limits(): readonly string[] {
+  found ??= candidates().find(works) ?? [];
+  return found;
+}
+
+function candidates(): readonly (readonly string[])[] {
+  if (process.platform !== 'linux' || !existsSync(prlimit) || !existsSync(setpriv)) return [];
   const isRoot = process.getuid?.() === 0;
   const files = Math.min(openFilesMax, openFilesAllowed());
-  const limits = ['--core=0:0', '--fsize=0:0', `--nofile=${files}:${files}`];
-  // The limit counts everything of that user: only with an id of its own is that the runner alone.
-  if (isRoot) limits.push(`--nproc=${threadsMax}:${threadsMax}`);
-  const rights = ['--no-new-privs', ...(isRoot ? ['--bounding-set=-all,+setuid,+setgid'] : [])];
-  return [prlimit, [...limits, setpriv, ...rights, program, ...words]];
+  const bounds = [prlimit, '--core=0:0', '--fsize=0:0', `--nofile=${files}:${files}`];
+  const rights = [setpriv, '--no-new-privs'];
+  if (!isRoot) return [[...bounds, ...rights]];
+  // The limit on threads counts everything of that user: only with an id of its own is that the runner alone.
+  bounds.push(`--nproc=${threadsMax}:${threadsMax}`);
+  return [
+    [...bounds, ...rights, '--bounding-set=-all,+setuid,+setgid'],
+    [...bounds, ...rights],
+  ];
+}
+
+function works(words: readonly string[]): boolean {
+  const rest = [...words.slice(1), setpriv, '--version'];
+  return spawnSync(prlimit, rest, { env: {}, stdio: 'ignore', timeout: tryMsMax }).status === 0;
 }
 
 /** When the machine is busy, nodes come first: they have to say that they are alive. */
@@ -47,14 +74,9 @@ export function yieldProcessor(pid: number | undefined): void {
   }
 }
 
-let filesAllowed: number | undefined;
-
 function openFilesAllowed(): number {
-  if (filesAllowed === undefined) {
-    const line = /^Max open files\s+(?:\d+|unlimited)\s+(\d+|unlimited)/m.exec(
-      readFileSync('/proc/self/limits', 'latin1'),
-    );
-    filesAllowed = line === null || line[1] === 'unlimited' ? openFilesMax : Number(line[1]);
-  }
-  return filesAllowed;
+  const line = /^Max open files\s+(?:\d+|unlimited)\s+(\d+|unlimited)/m.exec(
+    readFileSync('/proc/self/limits', 'latin1'),
+  );
+  return line === null || line[1] === 'unlimited' ? openFilesMax : Number(line[1]);
 }

@@ -36,7 +36,7 @@ const noPlaces: readonly Address[] = [];
  */
 export function openRunners(forbidden: () => readonly Address[] = () => noPlaces): OpenRunners {
   return {
-    isolation: canDenyNetwork && canLimit ? 'full' : 'weak',
+    isolation: canDenyNetwork && canLimit() ? 'full' : 'weak',
     start: (spec, events) => {
       checkLimits(spec.limits);
       try {
