@@ -189,10 +189,7 @@ test('too many open jobs are refused, and nothing else is harmed', () => {
       codes.set(code, (codes.get(code) ?? 0) + 1);
     });
   world.until(() => [...codes.values()].reduce((sum, count) => sum + count, 0) === 15_010, 'all answers');
-  assert.deepEqual([...codes].toSorted(), [
-    ['CAPACITY', 10],
-    ['ok', 15_000],
-  ]);
+  assert.deepEqual(Object.fromEntries(codes), { CAPACITY: 10, ok: 15_000 });
   assert.ok(world.must<SubmitAnswer>('submit', { bundle, workflows: [load('one')] }, 'bob').isNew);
 });
 
