@@ -7,8 +7,10 @@ import { isOver } from '../job-words.ts';
 import { jobLimits } from '../limits.ts';
 import type { Job } from './model.ts';
 
-/** What lies apart of jobs that are over, all together: every manager holds it in memory. */
-const bytesApartMax = 50_000_000;
+/** What lies apart of all jobs together: every manager holds it in memory. */
+const bytesApartMax = 40_000_000;
+/** Of the words of all open jobs. */
+const wordsBytesMax = 20_000_000;
 const atOnce = 100;
 
 export class Book {
@@ -19,6 +21,7 @@ export class Book {
   /** In the order in which they ended. */
   readonly #over = new Set<Job>();
   #bytesApart = 0;
+  #wordsBytes = 0;
 
   get(id: string): Job | undefined {
     return this.#jobs.get(id);
@@ -41,11 +44,13 @@ export class Book {
   }
 
   /** CAPACITY when there are too many already. */
-  checkRoom(submitter: string): void {
+  checkRoom(submitter: string, wordsBytes: number): void {
     if (this.#open.size >= jobLimits.openJobsMax)
       throw new RemusterError('CAPACITY', `${jobLimits.openJobsMax} jobs are open already`);
     if ((this.#openOf.get(submitter) ?? 0) >= jobLimits.openJobsOfOneMax)
       throw new RemusterError('CAPACITY', `${submitter} has ${jobLimits.openJobsOfOneMax} open jobs already`);
+    if (this.#wordsBytes + wordsBytes > wordsBytesMax)
+      throw new RemusterError('CAPACITY', `the requests of all open jobs have ${wordsBytesMax} bytes already`);
   }
 
   add(job: Job): void {
@@ -57,6 +62,8 @@ export class Book {
       return;
     }
     this.#open.add(job);
+    this.#bytesApart += job.bytesApart;
+    this.#wordsBytes += job.wordsBytes;
     this.#openOf.set(job.submitter, (this.#openOf.get(job.submitter) ?? 0) + 1);
   }
 
@@ -67,7 +74,20 @@ export class Book {
     if (left === 0) this.#openOf.delete(job.submitter);
     else this.#openOf.set(job.submitter, left);
     this.#over.add(job);
-    this.#bytesApart += job.bytesApart;
+    this.#wordsBytes -= job.wordsBytes;
+  }
+
+  /** So much more of it lies apart from now on. False: there is no room, also if all that are over were forgotten. */
+  grow(job: Job, bytes: number): boolean {
+    let free = bytesApartMax - this.#bytesApart;
+    for (const old of this.#over) {
+      if (free >= bytes) break;
+      free += old.bytesApart;
+    }
+    if (free < bytes) return false;
+    job.bytesApart += bytes;
+    this.#bytesApart += bytes;
+    return true;
   }
 
   /** The oldest that are over, if too many are: the caller removes them everywhere else. Some at a time. */
@@ -96,5 +116,6 @@ export class Book {
   clear(): void {
     for (const part of [this.#jobs, this.#open, this.#openOf, this.#byKey, this.#over]) part.clear();
     this.#bytesApart = 0;
+    this.#wordsBytes = 0;
   }
 }

@@ -4,10 +4,12 @@
  */
 import { jobKeys, jobRanges } from '../keys.ts';
 import type { Book } from './book.ts';
-import type { Ledger } from './ledger.ts';
 import type { Job } from './model.ts';
+import type { Office } from './office.ts';
 
-export function forget(ledger: Ledger, book: Book, jobs: readonly Job[]): void {
+export function forgetOld({ ledger, book }: Pick<Office, 'ledger' | 'book'>): void {
+  const jobs = book.takeOldest();
+  if (jobs.length === 0) return;
   for (const [first, last] of neighbours(book, jobs)) {
     for (const keyOf of [jobKeys.job, jobKeys.state])
       ledger.removeRange({ from: keyOf(first.id), to: `${keyOf(last.id)}\0` });

@@ -12,7 +12,7 @@ const inlineWorkflowsMax = 16;
 
 export type JobBirth = Pick<
   Job,
-  'id' | 'submitter' | 'submittedWallMs' | 'submittedMs' | 'seed' | 'key' | 'hash' | 'words'
+  'id' | 'submitter' | 'submittedWallMs' | 'submittedMs' | 'seed' | 'key' | 'hash' | 'words' | 'wordsBytes'
 >;
 
 export function newJob(birth: JobBirth, request: JobRequest, nowMs: number): Job {

@@ -14,7 +14,7 @@ import type { CallAnswer, ManagerEffect, ManagerInput, ManagerStep } from './act
 import { Book } from './book.ts';
 import { Bundles } from './bundles.ts';
 import { Flow } from './flow.ts';
-import { forget } from './forgetting.ts';
+import { forgetOld } from './forgetting.ts';
 import { Giving } from './giving.ts';
 import { type Flight, Ledger } from './ledger.ts';
 import { Line } from './line.ts';
@@ -164,6 +164,7 @@ export class Manager {
       case 'gone':
         return this.#phase === 'leading' ? this.#workers.gone(input.node, input.generation) : undefined;
       case 'members':
+        return this.#office.selection.forget(this.#office.nowMs);
       case 'persistFailed':
         return;
       case 'expired':
@@ -205,7 +206,7 @@ export class Manager {
 
   #serve(input: Held): void {
     const answer = (outcome: Outcome<CallAnswer>): void => this.#answer(input.call, outcome);
-    if (input.kind === 'order') this.#orders.carryOut(input.call, input.verb, input.words, input.submitter, answer);
+    if (input.kind === 'order') this.#orders.carryOut(input.call, input, answer);
     else if (input.kind === 'report') this.#workers.reported(input.from, input.message, answer);
     else this.#workers.told(input.from, input.message, answer);
   }
@@ -329,11 +330,9 @@ export class Manager {
 
   /** Its end is recorded. */
   #ended(job: Job): void {
-    const { book, ledger } = this.#office;
-    book.ended(job);
+    this.#office.book.ended(job);
     this.#orders.watching.ended(job);
-    const old = book.takeOldest();
-    if (old.length > 0) forget(ledger, book, old);
+    forgetOld(this.#office);
   }
 }
 

@@ -118,6 +118,7 @@ export type Job = {
   readonly request: JobRequest;
   /** As it came; empty once it is recorded. */
   words: string;
+  readonly wordsBytes: number;
   status: JobStatus;
   /** What others may know: recorded. */
   shown: JobStatus;

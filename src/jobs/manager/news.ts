@@ -24,6 +24,7 @@ const finalCodes: ReadonlySet<string> = new Set([
   'BUNDLE_INVALID',
   'TOO_LARGE',
   'BAD_ARGUMENT',
+  'FORBIDDEN',
 ]);
 
 /** Of ends that are being written in parts, all together; more have to wait. */
@@ -194,7 +195,7 @@ export class News {
     const apartBytes = (apart[0] as number) + (apart[1] as number);
     if (apartBytes > 0 && this.#storingBytes + apartBytes > storingBytesMax) return false;
     this.#letGo(run);
-    this.#giving.took(job.request.bundle, tookMs ?? 0);
+    if (unit.phase === 'whole' || unit.phase === 'work') this.#giving.took(job.request.bundle, tookMs ?? 0);
     const end: UnitEnd = {
       ...{ completed, failed, tookMs: tookMs ?? 0 },
       summary: apart[0] === 0 ? summary : undefined,
@@ -207,12 +208,21 @@ export class News {
       return true;
     }
     unit.state = 'storing';
+    if (!this.#office.book.grow(job, apartBytes)) {
+      run.attempt.outcome = 'failed';
+      this.#flow.failed(
+        unit,
+        'TOO_LARGE',
+        'there is no room for what it gave: results of other jobs fill the registry',
+      );
+      this.#office.ledger.afterUnit(unit, recorded);
+      return true;
+    }
     this.#storingBytes += apartBytes;
     this.#completing(job);
     this.#store(unit, item, () => {
       this.#storingBytes -= apartBytes;
       if (unit.state !== 'storing') return recorded();
-      job.bytesApart += apartBytes;
       this.#settle(run, end, item, recorded);
     });
     return true;

@@ -7,7 +7,7 @@ import { type Outcome, RemusterError, failure, isRemusterError, success } from '
 import type { JobVerb } from '../../messages/jobs.ts';
 import { type JobRequest, type JobShown, type JobStatus, isOver, jobStatuses } from '../job-words.ts';
 import { jobLimits } from '../limits.ts';
-import type { GatherWords } from './acts.ts';
+import type { GatherWords, ManagerInput } from './acts.ts';
 import { type Fields, bad, bytesOf, line, optionalWhole, parsedObject } from './checking.ts';
 import type { Flow } from './flow.ts';
 import type { Giving } from './giving.ts';
@@ -22,6 +22,8 @@ import { jobEnd, jobProgress, jobRow, jobShown } from './shown.ts';
 import { Watching } from './watching.ts';
 
 type Answer = (outcome: Outcome<string>) => void;
+type Order = Pick<Extract<ManagerInput, { readonly kind: 'order' }>, 'verb' | 'words' | 'submitter' | 'remainingMs'>;
+type Other = Omit<Order, 'words' | 'verb'> & { readonly call: number; readonly verb: Exclude<JobVerb, 'submit'> };
 
 export type OrderPorts = {
   readonly dc: string;
@@ -34,6 +36,8 @@ export type OrderPorts = {
 
 const listMax = 1_000;
 const waitMsMax = 60_000;
+/** Whoever waits gets its answer before it gives up. */
+const marginMs = 300;
 const encoder = new TextEncoder();
 
 export class Orders {
@@ -55,11 +59,11 @@ export class Orders {
     this.#positions = new Positions(office);
   }
 
-  carryOut(call: number, verb: JobVerb, words: string, submitter: string, answer: Answer): void {
+  carryOut(call: number, { verb, words, submitter, remainingMs }: Order, answer: Answer): void {
     try {
       if (submitter.length === 0 || bytesOf(submitter) > 256) throw bad('the submitter has no name, or one too long');
       if (verb === 'submit') this.submit(words, submitter, answer);
-      else this.#other(call, verb, parsedObject(words === '' ? '{}' : words), submitter, answer);
+      else this.#other({ call, verb, submitter, remainingMs }, parsedObject(words === '' ? '{}' : words), answer);
     } catch (error) {
       if (!isRemusterError(error)) throw error;
       answer({ ok: false, error });
@@ -126,11 +130,11 @@ export class Orders {
 
   #make(request: JobRequest, from: Pick<Job, 'words' | 'submitter' | 'key' | 'hash'>, answer: Answer): Job {
     const { book, ledger, managerMs, wallMs, term, random, nowMs } = this.#office;
-    book.checkRoom(from.submitter);
+    book.checkRoom(from.submitter, from.words.length);
     this.#lastJob += 1;
     const id = `j${term.toString(36).padStart(5, '0')}${this.#lastJob.toString(36).padStart(6, '0')}`;
     const seed = request.seed ?? random.uint32();
-    const birth = { ...from, id, submittedWallMs: wallMs, submittedMs: managerMs, seed };
+    const birth = { ...from, wordsBytes: from.words.length, id, submittedWallMs: wallMs, submittedMs: managerMs, seed };
     const job = newJob(birth, request, nowMs);
     job.version = Watching.firstVersion(term);
     book.add(job);
@@ -139,7 +143,8 @@ export class Orders {
     return job;
   }
 
-  #other(call: number, verb: Exclude<JobVerb, 'submit'>, fields: Fields, submitter: string, answer: Answer): void {
+  #other(order: Other, fields: Fields, answer: Answer): void {
+    const { call, verb, submitter, remainingMs } = order;
     switch (verb) {
       case 'list':
         return answer(success(JSON.stringify({ items: this.#list(fields) })));
@@ -147,7 +152,7 @@ export class Orders {
         return this.#show(this.#job(fields), answer);
       case 'watch':
         if (fields['end'] === true) return this.#awaitEnd(this.#job(fields), fields, answer);
-        return this.#watch(this.#job(fields), fields, answer);
+        return this.#watch(this.#job(fields), fields, remainingMs, answer);
       case 'cancel':
         return this.#cancel(this.#job(fields), answer);
       case 'explain':
@@ -189,11 +194,12 @@ export class Orders {
     });
   }
 
-  #watch(job: Job, fields: Fields, answer: Answer): void {
+  #watch(job: Job, fields: Fields, remainingMs: number, answer: Answer): void {
     const { ledger, nowMs } = this.#office;
     const afterVersion = optionalWhole(fields['afterVersion'], 'afterVersion', 0, Number.MAX_SAFE_INTEGER) ?? 0;
     const waitMs = optionalWhole(fields['waitMs'], 'waitMs', 0, waitMsMax) ?? 0;
-    this.watching.add(job, afterVersion, nowMs + waitMs, () => {
+    const untilMs = nowMs + Math.max(0, Math.min(waitMs, remainingMs - marginMs));
+    this.watching.add(job, afterVersion, untilMs, () => {
       ledger.afterJob(job, () => {
         answer(success(JSON.stringify(jobProgress(job, this.#parts(job), latenciesOf(job)))));
       });

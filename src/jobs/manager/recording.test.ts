@@ -237,3 +237,24 @@ test('orders that are wrong get an error and lose nothing', () => {
   assert.equal(codeOf('result', { jobId, workflow: 'none' }), 'BAD_ARGUMENT');
   assert.equal(codeOf('report', { jobId }), 'ok');
 });
+
+test('results of all jobs together have a bound: those that are over make room, then it is TOO_LARGE', () => {
+  const world = World.start({ w1: 1 });
+  world.get('w1').behave = () => ({ afterMs: 10, news: { completed: 1, output: json('x'.repeat(9_000_000)) } });
+  const submit = () => world.submit({ workflows: [batch('one', {}, { items: 1 })] });
+  const ids = Array.from({ length: 6 }, () => {
+    const jobId = submit();
+    world.untilStatus(jobId, 'COMPLETED');
+    return jobId;
+  });
+  world.run(500);
+  const bytes = () => keysOf(world, '/jobs/end/').length * 524_288;
+  assert.ok(bytes() <= 42_000_000, `${bytes()} bytes`);
+  const first = world.order('show', { jobId: ids[0] });
+  assert.ok(!first.ok && first.error.code === 'UNKNOWN_JOB');
+  const names = ['a', 'b', 'c', 'd', 'e'];
+  const jobId = world.submit({ workflows: names.map((name) => batch(name, {}, { items: 1 })) });
+  const shown = world.untilStatus(jobId, 'FAILED');
+  assert.equal(shown.error?.code, 'TOO_LARGE');
+  assert.equal(shown.workflows.filter(({ status }) => status === 'COMPLETED').length, 4);
+});

@@ -36,7 +36,7 @@ export function restoreJob({ id, job: record, state: latest, blocks }: Recorded,
   const { submitter, submittedWallMs, submittedMs, seed, key, hash, words } = record;
   const state = latest ?? record.state;
   const request = checkRequest(parsedObject(words));
-  const birth = { id, submitter, submittedWallMs, submittedMs, seed, key, hash, words: '' };
+  const birth = { id, submitter, submittedWallMs, submittedMs, seed, key, hash, words: '', wordsBytes: words.length };
   const job = newJob(birth, request, around.nowMs);
   const { status, startedWallMs, endedWallMs, startedMs, endedMs, code, why } = state;
   Object.assign(job, {

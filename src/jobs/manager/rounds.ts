@@ -5,6 +5,7 @@
 import { isOver } from '../job-words.ts';
 import type { Bundles } from './bundles.ts';
 import type { Flow } from './flow.ts';
+import { forgetOld } from './forgetting.ts';
 import type { Giving } from './giving.ts';
 import type { Flight } from './ledger.ts';
 import { type Job, isEnded } from './model.ts';
@@ -78,6 +79,7 @@ export class Rounds {
       }
     }
     this.#recordSoft();
+    forgetOld(this.#office);
     if (nowMs >= this.#deadlinesAtMs) this.#deadlines();
     watching.tick(nowMs);
     schedules.tick();

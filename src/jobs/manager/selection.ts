@@ -11,35 +11,51 @@ import { type Seat, type Seats, freeCores } from './seats.ts';
 const levels = ['normal', 'elevated', 'high', 'severe', 'critical'];
 /** Units of a core that wait at the worker for their turn. */
 const aheadMax = 32;
+const keptMs = 50;
 
 export class Selection {
   readonly #seats: Seats;
   readonly #random: Random;
-  readonly #known: (id: NodeId) => WorkerKnown | undefined;
+  readonly #ask: (id: NodeId) => WorkerKnown | undefined;
+  /** What membership said a moment ago: to ask costs more than to choose. */
+  readonly #kept = new Map<NodeId, WorkerKnown | undefined>();
+  #keptMs = -Infinity;
   /** Of the pass that goes on: who may get anything. */
   #usable: { readonly seat: Seat; readonly health: number; readonly level: number }[] = [];
 
   constructor(seats: Seats, random: Random, known: (id: NodeId) => WorkerKnown | undefined) {
     this.#seats = seats;
     this.#random = random;
-    this.#known = known;
+    this.#ask = known;
   }
 
   /** Looks at all workers once; what `pick` answers until the next `begin` rests on it. */
   begin(nowMs: number): void {
     this.#usable = [];
+    if (nowMs >= this.#keptMs + keptMs) this.forget(nowMs);
     for (const seat of this.#seats.values()) {
       if (this.whyNot(seat, nowMs) !== undefined) continue;
       const level = Math.max(0, levels.indexOf(seat.level));
-      this.#usable.push({ seat, level, health: this.#known(seat.id)?.health ?? 0 });
+      this.#usable.push({ seat, level, health: this.#knownOf(seat.id)?.health ?? 0 });
     }
+  }
+
+  /** Membership has changed. */
+  forget(nowMs: number): void {
+    this.#kept.clear();
+    this.#keptMs = nowMs;
+  }
+
+  #knownOf(id: NodeId): WorkerKnown | undefined {
+    if (!this.#kept.has(id)) this.#kept.set(id, this.#ask(id));
+    return this.#kept.get(id);
   }
 
   /** Why this worker gets nothing at all now; undefined if it may. */
   whyNot(seat: Seat, nowMs: number): string | undefined {
     if (!seat.isHeard) return 'it has not reported to this leader yet';
     if (!this.#seats.isFresh(seat, nowMs)) return 'it was not heard for too long';
-    const known = this.#known(seat.id);
+    const known = this.#knownOf(seat.id);
     if (known === undefined) return 'membership does not know it';
     if (known.generation !== seat.generation) return 'it was started anew';
     if (known.state !== 'alive') return `membership says ${known.state}`;

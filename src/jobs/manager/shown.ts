@@ -12,7 +12,7 @@ import { nameOf } from './making.ts';
 import { type Job, type Workflow, countsOf, unitsOf } from './model.ts';
 
 /** Attempts that are shown of one workflow: all that went wrong, and the latest of the others. */
-const attemptsShownMax = 1_000;
+const attemptsShownMax = 200;
 const paceMs = 1_000;
 
 export type ShownParts = {
