@@ -76,6 +76,22 @@ describe('cancel and timeout', () => {
     }
   });
 
+  it('under a new leader it is CANCELLED only when nothing of it can run, also when its own time is over before', () => {
+    const cluster = new JobsWorld();
+    const job = cluster.submit(cluster.plan([[wide, wideCode]], { timeoutMs: 5_000 }));
+    cluster.until('all units run', () => cluster.began.length === 6);
+    const cut = cluster.began[0]?.node as string;
+    cluster.advance(3_000);
+    const mend = cluster.world.partition([[cut], cluster.world.names.filter((name) => name !== cut)]);
+    assert.equal(cluster.cancel(job), 'CANCELLING');
+    cluster.world.crash(cluster.leader, 'kept');
+    cluster.ends(job, 'CANCELLED');
+    const { length } = cluster.acted;
+    cluster.advance(10_000);
+    assert.equal(cluster.acted.length, length);
+    mend();
+  });
+
   it('lost stops are repeated until they are answered', () => {
     const { cluster, job } = running();
     const lost = cluster.fate('stopUnits', 'lose', 3);

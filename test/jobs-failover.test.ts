@@ -191,6 +191,24 @@ describe('manager failover', () => {
     assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 3);
   });
 
+  it('a schedule makes one job a minute, whoever leads', () => {
+    const cluster = new JobsWorld();
+    const plan = cluster.plan([[batch(2, 2, 1), {}]], { cron: '* * * * *', idempotencyKey: 'each-minute' });
+    cluster.answer({ verb: 'store', sha256: plan.request.bundle, code: plan.code });
+    cluster.order('submit', plan.request);
+    cluster.order('submit', plan.request);
+    cluster.until('it is nearly a minute', () => cluster.nowMs > 59_900);
+    assert.equal(cluster.began.length, 0);
+    cluster.until('the first one runs', () => cluster.began.length === 1);
+    cluster.world.crash(cluster.leader, 'lost');
+    cluster.until('the second one runs', () => cluster.began.length === 2);
+    cluster.until('it is three minutes', () => cluster.nowMs > 190_000, 120_000);
+    assert.equal(cluster.began.length, 3);
+    cluster.order('unschedule', { name: 'each-minute' });
+    cluster.advance(70_000);
+    assert.equal(cluster.began.length, 3);
+  });
+
   it('no job is without a leader, and none is led twice: all of many end, each attempt was begun once', () => {
     const cluster = new JobsWorld({ workers: 4 });
     const plans = Array.from({ length: 12 }, () => cluster.plan([[batch(6, 2, 2), { itemMs: 150 }]]));

@@ -164,6 +164,8 @@ export class Flow {
   resume(job: Job): void {
     if (isOver(job.status)) return;
     if (job.status === 'CANCELLING') {
+      // Its own time may be over before whoever runs it has surely stopped.
+      job.deadlineMs = this.#office.nowMs + 3 * this.#office.options.jobLeaseMs;
       for (const workflow of job.workflows) if (!isEnded(workflow)) this.#endUnits(workflow, 'cancelled');
       return this.#cancelled(job);
     }
