@@ -29,7 +29,7 @@ export type TransportLimits = {
   readonly connectMs: number;
   readonly backoffMsMin: number;
   readonly backoffMsMax: number;
-  /** Silence after which a ping is sent while something is under way; four times as long while nothing is. */
+  /** Silence after which a ping is sent while something is under way; eight times as long while nothing is. */
   readonly keepaliveMs: number;
   /** Silence after which a connection is given up on which something is under way, the unanswered ping included. */
   readonly silenceMsMax: number;

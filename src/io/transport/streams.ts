@@ -365,7 +365,10 @@ export class ConnectedStreams implements Streams {
   }
 }
 
-/** How much longer a connection may be silent over which nobody waits for anything. */
-const idleKeepaliveRatio = 4;
+/**
+ * How much longer a connection may be silent over which nobody waits for anything: longer than the pause between two
+ * words of membership to its neighbours, which would else be pinged in between for nothing.
+ */
+const idleKeepaliveRatio = 8;
 
 function doNothing(): void {}
