@@ -162,6 +162,18 @@ test('progress ends with the job, also when the node it is asked of is gone', as
   assert.ok(new Set(asked.map(({ node }) => node)).size > 1);
 });
 
+test('a node that never answers, though it lives, is not waited for', async () => {
+  const managers = new PretendManagers(2);
+  const session = await opened(managers.cluster);
+  managers.answers['show'] = () => ({ status: 'RUNNING' });
+  managers.misbehave = (node) => (node === 'n1' ? 'handled' : undefined);
+  assert.equal(await managers.cluster.until(session.job('job-1').status()), 'RUNNING');
+  assert.deepEqual(
+    managers.orders.map(({ node }) => node),
+    ['n1', 'n2'],
+  );
+});
+
 test('results come whole or in parts, after the end; a job that failed throws its error', async () => {
   const managers = new PretendManagers(1);
   const session = await opened(managers.cluster);

@@ -286,7 +286,13 @@ describe('answers in pieces', { timeout: 30_000 }, () => {
 });
 
 describe('event streams', { timeout: 30_000 }, () => {
-  type Stream = { send: SendEvent; lastEventId: string | undefined; stopped: Promise<void>; stops: number };
+  type Stream = {
+    send: SendEvent;
+    end: () => void;
+    lastEventId: string | undefined;
+    stopped: Promise<void>;
+    stops: number;
+  };
 
   function streaming(): { route: HttpRoute; next: () => Promise<Stream> } {
     const opened: Stream[] = [];
@@ -295,9 +301,9 @@ describe('event streams', { timeout: 30_000 }, () => {
       method: 'GET',
       path: '/v1/events',
       handler: async ({ lastEventId }) => ({
-        sse: (send) => {
+        sse: (send, end) => {
           const { promise, resolve } = Promise.withResolvers<void>();
-          const stream: Stream = { send, lastEventId, stopped: promise, stops: 0 };
+          const stream: Stream = { send, end, lastEventId, stopped: promise, stops: 0 };
           if (wanted === undefined) opened.push(stream);
           else wanted(stream);
           return () => {
@@ -339,6 +345,15 @@ describe('event streams', { timeout: 30_000 }, () => {
     await stream.stopped;
     assert.equal(stream.send({ data: 'third' }), false);
     assert.equal(stream.stops, 1);
+  });
+
+  it('end when there is nothing more to tell, after the last event', async (t) => {
+    const { route, next } = streaming();
+    const client = listen(await open(t, { routes: [route] })).setEncoding('utf8');
+    const stream = await next();
+    if (stream.send({ data: 'last' })) stream.end();
+    const [chunks] = await Promise.all([client.toArray(), stream.stopped]);
+    assert.match(chunks.join(''), /data: "last"/);
   });
 
   it('are bounded in number, and close with the server', async (t) => {
