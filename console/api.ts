@@ -10,6 +10,7 @@ export type Member = {
   readonly state: string;
   readonly stuck: boolean;
   readonly registration: string | null;
+  readonly cores?: { readonly total: number; readonly free: number } | null;
 };
 
 export type ClusterEvent = { readonly seq: number; readonly time: string; readonly type: string } & Readonly<

@@ -93,7 +93,7 @@ function Nodes({ members, leaders }: { readonly members: readonly Member[]; read
     <section id="nodes">
       <h2>Nodes</h2>
       <div class="nodes">
-        {inOrder.map(({ id, name, state, stuck, roles, dc, registration }) => (
+        {inOrder.map(({ id, name, state, stuck, roles, dc, registration, cores }) => (
           <div
             class={`node ${stuck && state === 'alive' ? 'stuck' : state}`}
             key={id}
@@ -108,6 +108,7 @@ function Nodes({ members, leaders }: { readonly members: readonly Member[]; read
             <br />
             {stuck && state === 'alive' ? 'stuck' : state}
             {registration === null || registration === 'active' ? '' : ` · ${registration}`}
+            {cores ? ` · ${cores.total - cores.free} of ${cores.total} cores busy` : ''}
           </div>
         ))}
       </div>

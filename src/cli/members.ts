@@ -19,6 +19,7 @@ export type MemberRow = {
   readonly registration: string | null;
   readonly generation: number;
   readonly loadLevel: string | null;
+  readonly cores?: { readonly total: number; readonly free: number } | null;
   readonly stuck: boolean;
   readonly lagMs: number;
 };
@@ -32,6 +33,7 @@ const columns: readonly Column<MemberRow>[] = [
   { title: 'DC', cell: (row) => row.dc },
   { title: 'STATE', cell: (row) => (row.stuck ? `${row.state} (stuck)` : row.state) },
   { title: 'REGISTRATION', cell: (row) => row.registration ?? '-' },
+  { title: 'CORES FREE', cell: ({ cores }) => (cores ? `${cores.free} of ${cores.total}` : '-') },
   { title: 'ADDRESS', cell: (row) => `${row.host}:${row.port}` },
   { title: 'GENERATION', cell: (row) => String(row.generation) },
   { title: 'ID', wide: true, cell: (row) => row.id },

@@ -28,6 +28,7 @@ import { type MemberRow, type OwnTruth, memberRows, ownTruth } from './own-truth
 import { type Reachability, reachability, viewAsker } from './reachability.ts';
 import { scopedClock } from './scoped-clock.ts';
 import { serviceOf } from './service.ts';
+import { type WorkerNotice, readWorkerNotice, tellWorkerNotice } from './worker-notice.ts';
 
 export type { CoreHooks, CoreOptions, CorePorts, MembershipStart, NodeCore } from './core-words.ts';
 
@@ -54,6 +55,9 @@ class Core implements NodeCore {
   readonly #embedded = new BoundedLru<NodeId, Embedded>(embeddedMax);
   readonly #counters = new Map<string, number>();
   readonly #bootedMs: number;
+  #tableDigest: Uint8Array | undefined;
+  /** What this worker last told everybody. */
+  #notice: Uint8Array | undefined;
   #joined = false;
   #halted = false;
   #stopping = false;
@@ -81,6 +85,7 @@ class Core implements NodeCore {
       this.#membership.start(memory);
       this.control?.start();
       this.containers?.start();
+      this.#tellWork();
     });
   }
 
@@ -101,7 +106,16 @@ class Core implements NodeCore {
   }
 
   members(): readonly MemberRow[] {
-    return memberRows(this.views(), (id) => this.control?.presence.standingOf(id));
+    return memberRows(this.views(), {
+      registrationOf: (id) => this.control?.presence.standingOf(id),
+      noticeOf: (id) => this.#noticeOf(id),
+    });
+  }
+
+  #noticeOf(id: NodeId): WorkerNotice | undefined {
+    const parts = this.#embedded.peek(id)?.parts;
+    const state = id === this.identity.id ? this.#notice : parts?.find(({ role }) => role === 'worker')?.state;
+    return state === undefined ? undefined : readWorkerNotice(state);
   }
 
   audit(id: NodeId): readonly AuditEntry[] {
@@ -214,7 +228,7 @@ class Core implements NodeCore {
         managers: () => control.askable(),
         heard: (notice) => control.heard(notice),
         embed: (digest) => {
-          if (identity.roles.includes('worker')) this.embed('worker', digest);
+          this.#tableDigest = digest;
         },
         grant: (node, generation, revision) => control.grantServing(node, generation, revision),
         registrationLease: () => control.presence.lease,
@@ -243,6 +257,21 @@ class Core implements NodeCore {
       this.#options,
       { happened: (type, fields) => void this.#happened(type, fields), halted: (error) => this.#end(error) },
     );
+  }
+
+  /** A worker says what it has, to everybody and for as long as it lives. */
+  #tellWork(): void {
+    const { control } = this.#ports;
+    if (control === undefined || !this.identity.roles.includes('worker')) return;
+    tellWorkerNotice(this.clock, {
+      table: () => this.#tableDigest,
+      jobs: () => this.jobs?.held() ?? { coresTotal: 0, coresFree: 0, units: 0, attempts: 0 },
+      measure: () => control.measure(),
+      embed: (state) => {
+        this.#notice = state;
+        this.embed('worker', state);
+      },
+    });
   }
 
   /** Something about registration or leadership has changed; whether this node is active may be part of it. */
@@ -283,7 +312,8 @@ class Core implements NodeCore {
     if (this.#index.get(id)?.entry.dc !== this.identity.dc) return;
     for (const { role, state } of parts) {
       if (role === 'manager') this.control?.heard(state);
-      if (role === 'worker') this.containers?.heardDigest(state);
+      const table = role === 'worker' ? readWorkerNotice(state)?.table : undefined;
+      if (table !== undefined) this.containers?.heardDigest(table);
     }
   }
 

@@ -8,6 +8,7 @@ import type { LeadershipView } from '../base/registry.ts';
 import type { MemberView } from '../membership/member-view.ts';
 import type { Containers } from './containers/containers.ts';
 import type { Jobs } from './jobs/jobs.ts';
+import type { WorkerNotice } from './worker-notice.ts';
 
 /** One row of `members`. */
 export type MemberRow = {
@@ -23,6 +24,8 @@ export type MemberRow = {
   readonly registration: string | null;
   readonly generation: number;
   readonly loadLevel: string | null;
+  /** For jobs, as the worker last told; null of everybody else. */
+  readonly cores: { readonly total: number; readonly free: number } | null;
   /** Alive, but its main loop does not move. */
   readonly stuck: boolean;
   readonly lagMs: number;
@@ -34,17 +37,28 @@ export type MemberRow = {
 
 export function memberRows(
   views: readonly MemberView[],
-  registrationOf: (id: NodeId) => string | undefined,
+  known: {
+    readonly registrationOf: (id: NodeId) => string | undefined;
+    readonly noticeOf: (id: NodeId) => WorkerNotice | undefined;
+  },
 ): readonly MemberRow[] {
   const names = new Map(views.map(({ entry }) => [entry.id, entry.name]));
-  return views.map((view) => memberRow(view, names, registrationOf(view.entry.id)));
+  return views.map((view) =>
+    memberRow(view, names, known.registrationOf(view.entry.id), known.noticeOf(view.entry.id)),
+  );
 }
 
-function memberRow(view: MemberView, names: ReadonlyMap<NodeId, string>, registration: string | undefined): MemberRow {
+function memberRow(
+  view: MemberView,
+  names: ReadonlyMap<NodeId, string>,
+  registration: string | undefined,
+  notice: WorkerNotice | undefined,
+): MemberRow {
   const { entry, state, incarnation, health, stuck, lagMs, silentMs, roundTripUs } = view;
   const { name, id, host, port, roles, dc, generation } = entry;
   const watchedBy = entry.watchedBy === undefined ? null : (names.get(entry.watchedBy) ?? entry.watchedBy);
-  const others = { registration: registration ?? null, loadLevel: null };
+  const cores = notice === undefined ? null : { total: notice.coresTotal, free: notice.coresFree };
+  const others = { registration: registration ?? null, loadLevel: notice?.level ?? null, cores };
   const roundTripMs = roundTripUs === undefined ? null : roundTripUs / 1_000;
   const seen = { state, incarnation, health, generation, stuck, lagMs, silentMs, roundTripMs, watchedBy };
   return { name, id, host, port, roles, dc, ...seen, ...others };
@@ -79,7 +93,7 @@ export function ownTruth(facts: OwnFacts) {
     ...{ tableVersion: containers?.table.version ?? null, tableHash: containers?.table.hash() ?? null },
     ...{ members, containers: containers?.held() ?? [], queues, rejected },
     ...{ cores: worker?.cores() ?? null, runners: worker?.runnersAlive() ?? 0 },
-    ...{ health, loadLevel: null, stuck, lagMs, isolation: jobs?.isolation ?? null, uptimeMs },
+    ...{ health, loadLevel: own?.loadLevel ?? null, stuck, lagMs, isolation: jobs?.isolation ?? null, uptimeMs },
   };
 }
 

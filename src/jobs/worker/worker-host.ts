@@ -163,6 +163,13 @@ export class WorkerHost {
     return this.#pool.alive;
   }
 
+  /** What it has, as one number that differs when that differs, whatever the order. */
+  attemptsDigest(): number {
+    let digest = 0;
+    for (const name of this.#units.names()) digest = (digest + hashed(attemptText(name))) >>> 0;
+    return digest;
+  }
+
   runsNow(): number {
     return this.#units.count;
   }
@@ -254,6 +261,17 @@ export class WorkerHost {
 /** A node that stands still (SIGSTOP) cannot stop what it runs; after this its runners do so, before others begin. */
 function silenceMs(leaseMs: number): number {
   return Math.max(silenceMsMin, leaseMs * silenceShare);
+}
+
+function attemptText({ job, workflow, unit, attempt, fence }: AttemptName): string {
+  return `${job}/${workflow}/${unit}/${attempt}/${fence}`;
+}
+
+/** FNV-1a over the characters. */
+function hashed(text: string): number {
+  let hash = 0x811c_9dc5;
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x0100_0193) >>> 0;
+  return hash;
 }
 
 function shown({ job, workflow, unit, attempt }: AttemptName): Record<string, string | number> {

@@ -14,6 +14,7 @@ import { WorkerHost } from '../../jobs/worker/worker-host.ts';
 import { type Message, encodeMessage, readableMessage } from '../../messages/catalogue.ts';
 import { type JobMessage, jobMessages } from '../../messages/jobs.ts';
 import type { JobValues } from '../job-options.ts';
+import type { WorkerNotice } from '../worker-notice.ts';
 import { Desk } from './desk.ts';
 import { type WorkersSeen, knownWorker, knownWorkers } from './known-workers.ts';
 
@@ -95,6 +96,12 @@ export class Jobs {
   standingChanged(isActive: boolean): void {
     this.worker?.setDraining(!isActive);
     this.manager?.memberChanged();
+  }
+
+  /** What the worker of this node has, for everybody to know. */
+  held(): Pick<WorkerNotice, 'coresTotal' | 'coresFree' | 'units' | 'attempts'> {
+    const { total: coresTotal = 0, free: coresFree = 0 } = this.worker?.cores() ?? {};
+    return { coresTotal, coresFree, units: this.worker?.runsNow() ?? 0, attempts: this.worker?.attemptsDigest() ?? 0 };
   }
 
   queues(): Readonly<Record<string, number>> {
