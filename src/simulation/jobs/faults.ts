@@ -30,7 +30,7 @@ export const jobFaults = {
   killBusyWorker: repeatedly(5_000, (nemesis) => crash(nemesis, busyOf(nemesis), 8_000)),
 
   /** Stands still, or is heard by nobody, until others may have what it runs; then it goes on. */
-  silenceWorker: repeatedly(8_000, (nemesis) => {
+  silenceWorker: repeatedly(5_000, (nemesis) => {
     const { world, random, after } = nemesis;
     const node = busyOf(nemesis);
     if (node === undefined) return;

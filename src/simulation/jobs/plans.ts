@@ -7,7 +7,7 @@ import type { JobRequest } from '../../jobs/job-words.ts';
 import type { BatchFacts, LoadFacts, WorkflowFacts } from '../../jobs/workflow-facts.ts';
 import { type Behaviour, encodeCode, pretendedHash } from './pretended-code.ts';
 
-export type PlanKind = 'small' | 'batch' | 'load' | 'dag' | 'search' | 'broken' | 'poison' | 'sick' | 'stuck';
+export type PlanKind = 'small' | 'long' | 'batch' | 'load' | 'dag' | 'search' | 'broken' | 'poison' | 'sick' | 'stuck';
 
 export type JobPlan = {
   /** Names it among all plans of the world. */
@@ -87,7 +87,7 @@ export class Plans {
     const random = this.#random;
     if (random.chance(0.45)) return 'small';
     const kinds = ['batch', 'batch', 'batch', 'load', 'load', 'dag', 'dag', 'search'] as const;
-    const troubles = ['broken', 'poison', 'sick', 'stuck'] as const;
+    const troubles = ['long', 'long', 'broken', 'poison', 'sick', 'stuck'] as const;
     return random.pick<PlanKind>(this.#areHealthy ? kinds : [...kinds, ...troubles]);
   }
 
@@ -95,6 +95,11 @@ export class Plans {
     const random = this.#random;
     const draws: Readonly<Record<PlanKind, () => readonly Part[]>> = {
       small: () => [this.#small()],
+      // Longer than a lease: whoever does not stop is still at it when another one begins.
+      long: () => {
+        const batch = batchFacts({ items: 12, unitItemsMax: 6 });
+        return [this.#batch('all', { itemMs: random.pick([700, 1_000]) }, { batch, cores: 1 + random.below(2) })];
+      },
       batch: () => [this.#batch('all', {})],
       load: () => [this.#load()],
       dag: () => this.#dag(),
@@ -131,7 +136,7 @@ export class Plans {
       ...{ hasSetup: random.chance(0.3), hasTeardown: random.chance(0.3) },
       ...more,
     });
-    const own = { itemMs: random.pick([5, 30, 80, 150, 600]), failingPercent: random.pick([0, 10]), items };
+    const own = { itemMs: random.pick([5, 30, 80, 150]), failingPercent: random.pick([0, 10]), items };
     return { facts, behaviour: { ...own, ...behaviour } };
   }
 
