@@ -98,7 +98,7 @@ export class Plans {
       // Longer than a lease: whoever does not stop is still at it when another one begins.
       long: () => {
         const batch = batchFacts({ items: 12, unitItemsMax: 6 });
-        return [this.#batch('all', { itemMs: random.pick([700, 1_000]) }, { batch, cores: 1 + random.below(2) })];
+        return [this.#batch('all', { itemMs: random.pick([700, 1_000]) }, { batch, cores: 2 })];
       },
       batch: () => [this.#batch('all', {})],
       load: () => [this.#load()],
