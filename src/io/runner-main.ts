@@ -8,7 +8,7 @@ import { Worker } from 'node:worker_threads';
 import { RemusterError } from '../base/errors.ts';
 import { FrameReader, frameOf } from './frames.ts';
 import { importProgram, programChannel } from './program-channel.ts';
-import { frameKind, lineFd, unpackStart } from './runner-line.ts';
+import { beatFd, frameKind, lineFd, unpackStart } from './runner-line.ts';
 import { type ForbiddenPlaces, forbidPlaces, guardNetwork } from './runner-network.ts';
 import { sibling } from './sibling.ts';
 
@@ -28,7 +28,7 @@ let deliver: ((body: Uint8Array) => void) | undefined;
 /** Resolves when the thread runs, because afterwards the right to start threads is given up. */
 async function startWatch(): Promise<void> {
   const worker = new Worker(sibling(import.meta.url, 'runner-watch-thread'), {
-    workerData: { parentPid, silenceMsMax },
+    workerData: { parentPid, silenceMsMax, beatFd },
     env: {},
     execArgv: [],
     resourceLimits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 2 },
@@ -74,8 +74,7 @@ async function start(body: Uint8Array): Promise<void> {
     line.write(frameOf(frameKind.message, message));
   });
   deliver = hand;
-  await startWatch();
-  const program = await importProgram(moduleUrl);
+  const [program] = await Promise.all([importProgram(moduleUrl), startWatch()]);
   guardNetwork(line);
   giveUpRights();
   program.main(channel);

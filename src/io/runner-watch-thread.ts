@@ -2,14 +2,16 @@
  * A small thread inside each runner's process that ends the process when its parent is gone, or has shown no sign of life
  * for too long (it may be stopped, and others may have been given its work). The closed pipe tells the main thread the
  * same, but a program in an endless loop never hears of it; this thread has a loop of its own and a pipe of its own. It
- * also asks the kernel for the parent's id, which changes when the parent dies, however it died.
+ * also asks the kernel for the parent's id, which changes when the parent dies, however it died. It imports nothing of
+ * ours, because every runner has to wait for it.
  */
 import { Socket } from 'node:net';
 import { workerData } from 'node:worker_threads';
-import { beatFd } from './runner-line.ts';
 
 const lookEveryMs = 250;
-const { parentPid, silenceMsMax } = workerData as { readonly parentPid: number; readonly silenceMsMax: number };
+const { parentPid, silenceMsMax, beatFd } = workerData as Readonly<
+  Record<'parentPid' | 'silenceMsMax' | 'beatFd', number>
+>;
 let heardMs = performance.now();
 let lookedMs = heardMs;
 

@@ -35,7 +35,9 @@ export type PoolOptions = {
 const refillAfterMs = 30;
 /** While there is another fresh one. */
 const refillAtEaseAfterMs = 400;
-const firstRefillAfterMs = 200;
+/** A node that starts has more important things to do first. */
+const firstRefillAfterMs = 1_000;
+const betweenStartsMs = 100;
 const startTimeoutMs = 30_000;
 const usedIdleMsMax = 10_000;
 const pauseMsMin = 200;
@@ -134,7 +136,7 @@ export class RunnerPool {
     this.#alive.get(link)?.();
     this.#failures = 0;
     this.#isRefilling = false;
-    this.#refillAfter(0);
+    this.#refillAfter(this.#fresh.length === 0 ? 0 : betweenStartsMs);
   }
 
   #gone(link: RunnerLink): void {

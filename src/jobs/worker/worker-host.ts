@@ -62,7 +62,7 @@ const linesPerSecondMax = 50;
 const stopGraceMs = 300;
 /** A report may be a quarter of the lease old when the node stands still, and others begin at 1.1. */
 const silenceShare = 0.7;
-const silenceMsMin = 2_000;
+const silenceMsMin = 3_000;
 const stopMsMax = 1_000;
 
 export class WorkerHost {
