@@ -35,7 +35,7 @@ export type PoolOptions = {
 const refillAfterMs = 30;
 /** While there is another fresh one. */
 const refillAtEaseAfterMs = 400;
-/** A node that starts has more important things to do first. */
+/** A cluster that starts has more important things to do first. */
 const firstRefillAfterMs = 1_000;
 const betweenStartsMs = 100;
 const startTimeoutMs = 30_000;
@@ -59,12 +59,19 @@ export class RunnerPool {
   #canDenyNetwork = false;
   #failures = 0;
   #isOpen = true;
+  #isWarm = false;
   #ended: (() => void) | undefined;
 
   constructor(ports: PoolPorts, options: PoolOptions) {
     this.#ports = ports;
     this.#options = options;
     this.#shape = options.shape;
+  }
+
+  /** There may be work from now on. */
+  warmUp(): void {
+    if (this.#isWarm) return;
+    this.#isWarm = true;
     this.#refillAfter(firstRefillAfterMs);
   }
 

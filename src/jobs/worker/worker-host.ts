@@ -115,6 +115,7 @@ export class WorkerHost {
       {
         ...{ clock, random: random.fork('lease'), leader, ask, stop },
         report: () => this.#report(),
+        granted: () => this.#pool.warmUp(),
         expired: (withinMs) => this.#expired(withinMs),
       },
       options.jobLeaseMs,

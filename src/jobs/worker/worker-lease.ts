@@ -22,6 +22,8 @@ export type LeasePorts = {
   report(): JobMessageOf<'workerReport'>;
   /** The leader says that these are superseded. */
   stop(names: readonly AttemptName[]): void;
+  /** The leader knows this worker, and may give it something. */
+  granted(): void;
   /** The lease is over: everything must end within that time. */
   expired(withinMs: number): void;
 };
@@ -122,6 +124,7 @@ export class WorkerLease {
     this.#unexpire();
     this.#unexpire = clock.schedule(Math.max(0, this.#untilMs - clock.nowMs()), () => this.#expire());
     if (stop.length > 0) this.#ports.stop(stop);
+    this.#ports.granted();
   }
 
   #failed(): void {
