@@ -13,7 +13,7 @@ export const jobLimits = {
   envBytesMax: 65_536,
   /** What setup hands to all, and what workflows hand on to those after them, as JSON. */
   contextBytesMax: 1_000_000,
-  /** Of all results of a workflow; more is TOO_LARGE for that workflow, and says so. */
+  /** Of the results of one unit, and of a workflow unless the managers allow more; beyond it is TOO_LARGE, and says so. */
   resultBytesMax: 10_000_000,
   /** Jobs that are not over; CAPACITY beyond. */
   openJobsMax: 20_000,

@@ -22,6 +22,11 @@ export const jobRows = {
     { local: 10_000, lan: 10_000, wan: 30_000, classic: 30_000 },
     'How long a worker may go on with its work after the leading manager last heard of it; it stops by itself earlier.',
   ),
+  jobResultBytesMax: option(
+    whole('bytes', { min: 1_000, max: 50_000_000 }),
+    10_000_000,
+    'How large all results of one workflow may be together; every manager holds them in memory, and one unit gives at most 10 MB.',
+  ),
   jobTimeoutMs: time(
     1_000,
     7 * 24 * hour,

@@ -109,11 +109,11 @@ export class BatchWork {
     }
   }
 
-  /** That all together are too large is said with the first value, not after hours. */
+  /** That those of the unit are too large is said with the first value, not after hours. */
   #emptyValues(): unknown[] {
-    const all = this.#run.facts.batch?.items ?? this.#items.count;
-    this.#isTooMuch = all * valueBytesMin > jobLimits.resultBytesMax;
-    return this.#isTooMuch ? [] : Array.from({ length: this.#items.count });
+    const { count } = this.#items;
+    this.#isTooMuch = count * valueBytesMin > jobLimits.resultBytesMax;
+    return this.#isTooMuch ? [] : Array.from({ length: count });
   }
 }
 

@@ -6,6 +6,7 @@ import type { Random } from '../../base/random.ts';
 import type { Leadership, Registry } from '../../base/registry.ts';
 import type { JobMessage } from '../../messages/jobs.ts';
 import type { AttemptOutcome, JobStatus } from '../job-words.ts';
+import { jobLimits } from '../limits.ts';
 
 /** A worker as membership and registration know it. */
 export type WorkerKnown = {
@@ -54,6 +55,12 @@ export type ManagerOptions = {
   readonly jobLeaseMs: number;
   /** Of a job that names none. */
   readonly jobTimeoutMs: number;
+  /** Of all results of one workflow. */
+  readonly jobResultBytesMax: number;
 };
 
-export const managerDefaults: ManagerOptions = { jobLeaseMs: 10_000, jobTimeoutMs: 3_600_000 };
+export const managerDefaults: ManagerOptions = {
+  jobLeaseMs: 10_000,
+  jobTimeoutMs: 3_600_000,
+  jobResultBytesMax: jobLimits.resultBytesMax,
+};

@@ -271,8 +271,13 @@ export class News {
     this.#tell(run);
     ledger.touchUnit(unit);
     if (item.found === true && workflow.facts.batch?.firstOnly === true) this.#flow.found(unit);
-    if (workflow.outputBytes > jobLimits.resultBytesMax)
-      this.#flow.fail(workflow, 'TOO_LARGE', `its results are more than ${jobLimits.resultBytesMax} bytes`);
+    const { jobResultBytesMax } = this.#office.options;
+    if (workflow.outputBytes > jobResultBytesMax)
+      this.#flow.fail(
+        workflow,
+        'TOO_LARGE',
+        `its results are more than ${jobResultBytesMax} bytes (jobResultBytesMax)`,
+      );
     this.#flow.unitDone(unit);
     if (!isEnded(workflow) && workflow.waiting.length > 0) this.#office.line.add(workflow);
     ledger.afterUnit(unit, recorded);
