@@ -11,7 +11,9 @@ import { findTarget, type Target, type TargetFlags } from './target.ts';
 
 /** Longer than a node keeps asking the managers. */
 const answerMs = 25_000;
-const watchMs = 5_000;
+const watchMs = 2_000;
+/** A node that is merely silent is not waited for longer, if there are others. */
+const watchAnswerMs = 7_000;
 const pauseMs = 500;
 /** Without a word from any node for so long, following ends. */
 const patienceMs = 60_000;
@@ -42,7 +44,8 @@ export class JobSite {
       let progress: JobProgress;
       try {
         const query = { follow: 'false', after: String(after), waitMs: String(watchMs) };
-        progress = (await this.get(withQuery(jobPath(jobId, '/progress'), query))) as JobProgress;
+        const timeoutMs = this.#targets.length > 1 ? watchAnswerMs : answerMs;
+        progress = (await this.get(withQuery(jobPath(jobId, '/progress'), query), timeoutMs)) as JobProgress;
       } catch (error) {
         const mayPass = isRemusterError(error) && error.row.retryable && Date.now() - heardMs < patienceMs;
         if (!mayPass) throw error;
