@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import type { Outcome } from '../../base/errors.ts';
 import type { SubmitAnswer } from '../job-words.ts';
 import { jobKeys, jobRanges } from '../keys.ts';
+import { readBlock, readState } from '../records/job-record.ts';
 import { World, bundle, code, sha256 } from './fixtures.test.ts';
 import { batch, load } from './pretend-facts.test.ts';
 
@@ -257,4 +258,34 @@ test('results of all jobs together have a bound: those that are over make room, 
   const shown = world.untilStatus(jobId, 'FAILED');
   assert.equal(shown.error?.code, 'TOO_LARGE');
   assert.equal(shown.workflows.filter(({ status }) => status === 'COMPLETED').length, 4);
+});
+
+test('the end of a job with many units is never recorded before all ends of its units', () => {
+  const world = World.start({ w1: 2_000 });
+  const worker = world.get('w1');
+  worker.behave = () => 'hold';
+  const facts = batch('one', { cores: 2_000 }, { items: 2_000, unitItemsMax: 1 });
+  const jobId = world.submit({ workflows: [facts] });
+  world.until(() => worker.runs.size === 2_000, 'all of it runs');
+  const blocks = new Map<string, number>();
+  let endedWith = -1;
+  const side = sideOf(world, 'm1');
+  const transact = side.transact.bind(side);
+  side.transact = (transaction, options, done) => {
+    for (const op of transaction.then)
+      if (op.kind === 'put' && op.key.startsWith(jobRanges.blocksOf(jobId).from))
+        blocks.set(op.key, readBlock(op.value)?.filter(({ state }) => state === 'done').length ?? 0);
+    for (const op of transaction.then)
+      if (op.kind === 'put' && op.key === jobKeys.state(jobId) && readState(op.value)?.status === 'COMPLETED')
+        endedWith = [...blocks.values()].reduce((sum, count) => sum + count, 0);
+    transact(transaction, options, done);
+  };
+  const names = [...worker.runs.values()].map(({ name }) => name);
+  worker.cut = true;
+  for (const name of names) worker.end(name, { completed: 1 });
+  world.run(50);
+  worker.cut = false;
+  worker.tell();
+  assert.equal(world.untilStatus(jobId, 'COMPLETED').totals.completed, 2_000);
+  assert.equal(endedWith, 2_000);
 });
