@@ -25,12 +25,12 @@ function crash({ world, random, after }: Nemesis, node: string | undefined, down
 }
 
 export const jobFaults = {
-  killLeader: repeatedly(5_000, (nemesis) => crash(nemesis, leaderOf(nemesis.world), 5_000)),
+  killLeader: repeatedly(3_000, (nemesis) => crash(nemesis, leaderOf(nemesis.world), 5_000)),
 
-  killBusyWorker: repeatedly(5_000, (nemesis) => crash(nemesis, busyOf(nemesis), 8_000)),
+  killBusyWorker: repeatedly(4_000, (nemesis) => crash(nemesis, busyOf(nemesis), 8_000)),
 
   /** Stands still, or is heard by nobody, until others may have what it runs; then it goes on. */
-  silenceWorker: repeatedly(5_000, (nemesis) => {
+  silenceWorker: repeatedly(1_500, (nemesis) => {
     const { world, random, after } = nemesis;
     const node = busyOf(nemesis);
     if (node === undefined) return;
@@ -43,7 +43,7 @@ export const jobFaults = {
   }),
 
   /** The manager that leads stands still, or hears and is heard by nobody, and goes on when another one leads. */
-  silenceLeader: repeatedly(9_000, (nemesis) => {
+  silenceLeader: repeatedly(5_000, (nemesis) => {
     const { world, random, after } = nemesis;
     const node = leaderOf(world);
     if (node === undefined) return;

@@ -31,11 +31,16 @@ type Kind = {
   readonly isPlain: boolean;
   readonly pausesMs: readonly number[];
   readonly crowds: readonly number[];
+  /** How many of its jobs last longer than a lease. */
+  readonly longChance: number;
 };
 
+const usual: Kind = { isBusy: true, isPlain: false, pausesMs: [250, 500, 1_200], crowds: [0, 10, 25], longChance: 0 };
+
 export const jobWorkloads = {
-  jobs: (spec) => stage(spec, { isBusy: true, isPlain: false, pausesMs: [250, 500, 1_200], crowds: [0, 10, 25] }),
-  jobsCrowded: (spec) => stage(spec, { isBusy: false, isPlain: true, pausesMs: [400], crowds: [40, 80] }),
+  jobs: (spec) => stage(spec, usual),
+  jobsLong: (spec) => stage(spec, { ...usual, pausesMs: [700, 1_000], crowds: [0], longChance: 0.6 }),
+  jobsCrowded: (spec) => stage(spec, { ...usual, isBusy: false, isPlain: true, pausesMs: [400], crowds: [40, 80] }),
 } as const satisfies Readonly<Record<string, Workload>>;
 
 function stage(spec: StageSpec, kind: Kind): Stage {
@@ -60,7 +65,10 @@ class Jobs {
   readonly #clients: JobClients;
   readonly #operator: JobOperator;
 
-  constructor({ seed, names, detailed, sink, observe }: StageSpec, { isBusy, isPlain, pausesMs, crowds }: Kind) {
+  constructor(
+    { seed, names, detailed, sink, observe }: StageSpec,
+    { isBusy, isPlain, pausesMs, crowds, longChance }: Kind,
+  ) {
     const random = new Random(seed).fork('jobs');
     this.#observe = observe;
     this.#isBusy = isBusy;
@@ -86,7 +94,12 @@ class Jobs {
     this.#operator = new JobOperator({ world, random: random.fork('operator'), workers: this.#workers });
     const pauseMs = random.fork('pause').pick(pausesMs);
     this.#clients = new JobClients({
-      ...{ world, random: random.fork('clients'), plans: new Plans(random.fork('plans'), isPlain), observe },
+      ...{
+        world,
+        random: random.fork('clients'),
+        plans: new Plans(random.fork('plans'), isPlain, longChance),
+        observe,
+      },
       ...{ pauseMs, crowd: random.fork('crowd').pick(crowds), cancelGraceMs },
     });
   }

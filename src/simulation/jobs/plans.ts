@@ -59,11 +59,13 @@ export class Plans {
   readonly #random: Random;
   /** Nothing that fails for reasons of its own. */
   readonly #areHealthy: boolean;
+  readonly #longChance: number;
   #drawn = 0;
 
-  constructor(random: Random, areHealthy: boolean) {
+  constructor(random: Random, areHealthy: boolean, longChance: number) {
     this.#random = random;
     this.#areHealthy = areHealthy;
+    this.#longChance = longChance;
   }
 
   draw(kind: PlanKind = this.#kind()): JobPlan {
@@ -85,9 +87,10 @@ export class Plans {
 
   #kind(): PlanKind {
     const random = this.#random;
+    if (random.chance(this.#longChance)) return 'long';
     if (random.chance(0.45)) return 'small';
     const kinds = ['batch', 'batch', 'batch', 'load', 'load', 'dag', 'dag', 'search'] as const;
-    const troubles = ['long', 'long', 'broken', 'poison', 'sick', 'stuck'] as const;
+    const troubles = ['long', 'broken', 'poison', 'sick', 'stuck'] as const;
     return random.pick<PlanKind>(this.#areHealthy ? kinds : [...kinds, ...troubles]);
   }
 
