@@ -69,14 +69,15 @@ function groupsOf6(text: string): Groups | undefined {
       } else if (!isEnd && at > 0 && text[at - 1] === ':') {
         if (gap >= 0) return undefined;
         gap = place;
-      }
+      } else if (isEnd ? gap !== place : text[at + 1] !== ':') return undefined;
       value = 0;
       length = 0;
       start = at + 1;
       if (isEnd) break;
     } else return undefined;
   }
-  return gap < 0 ? (place === 8 ? mapped(groups) : undefined) : mapped(spread(groups, place, gap));
+  if (gap < 0) return place === 8 ? mapped(groups) : undefined;
+  return place < 8 ? mapped(spread(groups, place, gap)) : undefined;
 }
 
 /** Moves what follows the gap to the end. */

@@ -55,11 +55,10 @@ export function forbidPlaces({ places, ownHosts }: ForbiddenPlaces): void {
   }
 }
 
-function mayConnect(host: string, port: number): boolean {
+export function mayConnect(host: string, port: number): boolean {
   const groups = groupsOf(host);
-  // The system cannot read it either.
-  if (groups === undefined) return true;
-  if (isLinkLocal(groups)) return false;
+  // What cannot be read is no address for the system either.
+  if (groups === undefined || isLinkLocal(groups)) return false;
   if (everyPort[`${port}`] !== true) return true;
   const address = spelled(groups);
   if (isLoopback(groups) || isShared(groups) || own[address] === true) return false;
