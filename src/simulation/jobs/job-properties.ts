@@ -32,21 +32,26 @@ const acceptedJobsStay: Property = () => {
   };
 };
 
-/** L5: every job is over when its time and ten seconds have passed, counted from healing at the earliest. */
+/**
+ * L5: every job is over when its time and ten seconds have passed, counted from healing at the earliest: while nobody
+ * leads, the time of jobs stands still.
+ */
 const everyJobEnds: Property = (stage) => {
-  const endMs = new Map<string, number>();
+  const accepted = new Map<string, { readonly atMs: number; readonly plan: JobPlan }>();
   let healedMs = Infinity;
   let completed = 0;
   return {
     observe(seen) {
-      if (seen.kind === 'healed') healedMs = stage.world.timeline.nowMs;
-      if (seen.kind === 'jobAccepted' && !endMs.has(seen.job))
-        endMs.set(seen.job, stage.world.timeline.nowMs + allowedMs(seen.plan));
+      const { nowMs: atMs } = stage.world.timeline;
+      if (seen.kind === 'healed') healedMs = atMs;
+      if (seen.kind === 'jobAccepted' && !accepted.has(seen.job)) accepted.set(seen.job, { atMs, plan: seen.plan });
       if (seen.kind !== 'jobSeen') return undefined;
       const { job, status, askedMs } = seen.sight;
       if (status === 'COMPLETED') completed += 1;
-      const latestMs = Math.max(endMs.get(job) ?? Infinity, healedMs) + lateMsMax;
-      return isOver(status) || askedMs <= latestMs ? undefined : `${job} is still ${status} after its time`;
+      const begun = accepted.get(job);
+      if (begun === undefined || isOver(status)) return undefined;
+      const latestMs = Math.max(begun.atMs, healedMs) + allowedMs(begun.plan) + lateMsMax;
+      return askedMs <= latestMs ? undefined : `${job} is still ${status} after its time`;
     },
     atEnd: () => (completed === 0 ? 'no job was ever completed' : undefined),
   };
