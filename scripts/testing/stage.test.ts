@@ -31,10 +31,10 @@ describe('a stage', () => {
     assert.match(slow.output, /may take 200 ms/);
   });
 
-  it('is one of five, each with a name', () => {
+  it('is one of six, each with a name', () => {
     assert.deepEqual(
       checks.map((check) => check.name),
-      ['docs', 'format', 'lint', 'types', 'dead code'],
+      ['docs', 'format', 'lint', 'types', 'types of the console', 'dead code'],
     );
   });
 });
