@@ -310,6 +310,18 @@ describe('dispatch', () => {
     assert.ok(startedMs(3) > startedMs(1));
   });
 
+  it('no cores, less than none, or more than there can be are refused, and nothing of it is kept', () => {
+    const cluster = new JobsWorld();
+    for (const cores of [0, -1, 1.5, 1_000_000]) {
+      const plan = cluster.plan([[{ ...one, cores }, {}]], { idempotencyKey: 'cores' });
+      cluster.answer({ verb: 'store', sha256: plan.request.bundle, code: plan.code });
+      const told = cluster.once({ verb: 'submit', words: plan.request, submitter: 'client' });
+      assert.ok(told?.ok === false && told.error.code === 'BAD_ARGUMENT', `${cores} cores`);
+    }
+    cluster.ends(cluster.submit(cluster.plan([[one, {}]], { idempotencyKey: 'cores' })), 'COMPLETED');
+    cluster.coresReturn();
+  });
+
   it('a circle of dependencies is refused, and so is one that nobody has', () => {
     const cluster = new JobsWorld();
     for (const after of [['b'], ['c']]) {
