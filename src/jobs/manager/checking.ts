@@ -57,6 +57,11 @@ export function line(value: unknown, label: string, charactersMax: number): stri
   return value;
 }
 
+/** Shorter, and without half a character at its end. */
+export function cut(text: string, charactersMax: number): string {
+  return text.slice(0, charactersMax).toWellFormed();
+}
+
 const encoder = new TextEncoder();
 
 /** As UTF-8. */

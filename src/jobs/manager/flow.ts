@@ -5,12 +5,15 @@
  */
 import { isRemusterError } from '../../base/errors.ts';
 import { type JobStatus, isOver } from '../job-words.ts';
+import { cut } from './checking.ts';
 import type { Giving } from './giving.ts';
 import { type Job, type Run, type StopWhy, type Unit, type Workflow, isEnded, unitsOf } from './model.ts';
 import type { Office } from './office.ts';
 import type { Stopping } from './stopping.ts';
 import { beginPhase, firstPhase, presentUnits } from './units.ts';
 import { readPlan, valueOf } from './values.ts';
+
+const whyMax = 1_000;
 
 export class Flow {
   readonly #office: Office;
@@ -80,9 +83,10 @@ export class Flow {
   }
 
   fail(workflow: Workflow, code: string, why: string): void {
-    if (workflow.code !== undefined || isEnded(workflow)) return;
-    workflow.code = code.slice(0, 40);
-    workflow.why = why.slice(0, 1_000);
+    // It has failed before: perhaps this was the last that it waited for.
+    if (workflow.code !== undefined || isEnded(workflow)) return this.settle(workflow);
+    workflow.code = cut(code, 40);
+    workflow.why = cut(why, whyMax);
     this.#office.ledger.touch(workflow.job);
     this.#endUnits(workflow, code === 'WORKFLOW_TIMEOUT' ? 'timeout' : 'superseded');
     this.settle(workflow);
@@ -264,7 +268,7 @@ export class Flow {
     const failed = job.workflows.find(({ status }) => status === 'FAILED');
     if (failed === undefined) return this.#end(job, 'COMPLETED');
     job.code = failed.code;
-    job.why = `${failed.facts.name}: ${failed.why ?? ''}`.slice(0, 1_000);
+    job.why = cut(`${failed.facts.name}: ${failed.why ?? ''}`, whyMax);
     this.#end(job, failed.code === 'WORKFLOW_TIMEOUT' ? 'TIMEOUT' : 'FAILED');
   }
 

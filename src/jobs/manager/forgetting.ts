@@ -2,7 +2,9 @@
  * Removes what the registry has of jobs that are forgotten. Jobs are named in the order of their submission, so those
  * that go together are mostly neighbours, and one deletion takes many of them.
  */
+import type { KeyRange } from '../../base/registry.ts';
 import { jobKeys, jobRanges } from '../keys.ts';
+import { finishUnit } from '../unit-words.ts';
 import type { Book } from './book.ts';
 import type { Job } from './model.ts';
 import type { Office } from './office.ts';
@@ -14,10 +16,25 @@ export function forgetOld({ ledger, book }: Pick<Office, 'ledger' | 'book'>): vo
     for (const keyOf of [jobKeys.job, jobKeys.state])
       ledger.removeRange({ from: keyOf(first.id), to: `${keyOf(last.id)}\0` });
   }
-  for (const { id, bytesApart, hasBlocks } of jobs) {
-    if (bytesApart > 0) ledger.removeRange(jobRanges.endsOf(id));
-    if (hasBlocks) ledger.removeRange(jobRanges.blocksOf(id));
+  for (const job of jobs) {
+    if (job.bytesApart > 0) for (const range of endsOf(job)) ledger.removeRange(range, true);
+    if (job.hasBlocks) ledger.removeRange(jobRanges.blocksOf(job.id), true);
   }
+}
+
+/** All of it for a job with few units; by halves of its workflows for others: a unit may have left several keys. */
+function endsOf({ id, isInline, workflows }: Job): readonly KeyRange[] {
+  const all = jobRanges.endsOf(id);
+  if (isInline) return [all];
+  return workflows.flatMap(({ index, units }) => {
+    const from = jobKeys.end(id, index, 0, 's', 0).slice(0, -4);
+    const middle = jobKeys.end(id, index, Math.ceil(units.length / 2), 's', 0).slice(0, -4);
+    const to = `${jobKeys.end(id, index, finishUnit, 's', 0).slice(0, -4)}~`;
+    return [
+      { from, to: middle },
+      { from: middle, to },
+    ].filter((range) => range.from < range.to);
+  });
 }
 
 /** First and last of each run of jobs with no other job between them. */

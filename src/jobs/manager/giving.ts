@@ -4,11 +4,12 @@
  * after that, again and again until the worker has answered or its lease is over.
  */
 import { BoundedLru } from '../../base/bounded-lru.ts';
-import type { Outcome } from '../../base/errors.ts';
+import { type Outcome, isRemusterError } from '../../base/errors.ts';
 import type { GivenUnit, JobMessage } from '../../messages/jobs.ts';
 import type { Attempt, Run, Unit, Workflow } from './model.ts';
 import type { Office } from './office.ts';
 import { orderBytes } from './orders-of-units.ts';
+import { keptAttempts } from './recording.ts';
 import type { Seat } from './seats.ts';
 import { coresOf } from './units.ts';
 import { jobLimits } from '../limits.ts';
@@ -20,6 +21,7 @@ const shortMs = 20;
 const resendMs = 300;
 const restMs = 250;
 const messageBytesMax = 8_000_000;
+const orderBytesMax = 10_000_000;
 const codesMax = 256;
 /** Refusals that say nothing about the unit. */
 const harmless: ReadonlySet<string> = new Set(['CAPACITY', 'DRAINED', 'CANCELLED', 'FENCED', 'NOT_LEADER']);
@@ -196,6 +198,7 @@ export class Giving {
     const { ledger, nowMs, managerMs, wallMs } = this.#office;
     const { workflow } = unit;
     const { job } = workflow;
+    unit.attempts = keptAttempts(unit.attempts);
     const last = unit.attempts.at(-1);
     const attempt: Attempt = {
       ...{ worker: seat.id, name: seat.name, generation: seat.generation, outcome: 'running' },
@@ -245,7 +248,8 @@ export class Giving {
       [units, sent, size] = [[], [], 0];
     };
     for (const run of runs) {
-      const order = orderBytes(run.unit);
+      const order = this.#orderOf(run);
+      if (order === undefined) continue;
       if (sent.length === jobLimits.unitsInMessageMax || size + order.length > messageBytesMax) flush();
       run.sentMs = this.#office.nowMs;
       units.push({ ...attemptNameOf(run), order, ahead: this.#isShort(run.unit.workflow) });
@@ -253,6 +257,18 @@ export class Giving {
       size += order.length;
     }
     flush();
+  }
+
+  /** Undefined: nobody could be sent it, and that was said. */
+  #orderOf(run: Run): Uint8Array | undefined {
+    try {
+      const order = orderBytes(run.unit);
+      if (order.length <= orderBytesMax) return order;
+    } catch (error) {
+      if (!isRemusterError(error)) throw error;
+    }
+    this.#broken(run, 'TOO_LARGE', 'its items, its data and its context are too large to be sent');
+    return undefined;
   }
 
   #message(seat: Seat, units: readonly GivenUnit[], runs: readonly Run[]): void {

@@ -4,6 +4,7 @@
  * of a decision before it is recorded. A transaction whose end is unknown is sent again: it says the same.
  */
 import { assert } from '../../base/assert.ts';
+import { isRemusterError } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import {
   type KeyRange,
@@ -17,7 +18,7 @@ import type { JobStatus } from '../job-words.ts';
 import { jobKeys } from '../keys.ts';
 import { blockUnits, encodeBlock, encodeClock, encodeJob, encodeState } from '../records/job-record.ts';
 import type { Job, Run, Unit, Workflow } from './model.ts';
-import { jobRecordOf, stateRecordOf, unitRecordOf } from './recording.ts';
+import { jobRecordOf, slimStateOf, stateRecordOf, unitRecordOf } from './recording.ts';
 
 /** Runs when what it waits for is recorded. */
 export type Release = () => void;
@@ -29,6 +30,8 @@ type Piece = {
   readonly runs: Run[];
   /** Only after all blocks of the same job. */
   readonly isState: boolean;
+  /** At most one of these in a transaction. */
+  readonly isHeavy: boolean;
   /** The status that it carries. */
   status: JobStatus | undefined;
 };
@@ -105,8 +108,9 @@ export class Ledger {
     this.#raw(key, () => ({ kind: 'delete', range: onlyKey(key) }), release);
   }
 
-  removeRange(range: KeyRange): void {
-    this.#raw(`${range.from}*`, () => ({ kind: 'delete', range }));
+  /** `isHeavy`: there may be thousands of keys, and one transaction must not change too many. */
+  removeRange(range: KeyRange, isHeavy = false): void {
+    this.#raw(`${range.from}*`, () => ({ kind: 'delete', range }), undefined, isHeavy);
   }
 
   /** The next transaction, unless one is under way or there is nothing to record. */
@@ -118,10 +122,12 @@ export class Ledger {
     const workers = new Set<NodeId>();
     const late = new Set<Job>();
     let size = 0;
+    let hasHeavy = false;
     for (const wantsState of [false, true]) {
       for (const [key, piece] of this.#staged) {
         if (piece.isState !== wantsState) continue;
-        const full = ops.length >= opsMax || workers.size >= opsMax || size >= bytesMax;
+        const isFull = ops.length >= opsMax || workers.size >= opsMax || size >= bytesMax;
+        const full = isFull || (piece.isHeavy && hasHeavy);
         const op = full || (piece.isState && late.has(piece.job as Job)) ? undefined : piece.op();
         const bytes = op?.kind === 'put' ? op.value.length + op.key.length : 64;
         if (op === undefined || (size > 0 && size + bytes > bytesMax)) {
@@ -129,6 +135,7 @@ export class Ledger {
           continue;
         }
         size += bytes;
+        hasHeavy ||= piece.isHeavy;
         ops.push(op);
         if (piece.isState) piece.status = piece.job?.status;
         pieces.set(key, piece);
@@ -209,6 +216,7 @@ export class Ledger {
       releases: [],
       runs: [],
       isState: false,
+      isHeavy: false,
       status: undefined,
     });
   }
@@ -217,12 +225,20 @@ export class Ledger {
     const key = jobKeys.state(job.id);
     const found = this.#staged.get(key);
     if (found !== undefined) return found;
-    return this.#stage(key, { job, op: () => stateOp(job), releases: [], runs: [], isState: true, status: undefined });
+    return this.#stage(key, {
+      job,
+      op: () => stateOp(job),
+      releases: [],
+      runs: [],
+      isState: true,
+      isHeavy: false,
+      status: undefined,
+    });
   }
 
-  #raw(key: string, op: () => RegistryOp, release?: Release): void {
+  #raw(key: string, op: () => RegistryOp, release?: Release, isHeavy = false): void {
     const releases = [...(this.#staged.get(key)?.releases ?? []), ...(release === undefined ? [] : [release])];
-    this.#stage(key, { job: undefined, op, releases, runs: [], isState: false, status: undefined });
+    this.#stage(key, { job: undefined, op, releases, runs: [], isState: false, isHeavy, status: undefined });
   }
 
   #stage(key: string, piece: Piece): Piece {
@@ -233,8 +249,17 @@ export class Ledger {
 
 /** The first time all of it, later what can change. */
 function stateOp(job: Job): RegistryOp {
-  if (job.isStored) return { kind: 'put', key: jobKeys.state(job.id), value: encodeState(stateRecordOf(job)) };
+  if (job.isStored) return { kind: 'put', key: jobKeys.state(job.id), value: stateBytes(job) };
   return { kind: 'put', key: jobKeys.job(job.id), value: encodeJob(jobRecordOf(job)) };
+}
+
+function stateBytes(job: Job): Uint8Array {
+  try {
+    return encodeState(stateRecordOf(job));
+  } catch (error) {
+    if (!isRemusterError(error, 'TOO_LARGE')) throw error;
+    return encodeState(slimStateOf(job));
+  }
 }
 
 function blockOp(key: string, workflow: Workflow, block: number): RegistryOp {

@@ -100,13 +100,15 @@ export class News {
     this.#flow.retry(unit, 'RUNNER_KILLED', `${seat.name}: ${why}`, counted);
   }
 
-  /** A worker can do nothing with it. */
+  /** Nobody can do anything with it, or this worker cannot. */
   broken(run: Run, code: string, why: string): void {
+    if (run.stopping !== undefined) return this.stopped(run);
     this.#letGo(run);
     run.attempt.outcome = 'failed';
     this.#tell(run);
     this.#office.ledger.touchUnit(run.unit);
-    this.#failedThere(run, code, why);
+    if (finalCodes.has(code)) this.#flow.failed(run.unit, code, why);
+    else this.#failedThere(run, code, why);
   }
 
   /** A run that was to end runs no longer. */

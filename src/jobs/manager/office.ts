@@ -6,6 +6,7 @@ import type { IncidentRecord } from '../records/job-record.ts';
 import { incidentsMax } from '../records/job-record.ts';
 import type { ManagerEffect } from './acts.ts';
 import type { Book } from './book.ts';
+import { cut } from './checking.ts';
 import type { Ledger } from './ledger.ts';
 import type { Line } from './line.ts';
 import type { JobEvent, ManagerOptions } from './manager-ports.ts';
@@ -74,7 +75,7 @@ export class Office {
 
   incident(job: Job, type: IncidentRecord['type'], node: string, effect: string): void {
     if (job.incidents.length < incidentsMax)
-      job.incidents.push({ wallMs: this.wallMs, type, node, effect: effect.slice(0, 160) });
+      job.incidents.push({ wallMs: this.wallMs, type, node, effect: cut(effect, 160) });
     job.isChanged = true;
   }
 

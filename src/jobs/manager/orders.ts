@@ -61,7 +61,8 @@ export class Orders {
 
   carryOut(call: number, { verb, words, submitter, remainingMs }: Order, answer: Answer): void {
     try {
-      if (submitter.length === 0 || bytesOf(submitter) > 256) throw bad('the submitter has no name, or one too long');
+      if (submitter === '' || !submitter.isWellFormed() || bytesOf(submitter) > 256)
+        throw bad('the submitter has no name, or one too long');
       if (verb === 'submit') this.submit(words, submitter, answer);
       else this.#other({ call, verb, submitter, remainingMs }, parsedObject(words === '' ? '{}' : words), answer);
     } catch (error) {
@@ -74,6 +75,7 @@ export class Orders {
   submit(words: string, submitter: string, answer: Answer): void {
     if (bytesOf(words) > wordsBytesMax)
       throw new RemusterError('TOO_LARGE', `a request has at most ${wordsBytesMax} bytes`);
+    if (!words.isWellFormed()) throw bad('the words are no Unicode');
     const request = checkRequest(parsedObject(words));
     const { idempotencyKey, bundle } = request;
     const identity = (text: string): string => this.#ports.sha256(encoder.encode(text));
@@ -96,8 +98,8 @@ export class Orders {
 
   /** For a schedule: each firing is a job of its own. Undefined if there is no room. */
   fire(words: string, submitter: string): Job | undefined {
-    const { cron: _cron, idempotencyKey: _key, ...request } = checkRequest(parsedObject(words));
     try {
+      const { cron: _cron, idempotencyKey: _key, ...request } = checkRequest(parsedObject(words));
       return this.#make(
         request,
         { words: JSON.stringify(request), submitter, key: undefined, hash: undefined },

@@ -204,3 +204,23 @@ test('results that are too large together fail their workflow', () => {
   const shown = world.untilStatus(jobId, 'FAILED');
   assert.equal(shown.workflows[0]?.error?.code, 'TOO_LARGE');
 });
+
+test('a plan whose items cannot be sent fails its workflow, and the manager goes on', () => {
+  const world = World.start({ w1: 2 });
+  // Short as it comes, long as it would be sent.
+  const list = Array.from({ length: 1_500_000 }, () => '1e20').join(',');
+  const output = new TextEncoder().encode(`{"items":{"count":1500000,"list":[${list}]}}`);
+  everywhere(world, () => ({ afterMs: 10, news: { output } }));
+  const facts = batch('one', { cores: 2 }, { items: undefined, unitItemsMax: 1_000_000 });
+  const shown = world.untilStatus(world.submit({ workflows: [facts] }), 'FAILED');
+  assert.equal(shown.workflows[0]?.error?.code, 'TOO_LARGE');
+  everywhere(world, () => ({ afterMs: 10, news: { completed: 1 } }));
+  world.untilStatus(world.submit({ workflows: [load('two')] }), 'COMPLETED');
+});
+
+test('an error text that ends in half a character is recorded all the same', () => {
+  const world = World.start({ w1: 1 });
+  const why = `${'x'.repeat(999)}\u{1f600}`;
+  everywhere(world, () => ({ afterMs: 10, news: { what: 'failed', code: 'WORKFLOW_FAILED', why } }));
+  world.untilStatus(world.submit({ workflows: [load('one')] }), 'FAILED');
+});

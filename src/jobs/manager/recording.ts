@@ -1,12 +1,9 @@
 /** A job as it is recorded. The other way, from records to memory, is in restoring.ts. */
-import {
-  type JobRecord,
-  type StateRecord,
-  type UnitRecord,
-  type WorkflowRecord,
-  attemptsKeptMax,
-} from '../records/job-record.ts';
+import type { JobRecord, StateRecord, UnitRecord, WorkflowRecord } from '../records/job-record.ts';
 import type { Attempt, Job, Unit, Workflow } from './model.ts';
+
+/** Attempts that do not count, of one unit. */
+const othersMax = 8;
 
 export function jobRecordOf(job: Job): JobRecord {
   const { submitter, submittedWallMs, submittedMs, seed, key, hash, words } = job;
@@ -19,9 +16,19 @@ export function stateRecordOf(job: Job): StateRecord {
   return { status, startedWallMs, endedWallMs, startedMs, endedMs, code, why, workflows, incidents };
 }
 
+/** What is left when all of it does not fit: how things stand, and less of how they came to be so. */
+export function slimStateOf(job: Job): StateRecord {
+  const state = stateRecordOf(job);
+  const slimUnit = (unit: UnitRecord): UnitRecord => Object.assign(unit, { attempts: unit.attempts.slice(-1) });
+  const workflows = state.workflows.map((workflow) =>
+    Object.assign(workflow, { why: undefined, inline: workflow.inline.map(slimUnit) }),
+  );
+  return { ...state, workflows, incidents: [] };
+}
+
 export function unitRecordOf({ number, state, attempts, end }: Unit): UnitRecord {
   const recorded = state === 'running' || state === 'storing' ? 'given' : state;
-  return { unit: number, state: recorded, attempts: kept(attempts), end: state === 'storing' ? undefined : end };
+  return { unit: number, state: recorded, attempts, end: state === 'storing' ? undefined : end };
 }
 
 function workflowRecordOf(workflow: Workflow): WorkflowRecord {
@@ -33,12 +40,17 @@ function workflowRecordOf(workflow: Workflow): WorkflowRecord {
 }
 
 /** All that count; of the others the latest. */
-function kept(attempts: readonly Attempt[]): readonly Attempt[] {
-  if (attempts.length <= attemptsKeptMax) return attempts;
-  let spare = attempts.length - attemptsKeptMax;
-  return attempts.filter(({ outcome }) => {
-    const isDropped = spare > 0 && (outcome === 'refused' || outcome === 'returned');
-    if (isDropped) spare -= 1;
-    return !isDropped;
+export function keptAttempts(attempts: Attempt[]): Attempt[] {
+  if (attempts.length <= othersMax) return attempts;
+  let spare = -othersMax;
+  for (const attempt of attempts) if (isOther(attempt)) spare += 1;
+  return attempts.filter((attempt) => {
+    if (spare <= 0 || !isOther(attempt)) return true;
+    spare -= 1;
+    return false;
   });
+}
+
+function isOther({ outcome }: Attempt): boolean {
+  return outcome === 'refused' || outcome === 'returned';
 }

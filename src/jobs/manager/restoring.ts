@@ -9,7 +9,17 @@ import type { JobRecord, StateRecord, UnitRecord, WorkflowRecord } from '../reco
 import { finishUnit, planUnit } from '../unit-words.ts';
 import { parsedObject } from './checking.ts';
 import { newJob } from './making.ts';
-import { type Attempt, type Job, type Run, type Unit, type Workflow, isEnded, unitOf, unitsOf } from './model.ts';
+import {
+  type Attempt,
+  type Job,
+  type Planned,
+  type Run,
+  type Unit,
+  type Workflow,
+  isEnded,
+  unitOf,
+  unitsOf,
+} from './model.ts';
 import { checkRequest } from './request-check.ts';
 import type { Seat } from './seats.ts';
 import { coresOf, newUnit, presentUnits } from './units.ts';
@@ -131,13 +141,24 @@ export function restoreValues(job: Job): void {
   for (const workflow of job.workflows) {
     const { plan, phase } = workflow;
     if (plan?.end !== undefined && phase !== 'plan') {
-      const { data, list } = readPlan(plan.output);
-      workflow.planned = { data, list };
+      workflow.planned = plannedOf(workflow, plan.output);
       plan.output = undefined;
     }
     const isDone = workflow.status === 'COMPLETED';
     if (isDone || (phase === 'finish' && workflow.code === undefined)) workflow.value = valueOf(workflow);
     if (isDone) workflow.planned = undefined;
+  }
+}
+
+/** It was read before; if it cannot be now, that is the end of this workflow and of nothing else. */
+function plannedOf(workflow: Workflow, output: Uint8Array | undefined): Planned | undefined {
+  try {
+    const { data, list } = readPlan(output);
+    return { data, list };
+  } catch {
+    workflow.code ??= 'INTERNAL';
+    workflow.why ??= 'what its plan said cannot be read any more';
+    return undefined;
   }
 }
 

@@ -40,8 +40,8 @@ export class Schedules {
   restore(values: ReadonlyMap<string, Uint8Array>): void {
     for (const [hash, value] of values) {
       const record = readSchedule(value);
-      if (record === undefined) continue;
-      const cron = parseCron(record.cron);
+      const cron = record === undefined ? undefined : cronOf(record.cron);
+      if (record === undefined || cron === undefined) continue;
       const nextWallMs = nextTime(cron, record.firedWallMs) ?? Infinity;
       this.#schedules.set(hash, { hash, record, cron, nextWallMs, isStored: true });
     }
@@ -119,5 +119,14 @@ export class Schedules {
       schedule.isStored = true;
       stored();
     });
+  }
+}
+
+/** What an earlier or later version took for one may be none for this one: it stays where it is. */
+function cronOf(text: string): Cron | undefined {
+  try {
+    return parseCron(text);
+  } catch {
+    return undefined;
   }
 }
