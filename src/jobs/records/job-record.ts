@@ -13,7 +13,7 @@ import { jobLimits } from '../limits.ts';
 /** Of one unit, in its record: larger ones lie apart, in parts. */
 export const inlineBytesMax = 1_024;
 /** Attempts of a unit that are remembered: all that count, and the latest of those that do not. */
-export const attemptsKeptMax = 128;
+const attemptsKeptMax = 128;
 export const incidentsMax = 100;
 export const blockUnits = 16;
 
