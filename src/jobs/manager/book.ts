@@ -90,13 +90,14 @@ export class Book {
     return true;
   }
 
-  /** The oldest that are over, if too many are: the caller removes them everywhere else. Some at a time. */
-  takeOldest(): readonly Job[] {
+  /** The oldest that are over, if too many are: the caller removes them everywhere else. Some at a time, and so many more in any case. */
+  takeOldest(more = 0): readonly Job[] {
     const isLate = this.#over.size >= jobLimits.historyMax + atOnce;
-    if (!isLate && this.#bytesApart <= bytesApartMax) return [];
+    if (!isLate && this.#bytesApart <= bytesApartMax && more === 0) return [];
     const taken: Job[] = [];
     for (const job of this.#over) {
-      if (this.#over.size <= jobLimits.historyMax && this.#bytesApart <= bytesApartMax) break;
+      const isEnough = this.#over.size <= jobLimits.historyMax && this.#bytesApart <= bytesApartMax;
+      if (isEnough && taken.length >= more) break;
       this.#over.delete(job);
       this.#bytesApart -= job.bytesApart;
       this.#jobs.delete(job.id);

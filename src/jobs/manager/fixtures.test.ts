@@ -43,19 +43,23 @@ export class World {
   /** Largest delay of a message. */
   delayMsMax = 2;
 
-  constructor(seed = 'jobs') {
+  constructor(seed = 'jobs', limits: Parameters<typeof localRegistry>[0]['limits'] = {}) {
     this.random = new Random(seed);
     this.clock = {
       nowMs: () => this.timeline.nowMs,
       schedule: (delayMs, run) => this.timeline.after(delayMs, run),
       wallMs: () => this.wallOffsetMs + this.timeline.nowMs,
     };
-    this.registry = localRegistry({ clock: this.clock });
+    this.registry = localRegistry({ clock: this.clock, limits });
   }
 
   /** With managers m1 (leading) and m2, and the code stored. */
-  static start(workers: Readonly<Record<string, number>>, seed?: string): World {
-    const world = new World(seed);
+  static start(
+    workers: Readonly<Record<string, number>>,
+    seed?: string,
+    limits?: ConstructorParameters<typeof World>[1],
+  ): World {
+    const world = new World(seed, limits);
     world.manager('m1');
     world.manager('m2');
     world.elect('m1');

@@ -9,8 +9,8 @@ import type { Book } from './book.ts';
 import type { Job } from './model.ts';
 import type { Office } from './office.ts';
 
-export function forgetOld({ ledger, book }: Pick<Office, 'ledger' | 'book'>): void {
-  const jobs = book.takeOldest();
+export function forgetOld({ ledger, book }: Pick<Office, 'ledger' | 'book'>, more = 0): void {
+  const jobs = book.takeOldest(more);
   if (jobs.length === 0) return;
   for (const [first, last] of neighbours(book, jobs)) {
     for (const keyOf of [jobKeys.job, jobKeys.state])

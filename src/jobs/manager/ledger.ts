@@ -30,6 +30,7 @@ type Piece = {
   readonly runs: Run[];
   /** Only after all blocks of the same job. */
   readonly isState: boolean;
+  readonly isRemoval: boolean;
   /** At most one of these in a transaction. */
   readonly isHeavy: boolean;
   /** The status that it carries. */
@@ -53,6 +54,8 @@ export class Ledger {
   readonly #staged = new Map<string, Piece>();
   #flight: Flight | undefined;
   #nextId = 1;
+  /** The registry is full: what makes room goes first. */
+  #wantsRoom = false;
   /** The time is to be recorded, also if there is nothing else. */
   #beats = false;
 
@@ -123,9 +126,11 @@ export class Ledger {
     const late = new Set<Job>();
     let size = 0;
     let hasHeavy = false;
+    const onlyRemovals = this.#wantsRoom && [...this.#staged.values()].some(({ isRemoval }) => isRemoval);
+    this.#wantsRoom = false;
     for (const wantsState of [false, true]) {
       for (const [key, piece] of this.#staged) {
-        if (piece.isState !== wantsState) continue;
+        if (piece.isState !== wantsState || (onlyRemovals && !piece.isRemoval)) continue;
         const isFull = ops.length >= opsMax || workers.size >= opsMax || size >= bytesMax;
         const full = isFull || (piece.isHeavy && hasHeavy);
         const op = full || (piece.isState && late.has(piece.job as Job)) ? undefined : piece.op();
@@ -164,6 +169,11 @@ export class Ledger {
   /** It is recorded. The caller releases what waited, and sends the runs. */
   landed(): void {
     this.#flight = undefined;
+  }
+
+  /** Removals go alone, the next time. */
+  makeRoom(): void {
+    this.#wantsRoom = true;
   }
 
   /** It was refused: all of it is decided still, but for those runs. */
@@ -216,6 +226,7 @@ export class Ledger {
       releases: [],
       runs: [],
       isState: false,
+      isRemoval: false,
       isHeavy: false,
       status: undefined,
     });
@@ -231,6 +242,7 @@ export class Ledger {
       releases: [],
       runs: [],
       isState: true,
+      isRemoval: false,
       isHeavy: false,
       status: undefined,
     });
@@ -238,7 +250,9 @@ export class Ledger {
 
   #raw(key: string, op: () => RegistryOp, release?: Release, isHeavy = false): void {
     const releases = [...(this.#staged.get(key)?.releases ?? []), ...(release === undefined ? [] : [release])];
-    this.#stage(key, { job: undefined, op, releases, runs: [], isState: false, isHeavy, status: undefined });
+    const isRemoval = op().kind === 'delete';
+    const rest = { isState: false, isRemoval, isHeavy, status: undefined };
+    this.#stage(key, { job: undefined, op, releases, runs: [], ...rest });
   }
 
   #stage(key: string, piece: Piece): Piece {

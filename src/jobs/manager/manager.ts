@@ -47,6 +47,8 @@ type Held = Extract<ManagerInput, { readonly kind: 'order' | 'report' | 'news' }
 
 const heldMax = 20_000;
 const retryMs = 300;
+/** So many are forgotten at a time when the registry is full. */
+const roomJobs = 50;
 const encoder = new TextEncoder();
 
 export class Manager {
@@ -283,6 +285,7 @@ export class Manager {
     const { ledger } = this.#office;
     const flight = ledger.flight(id);
     if (flight === undefined) return;
+    if (!outcome.ok && outcome.error.code === 'STORE_FULL') return this.#makeRoom(flight);
     if (!outcome.ok) return this.#rounds.sendAgain(flight);
     if (!outcome.value.succeeded) return this.#refused(flight, outcome.value);
     ledger.landed();
@@ -326,6 +329,16 @@ export class Manager {
     }
     ledger.undo(flight, (run) => missing.has(run.seat.id));
     for (const run of flight.runs) if (missing.has(run.seat.id)) this.#workers.takeBack(run, nowMs);
+  }
+
+  /** Nothing of it was recorded, because the registry is full: older jobs that are over go first. */
+  #makeRoom(flight: Flight): void {
+    const { ledger, out, nowMs } = this.#office;
+    ledger.undo(flight, () => false);
+    forgetOld(this.#office, roomJobs);
+    ledger.makeRoom();
+    this.#isFlushing = true;
+    out.push({ kind: 'schedule', atMs: nowMs + retryMs, timer: 'flush', key: 'flush' });
   }
 
   /** Its end is recorded. */

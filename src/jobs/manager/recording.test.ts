@@ -289,3 +289,11 @@ test('the end of a job with many units is never recorded before all ends of its 
   assert.equal(world.untilStatus(jobId, 'COMPLETED').totals.completed, 2_000);
   assert.equal(endedWith, 2_000);
 });
+
+test('a full registry: jobs that are over make room, and what is under way goes on', () => {
+  const world = World.start({ w1: 1 }, 'full', { totalBytesMax: 2_500_000 });
+  world.get('w1').behave = () => ({ afterMs: 10, news: { completed: 1, output: json('x'.repeat(900_000)) } });
+  for (let i = 0; i < 5; i++)
+    world.untilStatus(world.submit({ workflows: [batch('one', {}, { items: 1 })] }), 'COMPLETED');
+  assert.ok(world.must<{ items: unknown[] }>('list', {}).items.length < 5);
+});
