@@ -56,12 +56,21 @@ export class JobsCluster {
     return this.#session;
   }
 
-  /** Its code is bundled once. */
   async submit(name: WorkName, options: SubmitOptions = {}): Promise<Job> {
-    const known = this.#prepared.get(name);
-    if (known !== undefined) return await this.session.submit(known, options);
-    this.#prepared.set(name, await this.session.prepare(workFile(this.#folder, name)));
-    return await this.submit(name, options);
+    return await this.session.submit(await this.#work(name), options);
+  }
+
+  /** To its end. */
+  async run(name: WorkName): Promise<void> {
+    const { jobId, status } = await this.session.run(await this.#work(name));
+    if (status !== 'COMPLETED') throw new Error(`${jobId} ended as ${status}`);
+  }
+
+  /** Its code is bundled once. */
+  async #work(name: WorkName): Promise<PreparedJob> {
+    const known = this.#prepared.get(name) ?? (await this.session.prepare(workFile(this.#folder, name)));
+    this.#prepared.set(name, known);
+    return known;
   }
 
   async begin(name: string): Promise<void> {

@@ -7,7 +7,7 @@ import { RemusterError, failure, promised, success } from '../base/errors.ts';
 import type { Address, Clock, Streams } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 import type { Methods, ModuleDefinition, PoolHandle } from '../containers/module.ts';
-import type { JobRow } from '../jobs/job-words.ts';
+import type { JobEnd, JobRow } from '../jobs/job-words.ts';
 import { type Message, encodeMessage } from '../messages/catalogue.ts';
 import { type CallTimes, callLimits } from './call-limits.ts';
 import { Errand, type Question, type Site } from './errand.ts';
@@ -50,6 +50,8 @@ export type ClusterSession = {
    * whatever happens to this session. Without an `idempotencyKey` each call is a job of its own.
    */
   submit(what: string | PreparedJob, options?: SubmitOptions): Promise<Job>;
+  /** Submits and waits for the end, in one question where the job is short. */
+  run(what: string | PreparedJob, options?: SubmitOptions): Promise<JobEnd>;
   /** Reads and bundles a file, for those who submit it more than once. */
   prepare(file: string): Promise<PreparedJob>;
   /** Whether there is such a job shows with the first question. */
@@ -159,6 +161,10 @@ class Session implements ClusterSession {
 
   submit(what: string | PreparedJob, options?: SubmitOptions): Promise<Job> {
     return this.#jobs.submit(what, options);
+  }
+
+  run(what: string | PreparedJob, options?: SubmitOptions): Promise<JobEnd> {
+    return this.#jobs.run(what, options);
   }
 
   prepare(file: string): Promise<PreparedJob> {

@@ -63,6 +63,7 @@ export async function connect(options: ConnectOptions): Promise<ClusterSession> 
     createPool: (definition, name, wanted) => session.createPool(definition, name, wanted),
     deletePool: (name) => session.deletePool(name),
     submit: (what, wanted) => session.submit(what, wanted),
+    run: (what, options) => session.run(what, options),
     prepare: (file) => session.prepare(file),
     job: (id) => session.job(id),
     jobs: (wanted) => session.jobs(wanted),

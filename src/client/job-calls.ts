@@ -1,6 +1,6 @@
 /** The jobs of one session: reads files, keys submissions so that each is one job however often it is sent, and hands out handles. */
 import { RemusterError } from '../base/errors.ts';
-import type { JobRow, JobStatus, SubmitAnswer } from '../jobs/job-words.ts';
+import { type JobEnd, type JobRow, type JobStatus, type SubmitAnswer, isOver } from '../jobs/job-words.ts';
 import { type Job, jobHandle } from './job.ts';
 import { type AskCluster, JobOrders } from './job-orders.ts';
 import { type Bundler, type PreparedJob, type SubmitOptions, preparedJob, requestOf } from './submission.ts';
@@ -26,13 +26,27 @@ export class JobCalls {
   }
 
   async submit(what: string | PreparedJob, options: SubmitOptions = {}): Promise<Job> {
+    return this.job((await this.#submit(what, options, undefined)).jobId);
+  }
+
+  async run(what: string | PreparedJob, options: SubmitOptions = {}): Promise<JobEnd> {
+    const { jobId, status, error } = await this.#submit(what, options, this.#orders.watchMs);
+    if (!isOver(status)) return await this.job(jobId).end();
+    return { jobId, status, ...(error === undefined ? {} : { error }) };
+  }
+
+  async #submit(
+    what: string | PreparedJob,
+    options: SubmitOptions,
+    waitMs: number | undefined,
+  ): Promise<SubmitAnswer & JobEnd> {
     const prepared = typeof what === 'string' ? await this.prepare(what) : what;
     this.#count += 1;
     const request = requestOf(prepared, options, `${this.#sessionName}-${this.#count}`);
     const submitted = this.#orders.withBundle(prepared.sha256, prepared.code, () =>
-      this.#orders.give('submit', request),
+      this.#orders.give('submit', request, waitMs),
     );
-    return this.job(((await submitted) as SubmitAnswer).jobId);
+    return (await submitted) as SubmitAnswer & JobEnd;
   }
 
   job(id: string): Job {

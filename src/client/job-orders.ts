@@ -41,8 +41,9 @@ export class JobOrders {
     return Math.min(attemptMsMax, this.#requestMs) / 2;
   }
 
-  async give(verb: JobVerb, words: object): Promise<unknown> {
-    const question = { kind: 'jobOrder', verb, words: JSON.stringify(words), hops: 0, submitter: '' } as const;
+  /** With `waitMs` a submission is answered when the job is over, at the latest after so long. */
+  async give(verb: JobVerb, words: object, waitMs?: number): Promise<unknown> {
+    const question = { kind: 'jobOrder', verb, words: JSON.stringify(words), hops: 0, submitter: '', waitMs } as const;
     const attemptMs = Math.min(attemptMsMax, this.#requestMs);
     const { answer } = await this.#ask(question, 'jobTold', { attemptMs, mayPass, isHopeless });
     return JSON.parse(answer) as unknown;

@@ -19,7 +19,7 @@ export type Job = {
   /** Waits for the end. Counts, latencies, thresholds and what went wrong, however it ended. */
   report(): Promise<Report>;
   /** Waits for the end, and for nothing else. */
-  ended(): Promise<JobStatus>;
+  end(): Promise<JobEnd>;
   show(): Promise<JobShown>;
   status(): Promise<JobStatus>;
   /** Ends when the managers have noted it; `progress` tells when nothing of it runs any more. */
@@ -55,7 +55,7 @@ export function jobHandle(orders: JobOrders, id: string): Job {
       await ended();
       return (await orders.give('report', words)) as Report;
     },
-    ended: async () => (await ended()).status,
+    end: ended,
     show,
     status: async () => (await show()).status,
     cancel: async () => ((await orders.give('cancel', words)) as { status: JobStatus }).status,

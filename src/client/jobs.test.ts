@@ -49,7 +49,7 @@ class PretendManagers {
 
   carriedOut(order: Order): ReturnType<typeof success<Uint8Array>> | ReturnType<typeof failure> {
     const words = JSON.parse(order.words) as Record<string, unknown>;
-    if (order.verb !== 'submit') {
+    if (order.verb !== 'submit' || (this.answers['submit'] !== undefined && (order.waitMs ?? 0) > 0)) {
       const answer = this.answers[order.verb] ?? assert.fail(`nobody answers ${order.verb}`);
       return success(encodeMessage({ kind: 'jobTold', answer: JSON.stringify(answer(words)) }));
     }
@@ -203,6 +203,23 @@ test('results come whole or in parts, after the end; a job that failed throws it
   await assert.rejects(managers.cluster.until(job.result()), refusedWith('RETRIES_EXHAUSTED'));
   managers.answers['watch'] = () => ({ status: 'CANCELLED' });
   await assert.rejects(managers.cluster.until(job.result()), refusedWith('CANCELLED'));
+});
+
+test('run waits for the end in one question, and asks on when the job takes longer', async () => {
+  const managers = new PretendManagers(1);
+  const session = await opened(managers.cluster);
+  managers.answers = { submit: () => ({ jobId: 'short', status: 'COMPLETED' }) };
+  assert.deepEqual(await managers.cluster.until(session.run(prepared())), { jobId: 'short', status: 'COMPLETED' });
+  assert.deepEqual(
+    managers.orders.map(({ verb }) => verb),
+    ['submit'],
+  );
+  const error = { code: 'RETRIES_EXHAUSTED', message: 'three times' };
+  managers.answers = {
+    submit: () => ({ jobId: 'long', status: 'RUNNING', isNew: true }),
+    watch: () => ({ jobId: 'long', status: 'FAILED', error }),
+  };
+  assert.deepEqual(await managers.cluster.until(session.run(prepared())), { jobId: 'long', status: 'FAILED', error });
 });
 
 test('closing the session ends what waits; full managers are told of, not waited for without end', async () => {

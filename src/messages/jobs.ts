@@ -70,6 +70,7 @@ const jobOrder = message({
     words: field(2, text(wordsBytesMax), 'With which arguments: JSON.'),
     hops: field(3, u8, 'How often it was passed on already.'),
     submitter: field(4, text(256), 'On whose behalf. Only members may name somebody other than themselves.'),
+    waitMs: field(5, optional(u32), 'Of submit: answer when the job is over, at the latest after so long.'),
   },
 });
 

@@ -45,6 +45,8 @@ export type ManagerInput =
       readonly words: string;
       readonly submitter: string;
       readonly remainingMs: number;
+      /** Of `submit`: it is answered when the job is over, at the latest after so long. */
+      readonly waitMs: number;
     }
   | {
       readonly kind: 'report';

@@ -172,9 +172,9 @@ export class World {
     return ended as unknown as Outcome<T>;
   }
 
-  order<T>(verb: JobVerb, words: unknown, submitter = 'ann'): Outcome<T> {
+  order<T>(verb: JobVerb, words: unknown, submitter = 'ann', waitMs = 0): Outcome<T> {
     const outcome = this.wait<string>((done) => {
-      this.host(this.leader as string).order(verb, JSON.stringify(words), submitter, 30_000, done);
+      this.host(this.leader as string).order(verb, JSON.stringify(words), submitter, 30_000, done, waitMs);
     });
     return outcome.ok ? success(JSON.parse(outcome.value) as T) : outcome;
   }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { World } from './fixtures.test.ts';
+import type { JobEnd } from '../job-words.ts';
+import { World, bundle } from './fixtures.test.ts';
 import { batch, load } from './pretend-facts.test.ts';
 
 test('a small job is recorded, given, done and shown', () => {
@@ -13,6 +14,19 @@ test('a small job is recorded, given, done and shown', () => {
     [['one', 'COMPLETED', ['completed']]],
   );
   assert.equal(world.get('w1').runs.size, 0);
+});
+
+test('a submission may wait for the end, but not longer than it says', () => {
+  const world = World.start({ w1: 1 });
+  const words = { bundle, workflows: [load('one')], idempotencyKey: 'k' };
+  const ended = world.order<JobEnd>('submit', words, 'ann', 20_000);
+  assert.equal(ended.ok && ended.value.status, 'COMPLETED');
+  assert.deepEqual(world.order('submit', words, 'ann', 20_000), ended, 'the same again: the same end');
+
+  world.get('w1').behave = () => 'hold';
+  const late = world.order<JobEnd>('submit', { bundle, workflows: [load('one')] }, 'ann', 2_000);
+  assert.equal(late.ok && late.value.status, 'RUNNING');
+  assert.equal(late.ok && world.show(late.value.jobId).status, 'RUNNING', 'it was recorded and goes on');
 });
 
 test('a batch is cut into units and its results are put together in order', () => {

@@ -22,8 +22,14 @@ import { jobEnd, jobProgress, jobRow, jobShown } from './shown.ts';
 import { Watching } from './watching.ts';
 
 type Answer = (outcome: Outcome<string>) => void;
-type Order = Pick<Extract<ManagerInput, { readonly kind: 'order' }>, 'verb' | 'words' | 'submitter' | 'remainingMs'>;
-type Other = Omit<Order, 'words' | 'verb'> & { readonly call: number; readonly verb: Exclude<JobVerb, 'submit'> };
+type Order = Pick<
+  Extract<ManagerInput, { readonly kind: 'order' }>,
+  'verb' | 'words' | 'submitter' | 'remainingMs' | 'waitMs'
+>;
+type Other = Omit<Order, 'words' | 'verb' | 'waitMs'> & {
+  readonly call: number;
+  readonly verb: Exclude<JobVerb, 'submit'>;
+};
 
 export type OrderPorts = {
   readonly dc: string;
@@ -59,11 +65,12 @@ export class Orders {
     this.#positions = new Positions(office);
   }
 
-  carryOut(call: number, { verb, words, submitter, remainingMs }: Order, answer: Answer): void {
+  carryOut(call: number, { verb, words, submitter, remainingMs, waitMs }: Order, answer: Answer): void {
     try {
       if (submitter === '' || !submitter.isWellFormed() || bytesOf(submitter) > 256)
         throw bad('the submitter has no name, or one too long');
-      if (verb === 'submit') this.submit(words, submitter, answer);
+      const untilMs = this.#office.nowMs + Math.min(waitMs, remainingMs - marginMs);
+      if (verb === 'submit') this.submit(words, submitter, answer, waitMs === 0 ? undefined : untilMs);
       else this.#other({ call, verb, submitter, remainingMs }, parsedObject(words === '' ? '{}' : words), answer);
     } catch (error) {
       if (!isRemusterError(error)) throw error;
@@ -71,8 +78,8 @@ export class Orders {
     }
   }
 
-  /** Also for schedules, which submit on behalf of somebody. */
-  submit(words: string, submitter: string, answer: Answer): void {
+  /** With `untilMs` the answer waits for the end of the job, until then. */
+  submit(words: string, submitter: string, answer: Answer, untilMs?: number): void {
     if (bytesOf(words) > wordsBytesMax)
       throw new RemusterError('TOO_LARGE', `a request has at most ${wordsBytesMax} bytes`);
     if (!words.isWellFormed()) throw bad('the words are no Unicode');
@@ -81,14 +88,14 @@ export class Orders {
     const identity = (text: string): string => this.#ports.sha256(encoder.encode(text));
     const key = idempotencyKey === undefined ? undefined : identity(`${submitter}\0${idempotencyKey}`);
     const hash = key === undefined ? undefined : identity(words);
-    const isKnown = (): boolean => key !== undefined && this.#again(key, hash, answer);
+    const isKnown = (): boolean => key !== undefined && this.#again(key, hash, answer, untilMs);
     if (request.cron === undefined && isKnown()) return;
     this.#ports.knowsBundle(bundle, (known) => {
       if (!known.ok) return answer(known);
       if (!known.value) return answer(failure('UNKNOWN_BUNDLE', `no code with the hash ${bundle} is stored`));
       try {
         if (request.cron !== undefined) this.#schedules.add(request, words, submitter, answer);
-        else if (!isKnown()) this.#make(request, { words, submitter, key, hash }, answer);
+        else if (!isKnown()) this.#make(request, { words, submitter, key, hash }, answer, untilMs);
       } catch (error) {
         if (!isRemusterError(error)) throw error;
         answer({ ok: false, error });
@@ -119,18 +126,29 @@ export class Orders {
     return { position: this.#positions.of(job), reason };
   }
 
-  #again(key: string, hash: string | undefined, answer: Answer): boolean {
+  #again(key: string, hash: string | undefined, answer: Answer, untilMs: number | undefined): boolean {
     const job = this.#office.book.ofKey(key);
     if (job === undefined) return false;
     if (job.hash !== hash) {
       answer(failure('PRECONDITION', `the idempotency key was used before, with other content, for job ${job.id}`));
       return true;
     }
-    this.#office.ledger.afterJob(job, () => answer(submitted(job, false)));
+    this.#office.ledger.afterJob(job, () => this.#acknowledge(job, false, answer, untilMs));
     return true;
   }
 
-  #make(request: JobRequest, from: Pick<Job, 'words' | 'submitter' | 'key' | 'hash'>, answer: Answer): Job {
+  /** It is recorded. Whoever wants to wait for the end is told then, unless too many wait already. */
+  #acknowledge(job: Job, isNew: boolean, answer: Answer, untilMs: number | undefined): void {
+    if (untilMs === undefined || this.watching.isFull) return answer(submitted(job, isNew));
+    this.#awaitEnd(job, untilMs, answer);
+  }
+
+  #make(
+    request: JobRequest,
+    from: Pick<Job, 'words' | 'submitter' | 'key' | 'hash'>,
+    answer: Answer,
+    untilMs?: number,
+  ): Job {
     const { book, ledger, managerMs, wallMs, term, random, nowMs } = this.#office;
     book.checkRoom(from.submitter, from.words.length);
     this.#lastJob += 1;
@@ -141,7 +159,7 @@ export class Orders {
     job.version = Watching.firstVersion(term);
     book.add(job);
     if (job.startAtMs === undefined || job.startAtMs <= wallMs) this.#flow.begin(job);
-    ledger.touchAnd(job, () => answer(submitted(job, true)));
+    ledger.touchAnd(job, () => this.#acknowledge(job, true, answer, untilMs));
     return job;
   }
 
@@ -153,7 +171,8 @@ export class Orders {
       case 'show':
         return this.#show(this.#job(fields), answer);
       case 'watch':
-        if (fields['end'] === true) return this.#awaitEnd(this.#job(fields), fields, answer);
+        if (fields['end'] === true)
+          return this.#awaitEnd(this.#job(fields), this.#untilMs(fields, remainingMs), answer);
         return this.#watch(this.#job(fields), fields, remainingMs, answer);
       case 'cancel':
         return this.#cancel(this.#job(fields), answer);
@@ -197,11 +216,9 @@ export class Orders {
   }
 
   #watch(job: Job, fields: Fields, remainingMs: number, answer: Answer): void {
-    const { ledger, nowMs } = this.#office;
+    const { ledger } = this.#office;
     const afterVersion = optionalWhole(fields['afterVersion'], 'afterVersion', 0, Number.MAX_SAFE_INTEGER) ?? 0;
-    const waitMs = optionalWhole(fields['waitMs'], 'waitMs', 0, waitMsMax) ?? 0;
-    const untilMs = nowMs + Math.max(0, Math.min(waitMs, remainingMs - marginMs));
-    this.watching.add(job, afterVersion, untilMs, () => {
+    this.watching.add(job, afterVersion, this.#untilMs(fields, remainingMs), () => {
       ledger.afterJob(job, () => {
         answer(success(JSON.stringify(jobProgress(job, this.#parts(job), latenciesOf(job)))));
       });
@@ -209,12 +226,15 @@ export class Orders {
   }
 
   /** For those who want nothing but the end: a few words instead of everything. */
-  #awaitEnd(job: Job, fields: Fields, answer: Answer): void {
-    const { ledger, nowMs } = this.#office;
-    const waitMs = optionalWhole(fields['waitMs'], 'waitMs', 0, waitMsMax) ?? 0;
-    const tell = (): void => ledger.afterJob(job, () => answer(success(JSON.stringify(jobEnd(job)))));
+  #awaitEnd(job: Job, untilMs: number, answer: Answer): void {
+    const tell = (): void => this.#office.ledger.afterJob(job, () => answer(success(JSON.stringify(jobEnd(job)))));
     if (isOver(job.shown)) tell();
-    else this.watching.add(job, Infinity, nowMs + waitMs, tell);
+    else this.watching.add(job, Infinity, untilMs, tell);
+  }
+
+  #untilMs(fields: Fields, remainingMs: number): number {
+    const waitMs = optionalWhole(fields['waitMs'], 'waitMs', 0, waitMsMax) ?? 0;
+    return this.#office.nowMs + Math.max(0, Math.min(waitMs, remainingMs - marginMs));
   }
 
   #cancel(job: Job, answer: Answer): void {

@@ -15,6 +15,10 @@ export class Watching {
   readonly #watchers = new Map<Job, Watcher[]>();
   #count = 0;
 
+  get isFull(): boolean {
+    return this.#count >= watchersMax;
+  }
+
   get isEmpty(): boolean {
     return this.#count === 0;
   }
@@ -28,7 +32,7 @@ export class Watching {
     // What changed while nobody looked is one change.
     if (job.isChanged && !this.#watchers.has(job)) nextVersion(job);
     if (job.version > afterVersion) return tell();
-    if (this.#count >= watchersMax) throw new RemusterError('CAPACITY', `${watchersMax} others watch jobs already`);
+    if (this.isFull) throw new RemusterError('CAPACITY', `${watchersMax} others watch jobs already`);
     const list = this.#watchers.get(job);
     const watcher = { afterVersion, untilMs, tell };
     if (list === undefined) this.#watchers.set(job, [watcher]);

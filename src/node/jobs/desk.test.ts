@@ -32,7 +32,9 @@ test('who leads carries an order out', () => {
 test('everybody else passes it on once more, on behalf of the same one', () => {
   const { desk: here, asked } = desk({});
   here.order('list', '{}', 'me', 1_000, (outcome) => assert.deepEqual(outcome, success('told')));
-  assert.deepEqual(asked, [{ kind: 'jobOrder', verb: 'list', words: '{}', submitter: 'me', hops: 1 }]);
+  assert.deepEqual(asked, [
+    { kind: 'jobOrder', verb: 'list', words: '{}', submitter: 'me', hops: 1, waitMs: undefined },
+  ]);
 });
 
 test('an order does not go in circles', () => {

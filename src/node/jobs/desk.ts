@@ -13,6 +13,8 @@ export type JobOrder = {
   /** On whose behalf. */
   readonly submitter: string;
   readonly hops: number;
+  /** Of `submit`: it is answered when the job is over, at the latest after so long. */
+  readonly waitMs?: number | undefined;
 };
 
 /** What routes and clients hold. */
@@ -60,10 +62,15 @@ export class Desk implements JobDesk {
       return done(failure('NO_QUORUM', 'nobody leads at this moment'));
     if (order.hops >= hopsMax) return done(failure('NOT_LEADER', 'the leader changes too fast; try again'));
     const timeoutMs = Math.max(marginMs, remainingMs - marginMs);
-    this.#parts.ask(leader, { kind: 'jobOrder', ...order, hops: order.hops + 1 }, timeoutMs, (outcome) => {
-      if (!outcome.ok) return done(outcome);
-      if (outcome.value.kind === 'jobTold') return done(success(outcome.value.answer));
-      done(failure('MALFORMED', 'the other node answered something else'));
-    });
+    this.#parts.ask(
+      leader,
+      { kind: 'jobOrder', waitMs: undefined, ...order, hops: order.hops + 1 },
+      timeoutMs,
+      (outcome) => {
+        if (!outcome.ok) return done(outcome);
+        if (outcome.value.kind === 'jobTold') return done(success(outcome.value.answer));
+        done(failure('MALFORMED', 'the other node answered something else'));
+      },
+    );
   }
 }
