@@ -4,7 +4,7 @@ import type { Clock } from '../base/ports.ts';
 import { readWorkerNotice, tellWorkerNotice } from './worker-notice.ts';
 
 /** A clock whose next look is taken by hand. */
-function handClock(): { readonly clock: Clock; look(): void } {
+function handClock(): { readonly clock: Clock; readonly look: () => void } {
   let next = (): void => undefined;
   const schedule = (_delayMs: number, run: () => void): (() => void) => {
     next = run;
