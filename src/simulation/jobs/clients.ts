@@ -200,11 +200,22 @@ export class JobClients {
     });
   }
 
-  #askResult({ plan, job }: Accepted): void {
+  #askResult(accepted: Accepted): void {
+    const { plan, job } = accepted;
+    if (this.#random.chance(0.3)) this.#askReport(accepted);
     this.#ask(this.#question('result', plan, { jobId: job }), (outcome) => {
       if (outcome?.ok !== true) return;
       const { results } = JSON.parse(outcome.value) as { results?: Readonly<Record<string, unknown>> };
       if (results !== undefined) this.#spec.observe({ kind: 'resultSeen', job, results });
+    });
+  }
+
+  #askReport({ plan, job }: Accepted): void {
+    const askedMs = this.#nowMs();
+    this.#ask(this.#question('report', plan, { jobId: job }), (outcome) => {
+      if (outcome?.ok !== true) return;
+      const { status, totals } = JSON.parse(outcome.value) as Pick<JobShown, 'status' | 'totals'>;
+      this.#saw({ job, status, totals, code: undefined, attempts: undefined, askedMs });
     });
   }
 

@@ -27,6 +27,8 @@ type Part = { readonly facts: WorkflowFacts; readonly behaviour: Behaviour };
 /** Tells the code whose unit it is. */
 export const planVariable = 'PLAN';
 const workflowTimeoutMs = 9_000;
+/** Where nothing is hurt, crowds alone may take a while. */
+const patientMs = 30_000;
 
 /** What is the same in all workflows that are drawn here. */
 export function workflowFacts(name: string, more: Partial<WorkflowFacts>): WorkflowFacts {
@@ -71,7 +73,8 @@ export class Plans {
   draw(kind: PlanKind = this.#kind()): JobPlan {
     const random = this.#random;
     const name = `job-${++this.#drawn}`;
-    const timeoutMs = Math.round(kind === 'stuck' ? random.between(3_000, 8_000) : random.between(6_000, 10_000));
+    const drawnMs = Math.round(kind === 'stuck' ? random.between(3_000, 8_000) : random.between(6_000, 10_000));
+    const timeoutMs = this.#areHealthy ? patientMs : drawnMs;
     const words: Partial<JobRequest> = {
       ...{ timeoutMs, seed: random.below(1_000_000) },
       ...(random.chance(0.9) ? { idempotencyKey: `key-of-${name}` } : {}),
@@ -82,7 +85,11 @@ export class Plans {
     const cancelAfterMs = isCancelled ? random.between(0, 3_000) : undefined;
     // Clocks on the wall are set by an hour where something is hurt.
     const startAfterMs = this.#areHealthy && random.chance(0.1) ? Math.round(random.between(500, 4_000)) : undefined;
-    return planOf({ name, kind, submitter, cancelAfterMs, startAfterMs }, this.#parts(kind), words);
+    const parts = this.#parts(kind).map(({ facts, behaviour }) => ({
+      facts: this.#areHealthy ? { ...facts, timeoutMs: patientMs } : facts,
+      behaviour,
+    }));
+    return planOf({ name, kind, submitter, cancelAfterMs, startAfterMs }, parts, words);
   }
 
   #kind(): PlanKind {
@@ -131,15 +138,18 @@ export class Plans {
 
   #batch(name: string, behaviour: Partial<Behaviour>, more: Partial<WorkflowFacts> = {}): Part {
     const random = this.#random;
-    const items = 5 + random.below(40);
+    // The results of many do not fit into the record of their unit.
+    const areMany = behaviour.itemMs === undefined && random.chance(0.2);
+    const items = areMany ? 100 + random.below(150) : 5 + random.below(40);
     const isKnown = random.chance(0.7);
-    const batch = batchFacts({ unitItemsMax: 2 + random.below(9), ...(isKnown ? { items } : {}) });
+    const unitItemsMax = areMany ? 40 + random.below(60) : 2 + random.below(9);
+    const batch = batchFacts({ unitItemsMax, ...(isKnown ? { items } : {}) });
     const facts = workflowFacts(name, {
       ...{ batch, cores: 1 + random.below(5), maxRetries: random.pick([0, 2, 3, 5]) },
       ...{ hasSetup: random.chance(0.3), hasTeardown: random.chance(0.3) },
       ...more,
     });
-    const own = { itemMs: random.pick([5, 30, 80, 150]), failingPercent: random.pick([0, 10]), items };
+    const own = { itemMs: areMany ? 3 : random.pick([5, 30, 80, 150]), failingPercent: random.pick([0, 10]), items };
     return { facts, behaviour: { ...own, ...behaviour } };
   }
 
