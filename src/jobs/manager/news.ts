@@ -160,10 +160,13 @@ export class News {
     }
     if (item.what === 'completed') return this.#completed(run, item, recorded);
     this.#letGo(run);
-    attempt.outcome = item.what === 'returned' ? 'returned' : item.what === 'failed' ? 'failed' : 'cancelled';
+    // What may run once at most and has begun did not come back unharmed.
+    const isHarmed = unit.workflow.facts.maxRetries === 0 && item.tookMs !== undefined;
+    const isReturned = item.what === 'returned' && !isHarmed;
+    attempt.outcome = isReturned ? 'returned' : item.what === 'failed' ? 'failed' : 'cancelled';
     this.#tell(run);
     ledger.touchUnit(unit);
-    if (item.what === 'returned') this.#flow.retry(unit, 'DRAINED', '', 0);
+    if (isReturned) this.#flow.retry(unit, 'DRAINED', '', 0);
     else this.#notDone(run, item);
     ledger.afterUnit(unit, recorded);
     return true;
@@ -173,7 +176,8 @@ export class News {
     const { unit } = run;
     const text = why ?? '';
     if (what === 'failed' && code !== undefined && finalCodes.has(code)) return this.#flow.failed(unit, code, text);
-    this.#failedThere(run, code ?? (what === 'failed' ? 'RUNNER_KILLED' : 'CANCELLED'), text);
+    const cause = what === 'failed' ? 'RUNNER_KILLED' : what === 'returned' ? 'DRAINED' : 'CANCELLED';
+    this.#failedThere(run, code ?? cause, text);
   }
 
   /** Another worker may do better. */

@@ -87,6 +87,21 @@ test('at most once: without retries a lost worker is the end', () => {
   assert.equal(shown.workflows[0].error?.code, 'RUNNER_KILLED');
 });
 
+test('at most once: what had begun and is given back does not begin anew, what had not begun does', () => {
+  for (const [tookMs, status] of [
+    [5, 'FAILED'],
+    [undefined, 'RUNNING'],
+  ] as const) {
+    const world = World.start({ w1: 1, w2: 1 });
+    for (const worker of everyone(world)) worker.behave = () => 'hold';
+    const jobId = world.submit({ workflows: [load('one', { maxRetries: 0 })] });
+    const worker = untilHeld(world);
+    worker.end(worker.began[0]?.name as never, { what: 'returned', tookMs });
+    world.run(2_000);
+    assert.equal(world.show(jobId).status, status);
+  }
+});
+
 test('a silent worker keeps its unit until its lease is surely over, and not a moment less', () => {
   const world = World.start({ w1: 1, w2: 1 });
   for (const worker of everyone(world)) worker.behave = () => 'hold';
@@ -157,13 +172,13 @@ test('a refusal costs no attempt: no core, draining, an old leader', () => {
   assert.ok(outcomes.slice(0, -1).every((outcome) => outcome === 'refused'));
 });
 
-test('a worker that stops gives its unit back, which costs no attempt', () => {
+test('a worker that stops gives back what had not begun, which costs no attempt', () => {
   const world = World.start({ w1: 1, w2: 1 });
   for (const worker of everyone(world)) worker.behave = () => 'hold';
   const jobId = world.submit({ workflows: [load('one', { maxRetries: 0 })] });
   const first = untilHeld(world);
   first.draining = true;
-  first.end(first.began[0]?.name as never, { what: 'returned' });
+  first.end(first.began[0]?.name as never, { what: 'returned', tookMs: undefined });
   world.until(() => holder(world) !== undefined && holder(world) !== first, 'another has it');
   const second = untilHeld(world);
   second.end(second.began[0]?.name as never, { completed: 100 });
