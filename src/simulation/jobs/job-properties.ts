@@ -113,15 +113,14 @@ const endsStay: Property = () => {
 const endsHaveReasons: Property = (stage) => {
   const plans = new Map<string, JobPlan>();
   const wantedMs = new Map<JobPlan, number>();
-  const firstGivenMs = new Map<string, number>();
   const cancelled = new Set<string>();
   const why = ({ job, status, code, attempts }: JobSight, plan: JobPlan): string | undefined => {
     const { nowMs } = stage.world.timeline;
     const { request, kind } = plan;
     const passedMs = (nowMs - (wantedMs.get(plan) ?? nowMs)) * fastestClock;
-    const runMs = (nowMs - (firstGivenMs.get(job) ?? nowMs)) * fastestClock;
     if (status === 'CANCELLED') return cancelled.has(job) ? undefined : 'nobody cancelled it';
-    const isLate = passedMs >= allowedMs(plan) || request.workflows.some(({ timeoutMs }) => runMs >= timeoutMs);
+    // The time of a workflow begins when somebody decides to give it away, which nobody else sees.
+    const isLate = passedMs >= allowedMs(plan) || request.workflows.some(({ timeoutMs }) => passedMs >= timeoutMs);
     if (status === 'TIMEOUT') return isLate ? undefined : 'it had time left';
     if (status === 'COMPLETED')
       return kind === 'broken' || kind === 'poison' || kind === 'stuck' ? `its code is ${kind}` : undefined;
@@ -137,7 +136,6 @@ const endsHaveReasons: Property = (stage) => {
       if (seen.kind === 'jobWanted') wantedMs.set(seen.plan, nowMs);
       if (seen.kind === 'jobAccepted') plans.set(seen.job, seen.plan);
       if (seen.kind === 'cancelWanted') cancelled.add(seen.job);
-      if (seen.kind === 'unitGiven' && !firstGivenMs.has(seen.job)) firstGivenMs.set(seen.job, nowMs);
       if (seen.kind === 'jobRefused') return `${seen.plan.name} was refused with ${seen.code}: ${seen.message}`;
       if (seen.kind !== 'jobSeen') return undefined;
       const plan = plans.get(seen.sight.job);
