@@ -148,8 +148,13 @@ const endsHaveReasons: Property = (stage) => {
 function exhausted({ request }: JobPlan, attempts: NonNullable<JobSight['attempts']>): boolean {
   return request.workflows.some(({ maxRetries }, at) => {
     const failures = new Map<number, number>();
-    for (const { unit, outcome } of attempts[at] ?? [])
-      if (outcome === 'failed' || outcome === 'lost') failures.set(unit, (failures.get(unit) ?? 0) + 1);
+    // At most once: what had begun does not begin anew, also when it was given back.
+    const isOnce = maxRetries === 0;
+    for (const { unit, outcome } of attempts[at] ?? []) {
+      const isFailure = outcome === 'failed' || outcome === 'lost';
+      if (isFailure || (isOnce && (outcome === 'returned' || outcome === 'cancelled')))
+        failures.set(unit, (failures.get(unit) ?? 0) + 1);
+    }
     return [...failures.values()].some((count) => count > maxRetries);
   });
 }
