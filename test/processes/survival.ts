@@ -24,10 +24,10 @@ export type SurvivalOptions = {
 const writersCount = 8;
 const poolName = 'survival';
 const containers = 16;
-/** Shared keys are used for a while only, so that each has a history of a size that can be checked. */
+/** Shared keys are used for so many calls of all only, so that each has a history of a size that can be checked. */
 const sharedKeys = 24;
-const sharedForMs = 10_000;
-const stepsMax = 2_000_000;
+const sharedForCalls = 2_400;
+const stepsMax = 200_000;
 const nodes = {
   ...{ m1: 'manager', m2: 'manager', m3: 'manager' },
   ...{ w1: 'worker', w2: 'worker', w3: 'worker', w4: 'worker', w5: 'worker' },
@@ -45,7 +45,6 @@ class Writer {
   readonly #pool: KvPool;
   readonly #history: KvHistory;
   readonly #options: SurvivalOptions;
-  readonly #startMs = Date.now();
   #calls = 0;
   #wakeUp: () => void = () => undefined;
   #isStopped = false;
@@ -78,7 +77,8 @@ class Writer {
     while (!this.#isStopped) {
       const value = `${this.#name}.${++this.#calls}`;
       const kind = random();
-      const key = `shared.${Math.floor((Date.now() - this.#startMs) / sharedForMs)}.${Math.floor(random() * sharedKeys)}`;
+      const spell = Math.floor(this.#history.operations.length / sharedForCalls);
+      const key = `shared.${spell}.${Math.floor(random() * sharedKeys)}`;
       if (kind < 0.25) await this.#once(`own.${value}`, value);
       else if (kind < 0.4) await this.#put(key, { value });
       else {
