@@ -4,7 +4,7 @@
  * version, none was applied twice, and one order of all calls explains all answers.
  */
 import assert from 'node:assert/strict';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setImmediate, setTimeout as pause } from 'node:timers/promises';
 import type { ClusterSession } from '../../src/client/index.ts';
 import type { PoolHandle } from '../../src/containers/module.ts';
 import { kv } from '../../src/modules/kv.ts';
@@ -75,6 +75,8 @@ class Writer {
   async #run(): Promise<void> {
     const { random } = this.#options;
     while (!this.#isStopped) {
+      // A session that is closed refuses at once, for ever: whoever asks on lets others have a turn.
+      await setImmediate();
       const value = `${this.#name}.${++this.#calls}`;
       const kind = random();
       const spell = Math.floor(this.#history.operations.length / sharedForCalls);
