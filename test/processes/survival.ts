@@ -11,7 +11,7 @@ import { kv } from '../../src/modules/kv.ts';
 import { checkByKey } from '../../src/simulation/linearizability.ts';
 import type { Agent } from './cluster.ts';
 import { absent, KvHistory, kvModel, type Seen } from './kv-history.ts';
-import { patienceMs } from './managers.ts';
+import { call, patienceMs } from './managers.ts';
 import { ended, PoolCluster } from './pools.ts';
 
 export type SurvivalOptions = {
@@ -58,8 +58,13 @@ class Writer {
     this.running = this.#run();
   }
 
-  async stop(): Promise<void> {
+  /** It begins no further call. */
+  halt(): void {
     this.#isStopped = true;
+  }
+
+  async stop(): Promise<void> {
+    this.halt();
     await ended(`the last call of ${this.#name}`, this.running, 2 * patienceMs);
   }
 
@@ -125,7 +130,10 @@ export async function survive(
   const history = new KvHistory();
   const sessions = await Promise.all(Array.from({ length: writersCount }, () => cluster.session()));
   const writers = sessions.map((session, at) => new Writer(`w${at}`, session.pool(kv, poolName), history, options));
-  const kills = await killing(cluster, writers, options);
+  const kills = await killing(cluster, writers, options).catch(async (error: unknown) => {
+    for (const writer of writers) writer.halt();
+    throw new Error(`${String(error)}\n${await standing(cluster, writers, history)}`, { cause: error });
+  });
   await Promise.all(writers.map((writer) => writer.stop()));
   cluster.nobodyFell();
   await cluster.settled();
@@ -134,6 +142,17 @@ export async function survive(
   say(`${kills} kills, ${history.acknowledged} writes acknowledged, ${history.unknown} unknown; calls: ${codes}`);
   await verify(pool, history, writers, main);
   await cluster.end();
+}
+
+/** Where everything stands when somebody could not go on: whoever reads the failure has nothing else. */
+async function standing(cluster: PoolCluster, writers: readonly Writer[], history: KvHistory): Promise<string> {
+  const seen = cluster.up.map(async (agent) => {
+    const { code, body } = await call(agent, 'GET', `/v1/pools/${poolName}`);
+    return `${agent.name} ${code} ${JSON.stringify(body)}`;
+  });
+  const progress = writers.map((writer) => writer.progress).join(', ');
+  const open = history.operations.filter(({ endedAt }) => endedAt === Infinity).map((one) => JSON.stringify(one));
+  return [`acknowledged: ${progress}`, 'without an answer:', ...open, ...(await Promise.all(seen))].join('\n');
 }
 
 async function killing(cluster: PoolCluster, writers: readonly Writer[], options: SurvivalOptions): Promise<number> {

@@ -51,6 +51,8 @@ export type ConnectionContext = {
 export type ConnectionEvents = {
   /** Throws Refused if this peer is not wanted. */
   established(connection: Connection): void;
+  /** Nothing new may go this way. Called before those who wait for answers hear that none will come: they ask again. */
+  parting(connection: Connection): void;
   /** Called once. `peer` is known if the connection was established. */
   closed(connection: Connection, reason: string): void;
   /** The queue has room again. */
@@ -172,6 +174,7 @@ export class Connection {
     this.#phase = 'closed';
     this.#overdue?.();
     shut();
+    this.#events.parting(this);
     if (wasOpen) this.mux.end(reason);
     this.#events.closed(this, reason);
   }

@@ -230,6 +230,7 @@ export class ConnectedStreams implements Streams {
   #events(channel: Channel | undefined): ConnectionEvents {
     return {
       established: (connection) => this.#established(connection, channel),
+      parting: (connection) => this.#parting(connection),
       closed: (connection, reason) => this.#lost(connection, channel, reason),
       drained: (connection) => this.#eachChannelOf(connection, (c) => c.tellDrained()),
       goodbye: (connection) => this.#letGo(connection),
@@ -285,20 +286,25 @@ export class ConnectedStreams implements Streams {
     }
   }
 
-  #lost(connection: Connection, dialed: Channel | undefined, reason: string): void {
-    this.#connections.delete(connection);
+  #parting(connection: Connection): void {
     const { peer } = connection;
-    const wasLast = this.#live.remove(connection);
+    this.#connections.delete(connection);
+    this.#live.remove(connection);
     const next = peer === undefined ? undefined : this.#live.best(peer.id);
     this.#eachChannelOf(connection, (channel) => {
       channel.connection = next;
       channel.tellDrained();
     });
+  }
+
+  #lost(connection: Connection, dialed: Channel | undefined, reason: string): void {
+    const { peer, aside } = connection;
     if (dialed?.dialing === true) {
       this.#dialFailed(dialed, `closed during the handshake (${reason}): are secret and cluster name the same?`);
     }
     const wanted = connection.retired || connection.peerLeft || this.#closed;
-    if (peer !== undefined && wasLast) this.#tell({ kind: 'disconnected', peer, reason, wanted });
+    const wasLast = peer !== undefined && !aside && !this.#live.has(peer.id);
+    if (wasLast) this.#tell({ kind: 'disconnected', peer, reason, wanted });
   }
 
   /** Nothing new over this connection, from either side. */

@@ -191,6 +191,29 @@ function describeEndings(open: Open<StreamsHarness>): void {
     await pause(harness, a, 30);
   });
 
+  it('ends in time for whoever asks again while the loss of the connection is being told', async (t) => {
+    const { harness, a, b } = await openPair(open, t);
+    let ask: (again: Uint8Array) => void = () => undefined;
+    const again = ending<Uint8Array>((done) => {
+      ask = (body) => void a.streams.request(b.self, body, 2_000, done);
+    });
+    const arrived = new Promise<void>((resolve) => b.streams.serve(serviceWith({ request: () => resolve() })));
+    const first = ending<Uint8Array>((done) => {
+      a.streams.request(b.self, utf8.encode('x'), patienceMs, (outcome) => {
+        ask(utf8.encode('again'));
+        done(outcome);
+      });
+    });
+    await harness.settle(arrived);
+    await harness.settle(b.kill());
+    const outcome = await harness.settle(first);
+    assert.ok(!outcome.ok && outcome.error.code === 'NETWORK_TIMEOUT', 'nobody knows what became of it');
+    const back = await harness.settle(harness.restart(b));
+    back.streams.serve(serviceWith({}));
+    const second = await harness.settle(again);
+    if (!second.ok) assert.equal(second.error.code, 'UNREACHABLE', 'it was not sent');
+  });
+
   it('can be cancelled before there is a connection', async (t) => {
     const { harness, a, b } = await openPair(open, t);
     await fails<Uint8Array>(harness, 'CANCELLED', (done) => {
