@@ -133,8 +133,12 @@ export class WorkerLease {
     this.#reportAfter(this.#leaseMs * share * this.#ports.random.between(0.5, 1));
   }
 
+  /** Who stood still hears of it late, and has less time to end, or none: others may have begun. */
   #expire(): void {
+    const graceMs = this.#leaseMs * leaseShares.grace;
+    const leftMs = this.#untilMs + graceMs - this.#ports.clock.nowMs();
     this.#untilMs = -Infinity;
-    this.#ports.expired(this.#leaseMs * leaseShares.grace);
+    this.#unexpire();
+    this.#ports.expired(Math.min(graceMs, Math.max(0, leftMs)));
   }
 }
