@@ -32,8 +32,8 @@ export type Identity = Address & {
   readonly dc: string;
 };
 
-/** Somebody whose id is already known, with the place to reach it. */
-export type Peer = Address & { readonly id: NodeId };
+/** Somebody whose id is already known, with the place to reach it, and in which of its lives if that is known too. */
+export type Peer = Address & { readonly id: NodeId; readonly generation?: number | undefined };
 
 /** Sealed datagrams between members. Each may be lost, doubled, delayed or overtaken; none is altered. */
 export type Datagrams = {

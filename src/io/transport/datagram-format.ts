@@ -23,8 +23,9 @@ const headerBytes = counterAt + 6;
 const innerHeadBytes = 3;
 const innerBytesMin = 40;
 const datagramBytesMin = headerBytes + innerBytesMin + tagBytes;
+export const bodyBytesMax = datagramWireBytesMax - headerBytes - innerHeadBytes - tagBytes;
 
-export const datagramKinds = { data: 1, challenge: 2, proof: 3 } as const;
+export const datagramKinds = { data: 1, challenge: 2, proof: 3, introduction: 4 } as const;
 
 export type DatagramHeader = {
   readonly version: number;

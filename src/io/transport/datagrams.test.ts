@@ -2,79 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import type { Address, Clock, Identity } from '../../base/ports.ts';
-import { Counters } from './counters.ts';
-import { SealedDatagrams } from './datagrams.ts';
+import { identityA, identityB, Node, pair, placeOf } from './datagram-nodes.test.ts';
 import { identity, otherSecret, secret, text } from './fixtures.test.ts';
-import { type KeyRing, makeKeyRing } from './keys.ts';
-import { defaultLimits, type TransportLimits } from './limits.ts';
-import { Refusals } from './refusal.ts';
+import { makeKeyRing } from './keys.ts';
+import type { TransportLimits } from './limits.ts';
 import { windowBits } from './replay-window.ts';
-
-type Packet = { readonly bytes: Buffer; readonly from: Address; readonly to: Address };
-
-class Wire {
-  nowMs = 0;
-  readonly packets: Packet[] = [];
-  readonly nodes: Node[] = [];
-  readonly clock: Clock = { nowMs: () => this.nowMs, wallMs: () => 0, schedule: () => () => undefined };
-
-  /** Delivers until nothing is under way; everything that passed is returned. */
-  run(): Packet[] {
-    const passed: Packet[] = [];
-    for (let packet = this.packets.shift(); packet !== undefined; packet = this.packets.shift()) {
-      passed.push(packet);
-      const { to, from, bytes } = packet;
-      this.nodes.findLast((node) => node.self.port === to.port)?.datagrams.arrived(Buffer.from(bytes), from);
-    }
-    return passed;
-  }
-}
-
-class Node {
-  readonly self: Identity;
-  readonly counters = new Counters();
-  readonly heard: string[] = [];
-  readonly datagrams: SealedDatagrams;
-  readonly announced: Buffer[] = [];
-  ring: KeyRing;
-  refusal: string | undefined;
-
-  constructor(wire: Wire, self: Identity, limits: Partial<TransportLimits> = {}, cluster = 'test', word = secret) {
-    this.self = self;
-    this.ring = makeKeyRing(cluster, { current: word, previous: [] });
-    const at = { host: self.host, port: self.port };
-    this.datagrams = new SealedDatagrams({
-      cluster,
-      limits: { ...defaultLimits, ...limits },
-      counters: this.counters,
-      refusals: new Refusals(this.counters, wire.clock, () => undefined),
-      clock: wire.clock,
-      admit: () => this.refusal,
-      self: () => self,
-      ring: () => this.ring,
-      transmit: (packet, to) => wire.packets.push({ bytes: Buffer.from(packet), from: at, to }),
-      shut: (done) => done(),
-      handlerFailed: (error) => assert.fail(String(error)),
-      renewed: () => this.announced.push(this.datagrams.announcement()),
-    });
-    this.datagrams.receive((from, body) => this.heard.push(`${from.name}: ${Buffer.from(body).toString()}`));
-    wire.nodes.push(this);
-  }
-
-  rejected(reason: string): number {
-    return this.counters.snapshot()[`rejected.${reason}`] ?? 0;
-  }
-}
-
-const identityA = identity('a', { port: 1 });
-const identityB = identity('b', { port: 2 });
-
-function pair(limits: Partial<TransportLimits> = {}) {
-  const wire = new Wire();
-  const [a, b] = [new Node(wire, identityA, limits), new Node(wire, identityB, limits)];
-  return { wire, a, b };
-}
 
 /** Both know each other, as after the handshake of a connection. */
 function acquainted(limits: Partial<TransportLimits> = {}) {
@@ -87,7 +19,7 @@ function acquainted(limits: Partial<TransportLimits> = {}) {
 /** One datagram from a to b that was delivered and recorded. */
 function captured(limits: Partial<TransportLimits> = {}) {
   const world = acquainted(limits);
-  world.a.datagrams.send(world.b.self, text('hello'));
+  world.a.datagrams.send(placeOf(world.b.self), text('hello'));
   const [packet] = world.wire.run();
   assert.deepEqual(world.b.heard, ['a: hello']);
   return { ...world, packet: packet! };
@@ -102,23 +34,23 @@ test('an announced session needs no challenge', () => {
 
 test('an unknown session is challenged, proves itself, and what it said last is said again', () => {
   const { wire, a, b } = pair();
-  a.datagrams.send(b.self, text('first'));
+  a.datagrams.send(placeOf(b.self), text('first'));
   const passed = wire.run();
   assert.deepEqual(b.heard, ['a: first']);
   const [question, challenge, ...proofAndMore] = passed;
   assert.equal(proofAndMore.length, 2);
   assert.ok(challenge!.bytes.length <= question!.bytes.length, 'the answer is larger than the question');
-  a.datagrams.send(b.self, text('second'));
+  a.datagrams.send(placeOf(b.self), text('second'));
   assert.equal(wire.run().length, 1);
   assert.deepEqual(b.heard, ['a: first', 'a: second']);
-  b.datagrams.send(a.self, text('back'));
+  b.datagrams.send(placeOf(a.self), text('back'));
   wire.run();
   assert.deepEqual(a.heard, ['b: back']);
 });
 
 test('the shortest question is still not shorter than its challenge', () => {
   const { wire, a, b } = pair();
-  a.datagrams.send(b.self, new Uint8Array(0));
+  a.datagrams.send(placeOf(b.self), new Uint8Array(0));
   const [question, challenge] = wire.run();
   assert.ok(challenge!.bytes.length <= question!.bytes.length);
 });
@@ -272,7 +204,7 @@ test('a recording of an earlier life makes the new one prove nothing', () => {
 
 test('a replayed challenge and a replayed proof change nothing', () => {
   const { wire, a, b } = pair();
-  a.datagrams.send(b.self, text('first'));
+  a.datagrams.send(placeOf(b.self), text('first'));
   const [, challenge, proof] = wire.run();
   a.datagrams.arrived(Buffer.from(challenge!.bytes), challenge!.from);
   wire.nowMs += 10;

@@ -1,8 +1,9 @@
 /**
  * The Datagrams port: sealing, refusing, and proving that an unknown session is alive. Nothing here depends on a wall
- * clock. A session becomes known in one of two ways:
+ * clock. A session becomes known in one of three ways:
  *
  *   over a connection     the peer announced it in its greeting
+ *   by introduction       the first words to us name us in our present life, and who speaks (introduction.ts)
  *   by challenge          unknown session -> challenge with a random number (never larger than the question)
  *                         -> proof with that number and the sender's identity, followed by what it sent last
  *
@@ -34,6 +35,14 @@ import {
   writeDatagram,
 } from './datagram-format.ts';
 import { ByteReader, ByteWriter, nodeIdToBytes, readIdentity, writeIdentity } from './identity-codec.ts';
+import {
+  identityBytes,
+  type Introduced,
+  nextIntroduction,
+  readIntroduction,
+  readWho,
+  writeIntroduction,
+} from './introduction.ts';
 import { InboundSessions } from './inbound-sessions.ts';
 import { clusterTag, type KeyRing, protocolVersion, recipientTag } from './keys.ts';
 import type { TransportLimits } from './limits.ts';
@@ -68,6 +77,7 @@ type Recipient = {
   readonly address: Address;
   readonly recent: { atMs: number; body: Uint8Array }[];
   provenAtMs: number;
+  introduced: Introduced | undefined;
 };
 
 const nonceBytes = 16;
@@ -90,6 +100,8 @@ export class SealedDatagrams implements Datagrams {
   readonly #clusterTag: number;
   readonly #selfTag: number;
   readonly #selfBinding: Buffer;
+  /** Who we are, in bytes. */
+  #who: Buffer | undefined;
   #handler: ((from: Identity, body: Uint8Array) => void) | undefined;
 
   constructor(context: DatagramContext) {
@@ -115,12 +127,24 @@ export class SealedDatagrams implements Datagrams {
     const moved = known?.address.host !== to.host || known.address.port !== to.port;
     const recipient =
       known === undefined || moved
-        ? { address: { host: to.host, port: to.port }, recent: [], provenAtMs: -Infinity }
+        ? { address: { host: to.host, port: to.port }, recent: [], provenAtMs: -Infinity, introduced: undefined }
         : known;
     if (recipient !== known) this.#recipients.set(to.id, recipient);
     recipient.recent.push({ atMs: nowMs, body: new Uint8Array(body) });
     if (recipient.recent.length > recentMax) recipient.recent.shift();
-    this.#transmit(to.id, recipient.address, { kind: datagramKinds.data, body }, nowMs);
+    const inner = this.#introduction(to, recipient, body) ?? { kind: datagramKinds.data, body };
+    this.#transmit(to.id, recipient.address, inner, nowMs);
+  }
+
+  /** With who we are, as long as the other may not know. */
+  #introduction(to: Peer, recipient: Recipient, body: Uint8Array): Inner | undefined {
+    const introduced = nextIntroduction(to, this.#outbound.salt, recipient.introduced);
+    if (introduced === undefined) return undefined;
+    this.#who ??= identityBytes(this.#context.self());
+    const words = writeIntroduction({ toGeneration: introduced.generation, who: this.#who, body });
+    if (words === undefined) return undefined;
+    recipient.introduced = introduced;
+    return { kind: datagramKinds.introduction, body: words };
   }
 
   receive(handler: (from: Identity, body: Uint8Array) => void): void {
@@ -174,8 +198,9 @@ export class SealedDatagrams implements Datagrams {
     session.window.mark(header.counter);
     if (!session.bucket.take(nowMs)) throw new Refused('rateLimited');
     if (inner.kind === datagramKinds.challenge) return this.#prove(header.senderId, inner.body, nowMs);
-    if (inner.kind !== datagramKinds.data) return undefined;
-    return this.#deliver(session.identity, inner.body);
+    if (inner.kind === datagramKinds.data) return this.#deliver(session.identity, inner.body);
+    if (inner.kind !== datagramKinds.introduction) return undefined;
+    return this.#deliver(session.identity, readIntroduction(inner.body).body);
   }
 
   #checkHeader(header: DatagramHeader): void {
@@ -206,9 +231,28 @@ export class SealedDatagrams implements Datagrams {
     if (this.#inbound.isStale(header.senderId, header.generation)) throw new Refused('staleGeneration');
     if (inner.kind === datagramKinds.challenge) return this.#prove(header.senderId, inner.body, nowMs);
     if (inner.kind === datagramKinds.proof) return this.#proven(header, inner.body, key, nowMs);
+    if (inner.kind === datagramKinds.introduction && this.#isIntroduced(header, inner.body, key, nowMs))
+      return undefined;
     // No error: this is how everybody begins.
     this.#context.refusals.count('unproven', `${from.host}:${from.port}`);
     return this.#challenge(header, key, from, nowMs);
+  }
+
+  /** Delivers it, unless it may be a recording: then it counts as any other word of a stranger. */
+  #isIntroduced(header: DatagramHeader, bytes: Uint8Array, key: KeyObject, nowMs: number): boolean {
+    const { toGeneration, who, body } = readIntroduction(bytes);
+    if (toGeneration !== this.#context.self().generation) return false;
+    if (!this.#inbound.remembersAllOf(header.senderId, header.generation)) return false;
+    const identity = readWho(who);
+    if (identity.id !== header.senderId || identity.generation !== header.generation) throw new Refused('malformed');
+    this.#adopt(identity, header, key, nowMs);
+    this.#deliver(identity, body);
+    return true;
+  }
+
+  #adopt(identity: Identity, { keyId, salt, counter }: DatagramHeader, key: KeyObject, nowMs: number): void {
+    this.#challenges.delete(salt.toString('latin1'));
+    this.#inbound.adopt(identity, { keyId, key, salt: Buffer.from(salt), floor: counter + 1 }, nowMs);
   }
 
   #strangerKey({ keyId, salt }: DatagramHeader): KeyObject {
@@ -248,10 +292,7 @@ export class SealedDatagrams implements Datagrams {
     if (asked === undefined || !asked.nonce.equals(nonce)) throw new Refused('replayed');
     const identity = readIdentity(reader);
     if (identity.id !== header.senderId || identity.generation !== header.generation) throw new Refused('malformed');
-    this.#challenges.delete(name);
-    const floor = header.counter + 1;
-    const { keyId } = header;
-    this.#inbound.adopt(identity, { keyId, key, salt: Buffer.from(header.salt), floor }, nowMs);
+    this.#adopt(identity, header, key, nowMs);
   }
 
   #transmit(toId: string, address: Address, inner: Inner, nowMs: number): void {

@@ -1,6 +1,7 @@
 /**
  * Datagram sessions of others that were proven fresh, with their keys, replay windows and rates. Bounded: a session
- * that was not used for long is forgotten and has to be proven again, which a recording of it cannot do.
+ * that was not used for long is forgotten and has to be proven again, which a recording of it cannot do. From then on
+ * nobody of whom something may have been forgotten is believed an introduction: it might be the recording of one.
  */
 import type { KeyObject } from 'node:crypto';
 
@@ -21,7 +22,13 @@ export type InboundSession = {
 
 type Proven = { readonly keyId: number; readonly key: KeyObject; readonly salt: Buffer; readonly floor: number };
 
-type Owner = { readonly generation: number; readonly salts: readonly string[]; readonly bucket: TokenBucket };
+type Owner = {
+  readonly generation: number;
+  readonly salts: readonly string[];
+  readonly bucket: TokenBucket;
+  /** A session of this life was known and is not any more. */
+  readonly hasForgotten: boolean;
+};
 
 /** Previous, current, next, and one more across a change of secrets. */
 const saltsPerOwnerMax = 4;
@@ -30,11 +37,16 @@ export class InboundSessions {
   readonly #perSecond: number;
   readonly #bySalt: BoundedLru<string, InboundSession>;
   readonly #owners: BoundedLru<string, Owner>;
+  /** For lack of room, or because a secret was withdrawn: of whom, nobody knows any more. */
+  #hasForgotten = false;
 
   constructor(sessionsMax: number, perIdentityPerSecond: number) {
+    const forgotten = (): void => {
+      this.#hasForgotten = true;
+    };
     this.#perSecond = perIdentityPerSecond;
-    this.#bySalt = new BoundedLru(sessionsMax);
-    this.#owners = new BoundedLru(sessionsMax);
+    this.#bySalt = new BoundedLru(sessionsMax, forgotten);
+    this.#owners = new BoundedLru(sessionsMax, forgotten);
   }
 
   find(salt: Buffer): InboundSession | undefined {
@@ -45,6 +57,13 @@ export class InboundSessions {
   isStale(id: string, generation: number): boolean {
     const owner = this.#owners.get(id);
     return owner !== undefined && generation < owner.generation;
+  }
+
+  /** Can an unknown session of this life only be one that we have never heard? */
+  remembersAllOf(id: string, generation: number): boolean {
+    const owner = this.#owners.peek(id);
+    const hasForgotten = owner?.generation === generation && owner.hasForgotten;
+    return !hasForgotten && !this.#hasForgotten;
   }
 
   /** Everything below `floor` may have been received before, by this node in an earlier life. */
@@ -65,7 +84,9 @@ export class InboundSessions {
   /** A secret was withdrawn: what it vouched for is over. */
   keepOnly(ring: KeyRing): void {
     for (const [name, { keyId }] of [...this.#bySalt.entries()]) {
-      if (!ring.accepted.has(keyId)) this.#bySalt.delete(name);
+      if (ring.accepted.has(keyId)) continue;
+      this.#bySalt.delete(name);
+      this.#hasForgotten = true;
     }
   }
 
@@ -73,9 +94,11 @@ export class InboundSessions {
     const known = this.#owners.get(identity.id);
     const salts = known?.generation === identity.generation ? [...known.salts, name] : [name];
     if (known !== undefined && known.generation < identity.generation) this.#forget(known.salts);
-    this.#forget(salts.splice(0, salts.length - saltsPerOwnerMax));
+    const tooMany = salts.splice(0, salts.length - saltsPerOwnerMax);
+    this.#forget(tooMany);
+    const hasForgotten = tooMany.length > 0 || (known?.generation === identity.generation && known.hasForgotten);
     const bucket = known?.bucket ?? new TokenBucket(this.#perSecond, this.#perSecond, nowMs);
-    this.#owners.set(identity.id, { generation: identity.generation, salts, bucket });
+    this.#owners.set(identity.id, { generation: identity.generation, salts, bucket, hasForgotten });
     return bucket;
   }
 

@@ -53,6 +53,11 @@ export class OutboundSessions {
     return { session, counter: session.counter++ };
   }
 
+  /** Of the session in use; the same object as long as it is. */
+  get salt(): Buffer {
+    return this.#current.salt;
+  }
+
   owns(salt: Uint8Array): boolean {
     return this.#current.salt.equals(salt) || this.#next.salt.equals(salt);
   }

@@ -3,7 +3,7 @@
  * that both share, and the counters of everything that was refused. See docs/decisions/0002-transport.md.
  *
  * A node whose membership has a thread of its own opens the two halves apart, one in each thread. Then no session of a
- * datagram sender is announced over connections: each is proved by a challenge.
+ * datagram sender is announced over connections: each introduces itself, or is proved by a challenge.
  */
 import { promised } from '../../base/errors.ts';
 import type { Datagrams, Streams } from '../../base/ports.ts';
