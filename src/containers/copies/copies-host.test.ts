@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { NodeId } from '../../base/ids.ts';
-import { CopiesWorld } from './fixtures.test.ts';
+import { CopiesWorld, writesOf } from './fixtures.test.ts';
 
 function running(seed: string, names: readonly string[] = ['a', 'b'], settings = {}): CopiesWorld {
   const world = new CopiesWorld(seed, settings);
@@ -272,5 +272,29 @@ describe('a copy', () => {
     assert.deepEqual(world.state('c'), world.state('a'));
     world.write(0, () => undefined);
     world.until('it is gone', () => world.rows('a') + world.rows('c') === 0);
+  });
+});
+
+describe('commits on their way to a copy with a slow disk', () => {
+  test('are sent without waiting for the former, written together, and end in order', () => {
+    const world = new CopiesWorld('together');
+    for (const name of ['a', 'b']) world.start(name);
+    world.create(0, ['a', 'b']);
+    world.until('it is open', () => world.node('a').opened.has(0));
+    world.until('its copy is in sync', () => world.inSyncNames() === 'ab');
+    world.run(100);
+    world.node('b').disk.change({ operationMs: 10, jitterMs: 0 });
+    const [before, startMs] = [world.requests.length, world.timeline.nowMs];
+    const ended: number[] = [];
+    for (let i = 0; i < 6; i++) {
+      const { log } = world.node('a').opened.get(0) ?? assert.fail('it is not open');
+      log.commit(writesOf({ [`k${i}`]: 'v' }), (outcome) => assert.ok(outcome.ok && ended.push(i)));
+      world.run(1);
+    }
+    assert.equal(world.requests.length - before, 4, 'so many are under way');
+    world.until('all have ended', () => ended.length === 6);
+    assert.deepEqual(ended, [0, 1, 2, 3, 4, 5]);
+    assert.ok(world.timeline.nowMs - startMs < 35, 'three writes of the copy, not one for each request');
+    assert.deepEqual(world.state('b'), world.state('a'));
   });
 });

@@ -1,13 +1,14 @@
 /**
- * The side of a copy: takes what owners of other nodes send, one request after the other for each container, writes what
- * receiver.ts decides, and answers with where the copy stands on the disk. A request never waits for another container,
- * except for the sync of the disk that they share.
+ * The side of a copy: takes what owners of other nodes send, in the order in which it comes, writes what receiver.ts
+ * decides, and answers with where the copy stands on the disk. Commits that come while a write of the same container is
+ * under way go into the next one together. A request never waits for another container, except for the sync of the disk
+ * that they share.
  */
 import type { Done, RemusterError } from '../../base/errors.ts';
 import { success } from '../../base/errors.ts';
 import type { StoreWrite } from '../../base/ports.ts';
-import type { CopiesRequest, CopyRefusal, CopyStanding } from '../../messages/copies.ts';
-import type { Holding } from './holding.ts';
+import type { CopiesRequest, CopyRefusal, CopyStanding, ReplicateSnapshot } from '../../messages/copies.ts';
+import type { Append, Holding } from './holding.ts';
 import { type Slot, isSameSlot, slotPrefix } from './layout.ts';
 import { type Received, receiveCommits, receiveSnapshot } from './receiver.ts';
 
@@ -17,41 +18,126 @@ export type CopyDesk = {
   readonly sweep: (holding: Holding) => void;
 };
 
+const nothingYet = { slot: undefined, skip: 0, refusal: undefined } as const;
+/** In one write; one that is larger alone is written alone. */
+const jointBytesMax = 4 * 2 ** 20;
+/** Requests of one container that wait to be written together. */
+const appendsMax = 64;
+
 export function takeRequest(desk: CopyDesk, holding: Holding, request: CopiesRequest, reply: Done<CopyStanding>): void {
-  const isTaken = holding.turn((over, error) => {
-    const end = (refusal: CopyRefusal | undefined): void => {
-      const standing = standingOf(desk, holding, refusal);
-      over();
-      reply(success(standing));
-    };
-    if (error !== undefined) return end(refusalOf(error));
-    if (holding.isCorrupt && request.kind === 'replicateCommits') return end('corrupt');
-    perform(desk, holding, request, end);
-  });
+  const isTaken =
+    request.kind === 'replicateCommits'
+      ? takeAppend(desk, holding, { request, reply })
+      : holding.turn((over, error) => {
+          const end = ending(desk, holding, [{ reply }], over);
+          if (error !== undefined) return end([refusalOf(error)]);
+          install(desk, holding, request, (refusal) => end([refusal]));
+        });
   if (!isTaken) reply(success(standingOf(desk, holding, 'busy')));
 }
 
-function perform(
+/** What comes while another write is under way is written together, in the order in which it came. */
+function takeAppend(desk: CopyDesk, holding: Holding, append: Append): boolean {
+  const { appends } = holding;
+  if (appends.length >= appendsMax) return false;
+  // Its turn may come at once.
+  if (appends.push(append) > 1 || appendInTurn(desk, holding)) return true;
+  appends.pop();
+  return false;
+}
+
+/** As long as something waits there is one turn for it. */
+function appendInTurn(desk: CopyDesk, holding: Holding): boolean {
+  return holding.turn((over, error) => {
+    const group = firstOf(holding.appends);
+    if (holding.appends.length > 0 && !appendInTurn(desk, holding)) refuseAll(desk, holding);
+    const end = ending(desk, holding, group, over);
+    const refusal = error === undefined ? (holding.isCorrupt ? 'corrupt' : undefined) : refusalOf(error);
+    if (refusal !== undefined) return end(group.map(() => refusal));
+    append(desk, holding, group, end);
+  });
+}
+
+function refuseAll(desk: CopyDesk, holding: Holding): void {
+  for (const { reply } of holding.appends.splice(0)) reply(success(standingOf(desk, holding, 'busy')));
+}
+
+function firstOf(appends: Append[]): readonly Append[] {
+  let bytes = 0;
+  let count = 0;
+  for (const { request } of appends) {
+    for (const { writes } of request.commits)
+      for (const { key, value } of writes) bytes += key.length + (value?.length ?? 0);
+    if (count > 0 && bytes > jointBytesMax) break;
+    count += 1;
+  }
+  return appends.splice(0, count);
+}
+
+/** All are answered with where the copy is when all has been done. */
+function ending(
   desk: CopyDesk,
   holding: Holding,
-  request: CopiesRequest,
+  asked: readonly Pick<Append, 'reply'>[],
+  over: () => void,
+): (refusals: readonly (CopyRefusal | undefined)[]) => void {
+  return (refusals) => {
+    const standings = refusals.map((refusal) => standingOf(desk, holding, refusal));
+    over();
+    for (const [at, { reply }] of asked.entries()) reply(success(standings[at] as CopyStanding));
+  };
+}
+
+function append(
+  desk: CopyDesk,
+  holding: Holding,
+  group: readonly Append[],
+  end: (refusals: readonly (CopyRefusal | undefined)[]) => void,
+): void {
+  const before: Received = { ...nothingYet, meta: holding.meta, building: holding.building };
+  const rows = new Rows();
+  const refusals: (CopyRefusal | undefined)[] = [];
+  let received = before;
+  for (const { request } of group) {
+    received = receiveCommits(received.meta, received.building, request);
+    refusals.push(received.refusal);
+    if (received.slot !== undefined) rows.add(holding, received.slot, request.commits.slice(received.skip));
+  }
+  const isNothing = rows.batch.length === 0 && received.meta.seen === before.meta.seen;
+  if (isNothing && received.meta.position === before.meta.position) return end(refusals);
+  write(desk, holding, before, received, rows, (refusal) => end(refusals.map((own) => refusal ?? own)));
+}
+
+function install(
+  desk: CopyDesk,
+  holding: Holding,
+  request: ReplicateSnapshot,
   end: (refusal: CopyRefusal | undefined) => void,
 ): void {
   const { meta, building } = holding;
-  const received =
-    request.kind === 'replicateCommits'
-      ? receiveCommits(meta, building, request)
-      : receiveSnapshot(meta, building, request);
-  if (received.slot === undefined && received.meta.seen === meta.seen) return end(received.refusal);
+  const received = receiveSnapshot(meta, building, request);
   const { slot } = received;
+  if (slot === undefined && received.meta.seen === meta.seen) return end(received.refusal);
+  const rows = new Rows();
+  if (slot !== undefined) rows.add(holding, slot, [...request.commits, { writes: request.entries }]);
   // Before its rows are written, so that nobody takes them for garbage.
-  const isStep = request.kind === 'replicateSnapshot' && slot !== undefined;
-  holding.building = isStep ? { slot, step: request.step } : received.building;
-  const { batch, bytes } = rowsOf(holding, request, received);
+  if (slot !== undefined) holding.building = { slot, step: request.step };
+  write(desk, holding, { ...received, meta, building }, received, rows, (refusal) => end(refusal ?? received.refusal));
+}
+
+/** Ends with why it could not be written. */
+function write(
+  desk: CopyDesk,
+  holding: Holding,
+  before: Received,
+  received: Received,
+  { batch, bytes }: Rows,
+  end: (refusal: CopyRefusal | undefined) => void,
+): void {
   holding.write(batch, bytes, received.meta, (outcome) => {
-    holding.building = outcome.ok ? received.building : building;
-    if (leavesSlot(meta.slot, received) || leavesSlot(building?.slot, received)) desk.sweep(holding);
-    end(outcome.ok ? received.refusal : refusalOf(outcome.error));
+    holding.building = outcome.ok ? received.building : before.building;
+    if (leavesSlot(before.meta.slot, received) || leavesSlot(before.building?.slot, received)) desk.sweep(holding);
+    end(outcome.ok ? undefined : refusalOf(outcome.error));
   });
 }
 
@@ -59,24 +145,22 @@ function leavesSlot(slot: Slot | undefined, { meta, building }: Received): boole
   return slot !== undefined && !isSameSlot(slot, meta.slot) && !isSameSlot(slot, building?.slot);
 }
 
-function rowsOf(
-  holding: Holding,
-  request: CopiesRequest,
-  { slot, skip }: Received,
-): { readonly batch: StoreWrite[]; readonly bytes: number } {
-  const batch: StoreWrite[] = [];
-  let bytes = 0;
-  if (slot === undefined) return { batch, bytes };
-  const prefix = slotPrefix(holding.pool, holding.container, slot);
-  const add = (key: string, value: Uint8Array | undefined): void => {
-    batch.push({ key: prefix + key, value: value ?? null });
-    bytes += prefix.length + key.length + (value?.length ?? 0);
-  };
-  for (let at = skip; at < request.commits.length; at++) {
-    for (const { key, value } of request.commits[at]?.writes ?? []) add(key, value);
+type Writes = readonly { readonly key: string; readonly value: Uint8Array | undefined }[];
+
+/** What is to be written into slots, in order. */
+class Rows {
+  readonly batch: StoreWrite[] = [];
+  bytes = 0;
+
+  add(holding: Holding, slot: Slot, commits: readonly { readonly writes: Writes }[]): void {
+    const prefix = slotPrefix(holding.pool, holding.container, slot);
+    for (const { writes } of commits) {
+      for (const { key, value } of writes) {
+        this.batch.push({ key: prefix + key, value: value ?? null });
+        this.bytes += prefix.length + key.length + (value?.length ?? 0);
+      }
+    }
   }
-  if (request.kind === 'replicateSnapshot') for (const { key, value } of request.entries) add(key, value);
-  return { batch, bytes };
 }
 
 function standingOf(

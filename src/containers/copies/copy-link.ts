@@ -8,6 +8,9 @@
 import type { NodeId } from '../../base/ids.ts';
 import type { SnapshotSender } from './snapshot-sender.ts';
 
+/** A request as it goes over the wire, and the record by which it was made. */
+export type SentRequest = { readonly body: Uint8Array; readonly revision: number };
+
 export class CopyLink {
   readonly node: NodeId;
   /** Of the life that answered last. */
@@ -25,11 +28,13 @@ export class CopyLink {
   isLeaving = false;
   /** It has answered since it was given up last. */
   isProven = false;
-  /** Of the record that the last request told it of, and of the one that the last answered request did. */
-  toldRevision = 0;
+  /** Of the record that an answered request told it of. */
   provenRevision = 0;
-  /** Something is on its way to it, or being read for it. */
-  isBusy = false;
+  /** Requests that are on their way to it, and what is being read for it. */
+  underWay = 0;
+  underWayBytes = 0;
+  /** The last commit that is on its way to it. */
+  sent = -1;
   /** Ticks in which it was waited for in vain. */
   quietTicks = 0;
   /** Nothing is tried for so many ticks. */
@@ -37,7 +42,7 @@ export class CopyLink {
   failures = 0;
   snapshot: SnapshotSender | undefined;
   /** A step of the snapshot that was not answered: it is sent again as it was, since steps are done once. */
-  unanswered: Uint8Array | undefined;
+  unanswered: SentRequest | undefined;
 
   constructor(node: NodeId) {
     this.node = node;
@@ -45,6 +50,11 @@ export class CopyLink {
 
   get isRecorded(): boolean {
     return this.recordedGeneration !== undefined;
+  }
+
+  /** What has to be sent to it next follows this commit. */
+  get next(): number {
+    return this.underWay === 0 ? this.acked : Math.max(this.sent, this.acked);
   }
 
   /** Waits longer after each failure. */

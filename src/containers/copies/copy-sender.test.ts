@@ -1,9 +1,10 @@
-/** What goes to a copy, and when: never more than it may have, one request at a time. */
+/** What goes to a copy, and when: never more than it may have, in order, and not too much at once. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
 import { fenceOf } from '../../base/fence.ts';
 import { parseNodeId } from '../../base/ids.ts';
+import type { StoreWrite } from '../../base/ports.ts';
 import { decodeMessage, encodeMessage } from '../../messages/catalogue.ts';
 import type { CopiesRequest, CopyStanding } from '../../messages/copies.ts';
 import type { ContainerRecord } from '../../registry/placement/records.ts';
@@ -12,6 +13,7 @@ import { CopySender } from './copy-sender.ts';
 import type { CopyLink } from './copy-link.ts';
 import { OwnerLog } from './owner-log.ts';
 import { StateReader } from './state-reader.ts';
+import { commitBytes } from './tail.ts';
 
 const [a, b] = [parseNodeId('a'.repeat(32)), parseNodeId('b'.repeat(32))];
 const fence = fenceOf(1, 5);
@@ -55,15 +57,31 @@ class Bench {
     this.sender = new CopySender(ports, events, { pool: 1, container: 0, fence, memory: false }, this.log, reader);
   }
 
-  append(count: number): void {
-    for (let i = 0; i < count; i++) this.log.append({ writes: [], bytes: 10, growth: 0 });
+  append(count: number, ...writes: StoreWrite[]): void {
+    const bytes = 10 + commitBytes(writes);
+    for (let i = 0; i < count; i++) this.log.append({ writes, bytes, growth: 0 });
     this.issued = this.log.tail.last;
   }
 
-  answer(standing: Partial<CopyStanding>): void {
+  /** To the last request, or to the one of that number; the question that comes first is 0. */
+  answer(standing: Partial<CopyStanding>, to = this.requests.length - 1): void {
     const nothing = { held: undefined, snapshot: undefined, step: undefined, refusal: undefined };
     const value = { kind: 'copyStanding', generation: 1, seen: fence, ...nothing, ...standing } as const;
-    this.end(success(encodeMessage(value)));
+    this.requests[to]?.done(success(encodeMessage(value)));
+  }
+
+  /** The copy has said that it is where we began. */
+  following(): this {
+    this.sender.serve();
+    this.answer({ held: { fence, seq: 10 } });
+    return this;
+  }
+
+  /** Of each request with commits or questions after the first: behind which commit, and how many. */
+  sent(): string[] {
+    return this.requests.slice(1).map(({ message }) => {
+      return `${'after' in message ? message.after.seq : 'snapshot'}+${message.commits.length}`;
+    });
   }
 
   end(outcome: Outcome<Uint8Array>): void {
@@ -76,7 +94,7 @@ class Bench {
 }
 
 describe('what is sent', () => {
-  test('is a question first, and then everything behind the answer, one request at a time', () => {
+  test('is a question first, and then everything behind the answer', () => {
     const bench = new Bench();
     bench.sender.serve();
     assert.equal(bench.last.commits.length, 0);
@@ -86,11 +104,64 @@ describe('what is sent', () => {
     bench.answer({ held: { fence, seq: 10 } });
     assert.equal(bench.last.commits.length, 3);
     assert.ok(bench.log.isTold, 'before our own disk has it');
-    bench.append(2);
+  });
+
+  test('goes on without waiting for answers, up to a bound, and each begins where the one before ended', () => {
+    const bench = new Bench().following();
+    for (let i = 0; i < 20; i++) {
+      bench.append(1);
+      bench.sender.serve();
+    }
+    assert.deepEqual(bench.sent(), ['10+1', '11+1', '12+1', '13+1']);
+    bench.answer({ held: { fence, seq: 11 } }, 1);
+    assert.deepEqual(bench.sent().slice(4), ['14+16'], 'what has waited goes together');
     bench.sender.serve();
-    assert.equal(bench.requests.length, 2);
+    bench.log.stored(30);
+    bench.answer({ held: { fence, seq: 30 } });
+    assert.equal(bench.log.committed, 30, 'whoever has the last has all before it');
+    bench.answer({ held: { fence, seq: 12 } }, 2);
+    assert.equal(bench.log.links.get(b)?.acked, 30, 'an older answer takes nothing back');
+    assert.equal(bench.sent().length, 5);
+  });
+
+  test('is not too much at once', () => {
+    const bench = new Bench().following();
+    for (let i = 0; i < 4; i++) {
+      bench.append(1, { key: 'k', value: new Uint8Array(600_000) });
+      bench.sender.serve();
+    }
+    assert.deepEqual(bench.sent(), ['10+1', '11+1']);
+    bench.answer({ held: { fence, seq: 11 } }, 1);
+    assert.deepEqual(bench.sent(), ['10+1', '11+1', '12+1']);
+  });
+
+  test('begins again where the copy is when one is refused; what came after it is not waited for', () => {
+    const bench = new Bench().following();
+    for (let i = 0; i < 3; i++) {
+      bench.append(1);
+      bench.sender.serve();
+    }
+    // The second overtook the first.
+    bench.answer({ held: { fence, seq: 10 }, refusal: 'mismatch' }, 2);
+    assert.deepEqual(bench.sent(), ['10+1', '11+1', '12+1', '10+3']);
+    bench.answer({ held: { fence, seq: 11 } }, 1);
+    assert.equal(bench.log.links.get(b)?.acked, 10, 'nobody waits for that one');
     bench.answer({ held: { fence, seq: 13 } });
-    assert.deepEqual([bench.requests.length, bench.last.commits.length], [3, 2]);
+    assert.equal(bench.log.links.get(b)?.acked, 13);
+  });
+
+  test('is asked about when one gets no answer, before anything else is sent', () => {
+    const bench = new Bench().following();
+    for (let i = 0; i < 3; i++) {
+      bench.append(1);
+      bench.sender.serve();
+    }
+    bench.requests[1]?.done(failure('DEADLINE'));
+    bench.append(1);
+    bench.sender.serve();
+    assert.deepEqual(bench.sent(), ['10+1', '11+1', '12+1', '13+0']);
+    bench.answer({ held: { fence, seq: 12 } });
+    assert.deepEqual(bench.sent().slice(4), ['12+2']);
   });
 
   test('in a snapshot are only commits that are on our disk', () => {

@@ -1,14 +1,18 @@
 /**
- * Carries to the copies of one container what owner-log.ts finds that they lack, one request at a time to each: commits
- * from the tail, or a snapshot step by step. It reports how each ended and decides nothing about who counts.
+ * Carries to the copies of one container what owner-log.ts finds that they lack: commits from the tail, or a snapshot
+ * step by step. It reports how each ended and decides nothing about who counts.
+ *
+ *   following          up to `requestsMax` requests at once, each with the commits behind the one before. One that is
+ *                      refused or fails is the end of all that came after it: the copy is asked, or told, from where it is.
+ *   unknown, copying   one request at a time
  */
 import type { Fence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Cancel, Streams } from '../../base/ports.ts';
 import { encodeMessage, readableMessage } from '../../messages/catalogue.ts';
-import type { CopiesRequest } from '../../messages/copies.ts';
+import type { CopiesRequest, CopyStanding } from '../../messages/copies.ts';
 import type { StateEntry } from '../contract.ts';
-import type { CopyLink } from './copy-link.ts';
+import type { CopyLink, SentRequest } from './copy-link.ts';
 import type { OwnerLog, Verdict } from './owner-log.ts';
 import { SnapshotSender } from './snapshot-sender.ts';
 import type { StateReader } from './state-reader.ts';
@@ -44,6 +48,9 @@ type OwnedState = {
 };
 
 const commitsBytesMax = 1 * 2 ** 20;
+/** To one copy at once, and no further one while more bytes than that are on their way. The rest goes together later. */
+const requestsMax = 4;
+const underWayBytesMax = 1 * 2 ** 20;
 /** What takes as long again to carry as the usual request. */
 const largeBytes = 1 * 2 ** 20;
 
@@ -54,7 +61,7 @@ export class CopySender {
   readonly #log: OwnerLog;
   readonly #reader: StateReader;
   /** What is on its way, or being read. */
-  readonly #requests = new Map<CopyLink, Cancel>();
+  readonly #requests = new Map<CopyLink, Map<Cancel, number>>();
   /** Of `ports.copying`, those of this container. */
   readonly #copying = new Set<CopyLink>();
   #isStopped = false;
@@ -71,10 +78,11 @@ export class CopySender {
   serve(): void {
     for (const link of this.#copying) if (link.snapshot === undefined || !this.#isCurrent(link)) this.#copied(link);
     for (const link of this.#log.links.values()) {
-      if (link.isBusy || link.pauseTicks > 0) continue;
-      if (link.mode === 'copying') this.#copy(link);
-      else if (link.mode === 'unknown') this.#append(link, this.#log.tail.last, []);
-      else this.#follow(link);
+      if (link.pauseTicks > 0) continue;
+      if (link.mode === 'following') this.#follow(link);
+      else if (link.underWay > 0) continue;
+      else if (link.mode === 'copying') this.#copy(link);
+      else this.#append(link, this.#log.tail.last, []);
     }
   }
 
@@ -109,18 +117,43 @@ export class CopySender {
   }
 
   #cancel(link: CopyLink): void {
-    const cancel = this.#requests.get(link);
+    const requests = this.#requests.get(link);
     this.#requests.delete(link);
-    link.isBusy = false;
-    cancel?.();
+    link.underWay = 0;
+    link.underWayBytes = 0;
+    for (const cancel of requests?.keys() ?? []) cancel();
+  }
+
+  #began(link: CopyLink, cancel: Cancel, bytes: number): void {
+    const requests = this.#requests.get(link) ?? new Map<Cancel, number>();
+    this.#requests.set(link, requests.set(cancel, bytes));
+    link.underWay = requests.size;
+    link.underWayBytes += bytes;
+  }
+
+  /** False: nobody waits for it any more. */
+  #ended(link: CopyLink, cancel: Cancel): boolean {
+    const requests = this.#requests.get(link);
+    const bytes = requests?.get(cancel);
+    if (this.#isStopped || requests === undefined || bytes === undefined) return false;
+    requests.delete(cancel);
+    if (requests.size === 0) this.#requests.delete(link);
+    link.underWay = requests.size;
+    link.underWayBytes -= bytes;
+    return true;
   }
 
   #follow(link: CopyLink): void {
     const { tail } = this.#log;
-    if (link.acked >= tail.last) return;
-    const commits = tail.after(link.acked, tail.last, commitsBytesMax);
-    this.#log.telling(link.acked + commits.length);
-    this.#append(link, link.acked, commits);
+    // One that cannot be sent ends the following.
+    while (link.mode === 'following' && link.next < tail.last) {
+      if (link.underWay >= requestsMax || link.underWayBytes >= underWayBytesMax) return;
+      const after = link.next;
+      const commits = tail.after(after, tail.last, commitsBytesMax);
+      link.sent = after + commits.length;
+      this.#log.telling(link.sent);
+      this.#append(link, after, commits);
+    }
   }
 
   #append(link: CopyLink, after: number, commits: readonly Commit[]): void {
@@ -150,13 +183,10 @@ export class CopySender {
   }
 
   #readPage(link: CopyLink, snapshot: SnapshotSender): void {
-    link.isBusy = true;
     const token = (): void => {};
-    this.#requests.set(link, token);
+    this.#began(link, token, 0);
     this.#reader.page(snapshot.cursor, (outcome) => {
-      if (this.#isStopped || this.#requests.get(link) !== token) return;
-      this.#requests.delete(link);
-      link.isBusy = false;
+      if (!this.#ended(link, token)) return;
       if (link.snapshot !== snapshot) return this.#events.ended('fine');
       if (!outcome.ok) {
         link.pause();
@@ -195,30 +225,36 @@ export class CopySender {
 
   #request(link: CopyLink, request: CopiesRequest): void {
     const body = encodeMessage(request);
-    link.toldRevision = request.revision;
-    if (request.kind === 'replicateSnapshot') link.unanswered = body;
-    this.#send(link, body);
+    if (request.kind === 'replicateSnapshot') link.unanswered = { body, revision: request.revision };
+    this.#send(link, { body, revision: request.revision });
   }
 
-  #send(link: CopyLink, body: Uint8Array): void {
+  #send(link: CopyLink, { body, revision }: SentRequest): void {
     const { streams, addressOf, requestTimeoutMs } = this.#ports;
     const address = addressOf(link.node);
-    if (address === undefined) return this.#log.failed(link, this.#isGone(link));
-    link.isBusy = true;
+    if (address === undefined) {
+      this.#cancel(link);
+      return this.#log.failed(link, this.#isGone(link));
+    }
     const timeoutMs = requestTimeoutMs * (1 + body.length / largeBytes);
     const cancel = streams.request(address, body, timeoutMs, (outcome) => {
-      if (this.#isStopped || this.#requests.get(link) !== cancel) return;
-      this.#requests.delete(link);
-      link.isBusy = false;
-      if (!this.#isCurrent(link)) return;
+      if (!this.#ended(link, cancel) || !this.#isCurrent(link)) return;
       const answer = outcome.ok ? readableMessage(outcome.value) : undefined;
-      if (answer?.kind === 'copyStanding') return this.#events.ended(this.#log.answered(link, answer));
+      if (answer?.kind === 'copyStanding') return this.#answered(link, answer, revision);
+      this.#cancel(link);
       // A node that is leaving says so: it takes nothing any more in this life.
       const isLeaving = !outcome.ok && outcome.error.code === 'DRAINED';
       this.#log.failed(link, isLeaving || this.#isGone(link));
       this.#events.ended('refused');
     });
-    this.#requests.set(link, cancel);
+    this.#began(link, cancel, body.length);
+  }
+
+  #answered(link: CopyLink, answer: CopyStanding, revision: number): void {
+    const verdict = this.#log.answered(link, answer, revision);
+    // What else is on its way does not begin where the copy ends.
+    if (answer.refusal !== undefined || link.mode !== 'following') this.#cancel(link);
+    this.#events.ended(verdict);
   }
 
   /** Asked only about who does not answer: a node that is back holds what its former life held. */

@@ -6,6 +6,7 @@
 import type { Done, RemusterError } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';
 import type { Store, StoreWrite } from '../../base/ports.ts';
+import type { CopyStanding, ReplicateCommits } from '../../messages/copies.ts';
 import type { Journal } from './journal.ts';
 import { type Meta, metaKey, metaWrite, noMeta, readMeta, slotPrefix } from './layout.ts';
 import type { Building } from './receiver.ts';
@@ -16,6 +17,8 @@ export type Shelf = { readonly store: Pick<Store, 'read'>; readonly journal: Jou
 /** `error`: the meta row could not be read this time. `over` is called when the next one may have its turn. */
 type Turn = (over: () => void, error: RemusterError | undefined) => void;
 
+export type Append = { readonly request: ReplicateCommits; readonly reply: Done<CopyStanding> };
+
 const turnsMax = 64;
 const metaRowBytes = 100;
 
@@ -25,6 +28,8 @@ export class Holding {
   readonly shelf: Shelf;
   #meta: Meta | undefined;
   building: Building | undefined;
+  /** What an owner has sent and waits for the next turn. */
+  readonly appends: Append[] = [];
   /** The meta row is damaged: what was here is lost, and only a snapshot helps. */
   isCorrupt = false;
   /** Nobody finds it any more: another one may stand for the same rows, so through this one none of them is touched. */

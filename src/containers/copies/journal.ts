@@ -77,8 +77,8 @@ export class Journal {
 
   /** The disk is kept busy: the next write begins when those who were waiting for this one have added theirs. */
   #ended(tell: () => void): void {
-    this.#isBusy = false;
-    if (this.#waiting.length > 0) this.flush();
     tell();
+    this.#isBusy = false;
+    this.flush();
   }
 }

@@ -36,7 +36,7 @@ function says(log: OwnerLog, node: NodeId, at: number | undefined, more: Partial
   const held = at === undefined ? undefined : { fence: at > 10 ? fence : older, seq: at };
   const nothing = { snapshot: undefined, step: undefined, refusal: undefined };
   const standing = { kind: 'copyStanding', generation: 1, seen: fence, held, ...nothing, ...more } as const;
-  return log.answered(link(log, node), standing);
+  return log.answered(link(log, node), standing, 0);
 }
 
 function append(log: OwnerLog, count = 1): void {

@@ -122,8 +122,8 @@ export class OwnerLog {
     this.#advance();
   }
 
-  /** A copy has answered where it stands. */
-  answered(link: CopyLink, standing: CopyStanding): Verdict {
+  /** A copy has answered where it stands, to a request that told it of the record of that revision. */
+  answered(link: CopyLink, standing: CopyStanding, revision: number): Verdict {
     const isNewLife = link.generation !== undefined && link.generation !== standing.generation;
     link.generation = standing.generation;
     if (standing.refusal === 'fenced' || standing.seen > this.#options.fence) return 'fenced';
@@ -138,8 +138,11 @@ export class OwnerLog {
     if (refusal !== undefined && link.snapshot !== undefined) link.pause();
     else link.failures = 0;
     link.isProven = true;
-    link.provenRevision = link.toldRevision;
-    if (held !== undefined && this.tail.reaches(held as Position)) link.follow(held.seq);
+    link.provenRevision = Math.max(link.provenRevision, revision);
+    // Of several requests a later one may have been answered first: what it has said is true, as long as it lives.
+    const isOld = refusal === undefined && !isNewLife && link.mode === 'following' && (held?.seq ?? -1) < link.acked;
+    if (isOld) this.#advance();
+    else if (held !== undefined && this.tail.reaches(held as Position)) link.follow(held.seq);
     else if (link.mode !== 'copying' || !isStepOf(link, standing)) link.needSnapshot();
     else link.unanswered = undefined;
     this.#consider(link);
