@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type Done, failure } from '../../base/errors.ts';
 import type { RegistryTransaction, TransactionResult, WriteOptions } from '../../base/registry.ts';
-import { CopiesWorld } from './fixtures.test.ts';
+import { CopiesWorld, writesOf } from './fixtures.test.ts';
 import { metaKey } from './layout.ts';
 
 type LocalTransact = (transaction: RegistryTransaction, options: WriteOptions, done: Done<TransactionResult>) => void;
@@ -22,6 +22,26 @@ function generationOf(world: CopiesWorld, name: string): number | undefined {
 }
 
 describe('a copy that comes back', () => {
+  for (const [writers, diskMs] of [
+    [1, 0.1],
+    [8, 10],
+  ] as const) {
+    test(`is in sync again although ${writers} writers never pause and its disk takes ${diskMs} ms`, () => {
+      const world = running('never a pause');
+      world.kill('b');
+      let turn = 0;
+      const write = (): void => {
+        const { log } = world.node('a').opened.get(0) ?? assert.fail('it is not open');
+        log.commit(writesOf({ [`k${turn++ % 100}`]: 'v' }), () => world.timeline.after(0.2, write));
+      };
+      for (let i = 0; i < writers; i++) write();
+      world.until('it is out', () => world.inSyncNames() === 'a');
+      world.start('b');
+      world.node('b').disk.change({ operationMs: diskMs, jitterMs: 0 });
+      world.until('it is in sync', () => world.inSyncNames() === 'ab');
+    });
+  }
+
   test('gets everything anew when what it knows of its own state is damaged', () => {
     const world = running('damaged meta');
     assert.ok(world.commit('a', 0, { k: '1' }).ok);

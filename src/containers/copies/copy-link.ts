@@ -24,6 +24,13 @@ export class CopyLink {
   recordedGeneration: number | undefined;
   /** Commits wait for it already; the record does not say so yet. */
   isJoining = false;
+  /** Commits wait for it so that it can get there: under load it would be a step behind for ever. */
+  isAwaited = false;
+  /** It has taken commits since it failed last. */
+  hasGained = false;
+  /** How often it was awaited in vain since it was in the record, and for how many ticks it is not awaited again. */
+  vain = 0;
+  vainTicks = 0;
   /** It is to be taken out of the record. */
   isLeaving = false;
   /** It has answered since it was given up last. */
@@ -71,19 +78,43 @@ export class CopyLink {
 
   follow(seq: number): void {
     if (seq > this.acked) this.quietTicks = 0;
+    if (this.mode === 'following' && seq > this.acked) this.hasGained = true;
     this.mode = 'following';
     this.acked = seq;
     this.snapshot = undefined;
     this.unanswered = undefined;
   }
 
+  /** The record counts on it. */
+  recorded(): void {
+    this.isJoining = false;
+    this.isAwaited = false;
+    this.vain = 0;
+  }
+
+  /** Nobody waits for it any more, and not again soon if it was only to get there. */
+  giveUp(): void {
+    if (this.isAwaited) {
+      this.vainTicks = Math.min(2 ** this.vain, vainMax) * vainTicksUnit;
+      this.vain += 1;
+    }
+    this.isAwaited = false;
+    this.hasGained = false;
+    this.isLeaving = true;
+    this.isJoining = false;
+    this.isProven = false;
+  }
+
   /** Whatever it had, it cannot be continued from our tail. */
   needSnapshot(): void {
     this.mode = 'copying';
     this.acked = -1;
+    this.isAwaited = false;
     this.snapshot = undefined;
     this.unanswered = undefined;
   }
 }
 
 const pauseTicksMax = 16;
+const vainTicksUnit = 16;
+const vainMax = 16;

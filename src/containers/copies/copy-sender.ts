@@ -40,6 +40,9 @@ export type SenderEvents = {
   readonly unreadable: () => void;
 };
 
+/** What a copy has not answered yet, or what is being read for it. */
+type UnderWay = { readonly bytes: number; cancel: Cancel };
+
 type OwnedState = {
   readonly pool: number;
   readonly container: number;
@@ -61,7 +64,7 @@ export class CopySender {
   readonly #log: OwnerLog;
   readonly #reader: StateReader;
   /** What is on its way, or being read. */
-  readonly #requests = new Map<CopyLink, Map<Cancel, number>>();
+  readonly #requests = new Map<CopyLink, Set<UnderWay>>();
   /** Of `ports.copying`, those of this container. */
   readonly #copying = new Set<CopyLink>();
   #isStopped = false;
@@ -121,25 +124,25 @@ export class CopySender {
     this.#requests.delete(link);
     link.underWay = 0;
     link.underWayBytes = 0;
-    for (const cancel of requests?.keys() ?? []) cancel();
+    for (const { cancel } of requests ?? []) cancel();
   }
 
-  #began(link: CopyLink, cancel: Cancel, bytes: number): void {
-    const requests = this.#requests.get(link) ?? new Map<Cancel, number>();
-    this.#requests.set(link, requests.set(cancel, bytes));
+  #begin(link: CopyLink, bytes: number): UnderWay {
+    const requests = this.#requests.get(link) ?? new Set();
+    const request = { bytes, cancel: () => {} };
+    this.#requests.set(link, requests.add(request));
     link.underWay = requests.size;
     link.underWayBytes += bytes;
+    return request;
   }
 
   /** False: nobody waits for it any more. */
-  #ended(link: CopyLink, cancel: Cancel): boolean {
+  #ended(link: CopyLink, request: UnderWay): boolean {
     const requests = this.#requests.get(link);
-    const bytes = requests?.get(cancel);
-    if (this.#isStopped || requests === undefined || bytes === undefined) return false;
-    requests.delete(cancel);
+    if (this.#isStopped || requests === undefined || !requests.delete(request)) return false;
     if (requests.size === 0) this.#requests.delete(link);
     link.underWay = requests.size;
-    link.underWayBytes -= bytes;
+    link.underWayBytes -= request.bytes;
     return true;
   }
 
@@ -183,10 +186,9 @@ export class CopySender {
   }
 
   #readPage(link: CopyLink, snapshot: SnapshotSender): void {
-    const token = (): void => {};
-    this.#began(link, token, 0);
+    const reading = this.#begin(link, 0);
     this.#reader.page(snapshot.cursor, (outcome) => {
-      if (!this.#ended(link, token)) return;
+      if (!this.#ended(link, reading)) return;
       if (link.snapshot !== snapshot) return this.#events.ended('fine');
       if (!outcome.ok) {
         link.pause();
@@ -237,8 +239,9 @@ export class CopySender {
       return this.#log.failed(link, this.#isGone(link));
     }
     const timeoutMs = requestTimeoutMs * (1 + body.length / largeBytes);
-    const cancel = streams.request(address, body, timeoutMs, (outcome) => {
-      if (!this.#ended(link, cancel) || !this.#isCurrent(link)) return;
+    const sent = this.#begin(link, body.length);
+    sent.cancel = streams.request(address, body, timeoutMs, (outcome) => {
+      if (!this.#ended(link, sent) || !this.#isCurrent(link)) return;
       const answer = outcome.ok ? readableMessage(outcome.value) : undefined;
       if (answer?.kind === 'copyStanding') return this.#answered(link, answer, revision);
       this.#cancel(link);
@@ -247,7 +250,6 @@ export class CopySender {
       this.#log.failed(link, isLeaving || this.#isGone(link));
       this.#events.ended('refused');
     });
-    this.#began(link, cancel, body.length);
   }
 
   #answered(link: CopyLink, answer: CopyStanding, revision: number): void {

@@ -203,6 +203,43 @@ describe('a copy that joins', () => {
     assert.equal(log.committed, 12);
   });
 
+  test('is waited for when it takes commits and is always a step behind', () => {
+    const log = opened([a]);
+    append(log, 2);
+    log.stored(12);
+    says(log, b, 10);
+    assert.equal(log.isRequired(link(log, b)), false, 'it has not shown yet that it can write');
+    append(log, 2);
+    log.stored(14);
+    says(log, b, 12);
+    append(log, 2);
+    log.stored(16);
+    assert.deepEqual([log.committed, target(log)], [14, undefined], 'what is acknowledged stands still');
+    says(log, b, 14);
+    assert.deepEqual([log.committed, target(log)], [14, 'ab']);
+  });
+
+  test('is not waited for again soon when that was in vain', () => {
+    const log = opened([a]);
+    append(log, 2);
+    log.stored(12);
+    says(log, b, 10);
+    says(log, b, 11);
+    append(log);
+    log.stored(13);
+    assert.equal(log.committed, 12);
+    for (let tick = 0; tick < 3; tick++) log.tick();
+    assert.equal(log.committed, 13, 'it was silent for too long');
+    append(log, 2);
+    log.stored(15);
+    says(log, b, 12);
+    says(log, b, 13);
+    assert.deepEqual([log.committed, log.isRequired(link(log, b))], [15, false]);
+    for (let tick = 0; tick < 20; tick++) log.tick();
+    says(log, b, 14);
+    assert.equal(log.isRequired(link(log, b)), true);
+  });
+
   test('is only whoever should have a copy', () => {
     const log = new OwnerLog({ self, fence, base: { fence: older, seq: 10 }, durability: 'copies', quietTicksMax: 3 });
     log.follow(record([a, b], [a, c]));

@@ -5,7 +5,7 @@
  *   append -> on our disk, and in every copy that is required -> committed, in order
  *
  * Required is whom the record names as in sync, and whoever may be named there soon: a copy that has caught up, and
- * everybody in a change of the record whose end we do not know. A copy that is silent for too long stays required until
+ * everybody in a change of the record whose end we do not know, and a copy that is nearly there. A copy that is silent for too long stays required until
  * the record no longer names it. The first thing to be committed is the state that was found at the opening: it may have
  * commits that nobody acknowledged, and nobody may see those before every copy has them or is out of the record.
  *
@@ -111,7 +111,7 @@ export class OwnerLog {
     for (const link of [...this.links.values()]) {
       link.isWanted = others.includes(link.node);
       link.recordedGeneration = recorded.get(link.node);
-      if (link.isRecorded) link.isJoining = false;
+      if (link.isRecorded) link.recorded();
       else {
         link.isLeaving = false;
         if (isNewer) link.isJoining = false;
@@ -153,12 +153,13 @@ export class OwnerLog {
   /** It did not answer; we do not know what it has done. `isGone`: and surely will not. */
   failed(link: CopyLink, isGone: boolean): void {
     if (link.mode === 'following') link.mode = 'unknown';
+    link.hasGained = false;
     this.#refused(link, isGone);
   }
 
   /** Nothing is committed without it. */
   isRequired(link: CopyLink): boolean {
-    return link.isRecorded || link.isJoining || this.#proposed.has(link.node);
+    return link.isRecorded || link.isJoining || link.isAwaited || this.#proposed.has(link.node);
   }
 
   /** The life in which it had everything is over. What was in memory has to be given anew, before anybody writes. */
@@ -170,6 +171,7 @@ export class OwnerLog {
   tick(): void {
     for (const link of this.links.values()) {
       link.pauseTicks = Math.max(0, link.pauseTicks - 1);
+      link.vainTicks = Math.max(0, link.vainTicks - 1);
       if (!this.isRequired(link) || link.acked >= this.tail.last) link.quietTicks = 0;
       else if (++link.quietTicks >= this.#options.quietTicksMax) this.#giveUp(link);
     }
@@ -227,23 +229,26 @@ export class OwnerLog {
   }
 
   #giveUp(link: CopyLink): void {
-    link.isLeaving = true;
-    link.isJoining = false;
-    link.isProven = false;
+    link.giveUp();
     this.#advance();
   }
 
   /**
    * It answers, so it may stay or join, if it has all that was ever acknowledged. Between two records that we have seen
    * there may have been one that did not name it, and then it may have dropped everything. Only who was told of this
-   * record forgets all before it: so it joins with what it says after that.
+   * record forgets all before it: so it joins with what it says after that. One that takes commits and is still behind
+   * is awaited: what is acknowledged stands still until it has that, or has been silent for too long.
    */
   #consider(link: CopyLink): void {
-    if (!link.isProven || link.mode !== 'following' || link.acked < this.#committed) return;
+    if (!link.isProven || link.mode !== 'following') return;
+    const hasAll = link.acked >= this.#committed;
+    if (!hasAll && (link.isRecorded || !link.hasGained || link.vainTicks > 0)) return;
     if (!this.#isAmending) link.isLeaving = false;
     if (!link.isWanted || link.isRecorded || link.isLeaving) return;
-    if (link.provenRevision >= this.#revision) link.isJoining = true;
-    else link.mode = 'unknown';
+    const isTold = link.provenRevision >= this.#revision;
+    if (!isTold) link.mode = 'unknown';
+    link.isJoining ||= isTold && hasAll;
+    link.isAwaited = isTold && !hasAll;
   }
 
   /** In pools without disks another life of a copy has nothing, so the record must name the life that has it. */
