@@ -2,7 +2,7 @@
  * The operator of simulated pools: creates them, has containers moved, drains nodes and lets them work again, and deletes
  * a pool that is meant to go. It acts through whichever node it likes, and goes on when that one fails.
  */
-import type { Done } from '../../base/errors.ts';
+import type { Done, ErrorCode } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Random } from '../../base/random.ts';
 import type { NodeCore } from '../../node/core.ts';
@@ -33,6 +33,8 @@ export type OperatorSpec = {
   /** All of its containers have been opened. */
   readonly isServed: (plan: PoolPlan) => boolean;
 };
+
+type Ended = (ok: boolean, code?: ErrorCode) => void;
 
 const againMs = 1_000;
 const lookMs = 200;
@@ -100,8 +102,10 @@ export class Operator {
     this.#pools.delete(plan);
     this.#through(
       (core, done) => operationsOf(core)?.delete(plan.name, done),
-      (ok) => {
-        if (ok) this.#spec.observe({ kind: 'poolDeleted', pool: plan.name });
+      (ok, code) => {
+        // Asked again because nobody answered: it had happened.
+        const isGone = ok || code === 'UNKNOWN_POOL';
+        if (isGone) this.#spec.observe({ kind: 'poolDeleted', pool: plan.name });
         else this.#later(againMs, () => this.#doom(plan));
       },
     );
@@ -167,21 +171,21 @@ export class Operator {
     );
   }
 
-  #through(run: (core: NodeCore, done: Done<unknown>) => void, ended: (ok: boolean) => void = () => undefined): void {
+  #through(run: (core: NodeCore, done: Done<unknown>) => void, ended: Ended = () => undefined): void {
     this.#on(this.#spec.random.pick(this.#spec.world.names), run, ended);
   }
 
   /** Ends also when that node never answers: it may be killed meanwhile. */
-  #on(name: string, run: (core: NodeCore, done: Done<unknown>) => void, ended: (ok: boolean) => void): void {
+  #on(name: string, run: (core: NodeCore, done: Done<unknown>) => void, ended: Ended): void {
     let isOpen = true;
-    const end = (ok: boolean): void => {
-      if (isOpen) ended(ok);
+    const end: Ended = (ok, code) => {
+      if (isOpen) ended(ok, code);
       isOpen = false;
     };
     this.#later(answerMsMax, () => end(false));
     this.#spec.world.host(name).life?.enter(() => {
       const core = this.#core(name);
-      if (core !== undefined) run(core, ({ ok }) => end(ok));
+      if (core !== undefined) run(core, (outcome) => end(outcome.ok, outcome.ok ? undefined : outcome.error.code));
     });
   }
 
