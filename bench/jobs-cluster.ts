@@ -66,6 +66,13 @@ export class JobsCluster {
     if (status !== 'COMPLETED') throw new Error(`${jobId} ended as ${status}`);
   }
 
+  /** Jobs that are not over, as the leader counts them. */
+  async openJobs(): Promise<number> {
+    const answer = await fetch(`http://${host}:${this.#node('m0').httpPort}/v1/node`);
+    const { queues } = (await answer.json()) as { readonly queues: { readonly jobs: number } };
+    return queues.jobs;
+  }
+
   /** Its code is bundled once. */
   async #work(name: WorkName): Promise<PreparedJob> {
     const known = this.#prepared.get(name) ?? (await this.session.prepare(workFile(this.#folder, name)));

@@ -50,7 +50,10 @@ export class PeerSide {
   }
 
   static async start(name: PeerName, folder: string): Promise<PeerSide> {
-    const child = fork(import.meta.filename, [name, folder], { execArgv: [] });
+    // What they print is no part of what is measured.
+    const child = fork(import.meta.filename, [name, folder], {
+      ...{ execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] },
+    });
     await once(child, 'message');
     return new PeerSide(name, child);
   }
@@ -138,6 +141,7 @@ async function bullMq(redis: PeerServer): Promise<Peer> {
 }
 
 type Graphile = {
+  Logger: new (factory: () => () => void) => object;
   makeWorkerUtils: (options: object) => Promise<{
     migrate(): Promise<void>;
     addJobs(specs: readonly object[]): Promise<unknown>;
@@ -148,9 +152,10 @@ type Graphile = {
 };
 
 async function graphile(postgres: PeerServer): Promise<Peer> {
-  const { makeWorkerUtils, run } = await load<Graphile>('graphile-worker');
+  const { makeWorkerUtils, run, Logger } = await load<Graphile>('graphile-worker');
   const connectionString = `postgres://bench@${host}:${postgres.port}/postgres`;
-  const utils = await makeWorkerUtils({ connectionString });
+  const logger = new Logger(() => () => {});
+  const utils = await makeWorkerUtils({ connectionString, logger });
   await utils.migrate();
   let completed = 0;
   let heard: () => void = () => {};
@@ -160,7 +165,7 @@ async function graphile(postgres: PeerServer): Promise<Peer> {
   };
   const preset = {
     worker: {
-      ...{ connectionString, concurrentJobs: 24, pollInterval: 50, maxPoolSize: 26 },
+      ...{ connectionString, concurrentJobs: 24, pollInterval: 50, maxPoolSize: 26, logger },
       ...{ localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 },
     },
   };
@@ -192,13 +197,14 @@ async function graphile(postgres: PeerServer): Promise<Peer> {
 
 type Restate = {
   service: (definition: object) => unknown;
-  serve: (options: { services: readonly unknown[]; port: number }) => Promise<number>;
+  serve: (options: { services: readonly unknown[]; port: number; logger: () => void }) => Promise<number>;
 };
 
 async function restate(server: PeerServer & { readonly admin: number }): Promise<Peer> {
   const { service, serve } = await load<Restate>('@restatedev/restate-sdk');
   const port = await freePort();
-  await serve({ services: [service({ name: 'bench', handlers: { noop: async () => 'done' } })], port });
+  const services = [service({ name: 'bench', handlers: { noop: async () => 'done' } })];
+  await serve({ services, port, logger: () => {} });
   const answer = await fetch(`http://${host}:${server.admin}/deployments`, {
     ...{ method: 'POST', headers: { 'content-type': 'application/json' } },
     body: JSON.stringify({ uri: `http://${host}:${port}`, force: true }),

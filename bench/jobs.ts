@@ -3,7 +3,11 @@
  *
  *   first line    from `submit` to the first line of the workflow's code, with warm runners
  *   items         of one batch workflow; each item's effect is recorded once, in the durable end of its unit
- *   small jobs    submitted one by one, so many in flight, each with a record, an assignment and an end of its own
+ *   small jobs    64 submissions in flight, each answered when the job is on disk, until all jobs have ended; each has a
+ *                 record, an assignment to a worker and a durable end of its own. Ours are over when the leader says that
+ *                 no job is open; those of BullMQ and graphile-worker when their worker has told so often that one is
+ *                 done. Restate answers a call with its result, so there 64 are in flight from call to result
+ *   small runs    the same with 64 in flight from submission to end: whoever submits waits for each end
  *   queued        memory of the leader for jobs that wait
  *   elsewhere     from the kill of a worker to the first line of its work on another
  *
@@ -21,7 +25,10 @@ import { itemsCount } from './jobs-work.ts';
 import { type Bench, type Row, compare, median, progress } from './harness.ts';
 
 const durable: readonly PeerName[] = ['BullMQ always', 'graphile-worker', 'Restate'];
-const smallJobs = 5_000;
+const smallJobs = 10_000;
+const smallRuns = 5_000;
+/** The latest of those that are over, which the managers still know. */
+const historyJobs = 1_000;
 const inFlight = 64;
 const peerJobs = 10_000;
 const slowPeerJobs = 2_000;
@@ -53,14 +60,17 @@ async function measureOurs(folder: string, rounds: number) {
     progress('ours: first lines');
     await firstLineMs(cluster, 50);
     const lines = await firstLineMs(cluster, firstLines);
-    const [itemRates, smallRates]: [number[], number[]] = [[], []];
+    const [itemRates, smallRates, runRates]: [number[], number[], number[]] = [[], [], []];
     await smallJobsPerSecond(cluster, 1_000);
     for (let round = 0; round < rounds; round++) {
       itemRates.push(await itemsPerSecond(cluster));
       smallRates.push(await smallJobsPerSecond(cluster, smallJobs));
-      progress(`ours: ${Math.round(itemRates.at(-1)!)} items/s, ${Math.round(smallRates.at(-1)!)} small jobs/s`);
+      runRates.push(await smallRunsPerSecond(cluster, smallRuns));
+      const [items, small, runs] = [itemRates, smallRates, runRates].map((rates) => Math.round(rates.at(-1)!));
+      progress(`ours: ${items} items/s, ${small} small jobs/s, ${runs} small runs/s`);
     }
-    return { lines, items: median(itemRates), small: median(smallRates), queuedBytes: await queuedBytes(cluster) };
+    const [items, small, runs] = [median(itemRates), median(smallRates), median(runRates)];
+    return { lines, items, small, runs, queuedBytes: await queuedBytes(cluster) };
   } finally {
     await cluster.stop();
   }
@@ -88,23 +98,33 @@ async function itemsPerSecond(cluster: JobsCluster): Promise<number> {
 
 async function smallJobsPerSecond(cluster: JobsCluster, count: number): Promise<number> {
   const startedMs = performance.now();
+  await inLanes(count, () => cluster.submit('clock'));
+  await cluster.until('all jobs are over', async () => (await cluster.openJobs()) === 0);
+  const tookMs = performance.now() - startedMs;
+  const over = await cluster.session.jobs({ limit: Math.min(count, historyJobs), status: 'COMPLETED' });
+  if (over.length < Math.min(count, historyJobs)) throw new Error(`only ${over.length} of the last jobs completed`);
+  return (count * 1_000) / tookMs;
+}
+
+async function smallRunsPerSecond(cluster: JobsCluster, count: number): Promise<number> {
+  const startedMs = performance.now();
+  await inLanes(count, () => cluster.run('clock'));
+  return (count * 1_000) / (performance.now() - startedMs);
+}
+
+async function inLanes(count: number, one: () => Promise<unknown>): Promise<void> {
   let next = 0;
   const lane = async (): Promise<void> => {
-    while (next++ < count) await cluster.run('clock');
+    while (next++ < count) await one();
   };
   await Promise.all(Array.from({ length: inFlight }, lane));
-  return (count * 1_000) / (performance.now() - startedMs);
 }
 
 /** They wait for a start that is far away. */
 async function queuedBytes(cluster: JobsCluster): Promise<number> {
   const before = cluster.residentBytes('m0');
-  let next = 0;
   const startAt = new Date(Date.now() + 3_600_000);
-  const lane = async (): Promise<void> => {
-    while (next++ < queuedJobs) await cluster.submit('clock', { startAt, timeoutMs: 7_200_000 });
-  };
-  await Promise.all(Array.from({ length: inFlight }, lane));
+  await inLanes(queuedJobs, () => cluster.submit('clock', { startAt, timeoutMs: 7_200_000 }));
   return (cluster.residentBytes('m0') - before) / queuedJobs;
 }
 
@@ -212,6 +232,7 @@ function rowsOf(ours: Ours, peers: Rates, elsewhereMs: number): readonly Row[] {
     ...itemsRows,
     compare('durable no-op items', '1/s', 'more', ours.items, best, (ratio) => ({ text: '>= 3x', met: ratio >= 3 })),
     ...smallRows,
+    compare('small separate jobs, each waited for', '1/s', 'more', ours.runs),
     compare('memory of a queued job', 'B', 'less', ours.queuedBytes),
     compare('worker killed, its work elsewhere', 'ms', 'less', elsewhereMs, undefined, () => ({
       ...{ text: '< 3,000 ms', met: elsewhereMs < 3_000 },

@@ -129,7 +129,8 @@ export type Program = { readonly moduleUrl: string; readonly main: (channel: Cha
 export type Channel = {
   readonly data: Uint8Array;
   readonly clock: Clock;
-  send(body: Uint8Array): void;
+  /** `isMore`: another one follows within this turn, and they may go out together. */
+  send(body: Uint8Array, isMore?: boolean): void;
   receive(handler: (body: Uint8Array) => void): void;
 };
 

@@ -38,11 +38,11 @@ class SystemTimers {
     const timer: Timer = { dueMs: performance.now() + Math.max(0, delayMs), order: this.#order++, run, index: -1 };
     this.#heap.push(timer);
     if (timer.dueMs < this.#wakeAtMs) this.#arm();
+    else if (this.#heap.size === 1) this.#wakeUp?.ref();
     return () => {
       this.#heap.remove(timer);
-      if (this.#heap.size === 0) this.#disarm();
-      // Nobody should be woken for what was cancelled.
-      else if (timer.dueMs <= this.#wakeAtMs) this.#arm();
+      // To be woken once for nothing costs less than to change the wake-up each time; but nobody stays alive for it.
+      if (this.#heap.size === 0) this.#wakeUp?.unref();
     };
   }
 

@@ -10,7 +10,7 @@ const keptMax = 100_000;
 
 export type ProgramChannel = { readonly channel: Channel; readonly deliver: (body: Uint8Array) => void };
 
-export function programChannel(data: Uint8Array, send: (body: Uint8Array) => void): ProgramChannel {
+export function programChannel(data: Uint8Array, send: Channel['send']): ProgramChannel {
   let handler: ((body: Uint8Array) => void) | undefined;
   let kept: Uint8Array[] = [];
   const channel: Channel = {

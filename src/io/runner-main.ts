@@ -23,6 +23,9 @@ const decode = decoder.decode.bind(decoder);
 const exit = process.exit.bind(process);
 const line = new Socket({ fd: lineFd, readable: true, writable: true });
 const reader = new FrameReader();
+const unsaidMax = 16;
+const concat = Buffer.concat.bind(Buffer);
+let unsaid: Uint8Array[] = [];
 let deliver: ((body: Uint8Array) => void) | undefined;
 
 /** Resolves when the thread runs, because afterwards the right to start threads is given up. */
@@ -70,14 +73,20 @@ function forbidden(): never {
 
 async function start(body: Uint8Array): Promise<void> {
   const { moduleUrl, data } = unpackStart(body);
-  const { channel, deliver: hand } = programChannel(data, (message) => {
-    line.write(frameOf(frameKind.message, message));
-  });
+  const { channel, deliver: hand } = programChannel(data, say);
   deliver = hand;
   const [program] = await Promise.all([importProgram(moduleUrl), startWatch()]);
   guardNetwork(line);
   giveUpRights();
   program.main(channel);
+}
+
+/** Each write wakes the worker: what follows at once goes with it. */
+function say(message: Uint8Array, isMore = false): void {
+  unsaid.push(frameOf(frameKind.message, message));
+  if (isMore && unsaid.length < unsaidMax) return;
+  line.write(unsaid.length === 1 ? (unsaid[0] as Uint8Array) : concat(unsaid));
+  unsaid = [];
 }
 
 function fail(error: unknown): void {

@@ -132,10 +132,13 @@ export class Runner {
   #ended(current: Current, { what, output, found, error }: UnitEnd): void {
     const { run } = current;
     this.#current = undefined;
+    const [next] = this.#ahead;
+    // Its code is here: it begins before anything else happens, and says so.
+    const isMore = next !== undefined && next.code === undefined && current.unit?.isAbandoned !== true;
     const summary = current.unit?.run.summary;
     const counts = { completed: summary?.iterations ?? 0, failed: summary?.failed ?? 0 };
     try {
-      this.#send({
+      const word: FromRunner = {
         kind: 'ended',
         run,
         what,
@@ -146,7 +149,8 @@ export class Runner {
         why: error && boundedText(error.why, whyBytesMax),
         found,
         spent: current.unit?.isAbandoned || undefined,
-      });
+      };
+      this.#send(word, isMore);
     } catch (thrown) {
       const known = isRemusterError(thrown) ? thrown : new RemusterError('INTERNAL', toldOf(thrown));
       const why = boundedText(`what it counted or gave cannot be sent: ${known.message}`, whyBytesMax);
@@ -189,8 +193,8 @@ export class Runner {
     return this.#facts.facts;
   }
 
-  #send(word: FromRunner): void {
-    this.#channel.send(fromRunnerCodec.encode(word));
+  #send(word: FromRunner, isMore = false): void {
+    this.#channel.send(fromRunnerCodec.encode(word), isMore);
   }
 }
 
