@@ -24,19 +24,31 @@ export function transactionFault(transaction: RegistryTransaction): RemusterErro
     return tooLarge(
       `a transaction has at most ${registryLimits.transactionOpsMax} comparisons and operations a branch`,
     );
-  let bytes = 0;
   for (const one of compare) {
     const fault = compareFault(one);
     if (fault !== undefined) return fault;
-    bytes += utf8Bytes(one.key) + (one.target === 'value' ? one.than.length : 0);
   }
   for (const branch of [then, otherwise]) {
     const fault = branchFault(branch);
     if (fault !== undefined) return fault;
-    for (const op of branch) bytes += opBytes(op);
   }
+  // Most are so small that no character has to be looked at.
+  if (transactionBytes(transaction, (text) => text.length * 3) <= registryLimits.transactionBytesMax) return undefined;
+  const bytes = transactionBytes(transaction, utf8Bytes);
   if (bytes <= registryLimits.transactionBytesMax) return undefined;
   return tooLarge(`a transaction of ${bytes} bytes exceeds the limit of ${registryLimits.transactionBytesMax}`);
+}
+
+function transactionBytes(
+  { compare, then, otherwise }: RegistryTransaction,
+  bytesOf: (text: string) => number,
+): number {
+  let bytes = 0;
+  for (const one of compare) bytes += bytesOf(one.key) + (one.target === 'value' ? one.than.length : 0);
+  for (const branch of [then, otherwise])
+    for (const op of branch)
+      bytes += op.kind === 'put' ? bytesOf(op.key) + op.value.length : bytesOf(op.range.from) + bytesOf(op.range.to);
+  return bytes;
 }
 
 function keyFault(key: string): RemusterError | undefined {
@@ -117,7 +129,10 @@ function writesTwice(ops: readonly RegistryOp[]): boolean {
     if (op.kind !== 'delete') continue;
     const from = sortable(op.range.from);
     const to = sortable(op.range.to);
-    for (const key of puts) if (sortable(key) >= from && sortable(key) < to) return true;
+    for (const key of puts) {
+      const order = sortable(key);
+      if (order >= from && order < to) return true;
+    }
   }
   return false;
 }
@@ -139,13 +154,9 @@ function swap(unit: string): string {
   return String.fromCharCode(code < 0xe000 ? code + 0x2000 : code - 0x800);
 }
 
-function opBytes(op: RegistryOp): number {
-  if (op.kind === 'put') return utf8Bytes(op.key) + op.value.length;
-  return utf8Bytes(op.range.from) + utf8Bytes(op.range.to);
-}
-
 function textFault(text: string, what: string, bytesMax: number): RemusterError | undefined {
-  if (text.length > bytesMax || utf8Bytes(text) > bytesMax) return bad(`${what} exceeds ${bytesMax} bytes`);
+  if (text.length * 3 > bytesMax && (text.length > bytesMax || utf8Bytes(text) > bytesMax))
+    return bad(`${what} exceeds ${bytesMax} bytes`);
   return text.isWellFormed() ? undefined : bad(`${what} is not well-formed text`);
 }
 

@@ -3,7 +3,7 @@
  * imported at all, into a thread that has little memory and little time and whose end is nobody else's. There it cannot
  * end the node or keep it from working; afterwards it runs as everything that operators give to a node does.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { registerHooks, setSourceMapsSupport } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -51,7 +51,7 @@ export function openBundles(root: string, entries: Entries, timeoutMs: number = 
 }
 
 export function sha256(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex');
+  return hash('sha256', bytes, 'hex');
 }
 
 /** What is imported from that folder gets our own copy of the package, wherever that is installed. */

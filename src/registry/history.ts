@@ -19,8 +19,11 @@ const changeBytes = 64;
 /** How many revisions one question looks at, so that none holds up the others. */
 const lookedAtMax = 20_000;
 
+/** With the first and the last of its keys: whoever watches others need not look at each. */
+type Block = { readonly changes: readonly RegistryChange[]; readonly low: string; readonly high: string };
+
 /** The changes of one revision. Most have one, and a list for each would be most of what history takes. */
-type Kept = RegistryChange | readonly RegistryChange[];
+type Kept = RegistryChange | Block;
 
 export class History {
   readonly #limits: HistoryLimits;
@@ -43,7 +46,7 @@ export class History {
 
   add(revision: number, changes: readonly RegistryChange[]): void {
     const [only] = changes;
-    this.#revisions.push(changes.length === 1 && only !== undefined ? only : changes);
+    this.#revisions.push(changes.length === 1 && only !== undefined ? only : blockOf(changes));
     this.#nextRevision = revision + 1;
     this.#changes += changes.length;
     this.#bytes += bytesOf(changes);
@@ -118,11 +121,21 @@ function* numbered(revisions: readonly Kept[], oldest: number): Generator<Revisi
 }
 
 function countOf(kept: Kept): number {
-  return 'kind' in kept ? 1 : kept.length;
+  return 'kind' in kept ? 1 : kept.changes.length;
 }
 
 function listOf(kept: Kept): readonly RegistryChange[] {
-  return 'kind' in kept ? [kept] : kept;
+  return 'kind' in kept ? [kept] : kept.changes;
+}
+
+function blockOf(changes: readonly RegistryChange[]): Block {
+  let [low, high] = ['', ''];
+  for (const [index, change] of changes.entries()) {
+    const order = sortable(changedKey(change));
+    if (index === 0 || order < low) low = order;
+    if (index === 0 || order > high) high = order;
+  }
+  return { changes, low, high };
 }
 
 /** The bounds are `sortable` already. */
@@ -131,8 +144,8 @@ function within(kept: Kept, { from, to }: KeyRange): readonly RegistryChange[] {
     const order = sortable(changedKey(change));
     return order >= from && order < to;
   };
-  if (!('kind' in kept)) return kept.filter(isWithin);
-  return isWithin(kept) ? [kept] : none;
+  if ('kind' in kept) return isWithin(kept) ? [kept] : none;
+  return kept.high < from || kept.low >= to ? none : kept.changes.filter(isWithin);
 }
 
 const none: readonly RegistryChange[] = [];

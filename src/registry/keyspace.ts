@@ -225,17 +225,16 @@ export class Keyspace {
 
   /** Why a branch cannot be executed; found before anything is changed. */
   #obstacle(ops: readonly RegistryOp[]): Outcome<never> | undefined {
-    let grown = 0;
+    let grownMost = 0;
     let changes = 0;
     for (const op of ops) {
       if (op.kind === 'put') {
         const obstacle = this.#leaseObstacle(op.lease, op.key);
         if (obstacle !== undefined) return obstacle;
-        grown += utf8Bytes(op.key) + op.value.length + entryBytes - sizeOf(this.#entries.get(op.key));
+        grownMost += op.key.length * 3 + op.value.length + entryBytes;
         changes += 1;
       } else if (op.kind === 'delete') {
-        this.#entries.visit(op.range.from, op.range.to, (entry) => {
-          grown -= sizeOf(entry);
+        this.#entries.visit(op.range.from, op.range.to, () => {
           changes += 1;
           return changes <= this.#limits.changesMax;
         });
@@ -243,8 +242,25 @@ export class Keyspace {
     }
     if (changes > this.#limits.changesMax)
       return failure('TOO_LARGE', `a transaction may change at most ${this.#limits.changesMax} keys`);
+    // Nearly always there is room for more than it can take, and nobody has to know how much that is.
+    if (this.#sizeBytes + grownMost <= this.#limits.totalBytesMax) return undefined;
+    const grown = this.#growth(ops);
     if (grown <= 0 || this.#sizeBytes + grown <= this.#limits.totalBytesMax) return undefined;
     return failure('STORE_FULL', `the registry is full: it holds at most ${this.#limits.totalBytesMax} bytes`);
+  }
+
+  #growth(ops: readonly RegistryOp[]): number {
+    let grown = 0;
+    for (const op of ops) {
+      if (op.kind === 'put')
+        grown += utf8Bytes(op.key) + op.value.length + entryBytes - sizeOf(this.#entries.get(op.key));
+      else if (op.kind === 'delete')
+        this.#entries.visit(op.range.from, op.range.to, (entry) => {
+          grown -= sizeOf(entry);
+          return true;
+        });
+    }
+    return grown;
   }
 
   #leaseObstacle(lease: LeaseId | undefined, key: string): Outcome<never> | undefined {

@@ -22,6 +22,9 @@ export class Book {
   readonly #over = new Set<Job>();
   #bytesApart = 0;
   #wordsBytes = 0;
+  /** Each job that was added has a later name than the one before it. */
+  #isInOrder = true;
+  #lastId = '';
 
   get(id: string): Job | undefined {
     return this.#jobs.get(id);
@@ -54,6 +57,8 @@ export class Book {
   }
 
   add(job: Job): void {
+    this.#isInOrder &&= job.id > this.#lastId;
+    this.#lastId = job.id;
     this.#jobs.set(job.id, job);
     if (job.key !== undefined) this.#byKey.set(job.key, job);
     if (isOver(job.status)) {
@@ -110,7 +115,10 @@ export class Book {
   /** Names of jobs between these two, in order. */
   between(first: string, last: string): readonly string[] {
     const found: string[] = [];
-    for (const id of this.#jobs.keys()) if (id > first && id < last) found.push(id);
+    for (const id of this.#jobs.keys()) {
+      if (id > first && id < last) found.push(id);
+      else if (id > last && this.#isInOrder) return found;
+    }
     return found.toSorted();
   }
 
@@ -118,5 +126,7 @@ export class Book {
     for (const part of [this.#jobs, this.#open, this.#openOf, this.#byKey, this.#over]) part.clear();
     this.#bytesApart = 0;
     this.#wordsBytes = 0;
+    this.#isInOrder = true;
+    this.#lastId = '';
   }
 }

@@ -55,7 +55,7 @@ export class Giving {
     const { line, selection, nowMs } = this.#office;
     if (line.isEmpty()) return;
     selection.begin(nowMs);
-    if (selection.totalCores() === 0) return;
+    if (!selection.hasRoom()) return;
     line.offer((workflow) => this.#offer(workflow), passedMax);
   }
 
@@ -190,7 +190,8 @@ export class Giving {
 
   #isShort(workflow: Workflow): boolean {
     if (workflow.phase !== 'whole' && workflow.facts.batch === undefined) return false;
-    const pace = this.#paces.get(workflow.job.request.bundle);
+    // Noted by each unit that ends: a look need not keep it alive.
+    const pace = this.#paces.peek(workflow.job.request.bundle);
     return pace !== undefined && pace <= shortMs;
   }
 

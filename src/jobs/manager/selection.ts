@@ -73,6 +73,12 @@ export class Selection {
     return sum;
   }
 
+  /** Somebody may get something, be it ahead. */
+  hasRoom(): boolean {
+    for (const { seat } of this.#usable) if (seat.coresTotal * aheadMax > seat.runs.size) return true;
+    return false;
+  }
+
   freeCores(): number {
     let sum = 0;
     for (const { seat } of this.#usable) sum += freeCores(seat);

@@ -1,6 +1,6 @@
 /**
- * Tells the leader what became of units. Ends go out at once and are told again until somebody has recorded them, to
- * the next leader too; of progress only the latest counts, it goes out every 100 ms at most and is told once. What is
+ * Tells the leader what became of units. Ends go out at once, or with a few others, and are told again until somebody has
+ * recorded them, to the next leader too; of progress only the latest counts, it goes out every 100 ms at most and is told once. What is
  * known at the same turn goes in one message. It keeps ends in memory until they are heard, and says how many bytes that is:
  * the worker takes nothing new while it is too much.
  */
@@ -28,6 +28,10 @@ export type TellerPorts = {
 type End = { readonly news: UnitNews; readonly bytes: number; isHeard: boolean };
 
 const progressEveryMs = 100;
+/** While the leader is busy with earlier ones, ends wait so long for others, or until they are so many. */
+const gatherMs = 2;
+const gatheredMax = 32;
+const gatheredBytesMax = 65_536;
 const timeoutMs = 5_000;
 const messagesMax = 8;
 const pauseMsMin = 100;
@@ -78,7 +82,8 @@ export class NewsTeller {
     this.#ends.set(attemptKey(news), end);
     this.#untold.add(end);
     this.#bytes += bytes;
-    this.#flushAfter(0);
+    const isMany = this.#untold.size >= gatheredMax || this.#bytes >= gatheredBytesMax;
+    this.#flushAfter(this.#messages === 0 || isMany ? 0 : gatherMs);
   }
 
   progressed(unit: Unit): void {
