@@ -17,6 +17,20 @@ function filled(values: readonly number[]): Histogram {
 }
 
 describe('histogram', () => {
+  it('says the same of a few values as of many: kept one by one, counted, or merged', () => {
+    fc.assert(
+      fc.property(fc.array(durationUs, { maxLength: 20 }), (values) => {
+        const all = filled(values);
+        const counted = filled(values);
+        counted.merge(new Histogram());
+        const merged = new Histogram();
+        for (const value of values) merged.merge(filled([value]));
+        for (const other of [counted, merged, Histogram.fromSparse(all.toSparse())])
+          assert.deepEqual(other.toSparse(), all.toSparse());
+      }),
+    );
+  });
+
   it('reads any value from 1 us to 1 h back within 1 %', () => {
     fc.assert(
       fc.property(fc.integer({ min: histogramMinUs, max: histogramMaxUs }), (us) => {

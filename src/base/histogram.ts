@@ -15,9 +15,14 @@ const stepsPerOctave = 64;
 /** Below 2 x 64 each whole microsecond has its own counter; above, an octave has 64 counters. */
 const linearUs = 2 * stepsPerOctave;
 const bucketCount = bucketOf(histogramMaxUs) + 1;
+/** So many values are kept one by one: a small job records no more, and counters would be most of what it costs. */
+const fewMax = 8;
 
 export class Histogram {
-  readonly #counts = new Float64Array(bucketCount);
+  /** Made with the first value that is not one of few. */
+  #counts: Float64Array | undefined;
+  /** Until then, for each value its counter. */
+  #few: number[] = [];
   #count = 0;
   #sumUs = 0n;
   /** Adding to a bigint for each value is slow, so sums are collected here and moved over before they lose precision. */
@@ -29,7 +34,8 @@ export class Histogram {
     assert(!Number.isNaN(valueUs), 'a duration is a number');
     const us = Math.min(histogramMaxUs, Math.max(histogramMinUs, Math.round(valueUs)));
     const bucket = bucketOf(us);
-    this.#counts[bucket] = (this.#counts[bucket] as number) + 1;
+    if (this.#counts === undefined && this.#count < fewMax) this.#few.push(bucket);
+    else addTo(this.#counts ?? this.#all(), bucket, 1);
     this.#count += 1;
     this.#sumUsRecent += us;
     if (this.#sumUsRecent > 2 ** 52) this.#settleSum();
@@ -39,7 +45,9 @@ export class Histogram {
 
   /** Adds the other's counts. The order of merging does not matter, not even in the last bit. */
   merge(other: Histogram): void {
-    for (let i = 0; i < bucketCount; i++) this.#counts[i] = (this.#counts[i] as number) + (other.#counts[i] as number);
+    const counts = this.#all();
+    if (other.#counts === undefined) for (const bucket of other.#few) addTo(counts, bucket, 1);
+    else for (let i = 0; i < bucketCount; i++) counts[i] = (counts[i] as number) + (other.#counts[i] as number);
     this.#count += other.#count;
     this.#settleSum();
     this.#sumUs += other.#sumUs + BigInt(other.#sumUsRecent);
@@ -71,9 +79,10 @@ export class Histogram {
   quantileUs(share: number): number {
     assert(share >= 0 && share <= 1, 'a quantile is between 0 and 1');
     const rank = Math.max(1, Math.ceil(share * this.#count));
+    const counts = this.#all();
     let seen = 0;
     for (let i = 0; i < bucketCount; i++) {
-      seen += this.#counts[i] as number;
+      seen += counts[i] as number;
       if (seen >= rank) return Math.min(this.#maxUs, Math.max(this.#minUs, middleOf(i)));
     }
     return 0;
@@ -81,16 +90,13 @@ export class Histogram {
 
   /** The counters that are not zero, as [bucket, count, bucket, count ...], ready for a message. */
   toSparse(): SparseHistogram {
-    const buckets: number[] = [];
-    for (let i = 0; i < bucketCount; i++) {
-      const count = this.#counts[i] as number;
-      if (count > 0) buckets.push(i, count);
-    }
+    const buckets = this.#counts === undefined ? sparseOf(this.#few) : pairsOf(this.#counts);
     return { buckets, sumUs: this.sumUs, minUs: this.minUs, maxUs: this.maxUs };
   }
 
   static fromSparse(sparse: SparseHistogram): Histogram {
     const histogram = new Histogram();
+    const counts = histogram.#all();
     for (let i = 0; i + 1 < sparse.buckets.length; i += 2) {
       const [bucket, count] = [sparse.buckets[i] as number, sparse.buckets[i + 1] as number];
       if (
@@ -98,7 +104,7 @@ export class Histogram {
       ) {
         throw new RemusterError('MALFORMED', 'a histogram has a bucket or count out of range');
       }
-      histogram.#counts[bucket] = (histogram.#counts[bucket] as number) + count;
+      addTo(counts, bucket, count);
       histogram.#count += count;
     }
     if (histogram.#count === 0) return histogram;
@@ -118,6 +124,14 @@ export class Histogram {
     return histogram;
   }
 
+  #all(): Float64Array {
+    if (this.#counts !== undefined) return this.#counts;
+    this.#counts = new Float64Array(bucketCount);
+    for (const bucket of this.#few) addTo(this.#counts, bucket, 1);
+    this.#few = [];
+    return this.#counts;
+  }
+
   #settleSum(): void {
     this.#sumUs += BigInt(this.#sumUsRecent);
     this.#sumUsRecent = 0;
@@ -130,6 +144,28 @@ export type SparseHistogram = {
   readonly minUs: number;
   readonly maxUs: number;
 };
+
+function addTo(counts: Float64Array, bucket: number, count: number): void {
+  counts[bucket] = (counts[bucket] as number) + count;
+}
+
+function pairsOf(counts: Float64Array): number[] {
+  const pairs: number[] = [];
+  for (let i = 0; i < bucketCount; i++) {
+    const count = counts[i] as number;
+    if (count > 0) pairs.push(i, count);
+  }
+  return pairs;
+}
+
+function sparseOf(few: readonly number[]): number[] {
+  const pairs: number[] = [];
+  for (const bucket of few.toSorted((a, b) => a - b)) {
+    if (pairs.at(-2) === bucket) pairs[pairs.length - 1] = (pairs.at(-1) as number) + 1;
+    else pairs.push(bucket, 1);
+  }
+  return pairs;
+}
 
 function bucketOf(us: number): number {
   if (us < linearUs) return us;

@@ -14,6 +14,8 @@ const code = new Uint8Array([1, 2, 3]);
 function testRunner(exported: () => object) {
   const clock = new TestClock();
   const said: FromRunner[] = [];
+  /** How many words there were after each. */
+  const writes: number[] = [];
   const retired: string[] = [];
   let imports = 0;
   let hear: (body: Uint8Array) => void = () => undefined;
@@ -21,7 +23,10 @@ function testRunner(exported: () => object) {
     channel: {
       data: new Uint8Array(0),
       clock,
-      send: (body) => void said.push(fromRunnerCodec.decode(body)),
+      send: (body, isMore) => {
+        said.push(fromRunnerCodec.decode(body));
+        if (isMore !== true) writes.push(said.length);
+      },
       receive: (handler) => {
         hear = handler;
       },
@@ -52,6 +57,7 @@ function testRunner(exported: () => object) {
     runner,
     clock,
     said,
+    writes,
     retired,
     start,
     tell,
@@ -67,7 +73,7 @@ const slow = workflow('slow', { items: 10, each: (_item, ctx) => ctx.sleep(1_000
 describe('a runner', () => {
   it('says that it is ready, then runs what it is given, with code that it keeps', async () => {
     const { said, start, endOf, imports } = testRunner(() => ({ default: sum }));
-    assert.deepEqual(said, [{ kind: 'ready', ahead: 16 }]);
+    assert.deepEqual(said, [{ kind: 'ready', ahead: 32 }]);
     start(1, sum);
     const first = await endOf(1);
     start(2, sum, {}, false);
@@ -161,11 +167,22 @@ describe('a runner', () => {
     );
   });
 
+  it('says an end together with the next start, and never keeps a word back when nothing follows', async () => {
+    const { said, writes, start, endOf } = testRunner(() => ({ sum }));
+    start(1, sum);
+    start(2, sum, {}, false);
+    start(3, sum, {}, false);
+    await endOf(3);
+    const words = said.map((word) => `${word.kind} ${'run' in word ? word.run : ''}`.trim());
+    assert.deepEqual(words, ['ready', 'started 1', 'ended 1', 'started 2', 'ended 2', 'started 3', 'ended 3']);
+    assert.deepEqual(writes, [1, 2, 4, 6, 7]);
+  });
+
   it('is of no use any more with too many runs, words it does not know, or code that goes on', async () => {
     const stuck = workflow('stuck', { duration: 100, steps: { one: () => new Promise(() => undefined) } });
     const { start, hear, retired, endOf } = testRunner(() => ({ stuck, slow }));
     start(1, stuck);
-    for (let run = 2; run <= 19; run++) start(run, slow);
+    for (let run = 2; run <= 35; run++) start(run, slow);
     hear(new Uint8Array([9, 9, 9]));
     const end = await endOf(1);
     assert.deepEqual([end.what, end.spent], ['completed', true]);

@@ -11,6 +11,7 @@ import type { Office } from './office.ts';
 import { orderBytes } from './orders-of-units.ts';
 import { keptAttempts } from './recording.ts';
 import type { Seat } from './seats.ts';
+import { unitsPerCore } from './selection.ts';
 import { coresOf } from './units.ts';
 import { jobLimits } from '../limits.ts';
 
@@ -18,6 +19,7 @@ import { jobLimits } from '../limits.ts';
 const patienceMs = 5_000;
 const passedMax = 64;
 const shortMs = 20;
+const quickMs = 2;
 const resendMs = 300;
 const restMs = 250;
 const messageBytesMax = 8_000_000;
@@ -172,12 +174,12 @@ export class Giving {
         return isReserved ? 'stop' : 'passed';
       }
     }
-    const ahead = needs === 1 && this.#isShort(workflow);
-    if (!ahead && selection.freeCores() === 0) return 'passed';
+    const perCore = needs === 1 ? this.#perCore(workflow) : unitsPerCore.long;
+    if (perCore === unitsPerCore.long && selection.freeCores() === 0) return 'passed';
     let given = 0;
     for (; given < needs; given++) {
       const unit = workflow.waiting.at(-1);
-      const seat = unit === undefined ? undefined : selection.pick(unit, ahead);
+      const seat = unit === undefined ? undefined : selection.pick(unit, perCore);
       if (unit === undefined || seat === undefined) break;
       workflow.waiting.pop();
       this.#give(unit, seat);
@@ -188,11 +190,12 @@ export class Giving {
     return 'taken';
   }
 
-  #isShort(workflow: Workflow): boolean {
-    if (workflow.phase !== 'whole' && workflow.facts.batch === undefined) return false;
+  /** What is over in a moment may wait at a worker, the shorter the more of it. */
+  #perCore(workflow: Workflow): number {
+    if (workflow.phase !== 'whole' && workflow.facts.batch === undefined) return unitsPerCore.long;
     // Noted by each unit that ends: a look need not keep it alive.
-    const pace = this.#paces.peek(workflow.job.request.bundle);
-    return pace !== undefined && pace <= shortMs;
+    const paceMs = this.#paces.peek(workflow.job.request.bundle) ?? Infinity;
+    return paceMs <= quickMs ? unitsPerCore.quick : paceMs <= shortMs ? unitsPerCore.short : unitsPerCore.long;
   }
 
   #give(unit: Unit, seat: Seat): void {
@@ -253,7 +256,7 @@ export class Giving {
       if (order === undefined) continue;
       if (sent.length === jobLimits.unitsInMessageMax || size + order.length > messageBytesMax) flush();
       run.sentMs = this.#office.nowMs;
-      units.push({ ...attemptNameOf(run), order, ahead: this.#isShort(run.unit.workflow) });
+      units.push({ ...attemptNameOf(run), order, ahead: this.#perCore(run.unit.workflow) > 1 });
       sent.push(run);
       size += order.length;
     }

@@ -9,8 +9,10 @@ import type { Unit } from './model.ts';
 import { type Seat, type Seats, freeCores } from './seats.ts';
 
 const levels = ['normal', 'elevated', 'high', 'severe', 'critical'];
-/** Units of a core that wait at the worker for their turn. */
-const aheadMax = 32;
+/** Units of a core that a worker may have at one time: the others wait there for their turn. */
+export const unitsPerCore = { long: 1, short: 32, quick: 128 } as const;
+/** Of all its cores together; a worker keeps a few more. */
+const aheadMax = 480;
 const keptMs = 50;
 
 export class Selection {
@@ -75,7 +77,7 @@ export class Selection {
 
   /** Somebody may get something, be it ahead. */
   hasRoom(): boolean {
-    for (const { seat } of this.#usable) if (seat.coresTotal * aheadMax > seat.runs.size) return true;
+    for (const { seat } of this.#usable) if (roomOf(seat, unitsPerCore.quick) > 0) return true;
     return false;
   }
 
@@ -85,12 +87,12 @@ export class Selection {
     return sum;
   }
 
-  /** `ahead`: it may wait there for a short while. */
-  pick(unit: Unit, ahead: boolean): Seat | undefined {
+  /** `perCore`: with so many others of a core. */
+  pick(unit: Unit, perCore: number): Seat | undefined {
     let best: { seat: Seat; room: number; level: number; health: number } | undefined;
     let equals = 1;
     for (const { seat, level, health } of this.#usable) {
-      const room = seat.coresTotal * (ahead ? aheadMax : 1) - seat.runs.size;
+      const room = roomOf(seat, perCore);
       if (room <= 0 || isExcluded(unit, seat)) continue;
       const difference = best === undefined ? 1 : room - best.room || best.level - level || best.health - health;
       if (difference < 0) continue;
@@ -111,6 +113,10 @@ export class Selection {
     }
     return lines;
   }
+}
+
+function roomOf({ coresTotal, runs }: Seat, perCore: number): number {
+  return Math.min(coresTotal * perCore, coresTotal + aheadMax) - runs.size;
 }
 
 function isExcluded(unit: Unit, seat: Seat): boolean {

@@ -34,9 +34,11 @@ export type LinkEvents = { ready(): void; gone(): void };
 const lifetimeMsMax = 8 * 86_400_000;
 const nothing = new Uint8Array(0);
 /** Runs that are given ahead wait for one that should be over in a moment; a runner that was quick so far is trusted. */
-const aheadMax = 12;
-const refillBelow = 4;
+const aheadMax = 24;
+const refillBelow = 8;
 const quickMs = 10;
+/** Of work that waits in a runner, as far as one can tell. */
+const aheadMs = 40;
 const endedMin = 3;
 
 export class RunnerLink {
@@ -96,7 +98,8 @@ export class RunnerLink {
     const isQuick = this.#ended >= endedMin && this.#paceMs <= quickMs;
     // Not one by one: each message wakes the process.
     if (!isQuick || this.#runs.size === 0 || this.#runs.size > refillBelow) return 0;
-    return Math.max(0, Math.min(this.#aheadMax, aheadMax) + 1 - this.#runs.size);
+    const most = Math.min(this.#aheadMax, aheadMax, Math.ceil(aheadMs / Math.max(1, this.#paceMs)));
+    return Math.max(0, most + 1 - this.#runs.size);
   }
 
   /** The code goes along unless the runner has it. Gives the number of the run. */

@@ -5,7 +5,7 @@
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { Unit } from './unit.ts';
 
-const unitsPerCoreMax = 32;
+const unitsPerCoreMax = 128;
 const unitsMax = 512;
 const bytesMax = 64 * 2 ** 20;
 const waitMsMax = 500;

@@ -65,9 +65,9 @@ describe('a worker and its units', () => {
   test('the line of those given ahead is bounded', () => {
     const scene = new Scene({ cores: 1 });
     const bundle = scene.bundle('patient');
-    const units = Array.from({ length: 40 }, (_, unit) => given(orderOf('j', { bundle, unit }), { ahead: true }));
+    const units = Array.from({ length: 136 }, (_, unit) => given(orderOf('j', { bundle, unit }), { ahead: true }));
     const codes = scene.give(units);
-    assert.equal(codes.filter((code) => code === undefined).length, 33);
+    assert.equal(codes.filter((code) => code === undefined).length, 129);
     assert.equal(codes.filter((code) => code === 'CAPACITY').length, 7);
   });
 
