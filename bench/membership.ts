@@ -1,6 +1,7 @@
 /**
  * Who is alive, against Serf (the Debian package, memberlist inside), every agent a process, all on loopback, the two
- * sides taking turns. `--nodes N` (32) agents each, `--trials N` (10), `--idle-seconds N` (6) for each look at idleness.
+ * sides taking turns. `--nodes N` (32) agents each, `--trials N` (10), `--idle-seconds N` (6) for each look at idleness;
+ * `--only join` measures nothing but the mass join.
  *
  *   SIGKILL, SIGSTOP   from the signal to one random member until the last survivor has logged its death
  *   mass join          agents that run already, alone, are all told at one moment to join the first of them; until every
@@ -20,7 +21,12 @@ import { type Bench, type BenchFlags, type BenchResult, compare, median, progres
 import { deadlineMs, Group, type Idle } from './membership-group.ts';
 import { ours, serf, serfIsThere, type Side } from './membership-sides.ts';
 
-type Plan = { readonly nodes: number; readonly trials: number; readonly idleMs: number };
+type Plan = {
+  readonly nodes: number;
+  readonly trials: number;
+  readonly idleMs: number;
+  readonly onlyJoin: boolean;
+};
 type Measured = {
   readonly [K in 'join' | 'kill' | 'stop' | 'killFirst' | 'stopFirst' | 'returned']: number[];
 } & { readonly idle: Idle[]; falseDeaths: number };
@@ -47,7 +53,7 @@ export const bench: Bench = async (flags) => {
   try {
     await fillCache(folder);
     await joinAndIdle(sides, plan, folder, results);
-    await deaths(sides, plan, folder, results);
+    if (!plan.onlyJoin) await deaths(sides, plan, folder, results);
   } finally {
     forget();
     remove();
@@ -67,8 +73,10 @@ function onceEnded(cleanUp: () => Promise<void>): () => void {
   return () => handlers.forEach((off) => off());
 }
 
-function planOf({ nodes = '32', trials = '10', 'idle-seconds': idleSeconds = '6' }: BenchFlags): Plan {
-  const plan = { nodes: Number(nodes), trials: Number(trials), idleMs: Number(idleSeconds) * 1_000 };
+function planOf({ nodes = '32', trials = '10', 'idle-seconds': idleSeconds = '6', only }: BenchFlags): Plan {
+  if (only !== undefined && only !== 'join') throw new Error('--only takes join');
+  const numbers = { nodes: Number(nodes), trials: Number(trials), idleMs: Number(idleSeconds) * 1_000 };
+  const plan = { ...numbers, onlyJoin: only !== undefined };
   const isWhole = (value: number, min: number, max: number): boolean =>
     Number.isInteger(value) && value >= min && value <= max;
   if (!isWhole(plan.nodes, 3, 99) || !isWhole(plan.trials, 1, 1_000) || !(plan.idleMs > 0)) {
@@ -106,7 +114,7 @@ async function joinAndIdle(sides: readonly Side[], plan: Plan, folder: string, r
       const group = await Group.plan(side, plan.nodes, join(folder, `${side.name}-${trial}`));
       try {
         await joinOnce(group, trial, found);
-        if (trial < idleGroups) await idle(group, trial, plan, found);
+        if (trial < idleGroups && !plan.onlyJoin) await idle(group, trial, plan, found);
       } catch (error) {
         note(trial, side, `FAILED: ${firstLineOf(error)}`);
         if (found.join.length === trial) found.join.push(deadlineMs);
@@ -194,7 +202,7 @@ function firstLineOf(error: unknown): string {
   return String(error instanceof Error ? error.message : error).split('\n')[0]!;
 }
 
-function report({ nodes }: Plan, results: Results, missing: readonly string[]): BenchResult {
+function report({ nodes, onlyJoin }: Plan, results: Results, missing: readonly string[]): BenchResult {
   const mine = results.get('ours')!;
   const theirs = results.get('serf');
   const row = (name: string, unit: string, of: (found: Measured) => number, timesMax?: number): Row => {
@@ -206,7 +214,11 @@ function report({ nodes }: Plan, results: Results, missing: readonly string[]): 
     return compare(name, unit, 'less', of(mine), { name: 'serf', value: of(theirs) }, goal);
   };
   const idleOf = (field: keyof Idle) => (found: Measured) => median(found.idle.map((seen) => seen[field]));
-  const rows = [
+  const joins = [
+    row(`mass join of ${nodes}, all see all`, 'ms', (found) => median(found.join), 1),
+    row('mass join, slowest trial', 'ms', (found) => Math.max(...found.join)),
+  ];
+  const rest = (): Row[] => [
     row(`SIGKILL, known to all ${nodes - 1}`, 'ms', ({ kill }) => median(kill), 0.25),
     row('SIGKILL, known to the first', 'ms', ({ killFirst }) => median(killFirst)),
     row('SIGKILL, slowest trial', 'ms', ({ kill }) => Math.max(...kill)),
@@ -214,8 +226,6 @@ function report({ nodes }: Plan, results: Results, missing: readonly string[]): 
     row('SIGSTOP, known to the first', 'ms', ({ stopFirst }) => median(stopFirst)),
     row('SIGSTOP, slowest trial', 'ms', ({ stop }) => Math.max(...stop)),
     row('SIGCONT, alive again in all views', 'ms', ({ returned }) => median(returned)),
-    row(`mass join of ${nodes}, all see all`, 'ms', (found) => median(found.join), 1),
-    row('mass join, slowest trial', 'ms', (found) => Math.max(...found.join)),
     row('idle CPU per node', 'ms/min', idleOf('cpuMsPerMinute'), 1.5),
     row('idle bytes sent per node', 'B/s', idleOf('bytesPerSecond'), 1.5),
     row('idle packets sent per node', '1/s', idleOf('packetsPerSecond')),
@@ -223,7 +233,7 @@ function report({ nodes }: Plan, results: Results, missing: readonly string[]): 
   ];
   const falseDeaths = [...results].map(([name, found]) => `${name} ${found.falseDeaths}`).join(', ');
   progress(`membership: deaths of members that nobody hurt, counted by believer: ${falseDeaths}`);
-  return { rows, missing };
+  return { rows: onlyJoin ? joins : [...joins, ...rest()], missing };
 }
 
 function note(trial: number, side: Side, text: string): void {

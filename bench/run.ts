@@ -1,7 +1,7 @@
 /**
  * `node bench/run.ts NAME [-o json]` runs one bench; without a name it lists them. A bench is a file of this folder that
  * exports `bench`. Further flags are for a bench that measures groups, which says what it takes: `--nodes N --trials N
- * --idle-seconds N --rounds N --seconds N`.
+ * --idle-seconds N --rounds N --seconds N --only PART`.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,6 +18,7 @@ const { values, positionals } = parseArgs({
     'idle-seconds': { type: 'string' },
     rounds: { type: 'string' },
     seconds: { type: 'string' },
+    only: { type: 'string' },
   },
 });
 const folder = import.meta.dirname;
