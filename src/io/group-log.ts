@@ -42,8 +42,8 @@ export class GroupLog {
 
   /** Durable when it returns. When it throws, nothing of it will be found. */
   append(number: number, parts: readonly Uint8Array[]): void {
-    const record = [headerOf(number, parts), ...parts];
-    const end = this.#write(record, this.#bytes);
+    const header = headerOf(number, parts);
+    const end = this.#write([header, ...parts, paddingOf(header)], this.#bytes);
     try {
       fdatasyncSync(this.#descriptor);
     } catch (error) {
@@ -73,8 +73,6 @@ export class GroupLog {
       const some = record.slice(first, first + partsMax);
       at += this.#writeSome(some, at);
     }
-    const padding = (alignment - (at % alignment)) % alignment;
-    if (padding > 0) at += this.#writeSome([zeros.subarray(0, padding)], at);
     this.#sizeBytes = Math.max(this.#sizeBytes, at);
     return at;
   }
@@ -88,6 +86,12 @@ export class GroupLog {
     }
     throw new RemusterError('STORE_FULL', 'the disk is full');
   }
+}
+
+/** Up to where the next record begins. */
+function paddingOf(header: Uint8Array): Uint8Array {
+  const payloadBytes = new DataView(header.buffer).getUint32(0);
+  return zeros.subarray(0, recordBytes(payloadBytes) - headerBytes - payloadBytes);
 }
 
 function headerOf(number: number, parts: readonly Uint8Array[]): Uint8Array {

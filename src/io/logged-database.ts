@@ -61,6 +61,7 @@ export class LoggedDatabase {
 
   /** Puts a piece of what waits into the database; true: there is more. */
   work(): boolean {
+    this.#loose.sort();
     try {
       this.#movePiece(pieceRows);
     } catch {

@@ -3,38 +3,61 @@
  * of writes. Keys are held as texts of their bytes, one character each, so texts compare like the bytes.
  */
 import type { StoreEntry } from '../base/ports.ts';
-import { unpackBatch } from './store-messages.ts';
+import { rowAt, visitBatch } from './store-messages.ts';
 
 /** `value` null: it is to go. */
 export type LooseRow = { readonly key: Uint8Array; readonly value: Uint8Array | null };
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
+/** Of a row: the group times this, plus where it begins. More groups or bytes than that are never loose. */
+const placesPerGroup = 2 ** 32;
+
 export class LooseRows {
   number: number;
-  readonly #rows = new Map<string, LooseRow>();
+  readonly #groups: Buffer[] = [];
+  /** How many of them are in `#places`. */
+  #sorted = 0;
+  /** Numbers, because there are many, and most are written again before anybody reads them. */
+  readonly #places = new Map<string, number>();
 
   constructor(number: number) {
     this.number = number;
   }
 
   get isEmpty(): boolean {
-    return this.#rows.size === 0;
+    return this.#groups.length === 0;
   }
 
   /** A group, or a part of it. */
   add(packed: Uint8Array): void {
-    for (const row of unpackBatch(packed)) this.#rows.set(textOf(row.key), row);
+    this.#groups.push(Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength));
   }
 
-  values(): IterableIterator<LooseRow> {
-    return this.#rows.values();
+  /** Finds out what the last groups have; if nobody wants to know it before, when there is time. */
+  sort(): void {
+    for (; this.#sorted < this.#groups.length; this.#sorted++) {
+      const group = this.#groups[this.#sorted] as Buffer;
+      const base = this.#sorted * placesPerGroup;
+      visitBatch(group, (at, keyAt, keyEnd) => this.#places.set(group.latin1Slice(keyAt, keyEnd), base + at));
+    }
+  }
+
+  *values(): Generator<LooseRow> {
+    this.sort();
+    for (const place of this.#places.values()) yield this.#rowAt(place);
   }
 
   /** Adds those from one key up to another; what stands there already is older. */
   collect(from: Uint8Array, to: Uint8Array, found: Map<string, LooseRow>): void {
     const [first, end] = [textOf(from), textOf(to)];
-    for (const [key, row] of this.#rows) if (key >= first && key < end) found.set(key, row);
+    this.sort();
+    for (const [key, place] of this.#places) if (key >= first && key < end) found.set(key, this.#rowAt(place));
+  }
+
+  #rowAt(place: number): LooseRow {
+    const group = this.#groups[Math.floor(place / placesPerGroup)] as Buffer;
+    return rowAt(group, place % placesPerGroup);
   }
 }
 

@@ -59,14 +59,36 @@ export function packBatch(batch: readonly StoreWrite[]): Uint8Array {
   return packed.subarray(0, at);
 }
 
+/** Where each of them begins, and its key. */
+export function visitBatch(packed: Buffer, visit: (at: number, keyAt: number, keyEnd: number) => void): void {
+  for (let at = 0; at < packed.length;) {
+    const keyAt = at + headerBytes;
+    const keyEnd = keyAt + packed.readUInt32BE(at);
+    const valueBytes = packed.readUInt32BE(at + 4);
+    visit(at, keyAt, keyEnd);
+    at = valueBytes === noValue ? keyEnd : keyEnd + valueBytes;
+  }
+}
+
+/** The one that begins there; it shares the memory of `packed`. */
+export function rowAt(packed: Buffer, at: number): { readonly key: Uint8Array; readonly value: Uint8Array | null } {
+  const keyEnd = at + headerBytes + packed.readUInt32BE(at);
+  const valueBytes = packed.readUInt32BE(at + 4);
+  const key = partOf(packed, at + headerBytes, keyEnd);
+  return { key, value: valueBytes === noValue ? null : partOf(packed, keyEnd, keyEnd + valueBytes) };
+}
+
+/** No Buffer, of which a slice is no copy. */
+function partOf({ buffer, byteOffset }: Buffer, from: number, to: number): Uint8Array {
+  return new Uint8Array(buffer, byteOffset + from, to - from);
+}
+
 /** The parts share the memory of `packed`. */
 export function* unpackBatch(packed: Uint8Array): Generator<{ key: Uint8Array; value: Uint8Array | null }> {
-  const view = new DataView(packed.buffer, packed.byteOffset, packed.byteLength);
-  for (let at = 0; at < packed.length;) {
-    const keyEnd = at + headerBytes + view.getUint32(at);
-    const valueBytes = view.getUint32(at + 4);
-    const key = packed.subarray(at + headerBytes, keyEnd);
-    at = valueBytes === noValue ? keyEnd : keyEnd + valueBytes;
-    yield { key, value: valueBytes === noValue ? null : packed.subarray(keyEnd, at) };
+  const buffer = Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength);
+  for (let at = 0; at < buffer.length;) {
+    const row = rowAt(buffer, at);
+    at += headerBytes + row.key.length + (row.value?.length ?? 0);
+    yield row;
   }
 }

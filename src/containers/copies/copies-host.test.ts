@@ -275,6 +275,22 @@ describe('a copy', () => {
   });
 });
 
+test('what all have is forgotten, and kept again as soon as somebody is away', () => {
+  const world = running('forgotten');
+  const { host } = world.node('a');
+  for (let i = 0; i < 5; i++) assert.ok(world.commit('a', 0, { [`k${i}`]: 'v' }).ok);
+  const lastBytes = host.metrics().tailBytes;
+  assert.ok(lastBytes < 250, `not more than the last one: ${lastBytes}`);
+  world.kill('b');
+  for (let i = 0; i < 5; i++) assert.ok(world.commit('a', 0, { [`l${i}`]: 'v' }).ok);
+  assert.ok(host.metrics().tailBytes > 3 * lastBytes, 'what the one that is away will need');
+  world.requests.length = 0;
+  world.start('b');
+  world.until('it is in sync', () => world.inSyncNames() === 'ab');
+  assert.ok(world.requests.every(({ message }) => message.kind === 'replicateCommits'));
+  assert.deepEqual(world.state('b'), world.state('a'));
+});
+
 describe('commits on their way to a copy with a slow disk', () => {
   test('are sent without waiting for the former, written together, and end in order', () => {
     const world = new CopiesWorld('together');

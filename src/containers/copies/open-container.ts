@@ -261,7 +261,8 @@ export class OpenContainer {
       for (const { writes, growth } of commits) this.#quota.stored(writes, growth);
       this.#storeTries = 0;
       this.#log.stored(seq);
-      this.#trim(this.#ports.options.tailBytesMax);
+      // Who is in sync cannot fall behind what all have; whoever is not may still come back for it.
+      this.#trim(this.#log.lagging === 0 ? 0 : this.#ports.options.tailBytesMax);
     } else {
       this.#notStored(outcome.error);
     }
