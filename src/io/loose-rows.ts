@@ -39,7 +39,7 @@ export class LooseRows {
     for (; this.#sorted < this.#groups.length; this.#sorted++) {
       const group = this.#groups[this.#sorted] as Buffer;
       const base = this.#sorted * placesPerGroup;
-      visitBatch(group, (at, keyAt, keyEnd) => this.#places.set(group.latin1Slice(keyAt, keyEnd), base + at));
+      visitBatch(group, (at, keyAt, keyEnd) => this.#places.set(group.toString('latin1', keyAt, keyEnd), base + at));
     }
   }
 
