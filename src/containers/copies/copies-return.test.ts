@@ -27,7 +27,7 @@ describe('a copy that comes back', () => {
     [8, 10],
   ] as const) {
     test(`is in sync again although ${writers} writers never pause and its disk takes ${diskMs} ms`, () => {
-      const world = running('never a pause');
+      const world = running('never a pause', ['a', 'b'], { copyAckTimeoutMs: 200 });
       world.kill('b');
       let turn = 0;
       const write = (): void => {
