@@ -92,7 +92,7 @@ export class Ledger {
 
   /** When all that is known of the job now is recorded; at once if it is. */
   afterJob(job: Job, release: Release): void {
-    const key = jobKeys.state(job.id);
+    const key = job.stateKey;
     if (this.#staged.has(key) || this.#hasBlocks(job)) return this.touchAnd(job, release);
     const flying = this.#flying(job, key);
     if (flying === undefined) release();
@@ -233,7 +233,7 @@ export class Ledger {
   }
 
   #statePiece(job: Job): Piece {
-    const key = jobKeys.state(job.id);
+    const key = job.stateKey;
     const found = this.#staged.get(key);
     if (found !== undefined) return found;
     return this.#stage(key, {
@@ -263,7 +263,7 @@ export class Ledger {
 
 /** The first time all of it, later what can change. */
 function stateOp(job: Job): RegistryOp {
-  if (job.isStored) return { kind: 'put', key: jobKeys.state(job.id), value: stateBytes(job) };
+  if (job.isStored) return { kind: 'put', key: job.stateKey, value: stateBytes(job) };
   return { kind: 'put', key: jobKeys.job(job.id), value: encodeJob(jobRecordOf(job)) };
 }
 

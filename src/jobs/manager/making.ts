@@ -1,5 +1,6 @@
 /** A job in memory, made from what was asked for. It has no units yet: they are made when their time has come. */
 import type { JobRequest } from '../job-words.ts';
+import { jobKeys } from '../keys.ts';
 import type { WorkflowFacts } from '../workflow-facts.ts';
 import { bad, bytesOf } from './checking.ts';
 import type { Job, Workflow } from './model.ts';
@@ -22,6 +23,7 @@ export function newJob(birth: JobBirth, request: JobRequest, nowMs: number): Job
   const job: Job = {
     ...birth,
     request,
+    stateKey: jobKeys.state(birth.id),
     ...{ status: 'SUBMITTED', shown: 'SUBMITTED', startedWallMs: undefined, endedWallMs: undefined },
     ...{ startedMs: undefined, endedMs: undefined, code: undefined, why: undefined, workflows: [], incidents: [] },
     isInline: workflows.length <= inlineWorkflowsMax && units <= inlineUnitsMax,

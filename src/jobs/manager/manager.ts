@@ -302,7 +302,7 @@ export class Manager {
     if (status === undefined || status === job.shown) return;
     job.shown = status;
     job.isChanged = true;
-    this.#office.tell({ kind: 'job.state', job: job.id, name: nameOf(job), status });
+    if (this.#office.mayTell) this.#office.tell({ kind: 'job.state', job: job.id, name: nameOf(job), status });
   }
 
   #runRecorded(run: Run): void {

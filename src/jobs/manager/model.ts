@@ -108,6 +108,8 @@ export type Workflow = {
 
 export type Job = {
   readonly id: string;
+  /** Where its state is recorded. One text for all who ask: a new one would have to be hashed each time. */
+  readonly stateKey: string;
   readonly submitter: string;
   readonly submittedWallMs: number;
   /** In the time of the managers. */

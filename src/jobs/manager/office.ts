@@ -80,6 +80,10 @@ export class Office {
   }
 
   /** Whoever watches has other things to do than to read thousands of them. */
+  get mayTell(): boolean {
+    return this.#events < eventsEachSecondMax || Math.floor(this.nowMs / 1_000) !== this.#eventsSecond;
+  }
+
   tell(event: JobEvent): void {
     const second = Math.floor(this.nowMs / 1_000);
     if (second !== this.#eventsSecond) [this.#eventsSecond, this.#events] = [second, 0];

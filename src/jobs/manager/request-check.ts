@@ -42,7 +42,8 @@ export function checkRequest(fields: Fields): JobRequest {
 
 function checkWorkflow(facts: Fields): WorkflowFacts {
   const name = line(facts['name'], 'the name of a workflow', jobLimits.nameLengthMax);
-  const of = (what: string): string => `${what} of workflow ${JSON.stringify(name)}`;
+  const whose = ` of workflow ${JSON.stringify(name)}`;
+  const of = (what: string): string => what + whose;
   whole(facts['cores'], of('cores'), 1, jobLimits.coresMax);
   checkNames(facts['after'], of('after'), jobLimits.workflowsMax);
   whole(facts['timeoutMs'], of('timeoutMs'), 1, jobLimits.timeoutMsMax);
