@@ -5,7 +5,7 @@
  *
  *   record = length of the payload (4) | CRC-32 of what follows (4) | number (8) | payload | zeros up to a multiple of 8
  *
- * A crash may tear the last record, which nobody was told of then. Anything else that cannot be read is damage.
+ * Behind the last record are zeros, or records with lower numbers. A crash may tear the last record, which nobody was told of then. Anything else that cannot be read is damage.
  */
 import { closeSync, fdatasyncSync, ftruncateSync, openSync, readFileSync, unlinkSync, writevSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
@@ -19,6 +19,11 @@ const crcAt = 4;
 const numberAt = 8;
 const alignment = 8;
 const zeros = new Uint8Array(alignment);
+/**
+ * Written behind the last record when the file grows: a sync that makes no file larger needs no journal of the file
+ * system, for which all who sync on a disk would queue up.
+ */
+const room = new Uint8Array(256 * 2 ** 10);
 /** What one call of the system takes. */
 const partsMax = 512;
 
@@ -73,8 +78,17 @@ export class GroupLog {
       const some = record.slice(first, first + partsMax);
       at += this.#writeSome(some, at);
     }
-    this.#sizeBytes = Math.max(this.#sizeBytes, at);
+    if (at > this.#sizeBytes) this.#makeRoom(at);
     return at;
+  }
+
+  #makeRoom(at: number): void {
+    this.#sizeBytes = at;
+    try {
+      this.#sizeBytes += this.#writeSome([room], at);
+    } catch {
+      // Only the record has to fit, and it does.
+    }
   }
 
   #writeSome(parts: readonly Uint8Array[], at: number): number {
