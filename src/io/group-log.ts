@@ -5,7 +5,8 @@
  *
  *   record = length of the payload (4) | CRC-32 of what follows (4) | number (8) | payload | zeros up to a multiple of 8
  *
- * Behind the last record are zeros, or records with lower numbers. A crash may tear the last record, which nobody was told of then. Anything else that cannot be read is damage.
+ * Behind the last record are zeros, or records with lower numbers. A crash may tear the last record, which nobody was
+ * told of then. Anything else that cannot be read is damage.
  */
 import { closeSync, fdatasyncSync, ftruncateSync, openSync, readFileSync, unlinkSync, writevSync } from 'node:fs';
 import { crc32 } from 'node:zlib';

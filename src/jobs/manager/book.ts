@@ -95,7 +95,10 @@ export class Book {
     return true;
   }
 
-  /** The oldest that are over, if too many are: the caller removes them everywhere else. Some at a time, and so many more in any case. */
+  /**
+   * The oldest that are over, if too many are: the caller removes them everywhere else. Some at a time, and so many more
+   * in any case.
+   */
   takeOldest(more = 0): readonly Job[] {
     const isLate = this.#over.size >= jobLimits.historyMax + atOnce;
     if (!isLate && this.#bytesApart <= bytesApartMax && more === 0) return [];
