@@ -1,7 +1,8 @@
 /**
  * Tells agents that already run to join the first of them, all at one moment, over the door that each side has for it:
  * HTTP for ours, Serf's RPC (msgpack over TCP) for Serf. A process of its own, because it has to be inside the network
- * namespace of the agents. Connects first, then prints `joining` and sends; whether it worked is seen by the agents.
+ * namespace of the agents. Connects first and has one question answered over each connection (Serf's handshake, which it
+ * asks for, and a look at the health of ours), then prints `joining` and sends; whether it worked is seen by the agents.
  *
  *   node bench/membership-joiner.ts ours|serf SEED-ADDRESS CONTROL-PORT...
  */
@@ -31,11 +32,14 @@ function httpJoin(port: string): string {
   return `${[...lines, `content-length: ${body.length}`].join('\r\n')}\r\n\r\n${body}`;
 }
 
+function httpHealth(port: string): string {
+  return `GET /livez HTTP/1.1\r\nhost: ${host}:${port}\r\n\r\n`;
+}
+
 async function open(port: string): Promise<Socket> {
   const socket = connect({ host, port: Number(port), noDelay: true });
   await once(socket, 'connect');
-  if (side !== 'serf') return socket;
-  socket.write(Uint8Array.from(handshake));
+  socket.write(side === 'serf' ? Uint8Array.from(handshake) : httpHealth(port));
   await once(socket, 'data');
   return socket;
 }
