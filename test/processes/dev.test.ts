@@ -72,10 +72,11 @@ describe('a dev cluster', () => {
       DevNode & { addr: string },
       DevNode,
     ];
+    // Whoever hears of a death that somebody else has proven has never suspected it.
     const missed = (name: string, after: number) =>
       event(
         g1.addr,
-        ({ seq, type, member }) => seq > after && member === name && type === 'member.suspect',
+        ({ seq, type, member }) => seq > after && member === name && /^member\.(?:suspect|dead)$/.test(type),
         `${name} missed`,
       );
     const back = (name: string, after: number) =>
