@@ -73,7 +73,7 @@ export class HostileWorker {
     const ended = new Promise<UnitNews>((resolve) => {
       this.#waiting.set(name.job, resolve);
     });
-    await this.#given({ ...name, attempt: 1, fence: 1n, order, ahead: false });
+    await this.#given({ ...name, order, ahead: false });
     return ended;
   }
 
@@ -83,10 +83,11 @@ export class HostileWorker {
     });
   }
 
-  /** The first report may still be on its way. */
-  async #given(unit: GivenUnit): Promise<void> {
-    for (let tries = 0; tries < 600; tries++) {
-      const message = { kind: 'giveUnits', term: 1, generation: 1, units: [unit] } as const;
+  /** The first report may still be on its way. What was refused is another attempt the next time. */
+  async #given(unit: Omit<GivenUnit, 'attempt' | 'fence'>): Promise<void> {
+    for (let attempt = 1; attempt <= 600; attempt++) {
+      const units = [{ ...unit, attempt, fence: BigInt(attempt) }];
+      const message = { kind: 'giveUnits', term: 1, generation: 1, units } as const;
       const answer = await new Promise<Outcome<JobMessage>>((resolve) => {
         this.worker.given(this.#manager, message, resolve);
       });

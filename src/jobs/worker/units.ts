@@ -82,10 +82,13 @@ export class Units {
     if (verdict === 'old') return { code: 'FENCED', why: 'a later attempt of this unit is known here' };
     const needs = needsOf(given);
     if (needs === undefined) return { code: 'MALFORMED', why: 'the order cannot be read, or is one of another unit' };
-    if (refusal !== undefined) return refusal;
     const hasRoom = this.#slots.free > 0 || (given.ahead && this.#line.hasRoomFor(given.order.length));
-    if (!hasRoom) return { code: 'CAPACITY', why: 'no core is free' };
-    // Only now: what was refused may be given again.
+    const why = refusal ?? (hasRoom ? undefined : { code: 'CAPACITY', why: 'no core is free' });
+    if (why !== undefined) {
+      // Who hears that gives it to somebody else; and the same words may still come a second time.
+      this.#memory.stopped(key, given);
+      return why;
+    }
     this.#memory.given(key, given);
     this.#enter(new Unit(key, given, needs, this.#ports.clock.nowMs()));
     return taken;

@@ -43,7 +43,8 @@ describe('a worker and its units', () => {
     scene.pass(300);
     assert.equal(scene.ends('a')[0]?.what, 'completed');
     assert.equal(scene.ends('c')[0]?.what, 'completed');
-    assert.deepEqual(scene.give([second]), [undefined], 'what was refused may be given again');
+    assert.deepEqual(scene.give([second]), ['CANCELLED'], 'somebody else may have it by now');
+    assert.deepEqual(scene.give([{ ...second, attempt: 2, fence: 2n }]), [undefined]);
     scene.pass(300);
     assert.equal(scene.ends('b')[0]?.what, 'completed');
     assert.equal(scene.runners.busyMax, 1);
@@ -204,7 +205,8 @@ describe('the lease of a worker', () => {
     scene.answerReports = true;
     scene.worker.leaderChanged();
     scene.pass(1_000);
-    assert.equal(scene.give([given(orderOf('j2', { bundle: scene.bundle('quick') }))])[0], undefined);
+    const next = { attempt: 2, fence: 2n };
+    assert.equal(scene.give([given(orderOf('j2', { bundle: scene.bundle('quick') }), next)])[0], undefined);
   });
 
   test('the leader names what is superseded, and that ends', () => {
@@ -289,7 +291,7 @@ describe('the end of a worker', () => {
     assert.ok(isIdle);
     scene.worker.setDraining(false);
     scene.pass(100);
-    assert.deepEqual(scene.give([given(orderOf('c', { bundle }))]), [undefined]);
+    assert.deepEqual(scene.give([given(orderOf('c', { bundle }), { attempt: 2, fence: 2n })]), [undefined]);
   });
 
   for (const hears of [true, false]) {
