@@ -30,15 +30,10 @@ export function rowBytes(key: string, valueBytes: number): number {
   return 40 + 3 * key.length + valueBytes;
 }
 
-/** One life of one caller. The last one is remembered: calls of one caller often come together, and are asked for twice. */
+/** One life of one caller. */
 export function sessionOf({ session, generation }: CallId): string {
-  if (generation !== last.generation || session !== last.session) {
-    last = { session, generation, name: `${session}/${generation}` };
-  }
-  return last.name;
+  return `${session}/${generation}`;
 }
-
-let last = { session: '', generation: -1, name: '' };
 
 /** Undefined for what `onceRow` would not have built. */
 export function readOnceRow(row: string): { readonly session: string; readonly counter: number } | undefined {

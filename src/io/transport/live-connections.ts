@@ -46,16 +46,14 @@ export class LiveConnections {
     return { retire: [...same, connection].filter((c) => c !== keep), close };
   }
 
-  /** True when this was the last connection to that peer. */
-  remove(connection: Connection): boolean {
+  remove(connection: Connection): void {
     const id = connection.peer?.id;
     const kin = this.#kin(connection);
     const connections = id === undefined ? undefined : kin.get(id);
-    if (id === undefined || !connections?.includes(connection)) return false;
+    if (id === undefined || !connections?.includes(connection)) return;
     const rest = connections.filter((other) => other !== connection);
     if (rest.length > 0) kin.set(id, rest);
     else kin.delete(id);
-    return rest.length === 0 && !connection.aside;
   }
 
   #kin(connection: Connection): Map<NodeId, Connection[]> {
