@@ -17,9 +17,11 @@ export type EventLogOptions = {
   readonly sink?: LogSink | undefined;
 };
 
+type Entry = { readonly atMs: number; readonly node: string; readonly what: string };
+
 export class EventLog {
   readonly #options: EventLogOptions;
-  readonly #kept: BoundedQueue<string>;
+  readonly #kept: BoundedQueue<Entry>;
   #count = 0;
 
   constructor(options: EventLogOptions) {
@@ -32,11 +34,11 @@ export class EventLog {
   }
 
   add(node: string, what: string): void {
-    const line = `${this.#options.nowMs().toFixed(3).padStart(12)} ${node.padEnd(8)} ${what}`;
+    const entry: Entry = { atMs: this.#options.nowMs(), node, what };
     this.#count += 1;
     if (this.#kept.length === this.#kept.max) this.#kept.shift();
-    this.#kept.push(line);
-    this.#options.sink?.(line);
+    this.#kept.push(entry);
+    this.#options.sink?.(lineOf(entry));
   }
 
   detail(node: string, word: () => string): void {
@@ -44,6 +46,10 @@ export class EventLog {
   }
 
   last(count: number): string[] {
-    return [...this.#kept].slice(-count);
+    return [...this.#kept].slice(-count).map(lineOf);
   }
+}
+
+function lineOf({ atMs, node, what }: Entry): string {
+  return `${atMs.toFixed(3).padStart(12)} ${node.padEnd(8)} ${what}`;
 }

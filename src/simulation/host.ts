@@ -6,6 +6,7 @@
 import { assert } from '../base/assert.ts';
 import type { Cancel, Clock } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
+import { Chain } from './chain.ts';
 import type { Disk } from './disk.ts';
 import type { Listener } from './listener.ts';
 import { Life } from './life.ts';
@@ -36,7 +37,7 @@ export class Host {
   readonly listeners = new Map<number, Listener>();
   readonly #random: Random;
   /** For each life here: what aims its running timers at the world's time. */
-  readonly #timers = new Map<Life, Set<() => void>>();
+  readonly #timers = new Map<Life, Chain<() => void>>();
   #life: Life | undefined;
   #powered = true;
   #rate = 1;
@@ -93,7 +94,7 @@ export class Host {
     this.#anchorLocalMs = this.nowMs();
     this.#anchorWorldMs = this.timeline.nowMs;
     this.#rate = rate;
-    for (const timers of this.#timers.values()) for (const aim of [...timers]) aim();
+    for (const timers of this.#timers.values()) for (const aim of timers.all()) aim();
   }
 
   /** Sets the clock on the wall, as an operator would. Nothing but logs may notice. */
@@ -102,7 +103,7 @@ export class Host {
   }
 
   clock(life: Life): Clock {
-    const timers = new Set<() => void>();
+    const timers = new Chain<() => void>();
     this.#timers.set(life, timers);
     life.atEnd(() => this.#timers.delete(life));
     return {
@@ -113,12 +114,12 @@ export class Host {
   }
 
   /** A drifting clock may be a grain short when the world's time has come: then it aims again. */
-  #schedule(life: Life, timers: Set<() => void>, delayMs: number, run: () => void): () => void {
+  #schedule(life: Life, timers: Chain<() => void>, delayMs: number, run: () => void): () => void {
     const dueMs = this.nowMs() + onGrid(Math.max(0, delayMs));
     let stop: Cancel | undefined;
     const forget = (): void => {
       stop?.();
-      timers.delete(aim);
+      timers.remove(link);
     };
     const aim = (): void => {
       stop?.();
@@ -128,7 +129,7 @@ export class Host {
         run();
       });
     };
-    timers.add(aim);
+    const link = timers.add(aim);
     aim();
     return forget;
   }

@@ -6,6 +6,7 @@
  * It owns no clock of its own (see host.ts) and knows nothing of networks or disks.
  */
 import type { Cancel } from '../base/ports.ts';
+import { Chain } from './chain.ts';
 import type { Timeline } from './timeline.ts';
 
 export type LifeEvents = {
@@ -18,7 +19,7 @@ export class Life {
   readonly #events: LifeEvents;
   readonly #children = new Set<Life>();
   readonly #atEnd: (() => void)[] = [];
-  readonly #timers = new Set<Cancel>();
+  readonly #timers = new Chain<Cancel>();
   #postponed: (() => void)[] = [];
   #stalledUntilMs = 0;
   #stalledMs = 0;
@@ -61,18 +62,20 @@ export class Life {
   /** Enters after `delayMs` of world time, unless the life is over by then. */
   after(delayMs: number, run: () => void): Cancel {
     let cancelled = false;
-    const stop = this.#timeline.after(delayMs, () => {
-      this.#timers.delete(cancel);
-      this.enter(() => {
-        if (!cancelled) run();
-      });
+    const event = this.#timeline.enter(this.#timeline.nowMs + Math.max(0, delayMs), () => {
+      this.#timers.remove(link);
+      if (this.#alive && !this.isStalled) this.guard(run);
+      else
+        this.enter(() => {
+          if (!cancelled) run();
+        });
     });
     const cancel = (): void => {
       cancelled = true;
-      this.#timers.delete(cancel);
-      stop();
+      this.#timers.remove(link);
+      this.#timeline.remove(event);
     };
-    this.#timers.add(cancel);
+    const link = this.#timers.add(cancel);
     return cancel;
   }
 
@@ -108,7 +111,7 @@ export class Life {
     this.#alive = false;
     this.#postponed = [];
     for (const child of [...this.#children]) child.end();
-    for (const cancel of [...this.#timers]) cancel();
+    for (const cancel of this.#timers.all()) cancel();
     for (const run of this.#atEnd.splice(0)) run();
   }
 

@@ -1,16 +1,17 @@
 /**
- * The entries of one pretend store, in the order of their keys' UTF-8 bytes, each with a checksum that is made when it
- * is written and looked at when it is read. It knows nothing of time.
+ * The entries of one pretend store, in the order of their keys' UTF-8 bytes. A real store has checksums; this one keeps
+ * what was written beside what the medium holds, and compares when it is read. It knows nothing of time.
  */
 import { failure, type Outcome, success } from '../base/errors.ts';
 import type { StoreEntry, StoreWrite } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 
-type Entry = { readonly value: Uint8Array; readonly checksum: number };
+/** Both are the same bytes at the same place until something damages the value. */
+type Entry = { readonly value: Uint8Array; readonly written: Uint8Array };
 
 export class StoreContent {
   readonly #entries = new Map<string, Entry>();
-  /** Keys in order, made when somebody reads after the set of keys has changed. */
+  /** Keys in order, from the first time on that somebody reads. */
   #ordered: string[] | undefined;
 
   get size(): number {
@@ -20,10 +21,10 @@ export class StoreContent {
   write(batch: readonly StoreWrite[]): void {
     for (const { key, value } of batch) {
       if (value === null) {
-        if (this.#entries.delete(key)) this.#ordered = undefined;
+        if (this.#entries.delete(key)) this.#ordered?.splice(lowerBound(this.#ordered, key), 1);
       } else {
-        if (!this.#entries.has(key)) this.#ordered = undefined;
-        this.#entries.set(key, { value, checksum: checksum(value) });
+        if (!this.#entries.has(key)) this.#ordered?.splice(lowerBound(this.#ordered, key), 0, key);
+        this.#entries.set(key, { value, written: value });
       }
     }
   }
@@ -31,11 +32,11 @@ export class StoreContent {
   read(range: { readonly from: string; readonly to: string; readonly limit: number }): Outcome<readonly StoreEntry[]> {
     const found: StoreEntry[] = [];
     const keys = this.#keys();
-    for (let at = lowerBound(keys, range.from); at < keys.length && found.length < range.limit; at++) {
+    const end = lowerBound(keys, range.to);
+    for (let at = lowerBound(keys, range.from); at < end && found.length < range.limit; at++) {
       const key = keys[at] as string;
-      if (compareUtf8(key, range.to) >= 0) break;
       const entry = this.#entries.get(key) as Entry;
-      if (checksum(entry.value) !== entry.checksum) return failure('STORE_CORRUPT', `the value of ${key} is damaged`);
+      if (!isIntact(entry)) return failure('STORE_CORRUPT', `the value of ${key} is damaged`);
       found.push({ key, value: entry.value.slice() });
     }
     return success(found);
@@ -59,7 +60,7 @@ export class StoreContent {
     const value = entry.value.slice();
     const at = random.below(value.length);
     value[at] = (value[at] as number) ^ (1 << random.below(8));
-    this.#entries.set(key, { value, checksum: entry.checksum });
+    this.#entries.set(key, { value, written: entry.written });
   }
 
   #keys(): string[] {
@@ -71,7 +72,8 @@ export class StoreContent {
 function compareUtf8(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   for (let at = 0; at < length; at++) {
-    const [x, y] = [a.charCodeAt(at), b.charCodeAt(at)];
+    const x = a.charCodeAt(at);
+    const y = b.charCodeAt(at);
     if (x !== y) return rank(x) - rank(y);
   }
   return a.length - b.length;
@@ -92,9 +94,6 @@ function lowerBound(keys: readonly string[], from: string): number {
   return low;
 }
 
-/** Each step is a bijection, so that one flipped bit never goes unseen. */
-function checksum(bytes: Uint8Array): number {
-  let sum = 0x811c9dc5;
-  for (const byte of bytes) sum = Math.imul(sum ^ byte, 0x01000193);
-  return sum;
+function isIntact({ value, written }: Entry): boolean {
+  return value === written || value.every((byte, at) => byte === written[at]);
 }

@@ -41,7 +41,8 @@ class Endpoint {
   readonly #self: Listener;
   readonly #clock: Clock;
   readonly #lines = new Set<Line>();
-  readonly #byAddress = new Map<string, Line>();
+  /** By host and port. */
+  readonly #byAddress = new Map<string, Map<number, Line>>();
   /** How many lines each proved peer has; watchers are told of the first and of the last. */
   readonly #lineCounts = new Map<string, number>();
   readonly #watchers: ((change: ConnectionChange) => void)[] = [];
@@ -103,7 +104,7 @@ class Endpoint {
   }
 
   drained(to: Address, done: () => void): void {
-    const line = this.#byAddress.get(keyOf(to));
+    const line = this.#known(to);
     if (line === undefined) this.#self.life.after(0, done);
     else line.whenDrained(done);
   }
@@ -169,12 +170,16 @@ class Endpoint {
   }
 
   #lineTo(to: Address): Line {
-    const known = this.#byAddress.get(keyOf(to));
+    const known = this.#known(to);
     if (known !== undefined) return known;
     const line = this.#newLine(to);
     this.#keep(line);
     this.#board.dial(line);
     return line;
+  }
+
+  #known({ host, port }: Address): Line | undefined {
+    return this.#byAddress.get(host)?.get(port);
   }
 
   #newLine({ host, port }: Address): Line {
@@ -192,11 +197,13 @@ class Endpoint {
 
   #keep(line: Line): void {
     this.#lines.add(line);
-    const key = keyOf(line.address);
-    if (!this.#byAddress.has(key)) this.#byAddress.set(key, line);
+    const { host, port } = line.address;
+    const atHost = this.#byAddress.get(host) ?? new Map<number, Line>();
+    this.#byAddress.set(host, atHost);
+    if (!atHost.has(port)) atHost.set(port, line);
     line.atClose((reason) => {
       this.#lines.delete(line);
-      if (this.#byAddress.get(key) === line) this.#byAddress.delete(key);
+      if (atHost.get(port) === line) atHost.delete(port);
       this.#disconnected(line, reason);
     });
   }

@@ -15,13 +15,14 @@ export function onGrid(ms: number): number {
   return Math.ceil(ms * ticksPerMs) / ticksPerMs;
 }
 
-type Event = { readonly atMs: number; readonly order: number; readonly run: () => void; index: number };
+/** Something that is to happen; for whoever gave it, to take it back. */
+export type TimelineEvent = { readonly atMs: number; readonly order: number; readonly run: () => void; index: number };
 
 const notQueued = -1;
 
 export class Timeline {
   /** A binary heap; each event knows its index, so that cancelling frees it at once. */
-  readonly #heap: Event[] = [];
+  readonly #heap: TimelineEvent[] = [];
   #nowMs = 0;
   #order = 0;
   #steps = 0;
@@ -43,17 +44,28 @@ export class Timeline {
   }
 
   at(atMs: number, run: () => void): Cancel {
+    const event = this.enter(atMs, run);
+    return () => this.remove(event);
+  }
+
+  /** The same for those who make many: without a function for each. */
+  enter(atMs: number, run: () => void): TimelineEvent {
     assert(Number.isFinite(atMs), 'an event needs a finite time');
-    const event: Event = { atMs: Math.max(this.#nowMs, onGrid(atMs)), order: this.#order++, run, index: notQueued };
+    const event: TimelineEvent = {
+      atMs: Math.max(this.#nowMs, onGrid(atMs)),
+      order: this.#order++,
+      run,
+      index: notQueued,
+    };
     this.#up(event, this.#heap.push(event) - 1);
-    return () => this.#remove(event);
+    return event;
   }
 
   /** Runs the next event. False when there is none. */
   step(): boolean {
     const event = this.#heap[0];
     if (event === undefined) return false;
-    this.#remove(event);
+    this.remove(event);
     this.#nowMs = event.atMs;
     this.#steps += 1;
     event.run();
@@ -71,21 +83,22 @@ export class Timeline {
     this.#nowMs = Math.max(this.#nowMs, onGrid(atMs));
   }
 
-  #remove(event: Event): void {
+  /** Takes it back; nothing happens when it has happened already. */
+  remove(event: TimelineEvent): void {
     const at = event.index;
     if (at === notQueued) return;
     event.index = notQueued;
-    const last = this.#heap.pop() as Event;
+    const last = this.#heap.pop() as TimelineEvent;
     if (last === event) return;
-    if (at > 0 && before(last, this.#heap[(at - 1) >> 1] as Event)) this.#up(last, at);
+    if (at > 0 && before(last, this.#heap[(at - 1) >> 1] as TimelineEvent)) this.#up(last, at);
     else this.#down(last, at);
   }
 
-  #up(event: Event, from: number): void {
+  #up(event: TimelineEvent, from: number): void {
     let at = from;
     while (at > 0) {
       const parentAt = (at - 1) >> 1;
-      const parent = this.#heap[parentAt] as Event;
+      const parent = this.#heap[parentAt] as TimelineEvent;
       if (!before(event, parent)) break;
       this.#put(parent, at);
       at = parentAt;
@@ -93,13 +106,13 @@ export class Timeline {
     this.#put(event, at);
   }
 
-  #down(event: Event, from: number): void {
+  #down(event: TimelineEvent, from: number): void {
     const heap = this.#heap;
     let at = from;
     for (let childAt = 2 * at + 1; childAt < heap.length; childAt = 2 * at + 1) {
       const right = heap[childAt + 1];
-      if (right !== undefined && before(right, heap[childAt] as Event)) childAt += 1;
-      const child = heap[childAt] as Event;
+      if (right !== undefined && before(right, heap[childAt] as TimelineEvent)) childAt += 1;
+      const child = heap[childAt] as TimelineEvent;
       if (!before(child, event)) break;
       this.#put(child, at);
       at = childAt;
@@ -107,12 +120,12 @@ export class Timeline {
     this.#put(event, at);
   }
 
-  #put(event: Event, at: number): void {
+  #put(event: TimelineEvent, at: number): void {
     this.#heap[at] = event;
     event.index = at;
   }
 }
 
-function before(a: Event, b: Event): boolean {
+function before(a: TimelineEvent, b: TimelineEvent): boolean {
   return a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
 }

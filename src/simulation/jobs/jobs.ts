@@ -60,6 +60,7 @@ class Jobs {
   readonly world: World<HostedNode>;
   readonly #observe: StageSpec['observe'];
   readonly #isBusy: boolean;
+  readonly #managers: readonly string[];
   readonly #workers: readonly string[];
   readonly #witness: JobWitness;
   readonly #clients: JobClients;
@@ -75,6 +76,7 @@ class Jobs {
     const witness = new JobWitness(() => this.world, coresEach, observe);
     this.#witness = witness;
     const managers = names.slice(0, managersCount);
+    this.#managers = managers;
     this.#workers = names.slice(managersCount);
     this.world = new World<HostedNode>({
       ...{ seed, names, detailed, sink, rarities: !isPlain },
@@ -149,7 +151,7 @@ class Jobs {
   }
 
   #look(): void {
-    this.#witness.lookAround();
+    this.#witness.lookAround(this.#managers);
     this.world.timeline.after(lookMs, () => this.#look());
   }
 }

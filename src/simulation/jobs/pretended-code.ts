@@ -38,8 +38,10 @@ export function decodeCode(bytes: Uint8Array): PretendedCode {
 
 /** 64 hexadecimal digits. */
 export function pretendedHash(bytes: Uint8Array): string {
-  let [a, b] = [0x811c9dc5, 0x9e3779b9];
-  for (const byte of bytes) {
+  let a = 0x811c9dc5;
+  let b = 0x9e3779b9;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] as number;
     a = Math.imul(a ^ byte, 0x01000193);
     b = Math.imul(b + byte, 0x85ebca6b) ^ (b >>> 13);
   }

@@ -103,11 +103,12 @@ export class JobWitness {
     this.#observe({ kind: 'unitReturned', job, workflow, unit });
   }
 
-  /** Looks at what managers know of workers; called again and again. */
-  lookAround(): void {
+  /** Looks at what these managers know of workers; called again and again. */
+  lookAround(managers: readonly string[]): void {
     const world = this.#world();
     const { nowMs } = world.timeline;
-    for (const manager of world.up()) {
+    for (const manager of managers) {
+      if (!world.isUp(manager)) continue;
       for (const { name, state, registration } of world.program(manager)?.core?.members() ?? []) {
         const isWell = state === 'alive' || state === 'probe-failed';
         const why = isWell
@@ -169,7 +170,7 @@ export class JobWitness {
   }
 
   #whyForbidden(manager: string, worker: string): string | undefined {
-    this.lookAround();
+    this.lookAround([manager]);
     const known = this.#forbidden.get(`${manager}>${worker}`);
     if (known === undefined || this.#world().timeline.nowMs - known.sinceMs < knownForMs) return undefined;
     return known.why;
