@@ -11,7 +11,7 @@ type Entry = { readonly value: Uint8Array; readonly written: Uint8Array };
 
 export class StoreContent {
   readonly #entries = new Map<string, Entry>();
-  /** Keys in order, from the first time on that somebody reads. */
+  /** Keys in order, made when somebody reads after the set of keys has changed. */
   #ordered: string[] | undefined;
 
   get size(): number {
@@ -21,10 +21,11 @@ export class StoreContent {
   write(batch: readonly StoreWrite[]): void {
     for (const { key, value } of batch) {
       if (value === null) {
-        if (this.#entries.delete(key)) this.#ordered?.splice(lowerBound(this.#ordered, key), 1);
+        if (this.#entries.delete(key)) this.#ordered = undefined;
       } else {
-        if (!this.#entries.has(key)) this.#ordered?.splice(lowerBound(this.#ordered, key), 0, key);
+        const { size } = this.#entries;
         this.#entries.set(key, { value, written: value });
+        if (this.#entries.size > size) this.#ordered = undefined;
       }
     }
   }

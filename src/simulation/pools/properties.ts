@@ -19,11 +19,13 @@ const oneOwnerEach: Property = () => ({
 });
 
 type Done = { readonly order: number; readonly fence: bigint; readonly call: string };
+/** Of all that were acknowledged under one fence: who ran first, and who ran last. */
+type Ends = { readonly first: Done; readonly last: Done };
 
 /** S6: in the order in which they ran, the fences of calls that were acknowledged never fall. */
 const fencesNeverFall: Property = () => {
   const last = new Map<string, Done>();
-  const acknowledged = new Map<string, Done[]>();
+  const acknowledged = new Map<string, Map<bigint, Ends>>();
   let count = 0;
   return {
     observe(seen) {
@@ -32,12 +34,10 @@ const fencesNeverFall: Property = () => {
       if (seen.kind !== 'acknowledged') return undefined;
       const done = last.get(`${print(seen)}/${seen.call}`);
       if (done === undefined) return `${seen.call} was acknowledged by ${print(seen)}, where it never ran`;
-      const others = acknowledged.get(print(seen)) ?? [];
-      acknowledged.set(print(seen), others);
-      const other = others.find(
-        (one) => one.order < done.order !== one.fence <= done.fence && one.fence !== done.fence,
-      );
-      others.push(done);
+      const fences = acknowledged.get(print(seen)) ?? new Map<bigint, Ends>();
+      acknowledged.set(print(seen), fences);
+      const other = outOfOrder(fences, done);
+      fences.set(done.fence, widened(fences.get(done.fence), done));
       if (other === undefined) return undefined;
       return `${print(seen)}: ${done.call} ran under fence ${done.fence}, ${other.call} ${
         other.order < done.order ? 'before' : 'after'
@@ -45,6 +45,23 @@ const fencesNeverFall: Property = () => {
     },
   };
 };
+
+/** One that ran before it under a higher fence, or after it under a lower one. */
+function outOfOrder(fences: ReadonlyMap<bigint, Ends>, { order, fence }: Done): Done | undefined {
+  for (const [other, { first, last }] of fences) {
+    if (other > fence && first.order < order) return first;
+    if (other < fence && last.order > order) return last;
+  }
+  return undefined;
+}
+
+function widened(ends: Ends | undefined, done: Done): Ends {
+  if (ends === undefined) return { first: done, last: done };
+  return {
+    first: done.order < ends.first.order ? done : ends.first,
+    last: done.order > ends.last.order ? done : ends.last,
+  };
+}
 
 /** Whoever is in sync by the registry has every acknowledged write on its disk, at any time. */
 const inSyncHasAll: Property = () => ({
