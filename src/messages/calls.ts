@@ -8,7 +8,8 @@ import { field, list, optional, record } from './compound.ts';
 import type { ValueOf } from './kind.ts';
 import { type MessageOf, message } from './message.ts';
 import { bool, oneOf, u32, u53, u8 } from './numbers.ts';
-import { bytes, name, nodeId, text } from './strings.ts';
+import { methodName, spelledCall, spelledCalled, valueBytes } from './spelled-calls.ts';
+import { name, nodeId, text } from './strings.ts';
 import { valueBytesMax } from './value.ts';
 
 const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
@@ -18,7 +19,6 @@ const anybody = [...members, 'client'] as const satisfies readonly Role[];
 const envelopeBytesMax = 8_192;
 const smallBytesMax = 4_096;
 const keyBytesMax = 4_096;
-const methodBytesMax = 255;
 /** Of the sentence of an error. */
 export const errorTextBytesMax = 2_048;
 /** As many as a pool may have containers. */
@@ -47,9 +47,10 @@ const call = message({
     pool: field(5, u32, 'The number of the pool.'),
     container: field(6, u32, 'Which of its containers.'),
     version: field(7, u53, "Of the caller's entry of the address table."),
-    method: field(8, text(methodBytesMax), 'Which method.'),
-    args: field(9, bytes(valueBytesMax), 'A list, as a value.'),
+    method: field(8, methodName, 'Which method.'),
+    args: field(9, valueBytes, 'A list, as a value.'),
   },
+  spelled: spelledCall,
 });
 
 const called = message({
@@ -61,8 +62,9 @@ const called = message({
   doc: 'The answer to call.',
   fields: {
     version: field(1, u53, "Of the owner's entry of the address table."),
-    value: field(2, optional(bytes(valueBytesMax)), 'What the method returned. Absent: it gives a flow, open one.'),
+    value: field(2, optional(valueBytes), 'What the method returned. Absent: it gives a flow, open one.'),
   },
+  spelled: spelledCalled,
 });
 
 const callRefused = message({
@@ -95,7 +97,7 @@ const wanted = {
   pool: field(5, name, 'The name of the pool.'),
   route: field(6, route, 'Which containers.'),
   retryTimeoutMs: field(7, optional(u32), 'How long an owner that cannot be reached is looked for.'),
-  method: field(8, text(methodBytesMax), 'Which method.'),
+  method: field(8, methodName, 'Which method.'),
 };
 
 const wantCall = message({
@@ -105,12 +107,12 @@ const wantCall = message({
   from: anybody,
   bytesMax: valueBytesMax + envelopeBytesMax,
   doc: 'Find the owners, have it run there, and gather. Any node does; answered by wantedCall.',
-  fields: { ...wanted, args: field(9, bytes(valueBytesMax), 'A list, as a value.') },
+  fields: { ...wanted, args: field(9, valueBytes, 'A list, as a value.') },
 });
 
 const callPart = record('callPart', {
   container: field(1, u32, 'Which container.'),
-  value: field(2, optional(bytes(valueBytesMax)), 'What its method returned,'),
+  value: field(2, optional(valueBytes), 'What its method returned,'),
   code: field(3, optional(errorCode), 'or the code of the error'),
   message: field(4, optional(errorText), 'and its sentence.'),
 });
@@ -125,7 +127,7 @@ const wantedCall = message({
   bytesMax: valueBytesMax + envelopeBytesMax,
   doc: 'The answer to wantCall: one of its fields.',
   fields: {
-    value: field(1, optional(bytes(valueBytesMax)), 'What the method returned, or what was made of what all returned.'),
+    value: field(1, optional(valueBytes), 'What the method returned, or what was made of what all returned.'),
     parts: field(2, optional(list(callPart, partsMax)), 'What each container returned, in the order of their numbers.'),
     flow: field(3, optional(bool), 'It gives a flow: open one.'),
     code: field(4, optional(errorCode), 'Why it failed: an error code'),

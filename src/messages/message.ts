@@ -9,7 +9,8 @@
 import { assert } from '../base/assert.ts';
 import type { Role } from '../base/ports.ts';
 import { type Fields, type FieldsCodec, type RecordOf, fieldsCodec } from './compound.ts';
-import { writtenBytesMax } from './writer.ts';
+import type { Reader } from './reader.ts';
+import { type Writer, writtenBytesMax } from './writer.ts';
 
 /** Raised only when the meaning of old bytes changes; a new optional field or message does not. */
 export const protocolVersion = 1;
@@ -32,14 +33,37 @@ export type Declaration<K extends string = string, F extends Fields = Fields> = 
   readonly codec: FieldsCodec<{ readonly kind: K } & RecordOf<F>>;
 };
 
+/** Another way to the same bytes, for messages of which there are very many. */
+export type Spelling<T> = {
+  write(writer: Writer, value: T): void;
+  /** Undefined: not as it is usually written, so the general way is to read it. */
+  read(reader: Reader): T | undefined;
+};
+
 export function message<const K extends string, F extends Fields>(
-  declared: Omit<Declaration<K, F>, 'codec'>,
+  declared: Omit<Declaration<K, F>, 'codec'> & { readonly spelled?: Spelling<{ readonly kind: K } & RecordOf<F>> },
 ): Declaration<K, F> {
-  const { kind, tag, bytesMax, fields } = declared;
+  const { spelled, ...rest } = declared;
+  const { kind, tag, bytesMax, fields } = rest;
   assert(Number.isInteger(tag) && tag > 0 && tag <= 0xffff, `the tag of ${kind} is not in 1..65535`);
   assert(bytesMax >= headerBytes && bytesMax <= writtenBytesMax, `the size limit of ${kind} is out of bounds`);
   assert(!('kind' in fields), `${kind} has a field called kind`);
-  return { ...declared, codec: fieldsCodec<{ readonly kind: K } & RecordOf<F>>(fields, kind) };
+  const codec = fieldsCodec<{ readonly kind: K } & RecordOf<F>>(fields, kind);
+  return { ...rest, codec: spelled === undefined ? codec : withSpelling(codec, spelled) };
+}
+
+function withSpelling<T>({ shapes, read }: FieldsCodec<T>, { write, read: readSpelled }: Spelling<T>): FieldsCodec<T> {
+  return {
+    shapes,
+    write,
+    read: (reader) => {
+      const start = reader.position;
+      const value = readSpelled(reader);
+      if (value !== undefined) return value;
+      reader.position = start;
+      return read(reader);
+    },
+  };
 }
 
 type Flat<T> = { readonly [Name in keyof T]: T[Name] };

@@ -2,9 +2,11 @@
  * Kinds that are runs of bytes: text, names, opaque bytes and node ids. Text is well-formed Unicode on both sides of
  * the wire, never with lone surrogates. Decoded bytes are copies: what arrives belongs to the transport.
  */
+import { assert } from '../base/assert.ts';
 import type { NodeId } from '../base/ids.ts';
 import { nodeIdBytes } from '../base/ids.ts';
 import { type Kind, badValue, tooLarge } from './kind.ts';
+import { KnownTexts, knownTextMax } from './known-texts.ts';
 import { type Reader, refuse, wireTypes } from './reader.ts';
 
 /** `ignoreBOM` keeps a leading U+FEFF as a character: otherwise the text would come back shorter than it was sent. */
@@ -31,6 +33,41 @@ export function text(bytesMax: number): Kind<string> {
       return readText(reader, length, label);
     },
   };
+}
+
+const knownWords = new KnownTexts();
+
+/** Text of which the same few are said again and again. */
+export function word(bytesMax: number): Kind<string> {
+  assert(bytesMax >= knownTextMax, 'a word may be as long as those that are known');
+  const { wire, shape, write, read } = text(bytesMax);
+  return {
+    wire,
+    shape,
+    write: (writer, value, label) => {
+      const known = typeof value === 'string' ? knownWords.written(value) : undefined;
+      if (known !== undefined) return writer.bytes(known);
+      write(writer, value, label);
+      if (isShortAscii(value)) knownWords.keep(value);
+    },
+    read: (reader, label) => {
+      const start = reader.position;
+      const length = reader.length(label);
+      const known = knownWords.read(reader.bytes, reader.position, length);
+      if (known === undefined) {
+        reader.position = start;
+        const value = read(reader, label);
+        return isShortAscii(value) ? knownWords.keep(single(value)) : value;
+      }
+      reader.position += length;
+      return known;
+    },
+  };
+}
+
+function isShortAscii(value: string): boolean {
+  // oxlint-disable-next-line no-control-regex
+  return value.length > 0 && value.length <= knownTextMax && /^[\x00-\x7f]*$/.test(value);
 }
 
 /** Text of so many bytes, which are known to be there. */
@@ -81,7 +118,7 @@ function asciiText(bytes: Uint8Array, start: number, end: number): string {
   return out;
 }
 
-const nameBytesMax = 63;
+const nameBytesMax = knownTextMax;
 /** 1 for what a name may begin with, 2 for what may only follow; the same as namePattern of base/ids.ts. */
 const nameClasses = new Uint8Array(256);
 for (const letter of 'abcdefghijklmnopqrstuvwxyz0123456789') nameClasses[letter.charCodeAt(0)] = 1;
@@ -99,47 +136,29 @@ function isNameBytes(bytes: Uint8Array, start: number, end: number): boolean {
   return true;
 }
 
-/**
- * Names that were on the wire of late, each in a place that its bytes tell: the same few are said again and again, such
- * as who calls in each call. To compare one costs less than to check it and to make text of it anew.
- */
-const knownNames: (string | undefined)[] = Array.from({ length: 256 });
-
-function placeOf(length: number, first: number, middle: number, last: number): number {
-  return (length * 31 + first * 7 + middle * 13 + last) & 0xff;
-}
-
-function isKnownName(value: string): boolean {
-  const { length } = value;
-  const place = placeOf(length, value.charCodeAt(0), value.charCodeAt(length >> 1), value.charCodeAt(length - 1));
-  if (knownNames[place] === value) return true;
-  if (!isName(value)) return false;
-  knownNames[place] = value;
-  return true;
-}
-
-function isSaid(known: string, bytes: Uint8Array, start: number, length: number): boolean {
-  if (known.length !== length) return false;
-  for (let i = 0; i < length; i++) if (known.charCodeAt(i) !== bytes[start + i]) return false;
-  return true;
-}
+const knownNames = new KnownTexts();
 
 function readName(bytes: Uint8Array, start: number, end: number): string | undefined {
-  const length = end - start;
-  const middle = bytes[start + (length >> 1)] as number;
-  const place = placeOf(length, bytes[start] as number, middle, bytes[end - 1] as number);
-  const known = knownNames[place];
-  if (known !== undefined && isSaid(known, bytes, start, length)) return known;
+  const known = knownNames.read(bytes, start, end - start);
+  if (known !== undefined) return known;
   if (!isNameBytes(bytes, start, end)) return undefined;
-  return (knownNames[place] = asciiText(bytes, start, end));
+  return knownNames.keep(single(asciiText(bytes, start, end)));
+}
+
+/** The engine's own copy of a text, which is found in a map by its address; there is one, so only for what is kept. */
+function single(text: string): string {
+  return Object.keys({ [text]: true })[0] ?? text;
 }
 
 export const name: Kind<string> = {
   wire: wireTypes.delimited,
   shape: { type: 'name' },
   write: (writer, value, label) => {
-    if (typeof value !== 'string' || !isKnownName(value)) throw badValue(label, 'is not a name');
-    if (!writer.shortAscii(value)) writer.text(value);
+    if (typeof value !== 'string') throw badValue(label, 'is not a name');
+    const known = knownNames.written(value);
+    if (known !== undefined) return writer.bytes(known);
+    if (!isName(value)) throw badValue(label, 'is not a name');
+    writer.shortAscii(knownNames.keep(value));
   },
   read: (reader, label) => {
     const length = reader.length(label);
