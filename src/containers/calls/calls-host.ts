@@ -16,7 +16,7 @@ import { Alarms } from './alarms.ts';
 import { openFlow } from './flow-reader.ts';
 import { Gathering } from './gathering.ts';
 import { type CallsOptions, defaultCallsOptions } from './options.ts';
-import { Part, type PartOfCall, type PartPorts, type PartSite, type Place } from './part.ts';
+import { type Hearer, Part, type PartOfCall, type PartPorts, type PartSite, type Place, type Running } from './part.ts';
 import { PoolSearch } from './pool-search.ts';
 import { type Resolved, chosenRoute, plainContainer, resolveRoute } from './route.ts';
 import { CallDesk } from './serving.ts';
@@ -32,8 +32,7 @@ export type CallsPorts = PartPorts & {
 
 const sessionsMax = 1_000;
 
-/** What can be cancelled; the pieces of a call replace each other. */
-type Running = { cancel(): void };
+const nothing: Running = { cancel: () => {} };
 
 export class CallsHost implements Calls {
   readonly #ports: CallsPorts;
@@ -61,28 +60,34 @@ export class CallsHost implements Calls {
 
   /** `done` may be called before this returns: a container of this node may answer at once. */
   call(call: WantedCall, done: Done<CallResult>): Cancel {
+    const running = this.#begin(call, { heard: done });
+    return () => running.cancel();
+  }
+
+  #begin(call: WantedCall, hearer: Hearer<CallResult>): Running {
     // A call of many containers waits for many of them.
     if (this.#tally.open >= this.#options.callsMax || this.#site.alarms.size >= this.#options.callsMax) {
       this.#ports.count('calls.refused');
-      done(failure('CAPACITY', `${this.#options.callsMax} calls are under way already`));
-      return () => {};
+      hearer.heard(failure('CAPACITY', `${this.#options.callsMax} calls are under way already`));
+      return nothing;
     }
     this.#tally.open += 1;
     const pool = this.#ports.table.pool(call.pool);
     const container = pool?.record.state === 'active' ? plainContainer(call.route, pool) : undefined;
     if (pool !== undefined && container !== undefined) {
-      const part = new Part(this.#site, { pool, container }, call, done, this.#tally);
+      const part = new Part(this.#site, pool, container, call, hearer, this.#tally);
       part.start();
-      return () => part.cancel();
+      return part;
     }
     const ended: Done<CallResult> = (outcome) => {
       this.#tally.open -= 1;
-      done(outcome);
+      hearer.heard(outcome);
     };
+    // The pieces of such a call replace each other.
     const running: { now: Running | undefined } = { now: undefined };
     if (pool !== undefined) this.#route(call, pool, running, ended);
     else this.#search(call, running, ended);
-    return () => running.now?.cancel();
+    return { cancel: () => running.now?.cancel() };
   }
 
   /** The same one for the same name, unless it was not asked for in a long time. */
@@ -93,7 +98,7 @@ export class CallsHost implements Calls {
     const { callTimeoutMs } = this.#options;
     this.#serial += 1;
     const parts = { self, name, serial: this.#serial, callTimeoutMs };
-    const session = new Session({ ...parts, call: (call, done) => this.call(call, done) });
+    const session = new Session({ ...parts, begin: (call, hearer) => this.#begin(call, hearer) });
     this.#sessions.set(name, session);
     return session;
   }
@@ -127,7 +132,7 @@ export class CallsHost implements Calls {
     if (!resolved.ok) return ended(resolved);
     const { first, many } = resolved.value;
     if (many) return this.#gather(call, pool, resolved.value, running, ended);
-    const part = new Part(this.#site, { pool, container: first }, call, ended);
+    const part = new Part(this.#site, pool, first, call, { heard: ended });
     running.now = part;
     part.start();
   }
@@ -169,7 +174,7 @@ export class CallsHost implements Calls {
     const { clock } = this.#ports;
     const startMs = clock.nowMs();
     const ask = (container: number, done: Done<CallAnswer>): Part => {
-      const part = new Part(this.#site, { pool, container }, call, done);
+      const part = new Part(this.#site, pool, container, call, { heard: done });
       part.start();
       return part;
     };

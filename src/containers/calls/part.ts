@@ -8,15 +8,7 @@
  *      +--- pausing <--refused-+
  *            |   the table names another owner: attempt at once
  */
-import {
-  type Done,
-  type ErrorCode,
-  type Outcome,
-  errorCodeOf,
-  failure,
-  isRemusterError,
-  success,
-} from '../../base/errors.ts';
+import { type ErrorCode, type Outcome, errorCodeOf, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Cancel, Clock, Streams } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
@@ -36,7 +28,7 @@ export type PartPorts = {
   readonly table: AddressTable;
   /** Undefined on nodes that own nothing. Looked at anew for each call. */
   readonly hosting: Hosting | undefined;
-  addressOf(node: NodeId): Address | undefined;
+  addressOf(node: NodeId, nowMs: number): Address | undefined;
   /** A hint: it stretches pauses and decides nothing else. */
   isAlive(node: NodeId): boolean;
   count(name: string): void;
@@ -44,6 +36,12 @@ export type PartPorts = {
 
 /** What a part needs of the call it belongs to. */
 export type PartOfCall = Pick<WantedCall, 'method' | 'args' | 'id' | 'lowest' | 'timeoutMs' | 'retryTimeoutMs'>;
+
+/** Who hears of the end, once; it may be before whoever began has returned. */
+export type Hearer<T> = { heard(outcome: Outcome<T>): void };
+
+/** What can be given up. */
+export type Running = { cancel(): void };
 
 /** Which container is asked. */
 export type Place = { readonly pool: KnownPool; readonly container: number };
@@ -60,7 +58,7 @@ const nothing: Cancel = () => {};
 /** With an owner that is held to be dead it is the table that ends the pause. */
 const deadPauseMs = 250;
 
-export class Part implements Waiter, Place {
+export class Part implements Waiter, Place, Running {
   wakeAtMs = Infinity;
   before: Waiter | undefined;
   after: Waiter | undefined;
@@ -68,7 +66,7 @@ export class Part implements Waiter, Place {
   readonly container: number;
   readonly #site: PartSite;
   readonly #call: PartOfCall;
-  readonly #done: Done<CallAnswer>;
+  readonly #hearer: Hearer<CallAnswer>;
   readonly #tally: { open: number } | undefined;
   readonly #patience: Patience;
   #phase: 'pausing' | 'here' | 'asked' = 'pausing';
@@ -91,9 +89,10 @@ export class Part implements Waiter, Place {
   /** `tally` counts down when it is over: for a call that is one part. */
   constructor(
     site: PartSite,
-    { pool, container }: Place,
+    pool: KnownPool,
+    container: number,
     call: PartOfCall,
-    done: Done<CallAnswer>,
+    hearer: Hearer<CallAnswer>,
     tally?: { open: number },
   ) {
     const { retryTimeoutMs = site.options.retryTimeoutMs } = call;
@@ -101,14 +100,14 @@ export class Part implements Waiter, Place {
     this.container = container;
     this.#site = site;
     this.#call = call;
-    this.#done = done;
+    this.#hearer = hearer;
     this.#tally = tally;
     const nowMs = site.ports.clock.nowMs();
     this.#heardMs = nowMs;
     this.#patience = new Patience(nowMs, call.timeoutMs, retryTimeoutMs);
   }
 
-  /** `done` may be called before this returns. */
+  /** It may be over before this returns. */
   start(): void {
     this.#attempt(this.#heardMs);
   }
@@ -143,7 +142,7 @@ export class Part implements Waiter, Place {
     this.#asked = owner;
     if (owner === undefined) return this.#pause(`nobody owns container ${container}`);
     if (owner === ports.self.id) return this.#askHere(nowMs);
-    const address = ports.addressOf(owner);
+    const address = ports.addressOf(owner, nowMs);
     if (address === undefined) return this.#pause(`the address of its owner ${owner} is not known`);
     this.#send(address, nowMs);
   }
@@ -300,16 +299,16 @@ export class Part implements Waiter, Place {
     if (owner !== undefined && owner !== this.#asked) return this.#ownerChanged();
     if (nowMs - this.#heardMs >= options.silentAfterMs) {
       this.#heardMs = nowMs;
-      if (!this.#isProbing) this.#probe();
+      if (!this.#isProbing) this.#probe(nowMs);
     }
     this.#wakeAt(Math.min(this.#patience.endsMs, this.#heardMs + options.silentAfterMs));
   }
 
-  #probe(): void {
+  #probe(nowMs: number): void {
     const { ports, options } = this.#site;
     const { pool, container } = this;
     const { id } = this.#call;
-    const address = this.#asked === undefined ? undefined : ports.addressOf(this.#asked);
+    const address = this.#asked === undefined ? undefined : ports.addressOf(this.#asked, nowMs);
     if (address === undefined) return;
     ports.count('calls.probed');
     const number = this.#number;
@@ -359,7 +358,7 @@ export class Part implements Waiter, Place {
     this.#cancelProbe();
     this.#unwatch?.();
     if (this.#tally !== undefined) this.#tally.open -= 1;
-    this.#done(outcome);
+    this.#hearer.heard(outcome);
   }
 }
 

@@ -3,13 +3,13 @@
  * back. Its node, the generation of its node and its serial number make its call ids unlike all others, also after a
  * restart.
  */
-import { type Done, type Outcome, RemusterError } from '../../base/errors.ts';
+import { type Outcome, RemusterError } from '../../base/errors.ts';
 import { type CallId, type NodeId, namePattern, parseCallId } from '../../base/ids.ts';
-import type { Cancel } from '../../base/ports.ts';
 import { decodeValue, encodeValue } from '../../messages/value.ts';
 import type { CallResult, CallSession, WantedCall } from '../contract.ts';
-import type { CallOptions } from '../module.ts';
+import type { CallOptions, Route } from '../module.ts';
 import { type Hanging, hangOn, letGo } from './abort-hub.ts';
+import type { Hearer, Running } from './part.ts';
 
 export type SessionParts = {
   readonly self: { readonly id: NodeId; readonly generation: number };
@@ -17,7 +17,8 @@ export type SessionParts = {
   readonly name: string;
   readonly serial: number;
   readonly callTimeoutMs: number;
-  call(call: WantedCall, done: Done<CallResult>): Cancel;
+  /** The hearer may hear of the end before this returns. */
+  begin(call: WantedCall, hearer: Hearer<CallResult>): Running;
 };
 
 type SessionCall = Pick<WantedCall, 'pool' | 'method' | 'route'> & { readonly args: readonly unknown[] };
@@ -26,22 +27,69 @@ type SessionCall = Pick<WantedCall, 'pool' | 'method' | 'route'> & { readonly ar
 const nameCharactersMax = 14;
 
 const noArgs = encodeValue([]);
-const nothing: Cancel = () => {};
 
-/** One that still waits, between its neighbours in the order of the numbers. */
-class OpenCall implements Hanging {
+/** The two ends of a promise. */
+type Resolve = (value: unknown) => void;
+type Reject = (error: unknown) => void;
+
+/**
+ * One that still waits, between its neighbours in the order of the numbers. It is also what is wanted and who hears of
+ * the end: there are many of these, and one object costs less than three.
+ */
+class OpenCall implements Hanging, WantedCall, Hearer<CallResult> {
+  readonly pool: string;
+  readonly method: string;
+  readonly args: Uint8Array;
+  readonly route: Route;
   readonly id: CallId;
+  lowest = 0;
+  timeoutMs = 0;
+  retryTimeoutMs: number | undefined;
   before: OpenCall = this;
   after: OpenCall = this;
   hangsBefore: Hanging | undefined;
   hangsAfter: Hanging | undefined;
-  cancel: Cancel = nothing;
+  running: Running | undefined;
   isOver = false;
+  readonly #resolve: Resolve;
+  readonly #reject: Reject;
 
-  constructor(id: CallId) {
+  constructor(call: Omit<SessionCall, 'args'>, args: Uint8Array, id: CallId, resolve: Resolve, reject: Reject) {
+    this.pool = call.pool;
+    this.method = call.method;
+    this.args = args;
+    this.route = call.route;
     this.id = id;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  cancel(): void {
+    this.running?.cancel();
+  }
+
+  heard(outcome: Outcome<CallResult>): void {
+    this.leave();
+    if (!outcome.ok) return this.#reject(outcome.error);
+    try {
+      this.#resolve(valueOf(outcome.value));
+    } catch (error) {
+      this.#reject(error);
+    }
+  }
+
+  /** It waits no longer. */
+  leave(): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    letGo(this);
+    this.before.after = this.after;
+    this.after.before = this.before;
   }
 }
+
+const nowhere = { pool: '', method: '', route: { local: true } } as const;
+const nobody = (): void => {};
 
 export class Session implements CallSession {
   readonly #parts: SessionParts;
@@ -57,7 +105,7 @@ export class Session implements CallSession {
       .replaceAll(/[^a-z0-9._-]/g, '-')
       .slice(0, nameCharactersMax);
     this.#session = `${parts.self.id}.${parts.serial}.${word}`;
-    this.#ends = new OpenCall({ session: this.#session, generation: 0, counter: 0 });
+    this.#ends = new OpenCall(nowhere, noArgs, this.#id(0), nobody, nobody);
   }
 
   call(call: SessionCall, options: CallOptions = {}): Promise<unknown> {
@@ -66,50 +114,41 @@ export class Session implements CallSession {
   }
 
   #start(
-    { pool, method, route, args }: SessionCall,
+    call: SessionCall,
     { callId, signal, timeoutMs = this.#parts.callTimeoutMs, retryTimeoutMs }: CallOptions,
-    resolve: (value: unknown) => void,
-    reject: (error: unknown) => void,
+    resolve: Resolve,
+    reject: Reject,
   ): void {
     if (signal?.aborted === true) throw new RemusterError('CANCELLED');
     checkTimeout('timeoutMs', timeoutMs);
     checkTimeout('retryTimeoutMs', retryTimeoutMs);
+    const { args } = call;
     const bytes = args.length === 0 ? noArgs : encodeValue(args);
-    const open = callId === undefined ? this.#next() : new OpenCall(givenId(callId));
-    const lowest = callId === undefined ? this.#ends.after.id.counter : 0;
-    const wanted = { pool, method, args: bytes, route, id: open.id, lowest, timeoutMs, retryTimeoutMs };
+    const id = callId === undefined ? this.#id(++this.#counter) : givenId(callId);
+    const open = new OpenCall(call, bytes, id, resolve, reject);
+    open.timeoutMs = timeoutMs;
+    open.retryTimeoutMs = retryTimeoutMs;
+    if (callId === undefined) this.#link(open);
     try {
-      open.cancel = this.#parts.call(wanted, (outcome) => {
-        this.#ended(open);
-        settle(outcome, resolve, reject);
-      });
+      open.running = this.#parts.begin(open, open);
     } catch (error) {
-      this.#ended(open);
+      open.leave();
       throw error;
     }
     if (signal !== undefined && !open.isOver) hangOn(signal, open);
   }
 
-  #next(): OpenCall {
-    const open = new OpenCall({
-      session: this.#session,
-      generation: this.#parts.self.generation,
-      counter: ++this.#counter,
-    });
+  #id(counter: number): CallId {
+    return { session: this.#session, generation: this.#parts.self.generation, counter };
+  }
+
+  #link(open: OpenCall): void {
     const last = this.#ends.before;
     open.before = last;
     open.after = this.#ends;
     last.after = open;
     this.#ends.before = open;
-    return open;
-  }
-
-  #ended(open: OpenCall): void {
-    if (open.isOver) return;
-    open.isOver = true;
-    letGo(open);
-    open.before.after = open.after;
-    open.after.before = open.before;
+    open.lowest = this.#ends.after.id.counter;
   }
 }
 
@@ -125,19 +164,6 @@ const timeoutMsMax = 2 ** 31 - 1;
 function checkTimeout(name: string, timeoutMs: number | undefined): void {
   if (timeoutMs === undefined || (timeoutMs > 0 && timeoutMs <= timeoutMsMax)) return;
   throw new RemusterError('BAD_ARGUMENT', `${name} is a number of milliseconds above 0 and up to ${timeoutMsMax}`);
-}
-
-function settle(
-  outcome: Outcome<CallResult>,
-  resolve: (value: unknown) => void,
-  reject: (error: unknown) => void,
-): void {
-  if (!outcome.ok) return reject(outcome.error);
-  try {
-    resolve(valueOf(outcome.value));
-  } catch (error) {
-    reject(error);
-  }
 }
 
 function valueOf(result: CallResult): unknown {

@@ -87,7 +87,7 @@ export class CallContext implements Context {
   }
 
   get remainingMs(): () => number {
-    return () => Math.max(0, this.#deadlineMs - this.#home.clock.nowMs());
+    return () => this.#remainingMs();
   }
 
   get call(): <M extends Methods>(definition: ModuleDefinition<M>, pool: string) => PoolHandle<M> {
@@ -105,14 +105,18 @@ export class CallContext implements Context {
   }
 
   /** Calls of a call end with it: they get no more time than it has, and its signal. */
-  #invoke({ pool, method, args, route }: InvokedCall, options: CallOptions): Promise<unknown> {
+  #invoke(call: InvokedCall, options: CallOptions): Promise<unknown> {
     if (this.#hasEnded) throw endedError();
-    return this.#home.session().call({ pool, method, args, route }, this.#capped(options));
+    return this.#home.session().call(call, this.#capped(options));
   }
 
   #capped(options: CallOptions): CallOptions {
-    const remainingMs = this.remainingMs();
+    const remainingMs = this.#remainingMs();
     const signal = options.signal === undefined ? this.signal : AbortSignal.any([this.signal, options.signal]);
     return { ...options, timeoutMs: Math.min(options.timeoutMs ?? remainingMs, remainingMs), signal };
+  }
+
+  #remainingMs(): number {
+    return Math.max(0, this.#deadlineMs - this.#home.clock.nowMs());
   }
 }

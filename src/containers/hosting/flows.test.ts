@@ -187,7 +187,8 @@ describe('a call of another container', () => {
     };
     scene.open();
     const ask = scene.call('ask', [], { remainingMs: 700 });
-    assert.deepEqual(made, [[{ pool: 'others', method: 'hello', args: ['you'], route: { id: 3 } }, 700]]);
+    const hello = { pool: 'others', method: 'hello', args: ['you'], route: { id: 3 }, isFanned: false };
+    assert.deepEqual(made, [[hello, 700]]);
     ask.cancel();
     assert.equal(signal?.aborted, true);
     await settle();

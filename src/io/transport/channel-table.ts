@@ -29,12 +29,13 @@ export class ChannelTable {
     return this.#last;
   }
 
-  #make(address: Address): Channel | undefined {
+  #make({ host, port }: Address): Channel | undefined {
     if (this.#count >= this.#limits.peersMax && !this.#forgetOne()) return undefined;
-    const channel = new Channel(address, this.#limits.waitingMax, this.#limits.waitingBytesMax);
-    const byPort = this.#byHost.get(address.host) ?? new Map<number, Channel>();
-    byPort.set(address.port, channel);
-    this.#byHost.set(address.host, byPort);
+    // A copy: what was handed in may be a part of something larger.
+    const channel = new Channel({ host, port }, this.#limits.waitingMax, this.#limits.waitingBytesMax);
+    const byPort = this.#byHost.get(host) ?? new Map<number, Channel>();
+    byPort.set(port, channel);
+    this.#byHost.set(host, byPort);
     this.#count += 1;
     return channel;
   }

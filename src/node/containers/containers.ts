@@ -307,7 +307,7 @@ export class Containers {
       {
         ...{ self, clock, random: random.fork('calls'), streams, table, modules },
         hosting: this.#works?.hosting,
-        addressOf: (node) => this.#addressOf(node),
+        addressOf: (node, nowMs) => members.get(node, nowMs)?.entry,
         nodeByName: (name) => members.called(name)?.entry.id,
         isAlive: (node) => members.get(node)?.state !== 'dead',
         count: (name) => this.#reports.count(name),

@@ -30,17 +30,16 @@ export class MemberIndex {
     this.#index = undefined;
   }
 
-  get(id: NodeId): MemberView | undefined {
-    return this.#fresh().byId.get(id);
+  get(id: NodeId, nowMs: number = this.#clock.nowMs()): MemberView | undefined {
+    return this.#fresh(nowMs).byId.get(id);
   }
 
   /** Of several with one name, the living one. */
   called(name: string): MemberView | undefined {
-    return this.#fresh().byName.get(name);
+    return this.#fresh(this.#clock.nowMs()).byName.get(name);
   }
 
-  #fresh(): Index {
-    const atMs = this.#clock.nowMs();
+  #fresh(atMs: number): Index {
     if (this.#index !== undefined && atMs - this.#index.atMs < freshMs) return this.#index;
     const views = this.#views();
     const livingLast = views.toSorted((a, b) => Number(a.state === 'alive') - Number(b.state === 'alive'));
