@@ -52,16 +52,16 @@ export function message<const K extends string, F extends Fields>(
   return { ...rest, codec: spelled === undefined ? codec : withSpelling(codec, spelled) };
 }
 
-function withSpelling<T>({ shapes, read }: FieldsCodec<T>, { write, read: readSpelled }: Spelling<T>): FieldsCodec<T> {
+function withSpelling<T>(general: FieldsCodec<T>, spelled: Spelling<T>): FieldsCodec<T> {
   return {
-    shapes,
-    write,
+    shapes: general.shapes,
+    write: (writer, value) => spelled.write(writer, value),
     read: (reader) => {
       const start = reader.position;
-      const value = readSpelled(reader);
+      const value = spelled.read(reader);
       if (value !== undefined) return value;
       reader.position = start;
-      return read(reader);
+      return general.read(reader);
     },
   };
 }
