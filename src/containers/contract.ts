@@ -46,7 +46,8 @@ export type AddressTable = {
 
 /** May this node serve what it owns, at this instant? It asks the leader again and again, and stops by itself in time. */
 export type ServingLease = {
-  holds(): boolean;
+  /** Now; whoever has just looked at the clock says what it told. */
+  holds(nowMs?: number): boolean;
   /** Calls back when it begins to hold, and when it ends. */
   watch(changed: (holds: boolean) => void): Cancel;
 };

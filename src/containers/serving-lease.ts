@@ -75,8 +75,8 @@ export class ServingLeaseHost implements ServingLease {
     if (this.#phase !== 'stopped') this.#loop.feed({ kind: 'applied', revision });
   }
 
-  holds(): boolean {
-    return this.#phase === 'open' && this.#machine.holds(this.#ports.clock.nowMs());
+  holds(nowMs: number = this.#ports.clock.nowMs()): boolean {
+    return this.#phase === 'open' && this.#machine.holds(nowMs);
   }
 
   watch(changed: (holds: boolean) => void): Cancel {

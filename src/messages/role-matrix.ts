@@ -12,16 +12,16 @@ export type Refusal = 'header' | 'version' | 'unknownTag' | 'carrier' | 'role';
 
 type Rule = { readonly carrier: Declaration['carrier']; readonly senders: number };
 
-const rules = new Map<number, Rule>(
-  catalogue.map(({ tag, carrier, from }) => [tag, { carrier, senders: roleBits(from) }]),
-);
+/** By tag; an array and no map, because it is asked for each message. */
+const rules: (Rule | undefined)[] = Array.from({ length: Math.max(...catalogue.map(({ tag }) => tag)) + 1 });
+for (const { tag, carrier, from } of catalogue) rules[tag] = { carrier, senders: roleBits(from) };
 
 /** Why a body must not be handed on, or undefined if it may. One role that is allowed is enough. */
 export function refusal(carrier: Carrier, roles: readonly Role[], body: Uint8Array): Refusal | undefined {
   const tag = peekTag(body);
   if (tag === undefined) return 'header';
   if (!supportsVersion(body)) return 'version';
-  const rule = rules.get(tag);
+  const rule = tag < rules.length ? rules[tag] : undefined;
   if (rule === undefined) return 'unknownTag';
   if (rule.carrier !== 'both' && rule.carrier !== carrier) return 'carrier';
   return (rule.senders & roleBits(roles)) === 0 ? 'role' : undefined;

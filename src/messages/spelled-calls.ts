@@ -6,11 +6,11 @@
 import type { Spelling } from './message.ts';
 import { u32, u53 } from './numbers.ts';
 import type { Reader } from './reader.ts';
-import { bytes, name, word } from './strings.ts';
+import { name, sharedBytes, word } from './strings.ts';
 import { valueBytesMax } from './value.ts';
 
 export const methodName = word(255);
-export const valueBytes = bytes(valueBytesMax);
+export const valueBytes = sharedBytes(valueBytesMax);
 
 // As declared in calls.ts, which cannot be asked for its types here: it would be asked about itself.
 type Call = {

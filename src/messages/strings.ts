@@ -191,6 +191,38 @@ export function bytes(bytesMax: number): Kind<Uint8Array> {
   };
 }
 
+/** Bytes into which nobody writes: of those of a few bytes, such as an empty list, there is one copy for all. */
+export function sharedBytes(bytesMax: number): Kind<Uint8Array> {
+  const { wire, shape, write } = bytes(bytesMax);
+  return {
+    wire,
+    shape,
+    write,
+    read: (reader, label) => {
+      const length = reader.length(label);
+      if (length > bytesMax) throw refuse('fieldBytes', label, `exceeds ${bytesMax} bytes`);
+      const start = reader.position;
+      reader.position = start + length;
+      return length <= sharedBytesMax
+        ? oneFor(reader.bytes, start, length)
+        : copyOf(reader.bytes, start, reader.position);
+    },
+  };
+}
+
+const sharedBytesMax = 3;
+/** Each in a place that its bytes tell; a newcomer takes the place of whoever is there. */
+const shared: Uint8Array[] = Array.from({ length: 256 }, () => new Uint8Array(0));
+
+function oneFor(from: Uint8Array, start: number, length: number): Uint8Array {
+  let place = length;
+  for (let at = start; at < start + length; at++) place = (place * 31 + from[at]!) & 0xff;
+  const known = shared[place]!;
+  let isSame = known.length === length;
+  for (let i = 0; isSame && i < length; i++) isSame = known[i] === from[start + i];
+  return isSame ? known : (shared[place] = copyOf(from, start, start + length));
+}
+
 /**
  * A copy that belongs to the reader of the message. Allocating is dear (0.7 us for 200 bytes), so copies of medium size
  * share a slab, as Node's own buffers do; its size bounds what a small piece can keep alive.

@@ -53,6 +53,13 @@ type Writing = {
 };
 type Reading = { readonly reader: Reader; objects: number };
 
+/** What most methods return; nobody writes into encoded values. */
+const encodedNull = Uint8Array.of(formatVersion, tags.null);
+const encodedUndefined = Uint8Array.of(formatVersion, tags.undefined);
+
+/** What a tag stands for that nothing follows; with the empty list they are most of what is read. */
+const simple = [undefined, null, false, true] as const;
+
 /** One for all; if a getter of a value should encode another one, that one gets its own. */
 let idle: Writer | undefined = new Writer();
 
@@ -61,6 +68,7 @@ let idle: Writer | undefined = new Writer();
  * 8 KB: whoever keeps small values for long copies them.
  */
 export function encodeValue(value: unknown, bytesMax = valueBytesMax): Uint8Array {
+  if ((value === undefined || value === null) && bytesMax >= 2) return value === null ? encodedNull : encodedUndefined;
   const writer = idle ?? new Writer();
   idle = undefined;
   try {
@@ -79,6 +87,8 @@ export function decodeValue(bytes: Uint8Array, bytesMax = valueBytesMax): unknow
   if (bytes.length > bytesMax) throw rejection('messageBytes', `${label} exceeds ${bytesMax} bytes`);
   if (bytes.length === 0) throw rejection('header', `${label} is empty`);
   if (bytes[0] !== formatVersion) throw rejection('version', `${label} has an unknown format`);
+  if (bytes.length === 2 && bytes[1]! < simple.length) return simple[bytes[1]!];
+  if (bytes.length === 3 && bytes[1] === tags.list && bytes[2] === 0) return [];
   const reading: Reading = { reader: new Reader(bytes, 1), objects: 0 };
   const value = read(reading, 0);
   if (reading.reader.position !== bytes.length) throw refuse('fieldLength', label, 'is followed by something');

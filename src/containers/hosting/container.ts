@@ -107,12 +107,12 @@ export class Container {
   call(call: ArrivedCall, done: Done<CallAnswer>): Cancel {
     const { clock, lease } = this.#ports;
     if (this.#owned === undefined || this.#isHanded(this.#owned)) return refused(done, 'STALE_TABLE');
-    if (this.#isStopping || !lease.holds()) return refused(done, 'NO_QUORUM');
+    const nowMs = clock.nowMs();
+    if (this.#isStopping || !lease.holds(nowMs)) return refused(done, 'NO_QUORUM');
     // Most calls that only read find the inbox empty and never need a name.
     const key = this.inbox.size === 0 ? undefined : printCallId(call.id);
     const known = key === undefined ? undefined : this.inbox.find(call.id, key);
     if (known !== undefined) return this.inbox.join(known, done);
-    const nowMs = clock.nowMs();
     const tenure = this.#hold?.tenure;
     if (tenure?.isOpen === true) return tenure.call(call, key, nowMs, done) ?? refused(done, 'CAPACITY');
     const pending = this.inbox.admit(call, nowMs, key);

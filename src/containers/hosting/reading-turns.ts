@@ -28,7 +28,7 @@ export type ReadingPorts = TurnPorts & {
   /** Gives a turn to a call that waited for fewer readers. */
   readonly resume: (pending: PendingCall) => void;
   /** Counts a call that was never pending. */
-  readonly answered: (startedMs: number, isOk: boolean) => void;
+  readonly answered: (durationMs: number, isOk: boolean) => void;
 };
 
 const nothing: Cancel = () => {};
@@ -115,8 +115,9 @@ export class ReadingTurns {
   }
 
   #answerNow(startedMs: number, outcome: Outcome<CallAnswer>, done: Done<CallAnswer>): Cancel {
-    const allowed = this.#ports.mayServe() ? outcome : failure('NO_QUORUM');
-    this.#ports.answered(startedMs, allowed.ok);
+    const nowMs = this.#ports.clock.nowMs();
+    const allowed = this.#ports.mayServe(nowMs) ? outcome : failure('NO_QUORUM');
+    this.#ports.answered(nowMs - startedMs, allowed.ok);
     done(allowed);
     return nothing;
   }

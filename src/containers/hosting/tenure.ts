@@ -61,7 +61,7 @@ export class Tenure {
       home,
       contents,
       inbox,
-      mayServe: () => this.#mayServe(),
+      mayServe: (nowMs) => this.#mayServe(nowMs),
       isCrowded: () => this.#line.isFull || this.#line.bytes >= limits.underwayBytesMax,
       commit: (rows, bytes, turn) => this.#commit(rows, bytes, turn),
       answer: (pending, outcome) => this.#answer(pending, outcome),
@@ -74,7 +74,7 @@ export class Tenure {
       isDurable: () => this.#line.isSettled,
       durable: () => this.#durable(),
       resume: (pending) => this.resume(pending),
-      answered: (startedMs, isOk) => parts.meter.ended(ports.clock.nowMs() - startedMs, isOk),
+      answered: (durationMs, isOk) => parts.meter.ended(durationMs, isOk),
     });
     this.#timers = new TimerClock({
       ...turnPorts,
@@ -168,8 +168,8 @@ export class Tenure {
     this.#parts.inbox.returnWaiting(calls.toSorted((a, b) => a.arrivedMs - b.arrivedMs));
   }
 
-  #mayServe(): boolean {
-    return this.#phase !== 'ended' && this.#parts.ports.lease.holds();
+  #mayServe(nowMs?: number): boolean {
+    return this.#phase !== 'ended' && this.#parts.ports.lease.holds(nowMs);
   }
 
   #commit(rows: readonly StoreWrite[], bytes: number, turn: Turn): void {

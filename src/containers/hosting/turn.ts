@@ -30,7 +30,7 @@ export type TurnPorts = {
   readonly contents: Contents;
   readonly inbox: Inbox;
   /** Ours, open, and the lease holds: at this instant. */
-  readonly mayServe: () => boolean;
+  readonly mayServe: (nowMs?: number) => boolean;
   /** So many commits are under way that the next writing turn has to wait. */
   readonly isCrowded: () => boolean;
   /** Makes it durable; the turn ends after it. */
