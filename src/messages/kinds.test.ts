@@ -9,7 +9,7 @@ import type { Kind } from './kind.ts';
 import { bool, f64, f64WithNotFinite, i32, oneOf, roles, u16, u32, u53, u64, u8 } from './numbers.ts';
 import { Reader } from './reader.ts';
 import { type RejectionReason, rejectionReason } from './rejection.ts';
-import { bytes, name, nodeId, text } from './strings.ts';
+import { bytes, name, nodeId, sharedBytes, text, word } from './strings.ts';
 import { Writer } from './writer.ts';
 
 function written<T>(kind: Kind<T>, value: T): Uint8Array {
@@ -209,5 +209,38 @@ describe('lists and maps', () => {
     refusesToRead(map(text(9), u8, 1), 'itemCount', [6, 1, 97, 1, 1, 98, 1]);
     refusesToRead(map(text(9), u8, 9), 'duplicateKey', [6, 1, 97, 1, 1, 97, 2]);
     refusesToRead(map(text(9), u8, 9), 'truncated', [2, 1, 97]);
+  });
+});
+
+describe('what is said again and again', () => {
+  test('survives as text, the first time and later, also when it is no plain word', () => {
+    const kind = word(100);
+    const words = [
+      'noop',
+      'addAll',
+      'a much longer word, and with blanks',
+      'm\u00e9thode',
+      '',
+      '__proto__',
+      'x'.repeat(100),
+    ];
+    for (let round = 0; round < 20; round++) survives(kind, ...words);
+    for (const said of words) assert.deepEqual(written(kind, said), written(text(100), said));
+    refusesToWrite(kind, 'TOO_LARGE', 'y'.repeat(101));
+    refusesToWrite(kind, 'BAD_ARGUMENT', 1, null, undefined, '\ud800');
+    refusesToRead(kind, 'fieldLength', [4, 110, 111, 111]);
+    refusesToRead(kind, 'utf8', [1, 0x80]);
+  });
+
+  test('survives as bytes, whatever becomes of those that it came in', () => {
+    const kind = sharedBytes(10);
+    survives(kind, ...[[], [0], [1, 1], [1, 12, 0], [1, 2, 3, 4]].map((list) => Uint8Array.from(list)));
+    const input = Uint8Array.of(2, 7, 8);
+    const first = read(kind, input);
+    input[1] = 9;
+    assert.deepEqual([...first], [7, 8]);
+    assert.deepEqual([...read(kind, input)], [9, 8]);
+    refusesToRead(kind, 'fieldBytes', [11, ...Array.from({ length: 11 }, () => 0)]);
+    refusesToRead(kind, 'fieldLength', [2, 1]);
   });
 });

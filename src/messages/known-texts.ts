@@ -1,17 +1,22 @@
 /**
  * Short texts that were on the wire of late, with their bytes, each in a place that its bytes tell: the same few are
  * said again and again, such as who calls in each call and which method. To compare or to copy one costs less than to
- * check it and to make it anew. Only what has been checked is put here, and only ASCII; a newcomer takes the place of
- * whoever is there, so it is bounded.
+ * check it and to make it anew. Only what has been checked is put here, and only ASCII. Bounded: there is one text in a
+ * place, and only some of those that are not found there take it over, so that many who share it cost little.
  */
 
 const placesMax = 256;
 export const knownTextMax = 63;
+/** A power of two: one of so many newcomers takes a place that is taken. */
+const patience = 8;
+
+const decoder = new TextDecoder();
 
 export class KnownTexts {
   readonly #texts: (string | undefined)[] = Array.from({ length: placesMax });
   /** In the same places: a byte with the length, then the text. */
   readonly #bytes: Uint8Array[] = Array.from({ length: placesMax }, () => new Uint8Array(0));
+  readonly #newcomers = new Uint8Array(placesMax);
 
   /** Length and bytes of a text that is known, ready to be copied. */
   written(text: string): Uint8Array | undefined {
@@ -28,17 +33,38 @@ export class KnownTexts {
     return this.#texts[place];
   }
 
-  /** For ASCII of 1 to `knownTextMax` characters; the result is the same text. */
-  keep(text: string): string {
-    const { length } = text;
-    const bytes = new Uint8Array(1 + length);
-    bytes[0] = length;
-    for (let i = 0; i < length; i++) bytes[i + 1] = text.charCodeAt(i);
+  /** ASCII of 1 to `knownTextMax` characters that is being written. */
+  keepWritten(text: string): void {
     const place = placeOfText(text);
+    if (this.#isTaken(place)) return;
     this.#texts[place] = text;
-    this.#bytes[place] = bytes;
-    return text;
+    this.#bytes[place] = bytesOf(text);
   }
+
+  /** The same of what was read; the result is the same text. */
+  keepRead(text: string): string {
+    const place = placeOfText(text);
+    if (this.#isTaken(place)) return text;
+    const bytes = bytesOf(text);
+    // Text that was put together of pieces is slow to compare; this one is of one piece.
+    const known = decoder.decode(bytes.subarray(1));
+    this.#texts[place] = known;
+    this.#bytes[place] = bytes;
+    return known;
+  }
+
+  #isTaken(place: number): boolean {
+    if (this.#texts[place] === undefined) return false;
+    this.#newcomers[place] = this.#newcomers[place]! + 1;
+    return this.#newcomers[place]! % patience !== 0;
+  }
+}
+
+function bytesOf(text: string): Uint8Array {
+  const bytes = new Uint8Array(1 + text.length);
+  bytes[0] = text.length;
+  for (let i = 0; i < text.length; i++) bytes[i + 1] = text.charCodeAt(i);
+  return bytes;
 }
 
 function placeOfText(text: string): number {

@@ -48,7 +48,7 @@ export function word(bytesMax: number): Kind<string> {
       const known = typeof value === 'string' ? knownWords.written(value) : undefined;
       if (known !== undefined) return writer.bytes(known);
       write(writer, value, label);
-      if (isShortAscii(value)) knownWords.keep(value);
+      if (isShortAscii(value)) knownWords.keepWritten(value);
     },
     read: (reader, label) => {
       const start = reader.position;
@@ -57,7 +57,7 @@ export function word(bytesMax: number): Kind<string> {
       if (known === undefined) {
         reader.position = start;
         const value = read(reader, label);
-        return isShortAscii(value) ? knownWords.keep(single(value)) : value;
+        return isShortAscii(value) ? knownWords.keepRead(value) : value;
       }
       reader.position += length;
       return known;
@@ -142,12 +142,7 @@ function readName(bytes: Uint8Array, start: number, end: number): string | undef
   const known = knownNames.read(bytes, start, end - start);
   if (known !== undefined) return known;
   if (!isNameBytes(bytes, start, end)) return undefined;
-  return knownNames.keep(single(asciiText(bytes, start, end)));
-}
-
-/** The engine's own copy of a text, which is found in a map by its address; there is one, so only for what is kept. */
-function single(text: string): string {
-  return Object.keys({ [text]: true })[0] ?? text;
+  return knownNames.keepRead(asciiText(bytes, start, end));
 }
 
 export const name: Kind<string> = {
@@ -158,7 +153,8 @@ export const name: Kind<string> = {
     const known = knownNames.written(value);
     if (known !== undefined) return writer.bytes(known);
     if (!isName(value)) throw badValue(label, 'is not a name');
-    writer.shortAscii(knownNames.keep(value));
+    knownNames.keepWritten(value);
+    writer.shortAscii(value);
   },
   read: (reader, label) => {
     const length = reader.length(label);
