@@ -55,8 +55,9 @@ export class KnownTexts {
 
   #isTaken(place: number): boolean {
     if (this.#texts[place] === undefined) return false;
-    this.#newcomers[place] = this.#newcomers[place]! + 1;
-    return this.#newcomers[place]! % patience !== 0;
+    const newcomers = this.#newcomers[place]! + 1;
+    this.#newcomers[place] = newcomers;
+    return newcomers % patience !== 0;
   }
 }
 
