@@ -3,7 +3,7 @@ import { RemusterError } from '../base/errors.ts';
 import { type JobEnd, type JobRow, type JobStatus, type SubmitAnswer, isOver } from '../jobs/job-words.ts';
 import { type Job, jobHandle } from './job.ts';
 import { type AskCluster, JobOrders } from './job-orders.ts';
-import { type Bundler, type PreparedJob, type SubmitOptions, preparedJob, requestOf } from './submission.ts';
+import { type Bundler, type PreparedJob, type SubmitOptions, preparedJob, requestOf, wordsOf } from './submission.ts';
 
 export type JobsListed = { readonly limit?: number; readonly status?: JobStatus };
 
@@ -42,9 +42,13 @@ export class JobCalls {
   ): Promise<SubmitAnswer & JobEnd> {
     const prepared = typeof what === 'string' ? await this.prepare(what) : what;
     this.#count += 1;
-    const request = requestOf(prepared, options, `${this.#sessionName}-${this.#count}`);
+    const ownKey = `${this.#sessionName}-${this.#count}`;
+    // The name of a schedule belongs to its words.
+    const isSchedule = options.cron !== undefined;
+    const words = isSchedule ? JSON.stringify(requestOf(prepared, options, ownKey)) : wordsOf(prepared, options);
+    const key = isSchedule ? undefined : (options.idempotencyKey ?? ownKey);
     const submitted = this.#orders.withBundle(prepared.sha256, prepared.code, () =>
-      this.#orders.give('submit', request, waitMs),
+      this.#orders.submit(words, key, waitMs),
     );
     return (await submitted) as SubmitAnswer & JobEnd;
   }

@@ -41,9 +41,18 @@ export class JobOrders {
     return Math.min(attemptMsMax, this.#requestMs) / 2;
   }
 
-  /** With `waitMs` a submission is answered when the job is over, at the latest after so long. */
-  async give(verb: JobVerb, words: object, waitMs?: number): Promise<unknown> {
-    const question = { kind: 'jobOrder', verb, words: JSON.stringify(words), hops: 0, submitter: '', waitMs } as const;
+  /** Arguments and answer are JSON. */
+  async give(verb: JobVerb, words: object): Promise<unknown> {
+    return await this.#order(verb, JSON.stringify(words), undefined, undefined);
+  }
+
+  /** With `waitMs` it is answered when the job is over, at the latest after so long. */
+  async submit(words: string, key: string | undefined, waitMs: number | undefined): Promise<unknown> {
+    return await this.#order('submit', words, key, waitMs);
+  }
+
+  async #order(verb: JobVerb, words: string, key: string | undefined, waitMs: number | undefined): Promise<unknown> {
+    const question = { kind: 'jobOrder', verb, words, hops: 0, submitter: '', waitMs, key } as const;
     const attemptMs = Math.min(attemptMsMax, this.#requestMs);
     const { answer } = await this.#ask(question, 'jobTold', { attemptMs, mayPass, isHopeless });
     return JSON.parse(answer) as unknown;

@@ -55,7 +55,7 @@ class PretendManagers {
     }
     const request = words as unknown as JobRequest;
     if (!this.has.has(request.bundle)) return failure('UNKNOWN_BUNDLE');
-    const key = request.idempotencyKey ?? assert.fail('a submission without a key');
+    const key = order.key ?? assert.fail('a submission without a key');
     const isNew = !this.jobs.has(key);
     this.jobs.set(key, request);
     const jobId = `job-${[...this.jobs.keys()].indexOf(key) + 1}`;

@@ -73,6 +73,20 @@ function durationOf(duration: number | string): number {
 
 /** `ownKey` is used when the caller has none, so that a request that is sent again is one job. */
 export function requestOf(prepared: PreparedJob, options: SubmitOptions, ownKey: string): JobRequest {
+  return { ...contentOf(prepared, options), idempotencyKey: options.idempotencyKey ?? ownKey };
+}
+
+const plainWords = new WeakMap<PreparedJob, string>();
+
+/** JSON of what is to be done, without the key: the same for all jobs that are submitted with the same options. */
+export function wordsOf(prepared: PreparedJob, options: SubmitOptions): string {
+  for (const _ in options) return JSON.stringify(contentOf(prepared, options));
+  const words = plainWords.get(prepared) ?? JSON.stringify(contentOf(prepared, options));
+  plainWords.set(prepared, words);
+  return words;
+}
+
+function contentOf(prepared: PreparedJob, options: SubmitOptions): JobRequest {
   const { name, idempotencyKey, env, priority, timeoutMs, startAt, cron, seed, ...overrides } = options;
   if (cron !== undefined && idempotencyKey === undefined)
     throw new RemusterError('BAD_ARGUMENT', 'a schedule needs a name: give cron and an idempotencyKey');
@@ -83,7 +97,6 @@ export function requestOf(prepared: PreparedJob, options: SubmitOptions, ownKey:
     bundle: prepared.sha256,
     workflows,
     ...(env === undefined ? {} : { env }),
-    idempotencyKey: idempotencyKey ?? ownKey,
     ...(priority === undefined ? {} : { priority }),
     ...timeoutOf(timeoutMs, workflows),
     ...(startAt === undefined ? {} : { startAtMs: momentOf(startAt) }),

@@ -71,6 +71,11 @@ const jobOrder = message({
     hops: field(3, u8, 'How often it was passed on already.'),
     submitter: field(4, text(256), 'On whose behalf. Only members may name somebody other than themselves.'),
     waitMs: field(5, optional(u32), 'Of submit: answer when the job is over, at the latest after so long.'),
+    key: field(
+      6,
+      optional(text(1_024)),
+      'Of submit: its idempotencyKey, if the words, which others may share, have none.',
+    ),
   },
 });
 

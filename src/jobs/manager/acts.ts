@@ -47,6 +47,8 @@ export type ManagerInput =
       readonly remainingMs: number;
       /** Of `submit`: it is answered when the job is over, at the latest after so long. */
       readonly waitMs: number;
+      /** Of `submit`: its idempotencyKey, unless the words have one. */
+      readonly key: string | undefined;
     }
   | {
       readonly kind: 'report';

@@ -205,9 +205,12 @@ export class Giving {
     unit.attempts = keptAttempts(unit.attempts);
     const last = unit.attempts.at(-1);
     const attempt: Attempt = {
-      ...{ worker: seat.id, name: seat.name, generation: seat.generation, outcome: 'running' },
+      worker: seat.id,
+      name: seat.name,
+      generation: seat.generation,
       attempt: (last?.attempt ?? 0) + 1,
       fence: this.#office.nextFence(last?.fence),
+      outcome: 'running',
     };
     const run: Run = {
       unit,
@@ -256,7 +259,7 @@ export class Giving {
       if (order === undefined) continue;
       if (sent.length === jobLimits.unitsInMessageMax || size + order.length > messageBytesMax) flush();
       run.sentMs = this.#office.nowMs;
-      units.push({ ...attemptNameOf(run), order, ahead: this.#perCore(run.unit.workflow) > 1 });
+      units.push(givenUnit(run, order, this.#perCore(run.unit.workflow) > 1));
       sent.push(run);
       size += order.length;
     }
@@ -284,8 +287,20 @@ export class Giving {
   }
 }
 
-export function attemptNameOf(run: Run): Omit<GivenUnit, 'order' | 'ahead'> {
-  const { unit, attempt } = run;
+function givenUnit({ unit, attempt }: Run, order: Uint8Array, ahead: boolean): GivenUnit {
+  const { workflow, number } = unit;
+  return {
+    job: workflow.job.id,
+    workflow: workflow.index,
+    unit: number,
+    attempt: attempt.attempt,
+    fence: attempt.fence,
+    order,
+    ahead,
+  };
+}
+
+export function attemptNameOf({ unit, attempt }: Run): Omit<GivenUnit, 'order' | 'ahead'> {
   const { workflow, number } = unit;
   return {
     ...{ job: workflow.job.id, workflow: workflow.index, unit: number },

@@ -55,9 +55,17 @@ export class ManagerHost {
   }
 
   /** A jobOrder for the leader. NOT_LEADER elsewhere: the desk of the node passes it on. */
-  order(verb: JobVerb, words: string, submitter: string, remainingMs: number, done: Done<string>, waitMs = 0): void {
+  order(
+    verb: JobVerb,
+    words: string,
+    submitter: string,
+    remainingMs: number,
+    done: Done<string>,
+    waitMs = 0,
+    key?: string,
+  ): void {
     const call = this.#open(remainingMs, verb, done as Done<CallAnswer>);
-    if (call !== undefined) this.#loop.feed({ kind: 'order', call, verb, words, submitter, remainingMs, waitMs });
+    if (call !== undefined) this.#loop.feed({ kind: 'order', call, verb, words, submitter, remainingMs, waitMs, key });
   }
 
   /** On any manager: writes the code to the registry unless it is there. */

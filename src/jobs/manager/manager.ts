@@ -25,6 +25,7 @@ import { type Job, type Run, unitsOf } from './model.ts';
 import { News } from './news.ts';
 import { Office } from './office.ts';
 import { Orders } from './orders.ts';
+import { Requests } from './requests.ts';
 import { Rounds } from './rounds.ts';
 import { Schedules } from './schedules.ts';
 import { Seats } from './seats.ts';
@@ -76,7 +77,8 @@ export class Manager {
   constructor(parts: ManagerParts, options: ManagerOptions) {
     const seats = new Seats(options.jobLeaseMs);
     const selection = new Selection(seats, parts.random.fork('selection'), parts.worker);
-    const books = { book: new Book(), seats, selection, line: new Line(), ledger: new Ledger() };
+    const requests = new Requests(parts.sha256);
+    const books = { book: new Book(), seats, selection, line: new Line(), ledger: new Ledger(), requests };
     this.#office = new Office({ ...books, options, random: parts.random.fork('seeds') }, parts.wallMs);
     this.#giving = new Giving(this.#office, (run, code, why) => this.#news.broken(run, code, why));
     this.#stopping = new Stopping(this.#office, (run) => this.#news.stopped(run));

@@ -203,7 +203,9 @@ export class News {
     this.#letGo(run);
     if (unit.phase === 'whole' || unit.phase === 'work') this.#giving.took(job.request.bundle, tookMs ?? 0);
     const end: UnitEnd = {
-      ...{ completed, failed, tookMs: tookMs ?? 0 },
+      completed,
+      failed,
+      tookMs: tookMs ?? 0,
       summary: apart[0] === 0 ? summary : undefined,
       output: apart[1] === 0 ? output : undefined,
       summaryBytes: summary?.length ?? 0,

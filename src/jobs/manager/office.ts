@@ -11,6 +11,7 @@ import type { Ledger } from './ledger.ts';
 import type { Line } from './line.ts';
 import type { JobEvent, ManagerOptions } from './manager-ports.ts';
 import type { Job, Workflow } from './model.ts';
+import type { Requests } from './requests.ts';
 import type { Seats } from './seats.ts';
 import type { Selection } from './selection.ts';
 
@@ -23,6 +24,7 @@ export class Office {
   readonly selection: Selection;
   readonly line: Line;
   readonly ledger: Ledger;
+  readonly requests: Requests;
   readonly random: Random;
   readonly #wallMs: () => number;
   /** Effects of the step that goes on. */
@@ -38,7 +40,7 @@ export class Office {
   #events = 0;
 
   constructor(
-    parts: Pick<Office, 'options' | 'book' | 'seats' | 'selection' | 'line' | 'ledger' | 'random'>,
+    parts: Pick<Office, 'options' | 'book' | 'seats' | 'selection' | 'line' | 'ledger' | 'requests' | 'random'>,
     wallMs: () => number,
   ) {
     this.options = parts.options;
@@ -47,6 +49,7 @@ export class Office {
     this.selection = parts.selection;
     this.line = parts.line;
     this.ledger = parts.ledger;
+    this.requests = parts.requests;
     this.random = parts.random;
     this.#wallMs = wallMs;
   }

@@ -5,18 +5,19 @@
 import { unreachable } from '../../base/assert.ts';
 import { type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { JobVerb } from '../../messages/jobs.ts';
-import { type JobRequest, type JobShown, type JobStatus, isOver, jobStatuses } from '../job-words.ts';
+import { type JobShown, type JobStatus, isOver, jobStatuses } from '../job-words.ts';
 import { jobLimits } from '../limits.ts';
 import type { GatherWords, ManagerInput } from './acts.ts';
 import { type Fields, bad, bytesOf, line, optionalWhole, parsedObject } from './checking.ts';
 import type { Flow } from './flow.ts';
 import type { Giving } from './giving.ts';
-import { newJob, wordsBytesMax } from './making.ts';
+import { newJob } from './making.ts';
 import type { Job } from './model.ts';
 import type { Office } from './office.ts';
 import { Positions } from './positions.ts';
 import { latenciesOf } from './report-facts.ts';
-import { checkRequest } from './request-check.ts';
+import { keyCharactersMax } from './request-check.ts';
+import type { CheckedRequest } from './requests.ts';
 import type { Schedules } from './schedules.ts';
 import { jobEnd, jobProgress, jobRow, jobShown } from './shown.ts';
 import { Watching } from './watching.ts';
@@ -24,9 +25,9 @@ import { Watching } from './watching.ts';
 type Answer = (outcome: Outcome<string>) => void;
 type Order = Pick<
   Extract<ManagerInput, { readonly kind: 'order' }>,
-  'verb' | 'words' | 'submitter' | 'remainingMs' | 'waitMs'
+  'verb' | 'words' | 'submitter' | 'remainingMs' | 'waitMs' | 'key'
 >;
-type Other = Omit<Order, 'words' | 'verb' | 'waitMs'> & {
+type Other = Omit<Order, 'words' | 'verb' | 'waitMs' | 'key'> & {
   readonly call: number;
   readonly verb: Exclude<JobVerb, 'submit'>;
 };
@@ -65,12 +66,13 @@ export class Orders {
     this.#positions = new Positions(office);
   }
 
-  carryOut(call: number, { verb, words, submitter, remainingMs, waitMs }: Order, answer: Answer): void {
+  carryOut(call: number, order: Order, answer: Answer): void {
+    const { verb, words, submitter, remainingMs, waitMs } = order;
     try {
       if (submitter === '' || !submitter.isWellFormed() || bytesOf(submitter) > 256)
         throw bad('the submitter has no name, or one too long');
       const untilMs = this.#office.nowMs + Math.min(waitMs, remainingMs - marginMs);
-      if (verb === 'submit') this.submit(words, submitter, answer, waitMs === 0 ? undefined : untilMs);
+      if (verb === 'submit') this.#submit(order, answer, waitMs === 0 ? undefined : untilMs);
       else this.#other({ call, verb, submitter, remainingMs }, parsedObject(words === '' ? '{}' : words), answer);
     } catch (error) {
       if (!isRemusterError(error)) throw error;
@@ -79,23 +81,19 @@ export class Orders {
   }
 
   /** With `untilMs` the answer waits for the end of the job, until then. */
-  submit(words: string, submitter: string, answer: Answer, untilMs?: number): void {
-    if (bytesOf(words) > wordsBytesMax)
-      throw new RemusterError('TOO_LARGE', `a request has at most ${wordsBytesMax} bytes`);
-    if (!words.isWellFormed()) throw bad('the words are no Unicode');
-    const request = checkRequest(parsedObject(words));
-    const { idempotencyKey, bundle } = request;
-    const identity = (text: string): string => this.#ports.sha256(encoder.encode(text));
-    const key = idempotencyKey === undefined ? undefined : identity(`${submitter}\0${idempotencyKey}`);
-    const hash = key === undefined ? undefined : identity(words);
-    const isKnown = (): boolean => key !== undefined && this.#again(key, hash, answer, untilMs);
-    if (request.cron === undefined && isKnown()) return;
+  #submit(order: Order, answer: Answer, untilMs: number | undefined): void {
+    const { words, submitter } = order;
+    const checked = this.#office.requests.of(words);
+    const { bundle, cron } = checked.request;
+    const key = this.#keyOf(order, checked);
+    const isKnown = (): boolean => key !== undefined && this.#again(key, checked, answer, untilMs);
+    if (cron === undefined && isKnown()) return;
     this.#ports.knowsBundle(bundle, (known) => {
       if (!known.ok) return answer(known);
       if (!known.value) return answer(failure('UNKNOWN_BUNDLE', `no code with the hash ${bundle} is stored`));
       try {
-        if (request.cron !== undefined) this.#schedules.add(request, words, submitter, answer);
-        else if (!isKnown()) this.#make(request, { words, submitter, key, hash }, answer, untilMs);
+        if (cron !== undefined) this.#schedules.add(checked.request, words, submitter, answer);
+        else if (!isKnown()) this.#make(checked, submitter, key, answer, untilMs);
       } catch (error) {
         if (!isRemusterError(error)) throw error;
         answer({ ok: false, error });
@@ -106,16 +104,21 @@ export class Orders {
   /** For a schedule: each firing is a job of its own. Undefined if there is no room. */
   fire(words: string, submitter: string): Job | undefined {
     try {
-      const { cron: _cron, idempotencyKey: _key, ...request } = checkRequest(parsedObject(words));
-      return this.#make(
-        request,
-        { words: JSON.stringify(request), submitter, key: undefined, hash: undefined },
-        () => {},
-      );
+      const { requests } = this.#office;
+      const { cron: _cron, idempotencyKey: _key, ...request } = requests.of(words).request;
+      return this.#make(requests.of(JSON.stringify(request)), submitter, undefined, () => {});
     } catch (error) {
       if (!isRemusterError(error)) throw error;
       return undefined;
     }
+  }
+
+  /** Keys of different submitters are different keys. */
+  #keyOf({ key, submitter }: Order, { request }: CheckedRequest): string | undefined {
+    if (key !== undefined && request.idempotencyKey !== undefined) throw bad('there are two idempotencyKeys');
+    const name =
+      request.idempotencyKey ?? (key === undefined ? undefined : line(key, 'idempotencyKey', keyCharactersMax));
+    return name === undefined ? undefined : this.#ports.sha256(encoder.encode(`${submitter}\0${name}`));
   }
 
   queueOf(job: Job): JobShown['queue'] {
@@ -126,10 +129,10 @@ export class Orders {
     return { position: this.#positions.of(job), reason };
   }
 
-  #again(key: string, hash: string | undefined, answer: Answer, untilMs: number | undefined): boolean {
+  #again(key: string, checked: CheckedRequest, answer: Answer, untilMs: number | undefined): boolean {
     const job = this.#office.book.ofKey(key);
     if (job === undefined) return false;
-    if (job.hash !== hash) {
+    if (job.hash !== checked.hash()) {
       answer(failure('PRECONDITION', `the idempotency key was used before, with other content, for job ${job.id}`));
       return true;
     }
@@ -143,19 +146,16 @@ export class Orders {
     this.#awaitEnd(job, untilMs, answer);
   }
 
-  #make(
-    request: JobRequest,
-    from: Pick<Job, 'words' | 'submitter' | 'key' | 'hash'>,
-    answer: Answer,
-    untilMs?: number,
-  ): Job {
+  #make(checked: CheckedRequest, submitter: string, key: string | undefined, answer: Answer, untilMs?: number): Job {
     const { book, ledger, managerMs, wallMs, term, random, nowMs } = this.#office;
-    book.checkRoom(from.submitter, from.words.length);
+    const { words, request } = checked;
+    book.checkRoom(submitter, words.length);
     this.#lastJob += 1;
     const id = `j${term.toString(36).padStart(5, '0')}${this.#lastJob.toString(36).padStart(6, '0')}`;
     const seed = request.seed ?? random.uint32();
-    const birth = { ...from, wordsBytes: from.words.length, id, submittedWallMs: wallMs, submittedMs: managerMs, seed };
-    const job = newJob(birth, request, nowMs);
+    const hash = key === undefined ? undefined : checked.hash();
+    const birth = { id, submitter, submittedWallMs: wallMs, submittedMs: managerMs, seed, key, hash, words };
+    const job = newJob(birth, checked, nowMs);
     job.version = Watching.firstVersion(term);
     book.add(job);
     if (job.startAtMs === undefined || job.startAtMs <= wallMs) this.#flow.begin(job);

@@ -13,7 +13,7 @@ const stepsMax = 1_000;
 const stagesMax = 1_000;
 const conditionsMax = 100;
 const memoryMbMax = 65_536;
-const keyCharactersMax = 256;
+export const keyCharactersMax = 256;
 const wallMsMax = 8_640_000_000_000_000;
 const sha256Pattern = /^[0-9a-f]{64}$/;
 

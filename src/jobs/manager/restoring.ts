@@ -7,7 +7,6 @@ import { isOver } from '../job-words.ts';
 import { jobLimits } from '../limits.ts';
 import type { JobRecord, StateRecord, UnitRecord, WorkflowRecord } from '../records/job-record.ts';
 import { finishUnit, planUnit } from '../unit-words.ts';
-import { parsedObject } from './checking.ts';
 import { newJob } from './making.ts';
 import {
   type Attempt,
@@ -20,7 +19,7 @@ import {
   unitOf,
   unitsOf,
 } from './model.ts';
-import { checkRequest } from './request-check.ts';
+import type { Requests } from './requests.ts';
 import type { Seat } from './seats.ts';
 import { coresOf, newUnit, presentUnits } from './units.ts';
 import { readPlan, valueOf } from './values.ts';
@@ -37,6 +36,7 @@ export type Around = {
   readonly nowMs: number;
   readonly managerMs: number;
   readonly jobTimeoutMs: number;
+  readonly requests: Requests;
   /** The seat of that life of a worker, made if need be. */
   seatOf(id: NodeId, name: string, generation: number): Seat;
 };
@@ -45,9 +45,10 @@ export type Around = {
 export function restoreJob({ id, job: record, state: latest, blocks }: Recorded, around: Around): Job {
   const { submitter, submittedWallMs, submittedMs, seed, key, hash, words } = record;
   const state = latest ?? record.state;
-  const request = checkRequest(parsedObject(words));
-  const birth = { id, submitter, submittedWallMs, submittedMs, seed, key, hash, words: '', wordsBytes: words.length };
-  const job = newJob(birth, request, around.nowMs);
+  const checked = around.requests.of(words);
+  const { request } = checked;
+  const birth = { id, submitter, submittedWallMs, submittedMs, seed, key, hash, words: '' };
+  const job = newJob(birth, checked, around.nowMs);
   const { status, startedWallMs, endedWallMs, startedMs, endedMs, code, why } = state;
   Object.assign(job, {
     status,

@@ -83,12 +83,12 @@ export class Takeover {
   }
 
   #restore(loading: Loading): void {
-    const { nowMs, options, term, book, seats } = this.#office;
+    const { nowMs, options, term, book, seats, requests } = this.#office;
     book.clear();
     seats.clear();
     this.#office.clockOffsetMs = loading.clockMs - nowMs;
     const around = {
-      ...{ nowMs, managerMs: this.#office.managerMs, jobTimeoutMs: options.jobTimeoutMs },
+      ...{ nowMs, managerMs: this.#office.managerMs, jobTimeoutMs: options.jobTimeoutMs, requests },
       seatOf: (id: NodeId, name: string, generation: number) => this.#seatOf(id, name, generation),
     };
     for (const recorded of loading.recorded()) {

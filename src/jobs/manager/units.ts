@@ -62,8 +62,15 @@ export function shareOf(total: number, index: number, parts: number): Share {
 
 export function newUnit(workflow: Workflow, number: number, phase: UnitPhase): Unit {
   return {
-    ...{ workflow, number, phase, state: 'waiting', attempts: [], end: undefined },
-    ...{ run: undefined, live: undefined, output: undefined },
+    workflow,
+    number,
+    phase,
+    state: 'waiting',
+    attempts: [],
+    end: undefined,
+    run: undefined,
+    live: undefined,
+    output: undefined,
   };
 }
 

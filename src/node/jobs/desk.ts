@@ -15,6 +15,8 @@ export type JobOrder = {
   readonly hops: number;
   /** Of `submit`: it is answered when the job is over, at the latest after so long. */
   readonly waitMs?: number | undefined;
+  /** Of `submit`: its idempotencyKey, unless the words have one. */
+  readonly key?: string | undefined;
 };
 
 /** What routes and clients hold. */
@@ -64,7 +66,7 @@ export class Desk implements JobDesk {
     const timeoutMs = Math.max(marginMs, remainingMs - marginMs);
     this.#parts.ask(
       leader,
-      { kind: 'jobOrder', waitMs: undefined, ...order, hops: order.hops + 1 },
+      { kind: 'jobOrder', waitMs: undefined, key: undefined, ...order, hops: order.hops + 1 },
       timeoutMs,
       (outcome) => {
         if (!outcome.ok) return done(outcome);

@@ -151,12 +151,12 @@ export class Jobs {
   /** An application speaks for itself; a node may pass on what somebody else wants. */
   #ordered(
     from: Identity,
-    { verb, words, hops, submitter, waitMs }: JobMessage & { readonly kind: 'jobOrder' },
+    { verb, words, hops, submitter, waitMs, key }: JobMessage & { readonly kind: 'jobOrder' },
     remainingMs: number,
     reply: Done<JobMessage>,
   ): void {
     const isMember = from.roles.some((role) => role !== 'client');
-    const order = { verb, words, hops, waitMs, submitter: isMember ? submitter : from.name };
+    const order = { verb, words, hops, waitMs, key, submitter: isMember ? submitter : from.name };
     this.desk.received(order, remainingMs, (outcome) => {
       reply(outcome.ok ? success({ kind: 'jobTold', answer: outcome.value }) : outcome);
     });
@@ -203,9 +203,9 @@ export class Jobs {
     return new Desk({
       ...{ self: identity.id, leader },
       isLeading: () => this.manager !== undefined && leadership.isLeading(),
-      carryOut: ({ verb, words, submitter, waitMs }, remainingMs, done) => {
+      carryOut: ({ verb, words, submitter, waitMs, key }, remainingMs, done) => {
         if (this.manager === undefined) done(noManager);
-        else this.manager.order(verb, words, submitter, remainingMs, done, waitMs);
+        else this.manager.order(verb, words, submitter, remainingMs, done, waitMs, key);
       },
       store: (sha256, code, done) => this.#store(sha256, code, done),
       ask: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),
