@@ -6,11 +6,25 @@
 import { type Done, type ErrorCode, type Outcome, RemusterError, failure, isRemusterError } from '../base/errors.ts';
 import type { Cancel, Clock, Peer } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
+import type { RegistryTransaction } from '../base/registry.ts';
 import { type Message, decodeMessage } from '../messages/catalogue.ts';
 import type { LeaderFinder } from './leader-finder.ts';
-import { type Refusal, errorOf } from './wire.ts';
+import { type MessageOfKind, type Refusal, errorOf } from './wire.ts';
 
-export type AskManager = (to: Peer, body: Uint8Array, timeoutMs: number, done: Done<Uint8Array>) => Cancel;
+/** A write of this node as it was before it was encoded, checked already, with bytes that are nobody else's. */
+export type WriteHere = {
+  readonly numbered: MessageOfKind<'registryTransact'>;
+  readonly transaction: RegistryTransaction;
+};
+
+/** Whoever is on the same node may be handed the write itself, and answer with no bytes. */
+export type AskManager = (
+  to: Peer,
+  body: Uint8Array,
+  timeoutMs: number,
+  done: Done<Uint8Array | Message>,
+  write?: WriteHere,
+) => Cancel;
 
 export type CallParts = {
   readonly clock: Clock;
@@ -36,6 +50,7 @@ const nothing: Cancel = () => {};
 export class LeaderCall {
   readonly #parts: CallParts;
   readonly #body: Uint8Array;
+  readonly #write: WriteHere | undefined;
   readonly #deadlineMs: number;
   readonly #attemptMs: number;
   readonly #anyManager: boolean;
@@ -51,11 +66,17 @@ export class LeaderCall {
   /** `anyManager`: whoever is near may answer. Otherwise only the leader can. */
   constructor(
     parts: CallParts,
-    call: { readonly body: Uint8Array; readonly timeoutMs: number; readonly anyManager: boolean },
+    call: {
+      readonly body: Uint8Array;
+      readonly timeoutMs: number;
+      readonly anyManager: boolean;
+      readonly write?: WriteHere | undefined;
+    },
     done: Done<Message>,
   ) {
     this.#parts = parts;
     this.#body = call.body;
+    this.#write = call.write;
     this.#anyManager = call.anyManager;
     this.#deadlineMs = parts.clock.nowMs() + call.timeoutMs;
     this.#attemptMs = Math.max(attemptMsMin, call.timeoutMs / 3);
@@ -77,18 +98,19 @@ export class LeaderCall {
     if (remainingMs <= 0) return this.#giveUp();
     const to = this.#anyManager ? this.#parts.finder.anybody() : this.#parts.finder.next();
     if (to === undefined) return this.#pause();
-    this.#cancel = this.#parts.ask(to, this.#body, Math.min(remainingMs, this.#attemptMs), (outcome) => {
+    const ended = (outcome: Outcome<Uint8Array | Message>): void => {
       if (this.#over) return;
       this.#cancel = nothing;
       if (outcome.ok) this.#answered(to, outcome.value);
       else this.#failed(to, outcome.error);
-    });
+    };
+    this.#cancel = this.#parts.ask(to, this.#body, Math.min(remainingMs, this.#attemptMs), ended, this.#write);
   }
 
-  #answered(from: Peer, bytes: Uint8Array): void {
+  #answered(from: Peer, value: Uint8Array | Message): void {
     let answer: Message;
     try {
-      answer = decodeMessage(bytes);
+      answer = value instanceof Uint8Array ? decodeMessage(value) : value;
     } catch (error) {
       if (!isRemusterError(error)) throw error;
       return this.#finish({

@@ -12,6 +12,7 @@ import {
   type RangeOptions,
   type Registry,
   type RegistryTransaction,
+  type TransactionResult,
   type WatchEvents,
   type WriteOptions,
   registryLimits,
@@ -29,6 +30,7 @@ import type { RegistryMessage } from '../messages/registry.ts';
 import { type AskManager, type CallParts, LeaderCall } from './leader-call.ts';
 import { LeaderFinder } from './leader-finder.ts';
 import type { RegistryServer } from './registry-server.ts';
+import { ownTransaction } from './own-transaction.ts';
 import { WatchPoll } from './watch-poll.ts';
 import { resultFromMessage, transactionToWire } from './wire.ts';
 
@@ -52,12 +54,13 @@ export function askManagers(parts: {
   /** The server of this node, if it has one at this moment. */
   readonly server: () => RegistryServer | undefined;
 }): AskManager {
-  return (to, body, timeoutMs, done) => {
+  return (to, body, timeoutMs, done, write) => {
     const server = to.id === parts.self.id ? parts.server() : undefined;
     if (server === undefined) return parts.streams.request(to, body, timeoutMs, done);
-    return askHere(parts.clock, done, (end) =>
-      server.request(parts.self, decodeMessage(body) as RegistryMessage, body, timeoutMs, end),
-    );
+    return askHere<Uint8Array | Message>(parts.clock, done, (end) => {
+      if (write !== undefined) server.transactHere(parts.self, write, body, timeoutMs, end);
+      else server.request(parts.self, decodeMessage(body) as RegistryMessage, body, timeoutMs, end);
+    });
   };
 }
 
@@ -117,9 +120,9 @@ export class RegistryClient implements Registry {
   transact(transaction: RegistryTransaction, options: WriteOptions, done: Parameters<Registry['transact']>[2]): void {
     const fault = transactionFault(transaction);
     if (fault !== undefined) return this.#endSoon(done, fault);
-    this.#write({ kind: 'registryTransact', ...transactionToWire(transaction) }, options, done, (answer) =>
-      answer.kind === 'registryTransacted' ? success(resultFromMessage(answer)) : undefined,
-    );
+    const read = (answer: Message): Outcome<TransactionResult> | undefined =>
+      answer.kind === 'registryTransacted' ? success(resultFromMessage(answer)) : undefined;
+    this.#write({ kind: 'registryTransact', ...transactionToWire(transaction) }, options, done, read, transaction);
   }
 
   grant(ttlMs: number, options: WriteOptions, done: Parameters<Registry['grant']>[2]): void {
@@ -176,6 +179,7 @@ export class RegistryClient implements Registry {
     options: WriteOptions,
     done: Done<T>,
     read: (answer: Message) => Outcome<T> | undefined,
+    transaction?: RegistryTransaction,
   ): void {
     this.#counter += 1;
     const counter = this.#counter;
@@ -189,6 +193,7 @@ export class RegistryClient implements Registry {
         done(outcome);
       },
       read,
+      transaction,
     );
   }
 
@@ -197,6 +202,7 @@ export class RegistryClient implements Registry {
     { timeoutMs = defaultTimeoutMs }: WriteOptions,
     done: Done<T>,
     read: (answer: Message) => Outcome<T> | undefined,
+    transaction?: RegistryTransaction,
   ): void {
     const callsMax = this.#parts.callsMax ?? 16_384;
     if (this.#closed) return this.#endSoon(done, new RemusterError('CANCELLED', 'the registry is closed'));
@@ -205,7 +211,12 @@ export class RegistryClient implements Registry {
     const body = encodedOr(request);
     if (isRemusterError(body)) return this.#endSoon(done, body);
     const anyManager = request.kind === 'registryRange' && request.stale;
-    const call = new LeaderCall(this.#calls, { body, timeoutMs: Math.max(1, timeoutMs), anyManager }, (outcome) => {
+    const write =
+      transaction !== undefined && request.kind === 'registryTransact' && this.#calls.near?.() !== undefined
+        ? { numbered: request, transaction: ownTransaction(transaction) }
+        : undefined;
+    const limits = { timeoutMs: Math.max(1, timeoutMs), anyManager, write };
+    const call = new LeaderCall(this.#calls, { body, ...limits }, (outcome) => {
       this.#open.delete(call);
       if (!outcome.ok) return done(outcome);
       done(read(outcome.value) ?? failure('INTERNAL', 'a manager answered something else'));

@@ -5,7 +5,7 @@
  */
 import { type Outcome, isRemusterError } from '../base/errors.ts';
 import type { Cancel } from '../base/ports.ts';
-import type { LeaseId } from '../base/registry.ts';
+import type { LeaseId, RegistryTransaction } from '../base/registry.ts';
 import type { LogEntry, Replica, StateIntake } from '../consensus/replica.ts';
 import { type RegistryCommand, commandCodec } from '../messages/registry-log.ts';
 import { StagedBackup } from './backup.ts';
@@ -25,6 +25,9 @@ export type ReplicaObserver = {
 
 type NumberedCommand = Exclude<RegistryCommand, { readonly kind: 'registryExpire' | 'registryRestorePart' }>;
 
+/** With the transaction if that was checked here, and its bytes are nobody else's. */
+type Expected = { readonly command: NumberedCommand; readonly transaction: RegistryTransaction | undefined };
+
 type ReplicaLimits = { readonly keyspace?: Partial<KeyspaceLimits>; readonly memory?: Partial<MemoryLimits> };
 
 const done: WriteAnswer = { kind: 'registryDone' };
@@ -36,7 +39,7 @@ export class RegistryReplica implements Replica<WriteAnswer> {
   #staged: StagedBackup;
   readonly #observers = new Set<ReplicaObserver>();
   /** Commands on their way through the log that were read here already, by their bytes. */
-  readonly #expected = new Map<Uint8Array, NumberedCommand>();
+  readonly #expected = new Map<Uint8Array, Expected>();
 
   constructor(limits: ReplicaLimits = {}) {
     this.#limits = limits;
@@ -51,8 +54,8 @@ export class RegistryReplica implements Replica<WriteAnswer> {
   }
 
   /** These very bytes come back as an entry: they need not be read again. Bounded by who proposes them. */
-  expect(bytes: Uint8Array, command: NumberedCommand): void {
-    this.#expected.set(bytes, command);
+  expect(bytes: Uint8Array, command: NumberedCommand, transaction?: RegistryTransaction): void {
+    this.#expected.set(bytes, { command, transaction });
   }
 
   expectNoMore(bytes: Uint8Array): void {
@@ -94,7 +97,8 @@ export class RegistryReplica implements Replica<WriteAnswer> {
 
   #answer(bytes: Uint8Array, index: number): WriteAnswer {
     try {
-      return this.#execute(this.#expected.get(bytes) ?? commandCodec.decode(bytes), index);
+      const expected = this.#expected.get(bytes);
+      return this.#execute(expected?.command ?? commandCodec.decode(bytes), index, expected?.transaction);
     } catch (error) {
       // Only what reading a command throws: from there on nothing may.
       if (isRemusterError(error)) return refusalOf(error.code, error.message);
@@ -102,20 +106,25 @@ export class RegistryReplica implements Replica<WriteAnswer> {
     }
   }
 
-  #execute(command: RegistryCommand, index: number): WriteAnswer {
+  #execute(command: RegistryCommand, index: number, transaction: RegistryTransaction | undefined): WriteAnswer {
     if (command.kind === 'registryExpire') return this.#end(command.lease);
     if (command.kind === 'registryRestorePart') return this.#restorePart(command);
     const known = this.#memory.answerTo(command);
     if (known !== undefined) return known;
-    const answer = this.#write(command);
+    const answer = this.#write(command, transaction);
     this.#memory.remember(command, index, answer);
     return answer;
   }
 
-  #write(command: NumberedCommand): WriteAnswer {
+  #write(command: NumberedCommand, checked: RegistryTransaction | undefined): WriteAnswer {
     if (command.kind === 'registryRevoke') return this.#end(command.lease);
-    if (command.kind === 'registryTransact')
-      return answerOf(this.keyspace.transact(transactionFromWire(command)), resultToMessage);
+    if (command.kind === 'registryTransact') {
+      const outcome =
+        checked === undefined
+          ? this.keyspace.transact(transactionFromWire(command))
+          : this.keyspace.transactChecked(checked);
+      return answerOf(outcome, resultToMessage);
+    }
     const outcome = this.keyspace.grant(command.ttlMs);
     if (outcome.ok) for (const observer of this.#observers) observer.granted(outcome.value.lease, outcome.value.ttlMs);
     return answerOf(outcome, ({ lease, ttlMs }) => ({ kind: 'registryGranted', lease, ttlMs }));

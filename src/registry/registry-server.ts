@@ -6,10 +6,12 @@
 import { type Done, RemusterError, isRemusterError, success } from '../base/errors.ts';
 import type { Address, Cancel, Clock, Identity } from '../base/ports.ts';
 import type { NodeId } from '../base/ids.ts';
+import type { RegistryTransaction } from '../base/registry.ts';
 import { leaseFault, limitFault, rangeFault, revisionFault } from '../base/registry-rules.ts';
 import type { GroupHandle } from '../consensus/replica.ts';
-import { encodeMessage } from '../messages/catalogue.ts';
+import { type Message, encodeMessage } from '../messages/catalogue.ts';
 import type { RegistryMessage } from '../messages/registry.ts';
+import type { WriteHere } from './leader-call.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 import type { RegistryReplica } from './registry-replica.ts';
 import { Slab } from './slab.ts';
@@ -89,6 +91,23 @@ export class RegistryServer {
     reply(refusalOf('UNKNOWN_METHOD', `${message.kind} is not a request`));
   }
 
+  /** The same for a write of this very node: what it was encoded from is here, and need not be read again. */
+  transactHere(
+    from: Pick<Identity, 'id' | 'generation'>,
+    write: WriteHere,
+    body: Uint8Array,
+    remainingMs: number,
+    done: Done<Uint8Array | Message>,
+  ): void {
+    if (this.#pending >= this.#pendingMax) return done(encoded(refusalOf('CAPACITY', 'too many requests wait here')));
+    this.#pending += 1;
+    const reply: Reply = (answer) => {
+      this.#pending -= 1;
+      done(holdsNothing(answer) ? success(answer) : encoded(answer));
+    };
+    this.#write(from, write.numbered, body, Math.min(remainingMs, remainingMsMax), reply, write.transaction);
+  }
+
   close(): void {
     for (const stop of this.#stop) stop();
     this.#leases.close();
@@ -101,12 +120,13 @@ export class RegistryServer {
     body: Uint8Array,
     timeoutMs: number,
     reply: Reply,
+    transaction?: RegistryTransaction,
   ): void {
     if (message.client !== from.id || message.generation !== from.generation)
       return reply(refusalOf('FORBIDDEN', 'a write carries the number of another node'));
     const { group, replica } = this.#parts;
     const command = this.#slab.copy(body);
-    replica.expect(command, message);
+    replica.expect(command, message, transaction);
     group.propose(command, timeoutMs, (outcome) => {
       replica.expectNoMore(command);
       reply(outcome.ok ? outcome.value.result : this.#refusal(outcome.error));
@@ -182,6 +202,11 @@ export class RegistryServer {
     const place = this.#parts.locate?.(leader) ?? members.find(({ id }) => id === leader);
     return place === undefined ? {} : { leader, host: place.host, port: place.port };
   }
+}
+
+/** Entries in an answer are those of the key space itself, which nobody else may hold. */
+function holdsNothing(answer: RegistryMessage): boolean {
+  return answer.kind === 'registryTransacted' && answer.results.every(({ entries }) => entries === undefined);
 }
 
 function encoded(message: RegistryMessage): ReturnType<typeof success<Uint8Array>> {

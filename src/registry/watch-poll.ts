@@ -55,7 +55,8 @@ export class WatchPoll {
     const withdraw = this.#parts.ask(to, question, waitMs + answerMs, (outcome) => {
       stopLooking();
       if (this.#over) return;
-      const answer = outcome.ok ? readableMessage(outcome.value) : undefined;
+      const value = outcome.ok ? outcome.value : undefined;
+      const answer = value instanceof Uint8Array ? readableMessage(value) : value;
       if (answer?.kind === 'registryChanges') return this.#told(answer);
       if (near === undefined) this.#parts.finder.avoid(to);
       this.#pause();

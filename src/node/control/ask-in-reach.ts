@@ -10,7 +10,7 @@ import type { AskManager } from '../../registry/leader-call.ts';
 import type { ManagerSeen } from './group-keeper.ts';
 
 export function askInReach(ask: AskManager, self: Peer, isLeaderless: () => boolean): AskManager {
-  return (to, body, timeoutMs, done) => ask(isLeaderless() ? self : to, body, timeoutMs, done);
+  return (to, body, timeoutMs, done, write) => ask(isLeaderless() ? self : to, body, timeoutMs, done, write);
 }
 
 /** The leader first, then ourselves, then the others; the dead are not asked. */

@@ -33,7 +33,7 @@ test('everybody else passes it on once more, on behalf of the same one', () => {
   const { desk: here, asked } = desk({});
   here.order('list', '{}', 'me', 1_000, (outcome) => assert.deepEqual(outcome, success('told')));
   assert.deepEqual(asked, [
-    { kind: 'jobOrder', verb: 'list', words: '{}', submitter: 'me', hops: 1, waitMs: undefined },
+    { kind: 'jobOrder', verb: 'list', words: '{}', submitter: 'me', hops: 1, waitMs: undefined, key: undefined },
   ]);
 });
 
