@@ -42,6 +42,7 @@ export class Flow {
   ready(workflow: Workflow): void {
     const { facts, job } = workflow;
     if (workflow.phase !== 'none' || isEnded(workflow)) return;
+    if (facts.after.length === 0) return this.#beginPhase(workflow, firstPhase(workflow));
     const before = job.workflows.filter((one) => facts.after.includes(one.facts.name));
     if (before.some(({ status }) => status === 'FAILED' || status === 'CANCELLED')) {
       workflow.status = 'CANCELLED';
@@ -289,17 +290,21 @@ export class Flow {
       workflow.waiting = [];
       workflow.planned = undefined;
       workflow.value = undefined;
-      for (const unit of unitsOf(workflow)) {
-        unit.live = unit.output = undefined;
-        // What still runs is being ended, and nothing that is shown of it will change.
-        const last = unit.attempts.at(-1);
-        if (last?.outcome !== 'running') continue;
-        last.outcome = 'cancelled';
-        unit.state = 'cancelled';
-        ledger.touchUnit(unit);
-      }
+      if (workflow.plan !== undefined) this.#endOf(workflow.plan);
+      for (const unit of workflow.units) this.#endOf(unit);
+      if (workflow.finish !== undefined) this.#endOf(workflow.finish);
     }
     ledger.touchAnd(job, () => this.#ended(job));
+  }
+
+  /** What still runs is being ended, and nothing that is shown of it will change. */
+  #endOf(unit: Unit): void {
+    unit.live = unit.output = undefined;
+    const last = unit.attempts.at(-1);
+    if (last?.outcome !== 'running') return;
+    last.outcome = 'cancelled';
+    unit.state = 'cancelled';
+    this.#office.ledger.touchUnit(unit);
   }
 }
 

@@ -107,7 +107,9 @@ export class Giving {
       seat.resendAtMs = Math.min(seat.resendAtMs, nowMs + resendMs);
       return;
     }
-    for (const [index, { code, why }] of outcome.value.units.entries()) {
+    const { units } = outcome.value;
+    for (let index = 0; index < units.length; index++) {
+      const { code, why } = units[index] as (typeof units)[number];
       const run = runs[index] as Run;
       if (run.unit.run !== run) continue;
       if (code === undefined) this.taken(run);
@@ -222,7 +224,8 @@ export class Giving {
       missed: 0,
       stopping: undefined,
     };
-    unit.attempts.push(attempt);
+    // No list with room for more than one: most stay the only ones.
+    unit.attempts = unit.attempts.length === 0 ? [attempt] : [...unit.attempts, attempt];
     unit.run = run;
     unit.state = 'given';
     seat.runs.add(run);

@@ -24,10 +24,13 @@ import { jobRecordOf, slimStateOf, stateRecordOf, unitRecordOf } from './recordi
 export type Release = () => void;
 
 type Piece = {
+  /** Of what is no state. */
+  readonly key: string;
   readonly job: Job | undefined;
   readonly op: () => RegistryOp;
-  readonly releases: Release[];
-  readonly runs: Run[];
+  /** Most have one: see `added`. */
+  releases: Release[];
+  runs: Run[];
   /** Only after all blocks of the same job. */
   readonly isState: boolean;
   readonly isRemoval: boolean;
@@ -39,7 +42,7 @@ type Piece = {
 
 export type Flight = {
   readonly id: number;
-  readonly pieces: ReadonlyMap<string, Piece>;
+  readonly pieces: readonly Piece[];
   readonly runs: readonly Run[];
   readonly transaction: RegistryTransaction;
   /** In the order in which the branch `otherwise` reads their registrations. */
@@ -51,7 +54,10 @@ const opsMax = 100;
 const bytesMax = 1_300_000;
 
 export class Ledger {
-  readonly #staged = new Map<string, Piece>();
+  /** States of jobs; by job, because a text would have to be hashed each time. */
+  #states = new Map<Job, Piece>();
+  /** Everything else. */
+  readonly #others = new Map<string, Piece>();
   #flight: Flight | undefined;
   #nextId = 1;
   /** The registry is full: what makes room goes first. */
@@ -65,7 +71,7 @@ export class Ledger {
 
   /** There is something to record. */
   get isWanted(): boolean {
-    return this.#staged.size > 0 || this.#beats;
+    return this.#states.size > 0 || this.#others.size > 0 || this.#beats;
   }
 
   beat(): void {
@@ -83,24 +89,24 @@ export class Ledger {
 
   /** A worker is to have it, as soon as that is recorded. */
   give(run: Run): void {
-    this.#unitPiece(run.unit).runs.push(run);
+    const piece = this.#unitPiece(run.unit);
+    piece.runs = added(piece.runs, run);
   }
 
   afterUnit(unit: Unit, release: Release): void {
-    this.#unitPiece(unit).releases.push(release);
+    releaseWith(this.#unitPiece(unit), release);
   }
 
   /** When all that is known of the job now is recorded; at once if it is. */
   afterJob(job: Job, release: Release): void {
-    const key = job.stateKey;
-    if (this.#staged.has(key) || this.#hasBlocks(job)) return this.touchAnd(job, release);
-    const flying = this.#flying(job, key);
+    if (this.#states.has(job) || this.#hasBlocks(job)) return this.touchAnd(job, release);
+    const flying = this.#flight?.pieces.find((piece) => piece.job === job);
     if (flying === undefined) release();
-    else flying.releases.push(release);
+    else releaseWith(flying, release);
   }
 
   touchAnd(job: Job, release: Release): void {
-    this.#statePiece(job).releases.push(release);
+    releaseWith(this.#statePiece(job), release);
   }
 
   put(key: string, value: Uint8Array, release?: Release): void {
@@ -120,40 +126,40 @@ export class Ledger {
   next(fence: Uint8Array, clockMs: number): Flight | undefined {
     if (this.#flight !== undefined || !this.isWanted) return undefined;
     this.#beats = false;
-    const pieces = new Map<string, Piece>();
+    const pieces: Piece[] = [];
     const ops: RegistryOp[] = [{ kind: 'put', key: jobKeys.clock, value: encodeClock(clockMs) }];
     const workers = new Set<NodeId>();
     const late = new Set<Job>();
     let size = 0;
     let hasHeavy = false;
-    const onlyRemovals = this.#wantsRoom && [...this.#staged.values()].some(({ isRemoval }) => isRemoval);
+    const onlyRemovals = this.#wantsRoom && [...this.#others.values()].some(({ isRemoval }) => isRemoval);
     this.#wantsRoom = false;
-    for (const wantsState of [false, true]) {
-      for (const [key, piece] of this.#staged) {
-        if (piece.isState !== wantsState || (onlyRemovals && !piece.isRemoval)) continue;
-        const isFull = ops.length >= opsMax || workers.size >= opsMax || size >= bytesMax;
-        const full = isFull || (piece.isHeavy && hasHeavy);
-        const op = full || (piece.isState && late.has(piece.job as Job)) ? undefined : piece.op();
-        const bytes = op?.kind === 'put' ? op.value.length + op.key.length : 64;
-        if (op === undefined || (size > 0 && size + bytes > bytesMax)) {
-          if (piece.job !== undefined) late.add(piece.job);
-          continue;
-        }
-        size += bytes;
-        hasHeavy ||= piece.isHeavy;
-        ops.push(op);
-        if (piece.isState) piece.status = piece.job?.status;
-        pieces.set(key, piece);
-        for (const run of piece.runs) workers.add(run.seat.id);
+    const load = (piece: Piece): void => {
+      if (onlyRemovals && !piece.isRemoval) return;
+      const isFull = ops.length >= opsMax || workers.size >= opsMax || size >= bytesMax;
+      const full = isFull || (piece.isHeavy && hasHeavy);
+      const op = full || (piece.isState && late.has(piece.job as Job)) ? undefined : piece.op();
+      const bytes = op?.kind === 'put' ? op.value.length + op.key.length : 64;
+      if (op === undefined || (size > 0 && size + bytes > bytesMax)) {
+        if (piece.job !== undefined) late.add(piece.job);
+        return;
       }
-    }
-    assert(pieces.size > 0 || this.#staged.size === 0, 'a piece of the ledger fits into no transaction');
-    for (const key of pieces.keys()) this.#staged.delete(key);
-    const runs = [...pieces.values()].flatMap((piece) => piece.runs);
+      size += bytes;
+      hasHeavy ||= piece.isHeavy;
+      ops.push(op);
+      if (piece.isState) piece.status = piece.job?.status;
+      pieces.push(piece);
+      for (const run of piece.runs) workers.add(run.seat.id);
+    };
+    // No iterators: there are thousands of these each second.
+    this.#others.forEach(load);
+    this.#states.forEach(load);
+    assert(pieces.length > 0 || !this.isWanted, 'a piece of the ledger fits into no transaction');
+    this.#unstage(pieces);
     const flight: Flight = {
       id: this.#nextId++,
       pieces,
-      runs,
+      runs: pieces.flatMap((piece) => piece.runs),
       workers: [...workers],
       transaction: guarded(fence, ops, workers),
     };
@@ -179,12 +185,11 @@ export class Ledger {
   /** It was refused: all of it is decided still, but for those runs. */
   undo(flight: Flight, isDropped: (run: Run) => boolean): void {
     this.#flight = undefined;
-    for (const [key, piece] of flight.pieces) {
+    for (const piece of flight.pieces) {
       const runs = piece.runs.filter((run) => !isDropped(run));
-      const now = this.#staged.get(key);
-      if (now === undefined) {
-        this.#staged.set(key, { ...piece, runs, status: undefined });
-      } else {
+      const now = piece.isState ? this.#states.get(piece.job as Job) : this.#others.get(piece.key);
+      if (now === undefined) this.#stage({ ...piece, runs, status: undefined });
+      else {
         now.releases.unshift(...piece.releases);
         now.runs.unshift(...runs);
       }
@@ -192,23 +197,26 @@ export class Ledger {
   }
 
   clear(): void {
-    this.#staged.clear();
+    this.#states.clear();
+    this.#others.clear();
     this.#flight = undefined;
     this.#beats = false;
   }
 
   #hasBlocks(job: Job): boolean {
     if (job.isInline) return false;
-    for (const piece of this.#staged.values()) if (piece.job === job) return true;
+    for (const piece of this.#others.values()) if (piece.job === job) return true;
     return false;
   }
 
-  /** A piece of it that is under way. */
-  #flying(job: Job, key: string): Piece | undefined {
-    const found = this.#flight?.pieces.get(key);
-    if (found !== undefined || job.isInline || this.#flight === undefined) return found;
-    for (const piece of this.#flight.pieces.values()) if (piece.job === job) return piece;
-    return undefined;
+  #unstage(pieces: readonly Piece[]): void {
+    const states = pieces.reduce((count, { isState }) => count + (isState ? 1 : 0), 0);
+    // Mostly all of them: a map that shrinks is made anew several times.
+    if (states === this.#states.size) this.#states = new Map();
+    for (const { isState, key, job } of pieces) {
+      if (!isState) this.#others.delete(key);
+      else if (this.#states.size > 0) this.#states.delete(job as Job);
+    }
   }
 
   #unitPiece(unit: Unit): Piece {
@@ -217,10 +225,11 @@ export class Ledger {
     if (job.isInline || unit === workflow.plan || unit === workflow.finish) return this.#statePiece(job);
     const block = Math.floor(unit.number / blockUnits);
     const key = jobKeys.block(job.id, workflow.index, block);
-    const found = this.#staged.get(key);
+    const found = this.#others.get(key);
     if (found !== undefined) return found;
     job.hasBlocks = true;
-    return this.#stage(key, {
+    return this.#stage({
+      key,
       job,
       op: () => blockOp(key, workflow, block),
       releases: [],
@@ -233,10 +242,10 @@ export class Ledger {
   }
 
   #statePiece(job: Job): Piece {
-    const key = job.stateKey;
-    const found = this.#staged.get(key);
+    const found = this.#states.get(job);
     if (found !== undefined) return found;
-    return this.#stage(key, {
+    return this.#stage({
+      key: '',
       job,
       op: () => stateOp(job),
       releases: [],
@@ -249,16 +258,28 @@ export class Ledger {
   }
 
   #raw(key: string, op: () => RegistryOp, release?: Release, isHeavy = false): void {
-    const releases = [...(this.#staged.get(key)?.releases ?? []), ...(release === undefined ? [] : [release])];
+    const releases = [...(this.#others.get(key)?.releases ?? []), ...(release === undefined ? [] : [release])];
     const isRemoval = op().kind === 'delete';
     const rest = { isState: false, isRemoval, isHeavy, status: undefined };
-    this.#stage(key, { job: undefined, op, releases, runs: [], ...rest });
+    this.#stage({ key, job: undefined, op, releases, runs: [], ...rest });
   }
 
-  #stage(key: string, piece: Piece): Piece {
-    this.#staged.set(key, piece);
+  #stage(piece: Piece): Piece {
+    if (piece.isState) this.#states.set(piece.job as Job, piece);
+    else this.#others.set(piece.key, piece);
     return piece;
   }
+}
+
+function releaseWith(piece: Piece, release: Release): void {
+  piece.releases = added(piece.releases, release);
+}
+
+/** The same list, or a new one that has room for one only: most never get more. */
+function added<T>(list: T[], item: T): T[] {
+  if (list.length === 0) return [item];
+  list.push(item);
+  return list;
 }
 
 /** The first time all of it, later what can change. */

@@ -42,10 +42,9 @@ export function newJob(birth: JobBirth, { request, factsTexts, words, isInline }
     version: 0,
     isChanged: false,
   };
-  for (let index = 0; index < request.workflows.length; index++)
-    job.workflows.push(
-      newWorkflow(job, index, request.workflows[index] as WorkflowFacts, factsTexts[index] as string, nowMs),
-    );
+  job.workflows = request.workflows.map((facts, index) =>
+    newWorkflow(job, index, facts, factsTexts[index] as string, nowMs),
+  );
   return job;
 }
 

@@ -291,11 +291,11 @@ export class Manager {
     if (!outcome.ok) return this.#rounds.sendAgain(flight);
     if (!outcome.value.succeeded) return this.#refused(flight, outcome.value);
     ledger.landed();
-    for (const piece of flight.pieces.values())
+    for (const piece of flight.pieces)
       if (piece.job !== undefined && piece.isState) this.#recorded(piece.job, piece.status);
     for (const run of flight.runs) this.#runRecorded(run);
     this.#giving.send(flight.runs);
-    for (const piece of flight.pieces.values()) for (const release of piece.releases) release();
+    for (const { releases } of flight.pieces) for (const release of releases) release();
   }
 
   #recorded(job: Job, status: Job['status'] | undefined): void {

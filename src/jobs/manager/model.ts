@@ -130,7 +130,7 @@ export type Job = {
   endedMs: number | undefined;
   code: string | undefined;
   why: string | undefined;
-  readonly workflows: Workflow[];
+  workflows: readonly Workflow[];
   readonly incidents: IncidentRecord[];
   /** Its units lie in its state and not in blocks. */
   readonly isInline: boolean;

@@ -3,7 +3,7 @@
  * under whichever leader, gets the same ones.
  */
 import { jobLimits } from '../limits.ts';
-import { type UnitOrder, encodeOrder } from '../unit-words.ts';
+import { type UnitOrder, encodeOrderMessage } from '../unit-words.ts';
 import { bytesOf } from './checking.ts';
 import type { Unit, Workflow } from './model.ts';
 import { itemsOf, shareOf } from './units.ts';
@@ -14,16 +14,28 @@ export function orderBytes(unit: Unit): Uint8Array {
   const { workflow, number, phase } = unit;
   const { job, facts, planned, units } = workflow;
   const { env } = job.request;
-  const order: UnitOrder = {
-    ...{ job: job.id, workflow: workflow.index, unit: number, units: units.length, phase },
-    ...{ bundle: job.request.bundle, facts: workflow.factsText, seed: seedOf(job.seed, workflow.index, number) },
+  const { users, iterations, items } = sharesOf(unit);
+  return encodeOrderMessage({
+    kind: 'unitOrder',
+    job: job.id,
+    workflow: workflow.index,
+    unit: number,
+    units: units.length,
+    phase,
+    bundle: job.request.bundle,
+    facts: workflow.factsText,
     env: env === undefined ? noEnv : new Map(Object.entries(env)),
-    ...sharesOf(unit),
+    seed: seedOf(job.seed, workflow.index, number),
+    users,
+    iterations,
+    items,
     data: phase === 'work' || phase === 'finish' ? planned?.data : undefined,
     context: (workflow.context ??= contextOf(workflow)),
-    ...{ network: facts.network, memoryMb: facts.memoryMb, timeoutMs: facts.timeoutMs, submitter: job.submitter },
-  };
-  return encodeOrder(order);
+    network: facts.network,
+    memoryMb: facts.memoryMb,
+    timeoutMs: facts.timeoutMs,
+    submitter: job.submitter,
+  });
 }
 
 /** JSON: what the workflows before it gave, by name; what is too large is left out. */
@@ -43,9 +55,12 @@ function contextOf(workflow: Workflow): string {
   return `{${parts.join(',')}}`;
 }
 
-function sharesOf({ workflow, number, phase }: Unit): Pick<UnitOrder, 'users' | 'iterations' | 'items'> {
+type Shares = Pick<UnitOrder, 'users' | 'iterations' | 'items'>;
+
+const none: Shares = { users: undefined, iterations: undefined, items: undefined };
+
+function sharesOf({ workflow, number, phase }: Unit): Shares {
   const { facts, planned, units } = workflow;
-  const none = { users: undefined, iterations: undefined, items: undefined };
   if (phase === 'plan' || phase === 'finish') return none;
   const parts = units.length;
   if (facts.load !== undefined) {
@@ -58,9 +73,10 @@ function sharesOf({ workflow, number, phase }: Unit): Pick<UnitOrder, 'users' | 
   }
   const items = itemsOf(workflow);
   if (items === undefined) return none;
-  const share = shareOf(items, number, parts);
-  const list = planned?.list?.slice(share.from, share.from + share.count);
-  return { ...none, items: { ...share, list: list === undefined ? undefined : JSON.stringify(list) } };
+  const { from, count } = shareOf(items, number, parts);
+  const list = planned?.list?.slice(from, from + count);
+  const share = { from, count, list: list === undefined ? undefined : JSON.stringify(list) };
+  return { users: undefined, iterations: undefined, items: share };
 }
 
 /** Different for each unit, the same for each attempt. */

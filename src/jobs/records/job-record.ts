@@ -130,7 +130,19 @@ export type UnitRecord = WorkflowRecord['inline'][number];
 export type IncidentRecord = StateRecord['incidents'][number];
 
 export function encodeJob(value: JobRecord): Uint8Array {
-  return codec.encode({ kind: 'job', ...value });
+  // Not spread: this is done for every job.
+  const { submitter, submittedWallMs, submittedMs, seed, key, hash, words, state: first } = value;
+  return codec.encode({
+    kind: 'job',
+    submitter,
+    submittedWallMs,
+    submittedMs,
+    seed,
+    key,
+    hash,
+    words,
+    state: first,
+  });
 }
 
 export function encodeState(value: StateRecord): Uint8Array {
