@@ -13,7 +13,7 @@ import {
   onlyKey,
   withPrefix,
 } from '../base/registry.ts';
-import { RegistryClient } from './registry-client.ts';
+import { RegistryClient, askManagers } from './registry-client.ts';
 
 function value(text: string): Uint8Array {
   return new TextEncoder().encode(text);
@@ -58,6 +58,68 @@ function keysOf(cluster: FakeCluster, client: Registry): string[] {
   assert.ok(outcome.ok);
   return outcome.value.entries.map(({ key }) => key);
 }
+
+/** That of a manager's own node: what it writes takes no way over the network. */
+function clientAt(cluster: FakeCluster, at: number): RegistryClient {
+  const manager = cluster.managers[at];
+  assert.ok(manager !== undefined);
+  const self = { ...manager.peer, generation: 1 };
+  const request = (): never => assert.fail('nobody else is asked');
+  return new RegistryClient({
+    ...{ clock: cluster.clock, random: new Random('here'), self, managers: () => [self], near: () => self },
+    ask: askManagers({ clock: cluster.clock, streams: { request }, self, server: () => manager.server }),
+  });
+}
+
+describe('the client of a manager that leads', () => {
+  const sizes = [1, 64, 65, 500, 900, 1_024, 1_025, 3_000, 20_000];
+  const filled = (size: number): Uint8Array => new Uint8Array(size).map((_, i) => (i + size) % 251);
+
+  test('writes what every replica reads, and keeps none of the bytes that it was given', () => {
+    const cluster = new FakeCluster(2);
+    cluster.lead(cluster.managers[0]);
+    const client = clientAt(cluster, 0);
+    const values = sizes.map(filled);
+    const then = values.map((bytes, i) => ({ kind: 'put', key: `k${i}`, value: bytes }) as const);
+    let outcome: Outcome<TransactionResult> | undefined;
+    client.transact({ compare: [], then, otherwise: [] }, {}, (ending) => {
+      outcome = ending;
+    });
+    for (const bytes of values) bytes.fill(0xee);
+    cluster.run(1_000);
+    const results = sizes.map(() => ({ kind: 'put' }));
+    assert.deepEqual(outcome, { ok: true, value: { succeeded: true, revision: 1, results } });
+    for (const { replica } of cluster.managers) {
+      const { entries } = replica.keyspace.range(withPrefix('k'), 100);
+      assert.deepEqual(
+        entries.map((entry) => entry.value),
+        sizes.map(filled),
+      );
+    }
+  });
+
+  test('hands out copies of what it reads, and refuses what breaks a rule', () => {
+    const cluster = new FakeCluster(2);
+    cluster.lead(cluster.managers[0]);
+    const client = clientAt(cluster, 0);
+    ends(cluster, (done) => client.transact(put('a'), {}, done));
+    const read: RegistryTransaction = {
+      compare: [{ key: 'a', target: 'value', is: 'equal', than: value('b') }],
+      then: [],
+      otherwise: [{ kind: 'read', range: onlyKey('a'), limit: 1 }],
+    };
+    for (let i = 0; i < 2; i++) {
+      const outcome = ends<TransactionResult>(cluster, (done) => client.transact(read, {}, done));
+      const [first] = outcome.ok ? outcome.value.results : [];
+      assert.ok(first?.kind === 'read');
+      assert.deepEqual(first.entries[0]?.value, value('a'));
+      first.entries[0].value.fill(0);
+    }
+    const twice = { ...put('a'), then: [...put('a').then, ...put('a').then] };
+    assert.equal(codeOf(ends(cluster, (done) => client.transact(twice, {}, done))), 'BAD_ARGUMENT');
+    assert.deepEqual(keysOf(cluster, client), ['a']);
+  });
+});
 
 describe('a registry of several managers', () => {
   test('is reached from any node, by the hint of whoever does not lead', () => {

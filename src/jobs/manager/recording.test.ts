@@ -156,6 +156,35 @@ test('the same key is the same job; with other content it is refused', () => {
   assert.deepEqual([later.isNew, later.jobId, later.status], [false, first.jobId, 'COMPLETED']);
 });
 
+test('a key beside the words tells jobs apart that are asked for in the same words', () => {
+  const world = World.start({ w1: 1 });
+  const request = { bundle, workflows: [load('one')] };
+  const submit = (words: object, key: string): Outcome<string> =>
+    world.wait((done) => {
+      world.host(world.leader as string).order('submit', JSON.stringify(words), 'ann', 30_000, done, 0, key);
+    });
+  const told = (words: object, key: string): SubmitAnswer => {
+    const outcome = submit(words, key);
+    assert.ok(outcome.ok);
+    return JSON.parse(outcome.value) as SubmitAnswer;
+  };
+  const [first, second, again] = [told(request, 'k1'), told(request, 'k2'), told(request, 'k1')];
+  assert.deepEqual([first.isNew, second.isNew, again.isNew, again.jobId], [true, true, false, first.jobId]);
+  assert.notEqual(first.jobId, second.jobId);
+  const within = world.must<SubmitAnswer>('submit', { idempotencyKey: 'k2', ...request });
+  assert.deepEqual([within.isNew, within.jobId], [false, second.jobId], 'the same content, wherever its key is');
+  const other = submit({ ...request, priority: 3 }, 'k1');
+  assert.ok(!other.ok && other.error.code === 'PRECONDITION');
+  for (const [words, key] of [[{ ...request, idempotencyKey: 'k3' }, 'k3'] as const, [request, 'a\nb'] as const]) {
+    const refused = submit(words, key);
+    assert.ok(!refused.ok && refused.error.code === 'BAD_ARGUMENT');
+  }
+  for (const { jobId } of [first, second]) world.untilStatus(jobId, 'COMPLETED');
+  world.elect('m2');
+  assert.deepEqual([told(request, 'k2').jobId, told(request, 'k1').jobId], [second.jobId, first.jobId]);
+  assert.ok(told(request, 'k4').isNew);
+});
+
 test('two submissions with one key at the same time are one job', () => {
   const world = World.start({ w1: 1 });
   const request = JSON.stringify({ bundle, workflows: [load('one')], idempotencyKey: 'k1' });
