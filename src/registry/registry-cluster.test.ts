@@ -91,9 +91,10 @@ describe('the client of a manager that leads', () => {
     assert.deepEqual(outcome, { ok: true, value: { succeeded: true, revision: 1, results } });
     for (const { replica } of cluster.managers) {
       const { entries } = replica.keyspace.range(withPrefix('k'), 100);
+      const isSame = entries.map((entry, i) => Buffer.from(entry.value).equals(filled(sizes[i] ?? 0)));
       assert.deepEqual(
-        entries.map((entry) => entry.value),
-        sizes.map(filled),
+        isSame,
+        sizes.map(() => true),
       );
     }
   });
