@@ -36,17 +36,18 @@ export function takeRequest(desk: CopyDesk, holding: Holding, request: CopiesReq
   if (!isTaken) reply(success(standingOf(desk, holding, 'busy')));
 }
 
-/** What comes while another write is under way is written together, in the order in which it came. */
+/** What comes while the disk is busy is written together, in the order in which it came. */
 function takeAppend(desk: CopyDesk, holding: Holding, append: Append): boolean {
   const { appends } = holding;
   if (appends.length >= appendsMax) return false;
-  // Its turn may come at once.
-  if (appends.push(append) > 1 || appendInTurn(desk, holding)) return true;
-  appends.pop();
-  return false;
+  if (appends.push(append) > 1) return true;
+  holding.shelf.journal.prepare(() => {
+    if (appends.length > 0 && !appendInTurn(desk, holding)) refuseAll(desk, holding);
+  });
+  return true;
 }
 
-/** As long as something waits there is one turn for it. */
+/** As long as something waits there is one turn for it, or will be when the disk is free. */
 function appendInTurn(desk: CopyDesk, holding: Holding): boolean {
   return holding.turn((over, error) => {
     const group = firstOf(holding.appends);

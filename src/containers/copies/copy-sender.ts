@@ -146,13 +146,15 @@ export class CopySender {
     return true;
   }
 
+  /** Our own disk sets the pace: what has gathered for it goes to the copies at the same time, in one piece. */
   #follow(link: CopyLink): void {
     const { tail } = this.#log;
+    const issued = this.#events.issued();
     // One that cannot be sent ends the following.
-    while (link.mode === 'following' && link.next < tail.last) {
+    while (link.mode === 'following' && link.next < issued) {
       if (link.underWay >= requestsMax || link.underWayBytes >= underWayBytesMax) return;
       const after = link.next;
-      const commits = tail.after(after, tail.last, commitsBytesMax);
+      const commits = tail.after(after, issued, commitsBytesMax);
       link.sent = after + commits.length;
       this.#log.telling(link.sent);
       this.#append(link, after, commits);

@@ -54,7 +54,7 @@ export class Holding {
 
   /** In a turn: nobody waits for the next one. */
   get isLast(): boolean {
-    return this.#turns.length === 0;
+    return this.#turns.length === 0 && this.appends.length === 0;
   }
 
   /** False: too many wait already. */

@@ -1,7 +1,8 @@
 /**
  * One line of writes to one store, for all containers on it. What comes while a write is under way, or within one turn of
  * the loop, goes into the next write together, which costs one sync of the disk. A container has at most one job here at
- * a time, so jobs may be put together in any way.
+ * a time, so jobs may be put together in any way. Whoever may have more to write by then says so with `prepare` and puts
+ * its job together when the next write begins.
  *
  * When a joint write fails, each of its jobs is written alone, so that one that cannot be written fails alone.
  */
@@ -18,12 +19,19 @@ export class Journal {
   readonly #store: Pick<Store, 'write'>;
   readonly #clock: Pick<Clock, 'schedule'>;
   #waiting: Job[] = [];
+  #preparing: (() => void)[] = [];
   #isBusy = false;
   #isScheduled = false;
 
   constructor(store: Pick<Store, 'write'>, clock: Pick<Clock, 'schedule'>) {
     this.#store = store;
     this.#clock = clock;
+  }
+
+  /** `run` is called before the next write begins: what it writes at once goes with that. Each container once at a time. */
+  prepare(run: () => void): void {
+    this.#preparing.push(run);
+    this.#flushSoon();
   }
 
   /** All of it or nothing, durable when done. */
@@ -33,15 +41,14 @@ export class Journal {
       return;
     }
     this.#waiting.push({ writes, bytes, done });
-    if (this.#isBusy || this.#isScheduled) return;
-    this.#isScheduled = true;
-    this.#clock.schedule(0, () => this.flush());
+    this.#flushSoon();
   }
 
   /** Nothing more will come in this turn. */
   flush(): void {
-    this.#isScheduled = false;
-    if (this.#isBusy || this.#waiting.length === 0) return;
+    if (this.#isBusy) return;
+    this.#prepare();
+    if (this.#waiting.length === 0) return;
     const jobs = this.#next();
     this.#isBusy = true;
     const [only] = jobs;
@@ -50,6 +57,22 @@ export class Journal {
       if (outcome.ok || jobs.length === 1) this.#ended(() => jobs.forEach(({ done }) => done(outcome)));
       else this.#alone(jobs, 0);
     });
+  }
+
+  /** In the next turn: then those who heard of the last write in this one have said what they want to write next. */
+  #flushSoon(): void {
+    if (this.#isBusy || this.#isScheduled) return;
+    this.#isScheduled = true;
+    this.#clock.schedule(0, () => {
+      this.#isScheduled = false;
+      this.flush();
+    });
+  }
+
+  #prepare(): void {
+    const preparing = this.#preparing;
+    this.#preparing = [];
+    for (const run of preparing) run();
   }
 
   #next(): Job[] {
@@ -75,10 +98,13 @@ export class Journal {
     });
   }
 
-  /** The disk is kept busy: the next write begins when those who were waiting for this one have added theirs. */
+  /**
+   * The disk is kept busy: the next write begins when those who were waiting for this one have added theirs. It is
+   * ordered before they hear, so what it sends to copies leaves together with the answers.
+   */
   #ended(tell: () => void): void {
-    tell();
     this.#isBusy = false;
-    this.flush();
+    this.#flushSoon();
+    tell();
   }
 }

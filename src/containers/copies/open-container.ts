@@ -69,6 +69,8 @@ export class OpenContainer {
   /** Of the last record that was seen. */
   #revision: number;
   #isWriting = false;
+  /** The journal calls when it begins its next write. */
+  #isPreparing = false;
   #storeTries = 0;
   #isStorePaused = false;
   #amendPause = 0;
@@ -173,7 +175,7 @@ export class OpenContainer {
   /** Does everything that can be done now. */
   flush(): void {
     if (this.#isOver) return;
-    this.#store();
+    this.#prepare();
     this.#sender.serve();
     this.#amend();
     this.#release();
@@ -224,7 +226,20 @@ export class OpenContainer {
     this.#ports.wake(this);
   }
 
-  /** Everything that waits goes to the disk together. */
+  /** Nothing is put together before our disk is free: until then more may come. */
+  #prepare(): void {
+    const hasNothing = this.#issued >= this.#log.tail.last;
+    if (this.#isPreparing || this.#isWriting || this.#isStorePaused || hasNothing) return;
+    this.#isPreparing = true;
+    this.#holding.shelf.journal.prepare(() => {
+      this.#isPreparing = false;
+      if (this.#isOver) return;
+      this.#store();
+      this.#sender.serve();
+    });
+  }
+
+  /** Everything that waits goes to the disk together, and to the copies at the same time. */
   #store(): void {
     const { tail } = this.#log;
     if (this.#isWriting || this.#isStorePaused || this.#issued >= tail.last) return;

@@ -135,7 +135,13 @@ test('a quota counts what is there and what is on its way', () => {
 describe('a journal', () => {
   type Call = { readonly keys: string; readonly done: Done<void> };
 
-  function journal(): { calls: Call[]; write: (key: string) => void; ends: string[]; timeline: Timeline } {
+  function journal(): {
+    calls: Call[];
+    write: (key: string) => void;
+    prepare: Journal['prepare'];
+    ends: string[];
+    timeline: Timeline;
+  } {
     const timeline = new Timeline();
     const calls: Call[] = [];
     const ends: string[] = [];
@@ -146,7 +152,7 @@ describe('a journal', () => {
     const made = new Journal(store, { schedule: (ms, run) => timeline.after(ms, run) });
     const write = (key: string): void =>
       made.write([{ key, value: null }], 10, (outcome) => ends.push(key + (outcome.ok ? '' : outcome.error.code)));
-    return { calls, write, ends, timeline };
+    return { calls, write, prepare: (run) => made.prepare(run), ends, timeline };
   }
 
   test('writes together what comes in one turn, or while a write is under way', () => {
@@ -162,7 +168,32 @@ describe('a journal', () => {
       ['ab'],
     );
     calls[0]?.done(success(undefined));
-    assert.deepEqual([ends, calls[1]?.keys], [['a', 'b'], 'cd']);
+    assert.deepEqual([ends, calls.length], [['a', 'b'], 1], 'those who heard of it may add theirs');
+    write('e');
+    timeline.step();
+    assert.equal(calls[1]?.keys, 'cde');
+  });
+
+  test('asks for jobs when it begins a write, and not before', () => {
+    const { calls, write, prepare, timeline } = journal();
+    let keys = ['a'];
+    const prepared = (): void => keys.forEach(write);
+    prepare(prepared);
+    timeline.step();
+    keys = ['b'];
+    prepare(prepared);
+    keys = ['b', 'c'];
+    timeline.step();
+    assert.deepEqual(
+      calls.map((call) => call.keys),
+      ['a'],
+    );
+    calls[0]?.done(success(undefined));
+    timeline.step();
+    assert.deepEqual(
+      calls.map((call) => call.keys),
+      ['a', 'bc'],
+    );
   });
 
   test('lets a job that cannot be written fail alone', () => {
