@@ -11,14 +11,20 @@ function place(t: TestContext): string {
   return join(folder, 'log');
 }
 
-function filled(path: string, first: number, count: number, bytes = 100): GroupLog {
+async function filled(path: string, first: number, count: number, bytes = 100): Promise<GroupLog> {
   const log = new GroupLog(path);
-  for (let number = first; number < first + count; number++) append(log, number, bytes);
+  for (let number = first; number < first + count; number++) await append(log, number, bytes);
   return log;
 }
 
-function append(log: GroupLog, number: number, bytes: number): void {
-  log.append(number, [Uint8Array.of(number), new Uint8Array(bytes - 1).fill(number)]);
+function append(log: GroupLog, number: number, bytes: number): Promise<void> {
+  return appendParts(log, number, [Uint8Array.of(number), new Uint8Array(bytes - 1).fill(number)]);
+}
+
+function appendParts(log: GroupLog, number: number, parts: readonly Uint8Array[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    log.append(number, parts, (error) => (error === undefined ? resolve() : reject(error)));
+  });
 }
 
 function numbers(path: string, after = 0): number[] {
@@ -35,19 +41,19 @@ function flip(path: string, at: number): void {
 }
 
 describe('a log of groups', () => {
-  it('gives back what was appended, in order, after the wanted number', (t) => {
+  it('gives back what was appended, in order, after the wanted number', async (t) => {
     const path = place(t);
-    filled(path, 5, 4, 33);
+    (await filled(path, 5, 4, 33)).close();
     assert.deepEqual(numbers(path), [5, 6, 7, 8]);
     assert.deepEqual(numbers(path, 6), [7, 8]);
     assert.deepEqual(numbers(`${path}-missing`), []);
   });
 
-  it('ends at a record that was torn, wherever that was', (t) => {
+  it('ends at a record that was torn, wherever that was', async (t) => {
     const path = place(t);
-    const log = filled(path, 1, 3);
+    const log = await filled(path, 1, 3);
     const whole = log.bytes;
-    append(log, 4, 100);
+    await append(log, 4, 100);
     for (let size = log.bytes - 8; size > whole; size -= 8) {
       truncateSync(path, size);
       assert.deepEqual(numbers(path), [1, 2, 3]);
@@ -56,42 +62,55 @@ describe('a log of groups', () => {
     assert.deepEqual(numbers(path), [1, 2, 3]);
   });
 
-  it('takes nothing from an earlier use of the file, whatever the sizes were', (t) => {
+  it('takes nothing from an earlier use of the file, whatever the sizes were', async (t) => {
     for (const bytes of [40, 100, 104, 250]) {
       const path = place(t);
-      const log = filled(path, 1, 20);
+      const log = await filled(path, 1, 20);
       log.rewind(1_000_000);
-      for (const number of [21, 22, 23]) append(log, number, bytes);
+      for (const number of [21, 22, 23]) await append(log, number, bytes);
       assert.deepEqual(numbers(path, 20), [21, 22, 23]);
     }
   });
 
-  it('tells damage from a torn end', (t) => {
+  it('takes more parts than the system does in one call', async (t) => {
     const path = place(t);
-    filled(path, 1, 5);
+    const log = new GroupLog(path);
+    await appendParts(
+      log,
+      7,
+      Array.from({ length: 3_000 }, () => Uint8Array.of(7)),
+    );
+    log.close();
+    assert.equal(readGroups(path, 6)[0]?.payload.length, 3_000);
+    assert.deepEqual(numbers(path), [7]);
+  });
+
+  it('tells damage from a torn end', async (t) => {
+    const path = place(t);
+    (await filled(path, 1, 5)).close();
     flip(path, 150);
     assert.throws(() => readGroups(path, 0), { code: 'STORE_CORRUPT' });
     assert.throws(() => readGroups(path, 3), { code: 'STORE_CORRUPT' });
     assert.deepEqual(numbers(path, 5), [], 'what is in the database already may be damaged here');
   });
 
-  it('has room for further records, so that a sync seldom makes the file larger', (t) => {
+  it('has room for further records, so that a sync seldom makes the file larger', async (t) => {
     const path = place(t);
-    const log = filled(path, 1, 1);
+    const log = await filled(path, 1, 1);
     const before = readFileSync(path).length;
-    for (let number = 2; number < 100; number++) append(log, number, 100);
+    for (let number = 2; number < 100; number++) await append(log, number, 100);
     assert.equal(readFileSync(path).length, before);
     assert.equal(numbers(path).length, 99);
   });
 
-  it('cuts a file that has become too large, and is gone when it is closed', (t) => {
+  it('cuts a file that has become too large, and is gone when it is closed', async (t) => {
     const path = place(t);
-    const log = filled(path, 1, 10, 100_000);
+    const log = await filled(path, 1, 10, 100_000);
     const before = readFileSync(path).length;
     log.rewind(100);
-    append(log, 11, 50);
+    await append(log, 11, 50);
     assert.ok(readFileSync(path).length < before / 2);
-    log.close();
+    log.remove();
     assert.deepEqual(numbers(path), []);
   });
 });

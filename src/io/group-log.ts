@@ -8,10 +8,10 @@
  * Behind the last record are zeros, or records with lower numbers. A crash may tear the last record, which nobody was
  * told of then. Anything else that cannot be read is damage.
  */
-import { closeSync, fdatasyncSync, ftruncateSync, openSync, readFileSync, unlinkSync, writevSync } from 'node:fs';
+import { closeSync, constants, fdatasync, ftruncateSync, openSync, readFileSync, unlinkSync, writev } from 'node:fs';
 import { crc32 } from 'node:zlib';
 import { RemusterError } from '../base/errors.ts';
-import { diskError } from './disk-error.ts';
+import { diskError, systemCode } from './disk-error.ts';
 
 export type LoggedGroup = { readonly number: number; readonly payload: Uint8Array };
 
@@ -25,8 +25,14 @@ const zeros = new Uint8Array(alignment);
  * system, for which all who sync on a disk would queue up.
  */
 const room = new Uint8Array(256 * 2 ** 10);
-/** What one call of the system takes. */
-const partsMax = 512;
+/** What one call of the system takes; more are put together first. */
+const partsMax = 500;
+/** Where a write can be durable when it returns, one call does both. Elsewhere that is said, but not so. */
+const isSyncedByWrite = process.platform === 'linux';
+const writing = constants.O_RDWR | constants.O_CREAT | constants.O_TRUNC;
+const fileMode = 0o666;
+
+type Ended = (error: RemusterError | undefined) => void;
 
 export class GroupLog {
   readonly #path: string;
@@ -38,7 +44,7 @@ export class GroupLog {
   /** What the file has is over; see `readGroups`. */
   constructor(path: string) {
     this.#path = path;
-    this.#descriptor = openSync(path, 'w');
+    this.#descriptor = openSync(path, isSyncedByWrite ? writing | constants.O_DSYNC : writing, fileMode);
   }
 
   /** Of the groups since `rewind`. */
@@ -46,18 +52,19 @@ export class GroupLog {
     return this.#bytes;
   }
 
-  /** Durable when it returns. When it throws, nothing of it will be found. */
-  append(number: number, parts: readonly Uint8Array[]): void {
-    const header = headerOf(number, parts);
-    const end = this.#write([header, ...parts, paddingOf(header)], this.#bytes);
-    try {
-      fdatasyncSync(this.#descriptor);
-    } catch (error) {
-      // Nobody knows what is on the disk now, and the system may not say so a second time.
-      this.#write([zeros], this.#bytes);
-      throw new RemusterError('STORE_FAILED', diskError('the log of the store cannot be synced', error).message);
-    }
-    this.#bytes = end;
+  /**
+   * Durable when it has ended well. Otherwise nothing of it will be found, or, with STORE_FAILED, nobody knows that: then
+   * nothing more must be written. One at a time.
+   */
+  append(number: number, parts: readonly Uint8Array[], ended: Ended): void {
+    const record = recordOf(number, parts);
+    const start = this.#bytes;
+    const end = start + bytesOf(record);
+    this.#write(record, start, end, (error) => {
+      if (error === undefined) this.#bytes = end;
+      if (error === undefined) ended(undefined);
+      else this.#takeBack(start, error, ended);
+    });
   }
 
   /** Everything in it may be written over. A file that has become much larger than needed is cut. */
@@ -68,39 +75,51 @@ export class GroupLog {
     this.#sizeBytes = 0;
   }
 
+  /** It can be read again. */
   close(): void {
+    closeSync(this.#descriptor);
+  }
+
+  remove(): void {
     closeSync(this.#descriptor);
     unlinkSync(this.#path);
   }
 
-  #write(record: Uint8Array[], start: number): number {
-    let at = start;
-    for (let first = 0; first < record.length; first += partsMax) {
-      const some = record.slice(first, first + partsMax);
-      at += this.#writeSome(some, at);
-    }
-    if (at > this.#sizeBytes) this.#makeRoom(at);
-    return at;
+  #write(record: readonly Uint8Array[], start: number, end: number, ended: Ended): void {
+    const isGrowing = end > this.#sizeBytes;
+    writev(this.#descriptor, isGrowing ? [...record, room] : record, start, (error, written) => {
+      if (error !== null) return ended(diskError('the log of the store cannot be written', error));
+      // Of the room as much as there is; the record has to fit.
+      if (start + written < end) return ended(new RemusterError('STORE_FULL', 'the disk is full'));
+      if (isGrowing) this.#sizeBytes = start + written;
+      if (isSyncedByWrite) ended(undefined);
+      else fdatasync(this.#descriptor, (failed) => ended(failed === null ? undefined : unsynced(failed)));
+    });
   }
 
-  #makeRoom(at: number): void {
-    this.#sizeBytes = at;
-    try {
-      this.#sizeBytes += this.#writeSome([room], at);
-    } catch {
-      // Only the record has to fit, and it does.
-    }
+  /** A part of it may be there, or all of it. */
+  #takeBack(start: number, reason: RemusterError, ended: Ended): void {
+    writev(this.#descriptor, [zeros], start, (error) => {
+      // Where not even this fits there is nothing yet.
+      const isGone = error === null || diskError('', error).code === 'STORE_FULL';
+      ended(isGone ? reason : unsynced(error));
+    });
   }
+}
 
-  #writeSome(parts: readonly Uint8Array[], at: number): number {
-    const bytes = parts.reduce((sum, part) => sum + part.length, 0);
-    try {
-      if (writevSync(this.#descriptor, parts, at) === bytes) return bytes;
-    } catch (error) {
-      throw diskError('the log of the store cannot be written', error);
-    }
-    throw new RemusterError('STORE_FULL', 'the disk is full');
-  }
+/** Nobody knows what is on the disk now, and the system may not say so a second time. */
+function unsynced(error: unknown): RemusterError {
+  return new RemusterError('STORE_FAILED', `the log of the store cannot be synced: ${systemCode(error)}`);
+}
+
+function recordOf(number: number, parts: readonly Uint8Array[]): readonly Uint8Array[] {
+  const header = headerOf(number, parts);
+  if (parts.length <= partsMax) return [header, ...parts, paddingOf(header)];
+  return [header, Buffer.concat(parts), paddingOf(header)];
+}
+
+function bytesOf(parts: readonly Uint8Array[]): number {
+  return parts.reduce((sum, part) => sum + part.length, 0);
 }
 
 /** Up to where the next record begins. */

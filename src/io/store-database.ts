@@ -75,7 +75,7 @@ export class StoreDatabase {
   }
 
   /** The number of the last group of writes of the log before it (logged-database.ts) that is in here for good. */
-  get applied(): number {
+  get number(): number {
     const row = this.#database.prepare('SELECT number FROM applied').get() as { readonly number: number } | undefined;
     return row?.number ?? 0;
   }

@@ -14,24 +14,44 @@ export type StoreThreadData = {
   readonly isLogged: boolean;
 };
 
-export type StoreCall =
-  | { readonly kind: 'write'; readonly packed: Uint8Array }
-  | { readonly kind: 'read'; readonly from: Uint8Array; readonly to: Uint8Array; readonly limit: number };
+export type StoreWriteCall = { readonly kind: 'write'; readonly packed: Uint8Array };
+export type StoreRead = {
+  readonly kind: 'read';
+  readonly from: Uint8Array;
+  readonly to: Uint8Array;
+  readonly limit: number;
+};
+export type StoreCall = StoreWriteCall | StoreRead;
+
+/**
+ * What a database behind a log is asked. `rows`: what the log has up to the group of that number. `turn`: of the log the
+ * other file will be written from now on.
+ */
+export type LoggedCall =
+  | StoreRead
+  | { readonly kind: 'rows'; readonly number: number; readonly packed: readonly Uint8Array[] }
+  | { readonly kind: 'turn' };
 
 export type StoreError = { readonly code: ErrorCode; readonly message: string };
 
 /** `entries` are there for a read, `error` for a failure, neither for a write that is durable. */
 export type StoreAnswer = { readonly entries?: readonly StoreEntry[]; readonly error?: StoreError };
 
-export type ToStoreThread =
-  | { readonly kind: 'group'; readonly calls: readonly StoreCall[] }
+export type ToStoreThread<Call> =
+  | { readonly kind: 'group'; readonly calls: readonly Call[] }
   | { readonly kind: 'close' };
 
+/** `number`: of the last group of a log that the database has. */
 export type FromStoreThread =
-  | { readonly kind: 'opened' }
+  | { readonly kind: 'opened'; readonly number: number }
   | { readonly kind: 'failed'; readonly error: StoreError }
   | { readonly kind: 'answers'; readonly answers: readonly StoreAnswer[] }
   | { readonly kind: 'closed' };
+
+/** Of the log before the database. */
+export function logPaths(file: string): readonly [string, string] {
+  return [`${file}-log0`, `${file}-log1`];
+}
 
 const headerBytes = 8;
 const noValue = 0xffff_ffff;

@@ -8,6 +8,15 @@ import { LoggedDatabase } from './logged-database.ts';
 import { StoreDatabase, storeError } from './store-database.ts';
 import type { FromStoreThread, StoreAnswer, StoreThreadData, ToStoreThread } from './store-messages.ts';
 
+type Database<Call> = {
+  perform(calls: readonly Call[]): StoreAnswer[];
+  close(): void;
+  /** Of a log before it. */
+  readonly number: number;
+  /** Does a piece of what can wait; true: there is more. */
+  work?(): boolean;
+};
+
 assert(parentPort !== null, 'the store thread is started by store.ts');
 const port = parentPort;
 
@@ -30,22 +39,22 @@ function buffersOf(answers: readonly StoreAnswer[]): ArrayBuffer[] {
 /** What can wait is done when nobody does. */
 let isWorking = false;
 
-function workOn(database: LoggedDatabase): void {
-  if (isWorking) return;
+function workOn<Call>(database: Database<Call>): void {
+  if (isWorking || database.work === undefined) return;
   isWorking = true;
   setImmediate(() => {
     isWorking = false;
-    if (database.work()) workOn(database);
+    if (database.work?.() === true) workOn(database);
   });
 }
 
-function serve(database: StoreDatabase | LoggedDatabase): void {
-  port.on('message', (message: ToStoreThread) => {
+function serve<Call>(database: Database<Call>): void {
+  port.on('message', (message: ToStoreThread<Call>) => {
     switch (message.kind) {
       case 'group': {
         const answers = database.perform(message.calls);
         say({ kind: 'answers', answers }, buffersOf(answers));
-        if (database instanceof LoggedDatabase) workOn(database);
+        workOn(database);
         break;
       }
       case 'close':
@@ -57,13 +66,14 @@ function serve(database: StoreDatabase | LoggedDatabase): void {
         unreachable(message);
     }
   });
-  say({ kind: 'opened' });
+  say({ kind: 'opened', number: database.number });
 }
 
 try {
   const data = workerData as StoreThreadData;
   const database = new StoreDatabase(data);
-  serve(data.isLogged ? new LoggedDatabase(database, data.file) : database);
+  if (data.isLogged) serve(new LoggedDatabase(database, data.file));
+  else serve(database);
 } catch (error) {
   say({ kind: 'failed', error: storeError(error) });
 }

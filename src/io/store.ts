@@ -1,7 +1,7 @@
 /**
- * The Store port: a bounded queue of calls before a thread that owns the SQLite file. While the thread performs one
- * group, the calls that arrive gather and become the next group, which costs one sync of the disk (group commit). Ends
- * come in the order of the calls. A dead thread ends every call with an error, and all later ones.
+ * The Store port: a bounded queue of calls before a thread that owns the SQLite file, or before the log of that. While
+ * one group is performed, the calls that arrive gather and become the next group, which costs one sync of the disk (group
+ * commit). Ends come in the order of the calls. A dead thread ends every call with an error, and all later ones.
  */
 import { Worker } from 'node:worker_threads';
 import { assert } from '../base/assert.ts';
@@ -10,8 +10,17 @@ import type { Done, Outcome } from '../base/errors.ts';
 import type { Store, StoreEntry, StoreWrite } from '../base/ports.ts';
 import { callBack } from './callback.ts';
 import { threadEnvironment } from './compiled-code.ts';
+import { diskError } from './disk-error.ts';
+import { LogFront } from './log-front.ts';
 import { sibling } from './sibling.ts';
-import type { FromStoreThread, StoreAnswer, StoreCall, StoreThreadData, ToStoreThread } from './store-messages.ts';
+import type {
+  FromStoreThread,
+  LoggedCall,
+  StoreAnswer,
+  StoreCall,
+  StoreThreadData,
+  ToStoreThread,
+} from './store-messages.ts';
 import { packBatch, packedBytes } from './store-messages.ts';
 
 export type StoreOptions = {
@@ -42,7 +51,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
     env: threadEnvironment(),
     execArgv: [],
   });
-  const store = new ThreadedStore(worker, options);
+  const store = new ThreadedStore(worker, file, options);
   await store.opened;
   return {
     write: (batch, done) => store.write(batch, done),
@@ -56,6 +65,7 @@ class ThreadedStore {
   readonly #worker: Worker;
   readonly #callsMax: number;
   readonly #queueBytesMax: number;
+  #front: LogFront | undefined;
   #running: Call[] = [];
   #waiting: Call[] = [];
   #waitingBytes = 0;
@@ -65,15 +75,25 @@ class ThreadedStore {
   #ended: RemusterError | undefined;
   #isGone = false;
 
-  constructor(worker: Worker, { callsMax = 10_000, queueBytesMax = 256 * 2 ** 20 }: StoreOptions) {
+  constructor(worker: Worker, file: string, options: StoreOptions) {
+    const { callsMax = 10_000, queueBytesMax = 256 * 2 ** 20, isLogged = false } = options;
     this.#worker = worker;
     this.#callsMax = callsMax;
     this.#queueBytesMax = queueBytesMax;
     this.opened = new Promise((resolve, reject) => {
       worker.on('message', (message: FromStoreThread) => {
-        if (message.kind === 'opened') resolve();
-        else if (message.kind === 'failed') reject(new RemusterError(message.error.code, message.error.message));
-        else if (message.kind === 'answers') this.#answered(message.answers);
+        if (message.kind === 'failed') reject(new RemusterError(message.error.code, message.error.message));
+        else if (message.kind === 'closed') this.#front?.close();
+        else if (message.kind === 'answers') this.#heard(message.answers);
+        else {
+          try {
+            if (isLogged) this.#front = new LogFront(file, message.number, (calls) => this.#group(calls));
+            resolve();
+          } catch (error) {
+            this.#post({ kind: 'close' });
+            reject(diskError('the log of the store cannot be opened', error));
+          }
+        }
       });
       const gone = (reason: string): void => {
         this.#gone(reason);
@@ -144,18 +164,26 @@ class ThreadedStore {
       this.#waiting = [];
       this.#waitingBytes = 0;
       const calls = this.#running.map(({ call }) => call);
-      this.#post(
-        { kind: 'group', calls },
-        calls.flatMap((call) => (call.kind === 'write' ? bufferOf(call) : [])),
-      );
+      if (this.#front === undefined) this.#group(calls);
+      else this.#front.perform(calls, (answers) => this.#answered(answers));
     } else if (this.#closing.length > 0 && !this.#isToldToClose) {
       this.#isToldToClose = true;
+      this.#front?.tell();
       this.#post({ kind: 'close' });
     }
   }
 
-  #post(message: ToStoreThread, transfer: ArrayBuffer[] = []): void {
+  #group(calls: readonly (StoreCall | LoggedCall)[]): void {
+    this.#post({ kind: 'group', calls }, calls.flatMap(buffersOf));
+  }
+
+  #post(message: ToStoreThread<StoreCall | LoggedCall>, transfer: ArrayBuffer[] = []): void {
     this.#worker.postMessage(message, transfer);
+  }
+
+  #heard(answers: readonly StoreAnswer[]): void {
+    if (this.#front === undefined) this.#answered(answers);
+    else this.#front.answered(answers);
   }
 
   #answered(answers: readonly StoreAnswer[]): void {
@@ -169,6 +197,7 @@ class ThreadedStore {
   #gone(reason: string): void {
     if (this.#isGone) return;
     this.#isGone = true;
+    this.#front?.abandon();
     const message = `the thread of the store is gone: ${reason}`;
     this.#ended ??= new RemusterError('STORE_FAILED', message);
     const calls = [...this.#running, ...this.#waiting];
@@ -183,8 +212,11 @@ function outcomeOf<T>({ error }: StoreAnswer, value: T): Outcome<T> {
   return error === undefined ? success(value) : failure(error.code, error.message);
 }
 
-function bufferOf(call: { readonly packed: Uint8Array }): ArrayBuffer[] {
-  return call.packed.buffer instanceof ArrayBuffer ? [call.packed.buffer] : [];
+/** What is handed over instead of copied. */
+function buffersOf(call: StoreCall | LoggedCall): ArrayBuffer[] {
+  if (call.kind === 'read' || call.kind === 'turn') return [];
+  const packed = call.kind === 'rows' ? call.packed : [call.packed];
+  return packed.flatMap(({ buffer }) => (buffer instanceof ArrayBuffer ? [buffer] : []));
 }
 
 function badArgument(message: string): RemusterError {
