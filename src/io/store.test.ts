@@ -165,16 +165,49 @@ describe('the real store', { timeout: 60_000 }, () => {
     await assert.rejects(openStore(join(folder.path, 'no/such/folder/db')), { code: 'STORE_FAILED' });
   });
 
-  it('ends every call with an error when its thread dies, and all later ones', async (t) => {
-    const started = new Promise<Worker>((resolve) => process.once('worker', resolve));
-    const store = await temporaryFolder(t).open('db');
-    const calls = [write(store, 'a', 'v'), write(store, 'b', 'v'), read(store)];
-    await (await started).terminate();
-    for (const outcome of await Promise.allSettled(calls)) {
-      assert.ok(outcome.status === 'fulfilled' || (outcome.reason as { code: string }).code === 'STORE_FAILED');
+  for (const isLogged of [false, true]) {
+    const name = isLogged ? 'a logged one ends' : 'ends';
+    it(`${name} every call with an error when its thread dies, and all later ones`, async (t) => {
+      const started = new Promise<Worker>((resolve) => process.once('worker', resolve));
+      const folder = temporaryFolder(t);
+      const store = await folder.open('db', { isLogged });
+      const calls = [write(store, 'a', 'v'), write(store, 'b', 'v'), read(store)];
+      await (await started).terminate();
+      const outcomes = await Promise.allSettled(calls);
+      for (const outcome of outcomes) {
+        assert.ok(outcome.status === 'fulfilled' || (outcome.reason as { code: string }).code === 'STORE_FAILED');
+      }
+      await assert.rejects(write(store, 'c', 'v'), { code: 'STORE_FAILED' });
+      await close(store);
+      const found = (await read(await folder.open('db', { isLogged }))).map(({ key }) => key);
+      for (const [at, key] of ['a', 'b'].entries())
+        assert.ok(outcomes[at]?.status === 'rejected' || found.includes(key), `${key} was acknowledged`);
+    });
+  }
+
+  it('with a log reads what was written last, in whichever file or database it is', async (t) => {
+    const folder = temporaryFolder(t);
+    const store = await folder.open('db', { isLogged: true });
+    const keys = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
+    const rounds = 100;
+    // Some times as much as both files take.
+    for (let round = 1; round <= rounds; round++) {
+      const value = new Uint8Array(100_000).fill(round);
+      const gone = keys[round % keys.length] as string;
+      await Promise.all([
+        ...keys.map((key) => write(store, key, value)),
+        promised<void>((done) => store.write([{ key: gone, value: null }], done)),
+      ]);
+      if (round % 9 > 0 && round < rounds) continue;
+      const found = (await read(store)).map((entry) => `${entry.key}${entry.value[99_999]}`);
+      assert.deepEqual(
+        found,
+        keys.filter((key) => key !== gone).map((key) => `${key}${round}`),
+      );
     }
-    await assert.rejects(write(store, 'c', 'v'), { code: 'STORE_FAILED' });
     await close(store);
+    assert.ok(!existsSync(join(folder.path, 'db-log0')), 'the database has everything');
+    assert.equal((await read(await folder.open('db'))).length, keys.length - 1);
   });
 
   it('surfaces an error of a callback and ends the other calls', async (t) => {
