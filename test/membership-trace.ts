@@ -39,6 +39,8 @@ type Request = Extract<MembershipEffect, { readonly kind: 'request' }>;
 
 const delayMs = 5;
 
+type Answer = MembershipEffect & { kind: 'reply' | 'noReply' };
+
 export function membershipTrace(): (command: string) => string {
   const world = new World();
   return (command) => {
@@ -52,6 +54,8 @@ class World {
   readonly #nodes = new Map<string, Node>();
   readonly #generations = new Map<string, number>();
   readonly #cuts = new Set<string>();
+  readonly #calls = new Map<number, (answer: Answer) => void>();
+  #nextCall = 1;
   #options: MembershipOptions = lanMembership;
   #lines: string[] = [];
   #show: 'all' | 'events' | NodeId = 'all';
@@ -190,21 +194,15 @@ class World {
     }
   }
 
-  #feed(node: Node, input: Input): readonly MembershipEffect[] {
-    if (node.state !== 'up') return [];
-    const effects = node.machine.step(this.#timeline.nowMs, input);
-    const others: MembershipEffect[] = [];
-    for (const effect of effects) {
+  #feed(node: Node, input: Input): void {
+    if (node.state !== 'up') return;
+    for (const effect of node.machine.step(this.#timeline.nowMs, input)) {
       if (effect.kind === 'schedule') {
         const { timer } = effect;
-        const expire = (): void => void this.#feed(node, { kind: 'expired', timer });
+        const expire = (): void => this.#feed(node, { kind: 'expired', timer });
         this.#timeline.at(effect.atMs, () => (node.stalled ? node.missed.timers.push(expire) : expire()));
-      } else if (effect.kind !== 'unschedule') {
-        others.push(effect);
-        this.#perform(node, effect);
-      }
+      } else if (effect.kind !== 'unschedule') this.#perform(node, effect);
     }
-    return others;
   }
 
   #perform(node: Node, effect: MembershipEffect): void {
@@ -215,6 +213,7 @@ class World {
         this.#carry(node, target, () => this.#feed(target, { kind: 'datagram', from: node.self, message }), 'datagram');
       }
     } else if (effect.kind === 'request') this.#request(node, effect);
+    else if (effect.kind === 'reply' || effect.kind === 'noReply') this.#answer(effect);
     else if (effect.kind === 'wantBeat')
       this.#timeline.after(1, () => {
         if (node.state === 'up' && !node.frozen && !node.stalled) this.#feed(node, { kind: 'beat' });
@@ -250,14 +249,23 @@ class World {
     this.#carry(node, target, () => {
       node.peers.add(target);
       target.peers.add(node);
-      const effects = this.#feed(target, { kind: 'asked', from: node.self, call: 0, message });
-      const code = effects.find((effect) => effect.kind === 'noReply')?.code;
-      if (code !== undefined) this.#carry(target, node, () => end({ kind: 'unanswered', purpose, code }));
-      const reply = effects.find((effect) => effect.kind === 'reply')?.message;
-      if (reply === undefined) return;
-      this.#said(target, node.self, reply);
-      this.#carry(target, node, () => end({ kind: 'answered', purpose, message: reply }));
+      const call = this.#nextCall++;
+      this.#calls.set(call, (answer) => {
+        if (answer.kind === 'noReply') {
+          return this.#carry(target, node, () => end({ kind: 'unanswered', purpose, code: answer.code }));
+        }
+        this.#said(target, node.self, answer.message);
+        this.#carry(target, node, () => end({ kind: 'answered', purpose, message: answer.message }));
+      });
+      this.#feed(target, { kind: 'asked', from: node.self, call, message });
     });
+  }
+
+  /** Not always in the same step as the question. */
+  #answer(answer: Answer): void {
+    const hear = this.#calls.get(answer.call);
+    this.#calls.delete(answer.call);
+    hear?.(answer);
   }
 
   #carry(from: Node, to: Node, arrive: () => void, kind: 'datagram' | 'stream' = 'stream'): void {

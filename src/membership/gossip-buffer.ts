@@ -39,13 +39,21 @@ export class GossipBuffer {
   }
 
   add(claim: Claim): void {
-    this.#forget(claim.id);
+    this.forget(claim.id);
     const item = { claim, bytes: claimBytes(claim), told: 0 };
     this.#items.set(claim.id, item);
     this.#shelfOf(item).add(item);
     if (this.#items.size <= this.#max) return;
     this.#dropMostTold();
     this.#overflowed();
+  }
+
+  /** What was to be told about this member is not news any more. */
+  forget(id: NodeId): void {
+    const item = this.#items.get(id);
+    if (item === undefined) return;
+    this.#items.delete(id);
+    this.#shelfOf(item).delete(item);
   }
 
   /** Claims for one message of at most `bytesMax`, each counted as told once more and forgotten after `tellMax` times. */
@@ -86,16 +94,9 @@ export class GossipBuffer {
     return this.#shelves[place] as Set<Item>;
   }
 
-  #forget(id: NodeId): void {
-    const item = this.#items.get(id);
-    if (item === undefined) return;
-    this.#items.delete(id);
-    this.#shelfOf(item).delete(item);
-  }
-
   #dropMostTold(): void {
     for (const shelf of this.#shelves.toReversed()) {
-      for (const item of shelf) return this.#forget(item.claim.id);
+      for (const item of shelf) return this.forget(item.claim.id);
     }
   }
 }

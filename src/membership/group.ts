@@ -22,7 +22,8 @@ export type MessageNamed<Kind extends MembershipMessage['kind']> = Extract<Membe
 /** Each carries when it was due, so that the machine notices when it slept. */
 export type Timer = { readonly dueMs: number } & (
   | { readonly kind: 'probe' | 'gossip' | 'sync' | 'revive' | 'watch' | 'reap' | 'mainLoop' | 'leaving' | 'remember' }
-  | { readonly kind: 'heartbeats' | 'link' | 'return' }
+  | { readonly kind: 'heartbeats' | 'link' | 'return' | 'crowd' }
+  | { readonly kind: 'look'; readonly id: NodeId; readonly attempt: number }
   | { readonly kind: 'direct' | 'indirect' | 'relay' | 'relayEnd'; readonly seq: number }
   | { readonly kind: 'suspicion'; readonly id: NodeId; readonly generation: number; readonly incarnation: number }
   | { readonly kind: 'join'; readonly seed: Address; readonly attempt: number }
@@ -35,6 +36,7 @@ export type Purpose =
   | { readonly kind: 'probe' | 'relay'; readonly seq: number }
   | { readonly kind: 'watch' | 'sync' | 'departure'; readonly id: NodeId }
   | { readonly kind: 'push'; readonly id: NodeId; readonly seq: number }
+  | { readonly kind: 'look'; readonly id: NodeId; readonly attempt: number }
   | { readonly kind: 'join'; readonly seed: Address; readonly attempt: number }
   | { readonly kind: 'greet'; readonly address: Address };
 

@@ -62,8 +62,8 @@ export class Judge {
     this.#returned = returned;
   }
 
-  /** A claim that somebody (`via`) passed on to us. */
-  hear(claim: Claim, via: NodeId): void {
+  /** A claim that somebody (`via`) passed on to us; nobody need hear it from us if it is not to be passed on. */
+  hear(claim: Claim, via: NodeId, passOn = true): void {
     const { self, table, gossip, out } = this.#group;
     if (claim.id === self.id) return this.#refutation.hear(claim, via);
     const known = table.standing(claim.id);
@@ -71,12 +71,13 @@ export class Judge {
       if (known !== undefined && claim.kind === 'suspect' && confirms(claim, known)) this.#confirm(claim);
       return;
     }
-    if (this.#isRash(claim)) return this.hear({ ...claim, kind: 'suspect' }, via);
+    if (this.#isRash(claim)) return this.hear({ ...claim, kind: 'suspect' }, via, passOn);
     const formerLife = this.#formerLife(claim);
     const before = formerLife === undefined ? known?.state : undefined;
     const member = table.apply(claim, out.nowMs);
     if (member === undefined) return;
-    gossip.add(claim);
+    if (passOn) gossip.add(claim);
+    else gossip.forget(claim.id);
     if (formerLife !== undefined) this.#tell('member.dead', formerLife, 'a later life of it appeared');
     this.#settle(member, claim, before);
     this.#settled(member);

@@ -3,9 +3,10 @@
  *
  *   prober        asks one member after the other              observers     hold connections, see crashes at once
  *   judge         believes, suspects, buries                   refutation    answers what is said about us
- *   spreader      passes news on                               view-exchange joins, compares views, revives
+ *   spreader      passes news on                               view-exchange compares views, revives
  *   departure     leaves in good order                         main-loop     is our own process stuck?
  *   push-member   pings a manager, without datagrams           push-manager  hears those who do
+ *   newcomer      asks to come in                              front-door    answers who comes
  *   member-table  who is known                                 gossip-buffer what is news
  *
  * It knows nothing of leadership, work or load: others read its events. It runs where no user code runs.
@@ -18,6 +19,7 @@ import type { Random } from '../base/random.ts';
 import type { EmbeddingRole, MembershipMessage } from '../messages/membership.ts';
 import type { NodeEntry } from '../messages/node-entry.ts';
 import { Departure } from './departure.ts';
+import { FrontDoor } from './front-door.ts';
 import { GossipBuffer } from './gossip-buffer.ts';
 import { type Group, type MembershipEffect, type MessageNamed, Outbox, type Purpose, type Timer } from './group.ts';
 import { Judge } from './judge.ts';
@@ -27,6 +29,7 @@ import { type Member, MemberTable, type Table, isLiving } from './member-table.t
 import { takeReport } from './member-report.ts';
 import { type MemberView, viewOf, viewOfSelf } from './member-view.ts';
 import { knownMax, rememberKnown } from './memory.ts';
+import { Newcomer } from './newcomer.ts';
 import { Observers } from './observers.ts';
 import type { MembershipOptions } from './options.ts';
 import { Prober } from './prober.ts';
@@ -69,6 +72,8 @@ export class Membership implements Machine<Input, Effect> {
   readonly #spreader: Spreader;
   readonly #prober: Prober;
   readonly #views: ViewExchange;
+  readonly #newcomer: Newcomer;
+  readonly #door: FrontDoor;
   readonly #observers: Observers;
   readonly #departure: Departure;
   readonly #mainLoop: MainLoop;
@@ -102,11 +107,13 @@ export class Membership implements Machine<Input, Effect> {
     this.#spreader = new Spreader(this.#group);
     this.#prober = new Prober(this.#group, this.#judge, this.#spreader);
     this.#views = new ViewExchange(this.#group, this.#judge, this.#spreader, this.#prober);
+    this.#newcomer = new Newcomer(this.#group, this.#views);
+    this.#door = new FrontDoor(this.#group, this.#views);
     this.#observers = new Observers(this.#group, this.#prober);
     this.#departure = new Departure(this.#group, this.#observers, this.#spreader);
     this.#mainLoop = new MainLoop(this.#group);
     this.#pushManager = new PushManager(this.#group, this.#judge, this.#spreader, this.#mainLoop);
-    this.#pushMember = new PushMember(this.#group, this.#judge, this.#spreader, this.#views);
+    this.#pushMember = new PushMember(this.#group, this.#judge, this.#spreader, this.#views, this.#newcomer);
     this.#judge.onSettled((member) => this.#pushManager.settled(member));
     this.#judge.onReturn((member) => this.#views.with(member));
   }
@@ -173,7 +180,7 @@ export class Membership implements Machine<Input, Effect> {
       case 'start':
         return this.#start(input);
       case 'join':
-        return this.#joinMore(input.seeds);
+        return void this.#newcomer.join(input.seeds);
       case 'datagram':
         return this.#received(input.from, input.message);
       case 'asked':
@@ -202,10 +209,8 @@ export class Membership implements Machine<Input, Effect> {
   #start({ seeds, known = [], watchMainLoop = false }: MembershipInput & { kind: 'start' }): void {
     const { options, out, random, self } = this.#group;
     this.#heardUntilMs = out.nowMs;
-    const others = seeds.filter((seed) => !this.#isOurs(seed));
-    for (const seed of others) this.#views.join(seed, 0);
-    const further = known.filter((one) => !this.#isOurs(one) && !others.some((seed) => isSame(seed, one)));
-    for (const address of further) this.#views.greet(address);
+    const others = this.#newcomer.join(seeds);
+    this.#newcomer.greet(known, others);
     if (others.length === 0) this.#join();
     if (self.hasDatagrams) out.after(random.between(0, options.probeIntervalMs), { kind: 'probe' });
     else this.#pushMember.start(others);
@@ -213,14 +218,6 @@ export class Membership implements Machine<Input, Effect> {
     if (self.hasDatagrams) out.after(options.reviveIntervalMs, { kind: 'revive' });
     out.after(options.cleanupIntervalMs, { kind: 'reap' });
     if (watchMainLoop) this.#mainLoop.start();
-  }
-
-  #joinMore(seeds: readonly Address[]): void {
-    for (const seed of seeds) if (!this.#isOurs(seed)) this.#views.join(seed, 0);
-  }
-
-  #isOurs(address: Address): boolean {
-    return isSame(address, this.#group.self.entry);
   }
 
   #join(): void {
@@ -259,10 +256,7 @@ export class Membership implements Machine<Input, Effect> {
 
   #asked(from: Identity, call: number, message: MembershipMessage): void {
     const { self, out } = this.#group;
-    if (message.kind === 'sync') {
-      out.put({ kind: 'reply', call, message: this.#views.answer(from.id, message) });
-      return;
-    }
+    if (message.kind === 'sync') return this.#door.asked(from.id, { call, message });
     if (message.kind === 'pushPing') return this.#pushManager.pinged(from, call, message);
     if (message.kind === 'departure') this.#judge.hear(leftClaim(from, message.incarnation), from.id);
     const { generation } = self.entry;
@@ -281,19 +275,22 @@ export class Membership implements Machine<Input, Effect> {
     }
     if (message.kind !== 'synced') return this.#unanswered(purpose);
     const address = this.#placeOf(purpose);
-    if (address !== undefined) this.#views.answered(address, message);
+    const asNewcomer = purpose.kind === 'join' || purpose.kind === 'greet';
+    if (address !== undefined) this.#views.answered(address, message, asNewcomer);
     if (!this.#group.self.hasDatagrams) return this.#pushMember.look();
-    if (purpose.kind === 'join' || purpose.kind === 'greet') this.#join();
+    this.#newcomer.answered(message.id, purpose, message.claims.length > 0);
+    if (asNewcomer) this.#join();
   }
 
   #placeOf(purpose: Purpose): Address | undefined {
     if (purpose.kind === 'join') return purpose.seed;
     if (purpose.kind === 'greet') return purpose.address;
-    return purpose.kind === 'sync' ? this.#group.table.get(purpose.id)?.entry : undefined;
+    const isKnown = purpose.kind === 'sync' || purpose.kind === 'look';
+    return isKnown ? this.#group.table.get(purpose.id)?.entry : undefined;
   }
 
   #unanswered(purpose: Purpose, code?: ErrorCode): void {
-    if (purpose.kind === 'join') this.#views.joinFailed(purpose.seed, purpose.attempt);
+    if (purpose.kind === 'join') this.#newcomer.failed(purpose.seed, purpose.attempt);
     if (purpose.kind === 'departure') this.#departure.ended(purpose.id);
     if (purpose.kind === 'push') this.#pushMember.unanswered(purpose, code);
   }
@@ -328,7 +325,11 @@ export class Membership implements Machine<Input, Effect> {
         this.#judge.reap();
         return out.after(options.cleanupIntervalMs, { kind: 'reap' });
       case 'join':
-        return this.#views.join(timer.seed, timer.attempt);
+        return this.#newcomer.ask(timer.seed, timer.attempt);
+      case 'look':
+        return this.#newcomer.look(timer.id, timer.attempt);
+      case 'crowd':
+        return this.#door.expire();
       case 'mainLoop':
         return this.#mainLoop.tick();
       case 'remember':
@@ -379,10 +380,6 @@ export class Membership implements Machine<Input, Effect> {
     this.#rememberedView = table.viewHash;
     out.put({ kind: 'remember', writes: [rememberKnown(table.pick(knownMax, isLiving).map(({ entry }) => entry))] });
   }
-}
-
-function isSame(a: Address, b: Address): boolean {
-  return a.host === b.host && a.port === b.port;
 }
 
 type DatagramMessage = MessageNamed<'ping' | 'ack' | 'pingRequest' | 'indirectAck' | 'nack' | 'gossip'>;

@@ -17,6 +17,7 @@ import { type Member, isLiving, isProbed, standingHash } from './member-table.ts
 import { PushLink } from './push-link.ts';
 import type { PushPing } from './push-membership.ts';
 import { embeddedBytes, type Spreader } from './spreader.ts';
+import type { Newcomer } from './newcomer.ts';
 import type { ViewExchange } from './view-exchange.ts';
 
 type Push = Extract<Purpose, { readonly kind: 'push' }>;
@@ -30,6 +31,7 @@ export class PushMember {
   readonly #judge: Judge;
   readonly #spreader: Spreader;
   readonly #views: ViewExchange;
+  readonly #newcomer: Newcomer;
   readonly #link: PushLink;
   readonly #timing: HeartbeatTiming;
   #seeds: readonly Address[] = [];
@@ -43,11 +45,12 @@ export class PushMember {
   /** Managers that did not answer, until another one has, and what is held against them. */
   readonly #silent = new Map<NodeId, string>();
 
-  constructor(group: Group, judge: Judge, spreader: Spreader, views: ViewExchange) {
+  constructor(group: Group, judge: Judge, spreader: Spreader, views: ViewExchange, newcomer: Newcomer) {
     this.#group = group;
     this.#judge = judge;
     this.#spreader = spreader;
     this.#views = views;
+    this.#newcomer = newcomer;
     this.#timing = heartbeatTiming(group.options.probeIntervalMs);
     this.#link = new PushLink(this.#timing, {
       managers: () => this.#managers(),
@@ -198,7 +201,7 @@ export class PushMember {
       table.touch(manager.id);
     }
     const dead = table.pick(deadAskedMax, (one) => one.state === 'dead' && isProbed(one));
-    for (const address of [...this.#seeds, ...dead.map(({ entry }) => entry)]) this.#views.greet(address);
+    this.#newcomer.greet([...this.#seeds, ...dead.map(({ entry }) => entry)]);
   }
 
   #accuseTheSilent(answeredBy: NodeId): void {

@@ -1,6 +1,6 @@
 /**
- * Whole views are exchanged over streams: when a node joins, from time to time (anti-entropy), when a member that was
- * given up returns, and soon after an ack showed that the other's view differs from ours while there is no news under
+ * Whole views are exchanged over streams: when a node joins (newcomer.ts), from time to time (anti-entropy), when a member
+ * that was given up returns, and soon after an ack showed that the other's view differs from ours while there is no news under
  * way. Equal hashes end the exchange before any member is listed. So a mass join and a healed partition converge in
  * seconds, and what gossip lost is repaired.
  *
@@ -11,7 +11,7 @@ import type { Address } from '../base/ports.ts';
 import { viewClaimsBytesMax, viewClaimsMax } from '../messages/membership.ts';
 import { type Claim, type Standing, supersedes } from './claim.ts';
 import { claimBytes } from './gossip-buffer.ts';
-import type { Group, MessageNamed } from './group.ts';
+import type { Group, MessageNamed, Purpose } from './group.ts';
 import { type Judge, claimOf } from './judge.ts';
 import { type Member, isProbed } from './member-table.ts';
 import type { Prober } from './prober.ts';
@@ -34,39 +34,12 @@ export class ViewExchange {
     this.#prober = prober;
   }
 
-  /** Asks a seed, of which only the address is known. It is no member, and never suspected, before it has answered. */
-  join(seed: Address, attempt: number): void {
+  /** Asks for the view of whoever is at this address, and says who we are. */
+  ask(to: Address, as: 'join' | 'alive', purpose: Purpose): void {
     const { out, options } = this.#group;
-    const message = this.#sync(this.#own('join'), 'differences');
-    out.put({
-      kind: 'request',
-      to: seed,
-      message,
-      timeoutMs: options.syncTimeoutMs,
-      purpose: { kind: 'join', seed, attempt },
-    });
-  }
-
-  /** Asks somebody that was a member in our last life, once: it may be anywhere by now. */
-  greet(address: Address): void {
-    const { out, options } = this.#group;
-    const message = this.#sync(this.#own('join'), 'differences');
-    out.put({
-      kind: 'request',
-      to: address,
-      message,
-      timeoutMs: options.syncTimeoutMs,
-      purpose: { kind: 'greet', address },
-    });
-  }
-
-  /** Goes on asking, ever less often, while nobody is known; otherwise now and then, for seeds that were down at first. */
-  joinFailed(seed: Address, attempt: number): void {
-    const { options, out, random, table } = this.#group;
-    const backoffMs = Math.min(options.joinRetryMs * 2 ** Math.min(attempt, 8), options.syncIntervalMs);
-    const delayMs =
-      (table.living === 0 ? Math.min(backoffMs, 5 * options.joinRetryMs) : backoffMs) * random.between(0.75, 1.25);
-    out.after(delayMs, { kind: 'join', seed, attempt: attempt + 1 });
+    this.#lastSyncMs = out.nowMs;
+    const message = this.#sync(this.#own(as), 'differences');
+    out.put({ kind: 'request', to, message, timeoutMs: options.syncTimeoutMs, purpose });
   }
 
   /** Anti-entropy: with a member whose view differs, if there is one. */
@@ -88,32 +61,29 @@ export class ViewExchange {
   }
 
   with(member: Member): void {
-    const { out, options } = this.#group;
-    this.#lastSyncMs = out.nowMs;
     this.#group.tally.note('syncs');
-    const message = this.#sync(this.#own('alive'), 'differences');
-    out.put({
-      kind: 'request',
-      to: member.entry,
-      message,
-      timeoutMs: options.syncTimeoutMs,
-      purpose: { kind: 'sync', id: member.id },
-    });
+    this.ask(member.entry, 'alive', { kind: 'sync', id: member.id });
   }
 
-  /** The other side of an exchange. */
-  answer(from: NodeId, message: MessageNamed<'sync'>): MessageNamed<'synced'> {
-    this.#merge(message.claims, from);
+  /** The other side of an exchange: what it says, and what it is told. */
+  heard(from: NodeId, message: MessageNamed<'sync'>): void {
+    this.#merge(message.claims, from, true);
+  }
+
+  answerTo(message: MessageNamed<'sync'>): MessageNamed<'synced'> {
     const viewHash = this.#spreader.viewHash;
     const told = message.reply === 'nothing' || message.viewHash === viewHash;
     return { kind: 'synced', viewHash, claims: told ? [] : this.#view(), id: this.#group.self.id };
   }
 
-  /** Takes the other's view over and sends back what it does not know yet. */
-  answered(from: Address, message: MessageNamed<'synced'>): void {
+  /**
+   * Takes the other's view over and sends back what it does not know yet. A newcomer that knows nobody but those has
+   * nobody to tell of them: whom it could tell, the one that answered tells, too.
+   */
+  answered(from: Address, message: MessageNamed<'synced'>, asNewcomer: boolean): void {
     const { out, options } = this.#group;
     const { id } = message;
-    this.#merge(message.claims, id);
+    this.#merge(message.claims, id, !asNewcomer || this.#knowsOthersThan(message.claims));
     if (message.claims.length === 0 || message.viewHash === this.#spreader.viewHash) return;
     const theirs = new Map<NodeId, Standing>(message.claims.map((claim) => [claim.id, standingOf(claim)]));
     const missing = this.#view().filter((claim) => {
@@ -155,13 +125,13 @@ export class ViewExchange {
    * look for ourselves: whoever missed the news of a crash would else wait out a whole suspicion. Departures and lives
    * are taken over as they are, and everything by a node without datagrams, which can find out nothing better.
    */
-  #merge(claims: readonly Claim[], via: NodeId): void {
+  #merge(claims: readonly Claim[], via: NodeId, passOn: boolean): void {
     const { self, table } = this.#group;
     const doubted: Member[] = [];
     for (const claim of claims) {
       const member = self.hasDatagrams && claim.kind === 'dead' ? table.get(claim.id) : undefined;
       if (member === undefined) {
-        this.#judge.hear(claim, via);
+        this.#judge.hear(claim, via, passOn);
         continue;
       }
       const { state } = member;
@@ -171,6 +141,11 @@ export class ViewExchange {
     for (const member of doubted.slice(0, doubtedMax)) {
       if (!this.#prober.isProbing(member.id)) this.#prober.probe(member, false);
     }
+  }
+
+  #knowsOthersThan(claims: readonly Claim[]): boolean {
+    const named = new Set(claims.map(({ id }) => id));
+    return [...this.#group.table.all()].some(({ id }) => !named.has(id));
   }
 
   #view(): Claim[] {

@@ -27,6 +27,8 @@ export class LeanNode {
   #stalled = false;
   readonly #messages: (() => void)[] = [];
   readonly #timers: (() => void)[] = [];
+  readonly #calls = new Map<number, (reply: Request['message']) => void>();
+  #nextCall = 1;
 
   constructor(group: LeanGroup, identity: Identity, machine: Membership) {
     this.#group = group;
@@ -109,6 +111,7 @@ export class LeanNode {
         timeline.at(effect.atMs, () => this.#whenRunning(() => this.feed({ kind: 'expired', timer })));
       } else if (effect.kind === 'datagram') this.whenFree(() => this.#send(effect));
       else if (effect.kind === 'request') this.#request(effect);
+      else if (effect.kind === 'reply') this.whenFree(() => this.#answer(effect));
       else if (effect.kind === 'event') {
         const { type, id, why } = effect.event;
         seen.push({ atMs: timeline.nowMs, observer: this, type, subject: id, why });
@@ -152,10 +155,10 @@ export class LeanNode {
       group.stream(this, target, () => {
         if (!target.isUp) return;
         target.whenFree(() => {
-          const reply = target.#answer(from, message);
-          if (reply === undefined) return;
-          group.messages += 1;
-          group.stream(target, this, () => this.whenFree(() => end({ kind: 'answered', purpose, message: reply })));
+          target.#ask(from, message, (reply) => {
+            group.messages += 1;
+            group.stream(target, this, () => this.whenFree(() => end({ kind: 'answered', purpose, message: reply })));
+          });
         });
       });
     });
@@ -179,9 +182,16 @@ export class LeanNode {
     });
   }
 
-  #answer(from: Identity, message: Request['message']): Request['message'] | undefined {
-    const effects = this.machine.step(this.#group.nowMs, { kind: 'asked', from, call: 0, message });
-    this.#perform(effects);
-    return effects.find((effect) => effect.kind === 'reply')?.message;
+  #answer({ call, message }: Effect & { kind: 'reply' }): void {
+    const answered = this.#calls.get(call);
+    this.#calls.delete(call);
+    answered?.(message);
+  }
+
+  /** The answer need not come in the same step. */
+  #ask(from: Identity, message: Request['message'], answered: (reply: Request['message']) => void): void {
+    const call = this.#nextCall++;
+    this.#calls.set(call, answered);
+    this.feed({ kind: 'asked', from, call, message });
   }
 }
