@@ -27,7 +27,14 @@ import { openRunners } from '../io/runners.ts';
 import { sibling } from '../io/sibling.ts';
 import { openStore } from '../io/store.ts';
 import { openThreads } from '../io/threads.ts';
-import { type Secrets, type StreamTransport, type TlsOptions, openStreamTransport } from '../io/transport/transport.ts';
+import { rehearseStreams } from '../io/transport/rehearsal.ts';
+import {
+  type Secrets,
+  type StreamTransport,
+  type TlsOptions,
+  type TransportOptions,
+  openStreamTransport,
+} from '../io/transport/transport.ts';
 import { Random } from '../base/random.ts';
 import { refusal } from '../messages/role-matrix.ts';
 import { kv } from '../modules/kv.ts';
@@ -71,6 +78,7 @@ export type RunningNode = {
 
 /** First the others hear of it, then we stop listening, and what is durable is closed last. */
 const shutdownOrder = [
+  'rehearsal',
   'goodbye',
   'http',
   'membership',
@@ -82,6 +90,8 @@ const shutdownOrder = [
   'data',
 ] as const;
 const portAttemptsMax = 8;
+/** Who is still alone then has time to rehearse. */
+const aloneMs = 1_000;
 /** What deployed modules get when they import the package: the copy that runs them. */
 const ownEntries = {
   remuster: sibling(import.meta.url, '../index').href,
@@ -152,6 +162,10 @@ async function open(start: Start): Promise<RunningNode> {
     () => core.views().map(({ entry }) => entry),
     [{ host: options.httpHost, port: httpPort }, ...options.etcdEndpoints],
   );
+  rehearseWhenAlone(start, core, async () => {
+    thread.rehearse();
+    await rehearseStreams(await transportOptions(start, identity));
+  });
   log('info', 'listening', { host: options.host, port: transport.port, httpHost: options.httpHost, httpPort });
   const { ready, ended } = life;
   const setSecrets = (secrets: Secrets): void => {
@@ -159,6 +173,22 @@ async function open(start: Start): Promise<RunningNode> {
     thread.setSecrets(secrets);
   };
   return { identity, port: transport.port, httpPort, ready, ended, setSecrets, stop: (reason) => life.stop(reason) };
+}
+
+function rehearseWhenAlone(
+  { clock, log, options, shutdown }: Start,
+  core: NodeCore,
+  rehearse: () => Promise<void>,
+): void {
+  let rehearsal: Promise<void> | undefined;
+  const cancel = clock.schedule(aloneMs, () => {
+    if (options.membership !== 'swim' || core.views().length > 1) return;
+    rehearsal = rehearse().catch((error: unknown) => log('warn', 'the rehearsal failed', { error: String(error) }));
+  });
+  shutdown.add('rehearsal', async () => {
+    cancel();
+    await rehearsal;
+  });
 }
 
 /** A manager keeps the log of its group in a file of its own, so that its syncs wait for nothing else. */
@@ -249,7 +279,9 @@ type OpenPorts = {
 async function openPorts(start: Start, raised: RaisedIdentity): Promise<OpenPorts> {
   const { options, shutdown } = start;
   for (let attempt = 1; ; attempt++) {
-    const transport = await openNodeTransport(start, raised);
+    const transport = await openStreamTransport(
+      await transportOptions(start, identityOf(options, raised, options.port)),
+    );
     const identity = identityOf(options, raised, transport.port);
     try {
       const thread = await openThread(options, identity);
@@ -274,16 +306,15 @@ async function openThread(options: NodeOptions, identity: Identity): Promise<Mem
   });
 }
 
-async function openNodeTransport({ options, clock, log }: Start, raised: RaisedIdentity): Promise<StreamTransport> {
+async function transportOptions({ options, clock, log }: Start, self: Identity): Promise<TransportOptions> {
   const { cluster, host, port, secret, secretPrevious } = options;
-  return await openStreamTransport({
-    ...{ cluster, clock, log, bind: { host, port } },
-    self: identityOf(options, raised, port),
+  return {
+    ...{ cluster, clock, log, self, bind: { host, port } },
     secrets: { current: secret, previous: secretPrevious },
     tls: await readTls(options),
     admit: (carrier, from, body) => refusal(carrier, from.roles, body),
     limits: { connectMs: options.connectTimeoutMs },
-  });
+  };
 }
 
 function identityOf(

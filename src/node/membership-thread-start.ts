@@ -14,6 +14,7 @@ import { type Secrets, ThreadedMembership } from './threaded-membership.ts';
 export type MembershipThread = {
   readonly membership: MembershipStart;
   cutOff(peers: readonly Peer[]): void;
+  rehearse(): void;
   /** For what the thread sends and receives itself. */
   setSecrets(secrets: Secrets): void;
   transportCounters(): Readonly<Record<string, number>>;
@@ -57,6 +58,7 @@ export async function startMembershipThread(threads: Threads, data: ThreadData):
     },
     setSecrets: (secrets) => near?.end.setSecrets(secrets),
     cutOff: (peers) => near?.end.cutOff(peers),
+    rehearse: () => near?.end.rehearse(),
     transportCounters: () => near?.end.transportCounters() ?? {},
     close,
   };

@@ -11,11 +11,14 @@ import {
   type DatagramTransport,
   type Secrets,
   type TlsOptions,
+  type TransportOptions,
   openAskingTransport,
   openDatagramTransport,
 } from '../io/transport/transport.ts';
+import { openPretended } from '../io/transport/rehearsal.ts';
 import { entropyText } from '../io/entropy.ts';
 import { MembershipHost } from '../membership/membership-host.ts';
+import { rehearse } from '../membership/rehearsal.ts';
 import type { MemberView } from '../membership/member-view.ts';
 import type { Membership } from '../membership/membership.ts';
 import type { MembershipReports } from '../membership/membership-handle.ts';
@@ -52,6 +55,8 @@ type Ways = {
 /** What changes a belief is reported at once; this is for the rest, and a wake-up of two threads is not free. */
 const reportIntervalMs = 6_000;
 const requestsMax = 10_000;
+/** Enough to be each other's helpers. */
+const pretendedCount = 4;
 
 export function main(channel: Channel): void {
   const data = JSON.parse(new TextDecoder().decode(channel.data)) as ThreadData;
@@ -100,20 +105,34 @@ class FarEnd {
   }
 
   async #openWays(): Promise<Ways> {
-    const { identity, cluster, secrets, tls, connectTimeoutMs: connectMs, options } = this.#data;
-    const common = {
+    const common = this.#transportOptions();
+    if (this.#data.options.membership === 'push') {
+      const transport = openAskingTransport(common);
+      return { transport, datagrams: undefined, streams: this.#chaos.streams(transport.streams) };
+    }
+    const transport = await openDatagramTransport(common);
+    return { transport, datagrams: this.#chaos.datagrams(transport.datagrams), streams: this.#streams() };
+  }
+
+  #transportOptions(): TransportOptions {
+    const { identity, cluster, secrets, tls, connectTimeoutMs: connectMs } = this.#data;
+    return {
       ...{ cluster, clock: this.#clock, log: ignoreLog, self: identity, tls },
       bind: { host: identity.host, port: identity.port },
       secrets: secrets as Secrets,
       admit: (carrier: Carrier, from: Identity, body: Uint8Array) => refusal(carrier, from.roles, body),
       limits: { connectMs },
     };
-    if (options.membership === 'push') {
-      const transport = openAskingTransport(common);
-      return { transport, datagrams: undefined, streams: this.#chaos.streams(transport.streams) };
-    }
-    const transport = await openDatagramTransport(common);
-    return { transport, datagrams: this.#chaos.datagrams(transport.datagrams), streams: this.#streams() };
+  }
+
+  /** Among pretended nodes; ours does not notice. */
+  async #rehearse(): Promise<void> {
+    const nodes = await openPretended(this.#transportOptions(), pretendedCount);
+    const actors = nodes.map(({ identity, transport }) => ({ identity, datagrams: transport.datagrams }));
+    const ports = { clock: this.#clock, random: new Random(entropyText(16)) };
+    rehearse(ports, actors, this.#data.options, () => {
+      for (const { transport } of nodes) void transport.close();
+    });
   }
 
   /** What the machine knows of connections: requests that the main thread makes for us, and what it sees. */
@@ -171,6 +190,8 @@ class FarEnd {
         return host.join(word.seeds);
       case 'beat':
         return host.beat();
+      case 'rehearse':
+        return void this.#rehearse();
       case 'disconnected':
       case 'refused':
         return this.#watcher(word);

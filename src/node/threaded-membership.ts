@@ -76,6 +76,11 @@ export class ThreadedMembership implements MembershipHandle {
     this.#say({ kind: 'asked', call, from, body });
   }
 
+  /** The thread has nothing else to do, and runs through what it will have to do in company. */
+  rehearse(): void {
+    this.#say({ kind: 'rehearse' });
+  }
+
   embed(role: EmbeddingRole, state: Uint8Array): void {
     this.#say({ kind: 'embed', role, state });
   }
