@@ -32,7 +32,7 @@ export type PoolOptions = Omit<PoolRequest, 'name' | 'module' | 'containers' | '
 };
 
 export type SimulatedPools = ClusterControls & {
-  /** Ends when each of its containers serves. */
+  /** Ends when each of its containers serves and has its copies in sync: whoever is killed then, they go on elsewhere. */
   readonly createPool: (name: string, definition: ModuleDefinition, options?: PoolOptions) => Promise<void>;
   readonly deletePool: (name: string) => Promise<void>;
   /** As an application has it; through the named node, or whichever runs. */
@@ -107,10 +107,12 @@ class Simulated {
   async #create(name: string, { name: module }: ModuleDefinition, options: PoolOptions = {}): Promise<void> {
     const { containers = containersDefault, ...rest } = options;
     await this.#ask((core, done) => operationsOf(core).create({ name, module, containers, ...rest }, done));
-    const isServing = (container: number): boolean =>
-      this.#truth.record({ pool: name, container })?.phase === 'serving';
+    const isReady = (container: number): boolean => {
+      const record = this.#truth.record({ pool: name, container });
+      return record?.phase === 'serving' && record.inSync.length === record.copies.length;
+    };
     const all = Array.from({ length: containers }, (_, container) => container);
-    await this.#until(`all containers of ${name}`, () => all.every(isServing));
+    await this.#until(`all containers of ${name}`, () => all.every(isReady));
   }
 
   async #delete(name: string): Promise<void> {
