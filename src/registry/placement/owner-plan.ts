@@ -166,6 +166,9 @@ function given(
   how: { readonly opening: Opening; readonly failures: number; readonly note: string },
 ): ContainerRecord {
   const owner = { node: node.id, generation: generationOf(situation, node) };
+  // What could not be opened is tried with what the pool is to run by now: perhaps that is the repair, and counts anew.
+  const moduleVersion = how.failures > 0 ? pool.moduleVersion : record.moduleVersion;
+  const failures = moduleVersion === record.moduleVersion ? how.failures : 0;
   return {
     ...record,
     ...how,
@@ -175,9 +178,7 @@ function given(
     copies: [node.id, ...record.copies.filter((id) => id !== node.id)],
     inSync: record.inSync.map((holder) => (holder.node === node.id ? owner : holder)),
     move: undefined,
-    // What could not be opened is tried with what the pool is to run by now: perhaps that is the repair.
-    moduleVersion: how.failures > 0 ? pool.moduleVersion : record.moduleVersion,
-    failuresBefore: how.failures,
+    ...{ moduleVersion, failures, failuresBefore: failures },
   };
 }
 
