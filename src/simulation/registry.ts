@@ -10,6 +10,7 @@ import { controlledProperties } from './controlled-properties.ts';
 import { counter } from './counter.ts';
 import { type Fault, faults } from './faults.ts';
 import { greetings, heartbeats } from './greetings.ts';
+import { controlledFaults } from './controlled-faults.ts';
 import { jobFaults } from './jobs/faults.ts';
 import { jobProperties } from './jobs/job-properties.ts';
 import { jobWorkloads } from './jobs/jobs.ts';
@@ -49,7 +50,7 @@ export const registry: Registry = {
     heartbeats,
     transfers,
   },
-  faults: { ...faults, ...groupFaults, ...poolFaults, ...jobFaults },
+  faults: { ...faults, ...controlledFaults, ...groupFaults, ...poolFaults, ...jobFaults },
   properties: {
     ...groupProperties,
     ...controlledProperties,

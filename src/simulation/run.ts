@@ -1,7 +1,7 @@
 /**
  * One scenario with one seed, from beginning to end:
  *
- *   setup   all nodes start, nothing is wrong
+ *   setup   all nodes start, nothing is wrong for `setupSeconds`
  *   faults  those that the seed has drawn, as often as it has drawn, for `seconds`
  *   heal    links, disks, clocks and stalls are well, who is down starts
  *   quiet   for `quietSeconds`, the last of them without new work
@@ -35,7 +35,6 @@ export type RunResult = {
   readonly draws: RareDraws;
 };
 
-const setupMs = 5_000;
 const restMs = 10_000;
 const lastLinesMax = 60;
 
@@ -77,7 +76,7 @@ class SeedRun {
     const { world } = this.#stage;
     world.startAll();
     this.#stage.start();
-    this.#pass(setupMs);
+    this.#pass(this.#scenario.setupSeconds * 1_000);
     this.#beginFaults();
     this.#pass(this.#scenario.seconds * 1_000);
     this.#heal();

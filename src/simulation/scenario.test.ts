@@ -14,7 +14,7 @@ const good = {
 const refused = { code: 'BAD_ARGUMENT' };
 
 it('reads a scenario and fills in how long the quiet lasts', () => {
-  assert.deepEqual(parseScenario(good), { ...good, quietSeconds: 60 });
+  assert.deepEqual(parseScenario(good), { ...good, setupSeconds: 5, quietSeconds: 60 });
   assert.equal(parseScenario({ ...good, quietSeconds: 5 }).quietSeconds, 5);
 });
 

@@ -10,6 +10,8 @@ import { registry as ownRegistry, type Registry } from './registry.ts';
 export type Scenario = {
   readonly name: string;
   readonly nodes: number;
+  /** How long nothing is wrong before the faults begin. */
+  readonly setupSeconds: number;
   /** How long the faults last. */
   readonly seconds: number;
   /** How long everything is well before liveness is looked at. */
@@ -22,8 +24,18 @@ export type Scenario = {
 
 const nodesMax = 1_000;
 const secondsMax = 86_400;
+const setupSecondsDefault = 5;
 const quietSecondsDefault = 60;
-const fields = ['name', 'nodes', 'seconds', 'quietSeconds', 'workload', 'faults', 'properties'] as const;
+const fields = [
+  'name',
+  'nodes',
+  'setupSeconds',
+  'seconds',
+  'quietSeconds',
+  'workload',
+  'faults',
+  'properties',
+] as const;
 
 /** Takes the parsed content of a scenario file. */
 export function parseScenario(value: unknown, registry: Registry = ownRegistry): Scenario {
@@ -35,6 +47,7 @@ export function parseScenario(value: unknown, registry: Registry = ownRegistry):
   const scenario: Scenario = {
     name: named(given['name']),
     nodes: count(given['nodes'], 'nodes', 1, nodesMax),
+    setupSeconds: count(given['setupSeconds'] ?? setupSecondsDefault, 'setupSeconds', 0, secondsMax),
     seconds: count(given['seconds'], 'seconds', 0, secondsMax),
     quietSeconds: count(given['quietSeconds'] ?? quietSecondsDefault, 'quietSeconds', 0, secondsMax),
     workload: known(given['workload'], 'workload', registry.workloads),

@@ -2,14 +2,14 @@
 import { unreachable } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';
 import { Loop, noStore } from '../../base/loop.ts';
-import type { Address, Clock } from '../../base/ports.ts';
-import { type Acquaintance, Formation, type FormationEffect, type FormationInput } from './formation.ts';
+import type { Address, Clock, Peer } from '../../base/ports.ts';
+import { Formation, type FormationEffect, type FormationInput } from './formation.ts';
 import type { GroupQuestion } from './group-questions.ts';
 
 export type FormationPorts = {
   readonly clock: Clock;
   readonly ask: GroupQuestion;
-  readonly managers: () => readonly Acquaintance[];
+  readonly managers: () => readonly Peer[];
   readonly form: () => void;
   readonly waiting: (why: string) => void;
   readonly halted: (error: unknown) => void;
@@ -32,8 +32,8 @@ export class FormationHost {
     this.#loop.feed({ kind: 'begin', seeds, bootstrap });
   }
 
-  askedBy(id: NodeId): void {
-    this.#loop.feed({ kind: 'askedBy', id });
+  askedBy({ id, host, port }: Peer): void {
+    this.#loop.feed({ kind: 'askedBy', manager: { id, host, port } });
   }
 
   heardOfGroup(): void {

@@ -46,14 +46,37 @@ describe('formation', () => {
     ]);
   });
 
-  it('does not wait for a seed whose member is known to be gone', () => {
+  it('waits for one that was here and is dead: it may have begun alone', () => {
     const { machine } = begun(2, [at(7)]);
-    machine.step(0, { kind: 'managers', managers: [] });
-    machine.step(10, { kind: 'answered', round: 1, from: at(7), answer: fresh(1) });
-    machine.step(510, { kind: 'expired', timer: 'round' });
-    const managers = [{ ...at(7), id: idOf(1), isGone: true }];
-    assert.deepEqual(kinds(machine.step(510, { kind: 'managers', managers })), ['schedule']);
-    assert.deepEqual(kinds(machine.step(1_010, { kind: 'managers', managers })), ['form']);
+    const known = { ...at(4), id: idOf(3) };
+    machine.step(0, { kind: 'managers', managers: [known] });
+    machine.step(10, { kind: 'answered', round: 1, from: at(7), answer: { ...fresh(9), eligible: false } });
+    machine.step(10, { kind: 'answered', round: 1, from: at(4), answer: fresh(3) });
+    // Membership has forgotten it; this machine has not.
+    assert.deepEqual(kinds(machine.step(510, { kind: 'managers', managers: [] })), ['ask', 'ask']);
+    machine.step(520, { kind: 'answered', round: 2, from: at(7), answer: { ...fresh(9), eligible: false } });
+    const silence = machine.step(530, { kind: 'unanswered', round: 2, from: at(4) });
+    assert.deepEqual(kinds(silence), ['waiting: silent', 'schedule']);
+    machine.step(1_030, { kind: 'managers', managers: [] });
+    machine.step(1_040, { kind: 'answered', round: 3, from: at(7), answer: { ...fresh(9), eligible: false } });
+    const returned = machine.step(1_050, {
+      kind: 'answered',
+      round: 3,
+      from: at(4),
+      answer: { ...fresh(3), hasGroup: true },
+    });
+    assert.deepEqual(kinds(returned), ['waiting: found', 'schedule']);
+  });
+
+  it('asks one of whom it is only told, and does not wait for it when another one has its address', () => {
+    const { machine } = begun(2, [at(7)]);
+    const worker = { id: idOf(9), eligible: false, hasGroup: false, managers: [{ ...at(4), id: idOf(3) }] };
+    for (const round of [1, 2]) {
+      machine.step(0, { kind: 'managers', managers: [] });
+      machine.step(10, { kind: 'answered', round, from: at(7), answer: worker });
+      const answered = machine.step(20, { kind: 'answered', round, from: at(4), answer: fresh(8) });
+      assert.deepEqual(kinds(answered), [round === 1 ? 'schedule' : 'form']);
+    }
   });
 
   it('waits for a group that exists, and for a lower id', () => {
@@ -75,20 +98,26 @@ describe('formation', () => {
     machine.step(0, { kind: 'managers', managers: [] });
     machine.step(10, { kind: 'answered', round: 1, from: at(7), answer: { ...fresh(3), hasGroup: true } });
     machine.step(510, { kind: 'expired', timer: 'round' });
-    const managers = [{ ...at(7), id: idOf(3), isGone: true }];
-    assert.deepEqual(kinds(machine.step(510, { kind: 'managers', managers })), ['schedule']);
+    machine.step(510, { kind: 'managers', managers: [] });
+    assert.deepEqual(kinds(machine.step(510, { kind: 'answered', round: 2, from: at(7), answer: fresh(5) })), [
+      'schedule',
+    ]);
     const other = begun(1, []).machine;
     other.step(0, { kind: 'heardOfGroup' });
     assert.deepEqual(kinds(other.step(0, { kind: 'managers', managers: [] })), ['waiting: found', 'schedule']);
   });
 
-  it('counts one that asked us, although nobody told us of it', () => {
+  it('asks one that asked us before it begins, although nobody told us of it', () => {
     const { machine } = begun(2, [at(7)]);
-    machine.step(0, { kind: 'managers', managers: [] });
-    machine.step(5, { kind: 'askedBy', id: idOf(1) });
     const worker = { id: idOf(9), eligible: false, hasGroup: false, managers: [] };
-    const judged = machine.step(10, { kind: 'answered', round: 1, from: at(7), answer: worker });
-    assert.deepEqual(kinds(judged), ['waiting: lower', 'schedule']);
+    machine.step(0, { kind: 'managers', managers: [] });
+    machine.step(10, { kind: 'answered', round: 1, from: at(7), answer: worker });
+    machine.step(500, { kind: 'managers', managers: [] });
+    machine.step(505, { kind: 'askedBy', manager: { ...at(4), id: idOf(1) } });
+    const judged = machine.step(510, { kind: 'answered', round: 2, from: at(7), answer: worker });
+    assert.deepEqual(kinds(judged), ['ask']);
+    const lower = machine.step(520, { kind: 'answered', round: 2, from: at(4), answer: fresh(1) });
+    assert.deepEqual(kinds(lower), ['waiting: lower', 'schedule']);
   });
 
   it('lets exactly one of many begin, in whatever order they start and answer', () => {
@@ -114,7 +143,7 @@ function formOnce(random: Random): void {
   };
   const asked = (to: number, by: number) => {
     if (to !== 99) {
-      feed(to, { kind: 'askedBy', id: idOf(by + 1) });
+      feed(to, { kind: 'askedBy', manager: peer(by) });
       return { id: idOf(to + 1), eligible: true, hasGroup: formed.includes(to), managers: [] };
     }
     askedTheSeed.add(by);
@@ -125,7 +154,7 @@ function formOnce(random: Random): void {
     if (effect.kind === 'schedule') after(effect.atMs - nowMs, () => feed(i, { kind: 'expired', timer: 'round' }));
     if (effect.kind === 'look') {
       const others = [...askedTheSeed].filter((other) => other !== i && random.chance(0.3));
-      feed(i, { kind: 'managers', managers: others.map((other) => Object.assign(peer(other), { isGone: false })) });
+      feed(i, { kind: 'managers', managers: others.map(peer) });
     }
     if (effect.kind !== 'ask') return;
     after(random.between(0, 300), () => {

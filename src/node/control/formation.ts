@@ -2,23 +2,25 @@
  * How a group of managers comes into being: exactly one manager may begin it, alone, and all others are added to it
  * through its log. A manager that finds no state of a group on its disk asks all seeds and all managers it knows:
  *
- *   there is a group, or there was one -> wait to be added
- *   a seed has never answered          -> wait: it may belong to one, on the other side of a cut
- *   a manager with a lower id is here  -> wait: that one begins
- *   none of these                      -> begin
+ *   there is a group, or there was one        -> wait to be added
+ *   a seed or a manager does not answer       -> wait: it may have begun one
+ *   a manager with a lower id is here         -> wait: that one begins
+ *   none of these, for two rounds in a row    -> begin
  *
  * Everybody who is asked tells which managers it has heard of, those who asked it included, and these are asked, too. So
  * of two managers that share a seed the later one always learns of the earlier, and the earlier is asked by the later
  * before that one begins. Managers without a common seed know of each other through membership, which takes a moment:
- * nobody begins before two rounds in a row found nothing. `bootstrap` skips the questions: an operator says that there is no other group. The machine never looks
- * at who is alive beyond what it is told, and is over once this node belongs to a group.
+ * hence two rounds.
+ *
+ * Death is no permission: a manager that begins is a group by itself, may acknowledge by itself, and has it all on its
+ * disk when it comes back. So a manager that was ever here is waited for, dead or alive, until it answers, another one
+ * answers at its address, or an operator says that there is no other group (`bootstrap` skips the questions). The
+ * machine is over once this node belongs to a group.
  */
 import { unreachable } from '../../base/assert.ts';
 import type { Expired, PersistFailed, Schedule } from '../../base/loop.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Peer } from '../../base/ports.ts';
-
-export type Acquaintance = Address & { readonly id: NodeId; readonly isGone: boolean };
 
 export type GroupAnswer = {
   readonly id: NodeId;
@@ -30,12 +32,12 @@ export type GroupAnswer = {
 
 export type FormationInput =
   | { readonly kind: 'begin'; readonly seeds: readonly Address[]; readonly bootstrap: boolean }
-  /** The managers that this node knows of, itself left out; told before each round. */
-  | { readonly kind: 'managers'; readonly managers: readonly Acquaintance[] }
+  /** The managers that this node knows of, dead ones too, itself left out; told before each round. */
+  | { readonly kind: 'managers'; readonly managers: readonly Peer[] }
   | { readonly kind: 'answered'; readonly round: number; readonly from: Address; readonly answer: GroupAnswer }
   | { readonly kind: 'unanswered'; readonly round: number; readonly from: Address }
   /** A manager that belongs to no group asked us. */
-  | { readonly kind: 'askedBy'; readonly id: NodeId }
+  | { readonly kind: 'askedBy'; readonly manager: Peer }
   /** Somebody has told of a leader. */
   | { readonly kind: 'heardOfGroup' }
   /** This node belongs to a group now, however that came about. */
@@ -59,11 +61,8 @@ type Round = {
   readonly silent: Address[];
 };
 
-/** One that waits asks in each round; one that has not asked for so long is gone. */
-const askerRounds = 5;
 const clearRoundsNeeded = 2;
-const askersMax = 64;
-const askedMax = 256;
+const knownMax = 256;
 
 type Decided = FormationEffect | Schedule<'round'>;
 
@@ -71,16 +70,13 @@ export class Formation {
   readonly #self: NodeId;
   readonly #roundMs: number;
   #seeds: readonly Address[] = [];
-  /** Seeds that once answered: which member stands behind them is known, so its death can be known, too. */
-  readonly #met = new Map<string, NodeId>();
+  /** Every manager that was ever here, by what this node was told or asked. */
+  readonly #known = new Map<NodeId, Address>();
   #round: Round | undefined;
   #rounds = 0;
   #clearRounds = 0;
-  /** Managers with a lower id that asked us, with the round in which they did. */
-  readonly #lower = new Map<NodeId, number>();
   /** Even if all of its members are gone: what they agreed on is on their disks, and only they can bring it back. */
   #existed = false;
-  readonly #gone = new Set<NodeId>();
   #isOver = false;
   #why: Waiting | undefined;
 
@@ -103,7 +99,7 @@ export class Formation {
         if (this.#settle(input)) this.#round?.silent.push(input.from);
         return this.#judge(nowMs);
       case 'askedBy':
-        if (input.id < this.#self && this.#lower.size < askersMax) this.#lower.set(input.id, this.#rounds);
+        this.#know(input.manager);
         return [];
       case 'heardOfGroup':
         this.#existed = true;
@@ -120,36 +116,36 @@ export class Formation {
     }
   }
 
-  #ask(nowMs: number, managers: readonly Acquaintance[]): readonly Decided[] {
-    for (const [id, round] of this.#lower) if (round < this.#rounds - askerRounds) this.#lower.delete(id);
-    this.#gone.clear();
-    for (const { id, isGone } of managers) if (isGone) this.#gone.add(id);
-    const open = new Map<string, Address>();
-    for (const { host, port } of [...this.#seeds, ...managers.filter(({ isGone }) => !isGone)]) {
-      const behind = this.#met.get(keyOf({ host, port }));
-      if (behind === undefined || !this.#gone.has(behind)) open.set(keyOf({ host, port }), { host, port });
-    }
-    const number = ++this.#rounds;
-    this.#round = { number, open, asked: new Set(open.keys()), answers: [], silent: [] };
-    if (open.size === 0) return this.#judge(nowMs);
-    return [...open.values()].map((to) => ({ kind: 'ask', round: number, to }));
+  #know({ id, host, port }: Peer): void {
+    if (id !== this.#self && (this.#known.has(id) || this.#known.size < knownMax)) this.#known.set(id, { host, port });
   }
 
-  #answered(nowMs: number, input: FormationInput & { kind: 'answered' }): readonly Decided[] {
-    this.#met.set(keyOf(input.from), input.answer.id);
-    if (!this.#settle(input)) return [];
-    const round = this.#round as Round;
-    round.answers.push(input.answer);
-    const further = input.answer.managers.filter(({ id }) => id !== this.#self && !this.#gone.has(id));
-    const effects = further.flatMap(({ host, port }) => this.#askAlso(round, { host, port }));
-    return effects.length > 0 ? effects : this.#judge(nowMs);
+  #ask(nowMs: number, managers: readonly Peer[]): readonly Decided[] {
+    for (const manager of managers) this.#know(manager);
+    const round = { number: ++this.#rounds, open: new Map(), asked: new Set<string>(), answers: [], silent: [] };
+    this.#round = round;
+    const asks = [...this.#seeds, ...this.#known.values()].flatMap((to) => this.#askIn(round, to));
+    return asks.length > 0 ? asks : this.#judge(nowMs);
   }
 
-  #askAlso(round: Round, to: Address): readonly Decided[] {
-    if (round.asked.has(keyOf(to)) || round.asked.size >= askedMax) return [];
+  #askIn(round: Round, to: Address): readonly Decided[] {
+    if (round.asked.has(keyOf(to))) return [];
     round.asked.add(keyOf(to));
     round.open.set(keyOf(to), to);
     return [{ kind: 'ask', round: round.number, to }];
+  }
+
+  #answered(nowMs: number, input: FormationInput & { kind: 'answered' }): readonly Decided[] {
+    const { from, answer } = input;
+    // Whoever was known at this address is there no more.
+    for (const [id, at] of this.#known) if (id !== answer.id && keyOf(at) === keyOf(from)) this.#known.delete(id);
+    if (answer.eligible) this.#know({ ...from, id: answer.id });
+    for (const manager of answer.managers) if (!this.#known.has(manager.id)) this.#know(manager);
+    const round = this.#round;
+    if (round === undefined || !this.#settle(input)) return [];
+    round.answers.push(answer);
+    const further = [...this.#known.values()].flatMap((to) => this.#askIn(round, to));
+    return further.length > 0 ? further : this.#judge(nowMs);
   }
 
   #settle({ round, from }: { readonly round: number; readonly from: Address }): boolean {
@@ -161,9 +157,10 @@ export class Formation {
     if (round === undefined || round.open.size > 0) return [];
     this.#round = undefined;
     const why = this.#obstacle(round);
-    this.#clearRounds = why === undefined ? this.#clearRounds + 1 : 0;
-    if (why === undefined && this.#clearRounds >= (this.#seeds.length === 0 ? 1 : clearRoundsNeeded))
-      return this.#form();
+    // Who asked us in the meantime is asked in the next round.
+    const isClear = why === undefined && [...this.#known.values()].every((at) => round.asked.has(keyOf(at)));
+    this.#clearRounds = isClear ? this.#clearRounds + 1 : 0;
+    if (this.#clearRounds >= (this.#seeds.length === 0 ? 1 : clearRoundsNeeded)) return this.#form();
     const again: Decided = { kind: 'schedule', atMs: nowMs + this.#roundMs, timer: 'round' };
     if (why === undefined || why.why === this.#why) return [again];
     this.#why = why.why;
@@ -175,16 +172,20 @@ export class Formation {
     if (this.#existed) return { why: 'found', detail: 'there is a group; it will add this manager' };
     const seed = silent.find((address) => this.#seeds.some((one) => keyOf(one) === keyOf(address)));
     if (seed !== undefined) return { why: 'seed', detail: `the seed ${keyOf(seed)} has not answered` };
-    if (silent.length > 0) return { why: 'silent', detail: `the manager at ${silent.map(keyOf).join(' ')} is silent` };
+    if (silent.length > 0) return { why: 'silent', detail: silence(silent) };
     const isFirst = answers.every(({ id, eligible }) => !eligible || id >= this.#self);
-    if (!isFirst || this.#lower.size > 0) return { why: 'lower', detail: 'a manager with a lower id begins the group' };
-    return undefined;
+    return isFirst ? undefined : { why: 'lower', detail: 'a manager with a lower id begins the group' };
   }
 
   #form(): readonly Decided[] {
     this.#isOver = true;
     return [{ kind: 'form' }];
   }
+}
+
+function silence(silent: readonly Address[]): string {
+  const where = silent.map(keyOf).join(' ');
+  return `${where} was here and is silent: it may have begun the group. Start it again, or, if its disk is lost, start one manager with --bootstrap`;
 }
 
 function keyOf({ host, port }: Address): string {

@@ -50,10 +50,10 @@ export class GroupKnowledge {
     return { streams, identity, members, tell: (group) => this.tell(identity, group), isExternal };
   }
 
-  /** By membership, or because they asked. */
+  /** By membership, or because they asked; dead ones too, for one of them may have begun the group. */
   #heardOf(dc: string): readonly GroupMember[] {
     const { identity, managers } = this.#parts;
-    const seen = dc === identity.dc ? managers.all().filter(({ isAlive }) => isAlive) : [];
+    const seen = dc === identity.dc ? managers.all() : [];
     const members = seen.map(({ id, name, host, port }): GroupMember => {
       return { id, name, host, port, standing: 'syncing' };
     });

@@ -115,7 +115,7 @@ export class ManagerSeat {
   tell(from: Identity): Omit<ToldGroup, 'managers'> {
     const { id, dc } = this.#settings.identity;
     const belongs = this.#belongs();
-    if (!belongs && from.dc === dc && from.roles.includes('manager')) this.#formation.askedBy(from.id);
+    if (!belongs && from.dc === dc && from.roles.includes('manager')) this.#formation.askedBy(from);
     const { leader, term, members, appliedIndex } = this.group.view();
     return { kind: 'toldGroup', id, eligible: true, belongs, leader, term, members, appliedIndex };
   }

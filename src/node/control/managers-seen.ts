@@ -1,14 +1,14 @@
 /** The managers of a datacenter as membership sees them, in the words of those who look for them. Keeps nothing. */
 import type { NodeId } from '../../base/ids.ts';
-import type { Address, Identity } from '../../base/ports.ts';
+import type { Address, Identity, Peer } from '../../base/ports.ts';
 import type { MemberView } from '../../membership/member-view.ts';
-import type { Acquaintance } from './formation.ts';
 import type { ManagerSeen } from './group-keeper.ts';
 
 export type ManagersSeen = {
   /** This node included if it is one. */
   all(): readonly ManagerSeen[];
-  others(): readonly Acquaintance[];
+  /** Dead ones too. */
+  others(): readonly Peer[];
   /** Of any member. */
   locate(id: NodeId): Address | undefined;
   nameOf(id: NodeId): string | undefined;
@@ -24,7 +24,7 @@ export function managersSeen(members: () => readonly MemberView[], { id: self, d
     others: () =>
       managers()
         .filter(({ entry }) => entry.id !== self)
-        .map((view) => Object.assign(placeOf(view), { isGone: isGone(view) })),
+        .map(placeOf),
     locate: (id) => {
       const entry = memberOf(id)?.entry;
       return entry === undefined ? undefined : { host: entry.host, port: entry.port };
@@ -33,7 +33,7 @@ export function managersSeen(members: () => readonly MemberView[], { id: self, d
   };
 }
 
-function placeOf({ entry: { id, host, port } }: MemberView): Address & { readonly id: NodeId } {
+function placeOf({ entry: { id, host, port } }: MemberView): Peer {
   return { id, host, port };
 }
 

@@ -1,32 +1,13 @@
 /** Faults that aim at jobs: at the manager that leads, and at workers that run something. See ../faults.ts for others. */
+import { crash, leaderOf, nodeAt } from '../controlled-faults.ts';
 import { type Fault, type Nemesis, repeatedly } from '../faults.ts';
-import type { HostedNode } from '../hosted-node.ts';
-import type { World } from '../world.ts';
-
-function nodeAt(world: World<unknown>, name: string): HostedNode | undefined {
-  return world.program(name) as HostedNode | undefined;
-}
-
-function leaderOf(world: World<unknown>): string | undefined {
-  return world.names.find((name) => nodeAt(world, name)?.core?.control?.leadership.isLeading() === true);
-}
 
 function busyOf({ world, random }: Nemesis): string | undefined {
   const busy = world.names.filter((name) => (nodeAt(world, name)?.core?.jobs?.worker?.runsNow() ?? 0) > 0);
   return busy.length === 0 ? undefined : random.pick(busy);
 }
 
-function crash({ world, random, after }: Nemesis, node: string | undefined, downMsMax: number): void {
-  if (node === undefined || !world.isUp(node)) return;
-  world.crash(node, random.chance(0.5) ? 'lost' : 'kept');
-  after(random.between(50, downMsMax), () => {
-    if (!world.isUp(node)) world.start(node);
-  });
-}
-
 export const jobFaults = {
-  killLeader: repeatedly(3_000, (nemesis) => crash(nemesis, leaderOf(nemesis.world), 5_000)),
-
   killBusyWorker: repeatedly(4_000, (nemesis) => crash(nemesis, busyOf(nemesis), 8_000)),
 
   /** Stands still, or is heard by nobody, until others may have what it runs; then it goes on. */

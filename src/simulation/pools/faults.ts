@@ -6,24 +6,16 @@ import type { NodeId } from '../../base/ids.ts';
 import type { Random } from '../../base/random.ts';
 import { keyRanges } from '../../registry/keys.ts';
 import { type ContainerRecord, readContainer } from '../../registry/placement/records.ts';
+import { leaderOf, nodeAt } from '../controlled-faults.ts';
 import { type Fault, type Nemesis, repeatedly } from '../faults.ts';
-import type { HostedNode } from '../hosted-node.ts';
 import type { World } from '../world.ts';
 
 /** A serving lease bears a ratio of 1.375 between two clocks: 0.8 of it here, 1.1 there. */
 const driftMax = 0.15;
 const recordsMax = 10_000;
 
-function nodeAt(world: World<unknown>, name: string): HostedNode | undefined {
-  return world.program(name) as HostedNode | undefined;
-}
-
 function nameOf(world: World<unknown>, id: NodeId | undefined): string | undefined {
   return world.names.find((name) => nodeAt(world, name)?.identity?.id === id);
-}
-
-function leaderOf(world: World<unknown>): string | undefined {
-  return world.names.find((name) => nodeAt(world, name)?.core?.control?.leadership.isLeading() === true);
 }
 
 function isManager(world: World<unknown>, name: string): boolean {
