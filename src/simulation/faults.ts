@@ -35,7 +35,7 @@ function someNodes({ world, random }: Nemesis): string[] {
 }
 
 /** Changes all links from and to some nodes for a while. */
-function shaping(draw: (random: Random) => Partial<Conditions>): Fault {
+export function shaping(draw: (random: Random) => Partial<Conditions>): Fault {
   return repeatedly(8_000, (nemesis) => {
     const { world, random } = nemesis;
     const patch = draw(random);

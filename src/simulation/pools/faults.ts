@@ -1,17 +1,19 @@
 /**
- * Faults that only containers know: crashes in the middle of a move or a recovery, nodes that die twice, and clocks that
- * differ by no more than a serving lease allows for. See ../faults.ts for the others.
+ * Faults that only containers know: crashes in the middle of a move or a recovery, nodes that die twice, clocks and
+ * links that are no worse than the leases allow for. See ../faults.ts for the others.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Random } from '../../base/random.ts';
 import { keyRanges } from '../../registry/keys.ts';
 import { type ContainerRecord, readContainer } from '../../registry/placement/records.ts';
 import { leaderOf, nodeAt } from '../controlled-faults.ts';
-import { type Fault, type Nemesis, repeatedly } from '../faults.ts';
+import { type Fault, type Nemesis, repeatedly, shaping } from '../faults.ts';
 import type { World } from '../world.ts';
 
 /** A serving lease bears a ratio of 1.375 between two clocks: 0.8 of it here, 1.1 there. */
 const driftMax = 0.15;
+/** The lease of a leader ends 467 ms after it has asked, by a clock that may run 1.15 times too fast; it asks every 100 ms. */
+const mildDelayMsMax = 120;
 const recordsMax = 10_000;
 
 function nameOf(world: World<unknown>, id: NodeId | undefined): string | undefined {
@@ -110,6 +112,8 @@ export const poolFaults = {
       after(random.between(20, 4_000), () => crash(nemesis, node, 4_000));
     });
   }),
+
+  mildDelay: shaping((random) => ({ delayMs: random.between(5, mildDelayMsMax) })),
 
   mildDrift: repeatedly(8_000, ({ world, random }) => {
     const node = random.pick(world.names);
