@@ -40,7 +40,7 @@ export const controlRows = {
     50,
     hour,
     { local: 700, lan: 700, wan: 3_500, classic: 5_000 },
-    'Silence of the leading manager after which another one may be elected; each waits up to twice as long, by lot. Managers whose round trip takes more than half of it cannot decide anything.',
+    'Silence of the leading manager after which another one may be elected; each waits up to twice as long, by lot; a round trip of more than half of it leaves managers unable to decide.',
   ),
   electionPriority: option(
     whole('priority', { min: 0, max: 10 }),
