@@ -32,6 +32,7 @@ export class Contents {
       else if (kind === rowKinds.once) this.once.load(key, value, nowMs);
       else throw new RemusterError('MALFORMED', `a row "${key.slice(0, 40)}" is of no known kind`);
     }
+    this.once.loaded();
   }
 }
 

@@ -2,16 +2,13 @@
  * Everything durable of a container is rows of one key space, told apart by their first letter. The names of rows are
  * built and read here and nowhere else.
  *
- *   o{session}/{generation}/{counter}   a call that ran, and what it answered
- *   s{key}                              the state, as the module sees it
- *   t{name}                             a timer
+ *   o{session}/{generation}/{slot}   a call that ran, and what it answered; slots are used again
+ *   s{key}                           the state, as the module sees it
+ *   t{name}                          a timer
  */
 import type { CallId } from '../../base/ids.ts';
 
 export const rowKinds = { once: 'o', state: 's', timer: 't' } as const;
-
-/** Enough for every safe integer; with leading zeros the order of the texts is that of the numbers. */
-const counterDigits = 16;
 
 export function stateRow(key: string): string {
   return `${rowKinds.state}${key}`;
@@ -21,8 +18,8 @@ export function timerRow(name: string): string {
   return `${rowKinds.timer}${name}`;
 }
 
-export function onceRow(session: string, counter: number): string {
-  return `${rowKinds.once}${session}/${String(counter).padStart(counterDigits, '0')}`;
+export function onceRow(session: string, slot: number): string {
+  return `${rowKinds.once}${session}/${slot}`;
 }
 
 /** What a row takes in a commit, at most: copies count three bytes for a character of its key, and what surrounds it. */
@@ -31,14 +28,15 @@ export function rowBytes(key: string, valueBytes: number): number {
 }
 
 /** One life of one caller. */
-export function sessionOf({ session, generation }: CallId): string {
+export function sessionOf({ session, generation }: Pick<CallId, 'session' | 'generation'>): string {
   return `${session}/${generation}`;
 }
 
 /** Undefined for what `onceRow` would not have built. */
-export function readOnceRow(row: string): { readonly session: string; readonly counter: number } | undefined {
+export function readOnceRow(row: string): { readonly session: string; readonly slot: number } | undefined {
   const at = row.lastIndexOf('/');
-  const counter = Number(row.slice(at + 1));
-  if (at < 2 || row.length - at - 1 !== counterDigits || !Number.isSafeInteger(counter)) return undefined;
-  return { session: row.slice(1, at), counter };
+  const digits = row.slice(at + 1);
+  const slot = Number(digits);
+  if (at < 2 || !Number.isSafeInteger(slot) || slot < 0 || String(slot) !== digits) return undefined;
+  return { session: row.slice(1, at), slot };
 }

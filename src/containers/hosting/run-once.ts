@@ -13,17 +13,24 @@ import type { CallId } from '../../base/ids.ts';
 import type { StoreWrite } from '../../base/ports.ts';
 import { decodeValue, encodeValue } from '../../messages/value.ts';
 import type { HostingLimits } from './limits.ts';
-import { onceRow, readOnceRow, sessionOf } from './rows.ts';
+import { OnceSlots } from './once-slots.ts';
+import { readOnceRow, sessionOf } from './rows.ts';
 
 /** What a call answered: its encoded result, or the error with which it refused. */
 export type GivenAnswer = { readonly value: Uint8Array } | { readonly error: RemusterError };
 
+type Caller = Pick<CallId, 'session' | 'generation'>;
+
+type KeptAnswer = { readonly answer: GivenAnswer; readonly slot: number };
+
 type Session = {
-  readonly name: string;
+  readonly caller: string;
+  readonly generation: number;
+  readonly slots: OnceSlots;
   /** By counter, in the order in which they were given. */
-  readonly answers: Map<number, GivenAnswer>;
-  /** Have run; what they answered is not known any more. */
-  readonly given: Set<number>;
+  answers: Map<number, KeptAnswer>;
+  /** Have run; what they answered is not known any more. By counter, where that is written. */
+  given: Map<number, number>;
   /** Every counter below is over. */
   floor: number;
   /** After this none of its calls is sent again. */
@@ -40,8 +47,10 @@ const noAnswer = 'it has run before, but what it answered is not kept any more';
 export class RunOnce {
   readonly #limits: HostingLimits;
   readonly #sessions = new Map<string, Session>();
+  /** The one that was asked for last: calls of a session often come together. */
+  #recent: Session | undefined;
   /** Rows that are to go with the next commit. */
-  readonly #dropped: string[] = [];
+  readonly #dropped = new Set<string>();
   #bytes = 0;
 
   constructor(limits: HostingLimits) {
@@ -64,10 +73,12 @@ export class RunOnce {
 
   /** Undefined: it has not run, and may. Otherwise what it answered, or why it can neither run nor be answered. */
   find(id: CallId, nowMs: number): GivenAnswer | undefined {
-    const session = this.#sessions.get(sessionOf(id));
+    const session = this.#known(id);
     if (session === undefined) return this.#hasRoom(nowMs) ? undefined : refusedBy('CAPACITY', 'too many callers');
     if (id.counter < session.floor) return refusedBy('PRECONDITION', 'its caller had said that it was over');
-    return session.answers.get(id.counter) ?? (session.given.has(id.counter) ? refusedBy('PRECONDITION') : undefined);
+    const kept = session.answers.get(id.counter);
+    if (kept !== undefined) return kept.answer;
+    return session.given.has(id.counter) ? refusedBy('PRECONDITION') : undefined;
   }
 
   /** Keeps the answer, and adds the rows that make it durable. `remainingMs` is how long its caller may send it again. */
@@ -77,15 +88,18 @@ export class RunOnce {
     nowMs: number,
     rows: StoreWrite[],
   ): void {
-    const session = this.#sessionOf(sessionOf(call.id));
+    const session = this.#known(call.id) ?? this.#begin(call.id);
     session.keepUntilMs = Math.max(session.keepUntilMs, nowMs + call.remainingMs + this.#limits.sessionKeepMs);
     // Whatever it claims, this call itself is not over.
     session.floor = Math.max(session.floor, Math.min(call.lowest, call.id.counter));
-    this.#add(session, call.id.counter, answer);
     this.#forgetBelowFloor(session);
+    // Where something lay that is over by now: it is written over in this commit, with the floor that says so.
+    const slot = session.slots.take();
+    this.#add(session, call.id.counter, { answer, slot });
     this.#shorten(session, call.id.counter, rows);
-    rows.push({ key: onceRow(session.name, call.id.counter), value: encodeAnswer(session.floor, answer) });
-    for (const key of this.#dropped.splice(0, rowsMax)) rows.push({ key, value: null });
+    const key = session.slots.nameOf(slot);
+    rows.push({ key, value: encodeAnswer(session.floor, call.id.counter, answer) });
+    if (this.#dropped.size > 0) this.#drop(key, rows);
   }
 
   /** Throws MALFORMED for what `keep` has not made. */
@@ -95,38 +109,73 @@ export class RunOnce {
     if (name === undefined || row === undefined) {
       throw new RemusterError('MALFORMED', 'a remembered answer cannot be read');
     }
-    const session = this.#sessionOf(name.session);
+    const session = this.#sessions.get(name.session) ?? this.#begin(callerOf(name.session));
     session.keepUntilMs = nowMs + this.#limits.sessionKeepMs;
     session.floor = Math.max(session.floor, row.floor);
-    if (row.answer === undefined) session.given.add(name.counter);
-    else this.#add(session, name.counter, row.answer);
+    session.slots.known(name.slot);
+    if (row.answer === undefined) session.given.set(row.counter, name.slot);
+    else this.#add(session, row.counter, { answer: row.answer, slot: name.slot });
   }
 
-  #sessionOf(name: string): Session {
-    const known = this.#sessions.get(name);
-    if (known !== undefined) return known;
-    const session: Session = { name, answers: new Map(), given: new Set(), floor: 0, keepUntilMs: 0 };
+  /** Rows lie in another order than that in which they were given, and some say what is over. */
+  loaded(): void {
+    for (const session of this.#sessions.values()) {
+      session.answers = new Map([...session.answers].toSorted(([a], [b]) => a - b));
+      session.given = new Map([...session.given].toSorted(([a], [b]) => a - b));
+      this.#forgetBelowFloor(session);
+    }
+  }
+
+  #known({ session: caller, generation }: Caller): Session | undefined {
+    const recent = this.#recent;
+    if (recent !== undefined && recent.generation === generation && recent.caller === caller) return recent;
+    const known = this.#sessions.get(sessionOf({ session: caller, generation }));
+    if (known !== undefined) this.#recent = known;
+    return known;
+  }
+
+  #begin({ session: caller, generation }: Caller): Session {
+    const name = sessionOf({ session: caller, generation });
+    const slots = new OnceSlots(name);
+    const state = { answers: new Map(), given: new Map(), floor: 0, keepUntilMs: 0 };
+    const session: Session = { caller, generation, slots, ...state };
     this.#sessions.set(name, session);
     return session;
   }
 
-  #add(session: Session, counter: number, answer: GivenAnswer): void {
-    session.answers.set(counter, answer);
-    this.#bytes += bytesOf(answer);
+  #add(session: Session, counter: number, kept: KeptAnswer): void {
+    session.answers.set(counter, kept);
+    this.#bytes += bytesOf(kept.answer);
   }
 
   /** Counters arrive nearly in order, so what stands behind a later one just waits for it. */
   #forgetBelowFloor(session: Session): void {
-    for (const counter of session.given) {
+    for (const [counter, slot] of session.given) {
       if (counter >= session.floor) break;
       session.given.delete(counter);
-      this.#dropped.push(onceRow(session.name, counter));
+      this.#free(session, slot);
     }
-    for (const [counter, answer] of session.answers) {
+    for (const [counter, { answer, slot }] of session.answers) {
       if (counter >= session.floor) break;
       session.answers.delete(counter);
       this.#bytes -= bytesOf(answer);
-      this.#dropped.push(onceRow(session.name, counter));
+      this.#free(session, slot);
+    }
+  }
+
+  #free(session: Session, slot: number): void {
+    const row = session.slots.free(slot);
+    if (row !== undefined) this.#dropped.add(row);
+  }
+
+  /** A session that was forgotten and has come back writes where its rows were to go. */
+  #drop(written: string, rows: StoreWrite[]): void {
+    this.#dropped.delete(written);
+    const end = rows.length + rowsMax;
+    for (const key of this.#dropped) {
+      if (rows.length >= end) return;
+      this.#dropped.delete(key);
+      rows.push({ key, value: null });
     }
   }
 
@@ -139,21 +188,21 @@ export class RunOnce {
       if (this.#bytes <= answerBytesMax || rows.length >= end) break;
       while (this.#bytes > answerBytesMax && rows.length < end && this.#dropOldest(other, newest, rows));
     }
-    for (const counter of session.given) {
+    for (const [counter, slot] of session.given) {
       if (session.given.size <= givenMax) break;
       session.given.delete(counter);
       session.floor = Math.max(session.floor, Math.min(counter + 1, newest));
-      this.#dropped.push(onceRow(session.name, counter));
+      this.#free(session, slot);
     }
   }
 
   #dropOldest(session: Session, newest: number, rows: StoreWrite[]): boolean {
-    for (const [counter, answer] of session.answers) {
+    for (const [counter, { answer, slot }] of session.answers) {
       if (counter === newest) return false;
       session.answers.delete(counter);
       this.#bytes -= bytesOf(answer);
-      session.given.add(counter);
-      rows.push({ key: onceRow(session.name, counter), value: encodeAnswer(session.floor, undefined) });
+      session.given.set(counter, slot);
+      rows.push({ key: session.slots.nameOf(slot), value: encodeAnswer(session.floor, counter, undefined) });
       return true;
     }
     return false;
@@ -166,18 +215,16 @@ export class RunOnce {
     for (const session of this.#sessions.values()) {
       if (session.keepUntilMs > nowMs) continue;
       this.#evict(session);
-      if (++evicted === evictedMax || this.#dropped.length > droppedMax) break;
+      if (++evicted === evictedMax || this.#dropped.size > droppedMax) break;
     }
     return evicted > 0;
   }
 
   #evict(session: Session): void {
-    this.#sessions.delete(session.name);
-    for (const counter of session.given) this.#dropped.push(onceRow(session.name, counter));
-    for (const [counter, answer] of session.answers) {
-      this.#bytes -= bytesOf(answer);
-      this.#dropped.push(onceRow(session.name, counter));
-    }
+    this.#sessions.delete(sessionOf({ session: session.caller, generation: session.generation }));
+    if (this.#recent === session) this.#recent = undefined;
+    for (const row of session.slots.all()) this.#dropped.add(row);
+    for (const { answer } of session.answers.values()) this.#bytes -= bytesOf(answer);
   }
 }
 
@@ -189,24 +236,34 @@ function refusedBy(code: 'CAPACITY' | 'PRECONDITION', why = noAnswer): GivenAnsw
   return { error: new RemusterError(code, `the call cannot run: ${why}`) };
 }
 
-function encodeAnswer(floor: number, answer: GivenAnswer | undefined): Uint8Array {
-  if (answer === undefined) return encodeValue([floor]);
-  if ('value' in answer) return encodeValue([floor, answer.value], answer.value.length + rowHeadBytesMax);
+function encodeAnswer(floor: number, counter: number, answer: GivenAnswer | undefined): Uint8Array {
+  if (answer === undefined) return encodeValue([floor, counter]);
+  if ('value' in answer) return encodeValue([floor, counter, answer.value], answer.value.length + rowHeadBytesMax);
   const { code, message } = answer.error;
-  return encodeValue([floor, code, message.slice(0, messageCharactersMax)]);
+  return encodeValue([floor, counter, code, message.slice(0, messageCharactersMax)]);
 }
 
-const rowHeadBytesMax = 32;
+const rowHeadBytesMax = 40;
 const messageCharactersMax = 4_000;
 
-function decodeAnswer(
-  row: Uint8Array,
-): { readonly floor: number; readonly answer: GivenAnswer | undefined } | undefined {
+type ReadAnswer = {
+  readonly floor: number;
+  readonly counter: number;
+  readonly answer: GivenAnswer | undefined;
+};
+
+function decodeAnswer(row: Uint8Array): ReadAnswer | undefined {
   const read = decodeValue(row, row.length);
-  const [floor, kept, message]: readonly unknown[] = Array.isArray(read) ? read : [];
-  if (typeof floor !== 'number') return undefined;
-  if (kept === undefined) return { floor, answer: undefined };
-  if (kept instanceof Uint8Array) return { floor, answer: { value: kept } };
+  const [floor, counter, kept, message]: readonly unknown[] = Array.isArray(read) ? read : [];
+  if (typeof floor !== 'number' || typeof counter !== 'number') return undefined;
+  if (kept === undefined) return { floor, counter, answer: undefined };
+  if (kept instanceof Uint8Array) return { floor, counter, answer: { value: kept } };
   if (typeof kept !== 'string' || typeof message !== 'string') return undefined;
-  return { floor, answer: { error: new RemusterError(errorCodeOf(kept), message) } };
+  return { floor, counter, answer: { error: new RemusterError(errorCodeOf(kept), message) } };
+}
+
+/** Of a name as `sessionOf` makes it. */
+function callerOf(name: string): Caller {
+  const at = name.lastIndexOf('/');
+  return { session: name.slice(0, at), generation: Number(name.slice(at + 1)) };
 }
