@@ -207,7 +207,7 @@ async function openControl(start: Start, directory: string, { id }: Identity): P
     return { ...common, logStore: undefined, external: openEtcd(start, id, isManager) };
   }
   if (!isManager) return { ...common, logStore: undefined, external: undefined };
-  const logStore = await openStore(join(directory, 'log.db'));
+  const logStore = await openStore(join(directory, 'log.db'), { isLogged: true });
   shutdown.add('log', () => promised((done) => logStore.close(done)));
   return { ...common, logStore, external: undefined };
 }

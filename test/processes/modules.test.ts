@@ -205,7 +205,7 @@ describe('compose', { timeout: 240_000 }, () => {
 
     // Everything that was agreed is lost.
     await cluster.stop(...cluster.up);
-    for (const table of ['log.db', 'log.db-wal', 'log.db-shm'])
+    for (const table of ['log.db', 'log.db-wal', 'log.db-shm', 'log.db-log0', 'log.db-log1'])
       rmSync(join(cluster.lab.folder, 'm1', table), { force: true });
     await Promise.all([cluster.restart('m1', ['--bootstrap']), cluster.restart('w1'), cluster.restart('w2')]);
     await cluster.settled();
