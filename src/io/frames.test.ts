@@ -1,28 +1,45 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { Random } from '../base/random.ts';
-import { FrameReader, frameBodyBytesMax, frameOf } from './frames.ts';
+import { FrameReader, FrameWriter, frameBodyBytesMax } from './frames.ts';
 import { packStart, unpackStart } from './runner-line.ts';
 
 it('frames come out as they went in, however the bytes are cut', () => {
   const random = new Random('frames');
-  const sent = Array.from({ length: 300 }, (_, i) => ({ kind: i & 0xff, body: random.bytes(random.below(300)) }));
-  const bytes = Buffer.concat(sent.map(({ kind, body }) => frameOf(kind, body)));
+  const sent = Array.from({ length: 300 }, (_, i) => ({
+    kind: i & 0xff,
+    body: random.bytes(random.below(i % 50 === 0 ? 9_000 : 300)),
+  }));
+  const writer = new FrameWriter();
+  const parts: Uint8Array[] = [];
+  for (const { kind, body } of sent) {
+    const own = Uint8Array.from(body);
+    writer.add(kind, own);
+    own.fill(0);
+    if (random.below(20) === 0) parts.push(...writer.take());
+  }
+  parts.push(...writer.take());
+  assert.deepEqual([writer.count, writer.take()], [0, []]);
+  const bytes = Buffer.concat(parts);
   const reader = new FrameReader();
   const read = [];
   for (let at = 0; at < bytes.length;) {
-    const end = at + 1 + random.below(400);
+    const end = at + 1 + random.below(at % 2 === 0 ? 400 : 4_000);
     read.push(...reader.read(bytes.subarray(at, end)));
     at = end;
   }
-  assert.deepEqual(read, sent);
+  assert.deepEqual(
+    read.map(({ kind, body }) => ({ kind, body: Uint8Array.from(body) })),
+    sent.map(({ kind, body }) => ({ kind, body: Uint8Array.from(body) })),
+  );
 });
 
 it('a length beyond the bound is refused before memory is taken for it', () => {
   const reader = new FrameReader();
   const header = Uint8Array.from([0xff, 0xff, 0xff, 0xff, 2]);
-  assert.throws(() => [...reader.read(header)], { code: 'TOO_LARGE' });
-  assert.throws(() => frameOf(2, new Uint8Array(frameBodyBytesMax + 1)), { code: 'TOO_LARGE' });
+  assert.throws(() => reader.read(header), { code: 'TOO_LARGE' });
+  const large = new Uint8Array(frameBodyBytesMax + 1);
+  assert.throws(() => new FrameWriter().add(2, large), { code: 'TOO_LARGE' });
 });
 
 it('a start keeps its module and its data', () => {

@@ -6,7 +6,7 @@
 import { Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { RemusterError } from '../base/errors.ts';
-import { FrameReader, frameOf } from './frames.ts';
+import { FrameReader, FrameWriter } from './frames.ts';
 import { importProgram, programChannel } from './program-channel.ts';
 import { beatFd, frameKind, lineFd, unpackStart } from './runner-line.ts';
 import { type ForbiddenPlaces, forbidPlaces, guardNetwork } from './runner-network.ts';
@@ -24,8 +24,7 @@ const exit = process.exit.bind(process);
 const line = new Socket({ fd: lineFd, readable: true, writable: true });
 const reader = new FrameReader();
 const unsaidMax = 32;
-const concat = Buffer.concat.bind(Buffer);
-let unsaid: Uint8Array[] = [];
+const unsaid = new FrameWriter();
 let deliver: ((body: Uint8Array) => void) | undefined;
 
 /** Resolves when the thread runs, because afterwards the right to start threads is given up. */
@@ -83,15 +82,16 @@ async function start(body: Uint8Array): Promise<void> {
 
 /** Each write wakes the worker: what follows at once goes with it. */
 function say(message: Uint8Array, isMore = false): void {
-  unsaid.push(frameOf(frameKind.message, message));
-  if (isMore && unsaid.length < unsaidMax) return;
-  line.write(unsaid.length === 1 ? (unsaid[0] as Uint8Array) : concat(unsaid));
-  unsaid = [];
+  unsaid.add(frameKind.message, message);
+  if (isMore && unsaid.count < unsaidMax) return;
+  for (const part of unsaid.take()) line.write(part);
 }
 
 function fail(error: unknown): void {
   const text = error instanceof Error ? error.message : String(error);
-  line.end(frameOf(frameKind.failed, new TextEncoder().encode(text.slice(0, 1_000))), () => exit(1));
+  unsaid.add(frameKind.failed, new TextEncoder().encode(text.slice(0, 1_000)));
+  for (const part of unsaid.take()) line.write(part);
+  line.end(() => exit(1));
 }
 
 line.on('data', (chunk: Uint8Array) => {

@@ -6,7 +6,7 @@ import type { ChildProcess } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { Duplex, Readable } from 'node:stream';
 import type { ProgramEvents, RunnerLimits } from '../base/ports.ts';
-import { type Frame, FrameReader, frameOf } from './frames.ts';
+import { type Frame, FrameReader, FrameWriter } from './frames.ts';
 import { beatFd, frameKind, lineFd } from './runner-line.ts';
 
 const lookEveryMs = 50;
@@ -30,6 +30,8 @@ export class RunnerProcess {
   readonly #events: ProgramEvents;
   readonly #limits: RunnerLimits;
   readonly #reader = new FrameReader();
+  /** What is sent in one turn goes out in one piece. */
+  readonly #unsent = new FrameWriter();
   readonly #look: NodeJS.Timeout;
   readonly #lifetime: NodeJS.Timeout;
   #drain: NodeJS.Timeout | undefined;
@@ -73,14 +75,15 @@ export class RunnerProcess {
 
   send(kind: number, body: Uint8Array): void {
     if (this.#hasExited || this.#line.destroyed) return;
-    // What is sent in one turn goes out in one piece.
-    if (this.#line.writableCorked === 0) {
-      this.#line.cork();
-      process.nextTick(() => this.#line.uncork());
-    }
-    this.#line.write(frameOf(kind, body));
-    if (this.#line.writableLength > queuedBytesMax) this.kill('inbox: it does not read what it is sent');
+    if (this.#unsent.count === 0) process.nextTick(this.#flush);
+    this.#unsent.add(kind, body);
   }
+
+  readonly #flush = (): void => {
+    if (this.#hasExited || this.#line.destroyed) return;
+    for (const part of this.#unsent.take()) this.#line.write(part);
+    if (this.#line.writableLength > queuedBytesMax) this.kill('inbox: it does not read what it is sent');
+  };
 
   kill(reason: string): void {
     if (this.#hasExited) return;
@@ -112,7 +115,7 @@ export class RunnerProcess {
 
   #framesIn(chunk: Uint8Array): readonly Frame[] {
     try {
-      return [...this.#reader.read(chunk)];
+      return this.#reader.read(chunk);
     } catch (error) {
       this.kill(`protocol: ${error instanceof Error ? error.message : 'unreadable'}`);
       this.#line.destroy();

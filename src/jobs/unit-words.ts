@@ -6,6 +6,7 @@ import { codecOf } from '../messages/codec.ts';
 import { field, map, optional, record } from '../messages/compound.ts';
 import { type MessageOf, message } from '../messages/message.ts';
 import { bool, oneOf, u16, u32, u53 } from '../messages/numbers.ts';
+import { repeatedText } from '../messages/repeated-text.ts';
 import { text } from '../messages/strings.ts';
 import { jobLimits } from './limits.ts';
 
@@ -37,11 +38,11 @@ const needs = {
   job: field(1, text(64), 'The job.'),
   workflow: field(2, u16, 'Which of its workflows.'),
   unit: field(3, u32, 'Which unit of that.'),
-  bundle: field(6, text(64), 'SHA-256 of the code.'),
+  bundle: field(6, repeatedText(64), 'SHA-256 of the code.'),
   network: field(15, bool, 'The code may use the network.'),
   memoryMb: field(16, u32, 'It may use so much memory.'),
   timeoutMs: field(17, u53, 'A worker ends it after so long.'),
-  submitter: field(18, text(256), 'On whose behalf; runners are never shared between submitters.'),
+  submitter: field(18, repeatedText(256), 'On whose behalf; runners are never shared between submitters.'),
 };
 
 const unitOrder = message({
@@ -51,7 +52,7 @@ const unitOrder = message({
     ...needs,
     units: field(4, u32, 'How many units of `work` there are.'),
     phase: field(5, oneOf(...unitPhases), 'Which part of the work.'),
-    facts: field(7, text(200_000), 'JSON of WorkflowFacts.'),
+    facts: field(7, repeatedText(200_000), 'JSON of WorkflowFacts.'),
     env: field(8, map(text(256), text(jobLimits.envBytesMax), 1_000), 'For `ctx.env`.'),
     seed: field(9, u53, 'Of this unit, for `ctx.random`; the same with each attempt.'),
     users: field(10, optional(share), 'Load: its share of the users (`vus`).'),

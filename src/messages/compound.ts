@@ -60,6 +60,7 @@ export function fieldsCodec<T extends object>(fields: Fields, kind: string | und
   assert(!names.includes('__proto__'), 'no field may be called __proto__');
   const steps = stepsOf(fields);
   const lastNumber = steps.at(-1)?.number ?? 0;
+  const Value = plainObjects();
   return {
     shapes: names.map((name) => shapeOf(name, fields[name] as Field<unknown>)),
     write: (writer, value) => {
@@ -72,12 +73,23 @@ export function fieldsCodec<T extends object>(fields: Fields, kind: string | und
     },
     read: (reader) => {
       // Only declared names are ever set, and always all of them in the same order: every value has the same shape.
-      const out: Record<string, unknown> = kind === undefined ? {} : { kind };
+      const out = new Value();
+      if (kind !== undefined) out['kind'] = kind;
       for (const step of steps) out[step.name] = readStep(reader, step);
       if (reader.position !== reader.end) reader.skipRest(lastNumber, 'the end');
       return out as T;
     },
   };
+}
+
+/**
+ * Makes plain objects, as `{}` does. The engine learns of each maker how much room its objects need; of `{}` it cannot,
+ * and moves what outgrows it again and again.
+ */
+function plainObjects(): new () => Record<string, unknown> {
+  const Value = function () {};
+  Value.prototype = Object.prototype;
+  return Value as unknown as new () => Record<string, unknown>;
 }
 
 function readStep(reader: Reader, step: Step): unknown {

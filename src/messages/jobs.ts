@@ -6,6 +6,7 @@ import type { Role } from '../base/ports.ts';
 import { field, list, optional, record } from './compound.ts';
 import { type MessageOf, message } from './message.ts';
 import { bool, oneOf, u16, u32, u53, u64, u8 } from './numbers.ts';
+import { repeatedText } from './repeated-text.ts';
 import { bytes, name, text } from './strings.ts';
 
 const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
@@ -67,9 +68,9 @@ const jobOrder = message({
   doc: 'Something about jobs, for the manager that leads; others pass it on. Answered by jobTold or an error.',
   fields: {
     verb: field(1, oneOf(...jobVerbs), 'What.'),
-    words: field(2, text(wordsBytesMax), 'With which arguments: JSON.'),
+    words: field(2, repeatedText(wordsBytesMax), 'With which arguments: JSON.'),
     hops: field(3, u8, 'How often it was passed on already.'),
-    submitter: field(4, text(256), 'On whose behalf. Only members may name somebody other than themselves.'),
+    submitter: field(4, repeatedText(256), 'On whose behalf. Only members may name somebody other than themselves.'),
     waitMs: field(5, optional(u32), 'Of submit: answer when the job is over, at the latest after so long.'),
     key: field(
       6,

@@ -31,6 +31,12 @@ export type RunSpec = {
 const linesMax = 1_000;
 const lineBytesMax = 4_000;
 
+/** What is defined is frozen already (spec-check.ts). */
+function envOf({ defined, order }: RunSpec): Readonly<Record<string, string>> {
+  if (order.env.size === 0) return defined.env;
+  return Object.freeze({ ...defined.env, ...Object.fromEntries(order.env) });
+}
+
 export class Run {
   readonly clock: Clock;
   readonly order: UnitOrder;
@@ -64,7 +70,7 @@ export class Run {
     this.#ports = ports;
     this.pacer = new Pacer(ports.clock);
     this.sleepers = new Sleepers(ports.clock);
-    this.env = Object.freeze({ ...spec.defined.env, ...Object.fromEntries(spec.order.env) });
+    this.env = envOf(spec);
     this.#data = spec.order.data === undefined ? undefined : JSON.parse(spec.order.data);
   }
 

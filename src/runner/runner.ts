@@ -136,13 +136,15 @@ export class Runner {
     // Its code is here: it begins before anything else happens, and says so.
     const isMore = next !== undefined && next.code === undefined && current.unit?.isAbandoned !== true;
     const summary = current.unit?.run.summary;
-    const counts = { completed: summary?.iterations ?? 0, failed: summary?.failed ?? 0 };
+    const completed = summary?.iterations ?? 0;
+    const failed = summary?.failed ?? 0;
     try {
       const word: FromRunner = {
         kind: 'ended',
         run,
         what,
-        ...counts,
+        completed,
+        failed,
         summary: summary && encodeSummary(summary),
         output: output === undefined ? undefined : encoder.encode(output),
         code: error?.code,
@@ -154,7 +156,7 @@ export class Runner {
     } catch (thrown) {
       const known = isRemusterError(thrown) ? thrown : new RemusterError('INTERNAL', toldOf(thrown));
       const why = boundedText(`what it counted or gave cannot be sent: ${known.message}`, whyBytesMax);
-      this.#send({ ...nothing, kind: 'ended', run, what: 'failed', ...counts, code: known.code, why });
+      this.#send({ ...nothing, kind: 'ended', run, what: 'failed', completed, failed, code: known.code, why });
     }
   }
 

@@ -127,5 +127,5 @@ function envOf(reader: FieldReader): Readonly<Record<string, string>> {
   const entries = Object.entries(given);
   if (entries.length > envMax || !entries.every(([, value]) => typeof value === 'string'))
     throw reader.wrong('env', `has to be at most ${envMax} texts by name`);
-  return given as Readonly<Record<string, string>>;
+  return Object.freeze({ ...given }) as Readonly<Record<string, string>>;
 }

@@ -57,8 +57,8 @@ export class Unit {
   async #ended(): Promise<UnitEnd> {
     const { run } = this;
     try {
-      const done = await this.#phase();
-      return run.isStopped ? { what: 'cancelled' } : { what: 'completed', ...done };
+      const { output, found } = await this.#phase();
+      return run.isStopped ? { what: 'cancelled' } : { what: 'completed', output, found };
     } catch (error) {
       if (run.isStopped) return { what: 'cancelled' };
       const known = isRemusterError(error) ? error : new RemusterError('INTERNAL', toldOf(error));

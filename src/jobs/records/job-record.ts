@@ -6,6 +6,7 @@ import { codecOf } from '../../messages/codec.ts';
 import { field, list, optional, record } from '../../messages/compound.ts';
 import { type MessageOf, message } from '../../messages/message.ts';
 import { oneOf, u32, u53, u64 } from '../../messages/numbers.ts';
+import { repeatedText } from '../../messages/repeated-text.ts';
 import { bytes, nodeId, text } from '../../messages/strings.ts';
 import { jobStatuses, workflowStatuses } from '../job-words.ts';
 import { jobLimits } from '../limits.ts';
@@ -95,13 +96,13 @@ const declare = { carrier: 'stream', from: ['manager'], bytesMax: valueBytesMax 
 const job = message({
   ...{ kind: 'job', tag: 1, ...declare, doc: 'What never changes, and the first state.' },
   fields: {
-    submitter: field(1, text(256), 'On whose behalf.'),
+    submitter: field(1, repeatedText(256), 'On whose behalf.'),
     submittedWallMs: field(2, u53, 'For people, and for start times.'),
     submittedMs: field(3, u53, 'In the time of the managers.'),
     seed: field(4, u53, 'Of its randomness.'),
     key: field(5, optional(text(64)), 'Hash of submitter and idempotency key.'),
-    hash: field(6, optional(text(64)), 'Hash of the words, for those with a key.'),
-    words: field(7, text(valueBytesMax), 'JSON of the request, as it came.'),
+    hash: field(6, optional(repeatedText(64)), 'Hash of the words, for those with a key.'),
+    words: field(7, repeatedText(valueBytesMax), 'JSON of the request, as it came.'),
     state: field(8, stateRecord, 'The first state.'),
   },
 });

@@ -79,8 +79,3 @@ export function compareAttempts(
   if (a.fence !== b.fence) return a.fence < b.fence ? -1 : 1;
   return a.attempt - b.attempt;
 }
-
-/** No two attempts have this in common. */
-export function attemptKey({ job, workflow, unit, attempt, fence }: AttemptName): string {
-  return `${job}/${workflow}/${unit}/${attempt}/${fence}`;
-}

@@ -1,13 +1,13 @@
 /**
- * The cores of a worker: each is free or held by one unit, under the name of that unit. A core is given back once, by
+ * The cores of a worker: each is free or held by one unit. A core is given back once, by
  * whoever holds it; anything else is a mistake of the program and stops it. So cores neither leak unseen nor are
  * counted twice.
  */
 import { assert } from '../../base/assert.ts';
 
-export class CoreSlots {
+export class CoreSlots<Holder> {
   readonly total: number;
-  readonly #holders: (string | undefined)[];
+  readonly #holders: (Holder | undefined)[];
   /** The numbers of the free ones; the one that was used last is taken first, its caches are warm. */
   readonly #free: number[];
 
@@ -23,7 +23,7 @@ export class CoreSlots {
   }
 
   /** Undefined when all are held. */
-  take(holder: string): number | undefined {
+  take(holder: Holder): number | undefined {
     const core = this.#free.pop();
     if (core === undefined) return undefined;
     assert(this.#holders[core] === undefined, `core ${core} was free and held at once`);
@@ -31,13 +31,13 @@ export class CoreSlots {
     return core;
   }
 
-  give(core: number, holder: string): void {
-    assert(this.#holders[core] === holder, `core ${core} is not held by ${holder}`);
+  give(core: number, holder: Holder): void {
+    assert(this.#holders[core] === holder, `core ${core} is held by another one`);
     this.#holders[core] = undefined;
     this.#free.push(core);
   }
 
-  holder(core: number): string | undefined {
+  holder(core: number): Holder | undefined {
     return this.#holders[core];
   }
 }

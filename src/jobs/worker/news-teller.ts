@@ -9,7 +9,6 @@ import type { Address, Cancel, Clock, Peer } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { AttemptName, JobMessage, UnitNews } from '../../messages/jobs.ts';
 import { jobLimits } from '../limits.ts';
-import { attemptKey } from './attempt-memory.ts';
 import type { Unit } from './unit.ts';
 
 export type TellerPorts = {
@@ -43,8 +42,8 @@ const overheadBytes = 320;
 
 export class NewsTeller {
   readonly #ports: TellerPorts;
-  /** All that were not heard, by attempt. */
-  readonly #ends = new Map<string, End>();
+  /** All that were not heard. */
+  readonly #ends = new Set<End>();
   /** Those of them that are to be told now. */
   readonly #untold = new Set<End>();
   #bytes = 0;
@@ -73,13 +72,13 @@ export class NewsTeller {
   }
 
   *names(): Iterable<AttemptName> {
-    for (const { news } of this.#ends.values()) yield news;
+    for (const { news } of this.#ends) yield news;
   }
 
   ended(news: UnitNews): void {
     const bytes = sizeOf(news);
     const end: End = { news, bytes, isHeard: false };
-    this.#ends.set(attemptKey(news), end);
+    this.#ends.add(end);
     this.#untold.add(end);
     this.#bytes += bytes;
     const isMany = this.#untold.size >= gatheredMax || this.#bytes >= gatheredBytesMax;
@@ -98,7 +97,7 @@ export class NewsTeller {
     this.#messages = 0;
     this.#failures = 0;
     this.#isProgressOut = false;
-    for (const end of this.#ends.values()) this.#untold.add(end);
+    for (const end of this.#ends) this.#untold.add(end);
     this.#flushAfter(0);
   }
 
@@ -184,7 +183,7 @@ export class NewsTeller {
 
   #answered(ends: readonly End[], outcome: Outcome<JobMessage>, isPresent: boolean): void {
     const answer = outcome.ok && outcome.value.kind === 'unitsHeard' ? outcome.value : undefined;
-    for (const name of answer?.heard ?? []) this.#heard(name);
+    for (const [at, name] of (answer?.heard ?? []).entries()) this.#heard(name, ends[at]);
     if (answer !== undefined && answer.stop.length > 0) this.#ports.stop(answer.stop);
     const left = ends.filter(({ isHeard }) => !isHeard);
     if (isPresent && left.length > 0) {
@@ -196,15 +195,19 @@ export class NewsTeller {
     }
   }
 
-  #heard(name: AttemptName): void {
-    const key = attemptKey(name);
-    const end = this.#ends.get(key);
-    if (end === undefined) return;
+  /** `likely`: what was told in its place. */
+  #heard(name: AttemptName, likely: End | undefined): void {
+    const end = likely !== undefined && isOf(likely, name) ? likely : this.#find(name);
+    if (end === undefined || !this.#ends.delete(end)) return;
     end.isHeard = true;
-    this.#ends.delete(key);
     this.#untold.delete(end);
     this.#bytes -= end.bytes;
     if (this.#ends.size === 0) this.#ports.quiet();
+  }
+
+  #find(name: AttemptName): End | undefined {
+    for (const end of this.#ends) if (isOf(end, name)) return end;
+    return undefined;
   }
 
   #pause(): void {
@@ -213,6 +216,16 @@ export class NewsTeller {
     this.#failures += 1;
     this.#flushAfter(pauseMs * this.#ports.random.between(0.5, 1));
   }
+}
+
+function isOf({ news }: End, { job, workflow, unit, attempt, fence }: AttemptName): boolean {
+  return (
+    news.unit === unit &&
+    news.job === job &&
+    news.workflow === workflow &&
+    news.attempt === attempt &&
+    news.fence === fence
+  );
 }
 
 function sizeOf({ summary, output, why }: UnitNews): number {

@@ -3,7 +3,6 @@ import type { Cancel } from '../../base/ports.ts';
 import type { AttemptName, GivenUnit, UnitNews } from '../../messages/jobs.ts';
 import type { FromRunner } from '../runner-words.ts';
 import type { UnitNeeds } from '../unit-words.ts';
-import { attemptKey } from './attempt-memory.ts';
 import type { RunnerLink } from './runner-link.ts';
 
 /**
@@ -30,8 +29,6 @@ export class Unit {
   readonly needs: UnitNeeds;
   readonly order: Uint8Array;
   readonly givenMs: number;
-  /** Under this name it holds a core. */
-  readonly holder: string;
   state: UnitState = 'waiting';
   core: number | undefined;
   link: RunnerLink | undefined;
@@ -47,7 +44,8 @@ export class Unit {
   cause: StopCause | undefined;
   /** How often a runner was gone before it began with this unit. */
   startFailures = 0;
-  untimeout: Cancel | undefined;
+  /** Its time on a core is over then. */
+  timeoutAtMs = Infinity;
   ungrace: Cancel | undefined;
   graceEndMs = Infinity;
   readonly whenOver: (() => void)[] = [];
@@ -59,7 +57,6 @@ export class Unit {
     this.needs = needs;
     this.order = order;
     this.givenMs = nowMs;
-    this.holder = attemptKey(given);
   }
 
   /** How far it is. */

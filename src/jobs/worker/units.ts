@@ -13,6 +13,7 @@ import type { BundleCache } from './bundle-cache.ts';
 import { CoreSlots } from './core-slots.ts';
 import type { RunnerLink } from './runner-link.ts';
 import type { RunnerPool } from './runner-pool.ts';
+import { Timeouts } from './timeouts.ts';
 import { type RunEnd, type StopCause, Unit } from './unit.ts';
 import { canFollow, needsOf, note, userCode } from './unit-reading.ts';
 import { WaitingLine } from './waiting-line.ts';
@@ -35,6 +36,7 @@ export type UnitsPorts = {
 export type Taken = { readonly code: ErrorCode | undefined; readonly why: string | undefined };
 
 const taken: Taken = { code: undefined, why: undefined };
+const superseded: StopCause = { why: 'a later attempt is here', as: 'cancelled', graceMs: 0 };
 const startFailuresMax = 3;
 const startPauseMs = 300;
 const memoryMbMin = 128;
@@ -45,17 +47,21 @@ export const graceMs = 2_000;
 
 export class Units {
   readonly #ports: UnitsPorts;
-  readonly #slots: CoreSlots;
+  readonly #slots: CoreSlots<Unit>;
   readonly #memory = new AttemptMemory(attemptsKept);
   readonly #living = new Set<Unit>();
   /** Of each unit the latest attempt that lives. */
   readonly #latest = new Map<string, Unit>();
   readonly #line: WaitingLine;
   readonly #onCores = new Set<Unit>();
+  readonly #timeouts: Timeouts;
 
   constructor(ports: UnitsPorts) {
     this.#ports = ports;
     this.#slots = new CoreSlots(ports.cores);
+    this.#timeouts = new Timeouts(ports.clock, this.#onCores, (unit) => {
+      this.#end(unit, { why: `it ran longer than ${unit.needs.timeoutMs} ms`, as: 'timeout', graceMs });
+    });
     this.#line = new WaitingLine(ports.clock, ports.cores, (unit) => {
       this.#over(unit, 'returned', { why: 'no core became free in time' });
     });
@@ -132,8 +138,8 @@ export class Units {
   }
 
   #enter(unit: Unit): void {
-    const superseded: StopCause = { why: 'a later attempt is here', as: 'cancelled', graceMs: 0 };
-    for (const earlier of [...this.#attemptsOf(unit.key)]) this.#end(earlier, superseded);
+    if (this.#latest.has(unit.key))
+      for (const earlier of [...this.#attemptsOf(unit.key)]) this.#end(earlier, superseded);
     this.#living.add(unit);
     this.#latest.set(unit.key, unit);
     if (this.#slots.free > 0) return this.#begin(unit);
@@ -151,19 +157,16 @@ export class Units {
   }
 
   #takeCore(unit: Unit): void {
-    const { timeoutMs } = unit.needs;
-    const late: StopCause = { why: `it ran longer than ${timeoutMs} ms`, as: 'timeout', graceMs };
-    unit.core = this.#slots.take(unit.holder);
+    unit.core = this.#slots.take(unit);
     assert(unit.core !== undefined, 'a unit begins on a free core');
-    unit.untimeout = this.#ports.clock.schedule(timeoutMs, () => this.#end(unit, late));
     this.#onCores.add(unit);
+    this.#timeouts.watch(unit);
   }
 
   #giveCore(unit: Unit): void {
     if (unit.core === undefined) return;
-    this.#slots.give(unit.core, unit.holder);
+    this.#slots.give(unit.core, unit);
     unit.core = undefined;
-    unit.untimeout?.();
     this.#onCores.delete(unit);
   }
 
@@ -367,10 +370,11 @@ export class Units {
     unit.state = 'over';
     unit.ungrace?.();
     this.#living.delete(unit);
+    if (this.#living.size === 0) this.#timeouts.forget();
     if (this.#latest.get(unit.key) === unit) this.#latest.delete(unit.key);
     this.#giveCore(unit);
     this.#ports.ended(unit.end(this.#ports.clock.nowMs(), what, more));
-    for (const done of unit.whenOver.splice(0)) done();
+    if (unit.whenOver.length > 0) for (const done of unit.whenOver.splice(0)) done();
     this.#next();
   }
 }
