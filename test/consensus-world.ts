@@ -70,7 +70,7 @@ export class ConsensusWorld {
   readonly #watcher: Watcher;
   options: ConsensusOptions = defaultConsensus;
   /** How long each copy of a message takes; usually there is one. */
-  travel: () => readonly number[] = () => [networkMs];
+  travel: (message: ConsensusMessage) => readonly number[] = () => [networkMs];
 
   constructor(watcher: Watcher = {}) {
     this.#watcher = watcher;
@@ -186,7 +186,7 @@ export class ConsensusWorld {
     assert.deepEqual(encodeMessage(message), copy);
     this.#watcher.said?.(from, key, message);
     const sender = this.voter(from).self;
-    for (const delayMs of this.travel()) {
+    for (const delayMs of this.travel(message)) {
       this.timeline.after(delayMs, () => {
         const target = this.#voters.get(key);
         if (target?.alive === true && !this.#cuts.has(`${from}>${key}`)) target.host.received(sender, message);

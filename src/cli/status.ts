@@ -14,6 +14,8 @@ type Datacenter = {
   readonly term: number | null;
   readonly quorum: Quorum;
   readonly nodes: number;
+  readonly containers: number | null;
+  readonly jobs: number | null;
 };
 
 type Status = { readonly cluster: string; readonly ready: boolean; readonly dcs: readonly Datacenter[] };
@@ -28,12 +30,14 @@ export async function status(flags: TargetFlags, format: Format, watch: boolean)
 }
 
 function glance({ cluster, ready, dcs }: Status): string {
-  const rows = dcs.map((one) => [one.dc, one.leader ?? 'none', count(one.term), voters(one.quorum), String(one.nodes)]);
+  const rows = dcs.map(({ dc, leader, term, quorum, nodes, containers, jobs }) => {
+    return [dc, leader ?? 'none', count(term), voters(quorum), count(nodes), count(containers), count(jobs)];
+  });
   return [
     `${plain(cluster)} is ${ready ? 'ready' : 'not ready'}`,
     '',
     table(
-      ['DC', 'LEADER', 'TERM', 'VOTERS', 'NODES'],
+      ['DC', 'LEADER', 'TERM', 'VOTERS', 'NODES', 'CONTAINERS', 'OPEN JOBS'],
       rows.map((row) => row.map(plain)),
     ),
   ].join('\n');

@@ -42,6 +42,18 @@ describe('members', () => {
     assert.equal(untilEnded(world, change(world, leader, { kind: 'promote', id: idOf('n9') })), 'PRECONDITION');
   });
 
+  test('that do not know yet that they are members are not promoted: they would refuse to vote', () => {
+    const world = new ConsensusWorld();
+    world.group('n1');
+    world.untilLeader();
+    world.start('n4');
+    world.travel = (message) => (message.kind === 'append' && message.entries.length > 0 ? [] : [1]);
+    assert.equal(untilEnded(world, change(world, 'n1', { kind: 'add', member: newcomer })), 'ok');
+    world.run(1_000);
+    assert.equal(world.voter('n4').host.view().self, 'outside');
+    assert.equal(untilEnded(world, change(world, 'n1', { kind: 'promote', id: newcomer.id })), 'PRECONDITION');
+  });
+
   test('that sync count in no majority', () => {
     const { world, leader, others } = three();
     world.start('n4');

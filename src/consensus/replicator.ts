@@ -112,9 +112,11 @@ export class Replicator {
   }
 
   isCaughtUp(id: NodeId): boolean {
+    const { log, members } = this.#state;
     const peer = this.#peers.get(id);
     if (peer === undefined || peer.state !== 'stream' || !this.#isHeard(peer)) return false;
-    return this.#state.log.lastIndex - peer.match <= lagEntriesMax;
+    // Who does not know yet that it is a member votes for nobody: as one of two voters it would end the group.
+    return peer.match >= members.index && log.lastIndex - peer.match <= lagEntriesMax;
   }
 
   /** Of the other members. */

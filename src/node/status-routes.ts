@@ -9,6 +9,9 @@ import { type GroupStatus, groupStatus, isUp } from './control/group-status.ts';
 import type { NodeCore } from './core.ts';
 import type { MemberRow } from './own-truth.ts';
 
+/** A glance does not wait for long. */
+const jobsMs = 2_000;
+
 export function statusRoutes(core: NodeCore, cluster: string): readonly HttpRoute[] {
   return [
     get('/v1/status', async () => thingAnswer(await statusOf(core, cluster))),
@@ -37,20 +40,16 @@ async function groupOf(core: NodeCore, dc: string): Promise<GroupStatus> {
   );
 }
 
-/** No job runs yet: that field says so by being null. */
 async function statusOf(core: NodeCore, cluster: string): Promise<object> {
   const members = core.members();
   const up = members.filter(({ state }) => isUp(state));
   const names = [...new Set(up.map(({ dc }) => dc))].toSorted();
   const dcs = await Promise.all(
     names.map(async (dc) => {
-      const group = await groupOf(core, dc);
+      const [group, jobs] = await Promise.all([groupOf(core, dc), jobsIn(core, dc)]);
       const nodes = up.filter((member) => member.dc === dc).length;
-      return Object.assign({ dc }, leadershipRow(group, members), {
-        nodes,
-        containers: containersIn(core, dc),
-        jobs: null,
-      });
+      const containers = containersIn(core, dc);
+      return Object.assign({ dc }, leadershipRow(group, members), { nodes, containers, jobs });
     }),
   );
   const { joined, stopping } = core.ownTruth();
@@ -112,4 +111,15 @@ async function managersOf(core: NodeCore, dc: string): Promise<readonly object[]
 function containersIn({ containers, identity }: NodeCore, dc: string): number | null {
   if (containers === undefined || dc !== identity.dc) return null;
   return containers.table.pools().reduce((sum, { record }) => sum + record.containers, 0);
+}
+
+/** How many are open, by the managers of this node's own datacenter; null when they do not tell in time. */
+async function jobsIn({ jobs, identity }: NodeCore, dc: string): Promise<number | null> {
+  const desk = jobs?.desk;
+  if (desk === undefined || dc !== identity.dc) return null;
+  return await new Promise((resolve) => {
+    desk.order('list', '{"limit":1}', 'status', jobsMs, (outcome) => {
+      resolve(outcome.ok ? (JSON.parse(outcome.value) as { readonly open: number }).open : null);
+    });
+  });
 }

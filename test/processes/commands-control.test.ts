@@ -117,7 +117,10 @@ async function looks(scene: Scene): Promise<void> {
   assert.equal(managers.filter((row) => row['leader'] === true).length, 1);
   assert.match(table.stdout, /^NAME +ROLES +DC +STATE +REGISTRATION/);
   assert.equal(table.stdout.match(/ alive +active /g)?.length, 5, table.stdout);
-  assert.match(glance.stdout, /^DC +LEADER +TERM +VOTERS +NODES\ndc1 +m\d +\d+ +3\/3 +5$/m);
+  assert.match(
+    glance.stdout,
+    /^DC +LEADER +TERM +VOTERS +NODES +CONTAINERS +OPEN JOBS\ndc1 +m\d +\d+ +3\/3 +5 +0 +0$/m,
+  );
   assert.match(unknown, /no member is in the datacenter "nowhere"/);
   // Whatever changes something needs the token.
   const { addr } = scene.admin;

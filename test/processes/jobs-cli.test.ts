@@ -195,6 +195,11 @@ describe('jobs on a dev cluster', () => {
       );
     };
     while (!(await isOnW2()));
+    const { dcs } = await json<{ dcs: { jobs: number }[] }>('status');
+    assert.deepEqual(
+      dcs.map(({ jobs }) => jobs),
+      [1],
+    );
     // Somebody follows it through the very node that dies.
     const w2 = ready.nodes.find(({ name }) => name === 'w2') ?? assert.fail('there is no w2');
     const cluster = await connect({ addr: `127.0.0.1:${w2.port}`, cluster: 'dev', secret: ready.secret });

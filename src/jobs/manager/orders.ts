@@ -167,7 +167,7 @@ export class Orders {
     const { call, verb, submitter, remainingMs } = order;
     switch (verb) {
       case 'list':
-        return answer(success(JSON.stringify({ items: this.#list(fields) })));
+        return answer(success(JSON.stringify({ items: this.#list(fields), open: this.#openCount() })));
       case 'show':
         return this.#show(this.#job(fields), answer);
       case 'watch':
@@ -206,6 +206,12 @@ export class Orders {
     const jobs = [...this.#office.book.values()].toSorted((a, b) => (a.id < b.id ? 1 : -1));
     const wanted = jobs.filter((job) => job.isStored && (status === undefined || job.shown === status));
     return wanted.slice(0, limit).map(jobRow);
+  }
+
+  #openCount(): number {
+    let count = 0;
+    for (const { isStored } of this.#office.book.open) if (isStored) count += 1;
+    return count;
   }
 
   #show(job: Job, answer: Answer): void {

@@ -230,7 +230,8 @@ test('a schedule fires at its times, once each, over changes of the leader', () 
     world.elect(leaders[i % 2]);
   }
   world.run(1_000);
-  const { items } = world.must<{ items: { status: string }[] }>('list', {});
+  const { items, open } = world.must<{ items: { status: string }[]; open: number }>('list', {});
+  assert.equal(open, 0);
   assert.deepEqual(
     items.map(({ status }) => status),
     Array.from({ length: 5 }, () => 'COMPLETED'),
