@@ -125,14 +125,14 @@ function writesTwice(ops: readonly RegistryOp[]): boolean {
     if (puts.has(op.key)) return true;
     puts.add(op.key);
   }
+  // Made with the first deletion: most have none.
+  let orders: readonly string[] | undefined;
   for (const op of ops) {
     if (op.kind !== 'delete') continue;
+    orders ??= Array.from(puts, sortable);
     const from = sortable(op.range.from);
     const to = sortable(op.range.to);
-    for (const key of puts) {
-      const order = sortable(key);
-      if (order >= from && order < to) return true;
-    }
+    for (const order of orders) if (order >= from && order < to) return true;
   }
   return false;
 }

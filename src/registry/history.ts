@@ -129,13 +129,14 @@ function listOf(kept: Kept): readonly RegistryChange[] {
 }
 
 function blockOf(changes: readonly RegistryChange[]): Block {
-  let [low, high] = ['', ''];
-  for (const [index, change] of changes.entries()) {
+  let low: string | undefined;
+  let high = '';
+  for (const change of changes) {
     const order = sortable(changedKey(change));
-    if (index === 0 || order < low) low = order;
-    if (index === 0 || order > high) high = order;
+    if (low === undefined || order < low) low = order;
+    if (order > high) high = order;
   }
-  return { changes, low, high };
+  return { changes, low: low ?? '', high };
 }
 
 /** The bounds are `sortable` already. */

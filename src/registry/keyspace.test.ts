@@ -66,10 +66,13 @@ describe('the order of keys', () => {
         assert.deepEqual([...map.values()], sorted);
         const found: string[] = [];
         map.visit(from, to, (key) => found.push(key) > 0);
-        assert.deepEqual(
-          found,
-          sorted.filter((key) => byBytes(key, from) >= 0 && byBytes(key, to) < 0),
-        );
+        const isWithin = (key: string): boolean => byBytes(key, from) >= 0 && byBytes(key, to) < 0;
+        assert.deepEqual(found, sorted.filter(isWithin));
+        assert.deepEqual(map.takeRange(from, to), found);
+        const rest = sorted.filter((key) => !isWithin(key));
+        assert.deepEqual([...map.values()], rest);
+        assert.equal(map.size, rest.length);
+        for (const key of found) assert.equal(map.get(key), undefined);
       }),
     );
   });
@@ -86,6 +89,15 @@ describe('the order of keys', () => {
       const found: number[] = [];
       map.visit('01000', '01100', (n) => found.push(n) < 10);
       assert.deepEqual(found, rest.filter((n) => n >= 1_000).slice(0, 10));
+      const isTaken = (n: number): boolean => n >= 600 && n < 4_000;
+      assert.deepEqual(map.takeRange('00600', '04000'), rest.filter(isTaken));
+      for (const n of [700, 3_999, 601]) map.set(String(n).padStart(5, '0'), n);
+      const others = [...rest.filter((n) => !isTaken(n)), 601, 700, 3_999].toSorted((a, b) => a - b);
+      assert.deepEqual([...map.values()], others);
+      assert.deepEqual(map.takeRange('', '~'), others);
+      assert.equal(map.size, 0);
+      map.set('00007', 7);
+      assert.deepEqual([...map.values()], [7]);
     }
   });
 });

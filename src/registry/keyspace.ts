@@ -334,18 +334,21 @@ export class Keyspace {
   }
 
   #deleteRange({ from, to }: KeyRange): number {
-    const keys: string[] = [];
-    this.#entries.visit(from, to, (_entry, key) => keys.push(key) > 0);
-    for (const key of keys) this.#delete(key);
-    return keys.length;
+    const taken = this.#entries.takeRange(from, to);
+    for (const entry of taken) this.#deleted(entry);
+    return taken.length;
   }
 
   #delete(key: string): void {
     const entry = this.#entries.get(key);
     assert(entry !== undefined, 'a key that is deleted exists');
-    this.#release(entry);
     this.#entries.delete(key);
-    this.#changes.push({ kind: 'delete', key, modRevision: this.#revision + 1 });
+    this.#deleted(entry);
+  }
+
+  #deleted(entry: RegistryEntry): void {
+    this.#release(entry);
+    this.#changes.push({ kind: 'delete', key: entry.key, modRevision: this.#revision + 1 });
   }
 
   /** Takes an entry out of all sums, because it is deleted or replaced. */

@@ -40,6 +40,29 @@ export class OrderedMap<V> {
     return true;
   }
 
+  /** Takes out all keys with `from <= key < to`, in order; whole pieces at a time. */
+  takeRange(from: string, to: string): readonly V[] {
+    const first = sortable(from);
+    const end = sortable(to);
+    const taken: V[] = [];
+    for (let at = this.#runFor(first); at < this.#runs.length;) {
+      const run = this.#runs[at] as Item<V>[];
+      const start = firstNotBefore(run, first);
+      const stop = firstNotBefore(run, end);
+      const isEnd = stop < run.length;
+      // Nothing in a run before the one in which the range begins.
+      const items = stop > start ? run.splice(start, stop - start) : [];
+      for (const { key, value } of items) {
+        this.#items.delete(key);
+        taken.push(value);
+      }
+      if (run.length === 0 && this.#runs.length > 1) this.#runs.splice(at, 1);
+      else at += 1;
+      if (isEnd) break;
+    }
+    return taken;
+  }
+
   clear(): void {
     this.#items.clear();
     this.#runs = [[]];

@@ -112,14 +112,19 @@ function alone(bytes: Uint8Array): Uint8Array {
   return bytes.length < sharedBytesMin || bytes.length > sharedBytesMax ? bytes : new Uint8Array(bytes);
 }
 
+/** Most are of this kind, and nobody changes one. */
+const wirePut: WireOpResult = { kind: 'put', deleted: undefined, entries: undefined, more: undefined };
+const put: RegistryOpResult = { kind: 'put' };
+
 function resultToWire(result: RegistryOpResult): WireOpResult {
+  if (result.kind === 'put') return wirePut;
   const deleted = result.kind === 'delete' ? result.deleted : undefined;
   const read = result.kind === 'read' ? result : undefined;
   return { kind: result.kind, deleted, entries: read?.entries, more: read?.more };
 }
 
 function resultFromWire({ kind, deleted, entries, more }: WireOpResult): RegistryOpResult {
-  if (kind === 'put') return { kind };
+  if (kind === 'put') return put;
   if (kind === 'delete') return { kind, deleted: needed(deleted) };
   return { kind, entries: needed(entries), more: needed(more) };
 }

@@ -280,5 +280,6 @@ export class Orders {
 }
 
 function submitted(job: Job, isNew: boolean): Outcome<string> {
-  return success(JSON.stringify({ jobId: job.id, status: job.shown, isNew }));
+  // JSON, put together: neither of them has a character that would have to be written otherwise.
+  return success(`{"jobId":"${job.id}","status":"${job.shown}","isNew":${isNew}}`);
 }

@@ -43,9 +43,18 @@ export function keepOutput(workflow: Workflow, unit: Unit, output: Uint8Array | 
   for (const one of workflow.units) one.output = undefined;
 }
 
-/** JSON; undefined if there is nothing, or too much of it. Lets go of the outputs. */
+/** Another workflow of its job comes after it, and may ask what it gave. */
+function isHandedOn({ job, facts }: Workflow): boolean {
+  return job.workflows.length > 1 && job.workflows.some((one) => one.facts.after.includes(facts.name));
+}
+
+/** JSON; undefined if there is nothing, too much of it, or nobody who wants it. Lets go of the outputs. */
 export function valueOf(workflow: Workflow): string | undefined {
   const { found, units, planned, facts } = workflow;
+  if (!isHandedOn(workflow)) {
+    for (const unit of units) unit.output = undefined;
+    return undefined;
+  }
   const outputs = new Map(units.map((unit) => [unit, unit.output]));
   for (const unit of units) unit.output = undefined;
   if (facts.load !== undefined && workflow.phase !== 'whole') return planned?.data;
