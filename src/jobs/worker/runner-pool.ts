@@ -39,7 +39,7 @@ const refillAtEaseAfterMs = 400;
 const firstRefillAfterMs = 1_000;
 const betweenStartsMs = 100;
 const startTimeoutMs = 30_000;
-const usedIdleMsMax = 10_000;
+const usedIdleMsMax = 30_000;
 const pauseMsMin = 200;
 const pauseMsMax = 15_000;
 const nothing: Cancel = () => undefined;

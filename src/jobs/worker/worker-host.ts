@@ -56,6 +56,11 @@ export type WorkerOptions = {
 /** Until a unit has said otherwise. */
 const firstShape = { network: true, memoryMb: 256 } as const;
 const unheardBytesMax = 64_000_000;
+/**
+ * Runners that wait beside as many as there are cores and a fresh one: when two kinds of jobs take turns, neither finds
+ * its runners gone, and its code cold.
+ */
+const otherCodeMax = 4;
 /** What runs and what was not heard goes into one report. */
 const namesMax = 1_000;
 const linesPerSecondMax = 50;
@@ -91,7 +96,12 @@ export class WorkerHost {
     this.#halted = halted;
     this.#pool = new RunnerPool(
       { clock, random: random.fork('pool'), runners, program },
-      { freshCount, parkedMax: cores + 1, shape: firstShape, silenceMsMax: silenceMs(options.jobLeaseMs) },
+      {
+        freshCount,
+        parkedMax: cores + 1 + Math.min(cores, otherCodeMax),
+        shape: firstShape,
+        silenceMsMax: silenceMs(options.jobLeaseMs),
+      },
     );
     const sha256 = (bytes: Uint8Array): string => ports.sha256(bytes);
     this.#units = new Units({
