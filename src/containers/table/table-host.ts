@@ -10,7 +10,7 @@ import { unreachable } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Cancel, Clock, Files } from '../../base/ports.ts';
 import type { Registry, RegistryChange, RegistryEntry } from '../../base/registry.ts';
-import { mirror } from '../../registry/assignment/mirror.ts';
+import { mirror } from '../../registry/mirror.ts';
 import { keyRanges } from '../../registry/keys.ts';
 import type { AddressTable, ContainerChange, KnownPool } from '../contract.ts';
 import { Corrections } from './corrections.ts';

@@ -10,7 +10,7 @@ import type { Cancel, Clock, Files } from '../../base/ports.ts';
 import type { Registry } from '../../base/registry.ts';
 import { type ModuleDefinition, isModule } from '../../containers/module.ts';
 import type { ModulesKnown } from '../../containers/modules-known.ts';
-import { mirror } from '../../registry/assignment/mirror.ts';
+import { mirror } from '../../registry/mirror.ts';
 import { moduleOfKey, moduleRanges } from '../../registry/modules/keys.ts';
 import { ModuleReader } from '../../registry/modules/module-reader.ts';
 import { type ModuleRecord, type ModuleVersion, moduleLimits, readModule } from '../../registry/modules/records.ts';

@@ -10,7 +10,7 @@ import type { Leadership, LeaseId, Registry } from '../../base/registry.ts';
 import { type AssignmentHost, AssignmentsHeldHost } from '../../registry/assignment/assignments-held-host.ts';
 import type { LoadReport } from '../../registry/assignment/load-report.ts';
 import { reportLoad } from '../../registry/assignment/load-reporter-host.ts';
-import { mirror } from '../../registry/assignment/mirror.ts';
+import { mirror } from '../../registry/mirror.ts';
 import { heldHooks } from '../../registry/assignment/registration-hooks.ts';
 import { keyRanges } from '../../registry/keys.ts';
 import type { RegistrationOptions } from '../../registry/registration/options.ts';

@@ -11,34 +11,25 @@ import { BoundedLru } from '../../base/bounded-lru.ts';
 import { type Outcome, RemusterError } from '../../base/errors.ts';
 import { type Fence, parseFence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { Expired, Schedule } from '../../base/loop.ts';
-import type { RegistryChange, RegistryEntry, RegistryTransaction, TransactionResult } from '../../base/registry.ts';
+import type { Schedule } from '../../base/loop.ts';
+import type { RegistryTransaction, TransactionResult } from '../../base/registry.ts';
+import type { LeadersAct, LeadersInput } from '../leaders-host.ts';
 import { type AssignerEvent, eventOf } from './assigner-event.ts';
 import { ClusterView } from './cluster-view.ts';
 import { weightOf } from './held.ts';
 import type { RebalanceOptions } from './rebalance-options.ts';
-import { type RebalanceAnswer, type RebalanceRequest, Rebalancer } from './rebalancer.ts';
+import { type RebalanceRequest, Rebalancer, type RebalanceResult } from './rebalancer.ts';
 import { type OnTheWay, onTheWayIn } from './target.ts';
 import { type Task, type TaskOptions, nextDueMs, taskName, tasksOf, transactionOf } from './tasks.ts';
 import { claim } from './transactions.ts';
 
-export type AssignerInput =
-  | { readonly kind: 'became'; readonly fence: Fence }
-  | { readonly kind: 'lost' }
-  | { readonly kind: 'loaded'; readonly entries: readonly RegistryEntry[]; readonly revision: number }
-  | { readonly kind: 'changed'; readonly changes: readonly RegistryChange[]; readonly revision: number }
-  | { readonly kind: 'transacted'; readonly id: number; readonly outcome: Outcome<TransactionResult> }
-  | { readonly kind: 'rebalance'; readonly call: number; readonly request: RebalanceRequest }
-  | Expired<'wake'>;
-
-export type AssignerAct =
-  /** Read everything under `/cluster/` and follow it, until `unfollow`; what was followed before is over. */
-  | { readonly kind: 'follow' }
-  | { readonly kind: 'unfollow' }
-  | { readonly kind: 'transact'; readonly id: number; readonly transaction: RegistryTransaction }
-  | ({ readonly kind: 'answer' } & RebalanceAnswer)
-  | { readonly kind: 'tell'; readonly event: AssignerEvent };
-
+export type OwnAssignerInput = {
+  readonly kind: 'rebalance';
+  readonly call: number;
+  readonly request: RebalanceRequest;
+};
+export type AssignerInput = LeadersInput | OwnAssignerInput;
+export type AssignerAct = LeadersAct<RebalanceResult, AssignerEvent>;
 export type AssignerEffect = AssignerAct | Schedule<'wake'>;
 
 export type AssignerOptions = Omit<TaskOptions, 'strategy'> & {

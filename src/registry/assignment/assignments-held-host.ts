@@ -19,7 +19,7 @@ import {
   type HeldTimer,
   heldDefaults,
 } from './assignments-held.ts';
-import { mirror } from './mirror.ts';
+import { mirror } from '../mirror.ts';
 
 /** Whoever really holds things. Both may be called again for what is already taken or released, and then just end. */
 export type AssignmentHost = {

@@ -12,8 +12,9 @@ import { BoundedLru } from '../../base/bounded-lru.ts';
 import { type Outcome, RemusterError, failure, success } from '../../base/errors.ts';
 import { type Fence, parseFence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { Expired, Schedule } from '../../base/loop.ts';
-import type { RegistryChange, RegistryEntry, RegistryTransaction, TransactionResult } from '../../base/registry.ts';
+import type { Schedule } from '../../base/loop.ts';
+import type { TransactionResult } from '../../base/registry.ts';
+import type { LeadersAct, LeadersInput } from '../leaders-host.ts';
 import { Agenda } from './agenda.ts';
 import { planContainer } from './container-plan.ts';
 import { Disputes } from './disputes.ts';
@@ -29,26 +30,13 @@ import { type Run, Runs, type Task, eventsOf, poolName, transactionOf } from './
 import { ServingLeases } from './serving-leases.ts';
 import { type Rank, type Situation, isLive } from './situation.ts';
 
-export type PlacerInput =
-  | { readonly kind: 'became'; readonly fence: Fence }
-  | { readonly kind: 'lost' }
-  | { readonly kind: 'loaded'; readonly entries: readonly RegistryEntry[]; readonly revision: number }
-  | { readonly kind: 'changed'; readonly changes: readonly RegistryChange[]; readonly revision: number }
-  | { readonly kind: 'transacted'; readonly id: number; readonly outcome: Outcome<TransactionResult> }
+export type OwnPlacerInput =
   /** `grant` was asked, and perhaps the node can do more than before. */
   | { readonly kind: 'renewed'; readonly node: NodeId }
   | { readonly kind: 'gone'; readonly node: NodeId; readonly generation: number }
-  | { readonly kind: 'move'; readonly call: number; readonly request: MoveRequest }
-  | Expired<'wake'>;
-
-export type PlacerAct =
-  /** Read everything under `/cluster/` and follow it, until `unfollow`; what was followed before is over. */
-  | { readonly kind: 'follow' }
-  | { readonly kind: 'unfollow' }
-  | { readonly kind: 'transact'; readonly id: number; readonly transaction: RegistryTransaction }
-  | { readonly kind: 'answer'; readonly call: number; readonly outcome: Outcome<void> }
-  | { readonly kind: 'tell'; readonly event: PlacerEvent };
-
+  | { readonly kind: 'move'; readonly call: number; readonly request: MoveRequest };
+export type PlacerInput = LeadersInput | OwnPlacerInput;
+export type PlacerAct = LeadersAct<void, PlacerEvent>;
 export type PlacerEffect = PlacerAct | Schedule<'wake'>;
 
 export type PlacerPhase = 'follower' | 'loading' | 'claiming' | 'leading' | 'superseded';

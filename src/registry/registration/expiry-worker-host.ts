@@ -4,7 +4,7 @@ import { failure } from '../../base/errors.ts';
 import { Loop, noStore } from '../../base/loop.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { Leadership, Registry } from '../../base/registry.ts';
-import { mirror } from '../assignment/mirror.ts';
+import { mirror } from '../mirror.ts';
 import { keyRanges } from '../keys.ts';
 import { type ExpiryEffect, type ExpiryInput, ExpiryWorker, type NodeLost } from './expiry-worker.ts';
 import type { RegistrationOptions } from './options.ts';

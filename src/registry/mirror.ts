@@ -5,8 +5,8 @@
  * Pages are read one after the other while the registry moves on, so changes are followed from the revision of the
  * first page, and those that a later page has already shown are left out: no listener ever sees a key as it was before.
  */
-import type { Cancel, Clock } from '../../base/ports.ts';
-import type { KeyRange, RegistryChange, RegistryEntry, Registry } from '../../base/registry.ts';
+import type { Cancel, Clock } from '../base/ports.ts';
+import type { KeyRange, RegistryChange, RegistryEntry, Registry } from '../base/registry.ts';
 
 export type MirrorEvents = {
   /** Everything, as it was at `revision` or later. What is not in it is gone. */
