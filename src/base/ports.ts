@@ -109,6 +109,8 @@ export type Files = {
 };
 
 export type StoreWrite = { readonly key: string; readonly value: Uint8Array | null };
+/** Many of them in one piece, each key behind the prefix; see packed-rows.ts. */
+export type StoreRows = { readonly prefix: string; readonly packed: Uint8Array };
 export type StoreEntry = { readonly key: string; readonly value: Uint8Array };
 
 /** A small ordered key space: a batch is written whole or not at all, and is durable when done. */
@@ -120,6 +122,11 @@ export type Store = {
     done: Done<readonly StoreEntry[]>,
   ): void;
   close(done: Done<void>): void;
+};
+
+/** One that also takes rows which are packed already. */
+export type RowStore = Omit<Store, 'write'> & {
+  write(batch: readonly (StoreWrite | StoreRows)[], done: Done<void>): void;
 };
 
 /** Code for another thread or process: io/ imports `moduleUrl` there and calls its export `main`, simulation/ calls `main` here. */

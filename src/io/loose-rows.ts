@@ -3,7 +3,7 @@
  * of writes. Keys are held as texts of their bytes, one character each, so texts compare like the bytes.
  */
 import type { StoreEntry } from '../base/ports.ts';
-import { rowAt, visitBatch } from './store-messages.ts';
+import { keyBytes, valueAt, visitBatch } from './store-messages.ts';
 
 /** `value` null: it is to go. */
 export type LooseRow = { readonly key: Uint8Array; readonly value: Uint8Array | null };
@@ -39,25 +39,25 @@ export class LooseRows {
     for (; this.#sorted < this.#groups.length; this.#sorted++) {
       const group = this.#groups[this.#sorted] as Buffer;
       const base = this.#sorted * placesPerGroup;
-      visitBatch(group, (at, keyAt, keyEnd) => this.#places.set(group.toString('latin1', keyAt, keyEnd), base + at));
+      visitBatch(group, (key, at) => this.#places.set(key, base + at));
     }
   }
 
   *values(): Generator<LooseRow> {
     this.sort();
-    for (const place of this.#places.values()) yield this.#rowAt(place);
+    for (const [key, place] of this.#places) yield this.#row(key, place);
   }
 
   /** Adds those from one key up to another; what stands there already is older. */
   collect(from: Uint8Array, to: Uint8Array, found: Map<string, LooseRow>): void {
     const [first, end] = [textOf(from), textOf(to)];
     this.sort();
-    for (const [key, place] of this.#places) if (key >= first && key < end) found.set(key, this.#rowAt(place));
+    for (const [key, place] of this.#places) if (key >= first && key < end) found.set(key, this.#row(key, place));
   }
 
-  #rowAt(place: number): LooseRow {
+  #row(key: string, place: number): LooseRow {
     const group = this.#groups[Math.floor(place / placesPerGroup)] as Buffer;
-    return rowAt(group, place % placesPerGroup);
+    return { key: keyBytes(key), value: valueAt(group, place % placesPerGroup) };
   }
 }
 

@@ -3,10 +3,13 @@
  * the database. A batch travels as one packed buffer that is handed over, not copied a second time; a key travels as
  * UTF-8 so that SQLite compares bytes.
  *
- *   packed batch: { u32 key length, u32 value length or 2^32-1 for none, key, value }*
+ *   packed batch: { row, or rows behind a prefix }*
+ *   row:          u32 key length, u32 value length or 2^32-1 for none, key, value
+ *   behind one:   u32 2^32-1, u32 bytes of the rows, u32 prefix length, prefix, { row }*
  */
+import { noValue, readNumber, rowHeaderBytes, writeAscii, writeNumber } from '../base/packed-rows.ts';
 import type { ErrorCode } from '../base/errors.ts';
-import type { StoreEntry, StoreWrite } from '../base/ports.ts';
+import type { StoreEntry, StoreRows, StoreWrite } from '../base/ports.ts';
 
 export type StoreThreadData = {
   readonly file: string;
@@ -53,62 +56,95 @@ export function logPaths(file: string): readonly [string, string] {
   return [`${file}-log0`, `${file}-log1`];
 }
 
-const headerBytes = 8;
-const noValue = 0xffff_ffff;
+/** Where the length of a key would stand. */
+const prefixMark = 0xffff_ffff;
+const prefixHeaderBytes = 12;
 const encoder = new TextEncoder();
 
-export function packedBytes(batch: readonly StoreWrite[]): number {
+export type Batch = readonly (StoreWrite | StoreRows)[];
+
+/** At most: a character takes up to three bytes of UTF-8 per unit of UTF-16. */
+export function packedBytes(batch: Batch): number {
   let bytes = 0;
-  // A character takes at most three bytes of UTF-8 per unit of UTF-16.
-  for (const { key, value } of batch) bytes += headerBytes + key.length * 3 + (value?.length ?? 0);
+  for (const item of batch) {
+    if ('packed' in item) bytes += prefixHeaderBytes + item.prefix.length * 3 + item.packed.length;
+    else bytes += rowHeaderBytes + item.key.length * 3 + (item.value?.length ?? 0);
+  }
   return bytes;
 }
 
-export function packBatch(batch: readonly StoreWrite[]): Uint8Array {
+export function packBatch(batch: Batch): Uint8Array {
   const packed = new Uint8Array(packedBytes(batch));
-  const view = new DataView(packed.buffer);
   let at = 0;
-  for (const { key, value } of batch) {
-    const keyBytes = encoder.encodeInto(key, packed.subarray(at + headerBytes)).written;
-    view.setUint32(at, keyBytes);
-    view.setUint32(at + 4, value === null ? noValue : value.length);
-    at += headerBytes + keyBytes;
-    if (value !== null) packed.set(value, at);
-    at += value?.length ?? 0;
-  }
+  for (const item of batch) at = 'packed' in item ? packBehind(packed, at, item) : packRow(packed, at, item);
   return packed.subarray(0, at);
 }
 
-/** Where each of them begins, and its key. */
-export function visitBatch(packed: Buffer, visit: (at: number, keyAt: number, keyEnd: number) => void): void {
+function packRow(packed: Uint8Array, at: number, { key, value }: StoreWrite): number {
+  const keyAt = at + rowHeaderBytes;
+  const keyEnd = writeText(packed, keyAt, key);
+  writeNumber(packed, at, keyEnd - keyAt);
+  writeNumber(packed, at + 4, value === null ? noValue : value.length);
+  if (value === null) return keyEnd;
+  packed.set(value, keyEnd);
+  return keyEnd + value.length;
+}
+
+function packBehind(packed: Uint8Array, at: number, { prefix, packed: rows }: StoreRows): number {
+  const prefixAt = at + prefixHeaderBytes;
+  const prefixEnd = writeText(packed, prefixAt, prefix);
+  writeNumber(packed, at, prefixMark);
+  writeNumber(packed, at + 4, rows.length);
+  writeNumber(packed, at + 8, prefixEnd - prefixAt);
+  packed.set(rows, prefixEnd);
+  return prefixEnd + rows.length;
+}
+
+function writeText(packed: Uint8Array, at: number, text: string): number {
+  const end = writeAscii(packed, at, text);
+  return end < 0 ? at + encoder.encodeInto(text, packed.subarray(at)).written : end;
+}
+
+/** `at`: where the row begins. Keys are texts of their bytes, one character each. */
+export type VisitRow = (key: string, at: number) => void;
+
+export function visitBatch(packed: Buffer, visit: VisitRow): void {
   for (let at = 0; at < packed.length;) {
-    const keyAt = at + headerBytes;
-    const keyEnd = keyAt + packed.readUInt32BE(at);
-    const valueBytes = packed.readUInt32BE(at + 4);
-    visit(at, keyAt, keyEnd);
-    at = valueBytes === noValue ? keyEnd : keyEnd + valueBytes;
+    if (readNumber(packed, at) === prefixMark) {
+      const prefixAt = at + prefixHeaderBytes;
+      const prefixEnd = prefixAt + readNumber(packed, at + 8);
+      const end = prefixEnd + readNumber(packed, at + 4);
+      const prefix = packed.toString('latin1', prefixAt, prefixEnd);
+      for (at = prefixEnd; at < end;) at = visitRow(packed, at, prefix, visit);
+    } else at = visitRow(packed, at, '', visit);
   }
 }
 
-/** The one that begins there; it shares the memory of `packed`. */
-export function rowAt(packed: Buffer, at: number): { readonly key: Uint8Array; readonly value: Uint8Array | null } {
-  const keyEnd = at + headerBytes + packed.readUInt32BE(at);
-  const valueBytes = packed.readUInt32BE(at + 4);
-  const key = partOf(packed, at + headerBytes, keyEnd);
-  return { key, value: valueBytes === noValue ? null : partOf(packed, keyEnd, keyEnd + valueBytes) };
+/** Where the next one begins. */
+function visitRow(packed: Buffer, at: number, prefix: string, visit: VisitRow): number {
+  const keyAt = at + rowHeaderBytes;
+  const keyEnd = keyAt + readNumber(packed, at);
+  const valueBytes = readNumber(packed, at + 4);
+  visit(prefix + packed.toString('latin1', keyAt, keyEnd), at);
+  return valueBytes === noValue ? keyEnd : keyEnd + valueBytes;
 }
 
-/** No Buffer, of which a slice is no copy. */
-function partOf({ buffer, byteOffset }: Buffer, from: number, to: number): Uint8Array {
-  return new Uint8Array(buffer, byteOffset + from, to - from);
+/** Of the row that begins there; it shares the memory of `packed`, and is no Buffer, of which a slice is no copy. */
+export function valueAt(packed: Buffer, at: number): Uint8Array | null {
+  const from = at + rowHeaderBytes + readNumber(packed, at);
+  const valueBytes = readNumber(packed, at + 4);
+  return valueBytes === noValue ? null : new Uint8Array(packed.buffer, packed.byteOffset + from, valueBytes);
 }
 
-/** The parts share the memory of `packed`. */
-export function* unpackBatch(packed: Uint8Array): Generator<{ key: Uint8Array; value: Uint8Array | null }> {
+/** The values share the memory of `packed`. */
+export function unpackBatch(packed: Uint8Array): { readonly key: Uint8Array; readonly value: Uint8Array | null }[] {
   const buffer = Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength);
-  for (let at = 0; at < buffer.length;) {
-    const row = rowAt(buffer, at);
-    at += headerBytes + row.key.length + (row.value?.length ?? 0);
-    yield row;
-  }
+  const rows: { key: Uint8Array; value: Uint8Array | null }[] = [];
+  visitBatch(buffer, (key, at) => rows.push({ key: keyBytes(key), value: valueAt(buffer, at) }));
+  return rows;
+}
+
+/** Of a text with one character for each byte. */
+export function keyBytes(key: string): Uint8Array {
+  return Uint8Array.from(Buffer.from(key, 'latin1'));
 }

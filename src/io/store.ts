@@ -7,7 +7,7 @@ import { Worker } from 'node:worker_threads';
 import { assert } from '../base/assert.ts';
 import { RemusterError, failure, success } from '../base/errors.ts';
 import type { Done, Outcome } from '../base/errors.ts';
-import type { Store, StoreEntry, StoreWrite } from '../base/ports.ts';
+import type { RowStore, StoreEntry } from '../base/ports.ts';
 import { callBack } from './callback.ts';
 import { threadEnvironment } from './compiled-code.ts';
 import { diskError } from './disk-error.ts';
@@ -21,7 +21,7 @@ import type {
   StoreThreadData,
   ToStoreThread,
 } from './store-messages.ts';
-import { packBatch, packedBytes } from './store-messages.ts';
+import { type Batch, packBatch, packedBytes } from './store-messages.ts';
 
 export type StoreOptions = {
   /** A quota: what would grow the file beyond it fails with STORE_FULL. Unlimited if left out. */
@@ -41,7 +41,7 @@ const batchBytesMax = 64 * 2 ** 20;
 const keyCharactersMax = 4_096;
 const encoder = new TextEncoder();
 
-export async function openStore(file: string, options: StoreOptions = {}): Promise<Store> {
+export async function openStore(file: string, options: StoreOptions = {}): Promise<RowStore> {
   const { sizeBytesMax, isLogged = false } = options;
   assert(!isLogged || sizeBytesMax === undefined, 'a store has a log or a quota');
   const data: StoreThreadData = { file, sizeBytesMax, isLogged };
@@ -104,8 +104,9 @@ class ThreadedStore {
     });
   }
 
-  write(batch: readonly StoreWrite[], done: Done<void>): void {
-    const error = this.#refusal(packedBytes(batch)) ?? checkBatch(batch);
+  write(batch: Batch, done: Done<void>): void {
+    const bytes = packedBytes(batch);
+    const error = this.#refusal(bytes) ?? checkBatch(batch, bytes);
     if (error !== undefined) {
       callBack(done, { ok: false, error });
       return;
@@ -228,10 +229,11 @@ function checkKey(key: string): RemusterError | undefined {
   return key.length > keyCharactersMax ? new RemusterError('TOO_LARGE', 'a key is too long') : undefined;
 }
 
-function checkBatch(batch: readonly StoreWrite[]): RemusterError | undefined {
-  if (packedBytes(batch) > batchBytesMax) return new RemusterError('TOO_LARGE', 'a batch has at most 64 MiB');
-  for (const { key } of batch) {
-    const error = checkKey(key);
+/** What is packed was checked by whoever has packed it. */
+function checkBatch(batch: Batch, bytes: number): RemusterError | undefined {
+  if (bytes > batchBytesMax) return new RemusterError('TOO_LARGE', 'a batch has at most 64 MiB');
+  for (const item of batch) {
+    const error = checkKey('packed' in item ? item.prefix : item.key);
     if (error !== undefined) return error;
   }
   return undefined;

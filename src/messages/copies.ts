@@ -24,18 +24,9 @@ const { commitBytesMax, commitWritesMax, stateKeyCharactersMax } = copiesLimits;
 const stateKey = text(stateKeyCharactersMax * 3);
 const value = bytes(commitBytesMax);
 
-const stateWrite = record('stateWrite', {
-  key: field(1, stateKey, 'Of the state of the container.'),
-  value: field(2, optional(value), 'Its new value; deleted without one.'),
-});
-
 const stateEntry = record('stateEntry', {
   key: field(1, stateKey, 'Of the state of the container.'),
   value: field(2, value, 'Its value.'),
-});
-
-const stateCommit = record('stateCommit', {
-  writes: field(1, list(stateWrite, commitWritesMax), 'What it changes, all of it or nothing.'),
 });
 
 const statePosition = record('statePosition', {
@@ -43,7 +34,8 @@ const statePosition = record('statePosition', {
   seq: field(2, u53, 'The number of the last commit.'),
 });
 
-const commits = list(stateCommit, commitWritesMax);
+/** Each is what it changes, all of it or nothing: rows as base/packed-rows.ts packs them. The receiver looks at them. */
+const commits = list(value, commitWritesMax);
 
 const ownedState = {
   pool: field(1, u53, 'The number of the pool.'),
@@ -63,7 +55,7 @@ const replicateCommits = message({
   fields: {
     ...ownedState,
     after: field(5, statePosition, 'The commit before the first of them.'),
-    commits: field(6, commits, 'In order, without a gap.'),
+    commits: field(6, commits, 'In order, without a gap; of each the rows that it changes, packed.'),
   },
 });
 

@@ -2,12 +2,13 @@
  * The Store port on a pretend disk: a batch reaches the medium in one instant, or a crash comes first and it never was.
  */
 import { failure } from '../base/errors.ts';
-import type { Store } from '../base/ports.ts';
+import { unpackRows } from '../base/packed-rows.ts';
+import type { RowStore } from '../base/ports.ts';
 import { type Disk, nothing } from './disk.ts';
 import type { Rare } from '../base/rare.ts';
 import type { Life } from './life.ts';
 
-export function simulatedStore(disk: Disk, life: Life, name: string, rare: Rare): Store {
+export function simulatedStore(disk: Disk, life: Life, name: string, rare: Rare): RowStore {
   const content = disk.store(name);
   let open = true;
   const closeNow = () => {
@@ -16,7 +17,8 @@ export function simulatedStore(disk: Disk, life: Life, name: string, rare: Rare)
   };
   return {
     write(batch, done) {
-      const copy = batch.map(({ key, value }) => ({ key, value: value === null ? null : value.slice() }));
+      const rows = batch.flatMap((item) => ('packed' in item ? unpackRows(item) : [item]));
+      const copy = rows.map(({ key, value }) => ({ key, value: value === null ? null : value.slice() }));
       let sizeBytes = 0;
       for (const { key, value } of copy) sizeBytes += key.length + (value?.length ?? 0);
       const grows = copy.some(({ value }) => value !== null);

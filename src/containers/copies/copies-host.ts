@@ -9,7 +9,7 @@ import { BoundedLru } from '../../base/bounded-lru.ts';
 import { type Done, type Outcome, RemusterError, failure, success } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { Address, Cancel, Clock, Identity, Store, Streams } from '../../base/ports.ts';
+import type { Address, Cancel, Clock, Identity, RowStore, Streams } from '../../base/ports.ts';
 import type { Registry } from '../../base/registry.ts';
 import type { CopiesRequest, CopyStanding } from '../../messages/copies.ts';
 import type { ContainerRecord, Holder } from '../../registry/placement/records.ts';
@@ -37,7 +37,7 @@ import { TailBudget } from './tail.ts';
 
 export type CopiesPorts = {
   readonly self: Pick<Identity, 'id' | 'generation'>;
-  readonly store: Pick<Store, 'read' | 'write'>;
+  readonly store: Pick<RowStore, 'read' | 'write'>;
   readonly streams: Pick<Streams, 'request'>;
   readonly registry: Pick<Registry, 'transact' | 'range'>;
   readonly clock: Clock;

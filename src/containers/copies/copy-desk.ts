@@ -5,9 +5,17 @@
  * that they share.
  */
 import type { Done, RemusterError } from '../../base/errors.ts';
-import { success } from '../../base/errors.ts';
-import type { StoreWrite } from '../../base/ports.ts';
-import type { CopiesRequest, CopyRefusal, CopyStanding, ReplicateSnapshot } from '../../messages/copies.ts';
+import { failure, success } from '../../base/errors.ts';
+import { areRows } from '../../base/packed-rows.ts';
+import type { StoreRows, StoreWrite } from '../../base/ports.ts';
+import {
+  type CopiesRequest,
+  type CopyRefusal,
+  type CopyStanding,
+  type ReplicateSnapshot,
+  copiesLimits,
+} from '../../messages/copies.ts';
+import type { StateEntry } from '../contract.ts';
 import type { Append, Holding } from './holding.ts';
 import { type Slot, isSameSlot, slotPrefix } from './layout.ts';
 import { type Received, receiveCommits, receiveSnapshot } from './receiver.ts';
@@ -25,6 +33,8 @@ const jointBytesMax = 4 * 2 ** 20;
 const appendsMax = 64;
 
 export function takeRequest(desk: CopyDesk, holding: Holding, request: CopiesRequest, reply: Done<CopyStanding>): void {
+  // They go into our log as they are.
+  if (!request.commits.every(isCommit)) return reply(failure('MALFORMED', 'a commit is no rows'));
   const isTaken =
     request.kind === 'replicateCommits'
       ? takeAppend(desk, holding, { request, reply })
@@ -34,6 +44,11 @@ export function takeRequest(desk: CopyDesk, holding: Holding, request: CopiesReq
           install(desk, holding, request, (refusal) => end([refusal]));
         });
   if (!isTaken) reply(success(standingOf(desk, holding, 'busy')));
+}
+
+function isCommit(packed: Uint8Array): boolean {
+  const { commitWritesMax, stateKeyCharactersMax } = copiesLimits;
+  return areRows(packed, commitWritesMax, stateKeyCharactersMax * 3);
 }
 
 /** What comes while the disk is busy is written together, in the order in which it came. */
@@ -67,8 +82,7 @@ function firstOf(appends: Append[]): readonly Append[] {
   let bytes = 0;
   let count = 0;
   for (const { request } of appends) {
-    for (const { writes } of request.commits)
-      for (const { key, value } of writes) bytes += key.length + (value?.length ?? 0);
+    for (const { length } of request.commits) bytes += length;
     if (count > 0 && bytes > jointBytesMax) break;
     count += 1;
   }
@@ -120,7 +134,7 @@ function install(
   const { slot } = received;
   if (slot === undefined && received.meta.seen === meta.seen) return end(received.refusal);
   const rows = new Rows();
-  if (slot !== undefined) rows.add(holding, slot, [...request.commits, { writes: request.entries }]);
+  if (slot !== undefined) rows.add(holding, slot, request.commits, request.entries);
   // Before its rows are written, so that nobody takes them for garbage.
   if (slot !== undefined) holding.building = { slot, step: request.step };
   write(desk, holding, { ...received, meta, building }, received, rows, (refusal) => end(refusal ?? received.refusal));
@@ -146,20 +160,20 @@ function leavesSlot(slot: Slot | undefined, { meta, building }: Received): boole
   return slot !== undefined && !isSameSlot(slot, meta.slot) && !isSameSlot(slot, building?.slot);
 }
 
-type Writes = readonly { readonly key: string; readonly value: Uint8Array | undefined }[];
-
 /** What is to be written into slots, in order. */
 class Rows {
-  readonly batch: StoreWrite[] = [];
+  readonly batch: (StoreWrite | StoreRows)[] = [];
   bytes = 0;
 
-  add(holding: Holding, slot: Slot, commits: readonly { readonly writes: Writes }[]): void {
+  add(holding: Holding, slot: Slot, commits: readonly Uint8Array[], entries: readonly StateEntry[] = []): void {
     const prefix = slotPrefix(holding.pool, holding.container, slot);
-    for (const { writes } of commits) {
-      for (const { key, value } of writes) {
-        this.batch.push({ key: prefix + key, value: value ?? null });
-        this.bytes += prefix.length + key.length + (value?.length ?? 0);
-      }
+    for (const packed of commits) {
+      this.batch.push({ prefix, packed });
+      this.bytes += prefix.length + packed.length;
+    }
+    for (const { key, value } of entries) {
+      this.batch.push({ key: prefix + key, value });
+      this.bytes += prefix.length + key.length + value.length;
     }
   }
 }

@@ -16,7 +16,7 @@ import type { CopyLink, SentRequest } from './copy-link.ts';
 import type { OwnerLog, Verdict } from './owner-log.ts';
 import { SnapshotSender } from './snapshot-sender.ts';
 import type { StateReader } from './state-reader.ts';
-import type { Commit } from './tail.ts';
+import { type Commit, packedOf } from './tail.ts';
 
 export type SenderPorts = {
   readonly streams: Pick<Streams, 'request'>;
@@ -167,7 +167,7 @@ export class CopySender {
       ...this.#state,
       revision: this.#events.revision(),
       after: this.#log.tail.positionOf(after),
-      commits: commits.map(wireCommit),
+      commits: commits.map(packedOf),
     });
   }
 
@@ -222,7 +222,7 @@ export class CopySender {
       snapshot: snapshot.snapshot,
       step: snapshot.step - 1,
       entries,
-      commits: commits.map(wireCommit),
+      commits: commits.map(packedOf),
       install: isWhole ? this.#log.tail.positionOf(snapshot.sent) : undefined,
     });
   }
@@ -271,8 +271,4 @@ export class CopySender {
   #isCurrent(link: CopyLink): boolean {
     return this.#log.links.get(link.node) === link;
   }
-}
-
-function wireCommit({ writes }: Commit): CopiesRequest['commits'][number] {
-  return { writes: writes.map(({ key, value }) => ({ key, value: value ?? undefined })) };
 }

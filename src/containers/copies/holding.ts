@@ -5,7 +5,7 @@
  */
 import type { Done, RemusterError } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';
-import type { Store, StoreWrite } from '../../base/ports.ts';
+import type { Store, StoreRows, StoreWrite } from '../../base/ports.ts';
 import type { CopyStanding, ReplicateCommits } from '../../messages/copies.ts';
 import type { Journal } from './journal.ts';
 import { type Meta, metaKey, metaWrite, noMeta, readMeta, slotPrefix } from './layout.ts';
@@ -66,7 +66,7 @@ export class Holding {
   }
 
   /** In a turn: all of it or nothing. The meta row is added to the batch. */
-  write(batch: StoreWrite[], bytes: number, meta: Meta, done: Done<void>): void {
+  write(batch: (StoreWrite | StoreRows)[], bytes: number, meta: Meta, done: Done<void>): void {
     batch.push(metaWrite(this.pool, this.container, meta));
     this.shelf.journal.write(batch, bytes + metaRowBytes, (outcome) => {
       if (outcome.ok) {

@@ -7,23 +7,25 @@
  * When a joint write fails, each of its jobs is written alone, so that one that cannot be written fails alone.
  */
 import { type Done, failure } from '../../base/errors.ts';
-import type { Clock, Store, StoreWrite } from '../../base/ports.ts';
+import type { Clock, RowStore, StoreRows, StoreWrite } from '../../base/ports.ts';
 
-type Job = { readonly writes: readonly StoreWrite[]; readonly bytes: number; readonly done: Done<void> };
+export type Batch = readonly (StoreWrite | StoreRows)[];
+
+type Job = { readonly writes: Batch; readonly bytes: number; readonly done: Done<void> };
 
 /** Half of what a store takes in one batch, because a single job may have as much as a commit may have. */
 const jointBytesMax = 16 * 2 ** 20;
 const jobsMax = 100_000;
 
 export class Journal {
-  readonly #store: Pick<Store, 'write'>;
+  readonly #store: Pick<RowStore, 'write'>;
   readonly #clock: Pick<Clock, 'schedule'>;
   #waiting: Job[] = [];
   #preparing: (() => void)[] = [];
   #isBusy = false;
   #isScheduled = false;
 
-  constructor(store: Pick<Store, 'write'>, clock: Pick<Clock, 'schedule'>) {
+  constructor(store: Pick<RowStore, 'write'>, clock: Pick<Clock, 'schedule'>) {
     this.#store = store;
     this.#clock = clock;
   }
@@ -35,7 +37,7 @@ export class Journal {
   }
 
   /** All of it or nothing, durable when done. */
-  write(writes: readonly StoreWrite[], bytes: number, done: Done<void>): void {
+  write(writes: Batch, bytes: number, done: Done<void>): void {
     if (this.#waiting.length >= jobsMax) {
       this.#clock.schedule(0, () => done(failure('CAPACITY', `more than ${jobsMax} writes wait for the disk`)));
       return;

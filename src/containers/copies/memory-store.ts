@@ -3,16 +3,21 @@
  * the next turn of the clock.
  */
 import { success } from '../../base/errors.ts';
-import type { Clock, Store, StoreEntry } from '../../base/ports.ts';
+import { unpackRows } from '../../base/packed-rows.ts';
+import type { Clock, RowStore, StoreEntry, StoreWrite } from '../../base/ports.ts';
 import { OrderedMap } from '../../registry/ordered-map.ts';
 
-export function memoryStore(clock: Pick<Clock, 'schedule'>): Pick<Store, 'read' | 'write'> {
+export function memoryStore(clock: Pick<Clock, 'schedule'>): Pick<RowStore, 'read' | 'write'> {
   const rows = new OrderedMap<Uint8Array>();
+  const write = ({ key, value }: StoreWrite): void => {
+    if (value === null) rows.delete(key);
+    else rows.set(key, value);
+  };
   return {
     write: (batch, done) => {
-      for (const { key, value } of batch) {
-        if (value === null) rows.delete(key);
-        else rows.set(key, value);
+      for (const item of batch) {
+        if ('packed' in item) unpackRows(item).forEach(write);
+        else write(item);
       }
       clock.schedule(0, () => done(success(undefined)));
     },

@@ -8,7 +8,7 @@
 import { BoundedQueue } from '../../base/bounded-queue.ts';
 import { type Done, type ErrorCode, type Outcome, RemusterError, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { Clock, StoreWrite } from '../../base/ports.ts';
+import type { Clock, StoreRows, StoreWrite } from '../../base/ports.ts';
 import { copiesLimits } from '../../messages/copies.ts';
 import type { ContainerRecord, Holder } from '../../registry/placement/records.ts';
 import type { ContainerChange, ContainerLog, OpenedLog, StateEntry } from '../contract.ts';
@@ -19,7 +19,7 @@ import { type Slot, slotPrefix } from './layout.ts';
 import { OwnerLog, type Verdict } from './owner-log.ts';
 import { Quota } from './quota.ts';
 import { StateReader } from './state-reader.ts';
-import { type TailBudget, commitBytes } from './tail.ts';
+import { type Commit, type TailBudget, commitBytes, packedOf } from './tail.ts';
 
 export type OwnerPorts = SenderPorts & {
   readonly self: Holder;
@@ -247,10 +247,10 @@ export class OpenContainer {
     const seq = this.#issued + commits.length;
     this.#issued = seq;
     this.#isWriting = true;
-    const batch: StoreWrite[] = [];
+    const batch: (StoreWrite | StoreRows)[] = [];
     let bytes = 0;
     for (const commit of commits) {
-      for (const { key, value } of commit.writes) batch.push({ key: this.#prefix + key, value });
+      this.#addRows(batch, commit);
       bytes += commit.bytes;
     }
     const isTaken = this.#holding.turn((over, error) => {
@@ -266,6 +266,12 @@ export class OpenContainer {
       this.#holding.write(batch, bytes, { slot: this.#slot, position: { fence, seq }, seen: fence }, end);
     });
     if (!isTaken) this.#stored(seq, failure('STORE_FAILED', 'too much waits for this container'));
+  }
+
+  /** What no disk and no wire needs is not packed. */
+  #addRows(batch: (StoreWrite | StoreRows)[], commit: Commit): void {
+    if (this.change.pool.record.durability !== 'memory') batch.push({ prefix: this.#prefix, packed: packedOf(commit) });
+    else for (const { key, value } of commit.writes) batch.push({ key: this.#prefix + key, value });
   }
 
   #stored(seq: number, outcome: Outcome<void>): void {

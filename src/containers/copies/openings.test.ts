@@ -72,6 +72,21 @@ describe('an opening', () => {
     assert.deepEqual([code, world.state('a')], ['FENCED', new Map([['k', 'later']])]);
   });
 
+  test('takes nothing that is no rows into its log', () => {
+    const world = running('no rows', ['a', 'b']);
+    assert.ok(world.commit('a', 0, { k: '1' }).ok);
+    const { host, id } = world.node('b');
+    const { seen: fence, position } = world.meta('b');
+    const request = { kind: 'replicateCommits', pool: 7, container: 0, fence, memory: false, revision: 9 } as const;
+    let code: string | undefined;
+    host.answer({ id }, { ...request, after: position, commits: [Uint8Array.of(1, 2, 3)] }, (outcome) => {
+      code = outcome.ok ? 'taken' : outcome.error.code;
+    });
+    assert.equal(code, 'MALFORMED');
+    assert.ok(world.commit('a', 0, { k: '2' }).ok);
+    assert.deepEqual(world.state('b'), new Map([['k', '2']]));
+  });
+
   test('never begins with nothing where there was something', () => {
     const world = running('lost disk');
     assert.ok(world.commit('a', 0, { k: '1' }).ok);

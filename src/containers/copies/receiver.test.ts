@@ -11,7 +11,7 @@ const meta: Meta = { slot: { fence: f1, snapshot: 0 }, position: { fence: f1, se
 const owned = { pool: 1, container: 2, memory: false, revision: 1 };
 
 function commits(fence: Fence, after: Meta['position'], count: number): ReplicateCommits {
-  const list = Array.from({ length: count }, () => ({ writes: [] }));
+  const list = Array.from({ length: count }, () => new Uint8Array(0));
   return { kind: 'replicateCommits', ...owned, fence, after, commits: list };
 }
 

@@ -5,6 +5,7 @@
  */
 import { assert } from '../../base/assert.ts';
 import type { Fence } from '../../base/fence.ts';
+import { packRows } from '../../base/packed-rows.ts';
 import type { StoreWrite } from '../../base/ports.ts';
 import type { Position } from './layout.ts';
 
@@ -13,7 +14,14 @@ export type Commit = {
   readonly bytes: number;
   /** By how much it makes the state larger; see quota.ts. */
   readonly growth: number;
+  /** See `packedOf`. */
+  packed?: Uint8Array;
 };
+
+/** As it lies in logs and goes over wires: put together when somebody needs it, and once. */
+export function packedOf(commit: Commit): Uint8Array {
+  return (commit.packed ??= packRows(commit.writes));
+}
 
 /** What a write takes on a wire and a disk beside its key and value, about. */
 const writeOverheadBytes = 24;

@@ -18,7 +18,7 @@ import type {
   Identity,
   Log,
   Peer,
-  Store,
+  RowStore,
   Streams,
 } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
@@ -47,7 +47,7 @@ export type ContainersPorts = {
   readonly log: Log;
   readonly files: Files;
   /** Where the state of containers lies; undefined on nodes that are no workers. */
-  readonly store: Store | undefined;
+  readonly store: RowStore | undefined;
   readonly modules: ModulesKnown;
   /** For modules that are deployed; without it the node runs those of its configuration. */
   readonly bundles?: Bundles | undefined;
@@ -249,7 +249,7 @@ export class Containers {
     this.#works?.hosting.changed(change);
   }
 
-  #openWorks(store: Store, options: ContainerValues): Works {
+  #openWorks(store: RowStore, options: ContainerValues): Works {
     const { clock, streams, random, log, modules } = this.#ports;
     const { identity: self, registry, leader, managers, heard, grant, members } = this.#around;
     const halted = (error: unknown): void => this.#reports.halted(error);

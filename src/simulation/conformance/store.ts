@@ -4,15 +4,16 @@
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Store, StoreEntry, StoreWrite } from '../../base/ports.ts';
+import { packRows } from '../../base/packed-rows.ts';
+import type { RowStore, Store, StoreEntry, StoreRows, StoreWrite } from '../../base/ports.ts';
 import { type Open, type World, ending, fails, succeeds, suiteOptions, text, utf8, valueOf } from './harness.ts';
 
 export type StoreHarness = World & {
-  readonly store: Store;
+  readonly store: RowStore;
   /** Opens again what was closed before. */
-  reopen(): Promise<Store>;
+  reopen(): Promise<RowStore>;
   /** Loses the process (and, if the implementation can pretend it, the power), then opens again. */
-  crash(): Promise<Store>;
+  crash(): Promise<RowStore>;
   /** Makes the disk full, and gives space back. Left out where it cannot be done. */
   full?(isFull: boolean): Promise<void>;
   /** Damages the stored value of that key behind the store's back. Left out where it cannot be done. */
@@ -33,7 +34,7 @@ async function contents(world: World, store: Store, range = everything): Promise
   return shown(await succeeds<readonly StoreEntry[]>(world, (done) => store.read(range, done)));
 }
 
-function write(world: World, store: Store, ...batch: StoreWrite[]): Promise<void> {
+function write(world: World, store: RowStore, ...batch: (StoreWrite | StoreRows)[]): Promise<void> {
   return succeeds<void>(world, (done) => store.write(batch, done));
 }
 
@@ -66,6 +67,21 @@ function describeValues(open: Open<StoreHarness>): void {
     await write(harness, store, put('d', '4'), { key: 'd', value: null });
     await write(harness, store);
     assert.deepEqual(await contents(harness, store), ['a=y', 'c=3']);
+  });
+
+  it('takes rows that are packed behind a prefix, in the order of the batch', async (t) => {
+    const harness = await open(t);
+    const { store } = harness;
+    const rows = (prefix: string, ...writes: StoreWrite[]): StoreRows => ({ prefix, packed: packRows(writes) });
+    const gone = { key: 'gone', value: null };
+    await write(harness, store, put('p/gone', '0'), put('p/a', '0'), put('q', '1'));
+    await write(harness, store, rows('p/', put('a', '2'), put('b', '3'), gone), rows('', put('q', '4')), put('z', '5'));
+    await write(harness, store, rows('p/', put('b', '6')), put('p/b', '7'), rows('p/', put('c', '8')), rows('p/'));
+    await write(harness, store, rows('gr\u00f6\u00dfe/', put('\u{1f600}', '9')));
+    const expected = ['gr\u00f6\u00dfe/\u{1f600}=9', 'p/a=2', 'p/b=7', 'p/c=8', 'q=4', 'z=5'];
+    assert.deepEqual(await contents(harness, store), expected);
+    assert.deepEqual(await contents(harness, store, { from: 'p/', to: 'p0', limit: 2 }), ['p/a=2', 'p/b=7']);
+    assert.deepEqual(await contents(harness, await harness.settle(harness.crash())), expected);
   });
 
   it('keeps empty values, all byte values and large values', async (t) => {
