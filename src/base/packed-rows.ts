@@ -10,6 +10,12 @@ import type { StoreRows, StoreWrite } from './ports.ts';
 export const rowHeaderBytes = 8;
 export const noValue = 0xffff_ffff;
 
+/** Small pieces share one, because to allocate is dear. Nobody keeps them for long. */
+const slabBytes = 8_192;
+const slabShareBytesMax = slabBytes / 8;
+let slab = new Uint8Array(slabBytes);
+let slabUsed = 0;
+
 const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -17,7 +23,7 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 export function packRows(rows: readonly StoreWrite[]): Uint8Array {
   let bytes = 0;
   for (const { key, value } of rows) bytes += rowHeaderBytes + key.length + (value === null ? 0 : value.length);
-  const packed = new Uint8Array(bytes);
+  const packed = roomFor(bytes);
   let at = 0;
   for (const { key, value } of rows) {
     const end = writeAscii(packed, at + rowHeaderBytes, key);
@@ -86,6 +92,16 @@ export function writeAscii(bytes: Uint8Array, start: number, text: string): numb
     bytes[start + i] = code;
   }
   return all < 0x80 ? start + length : -1;
+}
+
+function roomFor(bytes: number): Uint8Array {
+  if (bytes > slabShareBytesMax) return new Uint8Array(bytes);
+  if (slabUsed + bytes > slabBytes) {
+    slab = new Uint8Array(slabBytes);
+    slabUsed = 0;
+  }
+  slabUsed += bytes;
+  return new Uint8Array(slab.buffer, slabUsed - bytes, bytes);
 }
 
 function packAnyRows(rows: readonly StoreWrite[]): Uint8Array {

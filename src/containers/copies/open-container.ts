@@ -189,7 +189,7 @@ export class OpenContainer {
     if (error === undefined && writes.length > 0) {
       this.#log.append({ writes, bytes, growth });
       this.#quota.wait(growth);
-      this.#ports.budget.used(this, this.#log.tail.bytes, () => this.#shed());
+      this.#ports.budget.used(this, this.#log.tail.bytes, this.#shed);
       this.#ports.counters.commits += 1;
       this.#ports.counters.commitBytes += bytes;
     }
@@ -360,12 +360,12 @@ export class OpenContainer {
 
   #trim(bytesMax: number): void {
     this.#log.trim(bytesMax);
-    this.#ports.budget.used(this, this.#log.tail.bytes, () => this.#shed());
+    this.#ports.budget.used(this, this.#log.tail.bytes, this.#shed);
   }
 
-  #shed(): void {
+  readonly #shed = (): void => {
     if (!this.#isOver) this.#trim(0);
-  }
+  };
 
   /** Nothing is sent, written or acknowledged from now on. Without an error it was wanted, and nothing is under way. */
   #end(reason: string, error: RemusterError | undefined): void {

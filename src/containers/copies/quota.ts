@@ -52,7 +52,9 @@ export class Quota {
   }
 
   #set(key: string, bytes: number): void {
-    this.#bytes += bytes - (this.#sizes.get(key) ?? 0);
+    const known = this.#sizes.get(key) ?? 0;
+    if (bytes === known) return;
+    this.#bytes += bytes - known;
     if (bytes === 0) this.#sizes.delete(key);
     else this.#sizes.set(key, bytes);
   }

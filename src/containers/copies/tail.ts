@@ -134,7 +134,9 @@ export class TailBudget {
       return;
     }
     this.#holders.delete(holder);
-    this.#holders.set(holder, { bytes, shed });
+    this.#holders.set(holder, known ?? { bytes, shed });
+    if (known !== undefined) known.bytes = bytes;
+    if (this.#bytes <= this.#bytesMax) return;
     for (const oldest of this.#holders.values()) {
       if (this.#bytes <= this.#bytesMax) break;
       if (oldest.bytes > 0) oldest.shed();

@@ -9,7 +9,6 @@
  */
 import { type Done, type ErrorCode, failure, type Outcome, RemusterError } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';
-import { printCallId } from '../../base/ids.ts';
 import type { Cancel, LogLevel } from '../../base/ports.ts';
 import type { ContainerMove, ContainerRecord } from '../../registry/placement/records.ts';
 import type { ArrivedCall, CallAnswer, ContainerChange } from '../contract.ts';
@@ -109,13 +108,11 @@ export class Container {
     if (this.#owned === undefined || this.#isHanded(this.#owned)) return refused(done, 'STALE_TABLE');
     const nowMs = clock.nowMs();
     if (this.#isStopping || !lease.holds(nowMs)) return refused(done, 'NO_QUORUM');
-    // Most calls that only read find the inbox empty and never need a name.
-    const key = this.inbox.size === 0 ? undefined : printCallId(call.id);
-    const known = key === undefined ? undefined : this.inbox.find(call.id, key);
+    const known = this.inbox.find(call.id);
     if (known !== undefined) return this.inbox.join(known, done);
     const tenure = this.#hold?.tenure;
-    if (tenure?.isOpen === true) return tenure.call(call, key, nowMs, done) ?? refused(done, 'CAPACITY');
-    const pending = this.inbox.admit(call, nowMs, key);
+    if (tenure?.isOpen === true) return tenure.call(call, nowMs, done) ?? refused(done, 'CAPACITY');
+    const pending = this.inbox.admit(call, nowMs);
     if (pending === undefined) return refused(done, 'CAPACITY');
     this.inbox.wait(pending);
     return pending.attach(done);

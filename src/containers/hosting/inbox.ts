@@ -4,9 +4,10 @@
  * openings and closings; what has its turn is kept elsewhere.
  */
 import { type Done, failure, type Outcome, RemusterError } from '../../base/errors.ts';
-import { type CallId, printCallId } from '../../base/ids.ts';
+import type { CallId } from '../../base/ids.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { ArrivedCall, CallAnswer } from '../contract.ts';
+import { CallIndex } from './call-index.ts';
 import { Deadlines } from './deadlines.ts';
 import type { HostingLimits } from './limits.ts';
 import { PendingCall } from './pending-call.ts';
@@ -18,7 +19,7 @@ export class Inbox {
   readonly deadlines: Deadlines;
   readonly #limits: HostingLimits;
   readonly #ended: (pending: PendingCall, isOk: boolean) => void;
-  readonly #calls = new Map<string, PendingCall>();
+  readonly #calls = new CallIndex();
   /** Have no turn yet, because the container is not open. */
   readonly #waiting = new Set<PendingCall>();
   #bytes = 0;
@@ -37,8 +38,8 @@ export class Inbox {
     return this.#waiting.size;
   }
 
-  find(id: CallId, key = printCallId(id)): PendingCall | undefined {
-    return this.#calls.get(key);
+  find(id: CallId): PendingCall | undefined {
+    return this.#calls.find(id);
   }
 
   /** One more request of a call that is here already. */
@@ -49,11 +50,11 @@ export class Inbox {
   }
 
   /** Undefined: there is no room for it. */
-  admit(call: ArrivedCall, nowMs: number, key = printCallId(call.id)): PendingCall | undefined {
+  admit(call: ArrivedCall, nowMs: number): PendingCall | undefined {
     const { callsMax, callBytesMax } = this.#limits;
     if (this.#calls.size >= callsMax || this.#bytes + call.args.length > callBytesMax) return undefined;
-    const pending = new PendingCall(call, key, nowMs, this);
-    this.#calls.set(pending.key, pending);
+    const pending = new PendingCall(call, nowMs, this);
+    this.#calls.add(pending);
     this.#bytes += call.args.length;
     this.deadlines.add(pending);
     return pending;
@@ -90,14 +91,12 @@ export class Inbox {
   leave(pending: PendingCall): void {
     pending.queue?.delete(pending);
     pending.queue = undefined;
-    if (this.#calls.get(pending.key) !== pending) return;
-    this.#calls.delete(pending.key);
-    this.#bytes -= pending.call.args.length;
+    if (this.#calls.delete(pending)) this.#bytes -= pending.call.args.length;
   }
 
   /** Answers everybody. What has not begun is over; what runs goes on, and may be joined again. */
   answerAll(error: RemusterError): void {
-    for (const pending of [...this.#calls.values()]) {
+    for (const pending of this.#calls.all()) {
       if (pending.stage === 'waiting') this.end(pending, { ok: false, error });
       else pending.answer({ ok: false, error });
     }
@@ -105,7 +104,7 @@ export class Inbox {
 
   /** Those who have had their turn will get no other answer. */
   endStarted(error: RemusterError): void {
-    for (const pending of [...this.#calls.values()]) {
+    for (const pending of this.#calls.all()) {
       if (pending.stage !== 'waiting') this.end(pending, { ok: false, error });
     }
   }

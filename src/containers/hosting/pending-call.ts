@@ -19,7 +19,6 @@ type PendingCare = {
 
 export class PendingCall {
   readonly call: ArrivedCall;
-  readonly key: string;
   readonly arrivedMs: number;
   readonly deadlineMs: number;
   stage: 'waiting' | 'running' | 'flowing' | 'committing' | 'over' = 'waiting';
@@ -31,12 +30,13 @@ export class PendingCall {
   isWriting = false;
   /** What it will be answered once everything it saw is durable. */
   outcome: Outcome<CallAnswer> | undefined;
+  /** See call-index.ts. */
+  nextOfCounter: PendingCall | undefined;
   readonly #care: PendingCare;
   #waiters: Done<CallAnswer>[] = [];
 
-  constructor(call: ArrivedCall, key: string, nowMs: number, care: PendingCare) {
+  constructor(call: ArrivedCall, nowMs: number, care: PendingCare) {
     this.call = call;
-    this.key = key;
     this.arrivedMs = nowMs;
     this.deadlineMs = nowMs + call.remainingMs;
     this.#care = care;

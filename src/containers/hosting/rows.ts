@@ -22,9 +22,9 @@ export function onceRow(session: string, slot: number): string {
   return `${rowKinds.once}${session}/${slot}`;
 }
 
-/** What a row takes in a commit, at most: copies count three bytes for a character of its key, and what surrounds it. */
-export function rowBytes(key: string, valueBytes: number): number {
-  return 40 + 3 * key.length + valueBytes;
+/** What the row of a key or timer takes in a commit, at most: copies count three bytes for a character of its key, and what surrounds it. */
+export function rowBytes(name: string, valueBytes: number): number {
+  return 40 + 3 * (1 + name.length) + valueBytes;
 }
 
 /** One life of one caller. */

@@ -162,8 +162,8 @@ export class WritingView implements State {
   #write(key: string, value: Uint8Array | null): void {
     const { commitBytesMax, commitRowsMax } = this.#limits;
     const former = this.#changes.size === 0 ? undefined : this.#changes.get(key);
-    const replacedBytes = former === undefined ? 0 : rowBytes(stateRow(key), former?.length ?? 0);
-    const bytes = this.#writtenBytes + rowBytes(stateRow(key), value?.length ?? 0) - replacedBytes;
+    const replacedBytes = former === undefined ? 0 : rowBytes(key, former?.length ?? 0);
+    const bytes = this.#writtenBytes + rowBytes(key, value?.length ?? 0) - replacedBytes;
     if (bytes > commitBytesMax || (former === undefined && this.#changes.size >= commitRowsMax)) {
       throw new RemusterError('TOO_LARGE', `a call writes at most ${commitBytesMax} bytes and ${commitRowsMax} keys`);
     }

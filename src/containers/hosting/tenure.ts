@@ -105,10 +105,10 @@ export class Tenure {
     this.#reading.stopFlows(new RemusterError('PLUGGED'));
   }
 
-  call(call: ArrivedCall, key: string | undefined, nowMs: number, done: Done<CallAnswer>): Cancel | undefined {
+  call(call: ArrivedCall, nowMs: number, done: Done<CallAnswer>): Cancel | undefined {
     const method = this.#methods.get(call.method);
     if (method?.isReadonly === true) return this.#reading.call(call, method, nowMs, done);
-    const pending = this.#parts.inbox.admit(call, nowMs, key);
+    const pending = this.#parts.inbox.admit(call, nowMs);
     if (pending === undefined) return undefined;
     const cancel = pending.attach(done);
     this.#writing.add(pending);

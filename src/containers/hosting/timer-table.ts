@@ -132,7 +132,7 @@ export class TimerChanges implements Timers {
   /** In a commit. */
   get writtenBytes(): number {
     let bytes = 0;
-    for (const [name, timer] of this.#changes ?? []) bytes += rowBytes(timerRow(name), timer?.row.length ?? 0);
+    for (const [name, timer] of this.#changes ?? []) bytes += rowBytes(name, timer?.row.length ?? 0);
     return bytes;
   }
 
