@@ -24,9 +24,19 @@ export class OrderedMap<V> {
   }
 
   set(key: string, value: V): void {
+    this.replace(key, value);
+  }
+
+  /** Sets it, and gives back what stood there. */
+  replace(key: string, value: V): V | undefined {
     const known = this.#items.get(key);
-    if (known !== undefined) known.value = value;
-    else this.#insert({ key, order: sortable(key), value });
+    if (known === undefined) {
+      this.#insert({ key, order: sortable(key), value });
+      return undefined;
+    }
+    const old = known.value;
+    known.value = value;
+    return old;
   }
 
   delete(key: string): boolean {

@@ -30,9 +30,8 @@ export class ContainerState {
   }
 
   set(key: string, value: Uint8Array): void {
-    const old = this.#rows.get(key);
+    const old = this.#rows.replace(key, value);
     this.#bytes += value.length - (old === undefined ? -keyBytesOf(key) : old.length);
-    this.#rows.set(key, value);
   }
 
   delete(key: string): void {

@@ -182,8 +182,10 @@ export class WritingView implements State {
 
   #checkKey(key: string): void {
     if (typeof key !== 'string') throw new RemusterError('BAD_ARGUMENT', 'a key of the state is text');
-    if (utf8Bytes(key) > this.#limits.keyBytesMax) {
-      throw new RemusterError('TOO_LARGE', `a key of the state exceeds ${this.#limits.keyBytesMax} bytes`);
+    const { keyBytesMax } = this.#limits;
+    // A character takes at most three bytes.
+    if (key.length * 3 > keyBytesMax && utf8Bytes(key) > keyBytesMax) {
+      throw new RemusterError('TOO_LARGE', `a key of the state exceeds ${keyBytesMax} bytes`);
     }
     if (!key.isWellFormed()) throw new RemusterError('BAD_ARGUMENT', 'a key of the state is not well-formed text');
   }
