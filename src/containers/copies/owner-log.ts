@@ -180,18 +180,22 @@ export class OwnerLog {
 
   /** Whom the record should name instead; undefined when it is right, or being changed. */
   amendment(): readonly Holder[] | undefined {
-    if (this.#isAmending) return undefined;
+    if (this.#isAmending || this.#isRight()) return undefined;
     const inSync: Holder[] = [this.#options.self];
-    // What may or may not have happened is settled by doing it again.
-    let isRight = this.#isSelfRecorded && !this.#isUncertain;
     for (const link of this.links.values()) {
-      const { node, recordedGeneration, isJoining } = link;
-      const stays = link.isRecorded && link.isWanted && !link.isLeaving;
-      if (stays || isJoining) inSync.push({ node, generation: this.#generationOf(link) });
-      if (link.isRecorded !== (stays || isJoining)) isRight = false;
-      else if (stays && this.#generationOf(link) !== recordedGeneration) isRight = false;
+      if (belongs(link)) inSync.push({ node: link.node, generation: this.#generationOf(link) });
     }
-    return isRight ? undefined : inSync;
+    return inSync;
+  }
+
+  /** Asked after every answer: mostly it is. What may or may not have happened is settled by doing it again. */
+  #isRight(): boolean {
+    if (!this.#isSelfRecorded || this.#isUncertain) return false;
+    for (const link of this.links.values()) {
+      if (link.isRecorded !== belongs(link)) return false;
+      if (stays(link) && this.#generationOf(link) !== link.recordedGeneration) return false;
+    }
+    return true;
   }
 
   amending(inSync: readonly Holder[]): void {
@@ -268,6 +272,15 @@ export class OwnerLog {
 
 function isSelf(recorded: number | undefined, { self, durability }: OwnerLogOptions): boolean {
   return durability === 'memory' ? recorded === self.generation : recorded !== undefined;
+}
+
+function stays({ isRecorded, isWanted, isLeaving }: CopyLink): boolean {
+  return isRecorded && isWanted && !isLeaving;
+}
+
+/** The record should name it. */
+function belongs(link: CopyLink): boolean {
+  return link.isJoining || stays(link);
 }
 
 /** The copy is where our last step has left it. */
