@@ -146,5 +146,5 @@ export function unpackBatch(packed: Uint8Array): { readonly key: Uint8Array; rea
 
 /** Of a text with one character for each byte. */
 export function keyBytes(key: string): Uint8Array {
-  return Uint8Array.from(Buffer.from(key, 'latin1'));
+  return Buffer.from(key, 'latin1');
 }

@@ -187,7 +187,8 @@ export class OpenContainer {
     this.#refusing ??= this.#refusalOf(writes, bytes, growth);
     const error = this.#refusing;
     if (error === undefined && writes.length > 0) {
-      this.#log.append({ writes, bytes, growth });
+      // All of them have the same shape from the beginning.
+      this.#log.append({ writes, bytes, growth, packed: undefined });
       this.#quota.wait(growth);
       this.#ports.budget.used(this, this.#log.tail.bytes, this.#shed);
       this.#ports.counters.commits += 1;

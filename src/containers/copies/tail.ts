@@ -15,7 +15,7 @@ export type Commit = {
   /** By how much it makes the state larger; see quota.ts. */
   readonly growth: number;
   /** See `packedOf`. */
-  packed?: Uint8Array;
+  packed?: Uint8Array | undefined;
 };
 
 /** As it lies in logs and goes over wires: put together when somebody needs it, and once. */
