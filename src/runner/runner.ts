@@ -30,7 +30,7 @@ type Current = { readonly run: number; unit: Unit | undefined; stopped: string |
 
 const bundlesMax = 64;
 /** Further runs that wait here, so that the next one begins without a way to the worker and back. */
-const aheadMax = 32;
+const aheadMax = 64;
 const whyBytesMax = 4_000;
 const nothing = {
   summary: undefined,

@@ -28,8 +28,8 @@ type End = { readonly news: UnitNews; readonly bytes: number; isHeard: boolean }
 
 const progressEveryMs = 100;
 /** While the leader is busy with earlier ones, ends wait so long for others, or until they are so many. */
-const gatherMs = 2;
-const gatheredMax = 32;
+const gatherMs = 4;
+const gatheredMax = 64;
 const gatheredBytesMax = 65_536;
 const timeoutMs = 5_000;
 const messagesMax = 8;

@@ -34,8 +34,8 @@ export type LinkEvents = { ready(): void; gone(): void };
 const lifetimeMsMax = 8 * 86_400_000;
 const nothing = new Uint8Array(0);
 /** Runs that are given ahead wait for one that should be over in a moment; a runner that was quick so far is trusted. */
-const aheadMax = 24;
-const refillBelow = 8;
+const aheadMax = 40;
+const refillBelow = 12;
 const quickMs = 10;
 /** Of work that waits in a runner, as far as one can tell. */
 const aheadMs = 40;
