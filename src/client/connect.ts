@@ -112,9 +112,9 @@ class Session implements ClusterSession {
     this.#site = { clock, random: random.fork('pauses'), streams, servers, silence, tryNewServers };
     this.#times = times;
     this.#calls = new PoolCalls(this.#site, times, name, () => this.#refresh());
-    const ask: AskCluster = async (question, kind, limits) => {
+    const ask: AskCluster = (question, kind, limits) => {
       this.#refresh();
-      return await this.#ask(question, kind, { ...callLimits(clock.nowMs(), {}, times), ...limits });
+      return this.#ask(question, kind, { ...callLimits(clock.nowMs(), {}, times), ...limits });
     };
     this.#jobs = new JobCalls(ask, times.requestTimeoutMs, name, bundler);
   }

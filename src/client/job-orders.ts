@@ -30,6 +30,8 @@ export class JobOrders {
   readonly #ask: AskCluster;
   readonly #requestMs: number;
   readonly #stored = new Map<string, Promise<void>>();
+  /** Those of them that are stored already: nobody has to wait. */
+  readonly #isStored = new Set<string>();
 
   constructor(ask: AskCluster, requestMs: number) {
     this.#ask = ask;
@@ -47,8 +49,8 @@ export class JobOrders {
   }
 
   /** With `waitMs` it is answered when the job is over, at the latest after so long. */
-  async submit(words: string, key: string | undefined, waitMs: number | undefined): Promise<unknown> {
-    return await this.#order('submit', words, key, waitMs);
+  submit(words: string, key: string | undefined, waitMs: number | undefined): Promise<unknown> {
+    return this.#order('submit', words, key, waitMs);
   }
 
   async #order(verb: JobVerb, words: string, key: string | undefined, waitMs: number | undefined): Promise<unknown> {
@@ -60,12 +62,12 @@ export class JobOrders {
 
   /** `work` names this code; it is stored first, and once more if the managers do not have it after all. */
   async withBundle<T>(sha256: string, code: Uint8Array, work: () => Promise<T>): Promise<T> {
-    await this.#store(sha256, code);
+    if (!this.#isStored.has(sha256)) await this.#store(sha256, code);
     try {
       return await work();
     } catch (error) {
       if (!isRemusterError(error, 'UNKNOWN_BUNDLE')) throw error;
-      this.#stored.delete(sha256);
+      this.#forget(sha256);
       await this.#store(sha256, code);
       return await work();
     }
@@ -76,17 +78,23 @@ export class JobOrders {
     const known = this.#stored.get(sha256);
     if (known !== undefined) return await known;
     const [oldest] = this.#stored.keys();
-    if (this.#stored.size >= storedMax && oldest !== undefined) this.#stored.delete(oldest);
+    if (this.#stored.size >= storedMax && oldest !== undefined) this.#forget(oldest);
     const attemptMs = Math.max(storeMsMax, this.#requestMs);
     const stored = this.#ask({ kind: 'storeBundle', sha256, code }, 'bundleStored', { attemptMs, mayPass, isHopeless });
     const storing = stored.then(() => undefined);
     this.#stored.set(sha256, storing);
     try {
       await storing;
+      if (this.#stored.get(sha256) === storing) this.#isStored.add(sha256);
     } catch (error) {
-      this.#stored.delete(sha256);
+      this.#forget(sha256);
       throw error;
     }
+  }
+
+  #forget(sha256: string): void {
+    this.#stored.delete(sha256);
+    this.#isStored.delete(sha256);
   }
 }
 

@@ -73,7 +73,7 @@ const slow = workflow('slow', { items: 10, each: (_item, ctx) => ctx.sleep(1_000
 describe('a runner', () => {
   it('says that it is ready, then runs what it is given, with code that it keeps', async () => {
     const { said, start, endOf, imports } = testRunner(() => ({ default: sum }));
-    assert.deepEqual(said, [{ kind: 'ready', ahead: 32 }]);
+    assert.deepEqual(said, [{ kind: 'ready', ahead: 64 }]);
     start(1, sum);
     const first = await endOf(1);
     start(2, sum, {}, false);
@@ -182,7 +182,7 @@ describe('a runner', () => {
     const stuck = workflow('stuck', { duration: 100, steps: { one: () => new Promise(() => undefined) } });
     const { start, hear, retired, endOf } = testRunner(() => ({ stuck, slow }));
     start(1, stuck);
-    for (let run = 2; run <= 35; run++) start(run, slow);
+    for (let run = 2; run <= 67; run++) start(run, slow);
     hear(new Uint8Array([9, 9, 9]));
     const end = await endOf(1);
     assert.deepEqual([end.what, end.spent], ['completed', true]);
