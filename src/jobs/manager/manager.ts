@@ -263,9 +263,10 @@ export class Manager {
 
   /** What was decided in this step: who gets a unit, who is asked to end one, what is recorded. */
   #afterwards(): void {
-    this.#giving.pass();
-    this.#stopping.flush();
     const { ledger, out, nowMs } = this.#office;
+    // What is given has to be recorded. While a transaction is under way nothing can be: then all is given at one time.
+    if (!ledger.isFlying) this.#giving.pass();
+    this.#stopping.flush();
     if (this.#isFlushing || ledger.isFlying || !ledger.isWanted) return;
     this.#isFlushing = true;
     out.push({ kind: 'schedule', atMs: nowMs, timer: 'flush', key: 'flush' });
