@@ -177,8 +177,13 @@ export class PoolCluster {
 
   async migrate(pool: string, container: number, to: Agent): Promise<void> {
     const path = `/v1/containers/${pool}/${container}/migrate`;
-    const { code, body } = await call(this.#any, 'POST', path, { to: to.name });
-    assert.equal(code, 'OK', JSON.stringify(body));
+    // A node that is slow for a moment is refused as one that does not answer: then once more.
+    await until(`a move of ${pool}/${container} to begin`, async () => {
+      const { code, body } = await call(this.#any, 'POST', path, { to: to.name });
+      if (code === 'PRECONDITION') return undefined;
+      assert.equal(code, 'OK', JSON.stringify(body));
+      return true;
+    });
     await until(`${pool}/${container} on ${to.name}`, async () => {
       const { owner, phase, move } = (await this.containers(pool))[container]!;
       return owner === to.name && phase === 'serving' && move === null ? true : undefined;
