@@ -29,8 +29,8 @@ const rival: PeerName = 'BullMQ always';
 const durable: readonly PeerName[] = ['BullMQ always', 'graphile-worker', 'Restate'];
 const smallJobs = 10_000;
 const smallRuns = 5_000;
-/** Before anything is measured, of the same kind: code that runs for the first time is slow. */
-const warmJobs = 10_000;
+/** On both sides, before anything is measured, of the same kind: until about so many, compilers are at work. */
+const warmJobs = 40_000;
 /** The latest of those that are over, which the managers still know. */
 const historyJobs = 1_000;
 const inFlight = 64;
