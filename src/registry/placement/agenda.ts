@@ -16,6 +16,7 @@ export class Agenda {
   /** Until another copy has been made. */
   readonly #repairs = new OnceQueue();
   readonly #due = new DueTimes();
+  readonly #duePools = new DueTimes();
 
   lookAt(container: string): void {
     this.#containers.add(container);
@@ -35,6 +36,10 @@ export class Agenda {
 
   lookAtAgain(container: string, atMs: number): void {
     this.#due.set(container, atMs);
+  }
+
+  lookAtPoolAgain(pool: string, atMs: number): void {
+    this.#duePools.set(pool, atMs);
   }
 
   /** What came of looking at it, if nothing was begun. */
@@ -62,7 +67,9 @@ export class Agenda {
     return container;
   }
 
-  takePool(): string | undefined {
+  takePool(nowMs: number): string | undefined {
+    for (let name = this.#duePools.take(nowMs); name !== undefined; name = this.#duePools.take(nowMs))
+      this.#pools.add(name);
     const pool = this.#pools.take();
     if (pool !== undefined) this.#stuckPools.delete(pool);
     return pool;
@@ -81,12 +88,13 @@ export class Agenda {
     }
   }
 
-  nextMs(): number | undefined {
-    return this.#due.nextMs();
+  /** When the next container and the next pool that wait for a time are to be looked at. */
+  nextTimesMs(): readonly (number | undefined)[] {
+    return [this.#due.nextMs(), this.#duePools.nextMs()];
   }
 
   clear(): void {
-    for (const queue of [this.#containers, this.#pools, this.#repairs, this.#due]) queue.clear();
+    for (const queue of [this.#containers, this.#pools, this.#repairs, this.#due, this.#duePools]) queue.clear();
     for (const set of [this.#stuckContainers, this.#stuckPools]) set.clear();
   }
 }

@@ -42,6 +42,23 @@ describe('pools', () => {
     assert.equal(world.countOn('a'), world.records.size, 'who joins gets copies, no containers');
   });
 
+  test('a pool that is deleted while its containers are being created goes, whatever comes first', () => {
+    const facts = { major: 1, minor: 0, module: 'm', moduleVersion: 0, containers: 3, copies: 1 };
+    const pool: PoolRecord = { ...facts, durability: 'copies', restart: false, params: null, state: 'active' };
+    for (let afterMs = 0; afterMs < 10; afterMs += 0.5) {
+      const world = new PlacementWorld();
+      world.add(2);
+      world.lead('a');
+      world.run(3_000);
+      world.put('p', pool);
+      world.run(afterMs);
+      world.put('p', { ...pool, state: 'deleting' });
+      world.run(10);
+      const isGone = (): boolean => world.node('a').placer?.view?.pools.get('p')?.record === undefined;
+      world.until(() => world.records.size === 0 && isGone(), 10_000, `deleted after ${afterMs} ms`);
+    }
+  });
+
   test('a leader that is new does not put everything on whoever asks first', () => {
     const world = new PlacementWorld();
     world.add(3);

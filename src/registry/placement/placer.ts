@@ -225,7 +225,12 @@ export class Placer {
     this.#answer(run.task, failure('PRECONDITION', 'something changed meanwhile'));
     const tries = (this.#tries.peek(run.name) ?? 0) + 1;
     this.#tries.set(run.name, tries);
-    this.#agenda.lookAtAgain(run.name, nowMs + this.#delayMs(tries));
+    const atMs = nowMs + this.#delayMs(tries);
+    const { task } = run;
+    // What happened to the pool meanwhile may have been seen, and left alone because of this very run.
+    if (task.kind !== 'numbers')
+      this.#agenda.lookAtPoolAgain(task.kind === 'change' ? task.change.placed.pool : task.pool.name, atMs);
+    if (task.kind === 'change' || task.kind === 'numbers') this.#agenda.lookAtAgain(run.name, atMs);
   }
 
   #answer(task: Task, outcome: Outcome<void>): void {
@@ -286,7 +291,7 @@ export class Placer {
 
   #startPools(nowMs: number, view: PlacementView): void {
     while (this.#runs.size < this.#options.transactionsMax) {
-      const name = this.#agenda.takePool();
+      const name = this.#agenda.takePool(nowMs);
       if (name === undefined) return;
       const pool = view.pools.get(name);
       if (pool === undefined || this.#runs.has(poolName(name))) continue;
@@ -350,7 +355,7 @@ export class Placer {
   /** Only for times to come: what is due and waits for a free hand is looked at when one becomes free. */
   #wakeLater(nowMs: number): void {
     const repairsMs = this.#agenda.repairsWaiting > 0 ? nowMs + repairsLookMs : undefined;
-    for (const atMs of [this.#agenda.nextMs(), this.#nodes.nextMs, this.#pausedUntilMs, repairsMs]) {
+    for (const atMs of [...this.#agenda.nextTimesMs(), this.#nodes.nextMs, this.#pausedUntilMs, repairsMs]) {
       if (atMs !== undefined && atMs > nowMs && atMs < Infinity) this.#wakeAt(nowMs, atMs);
     }
   }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { Random } from '../../base/random.ts';
+import { Agenda } from './agenda.ts';
 import { DueTimes } from './due-times.ts';
 import { OnceQueue } from './once-queue.ts';
 
@@ -77,5 +78,19 @@ describe('once queue', () => {
       }
       assert.equal(queue.size, inside.size);
     }
+  });
+});
+
+describe('the agenda', () => {
+  test('a pool that is to be looked at again comes as a pool, and a container as a container', () => {
+    const agenda = new Agenda();
+    agenda.lookAtPoolAgain('p', 20);
+    agenda.lookAtAgain('p/1', 10);
+    assert.deepEqual(agenda.nextTimesMs(), [10, 20]);
+    assert.deepEqual([agenda.takePool(15), agenda.takeContainer(15)], [undefined, 'p/1']);
+    assert.deepEqual([agenda.takeContainer(25), agenda.takePool(25), agenda.takePool(25)], [undefined, 'p', undefined]);
+    agenda.lookAtPoolAgain('q', 30);
+    agenda.clear();
+    assert.equal(agenda.takePool(40), undefined);
   });
 });
