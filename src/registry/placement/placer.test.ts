@@ -50,9 +50,16 @@ describe('pools', () => {
       world.add(2);
       world.lead('a');
       world.run(3_000);
+      // What the leader asks for takes a while; that the pool is to go is known before it is refused.
+      const { registry } = world.node('a');
+      const transact = registry.transact.bind(registry);
+      const late: typeof transact = (...words) => void world.timeline.after(5, () => transact(...words));
       world.put('p', pool);
+      Object.assign(registry, { transact: late });
       world.run(afterMs);
+      Object.assign(registry, { transact });
       world.put('p', { ...pool, state: 'deleting' });
+      Object.assign(registry, { transact: late });
       world.run(10);
       const isGone = (): boolean => world.node('a').placer?.view?.pools.get('p')?.record === undefined;
       world.until(() => world.records.size === 0 && isGone(), 10_000, `deleted after ${afterMs} ms`);
