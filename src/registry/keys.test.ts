@@ -12,6 +12,7 @@ describe('cluster keys', () => {
       { kind: 'assigner' },
       { kind: 'containerNode', node },
       { kind: 'placer' },
+      { kind: 'lastDeletion' },
       { kind: 'lastPool' },
       { kind: 'pool', pool: 'orders' },
       { kind: 'container', pool: 'orders', container: '12' },

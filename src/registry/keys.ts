@@ -4,6 +4,7 @@
  * `/cluster/nodes/{node}/state/7` is container 7 of a pool that somebody named "state".
  *
  *   /cluster/assigner                           the fence of the leader that may assign
+ *   /cluster/container-last-deletion            the name of the pool that was deleted last
  *   /cluster/container-last-pool                the highest number that a pool ever had
  *   /cluster/container-nodes/{node}             the number of the node in address tables
  *   /cluster/container-placer                   the fence of the leader that may place containers
@@ -29,6 +30,7 @@ export type ContainerName = { readonly pool: string; readonly container: string 
 export type ClusterKey =
   | { readonly kind: 'assigner' }
   | { readonly kind: 'containerNode'; readonly node: NodeId }
+  | { readonly kind: 'lastDeletion' }
   | { readonly kind: 'lastPool' }
   | { readonly kind: 'placer' }
   | { readonly kind: 'pool'; readonly pool: string }
@@ -49,6 +51,8 @@ export function clusterKey(key: ClusterKey): string {
       return '/cluster/assigner';
     case 'containerNode':
       return `/cluster/container-nodes/${parseNodeId(key.node)}`;
+    case 'lastDeletion':
+      return '/cluster/container-last-deletion';
     case 'lastPool':
       return '/cluster/container-last-pool';
     case 'placer':
@@ -85,6 +89,7 @@ export function parseClusterKey(text: string): ClusterKey | undefined {
   if (area === 'assigner') return rest.length === 0 ? { kind: 'assigner' } : undefined;
   if (area === 'epoch') return rest.length === 0 ? { kind: 'epoch' } : undefined;
   if (area === 'container-placer') return rest.length === 0 ? { kind: 'placer' } : undefined;
+  if (area === 'container-last-deletion') return rest.length === 0 ? { kind: 'lastDeletion' } : undefined;
   if (area === 'container-last-pool') return rest.length === 0 ? { kind: 'lastPool' } : undefined;
   if (area === 'container-pools') {
     const [pool, ...more] = rest;

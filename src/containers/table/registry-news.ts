@@ -30,6 +30,8 @@ export type RegistryNews =
       readonly record: ContainerRecord | undefined;
       readonly revision: number;
     }
+  /** A pool was deleted: nothing else of that revision may be left. */
+  | { readonly kind: 'deletion'; readonly revision: number }
   /** It is there, but we cannot read it: what was known of it stays. */
   | { readonly kind: 'unreadable'; readonly pool: string; readonly container?: number; readonly revision: number };
 
@@ -46,6 +48,7 @@ const numberPattern = /^(?:0|[1-9]\d{0,9})$/;
 function newsOf(key: string, value: Uint8Array | undefined, revision: number): RegistryNews | undefined {
   const parsed = parseClusterKey(key);
   if (parsed?.kind === 'containerNode') return numberNews(parsed.node, value, revision);
+  if (parsed?.kind === 'lastDeletion') return { kind: 'deletion', revision };
   if (parsed?.kind === 'pool') return poolNews(parsed.pool, value, revision);
   return parsed?.kind === 'container' ? containerNews(parsed, value, revision) : undefined;
 }
@@ -59,11 +62,7 @@ function numberNews(node: NodeId, value: Uint8Array | undefined, revision: numbe
 function poolNews(name: string, value: Uint8Array | undefined, revision: number): RegistryNews {
   if (value === undefined) return { kind: 'pool', name, record: undefined, revision };
   const record = readPool(value);
-  // Of a pool that is gone its number stays.
-  const isGone = record === undefined && readNumber(value) !== undefined;
-  return record !== undefined || isGone
-    ? { kind: 'pool', name, record, revision }
-    : { kind: 'unreadable', pool: name, revision };
+  return record === undefined ? { kind: 'unreadable', pool: name, revision } : { kind: 'pool', name, record, revision };
 }
 
 function containerNews(name: ContainerName, value: Uint8Array | undefined, revision: number): RegistryNews | undefined {

@@ -139,6 +139,7 @@ export class ClusterView {
         return;
       case 'epoch':
       case 'containerNode':
+      case 'lastDeletion':
       case 'lastPool':
       case 'placer':
     }
@@ -222,6 +223,7 @@ export class ClusterView {
     switch (key.kind) {
       case 'epoch':
       case 'containerNode':
+      case 'lastDeletion':
       case 'lastPool':
       case 'placer':
         return;

@@ -9,7 +9,7 @@ import { type RegistryCompare, type RegistryOp, type RegistryTransaction, onlyKe
 import { clusterKey, keyRanges } from '../keys.ts';
 import type { PlacedPool, PlacementView } from './placement-view.ts';
 import type { NumbersTask, PoolTask } from './pool-plan.ts';
-import { encodeContainer, encodeNumber } from './records.ts';
+import { encodeContainer, encodeName, encodeNumber } from './records.ts';
 import type { Change } from './situation.ts';
 
 const placerKey = clusterKey({ kind: 'placer' });
@@ -49,12 +49,14 @@ export function deleteContainers(fence: Uint8Array, pool: PlacedPool, numbers: r
   );
 }
 
-export function deletePool(fence: Uint8Array, pool: PlacedPool): RegistryTransaction {
+/** Something has to stay that tells of it: who reads everything later would find nothing as young as this. */
+export function deletePool(fence: Uint8Array, pool: Pick<PlacedPool, 'name' | 'modRevision'>): RegistryTransaction {
   return guarded(
     [leads(fence), unchangedPool(pool)],
     [
       { kind: 'delete', range: keyRanges.containersOf(pool.name) },
       remove(clusterKey({ kind: 'pool', pool: pool.name })),
+      put(clusterKey({ kind: 'lastDeletion' }), encodeName(pool.name)),
     ],
   );
 }
@@ -83,7 +85,7 @@ function unchangedNodes(view: PlacementView, given: readonly NodeId[]): readonly
   });
 }
 
-function unchangedPool({ name, modRevision }: PlacedPool): RegistryCompare {
+function unchangedPool({ name, modRevision }: Pick<PlacedPool, 'name' | 'modRevision'>): RegistryCompare {
   return unchanged(clusterKey({ kind: 'pool', pool: name }), modRevision);
 }
 

@@ -126,6 +126,11 @@ export function readContainer(value: Uint8Array): ContainerRecord | undefined {
   }));
 }
 
+/** A name that stands alone, for people to read. */
+export function encodeName(name: string): Uint8Array {
+  return encoder.encode(name);
+}
+
 /** A number that stands alone, such as that of a node in address tables. */
 export function encodeNumber(value: number): Uint8Array {
   return encoder.encode(String(value));
