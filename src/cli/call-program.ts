@@ -1,5 +1,5 @@
 /** The command `call` with its flags. Like program.ts it only declares; what it does is imported when it is called. */
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { CallFlags } from './call.ts';
 import { wholeNumber } from './reading.ts';
 
@@ -17,6 +17,7 @@ export function addCall(program: Command, finish: (exitCode: number) => void): v
     .option('--dynamic', 'the module decides')
     .option('--timeout <duration>', 'how long it may take', '10s')
     .option('--call-id <id>', 'the same id gives the same answer and runs once')
+    .addOption(new Option('-o, --output <format>', 'errors too are JSON then').choices(['json']))
     .option('--addr <url>', 'HTTP address of a node [REMUSTER_ADDR]')
     .option('--context <name>', 'cluster of the contexts file')
     .option('--token <token>', 'bearer token [REMUSTER_TOKEN]')

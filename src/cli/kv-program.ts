@@ -7,14 +7,17 @@ type Conditional = { readonly ifVersion?: number };
 
 export function addKv(program: Command, finish: (exitCode: number) => void): void {
   const kv = program.command('kv').description('keys and values in a pool of the module kv').helpGroup('Operate:');
-  pooled(reader(kv, 'get <key>', 'the value of one key')).action(async (key: string, flags: KvFlags) => {
-    const { getValue } = await import('./kv.ts');
-    finish(await getValue(key, flags));
-  });
+  pooled(reader(kv, 'get <key>', 'the value of one key'))
+    .option('--watch', 'print again when it changes')
+    .action(async (key: string, flags: KvFlags & { watch?: true }) => {
+      const { getValue } = await import('./kv.ts');
+      finish(await getValue(key, flags));
+    });
   pooled(reader(kv, 'list [prefix]', 'all keys that begin with these characters, in order'))
     .option('--from <key>', 'begin with this key')
     .option('--limit <count>', 'at most so many', wholeNumber('--limit', 1))
-    .action(async (prefix: string | undefined, flags: KvFlags & { from?: string; limit?: number }) => {
+    .option('--watch', 'print again when something changes')
+    .action(async (prefix: string | undefined, flags: KvFlags & { from?: string; limit?: number; watch?: true }) => {
       const { listValues } = await import('./kv.ts');
       finish(await listValues(prefix ?? '', flags));
     });

@@ -1,8 +1,10 @@
 /** The kv commands as a shell runs them, against a node that only knows `POST /v1/call` and the module itself. */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { errorShape, isRemusterError, RemusterError } from '../base/errors.ts';
@@ -93,14 +95,36 @@ test('put, get, list and delete go to the container of the key, and values keep 
   assert.deepEqual(asked[4], ['POST', '/v1/call', 'kv', 'list', { broadcast: true }]);
 });
 
+test(
+  'a watch prints again when something has changed, and ends with an interrupt',
+  { timeout: patienceMs },
+  async () => {
+    entries.clear();
+    await run('put', 'seen', '1');
+    const env = { ...process.env, NO_COLOR: '1', REMUSTER_ADDR: addr };
+    const watching = spawn(process.execPath, [main, 'kv', 'list', '--watch', '-o', 'jsonl'], { env });
+    const lines = createInterface(watching.stdout)[Symbol.asyncIterator]();
+    const keyOfNext = async (): Promise<unknown> =>
+      (JSON.parse((await lines.next()).value ?? '{}') as { key?: string }).key;
+    assert.equal(await keyOfNext(), 'seen');
+    await run('put', 'then', '2');
+    assert.deepEqual([await keyOfNext(), await keyOfNext()], ['seen', 'then']);
+    const over = once(watching, 'exit');
+    watching.kill('SIGINT');
+    const [exitCode] = (await over) as [number];
+    assert.equal(exitCode, 130);
+    assert.equal((await lines.next()).done, true);
+  },
+);
+
 test('what does not go through says why and ends with its code', async () => {
   const missing = await run('get', 'none');
   assert.deepEqual([missing.exitCode, missing.err.includes('UNKNOWN_KEY')], [1, true]);
-  const condition = await run('put', 'b', '2', '--if-version', '0');
+  const condition = await run('put', 'seen', '2', '--if-version', '0');
   assert.deepEqual([condition.exitCode, condition.err.includes('PRECONDITION')], [5, true]);
   const usage = await run('put', 'b', '2', '--ttl', 'soon');
   assert.equal(usage.exitCode, 2);
-  const unsure = await run('delete', 'b');
+  const unsure = await run('delete', 'seen');
   assert.deepEqual([unsure.exitCode, unsure.err.includes('--yes')], [2, true]);
   const nowhere = await run('get', 'a', '--pool', 'other');
   assert.equal(nowhere.exitCode, 1);

@@ -9,9 +9,12 @@ import type { ReadingFlags } from './reading.ts';
 import { shortValue } from './registry.ts';
 import { findTarget } from './target.ts';
 import { plain, print } from './terminal.ts';
+import { printLook } from './watching.ts';
 
 export type KvFlags = ReadingFlags & { readonly pool: string; readonly timeout: string };
 
+type Watching = { readonly watch?: true };
+type Part = { readonly from?: string; readonly limit?: number };
 type Item = { readonly key: string; readonly value: unknown; readonly version: number };
 type Page = { readonly items: readonly Item[]; readonly next: string | null };
 
@@ -25,16 +28,21 @@ const columns: readonly Column<Item>[] = [
   { title: 'VALUE', cell: (row) => plain(shortValue(shown(row.value))) },
 ];
 
-export async function getValue(key: string, flags: KvFlags): Promise<number> {
-  const item = await itemOf(key, flags);
-  print(await renderThing(flags.output, item, { name: key, lines: linesOf(item) }));
-  return exitOk;
+export async function getValue(key: string, flags: KvFlags & Watching): Promise<number> {
+  return await printLook(flags.output, flags.watch === true, async () => {
+    const item = await itemOf(key, flags);
+    return { text: await renderThing(flags.output, item, { name: key, lines: linesOf(item) }) };
+  });
 }
 
-export async function listValues(
-  prefix: string,
-  flags: KvFlags & { readonly from?: string; readonly limit?: number },
-): Promise<number> {
+export async function listValues(prefix: string, flags: KvFlags & Watching & Part): Promise<number> {
+  return await printLook(flags.output, flags.watch === true, async () => {
+    const items = await itemsOf(prefix, flags);
+    return { text: await renderList(flags.output, items, columns, (row) => row.key) };
+  });
+}
+
+async function itemsOf(prefix: string, flags: KvFlags & Part): Promise<readonly Item[]> {
   const most = flags.limit ?? Number.POSITIVE_INFINITY;
   const items: Item[] = [];
   let from: string | null = flags.from ?? '';
@@ -44,8 +52,7 @@ export async function listValues(
     items.push(...page.items);
     from = page.next;
   }
-  print(await renderList(flags.output, items, columns, (row) => row.key));
-  return exitOk;
+  return items;
 }
 
 type Conditional = { readonly ifVersion?: number };

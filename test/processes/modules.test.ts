@@ -50,7 +50,7 @@ class Shell {
   }
 
   async call(pool: string, method: string, ...words: readonly string[]): Promise<unknown> {
-    const { code, stdout, stderr } = await this.run('call', pool, method, ...words);
+    const { code, stdout, stderr } = await this.run('call', pool, method, ...words, '-o', 'json');
     assert.equal(code, 0, stderr);
     return JSON.parse(stdout);
   }
