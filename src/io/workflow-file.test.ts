@@ -42,6 +42,28 @@ test('a file and all it imports become one piece of code that uses our own copy 
   assert.match(new TextDecoder().decode(first.code), /from "remuster"[\s\S]*sourceMappingURL=data:/);
 });
 
+test('the same code is imported once, however often and at once it is opened; other code is imported anew', async () => {
+  const count = 'importsOfOnce';
+  const text = `globalThis.${count} = (globalThis.${count} ?? 0) + 1; export const one = 1;`;
+  const file = written('once.ts', text);
+  const open = async (): Promise<object> => (await openWorkflowFile(file, entries, 1_000_000)).exports;
+  const [first, second] = await Promise.all([open(), open()]);
+  assert.equal(first, second);
+  assert.equal(await open(), first);
+  assert.equal(Reflect.get(globalThis, count), 1);
+  written('once.ts', `${text} export const two = 2;`);
+  assert.deepEqual(Object.keys(await open()), ['one', 'two']);
+  assert.equal(Reflect.get(globalThis, count), 2);
+});
+
+test('code that could not be imported is tried again', async () => {
+  const file = written('moody.ts', `if (globalThis.isMoody) throw new Error('not now'); export const one = 1;`);
+  Reflect.set(globalThis, 'isMoody', true);
+  await refused(file, 'BUNDLE_INVALID', /not now/);
+  Reflect.set(globalThis, 'isMoody', false);
+  assert.deepEqual(Object.keys((await openWorkflowFile(file, entries, 1_000_000)).exports), ['one']);
+});
+
 test('what is wrong is told in the lines of the author, and nothing is left behind', async () => {
   const left = (): readonly string[] => readdirSync(tmpdir()).filter((name) => name.startsWith('remuster-workflow-'));
   const before = left();

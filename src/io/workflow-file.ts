@@ -1,6 +1,9 @@
 /**
  * A file with workflows, as it is submitted: bundled into one piece of code, named by its hash, and imported here once
  * so that its facts can be read. The bundle is what is imported, so what is read is what will run. It starts nothing.
+ *
+ * Code that was imported stays in the process for ever: the same code is not imported again, so that whoever submits a
+ * file all day long does not grow.
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -9,6 +12,7 @@ import { setSourceMapsSupport } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { BoundedLru } from '../base/bounded-lru.ts';
 import { RemusterError } from '../base/errors.ts';
 import { faultOf } from './author-lines.ts';
 import { bundleModule } from './bundler.ts';
@@ -18,6 +22,9 @@ export type WorkflowFile = { readonly sha256: string; readonly code: Uint8Array;
 
 const importTimeoutMs = 30_000;
 const faultCharactersMax = 1_000;
+const knownMax = 100;
+/** By hash, and what the code means by the names of our package. */
+const known = new BoundedLru<string, Promise<object>>(knownMax);
 
 /** BUNDLE_INVALID names what is wrong, in the lines of the author; TOO_LARGE. */
 export async function openWorkflowFile(file: string, entries: Entries, bytesMax: number): Promise<WorkflowFile> {
@@ -26,7 +33,18 @@ export async function openWorkflowFile(file: string, entries: Entries, bytesMax:
   if (code.length > bytesMax)
     throw new RemusterError('TOO_LARGE', `the bundle of ${file} has ${code.length} bytes, and ${bytesMax} may be`);
   const sha256 = createHash('sha256').update(code).digest('hex');
-  return { sha256, code, exports: await imported(code, entries) };
+  return { sha256, code, exports: await importedOnce(sha256, code, entries) };
+}
+
+function importedOnce(sha256: string, code: Uint8Array, entries: Entries): Promise<object> {
+  const key = `${sha256} ${JSON.stringify(entries)}`;
+  const before = known.get(key);
+  if (before !== undefined) return before;
+  const importing = imported(code, entries);
+  known.set(key, importing);
+  // It may depend on what changes: the next one tries again.
+  importing.catch(() => void known.delete(key));
+  return importing;
 }
 
 async function imported(code: Uint8Array, entries: Entries): Promise<object> {
