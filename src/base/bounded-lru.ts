@@ -7,6 +7,8 @@ import { assert } from './assert.ts';
 export class BoundedLru<K, V> {
   readonly max: number;
   readonly #entries = new Map<K, V>();
+  /** The one that was used last stands where it belongs; often it is the same again and again. */
+  #latest: K | undefined;
   readonly #evicted: (key: K, value: V) => void;
 
   constructor(max: number, evicted: (key: K, value: V) => void = () => {}) {
@@ -22,9 +24,10 @@ export class BoundedLru<K, V> {
   /** Looks up and marks as used. */
   get(key: K): V | undefined {
     const value = this.#entries.get(key);
-    if (value === undefined) return undefined;
+    if (value === undefined || key === this.#latest) return value;
     this.#entries.delete(key);
     this.#entries.set(key, value);
+    this.#latest = key;
     return value;
   }
 
@@ -34,8 +37,9 @@ export class BoundedLru<K, V> {
   }
 
   set(key: K, value: V): void {
-    this.#entries.delete(key);
+    if (key !== this.#latest) this.#entries.delete(key);
     this.#entries.set(key, value);
+    this.#latest = key;
     if (this.#entries.size <= this.max) return;
     for (const [oldestKey, oldest] of this.#entries) {
       this.#entries.delete(oldestKey);
@@ -48,6 +52,7 @@ export class BoundedLru<K, V> {
   delete(key: K): V | undefined {
     const value = this.#entries.get(key);
     this.#entries.delete(key);
+    if (key === this.#latest) this.#latest = undefined;
     return value;
   }
 

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { BoundedLru } from './bounded-lru.ts';
 import { BoundedQueue } from './bounded-queue.ts';
+import { BusyMap, BusySet } from './busy-collections.ts';
 
 describe('bounded queue', () => {
   it('behaves as an array that refuses at its bound', () => {
@@ -58,6 +61,30 @@ describe('bounded lru', () => {
     assert.deepEqual(gone, ['a']);
   });
 
+  it('keeps those that were used last, in the order of their use', () => {
+    const key = fc.integer({ min: 0, max: 5 });
+    const command = fc.oneof(fc.record({ get: key }), fc.record({ set: key }), fc.record({ drop: key }));
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 4 }), fc.array(command, { maxLength: 60 }), (max, commands) => {
+        const cache = new BoundedLru<number, number>(max);
+        let model: [number, number][] = [];
+        for (const [at, step] of commands.entries()) {
+          const [used] = Object.values(step) as [number];
+          const known = model.find(([one]) => one === used);
+          const others = model.filter(([one]) => one !== used);
+          if ('set' in step) {
+            cache.set(used, at);
+            model = [...others, [used, at] as [number, number]].slice(-max);
+          } else {
+            assert.equal('get' in step ? cache.get(used) : cache.delete(used), known?.[1]);
+            model = 'get' in step && known !== undefined ? [...others, known] : others;
+          }
+          assert.deepEqual([...cache.entries()], model);
+        }
+      }),
+    );
+  });
+
   it('never exceeds its bound', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 8 }), fc.array(fc.integer({ min: 0, max: 20 })), (max, keys) => {
@@ -71,3 +98,104 @@ describe('bounded lru', () => {
     );
   });
 });
+
+describe('busy collections', () => {
+  const key = fc.integer({ min: 0, max: 99 });
+  const command = fc.oneof(
+    { weight: 20, arbitrary: fc.record({ add: key }) },
+    { weight: 20, arbitrary: fc.record({ drop: key }) },
+    { weight: 1, arbitrary: fc.constant('clear' as const) },
+  );
+  const commands = fc.array(command, { maxLength: 400, size: 'max' });
+
+  it('behave as the set of the language', () => {
+    fc.assert(
+      fc.property(commands, (steps) => {
+        const busy = new BusySet<number>();
+        const model = new Set<number>();
+        for (const step of steps) {
+          if (step === 'clear') {
+            busy.clear();
+            model.clear();
+          } else if ('add' in step) {
+            busy.add(step.add);
+            model.add(step.add);
+          } else assert.equal(busy.delete(step.drop), model.delete(step.drop));
+          assert.equal(busy.size, model.size);
+        }
+        assert.deepEqual([...busy], [...model]);
+        for (let item = 0; item < 100; item++) assert.equal(busy.has(item), model.has(item));
+      }),
+    );
+  });
+
+  it('behave as the map of the language', () => {
+    fc.assert(
+      fc.property(commands, (steps) => {
+        const busy = new BusyMap<number, number>();
+        const model = new Map<number, number>();
+        for (const [at, step] of steps.entries()) {
+          if (step === 'clear') {
+            busy.clear();
+            model.clear();
+          } else if ('add' in step) {
+            busy.set(step.add, at);
+            model.set(step.add, at);
+          } else assert.equal(busy.delete(step.drop), model.delete(step.drop));
+          assert.equal(busy.size, model.size);
+        }
+        assert.deepEqual([...busy], [...model]);
+        assert.deepEqual([[...busy.keys()], [...busy.values()]], [[...model.keys()], [...model.values()]]);
+        for (let item = 0; item < 100; item++)
+          assert.deepEqual([busy.get(item), busy.has(item)], [model.get(item), model.has(item)]);
+      }),
+    );
+  });
+
+  it('keep nothing of what is gone', () => {
+    const set = new BusySet<object>();
+    const map = new BusyMap<number, object>();
+    assert.ok(
+      keptBytes(
+        ({ item }) => set.add(item),
+        ({ item }) => set.delete(item),
+      ) <
+        passedBytes / 4,
+    );
+    assert.ok(
+      keptBytes(
+        ({ item, at }) => map.set(at, item),
+        ({ at }) => map.delete(at),
+      ) <
+        passedBytes / 4,
+    );
+  });
+});
+
+type Passing = { readonly item: object; readonly at: number };
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as (options?: { readonly type: 'minor' }) => void;
+const itemNumbers = 1_000;
+const passingItems = 4_000;
+const passedBytes = itemNumbers * 8 * passingItems;
+
+/** So much is left after many items have come and gone, and the young ones among what nobody holds were collected. */
+function keptBytes(add: (one: Passing) => void, remove: (one: Passing) => void): number {
+  add({ item: {}, at: -1 });
+  // From now on it is old, with all that belongs to it.
+  collectGarbage();
+  collectGarbage();
+  const before = process.memoryUsage().heapUsed;
+  const inside: Passing[] = [];
+  for (let at = 0; at < passingItems; at++) {
+    const one = { item: Array.from({ length: itemNumbers }, () => at), at };
+    inside.push(one);
+    add(one);
+    const first = inside.length > 64 ? inside.shift() : undefined;
+    if (first !== undefined) remove(first);
+  }
+  for (const one of inside.splice(0)) remove(one);
+  for (let times = 0; times < 3; times++) collectGarbage({ type: 'minor' });
+  return process.memoryUsage().heapUsed - before;
+}

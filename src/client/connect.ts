@@ -3,6 +3,7 @@
  * that one cannot be reached. Every call has an end, in a result or a coded error. Pure: it is handed its streams, its
  * clock and its randomness, and closes the streams at the end.
  */
+import { BusySet } from '../base/busy-collections.ts';
 import { RemusterError, failure, promised, success } from '../base/errors.ts';
 import type { Address, Clock, Streams } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
@@ -102,7 +103,7 @@ class Session implements ClusterSession {
   readonly #times: CallTimes;
   readonly #calls: PoolCalls;
   readonly #jobs: JobCalls;
-  readonly #errands = new Set<{ end(error: RemusterError): void }>();
+  readonly #errands = new BusySet<{ end(error: RemusterError): void }>();
   #learnedMs = -Infinity;
   #closing: Promise<void> | undefined;
 

@@ -4,6 +4,7 @@
  * echo; if that does not come either, those who wait are told, and ask elsewhere. A node that is merely at work on a
  * long call answers the echo, and nobody is told anything.
  */
+import { BusySet } from '../base/busy-collections.ts';
 import type { Address, Cancel, Clock, Streams } from '../base/ports.ts';
 import { encodeMessage } from '../messages/catalogue.ts';
 import { keyOf } from './servers.ts';
@@ -15,7 +16,7 @@ export type Listener = {
 
 type Watched = {
   readonly address: Address;
-  readonly waiting: Set<Listener>;
+  readonly waiting: BusySet<Listener>;
   heardMs: number;
   cancel: Cancel;
 };
@@ -47,7 +48,8 @@ export class Silence {
       return;
     }
     const heardMs = this.#clock.nowMs();
-    const watched: Watched = { address, waiting: new Set([listener]), heardMs, cancel: nothing };
+    const watched: Watched = { address, waiting: new BusySet(), heardMs, cancel: nothing };
+    watched.waiting.add(listener);
     this.#watched.set(key, watched);
     this.#lookAfter(watched, silentAfterMs);
   }

@@ -2,6 +2,7 @@
  * All jobs that are known: open ones, with a bound for all and for each submitter, and those that are over, of which the
  * oldest are forgotten first. It writes nothing.
  */
+import { BusyMap, BusySet } from '../../base/busy-collections.ts';
 import { RemusterError } from '../../base/errors.ts';
 import { isOver } from '../job-words.ts';
 import { jobLimits } from '../limits.ts';
@@ -14,12 +15,12 @@ const wordsBytesMax = 20_000_000;
 const atOnce = 100;
 
 export class Book {
-  readonly #jobs = new Map<string, Job>();
-  readonly #open = new Set<Job>();
+  readonly #jobs = new BusyMap<string, Job>();
+  readonly #open = new BusySet<Job>();
   readonly #openOf = new Map<string, number>();
-  readonly #byKey = new Map<string, Job>();
+  readonly #byKey = new BusyMap<string, Job>();
   /** In the order in which they ended. */
-  readonly #over = new Set<Job>();
+  readonly #over = new BusySet<Job>();
   #bytesApart = 0;
   #wordsBytes = 0;
   /** Each job that was added has a later name than the one before it. */
@@ -38,7 +39,7 @@ export class Book {
     return this.#jobs.values();
   }
 
-  get open(): ReadonlySet<Job> {
+  get open(): Iterable<Job> & { readonly size: number } {
     return this.#open;
   }
 

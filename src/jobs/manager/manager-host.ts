@@ -3,6 +3,7 @@
  * and answers orders, reports and news. It decides nothing, but acts only while the lease of the leader surely holds.
  */
 import { unreachable } from '../../base/assert.ts';
+import { BusyMap } from '../../base/busy-collections.ts';
 import { type Done, type Outcome, failure } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import { Loop, noStore } from '../../base/loop.ts';
@@ -29,7 +30,7 @@ export class ManagerHost {
   readonly #ports: ManagerPorts;
   readonly #machine: Manager;
   readonly #loop: Loop<ManagerInput, ManagerAct, ManagerTimer>;
-  readonly #calls = new Map<number, Call>();
+  readonly #calls = new BusyMap<number, Call>();
   readonly #unwatch: Cancel;
   #nextCall = 1;
   #isSweeping = false;

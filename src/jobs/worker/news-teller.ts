@@ -4,6 +4,7 @@
  * told once. What is known at the same turn goes in one message. It keeps ends in memory until they are heard, and says
  * how many bytes that is: the worker takes nothing new while it is too much.
  */
+import { BusySet } from '../../base/busy-collections.ts';
 import type { Done, Outcome } from '../../base/errors.ts';
 import type { Address, Cancel, Clock, Peer } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
@@ -43,11 +44,11 @@ const overheadBytes = 320;
 export class NewsTeller {
   readonly #ports: TellerPorts;
   /** All that were not heard. */
-  readonly #ends = new Set<End>();
+  readonly #ends = new BusySet<End>();
   /** Those of them that are to be told now. */
-  readonly #untold = new Set<End>();
+  readonly #untold = new BusySet<End>();
   #bytes = 0;
-  readonly #progressed = new Set<Unit>();
+  readonly #progressed = new BusySet<Unit>();
   #progressToldMs = -Infinity;
   #isProgressOut = false;
   #messages = 0;

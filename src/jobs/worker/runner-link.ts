@@ -4,6 +4,7 @@
  * What it says is checked; a runner that says what it must not is killed. It may lie about its own run, and about no
  * other: every run has its own number.
  */
+import { BusyMap } from '../../base/busy-collections.ts';
 import type { Program, Runners, RunningProgram } from '../../base/ports.ts';
 import type { AttemptName } from '../../messages/jobs.ts';
 import { type FromRunner, fromRunnerCodec, toRunnerCodec } from '../runner-words.ts';
@@ -48,7 +49,7 @@ export class RunnerLink {
   readonly #events: LinkEvents;
   readonly #running: RunningProgram;
   /** What was given and has not ended, in order. */
-  readonly #runs = new Map<number, RunEvents>();
+  readonly #runs = new BusyMap<number, RunEvents>();
   #lastRun = 0;
   #aheadMax = 0;
   /** How many runs it has ended, and how long they took of late. */

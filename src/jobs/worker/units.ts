@@ -4,6 +4,7 @@
  * process of the runner is gone. Whatever happens to a unit, one of its timers or the end of its process gets it there.
  */
 import { assert } from '../../base/assert.ts';
+import { BusyMap, BusySet } from '../../base/busy-collections.ts';
 import type { ErrorCode, Outcome } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { AttemptName, GivenUnit, UnitNews } from '../../messages/jobs.ts';
@@ -49,11 +50,11 @@ export class Units {
   readonly #ports: UnitsPorts;
   readonly #slots: CoreSlots<Unit>;
   readonly #memory = new AttemptMemory(attemptsKept);
-  readonly #living = new Set<Unit>();
+  readonly #living = new BusySet<Unit>();
   /** Of each unit the latest attempt that lives. */
-  readonly #latest = new Map<string, Unit>();
+  readonly #latest = new BusyMap<string, Unit>();
   readonly #line: WaitingLine;
-  readonly #onCores = new Set<Unit>();
+  readonly #onCores = new BusySet<Unit>();
   readonly #timeouts: Timeouts;
 
   constructor(ports: UnitsPorts) {
