@@ -66,7 +66,10 @@ export class BusyMap<K, V> {
 
   set(key: K, value: V): void {
     if (this.#gone >= goneMin && this.#gone >= this.#items.size) {
-      this.#items = new Map(this.#items);
+      const items = new Map<K, V>();
+      // A map that is made of another one makes a pair of each entry on the way.
+      this.#items.forEach((value, key) => items.set(key, value));
+      this.#items = items;
       this.#gone = 0;
     }
     this.#items.set(key, value);

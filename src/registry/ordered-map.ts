@@ -3,7 +3,6 @@
  * run is found by halving and changed by shifting a few hundred references, so that a million keys cost about as much
  * as a thousand. It knows nothing of what stands behind a key.
  */
-import { BusyMap } from '../base/busy-collections.ts';
 import { sortable } from '../base/registry-rules.ts';
 
 /** Longer runs are cut in two. */
@@ -12,7 +11,7 @@ const runMax = 512;
 type Item<V> = { readonly key: string; readonly order: string; value: V };
 
 export class OrderedMap<V> {
-  readonly #items = new BusyMap<string, Item<V>>();
+  readonly #items = new Map<string, Item<V>>();
   /** None is empty, except the only one. */
   #runs: Item<V>[][] = [[]];
 
