@@ -304,6 +304,15 @@ describe('the serving lease', () => {
     }
   });
 
+  test('is asked for again soon at first, however long it is', () => {
+    const machine = new ServingRenewal(new Random('long'), 120_000);
+    const [ask] = machine.step(0, { kind: 'begin' });
+    assert.ok(ask?.kind === 'ask');
+    const effects = machine.step(10, { kind: 'answered', id: ask.id, answer: { kind: 'failed' } });
+    const next = effects.find((effect) => effect.kind === 'schedule');
+    assert.ok(next !== undefined && next.atMs > 10 && next.atMs <= 260, JSON.stringify(effects));
+  });
+
   test('is asked for again soon while the table is behind', () => {
     const machine = new ServingRenewal(new Random('behind'), leaseMs);
     let [nowMs, effects] = [0, machine.step(0, { kind: 'begin' })];

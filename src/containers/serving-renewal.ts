@@ -51,6 +51,9 @@ type Effect = ServingAct | Schedule<ServingTimer> | Unschedule;
 /** Parts of the lease. The order is checked by the tests: timeout < interval, and several tries before the stop. */
 export const servingShares = { stop: 0.8, interval: 0.2, timeout: 0.18, retryMin: 0.02 } as const;
 
+/** However long the lease is: one who has just begun to lead grants in a moment, and until then recovers nothing here. */
+const retryMsMax = 250;
+
 export class ServingRenewal {
   readonly #random: Random;
   /** As configured, until the leader has said. */
@@ -114,9 +117,10 @@ export class ServingRenewal {
     const { interval, retryMin } = servingShares;
     // Who is behind has been heard by the leader, and is there in a moment.
     const tries = answer.kind === 'behind' ? Math.min(1, this.#failures) : this.#failures;
-    const share = answer.kind === 'superseded' ? interval : Math.min(interval, retryMin * 2 ** tries);
+    const intervalMs = this.#leaseMs * interval;
+    const firstMs = answer.kind === 'superseded' ? intervalMs : Math.min(this.#leaseMs * retryMin, retryMsMax);
     this.#failures = tries + 1;
-    this.#schedule(nowMs + this.#leaseMs * share * this.#random.between(0.5, 1));
+    this.#schedule(nowMs + Math.min(intervalMs, firstMs * 2 ** tries) * this.#random.between(0.5, 1));
   }
 
   #granted(sentMs: number, { leaseMs, term, takenRevision }: ServingGrant): void {
