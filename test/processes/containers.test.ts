@@ -5,7 +5,7 @@ import type { ClusterSession } from '../../src/client/index.ts';
 import type { PoolHandle } from '../../src/containers/module.ts';
 import type { Agent } from './cluster.ts';
 import { counter, type Place } from './counter-module.ts';
-import { until } from './managers.ts';
+import { call, get, until } from './managers.ts';
 import { ended, PoolCluster } from './pools.ts';
 
 type Pool = PoolHandle<(typeof counter)['methods']>;
@@ -14,6 +14,7 @@ type Stage = { readonly cluster: PoolCluster; readonly session: ClusterSession; 
 const both = 'manager,worker';
 const all = [0, 1, 2, 3];
 const holdMs = 100;
+const roundsOfPools = 12;
 /** Longer than any call here may take: whoever is killed is known to be gone, and nobody waits for its lease to end. */
 const words = ['--serving-lease', '120s', '--call-retry', '160s'];
 
@@ -37,6 +38,7 @@ test('four nodes, four containers', async (context) => {
   const pool = await cluster.pool(counter, 'counters', { containers: 4, copies: 2 }, session);
   const stage = { cluster, session, pool };
   await context.test('one container by its hash, and all of them (CH-1)', async () => await calls(stage));
+  await context.test('a pool that is deleted and created again is a new one', async () => await madeAgain(stage));
   await context.test('a container moves, and callers find it (CH-3)', async () => await moves(stage));
   await context.test('a container moves while all are busy (CH-4)', async () => await movesInBroadcast(stage));
   await context.test('a node is killed: its container goes on elsewhere (CH-2)', async () => await recovers(stage));
@@ -56,6 +58,26 @@ async function calls({ cluster, pool }: Stage): Promise<void> {
   );
   assert.equal(new Set(owners).size, 4, `one on each node: ${owners.join()}`);
   assert.deepEqual(await heldEverywhere(pool), [1, 1, 1, 2]);
+  cluster.nobodyFell();
+}
+
+/** Through one node, without waiting for anything but its answers: it has to know what it has told. */
+async function madeAgain({ cluster }: Stage): Promise<void> {
+  const [node] = cluster.up as [Agent, ...Agent[]];
+  const wish = { name: 'again', module: counter.name, containers: 3, copies: 2 };
+  for (let round = 0; round < roundsOfPools; round++) {
+    const created = await call(node, 'POST', '/v1/pools', wish);
+    assert.equal(created.body['created'], true, JSON.stringify(created));
+    for (const id of [0, 1, 2]) {
+      const asked = { pool: 'again', method: 'add', args: [1], route: { id } };
+      assert.equal((await call(node, 'POST', '/v1/call', asked)).body['result'], 1, `round ${round}, container ${id}`);
+    }
+    assert.equal((await call(node, 'DELETE', '/v1/pools/again')).code, 'OK');
+    await until('the pool is gone', async () => {
+      const { items } = (await get(node, '/v1/pools')) as { items: readonly { name: string }[] };
+      return items.some(({ name }) => name === 'again') ? undefined : true;
+    });
+  }
   cluster.nobodyFell();
 }
 

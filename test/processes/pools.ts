@@ -177,17 +177,21 @@ export class PoolCluster {
 
   async migrate(pool: string, container: number, to: Agent): Promise<void> {
     const path = `/v1/containers/${pool}/${container}/migrate`;
-    // A node that is slow for a moment is refused as one that does not answer: then once more.
-    await until(`a move of ${pool}/${container} to begin`, async () => {
-      const { code, body } = await call(this.#any, 'POST', path, { to: to.name });
-      if (code === 'PRECONDITION') return undefined;
-      assert.equal(code, 'OK', JSON.stringify(body));
-      return true;
-    });
-    await until(`${pool}/${container} on ${to.name}`, async () => {
-      const { owner, phase, move } = (await this.containers(pool))[container]!;
-      return owner === to.name && phase === 'serving' && move === null ? true : undefined;
-    });
+    const seen: unknown[] = [];
+    // A node that is slow for a moment is refused as one that does not answer, or the move is given up: then once more.
+    await until(
+      `${pool}/${container} on ${to.name}`,
+      async () => {
+        const { owner, phase, move, note } = (await this.containers(pool))[container]!;
+        if (move !== null || phase !== 'serving') return undefined;
+        if (owner === to.name) return true;
+        const { code, body } = await call(this.#any, 'POST', path, { to: to.name });
+        seen.push({ owner, note, code, body });
+        assert.ok(code === 'OK' || code === 'PRECONDITION', JSON.stringify(body));
+        return undefined;
+      },
+      () => JSON.stringify(seen),
+    );
   }
 
   /** Nobody has ended who was not told to. */

@@ -85,7 +85,7 @@ export class CallsHost implements Calls {
     };
     // The pieces of such a call replace each other.
     const running: { now: Running | undefined } = { now: undefined };
-    if (pool !== undefined) this.#route(call, pool, running, ended);
+    if (pool?.record.state === 'active') this.#route(call, pool, running, ended);
     else this.#search(call, running, ended);
     return { cancel: () => running.now?.cancel() };
   }
@@ -113,7 +113,7 @@ export class CallsHost implements Calls {
     return this.#desk.openedFlow(from, opening, stream);
   }
 
-  /** A pool of which nobody here has heard may have been created a moment ago. */
+  /** A pool of which nobody here has heard, or only of one of that name that goes, may have been created a moment ago. */
   #search(call: WantedCall, running: { now: Running | undefined }, ended: Done<CallResult>): void {
     const { clock, table } = this.#ports;
     const { unknownPoolMs, retryTimeoutMs } = this.#options;
@@ -139,7 +139,6 @@ export class CallsHost implements Calls {
 
   #resolved(call: WantedCall, pool: KnownPool): Outcome<Resolved> {
     const { self, table, hosting } = this.#ports;
-    if (pool.record.state === 'deleting') return failure('UNKNOWN_POOL', `the pool "${pool.name}" is being deleted`);
     try {
       const route = 'dynamic' in call.route ? this.#chosen(call, pool) : call.route;
       const nodeByName = (name: string): NodeId | undefined => this.#ports.nodeByName(name);

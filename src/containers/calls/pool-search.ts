@@ -1,4 +1,7 @@
-/** Waits for a pool to turn up in the address table, which has no way to tell of pools. Bounded by a short time. */
+/**
+ * Waits for a pool to turn up in the address table, which has no way to tell of pools. Bounded by a short time. One that
+ * is being deleted does not count: it may be gone for long, and another one of its name may have been created.
+ */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { AddressTable, KnownPool } from '../contract.ts';
@@ -41,9 +44,12 @@ export class PoolSearch {
 
   #look(): void {
     const pool = this.#ports.table.pool(this.#name);
-    if (pool !== undefined) return this.#end(() => this.#done(success(pool)));
-    if (this.#ports.clock.nowMs() >= this.#untilMs)
-      return this.#end(() => this.#done(failure('UNKNOWN_POOL', `there is no pool "${this.#name.slice(0, 63)}"`)));
+    if (pool?.record.state === 'active') return this.#end(() => this.#done(success(pool)));
+    if (this.#ports.clock.nowMs() >= this.#untilMs) {
+      const name = `"${this.#name.slice(0, 63)}"`;
+      const reason = pool === undefined ? `there is no pool ${name}` : `the pool ${name} is being deleted`;
+      return this.#end(() => this.#done(failure('UNKNOWN_POOL', reason)));
+    }
     this.#lookMs = Math.min(lookMsMax, this.#lookMs * 2);
     this.#timer = this.#later();
   }

@@ -147,10 +147,25 @@ describe('routes', () => {
     scene.own(1, undefined);
     const waiting = scene.call('a', { route: { id: 1 } });
     table.known.set('visits', { ...scene.pool, record: { ...scene.pool.record, state: 'deleting' } });
-    assert.equal(scene.call('a', { route: { id: 0 } }).code, 'UNKNOWN_POOL');
+    const late = scene.call('a', { route: { id: 0 } });
+    const toAll = scene.call('a', { route: { broadcast: true } });
+    scene.advance(1_010);
+    assert.deepEqual([late.code, toAll.code], ['UNKNOWN_POOL', 'UNKNOWN_POOL']);
     table.known.clear();
     scene.advance(1_000);
     assert.equal(waiting.code, 'UNKNOWN_POOL');
+  });
+
+  test('of a pool that was created again find it, though this node has only heard that the former one goes', () => {
+    const scene = new Scene(['a', 'b'], 4);
+    const { table } = scene.seat('a');
+    table.known.set('visits', { ...scene.pool, record: { ...scene.pool.record, state: 'deleting' } });
+    const one = scene.call('a', { route: { id: 0 } });
+    const toAll = scene.call('a', { route: { broadcast: true } });
+    scene.advance(100);
+    table.known.set('visits', scene.pool);
+    scene.advance(500);
+    assert.deepEqual([one.code, toAll.code], ['ok', 'ok']);
   });
 
   test('travel as they are', () => {
