@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { RemusterError } from '../base/errors.ts';
-import { optimizeOnlyTheBusy } from '../io/compiled-code.ts';
+import { shareTheMachine } from '../io/engine-flags.ts';
 import type { RunningNode } from '../node/compose.ts';
 import { type NodeOptions, problemsError } from '../node/options.ts';
 import { agentLog, dieLoudly, warnWhileAlone } from './agent-log.ts';
@@ -50,7 +50,7 @@ export async function agent(flags: AgentFlags): Promise<number> {
   try {
     const { startNode } = await import('../node/compose.ts');
     const node = await startNode(options, { log, origins: resolved.origins });
-    optimizeOnlyTheBusy();
+    shareTheMachine();
     warnWhileAlone(log, options, node.ready);
     return await untilStopped(node, stopAsked);
   } finally {

@@ -47,15 +47,3 @@ it('gives a thread the cache of its process, and nothing else of its environment
 it('gives a thread nothing at all where there is no cache', { timeout: 60_000 }, async () => {
   assert.deepEqual(await thread({ SECRET: 'x' }), { names: [], cached: false });
 });
-
-it('tells the compiler what is worth optimizing', { timeout: 60_000 }, async () => {
-  const script = `
-    import { cachedDataVersionTag } from 'node:v8';
-    import { optimizeOnlyTheBusy } from ${JSON.stringify(new URL('./compiled-code.ts', import.meta.url).href)};
-    const before = cachedDataVersionTag();
-    optimizeOnlyTheBusy();
-    console.log(before === cachedDataVersionTag());`;
-  // Flags that are unknown or frozen would change nothing, and what they are is all that the tag depends on.
-  const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', script], { timeout: 30_000 });
-  assert.equal(stdout.trim(), 'false');
-});
