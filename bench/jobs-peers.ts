@@ -10,7 +10,14 @@ import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { type PeerServer, freePort, startPostgres, startRedis, startRestate } from './jobs-servers.ts';
 
-export const peerNames = ['BullMQ always', 'BullMQ everysec', 'graphile-worker', 'Restate'] as const;
+/** `forgets`: a job is removed when it has ended, and nobody can ask for it any more. The others keep the latest ones. */
+export const peerNames = [
+  'BullMQ always',
+  'BullMQ always, forgets',
+  'BullMQ everysec, forgets',
+  'graphile-worker',
+  'Restate',
+] as const;
 export type PeerName = (typeof peerNames)[number];
 /** `bulk`: added as many at a time as the peer likes. `single`: one by one, so many in flight. */
 export type PeerRound = { readonly how: 'bulk' | 'single'; readonly jobs: number; readonly inFlight: number };
@@ -25,6 +32,8 @@ const packages = {
   '@restatedev/restate-sdk': '1.17.2',
 };
 const bulkSize = 1_000;
+/** The latest of those that are over, which our managers still know. */
+export const historyJobs = 1_000;
 
 /** Says why not, if it cannot. */
 export function installPeers(): string | undefined {
@@ -104,10 +113,10 @@ type BullMq = {
   Worker: new (name: string, work: () => Promise<void>, options: object) => BullWorker;
 };
 
-async function bullMq(redis: PeerServer): Promise<Peer> {
+async function bullMq(redis: PeerServer, endedKept: number): Promise<Peer> {
   const { Queue, Worker } = await load<BullMq>('bullmq');
   const connection = { host, port: redis.port, maxRetriesPerRequest: null };
-  const queue = new Queue('bench', { connection, defaultJobOptions: { removeOnComplete: true } });
+  const queue = new Queue('bench', { connection, defaultJobOptions: { removeOnComplete: { count: endedKept } } });
   const worker = new Worker('bench', async () => {}, { connection, concurrency: 100 });
   let completed = 0;
   let heard: () => void = () => {};
@@ -227,7 +236,8 @@ async function open(name: PeerName, folder: string): Promise<Peer> {
     const binary = join(cache, `node_modules/@restatedev/restate-server-linux-${process.arch}/bin/restate-server`);
     return await restate(await startRestate(folder, binary));
   }
-  return await bullMq(await startRedis(folder, name === 'BullMQ always' ? 'always' : 'everysec'));
+  const redis = await startRedis(folder, name.startsWith('BullMQ always') ? 'always' : 'everysec');
+  return await bullMq(redis, name.endsWith('forgets') ? 0 : historyJobs);
 }
 
 if (process.argv[1] === import.meta.filename) {
