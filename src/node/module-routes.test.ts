@@ -34,7 +34,8 @@ class Scene {
     const core = {
       identity: { dc: 'here', name: 'a' },
       members: () => [],
-      containers: { modules, keeper: { check } },
+      // A table that hears of nothing: who creates a pool waits for it for a moment, and no longer.
+      containers: { modules, keeper: { check }, table: { pool: () => undefined } },
       control: {
         registry: this.cluster.registry,
         clock: this.cluster.clock,
