@@ -19,6 +19,8 @@ type Fields = Readonly<Record<string, unknown>>;
 class Scene {
   readonly cluster: PretendCluster = settled(2, 0);
   readonly ordered: Fields[] = [];
+  /** Hears of nothing by itself: who creates a pool waits for it for a moment, and no longer. */
+  readonly table = new Map<string, { readonly record: { readonly major: number; readonly minor: number } }>();
   readonly #core: NodeCore;
 
   constructor() {
@@ -34,8 +36,7 @@ class Scene {
     const core = {
       identity: { dc: 'here', name: 'a' },
       members: () => [],
-      // A table that hears of nothing: who creates a pool waits for it for a moment, and no longer.
-      containers: { modules, keeper: { check }, table: { pool: () => undefined } },
+      containers: { modules, keeper: { check }, table: { pool: (name: string) => this.table.get(name) } },
       control: {
         registry: this.cluster.registry,
         clock: this.cluster.clock,
@@ -157,4 +158,13 @@ test('a new pool begins with the newest version, or with what somebody has loade
   assert.equal((await scene.create('configured', 'counter'))['created'], false);
   scene.load({});
   assert.equal((await scene.create('own', 'kv'))['created'], false);
+});
+
+test('who has created a pool hears so when this node knows it, and not a former one of its name', async () => {
+  const scene = new Scene();
+  scene.table.set('own', { record: { major: 7, minor: 0 } });
+  scene.cluster.clock.schedule(300, () => scene.table.set('own', { record: { major: 1, minor: 0 } }));
+  const { id } = await scene.create('own', 'kv');
+  assert.equal(id, '1.0');
+  assert.equal(scene.table.get('own')?.record.major, 1);
 });
