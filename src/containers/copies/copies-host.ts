@@ -6,6 +6,7 @@
  *   changed --> records --> who is to have copies, what is to be dropped
  */
 import { BoundedLru } from '../../base/bounded-lru.ts';
+import { BusySet } from '../../base/busy-collections.ts';
 import { type Done, type Outcome, RemusterError, failure, success } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -77,7 +78,7 @@ export class CopiesHost implements Copies {
   /** Of what was ours lately: the revision of the record that did not name us any more. */
   readonly #unnamed = new BoundedLru<string, number>(unnamedMax);
   readonly #open = new Map<string, OpenContainer>();
-  readonly #dirty = new Set<OpenContainer>();
+  readonly #dirty = new BusySet<OpenContainer>();
   readonly #copying = new Set<CopyLink>();
   readonly #budget: TailBudget;
   readonly #counters: CopiesCounters = { commits: 0, commitBytes: 0, joined: 0, left: 0, lost: 0 };

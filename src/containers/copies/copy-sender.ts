@@ -57,14 +57,16 @@ const underWayBytesMax = 1 * 2 ** 20;
 /** What takes as long again to carry as the usual request. */
 const largeBytes = 1 * 2 ** 20;
 
+const nothing: Cancel = () => {};
+
 export class CopySender {
   readonly #ports: SenderPorts;
   readonly #events: SenderEvents;
   readonly #state: OwnedState;
   readonly #log: OwnerLog;
   readonly #reader: StateReader;
-  /** What is on its way, or being read. */
-  readonly #requests = new Map<CopyLink, Set<UnderWay>>();
+  /** What is on its way, or being read. At most a few at once. */
+  readonly #requests = new Map<CopyLink, UnderWay[]>();
   /** Of `ports.copying`, those of this container. */
   readonly #copying = new Set<CopyLink>();
   #isStopped = false;
@@ -128,10 +130,10 @@ export class CopySender {
   }
 
   #begin(link: CopyLink, bytes: number): UnderWay {
-    const requests = this.#requests.get(link) ?? new Set();
-    const request = { bytes, cancel: () => {} };
-    this.#requests.set(link, requests.add(request));
-    link.underWay = requests.size;
+    let requests = this.#requests.get(link);
+    if (requests === undefined) this.#requests.set(link, (requests = []));
+    const request = { bytes, cancel: nothing };
+    link.underWay = requests.push(request);
     link.underWayBytes += bytes;
     return request;
   }
@@ -139,9 +141,10 @@ export class CopySender {
   /** False: nobody waits for it any more. */
   #ended(link: CopyLink, request: UnderWay): boolean {
     const requests = this.#requests.get(link);
-    if (this.#isStopped || requests === undefined || !requests.delete(request)) return false;
-    if (requests.size === 0) this.#requests.delete(link);
-    link.underWay = requests.size;
+    const at = requests?.indexOf(request) ?? -1;
+    if (this.#isStopped || requests === undefined || at < 0) return false;
+    requests.splice(at, 1);
+    link.underWay = requests.length;
     link.underWayBytes -= request.bytes;
     return true;
   }

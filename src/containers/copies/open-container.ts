@@ -19,7 +19,7 @@ import { type Slot, slotPrefix } from './layout.ts';
 import { OwnerLog, type Verdict } from './owner-log.ts';
 import { Quota } from './quota.ts';
 import { StateReader } from './state-reader.ts';
-import { type Commit, type TailBudget, commitBytes, packedOf } from './tail.ts';
+import { type Commit, type TailBudget, type TailShare, commitBytes, packedOf } from './tail.ts';
 
 export type OwnerPorts = SenderPorts & {
   readonly self: Holder;
@@ -58,6 +58,7 @@ export class OpenContainer {
   readonly #log: OwnerLog;
   readonly #sender: CopySender;
   readonly #quota: Quota;
+  readonly #share: TailShare;
   readonly #lost: (reason: string) => void;
   #opened: Done<OpenedLog> | undefined;
   #entries: readonly StateEntry[] | undefined;
@@ -101,6 +102,9 @@ export class OpenContainer {
     const quietTicksMax = options.copyAckTicks + 1;
     this.#log = new OwnerLog({ self, fence, base: position, durability, quietTicksMax });
     this.#quota = new Quota(options.stateBytesMax);
+    this.#share = ports.budget.join(() => {
+      if (!this.#isOver) this.#trim(0);
+    });
     const reader = new StateReader(holding.shelf.store, this.#prefix, pageBytesMax);
     const state = { pool: major, container, fence, memory: durability === 'memory' };
     const events = {
@@ -190,7 +194,7 @@ export class OpenContainer {
       // All of them have the same shape from the beginning.
       this.#log.append({ writes, bytes, growth, packed: undefined });
       this.#quota.wait(growth);
-      this.#ports.budget.used(this, this.#log.tail.bytes, this.#shed);
+      this.#ports.budget.used(this.#share, this.#log.tail.bytes);
       this.#ports.counters.commits += 1;
       this.#ports.counters.commitBytes += bytes;
     }
@@ -361,18 +365,14 @@ export class OpenContainer {
 
   #trim(bytesMax: number): void {
     this.#log.trim(bytesMax);
-    this.#ports.budget.used(this, this.#log.tail.bytes, this.#shed);
+    this.#ports.budget.used(this.#share, this.#log.tail.bytes);
   }
-
-  readonly #shed = (): void => {
-    if (!this.#isOver) this.#trim(0);
-  };
 
   /** Nothing is sent, written or acknowledged from now on. Without an error it was wanted, and nothing is under way. */
   #end(reason: string, error: RemusterError | undefined): void {
     this.#isOver = true;
     this.#sender.stop();
-    this.#ports.budget.gone(this);
+    this.#ports.budget.gone(this.#share);
     if (error !== undefined) this.#holding.spentFence = this.change.record.fence;
     this.#ports.ended(this);
     const waiters = [...this.#waiters];

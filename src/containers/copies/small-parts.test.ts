@@ -23,7 +23,7 @@ import {
 import { beginningOf } from './opening.ts';
 import { Quota } from './quota.ts';
 import { SnapshotSender } from './snapshot-sender.ts';
-import { Tail, TailBudget, commitBytes } from './tail.ts';
+import { Tail, TailBudget, type TailShare, commitBytes } from './tail.ts';
 
 const [f1, f2] = [fenceOf(1, 1), fenceOf(1, 2)];
 const row = { key: 'k', value: new Uint8Array() };
@@ -95,16 +95,18 @@ describe('a tail', () => {
   test('all together have a bound: whoever has not written for longest forgets first', () => {
     const budget = new TailBudget(100);
     const shed: string[] = [];
-    const use = (name: string, holder: object, bytes: number): void =>
-      budget.used(holder, bytes, () => {
+    const join = (name: string): TailShare => {
+      const share: TailShare = budget.join(() => {
         shed.push(name);
-        budget.used(holder, 0, () => {});
+        budget.used(share, 0);
       });
-    const [x, y, z] = [{}, {}, {}];
-    use('x', x, 40);
-    use('y', y, 40);
-    use('x', x, 50);
-    use('z', z, 40);
+      return share;
+    };
+    const [x, y, z] = [join('x'), join('y'), join('z')];
+    budget.used(x, 40);
+    budget.used(y, 40);
+    budget.used(x, 50);
+    budget.used(z, 40);
     assert.deepEqual([shed, budget.bytes], [['y'], 90]);
     budget.gone(x);
     assert.equal(budget.bytes, 40);

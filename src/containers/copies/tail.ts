@@ -111,11 +111,16 @@ export class Tail {
   }
 }
 
+/** What a container has in its tail; `shed` forgets what can be forgotten and tells it with another `used`. */
+export type TailShare = { bytes: number; lastUse: number; readonly shed: () => void };
+
 /** Of all containers on this node: whoever has not written for longest forgets first. */
 export class TailBudget {
   readonly #bytesMax: number;
-  readonly #holders = new Map<object, { bytes: number; readonly shed: () => void }>();
+  readonly #shares = new Set<TailShare>();
   #bytes = 0;
+  /** Counts, so that it is known who has written before whom. */
+  #uses = 0;
 
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
@@ -125,26 +130,29 @@ export class TailBudget {
     return this.#bytes;
   }
 
-  /** `shed` forgets what can be forgotten and tells it with another `used`. */
-  used(holder: object, bytes: number, shed: () => void): void {
-    const known = this.#holders.get(holder);
-    this.#bytes += bytes - (known?.bytes ?? 0);
-    if (known !== undefined && bytes < known.bytes) {
-      known.bytes = bytes;
-      return;
-    }
-    this.#holders.delete(holder);
-    this.#holders.set(holder, known ?? { bytes, shed });
-    if (known !== undefined) known.bytes = bytes;
-    if (this.#bytes <= this.#bytesMax) return;
-    for (const oldest of this.#holders.values()) {
-      if (this.#bytes <= this.#bytesMax) break;
-      if (oldest.bytes > 0) oldest.shed();
-    }
+  join(shed: () => void): TailShare {
+    const share = { bytes: 0, lastUse: 0, shed };
+    this.#shares.add(share);
+    return share;
   }
 
-  gone(holder: object): void {
-    this.#bytes -= this.#holders.get(holder)?.bytes ?? 0;
-    this.#holders.delete(holder);
+  used(share: TailShare, bytes: number): void {
+    const isGrowing = bytes > share.bytes;
+    this.#bytes += bytes - share.bytes;
+    share.bytes = bytes;
+    if (!isGrowing) return;
+    share.lastUse = ++this.#uses;
+    if (this.#bytes > this.#bytesMax) this.#shed();
+  }
+
+  gone(share: TailShare): void {
+    if (this.#shares.delete(share)) this.#bytes -= share.bytes;
+  }
+
+  #shed(): void {
+    for (const oldest of [...this.#shares].toSorted((a, b) => a.lastUse - b.lastUse)) {
+      if (this.#bytes <= this.#bytesMax) return;
+      if (oldest.bytes > 0) oldest.shed();
+    }
   }
 }

@@ -6,9 +6,15 @@
 import { assert } from '../../base/assert.ts';
 import { BoundedQueue } from '../../base/bounded-queue.ts';
 
-export class CommitLine<T> {
-  /** In order, each with the last commit that it could have seen. Bounded by whoever appends. */
-  readonly #waiting = new Map<T, number>();
+/** So many who are gone may stand before the first who waits. */
+const goneMax = 1_024;
+
+export class CommitLine<T extends NonNullable<unknown>> {
+  /** In order, and beside each the last commit that it could have seen. Bounded by whoever appends. */
+  #waiting: (T | undefined)[] = [];
+  #behind: number[] = [];
+  /** Whoever stands before this place is gone; behind it only who has left. */
+  #head = 0;
   /** Of the commits under way. */
   readonly #sizes: BoundedQueue<number>;
   #issued = 0;
@@ -42,12 +48,14 @@ export class CommitLine<T> {
 
   /** Behind everything that was issued so far. */
   append(item: T): void {
-    this.#waiting.set(item, this.#issued);
+    this.#waiting.push(item);
+    this.#behind.push(this.#issued);
   }
 
-  /** It waits no longer. */
+  /** It waits no longer. Rare: most wait for their commit. */
   delete(item: T): void {
-    this.#waiting.delete(item);
+    const at = this.#waiting.indexOf(item, this.#head);
+    if (at >= 0) this.#waiting[at] = undefined;
   }
 
   /** Ends the oldest commit and gives out, in order, who waited for no later one. */
@@ -55,17 +63,31 @@ export class CommitLine<T> {
     assert(commit === this.#ended + 1 && commit <= this.#issued, 'commits end in the order in which they were issued');
     this.#ended = commit;
     this.#bytes -= this.#sizes.shift() ?? 0;
-    for (const [item, behind] of this.#waiting) {
-      if (behind > this.#ended) break;
-      this.#waiting.delete(item);
-      release(item);
+    while (this.#head < this.#waiting.length && (this.#behind[this.#head] as number) <= this.#ended) {
+      const item = this.#waiting[this.#head];
+      this.#waiting[this.#head] = undefined;
+      this.#head += 1;
+      if (item !== undefined) release(item);
     }
+    this.#shorten();
   }
 
   /** No commit ends any more: everybody who waits, in order. */
   abandon(): T[] {
-    const left = [...this.#waiting.keys()];
-    this.#waiting.clear();
+    const left = this.#waiting.filter((item) => item !== undefined);
+    [this.#waiting, this.#behind, this.#head] = [[], [], 0];
     return left;
+  }
+
+  #shorten(): void {
+    if (this.#head === this.#waiting.length) {
+      this.#waiting.length = 0;
+      this.#behind.length = 0;
+      this.#head = 0;
+    } else if (this.#head >= goneMax && this.#head * 2 >= this.#waiting.length) {
+      this.#waiting.splice(0, this.#head);
+      this.#behind.splice(0, this.#head);
+      this.#head = 0;
+    }
   }
 }

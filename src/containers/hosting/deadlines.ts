@@ -1,14 +1,20 @@
 /**
  * Ends what has a deadline, with one timer for all of it: most is over long before, and a timer for each would cost more
- * than the work itself.
+ * than the work itself. Each knows its place in the list, so that it can leave without being looked for.
  */
 import type { Cancel, Clock } from '../../base/ports.ts';
 
-export type Limited = { readonly deadlineMs: number; expired(): void };
+export type Limited = {
+  readonly deadlineMs: number;
+  /** Belongs to the list: -1 when it is not there. */
+  place: number;
+  expired(): void;
+};
 
 export class Deadlines {
   readonly #clock: Clock;
-  readonly #all = new Set<Limited>();
+  /** In no order. */
+  readonly #all: Limited[] = [];
   #wakeAtMs = Infinity;
   #cancel: Cancel | undefined;
 
@@ -17,24 +23,32 @@ export class Deadlines {
   }
 
   get size(): number {
-    return this.#all.size;
+    return this.#all.length;
   }
 
   add(limited: Limited): void {
-    this.#all.add(limited);
+    limited.place = this.#all.length;
+    this.#all.push(limited);
     if (limited.deadlineMs < this.#wakeAtMs) this.#arm(limited.deadlineMs);
   }
 
   /** The timer stays: it costs less to wake for nothing than to look for the next deadline each time. */
   delete(limited: Limited): void {
-    this.#all.delete(limited);
+    const { place } = limited;
+    if (place < 0) return;
+    limited.place = -1;
+    const last = this.#all.pop() as Limited;
+    if (last === limited) return;
+    this.#all[place] = last;
+    last.place = place;
   }
 
   stop(): void {
     this.#cancel?.();
     this.#cancel = undefined;
     this.#wakeAtMs = Infinity;
-    this.#all.clear();
+    for (const limited of this.#all) limited.place = -1;
+    this.#all.length = 0;
   }
 
   #arm(atMs: number): void {
@@ -43,12 +57,15 @@ export class Deadlines {
     this.#cancel = this.#clock.schedule(Math.max(0, atMs - this.#clock.nowMs()), () => this.#wake());
   }
 
+  /** Whose end comes first ends first. */
   #wake(): void {
     this.#cancel = undefined;
     this.#wakeAtMs = Infinity;
     const nowMs = this.#clock.nowMs();
-    for (const limited of [...this.#all]) {
-      if (limited.deadlineMs > nowMs || !this.#all.delete(limited)) continue;
+    const over = this.#all.filter(({ deadlineMs }) => deadlineMs <= nowMs);
+    for (const limited of over.toSorted((a, b) => a.deadlineMs - b.deadlineMs)) {
+      if (limited.place < 0) continue;
+      this.delete(limited);
       limited.expired();
     }
     let nextMs = Infinity;

@@ -30,6 +30,8 @@ export class PendingCall {
   isWriting = false;
   /** What it will be answered once everything it saw is durable. */
   outcome: Outcome<CallAnswer> | undefined;
+  /** See deadlines.ts. */
+  place = -1;
   /** See call-index.ts. */
   nextOfCounter: PendingCall | undefined;
   readonly #care: PendingCare;
@@ -40,6 +42,10 @@ export class PendingCall {
     this.arrivedMs = nowMs;
     this.deadlineMs = nowMs + call.remainingMs;
     this.#care = care;
+  }
+
+  get counter(): number {
+    return this.call.id.counter;
   }
 
   get waiters(): number {

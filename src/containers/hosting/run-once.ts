@@ -12,25 +12,18 @@ import { errorCodeOf, RemusterError } from '../../base/errors.ts';
 import type { CallId } from '../../base/ids.ts';
 import type { StoreWrite } from '../../base/ports.ts';
 import { decodeValue, encodeValue } from '../../messages/value.ts';
+import { type GivenAnswer, KeptAnswers } from './kept-answers.ts';
 import type { HostingLimits } from './limits.ts';
 import { OnceSlots } from './once-slots.ts';
 import { readOnceRow, sessionOf } from './rows.ts';
 
-/** What a call answered: its encoded result, or the error with which it refused. */
-export type GivenAnswer = { readonly value: Uint8Array } | { readonly error: RemusterError };
-
 type Caller = Pick<CallId, 'session' | 'generation'>;
-
-type KeptAnswer = { readonly answer: GivenAnswer; readonly slot: number };
 
 type Session = {
   readonly caller: string;
   readonly generation: number;
   readonly slots: OnceSlots;
-  /** By counter, in the order in which they were given. */
-  answers: Map<number, KeptAnswer>;
-  /** Have run; what they answered is not known any more. By counter, where that is written. */
-  given: Map<number, number>;
+  readonly kept: KeptAnswers;
   /** Every counter below is over. */
   floor: number;
   /** After this none of its calls is sent again. */
@@ -76,9 +69,8 @@ export class RunOnce {
     const session = this.#known(id);
     if (session === undefined) return this.#hasRoom(nowMs) ? undefined : refusedBy('CAPACITY', 'too many callers');
     if (id.counter < session.floor) return refusedBy('PRECONDITION', 'its caller had said that it was over');
-    const kept = session.answers.get(id.counter);
-    if (kept !== undefined) return kept.answer;
-    return session.given.has(id.counter) ? refusedBy('PRECONDITION') : undefined;
+    const kept = session.kept.find(id.counter);
+    return kept === undefined ? undefined : (kept.answer ?? refusedBy('PRECONDITION'));
   }
 
   /** Keeps the answer, and adds the rows that make it durable. `remainingMs` is how long its caller may send it again. */
@@ -95,7 +87,8 @@ export class RunOnce {
     this.#forgetBelowFloor(session);
     // Where something lay that is over by now: it is written over in this commit, with the floor that says so.
     const slot = session.slots.take();
-    this.#add(session, call.id.counter, { answer, slot });
+    session.kept.add(call.id.counter, slot, answer);
+    this.#bytes += bytesOf(answer);
     this.#shorten(session, call.id.counter, rows);
     const key = session.slots.nameOf(slot);
     rows.push({ key, value: encodeAnswer(session.floor, call.id.counter, answer) });
@@ -113,15 +106,14 @@ export class RunOnce {
     session.keepUntilMs = nowMs + this.#limits.sessionKeepMs;
     session.floor = Math.max(session.floor, row.floor);
     session.slots.known(name.slot);
-    if (row.answer === undefined) session.given.set(row.counter, name.slot);
-    else this.#add(session, row.counter, { answer: row.answer, slot: name.slot });
+    session.kept.add(row.counter, name.slot, row.answer);
+    this.#bytes += bytesOf(row.answer);
   }
 
   /** Rows lie in another order than that in which they were given, and some say what is over. */
   loaded(): void {
     for (const session of this.#sessions.values()) {
-      session.answers = new Map([...session.answers].toSorted(([a], [b]) => a - b));
-      session.given = new Map([...session.given].toSorted(([a], [b]) => a - b));
+      session.kept.sort();
       this.#forgetBelowFloor(session);
     }
   }
@@ -137,29 +129,16 @@ export class RunOnce {
   #begin({ session: caller, generation }: Caller): Session {
     const name = sessionOf({ session: caller, generation });
     const slots = new OnceSlots(name);
-    const state = { answers: new Map(), given: new Map(), floor: 0, keepUntilMs: 0 };
-    const session: Session = { caller, generation, slots, ...state };
+    const session: Session = { caller, generation, slots, kept: new KeptAnswers(), floor: 0, keepUntilMs: 0 };
     this.#sessions.set(name, session);
     return session;
   }
 
-  #add(session: Session, counter: number, kept: KeptAnswer): void {
-    session.answers.set(counter, kept);
-    this.#bytes += bytesOf(kept.answer);
-  }
-
-  /** Counters arrive nearly in order, so what stands behind a later one just waits for it. */
   #forgetBelowFloor(session: Session): void {
-    for (const [counter, slot] of session.given) {
-      if (counter >= session.floor) break;
-      session.given.delete(counter);
-      this.#free(session, slot);
-    }
-    for (const [counter, { answer, slot }] of session.answers) {
-      if (counter >= session.floor) break;
-      session.answers.delete(counter);
-      this.#bytes -= bytesOf(answer);
-      this.#free(session, slot);
+    const { kept, floor } = session;
+    for (let over = kept.takeBelow(floor); over !== undefined; over = kept.takeBelow(floor)) {
+      this.#bytes -= bytesOf(over.answer);
+      this.#free(session, over.slot);
     }
   }
 
@@ -182,30 +161,28 @@ export class RunOnce {
   #shorten(session: Session, newest: number, rows: StoreWrite[]): void {
     const { answersMax, answerBytesMax, givenMax } = this.#limits;
     const end = rows.length + rowsMax;
-    while (session.answers.size > answersMax && rows.length < end && this.#dropOldest(session, newest, rows));
+    while (session.kept.answers > answersMax && rows.length < end && this.#dropOldest(session, newest, rows));
     while (this.#bytes > answerBytesMax && rows.length < end && this.#dropOldest(session, newest, rows));
-    for (const other of this.#sessions.values()) {
+    for (const other of this.#bytes > answerBytesMax ? this.#sessions.values() : []) {
       if (this.#bytes <= answerBytesMax || rows.length >= end) break;
       while (this.#bytes > answerBytesMax && rows.length < end && this.#dropOldest(other, newest, rows));
     }
-    for (const [counter, slot] of session.given) {
-      if (session.given.size <= givenMax) break;
-      session.given.delete(counter);
-      session.floor = Math.max(session.floor, Math.min(counter + 1, newest));
-      this.#free(session, slot);
+    while (session.kept.given > givenMax) {
+      const given = session.kept.takeOldestGiven();
+      if (given === undefined) return;
+      session.floor = Math.max(session.floor, Math.min(given.counter + 1, newest));
+      this.#free(session, given.slot);
     }
   }
 
   #dropOldest(session: Session, newest: number, rows: StoreWrite[]): boolean {
-    for (const [counter, { answer, slot }] of session.answers) {
-      if (counter === newest) return false;
-      session.answers.delete(counter);
-      this.#bytes -= bytesOf(answer);
-      session.given.set(counter, slot);
-      rows.push({ key: session.slots.nameOf(slot), value: encodeAnswer(session.floor, counter, undefined) });
-      return true;
-    }
-    return false;
+    const oldest = session.kept.oldestAnswer();
+    if (oldest === undefined || oldest.counter === newest) return false;
+    this.#bytes -= bytesOf(oldest.answer);
+    session.kept.dropOldestAnswer();
+    const { counter, slot } = oldest;
+    rows.push({ key: session.slots.nameOf(slot), value: encodeAnswer(session.floor, counter, undefined) });
+    return true;
   }
 
   /** For one more session. */
@@ -224,11 +201,12 @@ export class RunOnce {
     this.#sessions.delete(sessionOf({ session: session.caller, generation: session.generation }));
     if (this.#recent === session) this.#recent = undefined;
     for (const row of session.slots.all()) this.#dropped.add(row);
-    for (const { answer } of session.answers.values()) this.#bytes -= bytesOf(answer);
+    for (const { answer } of session.kept.all()) this.#bytes -= bytesOf(answer);
   }
 }
 
-function bytesOf(answer: GivenAnswer): number {
+function bytesOf(answer: GivenAnswer | undefined): number {
+  if (answer === undefined) return 0;
   return 'value' in answer ? answer.value.length : answer.error.message.length;
 }
 

@@ -6,6 +6,7 @@
  * A method that does not end keeps the turn for a grace after its deadline and then loses it; its context is dead, so
  * it can do nothing to those who come after it.
  */
+import { BusySet } from '../../base/busy-collections.ts';
 import { failure, RemusterError, success } from '../../base/errors.ts';
 import type { Cancel, StoreWrite } from '../../base/ports.ts';
 import { encodeValue } from '../../messages/value.ts';
@@ -14,7 +15,7 @@ import { CallContext } from './context.ts';
 import type { Limited } from './deadlines.ts';
 import { argsOf, failureOf, isFlow, isThenable, type Method } from './methods.ts';
 import { PendingCall } from './pending-call.ts';
-import type { GivenAnswer } from './run-once.ts';
+import type { GivenAnswer } from './kept-answers.ts';
 import type { InternalTurn, Turn, TurnPorts } from './turn.ts';
 
 type Running = {
@@ -30,7 +31,7 @@ type Running = {
 export class WritingTurns {
   readonly #ports: TurnPorts;
   readonly #methods: ReadonlyMap<string, Method>;
-  readonly #queue = new Set<Turn>();
+  readonly #queue = new BusySet<Turn>();
   #running: Running | undefined;
 
   constructor(ports: TurnPorts, methods: ReadonlyMap<string, Method>) {
@@ -59,7 +60,7 @@ export class WritingTurns {
   /** Begins what may begin now. */
   pump(): void {
     while (this.#queue.size > 0 && this.#canBegin()) {
-      const [turn] = this.#queue as Set<Turn> & Iterable<Turn>;
+      const [turn] = this.#queue as Iterable<Turn>;
       if (turn === undefined) return;
       this.#queue.delete(turn);
       this.#begin(turn);
@@ -147,7 +148,7 @@ export class WritingTurns {
         const error = new RemusterError('DEADLINE', `${turn.name} has not ended in ${turn.timeMsMax} ms`);
         this.#giveUp(running, error);
       };
-      running.limit = { deadlineMs, expired };
+      running.limit = { deadlineMs, place: -1, expired };
       this.#ports.inbox.deadlines.add(running.limit);
     }
     result.then(

@@ -1,0 +1,95 @@
+/**
+ * The calls of one session that have run and are not over, and what they answered, as far as that is still kept: first
+ * all have their answers, later the oldest only count as given. Found by counter, forgotten in the order in which they
+ * were given. What is on the disk about them, and when they go, is decided in run-once.ts.
+ */
+import { assert } from '../../base/assert.ts';
+import { BoundedQueue } from '../../base/bounded-queue.ts';
+import { CounterIndex } from '../../base/counter-index.ts';
+import type { RemusterError } from '../../base/errors.ts';
+
+/** What a call answered: its encoded result, or the error with which it refused. */
+export type GivenAnswer = { readonly value: Uint8Array } | { readonly error: RemusterError };
+
+export type KeptAnswer = {
+  readonly counter: number;
+  /** Of the row in which it lies. */
+  readonly slot: number;
+  /** Undefined: it was given, and is not known any more. */
+  answer: GivenAnswer | undefined;
+  nextOfCounter: KeptAnswer | undefined;
+};
+
+/** More than any limit of a container lets come together. */
+const keptMax = 1_000_000;
+
+export class KeptAnswers {
+  readonly #byCounter = new CounterIndex<KeptAnswer>();
+  readonly #answers = new BoundedQueue<KeptAnswer>(keptMax);
+  readonly #given = new BoundedQueue<KeptAnswer>(keptMax);
+
+  /** How many have their answers. */
+  get answers(): number {
+    return this.#answers.length;
+  }
+
+  /** How many have run, and their answers are not known any more. */
+  get given(): number {
+    return this.#given.length;
+  }
+
+  find(counter: number): KeptAnswer | undefined {
+    return this.#byCounter.find(counter);
+  }
+
+  /** The newest of all. */
+  add(counter: number, slot: number, answer: GivenAnswer | undefined): void {
+    const kept: KeptAnswer = { counter, slot, answer, nextOfCounter: undefined };
+    const line = answer === undefined ? this.#given : this.#answers;
+    assert(line.push(kept), 'a session keeps a bounded number of answers');
+    this.#byCounter.add(kept);
+  }
+
+  oldestAnswer(): KeptAnswer | undefined {
+    return this.#answers.peek();
+  }
+
+  /** The oldest answer is not known any more, only that it was given. */
+  dropOldestAnswer(): void {
+    const kept = this.#answers.shift();
+    if (kept === undefined) return;
+    kept.answer = undefined;
+    assert(this.#given.push(kept), 'a session keeps a bounded number of answers');
+  }
+
+  takeOldestGiven(): KeptAnswer | undefined {
+    return this.#forgotten(this.#given.shift());
+  }
+
+  /** One that is over; undefined when there is none. Counters come nearly in order: what is behind a later one waits. */
+  takeBelow(floor: number): KeptAnswer | undefined {
+    for (const line of [this.#given, this.#answers]) {
+      const oldest = line.peek();
+      if (oldest !== undefined && oldest.counter < floor) return this.#forgotten(line.shift());
+    }
+    return undefined;
+  }
+
+  /** What was added in any order is in that of the counters. */
+  sort(): void {
+    for (const line of [this.#given, this.#answers]) {
+      const sorted = [...line].toSorted((a, b) => a.counter - b.counter);
+      line.clear();
+      for (const kept of sorted) line.push(kept);
+    }
+  }
+
+  all(): readonly KeptAnswer[] {
+    return [...this.#given, ...this.#answers];
+  }
+
+  #forgotten(kept: KeptAnswer | undefined): KeptAnswer | undefined {
+    if (kept !== undefined) this.#byCounter.delete(kept);
+    return kept;
+  }
+}
