@@ -298,6 +298,16 @@ test('a member that breaks the protocol loses its connection, under the right na
         evil.send(kinds.data, 0, 1, 0, oversize);
       },
     ],
+    [
+      'a request that is inflated when its id is in use',
+      'malformed',
+      (evil) => {
+        const body = zstdCompressSync(randomBytes(2_000));
+        evil.send(kinds.begin, 0, 1, body.length, announcement(kinds.request, compressedFlag, 2_000));
+        evil.send(kinds.part, 0, 1, 0, body);
+        evil.send(kinds.request, 0, 5, 1_000);
+      },
+    ],
     ['session announcement cut off', 'malformed', (evil) => evil.send(kinds.session, 0, 0, 0, Buffer.from([2, 1]))],
   ];
   for (const [name, reason, breach] of breaches) {

@@ -3,7 +3,7 @@
  * other side, each step inside its bound. Everything here is asynchronous, so each step first looks whether anybody
  * still waits for the message.
  */
-import { RemusterError } from '../../base/errors.ts';
+import { isRemusterError, RemusterError } from '../../base/errors.ts';
 import type { ErrorCode } from '../../base/error-table.ts';
 import type { MuxContext } from './mux-context.ts';
 import { type Arrived, Reassembly } from './reassembly.ts';
@@ -28,6 +28,8 @@ export class LargeMessages {
   readonly #reassembly: Reassembly;
   /** Requests on their way out, so that they can be given up. 'compressing' has no bytes in the queue yet. */
   readonly #requests = new Map<number, Transfer | 'compressing'>();
+  /** Requests that have arrived and are being inflated, so that nobody serves one that was given up meanwhile. */
+  readonly #inflating = new Set<number>();
   #lastTransfer = 0;
   #open = true;
 
@@ -63,8 +65,9 @@ export class LargeMessages {
     this.#requests.delete(requestId);
   }
 
-  /** The peer gave up a request that may still be arriving. */
+  /** The peer gave up a request that may still be arriving, or being inflated: it may use its id again. */
   cancelled(requestId: number): void {
+    this.#inflating.delete(requestId);
     this.#reassembly.dropRequest(kinds.request, requestId);
   }
 
@@ -83,6 +86,7 @@ export class LargeMessages {
   clear(): void {
     this.#open = false;
     this.#requests.clear();
+    this.#inflating.clear();
     this.#reassembly.clear();
   }
 
@@ -114,13 +118,25 @@ export class LargeMessages {
       this.#reassembly.release(body.length);
       return;
     }
+    const isRequest = announced.kind === kinds.request;
+    if (isRequest) this.#inflating.add(announced.id);
     this.#context.compression.decompress(body, announced.rawBytes, (raw) => {
       this.#reassembly.release(body.length);
-      if (!this.#open) return;
-      if (raw instanceof Uint8Array) this.#events.arrived(announced.kind, announced.id, announced.argument, raw);
+      const isGivenUp = isRequest && !this.#inflating.delete(announced.id);
+      if (!this.#open || isGivenUp) return;
+      if (raw instanceof Uint8Array) this.#inflated(announced, raw);
       else if (raw === 'tooMuch') this.#refuse(announced, 'decompression', 'CAPACITY');
       else this.#bomb(raw);
     });
+  }
+
+  /** Nobody reads a frame now who would catch what a message that breaks the protocol throws. */
+  #inflated({ kind, id, argument }: Announcement, raw: Uint8Array): void {
+    try {
+      this.#events.arrived(kind, id, argument, raw);
+    } catch (error) {
+      this.#events.broken(isRemusterError(error) ? error : new RemusterError('INTERNAL', String(error)));
+    }
   }
 
   /** An honest sender keeps the limits, so this one is not honest. */

@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { describe, it } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 
+import { failure } from '../../base/errors.ts';
+import type { Service } from '../../base/ports.ts';
 import { Compression } from './compression.ts';
 import { Counters } from './counters.ts';
 import { echo, identity } from './fixtures.test.ts';
@@ -13,16 +17,20 @@ import { TokenBucket } from './token-bucket.ts';
 const body = Uint8Array.of(1, 2, 3);
 
 /** Two ends without a socket: what one takes as a frame is fed to the other by the test. */
-function end(flush: () => void = () => {}): Mux {
+function end(flush: () => void = () => {}, service: Service = echo, arriving = arrivingBytes()): Mux {
   const limits = defaultLimits;
   const context = {
     ...{ limits, counters: new Counters(), log: () => {}, admit: () => undefined, announced: () => {} },
     compression: new Compression(limits),
-    reassembly: new ByteBudget(limits.reassemblyTotalBytesMax),
+    reassembly: arriving,
     bucket: () => new TokenBucket(1e6, 1e6, 0),
-    service: () => echo,
+    service: () => service,
   };
   return new Mux(identity('peer'), context, { wake: () => {}, flush, broken: assert.fail, goodbye: () => {} });
+}
+
+function arrivingBytes(): ByteBudget {
+  return new ByteBudget(defaultLimits.reassemblyTotalBytesMax);
 }
 
 function carry(from: Mux, to: Mux): number {
@@ -63,6 +71,27 @@ describe('multiplexer', () => {
     for (const next of later.splice(0)) next();
     assert.deepEqual(left, [32]);
     assert.equal(carry(client, server), 32);
+  });
+
+  it('never serves a request that was given up while it was being inflated, and lets its place be used again', async () => {
+    const served: number[] = [];
+    const arriving = arrivingBytes();
+    // Whoever is served keeps its place.
+    const service: Service = { ...echo, request: (_from, { length }) => void served.push(length) };
+    const server = end(undefined, service, arriving);
+    const client = end();
+    // Compressed it fits into one frame, and not so well that it looks like a bomb.
+    const large = new Uint8Array(2 * defaultLimits.compressFromBytes);
+    large.set(randomBytes(10_000));
+    const id = client.request(large, 0, 1_000, () => {}) ?? 0;
+    while (client.queue.empty) await turn();
+    carry(client, server);
+    assert.notEqual(arriving.used, 0, 'it has arrived and is being inflated');
+    client.abandon(id, failure('CANCELLED'));
+    client.request(body, 0, 1_000, () => {});
+    carry(client, server);
+    while (arriving.used > 0) await turn();
+    assert.deepEqual(served, [body.length]);
   });
 
   it('does not when the peer still has work, or when there is little of it', () => {
