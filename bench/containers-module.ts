@@ -44,10 +44,12 @@ function askOf(ctx: Context, { pool: name, method, containers }: Drive): Ask {
   };
 }
 
-/** Never the same twice: what a store has already it need not write. */
+const value = new Uint8Array(valueBytes);
+const head = new DataView(value.buffer);
+
+/** Never the same twice: what a store has already it need not write. Calls encode it at once, so one buffer serves all. */
 function valueOf(turn: number): Uint8Array {
-  const value = new Uint8Array(valueBytes);
-  new DataView(value.buffer).setFloat64(0, turn);
+  head.setFloat64(0, turn);
   return value;
 }
 

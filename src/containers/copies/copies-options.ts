@@ -6,8 +6,6 @@ export type CopiesSettings = {
   /** A container that is closed waits so long for its commits. */
   readonly closeTimeoutMs: number;
   readonly amendTimeoutMs: number;
-  /** The state of one container. More ends in STORE_FULL. */
-  readonly stateBytesMax: number;
   /** Acknowledged commits that an owner keeps in memory for copies that were away: per container, and all together. */
   readonly tailBytesMax: number;
   readonly tailsBytesMax: number;
@@ -34,7 +32,6 @@ export const copiesDefaults: CopiesSettings = {
   copyAckTimeoutMs: 1_000,
   closeTimeoutMs: 5_000,
   amendTimeoutMs: 10_000,
-  stateBytesMax: 256 * mib,
   tailBytesMax: 4 * mib,
   tailsBytesMax: 64 * mib,
   waitingMax: 10_000,

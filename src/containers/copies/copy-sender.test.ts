@@ -59,7 +59,7 @@ class Bench {
 
   append(count: number, ...writes: StoreWrite[]): void {
     const bytes = 10 + commitBytes(writes);
-    for (let i = 0; i < count; i++) this.log.append({ writes, bytes, growth: 0 });
+    for (let i = 0; i < count; i++) this.log.append({ writes, bytes });
     this.issued = this.log.tail.last;
   }
 

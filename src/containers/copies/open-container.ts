@@ -17,7 +17,6 @@ import type { CopiesCounters, CopiesOptions } from './copies-options.ts';
 import type { Holding } from './holding.ts';
 import { type Slot, slotPrefix } from './layout.ts';
 import { OwnerLog, type Verdict } from './owner-log.ts';
-import { Quota } from './quota.ts';
 import { StateReader } from './state-reader.ts';
 import { type Commit, type TailBudget, type TailShare, commitBytes, packedOf } from './tail.ts';
 
@@ -57,7 +56,6 @@ export class OpenContainer {
   readonly #prefix: string;
   readonly #log: OwnerLog;
   readonly #sender: CopySender;
-  readonly #quota: Quota;
   readonly #share: TailShare;
   readonly #lost: (reason: string) => void;
   #opened: Done<OpenedLog> | undefined;
@@ -101,7 +99,6 @@ export class OpenContainer {
     const { fence } = record;
     const quietTicksMax = options.copyAckTicks + 1;
     this.#log = new OwnerLog({ self, fence, base: position, durability, quietTicksMax });
-    this.#quota = new Quota(options.stateBytesMax);
     this.#share = ports.budget.join(() => {
       if (!this.#isOver) this.#trim(0);
     });
@@ -131,7 +128,6 @@ export class OpenContainer {
       if (this.#isOver) return;
       if (!outcome.ok) return this.#end(outcome.error.message, outcome.error);
       this.#entries = outcome.value;
-      this.#quota.start(outcome.value);
       this.flush();
     });
     this.flush();
@@ -187,13 +183,11 @@ export class OpenContainer {
 
   #commit(writes: readonly StoreWrite[], done: Done<void>): void {
     const bytes = commitBytes(writes);
-    const growth = this.#quota.growthOf(writes);
-    this.#refusing ??= this.#refusalOf(writes, bytes, growth);
+    this.#refusing ??= this.#refusalOf(writes, bytes);
     const error = this.#refusing;
     if (error === undefined && writes.length > 0) {
       // All of them have the same shape from the beginning.
-      this.#log.append({ writes, bytes, growth, packed: undefined });
-      this.#quota.wait(growth);
+      this.#log.append({ writes, bytes, packed: undefined });
       this.#ports.budget.used(this.#share, this.#log.tail.bytes);
       this.#ports.counters.commits += 1;
       this.#ports.counters.commitBytes += bytes;
@@ -207,7 +201,7 @@ export class OpenContainer {
     this.#ports.wake(this);
   }
 
-  #refusalOf(writes: readonly StoreWrite[], bytes: number, growth: number): ErrorCode | undefined {
+  #refusalOf(writes: readonly StoreWrite[], bytes: number): ErrorCode | undefined {
     const { commitBytesMax, commitWritesMax, stateKeyCharactersMax } = copiesLimits;
     const { waitingMax, waitingBytesMax } = this.#ports.options;
     if (this.#isOver || this.#closing !== undefined) return 'FENCED';
@@ -219,7 +213,7 @@ export class OpenContainer {
       if (key.length > stateKeyCharactersMax) return 'TOO_LARGE';
       if (!key.isWellFormed()) return 'BAD_ARGUMENT';
     }
-    return this.#quota.takes(growth) ? undefined : 'STORE_FULL';
+    return undefined;
   }
 
   #close(done: Done<void>): void {
@@ -283,8 +277,6 @@ export class OpenContainer {
     this.#isWriting = false;
     if (this.#isOver) return;
     if (outcome.ok) {
-      const commits = this.#log.tail.after(this.#log.durable, seq, Infinity);
-      for (const { writes, growth } of commits) this.#quota.stored(writes, growth);
       this.#storeTries = 0;
       this.#log.stored(seq);
       // Who is in sync cannot fall behind what all have; whoever is not may still come back for it.
@@ -308,7 +300,6 @@ export class OpenContainer {
   /** Nobody else has seen it: those who wait for it hear that it has not happened, and the container goes on. */
   #takeBack(): void {
     this.#log.takeBack();
-    this.#quota.takeBack();
     const waiters = [...this.#waiters];
     this.#waiters.clear();
     for (const waiter of waiters) {

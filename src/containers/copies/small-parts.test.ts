@@ -1,4 +1,4 @@
-/** The small parts: the order of a snapshot, the tail, the quota, the journal, the layout, the beginning. */
+/** The small parts: the order of a snapshot, the tail, the journal, the layout, the beginning. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type Done, failure, isRemusterError, success } from '../../base/errors.ts';
@@ -21,7 +21,6 @@ import {
   slotRows,
 } from './layout.ts';
 import { beginningOf } from './opening.ts';
-import { Quota } from './quota.ts';
 import { SnapshotSender } from './snapshot-sender.ts';
 import { Tail, TailBudget, type TailShare, commitBytes } from './tail.ts';
 
@@ -64,7 +63,7 @@ describe('the order of a snapshot', () => {
 describe('a tail', () => {
   test('knows its history by fence and number', () => {
     const tail = new Tail(f2, { fence: f1, seq: 4 });
-    tail.append({ writes: [], bytes: 1, growth: 0 });
+    tail.append({ writes: [], bytes: 1 });
     assert.deepEqual(
       [
         tail.reaches({ fence: f1, seq: 4 }),
@@ -80,13 +79,13 @@ describe('a tail', () => {
 
   test('gives as much as fits, and never less than one', () => {
     const tail = new Tail(f2, { fence: f1, seq: 0 });
-    for (let i = 0; i < 200; i++) tail.append({ writes: [], bytes: 10, growth: i });
+    for (let i = 0; i < 200; i++) tail.append({ writes: [{ key: String(i), value: null }], bytes: 10 });
     assert.equal(tail.after(0, 200, 35).length, 3);
     assert.equal(tail.after(0, 2, 35).length, 2);
     assert.equal(tail.after(0, 200, 1).length, 1);
     tail.trim(150, 0);
     assert.deepEqual([tail.start, tail.last, tail.bytes], [{ fence: f2, seq: 150 }, 200, 500]);
-    assert.equal(tail.after(160, 161, 100)[0]?.growth, 160);
+    assert.equal(tail.after(160, 161, 100)[0]?.writes[0]?.key, '160');
     tail.takeBack(199);
     assert.equal(tail.last, 199);
     assert.throws(() => tail.after(100, 200, 1), /is gone/);
@@ -115,23 +114,6 @@ describe('a tail', () => {
   test('counts at least what goes over the wire', () => {
     assert.ok(commitBytes([{ key: '\u20ac'.repeat(10), value: new Uint8Array(5) }]) >= 35);
   });
-});
-
-test('a quota counts what is there and what is on its way', () => {
-  const quota = new Quota(100);
-  const put = (key: string, size: number): StoreWrite[] => [{ key, value: new Uint8Array(size) }];
-  quota.start([{ key: 'a', value: new Uint8Array(49) }]);
-  const growth = quota.growthOf(put('b', 39));
-  assert.equal(growth, 40);
-  assert.ok(quota.takes(growth));
-  quota.wait(growth);
-  assert.equal(quota.takes(20), false);
-  quota.stored(put('b', 39), growth);
-  assert.equal(quota.bytes, 90);
-  assert.ok(quota.takes(quota.growthOf(put('b', 40))), 'replacing is not adding');
-  assert.ok(quota.takes(quota.growthOf([{ key: 'a', value: null }])));
-  quota.stored([{ key: 'a', value: null }], -50);
-  assert.equal(quota.bytes, 40);
 });
 
 describe('a journal', () => {

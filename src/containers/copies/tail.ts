@@ -12,8 +12,6 @@ import type { Position } from './layout.ts';
 export type Commit = {
   readonly writes: readonly StoreWrite[];
   readonly bytes: number;
-  /** By how much it makes the state larger; see quota.ts. */
-  readonly growth: number;
   /** See `packedOf`. */
   packed?: Uint8Array | undefined;
 };

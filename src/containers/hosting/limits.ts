@@ -16,7 +16,7 @@ export type HostingLimits = {
   readonly resultBytesMax: number;
   readonly keyBytesMax: number;
   readonly valueBytesMax: number;
-  /** The quota: keys and values together. Beyond this STORE_FULL. With answers and timers it stays below that of copies. */
+  /** The quota: keys and values together. Beyond this STORE_FULL. Answers and timers have bounds of their own. */
   readonly stateBytesMax: number;
   readonly timersMax: number;
   readonly timerArgsBytesMax: number;
