@@ -76,8 +76,28 @@ export function packedBytes(batch: Batch): number {
 export function packBatch(batch: Batch): Uint8Array {
   const packed = new Uint8Array(packedBytes(batch));
   let at = 0;
-  for (const item of batch) at = 'packed' in item ? packBehind(packed, at, item) : packRow(packed, at, item);
+  for (let next = 0; next < batch.length;) {
+    const item = batch[next] as Batch[number];
+    if ('packed' in item) {
+      const end = endOfPrefix(batch, next, item.prefix);
+      at = packBehind(packed, at, item.prefix, batch.slice(next, end) as StoreRows[]);
+      next = end;
+    } else {
+      at = packRow(packed, at, item);
+      next += 1;
+    }
+  }
   return packed.subarray(0, at);
+}
+
+/** What follows behind the same prefix is written behind it once. */
+function endOfPrefix(batch: Batch, start: number, prefix: string): number {
+  let end = start + 1;
+  for (; end < batch.length; end++) {
+    const item = batch[end] as Batch[number];
+    if (!('packed' in item) || item.prefix !== prefix) break;
+  }
+  return end;
 }
 
 function packRow(packed: Uint8Array, at: number, { key, value }: StoreWrite): number {
@@ -90,14 +110,18 @@ function packRow(packed: Uint8Array, at: number, { key, value }: StoreWrite): nu
   return keyEnd + value.length;
 }
 
-function packBehind(packed: Uint8Array, at: number, { prefix, packed: rows }: StoreRows): number {
+function packBehind(packed: Uint8Array, at: number, prefix: string, parts: readonly StoreRows[]): number {
   const prefixAt = at + prefixHeaderBytes;
   const prefixEnd = writeText(packed, prefixAt, prefix);
+  let end = prefixEnd;
+  for (const { packed: rows } of parts) {
+    packed.set(rows, end);
+    end += rows.length;
+  }
   writeNumber(packed, at, prefixMark);
-  writeNumber(packed, at + 4, rows.length);
+  writeNumber(packed, at + 4, end - prefixEnd);
   writeNumber(packed, at + 8, prefixEnd - prefixAt);
-  packed.set(rows, prefixEnd);
-  return prefixEnd + rows.length;
+  return end;
 }
 
 function writeText(packed: Uint8Array, at: number, text: string): number {
