@@ -1,22 +1,25 @@
 /**
  * What the disk can take at most: records of so many writers at once, each durable before its writer goes on, with one
- * sync for all that wait (group commit). Once as plain appends to a file, once as rows of SQLite. A process of its own,
- * because SQLite blocks it.
+ * sync for all that wait (group commit). As plain appends to a file, as rows of SQLite, and as appends to two files in two
+ * processes (containers-two-logs.ts). A process of its own, because SQLite blocks it.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { fdatasync, openSync, write } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
+import { appendLog } from './append-log.ts';
 import { type Ask, type Load, measure } from './containers-load.ts';
+import { TwoLogs } from './containers-two-logs.ts';
 
-export const diskNames = ['append and fdatasync', 'SQLite, WAL and FULL'] as const;
+/** The last one writes everything twice. */
+export const diskNames = ['append and fdatasync', 'SQLite, WAL and FULL', 'two logs, two processes'] as const;
 export type DiskName = (typeof diskNames)[number];
 type Round = { readonly name: DiskName; readonly concurrency: number; readonly durationMs: number };
 
 const keyBytes = 12;
 const valueBytes = 100;
+const recordBytes = keyBytes + valueBytes;
 const keyCount = 16_000;
 
 export class DiskSide {
@@ -45,7 +48,7 @@ export class DiskSide {
   }
 }
 
-type Store = (count: number, done: () => void) => void;
+type Store = TwoLogs['store'];
 
 /** What comes while the disk is busy goes with the next sync, which begins after those who were answered have asked. */
 function grouped(store: Store): Ask {
@@ -70,18 +73,12 @@ function grouped(store: Store): Ask {
 }
 
 function appends(file: string): Store {
-  const descriptor = openSync(file, 'a');
-  const record = Buffer.alloc(keyBytes + valueBytes, 7);
+  const log = appendLog(file);
+  const record = Buffer.alloc(recordBytes, 7);
   const buffer = Buffer.alloc(1_024 * record.length);
   return (count, done) => {
     for (let i = 0; i < count; i++) record.copy(buffer, i * record.length);
-    write(descriptor, buffer, 0, count * record.length, null, (error) => {
-      if (error !== null) throw error;
-      fdatasync(descriptor, (failed) => {
-        if (failed !== null) throw failed;
-        done();
-      });
-    });
+    log(buffer.subarray(0, count * record.length), done);
   };
 }
 
@@ -107,11 +104,16 @@ function rows(file: string): Store {
 
 const [, file, folder] = process.argv;
 if (process.send !== undefined && file === import.meta.filename && folder !== undefined) {
+  const twoLogs = await TwoLogs.start(folder, recordBytes);
   const asks: Record<DiskName, Ask> = {
     'append and fdatasync': grouped(appends(join(folder, 'appended'))),
     'SQLite, WAL and FULL': grouped(rows(join(folder, 'rows.db'))),
+    'two logs, two processes': grouped(twoLogs.store),
   };
-  process.on('disconnect', () => process.exit(0));
+  process.on('disconnect', () => {
+    twoLogs.stop();
+    process.exit(0);
+  });
   process.on('message', ({ name, concurrency, durationMs }: Round) => {
     void measure(asks[name], concurrency, durationMs).then((load) => process.send?.(load));
   });

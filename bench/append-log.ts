@@ -1,0 +1,16 @@
+/** A file to whose end bytes are added, with a sync each time: the plainest log there is, for the limits of disks. */
+import { fdatasync, openSync, write } from 'node:fs';
+
+/** Bytes behind the others in a file, and on the disk when done. */
+export function appendLog(file: string): (bytes: Uint8Array, done: () => void) => void {
+  const descriptor = openSync(file, 'a');
+  return (bytes, done) => {
+    write(descriptor, bytes, 0, bytes.length, null, (error) => {
+      if (error !== null) throw error;
+      fdatasync(descriptor, (failed) => {
+        if (failed !== null) throw failed;
+        done();
+      });
+    });
+  };
+}
