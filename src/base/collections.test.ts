@@ -6,6 +6,7 @@ import fc from 'fast-check';
 import { BoundedLru } from './bounded-lru.ts';
 import { BoundedQueue } from './bounded-queue.ts';
 import { BusyMap, BusySet } from './busy-collections.ts';
+import { CounterIndex } from './counter-index.ts';
 
 describe('bounded queue', () => {
   it('behaves as an array that refuses at its bound', () => {
@@ -169,6 +170,58 @@ describe('busy collections', () => {
       ) <
         passedBytes / 4,
     );
+  });
+});
+
+type Numbered = { readonly counter: number; nextOfCounter: Numbered | undefined; readonly item: object };
+
+function numbered(counter: number, item: object = {}): Numbered {
+  return { counter, nextOfCounter: undefined, item };
+}
+
+describe('an index of counters', () => {
+  it('finds what was added last with a number, and all the others behind it', () => {
+    const step = fc.record({ counter: fc.nat({ max: 60 }), isAdded: fc.boolean() });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
+        const index = new CounterIndex<Numbered>();
+        let model: Numbered[] = [];
+        for (const { counter, isAdded } of steps) {
+          const newest = model.find((one) => one.counter === counter);
+          assert.equal(index.find(counter), newest);
+          if (isAdded) {
+            const one = numbered(counter);
+            index.add(one);
+            model.unshift(one);
+          } else {
+            assert.equal(index.delete(newest ?? numbered(counter)), newest !== undefined);
+            model = model.filter((one) => one !== newest);
+          }
+          assert.equal(index.size, model.length);
+        }
+        // Of the same number the newest first: a sort keeps that order.
+        assert.deepEqual(
+          index.all(),
+          model.toSorted((a, b) => a.counter - b.counter),
+        );
+      }),
+    );
+  });
+
+  it('keeps nothing of what is gone', () => {
+    const index = new CounterIndex<Numbered>();
+    // More than are in it at once.
+    const places = 128;
+    const added: Numbered[] = [];
+    const kept = keptBytes(
+      ({ item, at }) => {
+        const one = numbered(at, item);
+        added[(at + places) % places] = one;
+        index.add(one);
+      },
+      ({ at }) => index.delete(added[(at + places) % places] as Numbered),
+    );
+    assert.ok(kept < passedBytes / 4);
   });
 });
 

@@ -8,12 +8,13 @@ import { DatabaseSync } from 'node:sqlite';
 import { type TestContext, describe, it } from 'node:test';
 import type { Worker } from 'node:worker_threads';
 import { promised } from '../base/errors.ts';
-import type { Store, StoreEntry } from '../base/ports.ts';
+import { packRows } from '../base/packed-rows.ts';
+import type { RowStore, Store, StoreEntry, StoreRows } from '../base/ports.ts';
 import { realWorld, utf8 } from '../simulation/conformance/harness.ts';
 import { type StoreHarness, describeStore } from '../simulation/conformance/store.ts';
 import { type StoreOptions, openStore } from './store.ts';
 
-type Folder = { readonly path: string; readonly open: (name: string, options?: StoreOptions) => Promise<Store> };
+type Folder = { readonly path: string; readonly open: (name: string, options?: StoreOptions) => Promise<RowStore> };
 
 /** A directory for one test. Everything opened in it is closed before it is removed. */
 function temporaryFolder(t: TestContext): Folder {
@@ -24,7 +25,7 @@ function temporaryFolder(t: TestContext): Folder {
     if (existsSync(join(path, 'mounted'))) execFileSync('umount', [path]);
     rmSync(path, { recursive: true, force: true });
   });
-  const open = async (name: string, options?: StoreOptions): Promise<Store> => {
+  const open = async (name: string, options?: StoreOptions): Promise<RowStore> => {
     const store = await openStore(join(path, name), options);
     opened.push(store);
     return store;
@@ -97,6 +98,32 @@ for (const [name, options, suffixes] of [
 
 describe('the real store', { timeout: 120_000 }, () => {
   for (const isLogged of [false, true]) {
+    it(`keeps rows behind prefixes in their order, ${isLogged ? 'with' : 'without'} a log`, async (t) => {
+      const store = await temporaryFolder(t).open('db', { isLogged });
+      const behind = (prefix: string, ...rows: readonly (readonly [string, number | null])[]): StoreRows => ({
+        prefix,
+        packed: packRows(rows.map(([key, value]) => ({ key, value: value === null ? null : Uint8Array.of(value) }))),
+      });
+      const batch = [
+        behind('a/', ['x', 1], ['y', 1]),
+        behind('a/', ['x', 2], ['z', 2]),
+        { key: 'a/z', value: Uint8Array.of(3) },
+        behind('b/', ['x', 4]),
+        behind('a/', ['y', null]),
+        behind('\u00e9/', ['x', 5]),
+      ];
+      await promised<void>((done) => store.write(batch, done));
+      assert.deepEqual(
+        (await read(store)).map(({ key, value }) => [key, value[0]]),
+        [
+          ['a/x', 2],
+          ['a/z', 3],
+          ['b/x', 4],
+          ['\u00e9/x', 5],
+        ],
+      );
+    });
+
     const name = isLogged ? 'a logged one says' : 'says';
     it(`${name} STORE_FULL on a full disk, still reads, and writes again when there is space`, async (t) => {
       const folder = temporaryFolder(t);

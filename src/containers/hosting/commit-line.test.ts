@@ -23,6 +23,34 @@ it('lets everybody wait for the commits that were issued before, and for no othe
   assert.deepEqual([line.bytes, line.isSettled], [0, true]);
 });
 
+it('keeps the order over many, also when some leave in the middle and others come meanwhile', () => {
+  const line = new CommitLine<string>(10_000);
+  const out: string[] = [];
+  const expected: string[] = [];
+  for (let i = 1; i <= 5_000; i++) {
+    line.issue(1);
+    line.append(`w${i}`);
+    line.append(`gone${i}`);
+    line.delete(`gone${i}`);
+    expected.push(`w${i}`);
+  }
+  for (let i = 1; i <= 5_000; i++) {
+    line.ended(i, (item) => {
+      out.push(item);
+      if (i % 1_000 === 0 && item.startsWith('w')) line.append(`late${i}`);
+    });
+  }
+  assert.deepEqual(
+    out.filter((item) => item.startsWith('w')),
+    expected,
+  );
+  assert.deepEqual(
+    out.filter((item) => !item.startsWith('w')),
+    ['late1000', 'late2000', 'late3000', 'late4000', 'late5000'],
+  );
+  assert.deepEqual([line.isSettled, line.abandon()], [true, []]);
+});
+
 it('insists on the order of the endings, and on its bound', () => {
   const line = new CommitLine<string>(2);
   line.issue(0);

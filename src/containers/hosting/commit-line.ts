@@ -9,7 +9,7 @@ import { BoundedQueue } from '../../base/bounded-queue.ts';
 /** So many who are gone may stand before the first who waits. */
 const goneMax = 1_024;
 
-export class CommitLine<T extends NonNullable<unknown>> {
+export class CommitLine<T extends object | string> {
   /** In order, and beside each the last commit that it could have seen. Bounded by whoever appends. */
   #waiting: (T | undefined)[] = [];
   #behind: number[] = [];

@@ -2,12 +2,13 @@
  * A peer for tests that knows the secret and speaks the protocol by hand, so that it can break every rule of it. Holds
  * no tests itself.
  */
+import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
 import type { Identity } from '../../base/ports.ts';
-import { identity, type Node, secret } from './fixtures.test.ts';
+import { ask, codeOf, identity, type Node, secret, startNode, text } from './fixtures.test.ts';
 import { FrameReader, openFrame, sealFrame } from './frame.ts';
 import { makeGreeting, makeHello, makeSeals, readGreeting, saltBytes, type Seals } from './handshake.ts';
 import { pairBinding } from './identity-codec.ts';
@@ -123,4 +124,21 @@ export class EvilPeer {
   #write(plain: Uint8Array): void {
     this.socket.write(Buffer.concat(sealFrame(this.#seals!.sealer, plain)));
   }
+}
+
+/** Of a large message for the request with the id 5. */
+export function announcement(kind: number, flags: number, rawBytes: number): Buffer {
+  const body = Buffer.alloc(14);
+  body[0] = kind;
+  body[1] = flags;
+  body.writeUInt32BE(5, 2);
+  body.writeUInt32BE(1_000, 6);
+  body.writeUInt32BE(rawBytes, 10);
+  return body;
+}
+
+export async function unharmed(node: Node): Promise<void> {
+  const friend = await startNode('friend');
+  assert.equal(codeOf(await ask(friend, node.self, text('still there?'))), 'ok');
+  await friend.transport.close();
 }

@@ -4,10 +4,9 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { after, test } from 'node:test';
-import { zstdCompressSync } from 'node:zlib';
 
 import { Random } from '../../base/random.ts';
-import { EvilPeer, rawSocket } from './evil.test.ts';
+import { announcement, EvilPeer, rawSocket, unharmed } from './evil.test.ts';
 import {
   ask,
   codeOf,
@@ -24,7 +23,7 @@ import {
 } from './fixtures.test.ts';
 import { helloBytes, makeHello } from './handshake.ts';
 import { makeKeyRing } from './keys.ts';
-import { compressedFlag, kinds } from './segment.ts';
+import { kinds } from './segment.ts';
 import { streamWindowBytes } from './stream-end.ts';
 
 const master = makeKeyRing('test', { current: secret, previous: [] }).current;
@@ -35,12 +34,6 @@ async function knock(node: Node, bytes: Uint8Array): Promise<void> {
   const { socket, closed } = await rawSocket(node.transport.port);
   socket.write(bytes);
   assert.equal(await closed, 0, 'a stranger got an answer');
-}
-
-async function unharmed(node: Node): Promise<void> {
-  const friend = await startNode('friend');
-  assert.equal(codeOf(await ask(friend, node.self, text('still there?'))), 'ok');
-  await friend.transport.close();
 }
 
 test(
@@ -230,16 +223,6 @@ test('an identity that says too much is told RATE_LIMITED', limit, async () => {
   assert.equal(count(node, 'rejected.rateLimited'), limited);
 });
 
-function announcement(kind: number, flags: number, rawBytes: number): Buffer {
-  const body = Buffer.alloc(14);
-  body[0] = kind;
-  body[1] = flags;
-  body.writeUInt32BE(5, 2);
-  body.writeUInt32BE(1_000, 6);
-  body.writeUInt32BE(rawBytes, 10);
-  return body;
-}
-
 test('a member that breaks the protocol loses its connection, under the right name', limit, async () => {
   const node = await startNode('n');
   node.transport.streams.serve({ ...echo, request: () => undefined });
@@ -298,16 +281,6 @@ test('a member that breaks the protocol loses its connection, under the right na
         evil.send(kinds.data, 0, 1, 0, oversize);
       },
     ],
-    [
-      'a request that is inflated when its id is in use',
-      'malformed',
-      (evil) => {
-        const body = zstdCompressSync(randomBytes(2_000));
-        evil.send(kinds.begin, 0, 1, body.length, announcement(kinds.request, compressedFlag, 2_000));
-        evil.send(kinds.part, 0, 1, 0, body);
-        evil.send(kinds.request, 0, 5, 1_000);
-      },
-    ],
     ['session announcement cut off', 'malformed', (evil) => evil.send(kinds.session, 0, 0, 0, Buffer.from([2, 1]))],
   ];
   for (const [name, reason, breach] of breaches) {
@@ -319,52 +292,6 @@ test('a member that breaks the protocol loses its connection, under the right na
   }
   node.transport.streams.serve(echo);
   await unharmed(node);
-});
-
-async function inflate(node: Node, body: Buffer, rawBytes: number): Promise<EvilPeer> {
-  const evil = await EvilPeer.join(node);
-  evil.send(kinds.begin, 0, 1, body.length, announcement(kinds.request, compressedFlag, rawBytes));
-  for (let at = 0; at < body.length; at += 30_000) evil.send(kinds.part, 0, 1, 0, body.subarray(at, at + 30_000));
-  return evil;
-}
-
-test('compression bombs: a false size, a size beyond the limit, a ratio beyond the limit, noise', limit, async () => {
-  const node = await startNode('n');
-  const bomb = zstdCompressSync(new Uint8Array(50 * 2 ** 20));
-  const noise = randomBytes(2_000);
-  for (const [name, body, rawBytes] of [
-    ['more inside than said', bomb, bomb.length * 90],
-    ['less inside than said', zstdCompressSync(noise), 3_000],
-    ['beyond the limit', randomBytes(2 ** 20), 100 * 2 ** 20 + 1],
-    ['beyond the ratio', bomb, 50 * 2 ** 20],
-    ['nothing inside', noise, 0],
-    ['not compressed at all', noise, 4_000],
-  ] as const) {
-    const before = count(node, 'rejected.decompression');
-    const evil = await inflate(node, Buffer.from(body), rawBytes);
-    await evil.closed;
-    assert.equal(count(node, 'rejected.decompression'), before + 1, name);
-  }
-  const honest = await inflate(node, zstdCompressSync(noise), noise.length);
-  assert.deepEqual((await honest.hears(({ kind }) => kind === kinds.reply)).body, noise);
-  await unharmed(node);
-});
-
-test('reassembly memory is shared by all connections and bounded', limit, async () => {
-  const node = await startNode('n', { limits: { reassemblyTotalBytesMax: 2_000_000, reassemblyBytesMax: 1_500_000 } });
-  const [first, second] = [await EvilPeer.join(node), await EvilPeer.join(node)];
-  first.send(kinds.begin, 0, 1, 1_200_000, announcement(kinds.request, 0, 1_200_000));
-  first.send(kinds.begin, 0, 2, 1_200_000, announcement(kinds.request, 0, 1_200_000));
-  await first.hears(({ kind, body }) => kind === kinds.error && body.toString().startsWith('CAPACITY'));
-  second.send(kinds.begin, 0, 1, 1_200_000, announcement(kinds.request, 0, 1_200_000));
-  await second.hears(({ kind, body }) => kind === kinds.error && body.toString().startsWith('CAPACITY'));
-  assert.equal(count(node, 'rejected.reassembly'), 2);
-  first.socket.destroy();
-  await first.closed;
-  const third = await EvilPeer.join(node);
-  third.send(kinds.begin, 0, 1, 1_200_000, announcement(kinds.request, 0, 1_200_000));
-  for (let i = 0; i < 40; i++) third.send(kinds.part, 0, 1, 0, Buffer.alloc(30_000));
-  await third.hears(({ kind }) => kind === kinds.begin || kind === kinds.reply);
 });
 
 test('random segments of a member end at worst its own connection', limit, async () => {
