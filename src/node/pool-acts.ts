@@ -2,26 +2,18 @@
  * What operators order about pools and containers: create, delete, look, explain, move. Pools live in the registry of
  * one datacenter; everything but a move is one look or one guarded change there, a move is the leader's.
  */
-import { RemusterError, promised, success } from '../base/errors.ts';
+import { RemusterError, promised } from '../base/errors.ts';
 import { type PoolCreated, PoolOperations } from '../registry/placement/pool-operations.ts';
 import type { ContainerExplained } from '../registry/placement/pool-operations-explain.ts';
 import type { PoolRequest } from '../registry/placement/pool-operations-request.ts';
-import {
-  type ContainerShown,
-  type PoolFacts,
-  type PoolRow,
-  type PoolShown,
-  poolFacts,
-} from '../registry/placement/pool-operations-shown.ts';
+import type { ContainerShown, PoolFacts, PoolRow, PoolShown } from '../registry/placement/pool-operations-shown.ts';
 import { type Desk, order, refuseElsewhere } from './admin-desk.ts';
 import { type OrderWords, countIn, flagIn, reasonIn } from './control/order-words.ts';
 import { memberCalled } from './member-routes.ts';
 import { moduleForPool } from './module-acts.ts';
+import { createKnown } from './pool-creation.ts';
 
 const numberBounds = { min: 0, max: Number.MAX_SAFE_INTEGER } as const;
-/** A table that is further behind has other troubles, and calls look for a pool that is not known. */
-const knownMsMax = 2_000;
-const lookMs = 10;
 const creationWords: ReadonlySet<string> = new Set([
   ...['name', 'module', 'containers', 'copies', 'durability', 'restart', 'params', 'force', 'reason'],
 ]);
@@ -43,7 +35,7 @@ export async function showPool(desk: Desk): Promise<object> {
 }
 
 export async function createPool(desk: Desk): Promise<object> {
-  const { control, words } = desk;
+  const { core, control, words } = desk;
   const unknown = Object.keys(words).find((word) => !creationWords.has(word));
   if (unknown !== undefined)
     throw new RemusterError(
@@ -54,22 +46,12 @@ export async function createPool(desk: Desk): Promise<object> {
   // Whatever came as JSON: each field is checked before it is used.
   const request = words as Partial<PoolRequest> as PoolRequest;
   const moduleVersion = await moduleVersionFor(desk, request);
-  const created = await promised<PoolCreated>((done) => poolsOf(desk).create({ ...request, moduleVersion }, done));
-  const { name: pool, id, module, containers } = created;
-  if (created.created) control.ordered('pool-create', { pool, poolId: id, module, containers, reason });
-  await knownHere(desk, pool, id);
-  return created;
-}
-
-/** Whoever has created it may call it at once through this node, whose table may still have a former one of its name. */
-async function knownHere({ core, control: { clock } }: Desk, name: string, id: string): Promise<void> {
-  const untilMs = clock.nowMs() + knownMsMax;
-  const isKnown = (): boolean => {
-    const record = core.containers?.table.pool(name)?.record;
-    return record !== undefined && poolFacts(name, record).id === id;
+  const made = ({ name: pool, id, module, containers, created }: PoolCreated): void => {
+    if (created) control.ordered('pool-create', { pool, poolId: id, module, containers, reason });
   };
-  while (!isKnown() && clock.nowMs() < untilMs)
-    await promised<void>((done) => clock.schedule(lookMs, () => done(success(undefined))));
+  const { registry, clock } = control;
+  const ports = { registry, clock, table: core.containers?.table, made };
+  return await promised<PoolCreated>((done) => createKnown(ports, { ...request, moduleVersion }, done));
 }
 
 /** PRECONDITION when nobody could run it; what exists already needs nobody. */
