@@ -20,6 +20,7 @@ import type { Property, Workload } from './observation.ts';
 import { poolFaults } from './pools/faults.ts';
 import { poolWorkloads } from './pools/pools.ts';
 import { poolProperties } from './pools/properties.ts';
+import { roundProperties } from './pools/round-properties.ts';
 import { transfers } from './transfers.ts';
 import {
   durableStaysDurable,
@@ -55,6 +56,7 @@ export const registry: Registry = {
     ...groupProperties,
     ...controlledProperties,
     ...poolProperties,
+    ...roundProperties,
     ...jobProperties,
     ...runProperties,
     ...totalProperties,

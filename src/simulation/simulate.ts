@@ -60,7 +60,7 @@ class Simulated {
   readonly #caller: SimulatedCaller;
   readonly #names: readonly string[];
   readonly #ids = new Map<string, NodeId>();
-  readonly #truth = new RegistryTruth(() => undefined);
+  readonly #truth = new RegistryTruth();
 
   constructor({ nodes = 3, modules, seed = 1, onLine }: SimulateOptions, settle: Settle) {
     const names = Array.from({ length: nodes }, (_, index) => `n${index + 1}`);

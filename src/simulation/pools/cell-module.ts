@@ -4,6 +4,7 @@
  * is synchronous, and every run of one is told to the witness before it changes anything.
  */
 import { type Context, type ModuleDefinition, module } from '../../containers/module.ts';
+import { labelOf } from './pool-label.ts';
 
 export type Run = {
   readonly node: string;
@@ -39,7 +40,7 @@ export function cellModule(witness: CellWitness): ModuleDefinition {
     ctx.state.set(donePrefix + ctx.callId, true);
   };
   const opened = (ctx: Context, how: string): void => {
-    if (how === 'init') ctx.state.set(tagKey, tagOf(ctx.pool.name, ctx.container));
+    if (how === 'init') ctx.state.set(tagKey, tagOf(labelOf(ctx.pool.name, ctx.pool.params), ctx.container));
     witness.opened(ctx, how);
   };
   return module(cellModuleName, {
@@ -85,7 +86,8 @@ export function cellModule(witness: CellWitness): ModuleDefinition {
 
 function runOf(ctx: Context, isWriting: boolean): Run {
   return {
-    ...{ node: ctx.node, pool: ctx.pool.name, container: ctx.container, call: ctx.callId, isWriting },
+    ...{ node: ctx.node, pool: labelOf(ctx.pool.name, ctx.pool.params), container: ctx.container },
+    ...{ call: ctx.callId, isWriting },
     tag: ctx.state.get(tagKey),
     isDone: isWriting && ctx.state.has(donePrefix + ctx.callId),
   };

@@ -8,14 +8,13 @@ import { type CallId, printCallId } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { CallResult, Calls } from '../../containers/contract.ts';
-import type { Route } from '../../containers/module.ts';
-import { decodeValue, encodeValue } from '../../messages/value.ts';
-import type { CellAction } from '../cell-model.ts';
+import { encodeValue } from '../../messages/value.ts';
 import type { Observation } from '../observation.ts';
 import type { World } from '../world.ts';
+import { cellsOf, containersOf, drawWish, type PoolShape, textsOf, type Wish, wordsOf } from './cell-wish.ts';
+import { ClientSession } from './client-session.ts';
 
 const lanesEach = 2;
-const hashKeys = ['a', 'b', 'c', 'd', 'e', 'f'];
 const pausesMs = [200, 600, 1_500];
 const timeoutsMs = [900, 3_000, 9_000];
 const patientTimeoutMs = 20_000;
@@ -23,8 +22,6 @@ const patienceMs = 16_000;
 const againMsMax = 300;
 /** By how much a clock may run faster than the world; see the fault `drift`. */
 const fastestClock = 1.2;
-
-export type PoolShape = { readonly name: string; readonly containers: number };
 
 export type PoolClientsSpec = {
   readonly world: World<unknown>;
@@ -41,14 +38,6 @@ export type PoolClientsSpec = {
   readonly acknowledged: (call: string, pool: string, containers: readonly number[] | undefined) => void;
 };
 
-/** What one call wants: one cell of one container, or the same cell of all of them. */
-type Wish = {
-  readonly pool: PoolShape;
-  readonly cell: string;
-  readonly route: Route;
-  readonly action: CellAction;
-};
-
 export class PoolClients {
   readonly #spec: PoolClientsSpec;
   readonly #pauseMsMax: number;
@@ -63,7 +52,7 @@ export class PoolClients {
   start(): void {
     const { random, count } = this.#spec;
     for (let at = 1; at <= count; at++) {
-      const session = new Session(`c${at}`);
+      const session = new ClientSession(`c${at}`);
       for (let lane = 1; lane <= lanesEach; lane++)
         new Lane(session, random.fork(`client/${at}/${lane}`), this.#spec, this).next();
     }
@@ -86,30 +75,6 @@ export class PoolClients {
   }
 }
 
-/** Numbers the calls of one client, and knows which of them are open. */
-class Session {
-  readonly name: string;
-  readonly #open = new Set<number>();
-  #counter = 0;
-
-  constructor(name: string) {
-    this.name = name;
-  }
-
-  begin(): CallId {
-    this.#open.add(++this.#counter);
-    return { session: this.name, generation: 1, counter: this.#counter };
-  }
-
-  end({ counter }: CallId): void {
-    this.#open.delete(counter);
-  }
-
-  get lowest(): number {
-    return Math.min(this.#counter, ...this.#open);
-  }
-}
-
 type Open = {
   readonly id: CallId;
   readonly wish: Wish;
@@ -120,14 +85,14 @@ type Open = {
 };
 
 class Lane {
-  readonly #session: Session;
+  readonly #session: ClientSession;
   readonly #random: Random;
   readonly #spec: PoolClientsSpec;
   readonly #all: PoolClients;
   #open: Open | undefined;
   #lastSeen = '';
 
-  constructor(session: Session, random: Random, spec: PoolClientsSpec, all: PoolClients) {
+  constructor(session: ClientSession, random: Random, spec: PoolClientsSpec, all: PoolClients) {
     this.#session = session;
     this.#random = random;
     this.#spec = spec;
@@ -141,11 +106,11 @@ class Lane {
       const pools = this.#spec.pools();
       if (pools.length === 0) return this.next();
       const id = this.#session.begin();
-      const wish = this.#draw(this.#random.pick(pools), printCallId(id));
+      const wish = drawWish(this.#random, this.#random.pick(pools), printCallId(id), this.#lastSeen);
       const giveUpMs = this.#spec.world.timeline.nowMs + patienceMs;
       const open: Open = { id, wish, giveUpMs, lost: undefined, attempt: 1 };
       this.#open = open;
-      for (const { client, key } of this.#cells(open))
+      for (const { client, key } of cellsOf(this.#session.name, wish))
         this.#spec.observe({
           kind: 'called',
           order: { client, number: id.counter, attempt: 1, key, action: wish.action },
@@ -154,37 +119,6 @@ class Lane {
       // Two at once: whoever comes second must get the answer of the first.
       if (this.#random.chance(0.1)) this.#send(open);
     });
-  }
-
-  #draw(pool: PoolShape, call: string): Wish {
-    const value = `<${call}>`;
-    const draw = this.#random.fraction();
-    if (draw < 0.05) return { pool, cell: 'all', route: { broadcast: true }, action: { kind: 'read' } };
-    if (draw < 0.1) return { pool, cell: 'all', route: { broadcast: true }, action: { kind: 'append', value } };
-    const action = this.#action(value);
-    if (draw < 0.3) return { pool, cell: 'own', route: { id: this.#random.below(pool.containers) }, action };
-    const cell = this.#random.pick(hashKeys);
-    return { pool, cell, route: { hash: cell }, action };
-  }
-
-  #action(value: string): CellAction {
-    const draw = this.#random.fraction();
-    if (draw < 0.35) return { kind: 'read' };
-    if (draw < 0.5) return { kind: 'put', value };
-    if (draw < 0.85) return { kind: 'append', value };
-    return { kind: 'swap', expected: this.#lastSeen, value };
-  }
-
-  /** Who asks for which cell, in words of a history: a call of many containers is one call of each. */
-  #cells({ wish }: Open): readonly { readonly client: string; readonly key: string }[] {
-    const { pool, cell, route } = wish;
-    const { name } = this.#session;
-    if ('id' in route) return [{ client: name, key: `${pool.name}/${route.id}/${cell}` }];
-    if (!('broadcast' in route)) return [{ client: name, key: `${pool.name}/${cell}` }];
-    return Array.from({ length: pool.containers }, (_, n) => ({
-      client: `${name}.${n}`,
-      key: `${pool.name}/${n}/${cell}`,
-    }));
   }
 
   #send(open: Open): void {
@@ -232,7 +166,7 @@ class Lane {
       return this.#again(open, attempt);
     }
     const { kind } = open.wish.action;
-    if (kind !== 'read') this.#acknowledged(call, open.wish);
+    if (kind !== 'read') this.#spec.acknowledged(call, open.wish.pool.name, containersOf(open.wish));
     if (this.#open !== open) return;
     if (kind !== 'read' && open.lost === undefined && this.#random.chance(0.1)) {
       open.lost = outcome.value;
@@ -243,14 +177,9 @@ class Lane {
     this.#answered(open, outcome.value);
   }
 
-  #acknowledged(call: string, { pool, route }: Wish): void {
-    const all = 'broadcast' in route ? Array.from({ length: pool.containers }, (_, n) => n) : undefined;
-    this.#spec.acknowledged(call, pool.name, 'id' in route ? [route.id] : all);
-  }
-
   #answered(open: Open, result: CallResult): void {
     const texts = textsOf(result);
-    for (const [at, { client }] of this.#cells(open).entries()) {
+    for (const [at, { client }] of cellsOf(this.#session.name, open.wish).entries()) {
       const saw = texts[at] ?? 'nothing';
       this.#spec.observe({ kind: 'answered', order: { client, number: open.id.counter }, saw });
       if (open.wish.action.kind !== 'put') this.#lastSeen = saw;
@@ -276,20 +205,6 @@ class Lane {
   #later(delayMs: number, run: () => void): void {
     this.#spec.world.timeline.after(delayMs, run);
   }
-}
-
-function wordsOf({ action, cell }: Wish): { readonly method: string; readonly args: readonly unknown[] } {
-  const { kind } = action;
-  if (kind === 'read') return { method: kind, args: [cell] };
-  return { method: kind, args: kind === 'swap' ? [cell, action.value, action.expected] : [cell, action.value] };
-}
-
-/** The texts of all containers that were asked, in the order of their numbers. */
-function textsOf(result: CallResult): readonly string[] {
-  if ('parts' in result) return result.parts.map((part) => (part.ok ? String(decodeValue(part.value)) : part.code));
-  if (!('value' in result)) return ['a flow'];
-  const value = decodeValue(result.value);
-  return Array.isArray(value) ? value.map(String) : [String(value)];
 }
 
 function shown(result: CallResult): string {

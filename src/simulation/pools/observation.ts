@@ -22,6 +22,8 @@ export type Execution = ContainerName & {
   readonly hasLease: boolean;
   /** Who else would have executed it. */
   readonly alsoServedBy: readonly Server[];
+  /** For how long the registry has not had that pool any more; negative while it has it. */
+  readonly goneMs: number;
 };
 
 /** What the disk of a holder in sync lacks of what was acknowledged. */
@@ -55,6 +57,24 @@ export type PoolObservation =
       readonly known: number;
       readonly logged: number;
     })
+  /** Somebody wants it to be gone, and goes on until it is. */
   | { readonly kind: 'poolDeleted'; readonly pool: string }
+  /** A client was told by that node that the pool is there. */
+  | { readonly kind: 'poolCreated'; readonly pool: string; readonly node: string }
+  /** The node that has told of a pool has refused a call of it, in the same life. */
+  | {
+      readonly kind: 'creatorRefused';
+      readonly pool: string;
+      readonly node: string;
+      readonly call: string;
+      readonly code: ErrorCode;
+      /** How long the creation took, by the clock of the node. */
+      readonly createdInMs: number;
+      readonly isDeleting: boolean;
+    }
+  /** The first order to delete a pool has failed. */
+  | { readonly kind: 'deletionRefused'; readonly pool: string; readonly code: ErrorCode }
+  /** Of those that are made again and again: the names under which there is none when all has been well for a while. */
+  | { readonly kind: 'poolsMissing'; readonly names: readonly string[] }
   /** Pools that somebody still knows or serves in the end. */
   | { readonly kind: 'poolsSeen'; readonly node: string; readonly pools: readonly string[] };

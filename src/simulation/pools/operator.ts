@@ -10,7 +10,7 @@ import type { HostedNode } from '../hosted-node.ts';
 import type { StageSpec } from '../observation.ts';
 import type { World } from '../world.ts';
 import { cellModuleName } from './cell-module.ts';
-import type { PoolShape } from './clients.ts';
+import type { PoolShape } from './cell-wish.ts';
 
 export type PoolPlan = PoolShape & {
   readonly copies: number;
@@ -28,6 +28,8 @@ export type OperatorSpec = {
   /** Moves containers, drains nodes. */
   readonly isBusy: boolean;
   readonly observe: StageSpec['observe'];
+  /** Pools of others, whose containers are moved as well. */
+  readonly others: () => readonly PoolShape[];
   /** All of its containers have been opened. */
   readonly isServed: (plan: PoolPlan) => boolean;
 };
@@ -120,10 +122,11 @@ export class Operator {
 
   /** Only whoever leads can begin a move. */
   #move(): void {
-    const { world, random, workers } = this.#spec;
+    const { world, random, workers, others } = this.#spec;
     const leader = world.names.find((name) => this.#hand.core(name)?.control?.leadership.isLeading() === true);
-    if (leader === undefined || this.#pools.size === 0) return;
-    const pool = random.pick(this.pools());
+    const pools = [...this.pools(), ...others()];
+    if (leader === undefined || pools.length === 0) return;
+    const pool = random.pick(pools);
     const [container, to] = [random.below(pool.containers), random.pick(workers)];
     const id = this.#hand.idOf(to);
     if (id === undefined) return;

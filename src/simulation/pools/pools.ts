@@ -11,9 +11,11 @@ import { addressOf, aliveIn, bootHostedNode, type HostedNode } from '../hosted-n
 import type { Stage, StageSpec, Workload } from '../observation.ts';
 import { World } from '../world.ts';
 import { cellModule, type Dump } from './cell-module.ts';
-import { PoolClients } from './clients.ts';
+import { PoolClients, type PoolClientsSpec } from './clients.ts';
 import type { ContainerName } from './observation.ts';
 import { Operator, type PoolPlan } from './operator.ts';
+import { labelOf, nameIn } from './pool-label.ts';
+import { PoolRounds } from './rounds.ts';
 import { TableWatch } from './table-watch.ts';
 import { PoolWitness } from './witness.ts';
 
@@ -24,7 +26,10 @@ const settledMs = 3_000;
 const registrationTtlMs = 8_000;
 const dumpTimeoutMs = 6_000;
 const tablesAfterMs = 8_000;
+/** For so long after healing pools are made again; then those that are there stay. */
+const roundsMs = 8_000;
 
+const one: PoolPlan = { name: 'one', containers: 2, copies: 2, restart: true, isDoomed: false };
 const two: PoolPlan = { name: 'two', containers: 6, copies: 2, restart: true, isDoomed: false };
 const three: PoolPlan = { name: 'three', containers: 4, copies: 3, restart: false, isDoomed: false };
 const doomed: PoolPlan = { name: 'doomed', containers: 3, copies: 2, restart: false, isDoomed: true };
@@ -33,12 +38,15 @@ type Kind = {
   readonly plans: readonly PoolPlan[];
   /** Containers are moved, nodes drained and activated. */
   readonly isBusy: boolean;
+  /** Names of pools that are made and deleted again and again. */
+  readonly again?: readonly string[];
   /** Rare paths are as rare as in real life: nothing fails for no reason. */
   readonly isPlain?: boolean;
 };
 
 export const poolWorkloads = {
   pools: (spec) => poolStage(spec, { plans: [two, three], isBusy: true }),
+  poolsAgain: (spec) => poolStage(spec, { plans: [one], again: ['again-1', 'again-2'], isBusy: true }),
   poolsDeleted: (spec) => poolStage(spec, { plans: [two, doomed], isBusy: true }),
   poolsOfTwo: (spec) => poolStage(spec, { plans: [two], isBusy: false }),
   poolsUnhurt: (spec) => poolStage(spec, { plans: [two, three], isBusy: true, isPlain: true }),
@@ -65,9 +73,10 @@ class Pools {
   readonly #tables: TableWatch;
   readonly #clients: PoolClients;
   readonly #operator: Operator;
+  readonly #rounds: PoolRounds;
   #dumps = 0;
 
-  constructor({ seed, names, detailed, sink, observe }: StageSpec, { plans, isBusy, isPlain = false }: Kind) {
+  constructor({ seed, names, detailed, sink, observe }: StageSpec, { plans, again = [], isBusy, isPlain = false }: Kind) {
     const random = new Random(seed).fork('pools');
     this.#observe = observe;
     this.#random = random.fork('end');
@@ -93,13 +102,18 @@ class Pools {
     const workers = names.slice(managersCount);
     this.#operator = new Operator({
       ...{ world, random: random.fork('operator'), plans, workers, isBusy, observe },
+      others: () => this.#rounds.pools().map((pool) => ({ ...pool, name: nameIn(pool.name) })),
       isServed: (plan) => this.#isServed(plan),
     });
+    const acknowledged: PoolClientsSpec['acknowledged'] = (...call) => witness.acknowledged(...call);
     this.#clients = new PoolClients({
-      ...{ world, random: random.fork('clients'), count: clientsCount, arePatient: isPlain, observe },
+      ...{ world, random: random.fork('clients'), count: clientsCount, arePatient: isPlain, observe, acknowledged },
       pools: () => this.#operator.pools(),
       door: (name) => this.#door(name),
-      acknowledged: (call, pool, containers) => witness.acknowledged(call, pool, containers),
+    });
+    this.#rounds = new PoolRounds({
+      ...{ world, random: random.fork('rounds'), names: again, observe, acknowledged },
+      nextRequest: () => this.#clients.nextRequest(),
     });
   }
 
@@ -107,18 +121,21 @@ class Pools {
     this.world.timeline.after(settledMs, () => {
       this.#operator.start();
       this.#clients.start();
+      this.#rounds.start();
     });
   }
 
   healed(): void {
     this.#operator.finish();
+    this.world.timeline.after(roundsMs, () => this.#rounds.finish());
   }
 
   rest(): void {
     this.#clients.rest();
     this.#witness.lookAtAll();
     this.#observe({ kind: 'dumping' });
-    for (const { name, containers } of this.#operator.pools())
+    this.#observe({ kind: 'poolsMissing', names: this.#rounds.missing() });
+    for (const { name, containers } of [...this.#operator.pools(), ...this.#rounds.pools()])
       for (let container = 0; container < containers; container++) this.#dump({ pool: name, container });
     this.world.timeline.after(tablesAfterMs, () => this.#askAll());
   }
@@ -144,7 +161,7 @@ class Pools {
     if (door === undefined || life === undefined) return silent('the node is not ready');
     const counter = ++this.#dumps;
     const call = {
-      ...{ pool: name.pool, method: 'dump', args: encodeValue([]).slice(), route: { id: name.container } },
+      ...{ pool: nameIn(name.pool), method: 'dump', args: encodeValue([]).slice(), route: { id: name.container } },
       ...{ id: { session: 'end', generation: 1, counter }, lowest: 1, timeoutMs: dumpTimeoutMs },
     };
     life.enter(() => {
@@ -163,8 +180,9 @@ class Pools {
     });
     this.#observe({ kind: 'tables', tables });
     for (const { node, parts } of nodes) {
-      const known = parts?.table.pools().map(({ name }) => name) ?? [];
-      const served = parts?.hosting?.containers().map(({ pool }) => pool) ?? [];
+      const table = new Map(parts?.table.pools().map(({ name, record }) => [name, labelOf(name, record.params)]));
+      const known = [...table.values()];
+      const served = parts?.hosting?.containers().map(({ pool }) => table.get(pool) ?? pool) ?? [];
       this.#observe({ kind: 'poolsSeen', node, pools: [...new Set([...known, ...served])] });
     }
   }

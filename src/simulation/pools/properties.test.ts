@@ -17,7 +17,7 @@ function judge(name: keyof typeof poolProperties, steps: readonly Observation[])
 const here = { pool: 'p', container: 3 } as const;
 const executed = (call: string, more: Partial<Execution> = {}): Execution => ({
   ...{ kind: 'executed', ...here, node: 'n4', fence: 5n, call, isWriting: true, tag: 'p/3', isDone: false },
-  ...{ hasLease: true, alsoServedBy: [] },
+  ...{ hasLease: true, alsoServedBy: [], goneMs: -Infinity },
   ...more,
 });
 const acknowledged = (call: string): Observation => ({ kind: 'acknowledged', ...here, call });

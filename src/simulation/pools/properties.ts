@@ -89,14 +89,14 @@ const callsAreDoneOnce: Property = () => ({
 const acknowledgedStays: Property = () => {
   const acknowledged = new Map<string, Set<string>>();
   const dumps = new Map<string, ReadonlySet<string>>();
-  let deleted: string | undefined;
+  const deleted = new Set<string>();
   let isOver = false;
   return {
     observe(seen) {
       if (seen.kind === 'dumping') isOver = true;
-      if (seen.kind === 'poolDeleted') deleted = seen.pool;
+      if (seen.kind === 'poolDeleted') deleted.add(seen.pool);
       if (seen.kind === 'dumped') dumps.set(print(seen), new Set(seen.done));
-      if (seen.kind === 'acknowledged' && seen.pool !== deleted && !isOver) {
+      if (seen.kind === 'acknowledged' && !deleted.has(seen.pool) && !isOver) {
         const calls = acknowledged.get(print(seen)) ?? new Set();
         acknowledged.set(print(seen), calls.add(seen.call));
       }
@@ -105,7 +105,7 @@ const acknowledgedStays: Property = () => {
     atEnd() {
       if (acknowledged.size === 0) return 'nothing was ever acknowledged';
       for (const [container, calls] of acknowledged) {
-        if (container.startsWith(`${deleted}/`)) continue;
+        if (deleted.has(container.slice(0, container.lastIndexOf('/')))) continue;
         const done = dumps.get(container);
         const lost = [...calls].find((call) => done?.has(call) !== true);
         if (lost !== undefined) return `${lost} was acknowledged by ${container} and is gone`;
@@ -145,11 +145,11 @@ const openedBeforeCalled: Property = () => {
 
 /** S14: what a table says was in its log before. A pool that is gone needs no log. */
 const tablesAreLogged: Property = () => {
-  let deleted: string | undefined;
+  const deleted = new Set<string>();
   return {
     observe(seen) {
-      if (seen.kind === 'poolDeleted') deleted = seen.pool;
-      if (seen.kind !== 'logLooked' || seen.logged >= seen.known || seen.pool === deleted) return undefined;
+      if (seen.kind === 'poolDeleted') deleted.add(seen.pool);
+      if (seen.kind !== 'logLooked' || seen.logged >= seen.known || deleted.has(seen.pool)) return undefined;
       return `${seen.node} knew version ${seen.known} of ${print(seen)}, but its log has ${seen.logged}`;
     },
   };

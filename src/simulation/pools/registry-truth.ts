@@ -2,7 +2,7 @@
  * What the registry says about containers at this instant, whoever has heard of it: the newest that any manager has
  * applied. Managers come and go; each tells of every change in the very step in which it applies it.
  */
-import { clusterKey, keyRanges, parseClusterKey } from '../../registry/keys.ts';
+import { keyRanges, parseClusterKey } from '../../registry/keys.ts';
 import { type ContainerRecord, readContainer, readPool } from '../../registry/placement/records.ts';
 import type { Keyspace } from '../../registry/keyspace.ts';
 import type { RegistryReplica } from '../../registry/registry-replica.ts';
@@ -10,14 +10,26 @@ import type { ContainerName } from './observation.ts';
 
 const entriesMax = 10_000;
 
+export type TruthEvents = {
+  readonly changed?: (name: ContainerName, record: ContainerRecord | undefined) => void;
+  /** There is no such pool any more. */
+  readonly poolEnded?: (pool: string) => void;
+  /** What to call a pool; its name if left out. */
+  readonly labelOf?: (name: string, params: unknown) => string;
+};
+
+type Placed = { readonly name: ContainerName; readonly record: ContainerRecord };
+
 export class RegistryTruth {
-  readonly #records = new Map<string, ContainerRecord>();
-  readonly #changed: (name: ContainerName, record: ContainerRecord | undefined) => void;
+  readonly #events: TruthEvents;
+  readonly #placed = new Map<string, Placed>();
   readonly #majors = new Map<string, number>();
+  /** By name: what the pool that has it now is called here. */
+  readonly #labels = new Map<string, string>();
   #next = 1;
 
-  constructor(changed: (name: ContainerName, record: ContainerRecord | undefined) => void) {
-    this.#changed = changed;
+  constructor(events: TruthEvents = {}) {
+    this.#events = events;
   }
 
   /** A manager has started. */
@@ -27,8 +39,8 @@ export class RegistryTruth {
     look();
   }
 
-  record({ pool, container }: ContainerName): ContainerRecord | undefined {
-    return this.#records.get(clusterKey({ kind: 'container', pool, container: String(container) }));
+  record(name: ContainerName): ContainerRecord | undefined {
+    return this.#placed.get(print(name))?.record;
   }
 
   /** The number of that pool, as long as it exists. */
@@ -38,7 +50,7 @@ export class RegistryTruth {
 
   /** All containers of which there is a record. */
   containers(): readonly ContainerName[] {
-    return [...this.#records.keys()].flatMap((key) => nameIn(key) ?? []);
+    return [...this.#placed.values()].map(({ name }) => name);
   }
 
   #look(keyspace: Keyspace): void {
@@ -55,33 +67,56 @@ export class RegistryTruth {
     }
   }
 
+  /** Pools stand before their containers. */
   #readAll(keyspace: Keyspace): void {
     const { entries } = keyspace.range(keyRanges.containers, entriesMax);
-    const found = new Map(entries.map(({ key, value }) => [key, value]));
-    this.#majors.clear();
-    for (const key of [...this.#records.keys()]) if (!found.has(key)) this.#set(key, undefined);
-    for (const [key, value] of found) this.#set(key, value);
+    const pools = new Set(entries.map(({ key }) => poolIn(key)));
+    for (const pool of [...this.#labels.keys()]) if (!pools.has(pool)) this.#setPool(pool, undefined);
+    const before = new Map(this.#placed);
+    for (const { key, value } of entries) {
+      const name = this.#set(key, value);
+      if (name !== undefined) before.delete(print(name));
+    }
+    for (const { name } of before.values()) this.#setContainer(name, undefined);
     this.#next = keyspace.revision + 1;
   }
 
-  #set(key: string, value: Uint8Array | undefined): void {
-    const name = parseClusterKey(key);
-    if (name?.kind === 'pool') this.#setPool(name.pool, value);
-    if (name?.kind !== 'container') return;
-    const record = value === undefined ? undefined : readContainer(value);
-    if (record === undefined) this.#records.delete(key);
-    else this.#records.set(key, record);
-    this.#changed({ pool: name.pool, container: Number(name.container) }, record);
+  /** The container that it is about. */
+  #set(key: string, value: Uint8Array | undefined): ContainerName | undefined {
+    const parsed = parseClusterKey(key);
+    if (parsed?.kind === 'pool') this.#setPool(parsed.pool, value);
+    if (parsed?.kind !== 'container') return undefined;
+    const name = { pool: this.#labels.get(parsed.pool) ?? parsed.pool, container: Number(parsed.container) };
+    this.#setContainer(name, value === undefined ? undefined : readContainer(value));
+    return name;
   }
 
-  #setPool(pool: string, value: Uint8Array | undefined): void {
+  #setContainer(name: ContainerName, record: ContainerRecord | undefined): void {
+    if (record === undefined) this.#placed.delete(print(name));
+    else this.#placed.set(print(name), { name, record });
+    this.#events.changed?.(name, record);
+  }
+
+  #setPool(name: string, value: Uint8Array | undefined): void {
     const record = value === undefined ? undefined : readPool(value);
-    if (record === undefined) this.#majors.delete(pool);
-    else this.#majors.set(pool, record.major);
+    const label = record && (this.#events.labelOf?.(name, record.params) ?? name);
+    const before = this.#labels.get(name);
+    if (before !== undefined && before !== label) {
+      this.#majors.delete(before);
+      this.#labels.delete(name);
+      this.#events.poolEnded?.(before);
+    }
+    if (record === undefined || label === undefined) return;
+    this.#labels.set(name, label);
+    this.#majors.set(label, record.major);
   }
 }
 
-function nameIn(key: string): ContainerName | undefined {
+function print({ pool, container }: ContainerName): string {
+  return `${pool}/${container}`;
+}
+
+function poolIn(key: string): string | undefined {
   const parsed = parseClusterKey(key);
-  return parsed?.kind === 'container' ? { pool: parsed.pool, container: Number(parsed.container) } : undefined;
+  return parsed?.kind === 'pool' ? parsed.pool : undefined;
 }

@@ -8,6 +8,7 @@ import type { NodeCore } from '../../node/core.ts';
 import type { HostedNode } from '../hosted-node.ts';
 import type { StageSpec } from '../observation.ts';
 import type { World } from '../world.ts';
+import { labelOf } from './pool-label.ts';
 
 export class TableWatch {
   readonly #world: World<HostedNode>;
@@ -38,6 +39,7 @@ export class TableWatch {
     const { files } = this.#world.host(node).disk;
     for (const pool of table.pools()) {
       const { record, name } = pool;
+      const label = labelOf(name, record.params);
       const logged = new Map<number, number>();
       const bytes = files.get(walPath(record, core.identity.id))?.bytes() ?? new Uint8Array();
       readWal(bytes, record, (container, _, version) => logged.set(container, version));
@@ -45,7 +47,7 @@ export class TableWatch {
         const known = table.versionOf(pool, container);
         // What is newer than the table is a hint.
         if (known <= table.version)
-          this.#observe({ kind: 'logLooked', node, pool: name, container, known, logged: logged.get(container) ?? 0 });
+          this.#observe({ kind: 'logLooked', node, pool: label, container, known, logged: logged.get(container) ?? 0 });
       }
     }
   }

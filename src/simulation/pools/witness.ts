@@ -13,6 +13,7 @@ import type { World } from '../world.ts';
 import { type CellWitness, type Run, tagOf } from './cell-module.ts';
 import { callsOnDisk } from './copy-on-disk.ts';
 import type { ContainerName, Lack, Server } from './observation.ts';
+import { labelOf, nameIn } from './pool-label.ts';
 import { RegistryTruth } from './registry-truth.ts';
 
 export class PoolWitness implements CellWitness {
@@ -25,13 +26,19 @@ export class PoolWitness implements CellWitness {
   readonly #acknowledged = new Map<string, Set<string>>();
   /** A node keeps its id for ever; who is down has told it before. */
   readonly #ids = new Map<NodeId, string>();
+  /** When the registry has lost a pool. */
+  readonly #endedMs = new Map<string, number>();
   /** By container: who was in sync when it was looked at last. */
   readonly #inSync = new Map<string, string>();
 
   constructor(world: () => World<HostedNode>, observe: StageSpec['observe']) {
     this.#world = world;
     this.#observe = observe;
-    this.truth = new RegistryTruth((name, record) => this.#recordChanged(name, record));
+    this.truth = new RegistryTruth({
+      labelOf,
+      changed: (name, record) => this.#recordChanged(name, record),
+      poolEnded: (pool) => this.#endedMs.set(pool, this.#world().timeline.nowMs),
+    });
   }
 
   /** The node has begun to live. */
@@ -48,11 +55,12 @@ export class PoolWitness implements CellWitness {
     const hasLease = world.program(node)?.core?.containers?.lease?.holds() === true;
     const others = world.up().filter((name) => name !== node && world.host(name).life?.isStalled === false);
     const alsoServedBy = others.flatMap((name) => this.#serverOf(name, run) ?? []);
-    this.#observe({ kind: 'executed', ...run, fence: this.#fenceOf(node, run), hasLease, alsoServedBy });
+    const goneMs = world.timeline.nowMs - (this.#endedMs.get(pool) ?? Infinity);
+    this.#observe({ kind: 'executed', ...run, fence: this.#fenceOf(node, run), hasLease, alsoServedBy, goneMs });
   }
 
   opened(ctx: Context, how: string): void {
-    const name = { pool: ctx.pool.name, container: ctx.container };
+    const name = { pool: labelOf(ctx.pool.name, ctx.pool.params), container: ctx.container };
     this.#observe({ kind: 'opened', ...name, node: ctx.node, fence: this.#fenceOf(ctx.node, name), how });
   }
 
@@ -107,19 +115,23 @@ export class PoolWitness implements CellWitness {
   }
 
   /** Who is stopped or stands still serves nothing. */
-  #serverOf(node: string, { pool, container }: ContainerName): Server | undefined {
+  #serverOf(node: string, name: ContainerName): Server | undefined {
+    const own = this.#ownedBy(node, name);
+    const holds = this.#world().program(node)?.core?.containers?.lease?.holds() === true;
+    return holds && own?.isOpen === true ? { node, fence: BigInt(own.fence) } : undefined;
+  }
+
+  #fenceOf(node: string, name: ContainerName): bigint {
+    return BigInt(this.#ownedBy(node, name)?.fence ?? -1);
+  }
+
+  /** What a node hosts under a name belongs to the pool that its own table has under it. */
+  #ownedBy(node: string, { pool: label, container }: ContainerName): HostedContainer | undefined {
     const parts = this.#world().program(node)?.core?.containers;
-    if (parts?.lease?.holds() !== true || parts.hosting === undefined) return undefined;
-    const own = parts.hosting.containers().find((one) => isOwnedHere(one, pool, container) && one.isOpen === true);
-    return own && { node, fence: BigInt(own.fence) };
+    const pool = nameIn(label);
+    if (labelOf(pool, parts?.table.pool(pool)?.record.params) !== label) return undefined;
+    const isOwned = ({ pool: its, id, role }: HostedContainer): boolean =>
+      its === pool && id === container && role === 'owner';
+    return parts?.hosting?.containers().find(isOwned);
   }
-
-  #fenceOf(node: string, { pool, container }: ContainerName): bigint {
-    const hosted = this.#world().program(node)?.core?.containers?.hosting?.containers() ?? [];
-    return BigInt(hosted.find((one) => isOwnedHere(one, pool, container))?.fence ?? -1);
-  }
-}
-
-function isOwnedHere({ pool, id, role }: HostedContainer, wantedPool: string, wanted: number): boolean {
-  return role === 'owner' && id === wanted && pool === wantedPool;
 }

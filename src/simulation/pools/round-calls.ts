@@ -1,0 +1,123 @@
+/**
+ * The calls of one round of a pool that is made again and again: each goes through the node that has created the pool, as
+ * long as that life of it lasts, and then through others; it is sent again under the same id a few times. What is asked
+ * and answered is told as a history of the cells of this round alone.
+ */
+import { type CallId, printCallId } from '../../base/ids.ts';
+import type { Outcome } from '../../base/errors.ts';
+import type { Random } from '../../base/random.ts';
+import type { CallResult } from '../../containers/contract.ts';
+import { encodeValue } from '../../messages/value.ts';
+import type { StageSpec } from '../observation.ts';
+import type { AskedNode } from './asked-node.ts';
+import { cellsOf, containersOf, drawWish, type PoolShape, textsOf, type Wish, wordsOf } from './cell-wish.ts';
+import type { ClientSession } from './client-session.ts';
+import { nameIn } from './pool-label.ts';
+
+const timeoutsMs = [900, 3_000, 9_000];
+const attemptsMax = 3;
+
+export type RoundCallsSpec = {
+  /** Its name is its label. */
+  readonly pool: PoolShape;
+  /** Who has created it, and how long that took by its clock. */
+  readonly creator: AskedNode;
+  readonly createdInMs: number;
+  readonly session: ClientSession;
+  readonly random: Random;
+  readonly observe: StageSpec['observe'];
+  readonly nextRequest: () => number;
+  /** When the creator is gone; undefined while nobody can be asked. */
+  readonly anybody: () => AskedNode | undefined;
+  readonly acknowledged: (call: string, pool: string, containers: readonly number[] | undefined) => void;
+};
+
+type Open = { readonly id: CallId; readonly wish: Wish; attempts: number };
+
+export class RoundCalls {
+  readonly #spec: RoundCallsSpec;
+  readonly #idle: () => void;
+  #open = 0;
+  #isDeleting = false;
+  #lastSeen = '';
+
+  /** `idle` each time that none is under way any more. */
+  constructor(spec: RoundCallsSpec, idle: () => void) {
+    this.#spec = spec;
+    this.#idle = idle;
+  }
+
+  get isIdle(): boolean {
+    return this.#open === 0;
+  }
+
+  /** From now on the pool may be unknown. */
+  deleting(): void {
+    this.#isDeleting = true;
+  }
+
+  call(): void {
+    const { pool, session, random, observe } = this.#spec;
+    const id = session.begin();
+    const wish = drawWish(random, pool, printCallId(id), this.#lastSeen);
+    for (const { client, key } of cellsOf(session.name, wish))
+      observe({ kind: 'called', order: { client, number: id.counter, attempt: 1, key, action: wish.action } });
+    this.#open += 1;
+    this.#send({ id, wish, attempts: 0 });
+  }
+
+  #send(open: Open): void {
+    const { creator, anybody, session, random, nextRequest } = this.#spec;
+    const node = creator.isAlive ? creator : anybody();
+    open.attempts += 1;
+    if (node === undefined) return this.#over(open);
+    const { id, wish } = open;
+    const { method, args } = wordsOf(wish);
+    const timeoutMs = random.pick(timeoutsMs) * random.between(0.5, 1);
+    const call = { pool: nameIn(wish.pool.name), method, args: encodeValue(args).slice(), route: wish.route, id };
+    const lowest = session.lowest;
+    node.ask<CallResult>(
+      {
+        ...{ request: nextRequest(), timeoutMs },
+        ask: (core, done) => core.containers?.calls.call({ ...call, lowest, timeoutMs }, done),
+      },
+      (outcome) => this.#ended(open, node, outcome),
+    );
+  }
+
+  #ended(open: Open, node: AskedNode, outcome: Outcome<CallResult> | undefined): void {
+    const { pool, acknowledged } = this.#spec;
+    if (outcome?.ok === true) {
+      if (open.wish.action.kind !== 'read')
+        acknowledged(printCallId(open.id), pool.name, containersOf(open.wish));
+      this.#answered(open, outcome.value);
+    } else if (outcome !== undefined) this.#failed(open, node, outcome.error);
+    const isOver = outcome?.ok === true || open.attempts >= attemptsMax || this.#isDeleting;
+    if (isOver) this.#over(open);
+    else this.#send(open);
+  }
+
+  #failed({ id }: Open, node: AskedNode, { code, message }: (Outcome<never> & { ok: false })['error']): void {
+    const { pool, creator, createdInMs, observe } = this.#spec;
+    const [call, isDeleting] = [printCallId(id), this.#isDeleting];
+    if (node === creator)
+      observe({ kind: 'creatorRefused', pool: pool.name, node: node.name, call, code, createdInMs, isDeleting });
+    if (!isDeleting || code !== 'UNKNOWN_POOL') observe({ kind: 'callFailed', call, code, message });
+  }
+
+  #answered({ id, wish }: Open, result: CallResult): void {
+    const { session, observe } = this.#spec;
+    const texts = textsOf(result);
+    for (const [at, { client }] of cellsOf(session.name, wish).entries()) {
+      const saw = texts[at] ?? 'nothing';
+      observe({ kind: 'answered', order: { client, number: id.counter }, saw });
+      if (wish.action.kind !== 'put') this.#lastSeen = saw;
+    }
+  }
+
+  #over({ id }: Open): void {
+    this.#spec.session.end(id);
+    this.#open -= 1;
+    if (this.#open === 0) this.#idle();
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * What must hold for pools that are deleted and made again under the same name. What was written into one is never seen
+ * in another one, nor lost, because each round has histories and states of its own: see the properties of all pools.
+ */
+import { knownMsMax } from '../../node/pool-creation.ts';
+import type { Property } from '../observation.ts';
+
+/**
+ * Whoever has been told that a pool is there can call it at once through the node that has told it, as long as that life
+ * of the node lasts and nobody deletes the pool, and can delete it through any node. Only of a creation that took the
+ * node so long that it may have stopped waiting for its own table nothing is promised but that calls look for the pool.
+ */
+const createdIsKnown: Property = () => {
+  let created = 0;
+  return {
+    observe(seen) {
+      if (seen.kind === 'poolCreated') created += 1;
+      if (seen.kind === 'deletionRefused' && seen.code === 'UNKNOWN_POOL')
+        return `${seen.pool} cannot be deleted although it was created: ${seen.code}`;
+      if (seen.kind !== 'creatorRefused' || seen.code !== 'UNKNOWN_POOL' || seen.isDeleting) return undefined;
+      if (seen.createdInMs >= knownMsMax) return undefined;
+      return `${seen.node} refuses ${seen.call} with ${seen.code}, and has created ${seen.pool} itself`;
+    },
+    atEnd: () => (created === 0 ? 'no pool was ever created' : undefined),
+  };
+};
+
+/** An owner that does not hear of the end of a pool stops with its serving lease of 5 s, whatever its clock. */
+const goneMsMax = 5_000;
+
+/** Nobody runs a call in a pool that is gone for longer than a serving lease lasts. */
+const theGoneAreSilent: Property = () => ({
+  observe(seen) {
+    if (seen.kind !== 'executed' || seen.goneMs <= goneMsMax) return undefined;
+    return `${seen.node} runs ${seen.call} in ${seen.pool}, which is gone for ${seen.goneMs.toFixed(0)} ms`;
+  },
+});
+
+/** When all has been well for a while, pools were made again, and each name has one that is to stay. */
+const poolsComeAgain: Property = () => {
+  let made = 0;
+  let missing: readonly string[] | undefined;
+  return {
+    observe(seen) {
+      if (seen.kind === 'healed') made = 0;
+      if (seen.kind === 'poolCreated') made += 1;
+      if (seen.kind === 'poolsMissing') missing = seen.names;
+      return undefined;
+    },
+    atEnd() {
+      if (missing === undefined) return 'nobody was asked for pools';
+      const [name] = missing;
+      if (name !== undefined) return `there is no pool ${name} although all is well`;
+      return made === 0 ? 'no pool was made since all is well' : undefined;
+    },
+  };
+};
+
+export const roundProperties = {
+  createdIsKnown,
+  poolsComeAgain,
+  theGoneAreSilent,
+} as const satisfies Readonly<Record<string, Property>>;

@@ -1,0 +1,137 @@
+/**
+ * Clients that make a pool, call it at once through the node that has told them of it, delete it, and make another one of
+ * the same name, again and again; each has a name of its own. They want one thing after the other and wait for every
+ * answer, so that each call belongs to one round (round.ts): what is seen of another round is a mistake.
+ */
+import type { Random } from '../../base/random.ts';
+import { createKnown } from '../../node/pool-creation.ts';
+import type { PoolCreated } from '../../registry/placement/pool-operations.ts';
+import type { HostedNode } from '../hosted-node.ts';
+import type { World } from '../world.ts';
+import { AskedNode } from './asked-node.ts';
+import { cellModuleName } from './cell-module.ts';
+import type { PoolShape } from './cell-wish.ts';
+import { ClientSession } from './client-session.ts';
+import { labelOf, roundParams } from './pool-label.ts';
+import { Round } from './round.ts';
+import type { RoundCallsSpec } from './round-calls.ts';
+
+export type RoundsSpec = Pick<RoundCallsSpec, 'random' | 'observe' | 'nextRequest' | 'acknowledged'> & {
+  readonly world: World<HostedNode>;
+  /** Of the pools, one for each client. */
+  readonly names: readonly string[];
+};
+
+const containersMax = 4;
+const copiesMax = 3;
+const pausesMs = [0, 50, 1_500];
+const againMsMax = 200;
+/** Two looks into the registry and a change of it, each of them 5 s at most, and the wait for this node to know it. */
+const creationMsMax = 17_000;
+
+export class PoolRounds {
+  readonly #clients: readonly RoundsClient[];
+
+  constructor(spec: RoundsSpec) {
+    this.#clients = spec.names.map((name) => new RoundsClient(name, spec));
+  }
+
+  start(): void {
+    for (const client of this.#clients) client.start();
+  }
+
+  /** Whoever has a pool keeps it, whoever has none makes one more. */
+  finish(): void {
+    for (const client of this.#clients) client.finish();
+  }
+
+  /** Those that are there, and are to stay for now; they are named by their labels. */
+  pools(): readonly PoolShape[] {
+    return this.#clients.flatMap(({ present }) => present ?? []);
+  }
+
+  /** Names under which there is no pool, or none that is to stay. */
+  missing(): readonly string[] {
+    return this.#clients.filter(({ present }) => present === undefined).map(({ name }) => name);
+  }
+}
+
+class RoundsClient {
+  readonly name: string;
+  readonly #spec: RoundsSpec;
+  readonly #random: Random;
+  readonly #session: ClientSession;
+  readonly #pauseMsMax: number;
+  #number = 0;
+  #pool: PoolShape = { name: '', containers: 1 };
+  #round: Round | undefined;
+  #isLast = false;
+
+  constructor(name: string, spec: RoundsSpec) {
+    this.name = name;
+    this.#spec = spec;
+    this.#random = spec.random.fork(name);
+    this.#session = new ClientSession(`of-${name}`);
+    this.#pauseMsMax = this.#random.pick(pausesMs);
+  }
+
+  get present(): PoolShape | undefined {
+    return this.#round?.isPresent === true ? this.#pool : undefined;
+  }
+
+  start(): void {
+    this.#number += 1;
+    this.#pool = {
+      name: labelOf(this.name, roundParams(this.#number)),
+      containers: 1 + this.#random.below(containersMax),
+    };
+    this.#create(1 + this.#random.below(copiesMax));
+  }
+
+  finish(): void {
+    this.#isLast = true;
+    this.#round?.keep();
+  }
+
+  /** Again and again: the former one may still be on its way out. */
+  #create(copies: number): void {
+    const { nextRequest } = this.#spec;
+    const node = this.#anybody();
+    const again = (): void => this.#later(againMsMax, () => this.#create(copies));
+    if (node === undefined) return again();
+    const { containers } = this.#pool;
+    const params = roundParams(this.#number);
+    const request = { name: this.name, module: cellModuleName, containers, copies, params };
+    node.ask<PoolCreated>(
+      {
+        ...{ request: nextRequest(), timeoutMs: creationMsMax },
+        ask: ({ control, containers: parts, clock }, done) =>
+          control && createKnown({ registry: control.registry, clock, table: parts?.table }, request, done),
+      },
+      (outcome, createdInMs) => (outcome?.ok === true ? this.#created(node, createdInMs) : again()),
+    );
+  }
+
+  #created(creator: AskedNode, createdInMs: number): void {
+    const { world, observe, nextRequest, acknowledged } = this.#spec;
+    const random = this.#random.fork(`round/${this.#number}`);
+    const [pool, session, pauseMsMax] = [this.#pool, this.#session, this.#pauseMsMax];
+    const anybody = (): AskedNode | undefined => this.#anybody();
+    const own = { pool, creator, createdInMs, session, random, anybody, world, pauseMsMax };
+    this.#round = new Round({ ...own, observe, nextRequest, acknowledged }, () =>
+      this.#later(pauseMsMax, () => this.start()),
+    );
+    if (this.#isLast) this.#round.keep();
+    observe({ kind: 'poolCreated', pool: pool.name, node: creator.name });
+    this.#round.begin();
+  }
+
+  #anybody(): AskedNode | undefined {
+    const { world, observe } = this.#spec;
+    return AskedNode.of(this.#random.pick(world.names), world, observe);
+  }
+
+  #later(delayMsMax: number, run: () => void): void {
+    this.#spec.world.timeline.after(this.#random.between(0, delayMsMax), run);
+  }
+}
