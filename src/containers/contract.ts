@@ -156,6 +156,8 @@ export type CallResult = CallAnswer | { readonly parts: readonly CallPart[] };
 export type Calls = {
   /** With several containers asked and one of them failed, the error is PARTIAL and its message names the parts. */
   call(call: WantedCall, done: Done<CallResult>): Cancel;
+  /** Somebody is told by this node that the pool with that number is there: calls of it wait until the table has it. */
+  expect(pool: string, major: number): void;
   /** For methods and callbacks that call others: numbers its own calls. */
   session(name: string): CallSession;
 };

@@ -20,6 +20,7 @@ class Scene {
   readonly cluster: PretendCluster = settled(2, 0);
   readonly ordered: Fields[] = [];
   /** Hears of nothing by itself: who creates a pool waits for it for a moment, and no longer. */
+  readonly expected: string[] = [];
   readonly table = new Map<string, { readonly record: { readonly major: number; readonly minor: number } }>();
   readonly #core: NodeCore;
 
@@ -33,10 +34,11 @@ class Scene {
         done(isBroken ? failure('BUNDLE_INVALID') : success({ name: name ?? 'counter', sha256 })),
       );
     };
+    const calls = { expect: (pool: string, major: number) => void this.expected.push(`${pool} ${major}`) };
     const core = {
       identity: { dc: 'here', name: 'a' },
       members: () => [],
-      containers: { modules, keeper: { check }, table: { pool: (name: string) => this.table.get(name) } },
+      containers: { modules, keeper: { check }, table: { pool: (name: string) => this.table.get(name) }, calls },
       control: {
         registry: this.cluster.registry,
         clock: this.cluster.clock,
@@ -167,4 +169,5 @@ test('who has created a pool hears so when this node knows it, and not a former 
   const { id } = await scene.create('own', 'kv');
   assert.equal(id, '1.0');
   assert.equal(scene.table.get('own')?.record.major, 1);
+  assert.deepEqual(scene.expected, ['own 1']);
 });

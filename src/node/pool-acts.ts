@@ -50,7 +50,7 @@ export async function createPool(desk: Desk): Promise<object> {
     if (created) control.ordered('pool-create', { pool, poolId: id, module, containers, reason });
   };
   const { registry, clock } = control;
-  const ports = { registry, clock, table: core.containers?.table, made };
+  const ports = { registry, clock, containers: core.containers, made };
   return await promised<PoolCreated>((done) => createKnown(ports, { ...request, moduleVersion }, done));
 }
 

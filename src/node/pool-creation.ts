@@ -1,41 +1,43 @@
 /**
  * Creates a pool through this node, and says so when this node knows it: whoever is told may call it at once through
- * this node, whose table may still have a former one of its name. A creation that is answered within `knownMsMax` is
- * known here; one that takes longer is answered all the same, because the pool is there, and calls look for it.
+ * this node, whose table may still have a former one of its name. A table that is far behind is not waited for, because
+ * the pool is there; calls through this node wait for the table then, and reach no former one.
  */
 import { type Done, success } from '../base/errors.ts';
 import type { Clock } from '../base/ports.ts';
 import type { Registry } from '../base/registry.ts';
-import type { AddressTable } from '../containers/contract.ts';
+import type { AddressTable, Calls } from '../containers/contract.ts';
 import { type PoolCreated, PoolOperations } from '../registry/placement/pool-operations.ts';
 import type { PoolRequest } from '../registry/placement/pool-operations-request.ts';
 import { poolFacts } from '../registry/placement/pool-operations-shown.ts';
 
-/** A table that is further behind has other troubles, and calls look for a pool that is not known. */
-export const knownMsMax = 2_000;
+/** A table that is further behind has other troubles. */
+const knownMsMax = 2_000;
 const lookMs = 10;
 
 export type CreationPorts = {
   readonly registry: Pick<Registry, 'range' | 'transact'>;
   readonly clock: Clock;
   /** Undefined on nodes without containers. */
-  readonly table: Pick<AddressTable, 'pool'> | undefined;
+  readonly containers: { readonly table: Pick<AddressTable, 'pool'>; readonly calls: Pick<Calls, 'expect'> } | undefined;
   /** It is in the registry; this node may not know it yet. */
   readonly made?: (pool: PoolCreated) => void;
 };
 
 export function createKnown(ports: CreationPorts, request: PoolRequest, done: Done<PoolCreated>): void {
-  const { registry, clock, made } = ports;
+  const { registry, clock, containers, made } = ports;
   new PoolOperations(registry, clock).create(request, (outcome) => {
     if (!outcome.ok) return done(outcome);
+    const { name, id } = outcome.value;
+    containers?.calls.expect(name, Number.parseInt(id, 10));
     made?.(outcome.value);
     whenKnown(ports, outcome.value, clock.nowMs() + knownMsMax, () => done(success(outcome.value)));
   });
 }
 
 function whenKnown(ports: CreationPorts, pool: PoolCreated, untilMs: number, known: () => void): void {
-  const { clock, table } = ports;
-  const record = table?.pool(pool.name)?.record;
+  const { clock, containers } = ports;
+  const record = containers?.table.pool(pool.name)?.record;
   const isKnown = record !== undefined && poolFacts(pool.name, record).id === pool.id;
   if (isKnown || clock.nowMs() >= untilMs) return known();
   clock.schedule(lookMs, () => whenKnown(ports, pool, untilMs, known));

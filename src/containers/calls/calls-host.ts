@@ -13,6 +13,7 @@ import type { CallAnswer, CallResult, CallSession, Calls, KnownPool, WantedCall 
 import type { ModuleDefinition, Route } from '../module.ts';
 import { Aggregation, aggregateOf } from './aggregate.ts';
 import { Alarms } from './alarms.ts';
+import { CallablePools } from './callable-pools.ts';
 import { openFlow } from './flow-reader.ts';
 import { Gathering } from './gathering.ts';
 import { type CallsOptions, defaultCallsOptions } from './options.ts';
@@ -38,6 +39,7 @@ export class CallsHost implements Calls {
   readonly #ports: CallsPorts;
   readonly #options: CallsOptions;
   readonly #site: PartSite;
+  readonly #pools: CallablePools;
   readonly #desk: CallDesk;
   readonly #sessions = new BoundedLru<string, CallSession>(sessionsMax);
   /** Calls that have not ended. */
@@ -48,6 +50,7 @@ export class CallsHost implements Calls {
   constructor(ports: CallsPorts, options: Partial<CallsOptions> = {}) {
     this.#ports = ports;
     this.#options = { ...defaultCallsOptions, ...options };
+    this.#pools = new CallablePools(ports, this.#options.retryTimeoutMs);
     const alarms = new Alarms(ports.clock);
     this.#site = { ports, options: this.#options, alarms, flowFrom: (...flow) => this.#flowFrom(...flow) };
     this.#desk = new CallDesk({ ports, calls: this, flowsMax: this.#options.flowsMax });
@@ -72,8 +75,8 @@ export class CallsHost implements Calls {
       return nothing;
     }
     this.#tally.open += 1;
-    const pool = this.#ports.table.pool(call.pool);
-    const container = pool?.record.state === 'active' ? plainContainer(call.route, pool) : undefined;
+    const pool = this.#pools.get(call.pool);
+    const container = pool === undefined ? undefined : plainContainer(call.route, pool);
     if (pool !== undefined && container !== undefined) {
       const part = new Part(this.#site, pool, container, call, hearer, this.#tally);
       part.start();
@@ -85,9 +88,14 @@ export class CallsHost implements Calls {
     };
     // The pieces of such a call replace each other.
     const running: { now: Running | undefined } = { now: undefined };
-    if (pool?.record.state === 'active') this.#route(call, pool, running, ended);
+    if (pool !== undefined) this.#route(call, pool, running, ended);
     else this.#search(call, running, ended);
     return { cancel: () => running.now?.cancel() };
+  }
+
+  /** Somebody is told by this node that the pool with that number is there: calls of it wait until the table has it. */
+  expect(pool: string, major: number): void {
+    this.#pools.expect(pool, major);
   }
 
   /** The same one for the same name, unless it was not asked for in a long time. */
@@ -117,10 +125,11 @@ export class CallsHost implements Calls {
   #search(call: WantedCall, running: { now: Running | undefined }, ended: Done<CallResult>): void {
     const { clock, table } = this.#ports;
     const { unknownPoolMs, retryTimeoutMs } = this.#options;
-    // A node that has just begun knows nothing yet.
-    const patienceMs = table.version === 0 ? (call.retryTimeoutMs ?? retryTimeoutMs) : unknownPoolMs;
+    // A node that has just begun knows nothing yet; what it has told somebody is there, however late its table is.
+    const isThere = table.version === 0 || this.#pools.isExpected(call.pool);
+    const patienceMs = isThere ? (call.retryTimeoutMs ?? retryTimeoutMs) : unknownPoolMs;
     const startMs = clock.nowMs();
-    running.now = new PoolSearch(this.#ports, call.pool, Math.min(call.timeoutMs, patienceMs), (outcome) => {
+    running.now = new PoolSearch({ clock, pools: this.#pools }, call.pool, Math.min(call.timeoutMs, patienceMs), (outcome) => {
       if (!outcome.ok) return ended(outcome);
       const timeoutMs = Math.max(0, call.timeoutMs - (clock.nowMs() - startMs));
       this.#route({ ...call, timeoutMs }, outcome.value, running, ended);

@@ -1,16 +1,18 @@
 /**
- * Waits for a pool to turn up in the address table, which has no way to tell of pools. Bounded by a short time. One that
- * is being deleted does not count: it may be gone for long, and another one of its name may have been created.
+ * Waits for a pool that can be called to turn up: the address table has no way to tell of pools. Bounded by a short time.
+ * One that is being deleted does not count: it may be gone for long, and another one of its name may have been created.
  */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
-import type { AddressTable, KnownPool } from '../contract.ts';
+import type { KnownPool } from '../contract.ts';
+import type { CallablePools } from './callable-pools.ts';
 
 const lookMsMin = 10;
 const lookMsMax = 250;
 
 export class PoolSearch {
-  readonly #ports: { readonly clock: Clock; readonly table: Pick<AddressTable, 'pool'> };
+  readonly #clock: Clock;
+  readonly #pools: CallablePools;
   readonly #name: string;
   readonly #untilMs: number;
   readonly #done: Done<KnownPool>;
@@ -18,14 +20,15 @@ export class PoolSearch {
   #timer: Cancel;
 
   constructor(
-    ports: { readonly clock: Clock; readonly table: Pick<AddressTable, 'pool'> },
+    { clock, pools }: { readonly clock: Clock; readonly pools: CallablePools },
     name: string,
     patienceMs: number,
     done: Done<KnownPool>,
   ) {
-    this.#ports = ports;
+    this.#clock = clock;
+    this.#pools = pools;
     this.#name = name;
-    this.#untilMs = ports.clock.nowMs() + patienceMs;
+    this.#untilMs = clock.nowMs() + patienceMs;
     this.#done = done;
     this.#timer = this.#later();
   }
@@ -37,18 +40,16 @@ export class PoolSearch {
   }
 
   #later(): Cancel {
-    const { clock } = this.#ports;
-    const delayMs = Math.max(0, Math.min(this.#lookMs, this.#untilMs - clock.nowMs()));
-    return clock.schedule(delayMs, () => this.#look());
+    const delayMs = Math.max(0, Math.min(this.#lookMs, this.#untilMs - this.#clock.nowMs()));
+    return this.#clock.schedule(delayMs, () => this.#look());
   }
 
   #look(): void {
-    const pool = this.#ports.table.pool(this.#name);
-    if (pool?.record.state === 'active') return this.#end(() => this.#done(success(pool)));
-    if (this.#ports.clock.nowMs() >= this.#untilMs) {
-      const name = `"${this.#name.slice(0, 63)}"`;
-      const reason = pool === undefined ? `there is no pool ${name}` : `the pool ${name} is being deleted`;
-      return this.#end(() => this.#done(failure('UNKNOWN_POOL', reason)));
+    const pool = this.#pools.get(this.#name);
+    if (pool !== undefined) return this.#end(() => this.#done(success(pool)));
+    if (this.#clock.nowMs() >= this.#untilMs) {
+      const { code, message } = this.#pools.refusal(this.#name);
+      return this.#end(() => this.#done(failure(code, message)));
     }
     this.#lookMs = Math.min(lookMsMax, this.#lookMs * 2);
     this.#timer = this.#later();

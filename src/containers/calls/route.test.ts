@@ -168,6 +168,38 @@ describe('routes', () => {
     assert.deepEqual([one.code, toAll.code], ['ok', 'ok']);
   });
 
+  test('of a pool that this node has told of wait for its table, and reach no former one', () => {
+    const scene = new Scene(['a', 'b'], 4);
+    const { table, calls } = scene.seat('a');
+    const { record } = scene.pool;
+    table.known.set('visits', { ...scene.pool, record: { ...record, major: record.major - 1, containers: 2 } });
+    calls.expect('visits', record.major);
+    const one = scene.call('a', { route: { id: 0 } });
+    const toAll = scene.call('a', { route: { broadcast: true } });
+    // The former one has no such container.
+    const beyond = scene.call('a', { route: { id: 3 } });
+    const short = scene.call('a', { route: { id: 0 }, timeoutMs: 3_000 });
+    scene.advance(5_000);
+    assert.deepEqual([short.code, scene.ran.length], ['DEADLINE', 0]);
+    table.known.set('visits', scene.pool);
+    scene.advance(500);
+    assert.deepEqual([one.code, toAll.code, beyond.code], ['ok', 'ok', 'ok']);
+  });
+
+  test('of a pool that this node has told of, and that never comes, end', () => {
+    const scene = new Scene(['a', 'b'], 4);
+    const { table, calls } = scene.seat('a');
+    table.known.clear();
+    calls.expect('visits', 9);
+    scene.advance(29_500);
+    const call = scene.call('a', { route: { id: 0 } });
+    scene.advance(5_000);
+    const later = scene.call('a', { route: { id: 0 } });
+    scene.advance(35_000);
+    assert.deepEqual([call.code, later.code], ['UNKNOWN_POOL', 'UNKNOWN_POOL']);
+    assert.ok(later.atMs <= 35_600);
+  });
+
   test('travel as they are', () => {
     const routes: readonly Route[] = [
       { hash: 'k' },

@@ -20,8 +20,8 @@ export type Question<T> = {
   readonly ask: (core: NodeCore, done: Done<T>) => void;
 };
 
-/** `undefined`: the life is over. `tookMs`: by the clock of the node. */
-export type Answered<T> = (outcome: Outcome<T> | undefined, tookMs: number) => void;
+/** `undefined`: the life is over. */
+export type Answered<T> = (outcome: Outcome<T> | undefined) => void;
 
 export class AskedNode {
   readonly name: string;
@@ -56,21 +56,20 @@ export class AskedNode {
 
   ask<T>({ request, timeoutMs, ask }: Question<T>, answered: Answered<T>): void {
     let isOpen = true;
-    const end: Answered<T> = (outcome, tookMs) => {
-      if (isOpen) answered(outcome, tookMs);
+    const end: Answered<T> = (outcome) => {
+      if (isOpen) answered(outcome);
       isOpen = false;
     };
     const [core, life, { clock }] = [this.#core, this.#life, this.#core];
-    life.atEnd(() => this.#world.timeline.after(0, () => end(undefined, 0)));
+    life.atEnd(() => this.#world.timeline.after(0, () => end(undefined)));
     life.enter(() => {
-      const [beganMs, stalledMs] = [clock.nowMs(), life.stalledMs];
+      const [deadlineMs, stalledMs] = [clock.nowMs() + timeoutMs, life.stalledMs];
       this.#observe({ kind: 'requestStarted', node: this.name, request, timeoutMs });
       ask(core, (outcome) => {
-        const tookMs = clock.nowMs() - beganMs;
-        const lateMs = tookMs - timeoutMs - fastestClock * (life.stalledMs - stalledMs);
+        const lateMs = clock.nowMs() - deadlineMs - fastestClock * (life.stalledMs - stalledMs);
         const code = outcome.ok ? 'OK' : outcome.error.code;
         this.#observe({ kind: 'requestEnded', node: this.name, request, code, lateMs });
-        end(outcome, tookMs);
+        end(outcome);
       });
     });
   }

@@ -68,8 +68,6 @@ export type PoolObservation =
       readonly node: string;
       readonly call: string;
       readonly code: ErrorCode;
-      /** How long the creation took, by the clock of the node. */
-      readonly createdInMs: number;
       readonly isDeleting: boolean;
     }
   /** The first order to delete a pool has failed. */

@@ -20,9 +20,8 @@ const attemptsMax = 3;
 export type RoundCallsSpec = {
   /** Its name is its label. */
   readonly pool: PoolShape;
-  /** Who has created it, and how long that took by its clock. */
+  /** Who has told of it. */
   readonly creator: AskedNode;
-  readonly createdInMs: number;
   readonly session: ClientSession;
   readonly random: Random;
   readonly observe: StageSpec['observe'];
@@ -98,10 +97,10 @@ export class RoundCalls {
   }
 
   #failed({ id }: Open, node: AskedNode, { code, message }: (Outcome<never> & { ok: false })['error']): void {
-    const { pool, creator, createdInMs, observe } = this.#spec;
+    const { pool, creator, observe } = this.#spec;
     const [call, isDeleting] = [printCallId(id), this.#isDeleting];
     if (node === creator)
-      observe({ kind: 'creatorRefused', pool: pool.name, node: node.name, call, code, createdInMs, isDeleting });
+      observe({ kind: 'creatorRefused', pool: pool.name, node: node.name, call, code, isDeleting });
     if (!isDeleting || code !== 'UNKNOWN_POOL') observe({ kind: 'callFailed', call, code, message });
   }
 

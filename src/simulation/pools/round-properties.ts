@@ -2,13 +2,11 @@
  * What must hold for pools that are deleted and made again under the same name. What was written into one is never seen
  * in another one, nor lost, because each round has histories and states of its own: see the properties of all pools.
  */
-import { knownMsMax } from '../../node/pool-creation.ts';
 import type { Property } from '../observation.ts';
 
 /**
- * Whoever has been told that a pool is there can call it at once through the node that has told it, as long as that life
- * of the node lasts and nobody deletes the pool, and can delete it through any node. Only of a creation that took the
- * node so long that it may have stopped waiting for its own table nothing is promised but that calls look for the pool.
+ * Whoever has been told by a node that a pool is there can call it at once through that node, as long as that life of it
+ * lasts and nobody deletes the pool, and can delete it through any node: neither is ever refused with UNKNOWN_POOL.
  */
 const createdIsKnown: Property = () => {
   let created = 0;
@@ -18,7 +16,6 @@ const createdIsKnown: Property = () => {
       if (seen.kind === 'deletionRefused' && seen.code === 'UNKNOWN_POOL')
         return `${seen.pool} cannot be deleted although it was created: ${seen.code}`;
       if (seen.kind !== 'creatorRefused' || seen.code !== 'UNKNOWN_POOL' || seen.isDeleting) return undefined;
-      if (seen.createdInMs >= knownMsMax) return undefined;
       return `${seen.node} refuses ${seen.call} with ${seen.code}, and has created ${seen.pool} itself`;
     },
     atEnd: () => (created === 0 ? 'no pool was ever created' : undefined),

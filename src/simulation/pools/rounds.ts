@@ -24,7 +24,7 @@ export type RoundsSpec = Pick<RoundCallsSpec, 'random' | 'observe' | 'nextReques
 
 const containersMax = 4;
 const copiesMax = 3;
-const pausesMs = [0, 50, 1_500];
+const pausesMs = [200, 800, 2_500];
 const againMsMax = 200;
 /** Two looks into the registry and a change of it, each of them 5 s at most, and the wait for this node to know it. */
 const creationMsMax = 17_000;
@@ -106,18 +106,18 @@ class RoundsClient {
       {
         ...{ request: nextRequest(), timeoutMs: creationMsMax },
         ask: ({ control, containers: parts, clock }, done) =>
-          control && createKnown({ registry: control.registry, clock, table: parts?.table }, request, done),
+          control && createKnown({ registry: control.registry, clock, containers: parts }, request, done),
       },
-      (outcome, createdInMs) => (outcome?.ok === true ? this.#created(node, createdInMs) : again()),
+      (outcome) => (outcome?.ok === true ? this.#created(node) : again()),
     );
   }
 
-  #created(creator: AskedNode, createdInMs: number): void {
+  #created(creator: AskedNode): void {
     const { world, observe, nextRequest, acknowledged } = this.#spec;
     const random = this.#random.fork(`round/${this.#number}`);
     const [pool, session, pauseMsMax] = [this.#pool, this.#session, this.#pauseMsMax];
     const anybody = (): AskedNode | undefined => this.#anybody();
-    const own = { pool, creator, createdInMs, session, random, anybody, world, pauseMsMax };
+    const own = { pool, creator, session, random, anybody, world, pauseMsMax };
     this.#round = new Round({ ...own, observe, nextRequest, acknowledged }, () =>
       this.#later(pauseMsMax, () => this.start()),
     );

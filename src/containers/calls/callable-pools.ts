@@ -1,0 +1,63 @@
+/**
+ * The pools that can be called by name, as far as this node knows: those of its address table that are not being deleted.
+ * Whoever was told by this node that a pool is there may be faster than the table, which has no such pool yet, or still a
+ * former one of its name: then there is none to be called until the table has it, and whoever calls waits.
+ */
+import { BoundedLru } from '../../base/bounded-lru.ts';
+import type { Clock } from '../../base/ports.ts';
+import type { AddressTable, KnownPool } from '../contract.ts';
+
+export type CallablePorts = { readonly clock: Clock; readonly table: Pick<AddressTable, 'pool'> };
+
+type Expected = { readonly major: number; readonly untilMs: number };
+
+const expectedMax = 1_000;
+
+export class CallablePools {
+  readonly #ports: CallablePorts;
+  readonly #patienceMs: number;
+  /** Pools that the table does not have yet. Mostly none. */
+  readonly #expected = new BoundedLru<string, Expected>(expectedMax);
+
+  /** `patienceMs`: for so long a pool is expected; it may have been deleted before the table has ever heard of it. */
+  constructor(ports: CallablePorts, patienceMs: number) {
+    this.#ports = ports;
+    this.#patienceMs = patienceMs;
+  }
+
+  /** Somebody is told that this one is there. Later pools have higher numbers. */
+  expect(name: string, major: number): void {
+    const { clock, table } = this.#ports;
+    if ((table.pool(name)?.record.major ?? 0) < major)
+      this.#expected.set(name, { major, untilMs: clock.nowMs() + this.#patienceMs });
+  }
+
+  get(name: string): KnownPool | undefined {
+    const pool = this.#ports.table.pool(name);
+    return pool?.record.state !== 'active' || this.isExpected(name) ? undefined : pool;
+  }
+
+  /** It is there by the word of this node, and the table does not have it yet. */
+  isExpected(name: string): boolean {
+    if (this.#expected.size === 0) return false;
+    const { clock, table } = this.#ports;
+    const expected = this.#expected.peek(name);
+    if (expected === undefined) return false;
+    const isHere = (table.pool(name)?.record.major ?? 0) >= expected.major;
+    if (!isHere && clock.nowMs() < expected.untilMs) return true;
+    this.#expected.delete(name);
+    return false;
+  }
+
+  /** Why there is none. */
+  refusal(name: string): { readonly code: 'UNKNOWN_POOL' | 'DEADLINE'; readonly message: string } {
+    const shown = `"${name.slice(0, 63)}"`;
+    if (this.isExpected(name))
+      return { code: 'DEADLINE', message: `the address table of this node does not have the pool ${shown} yet` };
+    const isGoing = this.#ports.table.pool(name) !== undefined;
+    return {
+      code: 'UNKNOWN_POOL',
+      message: isGoing ? `the pool ${shown} is being deleted` : `there is no pool ${shown}`,
+    };
+  }
+}
