@@ -19,7 +19,9 @@ export type CreationPorts = {
   readonly registry: Pick<Registry, 'range' | 'transact'>;
   readonly clock: Clock;
   /** Undefined on nodes without containers. */
-  readonly containers: { readonly table: Pick<AddressTable, 'pool'>; readonly calls: Pick<Calls, 'expect'> } | undefined;
+  readonly containers:
+    | { readonly table: Pick<AddressTable, 'pool'>; readonly calls: Pick<Calls, 'expect'> }
+    | undefined;
   /** It is in the registry; this node may not know it yet. */
   readonly made?: (pool: PoolCreated) => void;
 };

@@ -129,11 +129,16 @@ export class CallsHost implements Calls {
     const isThere = table.version === 0 || this.#pools.isExpected(call.pool);
     const patienceMs = isThere ? (call.retryTimeoutMs ?? retryTimeoutMs) : unknownPoolMs;
     const startMs = clock.nowMs();
-    running.now = new PoolSearch({ clock, pools: this.#pools }, call.pool, Math.min(call.timeoutMs, patienceMs), (outcome) => {
-      if (!outcome.ok) return ended(outcome);
-      const timeoutMs = Math.max(0, call.timeoutMs - (clock.nowMs() - startMs));
-      this.#route({ ...call, timeoutMs }, outcome.value, running, ended);
-    });
+    running.now = new PoolSearch(
+      { clock, pools: this.#pools },
+      call.pool,
+      Math.min(call.timeoutMs, patienceMs),
+      (outcome) => {
+        if (!outcome.ok) return ended(outcome);
+        const timeoutMs = Math.max(0, call.timeoutMs - (clock.nowMs() - startMs));
+        this.#route({ ...call, timeoutMs }, outcome.value, running, ended);
+      },
+    );
   }
 
   #route(call: WantedCall, pool: KnownPool, running: { now: Running | undefined }, ended: Done<CallResult>): void {

@@ -76,7 +76,10 @@ class Pools {
   readonly #rounds: PoolRounds;
   #dumps = 0;
 
-  constructor({ seed, names, detailed, sink, observe }: StageSpec, { plans, again = [], isBusy, isPlain = false }: Kind) {
+  constructor(
+    { seed, names, detailed, sink, observe }: StageSpec,
+    { plans, again = [], isBusy, isPlain = false }: Kind,
+  ) {
     const random = new Random(seed).fork('pools');
     this.#observe = observe;
     this.#random = random.fork('end');
@@ -102,7 +105,7 @@ class Pools {
     const workers = names.slice(managersCount);
     this.#operator = new Operator({
       ...{ world, random: random.fork('operator'), plans, workers, isBusy, observe },
-      others: () => this.#rounds.pools().map((pool) => ({ ...pool, name: nameIn(pool.name) })),
+      others: () => this.#rounds.pools().map(({ name, containers }) => ({ name: nameIn(name), containers })),
       isServed: (plan) => this.#isServed(plan),
     });
     const acknowledged: PoolClientsSpec['acknowledged'] = (...call) => witness.acknowledged(...call);

@@ -82,6 +82,7 @@ const cases: readonly Case[] = [
   ['acknowledgedStays', /and is gone/, [acknowledged('a')]],
   ['acknowledgedStays', /nothing was ever/, [dumped('b')]],
   ['acknowledgedStays', undefined, [acknowledged('a'), deleted]],
+  ['acknowledgedStays', undefined, [acknowledged('a'), deleted, { ...deleted, pool: 'p#2' }]],
   ['statesAreNotMixed', undefined, [executed('a'), dumped('a')]],
   ['statesAreNotMixed', /p\/3 has the state of p\/2/, [executed('a', { tag: 'p/2' })]],
   ['statesAreNotMixed', /p\/3 has the state of nobody/, [executed('a', { tag: undefined })]],

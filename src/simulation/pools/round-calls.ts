@@ -87,8 +87,7 @@ export class RoundCalls {
   #ended(open: Open, node: AskedNode, outcome: Outcome<CallResult> | undefined): void {
     const { pool, acknowledged } = this.#spec;
     if (outcome?.ok === true) {
-      if (open.wish.action.kind !== 'read')
-        acknowledged(printCallId(open.id), pool.name, containersOf(open.wish));
+      if (open.wish.action.kind !== 'read') acknowledged(printCallId(open.id), pool.name, containersOf(open.wish));
       this.#answered(open, outcome.value);
     } else if (outcome !== undefined) this.#failed(open, node, outcome.error);
     const isOver = outcome?.ok === true || open.attempts >= attemptsMax || this.#isDeleting;
@@ -99,8 +98,7 @@ export class RoundCalls {
   #failed({ id }: Open, node: AskedNode, { code, message }: (Outcome<never> & { ok: false })['error']): void {
     const { pool, creator, observe } = this.#spec;
     const [call, isDeleting] = [printCallId(id), this.#isDeleting];
-    if (node === creator)
-      observe({ kind: 'creatorRefused', pool: pool.name, node: node.name, call, code, isDeleting });
+    if (node === creator) observe({ kind: 'creatorRefused', pool: pool.name, node: node.name, call, code, isDeleting });
     if (!isDeleting || code !== 'UNKNOWN_POOL') observe({ kind: 'callFailed', call, code, message });
   }
 

@@ -16,22 +16,30 @@ const createdIsKnown: Property = () => {
       if (seen.kind === 'deletionRefused' && seen.code === 'UNKNOWN_POOL')
         return `${seen.pool} cannot be deleted although it was created: ${seen.code}`;
       if (seen.kind !== 'creatorRefused' || seen.code !== 'UNKNOWN_POOL' || seen.isDeleting) return undefined;
-      return `${seen.node} refuses ${seen.call} with ${seen.code}, and has created ${seen.pool} itself`;
+      return `${seen.node} refuses ${seen.call} with ${seen.code}, and has told of ${seen.pool}`;
     },
     atEnd: () => (created === 0 ? 'no pool was ever created' : undefined),
   };
 };
 
-/** An owner that does not hear of the end of a pool stops with its serving lease of 5 s, whatever its clock. */
+/** An owner that no longer hears of anything stops with its serving lease of 5 s, whatever its clock. */
 const goneMsMax = 5_000;
 
-/** Nobody runs a call in a pool that is gone for longer than a serving lease lasts. */
-const theGoneAreSilent: Property = () => ({
-  observe(seen) {
-    if (seen.kind !== 'executed' || seen.goneMs <= goneMsMax) return undefined;
-    return `${seen.node} runs ${seen.call} in ${seen.pool}, which is gone for ${seen.goneMs.toFixed(0)} ms`;
-  },
-});
+/**
+ * Nobody is told that a write is done which ran in a pool that was gone for longer than a serving lease lasts. Reads are
+ * not in it: an owner that hears its leader and cannot write to its disk does not hear that the pool is gone either.
+ */
+const theGoneTakeNothing: Property = () => {
+  const goneMs = new Map<string, number>();
+  return {
+    observe(seen) {
+      if (seen.kind === 'executed' && seen.isWriting) goneMs.set(seen.call, seen.goneMs);
+      const lateMs = seen.kind === 'acknowledged' ? (goneMs.get(seen.call) ?? 0) : 0;
+      if (seen.kind !== 'acknowledged' || lateMs <= goneMsMax) return undefined;
+      return `${seen.call} is done in ${seen.pool}, which was gone for ${lateMs.toFixed(0)} ms`;
+    },
+  };
+};
 
 /** When all has been well for a while, pools were made again, and each name has one that is to stay. */
 const poolsComeAgain: Property = () => {
@@ -56,5 +64,5 @@ const poolsComeAgain: Property = () => {
 export const roundProperties = {
   createdIsKnown,
   poolsComeAgain,
-  theGoneAreSilent,
+  theGoneTakeNothing,
 } as const satisfies Readonly<Record<string, Property>>;
