@@ -68,11 +68,8 @@ export class KeptAnswers {
 
   /** One that is over; undefined when there is none. Counters come nearly in order: what is behind a later one waits. */
   takeBelow(floor: number): KeptAnswer | undefined {
-    for (const line of [this.#given, this.#answers]) {
-      const oldest = line.peek();
-      if (oldest !== undefined && oldest.counter < floor) return this.#forgotten(line.shift());
-    }
-    return undefined;
+    const line = isBelow(this.#given.peek(), floor) ? this.#given : this.#answers;
+    return isBelow(line.peek(), floor) ? this.#forgotten(line.shift()) : undefined;
   }
 
   /** What was added in any order is in that of the counters. */
@@ -92,4 +89,8 @@ export class KeptAnswers {
     if (kept !== undefined) this.#byCounter.delete(kept);
     return kept;
   }
+}
+
+function isBelow(kept: KeptAnswer | undefined, floor: number): boolean {
+  return kept !== undefined && kept.counter < floor;
 }

@@ -163,15 +163,20 @@ export class RunOnce {
     const end = rows.length + rowsMax;
     while (session.kept.answers > answersMax && rows.length < end && this.#dropOldest(session, newest, rows));
     while (this.#bytes > answerBytesMax && rows.length < end && this.#dropOldest(session, newest, rows));
-    for (const other of this.#bytes > answerBytesMax ? this.#sessions.values() : []) {
-      if (this.#bytes <= answerBytesMax || rows.length >= end) break;
-      while (this.#bytes > answerBytesMax && rows.length < end && this.#dropOldest(other, newest, rows));
-    }
+    if (this.#bytes > answerBytesMax) this.#shortenOthers(newest, rows, end);
     while (session.kept.given > givenMax) {
       const given = session.kept.takeOldestGiven();
       if (given === undefined) return;
       session.floor = Math.max(session.floor, Math.min(given.counter + 1, newest));
       this.#free(session, given.slot);
+    }
+  }
+
+  #shortenOthers(newest: number, rows: StoreWrite[], end: number): void {
+    const { answerBytesMax } = this.#limits;
+    for (const other of this.#sessions.values()) {
+      if (this.#bytes <= answerBytesMax || rows.length >= end) return;
+      while (this.#bytes > answerBytesMax && rows.length < end && this.#dropOldest(other, newest, rows));
     }
   }
 

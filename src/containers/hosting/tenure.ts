@@ -213,6 +213,8 @@ export class Tenure {
     if (typeof item === 'function') item();
     else if (!(item instanceof PendingCall)) item.done(success(undefined));
     else {
+      // It has left the line, and need not be looked for there.
+      item.queue = undefined;
       const outcome = item.outcome ?? failure('INTERNAL');
       this.#parts.inbox.end(item, this.#mayServe() ? outcome : failure('NO_QUORUM'));
     }
