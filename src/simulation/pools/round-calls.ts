@@ -1,7 +1,8 @@
 /**
  * The calls of one round of a pool that is made again and again: each goes through the node that has created the pool, as
- * long as that life of it lasts, and then through others; it is sent again under the same id a few times. What is asked
- * and answered is told as a history of the cells of this round alone.
+ * long as that life of it lasts, and is sent again under the same id a few times. Others have promised nothing: one that
+ * is behind may still own the former pool of that name. What is asked and answered is told as a history of the cells of
+ * this round alone.
  */
 import { type CallId, printCallId } from '../../base/ids.ts';
 import type { Outcome } from '../../base/errors.ts';
@@ -26,8 +27,6 @@ export type RoundCallsSpec = {
   readonly random: Random;
   readonly observe: StageSpec['observe'];
   readonly nextRequest: () => number;
-  /** When the creator is gone; undefined while nobody can be asked. */
-  readonly anybody: () => AskedNode | undefined;
   readonly acknowledged: (call: string, pool: string, containers: readonly number[] | undefined) => void;
 };
 
@@ -66,39 +65,38 @@ export class RoundCalls {
   }
 
   #send(open: Open): void {
-    const { creator, anybody, session, random, nextRequest } = this.#spec;
-    const node = creator.isAlive ? creator : anybody();
+    const { creator, session, random, nextRequest } = this.#spec;
     open.attempts += 1;
-    if (node === undefined) return this.#over(open);
+    if (!creator.isAlive) return this.#over(open);
     const { id, wish } = open;
     const { method, args } = wordsOf(wish);
     const timeoutMs = random.pick(timeoutsMs) * random.between(0.5, 1);
     const call = { pool: nameIn(wish.pool.name), method, args: encodeValue(args).slice(), route: wish.route, id };
     const lowest = session.lowest;
-    node.ask<CallResult>(
+    creator.ask<CallResult>(
       {
         ...{ request: nextRequest(), timeoutMs },
         ask: (core, done) => core.containers?.calls.call({ ...call, lowest, timeoutMs }, done),
       },
-      (outcome) => this.#ended(open, node, outcome),
+      (outcome) => this.#ended(open, outcome),
     );
   }
 
-  #ended(open: Open, node: AskedNode, outcome: Outcome<CallResult> | undefined): void {
+  #ended(open: Open, outcome: Outcome<CallResult> | undefined): void {
     const { pool, acknowledged } = this.#spec;
     if (outcome?.ok === true) {
       if (open.wish.action.kind !== 'read') acknowledged(printCallId(open.id), pool.name, containersOf(open.wish));
       this.#answered(open, outcome.value);
-    } else if (outcome !== undefined) this.#failed(open, node, outcome.error);
+    } else if (outcome !== undefined) this.#failed(open, outcome.error);
     const isOver = outcome?.ok === true || open.attempts >= attemptsMax || this.#isDeleting;
     if (isOver) this.#over(open);
     else this.#send(open);
   }
 
-  #failed({ id }: Open, node: AskedNode, { code, message }: (Outcome<never> & { ok: false })['error']): void {
+  #failed({ id }: Open, { code, message }: (Outcome<never> & { ok: false })['error']): void {
     const { pool, creator, observe } = this.#spec;
     const [call, isDeleting] = [printCallId(id), this.#isDeleting];
-    if (node === creator) observe({ kind: 'creatorRefused', pool: pool.name, node: node.name, call, code, isDeleting });
+    observe({ kind: 'creatorRefused', pool: pool.name, node: creator.name, call, code, isDeleting });
     if (!isDeleting || code !== 'UNKNOWN_POOL') observe({ kind: 'callFailed', call, code, message });
   }
 

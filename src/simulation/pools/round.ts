@@ -9,10 +9,13 @@
 import { PoolOperations } from '../../registry/placement/pool-operations.ts';
 import type { PoolFacts } from '../../registry/placement/pool-operations-shown.ts';
 import type { World } from '../world.ts';
+import type { AskedNode } from './asked-node.ts';
 import { nameIn } from './pool-label.ts';
 import { RoundCalls, type RoundCallsSpec } from './round-calls.ts';
 
 export type RoundSpec = RoundCallsSpec & {
+  /** Who is asked to delete it when the creator is gone; undefined while nobody can be asked. */
+  readonly anybody: () => AskedNode | undefined;
   readonly world: World<unknown>;
   /** Between two wishes. */
   readonly pauseMsMax: number;
