@@ -47,7 +47,8 @@ const label = 'the value';
 
 type Writing = {
   readonly writer: Writer;
-  readonly bytesMax: number;
+  bytesMax: number;
+  /** As long as the deepest value so far; `unfit` looks at as much of it as counts. */
   readonly path: (string | number)[];
   objects: number;
 };
@@ -61,7 +62,11 @@ const encodedUndefined = Uint8Array.of(formatVersion, tags.undefined);
 const simple = [undefined, null, false, true] as const;
 
 /** One for all; if a getter of a value should encode another one, that one gets its own. */
-let idle: Writer | undefined = new Writer();
+let idle: Writing | undefined = newWriting();
+
+function newWriting(): Writing {
+  return { writer: new Writer(), bytesMax: 0, path: [], objects: 0 };
+}
 
 /**
  * BAD_ARGUMENT for what cannot be encoded, TOO_LARGE beyond the limit. The result may be a view of a common buffer of
@@ -69,17 +74,26 @@ let idle: Writer | undefined = new Writer();
  */
 export function encodeValue(value: unknown, bytesMax = valueBytesMax): Uint8Array {
   if ((value === undefined || value === null) && bytesMax >= 2) return value === null ? encodedNull : encodedUndefined;
-  const writer = idle ?? new Writer();
+  const writing = idle ?? newWriting();
+  const { writer } = writing;
   idle = undefined;
   try {
+    writing.bytesMax = bytesMax;
+    writing.objects = 0;
     writer.limit(bytesMax);
     writer.byte(formatVersion);
-    write({ writer, bytesMax, path: [], objects: 0 }, value, 0);
+    write(writing, value, 0);
     return writer.finish();
   } finally {
     writer.reset();
-    idle = writer;
+    idle = writing;
   }
+}
+
+/** The same, as bytes that keep no others alive. */
+export function encodeOwnValue(value: unknown, bytesMax = valueBytesMax): Uint8Array {
+  const bytes = encodeValue(value, bytesMax);
+  return bytes.length === bytes.buffer.byteLength ? bytes : bytes.slice();
 }
 
 /** Throws a rejection for whatever `encodeValue` does not write. Keeps nothing of `bytes`. */

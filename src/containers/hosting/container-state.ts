@@ -1,6 +1,9 @@
 /**
  * The state of an open container in memory: keys in order, values as they were encoded. Every look decodes anew, so what
  * a method does to a value that it got changes nothing here. Only whole calls change it, see state-view.ts.
+ *
+ * Small values lie in memory that nobody else has, and one of the same size is written over the former: to allocate
+ * anew would be the dearest part of a small write. Whoever wants to look at values for longer borrows them.
  */
 import { sortable, utf8Bytes } from '../../base/registry-rules.ts';
 import { OrderedMap } from '../../registry/ordered-map.ts';
@@ -12,9 +15,14 @@ export type StateChanges = OrderedMap<Uint8Array | null>;
 /** Behind every key, and behind every key that begins like this: no well-formed text has a lone half of a pair. */
 const beyond = '\udfff';
 
+/** Larger values are not copied for our own use if nothing else lies in their memory, and never written over. */
+const smallBytesMax = 4_096;
+
 export class ContainerState {
   readonly #rows = new OrderedMap<Uint8Array>();
   #bytes = 0;
+  /** How many look at values that must stay as they are. */
+  #borrowers = 0;
 
   get size(): number {
     return this.#rows.size;
@@ -29,8 +37,11 @@ export class ContainerState {
     return this.#rows.get(key);
   }
 
+  /** Small values are copied. */
   set(key: string, value: Uint8Array): void {
-    const old = this.#rows.replace(key, value);
+    const old = this.#rows.get(key);
+    if (old !== undefined && old.length === value.length && this.#isOurs(old)) return old.set(value);
+    this.#rows.set(key, ownOf(value));
     this.#bytes += value.length - (old === undefined ? -keyBytesOf(key) : old.length);
   }
 
@@ -41,10 +52,29 @@ export class ContainerState {
     this.#rows.delete(key);
   }
 
+  /** What is there now stays as it is, even if it is replaced, until the borrower gives it back with what this returns. */
+  borrow(): () => void {
+    let isBorrowed = true;
+    this.#borrowers += 1;
+    return () => {
+      if (isBorrowed) this.#borrowers -= 1;
+      isBorrowed = false;
+    };
+  }
+
+  #isOurs({ length }: Uint8Array): boolean {
+    return length <= smallBytesMax && this.#borrowers === 0;
+  }
+
   /** In order, or backwards, until the visitor returns false. */
   visit(range: StateRange, visitor: (value: Uint8Array, key: string) => boolean): void {
     visitIn(this.#rows, range, visitor);
   }
+}
+
+function ownOf(value: Uint8Array): Uint8Array {
+  const isAlone = value.length > smallBytesMax && value.length === value.buffer.byteLength;
+  return isAlone ? value : new Uint8Array(value);
 }
 
 /** In the row of a key there is one more letter. */

@@ -9,6 +9,7 @@ import { utf8Bytes } from '../../base/registry-rules.ts';
 import { decodeValue, encodeValue } from '../../messages/value.ts';
 import { OrderedMap } from '../../registry/ordered-map.ts';
 import type { State, StateRange } from '../module.ts';
+import { ChangeList } from './change-list.ts';
 import { type ContainerState, keyBytesOf, type StateChanges, visitMerged } from './container-state.ts';
 import type { HostingLimits } from './limits.ts';
 import { rowBytes, stateRow } from './rows.ts';
@@ -67,8 +68,7 @@ export class ReadingView implements State {
 export class WritingView implements State {
   readonly #state: ContainerState;
   readonly #limits: HostingLimits;
-  /** Null: deleted. */
-  readonly #changes = new Map<string, Uint8Array | null>();
+  readonly #changes = new ChangeList();
   /** The same in order, as soon as somebody asks for a range. */
   #ordered: StateChanges | undefined;
   #sizeChange = 0;
@@ -99,8 +99,7 @@ export class WritingView implements State {
   set(key: string, value: unknown): void {
     const old = this.#find(key);
     this.#checkKey(key);
-    // A copy, because what the encoder returns may keep a larger buffer from being freed.
-    const bytes = encodeValue(value, this.#limits.valueBytesMax).slice();
+    const bytes = encodeValue(value, this.#limits.valueBytesMax);
     const growth = bytes.length - (old === undefined ? -keyBytesOf(key) : old.length);
     if (growth > 0 && this.#state.bytes + this.#bytesChange + growth > this.#limits.stateBytesMax) {
       throw new RemusterError(
@@ -137,7 +136,7 @@ export class WritingView implements State {
 
   /** What it wrote becomes visible to all. */
   apply(): void {
-    for (const [key, value] of this.#changes) {
+    for (const { key, value } of this.#changes.all) {
       if (value === null) this.#state.delete(key);
       else this.#state.set(key, value);
     }
@@ -145,7 +144,7 @@ export class WritingView implements State {
 
   /** The same, for the disk. */
   collectRows(rows: StoreWrite[]): void {
-    for (const [key, value] of this.#changes) rows.push({ key: stateRow(key), value });
+    for (const { key, value } of this.#changes.all) rows.push({ key: stateRow(key), value });
   }
 
   /** In a commit. */
@@ -155,27 +154,28 @@ export class WritingView implements State {
 
   #find(key: string): Uint8Array | undefined {
     this.#open();
-    const ours = this.#changes.size === 0 ? undefined : this.#changes.get(key);
-    return ours === undefined ? this.#state.get(key) : (ours ?? undefined);
+    const ours = this.#changes.find(key);
+    return ours === undefined ? this.#state.get(key) : (ours.value ?? undefined);
   }
 
   #write(key: string, value: Uint8Array | null): void {
     const { commitBytesMax, commitRowsMax } = this.#limits;
-    const former = this.#changes.size === 0 ? undefined : this.#changes.get(key);
-    const replacedBytes = former === undefined ? 0 : rowBytes(key, former?.length ?? 0);
+    const former = this.#changes.find(key);
+    const replacedBytes = former === undefined ? 0 : rowBytes(key, former.value?.length ?? 0);
     const bytes = this.#writtenBytes + rowBytes(key, value?.length ?? 0) - replacedBytes;
     if (bytes > commitBytesMax || (former === undefined && this.#changes.size >= commitRowsMax)) {
       throw new RemusterError('TOO_LARGE', `a call writes at most ${commitBytesMax} bytes and ${commitRowsMax} keys`);
     }
     this.#writtenBytes = bytes;
-    this.#changes.set(key, value);
+    if (former === undefined) this.#changes.add(key, value);
+    else former.value = value;
     this.#ordered?.set(key, value);
   }
 
   #inOrder(): StateChanges {
     if (this.#ordered === undefined) {
       this.#ordered = new OrderedMap();
-      for (const [key, value] of this.#changes) this.#ordered.set(key, value);
+      for (const { key, value } of this.#changes.all) this.#ordered.set(key, value);
     }
     return this.#ordered;
   }

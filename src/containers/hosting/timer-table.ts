@@ -6,7 +6,7 @@
 import { RemusterError } from '../../base/errors.ts';
 import type { StoreWrite } from '../../base/ports.ts';
 import { utf8Bytes } from '../../base/registry-rules.ts';
-import { decodeValue, encodeValue } from '../../messages/value.ts';
+import { decodeValue, encodeOwnValue } from '../../messages/value.ts';
 import { OrderedMap } from '../../registry/ordered-map.ts';
 import type { Timers } from '../module.ts';
 import type { HostingLimits } from './limits.ts';
@@ -96,9 +96,9 @@ export class TimerChanges implements Timers {
     if (isNew && this.#table.size + this.#added >= timersMax) {
       throw new RemusterError('CAPACITY', `the container has ${timersMax} timers already`);
     }
-    const encodedArgs = encodeValue(args, timerArgsBytesMax).slice();
+    const encodedArgs = encodeOwnValue(args, timerArgsBytesMax);
     const dueWallMs = Math.ceil(this.#nowWallMs() + Math.max(0, afterMs));
-    const row = encodeValue([dueWallMs, method, encodedArgs]).slice();
+    const row = encodeOwnValue([dueWallMs, method, encodedArgs]);
     this.#change(name, { name, dueWallMs, method, args: encodedArgs, row });
     if (isNew) this.#added += 1;
   }
@@ -119,20 +119,23 @@ export class TimerChanges implements Timers {
   }
 
   apply(): void {
-    for (const [name, timer] of this.#changes ?? []) {
+    if (this.#changes === undefined) return;
+    for (const [name, timer] of this.#changes) {
       if (timer === undefined) this.#table.delete(name);
       else this.#table.set(timer);
     }
   }
 
   collectRows(rows: StoreWrite[]): void {
-    for (const [name, timer] of this.#changes ?? []) rows.push({ key: timerRow(name), value: timer?.row ?? null });
+    if (this.#changes === undefined) return;
+    for (const [name, timer] of this.#changes) rows.push({ key: timerRow(name), value: timer?.row ?? null });
   }
 
   /** In a commit. */
   get writtenBytes(): number {
     let bytes = 0;
-    for (const [name, timer] of this.#changes ?? []) bytes += rowBytes(name, timer?.row.length ?? 0);
+    if (this.#changes === undefined) return bytes;
+    for (const [name, timer] of this.#changes) bytes += rowBytes(name, timer?.row.length ?? 0);
     return bytes;
   }
 

@@ -51,6 +51,8 @@ describe('export', () => {
     done(scene, 'later', ['soon', 5_000]);
     const asked = scene.call('$export');
     done(scene, 'set', ['b', 'too late']);
+    // Of the same size, so it could be written over the other one.
+    done(scene, 'set', ['a', { deep: [2n, new Date(6), new Uint8Array([8])] }]);
     const rows = await exported(asked);
     assert.deepEqual(
       rows.map(([kind, key]) => `${kind} ${key}`),

@@ -22,12 +22,12 @@ const pageBytesMax = 262_144;
 
 export function transferMethods(contents: Contents): readonly Method[] {
   return [
-    { name: transferNames.export, isReadonly: true, run: () => pagesOf(rowsIn(contents)) },
+    { name: transferNames.export, isReadonly: true, run: () => pagesOf(rowsIn(contents), contents.state.borrow()) },
     { name: transferNames.import, isReadonly: false, run: (ctx, ...page) => takeIn(contents, ctx, page) },
   ];
 }
 
-/** All of one instant: values are never changed, only replaced. Timers come last, when the state is whole. */
+/** All of one instant: values are borrowed. Timers come last, when the state is whole. */
 function rowsIn({ state, timers }: Contents): readonly TransferRow[] {
   const rows: TransferRow[] = [];
   state.visit({}, (value, key) => rows.push([rowKinds.state, key, value]) > 0);
@@ -35,18 +35,22 @@ function rowsIn({ state, timers }: Contents): readonly TransferRow[] {
   return rows;
 }
 
-async function* pagesOf(rows: readonly TransferRow[]): AsyncGenerator<readonly TransferRow[]> {
+async function* pagesOf(rows: readonly TransferRow[], giveBack: () => void): AsyncGenerator<readonly TransferRow[]> {
   let page: TransferRow[] = [];
   let bytes = 0;
-  for (const row of rows) {
-    page.push(row);
-    bytes += row[2].length;
-    if (page.length < pageRowsMax && bytes < pageBytesMax) continue;
-    yield page;
-    page = [];
-    bytes = 0;
+  try {
+    for (const row of rows) {
+      page.push(row);
+      bytes += row[2].length;
+      if (page.length < pageRowsMax && bytes < pageBytesMax) continue;
+      yield page;
+      page = [];
+      bytes = 0;
+    }
+    if (page.length > 0) yield page;
+  } finally {
+    giveBack();
   }
-  if (page.length > 0) yield page;
 }
 
 /** The first page takes the place of what the module itself has put there at the beginning. */

@@ -9,7 +9,7 @@
 import { BusySet } from '../../base/busy-collections.ts';
 import { failure, RemusterError, success } from '../../base/errors.ts';
 import type { Cancel, StoreWrite } from '../../base/ports.ts';
-import { encodeValue } from '../../messages/value.ts';
+import { encodeOwnValue } from '../../messages/value.ts';
 import { CallChanges } from './contents.ts';
 import { CallContext } from './context.ts';
 import type { Limited } from './deadlines.ts';
@@ -171,8 +171,7 @@ export class WritingTurns {
     let result: Uint8Array;
     try {
       if (isFlow(value)) throw new TypeError('only a readonly method can give a flow of items');
-      // A copy, because what the encoder returns may keep a larger buffer from being freed.
-      result = encodeValue(value, this.#ports.limits.resultBytesMax).slice();
+      result = encodeOwnValue(value, this.#ports.limits.resultBytesMax);
       this.#checkSize(running, result.length);
     } catch (thrown) {
       return this.#failed(running, thrown);
