@@ -15,6 +15,7 @@ import type { Registry } from '../../base/registry.ts';
 import type { CopiesRequest, CopyStanding } from '../../messages/copies.ts';
 import type { ContainerRecord, Holder } from '../../registry/placement/records.ts';
 import type { ContainerChange, Copies, HostedContainer, OpenedLog } from '../contract.ts';
+import { AnswerTurns } from './answer-turns.ts';
 import { type AmendPorts, type AmendTarget, type Amendment, amendRecord } from './amender.ts';
 import { takeRequest } from './copy-desk.ts';
 import type { CopiesEvent } from './copies-event.ts';
@@ -79,6 +80,7 @@ export class CopiesHost implements Copies {
   readonly #unnamed = new BoundedLru<string, number>(unnamedMax);
   readonly #open = new Map<string, OpenContainer>();
   readonly #dirty = new BusySet<OpenContainer>();
+  readonly #turns: AnswerTurns<OpenContainer>;
   readonly #copying = new Set<CopyLink>();
   readonly #budget: TailBudget;
   readonly #counters: CopiesCounters = { commits: 0, commitBytes: 0, joined: 0, left: 0, lost: 0 };
@@ -97,6 +99,7 @@ export class CopiesHost implements Copies {
     this.#self = { node: self.id, generation: self.generation };
     this.#journals = [disk.journal, shelf.journal];
     this.#budget = new TailBudget(options.tailsBytesMax);
+    this.#turns = new AnswerTurns(clock, (container) => this.#guarded(() => container.flush()));
     this.#book = new HoldingBook({
       clock,
       disk,
@@ -282,8 +285,10 @@ export class CopiesHost implements Copies {
       nextSnapshot: () => ++this.#snapshots,
       amend: (inSync, revision, done) =>
         writeInSync(this.#inSync, change, { inSync, revision }, (outcome) => done(this.#asKnownNow(key, outcome))),
+      turns: this.#turns,
       wake: (container) => this.#wake(container),
       ended: (container) => {
+        this.#turns.leave(container);
         this.#dirty.delete(container);
         if (this.#open.get(key) === container) this.#open.delete(key);
       },

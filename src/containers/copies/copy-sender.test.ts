@@ -59,7 +59,7 @@ class Bench {
 
   append(count: number, ...writes: StoreWrite[]): void {
     const bytes = 10 + commitBytes(writes);
-    for (let i = 0; i < count; i++) this.log.append({ writes, bytes });
+    for (let i = 0; i < count; i++) this.log.append({ writes, bytes, packed: undefined });
     this.issued = this.log.tail.last;
   }
 

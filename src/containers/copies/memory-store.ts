@@ -11,7 +11,8 @@ export function memoryStore(clock: Pick<Clock, 'schedule'>): Pick<RowStore, 'rea
   const rows = new OrderedMap<Uint8Array>();
   const write = ({ key, value }: StoreWrite): void => {
     if (value === null) rows.delete(key);
-    else rows.set(key, value);
+    // What it lies in may be much larger.
+    else rows.set(key, new Uint8Array(value));
   };
   return {
     write: (batch, done) => {

@@ -12,13 +12,14 @@ import type { Clock, StoreRows, StoreWrite } from '../../base/ports.ts';
 import { copiesLimits } from '../../messages/copies.ts';
 import type { ContainerRecord, Holder } from '../../registry/placement/records.ts';
 import type { ContainerChange, ContainerLog, OpenedLog, StateEntry } from '../contract.ts';
+import type { AnswerTurns } from './answer-turns.ts';
 import { CopySender, type SenderPorts } from './copy-sender.ts';
 import type { CopiesCounters, CopiesOptions } from './copies-options.ts';
 import type { Holding } from './holding.ts';
 import { type Slot, slotPrefix } from './layout.ts';
 import { OwnerLog, type Verdict } from './owner-log.ts';
 import { StateReader } from './state-reader.ts';
-import { type Commit, type TailBudget, type TailShare, commitBytes, packedOf } from './tail.ts';
+import { type Commit, type TailBudget, type TailShare, commitBytes, packedCommit, packedOf } from './tail.ts';
 
 export type OwnerPorts = SenderPorts & {
   readonly self: Holder;
@@ -28,6 +29,8 @@ export type OwnerPorts = SenderPorts & {
   readonly counters: CopiesCounters;
   /** Changes the record under our fence: whom it names as in sync, decided by the record of that revision. */
   readonly amend: (inSync: readonly Holder[], revision: number, done: Done<ContainerRecord>) => void;
+  /** Those who had to wait are flushed. */
+  readonly turns: AnswerTurns<OpenContainer>;
   /** `flush` is called at the end of this turn. */
   readonly wake: (container: OpenContainer) => void;
   /** It is over, for whatever reason. */
@@ -186,8 +189,7 @@ export class OpenContainer {
     this.#refusing ??= this.#refusalOf(writes, bytes);
     const error = this.#refusing;
     if (error === undefined && writes.length > 0) {
-      // All of them have the same shape from the beginning.
-      this.#log.append({ writes, bytes, packed: undefined });
+      this.#log.append(this.#isInMemory ? { writes, bytes, packed: undefined } : packedCommit(writes, bytes));
       this.#ports.budget.used(this.#share, this.#log.tail.bytes);
       this.#ports.counters.commits += 1;
       this.#ports.counters.commitBytes += bytes;
@@ -267,9 +269,13 @@ export class OpenContainer {
     if (!isTaken) this.#stored(seq, failure('STORE_FAILED', 'too much waits for this container'));
   }
 
+  get #isInMemory(): boolean {
+    return this.change.pool.record.durability === 'memory';
+  }
+
   /** What no disk and no wire needs is not packed. */
   #addRows(batch: (StoreWrite | StoreRows)[], commit: Commit): void {
-    if (this.change.pool.record.durability !== 'memory') batch.push({ prefix: this.#prefix, packed: packedOf(commit) });
+    if (!this.#isInMemory) batch.push({ prefix: this.#prefix, packed: packedOf(commit) });
     else for (const { key, value } of commit.writes) batch.push({ key: this.#prefix + key, value });
   }
 
@@ -332,6 +338,7 @@ export class OpenContainer {
     const { committed } = this.#log;
     if (committed >= 0) this.#open();
     for (let head = this.#waiters.peek(); head !== undefined && head.seq <= committed; head = this.#waiters.peek()) {
+      if (!this.#ports.turns.take(this)) return;
       this.#waiters.shift();
       this.#waitingBytes -= head.bytes;
       if (head.error !== undefined && this.#waiters.peek()?.error === undefined) this.#refusing = undefined;

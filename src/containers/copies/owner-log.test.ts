@@ -40,7 +40,7 @@ function says(log: OwnerLog, node: NodeId, at: number | undefined, more: Partial
 }
 
 function append(log: OwnerLog, count = 1): void {
-  for (let i = 0; i < count; i++) log.append({ writes: [], bytes: 10 });
+  for (let i = 0; i < count; i++) log.append({ writes: [], bytes: 10, packed: undefined });
 }
 
 function target(log: OwnerLog): string | undefined {

@@ -63,7 +63,7 @@ describe('the order of a snapshot', () => {
 describe('a tail', () => {
   test('knows its history by fence and number', () => {
     const tail = new Tail(f2, { fence: f1, seq: 4 });
-    tail.append({ writes: [], bytes: 1 });
+    tail.append({ writes: [], bytes: 1, packed: undefined });
     assert.deepEqual(
       [
         tail.reaches({ fence: f1, seq: 4 }),
@@ -79,7 +79,8 @@ describe('a tail', () => {
 
   test('gives as much as fits, and never less than one', () => {
     const tail = new Tail(f2, { fence: f1, seq: 0 });
-    for (let i = 0; i < 200; i++) tail.append({ writes: [{ key: String(i), value: null }], bytes: 10 });
+    for (let i = 0; i < 200; i++)
+      tail.append({ writes: [{ key: String(i), value: null }], bytes: 10, packed: undefined });
     assert.equal(tail.after(0, 200, 35).length, 3);
     assert.equal(tail.after(0, 2, 35).length, 2);
     assert.equal(tail.after(0, 200, 1).length, 1);

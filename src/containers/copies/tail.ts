@@ -10,13 +10,21 @@ import type { StoreWrite } from '../../base/ports.ts';
 import type { Position } from './layout.ts';
 
 export type Commit = {
+  /** Of a commit that is packed from the beginning they are not known any more. */
   readonly writes: readonly StoreWrite[];
   readonly bytes: number;
   /** See `packedOf`. */
-  packed?: Uint8Array | undefined;
+  packed: Uint8Array | undefined;
 };
 
-/** As it lies in logs and goes over wires: put together when somebody needs it, and once. */
+/** For a disk: what was written may share its memory with other things, so nothing of it is kept. */
+export function packedCommit(writes: readonly StoreWrite[], bytes: number): Commit {
+  return { writes: nothing, bytes, packed: packRows(writes) };
+}
+
+const nothing: readonly StoreWrite[] = [];
+
+/** As it lies in logs and goes over wires. For a pool without disks it is put together when a copy needs it. */
 export function packedOf(commit: Commit): Uint8Array {
   return (commit.packed ??= packRows(commit.writes));
 }
