@@ -124,6 +124,16 @@ describe('what is sent', () => {
     assert.equal(bench.sent().length, 5);
   });
 
+  test('is cut into pieces, of which the full ones need not wait for the former', () => {
+    const bench = new Bench().following();
+    bench.append(20, { key: 'k', value: new Uint8Array(9_000) });
+    bench.sender.serve();
+    assert.deepEqual(bench.sent(), ['10+3', '13+3', '16+3', '19+3', '22+3', '25+3']);
+    for (const [at, seq] of [13, 16, 19].entries()) bench.answer({ held: { fence, seq } }, at + 1);
+    bench.sender.serve();
+    assert.deepEqual(bench.sent().slice(6), ['28+2'], 'the last one is not full, and goes when there is room');
+  });
+
   test('is not too much at once', () => {
     const bench = new Bench().following();
     for (let i = 0; i < 4; i++) {

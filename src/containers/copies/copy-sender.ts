@@ -2,8 +2,9 @@
  * Carries to the copies of one container what owner-log.ts finds that they lack: commits from the tail, or a snapshot
  * step by step. It reports how each ended and decides nothing about who counts.
  *
- *   following          up to `requestsMax` requests at once, each with the commits behind the one before. One that is
- *                      refused or fails is the end of all that came after it: the copy is asked, or told, from where it is.
+ *   following          up to `requestsMax` requests at once, and more of those that are full, each with the commits behind
+ *                      the one before. One that is refused or fails is the end of all that came after it: the copy is
+ *                      asked, or told, from where it is.
  *   unknown, copying   one request at a time
  */
 import type { Fence } from '../../base/fence.ts';
@@ -50,8 +51,12 @@ type OwnedState = {
   readonly memory: boolean;
 };
 
-const commitsBytesMax = 1 * 2 ** 20;
-/** To one copy at once, and no further one while more bytes than that are on their way. The rest goes together later. */
+/** In one request: what the transport carries in one piece. Larger ones are cut, and put together again. */
+const commitsBytesMax = 28 * 2 ** 10;
+/**
+ * To one copy at once: what comes then goes together later. One that is full waits for no more to come. None sets out
+ * while more bytes than that are on their way.
+ */
 const requestsMax = 4;
 const underWayBytesMax = 1 * 2 ** 20;
 /** What takes as long again to carry as the usual request. */
@@ -155,9 +160,10 @@ export class CopySender {
     const issued = this.#events.issued();
     // One that cannot be sent ends the following.
     while (link.mode === 'following' && link.next < issued) {
-      if (link.underWay >= requestsMax || link.underWayBytes >= underWayBytesMax) return;
       const after = link.next;
       const commits = tail.after(after, issued, commitsBytesMax);
+      const isFull = after + commits.length < issued;
+      if ((link.underWay >= requestsMax && !isFull) || link.underWayBytes >= underWayBytesMax) return;
       link.sent = after + commits.length;
       this.#log.telling(link.sent);
       this.#append(link, after, commits);

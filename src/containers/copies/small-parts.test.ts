@@ -22,6 +22,7 @@ import {
 } from './layout.ts';
 import { beginningOf } from './opening.ts';
 import { SnapshotSender } from './snapshot-sender.ts';
+import { AnswerTurns } from './answer-turns.ts';
 import { Tail, TailBudget, type TailShare, commitBytes } from './tail.ts';
 
 const [f1, f2] = [fenceOf(1, 1), fenceOf(1, 2)];
@@ -268,5 +269,34 @@ describe('the beginning of an owner', () => {
   test('needs the same life in a pool without disks', () => {
     assert.equal(begin({ inSync: [{ ...self, generation: 1 }] }, held, { durability: 'memory' }), 'STORE_CORRUPT');
     assert.notEqual(begin({ inSync: [{ ...self, generation: 1 }] }), 'STORE_CORRUPT');
+  });
+});
+
+describe('answers to commits', () => {
+  test('come some in each turn, from all in order, and to nobody who has left', () => {
+    const scheduled: (() => void)[] = [];
+    const clock = { schedule: (_delayMs: number, run: () => void) => (scheduled.push(run), () => {}) };
+    const wanted = new Map([
+      ['a', 300],
+      ['b', 250],
+      ['gone', 20],
+    ]);
+    const told: string[] = [];
+    const turns = new AnswerTurns<string>(clock, (name) => answer(name));
+    function answer(name: string): void {
+      const before = wanted.get(name)!;
+      let left = before;
+      while (left > 0 && turns.take(name)) left -= 1;
+      wanted.set(name, left);
+      told.push(`${name} ${before - left}`);
+    }
+    for (const name of wanted.keys()) answer(name);
+    turns.leave('gone');
+    while (scheduled.length > 0) {
+      told.push('next turn');
+      scheduled.shift()!();
+    }
+    const first = ['a 256', 'b 0', 'gone 0'];
+    assert.deepEqual(told, [...first, 'next turn', 'a 44', 'b 212', 'next turn', 'b 38', 'next turn']);
   });
 });
