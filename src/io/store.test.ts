@@ -1,37 +1,18 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
-import { copyFileSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
-import { type TestContext, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import type { Worker } from 'node:worker_threads';
 import { promised } from '../base/errors.ts';
 import { packRows } from '../base/packed-rows.ts';
-import type { RowStore, Store, StoreEntry, StoreRows } from '../base/ports.ts';
-import { realWorld, utf8 } from '../simulation/conformance/harness.ts';
+import type { StoreRows } from '../base/ports.ts';
+import { realWorld } from '../simulation/conformance/harness.ts';
 import { type StoreHarness, describeStore } from '../simulation/conformance/store.ts';
-import { type StoreOptions, openStore } from './store.ts';
-
-type Folder = { readonly path: string; readonly open: (name: string, options?: StoreOptions) => Promise<RowStore> };
-
-/** A directory for one test. Everything opened in it is closed before it is removed. */
-function temporaryFolder(t: TestContext): Folder {
-  const path = mkdtempSync(join(tmpdir(), 'remuster-store-'));
-  const opened: Store[] = [];
-  t.after(async () => {
-    for (const store of opened) await close(store);
-    if (existsSync(join(path, 'mounted'))) execFileSync('umount', [path]);
-    rmSync(path, { recursive: true, force: true });
-  });
-  const open = async (name: string, options?: StoreOptions): Promise<RowStore> => {
-    const store = await openStore(join(path, name), options);
-    opened.push(store);
-    return store;
-  };
-  return { path, open };
-}
+import { close, type Folder, read, temporaryFolder, write } from './store-folder.test.ts';
+import { openStore } from './store.ts';
 
 /** A file system of 8 MB that can really be full; only root may mount one. */
 function mountSmallDisk({ path }: Folder): boolean {
@@ -42,19 +23,6 @@ function mountSmallDisk({ path }: Folder): boolean {
   } catch {
     return false;
   }
-}
-
-function close(store: Store): Promise<void> {
-  return promised<void>((done) => store.close(done));
-}
-
-function write(store: Store, key: string, value: Uint8Array | string): Promise<void> {
-  const bytes = typeof value === 'string' ? utf8.encode(value) : value;
-  return promised<void>((done) => store.write([{ key, value: bytes }], done));
-}
-
-function read(store: Store, from = '', to = '\u{10ffff}', limit = 1_000_000): Promise<readonly StoreEntry[]> {
-  return promised<readonly StoreEntry[]>((done) => store.read({ from, to, limit }, done));
 }
 
 /** Damages a value as a rotten disk would: behind the back of the closed store. */

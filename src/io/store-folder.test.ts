@@ -1,0 +1,45 @@
+/** What the tests of the real store share: a folder that is removed afterwards, and calls that are awaited. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { promised } from '../base/errors.ts';
+import type { RowStore, Store, StoreEntry } from '../base/ports.ts';
+import { utf8 } from '../simulation/conformance/harness.ts';
+import { type StoreOptions, openStore } from './store.ts';
+
+export type Folder = {
+  readonly path: string;
+  readonly open: (name: string, options?: StoreOptions) => Promise<RowStore>;
+};
+
+/** A directory for one test. Everything opened in it is closed before it is removed. */
+export function temporaryFolder(t: TestContext): Folder {
+  const path = mkdtempSync(join(tmpdir(), 'remuster-store-'));
+  const opened: Store[] = [];
+  t.after(async () => {
+    for (const store of opened) await close(store);
+    if (existsSync(join(path, 'mounted'))) execFileSync('umount', [path]);
+    rmSync(path, { recursive: true, force: true });
+  });
+  const open = async (name: string, options?: StoreOptions): Promise<RowStore> => {
+    const store = await openStore(join(path, name), options);
+    opened.push(store);
+    return store;
+  };
+  return { path, open };
+}
+
+export function close(store: Store): Promise<void> {
+  return promised<void>((done) => store.close(done));
+}
+
+export function write(store: Store, key: string, value: Uint8Array | string): Promise<void> {
+  const bytes = typeof value === 'string' ? utf8.encode(value) : value;
+  return promised<void>((done) => store.write([{ key, value: bytes }], done));
+}
+
+export function read(store: Store, from = '', to = '\u{10ffff}', limit = 1_000_000): Promise<readonly StoreEntry[]> {
+  return promised<readonly StoreEntry[]>((done) => store.read({ from, to, limit }, done));
+}
