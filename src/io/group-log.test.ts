@@ -18,12 +18,9 @@ async function filled(path: string, first: number, count: number, bytes = 100): 
 }
 
 function append(log: GroupLog, number: number, bytes: number): Promise<void> {
-  return appendParts(log, number, [Uint8Array.of(number), new Uint8Array(bytes - 1).fill(number)]);
-}
-
-function appendParts(log: GroupLog, number: number, parts: readonly Uint8Array[]): Promise<void> {
+  const payload = new Uint8Array(bytes).fill(number);
   return new Promise((resolve, reject) => {
-    log.append(number, parts, (error) => (error === undefined ? resolve() : reject(error)));
+    log.append(number, payload, (error) => (error === undefined ? resolve() : reject(error)));
   });
 }
 
@@ -70,19 +67,6 @@ describe('a log of groups', () => {
       for (const number of [21, 22, 23]) await append(log, number, bytes);
       assert.deepEqual(numbers(path, 20), [21, 22, 23]);
     }
-  });
-
-  it('takes more parts than the system does in one call', async (t) => {
-    const path = place(t);
-    const log = new GroupLog(path);
-    await appendParts(
-      log,
-      7,
-      Array.from({ length: 3_000 }, () => Uint8Array.of(7)),
-    );
-    log.close();
-    assert.equal(readGroups(path, 6)[0]?.payload.length, 3_000);
-    assert.deepEqual(numbers(path), [7]);
   });
 
   it('tells damage from a torn end', async (t) => {

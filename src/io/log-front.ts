@@ -1,41 +1,43 @@
 /**
  * The log before a database, on the side of those who write. A group of writes is answered when it is in the log, which
- * is one call of the system and no message to another thread. What is in the log goes to the thread of the database
- * (logged-database.ts) later, many groups together, and always before it is asked for anything.
+ * is one call of the system and no message to another thread. The thread of the database (logged-database.ts) reads the
+ * log itself; it is told how far it may do so, now and then, and always before it is asked for anything.
  *
  * Two files take turns: when one is full, the thread is told to put its rows into the database; the other one may be
  * written over when the thread has answered that what it had is in there.
  */
 import { assert } from '../base/assert.ts';
 import { RemusterError } from '../base/errors.ts';
+import { type GatheredCall, GatheredCalls, type GatheredWrite } from './gathered-calls.ts';
 import { GroupLog } from './group-log.ts';
 import { syncDirectoryOf } from './store-database.ts';
-import {
-  type LoggedCall,
-  logPaths,
-  type StoreAnswer,
-  type StoreCall,
-  type StoreRead,
-  type StoreWriteCall,
-} from './store-messages.ts';
+import type { Answered, StoreFront } from './store-front.ts';
+import { type Batch, type LoggedCall, logPaths, type StoreAnswer, type StoreRead } from './store-messages.ts';
 
-type Answered = (answers: readonly StoreAnswer[]) => void;
+/** Calls that stand behind each other: from one up to another. */
+type Run = { readonly first: number; readonly end: number };
+type Ended = (error: RemusterError | undefined) => void;
 
 const logBytesMax = 8 * 2 ** 20;
-/** So much is told to the thread at once. */
-const tellBytesMin = 256 * 2 ** 10;
+/** What goes into one record, unless a single write has more: who reads the log has a whole record in memory. */
+const recordBytesMax = 4 * 2 ** 20;
+/** After so much the thread is told, and reads it while nobody waits for it. A read finds at most as much untold. */
+const tellBytesMin = 512 * 2 ** 10;
+const isWritten: StoreAnswer = {};
 
-export class LogFront {
+export class LogFront implements StoreFront {
   readonly #ask: (calls: readonly LoggedCall[]) => void;
   /** Who waits for what the thread was asked, in order. As many as a full log has tellings, and one. */
   readonly #asked: Answered[] = [];
+  /** The two take turns. */
+  #underWay = new GatheredCalls();
+  #gathering = new GatheredCalls();
   #log: GroupLog;
   #otherLog: GroupLog;
   /** Of the last group in the log. */
   #number: number;
-  /** What the thread does not know yet. */
-  #untold: Uint8Array[] = [];
-  #untoldBytes = 0;
+  /** How much of the log the thread knows. */
+  #toldBytes = 0;
   #isAppending = false;
   #isOver = false;
   /** Nothing can be written any more. */
@@ -51,47 +53,39 @@ export class LogFront {
     syncDirectoryOf(file);
   }
 
-  /** In order; the next calls come when these are answered. */
-  perform(calls: readonly StoreCall[], done: (answers: StoreAnswer[]) => void): void {
-    const answers: StoreAnswer[] = [];
-    const go = (): void => {
-      const from = answers.length;
-      const isWrite = calls[from]?.kind === 'write';
-      const to = calls.findIndex(({ kind }, at) => at > from && (kind === 'write') !== isWrite);
-      const some = calls.slice(from, to < 0 ? calls.length : to);
-      if (some.length === 0) return done(answers);
-      const performed: Answered = (part) => {
-        for (const answer of part) answers.push(answer);
-        go();
-      };
-      if (isWrite) this.#write(some as readonly StoreWriteCall[], performed);
-      else this.#read(some as readonly StoreRead[], performed);
-    };
-    go();
+  write(batch: Batch): number {
+    return this.#gathering.write(batch);
   }
 
-  /** The thread has answered what it was asked first. */
+  read(call: StoreRead): void {
+    this.#gathering.read(call);
+  }
+
+  perform(done: Answered): void {
+    [this.#underWay, this.#gathering] = [this.#gathering, this.#underWay];
+    this.#performRest([], (answers) => {
+      this.#underWay.clear();
+      done(answers);
+    });
+  }
+
   answered(answers: readonly StoreAnswer[]): void {
     const asked = this.#asked.shift();
     assert(asked !== undefined, 'the store thread answers what it was asked');
     asked(answers);
   }
 
-  /** The thread knows everything now. */
-  tell(): void {
-    if (this.#untold.length === 0) return;
-    this.#asked.push(() => {});
-    this.#ask([this.#rows()]);
+  closing(): void {
+    this.#tell();
   }
 
-  /** The database has everything. */
-  close(): void {
+  closed(): void {
     this.#isOver = true;
     this.#log.remove();
     this.#otherLog.remove();
   }
 
-  /** The thread is gone: nothing is answered any more. What is in the files stays for the next start. */
+  /** What is in the files stays for the next start. */
   abandon(): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -103,73 +97,93 @@ export class LogFront {
     this.#otherLog.close();
   }
 
-  #rows(): LoggedCall {
-    const packed = this.#untold;
-    this.#untold = [];
-    this.#untoldBytes = 0;
-    return { kind: 'rows', number: this.#number, packed };
-  }
-
-  #read(reads: readonly StoreRead[], done: Answered): void {
-    this.tell();
-    this.#asked.push(done);
-    this.#ask(reads);
-  }
-
-  #write(writes: readonly StoreWriteCall[], done: Answered): void {
-    const failed = (error: RemusterError): void => {
-      const { code, message } = error;
-      if (writes.length === 1 || this.#broken !== undefined) done(writes.map(() => ({ error: { code, message } })));
-      else this.#writeAlone(writes, done);
-    };
-    if (this.#broken !== undefined) return failed(this.#broken);
-    if (this.#log.bytes >= logBytesMax) {
-      return this.#turnOver((error) => (error === undefined ? this.#append(writes, done, failed) : failed(error)));
+  /** One run after the other; those that have answers are done. */
+  #performRest(answers: StoreAnswer[], done: Answered): void {
+    const { calls } = this.#underWay;
+    const run = { first: answers.length, end: endOfRun(calls, answers.length) };
+    if (run.first === calls.length) return done(answers);
+    if (calls[run.first]?.kind === 'write') {
+      return this.#write(run, answers, () => this.#performRest(answers, done));
     }
-    this.#append(writes, done, failed);
+    this.#tell();
+    this.#asked.push((found) => {
+      for (const answer of found) answers.push(answer);
+      this.#performRest(answers, done);
+    });
+    this.#ask(calls.slice(run.first, run.end) as StoreRead[]);
   }
 
-  #append(writes: readonly StoreWriteCall[], done: Answered, failed: (error: RemusterError) => void): void {
-    const packed = writes.map((write) => write.packed);
+  /** Adds an answer for each. */
+  #write(run: Run, answers: StoreAnswer[], done: () => void): void {
+    const ended: Ended = (error) => {
+      if (error !== undefined && this.#broken === undefined && run.end - run.first > 1) {
+        return this.#writeAlone(run, answers, done);
+      }
+      const answer = error === undefined ? isWritten : { error: { code: error.code, message: error.message } };
+      for (let at = run.first; at < run.end; at++) answers.push(answer);
+      done();
+    };
+    if (this.#broken !== undefined) return ended(this.#broken);
+    if (this.#log.bytes < logBytesMax) return this.#append(run, ended);
+    this.#turnOver((error) => (error === undefined ? this.#append(run, ended) : ended(error)));
+  }
+
+  /** So that one which does not fit fails alone. */
+  #writeAlone({ first, end }: Run, answers: StoreAnswer[], done: () => void): void {
+    if (first === end) return done();
+    // When nothing can be written any more there is nothing to find out.
+    if (this.#broken !== undefined) return this.#write({ first, end }, answers, done);
+    this.#write({ first, end: first + 1 }, answers, () => this.#writeAlone({ first: first + 1, end }, answers, done));
+  }
+
+  #append({ first, end }: Run, ended: Ended): void {
+    const { calls } = this.#underWay;
+    const packed = this.#underWay.packed((calls[first] as GatheredWrite).start, (calls[end - 1] as GatheredWrite).end);
     this.#isAppending = true;
     this.#log.append(this.#number + 1, packed, (error) => {
       this.#isAppending = false;
       if (this.#isOver) return this.#closeFiles();
       if (error?.code === 'STORE_FAILED') this.#broken = error;
-      if (error !== undefined) return failed(error);
-      this.#number += 1;
-      for (const part of packed) {
-        this.#untold.push(part);
-        this.#untoldBytes += part.length;
-      }
-      if (this.#untoldBytes >= tellBytesMin) this.tell();
-      done(writes.map(() => ({})));
+      if (error === undefined) this.#number += 1;
+      if (this.#log.bytes - this.#toldBytes >= tellBytesMin) this.#tell();
+      ended(error);
     });
   }
 
-  /** So that one which does not fit fails alone. */
-  #writeAlone(writes: readonly StoreWriteCall[], done: Answered): void {
-    const answers: StoreAnswer[] = [];
-    const next = (): void => {
-      const write = writes[answers.length];
-      if (write === undefined) return done(answers);
-      this.#write([write], ([answer = {}]) => {
-        answers.push(answer);
-        next();
-      });
-    };
-    next();
+  /** The thread knows everything now. */
+  #tell(): void {
+    if (this.#log.bytes === this.#toldBytes) return;
+    this.#toldBytes = this.#log.bytes;
+    this.#asked.push(() => {});
+    this.#ask([{ kind: 'rows', number: this.#number, bytes: this.#toldBytes }]);
   }
 
-  #turnOver(ended: (error: RemusterError | undefined) => void): void {
-    this.tell();
+  #turnOver(ended: Ended): void {
+    this.#tell();
     this.#asked.push(([answer]) => {
       const error = answer?.error;
       if (error !== undefined) return ended(new RemusterError(error.code, error.message));
       [this.#log, this.#otherLog] = [this.#otherLog, this.#log];
       this.#log.rewind(2 * logBytesMax);
+      this.#toldBytes = 0;
       ended(undefined);
     });
     this.#ask([{ kind: 'turn' }]);
   }
+}
+
+/** Reads, or writes that go into one record. */
+function endOfRun(calls: readonly GatheredCall[], first: number): number {
+  const call = calls[first];
+  let end = first + 1;
+  if (call?.kind === 'read') {
+    while (calls[end]?.kind === 'read') end += 1;
+    return end;
+  }
+  if (call === undefined) return first;
+  for (; end < calls.length; end++) {
+    const next = calls[end] as GatheredCall;
+    if (next.kind === 'read' || next.end - call.start > recordBytesMax) break;
+  }
+  return end;
 }

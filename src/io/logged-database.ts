@@ -2,7 +2,8 @@
  * A database behind a log: a group of writes is answered when it is in the log and synced, which is one write to one
  * place of the disk (log-front.ts), and comes into the database later, together with many others. What was written again
  * or removed meanwhile never gets there. Two files take turns: while one is written, what the other one has is put into
- * the database piece by piece. A read sees what is in the database and over it what is not.
+ * the database piece by piece. A read sees what is in the database and over it what is not. Rows come here through the
+ * files alone, and only keys and places are held in memory, as many as two full files have.
  *
  *   groups -> log, sync -> answer ... rows, the last value of each key -> database, sync -> the log may be written over
  *
@@ -10,22 +11,41 @@
  */
 import { RemusterError } from '../base/errors.ts';
 import { readGroups } from './group-log.ts';
-import { type LooseRow, LooseRows, mergedEntries } from './loose-rows.ts';
+import { LogReader } from './log-reader.ts';
+import { type LoosePlace, type LooseRow, LooseRows } from './loose-rows.ts';
+import { goneCount, mergedEntries } from './merged-entries.ts';
 import { type StoreDatabase, storeError } from './store-database.ts';
-import { type LoggedCall, logPaths, type StoreAnswer, type StoreRead } from './store-messages.ts';
+import {
+  keyBytes,
+  type LoggedCall,
+  logPaths,
+  type StoreAnswer,
+  type StoreRead,
+  valueAt,
+  visitBatch,
+} from './store-messages.ts';
 
 /** So many rows take a few milliseconds, which is what a group may have to wait for. */
 const pieceRows = 500;
+
+/** `rows`: all of them, once somebody has looked; those before `next` are in the database. */
+type Moving = { readonly loose: LooseRows; rows: readonly (readonly [string, number])[] | undefined; next: number };
 
 export class LoggedDatabase {
   readonly #database: StoreDatabase;
   #loose: LooseRows;
   /** Of the other file: on its way into the database. */
-  #moving: { readonly loose: LooseRows; readonly rest: Iterator<LooseRow> } | undefined;
+  #moving: Moving | undefined;
+  /** Of the file of `#loose`, and of the other one. */
+  #reader: LogReader;
+  #otherReader: LogReader;
 
   constructor(database: StoreDatabase, file: string) {
+    const [first, second] = logPaths(file);
     this.#database = database;
-    this.#loose = new LooseRows(this.#recover(logPaths(file)));
+    this.#reader = new LogReader(first);
+    this.#otherReader = new LogReader(second);
+    this.#loose = new LooseRows(this.#reader, this.#recover([first, second]));
   }
 
   /** Of the last group that is here, in the database or on its way into it. */
@@ -38,16 +58,15 @@ export class LoggedDatabase {
     return calls.map((call) => {
       if (call.kind === 'read') return this.#read(call);
       if (call.kind === 'turn') return this.#turnOver();
-      this.#loose.number = call.number;
-      for (const packed of call.packed) this.#loose.add(packed);
+      this.#loose.acknowledged(call.number, call.bytes);
       return {};
     });
   }
 
   /** Puts a piece of what waits into the database; true: there is more. */
   work(): boolean {
-    this.#loose.sort();
     try {
+      this.#loose.index();
       this.#movePiece(pieceRows);
     } catch {
       // It stays in the log, and is tried again when somebody needs it.
@@ -60,6 +79,8 @@ export class LoggedDatabase {
     try {
       this.#settle();
     } finally {
+      this.#reader.close();
+      this.#otherReader.close();
       this.#database.close();
     }
   }
@@ -71,10 +92,12 @@ export class LoggedDatabase {
     if (groups.some(({ number }, i) => number !== applied + 1 + i)) {
       throw new RemusterError('STORE_CORRUPT', 'a part of the log of the store is missing');
     }
-    const loose = new LooseRows(applied + groups.length);
-    for (const { payload } of groups) loose.add(payload);
-    this.#database.put(loose.values(), loose.number);
-    return loose.number;
+    const rows = new Map<string, LooseRow>();
+    for (const { payload } of groups) {
+      visitBatch(payload, (key, at) => rows.set(key, { key: keyBytes(key), value: valueAt(payload, at) }));
+    }
+    this.#database.put(rows.values(), applied + groups.length);
+    return applied + groups.length;
   }
 
   #turnOver(): StoreAnswer {
@@ -83,47 +106,49 @@ export class LoggedDatabase {
     } catch (error) {
       return { error: storeError(error) };
     }
-    this.#moving = { loose: this.#loose, rest: this.#loose.values() };
-    this.#loose = new LooseRows(this.#loose.number);
+    this.#moving = { loose: this.#loose, rows: undefined, next: 0 };
+    [this.#reader, this.#otherReader] = [this.#otherReader, this.#reader];
+    this.#loose = new LooseRows(this.#reader, this.#loose.number);
     return {};
   }
 
   #movePiece(count: number): void {
-    const { loose, rest } = this.#moving ?? {};
-    if (loose === undefined || rest === undefined) return;
-    const piece: LooseRow[] = [];
-    let isLast = false;
-    while (piece.length < count && !isLast) {
-      const { done, value } = rest.next();
-      if (done === true) isLast = true;
-      else piece.push(value);
-    }
-    try {
-      this.#database.put(piece, isLast ? loose.number : undefined);
-    } catch (error) {
-      this.#moving = { loose, rest: loose.values() };
-      throw error;
-    }
-    if (isLast) this.#moving = undefined;
+    const moving = this.#moving;
+    if (moving === undefined) return;
+    const { loose, next } = moving;
+    // If this fails, all of it is tried again.
+    moving.next = 0;
+    moving.rows ??= loose.inOrder();
+    const end = next + count;
+    const isLast = end >= moving.rows.length;
+    this.#database.put(loose.read(moving.rows.slice(next, end)), isLast ? loose.number : undefined);
+    moving.next = end;
+    if (!isLast) return;
+    loose.settled();
+    this.#moving = undefined;
   }
 
   /** The database has everything. */
   #settle(): void {
     while (this.#moving !== undefined) this.#movePiece(Infinity);
     if (this.#loose.isEmpty) return;
-    this.#database.put(this.#loose.values(), this.#loose.number);
-    this.#loose = new LooseRows(this.#loose.number);
+    this.#database.put(this.#loose.read(this.#loose.inOrder()), this.#loose.number);
+    this.#loose.settled();
   }
 
   #read({ from, to, limit }: StoreRead): StoreAnswer {
-    const loose = new Map<string, LooseRow>();
-    this.#moving?.loose.collect(from, to, loose);
-    this.#loose.collect(from, to, loose);
-    const [answer = {}] = this.#database.perform([{ kind: 'read', from, to, limit: limit + loose.size }]);
-    if (loose.size === 0) return answer;
-    if (answer.entries !== undefined) return { entries: mergedEntries(answer.entries, loose, limit) };
-    // What is damaged there may have been written again since.
-    return this.#readSettled({ kind: 'read', from, to, limit }) ?? answer;
+    try {
+      const loose = new Map<string, LoosePlace>();
+      this.#moving?.loose.collect(from, to, loose);
+      this.#loose.collect(from, to, loose);
+      const [answer = {}] = this.#database.perform([{ kind: 'read', from, to, limit: limit + goneCount(loose) }]);
+      if (loose.size === 0) return answer;
+      if (answer.entries !== undefined) return { entries: mergedEntries(answer.entries, loose, limit) };
+      // What is damaged there may have been written again since.
+      return this.#readSettled({ kind: 'read', from, to, limit }) ?? answer;
+    } catch (error) {
+      return { error: storeError(error) };
+    }
   }
 
   #readSettled(call: StoreRead): StoreAnswer | undefined {

@@ -1,80 +1,102 @@
 /**
- * Rows that were acknowledged and are not in the database yet: of each key the last one, and the number of the last group
- * of writes. Keys are held as texts of their bytes, one character each, so texts compare like the bytes.
+ * Rows of one file of the log that are not in the database yet: of each key where in the file the last one is. Values are
+ * read from there when somebody wants them; only keys and places are kept. Keys are held as texts of their bytes, one
+ * character each, so texts compare like the bytes.
  */
-import type { StoreEntry } from '../base/ports.ts';
+import { RemusterError } from '../base/errors.ts';
+import type { LogReader } from './log-reader.ts';
+import { recordBytes } from './log-record.ts';
 import { keyBytes, valueAt, visitBatch } from './store-messages.ts';
 
 /** `value` null: it is to go. */
 export type LooseRow = { readonly key: Uint8Array; readonly value: Uint8Array | null };
+/** A row that can be read. */
+export type LoosePlace = { readonly rows: LooseRows; readonly place: number };
 
-const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-
-/** Of a row: the group times this, plus where it begins. More groups or bytes than that are never loose. */
-const placesPerGroup = 2 ** 32;
+/** Of a row: where its record begins times this, plus where in the payload it does. The largest batch has so many bytes. */
+const placesPerRecord = 2 ** 26;
+/** Instead of a place: the row is to go. */
+export const gone = -1;
 
 export class LooseRows {
-  number: number;
-  readonly #groups: Buffer[] = [];
-  /** How many of them are in `#places`. */
-  #sorted = 0;
+  readonly #reader: LogReader;
+  /** Of the last group that was acknowledged, and of the last one that is in `#places`. */
+  #number: number;
+  #indexedNumber: number;
+  /** The same in bytes of the file. */
+  #bytes = 0;
+  #indexedBytes = 0;
+  /** Up to here the database has them. */
+  #settledBytes = 0;
   /** Numbers, because there are many, and most are written again before anybody reads them. */
   readonly #places = new Map<string, number>();
 
-  constructor(number: number) {
-    this.number = number;
+  /** Of a file that is written from its beginning, after the group of that number. */
+  constructor(reader: LogReader, number: number) {
+    this.#reader = reader;
+    this.#number = number;
+    this.#indexedNumber = number;
+  }
+
+  get number(): number {
+    return this.#number;
   }
 
   get isEmpty(): boolean {
-    return this.#groups.length === 0;
+    return this.#bytes === this.#settledBytes;
   }
 
-  /** A group, or a part of it. */
-  add(packed: Uint8Array): void {
-    this.#groups.push(Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength));
+  /** The file was acknowledged up to there, which is the end of the group of that number. */
+  acknowledged(number: number, bytes: number): void {
+    this.#number = number;
+    this.#bytes = bytes;
   }
 
   /** Finds out what the last groups have; if nobody wants to know it before, when there is time. */
-  sort(): void {
-    for (; this.#sorted < this.#groups.length; this.#sorted++) {
-      const group = this.#groups[this.#sorted] as Buffer;
-      const base = this.#sorted * placesPerGroup;
-      visitBatch(group, (key, at) => this.#places.set(key, base + at));
+  index(): void {
+    while (this.#indexedBytes < this.#bytes) {
+      const at = this.#indexedBytes;
+      const { number, payload } = this.#reader.group(at, this.#bytes);
+      // A record of an earlier use of the file: what was written over it never got there.
+      if (number !== this.#indexedNumber + 1)
+        throw new RemusterError('STORE_CORRUPT', 'the log of the store has a gap');
+      const base = at * placesPerRecord;
+      visitBatch(payload, (key, rowAt, isGone) => this.#places.set(key, isGone ? gone : base + rowAt));
+      this.#indexedBytes = at + recordBytes(payload.length);
+      this.#indexedNumber = number;
     }
   }
 
-  *values(): Generator<LooseRow> {
-    this.sort();
-    for (const [key, place] of this.#places) yield this.#row(key, place);
+  /** Keys and places, as they stand in the file: so they are read with the fewest calls of the system. */
+  inOrder(): readonly (readonly [string, number])[] {
+    this.index();
+    return [...this.#places].toSorted(([, a], [, b]) => a - b);
   }
 
   /** Adds those from one key up to another; what stands there already is older. */
-  collect(from: Uint8Array, to: Uint8Array, found: Map<string, LooseRow>): void {
+  collect(from: Uint8Array, to: Uint8Array, found: Map<string, LoosePlace>): void {
     const [first, end] = [textOf(from), textOf(to)];
-    this.sort();
-    for (const [key, place] of this.#places) if (key >= first && key < end) found.set(key, this.#row(key, place));
+    this.index();
+    for (const [key, place] of this.#places) if (key >= first && key < end) found.set(key, { rows: this, place });
   }
 
-  #row(key: string, place: number): LooseRow {
-    const group = this.#groups[Math.floor(place / placesPerGroup)] as Buffer;
-    return { key: keyBytes(key), value: valueAt(group, place % placesPerGroup) };
+  /** Each is overwritten by the next. */
+  *read(places: Iterable<readonly [string, number]>): Generator<LooseRow> {
+    for (const [key, place] of places) yield { key: keyBytes(key), value: place === gone ? null : this.value(place) };
   }
-}
 
-/** What the database has, as if it had the loose rows as well. It was asked for so many more as there are of those. */
-export function mergedEntries(
-  stored: readonly StoreEntry[],
-  loose: ReadonlyMap<string, LooseRow>,
-  limit: number,
-): StoreEntry[] {
-  const merged = new Map(stored.map((entry) => [Buffer.from(entry.key).toString('latin1'), entry]));
-  for (const [text, { key, value }] of loose) {
-    if (value === null) merged.delete(text);
-    // A copy, because what is answered is given away.
-    else merged.set(text, { key: decoder.decode(key), value: value.slice() });
+  /** Overwritten by the next. */
+  value(place: number): Uint8Array | null {
+    const { payload } = this.#reader.group(Math.floor(place / placesPerRecord), this.#bytes);
+    return valueAt(payload, place % placesPerRecord);
   }
-  const inOrder = [...merged].toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return inOrder.slice(0, limit).map(([, entry]) => entry);
+
+  /** The database has everything, so the file may be written over. */
+  settled(): void {
+    this.#places.clear();
+    this.#settledBytes = this.#bytes;
+    this.#reader.forget();
+  }
 }
 
 function textOf(key: Uint8Array): string {

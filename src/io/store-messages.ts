@@ -1,7 +1,7 @@
 /**
  * What the two sides of the store say to each other: store.ts, which holds the queue, and store-thread.ts, which holds
- * the database. A batch travels as one packed buffer that is handed over, not copied a second time; a key travels as
- * UTF-8 so that SQLite compares bytes.
+ * the database. A batch travels as one packed buffer that is handed over, not copied a second time, or in the log; a key
+ * travels as UTF-8 so that SQLite compares bytes.
  *
  *   packed batch: { row, or rows behind a prefix }*
  *   row:          u32 key length, u32 value length or 2^32-1 for none, key, value
@@ -27,12 +27,12 @@ export type StoreRead = {
 export type StoreCall = StoreWriteCall | StoreRead;
 
 /**
- * What a database behind a log is asked. `rows`: what the log has up to the group of that number. `turn`: of the log the
- * other file will be written from now on.
+ * What a database behind a log is asked. `rows`: of the file that is written now so many bytes were acknowledged, up to
+ * the group of that number. `turn`: the other file will be written from now on, from its beginning.
  */
 export type LoggedCall =
   | StoreRead
-  | { readonly kind: 'rows'; readonly number: number; readonly packed: readonly Uint8Array[] }
+  | { readonly kind: 'rows'; readonly number: number; readonly bytes: number }
   | { readonly kind: 'turn' };
 
 export type StoreError = { readonly code: ErrorCode; readonly message: string };
@@ -73,31 +73,33 @@ export function packedBytes(batch: Batch): number {
   return bytes;
 }
 
-export function packBatch(batch: Batch): Uint8Array {
+export function packBatch(batch: Batch): Uint8Array<ArrayBuffer> {
   const packed = new Uint8Array(packedBytes(batch));
-  let at = 0;
-  for (let next = 0; next < batch.length;) {
-    const item = batch[next] as Batch[number];
-    if ('packed' in item) {
-      const end = endOfPrefix(batch, next, item.prefix);
-      at = packBehind(packed, at, item.prefix, batch.slice(next, end) as StoreRows[]);
-      next = end;
-    } else {
-      at = packRow(packed, at, item);
-      next += 1;
-    }
-  }
-  return packed.subarray(0, at);
+  return packed.subarray(0, packInto(packed, 0, batch));
 }
 
-/** What follows behind the same prefix is written behind it once. */
-function endOfPrefix(batch: Batch, start: number, prefix: string): number {
-  let end = start + 1;
-  for (; end < batch.length; end++) {
-    const item = batch[end] as Batch[number];
-    if (!('packed' in item) || item.prefix !== prefix) break;
+/** Where it ends. There is room for `packedBytes`. */
+export function packInto(packed: Uint8Array, start: number, batch: Batch): number {
+  let at = start;
+  /** What follows behind the same prefix is written behind it once. */
+  let prefix: string | undefined;
+  let rowsBytesAt = 0;
+  for (const item of batch) {
+    if ('packed' in item) {
+      if (item.prefix !== prefix) {
+        rowsBytesAt = at + 4;
+        at = packPrefix(packed, at, item.prefix);
+        prefix = item.prefix;
+      }
+      packed.set(item.packed, at);
+      at += item.packed.length;
+      writeNumber(packed, rowsBytesAt, readNumber(packed, rowsBytesAt) + item.packed.length);
+    } else {
+      prefix = undefined;
+      at = packRow(packed, at, item);
+    }
   }
-  return end;
+  return at;
 }
 
 function packRow(packed: Uint8Array, at: number, { key, value }: StoreWrite): number {
@@ -110,18 +112,14 @@ function packRow(packed: Uint8Array, at: number, { key, value }: StoreWrite): nu
   return keyEnd + value.length;
 }
 
-function packBehind(packed: Uint8Array, at: number, prefix: string, parts: readonly StoreRows[]): number {
+/** Where the rows behind it begin; there are none yet. */
+function packPrefix(packed: Uint8Array, at: number, prefix: string): number {
   const prefixAt = at + prefixHeaderBytes;
   const prefixEnd = writeText(packed, prefixAt, prefix);
-  let end = prefixEnd;
-  for (const { packed: rows } of parts) {
-    packed.set(rows, end);
-    end += rows.length;
-  }
   writeNumber(packed, at, prefixMark);
-  writeNumber(packed, at + 4, end - prefixEnd);
+  writeNumber(packed, at + 4, 0);
   writeNumber(packed, at + 8, prefixEnd - prefixAt);
-  return end;
+  return prefixEnd;
 }
 
 function writeText(packed: Uint8Array, at: number, text: string): number {
@@ -129,8 +127,8 @@ function writeText(packed: Uint8Array, at: number, text: string): number {
   return end < 0 ? at + encoder.encodeInto(text, packed.subarray(at)).written : end;
 }
 
-/** `at`: where the row begins. Keys are texts of their bytes, one character each. */
-export type VisitRow = (key: string, at: number) => void;
+/** `at`: where the row begins. Keys are texts of their bytes, one character each. `isGone`: it has no value. */
+export type VisitRow = (key: string, at: number, isGone: boolean) => void;
 
 export function visitBatch(packed: Buffer, visit: VisitRow): void {
   for (let at = 0; at < packed.length;) {
@@ -149,8 +147,9 @@ function visitRow(packed: Buffer, at: number, prefix: string, visit: VisitRow): 
   const keyAt = at + rowHeaderBytes;
   const keyEnd = keyAt + readNumber(packed, at);
   const valueBytes = readNumber(packed, at + 4);
-  visit(prefix + packed.toString('latin1', keyAt, keyEnd), at);
-  return valueBytes === noValue ? keyEnd : keyEnd + valueBytes;
+  const isGone = valueBytes === noValue;
+  visit(prefix + packed.toString('latin1', keyAt, keyEnd), at, isGone);
+  return isGone ? keyEnd : keyEnd + valueBytes;
 }
 
 /** Of the row that begins there; it shares the memory of `packed`, and is no Buffer, of which a slice is no copy. */

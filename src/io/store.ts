@@ -13,6 +13,7 @@ import { threadEnvironment } from './compiled-code.ts';
 import { diskError } from './disk-error.ts';
 import { LogFront } from './log-front.ts';
 import { sibling } from './sibling.ts';
+import { PlainFront, type StoreFront } from './store-front.ts';
 import type {
   FromStoreThread,
   LoggedCall,
@@ -21,7 +22,7 @@ import type {
   StoreThreadData,
   ToStoreThread,
 } from './store-messages.ts';
-import { type Batch, packBatch, packedBytes } from './store-messages.ts';
+import { type Batch, packedBytes } from './store-messages.ts';
 
 export type StoreOptions = {
   /** A quota: what would grow the file beyond it fails with STORE_FULL. Unlimited if left out. */
@@ -35,7 +36,8 @@ export type StoreOptions = {
   readonly queueBytesMax?: number;
 };
 
-type Call = { readonly call: StoreCall; readonly bytes: number; readonly end: (answer: StoreAnswer) => void };
+/** Who waits for a call that the front has taken. */
+type Call = (answer: StoreAnswer) => void;
 
 const batchBytesMax = 64 * 2 ** 20;
 const keyCharactersMax = 4_096;
@@ -65,7 +67,7 @@ class ThreadedStore {
   readonly #worker: Worker;
   readonly #callsMax: number;
   readonly #queueBytesMax: number;
-  #front: LogFront | undefined;
+  #front: StoreFront;
   #running: Call[] = [];
   #waiting: Call[] = [];
   #waitingBytes = 0;
@@ -78,16 +80,18 @@ class ThreadedStore {
   constructor(worker: Worker, file: string, options: StoreOptions) {
     const { callsMax = 10_000, queueBytesMax = 256 * 2 ** 20, isLogged = false } = options;
     this.#worker = worker;
+    this.#front = new PlainFront((calls, buffers) => this.#post({ kind: 'group', calls }, buffers));
     this.#callsMax = callsMax;
     this.#queueBytesMax = queueBytesMax;
     this.opened = new Promise((resolve, reject) => {
       worker.on('message', (message: FromStoreThread) => {
         if (message.kind === 'failed') reject(new RemusterError(message.error.code, message.error.message));
-        else if (message.kind === 'closed') this.#front?.close();
-        else if (message.kind === 'answers') this.#heard(message.answers);
+        else if (message.kind === 'closed') this.#front.closed?.();
+        else if (message.kind === 'answers') this.#front.answered(message.answers);
         else {
           try {
-            if (isLogged) this.#front = new LogFront(file, message.number, (calls) => this.#group(calls));
+            if (isLogged)
+              this.#front = new LogFront(file, message.number, (calls) => this.#post({ kind: 'group', calls }));
             resolve();
           } catch (error) {
             this.#post({ kind: 'close' });
@@ -111,12 +115,7 @@ class ThreadedStore {
       callBack(done, { ok: false, error });
       return;
     }
-    const packed = packBatch(batch);
-    this.#enqueue({
-      call: { kind: 'write', packed },
-      bytes: packed.length,
-      end: (answer) => callBack(done, outcomeOf(answer, undefined)),
-    });
+    this.#enqueue(this.#front.write(batch), (answer) => callBack(done, outcomeOf(answer, undefined)));
   }
 
   read(
@@ -129,11 +128,8 @@ class ThreadedStore {
       callBack(done, { ok: false, error });
       return;
     }
-    this.#enqueue({
-      call: { kind: 'read', from: encoder.encode(from), to: encoder.encode(to), limit },
-      bytes: from.length + to.length,
-      end: (answer) => callBack(done, outcomeOf(answer, answer.entries ?? [])),
-    });
+    this.#front.read({ kind: 'read', from: encoder.encode(from), to: encoder.encode(to), limit });
+    this.#enqueue(from.length + to.length, (answer) => callBack(done, outcomeOf(answer, answer.entries ?? [])));
   }
 
   close(done: Done<void>): void {
@@ -152,39 +148,28 @@ class ThreadedStore {
     return new RemusterError('CAPACITY', `the queue of the store is full: ${this.#waiting.length} calls wait`);
   }
 
-  #enqueue(call: Call): void {
+  #enqueue(bytes: number, call: Call): void {
     this.#waiting.push(call);
-    this.#waitingBytes += call.bytes;
+    this.#waitingBytes += bytes;
     if (this.#running.length === 0) this.#next();
   }
 
-  /** Hands everything that waits to the thread, or lets it close the file when nothing does. */
+  /** Lets everything be performed that waits, or the file be closed when nothing does. */
   #next(): void {
     if (this.#waiting.length > 0) {
       this.#running = this.#waiting;
       this.#waiting = [];
       this.#waitingBytes = 0;
-      const calls = this.#running.map(({ call }) => call);
-      if (this.#front === undefined) this.#group(calls);
-      else this.#front.perform(calls, (answers) => this.#answered(answers));
+      this.#front.perform((answers) => this.#answered(answers));
     } else if (this.#closing.length > 0 && !this.#isToldToClose) {
       this.#isToldToClose = true;
-      this.#front?.tell();
+      this.#front.closing?.();
       this.#post({ kind: 'close' });
     }
   }
 
-  #group(calls: readonly (StoreCall | LoggedCall)[]): void {
-    this.#post({ kind: 'group', calls }, calls.flatMap(buffersOf));
-  }
-
   #post(message: ToStoreThread<StoreCall | LoggedCall>, transfer: ArrayBuffer[] = []): void {
     this.#worker.postMessage(message, transfer);
-  }
-
-  #heard(answers: readonly StoreAnswer[]): void {
-    if (this.#front === undefined) this.#answered(answers);
-    else this.#front.answered(answers);
   }
 
   #answered(answers: readonly StoreAnswer[]): void {
@@ -192,18 +177,18 @@ class ThreadedStore {
     assert(answers.length === ended.length, 'the store thread answers each call once');
     this.#running = [];
     this.#next();
-    for (const [i, { end }] of ended.entries()) end(answers[i] as StoreAnswer);
+    ended.forEach((end, i) => end(answers[i] as StoreAnswer));
   }
 
   #gone(reason: string): void {
     if (this.#isGone) return;
     this.#isGone = true;
-    this.#front?.abandon();
+    this.#front.abandon?.();
     const message = `the thread of the store is gone: ${reason}`;
     this.#ended ??= new RemusterError('STORE_FAILED', message);
     const calls = [...this.#running, ...this.#waiting];
     [this.#running, this.#waiting] = [[], []];
-    for (const { end } of calls) end({ error: { code: 'STORE_FAILED', message } });
+    for (const end of calls) end({ error: { code: 'STORE_FAILED', message } });
     for (const done of this.#closing) callBack(done, success(undefined));
     this.#closing = [];
   }
@@ -211,13 +196,6 @@ class ThreadedStore {
 
 function outcomeOf<T>({ error }: StoreAnswer, value: T): Outcome<T> {
   return error === undefined ? success(value) : failure(error.code, error.message);
-}
-
-/** What is handed over instead of copied. */
-function buffersOf(call: StoreCall | LoggedCall): ArrayBuffer[] {
-  if (call.kind === 'read' || call.kind === 'turn') return [];
-  const packed = call.kind === 'rows' ? call.packed : [call.packed];
-  return packed.flatMap(({ buffer }) => (buffer instanceof ArrayBuffer ? [buffer] : []));
 }
 
 function badArgument(message: string): RemusterError {
