@@ -12,9 +12,9 @@ import { appendLog } from './append-log.ts';
 import { type Ask, type Load, measure } from './containers-load.ts';
 import { TwoLogs } from './containers-two-logs.ts';
 
-/** The last one writes everything twice. */
-export const diskNames = ['append and fdatasync', 'SQLite, WAL and FULL', 'two logs, two processes'] as const;
-export type DiskName = (typeof diskNames)[number];
+export const writtenTwice = 'two logs, two processes';
+export const diskNames = ['append and fdatasync', 'SQLite, WAL and FULL', writtenTwice] as const;
+type DiskName = (typeof diskNames)[number];
 type Round = { readonly name: DiskName; readonly concurrency: number; readonly durationMs: number };
 
 const keyBytes = 12;
