@@ -11,14 +11,14 @@ export function memoryStore(clock: Pick<Clock, 'schedule'>): Pick<RowStore, 'rea
   const rows = new OrderedMap<Uint8Array>();
   const write = ({ key, value }: StoreWrite): void => {
     if (value === null) rows.delete(key);
-    // What it lies in may be much larger.
-    else rows.set(key, new Uint8Array(value));
+    else rows.set(key, value);
   };
   return {
     write: (batch, done) => {
       for (const item of batch) {
-        if ('packed' in item) unpackRows(item).forEach(write);
-        else write(item);
+        if (!('packed' in item)) write(item);
+        // What they were packed in goes.
+        else for (const { key, value } of unpackRows(item)) write({ key, value: value && new Uint8Array(value) });
       }
       clock.schedule(0, () => done(success(undefined)));
     },

@@ -19,7 +19,15 @@ import type { Holding } from './holding.ts';
 import { type Slot, slotPrefix } from './layout.ts';
 import { OwnerLog, type Verdict } from './owner-log.ts';
 import { StateReader } from './state-reader.ts';
-import { type Commit, type TailBudget, type TailShare, commitBytes, packedCommit, packedOf } from './tail.ts';
+import {
+  type Commit,
+  type TailBudget,
+  type TailShare,
+  commitBytes,
+  looseCommit,
+  packedCommit,
+  packedOf,
+} from './tail.ts';
 
 export type OwnerPorts = SenderPorts & {
   readonly self: Holder;
@@ -189,7 +197,7 @@ export class OpenContainer {
     this.#refusing ??= this.#refusalOf(writes, bytes);
     const error = this.#refusing;
     if (error === undefined && writes.length > 0) {
-      this.#log.append(this.#isInMemory ? { writes, bytes, packed: undefined } : packedCommit(writes, bytes));
+      this.#log.append(this.#isInMemory ? looseCommit(writes, bytes) : packedCommit(writes, bytes));
       this.#ports.budget.used(this.#share, this.#log.tail.bytes);
       this.#ports.counters.commits += 1;
       this.#ports.counters.commitBytes += bytes;

@@ -4,7 +4,8 @@ import { describe, test } from 'node:test';
 import { type Done, failure, isRemusterError, success } from '../../base/errors.ts';
 import { fenceOf } from '../../base/fence.ts';
 import { parseNodeId } from '../../base/ids.ts';
-import type { StoreWrite } from '../../base/ports.ts';
+import { packRows } from '../../base/packed-rows.ts';
+import type { StoreEntry, StoreWrite } from '../../base/ports.ts';
 import type { ContainerRecord, Durability } from '../../registry/placement/records.ts';
 import { Timeline } from '../../simulation/timeline.ts';
 import { Journal } from './journal.ts';
@@ -20,10 +21,11 @@ import {
   slotPrefix,
   slotRows,
 } from './layout.ts';
+import { memoryStore } from './memory-store.ts';
 import { beginningOf } from './opening.ts';
 import { SnapshotSender } from './snapshot-sender.ts';
 import { AnswerTurns } from './answer-turns.ts';
-import { Tail, TailBudget, type TailShare, commitBytes } from './tail.ts';
+import { Tail, TailBudget, type TailShare, commitBytes, looseCommit } from './tail.ts';
 
 const [f1, f2] = [fenceOf(1, 1), fenceOf(1, 2)];
 const row = { key: 'k', value: new Uint8Array() };
@@ -269,6 +271,28 @@ describe('the beginning of an owner', () => {
   test('needs the same life in a pool without disks', () => {
     assert.equal(begin({ inSync: [{ ...self, generation: 1 }] }, held, { durability: 'memory' }), 'STORE_CORRUPT');
     assert.notEqual(begin({ inSync: [{ ...self, generation: 1 }] }), 'STORE_CORRUPT');
+  });
+});
+
+describe('a pool without disks', () => {
+  test('keeps nothing of the memory in which its rows came', () => {
+    const timeline = new Timeline();
+    const store = memoryStore({ schedule: (ms, run) => timeline.after(ms, run) });
+    const large = new Uint8Array(8_192).fill(7);
+    const rows = ['a', 'b'].map((key) => ({ key, value: large.subarray(0, 100) }));
+    store.write(looseCommit(rows.slice(0, 1), 0).writes, () => {});
+    store.write([{ prefix: '', packed: packRows(rows.slice(1)) }], () => {});
+    large.fill(0);
+    const found: StoreEntry[] = [];
+    store.read({ from: '', to: 'z', limit: 10 }, (outcome) => found.push(...(outcome.ok ? outcome.value : [])));
+    timeline.runUntil(1);
+    assert.deepEqual(
+      found.map(({ key, value }) => [key, value[99], value.buffer.byteLength]),
+      [
+        ['a', 7, 100],
+        ['b', 7, 100],
+      ],
+    );
   });
 });
 

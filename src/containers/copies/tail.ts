@@ -17,9 +17,15 @@ export type Commit = {
   packed: Uint8Array | undefined;
 };
 
-/** For a disk: what was written may share its memory with other things, so nothing of it is kept. */
+/** For a disk. What was written may share its memory with other things, so nothing of it is kept. */
 export function packedCommit(writes: readonly StoreWrite[], bytes: number): Commit {
   return { writes: nothing, bytes, packed: packRows(writes) };
+}
+
+/** For a pool without disks, which keeps the values as they are. */
+export function looseCommit(writes: readonly StoreWrite[], bytes: number): Commit {
+  const own = writes.map(({ key, value }) => ({ key, value: value === null ? null : new Uint8Array(value) }));
+  return { writes: own, bytes, packed: undefined };
 }
 
 const nothing: readonly StoreWrite[] = [];
