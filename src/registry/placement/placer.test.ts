@@ -93,6 +93,10 @@ describe('pools', () => {
     assert.equal(left.entries.length, 0);
     assert.equal(world.registry.keyspace.range(rangeOfPool(), 1).entries.length, 0, 'its record is gone');
     assert.deepEqual(world.eventsOf('pool.deleted'), ['pool.deleted p']);
+    const [a, b] = [world.node('a'), world.node('b')];
+    const { revision } = world.registry.keyspace;
+    const isGranted = [revision - 1, revision].map((seen) => a.placer?.renewed(b.id, b.generation, seen).ok);
+    assert.deepEqual(isGranted, [false, true], 'nobody serves on who has not heard of it');
     world.create('p', { containers: 8, copies: 1 });
     world.settle(1);
     assert.ok(world.record('p/7').fence > fence);

@@ -213,6 +213,8 @@ export class Placer {
   #succeeded(run: Run, revision: number): void {
     this.#tries.delete(run.name);
     for (const event of eventsOf(run.task)) this.#effects.push({ kind: 'tell', event });
+    // Whoever has not heard of it would go on to serve what was in there.
+    if (run.task.kind === 'deletePool') this.#leases.demandOfAll(revision);
     this.#answer(run.task, success(undefined));
     if ((this.#view?.revision ?? 0) < revision) return this.#runs.happened(run, revision);
     this.#runs.end(run);
