@@ -62,13 +62,13 @@ export class ContainerState {
     };
   }
 
-  #isOurs({ length }: Uint8Array): boolean {
-    return length <= smallBytesMax && this.#borrowers === 0;
-  }
-
   /** In order, or backwards, until the visitor returns false. */
   visit(range: StateRange, visitor: (value: Uint8Array, key: string) => boolean): void {
     visitIn(this.#rows, range, visitor);
+  }
+
+  #isOurs({ length }: Uint8Array): boolean {
+    return length <= smallBytesMax && this.#borrowers === 0;
   }
 }
 
