@@ -84,8 +84,10 @@ class ThreadedStore {
     this.#callsMax = callsMax;
     this.#queueBytesMax = queueBytesMax;
     this.opened = new Promise((resolve, reject) => {
+      // Told when the thread is gone: until then it has its files open.
+      let failed: RemusterError | undefined;
       worker.on('message', (message: FromStoreThread) => {
-        if (message.kind === 'failed') reject(new RemusterError(message.error.code, message.error.message));
+        if (message.kind === 'failed') failed = new RemusterError(message.error.code, message.error.message);
         else if (message.kind === 'closed') this.#front.closed?.();
         else if (message.kind === 'answers') this.#front.answered(message.answers);
         else {
@@ -95,13 +97,13 @@ class ThreadedStore {
             resolve();
           } catch (error) {
             this.#post({ kind: 'close' });
-            reject(diskError('the log of the store cannot be opened', error));
+            failed = diskError('the log of the store cannot be opened', error);
           }
         }
       });
       const gone = (reason: string): void => {
         this.#gone(reason);
-        reject(new RemusterError('STORE_FAILED', `the thread of the store is gone: ${reason}`));
+        reject(failed ?? new RemusterError('STORE_FAILED', `the thread of the store is gone: ${reason}`));
       };
       worker.once('error', (error) => gone(error instanceof Error ? error.message : 'unexpected failure'));
       worker.once('exit', () => gone('it ended'));
