@@ -198,6 +198,17 @@ describe('what is sent', () => {
     assert.equal(bench.log.isTold, false);
   });
 
+  test('in a step of a snapshot are many commits, because the next one waits for its answer', () => {
+    const bench = new Bench();
+    bench.sender.serve();
+    bench.answer({});
+    bench.append(20, { key: 'k', value: new Uint8Array(9_000) });
+    bench.reads[0]?.(success([]));
+    bench.log.stored(30);
+    bench.answer({ snapshot: 1, step: 0 });
+    assert.deepEqual(bench.sent(), ['snapshot+0', 'snapshot+20']);
+  });
+
   test('of a snapshot is sent again as it was when nobody answers', () => {
     const bench = new Bench();
     bench.sender.serve();

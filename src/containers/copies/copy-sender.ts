@@ -51,8 +51,10 @@ type OwnedState = {
   readonly memory: boolean;
 };
 
-/** In one request: what the transport carries in one piece. Larger ones are cut, and put together again. */
+/** In one of several requests: the transport carries 32 KB in one piece; what is larger is cut, and put together again. */
 const commitsBytesMax = 28 * 2 ** 10;
+/** In a step of a snapshot: the next one waits for its answer, however long that takes. */
+const stepBytesMax = 1 * 2 ** 20;
 /**
  * To one copy at once: what comes then goes together later. One that is full waits for no more to come. None sets out
  * while more bytes than that are on their way.
@@ -212,7 +214,7 @@ export class CopySender {
   }
 
   #sendCommits(link: CopyLink, snapshot: SnapshotSender): void {
-    const commits = this.#log.tail.after(snapshot.sent, this.#log.durable, commitsBytesMax);
+    const commits = this.#log.tail.after(snapshot.sent, this.#log.durable, stepBytesMax);
     const isWhole = snapshot.commitsSent(snapshot.sent + commits.length);
     this.#step(link, snapshot, isWhole, [], commits);
   }

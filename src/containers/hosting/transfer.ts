@@ -27,7 +27,10 @@ export function transferMethods(contents: Contents): readonly Method[] {
   ];
 }
 
-/** All of one instant: values are borrowed. Timers come last, when the state is whole. */
+/**
+ * All of one instant: values are borrowed until all are given. If nobody begins to read, they stay so: then writes cost
+ * more, until the container closes. Timers come last, when the state is whole.
+ */
 function rowsIn({ state, timers }: Contents): readonly TransferRow[] {
   const rows: TransferRow[] = [];
   state.visit({}, (value, key) => rows.push([rowKinds.state, key, value]) > 0);
