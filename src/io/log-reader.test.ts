@@ -1,26 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { type TestContext, describe, it } from 'node:test';
-import { GroupLog } from './group-log.ts';
-import { LogReader } from './log-reader.ts';
+import { readFileSync, renameSync, truncateSync, writeFileSync } from 'node:fs';
+import { describe, it } from 'node:test';
+import type { GroupLog } from './group-log.ts';
 import { recordBytes } from './log-record.ts';
-
-type Logged = { readonly path: string; readonly log: GroupLog; readonly reader: LogReader };
-
-function opened(t: TestContext): Logged {
-  const folder = mkdtempSync(join(tmpdir(), 'remuster-log-reader-'));
-  const path = join(folder, 'log');
-  const reader = new LogReader(path);
-  const log = new GroupLog(path);
-  t.after(() => {
-    reader.close();
-    log.close();
-    rmSync(folder, { recursive: true, force: true });
-  });
-  return { path, log, reader };
-}
+import { type TemporaryLog, temporaryLog } from './store-folder.test.ts';
 
 function append(log: GroupLog, number: number, bytes: number): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -33,7 +16,7 @@ function payloadOf(number: number, bytes: number): Uint8Array {
   return Uint8Array.from({ length: bytes }, (_, i) => (i + number * 13) & 0xff);
 }
 
-function assertGroup({ reader, log }: Logged, at: number, number: number, bytes: number): void {
+function assertGroup({ reader, log }: TemporaryLog, at: number, number: number, bytes: number): void {
   const group = reader.group(at, log.bytes);
   assert.equal(group.number, number);
   assert.ok(group.payload.equals(payloadOf(number, bytes)), `what group ${number} has`);
@@ -49,7 +32,7 @@ const large = 700_000;
 
 describe('a reader of a log', () => {
   it('finds records of all sizes while the log grows, in any order', async (t) => {
-    const logged = opened(t);
+    const logged = temporaryLog(t);
     const sizes = [0, 1, 8, 100, 5_000, large, 3, 130_000, 200, large + 1, 0, 64];
     const places: number[] = [];
     for (const [i, bytes] of sizes.entries()) {
@@ -63,7 +46,7 @@ describe('a reader of a log', () => {
 
   it('reads a record again that was overwritten after it was told to forget', async (t) => {
     for (const size of [100, large]) {
-      const logged = opened(t);
+      const logged = temporaryLog(t);
       await append(logged.log, 1, size);
       assertGroup(logged, 0, 1, size);
       logged.log.rewind(1_000);
@@ -74,7 +57,7 @@ describe('a reader of a log', () => {
   });
 
   it('says STORE_CORRUPT for every damaged byte of a record, and gives back the others', async (t) => {
-    const logged = opened(t);
+    const logged = temporaryLog(t);
     const [first, second] = [40, 24];
     await append(logged.log, 1, first);
     await append(logged.log, 2, second);
@@ -90,7 +73,7 @@ describe('a reader of a log', () => {
   });
 
   it('gives back the right bytes after it has come upon damage', async (t) => {
-    const logged = opened(t);
+    const logged = temporaryLog(t);
     await append(logged.log, 1, 200_000);
     await append(logged.log, 2, 200_000);
     assertGroup(logged, 0, 1, 200_000);
@@ -100,7 +83,7 @@ describe('a reader of a log', () => {
   });
 
   it('looks at nothing behind the end that was acknowledged', async (t) => {
-    const { log, reader } = opened(t);
+    const { log, reader } = temporaryLog(t);
     await append(log, 1, 100);
     const end = log.bytes;
     await append(log, 2, 100);
@@ -111,7 +94,7 @@ describe('a reader of a log', () => {
   });
 
   it('says STORE_CORRUPT when the file has become shorter, and STORE_FAILED when it is not there', async (t) => {
-    const logged = opened(t);
+    const logged = temporaryLog(t);
     await append(logged.log, 1, 100);
     renameSync(logged.path, `${logged.path}-elsewhere`);
     assert.throws(() => logged.reader.group(0, logged.log.bytes), { code: 'STORE_FAILED' });

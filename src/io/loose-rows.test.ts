@@ -1,26 +1,13 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { type TestContext, describe, it } from 'node:test';
-import { GroupLog } from './group-log.ts';
-import { LogReader } from './log-reader.ts';
+import type { GroupLog } from './group-log.ts';
 import { gone, type LoosePlace, LooseRows } from './loose-rows.ts';
+import { type TemporaryLog, temporaryLog } from './store-folder.test.ts';
 import { packBatch } from './store-messages.ts';
 
-type Logged = { readonly log: GroupLog; readonly rows: LooseRows; readonly reader: LogReader };
-
-function opened(t: TestContext): Logged {
-  const folder = mkdtempSync(join(tmpdir(), 'remuster-loose-rows-'));
-  const path = join(folder, 'log');
-  const log = new GroupLog(path);
-  const reader = new LogReader(path);
-  t.after(() => {
-    reader.close();
-    log.close();
-    rmSync(folder, { recursive: true, force: true });
-  });
-  return { log, reader, rows: new LooseRows(reader, 0) };
+function opened(t: TestContext): TemporaryLog & { readonly rows: LooseRows } {
+  const logged = temporaryLog(t);
+  return { ...logged, rows: new LooseRows(logged.reader, 0) };
 }
 
 /** Of a text like `a=1 b=2 c`, where the last one is to go. */

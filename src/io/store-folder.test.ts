@@ -1,4 +1,4 @@
-/** What the tests of the real store share: a folder that is removed afterwards, and calls that are awaited. */
+/** What the tests of the real store share: folders that are removed afterwards, and calls that are awaited. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,6 +7,8 @@ import type { TestContext } from 'node:test';
 import { promised } from '../base/errors.ts';
 import type { RowStore, Store, StoreEntry } from '../base/ports.ts';
 import { utf8 } from '../simulation/conformance/harness.ts';
+import { GroupLog } from './group-log.ts';
+import { LogReader } from './log-reader.ts';
 import { type StoreOptions, openStore } from './store.ts';
 
 export type Folder = {
@@ -29,6 +31,22 @@ export function temporaryFolder(t: TestContext): Folder {
     return store;
   };
   return { path, open };
+}
+
+export type TemporaryLog = { readonly path: string; readonly log: GroupLog; readonly reader: LogReader };
+
+/** A log of its own for one test, and somebody who reads it. */
+export function temporaryLog(t: TestContext): TemporaryLog {
+  const folder = mkdtempSync(join(tmpdir(), 'remuster-log-'));
+  const path = join(folder, 'log');
+  const reader = new LogReader(path);
+  const log = new GroupLog(path);
+  t.after(() => {
+    reader.close();
+    log.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return { path, log, reader };
 }
 
 export function close(store: Store): Promise<void> {

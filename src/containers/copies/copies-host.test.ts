@@ -48,6 +48,19 @@ describe('commits', () => {
     assert.equal(world.requests.length, 1);
   });
 
+  test('that end together are answered in turns, and those who hear of it can go on meanwhile', () => {
+    const world = running('turns');
+    const log = world.node('a').opened.get(0)?.log;
+    let ended = 0;
+    for (let i = 0; i < 600; i++) log?.commit([{ key: `k${i}`, value: new Uint8Array(10) }], () => (ended += 1));
+    const counts: number[] = [];
+    world.until('all end', () => {
+      if (ended !== counts.at(-1)) counts.push(ended);
+      return ended === 600;
+    });
+    assert.deepEqual(counts, [0, 256, 512, 600]);
+  });
+
   test('go on without a copy that is gone, but not before the record says so', () => {
     const world = running('without');
     world.kill('b');
