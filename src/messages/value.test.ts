@@ -5,7 +5,7 @@ import fc from 'fast-check';
 
 import { isRemusterError } from '../base/errors.ts';
 import { rejectionReason } from './rejection.ts';
-import { decodeValue, encodeValue, valueBytesMax, valueDepthMax } from './value.ts';
+import { decodeValue, encodeOwnValue, encodeValue, valueBytesMax, valueDepthMax } from './value.ts';
 
 const anyText = fc.string({ unit: 'binary', maxLength: 80 }).filter((text) => text.isWellFormed());
 
@@ -255,4 +255,14 @@ describe('bytes of a stranger', () => {
     }
     assert.equal(encodeValue(value).length, bytes.length);
   }
+});
+
+describe('a value that is kept', () => {
+  test('is encoded as any other, and keeps no other bytes alive', () => {
+    for (const value of [undefined, null, 7, 'text', new Uint8Array(100), { list: [1, 'two'] }, 'x'.repeat(20_000)]) {
+      const own = encodeOwnValue(value);
+      assert.deepEqual(own, new Uint8Array(encodeValue(value)));
+      assert.equal(own.buffer.byteLength, own.length);
+    }
+  });
 });
