@@ -188,7 +188,7 @@ describe('compose', { timeout: 240_000 }, () => {
   - { pool_name: other, mod_name: kv, containers: 2, copies: 1, pool_query: local }
 `;
 
-  it('makes pools that come back in an empty cluster, and stay away when they were deleted', async (t) => {
+  it('makes pools that come back in an empty cluster, and stay away when they were deleted (CH-13)', async (t) => {
     const shell = await start(t, { m1: 'manager', w1: 'worker', w2: 'worker' });
     const { cluster } = shell;
     const path = shell.file('pools.yaml', file);
