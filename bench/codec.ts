@@ -5,11 +5,11 @@
 import fc from 'fast-check';
 import { nodeIdFrom } from '../src/base/ids.ts';
 import { catalogue } from '../src/messages/catalogue.ts';
-import { codecOf } from '../src/messages/codec.ts';
-import { field } from '../src/messages/compound.ts';
-import { type MessageOf, message } from '../src/messages/message.ts';
-import { bool, f64, oneOf, u16, u32, u53, u64 } from '../src/messages/numbers.ts';
-import { name, text } from '../src/messages/strings.ts';
+import { createCodec } from '../src/messages/codec/codec.ts';
+import { field } from '../src/messages/codec/compound.ts';
+import { type MessageOf, message } from '../src/messages/codec/message.ts';
+import { bool, f64, enumOf, u16, u32, u53, u64 } from '../src/messages/codec/numbers.ts';
+import { name, text } from '../src/messages/codec/strings.ts';
 import { anyMessage } from '../test/fuzz/arbitraries.ts';
 import { type Bench, type Row, compare } from './harness.ts';
 
@@ -31,12 +31,12 @@ const progress = message({
     rate: field(8, f64, '.'),
     elapsedMs: field(9, u53, '.'),
     done: field(10, bool, '.'),
-    state: field(11, oneOf('waiting', 'running', 'done'), '.'),
+    state: field(11, enumOf('waiting', 'running', 'done'), '.'),
     cores: field(12, u16, '.'),
   },
 });
 
-const codec = codecOf([...catalogue, progress] as const);
+const codec = createCodec([...catalogue, progress] as const);
 type Sent = MessageOf<typeof catalogue> | MessageOf<typeof progress>;
 
 const report: Sent = {

@@ -14,7 +14,7 @@ import { Random } from '../src/base/random.ts';
 import { systemClock } from '../src/io/clock.ts';
 import { entropyBytes, entropyText } from '../src/io/entropy.ts';
 import { openStreamTransport } from '../src/io/transport/transport.ts';
-import { refusal } from '../src/messages/role-matrix.ts';
+import { checkSender } from '../src/messages/role-matrix.ts';
 import { RegistryClient, askManagers } from '../src/registry/registry-client.ts';
 import { EtcdConnection } from './consensus-etcd.ts';
 
@@ -111,7 +111,7 @@ async function ourClient(voters: readonly Voter[]): Promise<Client> {
   const clock = systemClock();
   const transport = await openStreamTransport({
     ...{ self, cluster: clusterName, bind: { host, port: 0 }, secrets: { current: secret, previous: [] }, clock },
-    admit: (carrier, from, body) => refusal(carrier, from.roles, body),
+    admit: (carrier, from, body) => checkSender(carrier, from.roles, body),
     log: () => undefined,
   });
   const { streams } = transport;

@@ -19,7 +19,7 @@ import { connect } from 'nats';
 
 import { nodeIdFrom } from '../src/base/ids.ts';
 import { encodeMessage } from '../src/messages/catalogue.ts';
-import { encodeValue } from '../src/messages/value.ts';
+import { encodeValue } from '../src/messages/codec/value.ts';
 import { type Ask, type Load, measure } from './containers-load.ts';
 import { ourClient, startServer } from './transport-peers.ts';
 

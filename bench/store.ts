@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { promised } from '../src/base/errors.ts';
+import { toPromise } from '../src/base/errors.ts';
 import type { Store } from '../src/base/ports.ts';
 import { openStore } from '../src/io/store.ts';
 import { type Bench, type Row, compare, median, progress } from './harness.ts';
@@ -23,7 +23,7 @@ export const bench: Bench = async () => {
     const rows: Row[] = [];
     for (const writers of [1, 64, 1024]) rows.push(await measure(store, plain, writers));
     plain.close();
-    await promised<void>((done) => store.close(done));
+    await toPromise<void>((done) => store.close(done));
     return { rows, missing: [] };
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -56,7 +56,7 @@ async function oursPerSecond(store: Store, writers: number): Promise<number> {
   const writer = async (name: number): Promise<void> => {
     for (let i = 0; performance.now() - startMs < roundMs; i++) {
       const batch = [{ key: `${name}/${i % 100}`, value: nextValue() }];
-      await promised<void>((done) => store.write(batch, done));
+      await toPromise<void>((done) => store.write(batch, done));
       written += 1;
     }
   };

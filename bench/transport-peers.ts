@@ -13,7 +13,7 @@ import type { Identity } from '../src/base/ports.ts';
 import { systemClock } from '../src/io/clock.ts';
 import { openTransport, type Transport } from '../src/io/transport/transport.ts';
 import { decodeMessage, encodeMessage } from '../src/messages/catalogue.ts';
-import { refusal } from '../src/messages/role-matrix.ts';
+import { checkSender } from '../src/messages/role-matrix.ts';
 
 export type Caller = { call(body: Uint8Array, done: () => void): void; close(): Promise<void> };
 
@@ -28,8 +28,8 @@ export async function startServer(): Promise<Record<string, number>> {
       if (asked.kind !== 'echo') throw new Error(`unexpected ${asked.kind}`);
       reply({ ok: true, value: encodeMessage({ kind: 'echoed', payload: asked.payload }) });
     },
-    notified: () => undefined,
-    opened: () => ({ chunk: () => undefined, writable: () => undefined, ended: () => undefined }),
+    notify: () => undefined,
+    open: () => ({ chunk: () => undefined, writable: () => undefined, ended: () => undefined }),
   });
   const moleculer = await startMoleculer('server', await freePort(), undefined);
   return {
@@ -55,7 +55,7 @@ function openOurs(number: number): Promise<Transport> {
     cluster: 'bench',
     bind: { host, port: 0 },
     secrets: { current: 'x9K!mPq2$vRt7wLz4#nB', previous: [] },
-    admit: (carrier, from, body) => refusal(carrier, from.roles, body),
+    admit: (carrier, from, body) => checkSender(carrier, from.roles, body),
     clock: systemClock(),
     log: (level, message, fields) => console.error(level, message, fields),
     // 1,024 bodies of 64 KiB at once are more than a node should ever queue for one peer.

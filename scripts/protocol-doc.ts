@@ -1,10 +1,10 @@
 /** docs/reference/protocol.md, made from the declarations in src/messages: one section per message and record. */
 import { unreachable } from '../src/base/assert.ts';
 import { catalogue } from '../src/messages/catalogue.ts';
-import type { FieldShape, Shape } from '../src/messages/kind.ts';
-import { type Declaration, protocolVersion, protocolVersionMin } from '../src/messages/message.ts';
-import { roleWords } from '../src/messages/numbers.ts';
-import { rejectionReasons } from '../src/messages/rejection.ts';
+import type { FieldSchema, FieldTypeSchema } from '../src/messages/codec/field-type.ts';
+import { type MessageDeclaration, protocolVersion, protocolVersionMin } from '../src/messages/codec/message.ts';
+import { roleNames } from '../src/messages/codec/numbers.ts';
+import { rejectionReasons } from '../src/messages/codec/decode-error.ts';
 
 export function protocolPage(): string {
   const messages = [...catalogue].toSorted((a, b) => a.tag - b.tag);
@@ -37,7 +37,7 @@ is added after a release is optional, so an older sender may lack it.
 
 | Wire type | Value | Kinds |
 |---|---|---|
-| 0 varint | whole number below 2^53, seven bits a byte, low bits first, the shortest spelling only | bool, u8, u16, u32, u53, i32 (zigzag), enumeration (position of the word), roles (bit set: ${roleWords.join(', ')}) |
+| 0 varint | whole number below 2^53, seven bits a byte, low bits first, the shortest spelling only | bool, u8, u16, u32, u53, i32 (zigzag), enumeration (position of the word), roles (bit set: ${roleNames.join(', ')}) |
 | 1 fixed64 | 8 bytes, big endian | u64, f64 (IEEE 754, finite unless noted) |
 | 2 delimited | length as varint, then so many bytes | text (UTF-8, well formed), name (\`[a-z0-9][a-z0-9._-]{0,62}\`), bytes, node id (16 bytes), record (fields), list (item after item), map (key, value, key, value) |
 
@@ -49,7 +49,7 @@ Whatever breaks a rule is refused and counted under one of these reasons: ${reje
 `;
 }
 
-function overview(messages: readonly Declaration[]): string {
+function overview(messages: readonly MessageDeclaration[]): string {
   const rows = messages.map(
     ({ kind, tag, carrier, from, bytesMax }) =>
       `| ${tag} | [${kind}](#${kind.toLowerCase()}) | ${carrierText(carrier)} | ${from.join(', ')} | ${counted(bytesMax)} |`,
@@ -57,25 +57,25 @@ function overview(messages: readonly Declaration[]): string {
   return `| Tag | Message | Carrier | Sent by | Bytes at most |\n|---|---|---|---|---|\n${rows.join('\n')}\n`;
 }
 
-function messageSection({ kind, tag, carrier, from, bytesMax, doc, codec }: Declaration): string {
+function messageSection({ kind, tag, carrier, from, bytesMax, doc, codec }: MessageDeclaration): string {
   const facts = `Tag ${tag}, over ${carrierText(carrier)}, from ${from.join(', ')}, at most ${counted(bytesMax)} bytes.`;
   return `### ${kind}\n\n${doc}\n\n${facts}\n\n${fieldTable(codec.shapes)}`;
 }
 
-function carrierText(carrier: Declaration['carrier']): string {
+function carrierText(carrier: MessageDeclaration['carrier']): string {
   return carrier === 'both' ? 'datagram or stream' : carrier;
 }
 
-function fieldTable(fields: readonly FieldShape[]): string {
+function fieldTable(fields: readonly FieldSchema[]): string {
   if (fields.length === 0) return 'No fields.\n';
   const rows = fields.map(
-    ({ number, name, shape, optional, doc }) =>
-      `| ${number} | ${name} | ${kindText(shape)}${optional ? ', optional' : ''} | ${doc} |`,
+    ({ number, name, schema, optional, doc }) =>
+      `| ${number} | ${name} | ${kindText(schema)}${optional ? ', optional' : ''} | ${doc} |`,
   );
   return `| Number | Field | Kind | Meaning |\n|---|---|---|---|\n${rows.join('\n')}\n`;
 }
 
-function kindText(shape: Shape): string {
+function kindText(shape: FieldTypeSchema): string {
   switch (shape.type) {
     case 'bool':
     case 'u64':
@@ -105,16 +105,16 @@ function kindText(shape: Shape): string {
 }
 
 /** Every record that a message holds at some depth, in the order in which it is met. */
-function recordsIn(messages: readonly Declaration[]): ReadonlyMap<string, readonly FieldShape[]> {
-  const found = new Map<string, readonly FieldShape[]>();
-  const visit = (shape: Shape): void => {
+function recordsIn(messages: readonly MessageDeclaration[]): ReadonlyMap<string, readonly FieldSchema[]> {
+  const found = new Map<string, readonly FieldSchema[]>();
+  const visit = (shape: FieldTypeSchema): void => {
     if (shape.type === 'list') visit(shape.item);
     if (shape.type === 'map') visit(shape.value);
     if (shape.type !== 'record' || found.has(shape.name)) return;
     found.set(shape.name, shape.fields);
-    for (const field of shape.fields) visit(field.shape);
+    for (const field of shape.fields) visit(field.schema);
   };
-  for (const { codec } of messages) for (const field of codec.shapes) visit(field.shape);
+  for (const { codec } of messages) for (const field of codec.shapes) visit(field.schema);
   return found;
 }
 

@@ -1,6 +1,6 @@
 /** Calls to the voters of a pretend group, and waits for how they end. */
 import type { ErrorCode, Outcome } from '../src/base/errors.ts';
-import type { GroupChange } from '../src/consensus/replica.ts';
+import type { GroupChange } from '../src/consensus/state/state-machine.ts';
 import { ConsensusWorld, idOf } from './consensus-world.ts';
 
 export type Ended = { outcome?: Outcome<unknown> };

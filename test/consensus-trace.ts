@@ -15,7 +15,7 @@
  */
 import assert from 'node:assert/strict';
 import type { Outcome } from '../src/base/errors.ts';
-import type { GroupChange } from '../src/consensus/replica.ts';
+import type { GroupChange } from '../src/consensus/state/state-machine.ts';
 import type { ConsensusMessage } from '../src/messages/consensus.ts';
 import { inWords, isHeartbeat } from './consensus-words.ts';
 import { ConsensusWorld, addressOf, idOf, nameOf } from './consensus-world.ts';
@@ -128,12 +128,12 @@ class Trace {
     const { term } = this.#world.voter(key).host.view();
     this.#world
       .voter(key)
-      .host.received(this.#world.voter(from).self, { kind: 'takeOver', group: 'g', term, round: 99 });
+      .host.onMessage(this.#world.voter(from).self, { kind: 'takeOver', group: 'g', term, round: 99 });
   }
 
   #gone(key: string): void {
     const { id, generation } = this.#world.voter(key).self;
-    for (const other of this.#world.keys) if (other !== key) this.#world.voter(other).host.memberGone(id, generation);
+    for (const other of this.#world.keys) if (other !== key) this.#world.voter(other).host.onProcessGone(id, generation);
   }
 
   #view(): void {

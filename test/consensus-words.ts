@@ -1,7 +1,7 @@
 /** How golden traces of consensus are worded: elections in the human grammar, the rest in short sentences. */
 import { unreachable } from '../src/base/assert.ts';
 import type { ConsensusMessage } from '../src/messages/consensus.ts';
-import { printSentence } from '../src/messages/grammar.ts';
+import { formatTraceMessage } from '../src/messages/trace-format.ts';
 import { addressOf } from './consensus-world.ts';
 
 export function isHeartbeat(message: ConsensusMessage): boolean {
@@ -14,18 +14,18 @@ export function inWords(from: string, message: ConsensusMessage): string {
   const { term } = message;
   switch (message.kind) {
     case 'preVote':
-      return printSentence({ verb: 'pre-vote', term, ...about });
+      return formatTraceMessage({ verb: 'pre-vote', term, ...about });
     case 'preVoteReply':
-      return printSentence({ verb: 'pre-vote-response', term: message.asked, granted: message.granted, ...about });
+      return formatTraceMessage({ verb: 'pre-vote-response', term: message.requestedTerm, granted: message.granted, ...about });
     case 'vote': {
-      const word = message.handedOverTerm === undefined ? '' : `, handed over in term ${message.handedOverTerm}`;
-      return `${printSentence({ verb: 'vote-req', term, ...about })}${word}`;
+      const word = message.releasedTerm === undefined ? '' : `, handed over in term ${message.releasedTerm}`;
+      return `${formatTraceMessage({ verb: 'vote-req', term, ...about })}${word}`;
     }
     case 'voteReply':
-      return printSentence({ verb: 'vote-response', term, granted: message.granted, ...about });
+      return formatTraceMessage({ verb: 'vote-response', term, granted: message.granted, ...about });
     case 'append': {
       const { prevIndex, prevTerm, entries, commitIndex } = message;
-      if (entries.length === 0) return `${printSentence({ verb: 'heartbeat', term, ...about })}, agreed ${commitIndex}`;
+      if (entries.length === 0) return `${formatTraceMessage({ verb: 'heartbeat', term, ...about })}, agreed ${commitIndex}`;
       const range = entries.length === 1 ? `${prevIndex + 1}` : `${prevIndex + 1}..${prevIndex + entries.length}`;
       return `term ${term}: append ${range} after ${prevIndex} of term ${prevTerm}, agreed ${commitIndex}`;
     }
@@ -36,7 +36,7 @@ export function inWords(from: string, message: ConsensusMessage): string {
     case 'takeOver':
       return `term ${term}: take over`;
     case 'snapshotChunk':
-      return `term ${term}: state at ${message.lastIndex}, bytes ${message.offset}..${message.offset + message.part.length} of ${message.totalBytes}`;
+      return `term ${term}: state at ${message.lastIndex}, bytes ${message.offset}..${message.offset + message.chunk.length} of ${message.totalBytes}`;
     case 'snapshotReply':
       return `term ${term}: state at ${message.lastIndex}, has ${message.offset} bytes`;
     default:

@@ -8,10 +8,10 @@ import { type Outcome, failure, success } from '../src/base/errors.ts';
 import { type NodeId, nodeIdFrom } from '../src/base/ids.ts';
 import type { Address, Clock, Identity, Store, StoreWrite } from '../src/base/ports.ts';
 import { Random } from '../src/base/random.ts';
-import type { ConsensusEvent } from '../src/consensus/consensus-event.ts';
+import type { ConsensusEvent } from '../src/consensus/state/consensus-event.ts';
 import { ConsensusHost } from '../src/consensus/consensus-host.ts';
-import { type ConsensusOptions, defaultConsensus } from '../src/consensus/options.ts';
-import type { GroupMember, LogEntry, Replica, StateIntake } from '../src/consensus/replica.ts';
+import { type ConsensusOptions, defaultConsensusOptions } from '../src/consensus/state/options.ts';
+import type { GroupMember, AppliedEntry, StateMachine, SnapshotRestore } from '../src/consensus/state/state-machine.ts';
 import { decodeMessage, encodeMessage } from '../src/messages/catalogue.ts';
 import type { ConsensusMessage } from '../src/messages/consensus.ts';
 import { StoreContent } from '../src/simulation/store-content.ts';
@@ -26,10 +26,10 @@ export type Watcher = {
 };
 
 /** A list of texts: each command adds one and its result is how many there are. */
-export class Listing implements Replica<number> {
+export class Listing implements StateMachine<number> {
   items: string[] = [];
 
-  apply({ command }: LogEntry): number {
+  apply({ command }: AppliedEntry): number {
     return this.items.push(new TextDecoder().decode(command));
   }
 
@@ -44,7 +44,7 @@ export class Listing implements Replica<number> {
     })();
   }
 
-  restore(): StateIntake {
+  beginRestore(): SnapshotRestore {
     const decoder = new TextDecoder();
     let text = '';
     return {
@@ -68,7 +68,7 @@ export class ConsensusWorld {
   readonly #voters = new Map<string, Voter>();
   readonly #cuts = new Set<string>();
   readonly #watcher: Watcher;
-  options: ConsensusOptions = defaultConsensus;
+  options: ConsensusOptions = defaultConsensusOptions;
   /** How long each copy of a message takes; usually there is one. */
   travel: (message: ConsensusMessage) => readonly number[] = () => [networkMs];
 
@@ -100,7 +100,7 @@ export class ConsensusWorld {
       replica,
       {
         event: (event) => this.#watcher.happened?.(key, inWords(event)),
-        halted: (error) => {
+        onHalt: (error) => {
           throw error;
         },
       },
@@ -189,7 +189,7 @@ export class ConsensusWorld {
     for (const delayMs of this.travel(message)) {
       this.timeline.after(delayMs, () => {
         const target = this.#voters.get(key);
-        if (target?.alive === true && !this.#cuts.has(`${from}>${key}`)) target.host.received(sender, message);
+        if (target?.alive === true && !this.#cuts.has(`${from}>${key}`)) target.host.onMessage(sender, message);
       });
     }
     return true;

@@ -9,7 +9,7 @@ import { type NodeId, nodeIdFrom } from '../src/base/ids.ts';
 import type { Clock, Peer } from '../src/base/ports.ts';
 import type { Random } from '../src/base/random.ts';
 import type { Leadership, LeadershipEvents } from '../src/base/registry.ts';
-import type { Agreed, GroupHandle, GroupView, LogEntry } from '../src/consensus/replica.ts';
+import type { CommittedResult, GroupHandle, GroupView, AppliedEntry } from '../src/consensus/state/state-machine.ts';
 import { decodeMessage } from '../src/messages/catalogue.ts';
 import type { RegistryMessage } from '../src/messages/registry.ts';
 import type { AskManager } from '../src/registry/leader-call.ts';
@@ -31,7 +31,7 @@ export class FakeCluster {
     wallMs: () => this.timeline.nowMs,
     schedule: (delayMs, run) => this.timeline.after(delayMs, run),
   };
-  readonly log: LogEntry[] = [];
+  readonly log: AppliedEntry[] = [];
   readonly managers: FakeManager[];
   leader: FakeManager | undefined;
   term = 0;
@@ -142,7 +142,7 @@ export class FakeManager implements GroupHandle<WriteAnswer> {
     this.#applied = 0;
     this.server = new RegistryServer({ clock: this.#cluster.clock, group: this, replica: this.replica });
     if (snapshotOf !== undefined) {
-      const intake = this.replica.restore();
+      const intake = this.replica.beginRestore();
       for (const part of snapshotOf.replica.snapshot()) intake.add(part);
       intake.finish();
       this.#applied = snapshotOf.#applied;
@@ -152,11 +152,11 @@ export class FakeManager implements GroupHandle<WriteAnswer> {
 
   catchUp(): void {
     for (; this.#applied < this.#cluster.log.length; this.#applied++)
-      this.replica.apply(this.#cluster.log[this.#applied] as LogEntry);
+      this.replica.apply(this.#cluster.log[this.#applied] as AppliedEntry);
   }
 
   became(): void {
-    for (const events of this.#watchers) events.became?.(fenceOf(this.#cluster.term, 0));
+    for (const events of this.#watchers) events.elected?.(fenceOf(this.#cluster.term, 0));
   }
 
   lost(): void {
@@ -177,7 +177,7 @@ export class FakeManager implements GroupHandle<WriteAnswer> {
     return { group: 'test', members, leader: leader?.peer.id, term, ...indexes, self };
   }
 
-  propose(command: Uint8Array, timeoutMs: number, done: Done<Agreed<WriteAnswer>>): void {
+  propose(command: Uint8Array, timeoutMs: number, done: Done<CommittedResult<WriteAnswer>>): void {
     const { timeline, agreementMs, proposals, term } = this.#cluster;
     const life = this.#life;
     if (this.#cluster.leader !== this) return void timeline.after(0, () => done(failure('NOT_LEADER')));
@@ -211,8 +211,8 @@ export class FakeManager implements GroupHandle<WriteAnswer> {
 
   #applyOwn(): WriteAnswer {
     while (this.#applied < this.#cluster.log.length - 1)
-      this.replica.apply(this.#cluster.log[this.#applied++] as LogEntry);
-    return this.replica.apply(this.#cluster.log[this.#applied++] as LogEntry);
+      this.replica.apply(this.#cluster.log[this.#applied++] as AppliedEntry);
+    return this.replica.apply(this.#cluster.log[this.#applied++] as AppliedEntry);
   }
 
   #spread(): void {

@@ -121,7 +121,7 @@ describe('manager failover', () => {
     const foreign = { job: 'no-such-job', workflow: 0, unit: 0, attempt: 1, fence: 3n };
     const told = cluster.say(worker, leader, {
       ...{ kind: 'workerReport', generation: cluster.core(worker).identity.generation, coresTotal: 2, coresFree: 1 },
-      ...{ level: 'normal', draining: false, runs: [foreign], isolation: 'full' },
+      ...{ level: 'normal', draining: false, attempts: [foreign], isolation: 'full' },
     });
     assert.ok(told?.kind === 'workerHeard');
     assert.deepEqual(told.stop, [foreign]);

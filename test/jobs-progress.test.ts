@@ -2,30 +2,30 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { JobProgress } from '../src/jobs/job-words.ts';
-import type { UnitNews } from '../src/messages/jobs.ts';
+import type { UnitReport } from '../src/messages/jobs.ts';
 import { JobsWorld, batch } from './jobs-world.ts';
 
 const nothing = {
   ...{ completed: 0, failed: 0, summary: undefined, output: undefined, code: undefined, why: undefined },
-  ...{ found: undefined, tookMs: undefined },
+  ...{ found: undefined, durationMs: undefined },
 };
 
 function running(): {
   readonly cluster: JobsWorld;
   readonly job: string;
   readonly worker: string;
-  readonly name: UnitNews;
+  readonly name: UnitReport;
 } {
   const cluster = new JobsWorld();
   const job = cluster.submit(cluster.plan([[batch(10, 10, 1), { itemMs: 400 }]]));
   cluster.until('it is at work', () => cluster.acted.length === 3);
   const { node, workflow, unit, attempt, fence } = cluster.began[0] as JobsWorld['began'][number];
-  return { cluster, job, worker: node, name: { ...nothing, job, workflow, unit, attempt, fence, what: 'progress' } };
+  return { cluster, job, worker: node, name: { ...nothing, job, workflow, unit, attempt, fence, status: 'progress' } };
 }
 
-function tell(cluster: JobsWorld, worker: string, ...news: readonly UnitNews[]): void {
+function tell(cluster: JobsWorld, worker: string, ...news: readonly UnitReport[]): void {
   const { generation } = cluster.core(worker).identity;
-  cluster.say(worker, cluster.leader, { kind: 'tellUnits', generation, coresFree: 1, news: [...news] });
+  cluster.say(worker, cluster.leader, { kind: 'tellUnits', generation, coresFree: 1, reports: [...news] });
 }
 
 describe('progress', () => {
@@ -41,22 +41,22 @@ describe('progress', () => {
     const { cluster, job, worker, name } = running();
     cluster.ends(job, 'COMPLETED');
     tell(cluster, worker, { ...name, completed: 99 });
-    tell(cluster, worker, { ...name, what: 'completed', completed: 99 });
-    tell(cluster, worker, { ...name, what: 'failed', code: 'RUNNER_KILLED' });
+    tell(cluster, worker, { ...name, status: 'completed', completed: 99 });
+    tell(cluster, worker, { ...name, status: 'failed', code: 'RUNNER_KILLED' });
     assert.deepEqual(cluster.show(job).totals, { completed: 10, failed: 0 });
   });
 
   it('of an unknown job it is heard and forgotten', () => {
     const { cluster, job, worker, name } = running();
-    tell(cluster, worker, { ...name, job: 'no-such-job', what: 'completed', completed: 5 });
+    tell(cluster, worker, { ...name, job: 'no-such-job', status: 'completed', completed: 5 });
     assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 10);
   });
 
   it('of an attempt that is superseded, or under another fence, it is not counted', () => {
     const { cluster, job, worker, name } = running();
-    tell(cluster, worker, { ...name, attempt: name.attempt + 1, what: 'completed', completed: 77 });
-    tell(cluster, worker, { ...name, fence: name.fence + 1n, what: 'completed', completed: 77 });
-    tell(cluster, worker, { ...name, fence: 1n, what: 'failed', code: 'RUNNER_KILLED' });
+    tell(cluster, worker, { ...name, attempt: name.attempt + 1, status: 'completed', completed: 77 });
+    tell(cluster, worker, { ...name, fence: name.fence + 1n, status: 'completed', completed: 77 });
+    tell(cluster, worker, { ...name, fence: 1n, status: 'failed', code: 'RUNNER_KILLED' });
     const shown = cluster.ends(job, 'COMPLETED');
     assert.equal(shown.totals.completed, 10);
     assert.equal(cluster.began.length, 1);
@@ -65,7 +65,7 @@ describe('progress', () => {
   it('of a worker that does not have the unit it is not counted', () => {
     const { cluster, job, worker, name } = running();
     const other = cluster.workers.find((one) => one !== worker) as string;
-    tell(cluster, other, { ...name, what: 'completed', completed: 77 });
+    tell(cluster, other, { ...name, status: 'completed', completed: 77 });
     assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 10);
   });
 
@@ -74,7 +74,7 @@ describe('progress', () => {
     const { leader } = cluster;
     for (const manager of cluster.managers.filter((one) => one !== leader)) {
       const { generation } = cluster.core(worker).identity;
-      const told = cluster.say(worker, manager, { kind: 'tellUnits', generation, coresFree: 1, news: [name] });
+      const told = cluster.say(worker, manager, { kind: 'tellUnits', generation, coresFree: 1, reports: [name] });
       assert.notEqual(told?.kind, 'unitsHeard');
     }
     assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 10);

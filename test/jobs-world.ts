@@ -7,7 +7,7 @@ import type { Outcome } from '../src/base/errors.ts';
 import type { Identity, Streams } from '../src/base/ports.ts';
 import { isOver, type JobRequest, type JobShown, type JobStatus } from '../src/jobs/job-words.ts';
 import { type Message, decodeMessage, encodeMessage } from '../src/messages/catalogue.ts';
-import { peekTag } from '../src/messages/codec.ts';
+import { peekTag } from '../src/messages/codec/codec.ts';
 import { type JobMessage, type JobVerb, jobMessages } from '../src/messages/jobs.ts';
 import type { NodeCore } from '../src/node/core.ts';
 import { addressOf, bootHostedNode, type HostedNode } from '../src/simulation/hosted-node.ts';

@@ -12,14 +12,14 @@
  */
 import assert from 'node:assert/strict';
 import { type NodeId, nodeIdFrom } from '../src/base/ids.ts';
-import { type Address, type Identity, type Role, portIsClosed } from '../src/base/ports.ts';
+import { type Address, type Identity, type Role, portClosedReason } from '../src/base/ports.ts';
 import { Random } from '../src/base/random.ts';
-import type { Claim } from '../src/membership/claim.ts';
-import type { MembershipEffect } from '../src/membership/group.ts';
-import { beatMsOf } from '../src/membership/main-loop.ts';
+import type { Claim } from '../src/membership/state/claim.ts';
+import type { MembershipEffect } from '../src/membership/state/context.ts';
+import { mainLoopBeatMs } from '../src/membership/detectors/main-loop-monitor.ts';
 import { Membership } from '../src/membership/membership.ts';
-import { type MembershipOptions, lanMembership } from '../src/membership/options.ts';
-import { parseSentence } from '../src/messages/grammar.ts';
+import { type MembershipOptions, lanMembershipOptions } from '../src/membership/state/options.ts';
+import { parseTraceMessage } from '../src/messages/trace-format.ts';
 import type { MembershipMessage } from '../src/messages/membership.ts';
 import { Timeline } from '../src/simulation/timeline.ts';
 import { addressOf, called, inWords, keyOf, subjectsOf } from './membership-words.ts';
@@ -56,7 +56,7 @@ class World {
   readonly #cuts = new Set<string>();
   readonly #calls = new Map<number, (answer: Answer) => void>();
   #nextCall = 1;
-  #options: MembershipOptions = lanMembership;
+  #options: MembershipOptions = lanMembershipOptions;
   #lines: string[] = [];
   #show: 'all' | 'events' | NodeId = 'all';
 
@@ -135,7 +135,7 @@ class World {
   #beat(node: Node): void {
     if (node.state !== 'up') return;
     if (!node.frozen && !node.stalled) this.#feed(node, { kind: 'beat' });
-    this.#timeline.after(beatMsOf(this.#options.stuckAfterMs), () => this.#beat(node));
+    this.#timeline.after(mainLoopBeatMs(this.#options.stuckAfterMs), () => this.#beat(node));
   }
 
   #run(forMs: number, [how, about = '']: readonly string[]): void {
@@ -149,7 +149,7 @@ class World {
     node.state = state;
     for (const other of node.peers) {
       other.peers.delete(node);
-      const change = { kind: 'disconnected', peer: node.self, reason: 'reset', wanted: false } as const;
+      const change = { kind: 'disconnected', peer: node.self, reason: 'reset', graceful: false } as const;
       if (state === 'killed') this.#carry(node, other, () => this.#feed(other, { kind: 'connection', change }));
     }
   }
@@ -173,7 +173,7 @@ class World {
 
   /** A claim as if `from` had passed it on, about the present life of the address or the one that is named. */
   #hear(node: Node, from: Node, text: string, life: string | undefined): void {
-    const sentence = parseSentence(text);
+    const sentence = parseTraceMessage(text);
     const subject = this.#node(keyOf(sentence.address)).self;
     const incarnation = 'incarnation' in sentence ? sentence.incarnation : 0;
     const kind = sentence.verb === 'leave' ? 'left' : (sentence.verb as Claim['kind']);
@@ -185,7 +185,7 @@ class World {
   }
 
   #refuse(node: Node, address: Address): void {
-    this.#feed(node, { kind: 'connection', change: { kind: 'refused', address, reason: portIsClosed } });
+    this.#feed(node, { kind: 'connection', change: { kind: 'refused', address, reason: portClosedReason } });
   }
 
   #members(node: Node): void {

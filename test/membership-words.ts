@@ -2,12 +2,12 @@
 import { unreachable } from '../src/base/assert.ts';
 import type { NodeId } from '../src/base/ids.ts';
 import type { Address, Identity } from '../src/base/ports.ts';
-import type { Claim, ClaimKind } from '../src/membership/claim.ts';
-import { type Change, type GossipUpdate, printSentence } from '../src/messages/grammar.ts';
+import type { Claim, ClaimKind } from '../src/membership/state/claim.ts';
+import { type TraceUpdateKind, type TraceUpdate, formatTraceMessage } from '../src/messages/trace-format.ts';
 import type { MembershipMessage } from '../src/messages/membership.ts';
 
 const port = 8_000;
-const changes: Readonly<Record<ClaimKind, Change>> = {
+const changes: Readonly<Record<ClaimKind, TraceUpdateKind>> = {
   join: 'join',
   alive: 'alive',
   suspect: 'suspect',
@@ -41,7 +41,7 @@ export function inWords(
   to: Address,
   addressFor: (id: NodeId) => Address,
 ): string {
-  const updateOf = ({ kind, id, incarnation }: Claim): GossipUpdate => ({
+  const updateOf = ({ kind, id, incarnation }: Claim): TraceUpdate => ({
     change: changes[kind],
     address: addressFor(id),
     incarnation,
@@ -51,11 +51,11 @@ export function inWords(
   const state = undefined;
   switch (message.kind) {
     case 'ping':
-      return printSentence({ verb: 'probe', address: { host: to.host, port: to.port }, updates, state });
+      return formatTraceMessage({ verb: 'probe', address: { host: to.host, port: to.port }, updates, state });
     case 'ack':
-      return `${printSentence({ verb: 'ack', address: { host, port }, updates, state })}${message.stuck ? ' stuck' : ''}`;
+      return `${formatTraceMessage({ verb: 'ack', address: { host, port }, updates, state })}${message.stuck ? ' stuck' : ''}`;
     case 'pingRequest':
-      return printSentence({ verb: 'ping-req', address: addressFor(message.target), updates, state });
+      return formatTraceMessage({ verb: 'ping-req', address: addressFor(message.target), updates, state });
     case 'gossip':
       return gossipInWords(updates);
     case 'nack':
@@ -77,15 +77,15 @@ export function inWords(
   }
 }
 
-function passengers(updates: readonly GossipUpdate[]): string {
+function passengers(updates: readonly TraceUpdate[]): string {
   return updates.map((update) => ` ${gossipInWords([update])}`).join('');
 }
 
 /** The first claim is the sentence, the others ride on it. */
-function gossipInWords([first, ...updates]: readonly GossipUpdate[]): string {
+function gossipInWords([first, ...updates]: readonly TraceUpdate[]): string {
   if (first === undefined) return 'nothing';
   const { change, address, incarnation } = first;
   const state = undefined;
-  if (change === 'join' || change === 'leave') return printSentence({ verb: change, address, updates, state });
-  return printSentence({ verb: change, incarnation, address, updates, state });
+  if (change === 'join' || change === 'leave') return formatTraceMessage({ verb: change, address, updates, state });
+  return formatTraceMessage({ verb: change, incarnation, address, updates, state });
 }

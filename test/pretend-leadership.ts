@@ -15,7 +15,7 @@ export class PretendLeadership implements Leadership {
 
   become(fence: Fence): void {
     this.#fence = fence;
-    for (const watcher of this.#watchers) watcher.became?.(fence);
+    for (const watcher of this.#watchers) watcher.elected?.(fence);
   }
 
   lose(): void {

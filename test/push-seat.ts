@@ -6,17 +6,17 @@ import assert from 'node:assert/strict';
 import { nodeIdFrom } from '../src/base/ids.ts';
 import type { Identity, Role } from '../src/base/ports.ts';
 import { Random } from '../src/base/random.ts';
-import type { Claim } from '../src/membership/claim.ts';
-import { GossipBuffer } from '../src/membership/gossip-buffer.ts';
-import { type Group, Outbox } from '../src/membership/group.ts';
-import { heartbeatTiming } from '../src/membership/heartbeat-timing.ts';
-import { Judge } from '../src/membership/judge.ts';
-import { LocalHealth } from '../src/membership/local-health.ts';
-import { MemberTable } from '../src/membership/member-table.ts';
-import { lanMembership } from '../src/membership/options.ts';
-import { type PushAck, PushMembership, type PushPing } from '../src/membership/push-membership.ts';
-import { Self } from '../src/membership/self.ts';
-import { Tally } from '../src/membership/tally.ts';
+import type { Claim } from '../src/membership/state/claim.ts';
+import { GossipQueue } from '../src/membership/state/gossip-queue.ts';
+import { type MembershipContext, MembershipOutbox } from '../src/membership/state/context.ts';
+import { heartbeatTiming } from '../src/membership/detectors/heartbeat-timing.ts';
+import { SuspicionPolicy } from '../src/membership/suspicion/suspicion-policy.ts';
+import { LocalHealth } from '../src/membership/state/local-health.ts';
+import { MemberTable } from '../src/membership/state/member-table.ts';
+import { lanMembershipOptions } from '../src/membership/state/options.ts';
+import { type PushAck, PushServer, type PushPing } from '../src/membership/detectors/push-server.ts';
+import { LocalMember } from '../src/membership/state/local-member.ts';
+import { MembershipCounters } from '../src/membership/state/membership-counters.ts';
 
 export const timing = heartbeatTiming(5_000);
 export const names = ['m1', 'm2', 'w1', 'w2', 'w3'];
@@ -30,55 +30,55 @@ export function identity(name: string, role: Role, generation = 1): Identity {
 /** One manager: its judge, what it says to others, and what it saw. */
 export class Seat {
   readonly self: Identity;
-  readonly push: PushMembership;
+  readonly push: PushServer;
   readonly said: Claim[] = [];
   readonly saw: string[] = [];
   readonly wakesMs: number[] = [];
-  readonly #group: Group;
-  readonly #judge: Judge;
+  readonly #group: MembershipContext;
+  readonly #judge: SuspicionPolicy;
 
   constructor(name: string, { workersMax = 10, membersMax = 100 } = {}) {
     this.self = identity(name, 'manager');
     const random = new Random(name);
     this.#group = {
-      options: lanMembership,
+      options: lanMembershipOptions,
       random,
-      self: new Self(this.self, 0),
+      self: new LocalMember(this.self, 0),
       table: new MemberTable(this.self.id, membersMax, random),
-      gossip: new GossipBuffer(100, () => {}),
+      gossip: new GossipQueue(100, () => {}),
       health: new LocalHealth(),
-      tally: new Tally(),
-      out: new Outbox(),
+      counters: new MembershipCounters(),
+      outbox: new MembershipOutbox(),
     };
-    this.#judge = new Judge(this.#group);
+    this.#judge = new SuspicionPolicy(this.#group);
     const { table } = this.#group;
-    this.push = new PushMembership(this.self.id, timing, workersMax, {
-      standing: (id) => table.standing(id),
-      hear: (claim, why) => {
+    this.push = new PushServer(this.self.id, timing, workersMax, {
+      lastKnown: (id) => table.lastKnown(id),
+      applyClaim: (claim, why) => {
         this.said.push(claim);
         this.hear(claim, why);
       },
-      own: () => ({ incarnation: 0, claims: [], viewHash: table.viewHash, stateVersion: undefined }),
+      ackContent: () => ({ incarnation: 0, claims: [], viewHash: table.viewHash, stateVersion: undefined }),
       wake: (atMs) => this.wakesMs.push(atMs),
       log: () => {},
     });
   }
 
   hear(claim: Claim, why: string): void {
-    this.#judge.hear(claim, this.self.id);
-    for (const effect of this.#group.out.take()) {
+    this.#judge.applyClaim(claim, this.self.id);
+    for (const effect of this.#group.outbox.take()) {
       if (effect.kind === 'event') this.saw.push(`${effect.event.name} ${effect.event.type} (${why})`);
     }
   }
 
   ping(nowMs: number, from: Identity, ping: Partial<PushPing> = {}): PushAck {
-    const outcome = this.push.pinged(nowMs, from, pingOf(ping));
+    const outcome = this.push.onPing(nowMs, from, pingOf(ping));
     assert.ok(outcome.ok, 'the ping is answered');
     return outcome.value;
   }
 
   stateOf({ id }: Identity): string {
-    const known = this.#group.table.standing(id);
+    const known = this.#group.table.lastKnown(id);
     return known === undefined ? 'unknown' : `${known.state} ${known.generation}.${known.incarnation}`;
   }
 }

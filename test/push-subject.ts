@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { nodeIdFrom } from '../src/base/ids.ts';
 import type { Identity } from '../src/base/ports.ts';
 import { Random } from '../src/base/random.ts';
-import type { Claim } from '../src/membership/claim.ts';
-import type { MembershipEffect, MessageNamed } from '../src/membership/group.ts';
+import type { Claim } from '../src/membership/state/claim.ts';
+import type { MembershipEffect, MembershipMessageOf } from '../src/membership/state/context.ts';
 import { Membership, type MembershipInput } from '../src/membership/membership.ts';
-import { lanMembership } from '../src/membership/options.ts';
-import type { PushPing } from '../src/membership/push-membership.ts';
+import { lanMembershipOptions } from '../src/membership/state/options.ts';
+import type { PushPing } from '../src/membership/detectors/push-server.ts';
 import { pingOf } from './push-seat.ts';
 
 type Effect = ReturnType<Membership['step']>[number];
@@ -34,7 +34,7 @@ export class Subject {
   #timers: Extract<Effect, { readonly kind: 'schedule' }>[] = [];
 
   constructor(self: Identity, membership: 'swim' | 'push', watchMainLoop = false) {
-    this.machine = new Membership(self, 0, { ...lanMembership, membership }, new Random('subject'));
+    this.machine = new Membership(self, 0, { ...lanMembershipOptions, membership }, new Random('subject'));
     this.feed({ kind: 'start', seeds: [], watchMainLoop });
   }
 
@@ -69,7 +69,7 @@ export class Subject {
     this.feed({ kind: 'datagram', from, message: { kind: 'gossip', incarnation: 0, claims } });
   }
 
-  pinged(from: Identity, ping: Partial<PushPing> = {}): MessageNamed<'pushAck'> | string | undefined {
+  pinged(from: Identity, ping: Partial<PushPing> = {}): MembershipMessageOf<'pushAck'> | string | undefined {
     this.feed({ kind: 'asked', from, call: 1, message: pingOf(ping) });
     const [reply] = this.take('reply');
     if (reply?.message.kind === 'pushAck') return reply.message;
@@ -82,7 +82,7 @@ export class Subject {
   }
 
   /** Answers the last heartbeat, which may have been taken. */
-  answers(ack: Partial<MessageNamed<'pushAck'>> = {}): void {
+  answers(ack: Partial<MembershipMessageOf<'pushAck'>> = {}): void {
     this.#heartbeats();
     assert.ok(this.#asked !== undefined, 'it has asked');
     const { seq } = this.#asked;

@@ -15,190 +15,190 @@ export type ErrorRow = {
   readonly exitCode: 1 | 2 | 3 | 4 | 5 | 99 | 130;
 };
 
-type Rest = Partial<Pick<ErrorRow, 'stateChanged' | 'retryable' | 'httpStatus' | 'exitCode'>>;
+type RowDefaults = Partial<Pick<ErrorRow, 'stateChanged' | 'retryable' | 'httpStatus' | 'exitCode'>>;
 
-function row(summary: string, hint: string, rest: Rest = {}): ErrorRow {
+function errorRow(summary: string, hint: string, rest: RowDefaults = {}): ErrorRow {
   return { summary, hint, stateChanged: 'no', retryable: false, httpStatus: 400, exitCode: 1, ...rest };
 }
 
-const later = { retryable: true, httpStatus: 503 } as const;
+const retryLater = { retryable: true, httpStatus: 503 } as const;
 
 export const errorTable = {
-  BAD_ARGUMENT: row(
+  BAD_ARGUMENT: errorRow(
     'An argument or option is missing, malformed or out of bounds.',
     'Correct the named argument; --help lists what is accepted.',
     { exitCode: 2 },
   ),
-  BUNDLE_INVALID: row(
+  BUNDLE_INVALID: errorRow(
     'The bundle of a module or workflow cannot be read, does not match its hash or breaks a rule.',
     'Correct what the message names, and bundle it again with this version of remuster.',
   ),
-  CALL_FAILED: row(
+  CALL_FAILED: errorRow(
     'The method that was called threw an error; nothing that it had changed was kept.',
     'The message is the one of the method; correct the arguments or the module.',
     { httpStatus: 422 },
   ),
-  CANCELLED: row('The caller cancelled the operation.', 'Nothing to do, unless the cancellation was not yours.', {
+  CANCELLED: errorRow('The caller cancelled the operation.', 'Nothing to do, unless the cancellation was not yours.', {
     stateChanged: 'maybe',
     httpStatus: 499,
     exitCode: 130,
   }),
-  CAPACITY: row(
+  CAPACITY: errorRow(
     'A bounded queue is full, so the request was refused before anything was done.',
     'Retry after a pause with jitter; add capacity if it persists.',
-    { ...later, httpStatus: 429 },
+    { ...retryLater, httpStatus: 429 },
   ),
-  CONNECTION_LOST: row(
+  CONNECTION_LOST: errorRow(
     'The connection ended before the whole answer had come.',
     'The other side may have done what was asked: look, or ask again if asking twice does no harm.',
     { stateChanged: 'maybe', retryable: true, httpStatus: 502, exitCode: 3 },
   ),
-  DEADLINE: row(
+  DEADLINE: errorRow(
     'The deadline passed before an answer came.',
     'It may still have happened: resend with the same call id, or allow more time.',
     { stateChanged: 'maybe', retryable: true, httpStatus: 504, exitCode: 4 },
   ),
-  DRAINED: row(
+  DRAINED: errorRow(
     'The node is drained or draining and takes no new work.',
     'Use another node, or `remuster node activate NAME`.',
-    later,
+    retryLater,
   ),
-  FENCED: row(
+  FENCED: errorRow(
     'The sender acted under an older fence than the receiver has seen.',
     'The sender has been superseded and must ask the leader for its present role.',
     { httpStatus: 409 },
   ),
-  FORBIDDEN: row('The sender is known, but its role may not do this.', 'Use a token or a node whose role allows it.', {
+  FORBIDDEN: errorRow('The sender is known, but its role may not do this.', 'Use a token or a node whose role allows it.', {
     httpStatus: 403,
   }),
-  INCOMPATIBLE_VERSION: row(
+  INCOMPATIBLE_VERSION: errorRow(
     'The peer speaks a protocol version that this one cannot.',
     'Upgrade the older side; neighbouring versions talk to each other.',
   ),
-  INTERNAL: row(
+  INTERNAL: errorRow(
     'The program itself is wrong; the details are in the log of the node.',
     'Report it together with the output of `remuster debug bundle`.',
     { stateChanged: 'maybe', httpStatus: 500 },
   ),
-  LEASE_EXPIRED: row(
+  LEASE_EXPIRED: errorRow(
     'The lease is unknown: it ran out, was revoked or never existed.',
     'Whoever held it has been given up meanwhile: take a new lease and begin again from what the registry says now.',
     { httpStatus: 409 },
   ),
-  MALFORMED: row(
+  MALFORMED: errorRow(
     'Bytes from outside do not follow the protocol.',
     'Look for a foreign program on this port, or a damaged link.',
   ),
-  NETWORK_TIMEOUT: row(
+  NETWORK_TIMEOUT: errorRow(
     'No owner could be reached within the retry limit.',
     'Check `remuster members`; retry when the cluster has recovered.',
     { stateChanged: 'maybe', retryable: true, httpStatus: 504, exitCode: 4 },
   ),
-  NOT_LEADER: row('This node does not lead the group that decides this.', 'Ask the node named in the message.', later),
-  NO_QUORUM: row(
+  NOT_LEADER: errorRow('This node does not lead the group that decides this.', 'Ask the node named in the message.', retryLater),
+  NO_QUORUM: errorRow(
     'A majority of the configured voters cannot be reached, so nothing may be decided.',
     'Bring voters back; nothing was changed.',
-    { ...later, exitCode: 5 },
+    { ...retryLater, exitCode: 5 },
   ),
-  PARTIAL: row(
+  PARTIAL: errorRow(
     'Some of the containers that were asked answered, others did not.',
     'The message names those that did not; ask them again with the same call id.',
     { stateChanged: 'maybe', retryable: true, httpStatus: 502, exitCode: 4 },
   ),
-  PLUGGED: row(
+  PLUGGED: errorRow(
     'The container is being moved and takes no calls at this moment.',
     'Retry: it opens at its new place within seconds.',
-    later,
+    retryLater,
   ),
-  PRECONDITION: row(
+  PRECONDITION: errorRow(
     'The cluster is not in a state in which this can be done safely.',
     'The message names what stands in the way; nothing was changed.',
     { httpStatus: 409, exitCode: 5 },
   ),
-  RATE_LIMITED: row('The sender exceeded its rate.', 'Slow down; the bucket refills continuously.', {
-    ...later,
+  RATE_LIMITED: errorRow('The sender exceeded its rate.', 'Slow down; the bucket refills continuously.', {
+    ...retryLater,
     httpStatus: 429,
   }),
-  REPLAYED: row(
+  REPLAYED: errorRow(
     'A message was seen before, or is older than the replay window.',
     'If no attacker is near, look for duplicated packets or a cloned data directory.',
     { httpStatus: 409 },
   ),
-  RETRIES_EXHAUSTED: row(
+  RETRIES_EXHAUSTED: errorRow(
     'Every permitted attempt failed.',
     'The incidents of the report say why each attempt failed.',
     { stateChanged: 'maybe' },
   ),
-  RUNNER_KILLED: row(
+  RUNNER_KILLED: errorRow(
     'The process that ran the code was killed: memory, time or a signal.',
     'Raise the limit that the message names, or correct the code.',
     { stateChanged: 'maybe' },
   ),
-  STALE_TABLE: row(
+  STALE_TABLE: errorRow(
     'The caller used an old address table.',
     'The newer entry is attached; resend to the owner it names.',
     { retryable: true, httpStatus: 409 },
   ),
-  STORE_CORRUPT: row(
+  STORE_CORRUPT: errorRow(
     'Stored bytes fail their checksum.',
     'The damaged part is refused and copied again from a healthy copy if there is one.',
     { httpStatus: 500 },
   ),
-  STORE_FAILED: row(
+  STORE_FAILED: errorRow(
     'The disk refused or failed: an input/output error, a missing right, or the store is closed.',
     'Look at the disk, the mount and the rights of the data directory; the message names the system error.',
-    { ...later, stateChanged: 'maybe', httpStatus: 500 },
+    { ...retryLater, stateChanged: 'maybe', httpStatus: 500 },
   ),
-  STORE_FULL: row(
+  STORE_FULL: errorRow(
     'The disk or the quota is full; nothing was written and nothing is lost.',
     'Free space or raise the quota; writing resumes by itself.',
-    { ...later, httpStatus: 507 },
+    { ...retryLater, httpStatus: 507 },
   ),
-  TOO_LARGE: row('A message or value exceeds its size limit.', 'Send less, or use a stream.', { httpStatus: 413 }),
-  UNAUTHENTICATED: row('The sender could not prove who it is.', 'Check the secret, the cluster name and the token.', {
+  TOO_LARGE: errorRow('A message or value exceeds its size limit.', 'Send less, or use a stream.', { httpStatus: 413 }),
+  UNAUTHENTICATED: errorRow('The sender could not prove who it is.', 'Check the secret, the cluster name and the token.', {
     httpStatus: 401,
   }),
-  UNKNOWN_BUNDLE: row(
+  UNKNOWN_BUNDLE: errorRow(
     'The managers do not have the code that a job names.',
     'Store the code first, then submit again; clients do both by themselves.',
     { retryable: true, httpStatus: 404 },
   ),
-  UNKNOWN_CONTAINER: row('The pool has no such container.', '`remuster pool show NAME` lists the containers.', {
+  UNKNOWN_CONTAINER: errorRow('The pool has no such container.', '`remuster pool show NAME` lists the containers.', {
     httpStatus: 404,
   }),
-  UNKNOWN_JOB: row(
+  UNKNOWN_JOB: errorRow(
     'There is no such job, or it was over so long ago that it is forgotten.',
     '`remuster job list` lists the jobs.',
     { httpStatus: 404 },
   ),
-  UNKNOWN_KEY: row(
+  UNKNOWN_KEY: errorRow(
     'There is no such key.',
     '`remuster registry list PREFIX` or `remuster kv list PREFIX` lists the keys.',
     { httpStatus: 404 },
   ),
-  UNKNOWN_METHOD: row('The module or node has no such method.', 'Compare the versions of caller and module.', {
+  UNKNOWN_METHOD: errorRow('The module or node has no such method.', 'Compare the versions of caller and module.', {
     httpStatus: 404,
   }),
-  UNKNOWN_MODULE: row('There is no module of that name.', '`remuster module list` lists the modules.', {
+  UNKNOWN_MODULE: errorRow('There is no module of that name.', '`remuster module list` lists the modules.', {
     httpStatus: 404,
   }),
-  UNKNOWN_POOL: row('There is no pool of that name.', '`remuster pool list` lists the pools.', { httpStatus: 404 }),
-  UNREACHABLE: row(
+  UNKNOWN_POOL: errorRow('There is no pool of that name.', '`remuster pool list` lists the pools.', { httpStatus: 404 }),
+  UNREACHABLE: errorRow(
     'The other side cannot be reached: refused, reset or no route.',
     'Check that it runs and that the address is right.',
-    { ...later, exitCode: 3 },
+    { ...retryLater, exitCode: 3 },
   ),
-  WEAK_SECRET: row(
+  WEAK_SECRET: errorRow(
     'The cluster secret is too short or too easy to guess.',
     'Use at least 16 characters with some variety, for example `openssl rand -base64 32`.',
     { exitCode: 2 },
   ),
-  WORKFLOW_FAILED: row(
+  WORKFLOW_FAILED: errorRow(
     'The workflow ended with an error of its own.',
     'The report shows the error and the line in your file.',
     { stateChanged: 'yes' },
   ),
-  WORKFLOW_TIMEOUT: row(
+  WORKFLOW_TIMEOUT: errorRow(
     'The workflow did not end within its time limit.',
     'Allow more time or look for what it waits for.',
     { stateChanged: 'maybe', exitCode: 4 },

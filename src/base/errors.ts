@@ -30,12 +30,12 @@ export function isRemusterError(value: unknown, code?: ErrorCode): value is Remu
 }
 
 /** A code that came as text, from another thread or over a wire; one that this version does not know is INTERNAL. */
-export function errorCodeOf(text: string): ErrorCode {
+export function parseErrorCode(text: string): ErrorCode {
   return Object.hasOwn(errorTable, text) ? (text as ErrorCode) : 'INTERNAL';
 }
 
 /** What an error looks like to the other side of a wire, the HTTP interface and `-o json`. */
-export type ErrorShape = {
+export type SerializedError = {
   readonly code: ErrorCode;
   readonly message: string;
   readonly hint: string;
@@ -44,7 +44,7 @@ export type ErrorShape = {
 };
 
 /** Anything that is not one of ours is a mistake of ours: its text stays in the log and does not travel. */
-export function errorShape(error: unknown): ErrorShape {
+export function serializeError(error: unknown): SerializedError {
   const known = isRemusterError(error) ? error : new RemusterError('INTERNAL');
   const { hint, stateChanged, retryable } = errorTable[known.code];
   return { code: known.code, message: known.message, hint, stateChanged, retryable };
@@ -66,7 +66,7 @@ export function failure(code: ErrorCode, message?: string): Outcome<never> {
 }
 
 /** Turns a callback ending into a promise, for code at the edges that is not driven by a loop. */
-export function promised<T>(start: (done: Done<T>) => void): Promise<T> {
+export function toPromise<T>(start: (done: Done<T>) => void): Promise<T> {
   return new Promise((resolve, reject) => {
     start((outcome) => {
       if (outcome.ok) resolve(outcome.value);

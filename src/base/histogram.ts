@@ -16,13 +16,13 @@ const stepsPerOctave = 64;
 const linearUs = 2 * stepsPerOctave;
 const bucketCount = bucketOf(histogramMaxUs) + 1;
 /** So many values are kept one by one: a small job records no more, and counters would be most of what it costs. */
-const fewMax = 8;
+const samplesMax = 8;
 
 export class Histogram {
   /** Made with the first value that is not one of few. */
   #counts: Float64Array | undefined;
   /** Until then, for each value its counter. */
-  #few: number[] = [];
+  #samples: number[] = [];
   #count = 0;
   #sumUs = 0n;
   /** Adding to a bigint for each value is slow, so sums are collected here and moved over before they lose precision. */
@@ -34,8 +34,8 @@ export class Histogram {
     assert(!Number.isNaN(valueUs), 'a duration is a number');
     const us = Math.min(histogramMaxUs, Math.max(histogramMinUs, Math.round(valueUs)));
     const bucket = bucketOf(us);
-    if (this.#counts === undefined && this.#count < fewMax) this.#few.push(bucket);
-    else addTo(this.#counts ?? this.#all(), bucket, 1);
+    if (this.#counts === undefined && this.#count < samplesMax) this.#samples.push(bucket);
+    else addTo(this.#counts ?? this.#buckets(), bucket, 1);
     this.#count += 1;
     this.#sumUsRecent += us;
     if (this.#sumUsRecent > 2 ** 52) this.#settleSum();
@@ -45,8 +45,8 @@ export class Histogram {
 
   /** Adds the other's counts. The order of merging does not matter, not even in the last bit. */
   merge(other: Histogram): void {
-    const counts = this.#all();
-    if (other.#counts === undefined) for (const bucket of other.#few) addTo(counts, bucket, 1);
+    const counts = this.#buckets();
+    if (other.#counts === undefined) for (const bucket of other.#samples) addTo(counts, bucket, 1);
     else for (let i = 0; i < bucketCount; i++) counts[i] = (counts[i] as number) + (other.#counts[i] as number);
     this.#count += other.#count;
     this.#settleSum();
@@ -79,7 +79,7 @@ export class Histogram {
   quantileUs(share: number): number {
     assert(share >= 0 && share <= 1, 'a quantile is between 0 and 1');
     const rank = Math.max(1, Math.ceil(share * this.#count));
-    const counts = this.#all();
+    const counts = this.#buckets();
     let seen = 0;
     for (let i = 0; i < bucketCount; i++) {
       seen += counts[i] as number;
@@ -90,13 +90,13 @@ export class Histogram {
 
   /** The counters that are not zero, as [bucket, count, bucket, count ...], ready for a message. */
   toSparse(): SparseHistogram {
-    const buckets = this.#counts === undefined ? sparseOf(this.#few) : pairsOf(this.#counts);
+    const buckets = this.#counts === undefined ? sparseOf(this.#samples) : pairsOf(this.#counts);
     return { buckets, sumUs: this.sumUs, minUs: this.minUs, maxUs: this.maxUs };
   }
 
   static fromSparse(sparse: SparseHistogram): Histogram {
     const histogram = new Histogram();
-    const counts = histogram.#all();
+    const counts = histogram.#buckets();
     for (let i = 0; i + 1 < sparse.buckets.length; i += 2) {
       const [bucket, count] = [sparse.buckets[i] as number, sparse.buckets[i + 1] as number];
       if (
@@ -124,11 +124,11 @@ export class Histogram {
     return histogram;
   }
 
-  #all(): Float64Array {
+  #buckets(): Float64Array {
     if (this.#counts !== undefined) return this.#counts;
     this.#counts = new Float64Array(bucketCount);
-    for (const bucket of this.#few) addTo(this.#counts, bucket, 1);
-    this.#few = [];
+    for (const bucket of this.#samples) addTo(this.#counts, bucket, 1);
+    this.#samples = [];
     return this.#counts;
   }
 

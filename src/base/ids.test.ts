@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { isRemusterError } from './errors.ts';
-import { MessageIds, namePattern, nodeIdFrom, parseCallId, parseNodeId, printCallId } from './ids.ts';
+import { MessageIds, namePattern, nodeIdFrom, parseCallId, parseNodeId, formatCallId } from './ids.ts';
 
 const refused = (error: unknown) => isRemusterError(error, 'BAD_ARGUMENT');
 
@@ -45,7 +45,7 @@ describe('call ids', () => {
       },
       { noNullPrototype: true },
     );
-    fc.assert(fc.property(id, (value) => assert.deepEqual(parseCallId(printCallId(value)), value)));
+    fc.assert(fc.property(id, (value) => assert.deepEqual(parseCallId(formatCallId(value)), value)));
   });
 
   it('refuse what is not one', () => {

@@ -61,7 +61,7 @@ export type CallId = { readonly session: string; readonly generation: number; re
 
 const callIdPattern = /^([a-z0-9][a-z0-9._-]{0,62})\/(\d{1,10})\/(\d{1,16})$/;
 
-export function printCallId(id: CallId): string {
+export function formatCallId(id: CallId): string {
   return `${id.session}/${id.generation}/${id.counter}`;
 }
 

@@ -56,28 +56,28 @@ export type Streams = {
   drained(to: Address, done: () => void): void;
   /** A flow of chunks in both directions with flow control, for what is too large for one message. */
   open(to: Address, opening: Uint8Array, events: ByteStreamEvents): ByteStream;
-  serve(service: Service): void;
+  serve(service: StreamService): void;
   /** Tells of connections that came up, went down or were refused: hints for membership, no verdicts. */
   watch(handler: (change: ConnectionChange) => void): void;
   close(done: Done<void>): void;
 };
 
 /** The reason of a refusal that came from the host itself: it runs, and nobody listens there. Others prove nothing. */
-export const portIsClosed = 'refused';
+export const portClosedReason = 'refused';
 
 export type ConnectionChange =
   | { readonly kind: 'connected'; readonly peer: Identity }
   /** `wanted`: we let it go, or the peer said goodbye first. Otherwise it broke, or the peer's process is gone. */
-  | { readonly kind: 'disconnected'; readonly peer: Identity; readonly reason: string; readonly wanted: boolean }
-  /** No connection came about. The reason is `portIsClosed`, or a sentence for people. */
+  | { readonly kind: 'disconnected'; readonly peer: Identity; readonly reason: string; readonly graceful: boolean }
+  /** No connection came about. The reason is `portClosedReason`, or a sentence for people. */
   | { readonly kind: 'refused'; readonly address: Address; readonly reason: string };
 
 /** What this node does with what others ask of it. Bodies are only valid during the call. */
-export type Service = {
+export type StreamService = {
   /** `remainingMs` is what is left of the caller's deadline on arrival. */
   request(from: Identity, body: Uint8Array, remainingMs: number, reply: Done<Uint8Array>): void;
-  notified(from: Identity, body: Uint8Array): void;
-  opened(from: Identity, opening: Uint8Array, stream: ByteStream): ByteStreamEvents;
+  notify(from: Identity, body: Uint8Array): void;
+  open(from: Identity, opening: Uint8Array, stream: ByteStream): ByteStreamEvents;
 };
 
 export type ByteStream = {
@@ -130,10 +130,10 @@ export type RowStore = Omit<Store, 'write'> & {
 };
 
 /** Code for another thread or process: io/ imports `moduleUrl` there and calls its export `main`, simulation/ calls `main` here. */
-export type Program = { readonly moduleUrl: string; readonly main: (channel: Channel) => void };
+export type Program = { readonly moduleUrl: string; readonly main: (channel: ProgramEndpoint) => void };
 
 /** One end of the line between a program and the one who started it. */
-export type Channel = {
+export type ProgramEndpoint = {
   readonly data: Uint8Array;
   readonly clock: Clock;
   /** `isMore`: another one follows within this turn, and they may go out together. */
@@ -167,7 +167,7 @@ export type RunnerLimits = {
   readonly lifetimeMsMax: number;
   readonly network: boolean;
   /** It ends by itself when the one who started it stands still for so long; that one may have been given up meanwhile. */
-  readonly silenceMsMax?: number;
+  readonly parentStallMsMax?: number;
 };
 
 /** Child processes without rights, for users' code. */

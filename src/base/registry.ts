@@ -124,7 +124,7 @@ export type Leadership = {
 };
 
 export type LeadershipEvents = {
-  became?(fence: Fence): void;
+  elected?(fence: Fence): void;
   lost?(reason: string): void;
   changed?(view: LeadershipView): void;
 };

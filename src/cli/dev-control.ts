@@ -5,7 +5,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { errorShape, isRemusterError, RemusterError } from '../base/errors.ts';
+import { serializeError, isRemusterError, RemusterError } from '../base/errors.ts';
 import type { DevCluster } from './dev-cluster.ts';
 import { devHost, parseGroups } from './dev-plan.ts';
 
@@ -62,7 +62,7 @@ async function answer(
     tell(done);
     return { status: 200, body: { done } };
   } catch (error) {
-    const shape = errorShape(error);
+    const shape = serializeError(error);
     return { status: isRemusterError(error) ? error.row.httpStatus : 500, body: { error: shape } };
   }
 }

@@ -3,7 +3,7 @@
  * `{"error":{"code","message","hint"}}`, always on stderr. Mistakes of our own are INTERNAL and show their stack only
  * when REMUSTER_DEBUG is set.
  */
-import { errorShape, isRemusterError, RemusterError } from '../base/errors.ts';
+import { serializeError, isRemusterError, RemusterError } from '../base/errors.ts';
 import { paint, say } from './terminal.ts';
 
 export const exitOk = 0;
@@ -17,7 +17,7 @@ export const exitInterrupted = 130;
 /** Prints the error and says with which code to exit. */
 export function reportFailure(error: unknown, asJson: boolean): number {
   const known = isRemusterError(error) ? error : new RemusterError('INTERNAL', internalMessage(error));
-  const { code, message, hint } = errorShape(known);
+  const { code, message, hint } = serializeError(known);
   if (asJson) {
     say(JSON.stringify({ error: { code, message, hint } }));
   } else {

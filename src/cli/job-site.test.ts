@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { errorShape, RemusterError } from '../base/errors.ts';
+import { serializeError, RemusterError } from '../base/errors.ts';
 import { JobSite } from './job-site.ts';
 import type { Target } from './target.ts';
 
@@ -14,7 +14,7 @@ async function node(t: TestContext, answer: (path: string) => object | RemusterE
     if (told === undefined) return;
     const isError = told instanceof RemusterError;
     response.writeHead(isError ? told.row.httpStatus : 200);
-    response.end(JSON.stringify(isError ? { error: errorShape(told) } : { schemaVersion: 1, ...told }));
+    response.end(JSON.stringify(isError ? { error: serializeError(told) } : { schemaVersion: 1, ...told }));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.after(() => {

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { RemusterError, isRemusterError } from '../base/errors.ts';
-import { type PreparedJob, type SubmitOptions, preparedJob, requestOf } from '../client/submission.ts';
+import { type PreparedJob, type SubmitOptions, preparedJob, buildJobRequest } from '../client/submission.ts';
 import { sibling } from '../io/sibling.ts';
 import { openWorkflowFile } from '../io/workflow-file.ts';
 import type { JobRequest, SubmitAnswer } from '../jobs/job-words.ts';
@@ -41,7 +41,7 @@ const entries = {
 export async function submissionOf(file: string, flags: SubmissionFlags & StartFlags): Promise<Submission> {
   const options = optionsOf(flags);
   const prepared = preparedJob(await openWorkflowFile(file, entries, jobLimits.bundleBytesMax));
-  return { prepared, request: requestOf(prepared, options, `cli-${randomBytes(16).toString('hex')}`) };
+  return { prepared, request: buildJobRequest(prepared, options, `cli-${randomBytes(16).toString('hex')}`) };
 }
 
 /** The code goes along only if the managers do not have it. */

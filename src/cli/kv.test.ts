@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { errorShape, isRemusterError, RemusterError } from '../base/errors.ts';
+import { serializeError, isRemusterError, RemusterError } from '../base/errors.ts';
 import type { Context, Methods, State, StateRange } from '../containers/module.ts';
 import { kv } from '../modules/kv.ts';
 
@@ -41,7 +41,7 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
     response.end(JSON.stringify({ result: run?.(context, ...call.args) }));
   } catch (error) {
     response.writeHead(isRemusterError(error) ? error.row.httpStatus : 500);
-    response.end(JSON.stringify({ error: errorShape(error) }));
+    response.end(JSON.stringify({ error: serializeError(error) }));
   }
 }
 

@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { after, before, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { errorShape, isRemusterError, RemusterError } from '../base/errors.ts';
+import { serializeError, isRemusterError, RemusterError } from '../base/errors.ts';
 import type { ContainerShown, PoolFacts } from '../registry/placement/pool-operations-shown.ts';
 
 const main = fileURLToPath(new URL('main.ts', import.meta.url));
@@ -39,7 +39,7 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
   const queue = answers.get(`${request.method} ${pathname}`) ?? [];
   const answer = (queue.length > 1 ? queue.shift() : queue[0]) ?? new RemusterError('UNKNOWN_METHOD');
   response.writeHead(isRemusterError(answer) ? answer.row.httpStatus : 200);
-  const shape = isRemusterError(answer) ? { error: errorShape(answer) } : { schemaVersion: 1, ...answer };
+  const shape = isRemusterError(answer) ? { error: serializeError(answer) } : { schemaVersion: 1, ...answer };
   response.end(JSON.stringify(shape));
 }
 

@@ -3,7 +3,7 @@
  * connection breaks, and ends when history that it has not seen is gone.
  */
 import { setTimeout as pause } from 'node:timers/promises';
-import { RemusterError, errorCodeOf, isRemusterError } from '../base/errors.ts';
+import { RemusterError, parseErrorCode, isRemusterError } from '../base/errors.ts';
 import { readEvents, withQuery } from './http-client.ts';
 import type { Format } from './output.ts';
 import { type Entry, shortValue } from './registry.ts';
@@ -54,7 +54,7 @@ function pathOf(prefix: string, from: number | undefined): string {
 
 /** The revision from which to go on. */
 function follow(told: Told, target: Target, next: number | undefined, format: Format): number | undefined {
-  if (told.failed !== undefined) throw new RemusterError(errorCodeOf(told.failed.code), told.failed.message);
+  if (told.failed !== undefined) throw new RemusterError(parseErrorCode(told.failed.code), told.failed.message);
   if (told.compacted !== undefined) {
     const { oldestRevision } = told.compacted;
     throw new RemusterError(

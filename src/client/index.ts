@@ -12,17 +12,17 @@ import { isLoopback } from '../io/transport/loopback.ts';
 import { openTransport } from '../io/transport/transport.ts';
 import { openWorkflowFile } from '../io/workflow-file.ts';
 import { jobLimits } from '../jobs/limits.ts';
-import { type ClusterSession, openSession } from './connect.ts';
+import { type ClusterSession, openSession } from './session.ts';
 import { clientSettings, type ConnectOptions } from './options.ts';
 
-export type { ClusterMember, ClusterSession, PoolWanted } from './connect.ts';
+export type { ClusterMember, ClusterSession, PoolWanted } from './session.ts';
 export type { Job } from './job.ts';
-export type { JobsListed } from './job-calls.ts';
+export type { JobsListed } from './session-jobs.ts';
 export type { ConnectOptions } from './options.ts';
 export type { PreparedJob, SubmitOptions } from './submission.ts';
 
 /** What the code of a workflow imports of the package is the copy that runs here. */
-const entries = {
+const packageEntries = {
   remuster: sibling(import.meta.url, '../index').href,
   'remuster/client': sibling(import.meta.url, 'index').href,
 };
@@ -47,11 +47,11 @@ export async function connect(options: ConnectOptions): Promise<ClusterSession> 
     clock,
     random: new Random(entropyText(16)),
     name: `client-${id}`,
-    bundler: (file) => openWorkflowFile(file, entries, jobLimits.bundleBytesMax),
+    bundler: (file) => openWorkflowFile(file, packageEntries, jobLimits.bundleBytesMax),
   });
   const close = (): Promise<void> => session.close().then(() => transport.close());
   try {
-    await session.opened(waitServerMs);
+    await session.waitUntilConnected(waitServerMs);
   } catch (error) {
     await close();
     throw error;

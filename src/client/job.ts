@@ -2,10 +2,10 @@
  * What an application holds of one job: looks at it, follows it to its end, fetches what it gave, cancels it. The job
  * goes on without anybody who holds it, and everything here can be asked again by another session that knows its id.
  */
-import { RemusterError, errorCodeOf } from '../base/errors.ts';
+import { RemusterError, parseErrorCode } from '../base/errors.ts';
 import { type JobEnd, type JobProgress, type JobShown, type JobStatus, isOver } from '../jobs/job-words.ts';
 import type { Report } from '../jobs/report/report.ts';
-import type { JobOrders } from './job-orders.ts';
+import type { JobRequests } from './job-requests.ts';
 
 export type Job = {
   readonly id: string;
@@ -33,13 +33,13 @@ type ResultAnswer =
 
 const resultPartsMax = 10_000;
 
-export function jobHandle(orders: JobOrders, id: string): Job {
+export function jobHandle(orders: JobRequests, id: string): Job {
   const words = { jobId: id };
-  const show = async (): Promise<JobShown> => (await orders.give('show', words)) as JobShown;
-  const progress = (): AsyncGenerator<JobProgress, void, undefined> => following(orders, id);
+  const show = async (): Promise<JobShown> => (await orders.send('show', words)) as JobShown;
+  const progress = (): AsyncGenerator<JobProgress, void, undefined> => progressUpdates(orders, id);
   const ended = async (): Promise<JobEnd> => {
     for (;;) {
-      const end = (await orders.give('watch', { ...words, end: true, waitMs: orders.watchMs })) as JobEnd;
+      const end = (await orders.send('watch', { ...words, end: true, waitMs: orders.longPollMs })) as JobEnd;
       if (isOver(end.status)) return end;
     }
   };
@@ -48,23 +48,23 @@ export function jobHandle(orders: JobOrders, id: string): Job {
     progress,
     result: async () => {
       const { status, error } = await ended();
-      if (status !== 'COMPLETED') throw failureOf(id, status, error);
+      if (status !== 'COMPLETED') throw jobError(id, status, error);
       return await resultOf(orders, id);
     },
     report: async () => {
       await ended();
-      return (await orders.give('report', words)) as Report;
+      return (await orders.send('report', words)) as Report;
     },
     end: ended,
     show,
     status: async () => (await show()).status,
-    cancel: async () => ((await orders.give('cancel', words)) as { status: JobStatus }).status,
+    cancel: async () => ((await orders.send('cancel', words)) as { status: JobStatus }).status,
   };
 }
 
-async function* following(orders: JobOrders, jobId: string): AsyncGenerator<JobProgress, void, undefined> {
+async function* progressUpdates(orders: JobRequests, jobId: string): AsyncGenerator<JobProgress, void, undefined> {
   for (let afterVersion = 0; ;) {
-    const progress = (await orders.give('watch', { jobId, afterVersion, waitMs: orders.watchMs })) as JobProgress;
+    const progress = (await orders.send('watch', { jobId, afterVersion, waitMs: orders.longPollMs })) as JobProgress;
     const isEnd = isOver(progress.status);
     // Versions of another leader may be lower: any other one is news.
     if (progress.version !== afterVersion || isEnd) yield progress;
@@ -73,21 +73,21 @@ async function* following(orders: JobOrders, jobId: string): AsyncGenerator<JobP
   }
 }
 
-async function resultOf(orders: JobOrders, jobId: string): Promise<Readonly<Record<string, unknown>>> {
-  const first = (await orders.give('result', { jobId })) as ResultAnswer;
+async function resultOf(orders: JobRequests, jobId: string): Promise<Readonly<Record<string, unknown>>> {
+  const first = (await orders.send('result', { jobId })) as ResultAnswer;
   if ('results' in first) return first.results;
   const texts = [first.json];
   if (first.parts > resultPartsMax) throw new RemusterError('TOO_LARGE', `the result has ${first.parts} parts`);
   for (let part = 1; part < first.parts; part++) {
-    const next = (await orders.give('result', { jobId, part })) as ResultAnswer;
+    const next = (await orders.send('result', { jobId, part })) as ResultAnswer;
     if (!('json' in next)) throw new RemusterError('MALFORMED', 'a part of a result is missing');
     texts.push(next.json);
   }
   return (JSON.parse(texts.join('')) as Extract<ResultAnswer, { readonly results: unknown }>).results;
 }
 
-function failureOf(id: string, status: JobStatus, error: JobEnd['error']): RemusterError {
-  if (error !== undefined) return new RemusterError(errorCodeOf(error.code), error.message);
+function jobError(id: string, status: JobStatus, error: JobEnd['error']): RemusterError {
+  if (error !== undefined) return new RemusterError(parseErrorCode(error.code), error.message);
   const code = status === 'CANCELLED' ? 'CANCELLED' : status === 'TIMEOUT' ? 'WORKFLOW_TIMEOUT' : 'WORKFLOW_FAILED';
   return new RemusterError(code, `the job ${id} ended as ${status}`);
 }

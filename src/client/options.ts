@@ -1,7 +1,7 @@
 /** How an application describes the cluster it wants, and what is taken from the environment and from defaults. */
 import { RemusterError } from '../base/errors.ts';
 import type { Address } from '../base/ports.ts';
-import type { CallTimes } from './call-limits.ts';
+import type { CallTimeouts } from './call-deadlines.ts';
 
 export type ConnectOptions = {
   /** Nodes of the cluster as `host:port`: one is enough, several help while one of them is down. */
@@ -23,7 +23,7 @@ export type ConnectOptions = {
   readonly tryNewServers?: number;
 };
 
-export type ClientSettings = CallTimes & {
+export type ClientSettings = CallTimeouts & {
   readonly addresses: readonly Address[];
   readonly waitServerMs: number;
   readonly tryNewServers: number;

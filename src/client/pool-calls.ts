@@ -2,39 +2,39 @@
  * The calls of pools of one session: numbers them, has them sent until they end, and ends all of them when the session
  * is closed. Several handles share it, and with it the connection.
  */
-import { RemusterError, promised } from '../base/errors.ts';
+import { RemusterError, toPromise } from '../base/errors.ts';
 import { type CallId, parseCallId } from '../base/ids.ts';
 import type { WantedCall } from '../containers/contract.ts';
 import { wantedToWire } from '../containers/calls/wire.ts';
 import type { CallOptions, Methods, ModuleDefinition, PoolHandle, Route } from '../containers/module.ts';
 import { type InvokedCall, isFlowMethod, poolHandle } from '../containers/pool-handle.ts';
 import { encodeMessage } from '../messages/catalogue.ts';
-import { encodeValue } from '../messages/value.ts';
-import { type CallTimes, callLimits } from './call-limits.ts';
-import { CallNumbers } from './call-numbers.ts';
-import { Errand, type Site } from './errand.ts';
-import { type Flow, flowOf } from './flow.ts';
-import { judgeCall } from './results.ts';
+import { encodeValue } from '../messages/codec/value.ts';
+import { type CallTimeouts, callDeadlines } from './call-deadlines.ts';
+import { CallIdAllocator } from './call-ids.ts';
+import { RetryingRequest, type ClientContext } from './retrying-request.ts';
+import { type ResultStream, startResultStream } from './result-stream.ts';
+import { classifyCallReply } from './call-results.ts';
 
 const callsMax = 10_000;
 const wireMsMax = 0xffff_ffff;
 
 /** Something under way that can be ended. */
-type Ending = { end(error: RemusterError): void };
+type Cancellable = { cancel(error: RemusterError): void };
 
 export class PoolCalls {
-  readonly #site: Site;
-  readonly #times: CallTimes;
-  readonly #numbers: CallNumbers;
-  readonly #open = new Set<Ending>();
+  readonly #site: ClientContext;
+  readonly #times: CallTimeouts;
+  readonly #callIds: CallIdAllocator;
+  readonly #open = new Set<Cancellable>();
   readonly #began: () => void;
   #closed = false;
 
   /** `began` is told of each call: a good moment to look whether the list of members is fresh. */
-  constructor(site: Site, times: CallTimes, sessionName: string, began: () => void) {
+  constructor(site: ClientContext, times: CallTimeouts, sessionName: string, began: () => void) {
     this.#site = site;
     this.#times = times;
-    this.#numbers = new CallNumbers(sessionName);
+    this.#callIds = new CallIdAllocator(sessionName);
     this.#began = began;
   }
 
@@ -52,50 +52,50 @@ export class PoolCalls {
   close(): void {
     this.#closed = true;
     const error = new RemusterError('CANCELLED', 'the session was closed');
-    for (const one of [...this.#open]) one.end(error);
+    for (const one of [...this.#open]) one.cancel(error);
   }
 
   async #call(call: InvokedCall, options: CallOptions, method: Methods[string]): Promise<unknown> {
     this.#check(options);
-    const limits = callLimits(this.#site.clock.nowMs(), options, this.#times);
+    const limits = callDeadlines(this.#site.clock.nowMs(), options, this.#times);
     const id = this.#begin(options);
     try {
-      const body = encodeMessage(wantedToWire(this.#wanted(call, options, id)));
-      const isEndless = limits.endsMs === Infinity;
-      return await promised<unknown>((done) => {
-        const errand = new Errand<unknown>(
+      const body = encodeMessage(wantedToWire(this.#routedCall(call, options, id)));
+      const isEndless = limits.deadlineMs === Infinity;
+      return await toPromise<unknown>((done) => {
+        const errand = new RetryingRequest<unknown>(
           this.#site,
           {
             ...limits,
             body,
-            isAnchored: isAnchored(call.route),
-            judge: (answer) => judgeCall(answer, method, isEndless),
+            isBoundToNode: isBoundToNode(call.route),
+            classify: (answer) => classifyCallReply(answer, method, isEndless),
           },
           (outcome) => {
             leave();
             done(outcome);
           },
         );
-        const leave = this.#enter(errand, options.signal);
+        const leave = this.#track(errand, options.signal);
         errand.start();
       });
     } finally {
-      this.#numbers.end(id);
+      this.#callIds.release(id);
     }
   }
 
   async *#flow(call: InvokedCall, options: CallOptions): AsyncGenerator {
     this.#check(options);
-    const limits = callLimits(this.#site.clock.nowMs(), options, this.#times);
+    const limits = callDeadlines(this.#site.clock.nowMs(), options, this.#times);
     const id = this.#begin(options);
     let leave = (): void => {};
     try {
-      const flow: Flow = flowOf(this.#site, this.#wanted(call, options, id), limits);
-      leave = this.#enter(flow, options.signal);
+      const flow: ResultStream = startResultStream(this.#site, this.#routedCall(call, options, id), limits);
+      leave = this.#track(flow, options.signal);
       yield* flow.items;
     } finally {
       leave();
-      this.#numbers.end(id);
+      this.#callIds.release(id);
     }
   }
 
@@ -108,17 +108,17 @@ export class PoolCalls {
   }
 
   #begin({ callId }: CallOptions): CallId {
-    return callId === undefined ? this.#numbers.begin() : parseCallId(callId);
+    return callId === undefined ? this.#callIds.allocate() : parseCallId(callId);
   }
 
-  #wanted(call: InvokedCall, options: CallOptions, id: CallId): WantedCall {
+  #routedCall(call: InvokedCall, options: CallOptions, id: CallId): WantedCall {
     const { pool, method, route } = call;
     const { retryTimeoutMs } = options;
     return {
       ...{ pool, method, route, id, timeoutMs: wireMsMax },
       args: encodeValue(call.args),
       // Of an id from outside nobody knows what else is still waited for.
-      lowest: options.callId === undefined ? this.#numbers.lowest : 0,
+      lowest: options.callId === undefined ? this.#callIds.lowest : 0,
       retryTimeoutMs:
         retryTimeoutMs === undefined || retryTimeoutMs < 0
           ? undefined
@@ -127,10 +127,10 @@ export class PoolCalls {
   }
 
   /** The result takes it out again. */
-  #enter(one: Ending, signal: AbortSignal | undefined): () => void {
+  #track(one: Cancellable, signal: AbortSignal | undefined): () => void {
     this.#open.add(one);
     if (signal === undefined) return () => void this.#open.delete(one);
-    const aborted = (): void => one.end(new RemusterError('CANCELLED'));
+    const aborted = (): void => one.cancel(new RemusterError('CANCELLED'));
     signal.addEventListener('abort', aborted, { once: true });
     return () => {
       this.#open.delete(one);
@@ -140,6 +140,6 @@ export class PoolCalls {
 }
 
 /** Which container these mean depends on when and where they are asked: sent again, the call could run in another one. */
-function isAnchored(route: Route): boolean {
+function isBoundToNode(route: Route): boolean {
   return 'local' in route || 'node' in route;
 }

@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
 import { type Done, failure, type Outcome, success } from '../base/errors.ts';
-import { nodeIdFrom, printCallId } from '../base/ids.ts';
-import type { Clock, Identity, Service, Streams } from '../base/ports.ts';
+import { nodeIdFrom, formatCallId } from '../base/ids.ts';
+import type { Clock, Identity, StreamService, Streams } from '../base/ports.ts';
 import { Random } from '../base/random.ts';
 import { type Begin, FlowWriter } from '../containers/calls/flow-writer.ts';
 import { resultToWire } from '../containers/calls/wire.ts';
@@ -14,9 +14,9 @@ import type { CallPart } from '../containers/contract.ts';
 import { module } from '../containers/module.ts';
 import type { CallMessageOf } from '../messages/calls.ts';
 import { decodeMessage, encodeMessage, type Message } from '../messages/catalogue.ts';
-import { decodeValue, encodeValue } from '../messages/value.ts';
+import { decodeValue, encodeValue } from '../messages/codec/value.ts';
 import { World } from '../simulation/world.ts';
-import { type ClusterSession, openSession, type SessionOptions } from './connect.ts';
+import { type ClusterSession, openSession, type SessionOptions } from './session.ts';
 
 export const counter = module('counter', {
   methods: {
@@ -32,23 +32,23 @@ export const counter = module('counter', {
   },
 });
 
-export type WantCall = CallMessageOf<'wantCall'>;
+export type RouteCallMessage = CallMessageOf<'wantCall'>;
 /** What a node does with a call instead of answering it. `undefined`: it answers. */
-export type Misbehaviour = (node: string, call: WantCall, reply: Done<Uint8Array>) => 'handled' | undefined;
+export type FaultInjection = (node: string, call: RouteCallMessage, reply: Done<Uint8Array>) => 'handled' | undefined;
 
 type Client = { readonly streams: Streams; readonly clock: Clock };
 
-export class PretendCluster {
+export class FakeCluster {
   readonly names: readonly string[];
   readonly world: World<Client>;
   /** `node method id` of each call that arrived. */
-  readonly arrived: string[] = [];
+  readonly received: string[] = [];
   readonly arrivedLowest: number[] = [];
   /** Ids of the calls that ran, each once. */
   readonly ran: string[] = [];
   readonly #answers = new Map<string, Uint8Array>();
   sum = 0;
-  misbehave: Misbehaviour = () => undefined;
+  injectFault: FaultInjection = () => undefined;
   /** What is asked besides calls, echoes and members. */
   answerOther: (node: string, message: Message, reply: Done<Uint8Array>) => void = (_node, message) =>
     assert.fail(`nobody expects ${message.kind}`);
@@ -109,8 +109,8 @@ export class PretendCluster {
     }
   }
 
-  run(call: WantCall): Uint8Array {
-    const id = printCallId(call);
+  run(call: RouteCallMessage): Uint8Array {
+    const id = formatCallId(call);
     const known = this.#answers.get(id);
     if (known !== undefined) return known;
     this.ran.push(id);
@@ -130,14 +130,14 @@ export class PretendCluster {
     return encodeMessage(resultToWire(success({ parts })));
   }
 
-  #service(node: string, clock: Clock): Service {
+  #service(node: string, clock: Clock): StreamService {
     return {
       request: (_from, body, _remainingMs, reply) => this.#request(node, decodeMessage(body), reply),
-      notified: () => {},
-      opened: (_from, opening, stream) => {
+      notify: () => {},
+      open: (_from, opening, stream) => {
         const call = decodeMessage(opening);
         assert.equal(call.kind, 'openFlow');
-        this.arrived.push(`${node} ${call.method} ${printCallId(call)}`);
+        this.received.push(`${node} ${call.method} ${formatCallId(call)}`);
         const begin: Begin = (_args, done) => {
           const outcome = this.flow(node);
           done(outcome.ok ? success({ flow: encoded(outcome.value) }) : outcome);
@@ -154,9 +154,9 @@ export class PretendCluster {
       return reply(success(encodeMessage({ kind: 'memberList', members: this.#members() })));
     if (message.kind !== 'wantCall') return this.answerOther(node, message, reply);
     const call = message;
-    this.arrived.push(`${node} ${call.method} ${printCallId(call)}`);
+    this.received.push(`${node} ${call.method} ${formatCallId(call)}`);
     this.arrivedLowest.push(call.lowest);
-    if (this.misbehave(node, call, reply) === undefined) reply(success(this.run(call)));
+    if (this.injectFault(node, call, reply) === undefined) reply(success(this.run(call)));
   }
 
   #members(): (Message & { kind: 'memberList' })['members'] {
@@ -176,9 +176,9 @@ export class PretendCluster {
   }
 }
 
-export async function opened(cluster: PretendCluster, options: Partial<SessionOptions> = {}): Promise<ClusterSession> {
+export async function opened(cluster: FakeCluster, options: Partial<SessionOptions> = {}): Promise<ClusterSession> {
   const session = cluster.session(options);
-  await cluster.until(session.opened(1_000));
+  await cluster.until(session.waitUntilConnected(1_000));
   return session;
 }
 

@@ -13,13 +13,13 @@ const longMs = 1_800_000;
 const graceMs = 3_600_000;
 
 /** Code in one piece, and what it exports. */
-export type Bundle = { readonly sha256: string; readonly code: Uint8Array; readonly exports: object };
+export type WorkflowBundle = { readonly sha256: string; readonly code: Uint8Array; readonly exports: object };
 
 /** Makes one file of a file and all that it imports, and imports it. */
-export type Bundler = (file: string) => Promise<Bundle>;
+export type WorkflowBundler = (file: string) => Promise<WorkflowBundle>;
 
 /** Numbers of workflows that are to be others than in the file. */
-export type Overrides = Omit<FactsOverrides, 'durationMs'> & {
+export type WorkflowOverrides = Omit<FactsOverrides, 'durationMs'> & {
   /** Of load tests: milliseconds, or text such as '30s'. */
   readonly duration?: number | string;
 };
@@ -28,10 +28,10 @@ export type Overrides = Omit<FactsOverrides, 'durationMs'> & {
 export type PreparedJob = {
   readonly sha256: string;
   readonly code: Uint8Array;
-  facts(overrides: Overrides): readonly WorkflowFacts[];
+  facts(overrides: WorkflowOverrides): readonly WorkflowFacts[];
 };
 
-export type SubmitOptions = Overrides & {
+export type SubmitOptions = WorkflowOverrides & {
   /** For people; by default that of the first workflow. */
   readonly name?: string;
   /** The same key with the same content is the same job, also for another session; with other content: PRECONDITION. */
@@ -51,7 +51,7 @@ export type SubmitOptions = Overrides & {
 };
 
 /** BAD_ARGUMENT when it exports no workflow. */
-export function preparedJob({ sha256, code, exports }: Bundle): PreparedJob {
+export function preparedJob({ sha256, code, exports }: WorkflowBundle): PreparedJob {
   const definitions = workflowsIn(exports);
   const plain = definitions.map((definition) => factsOf(definition));
   return {
@@ -72,21 +72,21 @@ function durationOf(duration: number | string): number {
 }
 
 /** `ownKey` is used when the caller has none, so that a request that is sent again is one job. */
-export function requestOf(prepared: PreparedJob, options: SubmitOptions, ownKey: string): JobRequest {
-  return { ...contentOf(prepared, options), idempotencyKey: options.idempotencyKey ?? ownKey };
+export function buildJobRequest(prepared: PreparedJob, options: SubmitOptions, ownKey: string): JobRequest {
+  return { ...jobContent(prepared, options), idempotencyKey: options.idempotencyKey ?? ownKey };
 }
 
-const plainWords = new WeakMap<PreparedJob, string>();
+const encodedDefaults = new WeakMap<PreparedJob, string>();
 
 /** JSON of what is to be done, without the key: the same for all jobs that are submitted with the same options. */
-export function wordsOf(prepared: PreparedJob, options: SubmitOptions): string {
-  for (const _ in options) return JSON.stringify(contentOf(prepared, options));
-  const words = plainWords.get(prepared) ?? JSON.stringify(contentOf(prepared, options));
-  plainWords.set(prepared, words);
+export function encodeJobRequest(prepared: PreparedJob, options: SubmitOptions): string {
+  for (const _ in options) return JSON.stringify(jobContent(prepared, options));
+  const words = encodedDefaults.get(prepared) ?? JSON.stringify(jobContent(prepared, options));
+  encodedDefaults.set(prepared, words);
   return words;
 }
 
-function contentOf(prepared: PreparedJob, options: SubmitOptions): JobRequest {
+function jobContent(prepared: PreparedJob, options: SubmitOptions): JobRequest {
   const { name, idempotencyKey, env, priority, timeoutMs, startAt, cron, seed, ...overrides } = options;
   if (cron !== undefined && idempotencyKey === undefined)
     throw new RemusterError('BAD_ARGUMENT', 'a schedule needs a name: give cron and an idempotencyKey');

@@ -10,25 +10,25 @@ import { assert } from '../base/assert.ts';
 import { type Done, failure, success } from '../base/errors.ts';
 import { fenceOf } from '../base/fence.ts';
 import type { NodeId } from '../base/ids.ts';
-import { Loop } from '../base/loop.ts';
+import { Loop } from '../base/runtime/loop.ts';
 import type { Address, Clock, Identity, Log, Store, Streams } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
-import { BoundedLru } from '../base/bounded-lru.ts';
+import { BoundedLru } from '../base/collections/bounded-lru.ts';
 import { encodeMessage } from '../messages/catalogue.ts';
 import { type ConsensusMessage, groupMembersMax } from '../messages/consensus.ts';
-import { Calls } from './calls.ts';
+import { PendingCalls } from './pending-calls.ts';
 import { Consensus } from './consensus.ts';
-import type { ConsensusEvent } from './consensus-event.ts';
+import type { ConsensusEvent } from './state/consensus-event.ts';
 import type { ConsensusInput } from './consensus-input.ts';
-import type { Entry } from './entry.ts';
+import type { LogEntry } from './state/log-entry.ts';
 import { LeadershipPort } from './leadership-port.ts';
-import { type ConsensusOptions, checkConsensusOptions } from './options.ts';
-import type { ConsensusEffect, Timer } from './outbox.ts';
-import type { Proposal } from './proposals.ts';
-import type { Agreed, GroupChange, GroupHandle, GroupMember, GroupView, Replica } from './replica.ts';
-import type { MemberProgress } from './replicator.ts';
-import { type Restored, restore } from './restore.ts';
-import { StateCarrier } from './state-carrier.ts';
+import { type ConsensusOptions, checkConsensusOptions } from './state/options.ts';
+import type { ConsensusEffect, ConsensusTimer } from './state/effects.ts';
+import type { Proposal } from './replication/proposal-queue.ts';
+import type { CommittedResult, GroupChange, GroupHandle, GroupMember, GroupView, StateMachine } from './state/state-machine.ts';
+import type { GroupMemberProgress } from './replication/log-replicator.ts';
+import { type RecoveredState, recoverGroup } from './state/recovery.ts';
+import { SnapshotBridge } from './snapshots/snapshot-bridge.ts';
 
 export type ConsensusPorts = {
   readonly clock: Clock;
@@ -46,42 +46,42 @@ export type ConsensusSettings = {
   readonly locate?: (id: NodeId) => Address | undefined;
 };
 
-export type ConsensusReports = {
+export type ConsensusListener = {
   event(event: ConsensusEvent): void;
   /** The group is over on this node because of a mistake of ours. */
-  halted(error: unknown): void;
+  onHalt(error: unknown): void;
 };
 
 export class ConsensusHost<Result> implements GroupHandle<Result> {
   readonly leadership: LeadershipPort;
   readonly #ports: ConsensusPorts;
   readonly #settings: ConsensusSettings;
-  readonly #replica: Replica<Result>;
-  readonly #reports: ConsensusReports;
-  readonly #calls: Calls;
-  readonly #carrier: StateCarrier;
+  readonly #replica: StateMachine<Result>;
+  readonly #reports: ConsensusListener;
+  readonly #calls: PendingCalls;
+  readonly #snapshots: SnapshotBridge;
   readonly #counters = new Map<string, number>();
   /** Where those were who spoke to us. */
   readonly #heardAt = new BoundedLru<NodeId, Address>(4 * groupMembersMax);
   #machine: Consensus | undefined;
-  #loop: Loop<ConsensusInput, ConsensusEffect, Timer> | undefined;
+  #loop: Loop<ConsensusInput, ConsensusEffect, ConsensusTimer> | undefined;
   /** The last entry that the replica has seen. */
   #appliedIndex = 0;
   /** Made in this turn. */
-  #gathered: Proposal[] = [];
+  #batch: Proposal[] = [];
   #stopped = false;
 
-  constructor(ports: ConsensusPorts, settings: ConsensusSettings, replica: Replica<Result>, reports: ConsensusReports) {
+  constructor(ports: ConsensusPorts, settings: ConsensusSettings, replica: StateMachine<Result>, reports: ConsensusListener) {
     checkConsensusOptions(settings.options);
     this.#ports = ports;
     this.#settings = settings;
     this.#replica = replica;
     this.#reports = reports;
-    this.#calls = new Calls(ports.clock);
-    this.#carrier = new StateCarrier({
+    this.#calls = new PendingCalls(ports.clock);
+    this.#snapshots = new SnapshotBridge({
       clock: ports.clock,
       replica,
-      took: (number, part) => this.#loop?.feed({ kind: 'snapshotPart', number, part }),
+      onPart: (number, part) => this.#loop?.feed({ kind: 'snapshotPart', number, part }),
       failed: (error) => this.#halted(error),
     });
     this.leadership = new LeadershipPort(
@@ -92,7 +92,7 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
 
   /** Reads what the disk has of this group; `fresh` when that is nothing. STORE_CORRUPT when it cannot be used. */
   start(done: Done<{ readonly fresh: boolean }>): void {
-    restore(this.#ports.store, this.#settings.group, (outcome) => {
+    recoverGroup(this.#ports.store, this.#settings.group, (outcome) => {
       if (this.#stopped) return done(failure('CANCELLED', 'the group was stopped'));
       if (!outcome.ok) return done(outcome);
       const { snapshot, fresh } = outcome.value;
@@ -101,7 +101,7 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
         done(success({ fresh }));
       };
       if (snapshot.index === 0) return begin();
-      this.#carrier.giveAll(snapshot.state, (given) => (given.ok ? begin() : done(given)));
+      this.#snapshots.restoreAll(snapshot.state, (given) => (given.ok ? begin() : done(given)));
     });
   }
 
@@ -111,7 +111,7 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
   }
 
   /** The transport has proved who speaks, and the message has passed the role matrix. */
-  received(from: Identity, message: ConsensusMessage): void {
+  onMessage(from: Identity, message: ConsensusMessage): void {
     const { id, generation, host, port } = from;
     const known = this.#heardAt.peek(id);
     if (known?.host !== host || known.port !== port) this.#heardAt.set(id, { host, port });
@@ -124,7 +124,7 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
   }
 
   /** Positive proof that this process is gone, and no mere silence: what it was promised is void. */
-  memberGone(id: NodeId, generation: number): void {
+  onProcessGone(id: NodeId, generation: number): void {
     this.#loop?.feed({ kind: 'gone', id, generation });
   }
 
@@ -141,7 +141,7 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
   }
 
   /** Of the other members; empty unless this node leads. */
-  progress(): readonly MemberProgress[] {
+  progress(): readonly GroupMemberProgress[] {
     return this.#machine?.progress() ?? [];
   }
 
@@ -150,11 +150,11 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
     return { ...Object.fromEntries(this.#counters), ...this.#machine?.counters() };
   }
 
-  propose(command: Uint8Array, timeoutMs: number, done: Done<Agreed<Result>>): void {
-    const count = this.#gathered.push({ call: this.#calls.open(timeoutMs, done), command });
+  propose(command: Uint8Array, timeoutMs: number, done: Done<CommittedResult<Result>>): void {
+    const count = this.#batch.push({ call: this.#calls.open(timeoutMs, done), command });
     if (count === 1) this.#ports.clock.schedule(0, () => this.#proposeGathered());
     // More than the machine takes need not gather: it says so to each.
-    else if (count > this.#settings.options.proposalsMax) this.#calls.during(() => this.#proposeGathered());
+    else if (count > this.#settings.options.proposalsMax) this.#calls.runDeferred(() => this.#proposeGathered());
   }
 
   readBarrier(timeoutMs: number, done: Done<void>): void {
@@ -169,7 +169,7 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
     this.#ask(timeoutMs, done, (call) => ({ kind: 'transfer', to, call }));
   }
 
-  #begin(restored: Restored): void {
+  #begin(restored: RecoveredState): void {
     const { clock, store, random } = this.#ports;
     const { group, self, options } = this.#settings;
     this.#appliedIndex = restored.snapshot.index;
@@ -178,17 +178,17 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
       restored,
     );
     this.#machine = machine;
-    this.#loop = new Loop<ConsensusInput, ConsensusEffect, Timer>(machine, {
+    this.#loop = new Loop<ConsensusInput, ConsensusEffect, ConsensusTimer>(machine, {
       clock,
       store,
       perform: (effect) => this.#perform(effect),
-      halted: (error) => this.#halted(error),
+      onHalt: (error) => this.#halted(error),
     });
     this.#loop.feed({ kind: 'start' });
   }
 
   #ask<T>(timeoutMs: number, done: Done<T>, input: (call: number) => ConsensusInput): void {
-    this.#calls.during(() => {
+    this.#calls.runDeferred(() => {
       const call = this.#calls.open(timeoutMs, done);
       if (this.#loop === undefined) this.#calls.end(call, failure('NOT_LEADER', 'the group is not running here'));
       else this.#loop.feed(input(call));
@@ -205,24 +205,24 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
         return this.#apply(effect.entries);
       case 'takeSnapshot':
         assert(effect.index === this.#appliedIndex, 'a snapshot is of the entry that was applied last');
-        return this.#carrier.take(effect.number);
+        return this.#snapshots.startCapture(effect.number);
       case 'nextPart':
-        return this.#carrier.takeNext();
+        return this.#snapshots.captureNext();
       case 'dropSnapshot':
-        return this.#carrier.dropTaking();
+        return this.#snapshots.dropCapture();
       case 'restorePart':
-        return this.#carrier.give(effect.part);
+        return this.#snapshots.restorePart(effect.part);
       case 'dropRestore':
-        return this.#carrier.dropGiving();
+        return this.#snapshots.dropRestore();
       case 'restore':
         this.#appliedIndex = effect.index;
-        return this.#carrier.finishGiving();
+        return this.#snapshots.finishRestore();
       case 'ended':
         return this.#calls.end(effect.call, effect.outcome);
       case 'event':
         return this.#reports.event(effect.event);
       case 'leadership':
-        return this.leadership.tell(effect.change);
+        return this.leadership.notify(effect.change);
     }
   }
 
@@ -238,26 +238,26 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
     return located ?? this.#machine?.member(id);
   }
 
-  #apply(entries: readonly Entry[]): void {
+  #apply(entries: readonly LogEntry[]): void {
     for (const entry of entries) this.#applyOne(entry);
   }
 
   #proposeGathered(): void {
-    const proposals = this.#gathered;
-    this.#gathered = [];
+    const proposals = this.#batch;
+    this.#batch = [];
     if (this.#loop !== undefined && proposals.length > 0) return this.#loop.feed({ kind: 'propose', proposals });
     const refused = failure('NOT_LEADER', 'the group is not running here');
     for (const { call } of proposals) this.#calls.end(call, refused);
   }
 
-  #applyOne(entry: Entry): void {
+  #applyOne(entry: LogEntry): void {
     const { kind, index, term, call } = entry;
     assert(index === this.#appliedIndex + 1, 'entries are applied in order, each once');
     this.#appliedIndex = index;
     if (kind === 'command') {
       const result = this.#replica.apply(entry);
       if (call === undefined) return;
-      const agreed: Agreed<Result> = { index, fence: fenceOf(term, index), result };
+      const agreed: CommittedResult<Result> = { index, fence: fenceOf(term, index), result };
       this.#calls.end(call, success(agreed));
     } else if (call !== undefined) this.#calls.end(call, success(undefined));
   }
@@ -265,14 +265,14 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
   #halted(error: unknown): void {
     this.#ports.log('error', 'a group stopped by mistake', { group: this.#settings.group, error: String(error) });
     this.#over();
-    this.#reports.halted(error);
+    this.#reports.onHalt(error);
   }
 
   #over(): void {
     this.#loop?.stop();
     this.#loop = undefined;
-    this.#carrier.stop();
-    this.#calls.endAll(failure('NETWORK_TIMEOUT', 'this node stops'));
+    this.#snapshots.stop();
+    this.#calls.failAll(failure('NETWORK_TIMEOUT', 'this node stops'));
   }
 
   #count(name: string): void {

@@ -1,15 +1,15 @@
 /** What may happen to a group on this node. A `call` names who waits for the end of it. */
 import type { NodeId } from '../base/ids.ts';
 import type { ConsensusMessage } from '../messages/consensus.ts';
-import type { Proposal } from './proposals.ts';
-import type { GroupChange, GroupMember } from './replica.ts';
+import type { Proposal } from './replication/proposal-queue.ts';
+import type { GroupChange, GroupMember } from './state/state-machine.ts';
 
-export type Sender = { readonly id: NodeId; readonly generation: number };
+export type MessageSender = { readonly id: NodeId; readonly generation: number };
 
 export type ConsensusInput =
   | { readonly kind: 'start' }
   | { readonly kind: 'bootstrap'; readonly members: readonly GroupMember[]; readonly call: number }
-  | { readonly kind: 'message'; readonly from: Sender; readonly message: ConsensusMessage }
+  | { readonly kind: 'message'; readonly from: MessageSender; readonly message: ConsensusMessage }
   | { readonly kind: 'propose'; readonly proposals: readonly Proposal[] }
   | { readonly kind: 'barrier'; readonly call: number }
   | { readonly kind: 'change'; readonly change: GroupChange; readonly call: number }

@@ -5,7 +5,7 @@ import { barrier, everywhere, three, transfer, untilEnded } from '../../test/con
 import { ConsensusWorld, idOf, voterOf } from '../../test/consensus-world.ts';
 import { isRemusterError } from '../base/errors.ts';
 import type { ConsensusMessage } from '../messages/consensus.ts';
-import { defaultConsensus, servingMs } from './options.ts';
+import { defaultConsensusOptions, leaderLeaseMs } from './state/options.ts';
 
 describe('a group', () => {
   test('of one voter agrees with itself, and waits a promise after a restart', () => {
@@ -17,7 +17,7 @@ describe('a group', () => {
     world.start('n1');
     const startMs = world.nowMs;
     world.untilLeader(1_000);
-    assert.ok(world.nowMs - startMs >= defaultConsensus.electionTimeoutMs);
+    assert.ok(world.nowMs - startMs >= defaultConsensusOptions.electionTimeoutMs);
     assert.deepEqual(world.voter('n1').replica.items, ['a']);
   });
 
@@ -68,13 +68,13 @@ describe('a group', () => {
     const { world, leader, others } = three();
     const { generation } = world.voter(leader).self;
     world.kill(leader);
-    for (const other of others) world.voter(other).host.memberGone(idOf(leader), generation);
+    for (const other of others) world.voter(other).host.onProcessGone(idOf(leader), generation);
     world.untilLeader(400);
   });
 
   test('does not believe that an earlier life of the leader matters', () => {
     const { world, leader, others } = three();
-    for (const other of others) world.voter(other).host.memberGone(idOf(leader), 0);
+    for (const other of others) world.voter(other).host.onProcessGone(idOf(leader), 0);
     world.run(3_000);
     assert.equal(world.leader(), leader);
     assert.equal(world.voter(leader).host.view().term, 1);
@@ -86,7 +86,7 @@ describe('the lease', () => {
     const { world, leader } = three();
     world.isolate(leader);
     assert.ok(world.voter(leader).host.leadership.isLeading());
-    world.run(servingMs(defaultConsensus));
+    world.run(leaderLeaseMs(defaultConsensusOptions));
     assert.equal(world.voter(leader).host.leadership.isLeading(), false);
     assert.equal(world.voter(leader).host.view().self, 'leader');
     assert.equal(untilEnded(world, world.propose(leader, 'x')), 'NO_QUORUM');
@@ -129,7 +129,7 @@ describe('the lease', () => {
     answers.length = 0;
     const late = { prevIndex: 0, prevTerm: 0, commitIndex: 0, entries: [] };
     const { group } = world.voter(follower).host.view();
-    world.voter(follower).host.received(former.self, { kind: 'append', group, term: 1, round: 11, ...late });
+    world.voter(follower).host.onMessage(former.self, { kind: 'append', group, term: 1, round: 11, ...late });
     world.run(1);
     const answer = answers.find((message) => message.kind === 'appendReply' && !message.ok);
     assert.ok(answer?.kind === 'appendReply' && answer.term === 2 && answer.round === 0, JSON.stringify(answer));
@@ -216,7 +216,7 @@ describe('leadership', () => {
     const [to] = others as [string];
     world.voter(leader).host.leadership.watch({ lost: (reason) => heard.push(`lost: ${reason}`) });
     const cancel = world.voter(to).host.leadership.watch({
-      became: (fence) => heard.push(`became ${fence >> 40n}`),
+      elected: (fence) => heard.push(`became ${fence >> 40n}`),
       changed: ({ term }) => heard.push(`changed ${term}`),
     });
     assert.equal(untilEnded(world, transfer(world, leader, to)), 'ok');
@@ -247,9 +247,9 @@ describe('what makes no sense', () => {
     const { host } = world.voter(leader);
     const before = host.view();
     const about = { group: 'g', term: 2 ** 24, lastIndex: 99, lastTerm: 9 } as const;
-    host.received(from, { kind: 'vote', ...about, handedOverTerm: undefined, handedOverRound: undefined });
-    host.received(from, { kind: 'preVote', ...about, group: 'other', term: 2 });
-    host.received(from, { kind: 'takeOver', group: 'g', term: 1, round: 1 });
+    host.onMessage(from, { kind: 'vote', ...about, releasedTerm: undefined, releasedRound: undefined });
+    host.onMessage(from, { kind: 'preVote', ...about, group: 'other', term: 2 });
+    host.onMessage(from, { kind: 'takeOver', group: 'g', term: 1, round: 1 });
     const append = {
       kind: 'append',
       group: 'g',
@@ -259,10 +259,10 @@ describe('what makes no sense', () => {
       prevTerm: 1,
       commitIndex: 9,
     } as const;
-    host.received(from, { ...append, entries: [] });
+    host.onMessage(from, { ...append, entries: [] });
     assert.deepEqual(host.view(), before);
     const [follower] = others as [string];
-    world.voter(follower).host.received(world.voter(leader).self, { ...append, entries: [new Uint8Array(3)] });
+    world.voter(follower).host.onMessage(world.voter(leader).self, { ...append, entries: [new Uint8Array(3)] });
     world.run(500);
     assert.equal(world.leader(), leader);
     assert.deepEqual(world.voter(follower).host.counters(), { 'rejected.malformed': 1 });
@@ -271,7 +271,7 @@ describe('what makes no sense', () => {
 
   test('options that contradict each other are refused', () => {
     const world = new ConsensusWorld();
-    world.options = { ...defaultConsensus, heartbeatMs: 400 };
+    world.options = { ...defaultConsensusOptions, heartbeatMs: 400 };
     assert.throws(
       () => world.start('n1'),
       (error) => isRemusterError(error, 'BAD_ARGUMENT'),

@@ -16,66 +16,66 @@
 import { RemusterError, failure, success } from '../base/errors.ts';
 import { fenceOf } from '../base/fence.ts';
 import type { NodeId } from '../base/ids.ts';
-import type { Expired, Machine, PersistFailed } from '../base/loop.ts';
+import type { TimerExpired, Machine, PersistFailed } from '../base/runtime/loop.ts';
 import type { LeadershipView } from '../base/registry.ts';
 import type { ConsensusMessage } from '../messages/consensus.ts';
-import { Alarm } from './alarm.ts';
-import { Applier } from './applier.ts';
-import type { ConsensusInput, Sender } from './consensus-input.ts';
-import { Election, type MessageNamed } from './election.ts';
-import { Flapping } from './flapping.ts';
-import { Following } from './following.ts';
-import { type GroupSettings, GroupState } from './group-state.ts';
-import { Leading } from './leading.ts';
-import type { Effect, Timer } from './outbox.ts';
-import type { Proposal } from './proposals.ts';
-import type { GroupChange, GroupMember, GroupView } from './replica.ts';
-import type { MemberProgress } from './replicator.ts';
-import type { Restored } from './restore.ts';
-import { SnapshotReceiver } from './snapshot-receiver.ts';
-import { noSnapshot } from './snapshot.ts';
-import { Snapshots } from './snapshots.ts';
-import { headWrite, metaWrite } from './stored.ts';
+import { RearmableTimer } from './state/rearmable-timer.ts';
+import { LogApplier } from './replication/log-applier.ts';
+import type { ConsensusInput, MessageSender } from './consensus-input.ts';
+import { Election, type ConsensusMessageOf } from './election/election.ts';
+import { LeaderFlapping } from './election/leader-flapping.ts';
+import { RaftFollower } from './replication/follower.ts';
+import { type ConsensusStateSettings, ConsensusState } from './state/consensus-state.ts';
+import { RaftLeader } from './replication/leader.ts';
+import type { ConsensusStepEffect, ConsensusTimer } from './state/effects.ts';
+import type { Proposal } from './replication/proposal-queue.ts';
+import type { GroupChange, GroupMember, GroupView } from './state/state-machine.ts';
+import type { GroupMemberProgress } from './replication/log-replicator.ts';
+import type { RecoveredState } from './state/recovery.ts';
+import { SnapshotReceiver } from './snapshots/snapshot-receiver.ts';
+import { noSnapshot } from './state/snapshot.ts';
+import { SnapshotManager } from './snapshots/snapshot-manager.ts';
+import { snapshotHeadWrite, hardStateWrite } from './state/storage-format.ts';
 
-type Input = ConsensusInput | Expired<Timer> | PersistFailed;
+type Input = ConsensusInput | TimerExpired<ConsensusTimer> | PersistFailed;
 
-export class Consensus implements Machine<Input, Effect> {
-  readonly #state: GroupState;
+export class Consensus implements Machine<Input, ConsensusStepEffect> {
+  readonly #state: ConsensusState;
   readonly #fresh: boolean;
-  readonly #flapping = new Flapping();
+  readonly #flapping = new LeaderFlapping();
   readonly #election: Election;
-  readonly #following: Following;
-  readonly #snapshots: Snapshots;
+  readonly #follower: RaftFollower;
+  readonly #snapshots: SnapshotManager;
   readonly #receiver: SnapshotReceiver;
-  readonly #tick: Alarm;
-  readonly #applier: Applier;
+  readonly #tick: RearmableTimer;
+  readonly #applier: LogApplier;
   readonly #rejected = new Map<string, number>();
-  #leading: Leading | undefined;
+  #leader: RaftLeader | undefined;
   /** Waits to hear that somebody else leads. */
-  #handover: number | undefined;
+  #transferCall: number | undefined;
 
-  constructor(settings: GroupSettings, restored: Restored) {
-    this.#state = new GroupState(settings, restored);
+  constructor(settings: ConsensusStateSettings, restored: RecoveredState) {
+    this.#state = new ConsensusState(settings, restored);
     this.#fresh = restored.fresh;
     this.#election = new Election(this.#state, this.#flapping, {
       standing: () => this.#forgetLeader(),
       won: () => this.#won(),
       superseded: (term) => this.#superseded(term),
-      handedOver: (word) => this.#leading?.transfer.isHandedOver(word) === true,
+      handedOver: (word) => this.#leader?.transfer.matches(word) === true,
     });
-    this.#following = new Following(this.#state);
-    this.#snapshots = new Snapshots(this.#state, restored.leftovers);
+    this.#follower = new RaftFollower(this.#state);
+    this.#snapshots = new SnapshotManager(this.#state, restored.obsoleteKeys);
     this.#receiver = new SnapshotReceiver(this.#state, this.#snapshots);
-    this.#tick = new Alarm(this.#state.out, 'tick');
-    this.#applier = new Applier(this.#state, this.#snapshots);
+    this.#tick = new RearmableTimer(this.#state.outbox, 'tick');
+    this.#applier = new LogApplier(this.#state, this.#snapshots);
   }
 
-  step(nowMs: number, input: Input): readonly Effect[] {
-    this.#state.out.nowMs = nowMs;
+  step(nowMs: number, input: Input): readonly ConsensusStepEffect[] {
+    this.#state.outbox.nowMs = nowMs;
     this.#handle(input);
     // A proposal that only joins those that wait changes nothing else.
-    if (input.kind !== 'propose' || this.#leading?.proposals.isDue !== false) this.#settle();
-    return this.#state.out.take();
+    if (input.kind !== 'propose' || this.#leader?.proposals.isDue !== false) this.#advance();
+    return this.#state.outbox.take();
   }
 
   view(): GroupView {
@@ -94,12 +94,12 @@ export class Consensus implements Machine<Input, Effect> {
   }
 
   isLeading(nowMs: number): boolean {
-    return this.#leading?.serves(nowMs) === true;
+    return this.#leader?.canServe(nowMs) === true;
   }
 
   /** Of the other members; empty unless we lead. */
-  progress(): readonly MemberProgress[] {
-    return this.#leading?.replicator.views() ?? [];
+  progress(): readonly GroupMemberProgress[] {
+    return this.#leader?.replicator.progress() ?? [];
   }
 
   counters(): Readonly<Record<string, number>> {
@@ -121,17 +121,17 @@ export class Consensus implements Machine<Input, Effect> {
       case 'change':
         return this.#change(input.change, input.call);
       case 'transfer':
-        if (this.#leading === undefined) return this.#end(input.call, this.#notLeader());
-        return this.#leading.transfer.start(input.to, input.call);
+        if (this.#leader === undefined) return this.#end(input.call, this.#notLeader());
+        return this.#leader.transfer.start(input.to, input.call);
       case 'durable':
         return this.#durable();
       case 'snapshotPart':
-        return this.#snapshots.part(input.number, input.part, () => this.#leading?.keepFrom() ?? Infinity);
+        return this.#snapshots.onPart(input.number, input.part, () => this.#leader?.compactionFloor() ?? Infinity);
       case 'health':
         this.#state.health = input.score;
-        return this.#election.redraw();
+        return this.#election.resetDelay();
       case 'gone':
-        return this.#gone(input.id, input.generation);
+        return this.#onProcessGone(input.id, input.generation);
       case 'expired':
         return this.#expired(input.timer);
       case 'persistFailed':
@@ -140,26 +140,26 @@ export class Consensus implements Machine<Input, Effect> {
   }
 
   /** What follows from whatever happened in this step. */
-  #settle(): void {
+  #advance(): void {
     const state = this.#state;
-    this.#leading?.settle();
-    this.#applier.settle(this.#leading?.proposals);
-    if (this.#leading?.announced === false && this.#leading.serves(state.out.nowMs)) this.#announce(this.#leading);
-    this.#leading?.settleReads();
-    this.#snapshots.settle();
+    this.#leader?.advance();
+    this.#applier.applyCommitted(this.#leader?.proposals);
+    if (this.#leader?.announced === false && this.#leader.canServe(state.outbox.nowMs)) this.#announce(this.#leader);
+    this.#leader?.advanceReads();
+    this.#snapshots.startIfDue();
     const isRemoved = state.members.get(state.self) === undefined && state.members.index <= state.commitIndex;
-    if (this.#leading !== undefined && isRemoved) {
-      this.#leading.transfer.farewell();
+    if (this.#leader !== undefined && isRemoved) {
+      this.#leader.transfer.releaseOnStepDown();
       this.#stepDown('it was removed from the group');
     }
     state.persist();
   }
 
   #start(): void {
-    const { out, members } = this.#state;
+    const { outbox, members } = this.#state;
     if (this.#fresh) return;
     // Nobody remembers what was promised before the restart.
-    this.#election.promise.restarted(out.nowMs);
+    this.#election.promise.onRestart(outbox.nowMs);
     if (members.members.length > 0) this.#election.wait();
   }
 
@@ -172,43 +172,43 @@ export class Consensus implements Machine<Input, Effect> {
     state.snapshot = { ...noSnapshot, members };
     state.members.reset(state.snapshot);
     state.persist([
-      metaWrite(state.keys, state.term, state.vote),
-      headWrite(state.keys, state.snapshot, state.log.base),
+      hardStateWrite(state.keys, state.term, state.vote),
+      snapshotHeadWrite(state.keys, state.snapshot, state.log.base),
     ]);
-    state.out.put({ kind: 'ended', call, outcome: success(undefined) });
-    this.#election.hurry();
+    state.outbox.put({ kind: 'ended', call, outcome: success(undefined) });
+    this.#election.startSoon();
   }
 
-  #received(from: Sender, message: ConsensusMessage): void {
+  #received(from: MessageSender, message: ConsensusMessage): void {
     const state = this.#state;
     if (message.group !== state.group || from.id === state.self) return this.#reject('group');
-    if (!state.believes(message.term)) return this.#reject('term');
+    if (!state.isPlausibleTerm(message.term)) return this.#reject('term');
     // Who cannot write can promise nothing, so it says nothing.
     if (state.diskFailed) return this.#reject('diskFailed');
     switch (message.kind) {
       case 'preVote':
-        return this.#mayVote ? this.#election.askedToPreVote(from.id, message) : this.#reject('outside');
+        return this.#mayVote ? this.#election.onPreVoteRequest(from.id, message) : this.#reject('outside');
       case 'vote':
-        return this.#mayVote ? this.#election.askedToVote(from.id, message) : this.#reject('outside');
+        return this.#mayVote ? this.#election.onVoteRequest(from.id, message) : this.#reject('outside');
       case 'preVoteReply':
         return this.#election.preVoted(from.id, message);
       case 'voteReply':
-        return this.#election.voted(from.id, message);
+        return this.#election.onVoteReply(from.id, message);
       case 'append':
-        if (this.#follow(from, message) && !this.#following.append(from.id, message)) this.#reject('malformed');
+        if (this.#follow(from, message) && !this.#follower.append(from.id, message)) this.#reject('malformed');
         return;
       case 'snapshotChunk':
-        if (this.#follow(from, message) && !this.#receiver.part(from.id, message)) this.#reject('malformed');
+        if (this.#follow(from, message) && !this.#receiver.onChunk(from.id, message)) this.#reject('malformed');
         return;
       case 'appendReply':
-        if (this.#isAnswer(message.term)) this.#leading?.replicator.replied(from.id, message);
+        if (this.#isAnswer(message.term)) this.#leader?.replicator.onAppendReply(from.id, message);
         return;
       case 'snapshotReply':
-        if (this.#isAnswer(message.term)) this.#leading?.replicator.snapshotReplied(from.id, message);
+        if (this.#isAnswer(message.term)) this.#leader?.replicator.onSnapshotReply(from.id, message);
         return;
       case 'takeOver':
         if (message.term !== state.term || from.id !== state.leader || state.role !== 'follower') return;
-        return this.#election.takeOver({ term: message.term, round: message.round });
+        return this.#election.onTimeoutNow({ term: message.term, round: message.round });
     }
   }
 
@@ -218,14 +218,14 @@ export class Consensus implements Machine<Input, Effect> {
   }
 
   /** True if the sender leads in our term; we follow it then. */
-  #follow(from: Sender, message: MessageNamed<'append' | 'snapshotChunk'>): boolean {
+  #follow(from: MessageSender, message: ConsensusMessageOf<'append' | 'snapshotChunk'>): boolean {
     const state = this.#state;
     const { term } = message;
     if (term < state.term) {
       // It names no round: the sender may lead in our term by now, and must not take an old round for one of its own.
       const about = { group: state.group, term: state.term, round: 0, prevIndex: 0, index: 0, hintTerm: 0, health: 0 };
       state.persist();
-      state.out.send(from.id, { kind: 'appendReply', ...about, ok: false });
+      state.outbox.send(from.id, { kind: 'appendReply', ...about, ok: false });
       return false;
     }
     if (term > state.term) this.#superseded(term);
@@ -233,13 +233,13 @@ export class Consensus implements Machine<Input, Effect> {
       this.#reject('secondLeader');
       return false;
     }
-    if (this.#election.promise.isFromTheDead(state.out.nowMs, from)) {
+    if (this.#election.promise.isFromDeadProcess(state.outbox.nowMs, from)) {
       this.#reject('fromTheDead');
       return false;
     }
     state.role = 'follower';
     if (state.leader !== from.id) this.#setLeader(from.id);
-    this.#election.promise.heard(state.out.nowMs, from, term, message.round);
+    this.#election.promise.renew(state.outbox.nowMs, from, term, message.round);
     this.#election.wait();
     return true;
   }
@@ -250,20 +250,20 @@ export class Consensus implements Machine<Input, Effect> {
   }
 
   #propose(proposals: readonly Proposal[]): void {
-    const refusal = this.#leading === undefined ? this.#notLeader() : this.#leading.refusal();
+    const refusal = this.#leader === undefined ? this.#notLeader() : this.#leader.proposalRefusal();
     for (const proposal of proposals) {
-      if (refusal === undefined) this.#leading?.proposals.add(proposal);
+      if (refusal === undefined) this.#leader?.proposals.add(proposal);
       else this.#end(proposal.call, refusal);
     }
   }
 
   #barrier(call: number): void {
-    if (this.#leading === undefined || this.#leading.transfer.hasAsked) this.#end(call, this.#notLeader());
-    else this.#leading.reads.ask(call);
+    if (this.#leader === undefined || this.#leader.transfer.hasReleasedLease) this.#end(call, this.#notLeader());
+    else this.#leader.reads.request(call);
   }
 
   #change(change: GroupChange, call: number): void {
-    const refusal = this.#leading === undefined ? this.#notLeader() : this.#leading.change(change, call);
+    const refusal = this.#leader === undefined ? this.#notLeader() : this.#leader.changeConfiguration(change, call);
     if (refusal !== undefined) this.#end(call, refusal);
   }
 
@@ -275,97 +275,97 @@ export class Consensus implements Machine<Input, Effect> {
 
   #durable(): void {
     const { durability } = this.#state;
-    durability.returned();
+    durability.completed();
     if (this.#state.diskFailed) {
       this.#state.diskFailed = false;
-      if (this.#state.role !== 'leader') this.#election.giveUp();
+      if (this.#state.role !== 'leader') this.#election.abort();
     }
     this.#election.durable();
     this.#snapshots.durable();
     this.#receiver.durable();
   }
 
-  #expired(timer: Timer): void {
-    if (timer.kind === 'election' && this.#election.expired(timer)) this.#silence();
-    else if (timer.kind === 'tick' && this.#tick.expired(timer)) this.#beat();
-    else if (timer.kind === 'apply') this.#applier.expired(timer);
+  #expired(timer: ConsensusTimer): void {
+    if (timer.kind === 'election' && this.#election.expired(timer)) this.#onLeaderTimeout();
+    else if (timer.kind === 'tick' && this.#tick.onExpired(timer)) this.#onTick();
+    else if (timer.kind === 'apply') this.#applier.onExpired(timer);
   }
 
-  #silence(): void {
+  #onLeaderTimeout(): void {
     const { leader } = this.#state;
     if (leader !== undefined) {
-      this.#state.tell('leader.lost', 'nothing was heard of it', { leader });
+      this.#state.emitEvent('leader.lost', 'nothing was heard of it', { leader });
       this.#setLeader(undefined);
     }
-    this.#election.stand();
+    this.#election.start();
   }
 
-  #gone(id: NodeId, generation: number): void {
-    if (!this.#election.promise.isGone(this.#state.out.nowMs, id, generation) || this.#state.role === 'leader') return;
+  #onProcessGone(id: NodeId, generation: number): void {
+    if (!this.#election.promise.onProcessGone(this.#state.outbox.nowMs, id, generation) || this.#state.role === 'leader') return;
     if (this.#state.leader === id) {
-      this.#state.tell('leader.lost', 'its process is gone', { leader: id });
+      this.#state.emitEvent('leader.lost', 'its process is gone', { leader: id });
       this.#setLeader(undefined);
     }
-    this.#election.hurry();
+    this.#election.startSoon();
   }
 
   #won(): void {
     const state = this.#state;
     state.role = 'leader';
     this.#setLeader(state.self);
-    this.#election.rest();
-    this.#leading = new Leading(state, this.#flapping);
-    this.#tick.set(state.out.nowMs + state.options.heartbeatMs);
+    this.#election.stop();
+    this.#leader = new RaftLeader(state, this.#flapping);
+    this.#tick.set(state.outbox.nowMs + state.options.heartbeatMs);
   }
 
-  #announce(leading: Leading): void {
-    const { out, term, self } = this.#state;
+  #announce(leading: RaftLeader): void {
+    const { outbox, term, self } = this.#state;
     leading.announced = true;
-    this.#state.tell('leader.elected', 'a majority voted for it', { leader: self });
-    out.put({ kind: 'leadership', change: { kind: 'became', fence: fenceOf(term, 0) }, ahead: true });
+    this.#state.emitEvent('leader.elected', 'a majority voted for it', { leader: self });
+    outbox.put({ kind: 'leadership', change: { kind: 'became', fence: fenceOf(term, 0) }, immediate: true });
   }
 
-  #beat(): void {
-    const { out, options } = this.#state;
-    const leading = this.#leading;
+  #onTick(): void {
+    const { outbox, options } = this.#state;
+    const leading = this.#leader;
     if (leading === undefined) return;
-    if (this.#tick.lateMs > options.heartbeatMs) leading.slept();
-    if (leading.isForsaken(out.nowMs)) return this.#stepDown('no majority answered');
+    if (this.#tick.lateMs > options.heartbeatMs) leading.onPause();
+    if (leading.hasLostQuorum(outbox.nowMs)) return this.#stepDown('no majority answered');
     leading.tick();
-    this.#tick.set(out.nowMs + options.heartbeatMs);
+    this.#tick.set(outbox.nowMs + options.heartbeatMs);
   }
 
   #diskFailed(error: RemusterError): void {
     if (this.#state.diskFailed) return;
     this.#state.diskFailed = true;
-    if (this.#leading === undefined) return;
-    this.#leading.transfer.farewell();
+    if (this.#leader === undefined) return;
+    this.#leader.transfer.releaseOnStepDown();
     this.#stepDown(`its disk failed: ${error.code}`);
   }
 
   #superseded(term: number): void {
-    if (this.#leading !== undefined) this.#stepDown('another voter has a higher term');
+    if (this.#leader !== undefined) this.#stepDown('another voter has a higher term');
     this.#forgetLeader();
     this.#state.raiseTerm(term);
     this.#state.role = 'follower';
-    this.#election.giveUp();
+    this.#election.abort();
   }
 
   #stepDown(reason: string): void {
-    const { self, out } = this.#state;
-    const leading = this.#leading;
+    const { self, outbox } = this.#state;
+    const leading = this.#leader;
     if (leading === undefined) return;
-    this.#leading = undefined;
+    this.#leader = undefined;
     this.#tick.clear();
     this.#state.role = 'follower';
-    leading.proposals.abandon();
-    leading.reads.abandon();
-    this.#handover = leading.transfer.call ?? this.#handover;
+    leading.proposals.failAll();
+    leading.reads.failAll();
+    this.#transferCall = leading.transfer.call ?? this.#transferCall;
     this.#setLeader(undefined);
     this.#election.wait();
     if (!leading.announced) return;
-    this.#state.tell('leader.lost', reason, { leader: self });
-    out.put({ kind: 'leadership', change: { kind: 'lost', reason }, ahead: true });
+    this.#state.emitEvent('leader.lost', reason, { leader: self });
+    outbox.put({ kind: 'leadership', change: { kind: 'lost', reason }, immediate: true });
   }
 
   #forgetLeader(): void {
@@ -375,21 +375,21 @@ export class Consensus implements Machine<Input, Effect> {
   #setLeader(leader: NodeId | undefined): void {
     const state = this.#state;
     state.leader = leader;
-    state.out.put({ kind: 'leadership', change: { kind: 'changed' }, ahead: true });
+    state.outbox.put({ kind: 'leadership', change: { kind: 'changed' }, immediate: true });
     if (leader === undefined) return;
-    this.#election.redraw();
-    if (this.#flapping.led(state.out.nowMs, leader, state.term))
-      state.tell('leader.flapping', 'leadership moves too often', { leader });
-    if (leader !== state.self) state.tell('leader.elected', 'it was heard as leader', { leader });
-    if (this.#handover === undefined) return;
+    this.#election.resetDelay();
+    if (this.#flapping.onLeader(state.outbox.nowMs, leader, state.term))
+      state.emitEvent('leader.flapping', 'leadership moves too often', { leader });
+    if (leader !== state.self) state.emitEvent('leader.elected', 'it was heard as leader', { leader });
+    if (this.#transferCall === undefined) return;
     const failed = failure('DEADLINE', 'this node was elected again');
     const outcome = leader === state.self ? failed : success(undefined);
-    state.out.put({ kind: 'ended', call: this.#handover, outcome, ahead: true });
-    this.#handover = undefined;
+    state.outbox.put({ kind: 'ended', call: this.#transferCall, outcome, immediate: true });
+    this.#transferCall = undefined;
   }
 
   #end(call: number, error: RemusterError): void {
-    this.#state.out.put({ kind: 'ended', call, outcome: { ok: false, error }, ahead: true });
+    this.#state.outbox.put({ kind: 'ended', call, outcome: { ok: false, error }, immediate: true });
   }
 
   #reject(reason: string): void {

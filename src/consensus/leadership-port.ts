@@ -1,7 +1,7 @@
 /** The Leadership port of one group on this node: who leads, whether that is us, and who wants to hear of changes. */
 import type { Cancel } from '../base/ports.ts';
 import type { Leadership, LeadershipEvents, LeadershipView } from '../base/registry.ts';
-import type { LeadershipChange } from './outbox.ts';
+import type { LeadershipChange } from './state/effects.ts';
 
 export class LeadershipPort implements Leadership {
   readonly #view: () => LeadershipView;
@@ -28,9 +28,9 @@ export class LeadershipPort implements Leadership {
     return () => void this.#watchers.delete(watcher);
   }
 
-  tell(change: LeadershipChange): void {
+  notify(change: LeadershipChange): void {
     for (const watcher of this.#watchers) {
-      if (change.kind === 'became') watcher.became?.(change.fence);
+      if (change.kind === 'became') watcher.elected?.(change.fence);
       else if (change.kind === 'lost') watcher.lost?.(change.reason);
       else watcher.changed?.(this.#view());
     }

@@ -5,7 +5,7 @@ import { type Ended, codeOf, everywhere, three, untilEnded } from '../../test/co
 import { ConsensusWorld } from '../../test/consensus-world.ts';
 import { Random } from '../base/random.ts';
 import type { ConsensusMessage } from '../messages/consensus.ts';
-import { defaultConsensus } from './options.ts';
+import { defaultConsensusOptions } from './state/options.ts';
 
 describe('the log', () => {
   test('is repaired after a leader wrote what nobody else has', () => {
@@ -62,7 +62,7 @@ describe('the log', () => {
 
   test('takes no more than it can hold', () => {
     const world = new ConsensusWorld();
-    world.options = { ...defaultConsensus, proposalsMax: 10 };
+    world.options = { ...defaultConsensusOptions, proposalsMax: 10 };
     world.group('n1', 'n2', 'n3');
     const leader = world.untilLeader().self.name;
     const ends = Array.from({ length: 12 }, (_, i) => world.propose(leader, `${i}`));
@@ -91,7 +91,7 @@ describe('the log', () => {
 describe('snapshots', () => {
   function small(): ConsensusWorld {
     const world = new ConsensusWorld();
-    world.options = { ...defaultConsensus, snapshotEntriesMax: 20, tailEntriesMax: 5 };
+    world.options = { ...defaultConsensusOptions, snapshotEntriesMax: 20, tailEntriesMax: 5 };
     world.group('n1', 'n2', 'n3');
     return world;
   }
@@ -134,7 +134,7 @@ describe('snapshots', () => {
 
   test('of many parts arrive whole', () => {
     const world = new ConsensusWorld();
-    world.options = { ...defaultConsensus, snapshotLogBytes: 100_000, tailEntriesMax: 0 };
+    world.options = { ...defaultConsensusOptions, snapshotLogBytes: 100_000, tailEntriesMax: 0 };
     world.group('n1', 'n2', 'n3');
     const leader = world.untilLeader().self.name;
     const away = world.keys.find((key) => key !== leader) as string;

@@ -11,7 +11,7 @@
  *   ...
  *   {"complete":true,"containers":2}
  */
-import { crc32c } from '../base/crc32c.ts';
+import { crc32c } from '../base/crc.ts';
 import { RemusterError } from '../base/errors.ts';
 import type { Durability } from '../registry/placement/records.ts';
 

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 
 import { type Outcome, failure, success } from '../base/errors.ts';
 import { type NodeId, nodeIdFrom } from '../base/ids.ts';
-import type { Clock, Identity, Peer, Service } from '../base/ports.ts';
+import type { Clock, Identity, Peer, StreamService } from '../base/ports.ts';
 import { Random } from '../base/random.ts';
 import { decodeMessage, encodeMessage } from '../messages/catalogue.ts';
 import { World } from '../simulation/world.ts';
@@ -136,18 +136,18 @@ class Scene {
   }
 }
 
-function serviceOf(granter: Granter): Service {
+function serviceOf(granter: Granter): StreamService {
   return {
     request: (_from, body, _remainingMs, reply) => {
       assert.equal(decodeMessage(body).kind, 'renewServing');
       if (granter.answer === 'nonsense') return reply(success(new Uint8Array([1, 2, 3, 4])));
       if (granter.answer === 'elsewhere')
-        return reply(success(encodeMessage({ kind: 'servingElsewhere', notice: new Uint8Array([1]) })));
+        return reply(success(encodeMessage({ kind: 'servingElsewhere', leaderHint: new Uint8Array([1]) })));
       const outcome = granter.grant();
       reply(outcome.ok ? success(encodeMessage({ kind: 'servingGranted', ...outcome.value })) : outcome);
     },
-    notified: () => assert.fail('nobody notifies'),
-    opened: () => assert.fail('nobody opens'),
+    notify: () => assert.fail('nobody notifies'),
+    open: () => assert.fail('nobody opens'),
   };
 }
 

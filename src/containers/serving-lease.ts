@@ -7,10 +7,10 @@
 import { assert } from '../base/assert.ts';
 import type { Outcome, RemusterError } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
-import { Loop, noStore } from '../base/loop.ts';
+import { Loop, noStore } from '../base/runtime/loop.ts';
 import type { Cancel, Clock, Peer, Streams } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
-import { type Message, encodeMessage, readableMessage } from '../messages/catalogue.ts';
+import { type Message, encodeMessage, tryDecodeMessage } from '../messages/catalogue.ts';
 import type { ServingLease } from './contract.ts';
 import {
   type ServingAct,
@@ -55,7 +55,7 @@ export class ServingLeaseHost implements ServingLease {
     this.#ports = ports;
     this.#machine = new ServingRenewal(ports.random, leaseMs);
     const { clock, halted } = ports;
-    this.#loop = new Loop(this.#machine, { clock, store: noStore, perform: (act) => this.#perform(act), halted });
+    this.#loop = new Loop(this.#machine, { clock, store: noStore, perform: (act) => this.#perform(act), onHalt: halted });
   }
 
   start(): void {
@@ -116,10 +116,10 @@ export class ServingLeaseHost implements ServingLease {
     } else {
       const question = encodeMessage({ kind: 'renewServing', generation: self.generation, revision });
       this.#cancel = streams.request(to, question, timeoutMs, (outcome) => {
-        const answer = outcome.ok ? readableMessage(outcome.value) : undefined;
+        const answer = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;
         answered(outcome.ok ? answerOf(answer) : refusalOf(outcome.error));
         // Last: one that is new to us makes us ask again.
-        if (answer?.kind === 'servingElsewhere') this.#ports.heard(answer.notice);
+        if (answer?.kind === 'servingElsewhere') this.#ports.heard(answer.leaderHint);
       });
     }
   }

@@ -13,7 +13,7 @@
  * something was given to others: then it counts only when the own table says so too, or the node would serve what is no
  * longer its own.
  */
-import type { Expired, Schedule, Unschedule } from '../base/loop.ts';
+import type { TimerExpired, Schedule, CancelTimer } from '../base/runtime/loop.ts';
 import type { Random } from '../base/random.ts';
 
 export type ServingGrant = {
@@ -39,14 +39,14 @@ export type ServingInput =
   /** The address table has got that far. */
   | { readonly kind: 'applied'; readonly revision: number }
   | { readonly kind: 'answered'; readonly id: number; readonly answer: ServingAnswer }
-  | Expired<ServingTimer>;
+  | TimerExpired<ServingTimer>;
 
 export type ServingAct =
   /** Whatever was asked before is not waited for any more. Ends in `answered` with this id, within the time. */
   | { readonly kind: 'ask'; readonly id: number; readonly timeoutMs: number }
   | { readonly kind: 'tell'; readonly holds: boolean };
 
-type Effect = ServingAct | Schedule<ServingTimer> | Unschedule;
+type Effect = ServingAct | Schedule<ServingTimer> | CancelTimer;
 
 /** Parts of the lease. The order is checked by the tests: timeout < interval, and several tries before the stop. */
 export const servingShares = { stop: 0.8, interval: 0.2, timeout: 0.18, retryMin: 0.02 } as const;

@@ -6,7 +6,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { BoundedLru } from '../base/bounded-lru.ts';
+import { BoundedLru } from '../base/collections/bounded-lru.ts';
 import { systemCode } from './disk-error.ts';
 
 type OpenFile = {

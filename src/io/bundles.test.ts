@@ -5,7 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 
-import { type ErrorCode, isRemusterError, promised } from '../base/errors.ts';
+import { type ErrorCode, isRemusterError, toPromise } from '../base/errors.ts';
 import { bundleModule } from './bundler.ts';
 import { type ExportedModule, type OpenBundles, openBundles } from './bundles.ts';
 
@@ -81,7 +81,7 @@ function open(t: TestContext, root: string, timeoutMs?: number): OpenBundles {
 
 describe('deployed code', { timeout: 60_000 }, () => {
   const check = (bundles: OpenBundles, path: string): Promise<readonly ExportedModule[]> =>
-    promised((done) => bundles.check(path, done));
+    toPromise((done) => bundles.check(path, done));
 
   test('is imported with our own copy of the package, and its errors name the lines of its author', async (t) => {
     const folder = folderWith(t, source);
@@ -90,7 +90,7 @@ describe('deployed code', { timeout: 60_000 }, () => {
     writeFileSync(join(folder, 'modules/a.mjs'), code);
     const bundles = open(t, folder);
     assert.deepEqual(await check(bundles, 'modules/a.mjs'), [{ name: 'counter', methods: ['add', 'fail'] }]);
-    const [counter] = await promised<readonly unknown[]>((done) => bundles.load('modules/a.mjs', done));
+    const [counter] = await toPromise<readonly unknown[]>((done) => bundles.load('modules/a.mjs', done));
     const { methods } = counter as { methods: { add(ctx: unknown, by: number): number; fail(): void } };
     assert.equal(methods.add({}, 3), 6);
     assert.throws(

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, it } from 'node:test';
-import { promised } from '../base/errors.ts';
+import { toPromise } from '../base/errors.ts';
 import { describeFiles } from '../simulation/conformance/files.ts';
 import { realWorld, text, utf8 } from '../simulation/conformance/harness.ts';
 import { type OpenFiles, openFiles } from './files.ts';
@@ -16,7 +16,7 @@ function temporaryFolder(t: TestContext, unmount: (root: string) => void = () =>
   const root = mkdtempSync(join(tmpdir(), 'remuster-files-'));
   const opened: OpenFiles[] = [];
   t.after(async () => {
-    for (const files of opened) await promised<void>((done) => files.close(done));
+    for (const files of opened) await toPromise<void>((done) => files.close(done));
     unmount(root);
     rmSync(root, { recursive: true, force: true });
   });
@@ -56,20 +56,20 @@ it('a full disk: an append is taken back whole, and works again when there is sp
   }
   const { root } = folder;
   const files = folder.open();
-  const append = (bytes: Uint8Array) => promised<void>((done) => files.append('log', bytes, done));
+  const append = (bytes: Uint8Array) => toPromise<void>((done) => files.append('log', bytes, done));
   await append(utf8.encode('before and more'));
-  await promised<void>((done) => files.truncate('log', 6, done));
+  await toPromise<void>((done) => files.truncate('log', 6, done));
   writeFileSync(join(root, 'filler'), new Uint8Array(1_500_000));
   await assert.rejects(append(new Uint8Array(1_000_000).fill(1)), { code: 'STORE_FULL' });
   await assert.rejects(
-    promised<void>((done) => files.replace('other', new Uint8Array(1_000_000), done)),
+    toPromise<void>((done) => files.replace('other', new Uint8Array(1_000_000), done)),
     { code: 'STORE_FULL' },
   );
   assert.equal(readFileSync(join(root, 'log'), 'utf8'), 'before');
   assert.deepEqual(readdirSync(join(root, '.replace')), []);
   rmSync(join(root, 'filler'));
   await append(utf8.encode(' after'));
-  assert.equal(text(await promised<Uint8Array | undefined>((done) => files.read('log', done))), 'before after');
+  assert.equal(text(await toPromise<Uint8Array | undefined>((done) => files.read('log', done))), 'before after');
 });
 
 it('removes what a crash left of a replacement, and keeps its workshop out of reach', async (t) => {
@@ -79,7 +79,7 @@ it('removes what a crash left of a replacement, and keeps its workshop out of re
   const files = open();
   assert.deepEqual(readdirSync(join(root, '.replace')), []);
   await assert.rejects(
-    promised<void>((done) => files.append('.replace/x', utf8.encode('x'), done)),
+    toPromise<void>((done) => files.append('.replace/x', utf8.encode('x'), done)),
     { code: 'BAD_ARGUMENT' },
   );
 });
@@ -87,10 +87,10 @@ it('removes what a crash left of a replacement, and keeps its workshop out of re
 it('holds a bounded number of files open', { skip: !existsSync('/proc/self/fd') }, async (t) => {
   const files = temporaryFolder(t).open();
   const before = readdirSync('/proc/self/fd').length;
-  for (let i = 0; i < 200; i++) await promised<void>((done) => files.append(`f${i}`, utf8.encode('x'), done));
-  await promised<void>((done) => files.append('f0', utf8.encode('y'), done));
+  for (let i = 0; i < 200; i++) await toPromise<void>((done) => files.append(`f${i}`, utf8.encode('x'), done));
+  await toPromise<void>((done) => files.append('f0', utf8.encode('y'), done));
   assert.ok(readdirSync('/proc/self/fd').length - before < 80);
-  assert.equal(text(await promised<Uint8Array | undefined>((done) => files.read('f0', done))), 'xy');
+  assert.equal(text(await toPromise<Uint8Array | undefined>((done) => files.read('f0', done))), 'xy');
 });
 
 it('refuses more work than its bound, and finishes the rest', async (t) => {
@@ -111,9 +111,9 @@ it('refuses more work than its bound, and finishes the rest', async (t) => {
 it('says what failed without naming a place of this machine', async (t) => {
   const { root, open } = temporaryFolder(t);
   const files = open();
-  await promised<void>((done) => files.replace('file', utf8.encode('x'), done));
+  await toPromise<void>((done) => files.replace('file', utf8.encode('x'), done));
   await assert.rejects(
-    promised<void>((done) => files.append('file/below', utf8.encode('x'), done)),
+    toPromise<void>((done) => files.append('file/below', utf8.encode('x'), done)),
     (error: Error) => /ENOTDIR/.test(error.message) && !error.message.includes(root),
   );
 });

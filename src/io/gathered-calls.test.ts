@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { packRows } from '../base/packed-rows.ts';
+import { packRows } from '../base/row-codec.ts';
 import { type GatheredCall, GatheredCalls } from './gathered-calls.ts';
 import { packBatch, type StoreRead } from './store-messages.ts';
 

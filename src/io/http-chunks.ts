@@ -5,11 +5,11 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { RemusterError } from '../base/errors.ts';
-import type { HttpAnswer } from '../base/http.ts';
+import type { ApiResponse } from '../base/http-routes.ts';
 
 const stallMsMax = 60_000;
 
-type Chunked = Extract<HttpAnswer, { readonly chunks: unknown }>;
+type Chunked = Extract<ApiResponse, { readonly chunks: unknown }>;
 
 export async function writeChunks(
   response: ServerResponse,

@@ -4,7 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import { RemusterError } from '../base/errors.ts';
-import type { HttpEvent, SendEvent } from '../base/http.ts';
+import type { ServerSentEvent, SendServerSentEvent } from '../base/http-routes.ts';
 
 export type EventBounds = { readonly clientsMax: number; readonly bufferBytesMax: number; readonly beatMs: number };
 
@@ -18,7 +18,7 @@ export class EventStreams {
     this.#bounds = bounds;
   }
 
-  open(response: ServerResponse, start: (send: SendEvent, end: () => void) => () => void): void {
+  open(response: ServerResponse, start: (send: SendServerSentEvent, end: () => void) => () => void): void {
     if (this.#clients.size >= this.#bounds.clientsMax) {
       throw new RemusterError('CAPACITY', `more than ${this.#bounds.clientsMax} event streams`);
     }
@@ -67,7 +67,7 @@ export class EventStreams {
   }
 }
 
-function printed({ id, event, data }: HttpEvent): string {
+function printed({ id, event, data }: ServerSentEvent): string {
   const lines = [`data: ${JSON.stringify(data) ?? 'null'}`];
   if (event !== undefined) lines.unshift(`event: ${oneLine(event)}`);
   if (id !== undefined) lines.unshift(`id: ${oneLine(id)}`);

@@ -4,19 +4,19 @@
  */
 import { assert } from '../base/assert.ts';
 import { RemusterError } from '../base/errors.ts';
-import type { HttpMethod, HttpRoute } from '../base/http.ts';
+import type { ApiMethod, ApiRoute } from '../base/http-routes.ts';
 
-type Compiled = { readonly route: HttpRoute; readonly segments: readonly string[]; readonly rank: string };
+type Compiled = { readonly route: ApiRoute; readonly segments: readonly string[]; readonly rank: string };
 
 export type RouteMatch =
-  | { readonly kind: 'found'; readonly route: HttpRoute; readonly params: Readonly<Record<string, string>> }
-  | { readonly kind: 'wrongMethod'; readonly allowed: readonly HttpMethod[] }
+  | { readonly kind: 'found'; readonly route: ApiRoute; readonly params: Readonly<Record<string, string>> }
+  | { readonly kind: 'wrongMethod'; readonly allowed: readonly ApiMethod[] }
   | { readonly kind: 'unknown' };
 
 export class RouteTable {
   readonly #routes: readonly Compiled[];
 
-  constructor(routes: readonly HttpRoute[]) {
+  constructor(routes: readonly ApiRoute[]) {
     this.#routes = routes.map((route) => compile(route)).toSorted((a, b) => (a.rank < b.rank ? 1 : -1));
     const shapes = this.#routes.map(({ route, segments }) => `${route.method} ${segments.map(shapeOf).join('/')}`);
     assert(new Set(shapes).size === shapes.length, 'two routes answer the same method and path');
@@ -32,7 +32,7 @@ export class RouteTable {
   }
 }
 
-function compile(route: HttpRoute): Compiled {
+function compile(route: ApiRoute): Compiled {
   assert(route.path.startsWith('/'), `a path begins with a slash: ${route.path}`);
   const segments = route.path.split('/');
   return { route, segments, rank: segments.map((segment) => (isNamed(segment) ? '0' : '1')).join('') };

@@ -4,24 +4,24 @@ import { type IncomingHttpHeaders, request as httpRequest } from 'node:http';
 import { type Socket, connect } from 'node:net';
 import { type TestContext, describe, it } from 'node:test';
 import { RemusterError } from '../base/errors.ts';
-import type { HttpRoute, SendEvent } from '../base/http.ts';
+import type { ApiRoute, SendServerSentEvent } from '../base/http-routes.ts';
 import { HttpGuard } from './http-guard.ts';
 import { RouteTable } from './http-routes.ts';
 import { type HttpServer, type HttpServerOptions, openHttpServer } from './http-server.ts';
 
 const token = 'a token of the operator';
 
-const echo: HttpRoute = {
+const echo: ApiRoute = {
   method: 'POST',
   path: '/v1/echo/:name',
   handler: async ({ params, query, body }) => ({ status: 200, json: { params, query, body: body ?? null } }),
 };
 
-function failing(path: string, error: unknown): HttpRoute {
+function failing(path: string, error: unknown): ApiRoute {
   return { method: 'GET', path, handler: () => Promise.reject(error) };
 }
 
-const routes: HttpRoute[] = [
+const routes: ApiRoute[] = [
   echo,
   { method: 'GET', path: '/livez', handler: async () => ({ status: 200, json: { ok: true } }) },
   {
@@ -230,7 +230,7 @@ it('the guard takes an address off loopback by number, never by a foreign name',
 });
 
 it('the route table prefers literals and refuses twins', () => {
-  const route = (path: string, method: HttpRoute['method'] = 'GET'): HttpRoute => ({ ...echo, method, path });
+  const route = (path: string, method: ApiRoute['method'] = 'GET'): ApiRoute => ({ ...echo, method, path });
   const table = new RouteTable([route('/a/:x'), route('/a/b'), route('/:y/b'), route('/a/b', 'DELETE')]);
   const found = (path: string, method = 'GET') => {
     const match = table.find(method, path);
@@ -245,7 +245,7 @@ it('the route table prefers literals and refuses twins', () => {
 });
 
 describe('answers in pieces', { timeout: 30_000 }, () => {
-  function pieces(made: { ended: boolean; count: number }, count: number, fails = false): HttpRoute {
+  function pieces(made: { ended: boolean; count: number }, count: number, fails = false): ApiRoute {
     async function* chunks(): AsyncGenerator<string> {
       try {
         for (; made.count < count; made.count++) yield 'x'.repeat(1_000);
@@ -287,17 +287,17 @@ describe('answers in pieces', { timeout: 30_000 }, () => {
 
 describe('event streams', { timeout: 30_000 }, () => {
   type Stream = {
-    send: SendEvent;
+    send: SendServerSentEvent;
     end: () => void;
     lastEventId: string | undefined;
     stopped: Promise<void>;
     stops: number;
   };
 
-  function streaming(): { route: HttpRoute; next: () => Promise<Stream> } {
+  function streaming(): { route: ApiRoute; next: () => Promise<Stream> } {
     const opened: Stream[] = [];
     let wanted: ((stream: Stream) => void) | undefined;
-    const route: HttpRoute = {
+    const route: ApiRoute = {
       method: 'GET',
       path: '/v1/events',
       handler: async ({ lastEventId }) => ({

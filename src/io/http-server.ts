@@ -5,8 +5,8 @@
  */
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { RemusterError, errorShape, isRemusterError } from '../base/errors.ts';
-import type { HttpAnswer, HttpRoute } from '../base/http.ts';
+import { RemusterError, serializeError, isRemusterError } from '../base/errors.ts';
+import type { ApiResponse, ApiRoute } from '../base/http-routes.ts';
 import type { Log } from '../base/ports.ts';
 import { readJsonBody } from './http-body.ts';
 import { type EventBounds, EventStreams, eventBounds } from './http-events.ts';
@@ -18,7 +18,7 @@ export type HttpServerOptions = {
   readonly host: string;
   /** Zero lets the system choose. */
   readonly port: number;
-  readonly routes: readonly HttpRoute[];
+  readonly routes: readonly ApiRoute[];
   readonly token?: string | undefined;
   readonly log: Log;
   readonly events?: EventBounds;
@@ -102,7 +102,7 @@ class Site {
     }
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<HttpAnswer> {
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<ApiResponse> {
     const url = parseUrl(request.url ?? '/');
     this.#guard.check(request, url.pathname);
     const method = request.method === 'HEAD' ? 'GET' : (request.method ?? '');
@@ -110,7 +110,7 @@ class Site {
     if (match.kind === 'unknown') throw new RemusterError('UNKNOWN_METHOD', 'there is nothing at this path');
     if (match.kind === 'wrongMethod') {
       response.setHeader('allow', match.allowed.join(', '));
-      return { status: 405, json: { error: errorShape(new RemusterError('UNKNOWN_METHOD', 'not with this method')) } };
+      return { status: 405, json: { error: serializeError(new RemusterError('UNKNOWN_METHOD', 'not with this method')) } };
     }
     const lastEventId = request.headers['last-event-id'];
     const answer = match.route.handler({
@@ -122,7 +122,7 @@ class Site {
     return within(this.#answerMsMax, answer);
   }
 
-  #write(response: ServerResponse, answer: HttpAnswer): void {
+  #write(response: ServerResponse, answer: ApiResponse): void {
     if ('sse' in answer && response.req.method === 'HEAD') end(response, 200, '', 'text/event-stream');
     else if ('sse' in answer) this.#events.open(response, answer.sse);
     else if ('chunks' in answer) void this.#stream(response, answer);
@@ -131,7 +131,7 @@ class Site {
   }
 
   /** What breaks in the middle breaks the connection: a client sees that it has not got everything. */
-  async #stream(response: ServerResponse, answer: Extract<HttpAnswer, { chunks: unknown }>): Promise<void> {
+  async #stream(response: ServerResponse, answer: Extract<ApiResponse, { chunks: unknown }>): Promise<void> {
     try {
       await writeChunks(response, answer);
     } catch (error) {
@@ -145,7 +145,7 @@ class Site {
       response.destroy();
       return;
     }
-    const shape = errorShape(error);
+    const shape = serializeError(error);
     if (shape.code === 'INTERNAL') this.#log('error', 'an HTTP handler failed', { method: request.method, error });
     if (response.headersSent) {
       response.destroy();

@@ -7,8 +7,8 @@ import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { promised } from '../base/errors.ts';
-import { packRows } from '../base/packed-rows.ts';
+import { toPromise } from '../base/errors.ts';
+import { packRows } from '../base/row-codec.ts';
 import type { RowStore, StoreEntry, StoreRows, StoreWrite } from '../base/ports.ts';
 import { close, read, temporaryFolder, write } from './store-folder.test.ts';
 
@@ -95,7 +95,7 @@ class Compared {
       const prefix = step.key.slice(0, step.key.lastIndexOf('/') + 1);
       return { prefix, packed: packRows([{ key: step.key.slice(prefix.length), value }]) };
     });
-    this.#calls.push(promised<void>((done) => store.write(batch, done)));
+    this.#calls.push(toPromise<void>((done) => store.write(batch, done)));
     for (const value of values) value.fill(0xee);
   }
 
@@ -162,7 +162,7 @@ describe('a store with a log', { timeout: 120_000 }, () => {
     for (let n = 0; n < 60; n++) {
       await write(store, 'again', valueOf(n, 100 + n));
       await write(store, `k${10 + n}`, valueOf(n, n * 50));
-      if (n % 3 === 0) await promised<void>((done) => store.write([{ key: `k${10 + n}`, value: null }], done));
+      if (n % 3 === 0) await toPromise<void>((done) => store.write([{ key: `k${10 + n}`, value: null }], done));
       else expected.push([`k${10 + n}`, valueOf(n, n * 50)]);
     }
     assertEntries(await read(store), [['again', valueOf(59, 159)], ...expected]);
@@ -176,7 +176,7 @@ describe('a store with a log', { timeout: 120_000 }, () => {
     let store = await open('db', options);
     const rows = Array.from({ length: 40 }, (_, i) => [`k${10 + i}`, valueOf(i, 250_000 + i)] as const);
     await write(store, 'a', 'before');
-    await promised<void>((done) =>
+    await toPromise<void>((done) =>
       store.write(
         rows.map(([name, value]) => ({ key: name, value })),
         done,

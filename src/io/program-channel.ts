@@ -3,17 +3,17 @@
  * (within a bound) and given to it in order when it does.
  */
 import { RemusterError } from '../base/errors.ts';
-import type { Channel } from '../base/ports.ts';
+import type { ProgramEndpoint } from '../base/ports.ts';
 import { systemClock } from './clock.ts';
 
 const keptMax = 100_000;
 
-export type ProgramChannel = { readonly channel: Channel; readonly deliver: (body: Uint8Array) => void };
+export type ProgramChannel = { readonly channel: ProgramEndpoint; readonly deliver: (body: Uint8Array) => void };
 
-export function programChannel(data: Uint8Array, send: Channel['send']): ProgramChannel {
+export function programChannel(data: Uint8Array, send: ProgramEndpoint['send']): ProgramChannel {
   let handler: ((body: Uint8Array) => void) | undefined;
   let kept: Uint8Array[] = [];
-  const channel: Channel = {
+  const channel: ProgramEndpoint = {
     data,
     clock: systemClock(),
     send,
@@ -33,7 +33,7 @@ export function programChannel(data: Uint8Array, send: Channel['send']): Program
   return { channel, deliver };
 }
 
-export type ProgramModule = { readonly main: (channel: Channel) => void };
+export type ProgramModule = { readonly main: (channel: ProgramEndpoint) => void };
 
 export async function importProgram(moduleUrl: string): Promise<ProgramModule> {
   const module: unknown = await import(moduleUrl);

@@ -234,7 +234,7 @@ describe('a runner and its parent', { timeout: 60_000 }, () => {
     { skip: process.platform === 'win32' },
     async (t) => {
       const program = programOf('say(process.pid); setInterval(() => undefined, 1_000);');
-      const { parent, pid } = await parentOf(t, program, { silenceMsMax: 1_000 });
+      const { parent, pid } = await parentOf(t, program, { parentStallMsMax: 1_000 });
       parent.kill('SIGSTOP');
       await untilDead(pid);
     },

@@ -56,7 +56,7 @@ function startRunner(
   forbidden: () => readonly Address[],
 ): RunningProgram {
   const entry = fileURLToPath(sibling(import.meta.url, 'runner-main'));
-  const told = [process.pid, nextUserId(), limits.silenceMsMax ?? silenceMsDefault];
+  const told = [process.pid, nextUserId(), limits.parentStallMsMax ?? silenceMsDefault];
   const words = [...runnerFlags(program.moduleUrl, limits), entry, ...told.map(String)];
   const child = spawn(...limitedCommand(process.execPath, words), {
     cwd: '/',

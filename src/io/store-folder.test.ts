@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { promised } from '../base/errors.ts';
+import { toPromise } from '../base/errors.ts';
 import type { RowStore, Store, StoreEntry } from '../base/ports.ts';
 import { utf8 } from '../simulation/conformance/harness.ts';
 import { GroupLog } from './group-log.ts';
@@ -50,14 +50,14 @@ export function temporaryLog(t: TestContext): TemporaryLog {
 }
 
 export function close(store: Store): Promise<void> {
-  return promised<void>((done) => store.close(done));
+  return toPromise<void>((done) => store.close(done));
 }
 
 export function write(store: Store, key: string, value: Uint8Array | string): Promise<void> {
   const bytes = typeof value === 'string' ? utf8.encode(value) : value;
-  return promised<void>((done) => store.write([{ key, value: bytes }], done));
+  return toPromise<void>((done) => store.write([{ key, value: bytes }], done));
 }
 
 export function read(store: Store, from = '', to = '\u{10ffff}', limit = 1_000_000): Promise<readonly StoreEntry[]> {
-  return promised<readonly StoreEntry[]>((done) => store.read({ from, to, limit }, done));
+  return toPromise<readonly StoreEntry[]>((done) => store.read({ from, to, limit }, done));
 }

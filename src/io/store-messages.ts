@@ -7,7 +7,7 @@
  *   row:          u32 key length, u32 value length or 2^32-1 for none, key, value
  *   behind one:   u32 2^32-1, u32 bytes of the rows, u32 prefix length, prefix, { row }*
  */
-import { noValue, readNumber, rowHeaderBytes, writeAscii, writeNumber } from '../base/packed-rows.ts';
+import { tombstoneLength, readUint32, rowHeaderBytes, writeAscii, writeUint32 } from '../base/row-codec.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { StoreEntry, StoreRows, StoreWrite } from '../base/ports.ts';
 
@@ -93,7 +93,7 @@ export function packInto(packed: Uint8Array, start: number, batch: Batch): numbe
       }
       packed.set(item.packed, at);
       at += item.packed.length;
-      writeNumber(packed, rowsBytesAt, readNumber(packed, rowsBytesAt) + item.packed.length);
+      writeUint32(packed, rowsBytesAt, readUint32(packed, rowsBytesAt) + item.packed.length);
     } else {
       prefix = undefined;
       at = packRow(packed, at, item);
@@ -105,8 +105,8 @@ export function packInto(packed: Uint8Array, start: number, batch: Batch): numbe
 function packRow(packed: Uint8Array, at: number, { key, value }: StoreWrite): number {
   const keyAt = at + rowHeaderBytes;
   const keyEnd = writeText(packed, keyAt, key);
-  writeNumber(packed, at, keyEnd - keyAt);
-  writeNumber(packed, at + 4, value === null ? noValue : value.length);
+  writeUint32(packed, at, keyEnd - keyAt);
+  writeUint32(packed, at + 4, value === null ? tombstoneLength : value.length);
   if (value === null) return keyEnd;
   packed.set(value, keyEnd);
   return keyEnd + value.length;
@@ -116,9 +116,9 @@ function packRow(packed: Uint8Array, at: number, { key, value }: StoreWrite): nu
 function packPrefix(packed: Uint8Array, at: number, prefix: string): number {
   const prefixAt = at + prefixHeaderBytes;
   const prefixEnd = writeText(packed, prefixAt, prefix);
-  writeNumber(packed, at, prefixMark);
-  writeNumber(packed, at + 4, 0);
-  writeNumber(packed, at + 8, prefixEnd - prefixAt);
+  writeUint32(packed, at, prefixMark);
+  writeUint32(packed, at + 4, 0);
+  writeUint32(packed, at + 8, prefixEnd - prefixAt);
   return prefixEnd;
 }
 
@@ -132,10 +132,10 @@ export type VisitRow = (key: string, at: number, isGone: boolean) => void;
 
 export function visitBatch(packed: Buffer, visit: VisitRow): void {
   for (let at = 0; at < packed.length;) {
-    if (readNumber(packed, at) === prefixMark) {
+    if (readUint32(packed, at) === prefixMark) {
       const prefixAt = at + prefixHeaderBytes;
-      const prefixEnd = prefixAt + readNumber(packed, at + 8);
-      const end = prefixEnd + readNumber(packed, at + 4);
+      const prefixEnd = prefixAt + readUint32(packed, at + 8);
+      const end = prefixEnd + readUint32(packed, at + 4);
       const prefix = packed.toString('latin1', prefixAt, prefixEnd);
       for (at = prefixEnd; at < end;) at = visitRow(packed, at, prefix, visit);
     } else at = visitRow(packed, at, '', visit);
@@ -145,18 +145,18 @@ export function visitBatch(packed: Buffer, visit: VisitRow): void {
 /** Where the next one begins. */
 function visitRow(packed: Buffer, at: number, prefix: string, visit: VisitRow): number {
   const keyAt = at + rowHeaderBytes;
-  const keyEnd = keyAt + readNumber(packed, at);
-  const valueBytes = readNumber(packed, at + 4);
-  const isGone = valueBytes === noValue;
+  const keyEnd = keyAt + readUint32(packed, at);
+  const valueBytes = readUint32(packed, at + 4);
+  const isGone = valueBytes === tombstoneLength;
   visit(prefix + packed.toString('latin1', keyAt, keyEnd), at, isGone);
   return isGone ? keyEnd : keyEnd + valueBytes;
 }
 
 /** Of the row that begins there; it shares the memory of `packed`, and is no Buffer, of which a slice is no copy. */
 export function valueAt(packed: Buffer, at: number): Uint8Array | null {
-  const from = at + rowHeaderBytes + readNumber(packed, at);
-  const valueBytes = readNumber(packed, at + 4);
-  return valueBytes === noValue ? null : new Uint8Array(packed.buffer, packed.byteOffset + from, valueBytes);
+  const from = at + rowHeaderBytes + readUint32(packed, at);
+  const valueBytes = readUint32(packed, at + 4);
+  return valueBytes === tombstoneLength ? null : new Uint8Array(packed.buffer, packed.byteOffset + from, valueBytes);
 }
 
 /** The values share the memory of `packed`. */

@@ -6,8 +6,8 @@ import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import type { Worker } from 'node:worker_threads';
-import { promised } from '../base/errors.ts';
-import { packRows } from '../base/packed-rows.ts';
+import { toPromise } from '../base/errors.ts';
+import { packRows } from '../base/row-codec.ts';
 import type { StoreRows } from '../base/ports.ts';
 import { realWorld } from '../simulation/conformance/harness.ts';
 import { type StoreHarness, describeStore } from '../simulation/conformance/store.ts';
@@ -80,7 +80,7 @@ describe('the real store', { timeout: 120_000 }, () => {
         behind('a/', ['y', null]),
         behind('\u00e9/', ['x', 5]),
       ];
-      await promised<void>((done) => store.write(batch, done));
+      await toPromise<void>((done) => store.write(batch, done));
       assert.deepEqual(
         (await read(store)).map(({ key, value }) => [key, value[0]]),
         [
@@ -125,7 +125,7 @@ describe('the real store', { timeout: 120_000 }, () => {
     const store = await temporaryFolder(t).open('db', { sizeBytesMax: 1_000_000 });
     await write(store, 'large', new Uint8Array(700_000));
     await assert.rejects(write(store, 'second', new Uint8Array(700_000)), { code: 'STORE_FULL' });
-    await promised<void>((done) => store.write([{ key: 'large', value: null }], done));
+    await toPromise<void>((done) => store.write([{ key: 'large', value: null }], done));
     await write(store, 'second', new Uint8Array(700_000));
     assert.deepEqual(
       (await read(store)).map(({ key }) => key),
@@ -191,7 +191,7 @@ describe('the real store', { timeout: 120_000 }, () => {
       const gone = keys[round % keys.length] as string;
       await Promise.all([
         ...keys.map((key) => write(store, key, value)),
-        promised<void>((done) => store.write([{ key: gone, value: null }], done)),
+        toPromise<void>((done) => store.write([{ key: gone, value: null }], done)),
       ]);
       if (round % 6 > 0 && round < rounds) continue;
       const found = (await read(store)).map((entry) => `${entry.key}${entry.value[99_999]}`);

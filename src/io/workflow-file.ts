@@ -12,7 +12,7 @@ import { setSourceMapsSupport } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { BoundedLru } from '../base/bounded-lru.ts';
+import { BoundedLru } from '../base/collections/bounded-lru.ts';
 import { RemusterError } from '../base/errors.ts';
 import { faultOf } from './author-lines.ts';
 import { bundleModule } from './bundler.ts';

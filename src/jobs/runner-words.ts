@@ -3,11 +3,11 @@
  * between nodes and with the same bounds. A runner does one run at a time, those given ahead in their order; everything it says names the run.
  * A runner is trusted with nothing: whatever it sends is checked here, and a runner that breaks the words is killed.
  */
-import { codecOf } from '../messages/codec.ts';
-import { field, optional } from '../messages/compound.ts';
-import { type MessageOf, message } from '../messages/message.ts';
-import { bool, oneOf, u32, u53, u64 } from '../messages/numbers.ts';
-import { bytes, text } from '../messages/strings.ts';
+import { createCodec } from '../messages/codec/codec.ts';
+import { field, optional } from '../messages/codec/compound.ts';
+import { type MessageOf, message } from '../messages/codec/message.ts';
+import { bool, enumOf, u32, u53, u64 } from '../messages/codec/numbers.ts';
+import { bytes, text } from '../messages/codec/strings.ts';
 import { jobLimits } from './limits.ts';
 
 const wordBytesMax = 15_000_000;
@@ -46,7 +46,7 @@ const fromRunner = [
   }),
   word('ended', 13, {
     run,
-    what: field(2, oneOf('completed', 'failed', 'cancelled'), 'How.'),
+    what: field(2, enumOf('completed', 'failed', 'cancelled'), 'How.'),
     completed: field(3, u53, 'Iterations or items done.'),
     failed: field(4, u53, 'Of those, how many went wrong.'),
     summary: field(5, summary, 'All of it.'),
@@ -58,7 +58,7 @@ const fromRunner = [
   }),
   word('said', 14, {
     run,
-    level: field(2, oneOf('debug', 'info', 'warn', 'error'), 'Level.'),
+    level: field(2, enumOf('debug', 'info', 'warn', 'error'), 'Level.'),
     text: field(3, text(4_000), 'A line of `ctx.log`.'),
   }),
 ] as const;
@@ -66,5 +66,5 @@ const fromRunner = [
 export type ToRunner = MessageOf<typeof toRunner>;
 export type FromRunner = MessageOf<typeof fromRunner>;
 
-export const toRunnerCodec = codecOf(toRunner);
-export const fromRunnerCodec = codecOf(fromRunner);
+export const toRunnerCodec = createCodec(toRunner);
+export const fromRunnerCodec = createCodec(fromRunner);

@@ -2,12 +2,12 @@
  * A unit is what one core does for a workflow: a share of its users or items, or its first and last step. What a worker
  * gets to run it (`UnitOrder`) is encoded once, kept, and given to every worker that tries it: the same bytes.
  */
-import { codecOf } from '../messages/codec.ts';
-import { field, map, optional, record } from '../messages/compound.ts';
-import { type MessageOf, message } from '../messages/message.ts';
-import { bool, oneOf, u16, u32, u53 } from '../messages/numbers.ts';
-import { repeatedText } from '../messages/repeated-text.ts';
-import { text } from '../messages/strings.ts';
+import { createCodec } from '../messages/codec/codec.ts';
+import { field, map, optional, record } from '../messages/codec/compound.ts';
+import { type MessageOf, message } from '../messages/codec/message.ts';
+import { bool, enumOf, u16, u32, u53 } from '../messages/codec/numbers.ts';
+import { internedText } from '../messages/codec/interned-text.ts';
+import { text } from '../messages/codec/strings.ts';
 import { jobLimits } from './limits.ts';
 
 /**
@@ -38,11 +38,11 @@ const needs = {
   job: field(1, text(64), 'The job.'),
   workflow: field(2, u16, 'Which of its workflows.'),
   unit: field(3, u32, 'Which unit of that.'),
-  bundle: field(6, repeatedText(64), 'SHA-256 of the code.'),
+  bundle: field(6, internedText(64), 'SHA-256 of the code.'),
   network: field(15, bool, 'The code may use the network.'),
   memoryMb: field(16, u32, 'It may use so much memory.'),
   timeoutMs: field(17, u53, 'A worker ends it after so long.'),
-  submitter: field(18, repeatedText(256), 'On whose behalf; runners are never shared between submitters.'),
+  submitter: field(18, internedText(256), 'On whose behalf; runners are never shared between submitters.'),
 };
 
 const unitOrder = message({
@@ -51,8 +51,8 @@ const unitOrder = message({
   fields: {
     ...needs,
     units: field(4, u32, 'How many units of `work` there are.'),
-    phase: field(5, oneOf(...unitPhases), 'Which part of the work.'),
-    facts: field(7, repeatedText(200_000), 'JSON of WorkflowFacts.'),
+    phase: field(5, enumOf(...unitPhases), 'Which part of the work.'),
+    facts: field(7, internedText(200_000), 'JSON of WorkflowFacts.'),
     env: field(8, map(text(256), text(jobLimits.envBytesMax), 1_000), 'For `ctx.env`.'),
     seed: field(9, u53, 'Of this unit, for `ctx.random`; the same with each attempt.'),
     users: field(10, optional(share), 'Load: its share of the users (`vus`).'),
@@ -65,8 +65,8 @@ const unitOrder = message({
 
 const unitNeeds = message({ ...head, doc: 'The part of it that a worker reads.', fields: needs });
 
-const codec = codecOf([unitOrder]);
-const needsCodec = codecOf([unitNeeds]);
+const codec = createCodec([unitOrder]);
+const needsCodec = createCodec([unitNeeds]);
 type OrderMessage = MessageOf<readonly [typeof unitOrder]>;
 export type UnitOrder = Omit<OrderMessage, 'kind'>;
 

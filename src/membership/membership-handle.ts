@@ -6,18 +6,18 @@ import type { Done } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Address, Identity, StoreWrite } from '../base/ports.ts';
 import type { EmbeddedPart, EmbeddingRole } from '../messages/membership.ts';
-import type { MemberView } from './member-view.ts';
-import type { MembershipEvent } from './membership-event.ts';
-import type { Memory } from './memory.ts';
+import type { MemberView } from './state/member-view.ts';
+import type { MembershipEvent } from './state/membership-event.ts';
+import type { MembershipHints } from './state/hints.ts';
 
 export type MembershipHandle = {
-  start(memory: Memory): void;
+  start(memory: MembershipHints): void;
   /** Asks these nodes for their view as well, until they answer. */
   join(seeds: readonly Address[]): void;
   /** Ourselves first. */
   members(): readonly MemberView[];
   /** A question that came by stream, and its answer, as they are on the wire; FORBIDDEN if it cannot be read. */
-  asked(from: Identity, body: Uint8Array, reply: Done<Uint8Array>): void;
+  handleRequest(from: Identity, body: Uint8Array, reply: Done<Uint8Array>): void;
   /** What one of our roles wants known to everybody; empty takes it back. */
   embed(role: EmbeddingRole, state: Uint8Array): void;
   /** Numbers that only grow, by name; `rejected.<reason>` for what was refused. */
@@ -28,22 +28,22 @@ export type MembershipHandle = {
   stop(): void;
 };
 
-export type Embedded = {
+export type EmbeddedState = {
   readonly id: NodeId;
   readonly generation: number;
   readonly version: number;
   readonly parts: readonly EmbeddedPart[];
 };
 
-export type MembershipReports = {
+export type MembershipListener = {
   event(event: MembershipEvent): void;
   /** A seed has answered, or there is none to ask. Called once. */
   joined(): void;
-  embedded(embedded: Embedded): void;
+  embedded(embedded: EmbeddedState): void;
   /** A beat is wanted now, where the main loop is another one than ours. */
-  wantBeat?(): void;
+  requestBeat?(): void;
   /** To be kept in the store; nothing waits for it. */
-  remember(writes: readonly StoreWrite[]): void;
+  saveHints(writes: readonly StoreWrite[]): void;
   /** Membership is over because of a mistake of ours. */
-  halted(error: unknown): void;
+  onHalt(error: unknown): void;
 };

@@ -5,23 +5,23 @@
  * counted.
  */
 import { type Done, type Outcome, failure, isRemusterError, success } from '../base/errors.ts';
-import { Loop, noStore } from '../base/loop.ts';
+import { Loop, noStore } from '../base/runtime/loop.ts';
 import type { Address, Clock, Datagrams, Identity, Streams } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
-import { peekTag } from '../messages/codec.ts';
+import { peekTag } from '../messages/codec/codec.ts';
 import { type EmbeddingRole, type MembershipMessage, membershipMessages } from '../messages/membership.ts';
 import { pushMessages } from '../messages/push.ts';
-import { rejectionReason } from '../messages/rejection.ts';
-import { refusal } from '../messages/role-matrix.ts';
-import type { MembershipEffect, Purpose, Timer } from './group.ts';
-import { type MemberView, firstView } from './member-view.ts';
+import { rejectionReason } from '../messages/codec/decode-error.ts';
+import { checkSender } from '../messages/role-matrix.ts';
+import type { MembershipEffect, RequestPurpose, MembershipTimer } from './state/context.ts';
+import { type MemberView, initialLocalView } from './state/member-view.ts';
 import { Membership, type MembershipInput } from './membership.ts';
-import type { MembershipHandle, MembershipReports } from './membership-handle.ts';
-import type { Memory } from './memory.ts';
-import type { MembershipOptions } from './options.ts';
+import type { MembershipHandle, MembershipListener } from './membership-handle.ts';
+import type { MembershipHints } from './state/hints.ts';
+import type { MembershipOptions } from './state/options.ts';
 
-export type HostPorts = {
+export type MembershipHostPorts = {
   readonly clock: Clock;
   /** None where the node has no datagrams; the machine must be told so, too. */
   readonly datagrams: Pick<Datagrams, 'send' | 'receive'> | undefined;
@@ -29,7 +29,7 @@ export type HostPorts = {
   readonly random: Random;
 };
 
-export type HostSettings = {
+export type MembershipHostSettings = {
   readonly identity: Identity;
   readonly seeds: readonly Address[];
   readonly options: MembershipOptions;
@@ -40,37 +40,37 @@ export type HostSettings = {
 const callsMax = 1_000;
 
 export class MembershipHost implements MembershipHandle {
-  readonly #ports: HostPorts;
-  readonly #settings: HostSettings;
-  readonly #reports: MembershipReports;
+  readonly #ports: MembershipHostPorts;
+  readonly #settings: MembershipHostSettings;
+  readonly #reports: MembershipListener;
   readonly #counters = new Map<string, number>();
   /** Questions that were asked of us and are not answered yet. */
-  readonly #calls = new Map<number, Done<Uint8Array>>();
+  readonly #pendingReplies = new Map<number, Done<Uint8Array>>();
   #machine: Membership | undefined;
-  #loop: Loop<MembershipInput, MembershipEffect, Timer> | undefined;
+  #loop: Loop<MembershipInput, MembershipEffect, MembershipTimer> | undefined;
   #nextCall = 1;
   #departed: (() => void)[] = [];
 
-  constructor(ports: HostPorts, settings: HostSettings, reports: MembershipReports) {
+  constructor(ports: MembershipHostPorts, settings: MembershipHostSettings, reports: MembershipListener) {
     this.#ports = ports;
     this.#settings = settings;
     this.#reports = reports;
   }
 
-  start({ incarnation, known }: Memory): void {
+  start({ incarnation, known }: MembershipHints): void {
     const { clock, datagrams, streams, random } = this.#ports;
     const { identity, options, seeds, watchMainLoop } = this.#settings;
     this.#machine = new Membership(identity, incarnation, options, random.fork('membership'));
     const perform = (effect: MembershipEffect): void => this.#perform(effect);
-    const halted = (error: unknown): void => this.#reports.halted(error);
-    this.#loop = new Loop(this.#machine, { clock, store: noStore, perform, halted });
+    const onHalt = (error: unknown): void => this.#reports.onHalt(error);
+    this.#loop = new Loop(this.#machine, { clock, store: noStore, perform, onHalt });
     datagrams?.receive((from, body) => this.#received(from, body));
     streams.watch((change) => this.#loop?.feed({ kind: 'connection', change }));
     this.#loop.feed({ kind: 'start', seeds, known, watchMainLoop });
   }
 
   members(): readonly MemberView[] {
-    return this.#machine?.views(this.#ports.clock.nowMs()) ?? [firstView(this.#settings.identity)];
+    return this.#machine?.views(this.#ports.clock.nowMs()) ?? [initialLocalView(this.#settings.identity)];
   }
 
   /** The machine, for who reports its changes elsewhere. */
@@ -78,12 +78,12 @@ export class MembershipHost implements MembershipHandle {
     return this.#machine;
   }
 
-  asked(from: Identity, body: Uint8Array, reply: Done<Uint8Array>): void {
-    if (this.#loop === undefined || this.#calls.size >= callsMax) return reply(failure('CAPACITY'));
+  handleRequest(from: Identity, body: Uint8Array, reply: Done<Uint8Array>): void {
+    if (this.#loop === undefined || this.#pendingReplies.size >= callsMax) return reply(failure('CAPACITY'));
     const message = this.#read(body);
     if (message === undefined) return reply(failure('FORBIDDEN', 'the message cannot be read'));
     const call = this.#nextCall++;
-    this.#calls.set(call, reply);
+    this.#pendingReplies.set(call, reply);
     this.#loop.feed({ kind: 'asked', from, call, message });
   }
 
@@ -112,12 +112,12 @@ export class MembershipHost implements MembershipHandle {
   stop(): void {
     this.#loop?.stop();
     this.#loop = undefined;
-    for (const reply of this.#calls.values()) reply(failure('DRAINED'));
-    this.#calls.clear();
+    for (const reply of this.#pendingReplies.values()) reply(failure('DRAINED'));
+    this.#pendingReplies.clear();
   }
 
   #received(from: Identity, body: Uint8Array): void {
-    const refused = refusal('datagram', from.roles, body);
+    const refused = checkSender('datagram', from.roles, body);
     if (refused !== undefined) return this.#count(`rejected.${refused}`);
     const message = this.#read(body);
     if (message !== undefined) this.#loop?.feed({ kind: 'datagram', from, message });
@@ -130,19 +130,19 @@ export class MembershipHost implements MembershipHandle {
       case 'request':
         return this.#request(effect);
       case 'reply':
-        this.#calls.get(effect.call)?.(success(encodeMessage(effect.message)));
-        return void this.#calls.delete(effect.call);
+        this.#pendingReplies.get(effect.call)?.(success(encodeMessage(effect.message)));
+        return void this.#pendingReplies.delete(effect.call);
       case 'noReply':
-        this.#calls.get(effect.call)?.(failure(effect.code));
-        return void this.#calls.delete(effect.call);
+        this.#pendingReplies.get(effect.call)?.(failure(effect.code));
+        return void this.#pendingReplies.delete(effect.call);
       case 'event':
         return this.#reports.event(effect.event);
       case 'embedded':
         return this.#reports.embedded(effect);
       case 'remember':
-        return this.#reports.remember(effect.writes);
+        return this.#reports.saveHints(effect.writes);
       case 'wantBeat':
-        return this.#reports.wantBeat?.();
+        return this.#reports.requestBeat?.();
       case 'joined':
         return this.#reports.joined();
       case 'departed':
@@ -154,7 +154,7 @@ export class MembershipHost implements MembershipHandle {
     this.#ports.streams.request(to, encodeMessage(message), timeoutMs, (outcome) => this.#ended(purpose, outcome));
   }
 
-  #ended(purpose: Purpose, outcome: Outcome<Uint8Array>): void {
+  #ended(purpose: RequestPurpose, outcome: Outcome<Uint8Array>): void {
     if (!outcome.ok) this.#count(`requests.${purpose.kind}.${outcome.error.code}`);
     const message = outcome.ok ? this.#read(outcome.value) : undefined;
     const code = outcome.ok ? undefined : outcome.error.code;
@@ -182,11 +182,11 @@ export class MembershipHost implements MembershipHandle {
 
 const declared = [...membershipMessages, ...pushMessages];
 const kinds = new Set<string>(declared.map(({ kind }) => kind));
-const questions: readonly string[] = ['streamPing', 'sync', 'departure', 'pushPing'];
-const questionTags = new Set(declared.filter(({ kind }) => questions.includes(kind)).map(({ tag }) => tag));
+const requestKinds: readonly string[] = ['streamPing', 'sync', 'departure', 'pushPing'];
+const questionTags = new Set(declared.filter(({ kind }) => requestKinds.includes(kind)).map(({ tag }) => tag));
 
 /** Is this a question for `asked`? Found out without reading it. */
-export function isForMembership(body: Uint8Array): boolean {
+export function isMembershipRequest(body: Uint8Array): boolean {
   const tag = peekTag(body);
   return tag !== undefined && questionTags.has(tag);
 }

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { nodeIdFrom } from '../base/ids.ts';
-import { type ConnectionChange, type Identity, portIsClosed } from '../base/ports.ts';
+import { type ConnectionChange, type Identity, portClosedReason } from '../base/ports.ts';
 import { Random } from '../base/random.ts';
-import type { Claim } from './claim.ts';
-import type { MembershipEffect, Timer } from './group.ts';
+import type { Claim } from './state/claim.ts';
+import type { MembershipEffect, MembershipTimer } from './state/context.ts';
 import { Membership, type MembershipInput } from './membership.ts';
-import { lanMembership, type MembershipOptions } from './options.ts';
+import { lanMembershipOptions, type MembershipOptions } from './state/options.ts';
 
 type Effect = ReturnType<Membership['step']>[number];
 
@@ -29,7 +29,7 @@ class Subject {
   nowMs = 0;
 
   constructor(options: Partial<MembershipOptions> = {}) {
-    this.machine = new Membership(identity(1), 0, { ...lanMembership, ...options }, new Random('subject'));
+    this.machine = new Membership(identity(1), 0, { ...lanMembershipOptions, ...options }, new Random('subject'));
   }
 
   feed(input: MembershipInput): void {
@@ -41,7 +41,7 @@ class Subject {
   }
 
   /** Lets the timers of one kind run that are due within so long. */
-  pass(durationMs: number, kind: Timer['kind']): void {
+  pass(durationMs: number, kind: MembershipTimer['kind']): void {
     const untilMs = this.nowMs + durationMs;
     for (;;) {
       const due = this.effects.findIndex(
@@ -163,14 +163,14 @@ describe('connections', () => {
   const evidence: [string, ConnectionChange, boolean][] = [
     ['a closed port', { kind: 'refused', address: identity(2), reason: 'refused' }, true],
     ['a host that does not answer', { kind: 'refused', address: identity(2), reason: 'ETIMEDOUT' }, false],
-    ['a broken connection', { kind: 'disconnected', peer: identity(2), reason: 'reset', wanted: false }, true],
-    ['a connection that was let go', { kind: 'disconnected', peer: identity(2), reason: 'idle', wanted: true }, false],
+    ['a broken connection', { kind: 'disconnected', peer: identity(2), reason: 'reset', graceful: false }, true],
+    ['a connection that was let go', { kind: 'disconnected', peer: identity(2), reason: 'idle', graceful: true }, false],
     [
       'one of an earlier life',
-      { kind: 'disconnected', peer: identity(2, { generation: 0 }), reason: '', wanted: false },
+      { kind: 'disconnected', peer: identity(2, { generation: 0 }), reason: '', graceful: false },
       false,
     ],
-    ['one of a stranger', { kind: 'disconnected', peer: identity(9), reason: 'reset', wanted: false }, false],
+    ['one of a stranger', { kind: 'disconnected', peer: identity(9), reason: 'reset', graceful: false }, false],
   ];
   for (const [what, change, starts] of evidence) {
     it(`${what} ${starts ? 'starts a probe, and is no verdict' : 'says nothing'}`, () => {
@@ -199,7 +199,7 @@ describe('connections', () => {
     subject.take('datagram');
     subject.feed({
       kind: 'connection',
-      change: { kind: 'disconnected', peer: identity(2), reason: '', wanted: false },
+      change: { kind: 'disconnected', peer: identity(2), reason: '', graceful: false },
     });
     assert.deepEqual(subject.take('datagram'), []);
     assert.deepEqual(subject.events(), ['member.alive n2 1/0', 'member.left n2 1/0']);
@@ -233,7 +233,7 @@ describe('leaving', () => {
     const subject = new Subject();
     subject.hears(identity(2));
     subject.feed({ kind: 'leave', reason: '' });
-    subject.pass(lanMembership.leaveTimeoutMs, 'leaving');
+    subject.pass(lanMembershipOptions.leaveTimeoutMs, 'leaving');
     assert.equal(subject.take('departed').length, 1);
   });
 });
@@ -266,7 +266,7 @@ describe('restraint', () => {
     assert.deepEqual(saidOfItself(subject), ['dead 5']);
     subject.hears(others[1]!, claim('dead', identity(1), 5, others[1]));
     assert.deepEqual(saidOfItself(subject), []);
-    assert.equal(subject.machine.ownView().state, 'dead');
+    assert.equal(subject.machine.localView().state, 'dead');
   });
 
   it('comes back by itself', () => {
@@ -278,7 +278,7 @@ describe('restraint', () => {
     assert.deepEqual(subject.events(), ['self.returned n1 1/6']);
     subject.pass(1_000, 'gossip');
     assert.ok(saidOfItself(subject).includes('alive 6'));
-    assert.equal(subject.machine.ownView().state, 'alive');
+    assert.equal(subject.machine.localView().state, 'alive');
   });
 
   it('is believed at once, other than what somebody else says', () => {
@@ -313,7 +313,7 @@ describe('doubts', () => {
     const message = { kind: 'pingRequest', incarnation: 0, seq: 7, claims: [], target, timeoutMs: 100 } as const;
     subject.feed({ kind: 'datagram', from: identity(4), message });
     const address = { host: '10.0.0.1', port: 2 };
-    subject.feed({ kind: 'connection', change: { kind: 'refused', address, reason: portIsClosed } });
+    subject.feed({ kind: 'connection', change: { kind: 'refused', address, reason: portClosedReason } });
     const nacks = subject.take('datagram').flatMap(({ message: said }) => (said.kind === 'nack' ? [said] : []));
     assert.deepEqual(
       nacks.map(({ seq, refused }) => [seq, refused]),
@@ -331,11 +331,11 @@ describe('gossip', () => {
     subject.hears(identity(2), claim('suspect', identity(3), 0, identity(2)));
     const tellings = (): number => subject.take('datagram').filter(({ message }) => message.kind === 'gossip').length;
     subject.pass(1, 'gossip');
-    assert.equal(tellings(), lanMembership.gossipFanoutCount);
-    subject.pass(lanMembership.gossipIntervalMs / 2, 'gossip');
+    assert.equal(tellings(), lanMembershipOptions.gossipFanoutCount);
+    subject.pass(lanMembershipOptions.gossipIntervalMs / 2, 'gossip');
     assert.equal(tellings(), 0);
-    subject.pass(lanMembership.gossipIntervalMs / 2, 'gossip');
-    assert.equal(tellings(), lanMembership.gossipFanoutCount);
+    subject.pass(lanMembershipOptions.gossipIntervalMs / 2, 'gossip');
+    assert.equal(tellings(), lanMembershipOptions.gossipFanoutCount);
   });
 });
 

@@ -13,32 +13,32 @@
  */
 import type { ErrorCode } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
-import type { Expired, Machine, PersistFailed, Schedule, Unschedule } from '../base/loop.ts';
+import type { TimerExpired, Machine, PersistFailed, Schedule, CancelTimer } from '../base/runtime/loop.ts';
 import type { Address, ConnectionChange, Identity } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 import type { EmbeddingRole, MembershipMessage } from '../messages/membership.ts';
 import type { NodeEntry } from '../messages/node-entry.ts';
-import { Departure } from './departure.ts';
-import { FrontDoor } from './front-door.ts';
-import { GossipBuffer } from './gossip-buffer.ts';
-import { type Group, type MembershipEffect, type MessageNamed, Outbox, type Purpose, type Timer } from './group.ts';
-import { Judge } from './judge.ts';
-import { LocalHealth } from './local-health.ts';
-import { MainLoop } from './main-loop.ts';
-import { type Member, MemberTable, type Table, isLiving } from './member-table.ts';
-import { takeReport } from './member-report.ts';
-import { type MemberView, viewOf, viewOfSelf } from './member-view.ts';
-import { knownMax, rememberKnown } from './memory.ts';
-import { Newcomer } from './newcomer.ts';
-import { Observers } from './observers.ts';
-import type { MembershipOptions } from './options.ts';
-import { Prober } from './prober.ts';
-import { PushManager } from './push-manager.ts';
-import { PushMember } from './push-member.ts';
-import { Self } from './self.ts';
-import { Spreader } from './spreader.ts';
-import { Tally } from './tally.ts';
-import { ViewExchange } from './view-exchange.ts';
+import { GracefulLeave } from './join/graceful-leave.ts';
+import { JoinCoordinator } from './join/join-coordinator.ts';
+import { GossipQueue } from './state/gossip-queue.ts';
+import { type MembershipContext, type MembershipEffect, type MembershipMessageOf, MembershipOutbox, type RequestPurpose, type MembershipTimer } from './state/context.ts';
+import { SuspicionPolicy } from './suspicion/suspicion-policy.ts';
+import { LocalHealth } from './state/local-health.ts';
+import { MainLoopMonitor } from './detectors/main-loop-monitor.ts';
+import { type Member, MemberTable, type MemberTableLike, isLiveMember } from './state/member-table.ts';
+import { applyMemberReport } from './state/member-report.ts';
+import { type MemberView, memberViewOf, localMemberView } from './state/member-view.ts';
+import { knownMembersMax, knownMembersWrite } from './state/hints.ts';
+import { Joiner } from './join/joiner.ts';
+import { CrashObservers } from './probe/crash-observers.ts';
+import type { MembershipOptions } from './state/options.ts';
+import { Prober } from './probe/prober.ts';
+import { PushServerPart } from './detectors/push-server-part.ts';
+import { PushClientPart } from './detectors/push-client-part.ts';
+import { LocalMember } from './state/local-member.ts';
+import { Gossiper } from './probe/gossiper.ts';
+import { MembershipCounters } from './state/membership-counters.ts';
+import { AntiEntropy } from './join/anti-entropy.ts';
 
 export type MembershipInput =
   | {
@@ -54,31 +54,31 @@ export type MembershipInput =
   | { readonly kind: 'datagram'; readonly from: Identity; readonly message: MembershipMessage }
   /** Asked by stream; the effect `reply` with the same call answers it. */
   | { readonly kind: 'asked'; readonly from: Identity; readonly call: number; readonly message: MembershipMessage }
-  | { readonly kind: 'answered'; readonly purpose: Purpose; readonly message: MembershipMessage }
-  | { readonly kind: 'unanswered'; readonly purpose: Purpose; readonly code?: ErrorCode | undefined }
+  | { readonly kind: 'answered'; readonly purpose: RequestPurpose; readonly message: MembershipMessage }
+  | { readonly kind: 'unanswered'; readonly purpose: RequestPurpose; readonly code?: ErrorCode | undefined }
   | { readonly kind: 'connection'; readonly change: ConnectionChange }
   | { readonly kind: 'embed'; readonly role: EmbeddingRole; readonly state: Uint8Array }
   | { readonly kind: 'beat' }
   | { readonly kind: 'leave'; readonly reason: string };
 
-type Input = MembershipInput | Expired<Timer> | PersistFailed;
-type Effect = MembershipEffect | Schedule<Timer> | Unschedule;
+type Input = MembershipInput | TimerExpired<MembershipTimer> | PersistFailed;
+type Effect = MembershipEffect | Schedule<MembershipTimer> | CancelTimer;
 
-const rememberPauseMs = 2_000;
+const saveHintsDelayMs = 2_000;
 
 export class Membership implements Machine<Input, Effect> {
-  readonly #group: Group;
-  readonly #judge: Judge;
-  readonly #spreader: Spreader;
+  readonly #group: MembershipContext;
+  readonly #judge: SuspicionPolicy;
+  readonly #spreader: Gossiper;
   readonly #prober: Prober;
-  readonly #views: ViewExchange;
-  readonly #newcomer: Newcomer;
-  readonly #door: FrontDoor;
-  readonly #observers: Observers;
-  readonly #departure: Departure;
-  readonly #mainLoop: MainLoop;
-  readonly #pushManager: PushManager;
-  readonly #pushMember: PushMember;
+  readonly #views: AntiEntropy;
+  readonly #newcomer: Joiner;
+  readonly #joins: JoinCoordinator;
+  readonly #observers: CrashObservers;
+  readonly #departure: GracefulLeave;
+  readonly #mainLoop: MainLoopMonitor;
+  readonly #pushManager: PushServerPart;
+  readonly #pushMember: PushClientPart;
   #heardUntilMs = 0;
   #rememberedView = 0;
   #rememberIsDue = false;
@@ -89,45 +89,45 @@ export class Membership implements Machine<Input, Effect> {
     incarnation: number,
     options: MembershipOptions,
     random: Random,
-    table: Table = new MemberTable(self.id, options.membersMax, random.fork('table')),
+    table: MemberTableLike = new MemberTable(self.id, options.membersMax, random.fork('table')),
   ) {
     const overflowed = () =>
-      this.#group.self.tell(this.#group.out, 'gossip.overflow', 'more news than the buffer holds');
+      this.#group.self.emitEvent(this.#group.outbox, 'gossip.overflow', 'more news than the buffer holds');
     this.#group = {
       options,
       random,
-      self: new Self(self, incarnation, options.membership === 'swim'),
+      self: new LocalMember(self, incarnation, options.membership === 'swim'),
       table,
-      gossip: new GossipBuffer(options.gossipBufferMax, overflowed),
+      gossip: new GossipQueue(options.gossipBufferMax, overflowed),
       health: new LocalHealth(),
-      tally: new Tally(),
-      out: new Outbox(),
+      counters: new MembershipCounters(),
+      outbox: new MembershipOutbox(),
     };
-    this.#judge = new Judge(this.#group);
-    this.#spreader = new Spreader(this.#group);
+    this.#judge = new SuspicionPolicy(this.#group);
+    this.#spreader = new Gossiper(this.#group);
     this.#prober = new Prober(this.#group, this.#judge, this.#spreader);
-    this.#views = new ViewExchange(this.#group, this.#judge, this.#spreader, this.#prober);
-    this.#newcomer = new Newcomer(this.#group, this.#views);
-    this.#door = new FrontDoor(this.#group, this.#views);
-    this.#observers = new Observers(this.#group, this.#prober);
-    this.#departure = new Departure(this.#group, this.#observers, this.#spreader);
-    this.#mainLoop = new MainLoop(this.#group);
-    this.#pushManager = new PushManager(this.#group, this.#judge, this.#spreader, this.#mainLoop);
-    this.#pushMember = new PushMember(this.#group, this.#judge, this.#spreader, this.#views, this.#newcomer);
-    this.#judge.onSettled((member) => this.#pushManager.settled(member));
-    this.#judge.onReturn((member) => this.#views.with(member));
+    this.#views = new AntiEntropy(this.#group, this.#judge, this.#spreader, this.#prober);
+    this.#newcomer = new Joiner(this.#group, this.#views);
+    this.#joins = new JoinCoordinator(this.#group, this.#views);
+    this.#observers = new CrashObservers(this.#group, this.#prober);
+    this.#departure = new GracefulLeave(this.#group, this.#observers, this.#spreader);
+    this.#mainLoop = new MainLoopMonitor(this.#group);
+    this.#pushManager = new PushServerPart(this.#group, this.#judge, this.#spreader, this.#mainLoop);
+    this.#pushMember = new PushClientPart(this.#group, this.#judge, this.#spreader, this.#views, this.#newcomer);
+    this.#judge.onChange((member) => this.#pushManager.onMemberChange(member));
+    this.#judge.onRejoin((member) => this.#views.syncWith(member));
   }
 
   step(nowMs: number, input: Input): readonly Effect[] {
-    const { out } = this.#group;
-    out.nowMs = nowMs;
+    const { outbox } = this.#group;
+    outbox.nowMs = nowMs;
     this.#handle(input);
-    this.#pushManager.divide();
+    this.#pushManager.reassign();
     if (!this.#group.self.hasDatagrams) this.#pushMember.arm();
-    this.#spreader.wake(this.#judge.takeUrgency());
-    this.#observers.wake();
+    this.#spreader.scheduleTick(this.#judge.takeUrgent());
+    this.#observers.scheduleIfChanged();
     this.#rememberLater();
-    return out.take();
+    return outbox.take();
   }
 
   get members(): IterableIterator<Member> {
@@ -138,7 +138,7 @@ export class Membership implements Machine<Input, Effect> {
     return this.#group.table.get(id);
   }
 
-  get self(): Readonly<Pick<Self, 'entry' | 'incarnation' | 'leaving' | 'stuck' | 'coordinate'>> {
+  get self(): Readonly<Pick<LocalMember, 'entry' | 'incarnation' | 'leaving' | 'stuck' | 'coordinate'>> {
     return this.#group.self;
   }
 
@@ -152,11 +152,11 @@ export class Membership implements Machine<Input, Effect> {
 
   /** Ourselves first. */
   views(nowMs: number): MemberView[] {
-    return [this.ownView(), ...[...this.#group.table.all()].map((member) => viewOf(member, nowMs))];
+    return [this.localView(), ...[...this.#group.table.all()].map((member) => memberViewOf(member, nowMs))];
   }
 
-  ownView(): MemberView {
-    return viewOfSelf(this.#group.self, this.health);
+  localView(): MemberView {
+    return localMemberView(this.#group.self, this.health);
   }
 
   /** Of whom the view may have changed since this was last called; undefined for one that was forgotten. */
@@ -165,13 +165,13 @@ export class Membership implements Machine<Input, Effect> {
     const changes = new Map<NodeId, MemberView | undefined>();
     for (const id of table.takeChanged()) {
       const member = table.get(id);
-      changes.set(id, member === undefined ? undefined : viewOf(member, nowMs));
+      changes.set(id, member === undefined ? undefined : memberViewOf(member, nowMs));
     }
     return changes;
   }
 
   counters(): Readonly<Record<string, number>> {
-    return this.#group.tally.snapshot();
+    return this.#group.counters.snapshot();
   }
 
   #handle(input: Input): void {
@@ -190,13 +190,13 @@ export class Membership implements Machine<Input, Effect> {
       case 'unanswered':
         return this.#unanswered(input.purpose, input.code);
       case 'connection':
-        return this.#observers.changed(input.change);
+        return this.#observers.onConnectionChange(input.change);
       case 'expired':
         return this.#expired(input.timer);
       case 'embed':
-        return self.embed(input.role, input.state);
+        return self.setEmbedded(input.role, input.state);
       case 'beat':
-        return this.#pushManager.beaten(this.#mainLoop.beat());
+        return this.#pushManager.onBeat(this.#mainLoop.beat());
       case 'leave':
         this.#rememberMembers();
         this.#departure.begin(input.reason, this.#pushMember.manager);
@@ -207,36 +207,36 @@ export class Membership implements Machine<Input, Effect> {
   }
 
   #start({ seeds, known = [], watchMainLoop = false }: MembershipInput & { kind: 'start' }): void {
-    const { options, out, random, self } = this.#group;
-    this.#heardUntilMs = out.nowMs;
+    const { options, outbox, random, self } = this.#group;
+    this.#heardUntilMs = outbox.nowMs;
     const others = this.#newcomer.join(seeds);
-    this.#newcomer.greet(known, others);
+    this.#newcomer.askKnown(known, others);
     if (others.length === 0) this.#join();
-    if (self.hasDatagrams) out.after(random.between(0, options.probeIntervalMs), { kind: 'probe' });
+    if (self.hasDatagrams) outbox.after(random.between(0, options.probeIntervalMs), { kind: 'probe' });
     else this.#pushMember.start(others);
-    out.after(options.syncIntervalMs * random.between(0.5, 1), { kind: 'sync' });
-    if (self.hasDatagrams) out.after(options.reviveIntervalMs, { kind: 'revive' });
-    out.after(options.cleanupIntervalMs, { kind: 'reap' });
+    outbox.after(options.syncIntervalMs * random.between(0.5, 1), { kind: 'sync' });
+    if (self.hasDatagrams) outbox.after(options.reviveIntervalMs, { kind: 'revive' });
+    outbox.after(options.cleanupIntervalMs, { kind: 'reap' });
     if (watchMainLoop) this.#mainLoop.start();
   }
 
   #join(): void {
     if (this.#joined) return;
     this.#joined = true;
-    this.#group.out.put({ kind: 'joined' });
+    this.#group.outbox.put({ kind: 'joined' });
   }
 
   #received(from: Identity, message: MembershipMessage): void {
     if (!isDatagram(message)) return;
-    this.#judge.heard(from, message.incarnation);
-    for (const claim of message.claims) this.#judge.hear(claim, from.id);
+    this.#judge.confirmAlive(from, message.incarnation);
+    for (const claim of message.claims) this.#judge.applyClaim(claim, from.id);
     switch (message.kind) {
       case 'ping':
-        return this.#prober.answer(from, message);
+        return this.#prober.replyToPing(from, message);
       case 'ack':
         return this.#acked(from, message);
       case 'pingRequest':
-        return this.#prober.relays.requested(from, message);
+        return this.#prober.relays.onRequest(from, message);
       case 'indirectAck':
         return this.#prober.indirectlyAcked(from, message.seq);
       case 'nack':
@@ -246,27 +246,27 @@ export class Membership implements Machine<Input, Effect> {
     }
   }
 
-  #acked(from: Identity, message: MessageNamed<'ack'>): void {
+  #acked(from: Identity, message: MembershipMessageOf<'ack'>): void {
     const member = this.#group.table.get(from.id);
     if (member === undefined || member.generation !== from.generation) return;
-    takeReport(this.#group, member, message);
+    applyMemberReport(this.#group, member, message);
     this.#prober.acked(from, message);
-    this.#views.compared(member);
+    this.#views.onViewHash(member);
   }
 
   #asked(from: Identity, call: number, message: MembershipMessage): void {
-    const { self, out } = this.#group;
-    if (message.kind === 'sync') return this.#door.asked(from.id, { call, message });
-    if (message.kind === 'pushPing') return this.#pushManager.pinged(from, call, message);
-    if (message.kind === 'departure') this.#judge.hear(leftClaim(from, message.incarnation), from.id);
+    const { self, outbox } = this.#group;
+    if (message.kind === 'sync') return this.#joins.handleSync(from.id, { call, message });
+    if (message.kind === 'pushPing') return this.#pushManager.onPing(from, call, message);
+    if (message.kind === 'departure') this.#judge.applyClaim(leftClaim(from, message.incarnation), from.id);
     const { generation } = self.entry;
-    out.put({ kind: 'reply', call, message: { kind: 'streamPong', generation, incarnation: self.incarnation } });
+    outbox.put({ kind: 'reply', call, message: { kind: 'streamPong', generation, incarnation: self.incarnation } });
   }
 
-  #answered(purpose: Purpose, message: MembershipMessage): void {
-    if (purpose.kind === 'departure') return this.#departure.ended(purpose.id);
+  #answered(purpose: RequestPurpose, message: MembershipMessage): void {
+    if (purpose.kind === 'departure') return this.#departure.acknowledged(purpose.id);
     if (message.kind === 'streamPong') {
-      if (purpose.kind === 'probe') this.#prober.streamAnswered(purpose.seq, message.generation);
+      if (purpose.kind === 'probe') this.#prober.onStreamAck(purpose.seq, message.generation);
       if (purpose.kind === 'relay') this.#prober.relays.answered(purpose.seq);
     }
     if (message.kind === 'pushAck' && purpose.kind === 'push') {
@@ -276,27 +276,27 @@ export class Membership implements Machine<Input, Effect> {
     if (message.kind !== 'synced') return this.#unanswered(purpose);
     const address = this.#placeOf(purpose);
     const asNewcomer = purpose.kind === 'join' || purpose.kind === 'greet';
-    if (address !== undefined) this.#views.answered(address, message, asNewcomer);
-    if (!this.#group.self.hasDatagrams) return this.#pushMember.look();
+    if (address !== undefined) this.#views.onReply(address, message, asNewcomer);
+    if (!this.#group.self.hasDatagrams) return this.#pushMember.onMembersLearned();
     this.#newcomer.answered(message.id, purpose, message.claims.length > 0);
     if (asNewcomer) this.#join();
   }
 
-  #placeOf(purpose: Purpose): Address | undefined {
+  #placeOf(purpose: RequestPurpose): Address | undefined {
     if (purpose.kind === 'join') return purpose.seed;
     if (purpose.kind === 'greet') return purpose.address;
     const isKnown = purpose.kind === 'sync' || purpose.kind === 'look';
     return isKnown ? this.#group.table.get(purpose.id)?.entry : undefined;
   }
 
-  #unanswered(purpose: Purpose, code?: ErrorCode): void {
-    if (purpose.kind === 'join') this.#newcomer.failed(purpose.seed, purpose.attempt);
-    if (purpose.kind === 'departure') this.#departure.ended(purpose.id);
+  #unanswered(purpose: RequestPurpose, code?: ErrorCode): void {
+    if (purpose.kind === 'join') this.#newcomer.onSeedFailed(purpose.seed, purpose.attempt);
+    if (purpose.kind === 'departure') this.#departure.acknowledged(purpose.id);
     if (purpose.kind === 'push') this.#pushMember.unanswered(purpose, code);
   }
 
-  #expired(timer: Timer): void {
-    const { out, options, self } = this.#group;
+  #expired(timer: MembershipTimer): void {
+    const { outbox, options, self } = this.#group;
     if (self.leaving && timer.kind !== 'gossip' && timer.kind !== 'leaving') return;
     this.#noticePause(timer.dueMs);
     switch (timer.kind) {
@@ -309,27 +309,27 @@ export class Membership implements Machine<Input, Effect> {
       case 'relay':
         return this.#prober.relays.timeout(timer.seq);
       case 'relayEnd':
-        return this.#prober.relays.end(timer.seq);
+        return this.#prober.relays.onExpired(timer.seq);
       case 'suspicion':
-        if (this.#pushMember.isDeaf) return out.after(options.probeIntervalMs, timer);
+        if (this.#pushMember.isIsolated) return outbox.after(options.probeIntervalMs, timer);
         return this.#judge.expire(timer.id, timer.generation, timer.incarnation);
       case 'gossip':
         return this.#spreader.expire(timer.dueMs);
       case 'sync':
         return this.#views.tick();
       case 'revive':
-        return this.#views.revive();
+        return this.#views.pingDead();
       case 'watch':
         return this.#observers.expire(timer.dueMs);
       case 'reap':
         this.#judge.reap();
-        return out.after(options.cleanupIntervalMs, { kind: 'reap' });
+        return outbox.after(options.cleanupIntervalMs, { kind: 'reap' });
       case 'join':
         return this.#newcomer.ask(timer.seed, timer.attempt);
       case 'look':
-        return this.#newcomer.look(timer.id, timer.attempt);
+        return this.#newcomer.recheckView(timer.id, timer.attempt);
       case 'crowd':
-        return this.#door.expire();
+        return this.#joins.expire();
       case 'mainLoop':
         return this.#mainLoop.tick();
       case 'remember':
@@ -339,34 +339,34 @@ export class Membership implements Machine<Input, Effect> {
       case 'link':
         return this.#pushMember.expire(timer.dueMs);
       case 'return':
-        return this.#judge.returnToGroup();
+        return this.#judge.endWithdrawal();
       case 'leaving':
-        return this.#departure.timeIsUp();
+        return this.#departure.onTimeout();
     }
   }
 
   /** A timer that comes late means that we slept, and heard nothing meanwhile; each stretch of sleep counts once. */
   #noticePause(dueMs: number): void {
-    const { out, health, options, self, tally } = this.#group;
-    const lateMs = out.nowMs - Math.max(dueMs, this.#heardUntilMs);
-    this.#heardUntilMs = Math.max(this.#heardUntilMs, out.nowMs);
+    const { outbox, health, options, self, counters } = this.#group;
+    const lateMs = outbox.nowMs - Math.max(dueMs, this.#heardUntilMs);
+    this.#heardUntilMs = Math.max(this.#heardUntilMs, outbox.nowMs);
     if (lateMs < options.probeTimeoutFloorMs || !options.refinements.pauseAware) return;
     const long = lateMs > options.probeTimeoutMs;
-    health.note(long ? 'laggedBadly' : 'lagged');
-    tally.note('pauses');
-    this.#prober.voidAll();
-    this.#judge.excuse(lateMs);
-    this.#mainLoop.excuse(lateMs);
-    this.#pushManager.excuse(lateMs);
-    if (long) self.tell(out, 'self.paused', `did not run for ${Math.round(lateMs)} ms`);
+    health.record(long ? 'laggedBadly' : 'lagged');
+    counters.increment('pauses');
+    this.#prober.cancelAll();
+    this.#judge.discountPause(lateMs);
+    this.#mainLoop.discountPause(lateMs);
+    this.#pushManager.discountPause(lateMs);
+    if (long) self.emitEvent(outbox, 'self.paused', `did not run for ${Math.round(lateMs)} ms`);
   }
 
   /** Some members are kept for the next life: a while after the group has changed, whatever else changes until then. */
   #rememberLater(): void {
-    const { out, random, table } = this.#group;
+    const { outbox, random, table } = this.#group;
     if (this.#rememberIsDue || table.viewHash === this.#rememberedView) return;
     this.#rememberIsDue = true;
-    out.after(rememberPauseMs * random.between(0.8, 1.2), { kind: 'remember' });
+    outbox.after(saveHintsDelayMs * random.between(0.8, 1.2), { kind: 'remember' });
   }
 
   #remember(): void {
@@ -375,14 +375,14 @@ export class Membership implements Machine<Input, Effect> {
   }
 
   #rememberMembers(): void {
-    const { out, table } = this.#group;
+    const { outbox, table } = this.#group;
     if (table.viewHash === this.#rememberedView) return;
     this.#rememberedView = table.viewHash;
-    out.put({ kind: 'remember', writes: [rememberKnown(table.pick(knownMax, isLiving).map(({ entry }) => entry))] });
+    outbox.put({ kind: 'remember', writes: [knownMembersWrite(table.pick(knownMembersMax, isLiveMember).map(({ entry }) => entry))] });
   }
 }
 
-type DatagramMessage = MessageNamed<'ping' | 'ack' | 'pingRequest' | 'indirectAck' | 'nack' | 'gossip'>;
+type DatagramMessage = MembershipMessageOf<'ping' | 'ack' | 'pingRequest' | 'indirectAck' | 'nack' | 'gossip'>;
 
 function isDatagram(message: MembershipMessage): message is DatagramMessage {
   const { kind } = message;

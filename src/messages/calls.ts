@@ -4,13 +4,13 @@
  * `openFlow`. All of them name the same call by its id however often it is sent, so it runs once.
  */
 import type { Role } from '../base/ports.ts';
-import { field, list, optional, record } from './compound.ts';
-import type { ValueOf } from './kind.ts';
-import { type MessageOf, message } from './message.ts';
-import { bool, oneOf, u32, u53, u8 } from './numbers.ts';
-import { methodName, spelledCall, spelledCalled, valueBytes } from './spelled-calls.ts';
-import { name, nodeId, text } from './strings.ts';
-import { valueBytesMax } from './value.ts';
+import { field, list, optional, record } from './codec/compound.ts';
+import type { ValueOf } from './codec/field-type.ts';
+import { type MessageOf, message } from './codec/message.ts';
+import { bool, enumOf, u32, u53, u8 } from './codec/numbers.ts';
+import { methodName, callFastCodec, callReplyFastCodec, valueBytes } from './call-fast-codec.ts';
+import { name, nodeId, text } from './codec/strings.ts';
+import { valueBytesMax } from './codec/value.ts';
 
 const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
 const anybody = [...members, 'client'] as const satisfies readonly Role[];
@@ -28,7 +28,7 @@ const errorText = text(errorTextBytesMax);
 const errorCode = text(40);
 
 /** Who calls, and for the how-manyth time: run once, however often it arrives. */
-const numbered = {
+const callIdFields = {
   session: field(1, name, 'Who calls,'),
   generation: field(2, u32, 'in which of its lives,'),
   counter: field(3, u53, 'and the number of the call in that life.'),
@@ -43,14 +43,14 @@ const call = message({
   bytesMax: valueBytesMax + envelopeBytesMax,
   doc: 'Run this method, or give the answer of the first time. Answered by called or callRefused.',
   fields: {
-    ...numbered,
+    ...callIdFields,
     pool: field(5, u32, 'The number of the pool.'),
     container: field(6, u32, 'Which of its containers.'),
     version: field(7, u53, "Of the caller's entry of the address table."),
     method: field(8, methodName, 'Which method.'),
     args: field(9, valueBytes, 'A list, as a value.'),
   },
-  spelled: spelledCall,
+  spelled: callFastCodec,
 });
 
 const called = message({
@@ -64,7 +64,7 @@ const called = message({
     version: field(1, u53, "Of the owner's entry of the address table."),
     value: field(2, optional(valueBytes), 'What the method returned. Absent: it gives a flow, open one.'),
   },
-  spelled: spelledCalled,
+  spelled: callReplyFastCodec,
 });
 
 const callRefused = message({
@@ -83,7 +83,7 @@ const callRefused = message({
 });
 
 const route = record('route', {
-  mode: field(1, oneOf('hash', 'number', 'id', 'range', 'broadcast', 'node', 'local', 'dynamic'), 'How it is found.'),
+  mode: field(1, enumOf('hash', 'number', 'id', 'range', 'broadcast', 'node', 'local', 'dynamic'), 'How it is found.'),
   key: field(2, optional(text(keyBytesMax)), 'The text of a hash, or the name of a node.'),
   number: field(3, optional(u53), 'Of a hash that is a number, the container of an id, the first of a range.'),
   count: field(4, optional(u53), 'How many containers a range has.'),
@@ -92,8 +92,8 @@ const route = record('route', {
 export type WireRoute = ValueOf<typeof route>;
 
 /** A call as somebody wants it made who leaves the finding to the receiver. */
-const wanted = {
-  ...numbered,
+const routedCallFields = {
+  ...callIdFields,
   pool: field(5, name, 'The name of the pool.'),
   route: field(6, route, 'Which containers.'),
   retryTimeoutMs: field(7, optional(u32), 'How long an owner that cannot be reached is looked for.'),
@@ -107,7 +107,7 @@ const wantCall = message({
   from: anybody,
   bytesMax: valueBytesMax + envelopeBytesMax,
   doc: 'Find the owners, have it run there, and gather. Any node does; answered by wantedCall.',
-  fields: { ...wanted, args: field(9, valueBytes, 'A list, as a value.') },
+  fields: { ...routedCallFields, args: field(9, valueBytes, 'A list, as a value.') },
 });
 
 const callPart = record('callPart', {
@@ -117,7 +117,7 @@ const callPart = record('callPart', {
   message: field(4, optional(errorText), 'and its sentence.'),
 });
 
-export type WirePart = ValueOf<typeof callPart>;
+export type WireCallPart = ValueOf<typeof callPart>;
 
 const wantedCall = message({
   kind: 'wantedCall',
@@ -129,7 +129,7 @@ const wantedCall = message({
   fields: {
     value: field(1, optional(valueBytes), 'What the method returned, or what was made of what all returned.'),
     parts: field(2, optional(list(callPart, partsMax)), 'What each container returned, in the order of their numbers.'),
-    flow: field(3, optional(bool), 'It gives a flow: open one.'),
+    stream: field(3, optional(bool), 'It gives a flow: open one.'),
     code: field(4, optional(errorCode), 'Why it failed: an error code'),
     message: field(5, optional(errorText), 'and a sentence.'),
   },
@@ -143,9 +143,9 @@ const askCall = message({
   bytesMax: smallBytesMax,
   doc: 'What has become of a call to which no answer came for a while? Answered by callStanding.',
   fields: {
-    session: numbered.session,
-    generation: numbered.generation,
-    counter: numbered.counter,
+    session: callIdFields.session,
+    generation: callIdFields.generation,
+    counter: callIdFields.counter,
     pool: field(5, u32, 'The number of the pool.'),
     container: field(6, u32, 'Which of its containers.'),
   },
@@ -158,7 +158,7 @@ const callStanding = message({
   from: members,
   bytesMax: smallBytesMax,
   doc: 'The answer to askCall.',
-  fields: { standing: field(1, oneOf('waiting', 'running', 'unknown'), 'In the inbox, at work, or not there.') },
+  fields: { status: field(1, enumOf('waiting', 'running', 'unknown'), 'In the inbox, at work, or not there.') },
 });
 
 const openFlow = message({
@@ -169,7 +169,7 @@ const openFlow = message({
   bytesMax: keyBytesMax + smallBytesMax,
   doc: 'The beginning of a stream that carries the items of a method which gives a flow; see docs/guides/calls.md.',
   fields: {
-    ...wanted,
+    ...routedCallFields,
     timeoutMs: field(9, u32, 'How long the whole flow may take.'),
     hops: field(
       10,

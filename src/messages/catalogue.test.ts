@@ -8,7 +8,7 @@ import { isRemusterError } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import { datagramBytesMax } from '../base/ports.ts';
 import { type Message, catalogue, decodeMessage, encodeMessage, retiredTags } from './catalogue.ts';
-import { codecOf } from './codec.ts';
+import { createCodec } from './codec/codec.ts';
 import type { NodeEntry } from './node-entry.ts';
 
 const entry: NodeEntry = {
@@ -71,7 +71,7 @@ describe('the catalogue', () => {
 });
 
 describe('every declared message', () => {
-  const codec = codecOf([...catalogue, everyKind] as const);
+  const codec = createCodec([...catalogue, everyKind] as const);
   for (const declaration of [...catalogue, everyKind]) {
     test(`${declaration.kind} survives encoding and decoding`, () => {
       fc.assert(

@@ -4,42 +4,42 @@
  */
 import { isRemusterError } from '../base/errors.ts';
 import { callMessages } from './calls.ts';
-import { codecOf } from './codec.ts';
+import { createCodec } from './codec/codec.ts';
 import { consensusMessages } from './consensus.ts';
-import { controlMessages } from './control.ts';
-import { copiesMessages } from './copies.ts';
+import { groupAdminMessages } from './group-admin.ts';
+import { replicationMessages } from './replication.ts';
 import { jobMessages } from './jobs.ts';
-import type { MessageOf } from './message.ts';
-import { echo, echoed, listMembers, memberList } from './diagnostics.ts';
+import type { MessageOf } from './codec/message.ts';
+import { echo, echoReply, listMembers, listMembersReply } from './diagnostics.ts';
 import { membershipMessages } from './membership.ts';
 import { poolMessages } from './pools.ts';
 import { pushMessages } from './push.ts';
 import { registryMessages } from './registry.ts';
-import { servingMessages } from './serving.ts';
+import { servingLeaseMessages } from './serving-lease.ts';
 
 /** Tags of messages that are no longer said. */
 export const retiredTags: readonly number[] = [1, 2, 3, 4, 5];
 
 export const catalogue = [
   listMembers,
-  memberList,
+  listMembersReply,
   echo,
-  echoed,
+  echoReply,
   ...membershipMessages,
   ...pushMessages,
   ...consensusMessages,
   ...registryMessages,
-  ...controlMessages,
+  ...groupAdminMessages,
   ...poolMessages,
-  ...copiesMessages,
-  ...servingMessages,
+  ...replicationMessages,
+  ...servingLeaseMessages,
   ...callMessages,
   ...jobMessages,
 ] as const;
 
 export type Message = MessageOf<typeof catalogue>;
 
-const codec = codecOf(catalogue);
+const codec = createCodec(catalogue);
 
 /** Throws BAD_ARGUMENT or TOO_LARGE for what no receiver would accept. */
 export function encodeMessage(message: Message): Uint8Array {
@@ -52,7 +52,7 @@ export function decodeMessage(bytes: Uint8Array): Message {
 }
 
 /** Undefined for whatever is not exactly one valid message, for those who ask somebody else then. */
-export function readableMessage(bytes: Uint8Array): Message | undefined {
+export function tryDecodeMessage(bytes: Uint8Array): Message | undefined {
   try {
     return decodeMessage(bytes);
   } catch (error) {

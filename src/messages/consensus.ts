@@ -2,27 +2,27 @@
  * What the voters of a group say to each other to agree on a leader and on a log. All of it is one way and may be lost:
  * heartbeats repair what is missing. Nobody names itself in a message, because the transport has proved who speaks.
  */
-import { field, list, optional, record } from './compound.ts';
-import { type MessageOf, message } from './message.ts';
-import { bool, oneOf, u16, u32, u53, u8 } from './numbers.ts';
-import { bytes, name, nodeId, text } from './strings.ts';
+import { field, list, optional, record } from './codec/compound.ts';
+import { type MessageOf, message } from './codec/message.ts';
+import { bool, enumOf, u16, u32, u53, u8 } from './codec/numbers.ts';
+import { bytes, name, nodeId, text } from './codec/strings.ts';
 
 const voters = ['gate', 'manager'] as const;
 
 /** One proposal, as large as the largest transaction of a registry with all that is around it. */
-export const entryBytesMax = 2_097_152;
-export const entriesInAppendMax = 4_096;
+export const logEntryBytesMax = 2_097_152;
+export const appendEntriesMax = 4_096;
 export const snapshotChunkBytesMax = 524_288;
 export const groupMembersMax = 64;
 const smallBytesMax = 256;
-const appendBytesMax = entryBytesMax + 1_048_576;
+const appendBytesMax = logEntryBytesMax + 1_048_576;
 
 const groupMember = record('groupMember', {
   id: field(1, nodeId, 'Who.'),
   name: field(2, name, 'What people call it.'),
   host: field(3, text(255), 'Where it was when it was added.'),
   port: field(4, u16, 'Its port there.'),
-  standing: field(5, oneOf('voter', 'syncing'), 'Syncing members count in no majority.'),
+  standing: field(5, enumOf('voter', 'syncing'), 'Syncing members count in no majority.'),
 });
 
 export const groupMembers = list(groupMember, groupMembersMax);
@@ -60,7 +60,7 @@ const preVoteReply = message({
   fields: {
     group,
     term,
-    asked: field(3, u32, 'The term of the question.'),
+    requestedTerm: field(3, u32, 'The term of the question.'),
     granted: field(4, bool, 'No leader was heard within its lease, and the log of the candidate is no older.'),
   },
 });
@@ -77,8 +77,8 @@ const vote = message({
     term,
     lastIndex: field(3, u53, 'The end of its log.'),
     lastTerm: field(4, u32, 'The term of that entry.'),
-    handedOverTerm: field(5, optional(u32), 'The leader of this term asked the sender to take over,'),
-    handedOverRound: field(6, optional(u32), 'and has kept no lease that was confirmed after this round.'),
+    releasedTerm: field(5, optional(u32), 'The leader of this term asked the sender to take over,'),
+    releasedRound: field(6, optional(u32), 'and has kept no lease that was confirmed after this round.'),
   },
 });
 
@@ -108,7 +108,7 @@ const append = message({
     commitIndex: field(6, u53, 'Everything up to here is agreed.'),
     entries: field(
       7,
-      list(bytes(entryBytesMax), entriesInAppendMax),
+      list(bytes(logEntryBytesMax), appendEntriesMax),
       'Each: kind u8 (0 nothing, 1 command, 2 members), term u32 big endian, body.',
     ),
   },
@@ -160,7 +160,7 @@ const snapshotChunk = message({
     totalBytes: field(7, u53, 'Of the whole state.'),
     checksum: field(8, u32, 'CRC-32 of the whole state.'),
     offset: field(9, u53, 'Where this part belongs.'),
-    part: field(10, bytes(snapshotChunkBytesMax), 'The part.'),
+    chunk: field(10, bytes(snapshotChunkBytesMax), 'The part.'),
   },
 });
 

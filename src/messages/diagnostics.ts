@@ -1,11 +1,11 @@
 /** Questions that operators and clients ask a single node; none of them changes anything. */
 import type { Role } from '../base/ports.ts';
-import { field, list, optional, record } from './compound.ts';
+import { field, list, optional, record } from './codec/compound.ts';
 import { coordinate } from './membership.ts';
-import { message } from './message.ts';
+import { message } from './codec/message.ts';
 import { nodeEntry } from './node-entry.ts';
-import { bool, oneOf, u32, u53, u8 } from './numbers.ts';
-import { bytes } from './strings.ts';
+import { bool, enumOf, u32, u53, u8 } from './codec/numbers.ts';
+import { bytes } from './codec/strings.ts';
 
 const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
 const anybody = [...members, 'client'] as const satisfies readonly Role[];
@@ -17,7 +17,7 @@ const echoBytesMax = payloadBytesMax + 16;
 
 export const memberView = record('memberView', {
   entry: field(1, nodeEntry, 'Who it is.'),
-  state: field(2, oneOf('alive', 'probe-failed', 'suspect', 'dead', 'left'), 'What the asked node thinks of it.'),
+  state: field(2, enumOf('alive', 'probe-failed', 'suspect', 'dead', 'left'), 'What the asked node thinks of it.'),
   incarnation: field(3, u32, 'Grows each time the member refutes a suspicion.'),
   health: field(4, u8, 'Its local health: 0 is well, 8 is very slow.'),
   silentMs: field(5, u53, 'How long the asked node has not heard of it.'),
@@ -37,7 +37,7 @@ export const listMembers = message({
   fields: {},
 });
 
-export const memberList = message({
+export const listMembersReply = message({
   kind: 'memberList',
   tag: 17,
   carrier: 'stream',
@@ -57,7 +57,7 @@ export const echo = message({
   fields: { payload: field(1, payload, 'Anything.') },
 });
 
-export const echoed = message({
+export const echoReply = message({
   kind: 'echoed',
   tag: 19,
   carrier: 'stream',

@@ -10,13 +10,13 @@ const ipv6Pattern = /^([0-9A-Fa-f:]+?)(:\d{1,3}(?:\.\d{1,3}){3})?(?:%[A-Za-z0-9.
 const portMax = 0xffff;
 
 /** Undefined if host or port are not what an address may hold. */
-export function printAddress({ host, port }: Address): string | undefined {
+export function formatTraceAddress({ host, port }: Address): string | undefined {
   if (!Number.isInteger(port) || port < 0 || port > portMax) return undefined;
   if (isIpv6(host)) return `[${host}]:${port}`;
   return hostPattern.test(host) ? `${host}:${port}` : undefined;
 }
 
-export function parseAddress(text: string): Address | undefined {
+export function parseTraceAddress(text: string): Address | undefined {
   const [, ipv6, host, port] = addressPattern.exec(text) ?? [];
   const known = ipv6 === undefined ? host !== undefined && hostPattern.test(host) : isIpv6(ipv6);
   if (!known || Number(port) > portMax) return undefined;

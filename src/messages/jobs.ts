@@ -3,11 +3,11 @@
  * to it. Units are told from each other by job, workflow and number, their attempts by number and fence.
  */
 import type { Role } from '../base/ports.ts';
-import { field, list, optional, record } from './compound.ts';
-import { type MessageOf, message } from './message.ts';
-import { bool, oneOf, u16, u32, u53, u64, u8 } from './numbers.ts';
-import { repeatedText } from './repeated-text.ts';
-import { bytes, name, text } from './strings.ts';
+import { field, list, optional, record } from './codec/compound.ts';
+import { type MessageOf, message } from './codec/message.ts';
+import { bool, enumOf, u16, u32, u53, u64, u8 } from './codec/numbers.ts';
+import { internedText } from './codec/interned-text.ts';
+import { bytes, name, text } from './codec/strings.ts';
 
 const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
 const anybody = [...members, 'client'] as const satisfies readonly Role[];
@@ -67,10 +67,10 @@ const jobOrder = message({
   bytesMax: wordsBytesMax + 512,
   doc: 'Something about jobs, for the manager that leads; others pass it on. Answered by jobTold or an error.',
   fields: {
-    verb: field(1, oneOf(...jobVerbs), 'What.'),
-    words: field(2, repeatedText(wordsBytesMax), 'With which arguments: JSON.'),
+    verb: field(1, enumOf(...jobVerbs), 'What.'),
+    args: field(2, internedText(wordsBytesMax), 'With which arguments: JSON.'),
     hops: field(3, u8, 'How often it was passed on already.'),
-    submitter: field(4, repeatedText(256), 'On whose behalf. Only members may name somebody other than themselves.'),
+    submitter: field(4, internedText(256), 'On whose behalf. Only members may name somebody other than themselves.'),
     waitMs: field(5, optional(u32), 'Of submit: answer when the job is over, at the latest after so long.'),
     key: field(
       6,
@@ -102,8 +102,8 @@ const attemptName = record('attemptName', attempt);
 
 const givenUnit = record('givenUnit', {
   ...attempt,
-  order: field(6, bytes(orderBytesMax), 'What to do (jobs/unit-words.ts).'),
-  ahead: field(7, bool, 'It may wait for a free core for a short while; otherwise it has one now or is refused.'),
+  spec: field(6, bytes(orderBytesMax), 'What to do (jobs/unit-words.ts).'),
+  mayWait: field(7, bool, 'It may wait for a free core for a short while; otherwise it has one now or is refused.'),
 });
 
 const giveUnits = message({
@@ -148,7 +148,7 @@ const stopUnits = message({
   fields: {
     term: field(1, u32, 'Of the leader.'),
     units: field(2, list(attemptName, unitsMax), 'Which.'),
-    why: field(3, oneOf('cancelled', 'timeout', 'superseded'), 'For what reason.'),
+    why: field(3, enumOf('cancelled', 'timeout', 'superseded'), 'For what reason.'),
   },
 });
 
@@ -165,7 +165,7 @@ const unitsStopped = message({
 const unitNews = record('unitNews', {
   ...attempt,
   /** `returned`: the worker gives it back unharmed (it stops, or could not begin in time); that is no failure. */
-  what: field(6, oneOf('started', 'progress', 'completed', 'failed', 'cancelled', 'returned'), 'What became of it.'),
+  status: field(6, enumOf('started', 'progress', 'completed', 'failed', 'cancelled', 'returned'), 'What became of it.'),
   completed: field(7, u53, 'Iterations or items done.'),
   failed: field(8, u53, 'Of those, how many went wrong.'),
   summary: field(9, optional(bytes(summaryBytesMax)), 'Numbers and histograms so far (jobs/report/summary.ts).'),
@@ -173,7 +173,7 @@ const unitNews = record('unitNews', {
   code: field(11, optional(text(40)), 'Why it failed.'),
   why: field(12, optional(text(4_000)), 'The same for people.'),
   found: field(13, optional(bool), 'Batch: it has what the whole workflow was looking for.'),
-  tookMs: field(14, optional(u53), 'How long it ran.'),
+  durationMs: field(14, optional(u53), 'How long it ran.'),
 });
 
 const tellUnits = message({
@@ -186,7 +186,7 @@ const tellUnits = message({
   fields: {
     generation: field(1, u32, 'The life of the worker.'),
     coresFree: field(2, u16, 'Free now.'),
-    news: field(3, list(unitNews, unitsMax), 'In any order.'),
+    reports: field(3, list(unitNews, unitsMax), 'In any order.'),
   },
 });
 
@@ -216,8 +216,8 @@ const workerReport = message({
     coresFree: field(3, u16, 'Free now.'),
     level: field(4, name, 'How loaded it is: normal, elevated, high, severe, critical.'),
     draining: field(5, bool, 'It takes nothing new.'),
-    runs: field(6, list(attemptName, unitsMax), 'All that it runs or has not told the end of.'),
-    isolation: field(7, oneOf('full', 'weak'), 'How well the code of users is locked in there.'),
+    attempts: field(6, list(attemptName, unitsMax), 'All that it runs or has not told the end of.'),
+    isolation: field(7, enumOf('full', 'weak'), 'How well the code of users is locked in there.'),
   },
 });
 
@@ -242,6 +242,6 @@ export const jobMessages = [
 
 export type JobMessage = MessageOf<typeof jobMessages>;
 export type JobMessageOf<K extends JobMessage['kind']> = Extract<JobMessage, { readonly kind: K }>;
-export type UnitNews = JobMessageOf<'tellUnits'>['news'][number];
-export type GivenUnit = JobMessageOf<'giveUnits'>['units'][number];
-export type AttemptName = JobMessageOf<'workerReport'>['runs'][number];
+export type UnitReport = JobMessageOf<'tellUnits'>['reports'][number];
+export type UnitAssignment = JobMessageOf<'giveUnits'>['units'][number];
+export type AttemptId = JobMessageOf<'workerReport'>['attempts'][number];

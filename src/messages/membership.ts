@@ -3,13 +3,13 @@
  * whole views, and the probe that goes another way when datagrams are lost.
  */
 import { datagramBytesMax } from '../base/ports.ts';
-import { field, list, optional, record } from './compound.ts';
-import type { ValueOf } from './kind.ts';
-import { type MessageOf, message } from './message.ts';
+import { field, list, optional, record } from './codec/compound.ts';
+import type { ValueOf } from './codec/field-type.ts';
+import { type MessageOf, message } from './codec/message.ts';
 import { nodeEntry } from './node-entry.ts';
 import type { PushMessage } from './push.ts';
-import { bool, i32, oneOf, u16, u32, u8 } from './numbers.ts';
-import { bytes, nodeId, text } from './strings.ts';
+import { bool, i32, enumOf, u16, u32, u8 } from './codec/numbers.ts';
+import { bytes, nodeId, text } from './codec/strings.ts';
 
 const members = ['gate', 'manager', 'worker'] as const;
 export const embeddedBytesMax = 512;
@@ -19,7 +19,7 @@ export const viewClaimsBytesMax = 8_000_000;
 const viewBytesMax = viewClaimsBytesMax + 1_000;
 
 const claim = record('claim', {
-  kind: field(1, oneOf('join', 'alive', 'suspect', 'dead', 'left'), 'What is said.'),
+  kind: field(1, enumOf('join', 'alive', 'suspect', 'dead', 'left'), 'What is said.'),
   id: field(2, nodeId, 'Of whom.'),
   generation: field(3, u32, 'Of which of its lives.'),
   incarnation: field(4, u32, 'Of which incarnation within that life.'),
@@ -32,13 +32,13 @@ export const embeddingRoles = ['gate', 'manager', 'worker'] as const;
 export type EmbeddingRole = (typeof embeddingRoles)[number];
 
 export const embeddedPart = record('embeddedPart', {
-  role: field(1, oneOf(...embeddingRoles), 'Which role of the sender wants it known.'),
+  role: field(1, enumOf(...embeddingRoles), 'Which role of the sender wants it known.'),
   state: field(2, bytes(embeddedBytesMax), 'What it wants known, in words of its own.'),
 });
 
 export type EmbeddedPart = ValueOf<typeof embeddedPart>;
 
-/** A point of membership/coordinates.ts in whole microseconds and thousandths, which is finer than any measurement. */
+/** A point of membership/state/coordinates.ts in whole microseconds and thousandths, which is finer than any measurement. */
 export const coordinate = record('coordinate', {
   pointUs: field(1, list(i32, 8), 'The point.'),
   heightUs: field(2, u32, 'Its height above the plane.'),
@@ -173,7 +173,7 @@ const sync = message({
       list(claim, viewClaimsMax),
       'The claims that the receiver may not know; the sender itself, unless another one vouches for it.',
     ),
-    reply: field(3, oneOf('differences', 'nothing'), 'Whether the receiver should send its view back if it differs.'),
+    reply: field(3, enumOf('differences', 'nothing'), 'Whether the receiver should send its view back if it differs.'),
   },
 });
 

@@ -1,15 +1,15 @@
 /** What members tell each other about a member: who it is and where it can be reached. */
 import type { NodeId } from '../base/ids.ts';
 import type { Identity } from '../base/ports.ts';
-import { field, optional, record } from './compound.ts';
-import type { Kind } from './kind.ts';
-import { roles, u16, u32 } from './numbers.ts';
-import { name, nodeId, text } from './strings.ts';
+import { field, optional, record } from './codec/compound.ts';
+import type { FieldType } from './codec/field-type.ts';
+import { roles, u16, u32 } from './codec/numbers.ts';
+import { name, nodeId, text } from './codec/strings.ts';
 
 /** Whoever proved an identity has an entry; what is absent from it is not said of it. */
 export type NodeEntry = Identity & { readonly watchedBy?: NodeId | undefined };
 
-export const nodeEntry: Kind<NodeEntry> = record('nodeEntry', {
+export const nodeEntry: FieldType<NodeEntry> = record('nodeEntry', {
   id: field(1, nodeId, 'Made once, kept in the data directory.'),
   name: field(2, name, 'Chosen by people.'),
   host: field(3, text(255), 'Where it can be reached: a host name or an address.'),

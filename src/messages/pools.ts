@@ -1,8 +1,8 @@
 /** What applications ask about pools as such: to have one, or to have it no more. Calls have messages of their own. */
-import { field } from './compound.ts';
-import { message } from './message.ts';
-import { oneOf } from './numbers.ts';
-import { text } from './strings.ts';
+import { field } from './codec/compound.ts';
+import { message } from './codec/message.ts';
+import { enumOf } from './codec/numbers.ts';
+import { text } from './codec/strings.ts';
 
 const wordsBytesMax = 100_000;
 
@@ -14,8 +14,8 @@ const wantPool = message({
   bytesMax: wordsBytesMax + 256,
   doc: 'Let there be a pool, or let it go. Asked twice it is done once. Answered by poolTold or an error.',
   fields: {
-    act: field(1, oneOf('create', 'delete'), 'Which of the two.'),
-    words: field(2, text(wordsBytesMax), 'The same JSON as over HTTP.'),
+    action: field(1, enumOf('create', 'delete'), 'Which of the two.'),
+    spec: field(2, text(wordsBytesMax), 'The same JSON as over HTTP.'),
   },
 });
 

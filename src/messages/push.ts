@@ -4,10 +4,10 @@
  * answer tells the worker what the group believes of it. Both carry news, as ping and ack do.
  */
 import { datagramBytesMax } from '../base/ports.ts';
-import { field, optional } from './compound.ts';
+import { field, optional } from './codec/compound.ts';
 import { ack } from './membership.ts';
-import { type MessageOf, message } from './message.ts';
-import { bool, oneOf, u32, u8 } from './numbers.ts';
+import { type MessageOf, message } from './codec/message.ts';
+import { bool, enumOf, u32, u8 } from './codec/numbers.ts';
 
 const members = ['gate', 'manager', 'worker'] as const;
 
@@ -46,7 +46,7 @@ export const pushAck = message({
     claims: field(3, ack.fields.claims.kind, 'Gossip.'),
     verdict: field(
       4,
-      oneOf('member', 'accused', 'superseded'),
+      enumOf('member', 'accused', 'superseded'),
       'Accused of being dead, suspect or gone: raise the incarnation above `known`. Superseded by a later life: end.',
     ),
     known: field(5, u32, 'The incarnation in which the group knows the one who asked.'),

@@ -2,11 +2,11 @@
  * What stands in the log of the registry and in its snapshots, beside the requests of registry.ts that are commands as
  * they are. None of this is said to another node as a message, so none of it is in the catalogue.
  */
-import { codecOf } from './codec.ts';
-import { field, list, optional, record } from './compound.ts';
-import type { ValueOf } from './kind.ts';
-import { type MessageOf, message } from './message.ts';
-import { bool, u32, u53 } from './numbers.ts';
+import { createCodec } from './codec/codec.ts';
+import { field, list, optional, record } from './codec/compound.ts';
+import type { ValueOf } from './codec/field-type.ts';
+import { type MessageOf, message } from './codec/message.ts';
+import { bool, u32, u53 } from './codec/numbers.ts';
 import {
   leaseId,
   registryEntry,
@@ -15,14 +15,14 @@ import {
   registryRevoke,
   registryTransact,
 } from './registry.ts';
-import { bytes, nodeId, text } from './strings.ts';
+import { bytes, nodeId, text } from './codec/strings.ts';
 
 const managers = ['manager'] as const;
 /** Smaller than what one entry of the log may be. */
-export const restorePartBytesMax = 1_048_576;
+export const registryRestorePartBytesMax = 1_048_576;
 /** An image is cut into parts of about this size; one part may hold one large thing more. */
-export const imagePartBytes = 262_144;
-export const imagePartBytesMax = 64_000_000;
+export const registrySnapshotPartBytes = 262_144;
+export const registrySnapshotPartBytesMax = 64_000_000;
 const itemsMax = 1_000_000;
 
 const registryExpire = message({
@@ -40,12 +40,12 @@ const registryRestorePart = message({
   tag: 84,
   carrier: 'stream',
   from: managers,
-  bytesMax: restorePartBytesMax + 256,
+  bytesMax: registryRestorePartBytesMax + 256,
   doc: 'A part of a backup, in order; the last one replaces the key space by it.',
   fields: {
     id: field(1, text(32), 'Which restoring it belongs to: another one gives up the one before.'),
     offset: field(2, u53, 'Where the part belongs: 0 begins anew.'),
-    bytes: field(3, bytes(restorePartBytesMax), 'The part.'),
+    bytes: field(3, bytes(registryRestorePartBytesMax), 'The part.'),
     last: field(4, bool, 'It is the last one.'),
     cluster: field(5, text(63), 'The cluster that this is, to which the backup must belong.'),
   },
@@ -67,18 +67,18 @@ const imageAnswer = record('imageAnswer', {
   index: field(1, u53, 'The entry of the log that it answers.'),
   client: field(2, nodeId, 'Who asked.'),
   counter: field(3, u53, 'The number of the request.'),
-  answer: field(4, optional(bytes(imagePartBytesMax)), 'The answer, as it is sent.'),
+  answer: field(4, optional(bytes(registrySnapshotPartBytesMax)), 'The answer, as it is sent.'),
 });
 
-export type ImageClient = ValueOf<typeof imageClient>;
-export type ImageAnswer = ValueOf<typeof imageAnswer>;
+export type RegistrySnapshotClient = ValueOf<typeof imageClient>;
+export type RegistrySnapshotReply = ValueOf<typeof imageAnswer>;
 
 const registryImagePart = message({
   kind: 'registryImagePart',
   tag: 95,
   carrier: 'stream',
   from: managers,
-  bytesMax: imagePartBytesMax,
+  bytesMax: registrySnapshotPartBytesMax,
   doc: 'A part of the state of a replica.',
   fields: {
     revision: field(1, optional(u53), 'In the first part: the revision,'),
@@ -89,15 +89,15 @@ const registryImagePart = message({
     clients: field(6, list(imageClient, itemsMax), 'From the longest silent to the latest heard.'),
     answers: field(7, list(imageAnswer, itemsMax), 'What they may ask for again.'),
     stagedId: field(8, optional(text(32)), 'The restoring that is under way,'),
-    staged: field(9, optional(bytes(restorePartBytesMax)), 'and a part of what has arrived of it.'),
+    staged: field(9, optional(bytes(registryRestorePartBytesMax)), 'and a part of what has arrived of it.'),
   },
 });
 
 const commands = [registryTransact, registryGrant, registryRevoke, registryExpire, registryRestorePart] as const;
 
 export type RegistryCommand = MessageOf<typeof commands>;
-export type RegistryImagePart = MessageOf<typeof registryImagePart>;
+export type RegistrySnapshotPart = MessageOf<typeof registryImagePart>;
 
 /** Commands as they stand in the log. */
-export const commandCodec = codecOf(commands);
-export const imageCodec = codecOf([registryImagePart] as const);
+export const registryCommandCodec = createCodec(commands);
+export const registrySnapshotCodec = createCodec([registryImagePart] as const);

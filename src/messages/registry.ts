@@ -5,11 +5,11 @@
  */
 import { type LeaseId, registryLimits } from '../base/registry.ts';
 import type { Role } from '../base/ports.ts';
-import { field, list, optional, record } from './compound.ts';
-import type { Kind, ValueOf } from './kind.ts';
-import { type MessageOf, message } from './message.ts';
-import { bool, oneOf, u16, u32, u53 } from './numbers.ts';
-import { bytes, nodeId, text } from './strings.ts';
+import { field, list, optional, record } from './codec/compound.ts';
+import type { FieldType, ValueOf } from './codec/field-type.ts';
+import { type MessageOf, message } from './codec/message.ts';
+import { bool, enumOf, u16, u32, u53 } from './codec/numbers.ts';
+import { bytes, nodeId, text } from './codec/strings.ts';
 
 const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
 const { keyBytesMax, valueBytesMax, transactionBytesMax, transactionOpsMax, rangeLimitMax } = registryLimits;
@@ -21,7 +21,7 @@ const answerBytesMax = 10_000_000;
 /** As many changes as one revision may have, and as many revisions as fit. */
 const changesMax = 100_000;
 
-export const leaseId = text(19) as Kind<LeaseId>;
+export const leaseId = text(19) as FieldType<LeaseId>;
 const bound = text(boundBytesMax);
 
 export const registryEntry = record('registryEntry', {
@@ -35,14 +35,14 @@ export const registryEntry = record('registryEntry', {
 
 const registryCompare = record('registryCompare', {
   key: field(1, text(keyBytesMax), 'Whose property is compared.'),
-  target: field(2, oneOf('version', 'createRevision', 'modRevision', 'value'), 'Which property.'),
-  is: field(3, oneOf('equal', 'less', 'greater', 'notEqual'), 'How it must be.'),
+  target: field(2, enumOf('version', 'createRevision', 'modRevision', 'value'), 'Which property.'),
+  is: field(3, enumOf('equal', 'less', 'greater', 'notEqual'), 'How it must be.'),
   than: field(4, optional(u53), 'Compared with this number,'),
   value: field(5, optional(bytes(valueBytesMax)), 'or with these bytes.'),
 });
 
 const registryOp = record('registryOp', {
-  kind: field(1, oneOf('put', 'delete', 'read'), 'What is done.'),
+  kind: field(1, enumOf('put', 'delete', 'read'), 'What is done.'),
   from: field(2, bound, 'The key of a put, otherwise the first key of the range.'),
   to: field(3, optional(bound), 'The first key behind the range; not in a put.'),
   value: field(4, optional(bytes(valueBytesMax)), 'Of a put.'),
@@ -51,7 +51,7 @@ const registryOp = record('registryOp', {
 });
 
 const registryOpResult = record('registryOpResult', {
-  kind: field(1, oneOf('put', 'delete', 'read'), 'As in the operation.'),
+  kind: field(1, enumOf('put', 'delete', 'read'), 'As in the operation.'),
   deleted: field(2, optional(u53), 'How many keys a delete found.'),
   entries: field(3, optional(list(registryEntry, rangeLimitMax)), 'What a read found.'),
   more: field(4, optional(bool), 'There are further keys beyond what was read.'),
@@ -73,7 +73,7 @@ export type WireOpResult = ValueOf<typeof registryOpResult>;
 export type WireRevision = ValueOf<typeof registryRevision>;
 
 /** Who asks, and for the how-manyth time: executed once, however often it arrives. */
-const numbered = {
+const requestIdFields = {
   client: field(1, nodeId, 'The node that asks,'),
   generation: field(2, u32, 'in which of its lives,'),
   counter: field(3, u53, 'and the number of the request in that life.'),
@@ -90,7 +90,7 @@ export const registryTransact = message({
   bytesMax: transactionBytesMax + 300_000,
   doc: 'Change keys if they are as expected. Answered by registryTransacted or registryRefusal.',
   fields: {
-    ...numbered,
+    ...requestIdFields,
     compare: field(5, list(registryCompare, transactionOpsMax), 'What must hold,'),
     then: field(6, ops, 'for these to be done,'),
     otherwise: field(7, ops, 'or these instead.'),
@@ -104,7 +104,7 @@ export const registryGrant = message({
   from: members,
   bytesMax: smallBytesMax,
   doc: 'Give me a lease. Answered by registryGranted or registryRefusal.',
-  fields: { ...numbered, ttlMs: field(5, u32, 'How long it lasts without a renewal.') },
+  fields: { ...requestIdFields, ttlMs: field(5, u32, 'How long it lasts without a renewal.') },
 });
 
 export const registryRevoke = message({
@@ -114,7 +114,7 @@ export const registryRevoke = message({
   from: members,
   bytesMax: smallBytesMax,
   doc: 'End a lease and its keys. Answered by registryDone or registryRefusal.',
-  fields: { ...numbered, lease: field(5, leaseId, 'Which lease.') },
+  fields: { ...requestIdFields, lease: field(5, leaseId, 'Which lease.') },
 });
 
 const registryTransacted = message({

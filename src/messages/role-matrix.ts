@@ -4,20 +4,20 @@
  */
 import type { Role } from '../base/ports.ts';
 import { catalogue } from './catalogue.ts';
-import { peekTag, supportsVersion } from './codec.ts';
-import type { Carrier, Declaration } from './message.ts';
-import { roleBits } from './numbers.ts';
+import { peekTag, supportsVersion } from './codec/codec.ts';
+import type { Carrier, MessageDeclaration } from './codec/message.ts';
+import { roleBits } from './codec/numbers.ts';
 
-export type Refusal = 'header' | 'version' | 'unknownTag' | 'carrier' | 'role';
+export type SenderRefusal = 'header' | 'version' | 'unknownTag' | 'carrier' | 'role';
 
-type Rule = { readonly carrier: Declaration['carrier']; readonly senders: number };
+type Rule = { readonly carrier: MessageDeclaration['carrier']; readonly senders: number };
 
 /** By tag; an array and no map, because it is asked for each message. */
 const rules: (Rule | undefined)[] = Array.from({ length: Math.max(...catalogue.map(({ tag }) => tag)) + 1 });
 for (const { tag, carrier, from } of catalogue) rules[tag] = { carrier, senders: roleBits(from) };
 
 /** Why a body must not be handed on, or undefined if it may. One role that is allowed is enough. */
-export function refusal(carrier: Carrier, roles: readonly Role[], body: Uint8Array): Refusal | undefined {
+export function checkSender(carrier: Carrier, roles: readonly Role[], body: Uint8Array): SenderRefusal | undefined {
   const tag = peekTag(body);
   if (tag === undefined) return 'header';
   if (!supportsVersion(body)) return 'version';

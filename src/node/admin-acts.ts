@@ -2,7 +2,7 @@
  * Every order of an operator by its name, and the way to the datacenter that it is about: each decides for itself, so an
  * order about another one is passed on to a node there, which carries it out as if it had been asked itself.
  */
-import { type Done, type Outcome, RemusterError, failure, isRemusterError, promised, success } from '../base/errors.ts';
+import { type Done, type Outcome, RemusterError, failure, isRemusterError, toPromise, success } from '../base/errors.ts';
 import { type Desk, controlOf, fieldsOf, orderTimeoutMs } from './admin-desk.ts';
 import { isUp } from './control/group-status.ts';
 import { type OrderWords, wordsOf } from './control/order-words.ts';
@@ -71,7 +71,7 @@ export async function carryOut(core: NodeCore, { act, name, dc }: AdminOrder, bo
   if (where === core.identity.dc) return await acts[act]({ core, control, words }, name ?? '');
   const order = { act, name: name ?? '', words };
   const to = somebodyIn(core.members(), where);
-  const answer = await promised<unknown>((done) => control.orders.passOn(to, order, passTimeoutMs, done));
+  const answer = await toPromise<unknown>((done) => control.orders.passOn(to, order, passTimeoutMs, done));
   return answer as object;
 }
 

@@ -1,5 +1,5 @@
 /** What the orders of operators have in common: the node that takes them, the words, and how they are passed on. */
-import { RemusterError, isRemusterError, promised } from '../base/errors.ts';
+import { RemusterError, isRemusterError, toPromise } from '../base/errors.ts';
 import type { Control } from './control/control.ts';
 import { type GroupStatus, groupStatus } from './control/group-status.ts';
 import type { OrderWords } from './control/order-words.ts';
@@ -24,7 +24,7 @@ export function fieldsOf(body: unknown): OrderWords {
 }
 
 export async function order<Answer extends object>(control: Control, verb: LeaderVerb, words: object): Promise<Answer> {
-  return (await promised<unknown>((done) => control.orders.give(verb, words, orderTimeoutMs, done))) as Answer;
+  return (await toPromise<unknown>((done) => control.orders.give(verb, words, orderTimeoutMs, done))) as Answer;
 }
 
 /** Each datacenter decides for itself. */

@@ -3,13 +3,13 @@
  * managers. Any node takes an order, of any datacenter; what it does not decide itself is passed on. What was ordered,
  * and why, stands in the events of the node that carried it out.
  */
-import type { HttpRoute } from '../base/http.ts';
+import type { ApiRoute } from '../base/http-routes.ts';
 import { thingAnswer } from './answers.ts';
 import { type AdminAct, carryOut } from './admin-acts.ts';
 import type { NodeCore } from './core.ts';
 
-export function adminRoutes(core: NodeCore): readonly HttpRoute[] {
-  const route = (method: HttpRoute['method'], path: string, act: AdminAct): HttpRoute => ({
+export function adminRoutes(core: NodeCore): readonly ApiRoute[] {
+  const route = (method: ApiRoute['method'], path: string, act: AdminAct): ApiRoute => ({
     method,
     path,
     handler: async ({ params: { name }, query: { dc }, body }) => {

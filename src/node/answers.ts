@@ -1,12 +1,12 @@
 /** The two shapes of an answer over HTTP: a list is `{schemaVersion, items}`, a thing is the object with `schemaVersion`. */
-import type { HttpAnswer } from '../base/http.ts';
+import type { ApiResponse } from '../base/http-routes.ts';
 
 const schemaVersion = 1;
 
-export function thingAnswer(thing: object, status = 200): HttpAnswer {
+export function thingAnswer(thing: object, status = 200): ApiResponse {
   return { status, json: { schemaVersion, ...thing } };
 }
 
-export function listAnswer(items: readonly unknown[]): HttpAnswer {
+export function listAnswer(items: readonly unknown[]): ApiResponse {
   return thingAnswer({ items });
 }

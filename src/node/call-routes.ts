@@ -3,7 +3,7 @@
  * that holds more than JSON can say is shown as JSON says it: see `shownAsJson`.
  */
 import { RemusterError } from '../base/errors.ts';
-import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
+import type { ApiResponse, ApiRequest, ApiRoute } from '../base/http-routes.ts';
 import type { CallSession, Calls } from '../containers/contract.ts';
 import type { CallOptions, Route } from '../containers/module.ts';
 import { fieldsOf } from './admin-desk.ts';
@@ -21,16 +21,16 @@ const shape =
   '{"pool", "method", "args"?: [...], "route": {hash, id, range, broadcast, node, local or dynamic}, "callId"?, "timeoutMs"?}';
 
 /** `calls` are undefined on a node that has nothing to do with containers. */
-export function callRoutes(calls: () => Pick<Calls, 'session'> | undefined): readonly HttpRoute[] {
+export function callRoutes(calls: () => Pick<Calls, 'session'> | undefined): readonly ApiRoute[] {
   let session: CallSession | undefined;
-  const handler: HttpRoute['handler'] = async (request) => {
+  const handler: ApiRoute['handler'] = async (request) => {
     session ??= calls()?.session('http');
     return await call(session, request);
   };
   return [{ method: 'POST', path: '/v1/call', handler }];
 }
 
-async function call(session: CallSession | undefined, { body }: HttpRequest): Promise<HttpAnswer> {
+async function call(session: CallSession | undefined, { body }: ApiRequest): Promise<ApiResponse> {
   if (session === undefined) throw new RemusterError('PRECONDITION', 'this node takes no part in containers');
   const words = fieldsOf(body);
   const { pool, method, args = [] } = words;

@@ -23,8 +23,8 @@ const boot: Boot<Program> = (ports, { name, index, host }) => {
       heard.push(`request ${from.name}`);
       reply(success(Uint8Array.from(body)));
     },
-    notified: (from) => heard.push(`notify ${from.name}`),
-    opened: () => assert.fail('no streams here'),
+    notify: (from) => heard.push(`notify ${from.name}`),
+    open: () => assert.fail('no streams here'),
   });
   return { identity, datagrams, streams, chaos, heard };
 };

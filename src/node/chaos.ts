@@ -5,7 +5,7 @@
  */
 import { failure } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
-import type { Address, ByteStream, Clock, Datagrams, Identity, Peer, Service, Streams } from '../base/ports.ts';
+import type { Address, ByteStream, Clock, Datagrams, Identity, Peer, StreamService, Streams } from '../base/ports.ts';
 
 type Cut = { readonly ids: ReadonlySet<NodeId>; readonly places: ReadonlySet<string> };
 
@@ -70,16 +70,16 @@ export class Chaos {
     };
   }
 
-  #service(service: Service): Service {
+  #service(service: StreamService): StreamService {
     return {
       request: (from, body, remainingMs, reply) => {
         if (this.#lost(from)) return;
         service.request(from, body, remainingMs, (outcome) => this.#lost(from) || reply(outcome));
       },
-      notified: (from, body) => this.#lost(from) || service.notified(from, body),
-      opened: (from, opening, stream) => {
+      notify: (from, body) => this.#lost(from) || service.notify(from, body),
+      open: (from, opening, stream) => {
         if (this.#lost(from)) stream.abort('cut off');
-        return service.opened(from, opening, this.#lost(from) ? deadStream : stream);
+        return service.open(from, opening, this.#lost(from) ? deadStream : stream);
       },
     };
   }

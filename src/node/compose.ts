@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { stderr } from 'node:process';
-import { RemusterError, isRemusterError, promised } from '../base/errors.ts';
+import { RemusterError, isRemusterError, toPromise } from '../base/errors.ts';
 import { type NodeId, nodeIdBytes, nodeIdFrom } from '../base/ids.ts';
 import type { Clock, Identity, Log } from '../base/ports.ts';
 import { type ModuleDefinition, isModule } from '../containers/module.ts';
@@ -36,7 +36,7 @@ import {
   openStreamTransport,
 } from '../io/transport/transport.ts';
 import { Random } from '../base/random.ts';
-import { refusal } from '../messages/role-matrix.ts';
+import { checkSender } from '../messages/role-matrix.ts';
 import { kv } from '../modules/kv.ts';
 import { leadershipByLease } from '../registry/leadership-by-lease.ts';
 import { Chaos } from './chaos.ts';
@@ -136,8 +136,8 @@ async function open(start: Start): Promise<RunningNode> {
   refuseWildcard(options.host);
   const directory = openData(start);
   const store = await openStore(join(directory, 'node.db'));
-  shutdown.add('store', () => promised((done) => store.close(done)));
-  const raised = await promised<RaisedIdentity>((done) => {
+  shutdown.add('store', () => toPromise((done) => store.close(done)));
+  const raised = await toPromise<RaisedIdentity>((done) => {
     raiseIdentity(store, () => nodeIdFrom(entropyBytes(nodeIdBytes)), done);
   });
   const { transport, thread, identity } = await openPorts(start, raised);
@@ -156,7 +156,7 @@ async function open(start: Start): Promise<RunningNode> {
       halted: (error) => void life.stop('a mistake of ours', error),
     },
   );
-  shutdown.add('goodbye', () => promised((done) => core.stop(done, life.reason)));
+  shutdown.add('goodbye', () => toPromise((done) => core.stop(done, life.reason)));
   const httpPort = await openHttp(start, core, chaos, () => added(transport.counters(), thread.transportCounters()));
   doors.watch(
     () => core.views().map(({ entry }) => entry),
@@ -208,7 +208,7 @@ async function openControl(start: Start, directory: string, { id }: Identity): P
   }
   if (!isManager) return { ...common, logStore: undefined, external: undefined };
   const logStore = await openStore(join(directory, 'log.db'), { isLogged: true });
-  shutdown.add('log', () => promised((done) => logStore.close(done)));
+  shutdown.add('log', () => toPromise((done) => logStore.close(done)));
   return { ...common, logStore, external: undefined };
 }
 
@@ -224,11 +224,11 @@ async function openContainers(
   const bundles = openBundles(directory, ownEntries);
   shutdown.add('files', () => {
     bundles.close();
-    return promised((done) => files.close(done));
+    return toPromise((done) => files.close(done));
   });
   if (!options.roles.includes('worker')) return { modules, files, bundles, store: undefined };
   const store = await openStore(join(directory, 'containers.db'), { isLogged: true });
-  shutdown.add('containers', () => promised((done) => store.close(done)));
+  shutdown.add('containers', () => toPromise((done) => store.close(done)));
   return { modules, files, bundles, store };
 }
 
@@ -248,7 +248,7 @@ function openEtcd({ options, clock, log, shutdown }: Start, identity: NodeId, ca
   const registry = etcdRegistry({ endpoints, namespace: `remuster/${cluster}/${dc}/`, clock, log });
   const leadership = leadershipByLease({ registry, clock, key: '/cluster/leader', identity, ttlMs, candidate });
   shutdown.add('log', async () => {
-    await promised((done) => leadership.stop(done));
+    await toPromise((done) => leadership.stop(done));
     registry.close();
   });
   return { registry, leadership };
@@ -312,7 +312,7 @@ async function transportOptions({ options, clock, log }: Start, self: Identity):
     ...{ cluster, clock, log, self, bind: { host, port } },
     secrets: { current: secret, previous: secretPrevious },
     tls: await readTls(options),
-    admit: (carrier, from, body) => refusal(carrier, from.roles, body),
+    admit: (carrier, from, body) => checkSender(carrier, from.roles, body),
     limits: { connectMs: options.connectTimeoutMs },
   };
 }

@@ -1,5 +1,5 @@
 /** The console over HTTP: a page and the few files it is made of. What it shows it asks of the other routes. */
-import type { HttpRoute } from '../base/http.ts';
+import type { ApiRoute } from '../base/http-routes.ts';
 
 export type ConsoleFiles = (name: string) => Promise<{ readonly contentType: string; readonly text: string }>;
 
@@ -10,7 +10,7 @@ const consolePaths = {
   '/console.svg': 'console.svg',
 } as const;
 
-export function consoleRoutes(files: ConsoleFiles): readonly HttpRoute[] {
+export function consoleRoutes(files: ConsoleFiles): readonly ApiRoute[] {
   return Object.entries(consolePaths).map(([path, name]) => ({
     method: 'GET',
     path,

@@ -2,7 +2,7 @@
  * The options of agreement and registration: rows with their defaults by profile, what must hold between them, and the
  * way from a node's options to those of the parts. What the constants do is told in consensus/ and registry/.
  */
-import { type ConsensusOptions, defaultConsensus } from '../consensus/options.ts';
+import { type ConsensusOptions, defaultConsensusOptions } from '../consensus/state/options.ts';
 import { type RebalanceOptions, rebalanceOptions } from '../registry/assignment/rebalance-options.ts';
 import { type RegistrationOptions, registrationOptions } from '../registry/registration/options.ts';
 import type { KeeperOptions } from './control/group-keeper.ts';
@@ -124,7 +124,7 @@ export const controlRelations: readonly ControlRelation[] = [
 
 export function consensusOptions(options: ControlValues): ConsensusOptions {
   const { heartbeatMs, electionTimeoutMs, electionPriority: priority } = options;
-  return { ...defaultConsensus, heartbeatMs, electionTimeoutMs, priority };
+  return { ...defaultConsensusOptions, heartbeatMs, electionTimeoutMs, priority };
 }
 
 export function keeperOptions({ votersMax, replaceVoterAfterMs: replaceAfterMs }: ControlValues): KeeperOptions {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isRemusterError } from '../base/errors.ts';
-import type { HttpAnswer, HttpEvent, HttpRequest } from '../base/http.ts';
+import type { ApiResponse, ServerSentEvent, ApiRequest } from '../base/http-routes.ts';
 import { type HostedNode, bootHostedNode } from '../simulation/hosted-node.ts';
 import { World } from '../simulation/world.ts';
 import type { NodeCore } from './core.ts';
@@ -10,7 +10,7 @@ import { nodeOptions } from './options.ts';
 import { routesOf } from './routes.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
-type Asked = Partial<HttpRequest> & { readonly method?: string };
+type Asked = Partial<ApiRequest> & { readonly method?: string };
 
 const options = nodeOptions({ cluster: 'test', secret: 'correct horse battery staple' });
 const names = ['m1', 'm2', 'm3', 'w1'] as const;
@@ -56,7 +56,7 @@ class Scene {
   }
 
   /** Lets time pass until the answer is there. */
-  async ask(at: string, path: string, { method = 'GET', ...request }: Asked = {}): Promise<HttpAnswer> {
+  async ask(at: string, path: string, { method = 'GET', ...request }: Asked = {}): Promise<ApiResponse> {
     const sources = {
       core: this.core(at),
       options,
@@ -164,7 +164,7 @@ test('a watch says where it begins, tells each change, and stops with its reader
   const scene = new Scene();
   const { revision } = await scene.put('/w/a', 'before');
   const watch = async (query: Record<string, string>, lastEventId?: string) => {
-    const told: HttpEvent[] = [];
+    const told: ServerSentEvent[] = [];
     const answer = await scene.ask('w1', '/v1/registry/watch', { query, lastEventId });
     assert.ok('sse' in answer);
     const stop = answer.sse(
@@ -181,7 +181,7 @@ test('a watch says where it begins, tells each change, and stops with its reader
   now.stop();
   await scene.put('/w/c', 'too late');
   scene.advance(1_000);
-  const changes = (events: readonly HttpEvent[]): unknown[] =>
+  const changes = (events: readonly ServerSentEvent[]): unknown[] =>
     events.flatMap(({ data }) => ((data as Fields)['changes'] ?? []) as readonly Fields[]).map(({ key }) => key);
   assert.deepEqual(now.told[0], { event: 'from', data: { from: Number(revision) + 1 } });
   assert.deepEqual(changes(now.told), ['/w/b']);

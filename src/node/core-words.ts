@@ -5,8 +5,8 @@
 import type { Done } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Address, Clock, Identity, Log, Store, Streams } from '../base/ports.ts';
-import type { MemberView } from '../membership/member-view.ts';
-import type { Embedded, MembershipHandle, MembershipReports } from '../membership/membership-handle.ts';
+import type { MemberView } from '../membership/state/member-view.ts';
+import type { EmbeddedState, MembershipHandle, MembershipListener } from '../membership/membership-handle.ts';
 import type { EmbeddingRole } from '../messages/membership.ts';
 import type { ContainerValues } from './container-options.ts';
 import type { Containers, ContainersPorts } from './containers/containers.ts';
@@ -23,7 +23,7 @@ import type { Reachability } from './reachability.ts';
 /** Starts membership, wherever it runs. The clock ends with the core. */
 export type MembershipStart = (
   site: { readonly clock: Clock; readonly streams: Streams; readonly identity: Identity },
-  reports: MembershipReports,
+  reports: MembershipListener,
 ) => MembershipHandle;
 
 export type CorePorts = {
@@ -76,7 +76,7 @@ export type NodeCore = {
   /** What one of our roles wants known to everybody; empty takes it back. */
   embed(role: EmbeddingRole, state: Uint8Array): void;
   /** What a member wants known, as last heard. */
-  embedded(id: NodeId): Embedded | undefined;
+  embedded(id: NodeId): EmbeddedState | undefined;
   /** Asks a member for its own view; undefined when it does not answer. */
   viewFrom(member: MemberRow, done: (members: readonly MemberView[] | undefined) => void): void;
   reachability(done: (result: Reachability) => void): void;

@@ -7,14 +7,14 @@
  *                                        --> control (agreement, registration), containers (calls, state), jobs
  */
 import { type Done, success } from '../base/errors.ts';
-import { BoundedLru } from '../base/bounded-lru.ts';
+import { BoundedLru } from '../base/collections/bounded-lru.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Address, Clock, Identity } from '../base/ports.ts';
 import type { NodeInfo } from '../containers/module.ts';
-import type { MemberView } from '../membership/member-view.ts';
-import type { Embedded, MembershipHandle, MembershipReports } from '../membership/membership-handle.ts';
-import { readMemory } from '../membership/memory.ts';
-import type { MembershipEvent } from '../membership/membership-event.ts';
+import type { MemberView } from '../membership/state/member-view.ts';
+import type { EmbeddedState, MembershipHandle, MembershipListener } from '../membership/membership-handle.ts';
+import { readHints } from '../membership/state/hints.ts';
+import type { MembershipEvent } from '../membership/state/membership-event.ts';
 import type { EmbeddingRole } from '../messages/membership.ts';
 import { answerAdmin, answerPools } from './admin-acts.ts';
 import { Containers } from './containers/containers.ts';
@@ -52,7 +52,7 @@ class Core implements NodeCore {
   readonly #membership: MembershipHandle;
   readonly #audit = new MemberAudit();
   readonly #index: MemberIndex;
-  readonly #embedded = new BoundedLru<NodeId, Embedded>(embeddedMax);
+  readonly #embedded = new BoundedLru<NodeId, EmbeddedState>(embeddedMax);
   readonly #counters = new Map<string, number>();
   readonly #bootedMs: number;
   #tableDigest: Uint8Array | undefined;
@@ -79,7 +79,7 @@ class Core implements NodeCore {
     this.jobs = this.control === undefined ? undefined : this.#takeJobs(this.control);
     this.#serve();
     this.#happened('node.started', { generation: identity.generation });
-    readMemory(store, (memory, failed) => {
+    readHints(store, (memory, failed) => {
       if (failed) this.#count('store.readFailed');
       if (this.#stopping) return;
       this.#membership.start(memory);
@@ -130,7 +130,7 @@ class Core implements NodeCore {
     this.#membership.embed(role, state);
   }
 
-  embedded(id: NodeId): Embedded | undefined {
+  embedded(id: NodeId): EmbeddedState | undefined {
     return this.#embedded.peek(id);
   }
 
@@ -287,7 +287,7 @@ class Core implements NodeCore {
     this.#hooks.halted?.(error);
   }
 
-  #reports(): MembershipReports {
+  #reports(): MembershipListener {
     return {
       event: (event) => this.#memberEvent(event),
       joined: () => {
@@ -299,16 +299,16 @@ class Core implements NodeCore {
         this.#embedded.set(embedded.id, embedded);
         this.#heardOf(embedded);
       },
-      remember: (writes) =>
+      saveHints: (writes) =>
         this.#ports.store.write(writes, ({ ok }) => {
           if (!ok) this.#count('store.writeFailed');
         }),
-      halted: (error) => this.#end(error),
+      onHalt: (error) => this.#end(error),
     };
   }
 
   /** Members of our own datacenter: managers tell who leads them, workers how new their address table is. */
-  #heardOf({ id, parts }: Embedded): void {
+  #heardOf({ id, parts }: EmbeddedState): void {
     if (this.#index.get(id)?.entry.dc !== this.identity.dc) return;
     for (const { role, state } of parts) {
       if (role === 'manager') this.control?.heard(state);
@@ -350,7 +350,7 @@ class Core implements NodeCore {
         count: (name) => this.#count(name),
         stopping: () => this.#stopping,
         members: () => this.views(),
-        membership: (from, body, reply) => this.#membership.asked(from, body, reply),
+        membership: (from, body, reply) => this.#membership.handleRequest(from, body, reply),
         pools: (act, words, done) => answerPools(this, act, words, done),
         control: this.control,
         containers: this.containers,

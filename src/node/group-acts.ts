@@ -2,7 +2,7 @@
  * What operators order about a datacenter as a whole: who belongs to its group of managers, who leads it, and how its
  * load lies. The leader carries it out; what would cost the quorum is refused with PRECONDITION.
  */
-import { RemusterError, promised } from '../base/errors.ts';
+import { RemusterError, toPromise } from '../base/errors.ts';
 import { type RangeResult, onlyKey } from '../base/registry.ts';
 import { type RebalanceResult, rebalanceLimits } from '../registry/assignment/rebalancer.ts';
 import { type Desk, groupOf, order, reached, refuseElsewhere } from './admin-desk.ts';
@@ -16,7 +16,7 @@ import type { MemberRow } from './own-truth.ts';
 const askTimeoutMs = 2_000;
 
 export async function balance({ control }: Desk): Promise<object> {
-  return await promised((done) => control.operations.balance(done));
+  return await toPromise((done) => control.operations.balance(done));
 }
 
 export async function rebalance({ core, control, words }: Desk): Promise<object> {
@@ -62,10 +62,10 @@ async function belongsElsewhere(desk: Desk, member: MemberRow): Promise<boolean>
       ? parts.tell(dc)
       : await reached(
           member,
-          promised<ToldGroup>((done) => ask(member, done)),
+          toPromise<ToldGroup>((done) => ask(member, done)),
         );
-  if (!told.belongs) return false;
-  const { entries } = await promised<RangeResult>((done) =>
+  if (!told.isMember) return false;
+  const { entries } = await toPromise<RangeResult>((done) =>
     control.registry.range(onlyKey(dismissedKey(id)), { limit: 1 }, done),
   );
   return entries.length === 0;

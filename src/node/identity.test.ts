@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Outcome, failure, isRemusterError, promised, success } from '../base/errors.ts';
+import { type Outcome, failure, isRemusterError, toPromise, success } from '../base/errors.ts';
 import { nodeIdFrom } from '../base/ids.ts';
 import type { Store, StoreEntry } from '../base/ports.ts';
 import { type RaisedIdentity, raiseIdentity } from './identity.ts';
@@ -26,7 +26,7 @@ function storeOf(kept: Map<string, Uint8Array>, written: () => Outcome<void> = (
 }
 
 function raise(store: Store, freshId = () => id): Promise<RaisedIdentity> {
-  return promised((done) => raiseIdentity(store, freshId, done));
+  return toPromise((done) => raiseIdentity(store, freshId, done));
 }
 
 test('the id is made once, and each start raises the generation', async () => {

@@ -3,7 +3,7 @@
  * moment, for as long as the caller has time. What may have been carried out already is only asked again if twice is
  * the same as once, which for a submission is so under a key.
  */
-import { type Done, type ErrorCode, RemusterError, promised } from '../base/errors.ts';
+import { type Done, type ErrorCode, RemusterError, toPromise } from '../base/errors.ts';
 import type { Clock } from '../base/ports.ts';
 import type { JobVerb } from '../messages/jobs.ts';
 import type { JobDesk } from './jobs/desk.ts';
@@ -29,7 +29,7 @@ export function askerOf(desk: () => JobDesk | undefined, clock: Pick<Clock, 'now
     const isRepeatable = verb !== 'submit' || 'idempotencyKey' in words;
     const passing = isRepeatable ? [...unbegun, ...unsure] : unbegun;
     const longestMs = isRepeatable ? attemptMs + waitMsIn(words) : remainingMs;
-    const answer = await promised<string>((done) => {
+    const answer = await toPromise<string>((done) => {
       const ask = (): void => {
         deskOf(desk).order(verb, text, submitter, Math.min(longestMs, endsMs - clock.nowMs()), (outcome) => {
           const again = !outcome.ok && passing.includes(outcome.error.code) && clock.nowMs() + pauseMs < endsMs;

@@ -3,8 +3,8 @@
  * version as its id. It goes on through changes of leaders, and ends with the job or with the client. A slow client
  * holds nobody back: it gets fewer versions, each of them complete.
  */
-import { errorShape, isRemusterError } from '../base/errors.ts';
-import type { SendEvent } from '../base/http.ts';
+import { serializeError, isRemusterError } from '../base/errors.ts';
+import type { SendServerSentEvent } from '../base/http-routes.ts';
 import type { Cancel, Clock } from '../base/ports.ts';
 import { type JobProgress, isOver } from '../jobs/job-words.ts';
 
@@ -24,7 +24,7 @@ const silentMsMax = 60_000;
 export function followJob(
   source: JobFollowing,
   from: { readonly jobId: string; readonly after: number },
-  send: SendEvent,
+  send: SendServerSentEvent,
   end: () => void,
 ): () => void {
   const { clock } = source;
@@ -49,7 +49,7 @@ export function followJob(
       cancel = clock.schedule(pauseMs, ask);
       return;
     }
-    send({ event: 'error', data: { error: errorShape(error) } });
+    send({ event: 'error', data: { error: serializeError(error) } });
     end();
   };
   const ask = (): void => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type ErrorCode, type Outcome, failure, isRemusterError, success } from '../base/errors.ts';
-import type { HttpAnswer, HttpEvent, HttpRequest } from '../base/http.ts';
+import type { ApiResponse, ServerSentEvent, ApiRequest } from '../base/http-routes.ts';
 import type { Clock } from '../base/ports.ts';
 import type { JobStatus } from '../jobs/job-words.ts';
 import { jobRoutes } from './job-routes.ts';
@@ -40,13 +40,13 @@ class Scene {
     },
   };
 
-  async ask(method: string, path: string, request: Partial<HttpRequest> = {}): Promise<HttpAnswer> {
+  async ask(method: string, path: string, request: Partial<ApiRequest> = {}): Promise<ApiResponse> {
     const route = jobRoutes(() => this.#desk, this.#clock).find((one) => one.method === method && one.path === path);
     assert.ok(route, `there is no ${method} ${path}`);
     return await route.handler({ params: {}, query: {}, body: undefined, lastEventId: undefined, ...request });
   }
 
-  async json(method: string, path: string, request: Partial<HttpRequest> = {}): Promise<Record<string, unknown>> {
+  async json(method: string, path: string, request: Partial<ApiRequest> = {}): Promise<Record<string, unknown>> {
     const answer = await this.ask(method, path, request);
     assert.ok('json' in answer && answer.status === 200);
     return answer.json as Record<string, unknown>;
@@ -140,10 +140,10 @@ describe('routes of jobs', () => {
 });
 
 describe('progress', () => {
-  async function followed(scene: Scene, request: Partial<HttpRequest> = {}): Promise<readonly HttpEvent[]> {
+  async function followed(scene: Scene, request: Partial<ApiRequest> = {}): Promise<readonly ServerSentEvent[]> {
     const answer = await scene.ask('GET', '/v1/jobs/:id/progress', { params: { id: 'j1' }, ...request });
     assert.ok('sse' in answer);
-    const told: HttpEvent[] = [];
+    const told: ServerSentEvent[] = [];
     await new Promise<void>((end) => void answer.sse((event) => told.push(event) > 0, end));
     return told;
   }

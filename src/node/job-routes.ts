@@ -2,8 +2,8 @@
  * Jobs over HTTP, as data. Any node answers: its desk passes on what the managers have to decide. What is asked is not
  * judged here, except for its outer shape; progress is a stream of events that ends with the job.
  */
-import { RemusterError, promised } from '../base/errors.ts';
-import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
+import { RemusterError, toPromise } from '../base/errors.ts';
+import type { ApiResponse, ApiRequest, ApiRoute } from '../base/http-routes.ts';
 import type { JobVerb } from '../messages/jobs.ts';
 import { fieldsOf } from './admin-desk.ts';
 import { thingAnswer } from './answers.ts';
@@ -14,12 +14,12 @@ import type { JobDesk } from './jobs/desk.ts';
 
 const waitMsMax = 30_000;
 
-type Words = (request: HttpRequest) => object;
+type Words = (request: ApiRequest) => object;
 
 /** `desk` is undefined on a node that has nothing to do with jobs. */
-export function jobRoutes(desk: () => JobDesk | undefined, clock: JobFollowing['clock']): readonly HttpRoute[] {
+export function jobRoutes(desk: () => JobDesk | undefined, clock: JobFollowing['clock']): readonly ApiRoute[] {
   const ask = askerOf(desk, clock);
-  const route = (method: HttpRoute['method'], path: string, verb: JobVerb, words: Words): HttpRoute => ({
+  const route = (method: ApiRoute['method'], path: string, verb: JobVerb, words: Words): ApiRoute => ({
     method,
     path,
     handler: async (request) => thingAnswer(await ask(verb, words(request))),
@@ -43,7 +43,7 @@ export function jobRoutes(desk: () => JobDesk | undefined, clock: JobFollowing['
 }
 
 /** `{"request": {...}, "code"?: base64}`: the code goes with it when the managers may not have it yet. */
-async function submit(desk: JobDesk, ask: AskJobs, body: unknown): Promise<HttpAnswer> {
+async function submit(desk: JobDesk, ask: AskJobs, body: unknown): Promise<ApiResponse> {
   const { request, code } = fieldsOf(body);
   if (typeof request !== 'object' || request === null || Array.isArray(request))
     throw new RemusterError('BAD_ARGUMENT', 'the body must be {"request": {...}, "code"?: base64}');
@@ -51,27 +51,27 @@ async function submit(desk: JobDesk, ask: AskJobs, body: unknown): Promise<HttpA
     const { bundle } = request as { readonly bundle?: unknown };
     if (typeof code !== 'string' || typeof bundle !== 'string')
       throw new RemusterError('BAD_ARGUMENT', 'code is base64, and request.bundle its SHA-256');
-    await promised<void>((done) => desk.storeBundle(bundle, fromBase64(code), done));
+    await toPromise<void>((done) => desk.storeBundle(bundle, fromBase64(code), done));
   }
   return thingAnswer(await ask('submit', request));
 }
 
 /** `?limit=`, `?status=`. */
-function listWords({ query: { limit, status } }: HttpRequest): object {
+function listWords({ query: { limit, status } }: ApiRequest): object {
   return { limit: numberIn('limit', limit), status };
 }
 
-function jobWords({ params: { id } }: HttpRequest): object {
+function jobWords({ params: { id } }: ApiRequest): object {
   return { jobId: id };
 }
 
 /** `?workflow=`; `?part=` for what is too large for one answer. */
-function resultWords({ params: { id }, query: { workflow, part } }: HttpRequest): object {
+function resultWords({ params: { id }, query: { workflow, part } }: ApiRequest): object {
   return { jobId: id, workflow, part: numberIn('part', part) };
 }
 
 /** `?after=` a version or Last-Event-ID say where to go on; `?follow=false` answers once, after at most `?waitMs=`. */
-async function progress(source: JobFollowing, { params, query, lastEventId }: HttpRequest): Promise<HttpAnswer> {
+async function progress(source: JobFollowing, { params, query, lastEventId }: ApiRequest): Promise<ApiResponse> {
   const jobId = params['id'] as string;
   const after = numberIn('after', lastEventId ?? query['after']) ?? 0;
   if (query['follow'] === 'false') {

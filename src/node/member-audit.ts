@@ -2,9 +2,9 @@
  * Why is w3 dead? The last changes of each member with their evidence, as this node saw them, kept apart from the event
  * log so that a busy log does not push them out. Bounded per member and in members; it judges nothing.
  */
-import { BoundedLru } from '../base/bounded-lru.ts';
+import { BoundedLru } from '../base/collections/bounded-lru.ts';
 import type { NodeId } from '../base/ids.ts';
-import type { MembershipEvent } from '../membership/membership-event.ts';
+import type { MembershipEvent } from '../membership/state/membership-event.ts';
 
 export type AuditEntry = Pick<
   MembershipEvent,

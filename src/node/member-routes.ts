@@ -3,11 +3,11 @@
  * nodes are apart, and who hears whom. Where another node knows better, it is asked; one that does not answer is said.
  */
 import { RemusterError } from '../base/errors.ts';
-import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
-import { distanceMs } from '../membership/coordinates.ts';
-import type { MemberView } from '../membership/member-view.ts';
-import { nameKeeper } from '../membership/name-conflicts.ts';
-import { pointOf } from '../membership/wire-coordinate.ts';
+import type { ApiResponse, ApiRequest, ApiRoute } from '../base/http-routes.ts';
+import { distanceMs } from '../membership/state/coordinates.ts';
+import type { MemberView } from '../membership/state/member-view.ts';
+import { nameOwner } from '../membership/suspicion/name-conflicts.ts';
+import { decodeCoordinate } from '../membership/state/wire-coordinate.ts';
 import { listAnswer, thingAnswer } from './answers.ts';
 import type { NodeCore } from './core.ts';
 import { nearestName } from './nearest-name.ts';
@@ -17,7 +17,7 @@ import type { MemberRow } from './own-truth.ts';
 const reachabilityMembersMax = 256;
 const joinAddressesMax = 64;
 
-export function memberRoutes(core: NodeCore): readonly HttpRoute[] {
+export function memberRoutes(core: NodeCore): readonly ApiRoute[] {
   return [
     get('/v1/members', async () => listAnswer(core.members())),
     { method: 'POST', path: '/v1/join', handler: async ({ body }) => joinAnswer(core, body) },
@@ -27,12 +27,12 @@ export function memberRoutes(core: NodeCore): readonly HttpRoute[] {
   ];
 }
 
-function get(path: string, handler: (request: HttpRequest) => Promise<HttpAnswer>): HttpRoute {
+function get(path: string, handler: (request: ApiRequest) => Promise<ApiResponse>): ApiRoute {
   return { method: 'GET', path, handler };
 }
 
 /** It asks until somebody answers; who came of it, `members` shows. */
-function joinAnswer(core: NodeCore, body: unknown): HttpAnswer {
+function joinAnswer(core: NodeCore, body: unknown): ApiResponse {
   const asked = typeof body === 'object' && body !== null && 'addresses' in body ? body.addresses : undefined;
   const parsed = addresses(joinAddressesMax).parse(asked);
   if (!parsed.ok) throw new RemusterError('BAD_ARGUMENT', `addresses ${parsed.problem}`);
@@ -44,7 +44,7 @@ function joinAnswer(core: NodeCore, body: unknown): HttpAnswer {
 /** By id or by name; a name that several carry belongs to the one that keeps it. */
 export function memberCalled(word: string, members: readonly MemberRow[]): MemberRow {
   const called = members.filter(({ id, name }) => id === word || name === word);
-  const keeper = nameKeeper(called.map(({ id }) => id));
+  const keeper = nameOwner(called.map(({ id }) => id));
   const found = called.find(({ id }) => id === keeper);
   if (found !== undefined) return found;
   const nearest = nearestName(
@@ -56,7 +56,7 @@ export function memberCalled(word: string, members: readonly MemberRow[]): Membe
 }
 
 /** What this node saw of a member, with the evidence. */
-function whyAnswer(core: NodeCore, word: string): HttpAnswer {
+function whyAnswer(core: NodeCore, word: string): ApiResponse {
   const member = memberCalled(word, core.members());
   const { name, id, state, generation, incarnation } = member;
   const seenBy = core.identity.name;
@@ -64,7 +64,7 @@ function whyAnswer(core: NodeCore, word: string): HttpAnswer {
   return thingAnswer({ name, id, state, generation, incarnation, seenBy, history });
 }
 
-async function roundTripAnswer(core: NodeCore, { query }: HttpRequest): Promise<HttpAnswer> {
+async function roundTripAnswer(core: NodeCore, { query }: ApiRequest): Promise<ApiResponse> {
   const { from = '', to = '' } = query;
   if (from === '' || to === '') throw new RemusterError('BAD_ARGUMENT', 'rtt needs ?from=NAME&to=NAME');
   const members = core.members();
@@ -85,14 +85,14 @@ function viewOf(views: readonly MemberView[], { id }: MemberRow): MemberView | u
 function distance(a: MemberView | undefined, b: MemberView | undefined): number | null {
   if (a?.coordinate === undefined || b?.coordinate === undefined) return null;
   if (a.entry.id === b.entry.id) return 0;
-  return Math.round(distanceMs(pointOf(a.coordinate), pointOf(b.coordinate)) * 1_000) / 1_000;
+  return Math.round(distanceMs(decodeCoordinate(a.coordinate), decodeCoordinate(b.coordinate)) * 1_000) / 1_000;
 }
 
 async function viewFrom(core: NodeCore, member: MemberRow): Promise<readonly MemberView[] | undefined> {
   return await new Promise((resolve) => core.viewFrom(member, resolve));
 }
 
-async function reachabilityAnswer(core: NodeCore): Promise<HttpAnswer> {
+async function reachabilityAnswer(core: NodeCore): Promise<ApiResponse> {
   // Everybody is asked about everybody: the answer grows with the square of the group.
   if (core.views().length > reachabilityMembersMax) {
     throw new RemusterError('TOO_LARGE', `reachability is for groups of at most ${reachabilityMembersMax} members`);

@@ -2,7 +2,7 @@
  * The options of membership: every constant of the machine as a row, its default by profile, what must hold between
  * them, and the way from a node's options to the machine's. What the constants do is told in membership/.
  */
-import { lanMembership, type MembershipOptions } from '../membership/options.ts';
+import { lanMembershipOptions, type MembershipOptions } from '../membership/state/options.ts';
 import { type Profile, time, tuned } from './option-rows.ts';
 import { factor, whole } from './option-types.ts';
 
@@ -189,5 +189,5 @@ export function membershipOptions(options: Chosen): MembershipOptions {
   const rows = Object.keys(membershipRows) as Row[];
   const values = Object.fromEntries(rows.map((row) => [row, options[row]])) as Record<Row, number>;
   const { membership, cleanupIntervalMs } = options;
-  return { ...values, membership, cleanupIntervalMs, refinements: lanMembership.refinements };
+  return { ...values, membership, cleanupIntervalMs, refinements: lanMembershipOptions.refinements };
 }

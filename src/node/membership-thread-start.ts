@@ -2,10 +2,10 @@
  * Starts the membership thread and waits until it has its socket. What the thread says before the core listens is about
  * its socket only; everything else goes to the near end. A thread that ends by itself is a mistake of ours.
  */
-import { RemusterError, errorCodeOf } from '../base/errors.ts';
+import { RemusterError, parseErrorCode } from '../base/errors.ts';
 import type { Peer, Program, Threads } from '../base/ports.ts';
-import { beatMsOf } from '../membership/main-loop.ts';
-import type { MembershipReports } from '../membership/membership-handle.ts';
+import { mainLoopBeatMs } from '../membership/detectors/main-loop-monitor.ts';
+import type { MembershipListener } from '../membership/membership-handle.ts';
 import type { MembershipStart } from './core.ts';
 import type { ThreadData } from './membership-thread.ts';
 import { fromThreadCodec } from './thread-words.ts';
@@ -24,7 +24,7 @@ export type MembershipThread = {
 export async function startMembershipThread(threads: Threads, data: ThreadData): Promise<MembershipThread> {
   const opening = Promise.withResolvers<void>();
   const ended = Promise.withResolvers<void>();
-  let near: { readonly end: ThreadedMembership; readonly reports: MembershipReports } | undefined;
+  let near: { readonly end: ThreadedMembership; readonly reports: MembershipListener } | undefined;
   let closing = false;
   const thread = threads.start(
     { name: 'membership', program, data: new TextEncoder().encode(JSON.stringify(data)) },
@@ -33,7 +33,7 @@ export async function startMembershipThread(threads: Threads, data: ThreadData):
       exited: (reason) => {
         opening.reject(new RemusterError('INTERNAL', `the membership thread ended: ${reason}`));
         near?.end.stop();
-        if (!closing) near?.reports.halted(new RemusterError('INTERNAL', `the membership thread ended: ${reason}`));
+        if (!closing) near?.reports.onHalt(new RemusterError('INTERNAL', `the membership thread ended: ${reason}`));
         ended.resolve();
       },
     },
@@ -51,7 +51,7 @@ export async function startMembershipThread(threads: Threads, data: ThreadData):
   }
   return {
     membership: ({ clock, streams, identity }, reports) => {
-      const beatMs = beatMsOf(data.options.stuckAfterMs);
+      const beatMs = mainLoopBeatMs(data.options.stuckAfterMs);
       const end = new ThreadedMembership({ clock, streams, thread, beatMs }, identity, reports);
       near = { end, reports };
       return end;
@@ -67,7 +67,7 @@ export async function startMembershipThread(threads: Threads, data: ThreadData):
 function opened(body: Uint8Array, opening: PromiseWithResolvers<void>): void {
   const word = fromThreadCodec.decode(body);
   if (word.kind === 'opened') opening.resolve();
-  if (word.kind === 'failed') opening.reject(new RemusterError(errorCodeOf(word.code), word.text));
+  if (word.kind === 'failed') opening.reject(new RemusterError(parseErrorCode(word.code), word.text));
 }
 
 /** Beside this file, with the same extension, so that the same line works in sources and in the built package. */

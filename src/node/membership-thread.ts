@@ -4,8 +4,8 @@
  * its own instead, over which it sends heartbeats. The composition root of that thread. All other connections and the
  * store stay with the main thread; a channel stands in for them.
  */
-import { type Done, errorShape, failure, success, errorCodeOf } from '../base/errors.ts';
-import type { Channel, Clock, ConnectionChange, Datagrams, Identity, LogLevel, Streams } from '../base/ports.ts';
+import { type Done, serializeError, failure, success, parseErrorCode } from '../base/errors.ts';
+import type { ProgramEndpoint, Clock, ConnectionChange, Datagrams, Identity, LogLevel, Streams } from '../base/ports.ts';
 import { Random } from '../base/random.ts';
 import {
   type DatagramTransport,
@@ -18,13 +18,13 @@ import {
 import { openPretended } from '../io/transport/rehearsal.ts';
 import { entropyText } from '../io/entropy.ts';
 import { MembershipHost } from '../membership/membership-host.ts';
-import { rehearse } from '../membership/rehearsal.ts';
-import type { MemberView } from '../membership/member-view.ts';
+import { warmUpMembership } from '../membership/jit-warmup.ts';
+import type { MemberView } from '../membership/state/member-view.ts';
 import type { Membership } from '../membership/membership.ts';
-import type { MembershipReports } from '../membership/membership-handle.ts';
-import type { MembershipOptions } from '../membership/options.ts';
-import type { Carrier } from '../messages/message.ts';
-import { refusal } from '../messages/role-matrix.ts';
+import type { MembershipListener } from '../membership/membership-handle.ts';
+import type { MembershipOptions } from '../membership/state/options.ts';
+import type { Carrier } from '../messages/codec/message.ts';
+import { checkSender } from '../messages/role-matrix.ts';
 import { Chaos } from './chaos.ts';
 import {
   type FromThread,
@@ -58,7 +58,7 @@ const requestsMax = 10_000;
 /** Enough to be each other's helpers. */
 const pretendedCount = 4;
 
-export function main(channel: Channel): void {
+export function main(channel: ProgramEndpoint): void {
   const data = JSON.parse(new TextDecoder().decode(channel.data)) as ThreadData;
   const end = new FarEnd(channel, data);
   // Not awaited: whatever fails in there is told over the channel.
@@ -66,7 +66,7 @@ export function main(channel: Channel): void {
 }
 
 class FarEnd {
-  readonly #channel: Channel;
+  readonly #channel: ProgramEndpoint;
   readonly #data: ThreadData;
   readonly #clock: Clock;
   readonly #chaos: Chaos;
@@ -79,7 +79,7 @@ class FarEnd {
   #host: MembershipHost | undefined;
   #transport: Ways['transport'] | undefined;
 
-  constructor(channel: Channel, data: ThreadData) {
+  constructor(channel: ProgramEndpoint, data: ThreadData) {
     this.#channel = channel;
     this.#data = data;
     this.#clock = channel.clock;
@@ -92,7 +92,7 @@ class FarEnd {
     try {
       ways = await this.#openWays();
     } catch (error) {
-      const { code, message } = errorShape(error);
+      const { code, message } = serializeError(error);
       return this.#say({ kind: 'failed', code, text: message });
     }
     const { transport, datagrams, streams } = ways;
@@ -120,7 +120,7 @@ class FarEnd {
       ...{ cluster, clock: this.#clock, log: ignoreLog, self: identity, tls },
       bind: { host: identity.host, port: identity.port },
       secrets: secrets as Secrets,
-      admit: (carrier: Carrier, from: Identity, body: Uint8Array) => refusal(carrier, from.roles, body),
+      admit: (carrier: Carrier, from: Identity, body: Uint8Array) => checkSender(carrier, from.roles, body),
       limits: { connectMs },
     };
   }
@@ -130,7 +130,7 @@ class FarEnd {
     const nodes = await openPretended(this.#transportOptions(), pretendedCount);
     const actors = nodes.map(({ identity, transport }) => ({ identity, datagrams: transport.datagrams }));
     const ports = { clock: this.#clock, random: new Random(entropyText(16)) };
-    rehearse(ports, actors, this.#data.options, () => {
+    warmUpMembership(ports, actors, this.#data.options, () => {
       for (const { transport } of nodes) void transport.close();
     });
   }
@@ -163,21 +163,21 @@ class FarEnd {
     done?.(outcome);
   }
 
-  #reports(): MembershipReports {
+  #reports(): MembershipListener {
     return {
       event: (event) => {
         this.#reportMembers(event.id === this.#data.identity.id);
         this.#say({ kind: 'event', ...event });
       },
-      wantBeat: () => this.#say({ kind: 'wantBeat' }),
+      requestBeat: () => this.#say({ kind: 'wantBeat' }),
       joined: () => {
         this.#reportMembers(true);
         this.#say({ kind: 'joined' });
       },
       embedded: ({ id, generation, version, parts }) => this.#say({ kind: 'embedded', id, generation, version, parts }),
-      remember: (writes) =>
+      saveHints: (writes) =>
         this.#say({ kind: 'remember', writes: writes.map(({ key, value }) => ({ key, value: value ?? undefined })) }),
-      halted: (error) => this.#say({ kind: 'halted', error: String(error).slice(0, 500) }),
+      onHalt: (error) => this.#say({ kind: 'halted', error: String(error).slice(0, 500) }),
     };
   }
 
@@ -198,7 +198,7 @@ class FarEnd {
       case 'answered':
         return this.#ended(word.call, success(word.body));
       case 'unanswered':
-        return this.#ended(word.call, failure(errorCodeOf(word.code)));
+        return this.#ended(word.call, failure(parseErrorCode(word.code)));
       case 'asked':
         return this.#asked(host, word);
       case 'embed':
@@ -221,7 +221,7 @@ class FarEnd {
   }
 
   #asked(host: MembershipHost, { call, from, body }: ToThread & { kind: 'asked' }): void {
-    host.asked(from, body, (outcome) => {
+    host.handleRequest(from, body, (outcome) => {
       if (outcome.ok) this.#say({ kind: 'reply', call, body: outcome.value });
       else this.#say({ kind: 'noReply', call, code: outcome.error.code });
     });
@@ -242,7 +242,7 @@ class FarEnd {
   }
 
   #ownChange(machine: Membership): readonly MemberView[] {
-    const own = machine.ownView();
+    const own = machine.localView();
     const text = JSON.stringify(own);
     if (text === this.#ownText) return [];
     this.#ownText = text;

@@ -2,7 +2,7 @@
  * Numbers of a node as Prometheus text: counters end in `_total`, times are in seconds, sizes in bytes. It formats
  * what it is given and measures nothing.
  */
-import { roundTripBucketsMs } from '../membership/tally.ts';
+import { rttBucketsMs } from '../membership/state/membership-counters.ts';
 import type { OwnTruth } from './own-truth.ts';
 
 export type MetricSources = {
@@ -65,7 +65,7 @@ function rejectedFamily(counters: MetricSources['counters']): string {
 function roundTripFamily(counters: Readonly<Record<string, number>>): string {
   const name = 'membership_round_trip_seconds';
   let count = 0;
-  const buckets = [...roundTripBucketsMs, Infinity].map((boundMs, place) => {
+  const buckets = [...rttBucketsMs, Infinity].map((boundMs, place) => {
     count += counters[`${roundTripPrefix}${place}`] ?? 0;
     const le = boundMs === Infinity ? '+Inf' : String(boundMs / 1_000);
     return `${prefix}${name}_bucket{le="${le}"} ${count}\n`;

@@ -2,7 +2,7 @@
  * What operators order about modules: deploy, look, roll. The node that takes a bundle tries it first, where it can do
  * no harm: what cannot be imported, or is not what it says it is, never reaches the registry.
  */
-import { RemusterError, promised } from '../base/errors.ts';
+import { RemusterError, toPromise } from '../base/errors.ts';
 import type { Deployed } from '../registry/modules/deployment.ts';
 import { ModuleOperations } from '../registry/modules/module-operations.ts';
 import type { PoolOfModule } from '../registry/modules/module-reader.ts';
@@ -27,12 +27,12 @@ export async function deployModule(desk: Desk): Promise<object> {
   const code = codeIn(words);
   const wanted = optionalText(words, 'name');
   const keeper = keeperOf(desk);
-  const { name, sha256 } = await promised<{ readonly name: string; readonly sha256: string }>((done) =>
+  const { name, sha256 } = await toPromise<{ readonly name: string; readonly sha256: string }>((done) =>
     keeper.check(code, wanted, done),
   );
   const announced = optionalText(words, 'sha256') ?? sha256;
   if (announced !== sha256) throw new RemusterError('BUNDLE_INVALID', 'the code does not match its hash');
-  const deployed = await promised<Deployed>((done) => modulesOf(desk).deploy({ name, sha256, code }, done));
+  const deployed = await toPromise<Deployed>((done) => modulesOf(desk).deploy({ name, sha256, code }, done));
   const { version, bytes } = deployed;
   if (deployed.deployed) control.ordered('module-deploy', { module: name, version, bytes, sha256, reason });
   const { deployedWallMs, ...shown } = deployed;
@@ -40,11 +40,11 @@ export async function deployModule(desk: Desk): Promise<object> {
 }
 
 export async function listModules(desk: Desk): Promise<object> {
-  return { items: await promised<readonly ModuleRow[]>((done) => modulesOf(desk).list(done)) };
+  return { items: await toPromise<readonly ModuleRow[]>((done) => modulesOf(desk).list(done)) };
 }
 
 export async function showModule(desk: Desk): Promise<object> {
-  return await promised<ModuleShown>((done) => modulesOf(desk).show(moduleIn(desk.words), done));
+  return await toPromise<ModuleShown>((done) => modulesOf(desk).show(moduleIn(desk.words), done));
 }
 
 /** `{version?, reason?}`: its pools are to run that one, or the newest. */
@@ -53,7 +53,7 @@ export async function rollModule(desk: Desk): Promise<object> {
   const name = moduleIn(words);
   const version = countIn(words, 'version', versionBounds);
   const reason = reasonIn(words);
-  const pools = await promised<readonly PoolOfModule[]>((done) => modulesOf(desk).roll(name, version, done));
+  const pools = await toPromise<readonly PoolOfModule[]>((done) => modulesOf(desk).roll(name, version, done));
   const names = pools.map((pool) => pool.name);
   control.ordered('module-roll', { module: name, version: version ?? 'newest', pools: names, reason });
   return { name, pools: names };
@@ -70,10 +70,10 @@ export async function moduleForPool(
   const own = desk.core.containers?.modules;
   // A node without deployed modules, as in simulations, knows of no others.
   if (own === undefined || desk.core.containers?.keeper === undefined) return { version: 0 };
-  const newest = await promised<number | undefined>((done) => modulesOf(desk).newest(name, done));
+  const newest = await toPromise<number | undefined>((done) => modulesOf(desk).newest(name, done));
   if (newest !== undefined) return { version: newest };
   if (own.get(name, 0) !== undefined) return { version: 0 };
-  const others = await promised<ReadonlySet<string>>((done) => modulesOf(desk).known(done));
+  const others = await toPromise<ReadonlySet<string>>((done) => modulesOf(desk).known(done));
   return others.has(name) ? { version: 0 } : { known: [...new Set([...own.names(), ...others])].toSorted() };
 }
 

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { type PretendCluster, settled } from '../../test/assignment-cluster.ts';
 import { type Done, failure, isRemusterError, success } from '../base/errors.ts';
-import type { HttpRequest } from '../base/http.ts';
+import type { ApiRequest } from '../base/http-routes.ts';
 import { module } from '../containers/module.ts';
 import { ModulesKnown } from '../containers/modules-known.ts';
 import { loadedKey } from '../registry/modules/keys.ts';
@@ -48,7 +48,7 @@ class Scene {
     this.#core = core as unknown as NodeCore;
   }
 
-  async ask(method: string, path: string, request: Partial<HttpRequest> = {}): Promise<Fields> {
+  async ask(method: string, path: string, request: Partial<ApiRequest> = {}): Promise<Fields> {
     const routes = [...moduleRoutes(this.#core), ...poolRoutes(this.#core)];
     const route = routes.find((one) => one.method === method && one.path === path);
     assert.ok(route, `there is no ${method} ${path}`);

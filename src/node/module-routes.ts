@@ -1,12 +1,12 @@
 /** Modules over HTTP, as data: deploying a bundle, looking, and telling pools to run another version. Any node answers. */
-import type { HttpRequest, HttpRoute } from '../base/http.ts';
+import type { ApiRequest, ApiRoute } from '../base/http-routes.ts';
 import { type AdminAct, carryOut } from './admin-acts.ts';
 import { fieldsOf } from './admin-desk.ts';
 import { thingAnswer } from './answers.ts';
 import type { NodeCore } from './core.ts';
 
-export function moduleRoutes(core: NodeCore): readonly HttpRoute[] {
-  const route = (method: HttpRoute['method'], path: string, act: AdminAct): HttpRoute => ({
+export function moduleRoutes(core: NodeCore): readonly ApiRoute[] {
+  const route = (method: ApiRoute['method'], path: string, act: AdminAct): ApiRoute => ({
     method,
     path,
     handler: async (request) => thingAnswer(await carryOut(core, { act, dc: request.query['dc'] }, wordsOf(request))),
@@ -19,6 +19,6 @@ export function moduleRoutes(core: NodeCore): readonly HttpRoute[] {
   ];
 }
 
-function wordsOf({ params, body }: HttpRequest): object {
+function wordsOf({ params, body }: ApiRequest): object {
   return { ...fieldsOf(body), ...params };
 }

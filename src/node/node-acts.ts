@@ -2,7 +2,7 @@
  * What operators order about one node: look at it, drain it, activate it, let it leave. What would cost data is refused
  * with PRECONDITION and says what stands in the way.
  */
-import { RemusterError, isRemusterError, promised } from '../base/errors.ts';
+import { RemusterError, isRemusterError, toPromise } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { DrainProgress } from '../registry/assignment/drain.ts';
 import { activateNode } from '../registry/registration/activate.ts';
@@ -30,7 +30,7 @@ function nothingIfUnknown(error: unknown): null {
 }
 
 async function progressOf(control: Control, id: NodeId): Promise<DrainProgress> {
-  return await promised((done) => control.operations.drainProgress(id, done));
+  return await toPromise((done) => control.operations.drainProgress(id, done));
 }
 
 export async function drain(desk: Desk, member: MemberRow): Promise<object> {
@@ -40,13 +40,13 @@ export async function drain(desk: Desk, member: MemberRow): Promise<object> {
   const deadlineMs = durationIn(words, 'deadline');
   const note = reasonIn(words);
   if (flagIn(words, 'dryRun')) {
-    const blockedBy = await promised<readonly string[]>((done) => control.operations.drainPreflight(id, done));
+    const blockedBy = await toPromise<readonly string[]>((done) => control.operations.drainPreflight(id, done));
     const { remaining, containers, copies, warnings } = await progressOf(control, id);
     return { node: name, id, dryRun: true, remaining, containers, copies, blockedBy, warnings };
   }
   control.ordered('drain', { target: name, reason: note });
   const request = { note, ...(deadlineMs === undefined ? {} : { deadlineMs }) };
-  const progress = await promised<object>((done) => control.operations.drain(id, request, done));
+  const progress = await toPromise<object>((done) => control.operations.drain(id, request, done));
   return { ...progress, node: name, id };
 }
 
@@ -63,7 +63,7 @@ export async function activate(desk: Desk, member: MemberRow): Promise<object> {
   const { id, name } = member;
   const note = reasonIn(words);
   control.ordered('activate', { target: name, reason: note });
-  const { mode, reason } = await promised<{ readonly mode: string; readonly reason: string }>((done) =>
+  const { mode, reason } = await toPromise<{ readonly mode: string; readonly reason: string }>((done) =>
     activateNode(control, { node: id, note }, done),
   );
   return { node: name, id, registration: mode, reason };
@@ -83,7 +83,7 @@ export async function leave(desk: Desk, member: MemberRow): Promise<object> {
   control.ordered('leave', { target: name, reason });
   await reached(
     member,
-    promised<unknown>((done) => control.orders.tellToLeave(id, { reason }, orderTimeoutMs, done)),
+    toPromise<unknown>((done) => control.orders.tellToLeave(id, { reason }, orderTimeoutMs, done)),
   );
   return { node: name, id, left: true };
 }

@@ -5,7 +5,7 @@
 import type { NodeId } from '../base/ids.ts';
 import type { Identity } from '../base/ports.ts';
 import type { LeadershipView } from '../base/registry.ts';
-import type { MemberView } from '../membership/member-view.ts';
+import type { MemberView } from '../membership/state/member-view.ts';
 import type { Containers } from './containers/containers.ts';
 import type { Jobs } from './jobs/jobs.ts';
 import type { WorkerNotice } from './worker-notice.ts';

@@ -2,7 +2,7 @@
  * What operators order about pools and containers: create, delete, look, explain, move. Pools live in the registry of
  * one datacenter; everything but a move is one look or one guarded change there, a move is the leader's.
  */
-import { RemusterError, promised } from '../base/errors.ts';
+import { RemusterError, toPromise } from '../base/errors.ts';
 import { type PoolCreated, PoolOperations } from '../registry/placement/pool-operations.ts';
 import type { ContainerExplained } from '../registry/placement/pool-operations-explain.ts';
 import type { PoolRequest } from '../registry/placement/pool-operations-request.ts';
@@ -23,7 +23,7 @@ function poolsOf({ control }: Desk): PoolOperations {
 }
 
 export async function listPools(desk: Desk): Promise<object> {
-  return { items: await promised<readonly PoolRow[]>((done) => poolsOf(desk).list(done)) };
+  return { items: await toPromise<readonly PoolRow[]>((done) => poolsOf(desk).list(done)) };
 }
 
 export async function showPool(desk: Desk): Promise<object> {
@@ -31,7 +31,7 @@ export async function showPool(desk: Desk): Promise<object> {
   const from = countIn(words, 'from', numberBounds) ?? 0;
   const limit = countIn(words, 'limit', { min: 1, max: numberBounds.max });
   const page = { from, ...(limit === undefined ? {} : { limit }) };
-  return await promised<PoolShown>((done) => poolsOf(desk).show(poolIn(words), page, done));
+  return await toPromise<PoolShown>((done) => poolsOf(desk).show(poolIn(words), page, done));
 }
 
 export async function createPool(desk: Desk): Promise<object> {
@@ -51,7 +51,7 @@ export async function createPool(desk: Desk): Promise<object> {
   };
   const { registry, clock } = control;
   const ports = { registry, clock, containers: core.containers, made };
-  return await promised<PoolCreated>((done) => createKnown(ports, { ...request, moduleVersion }, done));
+  return await toPromise<PoolCreated>((done) => createKnown(ports, { ...request, moduleVersion }, done));
 }
 
 /** PRECONDITION when nobody could run it; what exists already needs nobody. */
@@ -76,23 +76,23 @@ export async function deletePool(desk: Desk): Promise<object> {
       containers: _,
       more: __,
       ...facts
-    } = await promised<PoolShown>((done) => poolsOf(desk).show(pool, { limit: 1 }, done));
+    } = await toPromise<PoolShown>((done) => poolsOf(desk).show(pool, { limit: 1 }, done));
     return { ...facts, dryRun: true };
   }
   const reason = reasonIn(words);
-  const deleted = await promised<PoolFacts>((done) => poolsOf(desk).delete(pool, done));
+  const deleted = await toPromise<PoolFacts>((done) => poolsOf(desk).delete(pool, done));
   control.ordered('pool-delete', { pool, poolId: deleted.id, reason });
   return deleted;
 }
 
 export async function showContainer(desk: Desk): Promise<object> {
   const { pool, id } = containerIn(desk.words);
-  return await promised<ContainerShown>((done) => poolsOf(desk).showContainer(pool, id, done));
+  return await toPromise<ContainerShown>((done) => poolsOf(desk).showContainer(pool, id, done));
 }
 
 export async function explainContainer(desk: Desk): Promise<object> {
   const { pool, id } = containerIn(desk.words);
-  return await promised<ContainerExplained>((done) => poolsOf(desk).explainContainer(pool, id, done));
+  return await toPromise<ContainerExplained>((done) => poolsOf(desk).explainContainer(pool, id, done));
 }
 
 /** Ends when the move has begun; it goes on by itself. Being there already is no error. */
@@ -102,7 +102,7 @@ export async function migrateContainer(desk: Desk): Promise<object> {
   if (typeof words['to'] !== 'string') throw new RemusterError('BAD_ARGUMENT', 'say where to: {"to": "NODE"}');
   const target = memberCalled(words['to'], core.members());
   refuseElsewhere(desk, target);
-  const { owner: from } = await promised<ContainerShown>((done) => poolsOf(desk).showContainer(pool, id, done));
+  const { owner: from } = await toPromise<ContainerShown>((done) => poolsOf(desk).showContainer(pool, id, done));
   const answer = { pool, id, from, to: target.name };
   if (from === target.name) return { ...answer, moving: false };
   control.ordered('container-migrate', { pool, container: id, target: target.name, reason: reasonIn(words) });

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { type PretendCluster, settled } from '../../test/assignment-cluster.ts';
 import { PretendPlacer } from '../../test/pretend-placer.ts';
 import { type Done, isRemusterError, success } from '../base/errors.ts';
-import type { HttpRequest } from '../base/http.ts';
+import type { ApiRequest } from '../base/http-routes.ts';
 import type { NodeCore } from './core.ts';
 import { poolRoutes } from './pool-routes.ts';
 
@@ -38,7 +38,7 @@ class Scene {
     this.#core = core as unknown as NodeCore;
   }
 
-  async ask(method: string, path: string, request: Partial<HttpRequest> = {}): Promise<Fields> {
+  async ask(method: string, path: string, request: Partial<ApiRequest> = {}): Promise<Fields> {
     const route = poolRoutes(this.#core).find((one) => one.method === method && one.path === path);
     assert.ok(route, `there is no ${method} ${path}`);
     let over = false;

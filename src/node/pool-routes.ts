@@ -3,16 +3,16 @@
  * change finds it, and why, in the events of the node that carried it out.
  */
 import { RemusterError } from '../base/errors.ts';
-import type { HttpRequest, HttpRoute } from '../base/http.ts';
+import type { ApiRequest, ApiRoute } from '../base/http-routes.ts';
 import { type AdminAct, carryOut } from './admin-acts.ts';
 import { fieldsOf } from './admin-desk.ts';
 import { thingAnswer } from './answers.ts';
 import type { NodeCore } from './core.ts';
 
-type Words = (request: HttpRequest) => object;
+type Words = (request: ApiRequest) => object;
 
-export function poolRoutes(core: NodeCore): readonly HttpRoute[] {
-  const route = (method: HttpRoute['method'], path: string, act: AdminAct, words: Words): HttpRoute => ({
+export function poolRoutes(core: NodeCore): readonly ApiRoute[] {
+  const route = (method: ApiRoute['method'], path: string, act: AdminAct, words: Words): ApiRoute => ({
     method,
     path,
     handler: async (request) => thingAnswer(await carryOut(core, { act, dc: request.query['dc'] }, words(request))),
@@ -32,16 +32,16 @@ export function poolRoutes(core: NodeCore): readonly HttpRoute[] {
 }
 
 /** `?from=` and `?limit=` for pools of very many containers. */
-function poolWords({ params: { pool }, query: { from, limit } }: HttpRequest): object {
+function poolWords({ params: { pool }, query: { from, limit } }: ApiRequest): object {
   return { pool, from: numberIn('the first', from), limit: numberIn('the limit', limit) };
 }
 
 /** `?reason=`, and `?dryRun` to see what would go. */
-function deletionWords({ params: { pool }, query: { reason, dryRun } }: HttpRequest): object {
+function deletionWords({ params: { pool }, query: { reason, dryRun } }: ApiRequest): object {
   return { pool, reason, dryRun: dryRun !== undefined && dryRun !== 'false' };
 }
 
-function containerWords({ params: { pool, id } }: HttpRequest): object {
+function containerWords({ params: { pool, id } }: ApiRequest): object {
   return { pool, id: numberIn('the number of a container', id) };
 }
 

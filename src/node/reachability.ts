@@ -4,7 +4,7 @@
  */
 import type { Outcome } from '../base/errors.ts';
 import type { Address, Streams } from '../base/ports.ts';
-import type { MemberView } from '../membership/member-view.ts';
+import type { MemberView } from '../membership/state/member-view.ts';
 import { decodeMessage, encodeMessage } from '../messages/catalogue.ts';
 
 export type Hearing = {

@@ -2,8 +2,8 @@
  * The registry over HTTP, for operators and scripts: reading, writing with a condition, following changes. Values are
  * text here; one that is no text is shown in hexadecimal digits and said to be. Any node answers.
  */
-import { RemusterError, isRemusterError, promised } from '../base/errors.ts';
-import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
+import { RemusterError, isRemusterError, toPromise } from '../base/errors.ts';
+import type { ApiResponse, ApiRequest, ApiRoute } from '../base/http-routes.ts';
 import {
   type RangeResult,
   type RegistryCompare,
@@ -22,7 +22,7 @@ import { snapshotRoutes } from './snapshot-routes.ts';
 
 const encoder = new TextEncoder();
 
-export function registryRoutes(core: NodeCore, cluster: string): readonly HttpRoute[] {
+export function registryRoutes(core: NodeCore, cluster: string): readonly ApiRoute[] {
   return [
     { method: 'GET', path: '/v1/registry', handler: async (request) => await read(core, request) },
     { method: 'PUT', path: '/v1/registry', handler: async (request) => await put(core, request) },
@@ -33,20 +33,20 @@ export function registryRoutes(core: NodeCore, cluster: string): readonly HttpRo
 }
 
 /** `?key=` one key, `?prefix=` all that begin with it; `&limit=`, `&after=KEY` for the next page, `&stale`. */
-async function read(core: NodeCore, { query }: HttpRequest): Promise<HttpAnswer> {
+async function read(core: NodeCore, { query }: ApiRequest): Promise<ApiResponse> {
   const { key, prefix = '', after } = query;
   const limit = wholeIn(query, 'limit', { min: 1, max: registryLimits.rangeLimitMax });
   const all = key === undefined ? withPrefix(prefix) : onlyKey(key);
   const range = after === undefined || after < all.from ? all : { from: `${after}\0`, to: all.to };
   const options = { limit: limit ?? registryLimits.rangeLimitMax, stale: query['stale'] !== undefined };
   const { registry } = controlOf(core);
-  const found = await promised<RangeResult>((done) => registry.range(range, options, done));
+  const found = await toPromise<RangeResult>((done) => registry.range(range, options, done));
   const { revision, more } = found;
   return thingAnswer({ revision, more, items: found.entries.map(entryShown) });
 }
 
 /** `{key, value, ifVersion?}`: 0 means that the key must not exist. */
-async function put(core: NodeCore, { body }: HttpRequest): Promise<HttpAnswer> {
+async function put(core: NodeCore, { body }: ApiRequest): Promise<ApiResponse> {
   const { key, value, ifVersion } = fieldsOf(body);
   if (typeof key !== 'string' || key === '' || typeof value !== 'string')
     throw new RemusterError('BAD_ARGUMENT', 'the body must be {"key": text, "value": text, "ifVersion"?: a count}');
@@ -54,7 +54,7 @@ async function put(core: NodeCore, { body }: HttpRequest): Promise<HttpAnswer> {
 }
 
 /** `?key=`, `&ifVersion=`, `&reason=`. */
-async function remove(core: NodeCore, { query }: HttpRequest): Promise<HttpAnswer> {
+async function remove(core: NodeCore, { query }: ApiRequest): Promise<ApiResponse> {
   const { key = '' } = query;
   if (key === '') throw new RemusterError('BAD_ARGUMENT', 'say which key: ?key=');
   const ifVersion = wholeIn(query, 'ifVersion', { min: 0, max: Number.MAX_SAFE_INTEGER });
@@ -62,12 +62,12 @@ async function remove(core: NodeCore, { query }: HttpRequest): Promise<HttpAnswe
   return await conditional(core, key, ifVersion, { kind: 'delete', range: onlyKey(key) });
 }
 
-async function conditional(core: NodeCore, key: string, ifVersion: unknown, op: RegistryOp): Promise<HttpAnswer> {
+async function conditional(core: NodeCore, key: string, ifVersion: unknown, op: RegistryOp): Promise<ApiResponse> {
   const { registry } = controlOf(core);
   const otherwise = [{ kind: 'read', range: onlyKey(key), limit: 1 }] as const;
   const then = op.kind === 'put' ? [op, otherwise[0]] : [op];
   const transaction = { compare: condition(key, ifVersion), then, otherwise };
-  const { succeeded, revision, results } = await promised<TransactionResult>((done) =>
+  const { succeeded, revision, results } = await toPromise<TransactionResult>((done) =>
     registry.transact(transaction, {}, done),
   );
   const { version = 0 } = results.flatMap((one) => (one.kind === 'read' ? one.entries : []))[0] ?? {};
@@ -84,7 +84,7 @@ function condition(key: string, version: unknown): readonly RegistryCompare[] {
 }
 
 function wholeIn(
-  query: HttpRequest['query'],
+  query: ApiRequest['query'],
   name: string,
   { min, max }: { readonly min: number; readonly max: number },
 ): number | undefined {
@@ -99,7 +99,7 @@ function wholeIn(
  * `?prefix=` or `?key=`, from the present on, or `&from=REVISION`. The first event says from which revision on it tells;
  * `compacted` is the last one: history before that revision is gone.
  */
-function watch(core: NodeCore, { query, lastEventId }: HttpRequest): HttpAnswer {
+function watch(core: NodeCore, { query, lastEventId }: ApiRequest): ApiResponse {
   const { registry } = controlOf(core);
   const { prefix = '', key } = query;
   const range = key === undefined ? withPrefix(prefix) : onlyKey(key);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isRemusterError } from '../base/errors.ts';
-import type { HttpAnswer, HttpEvent, HttpRequest } from '../base/http.ts';
+import type { ApiResponse, ServerSentEvent, ApiRequest } from '../base/http-routes.ts';
 import { nodeIdFrom } from '../base/ids.ts';
 import type { Identity } from '../base/ports.ts';
 import { World } from '../simulation/world.ts';
@@ -49,7 +49,7 @@ function sourcesOf(world: World<Program>, name: string, changes: Partial<RouteSo
   return { core, options, origins: undefined, transportCounters, chaos: undefined, ...changes };
 }
 
-async function ask(sources: RouteSources, path: string, request: Partial<HttpRequest> = {}): Promise<HttpAnswer> {
+async function ask(sources: RouteSources, path: string, request: Partial<ApiRequest> = {}): Promise<ApiResponse> {
   const route = routesOf(sources).find((candidate) => candidate.path === path);
   assert.ok(route !== undefined, `there is no ${path}`);
   return await route.handler({ params: {}, query: {}, body: undefined, lastEventId: undefined, ...request });
@@ -58,7 +58,7 @@ async function ask(sources: RouteSources, path: string, request: Partial<HttpReq
 async function json(
   sources: RouteSources,
   path: string,
-  request?: Partial<HttpRequest>,
+  request?: Partial<ApiRequest>,
 ): Promise<Record<string, unknown>> {
   const answer = await ask(sources, path, request);
   assert.ok('json' in answer);
@@ -154,7 +154,7 @@ test('events are told from where the reader stopped, then as they happen', async
   assert.equal(started?.type, 'node.started');
   const answer = await ask(sources, '/v1/events', { lastEventId: String(started?.seq) });
   assert.ok('sse' in answer);
-  const told: HttpEvent[] = [];
+  const told: ServerSentEvent[] = [];
   const stop = answer.sse(
     (event) => told.push(event) > 0,
     () => {},

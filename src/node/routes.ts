@@ -3,7 +3,7 @@
  * bytes travel, is the server's business.
  */
 import { RemusterError } from '../base/errors.ts';
-import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
+import type { ApiResponse, ApiRequest, ApiRoute } from '../base/http-routes.ts';
 import { listAnswer, thingAnswer } from './answers.ts';
 import { adminRoutes } from './admin-routes.ts';
 import type { Chaos } from './chaos.ts';
@@ -35,7 +35,7 @@ export type RouteSources = {
 
 type Check = { readonly name: string; readonly ok: boolean; readonly detail: string };
 
-export function routesOf(sources: RouteSources): readonly HttpRoute[] {
+export function routesOf(sources: RouteSources): readonly ApiRoute[] {
   const { core, options, chaos } = sources;
   return [
     get('/livez', (request) => healthAnswer(request, [alive(core)])),
@@ -59,15 +59,15 @@ export function routesOf(sources: RouteSources): readonly HttpRoute[] {
   ];
 }
 
-function get(path: string, answer: (request: HttpRequest) => HttpAnswer): HttpRoute {
+function get(path: string, answer: (request: ApiRequest) => ApiResponse): ApiRoute {
   return { method: 'GET', path, handler: async (request) => answer(request) };
 }
 
-function post(path: string, answer: (request: HttpRequest) => HttpAnswer): HttpRoute {
+function post(path: string, answer: (request: ApiRequest) => ApiResponse): ApiRoute {
   return { method: 'POST', path, handler: async (request) => answer(request) };
 }
 
-function healthAnswer({ query }: HttpRequest, checks: readonly Check[]): HttpAnswer {
+function healthAnswer({ query }: ApiRequest, checks: readonly Check[]): ApiResponse {
   const ok = checks.every((check) => check.ok);
   const details = query['verbose'] === undefined ? {} : { checks };
   return thingAnswer({ ok, ...details }, ok ? 200 : 503);
@@ -114,7 +114,7 @@ function configRow(name: OptionName, { options, origins }: RouteSources): object
 }
 
 /** Follows by default; `?follow=false` answers with what there is. `?since=` or Last-Event-ID say where to go on. */
-function eventsAnswer({ events }: NodeCore, { query, lastEventId }: HttpRequest): HttpAnswer {
+function eventsAnswer({ events }: NodeCore, { query, lastEventId }: ApiRequest): ApiResponse {
   const since = sequenceOf(lastEventId ?? query['since'] ?? '0');
   if (query['follow'] === 'false') return listAnswer(events.since(since));
   events.checkRoom();
@@ -134,7 +134,7 @@ function sequenceOf(text: string): number {
   return Number(text);
 }
 
-function devRoutes(core: NodeCore, chaos: Chaos): readonly HttpRoute[] {
+function devRoutes(core: NodeCore, chaos: Chaos): readonly ApiRoute[] {
   return [
     post('/v1/dev/partition', (request) => partition(core, chaos, request)),
     post('/v1/dev/block', (request) => block(chaos, request)),
@@ -142,7 +142,7 @@ function devRoutes(core: NodeCore, chaos: Chaos): readonly HttpRoute[] {
 }
 
 /** `{"cut": ["<id or name>", ...]}`: exactly these are cut off from now on; an empty list heals. */
-function partition(core: NodeCore, chaos: Chaos, { body }: HttpRequest): HttpAnswer {
+function partition(core: NodeCore, chaos: Chaos, { body }: ApiRequest): ApiResponse {
   const { cut } = (body ?? {}) as { readonly cut?: unknown };
   if (!Array.isArray(cut) || !cut.every((word) => typeof word === 'string')) {
     throw new RemusterError('BAD_ARGUMENT', 'the body must be {"cut": ["<id or name>", ...]}');
@@ -155,7 +155,7 @@ function partition(core: NodeCore, chaos: Chaos, { body }: HttpRequest): HttpAns
 const blockMsMax = 120_000;
 
 /** `{"ms": 5000}`: the main loop of this node stands still for so long, before the answer. */
-function block(chaos: Chaos, { body }: HttpRequest): HttpAnswer {
+function block(chaos: Chaos, { body }: ApiRequest): ApiResponse {
   const { ms } = (body ?? {}) as { readonly ms?: unknown };
   if (typeof ms !== 'number' || !(ms > 0 && ms <= blockMsMax)) {
     throw new RemusterError('BAD_ARGUMENT', `the body must be {"ms": 1 to ${blockMsMax}}`);

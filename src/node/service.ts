@@ -3,12 +3,12 @@
  * role may not say, and gives it to the part that answers. It keeps no state.
  */
 import { type Done, failure, isRemusterError, success } from '../base/errors.ts';
-import type { ByteStreamEvents, Identity, Service } from '../base/ports.ts';
-import type { MemberView } from '../membership/member-view.ts';
-import { isForMembership } from '../membership/membership-host.ts';
+import type { ByteStreamEvents, Identity, StreamService } from '../base/ports.ts';
+import type { MemberView } from '../membership/state/member-view.ts';
+import { isMembershipRequest } from '../membership/membership-host.ts';
 import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
-import { rejectionReason } from '../messages/rejection.ts';
-import { refusal } from '../messages/role-matrix.ts';
+import { rejectionReason } from '../messages/codec/decode-error.ts';
+import { checkSender } from '../messages/role-matrix.ts';
 import type { Containers } from './containers/containers.ts';
 import type { Control } from './control/control.ts';
 import { answerControl, isConsensusMessage } from './control/control-desk.ts';
@@ -27,12 +27,12 @@ export type ServiceParts = {
   count(name: string): void;
 };
 
-export function serviceOf(parts: ServiceParts): Service {
+export function serviceOf(parts: ServiceParts): StreamService {
   return {
     request: (from, body, remainingMs, reply) => {
       if (parts.stopping()) return reply(failure('DRAINED'));
       const allowed = isAllowed(parts, from, body);
-      if (allowed && isForMembership(body)) return parts.membership(from, body, reply);
+      if (allowed && isMembershipRequest(body)) return parts.membership(from, body, reply);
       const message = allowed ? read(parts, body) : undefined;
       if (message === undefined)
         return reply(failure('FORBIDDEN', 'the message cannot be read or is not yours to send'));
@@ -43,13 +43,13 @@ export function serviceOf(parts: ServiceParts): Service {
       if (control !== undefined && answerControl(control, { from, message, body, remainingMs }, reply)) return;
       answer(parts, message, reply);
     },
-    notified: (from, body) => {
+    notify: (from, body) => {
       const message = readAllowed(parts, from, body);
       if (message === undefined) return;
       if (isConsensusMessage(message)) parts.control?.notified(from, message);
       else parts.count('rejected.unexpected');
     },
-    opened: (from, opening, stream) => {
+    open: (from, opening, stream) => {
       const message = readAllowed(parts, from, opening);
       if (message?.kind === 'openFlow' && parts.containers !== undefined)
         return parts.containers.openedFlow(from, message, stream);
@@ -65,7 +65,7 @@ const ignored: ByteStreamEvents = { chunk: () => {}, writable: () => {}, ended: 
 function answer(parts: ServiceParts, message: Message, reply: Done<Uint8Array>): void {
   const { kind } = message;
   if (kind === 'wantPool') {
-    return parts.pools(message.act, message.words, (outcome) => {
+    return parts.pools(message.action, message.spec, (outcome) => {
       reply(outcome.ok ? success(encodeMessage({ kind: 'poolTold', pool: outcome.value })) : outcome);
     });
   }
@@ -76,7 +76,7 @@ function answer(parts: ServiceParts, message: Message, reply: Done<Uint8Array>):
 }
 
 function isAllowed(parts: ServiceParts, from: Identity, body: Uint8Array): boolean {
-  const refused = refusal('stream', from.roles, body);
+  const refused = checkSender('stream', from.roles, body);
   if (refused !== undefined) parts.count(`rejected.${refused}`);
   return refused === undefined;
 }

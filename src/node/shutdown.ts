@@ -6,7 +6,7 @@
 import { assert } from '../base/assert.ts';
 import { RemusterError } from '../base/errors.ts';
 import type { Clock } from '../base/ports.ts';
-import { TaskRunner } from '../base/task-runner.ts';
+import { TaskRunner } from '../base/runtime/task-runner.ts';
 
 export type ShutdownReport = {
   readonly failed: readonly { readonly step: string; readonly error: unknown }[];
@@ -26,7 +26,7 @@ export class Shutdown<Step extends string> {
     this.#order = order;
     this.#runner = new TaskRunner({
       clock,
-      failed: (step, error) => this.#failed.push({ step, error }),
+      onTaskFailed: (step, error) => this.#failed.push({ step, error }),
       tasksMax: order.length,
     });
   }

@@ -2,8 +2,8 @@
  * Backups of the registry over HTTP, in parts: the leader makes them, and takes them back through its log. The bytes
  * are base64 in JSON. A backup says to which cluster and datacenter it belongs, and is restored nowhere else.
  */
-import { RemusterError, promised } from '../base/errors.ts';
-import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
+import { RemusterError, toPromise } from '../base/errors.ts';
+import type { ApiResponse, ApiRequest, ApiRoute } from '../base/http-routes.ts';
 import { thingAnswer } from './answers.ts';
 import { controlOf, fieldsOf } from './admin-desk.ts';
 import { backupName } from './control/backup-desk.ts';
@@ -12,7 +12,7 @@ import type { NodeCore } from './core.ts';
 
 const partTimeoutMs = 30_000;
 
-export function snapshotRoutes(core: NodeCore, cluster: string): readonly HttpRoute[] {
+export function snapshotRoutes(core: NodeCore, cluster: string): readonly ApiRoute[] {
   const name = backupName(cluster, core.identity.dc);
   return [
     { method: 'GET', path: '/v1/registry/snapshot', handler: async (request) => await save(core, name, request) },
@@ -21,22 +21,22 @@ export function snapshotRoutes(core: NodeCore, cluster: string): readonly HttpRo
 }
 
 /** Without anything a new one and its first part; `?id=&offset=` another part of it. */
-async function save(core: NodeCore, cluster: string, { query }: HttpRequest): Promise<HttpAnswer> {
+async function save(core: NodeCore, cluster: string, { query }: ApiRequest): Promise<ApiResponse> {
   const { id, offset = '0' } = query;
   if (!/^\d{1,15}$/.test(offset)) throw new RemusterError('BAD_ARGUMENT', 'offset must be a whole number');
   const words = { cluster, ...(id === undefined ? {} : { id }), offset: Number(offset) };
   const { orders } = controlOf(core);
-  const part = await promised<unknown>((done) => orders.give('backup-part', words, partTimeoutMs, done));
+  const part = await toPromise<unknown>((done) => orders.give('backup-part', words, partTimeoutMs, done));
   return thingAnswer({ cluster, ...(part as object) });
 }
 
 /** `{id, offset, bytes, last}` in order; `id` is new for each restoring. */
-async function restore(core: NodeCore, cluster: string, { body }: HttpRequest): Promise<HttpAnswer> {
+async function restore(core: NodeCore, cluster: string, { body }: ApiRequest): Promise<ApiResponse> {
   const fields = fieldsOf(body);
   const { id, offset, bytes, last = false } = fields;
   const control = controlOf(core);
   if (last === true) control.ordered('registry-restore', { reason: reasonIn(fields) });
   const words = { cluster, id, offset, bytes, last };
-  const answer = await promised<unknown>((done) => control.orders.give('restore-part', words, partTimeoutMs, done));
+  const answer = await toPromise<unknown>((done) => control.orders.give('restore-part', words, partTimeoutMs, done));
   return thingAnswer({ cluster, ...(answer as object) });
 }

@@ -3,7 +3,7 @@
  * of them live, and what stands in the way of readiness. Any node answers for all. Changes nothing.
  */
 import { RemusterError } from '../base/errors.ts';
-import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
+import type { ApiResponse, ApiRequest, ApiRoute } from '../base/http-routes.ts';
 import { listAnswer, thingAnswer } from './answers.ts';
 import { type GroupStatus, groupStatus, isUp } from './control/group-status.ts';
 import type { NodeCore } from './core.ts';
@@ -12,7 +12,7 @@ import type { MemberRow } from './own-truth.ts';
 /** A glance does not wait for long. */
 const jobsMs = 2_000;
 
-export function statusRoutes(core: NodeCore, cluster: string): readonly HttpRoute[] {
+export function statusRoutes(core: NodeCore, cluster: string): readonly ApiRoute[] {
   return [
     get('/v1/status', async () => thingAnswer(await statusOf(core, cluster))),
     get('/v1/leader', async (request) => thingAnswer(leaderOf(core, await groupOf(core, dcIn(core, request))))),
@@ -20,12 +20,12 @@ export function statusRoutes(core: NodeCore, cluster: string): readonly HttpRout
   ];
 }
 
-function get(path: string, handler: (request: HttpRequest) => Promise<HttpAnswer>): HttpRoute {
+function get(path: string, handler: (request: ApiRequest) => Promise<ApiResponse>): ApiRoute {
   return { method: 'GET', path, handler };
 }
 
 /** `?dc=`; of this node when it is left out. */
-function dcIn(core: NodeCore, { query }: HttpRequest): string {
+function dcIn(core: NodeCore, { query }: ApiRequest): string {
   const { dc = core.identity.dc } = query;
   if (core.members().some((member) => member.dc === dc)) return dc;
   throw new RemusterError('BAD_ARGUMENT', `no member is in the datacenter ${JSON.stringify(dc)}`);

@@ -2,15 +2,15 @@
  * What the main thread and the membership thread say to each other, in the same codec as the messages between nodes and
  * with the same bounds. They never leave the process, so they have numbers of their own.
  */
-import { codecOf } from '../messages/codec.ts';
-import { field, list, optional, record } from '../messages/compound.ts';
+import { createCodec } from '../messages/codec/codec.ts';
+import { field, list, optional, record } from '../messages/codec/compound.ts';
 import { memberView } from '../messages/diagnostics.ts';
 import { embeddedPart, embeddingRoles } from '../messages/membership.ts';
-import { type MessageOf, message } from '../messages/message.ts';
+import { type MessageOf, message } from '../messages/codec/message.ts';
 import { nodeEntry } from '../messages/node-entry.ts';
-import { bool, oneOf, u16, u32, u53 } from '../messages/numbers.ts';
-import { bytes, nodeId, text } from '../messages/strings.ts';
-import { membershipEventTypes } from '../membership/membership-event.ts';
+import { bool, enumOf, u16, u32, u53 } from '../messages/codec/numbers.ts';
+import { bytes, nodeId, text } from '../messages/codec/strings.ts';
+import { membershipEventTypes } from '../membership/state/membership-event.ts';
 
 const bodyBytesMax = 9_000_000;
 const wordBytesMax = 9_500_000;
@@ -66,14 +66,14 @@ const toThread = [
   word('disconnected', {
     peer: field(1, nodeEntry, 'From whom.'),
     reason: field(2, text(500), 'Why.'),
-    wanted: field(3, bool, 'By one of the two.'),
+    graceful: field(3, bool, 'By one of the two.'),
   }),
   word('refused', { address: field(1, address, 'Where.'), reason: field(2, text(500), 'Why.') }),
   word('answered', { call, body: field(2, bytes(bodyBytesMax), 'The answer.') }),
   word('unanswered', { call, code: field(2, code, 'Why.') }),
   word('asked', { call, from: field(2, nodeEntry, 'By whom.'), body: field(3, bytes(bodyBytesMax), 'What.') }),
   word('embed', {
-    role: field(1, oneOf(...embeddingRoles), 'Who wants it known.'),
+    role: field(1, enumOf(...embeddingRoles), 'Who wants it known.'),
     state: field(2, bytes(512), 'What.'),
   }),
   word('cutOff', { peers: field(1, list(peer, peersMax), 'Exactly these, until the next word.') }),
@@ -97,7 +97,7 @@ const fromThread = [
   word('reply', { call, body: field(2, bytes(bodyBytesMax), 'To asked.') }),
   word('noReply', { call, code: field(2, code, 'Why.') }),
   word('event', {
-    type: field(1, oneOf(...membershipEventTypes), 'What happened.'),
+    type: field(1, enumOf(...membershipEventTypes), 'What happened.'),
     id: field(2, nodeId, 'To whom.'),
     name: field(3, text(63), 'Its name.'),
     generation: field(4, u32, 'In which life.'),
@@ -133,6 +133,6 @@ export const memberRowsMax = rowsMax;
 export type ToThread = MessageOf<typeof toThread>;
 export type FromThread = MessageOf<typeof fromThread>;
 
-export const toThreadCodec = codecOf(toThread);
-export const fromThreadCodec = codecOf(fromThread);
-export const viewCodec = codecOf([viewWord]);
+export const toThreadCodec = createCodec(toThread);
+export const fromThreadCodec = createCodec(fromThread);
+export const viewCodec = createCodec([viewWord]);

@@ -4,7 +4,7 @@ import { it } from 'node:test';
 import { type Done, success } from '../base/errors.ts';
 import { nodeIdFrom } from '../base/ids.ts';
 import type { ConnectionChange, Identity } from '../base/ports.ts';
-import { firstView } from '../membership/member-view.ts';
+import { initialLocalView } from '../membership/state/member-view.ts';
 import { encodeMessage } from '../messages/catalogue.ts';
 import { type FromThread, type ToThread, fromThreadCodec, toThreadCodec, viewCodec } from './thread-words.ts';
 import { ThreadedMembership } from './threaded-membership.ts';
@@ -49,8 +49,8 @@ function nearEnd() {
       event: ({ type, name }) => reported.push(`${type} ${name}`),
       joined: () => reported.push('joined'),
       embedded: ({ version }) => reported.push(`embedded ${version}`),
-      remember: (writes) => reported.push(`remember ${writes.length}`),
-      halted: (error) => reported.push(`halted ${String(error)}`),
+      saveHints: (writes) => reported.push(`remember ${writes.length}`),
+      onHalt: (error) => reported.push(`halted ${String(error)}`),
     },
   );
   const hears = (word: FromThread): void => end.told(fromThreadCodec.encode(word));
@@ -64,7 +64,7 @@ it('shows itself before the thread has said anything, then what the thread repor
     end.members().map(({ entry, state }) => `${entry.name} ${state}`),
     ['n1 alive'],
   );
-  const other = { ...firstView(identity(2)), state: 'suspect', silentMs: 100 } as const;
+  const other = { ...initialLocalView(identity(2)), state: 'suspect', silentMs: 100 } as const;
   const { id } = other.entry;
   hears({ kind: 'members', changed: [{ id, view: viewCodec.encode({ kind: 'view', view: other }) }], forgotten: [] });
   pass(50);
@@ -81,7 +81,7 @@ it('tells the thread of connections that are gone, and beats', () => {
   end.start({ incarnation: 3, known: [{ host: 'h', port: 1 }] });
   connection({ kind: 'connected', peer: identity(2) });
   connection({ kind: 'refused', address: { host: 'h', port: 2 }, reason: 'refused' });
-  connection({ kind: 'disconnected', peer: identity(2), reason: 'reset', wanted: false });
+  connection({ kind: 'disconnected', peer: identity(2), reason: 'reset', graceful: false });
   timers.shift()?.();
   assert.deepEqual(
     said.map(({ kind }) => kind),
@@ -97,7 +97,7 @@ it('asks for the thread over connections, and lets it answer what others ask', (
   requests[0]?.done(success(encodeMessage(pong)));
   assert.deepEqual(said.pop(), { kind: 'answered', call: 5, body: encodeMessage(pong) });
   let answer: unknown;
-  end.asked(identity(2), ping, (outcome) => (answer = outcome));
+  end.handleRequest(identity(2), ping, (outcome) => (answer = outcome));
   const asked = said.pop();
   assert.ok(asked?.kind === 'asked');
   assert.deepEqual(asked.body, ping);

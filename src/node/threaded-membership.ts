@@ -3,12 +3,12 @@
  * (requests over connections, writes to the store), tells it of connections and questions, beats, and keeps a copy of
  * the members as last reported. It decides nothing.
  */
-import { type Done, RemusterError, failure, success, errorCodeOf } from '../base/errors.ts';
+import { type Done, RemusterError, failure, success, parseErrorCode } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Address, Cancel, Clock, Identity, Peer, RunningProgram, Streams } from '../base/ports.ts';
-import { type MemberView, firstView } from '../membership/member-view.ts';
-import type { MembershipHandle, MembershipReports } from '../membership/membership-handle.ts';
-import type { Memory } from '../membership/memory.ts';
+import { type MemberView, initialLocalView } from '../membership/state/member-view.ts';
+import type { MembershipHandle, MembershipListener } from '../membership/membership-handle.ts';
+import type { MembershipHints } from '../membership/state/hints.ts';
 import type { EmbeddingRole } from '../messages/membership.ts';
 import { type FromThread, type ToThread, fromThreadCodec, toThreadCodec, viewCodec } from './thread-words.ts';
 
@@ -30,7 +30,7 @@ const callsMax = 1_000;
 export class ThreadedMembership implements MembershipHandle {
   readonly #ports: NearPorts;
   readonly #self: Identity;
-  readonly #reports: MembershipReports;
+  readonly #reports: MembershipListener;
   readonly #members = new Map<NodeId, Seen>();
   readonly #calls = new Map<number, Done<Uint8Array>>();
   readonly #departed: (() => void)[] = [];
@@ -40,14 +40,14 @@ export class ThreadedMembership implements MembershipHandle {
   #open = true;
   #beating: Cancel | undefined;
 
-  constructor(ports: NearPorts, self: Identity, reports: MembershipReports) {
+  constructor(ports: NearPorts, self: Identity, reports: MembershipListener) {
     this.#ports = ports;
     this.#self = self;
     this.#reports = reports;
-    this.#members.set(self.id, { view: firstView(self), atMs: 0 });
+    this.#members.set(self.id, { view: initialLocalView(self), atMs: 0 });
   }
 
-  start({ incarnation, known }: Memory): void {
+  start({ incarnation, known }: MembershipHints): void {
     // Only a connection that is gone, or cannot be made, says anything about a member.
     this.#ports.streams.watch((change) => {
       if (change.kind !== 'connected') this.#say(change);
@@ -69,7 +69,7 @@ export class ThreadedMembership implements MembershipHandle {
     });
   }
 
-  asked(from: Identity, body: Uint8Array, reply: Done<Uint8Array>): void {
+  handleRequest(from: Identity, body: Uint8Array, reply: Done<Uint8Array>): void {
     if (!this.#open || this.#calls.size >= callsMax) return reply(failure('CAPACITY'));
     const call = this.#nextCall++;
     this.#calls.set(call, reply);
@@ -130,7 +130,7 @@ export class ThreadedMembership implements MembershipHandle {
       case 'reply':
         return this.#finish(word.call, success(word.body));
       case 'noReply':
-        return this.#finish(word.call, failure(errorCodeOf(word.code)));
+        return this.#finish(word.call, failure(parseErrorCode(word.code)));
       case 'event': {
         const { kind: _, ...event } = word;
         return this.#reports.event(event);
@@ -138,7 +138,7 @@ export class ThreadedMembership implements MembershipHandle {
       case 'embedded':
         return this.#reports.embedded(word);
       case 'remember':
-        return this.#reports.remember(word.writes.map(({ key, value }) => ({ key, value: value ?? null })));
+        return this.#reports.saveHints(word.writes.map(({ key, value }) => ({ key, value: value ?? null })));
       case 'wantBeat':
         this.#ports.clock.schedule(0, () => this.#say({ kind: 'beat' }));
         return;
@@ -154,7 +154,7 @@ export class ThreadedMembership implements MembershipHandle {
         for (const done of this.#departed.splice(0)) done();
         return;
       case 'halted':
-        return this.#reports.halted(new RemusterError('INTERNAL', word.error));
+        return this.#reports.onHalt(new RemusterError('INTERNAL', word.error));
       case 'opened':
       case 'failed':
         return;

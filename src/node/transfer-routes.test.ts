@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { RemusterError } from '../base/errors.ts';
-import type { HttpAnswer, HttpRequest } from '../base/http.ts';
+import type { ApiResponse, ApiRequest } from '../base/http-routes.ts';
 import { ExportReader } from '../containers/pool-export.ts';
 import type { Containers } from './containers/containers.ts';
 import { transferRoutes } from './transfer-routes.ts';
@@ -31,10 +31,10 @@ class Scene {
     } as unknown as Pick<Containers, 'calls' | 'table'>;
   }
 
-  async ask(verb: 'export' | 'import', id: string, body?: object): Promise<HttpAnswer> {
+  async ask(verb: 'export' | 'import', id: string, body?: object): Promise<ApiResponse> {
     const route = transferRoutes(() => this.#parts).find(({ path }) => path.includes(verb));
     assert.ok(route);
-    const request: HttpRequest = { params: { pool: 'p', id }, query: {}, body, lastEventId: undefined };
+    const request: ApiRequest = { params: { pool: 'p', id }, query: {}, body, lastEventId: undefined };
     return await route.handler(request);
   }
 

@@ -3,8 +3,8 @@
  * pages. Both are calls of methods that every container has, so whoever owns it meanwhile answers, and what is written
  * is as durable as anything in that pool.
  */
-import { RemusterError, errorShape } from '../base/errors.ts';
-import type { HttpAnswer, HttpRequest, HttpRoute } from '../base/http.ts';
+import { RemusterError, serializeError } from '../base/errors.ts';
+import type { ApiResponse, ApiRequest, ApiRoute } from '../base/http-routes.ts';
 import type { CallSession } from '../containers/contract.ts';
 import { type TransferRow, transferNames } from '../containers/hosting/transfer.ts';
 import { ExportSum } from '../containers/pool-export.ts';
@@ -22,7 +22,7 @@ type Place = { readonly pool: string; readonly id: number };
 type Parts = Pick<Containers, 'calls' | 'table'>;
 
 /** Undefined on a node that has nothing to do with containers. */
-export function transferRoutes(containers: () => Parts | undefined): readonly HttpRoute[] {
+export function transferRoutes(containers: () => Parts | undefined): readonly ApiRoute[] {
   const parts = (): Parts => {
     const found = containers();
     if (found === undefined) throw new RemusterError('PRECONDITION', 'this node takes no part in containers');
@@ -42,13 +42,13 @@ export function transferRoutes(containers: () => Parts | undefined): readonly Ht
   ];
 }
 
-function placeOf({ params: { pool = '', id = '' } }: HttpRequest): Place {
+function placeOf({ params: { pool = '', id = '' } }: ApiRequest): Place {
   if (/^\d{1,15}$/.test(id)) return { pool, id: Number(id) };
   throw new RemusterError('BAD_ARGUMENT', 'the number of a container is a whole number');
 }
 
 /** Rows, and at last `{"end", "rows", "sum"}`; an `{"error"}` instead when it broke off. */
-async function exportOne({ calls }: Parts, { pool, id }: Place): Promise<HttpAnswer> {
+async function exportOne({ calls }: Parts, { pool, id }: Place): Promise<ApiResponse> {
   const flow = await called(calls.session('export'), { pool, id }, transferNames.export, [], {
     timeoutMs: exportTimeoutMs,
   });
@@ -62,7 +62,7 @@ async function* linesOf(pages: AsyncIterable<readonly TransferRow[]>, id: number
     for await (const page of pages) yield page.map((row) => rowText(row, sum)).join('');
     yield `${JSON.stringify(sum.end(id))}\n`;
   } catch (error) {
-    yield `${JSON.stringify({ error: errorShape(error) })}\n`;
+    yield `${JSON.stringify({ error: serializeError(error) })}\n`;
   }
 }
 
@@ -77,7 +77,7 @@ function rowText([kind, key, value]: TransferRow, sum: ExportSum): string {
  * `{callId, first, rows, module, containers}`. The rows of the first page take the place of everything in the container,
  * to which nobody else may have written before. The same call id again is the same page.
  */
-async function importPage({ calls, table }: Parts, place: Place, words: OrderWords): Promise<HttpAnswer> {
+async function importPage({ calls, table }: Parts, place: Place, words: OrderWords): Promise<ApiResponse> {
   const { callId, first, rows, module, containers } = words;
   if (typeof callId !== 'string' || typeof first !== 'boolean' || !Array.isArray(rows))
     throw new RemusterError(

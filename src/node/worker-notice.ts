@@ -4,11 +4,11 @@
  * people and for choices; who acts on it asks the worker, which alone decides about its cores.
  */
 import type { Clock } from '../base/ports.ts';
-import { codecOf } from '../messages/codec.ts';
-import { field, optional } from '../messages/compound.ts';
-import { type MessageOf, message } from '../messages/message.ts';
-import { oneOf, u16, u32, u8 } from '../messages/numbers.ts';
-import { bytes } from '../messages/strings.ts';
+import { createCodec } from '../messages/codec/codec.ts';
+import { field, optional } from '../messages/codec/compound.ts';
+import { type MessageOf, message } from '../messages/codec/message.ts';
+import { enumOf, u16, u32, u8 } from '../messages/codec/numbers.ts';
+import { bytes } from '../messages/codec/strings.ts';
 
 const levels = ['normal', 'elevated', 'high', 'severe', 'critical'] as const;
 
@@ -25,14 +25,14 @@ const workerNotice = message({
     coresFree: field(3, u16, 'Those that nobody uses.'),
     units: field(4, u32, 'Units of jobs that it has.'),
     attempts: field(5, u32, 'Digest of their attempts.'),
-    level: field(6, oneOf(...levels), 'How loaded it is.'),
+    level: field(6, enumOf(...levels), 'How loaded it is.'),
     cpuPercent: field(7, u8, 'Of its machine, in steps of ten.'),
     memoryPercent: field(8, u8, 'Of its machine, in steps of ten.'),
   },
 });
 
 /** Embedded in the state of a member and never a message of its own, so not in the catalogue. */
-const codec = codecOf([workerNotice]);
+const codec = createCodec([workerNotice]);
 export type WorkerNotice = Omit<MessageOf<readonly [typeof workerNotice]>, 'kind'>;
 
 /** Undefined for what cannot be read: then nothing is known. */

@@ -6,9 +6,9 @@
  *   magic (8) | version (1) | CRC-32 of all that follows (4) | length and name of the cluster | image (image.ts)
  */
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../base/errors.ts';
-import { crc32 } from '../consensus/checksum.ts';
-import type { GroupHandle } from '../consensus/replica.ts';
-import { type RegistryCommand, commandCodec, restorePartBytesMax } from '../messages/registry-log.ts';
+import { crc32 } from '../base/checksum.ts';
+import type { GroupHandle } from '../consensus/state/state-machine.ts';
+import { type RegistryCommand, registryCommandCodec, registryRestorePartBytesMax } from '../messages/registry-log.ts';
 import { concatenated, imageParts, readImage } from './image.ts';
 import type { KeyspaceImage } from './keyspace.ts';
 import type { RegistryReplica } from './registry-replica.ts';
@@ -60,7 +60,7 @@ export type RestoreRequest = {
 export function restoreBackup(group: GroupHandle<WriteAnswer>, request: RestoreRequest, end: Done<void>): void {
   const { backup, cluster, id, timeoutMs } = request;
   const send = (offset: number): void => {
-    const bytes = backup.subarray(offset, offset + restorePartBytesMax);
+    const bytes = backup.subarray(offset, offset + registryRestorePartBytesMax);
     const next = offset + bytes.length;
     const last = next === backup.length;
     restorePart(group, { id, offset, bytes, last, cluster }, timeoutMs, (outcome) => {
@@ -78,7 +78,7 @@ export function restorePart(
   timeoutMs: number,
   end: Done<void>,
 ): void {
-  group.propose(commandCodec.encode({ kind: 'registryRestorePart', ...part }), timeoutMs, (outcome) => {
+  group.propose(registryCommandCodec.encode({ kind: 'registryRestorePart', ...part }), timeoutMs, (outcome) => {
     if (!outcome.ok) return end(outcome);
     const answer = outcome.value.result;
     end(answer.kind === 'registryRefusal' ? { ok: false, error: errorOf(answer) } : success(undefined));

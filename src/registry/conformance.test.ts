@@ -1,5 +1,5 @@
 /** The registry in one process against the suite that holds for every Registry, in virtual time. */
-import { promised } from '../base/errors.ts';
+import { toPromise } from '../base/errors.ts';
 import type { Clock } from '../base/ports.ts';
 import type { Registry, TransactionResult } from '../base/registry.ts';
 import { type RegistryHarness, describeRegistry } from '../simulation/conformance/registry.ts';
@@ -29,7 +29,7 @@ function settling(timeline: Timeline): RegistryHarness['settle'] {
 async function fill(registry: Registry): Promise<void> {
   const then = [{ kind: 'put', key: 'filler', value: new Uint8Array(1) } as const];
   for (let i = 0; i <= historyChangesMax; i++)
-    await promised<TransactionResult>((done) => registry.transact({ compare: [], then, otherwise: [] }, {}, done));
+    await toPromise<TransactionResult>((done) => registry.transact({ compare: [], then, otherwise: [] }, {}, done));
 }
 
 describeRegistry('a registry in one process', (t) => {

@@ -3,7 +3,7 @@
  * there are too many or they take too much room; whoever asks for one of those is told where history begins now.
  */
 import type { KeyRange, RegistryChange } from '../base/registry.ts';
-import { sortable } from '../base/registry-rules.ts';
+import { utf8SortKey } from '../base/registry-validation.ts';
 
 export type RevisionChanges = { readonly revision: number; readonly changes: readonly RegistryChange[] };
 
@@ -66,7 +66,7 @@ export class History {
   /** What concerns the range from a revision on, up to so many bytes but at least one revision whole. */
   read(range: KeyRange, fromRevision: number, bytesMax: number): HistoryPart {
     if (fromRevision < this.oldestRevision) return { kind: 'compacted', oldestRevision: this.oldestRevision };
-    const bounds = { from: sortable(range.from), to: sortable(range.to) };
+    const bounds = { from: utf8SortKey(range.from), to: utf8SortKey(range.to) };
     const revisions: RevisionChanges[] = [];
     let next = fromRevision;
     let bytes = 0;
@@ -132,7 +132,7 @@ function blockOf(changes: readonly RegistryChange[]): Block {
   let low: string | undefined;
   let high = '';
   for (const change of changes) {
-    const order = sortable(changedKey(change));
+    const order = utf8SortKey(changedKey(change));
     if (low === undefined || order < low) low = order;
     if (order > high) high = order;
   }
@@ -142,7 +142,7 @@ function blockOf(changes: readonly RegistryChange[]): Block {
 /** The bounds are `sortable` already. */
 function within(kept: Kept, { from, to }: KeyRange): readonly RegistryChange[] {
   const isWithin = (change: RegistryChange): boolean => {
-    const order = sortable(changedKey(change));
+    const order = utf8SortKey(changedKey(change));
     return order >= from && order < to;
   };
   if ('kind' in kept) return isWithin(kept) ? [kept] : none;

@@ -6,12 +6,12 @@
 import { RemusterError } from '../base/errors.ts';
 import type { RegistryEntry } from '../base/registry.ts';
 import {
-  type ImageAnswer,
-  type ImageClient,
-  type RegistryImagePart,
-  imageCodec,
-  imagePartBytes,
-  imagePartBytesMax,
+  type RegistrySnapshotReply,
+  type RegistrySnapshotClient,
+  type RegistrySnapshotPart,
+  registrySnapshotCodec,
+  registrySnapshotPartBytes,
+  registrySnapshotPartBytesMax,
 } from '../messages/registry-log.ts';
 import type { GrantedLease, KeyspaceImage } from './keyspace.ts';
 import type { RevisionChanges } from './history.ts';
@@ -19,13 +19,13 @@ import { revisionFromWire, revisionToWire } from './wire.ts';
 
 export type ReplicaImage = {
   readonly keyspace: KeyspaceImage;
-  readonly clients: readonly ImageClient[];
-  readonly answers: Iterable<ImageAnswer>;
+  readonly clients: readonly RegistrySnapshotClient[];
+  readonly answers: Iterable<RegistrySnapshotReply>;
   readonly staged: { readonly id: string; readonly parts: readonly Uint8Array[] } | undefined;
 };
 
 const lengthBytes = 4;
-const emptyPart: RegistryImagePart = {
+const emptyPart: RegistrySnapshotPart = {
   kind: 'registryImagePart',
   revision: undefined,
   lastLease: undefined,
@@ -50,7 +50,7 @@ export function* imageParts({ keyspace, clients, answers, staged }: ReplicaImage
 }
 
 /** What one part of an image holds; the first has the numbers of the whole too. */
-type ImageItems = Omit<RegistryImagePart, 'kind' | 'history'> & { readonly history: readonly RevisionChanges[] };
+type ImageItems = Omit<RegistrySnapshotPart, 'kind' | 'history'> & { readonly history: readonly RevisionChanges[] };
 
 /** Takes the bytes of an image, cut anywhere. Throws STORE_CORRUPT when they are none, or not all of one. */
 export class ImageReader {
@@ -69,7 +69,7 @@ export class ImageReader {
     while (all.length - at >= lengthBytes) {
       const start = at + lengthBytes;
       const end = start + view.getUint32(at);
-      if (end - start > imagePartBytesMax) throw corrupt('a part of it is too large');
+      if (end - start > registrySnapshotPartBytesMax) throw corrupt('a part of it is too large');
       if (end > all.length) break;
       this.#read(all.subarray(start, end));
       at = end;
@@ -125,7 +125,7 @@ function* inParts<T>(items: Iterable<T>, bytesOf: (item: T) => number): Generato
   for (const item of items) {
     part.push(item);
     bytes += bytesOf(item);
-    if (bytes < imagePartBytes) continue;
+    if (bytes < registrySnapshotPartBytes) continue;
     yield part;
     part = [];
     bytes = 0;
@@ -143,17 +143,17 @@ function revisionBytes({ changes }: RevisionChanges): number {
   return bytes;
 }
 
-function encoded(items: Partial<RegistryImagePart>): Uint8Array {
-  const part = imageCodec.encode({ ...emptyPart, ...items });
+function encoded(items: Partial<RegistrySnapshotPart>): Uint8Array {
+  const part = registrySnapshotCodec.encode({ ...emptyPart, ...items });
   const out = new Uint8Array(lengthBytes + part.length);
   new DataView(out.buffer).setUint32(0, part.length);
   out.set(part, lengthBytes);
   return out;
 }
 
-function decodedPart(bytes: Uint8Array): RegistryImagePart {
+function decodedPart(bytes: Uint8Array): RegistrySnapshotPart {
   try {
-    return imageCodec.decode(bytes);
+    return registrySnapshotCodec.decode(bytes);
   } catch (error) {
     throw corrupt(error instanceof Error ? error.message : 'a part of it cannot be read');
   }

@@ -19,7 +19,7 @@ import {
   type RegistryTransaction,
   type TransactionResult,
 } from '../base/registry.ts';
-import { sortable, transactionFault, ttlFault, utf8Bytes } from '../base/registry-rules.ts';
+import { utf8SortKey, validateTransaction, validateTtl, utf8Length } from '../base/registry-validation.ts';
 import { History, type HistoryLimits, type HistoryPart, type RevisionChanges } from './history.ts';
 import { OrderedMap } from './ordered-map.ts';
 
@@ -111,7 +111,7 @@ export class Keyspace {
 
   /** The bytes of values are kept, not copied: they must be nobody else's. */
   transact(transaction: RegistryTransaction): Outcome<TransactionResult> {
-    const fault = transactionFault(transaction);
+    const fault = validateTransaction(transaction);
     return fault === undefined ? this.transactChecked(transaction) : { ok: false, error: fault };
   }
 
@@ -127,7 +127,7 @@ export class Keyspace {
   }
 
   grant(ttlMs: number): Outcome<GrantedLease> {
-    const fault = ttlFault(ttlMs);
+    const fault = validateTtl(ttlMs);
     if (fault !== undefined) return { ok: false, error: fault };
     if (this.#leases.size >= this.#limits.leasesMax)
       return failure('STORE_FULL', `the registry holds at most ${this.#limits.leasesMax} leases`);
@@ -143,7 +143,7 @@ export class Keyspace {
     if (known === undefined) return false;
     this.#leases.delete(lease);
     // The order in which keys were written is not the same on a replica that was restored: the order of keys is.
-    const keys = [...known.keys].toSorted((a, b) => (sortable(a) < sortable(b) ? -1 : 1));
+    const keys = [...known.keys].toSorted((a, b) => (utf8SortKey(a) < utf8SortKey(b) ? -1 : 1));
     for (const key of keys) this.#delete(key);
     this.#commit();
     return true;
@@ -257,7 +257,7 @@ export class Keyspace {
     let grown = 0;
     for (const op of ops) {
       if (op.kind === 'put')
-        grown += utf8Bytes(op.key) + op.value.length + entryBytes - sizeOf(this.#entries.get(op.key));
+        grown += utf8Length(op.key) + op.value.length + entryBytes - sizeOf(this.#entries.get(op.key));
       else if (op.kind === 'delete')
         this.#entries.visit(op.range.from, op.range.to, (entry) => {
           grown -= sizeOf(entry);
@@ -372,7 +372,7 @@ export class Keyspace {
 }
 
 function sizeOf(entry: RegistryEntry | undefined): number {
-  return entry === undefined ? 0 : utf8Bytes(entry.key) + entry.value.length + entryBytes;
+  return entry === undefined ? 0 : utf8Length(entry.key) + entry.value.length + entryBytes;
 }
 
 function answerBytes({ key, value }: RegistryEntry): number {

@@ -6,7 +6,7 @@
 import { unreachable } from '../base/assert.ts';
 import { type Done, type Outcome, failure } from '../base/errors.ts';
 import type { Fence } from '../base/fence.ts';
-import { type Expired, Loop, type Machine, noStore, type Schedule } from '../base/loop.ts';
+import { type TimerExpired, Loop, type Machine, noStore, type Schedule } from '../base/runtime/loop.ts';
 import type { Cancel, Clock } from '../base/ports.ts';
 import type {
   Leadership,
@@ -25,7 +25,7 @@ export type LeadersInput =
   | { readonly kind: 'loaded'; readonly entries: readonly RegistryEntry[]; readonly revision: number }
   | { readonly kind: 'changed'; readonly changes: readonly RegistryChange[]; readonly revision: number }
   | { readonly kind: 'transacted'; readonly id: number; readonly outcome: Outcome<TransactionResult> }
-  | Expired<'wake'>;
+  | TimerExpired<'wake'>;
 
 export type LeadersAct<Result, Event> =
   /** Read everything under `/cluster/` and follow it, until `unfollow`; what was followed before is over. */
@@ -61,9 +61,9 @@ export class LeadersHost<Own, Result, Event> {
   ) {
     const { clock, leadership, halted } = ports;
     this.#ports = ports;
-    this.#loop = new Loop(machine, { clock, store: noStore, perform: (act) => this.#perform(act), halted });
+    this.#loop = new Loop(machine, { clock, store: noStore, perform: (act) => this.#perform(act), onHalt: halted });
     this.#unwatch = leadership.watch({
-      became: (fence) => this.#loop.feed({ kind: 'became', fence }),
+      elected: (fence) => this.#loop.feed({ kind: 'became', fence }),
       lost: () => this.#loop.feed({ kind: 'lost' }),
     });
     const { fence } = leadership.view();

@@ -39,7 +39,7 @@ class Group {
     const leadership = leadershipByLease({ registry: side, clock: this.clock, key, identity: id, ttlMs });
     const note = (text: string): void => void log.push(`${Math.round(this.timeline.nowMs)} ${text}`);
     leadership.watch({
-      became: (fence) => {
+      elected: (fence) => {
         note('became');
         this.fences.push(fence);
       },

@@ -194,7 +194,7 @@ class Candidate implements LeaseLeadership {
     });
     this.#guard(held);
     this.#renewAt(held, held.safeUntilMs - held.ttlMs * (safeRatio - renewRatio));
-    this.#tell((events) => events.became?.(fence));
+    this.#tell((events) => events.elected?.(fence));
     this.#tell((events) => events.changed?.(this.#view));
   }
 

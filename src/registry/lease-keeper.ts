@@ -7,8 +7,8 @@
 import { type Done, failure, success } from '../base/errors.ts';
 import type { Cancel, Clock } from '../base/ports.ts';
 import type { LeaseId } from '../base/registry.ts';
-import type { GroupHandle } from '../consensus/replica.ts';
-import { commandCodec } from '../messages/registry-log.ts';
+import type { GroupHandle } from '../consensus/state/state-machine.ts';
+import { registryCommandCodec } from '../messages/registry-log.ts';
 import { LeaseClock } from './lease-clock.ts';
 import type { RegistryReplica } from './registry-replica.ts';
 import type { WriteAnswer } from './wire.ts';
@@ -39,7 +39,7 @@ export class LeaseKeeper {
     this.#leases = new LeaseClock(parts.clock, (lease) => this.#expire(lease));
     const { leadership } = parts.group;
     this.#stop = [
-      leadership.watch({ became: () => this.#begin(), lost: () => this.#abdicate() }),
+      leadership.watch({ elected: () => this.#begin(), lost: () => this.#abdicate() }),
       parts.replica.observe({
         changed: () => {},
         granted: (lease, ttlMs) => {
@@ -137,7 +137,7 @@ export class LeaseKeeper {
   #expire(lease: LeaseId): void {
     if (!this.#ending.has(lease)) this.#ending.set(lease, new Set());
     const reign = this.#reign;
-    const command = commandCodec.encode({ kind: 'registryExpire', lease });
+    const command = registryCommandCodec.encode({ kind: 'registryExpire', lease });
     this.#parts.group.propose(command, expiryTimeoutMs, (outcome) => {
       // When it was agreed, the replica has told of it already.
       if (outcome.ok || reign !== this.#reign || !this.#leases.has(lease)) return;

@@ -16,7 +16,7 @@ import {
   type WriteOptions,
   registryLimits,
 } from '../base/registry.ts';
-import { leaseFault, limitFault, rangeFault, revisionFault } from '../base/registry-rules.ts';
+import { validateLease, validateLimit, validateRange, validateWatchRevision } from '../base/registry-validation.ts';
 import { Keyspace, type KeyspaceLimits } from './keyspace.ts';
 import { LeaseClock } from './lease-clock.ts';
 
@@ -123,7 +123,7 @@ class Side implements LocalRegistry {
 
   range(range: KeyRange, options: RangeOptions, done: Parameters<Registry['range']>[2]): void {
     const limit = options.limit ?? registryLimits.rangeLimitMax;
-    const fault = rangeFault(range) ?? limitFault(limit);
+    const fault = validateRange(range) ?? validateLimit(limit);
     if (fault !== undefined) return this.#end(done, { ok: false, error: fault });
     this.#call(options, done, () => success(this.keyspace.range(range, limit)));
   }
@@ -147,7 +147,7 @@ class Side implements LocalRegistry {
   }
 
   keepAlive(lease: LeaseId, options: WriteOptions, done: Parameters<Registry['keepAlive']>[2]): void {
-    const fault = leaseFault(lease);
+    const fault = validateLease(lease);
     if (fault !== undefined) return this.#end(done, { ok: false, error: fault });
     this.#call(options, done, () => {
       const ttlMs = this.#center.leases.renew(lease);
@@ -156,7 +156,7 @@ class Side implements LocalRegistry {
   }
 
   revoke(lease: LeaseId, options: WriteOptions, done: Done<void>): void {
-    const fault = leaseFault(lease);
+    const fault = validateLease(lease);
     if (fault !== undefined) return this.#end(done, { ok: false, error: fault });
     this.#call(options, done, () => {
       this.#center.revoke(lease);
@@ -165,7 +165,7 @@ class Side implements LocalRegistry {
   }
 
   watch(range: KeyRange, fromRevision: number, events: WatchEvents): Cancel {
-    const fault = rangeFault(range) ?? revisionFault(fromRevision);
+    const fault = validateRange(range) ?? validateWatchRevision(fromRevision);
     if (fault !== undefined) throw fault;
     const watcher: Watcher = { range, next: fromRevision, events };
     this.#watchers.add(watcher);

@@ -3,7 +3,7 @@
  * run is found by halving and changed by shifting a few hundred references, so that a million keys cost about as much
  * as a thousand. It knows nothing of what stands behind a key.
  */
-import { sortable } from '../base/registry-rules.ts';
+import { utf8SortKey } from '../base/registry-validation.ts';
 
 /** Longer runs are cut in two. */
 const runMax = 512;
@@ -31,7 +31,7 @@ export class OrderedMap<V> {
   replace(key: string, value: V): V | undefined {
     const known = this.#items.get(key);
     if (known === undefined) {
-      this.#insert({ key, order: sortable(key), value });
+      this.#insert({ key, order: utf8SortKey(key), value });
       return undefined;
     }
     const old = known.value;
@@ -52,8 +52,8 @@ export class OrderedMap<V> {
 
   /** Takes out all keys with `from <= key < to`, in order; whole pieces at a time. */
   takeRange(from: string, to: string): readonly V[] {
-    const first = sortable(from);
-    const end = sortable(to);
+    const first = utf8SortKey(from);
+    const end = utf8SortKey(to);
     const taken: V[] = [];
     for (let at = this.#runFor(first); at < this.#runs.length;) {
       const run = this.#runs[at] as Item<V>[];
@@ -80,8 +80,8 @@ export class OrderedMap<V> {
 
   /** Keys with `from <= key < to` in order, until the visitor returns false. It must not change the map. */
   visit(from: string, to: string, visitor: (value: V, key: string) => boolean): void {
-    const first = sortable(from);
-    const end = sortable(to);
+    const first = utf8SortKey(from);
+    const end = utf8SortKey(to);
     for (let at = this.#runFor(first); at < this.#runs.length; at++) {
       const run = this.#runs[at] as Item<V>[];
       for (let i = firstNotBefore(run, first); i < run.length; i++) {
@@ -93,8 +93,8 @@ export class OrderedMap<V> {
 
   /** The same keys from the last to the first. */
   visitBack(from: string, to: string, visitor: (value: V, key: string) => boolean): void {
-    const first = sortable(from);
-    const end = sortable(to);
+    const first = utf8SortKey(from);
+    const end = utf8SortKey(to);
     for (let at = this.#runFor(end); at >= 0; at--) {
       const run = this.#runs[at] as Item<V>[];
       for (let i = firstNotBefore(run, end) - 1; i >= 0; i--) {

@@ -18,13 +18,13 @@ import {
   registryLimits,
 } from '../base/registry.ts';
 import {
-  leaseFault,
-  limitFault,
-  rangeFault,
-  revisionFault,
-  transactionFault,
-  ttlFault,
-} from '../base/registry-rules.ts';
+  validateLease,
+  validateLimit,
+  validateRange,
+  validateWatchRevision,
+  validateTransaction,
+  validateTtl,
+} from '../base/registry-validation.ts';
 import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
 import type { RegistryMessage } from '../messages/registry.ts';
 import { type AskManager, type CallParts, LeaderCall } from './leader-call.ts';
@@ -107,7 +107,7 @@ export class RegistryClient implements Registry {
   range(range: KeyRange, options: RangeOptions, done: Parameters<Registry['range']>[2]): void {
     const limit = options.limit ?? registryLimits.rangeLimitMax;
     const stale = options.stale ?? false;
-    const fault = rangeFault(range) ?? limitFault(limit);
+    const fault = validateRange(range) ?? validateLimit(limit);
     if (fault !== undefined) return this.#endSoon(done, fault);
     const { from, to } = range;
     this.#call({ kind: 'registryRange', from, to, limit, stale }, options, done, (answer) => {
@@ -118,7 +118,7 @@ export class RegistryClient implements Registry {
   }
 
   transact(transaction: RegistryTransaction, options: WriteOptions, done: Parameters<Registry['transact']>[2]): void {
-    const fault = transactionFault(transaction);
+    const fault = validateTransaction(transaction);
     if (fault !== undefined) return this.#endSoon(done, fault);
     const read = (answer: Message): Outcome<TransactionResult> | undefined =>
       answer.kind === 'registryTransacted' ? success(resultFromMessage(answer)) : undefined;
@@ -126,7 +126,7 @@ export class RegistryClient implements Registry {
   }
 
   grant(ttlMs: number, options: WriteOptions, done: Parameters<Registry['grant']>[2]): void {
-    const fault = ttlFault(ttlMs);
+    const fault = validateTtl(ttlMs);
     if (fault !== undefined) return this.#endSoon(done, fault);
     this.#write({ kind: 'registryGrant', ttlMs }, options, done, (answer) =>
       answer.kind === 'registryGranted' ? success({ lease: answer.lease, ttlMs: answer.ttlMs }) : undefined,
@@ -134,7 +134,7 @@ export class RegistryClient implements Registry {
   }
 
   keepAlive(lease: LeaseId, options: WriteOptions, done: Parameters<Registry['keepAlive']>[2]): void {
-    const fault = leaseFault(lease);
+    const fault = validateLease(lease);
     if (fault !== undefined) return this.#endSoon(done, fault);
     this.#call({ kind: 'registryKeepAlive', lease }, options, done, (answer) =>
       answer.kind === 'registryGranted' ? success({ ttlMs: answer.ttlMs }) : undefined,
@@ -142,7 +142,7 @@ export class RegistryClient implements Registry {
   }
 
   revoke(lease: LeaseId, options: WriteOptions, done: Done<void>): void {
-    const fault = leaseFault(lease);
+    const fault = validateLease(lease);
     if (fault !== undefined) return this.#endSoon(done, fault);
     this.#write({ kind: 'registryRevoke', lease }, options, done, (answer) =>
       answer.kind === 'registryDone' ? success(undefined) : undefined,
@@ -150,7 +150,7 @@ export class RegistryClient implements Registry {
   }
 
   watch(range: KeyRange, fromRevision: number, events: WatchEvents): Cancel {
-    const fault = rangeFault(range) ?? revisionFault(fromRevision);
+    const fault = validateRange(range) ?? validateWatchRevision(fromRevision);
     if (fault !== undefined) throw fault;
     const watchesMax = this.#parts.watchesMax ?? 1_024;
     if (this.#closed) throw new RemusterError('CANCELLED', 'the registry is closed');

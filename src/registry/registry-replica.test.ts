@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { nodeNumber } from '../../test/fake-group.ts';
 import { type LeaseId, type RegistryTransaction, withPrefix } from '../base/registry.ts';
 import { encodeMessage } from '../messages/catalogue.ts';
-import { commandCodec } from '../messages/registry-log.ts';
+import { registryCommandCodec } from '../messages/registry-log.ts';
 import { concatenated } from './image.ts';
 import { RegistryReplica } from './registry-replica.ts';
 import { type WriteAnswer, transactionToWire } from './wire.ts';
@@ -49,7 +49,7 @@ class Log {
 
 function restoredFrom(bytes: Uint8Array, limits?: ConstructorParameters<typeof RegistryReplica>[0]): RegistryReplica {
   const replica = new RegistryReplica(limits);
-  const intake = replica.restore();
+  const intake = replica.beginRestore();
   intake.add(bytes);
   intake.finish();
   return replica;
@@ -105,7 +105,7 @@ describe('the replica of the registry', () => {
     assert.equal(shortly(log.apply(held)), 'LEASE_EXPIRED');
     assert.equal(log.replica.keyspace.leaseCount, 1);
     assert.equal(
-      shortly(log.apply(commandCodec.encode({ kind: 'registryExpire', lease: '1' as LeaseId }))),
+      shortly(log.apply(registryCommandCodec.encode({ kind: 'registryExpire', lease: '1' as LeaseId }))),
       'registryDone',
     );
     assert.equal(log.replica.keyspace.leaseCount, 0);
@@ -141,9 +141,9 @@ describe('the replica of the registry', () => {
         ),
       ),
     anyNumbers.map((one) => encodeMessage({ kind: 'registryGrant', ttlMs: 1_000, ...numbers(one) })),
-    fc.constantFrom('1', '2').map((lease) => commandCodec.encode({ kind: 'registryExpire', lease: lease as LeaseId })),
+    fc.constantFrom('1', '2').map((lease) => registryCommandCodec.encode({ kind: 'registryExpire', lease: lease as LeaseId })),
     fc.tuple(fc.boolean(), fc.constantFrom(0, 0, 9, 9, 18)).map(([last, offset]) =>
-      commandCodec.encode({
+      registryCommandCodec.encode({
         kind: 'registryRestorePart',
         id: 'x',
         offset,
@@ -219,7 +219,7 @@ describe('the replica of the registry', () => {
         const replica = new RegistryReplica();
         let told = 0;
         replica.observe({ changed: () => {}, granted: () => {}, ended: () => {}, replaced: () => (told += 1) });
-        const intake = replica.restore();
+        const intake = replica.beginRestore();
         const places = [0, ...cuts.toSorted((a, b) => a - b), bytes.length];
         for (const [i, from] of places.slice(0, -1).entries()) intake.add(bytes.subarray(from, places[i + 1]));
         assert.deepEqual([replica.keyspace.keyCount, told], [0, 0]);

@@ -6,8 +6,8 @@
 import { type Outcome, isRemusterError } from '../base/errors.ts';
 import type { Cancel } from '../base/ports.ts';
 import type { LeaseId, RegistryTransaction } from '../base/registry.ts';
-import type { LogEntry, Replica, StateIntake } from '../consensus/replica.ts';
-import { type RegistryCommand, commandCodec } from '../messages/registry-log.ts';
+import type { AppliedEntry, StateMachine, SnapshotRestore } from '../consensus/state/state-machine.ts';
+import { type RegistryCommand, registryCommandCodec } from '../messages/registry-log.ts';
 import { StagedBackup } from './backup.ts';
 import { ImageReader, imageParts } from './image.ts';
 import { Keyspace, type KeyspaceLimits } from './keyspace.ts';
@@ -32,7 +32,7 @@ type ReplicaLimits = { readonly keyspace?: Partial<KeyspaceLimits>; readonly mem
 
 const done: WriteAnswer = { kind: 'registryDone' };
 
-export class RegistryReplica implements Replica<WriteAnswer> {
+export class RegistryReplica implements StateMachine<WriteAnswer> {
   readonly keyspace: Keyspace;
   readonly #limits: ReplicaLimits;
   #memory: RequestMemory;
@@ -62,7 +62,7 @@ export class RegistryReplica implements Replica<WriteAnswer> {
     this.#expected.delete(bytes);
   }
 
-  apply({ index, command: bytes }: LogEntry): WriteAnswer {
+  apply({ index, command: bytes }: AppliedEntry): WriteAnswer {
     const before = this.keyspace.revision;
     const answer = this.#answer(bytes, index);
     if (this.keyspace.revision !== before) for (const observer of this.#observers) observer.changed();
@@ -74,7 +74,7 @@ export class RegistryReplica implements Replica<WriteAnswer> {
   }
 
   /** Throws STORE_CORRUPT when the bytes are no snapshot. */
-  restore(): StateIntake {
+  beginRestore(): SnapshotRestore {
     const keyspace = new Keyspace(this.#limits.keyspace);
     const memory = new RequestMemory(this.#limits.memory);
     const staged = new StagedBackup();
@@ -98,7 +98,7 @@ export class RegistryReplica implements Replica<WriteAnswer> {
   #answer(bytes: Uint8Array, index: number): WriteAnswer {
     try {
       const expected = this.#expected.get(bytes);
-      return this.#execute(expected?.command ?? commandCodec.decode(bytes), index, expected?.transaction);
+      return this.#execute(expected?.command ?? registryCommandCodec.decode(bytes), index, expected?.transaction);
     } catch (error) {
       // Only what reading a command throws: from there on nothing may.
       if (isRemusterError(error)) return refusalOf(error.code, error.message);

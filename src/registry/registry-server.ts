@@ -7,8 +7,8 @@ import { type Done, RemusterError, isRemusterError, success } from '../base/erro
 import type { Address, Cancel, Clock, Identity } from '../base/ports.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { RegistryTransaction } from '../base/registry.ts';
-import { leaseFault, limitFault, rangeFault, revisionFault } from '../base/registry-rules.ts';
-import type { GroupHandle } from '../consensus/replica.ts';
+import { validateLease, validateLimit, validateRange, validateWatchRevision } from '../base/registry-validation.ts';
+import type { GroupHandle } from '../consensus/state/state-machine.ts';
 import { type Message, encodeMessage } from '../messages/catalogue.ts';
 import type { RegistryMessage } from '../messages/registry.ts';
 import type { WriteHere } from './leader-call.ts';
@@ -134,7 +134,7 @@ export class RegistryServer {
   }
 
   #range(question: Question, remainingMs: number, reply: Reply): void {
-    const fault = rangeFault(question) ?? limitFault(question.limit);
+    const fault = validateRange(question) ?? validateLimit(question.limit);
     if (fault !== undefined) return reply(this.#refusal(fault));
     if (question.stale) return reply(this.#entries(question));
     this.#reads.push({ question, reply, remainingMs });
@@ -161,7 +161,7 @@ export class RegistryServer {
   }
 
   #keepAlive({ lease }: MessageOfKind<'registryKeepAlive'>, timeoutMs: number, reply: Reply): void {
-    const fault = leaseFault(lease);
+    const fault = validateLease(lease);
     if (fault !== undefined) return reply(this.#refusal(fault));
     this.#leases.keepAlive(lease, timeoutMs, (outcome) => {
       if (outcome.ok) reply({ kind: 'registryGranted', lease, ttlMs: outcome.value.ttlMs });
@@ -172,7 +172,7 @@ export class RegistryServer {
   #watch(question: MessageOfKind<'registryWatch'>, timeoutMs: number, reply: Reply): void {
     const { from, to, fromRevision } = question;
     const range = { from, to };
-    const fault = rangeFault(range) ?? revisionFault(fromRevision);
+    const fault = validateRange(range) ?? validateWatchRevision(fromRevision);
     if (fault !== undefined) return reply(this.#refusal(fault));
     // A manager that follows nobody may have missed everything since: another one knows more.
     if (this.#parts.group.leadership.view().leader === undefined)

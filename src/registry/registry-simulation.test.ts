@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { type Outcome, promised } from '../base/errors.ts';
+import { type Outcome, toPromise } from '../base/errors.ts';
 import { type NodeId, nodeIdFrom } from '../base/ids.ts';
-import type { Clock, Identity, Peer, Service } from '../base/ports.ts';
+import type { Clock, Identity, Peer, StreamService } from '../base/ports.ts';
 import {
   type LeaseId,
   type Registry,
@@ -13,8 +13,8 @@ import {
   withPrefix,
 } from '../base/registry.ts';
 import { ConsensusHost } from '../consensus/consensus-host.ts';
-import { defaultConsensus } from '../consensus/options.ts';
-import type { GroupMember } from '../consensus/replica.ts';
+import { defaultConsensusOptions } from '../consensus/state/options.ts';
+import type { GroupMember } from '../consensus/state/state-machine.ts';
 import { decodeMessage } from '../messages/catalogue.ts';
 import type { ConsensusMessage } from '../messages/consensus.ts';
 import type { RegistryMessage } from '../messages/registry.ts';
@@ -71,11 +71,11 @@ function boot(ports: NodePorts, context: NodeContext, peers: readonly Peer[], li
     replica &&
     new ConsensusHost<WriteAnswer>(
       { clock, streams, store: ports.openStore('group'), random, log },
-      { group: 'registry', self, options: { ...defaultConsensus, snapshotEntriesMax: 100, tailEntriesMax: 20 } },
+      { group: 'registry', self, options: { ...defaultConsensusOptions, snapshotEntriesMax: 100, tailEntriesMax: 20 } },
       replica,
       {
         event: () => {},
-        halted: (error) => {
+        onHalt: (error) => {
           throw error;
         },
       },
@@ -103,12 +103,12 @@ function begin(group: ConsensusHost<WriteAnswer>, peers: readonly Peer[]): void 
   });
 }
 
-function serviceOf(group: ConsensusHost<WriteAnswer> | undefined, server: RegistryServer | undefined): Service {
+function serviceOf(group: ConsensusHost<WriteAnswer> | undefined, server: RegistryServer | undefined): StreamService {
   return {
     request: (from, body, remainingMs, reply) =>
       server?.request(from, decodeMessage(body) as RegistryMessage, body, remainingMs, reply),
-    notified: (from, body) => group?.received(from, decodeMessage(body) as ConsensusMessage),
-    opened: () => assert.fail('nobody opens a stream'),
+    notify: (from, body) => group?.onMessage(from, decodeMessage(body) as ConsensusMessage),
+    open: () => assert.fail('nobody opens a stream'),
   };
 }
 
@@ -249,7 +249,7 @@ const historyChangesMax = 200;
 
 async function fill(registry: Registry): Promise<void> {
   for (let i = 0; i <= historyChangesMax; i++)
-    await promised<TransactionResult>((done) => registry.transact(put('filler'), {}, done));
+    await toPromise<TransactionResult>((done) => registry.transact(put('filler'), {}, done));
 }
 
 describeRegistry('a registry on consensus', () => {

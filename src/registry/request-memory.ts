@@ -9,7 +9,7 @@
  */
 import type { NodeId } from '../base/ids.ts';
 import { decodeMessage, encodeMessage } from '../messages/catalogue.ts';
-import type { ImageAnswer, ImageClient } from '../messages/registry-log.ts';
+import type { RegistrySnapshotReply, RegistrySnapshotClient } from '../messages/registry-log.ts';
 import { type WriteAnswer, refusalOf } from './wire.ts';
 
 export type MemoryLimits = {
@@ -91,7 +91,7 @@ export class RequestMemory {
   }
 
   /** As it is now, the answers by age. Copies no more than references; answers are encoded when they are asked for. */
-  image(): { readonly clients: readonly ImageClient[]; readonly answers: Iterable<ImageAnswer> } {
+  image(): { readonly clients: readonly RegistrySnapshotClient[]; readonly answers: Iterable<RegistrySnapshotReply> } {
     const clients = Array.from(this.#clients.values(), ({ id, generation, lowest }) => ({
       client: id,
       generation,
@@ -101,7 +101,7 @@ export class RequestMemory {
   }
 
   /** One part of an image after the other, into a memory that was empty before; each client before its answers. */
-  fill(clients: readonly ImageClient[], answers: readonly ImageAnswer[]): void {
+  fill(clients: readonly RegistrySnapshotClient[], answers: readonly RegistrySnapshotReply[]): void {
     for (const { client, generation, lowest } of clients)
       this.#clients.set(client, { id: client, generation, lowest, answers: new Map() });
     for (const { index, client: id, counter, answer } of answers) {
@@ -169,7 +169,7 @@ export class RequestMemory {
   }
 }
 
-function* encoded(remembered: readonly Remembered[]): Generator<ImageAnswer> {
+function* encoded(remembered: readonly Remembered[]): Generator<RegistrySnapshotReply> {
   for (const { index, client, counter, answer } of remembered)
     yield { index, client: client.id, counter, answer: answer && encodeMessage(answer) };
 }

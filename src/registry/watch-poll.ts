@@ -5,7 +5,7 @@
  */
 import type { Cancel, Peer } from '../base/ports.ts';
 import type { KeyRange, WatchEvents } from '../base/registry.ts';
-import { encodeMessage, readableMessage } from '../messages/catalogue.ts';
+import { encodeMessage, tryDecodeMessage } from '../messages/catalogue.ts';
 import type { CallParts } from './leader-call.ts';
 import { type MessageOfKind, revisionFromWire } from './wire.ts';
 
@@ -56,7 +56,7 @@ export class WatchPoll {
       stopLooking();
       if (this.#over) return;
       const value = outcome.ok ? outcome.value : undefined;
-      const answer = value instanceof Uint8Array ? readableMessage(value) : value;
+      const answer = value instanceof Uint8Array ? tryDecodeMessage(value) : value;
       if (answer?.kind === 'registryChanges') return this.#told(answer);
       if (near === undefined) this.#parts.finder.avoid(to);
       this.#pause();

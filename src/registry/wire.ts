@@ -1,9 +1,9 @@
 /**
  * Between the words of the Registry port, where each kind of operation has its own shape, and the records on the wire,
  * which have room for all of them. What comes from the wire is checked for the parts that its kind needs; whether they
- * make sense is for the rules of base/registry-rules.ts.
+ * make sense is for the rules of base/registry-validation.ts.
  */
-import { type ErrorCode, RemusterError, errorCodeOf } from '../base/errors.ts';
+import { type ErrorCode, RemusterError, parseErrorCode } from '../base/errors.ts';
 import type {
   RegistryChange,
   RegistryCompare,
@@ -28,7 +28,7 @@ export function refusalOf(code: ErrorCode, message: string): Refusal {
 }
 
 export function errorOf({ code, message }: Refusal): RemusterError {
-  return new RemusterError(errorCodeOf(code), message);
+  return new RemusterError(parseErrorCode(code), message);
 }
 
 type WireTransaction = {
@@ -104,7 +104,7 @@ function opFromWire({ kind, from, to, value, lease, limit }: WireOp): RegistryOp
   return kind === 'delete' ? { kind, range } : { kind, range, limit: needed(limit) };
 }
 
-/** Decoded bytes of this size share their memory with others (messages/strings.ts), which a value would keep for long. */
+/** Decoded bytes of this size share their memory with others (messages/codec/strings.ts), which a value would keep for long. */
 const sharedBytesMin = 65;
 const sharedBytesMax = 1_024;
 

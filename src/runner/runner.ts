@@ -3,7 +3,7 @@
  * given once is kept for further runs. Everything that the code does ends here as words, or with the process.
  */
 import { RemusterError, isRemusterError } from '../base/errors.ts';
-import type { Channel } from '../base/ports.ts';
+import type { ProgramEndpoint } from '../base/ports.ts';
 import { encodeSummary } from '../jobs/report/summary-codec.ts';
 import { type FromRunner, type ToRunner, fromRunnerCodec, toRunnerCodec } from '../jobs/runner-words.ts';
 import { type UnitOrder, decodeOrder } from '../jobs/unit-words.ts';
@@ -17,7 +17,7 @@ import { boundedText, toldOf } from './thrown.ts';
 import { Unit, type UnitEnd } from './unit.ts';
 
 export type RunnerPorts = {
-  readonly channel: Channel;
+  readonly channel: ProgramEndpoint;
   readonly openHttp: OpenHttp;
   /** Throws what the code throws. */
   importBundle(sha256: string, code: Uint8Array): Promise<object>;
@@ -43,7 +43,7 @@ const nothing = {
 
 export class Runner {
   readonly #ports: RunnerPorts;
-  readonly #channel: Channel;
+  readonly #channel: ProgramEndpoint;
   readonly #bundles = new Map<string, ReadonlyMap<string, Defined>>();
   #facts: { readonly text: string; readonly facts: WorkflowFacts } | undefined;
   #current: Current | undefined;

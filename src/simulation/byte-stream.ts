@@ -4,7 +4,7 @@
  */
 import { failure, RemusterError, success } from '../base/errors.ts';
 import type { ByteStream, ByteStreamEvents } from '../base/ports.ts';
-import type { Rare } from '../base/rare.ts';
+import type { Failpoints } from '../base/failpoints.ts';
 import { spoilt } from './datagrams.ts';
 import type { Line } from './line.ts';
 
@@ -12,7 +12,7 @@ const soonMs = 1;
 
 export class StreamSide {
   readonly #line: Line;
-  readonly #rare: Rare;
+  readonly #rare: Failpoints;
   readonly #creditMax: number;
   #credit: number;
   #events: ByteStreamEvents | undefined;
@@ -23,7 +23,7 @@ export class StreamSide {
   #over = false;
   #forget: () => void;
 
-  constructor(line: Line, creditMax: number, rare: Rare) {
+  constructor(line: Line, creditMax: number, rare: Failpoints) {
     this.#line = line;
     this.#rare = rare;
     this.#creditMax = creditMax;

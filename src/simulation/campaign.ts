@@ -2,7 +2,7 @@
  * Many seeds over one or more scenarios. It reads no file, prints nothing and knows no real clock: scenarios, a clock
  * and a place for lines are handed in. `remuster sim` is this function with a face.
  */
-import type { RareLabel } from '../base/rare.ts';
+import type { FailpointName } from '../base/failpoints.ts';
 import { RareCoverage } from './rare-draws.ts';
 import { registry as ownRegistry, type Registry } from './registry.ts';
 import { runSeed, type RunResult } from './run.ts';
@@ -51,7 +51,7 @@ export type CampaignResult = {
   readonly speed: number;
   readonly rare: {
     readonly fired: Readonly<Record<string, number>>;
-    readonly neverFired: readonly RareLabel[];
+    readonly neverFired: readonly FailpointName[];
   };
 };
 

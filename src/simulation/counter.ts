@@ -1,9 +1,9 @@
 /**
  * The counter: the smallest machine that has something to lose. Each node counts, and tells a random peer how far it
- * has come, with the count persisted before it is told. It drives base/loop.ts, so a loop that performs effects too
+ * has come, with the count persisted before it is told. It drives base/runtime/loop.ts, so a loop that performs effects too
  * early is found here.
  */
-import { Loop, type Expired, type Machine, type Persist, type PersistFailed, type Schedule } from '../base/loop.ts';
+import { Loop, type TimerExpired, type Machine, type Persist, type PersistFailed, type Schedule } from '../base/runtime/loop.ts';
 import type { Identity, Store } from '../base/ports.ts';
 import { nodeIdFrom } from '../base/ids.ts';
 import type { Random } from '../base/random.ts';
@@ -17,7 +17,7 @@ type Announce = { readonly kind: 'announce'; readonly value: number };
 export type CounterInput = { readonly kind: 'start'; readonly value: number };
 export type CounterEffect = Announce;
 export type CounterMachine = Machine<
-  CounterInput | Expired<Timer> | PersistFailed,
+  CounterInput | TimerExpired<Timer> | PersistFailed,
   CounterEffect | Persist | Schedule<Timer>
 >;
 
@@ -35,7 +35,7 @@ export class Counter implements CounterMachine {
 
   step(
     nowMs: number,
-    input: CounterInput | Expired<Timer> | PersistFailed,
+    input: CounterInput | TimerExpired<Timer> | PersistFailed,
   ): readonly (CounterEffect | Persist | Schedule<Timer>)[] {
     if (input.kind === 'persistFailed') return [];
     if (input.kind === 'start') this.#value = input.value;
@@ -92,7 +92,7 @@ function boot(
       const peer = world.host(context.random.pick(peers)).address;
       if (!streams.notify({ host: peer, port }, encodeCount(value))) context.log('debug', 'nobody is told', { value });
     },
-    halted: (error) => {
+    onHalt: (error) => {
       throw error;
     },
   });
@@ -100,8 +100,8 @@ function boot(
     request: () => {
       throw new AssertionFailed('counters make no requests');
     },
-    notified: (from, body) => observe({ kind: 'announced', node: from.name, to: name, value: decodeCount(body) }),
-    opened: () => {
+    notify: (from, body) => observe({ kind: 'announced', node: from.name, to: name, value: decodeCount(body) }),
+    open: () => {
       throw new AssertionFailed('counters open no streams');
     },
   });

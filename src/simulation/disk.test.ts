@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { Outcome } from '../base/errors.ts';
 import { Random } from '../base/random.ts';
-import { neverRare } from '../base/rare.ts';
+import { noFailpoints } from '../base/failpoints.ts';
 import { Disk } from './disk.ts';
 import { simulatedFiles } from './files.ts';
 import { Life } from './life.ts';
@@ -36,7 +36,7 @@ function machine(seed: string) {
     timeline,
     disk,
     files: simulatedFiles(disk, life),
-    store: simulatedStore(disk, life, 's', neverRare),
+    store: simulatedStore(disk, life, 's', noFailpoints),
     settle,
     value,
   };

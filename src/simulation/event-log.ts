@@ -6,7 +6,7 @@
  * The same seed and commit give the same bytes. The last lines are kept, all lines go to a sink if there is one.
  * Details (each message, each connection) are only worded when asked for, because most runs are never read.
  */
-import { BoundedQueue } from '../base/bounded-queue.ts';
+import { BoundedQueue } from '../base/collections/bounded-queue.ts';
 
 export type LogSink = (line: string) => void;
 

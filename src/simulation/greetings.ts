@@ -5,7 +5,7 @@
  */
 import type { Clock, Datagrams, Identity, Streams } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
-import { encodeMessage, readableMessage } from '../messages/catalogue.ts';
+import { encodeMessage, tryDecodeMessage } from '../messages/catalogue.ts';
 import type { NodeEvent } from '../node/event-log.ts';
 import type { NodeOptions } from '../node/options.ts';
 import { addressOf, aliveIn, bootHostedNode, type HostedNode, type WrappedPorts } from './hosted-node.ts';
@@ -142,11 +142,11 @@ function watched(streams: Streams, datagrams: Datagrams, witness: Witness): Wrap
             heard(from, claimsOf(body));
             service.request(from, body, remainingMs, reply);
           },
-          notified: (from, body) => {
+          notify: (from, body) => {
             heard(from);
-            service.notified(from, body);
+            service.notify(from, body);
           },
-          opened: (from, opening, stream) => service.opened(from, opening, stream),
+          open: (from, opening, stream) => service.open(from, opening, stream),
         }),
     },
     datagrams: {
@@ -162,7 +162,7 @@ function watched(streams: Streams, datagrams: Datagrams, witness: Witness): Wrap
 
 /** Echoes name both ends. */
 function claimsOf(body: Uint8Array): Claims | undefined {
-  const message = readableMessage(body);
+  const message = tryDecodeMessage(body);
   if (message?.kind !== 'echo') return undefined;
   const [from, to] = new TextDecoder().decode(message.payload).split('>');
   return from === undefined || to === undefined ? undefined : { from, to };

@@ -4,7 +4,7 @@
  * It lives until it throws, is killed, or reaches the limit of its lifetime.
  */
 import { assert } from '../base/assert.ts';
-import type { Channel, Clock, Program, ProgramEvents, Runners, RunningProgram, Threads } from '../base/ports.ts';
+import type { ProgramEndpoint, Clock, Program, ProgramEvents, Runners, RunningProgram, Threads } from '../base/ports.ts';
 import type { Life } from './life.ts';
 
 type ProgramSpec = { readonly name: string; readonly program: Program; readonly data: Uint8Array };
@@ -60,7 +60,7 @@ class Run {
   }
 
   #main(): void {
-    const channel: Channel = {
+    const channel: ProgramEndpoint = {
       data: this.#spec.data,
       clock: this.#clock,
       send: (body) => this.#toStarter(body.slice()),

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { rareLabels } from '../base/rare.ts';
+import { failpointNames } from '../base/failpoints.ts';
 import { Random } from '../base/random.ts';
 import { RareCoverage, RareDraws } from './rare-draws.ts';
 
 it('wakes a label for about a quarter of the seeds, and fires in about a quarter of its calls', () => {
-  const label = rareLabels[0]!;
+  const label = failpointNames[0]!;
   let awake = 0;
   let fired = 0;
   for (let seed = 0; seed < 1_000; seed++) {
@@ -22,7 +22,7 @@ it('wakes a label for about a quarter of the seeds, and fires in about a quarter
 it('keeps two worlds of one process apart', () => {
   const draw = (seed: string) => {
     const { rare } = new RareDraws(new Random(seed));
-    return () => rareLabels.map((label) => rare(label));
+    return () => failpointNames.map((label) => rare(label));
   };
   const [a, b, alone] = [draw('5'), draw('6'), draw('5')];
   for (let i = 0; i < 50; i++) {
@@ -36,13 +36,13 @@ it('sleeps when it is told to', () => {
   for (let seed = 0; seed < 20; seed++) {
     const draws = new RareDraws(new Random(String(seed)));
     draws.sleep();
-    for (let call = 0; call < 50; call++) for (const label of rareLabels) assert.equal(draws.rare(label), false);
+    for (let call = 0; call < 50; call++) for (const label of failpointNames) assert.equal(draws.rare(label), false);
   }
 });
 
 it('reports what fired and what never did', () => {
   const coverage = new RareCoverage();
-  assert.deepEqual(coverage.report().neverFired, rareLabels);
+  assert.deepEqual(coverage.report().neverFired, failpointNames);
   for (let seed = 0; seed < 40; seed++) {
     const draws = new RareDraws(new Random(String(seed)));
     for (let call = 0; call < 50; call++) draws.rare('notify-queue-full');
@@ -52,6 +52,6 @@ it('reports what fired and what never did', () => {
   assert.ok((fired['notify-queue-full'] ?? 0) > 0);
   assert.deepEqual(
     neverFired,
-    rareLabels.filter((label) => label !== 'notify-queue-full'),
+    failpointNames.filter((label) => label !== 'notify-queue-full'),
   );
 });

@@ -3,7 +3,7 @@
  * pretend disks and virtual time. Time passes while something that it gave is awaited, and with `advance`; the same seed
  * gives the same run as long as the modules wait for nothing but promises and the cluster.
  */
-import { type Done, RemusterError, promised } from '../base/errors.ts';
+import { type Done, RemusterError, toPromise } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Methods, ModuleDefinition, PoolHandle } from '../containers/module.ts';
 import { poolHandle } from '../containers/pool-handle.ts';
@@ -136,7 +136,7 @@ class Simulated {
   #ask<T>(run: (core: NodeCore, done: Done<T>) => void): Promise<T> {
     const core = this.#names.map((name) => this.#core(name)).find((one) => one?.control !== undefined);
     if (core === undefined) throw new RemusterError('UNREACHABLE', 'no node runs');
-    return this.#driver.during(() => promised<T>((done) => run(core, done)));
+    return this.#driver.during(() => toPromise<T>((done) => run(core, done)));
   }
 
   async #until(what: string, holds: () => boolean): Promise<void> {

@@ -8,7 +8,7 @@ import { givenId } from '../containers/calls/session.ts';
 import type { CallResult, WantedCall } from '../containers/contract.ts';
 import type { CallOptions } from '../containers/module.ts';
 import type { InvokedCall } from '../containers/pool-handle.ts';
-import { decodeValue, encodeValue } from '../messages/value.ts';
+import { decodeValue, encodeValue } from '../messages/codec/value.ts';
 import type { HostedNode } from './hosted-node.ts';
 import type { TimeDriver } from './time-driver.ts';
 import type { World } from './world.ts';

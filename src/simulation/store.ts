@@ -2,13 +2,13 @@
  * The Store port on a pretend disk: a batch reaches the medium in one instant, or a crash comes first and it never was.
  */
 import { failure } from '../base/errors.ts';
-import { unpackRows } from '../base/packed-rows.ts';
+import { unpackRows } from '../base/row-codec.ts';
 import type { RowStore } from '../base/ports.ts';
 import { type Disk, nothing } from './disk.ts';
-import type { Rare } from '../base/rare.ts';
+import type { Failpoints } from '../base/failpoints.ts';
 import type { Life } from './life.ts';
 
-export function simulatedStore(disk: Disk, life: Life, name: string, rare: Rare): RowStore {
+export function simulatedStore(disk: Disk, life: Life, name: string, rare: Failpoints): RowStore {
   const content = disk.store(name);
   let open = true;
   const closeNow = () => {

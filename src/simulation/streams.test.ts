@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { Outcome } from '../base/errors.ts';
 import { nodeIdFrom } from '../base/ids.ts';
-import type { Address, ConnectionChange, Datagrams, Identity, Service, Streams } from '../base/ports.ts';
+import type { Address, ConnectionChange, Datagrams, Identity, StreamService, Streams } from '../base/ports.ts';
 import { World } from './world.ts';
 
 type Talker = {
@@ -39,14 +39,14 @@ function talkers(clusters: Readonly<Record<string, string>> = {}): World<Talker>
   return world;
 }
 
-function echoing(heard: string[]): Service {
+function echoing(heard: string[]): StreamService {
   return {
     request: (from, body, _, reply) => {
       heard.push(`${from.name} asks ${text(body)}`);
       reply({ ok: true, value: bytes(`echo ${text(body)}`) });
     },
-    notified: (from, body) => heard.push(`${from.name} says ${text(body)}`),
-    opened: () => ({ chunk: () => undefined, writable: () => undefined, ended: () => undefined }),
+    notify: (from, body) => heard.push(`${from.name} says ${text(body)}`),
+    open: () => ({ chunk: () => undefined, writable: () => undefined, ended: () => undefined }),
   };
 }
 
@@ -194,7 +194,7 @@ it('drops a datagram for an id that does not live at that address', () => {
 it('spoils a body after the call, so that whoever keeps it is found out', () => {
   const world = talkers();
   let kept: Uint8Array | undefined;
-  talker(world, 'b').streams.serve({ ...echoing([]), notified: (_, body) => (kept = body) });
+  talker(world, 'b').streams.serve({ ...echoing([]), notify: (_, body) => (kept = body) });
   talker(world, 'a').streams.notify(address(world, 'b'), bytes('mine'));
   world.advance(10);
   assert.deepEqual(kept, new Uint8Array(4).fill(0xdd));

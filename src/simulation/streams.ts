@@ -5,7 +5,7 @@
  * valid during that call.
  */
 import { assert } from '../base/assert.ts';
-import { type Done, errorShape, failure, type Outcome, success } from '../base/errors.ts';
+import { type Done, serializeError, failure, type Outcome, success } from '../base/errors.ts';
 import type {
   Address,
   ByteStream,
@@ -14,7 +14,7 @@ import type {
   Clock,
   ConnectionChange,
   Identity,
-  Service,
+  StreamService,
   Streams,
 } from '../base/ports.ts';
 import { StreamSide } from './byte-stream.ts';
@@ -46,7 +46,7 @@ class Endpoint {
   /** How many lines each proved peer has; watchers are told of the first and of the last. */
   readonly #lineCounts = new Map<string, number>();
   readonly #watchers: ((change: ConnectionChange) => void)[] = [];
-  #service: Service | undefined;
+  #service: StreamService | undefined;
   #open = true;
 
   constructor(board: Switchboard, self: Listener, clock: Clock) {
@@ -57,7 +57,7 @@ class Endpoint {
     self.life.atEnd(() => board.died([...this.#lines], self.host.powered));
   }
 
-  serve(service: Service): void {
+  serve(service: StreamService): void {
     this.#service = service;
   }
 
@@ -147,7 +147,7 @@ class Endpoint {
     },
     notified: (line, body) => {
       this.#note(() => `is told ${body.length} bytes by ${remoteOf(line).name}`);
-      this.#self.life.guard(() => this.#service?.notified(remoteOf(line), body));
+      this.#self.life.guard(() => this.#service?.notify(remoteOf(line), body));
       body.fill(spoilt);
     },
     opened: (line, opening, opener) => {
@@ -155,7 +155,7 @@ class Endpoint {
       const side = new StreamSide(line, this.#board.limits.creditBytes, this.#board.rare);
       side.join(opener);
       const fine = this.#self.life.guard(() => {
-        const events = this.#service?.opened(remoteOf(line), opening, side.stream);
+        const events = this.#service?.open(remoteOf(line), opening, side.stream);
         if (events !== undefined) side.listen(events);
       });
       opening.fill(spoilt);
@@ -222,7 +222,7 @@ class Endpoint {
     this.#lineCounts.set(lifeOf(peer), count);
     if (count > 0) return;
     this.#lineCounts.delete(lifeOf(peer));
-    this.#tell({ kind: 'disconnected', peer, reason, wanted: !this.#open });
+    this.#tell({ kind: 'disconnected', peer, reason, graceful: !this.#open });
   }
 
   #note(word: () => string): void {
@@ -265,6 +265,6 @@ function lost(line: Line, reason: string): Outcome<never> {
 /** An error is told by code and text; whatever else it holds stays where it was. */
 function travelled(outcome: Outcome<Uint8Array>): Outcome<Uint8Array> {
   if (outcome.ok) return success(outcome.value.slice());
-  const { code, message } = errorShape(outcome.error);
+  const { code, message } = serializeError(outcome.error);
   return failure(code, message);
 }

@@ -2,7 +2,7 @@
  * All pretend connections of a world: it dials, and it notices for both sides what keepalives would notice: a link that
  * stays cut, a host that lost its power.
  */
-import type { Rare } from '../base/rare.ts';
+import type { Failpoints } from '../base/failpoints.ts';
 import type { EventLog } from './event-log.ts';
 import type { Host } from './host.ts';
 import type { Line } from './line.ts';
@@ -28,7 +28,7 @@ export type SwitchboardOptions = {
   readonly network: Network;
   readonly log: EventLog;
   readonly limits: ConnectionLimits;
-  readonly rare: Rare;
+  readonly rare: Failpoints;
   readonly hostAt: (address: string) => Host | undefined;
 };
 
@@ -40,7 +40,7 @@ export class Switchboard {
   readonly network: Network;
   readonly log: EventLog;
   readonly limits: ConnectionLimits;
-  readonly rare: Rare;
+  readonly rare: Failpoints;
   readonly hostAt: (address: string) => Host | undefined;
   /** Lines by the directed pair of hosts that they connect. */
   readonly #lines = new Map<number, Set<Line>>();

@@ -43,7 +43,7 @@ function boot(world: World<unknown>, state: Transfers, ports: NodePorts, context
   const id = nodeIdFrom(new Uint8Array(16).fill(index));
   const identity: Identity = { id, name, host, port, generation: boots, roles: ['worker'], dc: 'local' };
   const { streams } = ports.listen(identity, 'transfers');
-  streams.serve({ request: refuse, notified: refuse, opened: (_, opening, stream) => receive(opening, stream) });
+  streams.serve({ request: refuse, notify: refuse, open: (_, opening, stream) => receive(opening, stream) });
   const again = (): void => {
     if (state.resting) return;
     const to = world.host(random.pick(world.names)).address;

@@ -8,7 +8,7 @@
 import { assert } from '../base/assert.ts';
 import type { Log } from '../base/ports.ts';
 import { Random } from '../base/random.ts';
-import type { Rare } from '../base/rare.ts';
+import type { Failpoints } from '../base/failpoints.ts';
 import { Disk } from './disk.ts';
 import { EventLog, type LogSink } from './event-log.ts';
 import { Host } from './host.ts';
@@ -27,7 +27,7 @@ export type NodeContext = {
   /** Where this host is reached. */
   readonly host: string;
   readonly random: Random;
-  readonly rare: Rare;
+  readonly rare: Failpoints;
   readonly log: Log;
 };
 

@@ -5,9 +5,9 @@
 import fc from 'fast-check';
 import { unreachable } from '../../src/base/assert.ts';
 import { nodeIdFrom } from '../../src/base/ids.ts';
-import type { FieldShape, Shape } from '../../src/messages/kind.ts';
-import type { Declaration } from '../../src/messages/message.ts';
-import { roleWords } from '../../src/messages/numbers.ts';
+import type { FieldSchema, FieldTypeSchema } from '../../src/messages/codec/field-type.ts';
+import type { MessageDeclaration } from '../../src/messages/codec/message.ts';
+import { roleNames } from '../../src/messages/codec/numbers.ts';
 
 /** Lists stay short, so that every generated message is below its size limit. */
 const itemsMax = 4;
@@ -20,20 +20,20 @@ const anyName = fc
   .tuple(fc.constantFrom(...letters), fc.string({ unit: fc.constantFrom(...letters, '.', '_', '-'), maxLength: 62 }))
   .map(([first, rest]) => first + rest);
 
-export function anyMessage(declaration: Declaration): fc.Arbitrary<unknown> {
+export function anyMessage(declaration: MessageDeclaration): fc.Arbitrary<unknown> {
   const { kind, codec } = declaration;
   return anyRecord(codec.shapes).map((fields) => Object.assign(fields, { kind }));
 }
 
-function anyRecord(fields: readonly FieldShape[]): fc.Arbitrary<Record<string, unknown>> {
+function anyRecord(fields: readonly FieldSchema[]): fc.Arbitrary<Record<string, unknown>> {
   const model: Record<string, fc.Arbitrary<unknown>> = {};
-  for (const { name, optional, shape } of fields) {
-    model[name] = optional ? fc.option(anyValue(shape), { nil: undefined }) : anyValue(shape);
+  for (const { name, optional, schema } of fields) {
+    model[name] = optional ? fc.option(anyValue(schema), { nil: undefined }) : anyValue(schema);
   }
   return fc.record(model, { noNullPrototype: true });
 }
 
-function anyValue(shape: Shape): fc.Arbitrary<unknown> {
+function anyValue(shape: FieldTypeSchema): fc.Arbitrary<unknown> {
   switch (shape.type) {
     case 'bool':
       return fc.boolean();
@@ -44,7 +44,7 @@ function anyValue(shape: Shape): fc.Arbitrary<unknown> {
     case 'nodeId':
       return fc.uint8Array({ minLength: 16, maxLength: 16 }).map(nodeIdFrom);
     case 'roles':
-      return fc.subarray([...roleWords]);
+      return fc.subarray([...roleNames]);
     case 'integer':
       return fc.oneof(
         fc.integer({ min: shape.min, max: shape.max }),

@@ -2,10 +2,10 @@
 import fc from 'fast-check';
 import { isDeepStrictEqual } from 'node:util';
 import { catalogue } from '../../src/messages/catalogue.ts';
-import { codecOf } from '../../src/messages/codec.ts';
-import { parseSentence, printSentence } from '../../src/messages/grammar.ts';
-import { headerBytes } from '../../src/messages/message.ts';
-import { rejectionReason } from '../../src/messages/rejection.ts';
+import { createCodec } from '../../src/messages/codec/codec.ts';
+import { parseTraceMessage, formatTraceMessage } from '../../src/messages/trace-format.ts';
+import { messageHeaderBytes } from '../../src/messages/codec/message.ts';
+import { rejectionReason } from '../../src/messages/codec/decode-error.ts';
 import { anyMessage } from './arbitraries.ts';
 import type { Family } from './engine.ts';
 import { everyKind } from './every-kind.ts';
@@ -17,11 +17,11 @@ const samplesPerMessage = 24;
 const sampleSeed = 1;
 
 const declarations = [...catalogue, everyKind] as const;
-const codec = codecOf(declarations);
+const codec = createCodec(declarations);
 
 const messages: Family = {
   name: 'messages',
-  headerBytes,
+  headerBytes: messageHeaderBytes,
   corpus: declarations.flatMap((declaration) =>
     fc
       .sample(anyMessage(declaration), { seed: sampleSeed, numRuns: samplesPerMessage })
@@ -39,11 +39,11 @@ const grammar: Family = {
   headerBytes: 4,
   corpus: fc
     .sample(anySentence, { seed: sampleSeed, numRuns: 200 })
-    .map((sentence) => Uint8Array.from(printSentence(sentence), (letter) => letter.charCodeAt(0))),
+    .map((sentence) => Uint8Array.from(formatTraceMessage(sentence), (letter) => letter.charCodeAt(0))),
   reasonOf: rejectionReason,
   attempt: (input) => {
     const text = String.fromCharCode(...input);
-    if (printSentence(parseSentence(text)) !== text) throw new Error('it does not survive');
+    if (formatTraceMessage(parseTraceMessage(text)) !== text) throw new Error('it does not survive');
   },
 };
 

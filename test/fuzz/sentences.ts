@@ -1,7 +1,7 @@
 /** Sentences of the human grammar, for property tests and fuzzing. */
 import fc from 'fast-check';
 import type { Address } from '../../src/base/ports.ts';
-import type { GossipUpdate, Sentence } from '../../src/messages/grammar.ts';
+import type { TraceUpdate, TraceMessage } from '../../src/messages/trace-format.ts';
 
 /** Objects as the parser makes them. */
 const plain = { noNullPrototype: true };
@@ -22,7 +22,7 @@ const host = fc.oneof(
 );
 const address: fc.Arbitrary<Address> = fc.record({ host, port: fc.integer({ min: 0, max: 65_535 }) }, plain);
 const number = fc.oneof(fc.nat(), fc.maxSafeNat());
-const update: fc.Arbitrary<GossipUpdate> = fc.record(
+const update: fc.Arbitrary<TraceUpdate> = fc.record(
   { change: fc.constantFrom('join', 'leave', 'alive', 'suspect', 'dead'), address, incarnation: number },
   plain,
 );
@@ -37,7 +37,7 @@ const opening = fc.oneof(
   ),
 );
 
-export const anySentence: fc.Arbitrary<Sentence> = fc
+export const anySentence: fc.Arbitrary<TraceMessage> = fc
   .tuple(
     opening,
     address,

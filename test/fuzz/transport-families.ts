@@ -2,9 +2,9 @@
  * The decoders of the transport. `hello`, `frames` and `datagrams` are what a stranger can reach; `greeting`,
  * `sessions` and `segments` lie behind the seal, where only a member that has gone bad can send nonsense.
  */
-import { BoundedLru } from '../../src/base/bounded-lru.ts';
+import { BoundedLru } from '../../src/base/collections/bounded-lru.ts';
 import { nodeIdFrom } from '../../src/base/ids.ts';
-import type { Identity, Service } from '../../src/base/ports.ts';
+import type { Identity, StreamService } from '../../src/base/ports.ts';
 import type { Compression } from '../../src/io/transport/compression.ts';
 import { Counters } from '../../src/io/transport/counters.ts';
 import { openDatagram, readDatagramHeader, writeDatagram } from '../../src/io/transport/datagram-format.ts';
@@ -115,10 +115,10 @@ function framed(segments: readonly (readonly [number, number, number, number, Ui
 
 const limits = { ...defaultLimits, messageBytesMax: 4_096, reassemblyBytesMax: 16_384, requestsInboundMax: 64 };
 const streamEvents = { chunk: () => {}, writable: () => {}, ended: () => {} };
-const service: Service = {
+const service: StreamService = {
   request: (_from, body, _remainingMs, reply) => reply({ ok: true, value: body.slice() }),
-  notified: () => {},
-  opened: () => streamEvents,
+  notify: () => {},
+  open: () => streamEvents,
 };
 /** Inflating ends in a later turn, which a run without a pause never reaches. */
 const noCompression = { compress: () => {}, decompress: () => {} } as unknown as Compression;

@@ -169,7 +169,7 @@ describe('leadership on etcd', limit, () => {
       const leadership = leadershipByLease({ registry, clock, key: '/leader', identity, ttlMs: 2_000 });
       t.after(() => new Promise<void>((done) => leadership.stop(() => done())));
       leadership.watch({
-        became: (fence) => {
+        elected: (fence) => {
           fences.push(fence);
           log.push(`${name} became`);
           told();

@@ -10,7 +10,7 @@ import { type OpenRunners, openRunners } from '../../src/io/runners.ts';
 import { jobKeys } from '../../src/jobs/keys.ts';
 import { encodeOrder } from '../../src/jobs/unit-words.ts';
 import { WorkerHost } from '../../src/jobs/worker/worker-host.ts';
-import type { GivenUnit, JobMessage, UnitNews } from '../../src/messages/jobs.ts';
+import type { UnitAssignment, JobMessage, UnitReport } from '../../src/messages/jobs.ts';
 import { factsOf } from '../../src/runner/facts.ts';
 import { runnerProgram } from '../../src/runner/main.ts';
 import { workflow } from '../../src/runner/workflow.ts';
@@ -30,7 +30,7 @@ export class HostileWorker {
   readonly mistakes: unknown[] = [];
   readonly #clock = systemClock();
   readonly #stored = new Map<string, Uint8Array>();
-  readonly #waiting = new Map<string, (news: UnitNews) => void>();
+  readonly #waiting = new Map<string, (news: UnitReport) => void>();
   readonly #manager: Identity;
   #jobs = 0;
 
@@ -55,7 +55,7 @@ export class HostileWorker {
   }
 
   /** Runs `each` of a workflow with one item, made of these statements, and gives how that ended. */
-  async run(statements: string, options: HostileOptions = {}): Promise<UnitNews> {
+  async run(statements: string, options: HostileOptions = {}): Promise<UnitReport> {
     const { network = false, memoryMb = 256, timeoutMs = 60_000 } = options;
     const code = encoder.encode(`
       import { workflow } from 'remuster';
@@ -65,15 +65,15 @@ export class HostileWorker {
     this.#stored.set(jobKeys.bundlePart(bundle, 0), code);
     this.#jobs += 1;
     const name = { job: `job-${this.#jobs}`, workflow: 0, unit: 0 };
-    const order = encodeOrder({
+    const spec = encodeOrder({
       ...{ ...name, units: 1, phase: 'whole', bundle, facts: JSON.stringify(facts), env: new Map(), seed: 1 },
       ...{ users: undefined, iterations: undefined, items: { from: 0, count: 1, list: undefined }, data: undefined },
       ...{ context: '{}', network, memoryMb, timeoutMs, submitter: 'somebody' },
     });
-    const ended = new Promise<UnitNews>((resolve) => {
+    const ended = new Promise<UnitReport>((resolve) => {
       this.#waiting.set(name.job, resolve);
     });
-    await this.#given({ ...name, order, ahead: false });
+    await this.#given({ ...name, spec, mayWait: false });
     return ended;
   }
 
@@ -84,7 +84,7 @@ export class HostileWorker {
   }
 
   /** The first report may still be on its way. What was refused is another attempt the next time. */
-  async #given(unit: Omit<GivenUnit, 'attempt' | 'fence'>): Promise<void> {
+  async #given(unit: Omit<UnitAssignment, 'attempt' | 'fence'>): Promise<void> {
     for (let attempt = 1; attempt <= 600; attempt++) {
       const units = [{ ...unit, attempt, fence: BigInt(attempt) }];
       const message = { kind: 'giveUnits', term: 1, generation: 1, units } as const;
@@ -111,7 +111,7 @@ export class HostileWorker {
     if (message.kind === 'workerReport')
       return done(success({ kind: 'workerHeard', term: 1, leaseMs: 120_000, stop: [] }));
     if (message.kind !== 'tellUnits') throw new Error(`a worker does not ask ${message.kind}`);
-    const ends = message.news.filter(({ what }) => what !== 'started' && what !== 'progress');
+    const ends = message.reports.filter(({ status }) => status !== 'started' && status !== 'progress');
     done(success({ kind: 'unitsHeard', heard: ends, stop: [] }));
     for (const news of ends) this.#waiting.get(news.job)?.(news);
     return undefined;

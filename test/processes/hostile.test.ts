@@ -9,7 +9,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import type { UnitNews } from '../../src/messages/jobs.ts';
+import type { UnitReport } from '../../src/messages/jobs.ts';
 import { HostileWorker } from './hostile-worker.ts';
 
 const text = new TextDecoder();
@@ -31,7 +31,7 @@ before(async () => {
 });
 
 after(async () => {
-  assert.equal((await hostile.run("return 'still here';")).what, 'completed');
+  assert.equal((await hostile.run("return 'still here';")).status, 'completed');
   assert.deepEqual(hostile.worker.cores(), { total: 3, free: 3 });
   await hostile.stop();
   assert.equal(hostile.worker.runnersAlive(), 0);
@@ -45,8 +45,8 @@ function portOf(server: typeof door): number {
   return (server.address() as AddressInfo).port;
 }
 
-function outputOf(news: UnitNews): unknown {
-  assert.equal(news.what, 'completed', news.why ?? '');
+function outputOf(news: UnitReport): unknown {
+  assert.equal(news.status, 'completed', news.why ?? '');
   return (JSON.parse(text.decode(news.output)) as unknown[])[0];
 }
 
@@ -61,8 +61,8 @@ function attempts(expressions: Readonly<Record<string, string>>): string {
     return outcomes;`;
 }
 
-function killed(news: UnitNews, why: RegExp): void {
-  assert.equal(news.what, 'failed');
+function killed(news: UnitReport, why: RegExp): void {
+  assert.equal(news.status, 'failed');
   assert.equal(news.code, 'RUNNER_KILLED', news.why ?? '');
   assert.match(news.why ?? '', why);
 }
@@ -78,8 +78,8 @@ describe('a worker contains', { timeout: 200_000, concurrency: 3 }, () => {
     ['code that cuts its lines to the node', "for (const fd of [3, 4]) load('fs').closeSync(fd); for (;;);"],
   ] as const) {
     it(name, async () => {
-      const { what, code } = await hostile.run(loop, { timeoutMs: 1_000 });
-      assert.equal(what, 'failed');
+      const { status, code } = await hostile.run(loop, { timeoutMs: 1_000 });
+      assert.equal(status, 'failed');
       assert.ok(code === 'WORKFLOW_TIMEOUT' || code === 'RUNNER_KILLED', `${code}`);
     });
   }
@@ -130,22 +130,22 @@ describe('a worker contains', { timeout: 200_000, concurrency: 3 }, () => {
         }
       }
       return 'tampered';`;
-    const { what, code } = await hostile.run(tampering, { timeoutMs: 2_000 });
-    assert.ok(what === 'completed' || code !== undefined);
+    const { status, code } = await hostile.run(tampering, { timeoutMs: 2_000 });
+    assert.ok(status === 'completed' || code !== undefined);
   });
 
   it('a flood of lines', async () => {
     const flood = `
       for (let i = 0; i < 20_000; i++) { ctx.log('x'.repeat(1_000)); console.log('y'.repeat(1_000)); }
       return 'flooded';`;
-    const { what, code } = await hostile.run(flood, { timeoutMs: 5_000 });
-    assert.ok(what === 'completed' || code === 'RUNNER_KILLED' || code === 'WORKFLOW_TIMEOUT', `${code}`);
+    const { status, code } = await hostile.run(flood, { timeoutMs: 5_000 });
+    assert.ok(status === 'completed' || code === 'RUNNER_KILLED' || code === 'WORKFLOW_TIMEOUT', `${code}`);
   });
 
   it('too many timers', async () => {
     const flood = 'for (;;) { for (let i = 0; i < 10_000; i++) setTimeout(() => undefined, 1e6); await ctx.sleep(0); }';
-    const { what, code } = await hostile.run(flood, { memoryMb: 128, timeoutMs: 20_000 });
-    assert.equal(what, 'failed');
+    const { status, code } = await hostile.run(flood, { memoryMb: 128, timeoutMs: 20_000 });
+    assert.equal(status, 'failed');
     assert.ok(code === 'RUNNER_KILLED' || code === 'WORKFLOW_TIMEOUT', `${code}`);
   });
 
@@ -160,8 +160,8 @@ describe('a worker contains', { timeout: 200_000, concurrency: 3 }, () => {
         });
         if (code !== undefined) return code;
       }`;
-    const { what, code } = await hostile.run(flood, { network: true, memoryMb: 256, timeoutMs: 20_000 });
-    assert.ok(what === 'completed' || code === 'RUNNER_KILLED' || code === 'WORKFLOW_TIMEOUT', `${code}`);
+    const { status, code } = await hostile.run(flood, { network: true, memoryMb: 256, timeoutMs: 20_000 });
+    assert.ok(status === 'completed' || code === 'RUNNER_KILLED' || code === 'WORKFLOW_TIMEOUT', `${code}`);
   });
 
   it('results that are too large, have no end, or are nothing that can be told', async () => {
@@ -170,8 +170,8 @@ describe('a worker contains', { timeout: 200_000, concurrency: 3 }, () => {
       ['(() => { const a = []; a.push(a); return a; })()', /circular/i],
       ['10n', /bigint/i],
     ] as const) {
-      const { what, code, why: said } = await hostile.run(`return ${result};`);
-      assert.equal(what, 'failed');
+      const { status, code, why: said } = await hostile.run(`return ${result};`);
+      assert.equal(status, 'failed');
       assert.ok(code === 'TOO_LARGE' || code === 'WORKFLOW_FAILED', `${code}`);
       assert.match(said ?? '', why);
     }

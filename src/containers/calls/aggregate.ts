@@ -5,7 +5,7 @@
  */
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
-import { decodeValue, encodeValue } from '../../messages/value.ts';
+import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import type { CallResult } from '../contract.ts';
 import type { MethodSpec, ModuleDefinition } from '../module.ts';
 import type { Good } from './gathering.ts';

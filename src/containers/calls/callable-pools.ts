@@ -3,7 +3,7 @@
  * Whoever was told by this node that a pool is there may be faster than the table, which has no such pool yet, or still a
  * former one of its name: then there is none to be called until the table has it, and whoever calls waits.
  */
-import { BoundedLru } from '../../base/bounded-lru.ts';
+import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { AddressTable, KnownPool } from '../contract.ts';
 

@@ -2,13 +2,13 @@
  * The calls of one node: from whoever wants one to the owners and back. It resolves the route, bounds what is under way
  * and puts the parts together; how one container is reached is the business of part.ts. Every call ends.
  */
-import { BoundedLru } from '../../base/bounded-lru.ts';
+import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, ByteStream, ByteStreamEvents, Cancel, Identity, Streams } from '../../base/ports.ts';
 import type { CallMessage, CallMessageOf } from '../../messages/calls.ts';
 import type { Message } from '../../messages/catalogue.ts';
-import { decodeValue } from '../../messages/value.ts';
+import { decodeValue } from '../../messages/codec/value.ts';
 import type { CallAnswer, CallResult, CallSession, Calls, KnownPool, WantedCall } from '../contract.ts';
 import type { ModuleDefinition, Route } from '../module.ts';
 import { Aggregation, aggregateOf } from './aggregate.ts';

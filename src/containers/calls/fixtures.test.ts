@@ -5,11 +5,11 @@
  */
 import assert from 'node:assert/strict';
 import { type Done, type ErrorCode, type Outcome, failure, success } from '../../base/errors.ts';
-import { type NodeId, printCallId } from '../../base/ids.ts';
+import { type NodeId, formatCallId } from '../../base/ids.ts';
 import type { Address, Cancel, Clock, Identity, Streams } from '../../base/ports.ts';
 import { Random } from '../../base/random.ts';
 import { decodeMessage } from '../../messages/catalogue.ts';
-import { decodeValue, encodeValue } from '../../messages/value.ts';
+import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import type { PoolRecord } from '../../registry/placement/records.ts';
 import { Timeline } from '../../simulation/timeline.ts';
 import type { AddressTable, ArrivedCall, CallAnswer, CallResult, Hosting, KnownPool, WantedCall } from '../contract.ts';
@@ -265,7 +265,7 @@ export class Scene {
     return {
       changed: () => {},
       call: (call, done) => this.#host(seat, call, done),
-      standing: ({ id }) => (seat.inHand.has(printCallId(id)) ? 'running' : 'unknown'),
+      standing: ({ id }) => (seat.inHand.has(formatCallId(id)) ? 'running' : 'unknown'),
       lowest: (pool) => {
         const { containers } = pool.record;
         const own = Array.from({ length: containers }, (_, i) => i);
@@ -293,10 +293,10 @@ export class Scene {
 
   /** Answers with the container, the method and how often it has run anything. */
   #run(seat: Seat, { container, id, method }: ArrivedCall): Uint8Array {
-    const key = `${container}/${printCallId(id)}`;
+    const key = `${container}/${formatCallId(id)}`;
     const known = this.answers.get(key);
     if (known !== undefined) return known;
-    this.ran.push({ container, id: printCallId(id), node: seat.name });
+    this.ran.push({ container, id: formatCallId(id), node: seat.name });
     const times = this.ran.filter((one) => one.container === container).length;
     const value = encodeValue({ container, method, times });
     this.answers.set(key, value);

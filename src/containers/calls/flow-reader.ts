@@ -3,11 +3,11 @@
  * how much it has room, and is an AsyncIterable of them. It ends with the last item, with the error of the writer, at its
  * deadline, when the connection is lost, or when nobody reads on. A flow is never resumed: some items may have been seen.
  */
-import { RemusterError, errorCodeOf, isRemusterError } from '../../base/errors.ts';
+import { RemusterError, parseErrorCode, isRemusterError } from '../../base/errors.ts';
 import type { Address, ByteStream, Cancel, Clock, Streams } from '../../base/ports.ts';
 import type { CallMessageOf } from '../../messages/calls.ts';
-import { encodeMessage, readableMessage } from '../../messages/catalogue.ts';
-import { valueBytesMax } from '../../messages/value.ts';
+import { encodeMessage, tryDecodeMessage } from '../../messages/catalogue.ts';
+import { valueBytesMax } from '../../messages/codec/value.ts';
 import { FrameReader, FrameSender, costOf, frameKinds, numberFrame } from './flow-frames.ts';
 
 /** What may wait here for its reader, and one item more; told anew in halves. */
@@ -134,7 +134,7 @@ class FlowReader implements AsyncIterableIterator<Uint8Array> {
 }
 
 function refusalOf(bytes: Uint8Array): RemusterError {
-  const message = readableMessage(bytes);
+  const message = tryDecodeMessage(bytes);
   if (message?.kind !== 'callRefused') return new RemusterError('MALFORMED', 'the end of a flow cannot be read');
-  return new RemusterError(errorCodeOf(message.code), message.message);
+  return new RemusterError(parseErrorCode(message.code), message.message);
 }

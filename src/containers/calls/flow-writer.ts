@@ -3,10 +3,10 @@
  * made, and sends the items as the reader has room for them. When the reader goes away or the deadline passes, the call is
  * cancelled and the generator is told to return.
  */
-import { type Done, RemusterError, errorShape, isRemusterError } from '../../base/errors.ts';
+import { type Done, RemusterError, serializeError, isRemusterError } from '../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents, Cancel, Clock } from '../../base/ports.ts';
 import { encodeMessage } from '../../messages/catalogue.ts';
-import { valueBytesMax } from '../../messages/value.ts';
+import { valueBytesMax } from '../../messages/codec/value.ts';
 import type { CallAnswer } from '../contract.ts';
 import { FrameReader, FrameSender, costOf, frameKinds, frameNumber } from './flow-frames.ts';
 import { disposed } from './part.ts';
@@ -117,7 +117,7 @@ export class FlowWriter {
 
   #refuse(error: unknown): void {
     if (this.#over) return;
-    const { code, message } = errorShape(error);
+    const { code, message } = serializeError(error);
     const words = { code, message: shortened(message), owner: undefined, version: 0 };
     this.#sender.send(frameKinds.refused, encodeMessage({ kind: 'callRefused', ...words }));
     this.#close();

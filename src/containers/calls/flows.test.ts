@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { RemusterError, isRemusterError, success } from '../../base/errors.ts';
 import type { Identity, Streams } from '../../base/ports.ts';
 import { decodeMessage } from '../../messages/catalogue.ts';
-import { decodeValue, encodeValue } from '../../messages/value.ts';
+import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import { World } from '../../simulation/world.ts';
 import type { CallAnswer, Hosting } from '../contract.ts';
 import { CallsHost } from './calls-host.ts';
@@ -75,8 +75,8 @@ class Cluster {
         );
         streams.serve({
           request: (from, body, remainingMs, reply) => void calls.answer(from, decodeMessage(body), remainingMs, reply),
-          notified: () => {},
-          opened: (from, opening, stream) => {
+          notify: () => {},
+          open: (from, opening, stream) => {
             const message = decodeMessage(opening);
             assert.ok(message.kind === 'openFlow');
             return calls.openedFlow(from, message, stream);

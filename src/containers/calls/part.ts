@@ -8,12 +8,12 @@
  *      +--- pausing <--refused-+
  *            |   the table names another owner: attempt at once
  */
-import { type ErrorCode, type Outcome, errorCodeOf, failure, isRemusterError, success } from '../../base/errors.ts';
+import { type ErrorCode, type Outcome, parseErrorCode, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Cancel, Clock, Streams } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { CallMessageOf } from '../../messages/calls.ts';
-import { encodeMessage, readableMessage } from '../../messages/catalogue.ts';
+import { encodeMessage, tryDecodeMessage } from '../../messages/catalogue.ts';
 import type { AddressTable, CallAnswer, Hosting, KnownPool, WantedCall } from '../contract.ts';
 import type { Alarms, Waiter } from './alarms.ts';
 import type { CallsOptions } from './options.ts';
@@ -218,7 +218,7 @@ export class Part implements Waiter, Place, Running {
       if (isCurrent) this.#failed(outcome.error.code, outcome.error.message);
       return;
     }
-    const answer = readableMessage(outcome.value);
+    const answer = tryDecodeMessage(outcome.value);
     if (answer?.kind === 'called') return this.#succeeded(answer, address);
     if (!isCurrent) return;
     if (answer?.kind === 'callRefused') this.#refused(answer);
@@ -239,7 +239,7 @@ export class Part implements Waiter, Place, Running {
     const { table } = ports;
     const { pool, container } = this;
     if (code !== 'STALE_TABLE' || version <= table.versionOf(pool, container))
-      return this.#failed(errorCodeOf(code), message);
+      return this.#failed(parseErrorCode(code), message);
     ports.count('calls.corrected');
     this.#told = { owner, version };
     this.#isCorrecting = true;
@@ -316,13 +316,13 @@ export class Part implements Waiter, Place, Running {
     const body = encodeMessage({ kind: 'askCall', ...id, pool: pool.record.major, container });
     this.#cancelProbe = ports.streams.request(address, body, options.silentAfterMs, (outcome) => {
       this.#isProbing = false;
-      const answer = outcome.ok ? readableMessage(outcome.value) : undefined;
+      const answer = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;
       if (this.#over || number !== this.#number || this.#phase !== 'asked') return;
-      if (answer?.kind === 'callStanding') this.#stands(answer.standing);
+      if (answer?.kind === 'callStanding') this.#stands(answer.status);
     });
   }
 
-  #stands(standing: CallMessageOf<'callStanding'>['standing']): void {
+  #stands(standing: CallMessageOf<'callStanding'>['status']): void {
     const nowMs = this.#site.ports.clock.nowMs();
     if (standing === 'unknown') {
       // Its answer may be on the way and is taken if it comes; only the one before that is given up.

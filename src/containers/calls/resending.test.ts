@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { RemusterError, success } from '../../base/errors.ts';
-import { printCallId } from '../../base/ids.ts';
+import { formatCallId } from '../../base/ids.ts';
 import { type Manner, Scene } from './fixtures.test.ts';
 
 const names = ['a', 'b', 'c'] as const;
@@ -12,9 +12,9 @@ const retryMs = 30_000;
 function slow(scene: Scene, name: string, ms: number): Manner {
   const { inHand } = scene.seat(name);
   return ({ id }, run, done) => {
-    inHand.add(printCallId(id));
+    inHand.add(formatCallId(id));
     scene.timeline.after(ms, () => {
-      inHand.delete(printCallId(id));
+      inHand.delete(formatCallId(id));
       done(success(run()));
     });
     return undefined;

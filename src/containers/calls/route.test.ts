@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { isRemusterError } from '../../base/errors.ts';
-import { encodeValue } from '../../messages/value.ts';
+import { encodeValue } from '../../messages/codec/value.ts';
 import { type Route, module } from '../module.ts';
 import { Scene } from './fixtures.test.ts';
 import { hashOfKey } from './hash.ts';

@@ -4,8 +4,8 @@ import { describe, test } from 'node:test';
 import { type Outcome, isRemusterError, success } from '../../base/errors.ts';
 import type { CallMessageOf } from '../../messages/calls.ts';
 import { type Message, decodeMessage, encodeMessage } from '../../messages/catalogue.ts';
-import { refusal } from '../../messages/role-matrix.ts';
-import { decodeValue, encodeValue } from '../../messages/value.ts';
+import { checkSender } from '../../messages/role-matrix.ts';
+import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import { Scene } from './fixtures.test.ts';
 import { resultFromWire, resultToWire, routeToWire, shortened, wantedToWire } from './wire.ts';
 
@@ -56,7 +56,7 @@ describe('a node that is asked', () => {
     assert.ok(answer?.kind === 'callRefused' && answer.code === 'UNKNOWN_POOL');
     assert.deepEqual(ask(scene, 'b', { kind: 'askCall', ...numbered, pool: 8, container: 1 }), {
       kind: 'callStanding',
-      standing: 'unknown',
+      status: 'unknown',
     });
     const { identity, calls } = scene.seat('a');
     assert.ok(!calls.answer(identity, { kind: 'listMembers' }, 1_000, () => assert.fail('not ours')));
@@ -66,8 +66,8 @@ describe('a node that is asked', () => {
     const scene = new Scene(names, 3);
     scene.seat('b').inHand.add('test/1/5');
     const question = { kind: 'askCall', ...numbered, pool: 7, container: 1 } as const;
-    assert.deepEqual(ask(scene, 'b', question), { kind: 'callStanding', standing: 'running' });
-    assert.deepEqual(ask(scene, 'c', question), { kind: 'callStanding', standing: 'unknown' });
+    assert.deepEqual(ask(scene, 'b', question), { kind: 'callStanding', status: 'running' });
+    assert.deepEqual(ask(scene, 'c', question), { kind: 'callStanding', status: 'unknown' });
   });
 
   test('answers that a result is too large when no message can carry it', () => {
@@ -111,7 +111,7 @@ describe('a node that is asked', () => {
       { kind: 'askCall', ...numbered, pool: 7, container: 1 },
     ];
     assert.deepEqual(
-      messages.map((message) => refusal('stream', ['client'], encodeMessage(message))),
+      messages.map((message) => checkSender('stream', ['client'], encodeMessage(message))),
       [undefined, undefined, 'role', 'role'],
     );
   });
@@ -122,7 +122,7 @@ describe('a node that is asked', () => {
     for (const result of [{ value: Uint8Array.of(7) }, { parts: [part, good] }, { parts: [] }]) {
       assert.deepEqual(resultFromWire(resultToWire(success(result))), success(result));
     }
-    const nothing = { value: undefined, parts: undefined, flow: undefined, code: undefined, message: undefined };
+    const nothing = { value: undefined, parts: undefined, stream: undefined, code: undefined, message: undefined };
     assert.ok(!resultFromWire({ kind: 'wantedCall', ...nothing }).ok);
     const long = shortened(`${'\u20ac'.repeat(5_000)}\ud800`);
     assert.ok(new TextEncoder().encode(long).length <= 2_048 && long.isWellFormed() && long.length > 600);

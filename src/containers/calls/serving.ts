@@ -30,7 +30,7 @@ export class CallDesk {
   answer(_from: Identity, message: CallMessage, remainingMs: number, reply: Done<Uint8Array>): boolean {
     if (message.kind === 'call') this.#run(message, remainingMs, reply);
     else if (message.kind === 'wantCall') this.#find(message, remainingMs, reply);
-    else if (message.kind === 'askCall') reply(encoded({ kind: 'callStanding', standing: this.#standing(message) }));
+    else if (message.kind === 'askCall') reply(encoded({ kind: 'callStanding', status: this.#standing(message) }));
     else return false;
     return true;
   }

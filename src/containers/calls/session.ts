@@ -5,7 +5,7 @@
  */
 import { type Outcome, RemusterError } from '../../base/errors.ts';
 import { type CallId, type NodeId, namePattern, parseCallId } from '../../base/ids.ts';
-import { decodeValue, encodeValue } from '../../messages/value.ts';
+import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import type { CallResult, CallSession, WantedCall } from '../contract.ts';
 import type { CallOptions, Route } from '../module.ts';
 import { type Hanging, hangOn, letGo } from './abort-hub.ts';

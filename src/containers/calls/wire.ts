@@ -2,9 +2,9 @@
  * Calls between their types and their messages: what a client and a node, or two nodes, say to each other. Strict on
  * the way in: what names no route or no call is BAD_ARGUMENT.
  */
-import { type Outcome, RemusterError, errorCodeOf, failure, success } from '../../base/errors.ts';
+import { type Outcome, RemusterError, parseErrorCode, failure, success } from '../../base/errors.ts';
 import type { CallId } from '../../base/ids.ts';
-import { type CallMessageOf, type WirePart, type WireRoute, errorTextBytesMax } from '../../messages/calls.ts';
+import { type CallMessageOf, type WireCallPart, type WireRoute, errorTextBytesMax } from '../../messages/calls.ts';
 import type { CallPart, CallResult, WantedCall } from '../contract.ts';
 import type { Route } from '../module.ts';
 
@@ -57,13 +57,13 @@ export function idOf({ session, generation, counter }: CallId): CallId {
 }
 
 export function resultToWire(outcome: Outcome<CallResult>): CallMessageOf<'wantedCall'> {
-  const nothing = { value: undefined, parts: undefined, flow: undefined, code: undefined, message: undefined };
+  const nothing = { value: undefined, parts: undefined, stream: undefined, code: undefined, message: undefined };
   if (!outcome.ok) {
     const { code, message } = outcome.error;
     return { ...nothing, kind: 'wantedCall', code, message: shortened(message) };
   }
   const result = outcome.value;
-  if ('flow' in result) return { ...nothing, kind: 'wantedCall', flow: true };
+  if ('flow' in result) return { ...nothing, kind: 'wantedCall', stream: true };
   if ('value' in result) return { ...nothing, kind: 'wantedCall', value: result.value };
   return { ...nothing, kind: 'wantedCall', parts: result.parts.map(partToWire) };
 }
@@ -72,8 +72,8 @@ export function resultToWire(outcome: Outcome<CallResult>): CallMessageOf<'wante
 export function resultFromWire(
   message: CallMessageOf<'wantedCall'>,
 ): Outcome<Exclude<CallResult, { flow: unknown }> | { readonly flow: true }> {
-  const { value, parts, flow, code, message: words } = message;
-  if (code !== undefined) return failure(errorCodeOf(code), words);
+  const { value, parts, stream: flow, code, message: words } = message;
+  if (code !== undefined) return failure(parseErrorCode(code), words);
   if (flow === true) return success({ flow });
   if (value !== undefined) return success({ value });
   if (parts !== undefined) return success({ parts: parts.map(partFromWire) });
@@ -94,13 +94,13 @@ function cut(words: string): string {
   return words.slice(0, read);
 }
 
-function partToWire(part: CallPart): WirePart {
+function partToWire(part: CallPart): WireCallPart {
   const { container } = part;
   if (part.ok) return { container, value: part.value, code: undefined, message: undefined };
   return { container, value: undefined, code: part.code, message: shortened(part.message) };
 }
 
-function partFromWire({ container, value, code, message }: WirePart): CallPart {
+function partFromWire({ container, value, code, message }: WireCallPart): CallPart {
   if (value !== undefined) return { container, ok: true, value };
   return { container, ok: false, code: code ?? 'INTERNAL', message: message ?? '' };
 }

@@ -5,14 +5,14 @@
  *   open --> OpenContainer --commits--> our disk, and CopySender --requests--> copy-desk.ts of other nodes
  *   changed --> records --> who is to have copies, what is to be dropped
  */
-import { BoundedLru } from '../../base/bounded-lru.ts';
-import { BusySet } from '../../base/busy-collections.ts';
+import { BoundedLru } from '../../base/collections/bounded-lru.ts';
+import { CompactingSet } from '../../base/collections/compacting-map.ts';
 import { type Done, type Outcome, RemusterError, failure, success } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Cancel, Clock, Identity, RowStore, Streams } from '../../base/ports.ts';
 import type { Registry } from '../../base/registry.ts';
-import type { CopiesRequest, CopyStanding } from '../../messages/copies.ts';
+import type { ReplicationRequest, ReplicaStatus } from '../../messages/replication.ts';
 import type { ContainerRecord, Holder } from '../../registry/placement/records.ts';
 import type { ContainerChange, Copies, HostedContainer, OpenedLog } from '../contract.ts';
 import { AnswerTurns } from './answer-turns.ts';
@@ -79,7 +79,7 @@ export class CopiesHost implements Copies {
   /** Of what was ours lately: the revision of the record that did not name us any more. */
   readonly #unnamed = new BoundedLru<string, number>(unnamedMax);
   readonly #open = new Map<string, OpenContainer>();
-  readonly #dirty = new BusySet<OpenContainer>();
+  readonly #dirty = new CompactingSet<OpenContainer>();
   readonly #turns: AnswerTurns<OpenContainer>;
   readonly #copying = new Set<CopyLink>();
   readonly #budget: TailBudget;
@@ -158,18 +158,18 @@ export class CopiesHost implements Copies {
   }
 
   /** What the owner of a container asks of its copy here. */
-  answer(_from: Pick<Identity, 'id'>, request: CopiesRequest, reply: Done<CopyStanding>): void {
+  answer(_from: Pick<Identity, 'id'>, request: ReplicationRequest, reply: Done<ReplicaStatus>): void {
     const key = holdingKey(request.pool, request.container);
     const fence = request.fence as Fence;
-    const holding = this.#book.of(request.pool, request.container, request.memory);
+    const holding = this.#book.of(request.pool, request.container, request.inMemory);
     const known = this.#records.get(key)?.record.fence ?? noFence;
     // An owner that has not heard yet that we are out would fill our disk for nothing.
     const isOut = request.revision <= (this.#unnamed.peek(key) ?? -1);
     if (holding === undefined || known > fence || isOut || this.#isStopped) {
       const refusal = known > fence ? 'fenced' : 'busy';
       const { generation } = this.#self;
-      const nothing = { held: undefined, snapshot: undefined, step: undefined };
-      return reply({ ok: true, value: { kind: 'copyStanding', generation, seen: known, ...nothing, refusal } });
+      const nothing = { position: undefined, snapshot: undefined, step: undefined };
+      return reply({ ok: true, value: { kind: 'copyStanding', generation, highestFence: known, ...nothing, refusal } });
     }
     this.#fenceOwner(key, fence);
     holding.toldRevision = Math.max(holding.toldRevision, request.revision);

@@ -6,15 +6,15 @@
  */
 import type { Done, RemusterError } from '../../base/errors.ts';
 import { failure, success } from '../../base/errors.ts';
-import { areRows } from '../../base/packed-rows.ts';
+import { isPackedRows } from '../../base/row-codec.ts';
 import type { StoreRows, StoreWrite } from '../../base/ports.ts';
 import {
-  type CopiesRequest,
-  type CopyRefusal,
-  type CopyStanding,
+  type ReplicationRequest,
+  type ReplicationRefusal,
+  type ReplicaStatus,
   type ReplicateSnapshot,
-  copiesLimits,
-} from '../../messages/copies.ts';
+  replicationLimits,
+} from '../../messages/replication.ts';
 import type { StateEntry } from '../contract.ts';
 import type { Append, Holding } from './holding.ts';
 import { type Slot, isSameSlot, slotPrefix } from './layout.ts';
@@ -32,7 +32,7 @@ const jointBytesMax = 4 * 2 ** 20;
 /** Requests of one container that wait to be written together. */
 const appendsMax = 64;
 
-export function takeRequest(desk: CopyDesk, holding: Holding, request: CopiesRequest, reply: Done<CopyStanding>): void {
+export function takeRequest(desk: CopyDesk, holding: Holding, request: ReplicationRequest, reply: Done<ReplicaStatus>): void {
   // They go into our log as they are.
   if (!request.commits.every(isCommit)) return reply(failure('MALFORMED', 'a commit is no rows'));
   const isTaken =
@@ -47,8 +47,8 @@ export function takeRequest(desk: CopyDesk, holding: Holding, request: CopiesReq
 }
 
 function isCommit(packed: Uint8Array): boolean {
-  const { commitWritesMax, stateKeyCharactersMax } = copiesLimits;
-  return areRows(packed, commitWritesMax, stateKeyCharactersMax * 3);
+  const { commitWritesMax, stateKeyCharactersMax } = replicationLimits;
+  return isPackedRows(packed, commitWritesMax, stateKeyCharactersMax * 3);
 }
 
 /** What comes while the disk is busy is written together, in the order in which it came. */
@@ -95,11 +95,11 @@ function ending(
   holding: Holding,
   asked: readonly Pick<Append, 'reply'>[],
   over: () => void,
-): (refusals: readonly (CopyRefusal | undefined)[]) => void {
+): (refusals: readonly (ReplicationRefusal | undefined)[]) => void {
   return (refusals) => {
     const standings = refusals.map((refusal) => standingOf(desk, holding, refusal));
     over();
-    for (const [at, { reply }] of asked.entries()) reply(success(standings[at] as CopyStanding));
+    for (const [at, { reply }] of asked.entries()) reply(success(standings[at] as ReplicaStatus));
   };
 }
 
@@ -107,11 +107,11 @@ function append(
   desk: CopyDesk,
   holding: Holding,
   group: readonly Append[],
-  end: (refusals: readonly (CopyRefusal | undefined)[]) => void,
+  end: (refusals: readonly (ReplicationRefusal | undefined)[]) => void,
 ): void {
   const before: Received = { ...nothingYet, meta: holding.meta, building: holding.building };
   const rows = new Rows();
-  const refusals: (CopyRefusal | undefined)[] = [];
+  const refusals: (ReplicationRefusal | undefined)[] = [];
   let received = before;
   for (const { request } of group) {
     received = receiveCommits(received.meta, received.building, request);
@@ -127,7 +127,7 @@ function install(
   desk: CopyDesk,
   holding: Holding,
   request: ReplicateSnapshot,
-  end: (refusal: CopyRefusal | undefined) => void,
+  end: (refusal: ReplicationRefusal | undefined) => void,
 ): void {
   const { meta, building } = holding;
   const received = receiveSnapshot(meta, building, request);
@@ -147,7 +147,7 @@ function write(
   before: Received,
   received: Received,
   { batch, bytes }: Rows,
-  end: (refusal: CopyRefusal | undefined) => void,
+  end: (refusal: ReplicationRefusal | undefined) => void,
 ): void {
   holding.write(batch, bytes, received.meta, (outcome) => {
     holding.building = outcome.ok ? received.building : before.building;
@@ -181,20 +181,20 @@ class Rows {
 function standingOf(
   { generation }: CopyDesk,
   { meta, building }: Holding,
-  refusal: CopyRefusal | undefined,
-): CopyStanding {
+  refusal: ReplicationRefusal | undefined,
+): ReplicaStatus {
   return {
     kind: 'copyStanding',
     generation,
-    seen: meta.seen,
-    held: meta.slot === undefined ? undefined : meta.position,
+    highestFence: meta.seen,
+    position: meta.slot === undefined ? undefined : meta.position,
     snapshot: building?.slot.snapshot,
     step: building?.step,
     refusal,
   };
 }
 
-function refusalOf({ code }: RemusterError): CopyRefusal {
+function refusalOf({ code }: RemusterError): ReplicationRefusal {
   if (code === 'STORE_FULL') return 'full';
   return code === 'STORE_CORRUPT' ? 'corrupt' : 'failed';
 }

@@ -6,7 +6,7 @@ import { fenceOf } from '../../base/fence.ts';
 import { parseNodeId } from '../../base/ids.ts';
 import type { StoreWrite } from '../../base/ports.ts';
 import { decodeMessage, encodeMessage } from '../../messages/catalogue.ts';
-import type { CopiesRequest, CopyStanding } from '../../messages/copies.ts';
+import type { ReplicationRequest, ReplicaStatus } from '../../messages/replication.ts';
 import type { ContainerRecord } from '../../registry/placement/records.ts';
 import type { StateEntry } from '../contract.ts';
 import { CopySender } from './copy-sender.ts';
@@ -21,7 +21,7 @@ const self = { node: a, generation: 1 };
 
 class Bench {
   readonly log = new OwnerLog({ self, fence, base: { fence, seq: 10 }, durability: 'copies', quietTicksMax: 3 });
-  readonly requests: { readonly message: CopiesRequest; readonly done: Done<Uint8Array> }[] = [];
+  readonly requests: { readonly message: ReplicationRequest; readonly done: Done<Uint8Array> }[] = [];
   readonly reads: Done<readonly StateEntry[]>[] = [];
   readonly sender: CopySender;
   readonly record: ContainerRecord;
@@ -37,7 +37,7 @@ class Bench {
     const ports = {
       streams: {
         request: (_to: unknown, body: Uint8Array, _ms: number, done: Done<Uint8Array>) => {
-          this.requests.push({ message: decodeMessage(body) as CopiesRequest, done });
+          this.requests.push({ message: decodeMessage(body) as ReplicationRequest, done });
           return () => done(failure('CANCELLED'));
         },
       },
@@ -54,7 +54,7 @@ class Bench {
       revision: () => 1,
       unreadable: () => {},
     };
-    this.sender = new CopySender(ports, events, { pool: 1, container: 0, fence, memory: false }, this.log, reader);
+    this.sender = new CopySender(ports, events, { pool: 1, container: 0, fence, inMemory: false }, this.log, reader);
   }
 
   append(count: number, ...writes: StoreWrite[]): void {
@@ -64,16 +64,16 @@ class Bench {
   }
 
   /** To the last request, or to the one of that number; the question that comes first is 0. */
-  answer(standing: Partial<CopyStanding>, to = this.requests.length - 1): void {
-    const nothing = { held: undefined, snapshot: undefined, step: undefined, refusal: undefined };
-    const value = { kind: 'copyStanding', generation: 1, seen: fence, ...nothing, ...standing } as const;
+  answer(standing: Partial<ReplicaStatus>, to = this.requests.length - 1): void {
+    const nothing = { position: undefined, snapshot: undefined, step: undefined, refusal: undefined };
+    const value = { kind: 'copyStanding', generation: 1, highestFence: fence, ...nothing, ...standing } as const;
     this.requests[to]?.done(success(encodeMessage(value)));
   }
 
   /** The copy has said that it is where we began. */
   following(): this {
     this.sender.serve();
-    this.answer({ held: { fence, seq: 10 } });
+    this.answer({ position: { fence, seq: 10 } });
     return this;
   }
 
@@ -88,8 +88,8 @@ class Bench {
     this.requests.at(-1)?.done(outcome);
   }
 
-  get last(): CopiesRequest {
-    return this.requests.at(-1)?.message as CopiesRequest;
+  get last(): ReplicationRequest {
+    return this.requests.at(-1)?.message as ReplicationRequest;
   }
 }
 
@@ -101,7 +101,7 @@ describe('what is sent', () => {
     bench.append(3);
     bench.sender.serve();
     assert.equal(bench.requests.length, 1);
-    bench.answer({ held: { fence, seq: 10 } });
+    bench.answer({ position: { fence, seq: 10 } });
     assert.equal(bench.last.commits.length, 3);
     assert.ok(bench.log.isTold, 'before our own disk has it');
   });
@@ -113,13 +113,13 @@ describe('what is sent', () => {
       bench.sender.serve();
     }
     assert.deepEqual(bench.sent(), ['10+1', '11+1', '12+1', '13+1']);
-    bench.answer({ held: { fence, seq: 11 } }, 1);
+    bench.answer({ position: { fence, seq: 11 } }, 1);
     assert.deepEqual(bench.sent().slice(4), ['14+16'], 'what has waited goes together');
     bench.sender.serve();
     bench.log.stored(30);
-    bench.answer({ held: { fence, seq: 30 } });
+    bench.answer({ position: { fence, seq: 30 } });
     assert.equal(bench.log.committed, 30, 'whoever has the last has all before it');
-    bench.answer({ held: { fence, seq: 12 } }, 2);
+    bench.answer({ position: { fence, seq: 12 } }, 2);
     assert.equal(bench.log.links.get(b)?.acked, 30, 'an older answer takes nothing back');
     assert.equal(bench.sent().length, 5);
   });
@@ -129,7 +129,7 @@ describe('what is sent', () => {
     bench.append(20, { key: 'k', value: new Uint8Array(9_000) });
     bench.sender.serve();
     assert.deepEqual(bench.sent(), ['10+3', '13+3', '16+3', '19+3', '22+3', '25+3']);
-    for (const [at, seq] of [13, 16, 19].entries()) bench.answer({ held: { fence, seq } }, at + 1);
+    for (const [at, seq] of [13, 16, 19].entries()) bench.answer({ position: { fence, seq } }, at + 1);
     bench.sender.serve();
     assert.deepEqual(bench.sent().slice(6), ['28+2'], 'the last one is not full, and goes when there is room');
   });
@@ -141,7 +141,7 @@ describe('what is sent', () => {
       bench.sender.serve();
     }
     assert.deepEqual(bench.sent(), ['10+1', '11+1']);
-    bench.answer({ held: { fence, seq: 11 } }, 1);
+    bench.answer({ position: { fence, seq: 11 } }, 1);
     assert.deepEqual(bench.sent(), ['10+1', '11+1', '12+1']);
   });
 
@@ -152,11 +152,11 @@ describe('what is sent', () => {
       bench.sender.serve();
     }
     // The second overtook the first.
-    bench.answer({ held: { fence, seq: 10 }, refusal: 'mismatch' }, 2);
+    bench.answer({ position: { fence, seq: 10 }, refusal: 'mismatch' }, 2);
     assert.deepEqual(bench.sent(), ['10+1', '11+1', '12+1', '10+3']);
-    bench.answer({ held: { fence, seq: 11 } }, 1);
+    bench.answer({ position: { fence, seq: 11 } }, 1);
     assert.equal(bench.log.links.get(b)?.acked, 10, 'nobody waits for that one');
-    bench.answer({ held: { fence, seq: 13 } });
+    bench.answer({ position: { fence, seq: 13 } });
     assert.equal(bench.log.links.get(b)?.acked, 13);
   });
 
@@ -170,7 +170,7 @@ describe('what is sent', () => {
     bench.append(1);
     bench.sender.serve();
     assert.deepEqual(bench.sent(), ['10+1', '11+1', '12+1', '13+0']);
-    bench.answer({ held: { fence, seq: 12 } });
+    bench.answer({ position: { fence, seq: 12 } });
     assert.deepEqual(bench.sent().slice(4), ['12+2']);
   });
 
@@ -178,7 +178,7 @@ describe('what is sent', () => {
     const bench = new Bench();
     bench.append(1);
     bench.sender.serve();
-    bench.answer({ held: undefined });
+    bench.answer({ position: undefined });
     assert.equal(bench.reads.length, 1);
     bench.append(2);
     bench.reads[0]?.(success([]));
@@ -193,7 +193,7 @@ describe('what is sent', () => {
     bench.log.stored(13);
     bench.sender.serve();
     assert.deepEqual('install' in bench.last && bench.last.install, { fence, seq: 13 });
-    bench.answer({ held: { fence, seq: 13 } });
+    bench.answer({ position: { fence, seq: 13 } });
     assert.equal(bench.log.links.get(b)?.mode, 'following');
     assert.equal(bench.log.isTold, false);
   });
@@ -253,7 +253,7 @@ describe('who does not answer', () => {
       bench.sender.lookForLost();
       bench.sender.serve();
     }
-    bench.answer({ generation: 2, held: { fence, seq: 10 } });
+    bench.answer({ generation: 2, position: { fence, seq: 10 } });
     assert.equal(bench.log.amendment()?.length, 2);
   });
 
@@ -262,7 +262,7 @@ describe('who does not answer', () => {
     bench.sender.serve();
     bench.sender.lost(b);
     assert.deepEqual(bench.log.amendment(), [self]);
-    bench.answer({ held: { fence, seq: 10 } });
+    bench.answer({ position: { fence, seq: 10 } });
     assert.deepEqual(bench.log.amendment(), [self], 'what comes too late is not heard');
   });
 
@@ -270,7 +270,7 @@ describe('who does not answer', () => {
     const bench = new Bench();
     bench.sender.serve();
     bench.sender.stop();
-    bench.answer({ held: { fence, seq: 10 } });
+    bench.answer({ position: { fence, seq: 10 } });
     assert.equal(bench.requests.length, 1);
     assert.equal(bench.log.committed, -1);
   });

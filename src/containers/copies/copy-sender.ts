@@ -10,8 +10,8 @@
 import type { Fence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Cancel, Streams } from '../../base/ports.ts';
-import { encodeMessage, readableMessage } from '../../messages/catalogue.ts';
-import type { CopiesRequest, CopyStanding } from '../../messages/copies.ts';
+import { encodeMessage, tryDecodeMessage } from '../../messages/catalogue.ts';
+import type { ReplicationRequest, ReplicaStatus } from '../../messages/replication.ts';
 import type { StateEntry } from '../contract.ts';
 import type { CopyLink, SentRequest } from './copy-link.ts';
 import type { OwnerLog, Verdict } from './owner-log.ts';
@@ -48,7 +48,7 @@ type OwnedState = {
   readonly pool: number;
   readonly container: number;
   readonly fence: Fence;
-  readonly memory: boolean;
+  readonly inMemory: boolean;
 };
 
 /** In one of several requests: the transport carries 32 KB in one piece; what is larger is cut, and put together again. */
@@ -113,7 +113,7 @@ export class CopySender {
       const isWaitedFor = this.#log.isRequired(link) && !hasAll && !link.isLeaving;
       if (isWaitedFor && this.#isGone(link)) this.lost(link.node);
       // What was only in memory ended with that life, also when nobody writes.
-      else if (hasAll && this.#state.memory && this.#isGone(link)) this.#log.lifeEnded(link);
+      else if (hasAll && this.#state.inMemory && this.#isGone(link)) this.#log.lifeEnded(link);
     }
   }
 
@@ -238,7 +238,7 @@ export class CopySender {
     });
   }
 
-  #request(link: CopyLink, request: CopiesRequest): void {
+  #request(link: CopyLink, request: ReplicationRequest): void {
     const body = encodeMessage(request);
     if (request.kind === 'replicateSnapshot') link.unanswered = { body, revision: request.revision };
     this.#send(link, { body, revision: request.revision });
@@ -255,7 +255,7 @@ export class CopySender {
     const sent = this.#begin(link, body.length);
     sent.cancel = streams.request(address, body, timeoutMs, (outcome) => {
       if (!this.#ended(link, sent) || !this.#isCurrent(link)) return;
-      const answer = outcome.ok ? readableMessage(outcome.value) : undefined;
+      const answer = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;
       if (answer?.kind === 'copyStanding') return this.#answered(link, answer, revision);
       this.#cancel(link);
       // A node that is leaving says so: it takes nothing any more in this life.
@@ -265,7 +265,7 @@ export class CopySender {
     });
   }
 
-  #answered(link: CopyLink, answer: CopyStanding, revision: number): void {
+  #answered(link: CopyLink, answer: ReplicaStatus, revision: number): void {
     const verdict = this.#log.answered(link, answer, revision);
     // What else is on its way does not begin where the copy ends.
     if (answer.refusal !== undefined || link.mode !== 'following') this.#cancel(link);

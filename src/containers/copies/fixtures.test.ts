@@ -8,10 +8,10 @@ import { type Fence, fenceOf, fenceParts } from '../../base/fence.ts';
 import { type NodeId, parseNodeId } from '../../base/ids.ts';
 import type { Address, Cancel, Clock, Identity, Streams } from '../../base/ports.ts';
 import { Random } from '../../base/random.ts';
-import { neverRare } from '../../base/rare.ts';
+import { noFailpoints } from '../../base/failpoints.ts';
 import { onlyKey } from '../../base/registry.ts';
 import { decodeMessage, encodeMessage } from '../../messages/catalogue.ts';
-import type { CopiesRequest } from '../../messages/copies.ts';
+import type { ReplicationRequest } from '../../messages/replication.ts';
 import { clusterKey, keyRanges, parseClusterKey } from '../../registry/keys.ts';
 import { type LocalRegistry, localRegistry } from '../../registry/local-registry.ts';
 import {
@@ -70,7 +70,7 @@ export class CopiesWorld {
   hosting: Hosting = { opened: () => {}, notOpened: () => {}, lost: () => {} };
   /** What nodes are told with `isGone`. */
   knowsTheDead = false;
-  readonly requests: { readonly from: string; readonly to: string; readonly message: CopiesRequest }[] = [];
+  readonly requests: { readonly from: string; readonly to: string; readonly message: ReplicationRequest }[] = [];
 
   constructor(
     seed: string,
@@ -257,7 +257,7 @@ export class CopiesWorld {
     const { id, generation, disk, life } = node;
     const ports = {
       self: { id, generation },
-      store: simulatedStore(disk, life, 'store', neverRare),
+      store: simulatedStore(disk, life, 'store', noFailpoints),
       streams: this.#streams(node),
       registry: node.side,
       clock: this.clock(life),
@@ -329,7 +329,7 @@ export class CopiesWorld {
 
   #request(from: TestNode, to: Address, body: Uint8Array, timeoutMs: number, done: Done<Uint8Array>): Cancel {
     const target = this.node(to.host);
-    const message = decodeMessage(body) as CopiesRequest;
+    const message = decodeMessage(body) as ReplicationRequest;
     this.requests.push({ from: from.name, to: to.host, message });
     if (this.requests.length > 10_000) this.requests.splice(0, 5_000);
     let isOver = false;
@@ -347,7 +347,7 @@ export class CopiesWorld {
         if (!life.alive) return answer(failure('UNREACHABLE'));
         life.enter(() => {
           const identity = { id: from.id } as Identity;
-          target.host.answer(identity, decodeMessage(body) as CopiesRequest, (outcome) => {
+          target.host.answer(identity, decodeMessage(body) as ReplicationRequest, (outcome) => {
             answer(outcome.ok ? { ok: true, value: encodeMessage(outcome.value) } : outcome);
           });
         });

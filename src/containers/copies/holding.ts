@@ -6,7 +6,7 @@
 import type { Done, RemusterError } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';
 import type { Store, StoreRows, StoreWrite } from '../../base/ports.ts';
-import type { CopyStanding, ReplicateCommits } from '../../messages/copies.ts';
+import type { ReplicaStatus, ReplicateCommits } from '../../messages/replication.ts';
 import type { Journal } from './journal.ts';
 import { type Meta, metaKey, metaWrite, noMeta, readMeta, slotPrefix } from './layout.ts';
 import type { Building } from './receiver.ts';
@@ -17,7 +17,7 @@ export type Shelf = { readonly store: Pick<Store, 'read'>; readonly journal: Jou
 /** `error`: the meta row could not be read this time. `over` is called when the next one may have its turn. */
 type Turn = (over: () => void, error: RemusterError | undefined) => void;
 
-export type Append = { readonly request: ReplicateCommits; readonly reply: Done<CopyStanding> };
+export type Append = { readonly request: ReplicateCommits; readonly reply: Done<ReplicaStatus> };
 
 const turnsMax = 64;
 const metaRowBytes = 100;

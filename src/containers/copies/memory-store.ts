@@ -3,7 +3,7 @@
  * the next turn of the clock.
  */
 import { success } from '../../base/errors.ts';
-import { unpackRows } from '../../base/packed-rows.ts';
+import { unpackRows } from '../../base/row-codec.ts';
 import type { Clock, RowStore, StoreEntry, StoreWrite } from '../../base/ports.ts';
 import { OrderedMap } from '../../registry/ordered-map.ts';
 

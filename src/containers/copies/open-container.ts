@@ -5,11 +5,11 @@
  *
  * The first sign of another owner ends it: a copy or the registry that answers FENCED, or a record with another fence.
  */
-import { BoundedQueue } from '../../base/bounded-queue.ts';
+import { BoundedQueue } from '../../base/collections/bounded-queue.ts';
 import { type Done, type ErrorCode, type Outcome, RemusterError, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Clock, StoreRows, StoreWrite } from '../../base/ports.ts';
-import { copiesLimits } from '../../messages/copies.ts';
+import { replicationLimits } from '../../messages/replication.ts';
 import type { ContainerRecord, Holder } from '../../registry/placement/records.ts';
 import type { ContainerChange, ContainerLog, OpenedLog, StateEntry } from '../contract.ts';
 import type { AnswerTurns } from './answer-turns.ts';
@@ -114,7 +114,7 @@ export class OpenContainer {
       if (!this.#isOver) this.#trim(0);
     });
     const reader = new StateReader(holding.shelf.store, this.#prefix, pageBytesMax);
-    const state = { pool: major, container, fence, memory: durability === 'memory' };
+    const state = { pool: major, container, fence, inMemory: durability === 'memory' };
     const events = {
       ended: (verdict: Verdict) => this.#answered(verdict),
       issued: () => this.#issued,
@@ -212,7 +212,7 @@ export class OpenContainer {
   }
 
   #refusalOf(writes: readonly StoreWrite[], bytes: number): ErrorCode | undefined {
-    const { commitBytesMax, commitWritesMax, stateKeyCharactersMax } = copiesLimits;
+    const { commitBytesMax, commitWritesMax, stateKeyCharactersMax } = replicationLimits;
     const { waitingMax, waitingBytesMax } = this.#ports.options;
     if (this.#isOver || this.#closing !== undefined) return 'FENCED';
     if (this.#waiters.length >= waitingMax || this.#waitingBytes + bytes > waitingBytesMax + commitBytesMax) {

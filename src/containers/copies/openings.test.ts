@@ -49,7 +49,7 @@ describe('an opening', () => {
     world.until('it has begun to open', () => tried.get(0) === world.record()?.fence);
     const later = fenceOf(7, 7);
     const value = new TextEncoder().encode('later');
-    const of = { pool: 7, container: 0, fence: later, memory: false, revision: 9 };
+    const of = { pool: 7, container: 0, fence: later, inMemory: false, revision: 9 };
     const whole = {
       snapshot: 1,
       step: 0,
@@ -77,7 +77,7 @@ describe('an opening', () => {
     assert.ok(world.commit('a', 0, { k: '1' }).ok);
     const { host, id } = world.node('b');
     const { seen: fence, position } = world.meta('b');
-    const request = { kind: 'replicateCommits', pool: 7, container: 0, fence, memory: false, revision: 9 } as const;
+    const request = { kind: 'replicateCommits', pool: 7, container: 0, fence, inMemory: false, revision: 9 } as const;
     let code: string | undefined;
     host.answer({ id }, { ...request, after: position, commits: [Uint8Array.of(1, 2, 3)] }, (outcome) => {
       code = outcome.ok ? 'taken' : outcome.error.code;

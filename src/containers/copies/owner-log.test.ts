@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { fenceOf } from '../../base/fence.ts';
 import { type NodeId, parseNodeId } from '../../base/ids.ts';
-import type { CopyStanding } from '../../messages/copies.ts';
+import type { ReplicaStatus } from '../../messages/replication.ts';
 import type { ContainerRecord, Durability, Holder } from '../../registry/placement/records.ts';
 import type { CopyLink } from './copy-link.ts';
 import { OwnerLog, type Verdict } from './owner-log.ts';
@@ -32,10 +32,10 @@ function link(log: OwnerLog, node: NodeId): CopyLink {
   return found;
 }
 
-function says(log: OwnerLog, node: NodeId, at: number | undefined, more: Partial<CopyStanding> = {}): Verdict {
-  const held = at === undefined ? undefined : { fence: at > 10 ? fence : older, seq: at };
+function says(log: OwnerLog, node: NodeId, at: number | undefined, more: Partial<ReplicaStatus> = {}): Verdict {
+  const position = at === undefined ? undefined : { fence: at > 10 ? fence : older, seq: at };
   const nothing = { snapshot: undefined, step: undefined, refusal: undefined };
-  const standing = { kind: 'copyStanding', generation: 1, seen: fence, held, ...nothing, ...more } as const;
+  const standing = { kind: 'copyStanding', generation: 1, highestFence: fence, position, ...nothing, ...more } as const;
   return log.answered(link(log, node), standing, 0);
 }
 
@@ -106,7 +106,7 @@ describe('the state of the opening', () => {
 
   test('is that of one fence and no other', () => {
     const log = opened([a, b]);
-    says(log, b, undefined, { held: { fence: fenceOf(2, 3), seq: 10 } });
+    says(log, b, undefined, { position: { fence: fenceOf(2, 3), seq: 10 } });
     assert.equal(link(log, b).mode, 'copying');
     assert.equal(log.committed, -1);
   });
@@ -305,6 +305,6 @@ describe('the tail', () => {
 
 test('a copy that has seen a later owner ends the log', () => {
   const log = opened([a, b]);
-  assert.equal(says(log, b, 10, { refusal: 'fenced', seen: fenceOf(3, 1) }), 'fenced');
-  assert.equal(says(log, b, 10, { seen: fence + 1n }), 'fenced');
+  assert.equal(says(log, b, 10, { refusal: 'fenced', highestFence: fenceOf(3, 1) }), 'fenced');
+  assert.equal(says(log, b, 10, { highestFence: fence + 1n }), 'fenced');
 });

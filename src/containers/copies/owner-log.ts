@@ -14,7 +14,7 @@
  */
 import type { Fence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { CopyStanding } from '../../messages/copies.ts';
+import type { ReplicaStatus } from '../../messages/replication.ts';
 import type { ContainerRecord, Durability, Holder } from '../../registry/placement/records.ts';
 import { CopyLink } from './copy-link.ts';
 import type { Position } from './layout.ts';
@@ -124,11 +124,11 @@ export class OwnerLog {
   }
 
   /** A copy has answered where it stands, to a request that told it of the record of that revision. */
-  answered(link: CopyLink, standing: CopyStanding, revision: number): Verdict {
+  answered(link: CopyLink, standing: ReplicaStatus, revision: number): Verdict {
     const isNewLife = link.generation !== undefined && link.generation !== standing.generation;
     link.generation = standing.generation;
-    if (standing.refusal === 'fenced' || standing.seen > this.#options.fence) return 'fenced';
-    const { held, refusal } = standing;
+    if (standing.refusal === 'fenced' || standing.highestFence > this.#options.fence) return 'fenced';
+    const { position, refusal } = standing;
     // What was only in memory ended with that life; what is damaged is made anew as a whole.
     if ((isNewLife && this.#options.durability === 'memory') || refusal === 'corrupt') link.needSnapshot();
     if (refusal !== undefined && refusal !== 'mismatch') {
@@ -141,9 +141,9 @@ export class OwnerLog {
     link.isProven = true;
     link.provenRevision = Math.max(link.provenRevision, revision);
     // Of several requests a later one may have been answered first: what it has said is true, as long as it lives.
-    const isOld = refusal === undefined && !isNewLife && link.mode === 'following' && (held?.seq ?? -1) < link.acked;
+    const isOld = refusal === undefined && !isNewLife && link.mode === 'following' && (position?.seq ?? -1) < link.acked;
     if (isOld) this.#advance();
-    else if (held !== undefined && this.tail.reaches(held as Position)) link.follow(held.seq);
+    else if (position !== undefined && this.tail.reaches(position as Position)) link.follow(position.seq);
     else if (link.mode !== 'copying' || !isStepOf(link, standing)) link.needSnapshot();
     else link.unanswered = undefined;
     this.#consider(link);
@@ -284,6 +284,6 @@ function belongs(link: CopyLink): boolean {
 }
 
 /** The copy is where our last step has left it. */
-function isStepOf({ snapshot }: CopyLink, standing: CopyStanding): boolean {
+function isStepOf({ snapshot }: CopyLink, standing: ReplicaStatus): boolean {
   return snapshot !== undefined && standing.snapshot === snapshot.snapshot && standing.step === snapshot.step - 1;
 }

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type Fence, fenceOf } from '../../base/fence.ts';
-import type { ReplicateCommits, ReplicateSnapshot } from '../../messages/copies.ts';
+import type { ReplicateCommits, ReplicateSnapshot } from '../../messages/replication.ts';
 import type { Meta } from './layout.ts';
 import { receiveCommits, receiveSnapshot } from './receiver.ts';
 
 const [f1, f2, f3] = [fenceOf(1, 1), fenceOf(1, 2), fenceOf(1, 3)];
 const meta: Meta = { slot: { fence: f1, snapshot: 0 }, position: { fence: f1, seq: 5 }, seen: f1 };
-const owned = { pool: 1, container: 2, memory: false, revision: 1 };
+const owned = { pool: 1, container: 2, inMemory: false, revision: 1 };
 
 function commits(fence: Fence, after: Meta['position'], count: number): ReplicateCommits {
   const list = Array.from({ length: count }, () => new Uint8Array(0));

@@ -4,7 +4,7 @@
  * says in every case where it stands. copy-desk.ts writes what is decided here before it answers.
  */
 import type { Fence } from '../../base/fence.ts';
-import type { CopyRefusal, ReplicateCommits, ReplicateSnapshot } from '../../messages/copies.ts';
+import type { ReplicationRefusal, ReplicateCommits, ReplicateSnapshot } from '../../messages/replication.ts';
 import { type Meta, type Position, type Slot, isLaterSlot } from './layout.ts';
 
 /** A new copy that does not count yet. Only in memory: after a crash its slot is garbage. */
@@ -17,7 +17,7 @@ export type Received = {
   readonly skip: number;
   readonly meta: Meta;
   readonly building: Building | undefined;
-  readonly refusal: CopyRefusal | undefined;
+  readonly refusal: ReplicationRefusal | undefined;
 };
 
 export function receiveCommits(meta: Meta, building: Building | undefined, request: ReplicateCommits): Received {
@@ -63,6 +63,6 @@ export function receiveSnapshot(meta: Meta, building: Building | undefined, requ
   return { slot, skip: 0, meta: { slot, position, seen }, building: undefined, refusal: undefined };
 }
 
-function nothing(meta: Meta, building: Building | undefined, refusal: CopyRefusal | undefined): Received {
+function nothing(meta: Meta, building: Building | undefined, refusal: ReplicationRefusal | undefined): Received {
   return { slot: undefined, skip: 0, meta, building, refusal };
 }

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { type Done, failure, isRemusterError, success } from '../../base/errors.ts';
 import { fenceOf } from '../../base/fence.ts';
 import { parseNodeId } from '../../base/ids.ts';
-import { packRows } from '../../base/packed-rows.ts';
+import { packRows } from '../../base/row-codec.ts';
 import type { StoreEntry, StoreWrite } from '../../base/ports.ts';
 import type { ContainerRecord, Durability } from '../../registry/placement/records.ts';
 import { Timeline } from '../../simulation/timeline.ts';

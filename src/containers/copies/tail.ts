@@ -5,7 +5,7 @@
  */
 import { assert } from '../../base/assert.ts';
 import type { Fence } from '../../base/fence.ts';
-import { packRows } from '../../base/packed-rows.ts';
+import { packRows } from '../../base/row-codec.ts';
 import type { StoreWrite } from '../../base/ports.ts';
 import type { Position } from './layout.ts';
 

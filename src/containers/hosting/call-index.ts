@@ -2,7 +2,7 @@
  * Calls by their ids, without a text for each: those with the same number, of different callers, stand in a line that is
  * hardly ever longer than there are callers. What was added last is found first.
  */
-import { CounterIndex } from '../../base/counter-index.ts';
+import { CounterIndex } from '../../base/collections/counter-index.ts';
 import type { CallId } from '../../base/ids.ts';
 import type { PendingCall } from './pending-call.ts';
 
@@ -15,7 +15,7 @@ export class CallIndex {
 
   find(id: CallId): PendingCall | undefined {
     let pending = this.#calls.find(id.counter);
-    while (pending !== undefined && !isSame(pending.call.id, id)) pending = pending.nextOfCounter;
+    while (pending !== undefined && !isSame(pending.call.id, id)) pending = pending.nextInChain;
     return pending;
   }
 

@@ -4,7 +4,7 @@
  * crash could take back. Owns numbers and order; commits nothing itself.
  */
 import { assert } from '../../base/assert.ts';
-import { BoundedQueue } from '../../base/bounded-queue.ts';
+import { BoundedQueue } from '../../base/collections/bounded-queue.ts';
 
 /** So many who are gone may stand before the first who waits. */
 const goneMax = 1_024;

@@ -5,7 +5,7 @@
  * Small values lie in memory that nobody else has, and one of the same size is written over the former: to allocate
  * anew would be the dearest part of a small write. Whoever wants to look at values for longer borrows them.
  */
-import { sortable, utf8Bytes } from '../../base/registry-rules.ts';
+import { utf8SortKey, utf8Length } from '../../base/registry-validation.ts';
 import { OrderedMap } from '../../registry/ordered-map.ts';
 import type { StateRange } from '../module.ts';
 
@@ -79,7 +79,7 @@ function ownOf(value: Uint8Array): Uint8Array {
 
 /** In the row of a key there is one more letter. */
 export function keyBytesOf(key: string): number {
-  return utf8Bytes(key) + 1;
+  return utf8Length(key) + 1;
 }
 
 /** Everything that one call wrote, over everything that was there. */
@@ -90,7 +90,7 @@ export function visitMerged(
   visitor: (value: Uint8Array, key: string) => boolean,
 ): void {
   const ours: { readonly key: string; readonly order: string; readonly value: Uint8Array | null }[] = [];
-  visitIn(changes, range, (value, key) => ours.push({ key, order: sortable(key), value }) > 0);
+  visitIn(changes, range, (value, key) => ours.push({ key, order: utf8SortKey(key), value }) > 0);
   const isReverse = range.reverse === true;
   let next = 0;
   let isOver = false;
@@ -99,7 +99,7 @@ export function visitMerged(
     return !isOver;
   };
   state.visit(range, (value, key) => {
-    const order = sortable(key);
+    const order = utf8SortKey(key);
     for (let our = ours[next]; our !== undefined; our = ours[next]) {
       if (our.key === key || our.order < order === isReverse) break;
       next += 1;
@@ -116,8 +116,8 @@ export function visitMerged(
 function visitIn<V>(map: OrderedMap<V>, range: StateRange, visitor: (value: V, key: string) => boolean): void {
   const { prefix = '', from = prefix, to } = range;
   const end = `${prefix}${beyond}`;
-  const first = sortable(from) > sortable(prefix) ? from : prefix;
-  const last = to !== undefined && sortable(to) < sortable(end) ? to : end;
+  const first = utf8SortKey(from) > utf8SortKey(prefix) ? from : prefix;
+  const last = to !== undefined && utf8SortKey(to) < utf8SortKey(end) ? to : end;
   if (range.reverse === true) map.visitBack(first, last, visitor);
   else map.visit(first, last, visitor);
 }

@@ -3,7 +3,7 @@
  * look at the state and nothing else. After `end` nothing can be done with it, whoever still holds it.
  */
 import type { RemusterError } from '../../base/errors.ts';
-import { type CallId, printCallId } from '../../base/ids.ts';
+import { type CallId, formatCallId } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { CallSession } from '../contract.ts';
 import type {
@@ -62,7 +62,7 @@ export class CallContext implements Context {
   }
 
   get callId(): string {
-    return this.#id === undefined ? '' : printCallId(this.#id);
+    return this.#id === undefined ? '' : formatCallId(this.#id);
   }
 
   get signal(): AbortSignal {

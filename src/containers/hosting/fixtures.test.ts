@@ -9,7 +9,7 @@ import { type Fence, fenceOf } from '../../base/fence.ts';
 import { nodeIdFrom } from '../../base/ids.ts';
 import type { Cancel, Clock, StoreWrite } from '../../base/ports.ts';
 import { Random } from '../../base/random.ts';
-import { decodeValue, encodeValue } from '../../messages/value.ts';
+import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import type { ContainerRecord, PoolRecord } from '../../registry/placement/records.ts';
 import { Timeline } from '../../simulation/timeline.ts';
 import type { CallAnswer, CallSession, ContainerChange, ContainerLog, Copies, KnownPool } from '../contract.ts';

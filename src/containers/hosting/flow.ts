@@ -4,7 +4,7 @@
  * has enough, or with an error from outside; a generator that does not listen to its signal cannot hold the reader.
  */
 import type { RemusterError } from '../../base/errors.ts';
-import { encodeValue } from '../../messages/value.ts';
+import { encodeValue } from '../../messages/codec/value.ts';
 import { failureOf } from './methods.ts';
 
 export type FlowPorts = {

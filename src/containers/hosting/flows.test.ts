@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 
 import { isRemusterError } from '../../base/errors.ts';
-import { decodeValue } from '../../messages/value.ts';
+import { decodeValue } from '../../messages/codec/value.ts';
 import { type Context, module } from '../module.ts';
 import { type Asked, codeOf, other, Scene, settle, valueOf } from './fixtures.test.ts';
 

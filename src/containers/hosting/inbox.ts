@@ -3,7 +3,7 @@
  * under way. Bounded in number and bytes. It keeps those that wait for the container to open, in order, and outlives its
  * openings and closings; what has its turn is kept elsewhere.
  */
-import { BusySet } from '../../base/busy-collections.ts';
+import { CompactingSet } from '../../base/collections/compacting-map.ts';
 import { type Done, failure, type Outcome, RemusterError } from '../../base/errors.ts';
 import type { CallId } from '../../base/ids.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
@@ -22,7 +22,7 @@ export class Inbox {
   readonly #ended: (pending: PendingCall, isOk: boolean) => void;
   readonly #calls = new CallIndex();
   /** Have no turn yet, because the container is not open. */
-  readonly #waiting = new BusySet<PendingCall>();
+  readonly #waiting = new CompactingSet<PendingCall>();
   #bytes = 0;
 
   constructor(clock: Clock, limits: HostingLimits, ended: (pending: PendingCall, isOk: boolean) => void) {

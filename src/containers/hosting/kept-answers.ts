@@ -4,8 +4,8 @@
  * were given. What is on the disk about them, and when they go, is decided in run-once.ts.
  */
 import { assert } from '../../base/assert.ts';
-import { BoundedQueue } from '../../base/bounded-queue.ts';
-import { CounterIndex } from '../../base/counter-index.ts';
+import { BoundedQueue } from '../../base/collections/bounded-queue.ts';
+import { CounterIndex } from '../../base/collections/counter-index.ts';
 import type { RemusterError } from '../../base/errors.ts';
 
 /** What a call answered: its encoded result, or the error with which it refused. */
@@ -17,7 +17,7 @@ export type KeptAnswer = {
   readonly slot: number;
   /** Undefined: it was given, and is not known any more. */
   answer: GivenAnswer | undefined;
-  nextOfCounter: KeptAnswer | undefined;
+  nextInChain: KeptAnswer | undefined;
 };
 
 /** More than any limit of a container lets come together. */
@@ -44,7 +44,7 @@ export class KeptAnswers {
 
   /** The newest of all. */
   add(counter: number, slot: number, answer: GivenAnswer | undefined): void {
-    const kept: KeptAnswer = { counter, slot, answer, nextOfCounter: undefined };
+    const kept: KeptAnswer = { counter, slot, answer, nextInChain: undefined };
     const line = answer === undefined ? this.#given : this.#answers;
     assert(line.push(kept), 'a session keeps a bounded number of answers');
     this.#byCounter.add(kept);

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 
 import { failure } from '../../base/errors.ts';
 import { fenceOf } from '../../base/fence.ts';
-import { encodeValue } from '../../messages/value.ts';
+import { encodeValue } from '../../messages/codec/value.ts';
 import type { Opening } from '../../registry/placement/records.ts';
 import { type Context, module } from '../module.ts';
 import { codeOf, other, owner, Scene, self, settle, valueOf } from './fixtures.test.ts';

@@ -1,6 +1,6 @@
 /** The methods of a module, ready to be called by name, and what becomes of what they throw. Runs nothing. */
 import { isRemusterError, RemusterError } from '../../base/errors.ts';
-import { decodeValue } from '../../messages/value.ts';
+import { decodeValue } from '../../messages/codec/value.ts';
 import { type Context, errorOfMethod, type ModuleDefinition } from '../module.ts';
 
 export type Method = {

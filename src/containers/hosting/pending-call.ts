@@ -33,7 +33,7 @@ export class PendingCall {
   /** See deadlines.ts. */
   place = -1;
   /** See call-index.ts. */
-  nextOfCounter: PendingCall | undefined;
+  nextInChain: PendingCall | undefined;
   readonly #care: PendingCare;
   #waiters: Done<CallAnswer>[] = [];
 

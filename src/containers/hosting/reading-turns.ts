@@ -5,7 +5,7 @@
  */
 import { type Done, failure, type Outcome, RemusterError, success } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';
-import { encodeValue } from '../../messages/value.ts';
+import { encodeValue } from '../../messages/codec/value.ts';
 import type { ArrivedCall, CallAnswer } from '../contract.ts';
 import { CallContext } from './context.ts';
 import { Flow } from './flow.ts';

@@ -8,10 +8,10 @@
  * remains: such a call is refused as well, never run again. A session of which no call can be sent again is forgotten
  * altogether when its place is needed.
  */
-import { errorCodeOf, RemusterError } from '../../base/errors.ts';
+import { parseErrorCode, RemusterError } from '../../base/errors.ts';
 import type { CallId } from '../../base/ids.ts';
 import type { StoreWrite } from '../../base/ports.ts';
-import { decodeValue, encodeValue } from '../../messages/value.ts';
+import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import { type GivenAnswer, KeptAnswers } from './kept-answers.ts';
 import type { HostingLimits } from './limits.ts';
 import { OnceSlots } from './once-slots.ts';
@@ -242,7 +242,7 @@ function decodeAnswer(row: Uint8Array): ReadAnswer | undefined {
   if (kept === undefined) return { floor, counter, answer: undefined };
   if (kept instanceof Uint8Array) return { floor, counter, answer: { value: kept } };
   if (typeof kept !== 'string' || typeof message !== 'string') return undefined;
-  return { floor, counter, answer: { error: new RemusterError(errorCodeOf(kept), message) } };
+  return { floor, counter, answer: { error: new RemusterError(parseErrorCode(kept), message) } };
 }
 
 /** Of a name as `sessionOf` makes it. */

@@ -5,8 +5,8 @@
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { StoreWrite } from '../../base/ports.ts';
-import { utf8Bytes } from '../../base/registry-rules.ts';
-import { decodeValue, encodeValue } from '../../messages/value.ts';
+import { utf8Length } from '../../base/registry-validation.ts';
+import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import { OrderedMap } from '../../registry/ordered-map.ts';
 import type { State, StateRange } from '../module.ts';
 import { ChangeList } from './change-list.ts';
@@ -184,7 +184,7 @@ export class WritingView implements State {
     if (typeof key !== 'string') throw new RemusterError('BAD_ARGUMENT', 'a key of the state is text');
     const { keyBytesMax } = this.#limits;
     // A character takes at most three bytes.
-    if (key.length * 3 > keyBytesMax && utf8Bytes(key) > keyBytesMax) {
+    if (key.length * 3 > keyBytesMax && utf8Length(key) > keyBytesMax) {
       throw new RemusterError('TOO_LARGE', `a key of the state exceeds ${keyBytesMax} bytes`);
     }
     if (!key.isWellFormed()) throw new RemusterError('BAD_ARGUMENT', 'a key of the state is not well-formed text');

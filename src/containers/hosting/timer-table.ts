@@ -5,8 +5,8 @@
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { StoreWrite } from '../../base/ports.ts';
-import { utf8Bytes } from '../../base/registry-rules.ts';
-import { decodeValue, encodeOwnValue } from '../../messages/value.ts';
+import { utf8Length } from '../../base/registry-validation.ts';
+import { decodeValue, encodeDetachedValue } from '../../messages/codec/value.ts';
 import { OrderedMap } from '../../registry/ordered-map.ts';
 import type { Timers } from '../module.ts';
 import type { HostingLimits } from './limits.ts';
@@ -96,9 +96,9 @@ export class TimerChanges implements Timers {
     if (isNew && this.#table.size + this.#added >= timersMax) {
       throw new RemusterError('CAPACITY', `the container has ${timersMax} timers already`);
     }
-    const encodedArgs = encodeOwnValue(args, timerArgsBytesMax);
+    const encodedArgs = encodeDetachedValue(args, timerArgsBytesMax);
     const dueWallMs = Math.ceil(this.#nowWallMs() + Math.max(0, afterMs));
-    const row = encodeOwnValue([dueWallMs, method, encodedArgs]);
+    const row = encodeDetachedValue([dueWallMs, method, encodedArgs]);
     this.#change(name, { name, dueWallMs, method, args: encodedArgs, row });
     if (isNew) this.#added += 1;
   }
@@ -164,7 +164,7 @@ function refuseTimers(): never {
 }
 
 function checkName(name: string): void {
-  if (typeof name !== 'string' || name === '' || !name.isWellFormed() || utf8Bytes(name) > nameBytesMax) {
+  if (typeof name !== 'string' || name === '' || !name.isWellFormed() || utf8Length(name) > nameBytesMax) {
     throw new RemusterError('BAD_ARGUMENT', `a timer has a name of 1 to ${nameBytesMax} bytes`);
   }
 }

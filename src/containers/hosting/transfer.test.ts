@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 
-import { decodeValue } from '../../messages/value.ts';
+import { decodeValue } from '../../messages/codec/value.ts';
 import { type Context, module } from '../module.ts';
 import { type Asked, codeOf, Scene, valueOf } from './fixtures.test.ts';
 import type { TransferRow } from './transfer.ts';

@@ -5,7 +5,7 @@
  * for all calls.
  */
 import { RemusterError } from '../../base/errors.ts';
-import { decodeValue } from '../../messages/value.ts';
+import { decodeValue } from '../../messages/codec/value.ts';
 import type { Context } from '../module.ts';
 import type { Contents } from './contents.ts';
 import { argsOf, type Method } from './methods.ts';

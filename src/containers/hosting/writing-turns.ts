@@ -6,10 +6,10 @@
  * A method that does not end keeps the turn for a grace after its deadline and then loses it; its context is dead, so
  * it can do nothing to those who come after it.
  */
-import { BusySet } from '../../base/busy-collections.ts';
+import { CompactingSet } from '../../base/collections/compacting-map.ts';
 import { failure, RemusterError, success } from '../../base/errors.ts';
 import type { Cancel, StoreWrite } from '../../base/ports.ts';
-import { encodeOwnValue } from '../../messages/value.ts';
+import { encodeDetachedValue } from '../../messages/codec/value.ts';
 import { CallChanges } from './contents.ts';
 import { CallContext } from './context.ts';
 import type { Limited } from './deadlines.ts';
@@ -31,7 +31,7 @@ type Running = {
 export class WritingTurns {
   readonly #ports: TurnPorts;
   readonly #methods: ReadonlyMap<string, Method>;
-  readonly #queue = new BusySet<Turn>();
+  readonly #queue = new CompactingSet<Turn>();
   #running: Running | undefined;
 
   constructor(ports: TurnPorts, methods: ReadonlyMap<string, Method>) {
@@ -171,7 +171,7 @@ export class WritingTurns {
     let result: Uint8Array;
     try {
       if (isFlow(value)) throw new TypeError('only a readonly method can give a flow of items');
-      result = encodeOwnValue(value, this.#ports.limits.resultBytesMax);
+      result = encodeDetachedValue(value, this.#ports.limits.resultBytesMax);
       this.#checkSize(running, result.length);
     } catch (thrown) {
       return this.#failed(running, thrown);

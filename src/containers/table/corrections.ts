@@ -2,7 +2,7 @@
  * What others have told about owners before the registry did: hints to route by, never logged and part of no version
  * and no hash. Each one goes when the registry has said as much, and the oldest goes when there are too many.
  */
-import { BoundedLru } from '../../base/bounded-lru.ts';
+import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { NodeId } from '../../base/ids.ts';
 
 export type Correction = { readonly owner: NodeId | undefined; readonly version: number };

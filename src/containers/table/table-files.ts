@@ -2,10 +2,10 @@
  * What the table keeps below the data directory: one log per pool, and one small index with what the logs need to be
  * read by: which pools there are, and which node has which number. The index is written before any log that needs it.
  */
-import { crc32c } from '../../base/crc32c.ts';
+import { crc32c } from '../../base/crc.ts';
 import { isRemusterError } from '../../base/errors.ts';
 import { type NodeId, parseNodeId } from '../../base/ids.ts';
-import { decodeValue, encodeValue } from '../../messages/value.ts';
+import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import { encodePool, readPool } from '../../registry/placement/records.ts';
 import type { KnownPool } from '../contract.ts';
 import type { WalPool } from './wal-record.ts';

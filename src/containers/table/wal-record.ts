@@ -7,7 +7,7 @@
  * log is read in one go, without an object per record; it is judged whole, torn at its end, or damaged, and whoever
  * asked decides what to do about it.
  */
-import { crc32c } from '../../base/crc32c.ts';
+import { crc32c } from '../../base/crc.ts';
 
 export const walRecordBytes = 40;
 const coveredBytes = 36;

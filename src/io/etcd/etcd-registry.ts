@@ -16,13 +16,13 @@ import {
   registryLimits,
 } from '../../base/registry.ts';
 import {
-  leaseFault,
-  limitFault,
-  rangeFault,
-  revisionFault,
-  transactionFault,
-  ttlFault,
-} from '../../base/registry-rules.ts';
+  validateLease,
+  validateLimit,
+  validateRange,
+  validateWatchRevision,
+  validateTransaction,
+  validateTtl,
+} from '../../base/registry-validation.ts';
 import { callBack } from '../callback.ts';
 import { decodeRange } from './decision-tree.ts';
 import { type Body, EtcdClient } from './etcd-client.ts';
@@ -51,23 +51,23 @@ export function etcdRegistry(options: EtcdOptions): EtcdRegistry {
   const calls = new Calls(client);
   return {
     range: (range, { limit = registryLimits.rangeLimitMax, timeoutMs, stale = false }: RangeOptions, done) =>
-      calls.run(rangeFault(range) ?? limitFault(limit), timeoutMs, done, (deadlineMs) =>
+      calls.run(validateRange(range) ?? validateLimit(limit), timeoutMs, done, (deadlineMs) =>
         readRange(client, words, { range, limit, stale, deadlineMs }),
       ),
     transact: (transaction, { timeoutMs }, done) =>
-      calls.run(transactionFault(transaction), timeoutMs, done, (deadlineMs) =>
+      calls.run(validateTransaction(transaction), timeoutMs, done, (deadlineMs) =>
         transactions.transact(transaction, deadlineMs),
       ),
     grant: (ttlMs, { timeoutMs }, done) =>
-      calls.run(ttlFault(ttlMs), timeoutMs, done, async (deadlineMs) => {
+      calls.run(validateTtl(ttlMs), timeoutMs, done, async (deadlineMs) => {
         const id = newLeaseId();
         const seconds = await grant(client, id, Math.ceil(ttlMs / 1_000), deadlineMs);
         return { lease: id as LeaseId, ttlMs: seconds * 1_000 };
       }),
     keepAlive: (lease, { timeoutMs }, done) =>
-      calls.run(leaseFault(lease), timeoutMs, done, (deadlineMs) => keepAlive(client, lease, deadlineMs)),
+      calls.run(validateLease(lease), timeoutMs, done, (deadlineMs) => keepAlive(client, lease, deadlineMs)),
     revoke: (lease, { timeoutMs }, done) =>
-      calls.run(leaseFault(lease), timeoutMs, done, (deadlineMs) => revoke(client, lease, deadlineMs)),
+      calls.run(validateLease(lease), timeoutMs, done, (deadlineMs) => revoke(client, lease, deadlineMs)),
     watch: (range, fromRevision, events) => watches.start(range, fromRevision, events),
     close: () => {
       watches.close();
@@ -119,7 +119,7 @@ class Watches {
   }
 
   start(range: KeyRange, fromRevision: number, events: Parameters<Registry['watch']>[2]): Cancel {
-    const fault = rangeFault(range) ?? revisionFault(fromRevision);
+    const fault = validateRange(range) ?? validateWatchRevision(fromRevision);
     if (fault !== undefined) throw fault;
     const { watchesMax } = this.#client.limits;
     if (this.#open.size >= watchesMax) throw new RemusterError('CAPACITY', `more than ${watchesMax} watches on etcd`);

@@ -5,7 +5,7 @@
  */
 import { assert } from '../../base/assert.ts';
 import type { KeyRange, LeaseId, RegistryChange, RegistryCompare, RegistryEntry } from '../../base/registry.ts';
-import { sortable } from '../../base/registry-rules.ts';
+import { utf8SortKey } from '../../base/registry-validation.ts';
 
 export type WireRange = { readonly key: string; readonly range_end?: string };
 
@@ -39,7 +39,7 @@ export class EtcdWords {
 
   /** A range that holds nothing is the one key that is never written: for etcd an empty end would mean something else. */
   range({ from, to }: KeyRange): WireRange {
-    if (sortable(from) >= sortable(to)) return { key: this.nothing };
+    if (utf8SortKey(from) >= utf8SortKey(to)) return { key: this.nothing };
     return { key: this.key(from), range_end: this.key(to) };
   }
 

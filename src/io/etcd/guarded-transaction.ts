@@ -8,7 +8,7 @@
  */
 import { type ErrorCode, RemusterError } from '../../base/errors.ts';
 import type { RegistryOp, RegistryOpResult, RegistryTransaction, TransactionResult } from '../../base/registry.ts';
-import { sortable } from '../../base/registry-rules.ts';
+import { utf8SortKey } from '../../base/registry-validation.ts';
 import { type Choice, type Leaf, choiceOf, decodeChoice, decodeRange, encodeChoice } from './decision-tree.ts';
 import type { Body, EtcdClient } from './etcd-client.ts';
 import { type EtcdWords, type WireEntry, base64, numberOf, revisionOf } from './etcd-words.ts';
@@ -211,6 +211,6 @@ function overlap(a: RegistryOp, b: RegistryOp): boolean {
 }
 
 function bounds(op: RegistryOp): readonly [string, string] {
-  if (op.kind === 'put') return [sortable(op.key), sortable(`${op.key}\0`)];
-  return [sortable(op.range.from), sortable(op.range.to)];
+  if (op.kind === 'put') return [utf8SortKey(op.key), utf8SortKey(`${op.key}\0`)];
+  return [utf8SortKey(op.range.from), utf8SortKey(op.range.to)];
 }

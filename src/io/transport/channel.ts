@@ -2,7 +2,7 @@
  * The way to one address: its connection if there is one, what waits while one is being made, and when the next attempt
  * is allowed. What waits has certainly not been sent, so it ends with UNREACHABLE, which promises that nothing happened.
  */
-import { BoundedQueue } from '../../base/bounded-queue.ts';
+import { BoundedQueue } from '../../base/collections/bounded-queue.ts';
 import { type Done, failure } from '../../base/errors.ts';
 import type { Address } from '../../base/ports.ts';
 import type { Connection } from './connection.ts';

@@ -23,7 +23,7 @@ import {
   type Identity,
   type Peer,
 } from '../../base/ports.ts';
-import { BoundedLru } from '../../base/bounded-lru.ts';
+import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { Counters } from './counters.ts';
 import {
   datagramKinds,

@@ -7,7 +7,7 @@ import { after } from 'node:test';
 
 import { type ErrorCode, type Outcome } from '../../base/errors.ts';
 import { nodeIdFrom } from '../../base/ids.ts';
-import type { Clock, Identity, Role, Service } from '../../base/ports.ts';
+import type { Clock, Identity, Role, StreamService } from '../../base/ports.ts';
 import { openTransport, type Transport, type TransportOptions } from './transport.ts';
 
 export const secret = 'x9K!mPq2$vRt7wLz4#nB';
@@ -41,10 +41,10 @@ export function identity(name: string, more: Partial<Identity> = {}): Identity {
 
 export type Node = { readonly transport: Transport; readonly self: Identity };
 
-export const echo: Service = {
+export const echo: StreamService = {
   request: (_from, body, _remainingMs, reply) => reply({ ok: true, value: body }),
-  notified: () => undefined,
-  opened: () => ({ chunk: () => undefined, writable: () => undefined, ended: () => undefined }),
+  notify: () => undefined,
+  open: () => ({ chunk: () => undefined, writable: () => undefined, ended: () => undefined }),
 };
 
 const open: Transport[] = [];

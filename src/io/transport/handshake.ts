@@ -13,7 +13,7 @@ import { timingSafeEqual } from 'node:crypto';
 
 import { RemusterError } from '../../base/errors.ts';
 import type { Identity } from '../../base/ports.ts';
-import type { BoundedLru } from '../../base/bounded-lru.ts';
+import type { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import { ByteReader, ByteWriter, readIdentity, writeIdentity } from './identity-codec.ts';
 import { clusterTag, derive, hmac, type KeyRing, type Master, protocolVersion } from './keys.ts';
 import { Refused } from './refusal.ts';

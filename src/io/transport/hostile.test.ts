@@ -133,7 +133,7 @@ test('a recorded conversation is refused, also by a node that was restarted mean
   const heard: string[] = [];
   const service = {
     ...echo,
-    notified: (_from: unknown, body: Uint8Array) => void heard.push(Buffer.from(body).toString()),
+    notify: (_from: unknown, body: Uint8Array) => void heard.push(Buffer.from(body).toString()),
   };
   node.transport.streams.serve(service);
   const client = await startNode('client');

@@ -6,7 +6,7 @@
 import type { KeyObject } from 'node:crypto';
 
 import type { Identity } from '../../base/ports.ts';
-import { BoundedLru } from '../../base/bounded-lru.ts';
+import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import { type KeyRing } from './keys.ts';
 import { sessionKey } from './outbound-sessions.ts';
 import { ReplayWindow } from './replay-window.ts';

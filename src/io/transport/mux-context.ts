@@ -2,7 +2,7 @@
  * What the multiplexers of all connections share: limits, counters, the service they hand things to. Handed in whole,
  * so that a multiplexer can be driven by a test without any socket.
  */
-import type { Identity, Log, Service } from '../../base/ports.ts';
+import type { Identity, Log, StreamService } from '../../base/ports.ts';
 import type { Compression } from './compression.ts';
 import type { Counters } from './counters.ts';
 import type { TransportLimits } from './limits.ts';
@@ -20,7 +20,7 @@ export type MuxContext = {
   readonly compression: Compression;
   readonly reassembly: ByteBudget;
   bucket(peer: Identity): TokenBucket;
-  service(): Service | undefined;
+  service(): StreamService | undefined;
   /** The peer tells of its datagram sessions. */
   announced(peer: Identity, body: Uint8Array): void;
 };

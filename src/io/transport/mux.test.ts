@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 
 import { failure } from '../../base/errors.ts';
-import type { Service } from '../../base/ports.ts';
+import type { StreamService } from '../../base/ports.ts';
 import { Compression } from './compression.ts';
 import { Counters } from './counters.ts';
 import { echo, identity } from './fixtures.test.ts';
@@ -17,7 +17,7 @@ import { TokenBucket } from './token-bucket.ts';
 const body = Uint8Array.of(1, 2, 3);
 
 /** Two ends without a socket: what one takes as a frame is fed to the other by the test. */
-function end(flush: () => void = () => {}, service: Service = echo, arriving = arrivingBytes()): Mux {
+function end(flush: () => void = () => {}, service: StreamService = echo, arriving = arrivingBytes()): Mux {
   const limits = defaultLimits;
   const context = {
     ...{ limits, counters: new Counters(), log: () => {}, admit: () => undefined, announced: () => {} },
@@ -77,7 +77,7 @@ describe('multiplexer', () => {
     const served: number[] = [];
     const arriving = arrivingBytes();
     // Whoever is served keeps its place.
-    const service: Service = { ...echo, request: (_from, { length }) => void served.push(length) };
+    const service: StreamService = { ...echo, request: (_from, { length }) => void served.push(length) };
     const server = end(undefined, service, arriving);
     const client = end();
     // Compressed it fits into one frame, and not so well that it looks like a bomb.

@@ -10,8 +10,8 @@
 import {
   type Done,
   type ErrorCode,
-  errorCodeOf,
-  errorShape,
+  parseErrorCode,
+  serializeError,
   failure,
   type Outcome,
   RemusterError,
@@ -223,7 +223,7 @@ export class Mux {
     const refusal = this.#refusal(body);
     if (kind === kinds.request) return this.#serve(id, argument, body, refusal);
     const service = this.#context.service();
-    if (refusal === undefined && service !== undefined) this.#guarded(() => service.notified(this.peer, body));
+    if (refusal === undefined && service !== undefined) this.#guarded(() => service.notify(this.peer, body));
     return undefined;
   }
 
@@ -280,7 +280,7 @@ export class Mux {
   }
 
   #answerError(id: number, error: unknown): void {
-    const { code, message } = errorShape(error);
+    const { code, message } = serializeError(error);
     const text = new TextEncoder().encode(`${code}\n${message.slice(0, errorMessageMax)}`);
     this.queue.push(kinds.error, 0, id, 0, text);
     this.#events.wake();
@@ -304,7 +304,7 @@ export class Mux {
     const end = this.#streams.accept(id, refusal);
     if (end === undefined || service === undefined) return;
     const fine = this.#guarded(() => {
-      end.events = service.opened(this.peer, opening, end);
+      end.events = service.open(this.peer, opening, end);
     });
     if (!fine) end.abort('the handler of the stream failed');
   }
@@ -339,5 +339,5 @@ function readError(body: Uint8Array): RemusterError {
   const text = new TextDecoder().decode(body);
   const at = text.indexOf('\n');
   const code = text.slice(0, Math.max(0, at));
-  return new RemusterError(errorCodeOf(code), text.slice(at + 1, at + 1 + errorMessageMax));
+  return new RemusterError(parseErrorCode(code), text.slice(at + 1, at + 1 + errorMessageMax));
 }

@@ -7,7 +7,7 @@
  */
 import { nodeIdFrom } from '../../base/ids.ts';
 import { success } from '../../base/errors.ts';
-import type { Identity, Service } from '../../base/ports.ts';
+import type { Identity, StreamService } from '../../base/ports.ts';
 import { entropyBytes } from '../entropy.ts';
 import { openDatagramTransport, openStreamTransport, type DatagramTransport } from './transport.ts';
 import type { TransportOptions } from './transport-options.ts';
@@ -34,10 +34,10 @@ export async function rehearseStreams(like: TransportOptions): Promise<void> {
   await closeAll(opened);
 }
 
-const echo: Service = {
+const echo: StreamService = {
   request: (_from, body, _remainingMs, reply) => reply(success(body)),
-  notified: () => {},
-  opened: () => ({ chunk: () => {}, writable: () => {}, ended: () => {} }),
+  notify: () => {},
+  open: () => ({ chunk: () => {}, writable: () => {}, ended: () => {} }),
 };
 
 export type PretendedNode = { readonly identity: Identity; readonly transport: DatagramTransport };

@@ -10,7 +10,7 @@
  *
  * Only `activeMax` transfers are in turn at the same time, which bounds what the other side must reassemble.
  */
-import { BoundedQueue } from '../../base/bounded-queue.ts';
+import { BoundedQueue } from '../../base/collections/bounded-queue.ts';
 import { headerBytes, writeSegment } from './segment.ts';
 
 export const chunkBytes = 32 * 1_024;

@@ -9,7 +9,7 @@ import { connect as connectTcp, createServer, isIP, type OnReadOpts, type Server
 import { connect as connectTls, createServer as createTlsServer, type TLSSocket } from 'node:tls';
 
 import { isRemusterError, RemusterError } from '../../base/errors.ts';
-import { type Address, portIsClosed } from '../../base/ports.ts';
+import { type Address, portClosedReason } from '../../base/ports.ts';
 
 export type TlsOptions = {
   readonly certPem: string;
@@ -164,7 +164,7 @@ function dialTcp(to: Address): Socket {
 }
 
 function reasonOf({ code }: NodeJS.ErrnoException): string {
-  return code === 'ECONNREFUSED' ? portIsClosed : (code ?? 'cannot connect');
+  return code === 'ECONNREFUSED' ? portClosedReason : (code ?? 'cannot connect');
 }
 
 function dialTls(to: Address, tls: TlsOptions): TLSSocket {

@@ -4,7 +4,7 @@
  */
 import type { Server } from 'node:net';
 
-import { BoundedLru } from '../../base/bounded-lru.ts';
+import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { Clock, Identity } from '../../base/ports.ts';
 import { Acceptor } from './acceptor.ts';
 import { Compression } from './compression.ts';

@@ -13,7 +13,7 @@ import type {
   ByteStreamEvents,
   Cancel,
   ConnectionChange,
-  Service,
+  StreamService,
   Streams,
 } from '../../base/ports.ts';
 import type { Acceptor } from './acceptor.ts';
@@ -41,7 +41,7 @@ export class ConnectedStreams implements Streams {
   readonly #dialing = new Set<Socket>();
   readonly #deadlines: DeadlineTimer;
   readonly #watchers: ((change: ConnectionChange) => void)[] = [];
-  #service: Service | undefined;
+  #service: StreamService | undefined;
   #acceptor: Acceptor | undefined;
   #sweep: Cancel | undefined;
   #closed = false;
@@ -59,7 +59,7 @@ export class ConnectedStreams implements Streams {
     return this.#connections.size;
   }
 
-  get service(): Service | undefined {
+  get service(): StreamService | undefined {
     return this.#service;
   }
 
@@ -117,7 +117,7 @@ export class ConnectedStreams implements Streams {
     return stream;
   }
 
-  serve(service: Service): void {
+  serve(service: StreamService): void {
     this.#service = service;
   }
 
@@ -302,9 +302,9 @@ export class ConnectedStreams implements Streams {
     if (dialed?.dialing === true) {
       this.#dialFailed(dialed, `closed during the handshake (${reason}): are secret and cluster name the same?`);
     }
-    const wanted = connection.retired || connection.peerLeft || this.#closed;
+    const graceful = connection.retired || connection.peerLeft || this.#closed;
     const wasLast = peer !== undefined && !aside && !this.#live.has(peer.id);
-    if (wasLast) this.#tell({ kind: 'disconnected', peer, reason, wanted });
+    if (wasLast) this.#tell({ kind: 'disconnected', peer, reason, graceful });
   }
 
   /** Nothing new over this connection, from either side. */

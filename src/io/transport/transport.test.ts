@@ -362,7 +362,7 @@ test(
   async () => {
     const [a, b] = [await startNode('a'), await startNode('b')];
     const heard: number[] = [];
-    b.transport.streams.serve({ ...echo, notified: (_from, body) => void heard.push(...new Set(body)) });
+    b.transport.streams.serve({ ...echo, notify: (_from, body) => void heard.push(...new Set(body)) });
     for (const size of [10, 50_000, 200_000]) {
       for (const phase of ['connecting', 'connected']) {
         const body = Buffer.alloc(size, 7);

@@ -5,7 +5,7 @@
  * A node whose membership has a thread of its own opens the two halves apart, one in each thread. Then no session of a
  * datagram sender is announced over connections: each introduces itself, or is proved by a challenge.
  */
-import { promised } from '../../base/errors.ts';
+import { toPromise } from '../../base/errors.ts';
 import type { Datagrams, Streams } from '../../base/ports.ts';
 import { sealDatagrams } from './datagram-half.ts';
 import type { SealedDatagrams } from './datagrams.ts';
@@ -90,7 +90,7 @@ function half(
       datagrams?.rekey();
     },
     close: async () => {
-      closing ??= Promise.all(open.map((one) => promised<void>((done) => one.close(done))));
+      closing ??= Promise.all(open.map((one) => toPromise<void>((done) => one.close(done))));
       await closing;
     },
   };

@@ -2,7 +2,7 @@
 import type { Outcome } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { Expired, PersistFailed, Schedule, Unschedule } from '../../base/loop.ts';
+import type { TimerExpired, PersistFailed, Schedule, CancelTimer } from '../../base/runtime/loop.ts';
 import type { Address, Identity } from '../../base/ports.ts';
 import type { KeyRange, RangeResult, RegistryTransaction, TransactionResult } from '../../base/registry.ts';
 import type { JobMessage, JobMessageOf, JobVerb } from '../../messages/jobs.ts';
@@ -31,7 +31,7 @@ export type ManagerAct =
 export type GatherWords = { readonly workflow: string | undefined; readonly part: number | undefined };
 
 export type ManagerTimer = 'flush' | 'tick';
-export type ManagerEffect = ManagerAct | Schedule<ManagerTimer> | Unschedule;
+export type ManagerEffect = ManagerAct | Schedule<ManagerTimer> | CancelTimer;
 
 export type ManagerInput =
   | { readonly kind: 'became'; readonly fence: Fence }
@@ -67,4 +67,4 @@ export type ManagerInput =
   | { readonly kind: 'gone'; readonly node: NodeId; readonly generation: number }
   | { readonly kind: 'members' };
 
-export type ManagerStep = ManagerInput | Expired<ManagerTimer> | PersistFailed;
+export type ManagerStep = ManagerInput | TimerExpired<ManagerTimer> | PersistFailed;

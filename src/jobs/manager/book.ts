@@ -2,7 +2,7 @@
  * All jobs that are known: open ones, with a bound for all and for each submitter, and those that are over, of which the
  * oldest are forgotten first. It writes nothing.
  */
-import { BusyMap, BusySet } from '../../base/busy-collections.ts';
+import { CompactingMap, CompactingSet } from '../../base/collections/compacting-map.ts';
 import { RemusterError } from '../../base/errors.ts';
 import { isOver } from '../job-words.ts';
 import { jobLimits } from '../limits.ts';
@@ -15,12 +15,12 @@ const wordsBytesMax = 20_000_000;
 const atOnce = 100;
 
 export class Book {
-  readonly #jobs = new BusyMap<string, Job>();
-  readonly #open = new BusySet<Job>();
+  readonly #jobs = new CompactingMap<string, Job>();
+  readonly #open = new CompactingSet<Job>();
   readonly #openOf = new Map<string, number>();
-  readonly #byKey = new BusyMap<string, Job>();
+  readonly #byKey = new CompactingMap<string, Job>();
   /** In the order in which they ended. */
-  readonly #over = new BusySet<Job>();
+  readonly #over = new CompactingSet<Job>();
   #bytesApart = 0;
   #wordsBytes = 0;
   /** Each job that was added has a later name than the one before it. */

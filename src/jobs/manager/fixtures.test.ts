@@ -136,7 +136,7 @@ export class World {
       for (const events of this.#watchers.get(before) ?? []) events.lost?.('another leads');
     if (name === undefined) return;
     const fence = this.#fence();
-    for (const events of this.#watchers.get(name) ?? []) events.became?.(fence);
+    for (const events of this.#watchers.get(name) ?? []) events.elected?.(fence);
     for (const worker of this.workers.values()) this.timeline.after(5, () => worker.report());
   }
 

@@ -3,9 +3,9 @@
  * the cores it wants at one time; smaller ones may pass it, but not for ever. What is given is recorded first and sent
  * after that, again and again until the worker has answered or its lease is over.
  */
-import { BoundedLru } from '../../base/bounded-lru.ts';
+import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import { type Outcome, isRemusterError } from '../../base/errors.ts';
-import type { GivenUnit, JobMessage } from '../../messages/jobs.ts';
+import type { UnitAssignment, JobMessage } from '../../messages/jobs.ts';
 import type { Attempt, Run, Unit, Workflow } from './model.ts';
 import type { Office } from './office.ts';
 import { orderBytes } from './orders-of-units.ts';
@@ -250,7 +250,7 @@ export class Giving {
       seat.resendAtMs = Math.min(seat.resendAtMs, this.#office.nowMs + resendMs);
       return;
     }
-    let units: GivenUnit[] = [];
+    let units: UnitAssignment[] = [];
     let sent: Run[] = [];
     let size = 0;
     const flush = (): void => {
@@ -281,7 +281,7 @@ export class Giving {
     return undefined;
   }
 
-  #message(seat: Seat, units: readonly GivenUnit[], runs: readonly Run[]): void {
+  #message(seat: Seat, units: readonly UnitAssignment[], runs: readonly Run[]): void {
     const { out, term } = this.#office;
     const id = this.#nextId++;
     this.#sent.set(id, { seat, runs });
@@ -290,7 +290,7 @@ export class Giving {
   }
 }
 
-function givenUnit({ unit, attempt }: Run, order: Uint8Array, ahead: boolean): GivenUnit {
+function givenUnit({ unit, attempt }: Run, spec: Uint8Array, mayWait: boolean): UnitAssignment {
   const { workflow, number } = unit;
   return {
     job: workflow.job.id,
@@ -298,12 +298,12 @@ function givenUnit({ unit, attempt }: Run, order: Uint8Array, ahead: boolean): G
     unit: number,
     attempt: attempt.attempt,
     fence: attempt.fence,
-    order,
-    ahead,
+    spec,
+    mayWait,
   };
 }
 
-export function attemptNameOf({ unit, attempt }: Run): Omit<GivenUnit, 'order' | 'ahead'> {
+export function attemptNameOf({ unit, attempt }: Run): Omit<UnitAssignment, 'spec' | 'mayWait'> {
   const { workflow, number } = unit;
   return {
     ...{ job: workflow.job.id, workflow: workflow.index, unit: number },

@@ -3,10 +3,10 @@
  * and answers orders, reports and news. It decides nothing, but acts only while the lease of the leader surely holds.
  */
 import { unreachable } from '../../base/assert.ts';
-import { BusyMap } from '../../base/busy-collections.ts';
+import { CompactingMap } from '../../base/collections/compacting-map.ts';
 import { type Done, type Outcome, failure } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
-import { Loop, noStore } from '../../base/loop.ts';
+import { Loop, noStore } from '../../base/runtime/loop.ts';
 import type { Address, Cancel, Identity } from '../../base/ports.ts';
 import type { KeyRange, RegistryTransaction } from '../../base/registry.ts';
 import type { JobMessage, JobMessageOf, JobVerb } from '../../messages/jobs.ts';
@@ -30,7 +30,7 @@ export class ManagerHost {
   readonly #ports: ManagerPorts;
   readonly #machine: Manager;
   readonly #loop: Loop<ManagerInput, ManagerAct, ManagerTimer>;
-  readonly #calls = new BusyMap<number, Call>();
+  readonly #calls = new CompactingMap<number, Call>();
   readonly #unwatch: Cancel;
   #nextCall = 1;
   #isSweeping = false;
@@ -45,10 +45,10 @@ export class ManagerHost {
       worker: (id) => ports.worker(id),
     };
     this.#machine = new Manager(parts, { ...managerDefaults, ...options });
-    const halted = (error: unknown): void => ports.halted(error);
-    this.#loop = new Loop(this.#machine, { clock, store: noStore, perform: (effect) => this.#perform(effect), halted });
+    const onHalt = (error: unknown): void => ports.halted(error);
+    this.#loop = new Loop(this.#machine, { clock, store: noStore, perform: (effect) => this.#perform(effect), onHalt });
     this.#unwatch = leadership.watch({
-      became: (fence) => this.#loop.feed({ kind: 'became', fence }),
+      elected: (fence) => this.#loop.feed({ kind: 'became', fence }),
       lost: () => this.#lost('this node leads no longer'),
     });
     const { fence } = leadership.view();

@@ -2,7 +2,7 @@
  * What workers tell about units. Only the present attempt of a unit counts, whatever else is told, how often, and in
  * which order. An end is taken once; the worker hears so when it is recorded, and repeats it until then.
  */
-import type { JobMessageOf, UnitNews } from '../../messages/jobs.ts';
+import type { JobMessageOf, UnitReport } from '../../messages/jobs.ts';
 import { isOver } from '../job-words.ts';
 import { jobKeys } from '../keys.ts';
 import { jobLimits } from '../limits.ts';
@@ -47,7 +47,7 @@ export class News {
   }
 
   /** Calls back when all ends in it are recorded. */
-  heard(seat: Seat, news: readonly UnitNews[], done: (answer: JobMessageOf<'unitsHeard'>) => void): void {
+  heard(seat: Seat, news: readonly UnitReport[], done: (answer: JobMessageOf<'unitsHeard'>) => void): void {
     const heard: Name[] = [];
     const stop: Name[] = [];
     let waits = 1;
@@ -56,9 +56,9 @@ export class News {
       if (waits === 0) done({ kind: 'unitsHeard', heard, stop });
     };
     for (const item of news) {
-      const { job, workflow, unit, attempt, fence, what } = item;
+      const { job, workflow, unit, attempt, fence, status } = item;
       const name = { job, workflow, unit, attempt, fence };
-      const isEnd = what !== 'started' && what !== 'progress';
+      const isEnd = status !== 'started' && status !== 'progress';
       const known = this.#office.book.get(job);
       const found = known?.workflows[workflow];
       const place = found === undefined ? undefined : unitOf(found, unit);
@@ -136,11 +136,11 @@ export class News {
     unit.workflow.active -= 1;
   }
 
-  #progress(run: Run, { what, completed, failed, summary }: UnitNews): void {
+  #progress(run: Run, { status, completed, failed, summary }: UnitReport): void {
     if (run.stopping !== undefined) return;
     this.#giving.taken(run);
     const { unit } = run;
-    if (what !== 'progress' || unit.state !== 'running') return;
+    if (status !== 'progress' || unit.state !== 'running') return;
     // Counts of one attempt only grow: what is lower was overtaken on its way.
     if (unit.live !== undefined && completed < unit.live.completed) return;
     unit.live = { completed, failed, summary: summary ?? unit.live?.summary };
@@ -148,7 +148,7 @@ export class News {
   }
 
   /** False: not now, it will be told again. */
-  #ended(run: Run, item: UnitNews, recorded: () => void): boolean {
+  #ended(run: Run, item: UnitReport, recorded: () => void): boolean {
     const { unit, attempt } = run;
     const { workflow } = unit;
     const { job } = workflow;
@@ -158,12 +158,12 @@ export class News {
       ledger.afterJob(job, recorded);
       return true;
     }
-    if (item.what === 'completed') return this.#completed(run, item, recorded);
+    if (item.status === 'completed') return this.#completed(run, item, recorded);
     this.#letGo(run);
     // What may run once at most and has begun did not come back unharmed.
-    const isHarmed = unit.workflow.facts.maxRetries === 0 && item.tookMs !== undefined;
-    const isReturned = item.what === 'returned' && !isHarmed;
-    attempt.outcome = isReturned ? 'returned' : item.what === 'failed' ? 'failed' : 'cancelled';
+    const isHarmed = unit.workflow.facts.maxRetries === 0 && item.durationMs !== undefined;
+    const isReturned = item.status === 'returned' && !isHarmed;
+    attempt.outcome = isReturned ? 'returned' : item.status === 'failed' ? 'failed' : 'cancelled';
     this.#tell(run);
     ledger.touchUnit(unit);
     if (isReturned) this.#flow.retry(unit, 'DRAINED', '', 0);
@@ -172,11 +172,11 @@ export class News {
     return true;
   }
 
-  #notDone(run: Run, { what, code, why }: UnitNews): void {
+  #notDone(run: Run, { status, code, why }: UnitReport): void {
     const { unit } = run;
     const text = why ?? '';
-    if (what === 'failed' && code !== undefined && finalCodes.has(code)) return this.#flow.failed(unit, code, text);
-    const cause = what === 'failed' ? 'RUNNER_KILLED' : what === 'returned' ? 'DRAINED' : 'CANCELLED';
+    if (status === 'failed' && code !== undefined && finalCodes.has(code)) return this.#flow.failed(unit, code, text);
+    const cause = status === 'failed' ? 'RUNNER_KILLED' : status === 'returned' ? 'DRAINED' : 'CANCELLED';
     this.#failedThere(run, code ?? cause, text);
   }
 
@@ -191,21 +191,21 @@ export class News {
     this.#flow.retry(unit, code, why, counted);
   }
 
-  #completed(run: Run, item: UnitNews, recorded: () => void): boolean {
+  #completed(run: Run, item: UnitReport, recorded: () => void): boolean {
     const { unit } = run;
     const { job } = unit.workflow;
-    const { summary, output, completed, failed, tookMs } = item;
+    const { summary, output, completed, failed, durationMs } = item;
     const apart = [summary, output].map((bytes) =>
       bytes === undefined || bytes.length <= inlineBytesMax ? 0 : bytes.length,
     );
     const apartBytes = (apart[0] as number) + (apart[1] as number);
     if (apartBytes > 0 && this.#storingBytes + apartBytes > storingBytesMax) return false;
     this.#letGo(run);
-    if (unit.phase === 'whole' || unit.phase === 'work') this.#giving.took(job.request.bundle, tookMs ?? 0);
+    if (unit.phase === 'whole' || unit.phase === 'work') this.#giving.took(job.request.bundle, durationMs ?? 0);
     const end: UnitEnd = {
       completed,
       failed,
-      tookMs: tookMs ?? 0,
+      tookMs: durationMs ?? 0,
       summary: apart[0] === 0 ? summary : undefined,
       output: apart[1] === 0 ? output : undefined,
       summaryBytes: summary?.length ?? 0,
@@ -237,7 +237,7 @@ export class News {
   }
 
   /** Its parts first; the record that names them after they are there. */
-  #store(unit: Unit, { summary, output }: UnitNews, stored: () => void): void {
+  #store(unit: Unit, { summary, output }: UnitReport, stored: () => void): void {
     const { workflow, number } = unit;
     const { id } = workflow.job;
     let waits = 1;
@@ -257,7 +257,7 @@ export class News {
     written();
   }
 
-  #settle(run: Run, end: UnitEnd, item: UnitNews, recorded: () => void): void {
+  #settle(run: Run, end: UnitEnd, item: UnitReport, recorded: () => void): void {
     const { unit, attempt } = run;
     const { workflow } = unit;
     const { job } = workflow;
@@ -315,7 +315,7 @@ export class News {
   }
 }
 
-function isSame({ attempt }: Run, item: UnitNews): boolean {
+function isSame({ attempt }: Run, item: UnitReport): boolean {
   return attempt.attempt === item.attempt && attempt.fence === item.fence;
 }
 

@@ -1,5 +1,5 @@
 /** What all parts of the leading manager share: the books, the time of the step that goes on, and what comes of it. */
-import { BusySet } from '../../base/busy-collections.ts';
+import { CompactingSet } from '../../base/collections/compacting-map.ts';
 import type { Fence } from '../../base/fence.ts';
 import type { Random } from '../../base/random.ts';
 import { fenceParts } from '../../base/fence.ts';
@@ -36,7 +36,7 @@ export class Office {
   term = 0;
   #fence = 0n;
   /** Jobs whose status has changed in a way that may be recorded a little later. */
-  readonly soft = new BusySet<Job>();
+  readonly soft = new CompactingSet<Job>();
   #eventsSecond = 0;
   #events = 0;
 

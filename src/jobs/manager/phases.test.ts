@@ -79,7 +79,7 @@ test('a plan that is no plan fails its workflow, whatever it is', () => {
 
 test('an error of setup fails the workflow at once; the code runs once', () => {
   const world = World.start({ w1: 3 });
-  everywhere(world, () => ({ afterMs: 10, news: { what: 'failed', code: 'WORKFLOW_FAILED', why: 'setup threw' } }));
+  everywhere(world, () => ({ afterMs: 10, news: { status: 'failed', code: 'WORKFLOW_FAILED', why: 'setup threw' } }));
   const jobId = world.submit({ workflows: [load('one', { cores: 2, hasSetup: true, hasTeardown: true })] });
   const shown = world.untilStatus(jobId, 'FAILED');
   assert.equal(allBegan(world).length, 1);
@@ -90,8 +90,8 @@ test('an error of setup fails the workflow at once; the code runs once', () => {
 test('teardown also after a failure; its own failure changes nothing but the incidents', () => {
   const world = World.start({ w1: 3 });
   everywhere(world, ({ phase, unit }) => {
-    if (phase === 'finish') return { afterMs: 10, news: { what: 'failed', code: 'WORKFLOW_FAILED', why: 'too late' } };
-    if (unit === 1) return { afterMs: 10, news: { what: 'failed', code: 'BUNDLE_INVALID', why: 'bad' } };
+    if (phase === 'finish') return { afterMs: 10, news: { status: 'failed', code: 'WORKFLOW_FAILED', why: 'too late' } };
+    if (unit === 1) return { afterMs: 10, news: { status: 'failed', code: 'BUNDLE_INVALID', why: 'bad' } };
     return 'hold';
   });
   const jobId = world.submit({ workflows: [load('one', { cores: 2, hasTeardown: true })] });
@@ -130,7 +130,7 @@ test('what waits for a failed workflow never begins; what does not goes on to it
   const world = World.start({ w1: 4 });
   everywhere(world, ({ workflow }) =>
     workflow === 0
-      ? { afterMs: 10, news: { what: 'failed', code: 'WORKFLOW_FAILED' } }
+      ? { afterMs: 10, news: { status: 'failed', code: 'WORKFLOW_FAILED' } }
       : { afterMs: 500, news: { completed: 1 } },
   );
   const workflows = [load('a'), load('b', { after: ['a'] }), load('c', { after: ['b'] }), load('d')];
@@ -221,6 +221,6 @@ test('a plan whose items cannot be sent fails its workflow, and the manager goes
 test('an error text that ends in half a character is recorded all the same', () => {
   const world = World.start({ w1: 1 });
   const why = `${'x'.repeat(999)}\u{1f600}`;
-  everywhere(world, () => ({ afterMs: 10, news: { what: 'failed', code: 'WORKFLOW_FAILED', why } }));
+  everywhere(world, () => ({ afterMs: 10, news: { status: 'failed', code: 'WORKFLOW_FAILED', why } }));
   world.untilStatus(world.submit({ workflows: [load('one')] }), 'FAILED');
 });

@@ -5,24 +5,24 @@
 import { type Done, failure, success } from '../../base/errors.ts';
 import { parseNodeId } from '../../base/ids.ts';
 import type { Identity } from '../../base/ports.ts';
-import type { AttemptName, GivenUnit, JobMessage, JobMessageOf, UnitNews } from '../../messages/jobs.ts';
+import type { AttemptId, UnitAssignment, JobMessage, JobMessageOf, UnitReport } from '../../messages/jobs.ts';
 import { type UnitOrder, decodeOrder } from '../unit-words.ts';
 import { type World, leaseMs } from './fixtures.test.ts';
 import type { WorkerKnown } from './manager-host.ts';
 
 /** What a unit does: its end, after a while; or nothing until the test says so. */
-export type Deed = { readonly afterMs: number; readonly news: Partial<UnitNews> } | 'hold';
-export type Behave = (order: UnitOrder, worker: PretendWorker, attempt: AttemptName) => Deed;
+export type Deed = { readonly afterMs: number; readonly news: Partial<UnitReport> } | 'hold';
+export type Behave = (order: UnitOrder, worker: PretendWorker, attempt: AttemptId) => Deed;
 
 /** Does what it is asked for, and counts it. */
-export const diligent: Behave = (order) => ({ afterMs: 50, news: { what: 'completed', completed: workOf(order) } });
+export const diligent: Behave = (order) => ({ afterMs: 50, news: { status: 'completed', completed: workOf(order) } });
 
 export function workOf(order: UnitOrder): number {
   if (order.phase === 'plan' || order.phase === 'finish') return 0;
   return order.items?.count ?? order.iterations ?? 1;
 }
 
-type Running = { readonly name: AttemptName; readonly order: UnitOrder; cancel: () => void };
+type Running = { readonly name: AttemptId; readonly order: UnitOrder; cancel: () => void };
 
 export class PretendWorker {
   readonly identity: Identity;
@@ -30,9 +30,9 @@ export class PretendWorker {
   readonly coresTotal: number;
   behave: Behave = diligent;
   readonly runs = new Map<string, Running>();
-  readonly ends = new Map<string, UnitNews>();
+  readonly ends = new Map<string, UnitReport>();
   /** Every attempt that ever began here, also in an earlier life, and the bytes it got. */
-  readonly began: { readonly name: AttemptName; readonly bytes: Uint8Array; readonly order: UnitOrder }[] = [];
+  readonly began: { readonly name: AttemptId; readonly bytes: Uint8Array; readonly order: UnitOrder }[] = [];
   readonly #seen = new Set<string>();
   #goodMs: number;
   alive = true;
@@ -83,7 +83,7 @@ export class PretendWorker {
     const names = [...[...this.runs.values()].map(({ name }) => name), ...[...this.ends.values()].map(nameOf)];
     const message: JobMessageOf<'workerReport'> = {
       ...{ kind: 'workerReport', generation: this.identity.generation, coresTotal: this.coresTotal },
-      ...{ coresFree: this.#free(), level: 'normal', draining: this.draining, runs: names, isolation: 'full' },
+      ...{ coresFree: this.#free(), level: 'normal', draining: this.draining, attempts: names, isolation: 'full' },
     };
     this.world.toLeader(
       this,
@@ -100,10 +100,10 @@ export class PretendWorker {
   }
 
   /** All ends that were not heard, and whatever the test adds. */
-  tell(more: readonly UnitNews[] = []): void {
-    const news = [...this.ends.values(), ...more];
-    if (!this.alive || news.length === 0) return;
-    const message = { kind: 'tellUnits', generation: this.identity.generation, coresFree: this.#free(), news } as const;
+  tell(more: readonly UnitReport[] = []): void {
+    const reports = [...this.ends.values(), ...more];
+    if (!this.alive || reports.length === 0) return;
+    const message = { kind: 'tellUnits', generation: this.identity.generation, coresFree: this.#free(), reports } as const;
     this.world.toLeader(
       this,
       (host, done) => host.heardNews(this.identity, message, done),
@@ -120,11 +120,11 @@ export class PretendWorker {
     );
   }
 
-  progress(name: AttemptName, completed: number, failed = 0): void {
-    this.tell([{ ...bare(name), what: 'progress', completed, failed }]);
+  progress(name: AttemptId, completed: number, failed = 0): void {
+    this.tell([{ ...bare(name), status: 'progress', completed, failed }]);
   }
 
-  end(name: AttemptName, news: Partial<UnitNews>): void {
+  end(name: AttemptId, news: Partial<UnitReport>): void {
     const running = this.runs.get(textOf(name));
     if (running === undefined || !this.alive) return;
     running.cancel();
@@ -146,14 +146,14 @@ export class PretendWorker {
     reply(success({ kind: 'unitsStopped', coresFree: this.#free() }));
   }
 
-  #take(given: GivenUnit): string | undefined {
+  #take(given: UnitAssignment): string | undefined {
     const key = textOf(given);
     if (this.#seen.has(key)) return undefined;
     if (this.draining) return 'DRAINED';
     if (this.refuse !== undefined) return this.refuse;
-    if (this.#free() === 0 && !given.ahead) return 'CAPACITY';
+    if (this.#free() === 0 && !given.mayWait) return 'CAPACITY';
     this.#seen.add(key);
-    const { order: bytes, ahead: _ahead, ...name } = given;
+    const { spec: bytes, mayWait: _ahead, ...name } = given;
     const order = decodeOrder(bytes);
     this.began.push({ name, bytes, order });
     this.runs.set(key, { name, order, cancel: () => {} });
@@ -166,7 +166,7 @@ export class PretendWorker {
     return undefined;
   }
 
-  #stop(name: AttemptName): void {
+  #stop(name: AttemptId): void {
     const key = textOf(name);
     this.#seen.add(key);
     this.runs.get(key)?.cancel();
@@ -182,7 +182,7 @@ export class PretendWorker {
     this.world.timeline.after(this.world.timeline.nowMs === 0 ? 1 : leaseMs / 4, () => {
       if (!this.alive) return;
       if (this.world.timeline.nowMs - this.#goodMs >= 0.8 * leaseMs)
-        for (const { name } of this.runs.values()) this.end(name, { what: 'cancelled' });
+        for (const { name } of this.runs.values()) this.end(name, { status: 'cancelled' });
       this.report();
       this.tell();
       this.#beat();
@@ -190,17 +190,17 @@ export class PretendWorker {
   }
 }
 
-function bare({ job, workflow, unit, attempt, fence }: AttemptName): UnitNews {
+function bare({ job, workflow, unit, attempt, fence }: AttemptId): UnitReport {
   return {
-    ...{ job, workflow, unit, attempt, fence, what: 'completed', completed: 0, failed: 0, summary: undefined },
-    ...{ output: undefined, code: undefined, why: undefined, found: undefined, tookMs: 5 },
+    ...{ job, workflow, unit, attempt, fence, status: 'completed', completed: 0, failed: 0, summary: undefined },
+    ...{ output: undefined, code: undefined, why: undefined, found: undefined, durationMs: 5 },
   };
 }
 
-function nameOf({ job, workflow, unit, attempt, fence }: UnitNews): AttemptName {
+function nameOf({ job, workflow, unit, attempt, fence }: UnitReport): AttemptId {
   return { job, workflow, unit, attempt, fence };
 }
 
-export function textOf({ job, workflow, unit, attempt, fence }: AttemptName): string {
+export function textOf({ job, workflow, unit, attempt, fence }: AttemptId): string {
   return `${job}/${workflow}/${unit}/${attempt}/${fence}`;
 }

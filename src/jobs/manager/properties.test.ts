@@ -199,11 +199,11 @@ class Storm {
           if (`${run.name.job}/${run.name.workflow}/${run.name.unit}` === key) this.overlaps += 1;
       }
       const afterMs = this.random.between(5, 3_000);
-      if (this.random.chance(0.05)) return { afterMs, news: { what: 'failed', code: 'RUNNER_KILLED' } };
-      if (this.random.chance(0.05)) return { afterMs, news: { what: 'returned' } };
+      if (this.random.chance(0.05)) return { afterMs, news: { status: 'failed', code: 'RUNNER_KILLED' } };
+      if (this.random.chance(0.05)) return { afterMs, news: { status: 'returned' } };
       const output = order.phase === 'plan' ? json({ data: 1, items: { count: 12 } }) : json([this.random.uint32()]);
       const large = this.random.chance(0.1) ? json(['x'.repeat(3_000)]) : output;
-      const news = { completed: workOf(order), output: order.phase === 'plan' ? output : large, tookMs: 30 };
+      const news = { completed: workOf(order), output: order.phase === 'plan' ? output : large, durationMs: 30 };
       return { afterMs, news };
     };
   }

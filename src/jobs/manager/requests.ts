@@ -2,7 +2,7 @@
  * What was asked for, read and checked. Many jobs are asked for in the same words, with a key of their own beside them:
  * those are looked at once, and the jobs share what came of it. Nobody changes it.
  */
-import { BoundedLru } from '../../base/bounded-lru.ts';
+import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import { RemusterError } from '../../base/errors.ts';
 import type { JobRequest } from '../job-words.ts';
 import { bad, bytesOf, parsedObject } from './checking.ts';

@@ -48,7 +48,7 @@ test('a runner that is killed: another worker, not the same one', () => {
   const [began] = first.began;
   assert.ok(began !== undefined);
   first.progress(began.name, 50);
-  first.end(began.name, { what: 'failed', code: 'RUNNER_KILLED', why: 'memory' });
+  first.end(began.name, { status: 'failed', code: 'RUNNER_KILLED', why: 'memory' });
   world.until(() => holder(world) !== undefined && holder(world) !== first, 'another has it');
   const second = untilHeld(world);
   second.end(second.began[0]?.name as never, { completed: 100 });
@@ -62,7 +62,7 @@ test('a runner that is killed: another worker, not the same one', () => {
 
 test('the only worker failed it: it waits for another one, and says so', () => {
   const world = World.start({ w1: 1 });
-  world.get('w1').behave = () => ({ afterMs: 10, news: { what: 'failed', code: 'RUNNER_KILLED' } });
+  world.get('w1').behave = () => ({ afterMs: 10, news: { status: 'failed', code: 'RUNNER_KILLED' } });
   const jobId = world.submit({ workflows: [load('one')] });
   world.run(5_000);
   assert.equal(world.get('w1').began.length, 1);
@@ -88,7 +88,7 @@ test('at most once: without retries a lost worker is the end', () => {
 });
 
 test('at most once: what had begun and is given back does not begin anew, what had not begun does', () => {
-  for (const [tookMs, status] of [
+  for (const [durationMs, status] of [
     [5, 'FAILED'],
     [undefined, 'RUNNING'],
   ] as const) {
@@ -96,7 +96,7 @@ test('at most once: what had begun and is given back does not begin anew, what h
     for (const worker of everyone(world)) worker.behave = () => 'hold';
     const jobId = world.submit({ workflows: [load('one', { maxRetries: 0 })] });
     const worker = untilHeld(world);
-    worker.end(worker.began[0]?.name as never, { what: 'returned', tookMs });
+    worker.end(worker.began[0]?.name as never, { status: 'returned', durationMs });
     world.run(2_000);
     assert.equal(world.show(jobId).status, status);
   }
@@ -117,7 +117,7 @@ test('a silent worker keeps its unit until its lease is surely over, and not a m
   // It finished before it stopped, and only now gets through: nobody counts it.
   first.cut = false;
   first.ends.clear();
-  first.tell([{ ...(began?.name as object), what: 'completed', completed: 77, failed: 0 } as never]);
+  first.tell([{ ...(began?.name as object), status: 'completed', completed: 77, failed: 0 } as never]);
   world.run(1_000);
   assert.equal(world.show(jobId).totals.completed, 0);
   other.end(other.began[0]?.name as never, { completed: 100 });
@@ -135,7 +135,7 @@ test('progress counts from the present attempt only, in any order, any number of
   first.progress(old, 60);
   world.run(50);
   assert.equal(world.show(jobId).totals.completed, 60);
-  first.end(old, { what: 'failed', code: 'RUNNER_KILLED' });
+  first.end(old, { status: 'failed', code: 'RUNNER_KILLED' });
   world.until(() => holder(world) !== undefined && holder(world) !== first, 'another has it');
   const second = untilHeld(world);
   assert.equal(world.show(jobId).totals.completed, 0);
@@ -146,7 +146,7 @@ test('progress counts from the present attempt only, in any order, any number of
   world.run(50);
   assert.equal(world.show(jobId).totals.completed, 10);
   second.end(second.began[0]?.name as never, { completed: 100, failed: 3 });
-  second.tell([{ ...(second.began[0]?.name as object), what: 'completed', completed: 500, failed: 0 } as never]);
+  second.tell([{ ...(second.began[0]?.name as object), status: 'completed', completed: 500, failed: 0 } as never]);
   const shown = world.untilStatus(jobId, 'COMPLETED');
   second.progress(second.began[0]?.name as never, 700);
   world.run(1_000);
@@ -178,7 +178,7 @@ test('a worker that stops gives back what had not begun, which costs no attempt'
   const jobId = world.submit({ workflows: [load('one', { maxRetries: 0 })] });
   const first = untilHeld(world);
   first.draining = true;
-  first.end(first.began[0]?.name as never, { what: 'returned', tookMs: undefined });
+  first.end(first.began[0]?.name as never, { status: 'returned', durationMs: undefined });
   world.until(() => holder(world) !== undefined && holder(world) !== first, 'another has it');
   const second = untilHeld(world);
   second.end(second.began[0]?.name as never, { completed: 100 });
@@ -232,7 +232,7 @@ test('an answer to a dispatch that is lost: the same attempt again, and it runs 
 
 test('many small units: some are given ahead, none is lost, cores are never exceeded by others', () => {
   const world = World.start({ w1: 2 });
-  world.get('w1').behave = () => ({ afterMs: 1, news: { completed: 1, tookMs: 1 } });
+  world.get('w1').behave = () => ({ afterMs: 1, news: { completed: 1, durationMs: 1 } });
   const ids = Array.from({ length: 200 }, () => world.submit({ workflows: [batch('one', {}, { items: 1 })] }));
   for (const id of ids) assert.equal(world.untilStatus(id, 'COMPLETED').totals.completed, 1);
   assert.equal(world.get('w1').began.length, 200);

@@ -2,7 +2,7 @@
  * The workers as the leader sees them: who reported, when, with how many cores, and what each has of us. A worker that
  * was not heard for its lease and a bit has surely stopped what it had. It chooses nobody and loses nothing by itself.
  */
-import { BusySet } from '../../base/busy-collections.ts';
+import { CompactingSet } from '../../base/collections/compacting-map.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address } from '../../base/ports.ts';
 import type { Run } from './model.ts';
@@ -19,7 +19,7 @@ export type Seat = {
   /** A report came to this leader. */
   isHeard: boolean;
   heardMs: number;
-  readonly runs: BusySet<Run>;
+  readonly runs: CompactingSet<Run>;
   /** It refused for want of a core, or is not registered: nothing is given before. */
   restUntilMs: number;
   /** A question to end something is under way. */
@@ -84,7 +84,7 @@ export class Seats {
 export function newSeat(id: NodeId, name: string, generation: number, nowMs: number): Seat {
   return {
     ...{ id, name, generation, address: undefined, coresTotal: 0, level: 'normal', draining: false },
-    ...{ isolation: 'full', isHeard: false, heardMs: nowMs, runs: new BusySet(), restUntilMs: 0 },
+    ...{ isolation: 'full', isHeard: false, heardMs: nowMs, runs: new CompactingSet(), restUntilMs: 0 },
     ...{ stopping: false, resendAtMs: Infinity, restopAtMs: Infinity },
   };
 }

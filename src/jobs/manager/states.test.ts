@@ -146,7 +146,7 @@ test('higher priority first, then submitters in turns, then first come, first se
   submit('cid-0', 'cid');
   submit('vip-0', 'ann', 5);
   const worker = world.worker('w1', 1);
-  worker.behave = () => ({ afterMs: 100, news: { completed: 1, tookMs: 100 } });
+  worker.behave = () => ({ afterMs: 100, news: { completed: 1, durationMs: 100 } });
   world.until(() => worker.began.length === names.length, 'all of them');
   const order = worker.began.map(({ order: { facts } }) => (JSON.parse(facts) as { name: string }).name);
   assert.deepEqual(order, ['vip-0', 'ann-0', 'bob-0', 'cid-0', 'ann-1', 'bob-1', 'ann-2', 'ann-3']);
@@ -154,7 +154,7 @@ test('higher priority first, then submitters in turns, then first come, first se
 
 test('a giant does not keep others out', () => {
   const world = World.start({ w1: 4 });
-  world.get('w1').behave = () => ({ afterMs: 200, news: { completed: 1, tookMs: 200 } });
+  world.get('w1').behave = () => ({ afterMs: 200, news: { completed: 1, durationMs: 200 } });
   const giant = world.submit({ workflows: [batch('giant', { cores: 4 }, { items: 2_000, unitItemsMax: 1 })] }, 'ann');
   world.run(1_000);
   const small = world.submit({ workflows: [load('small')] }, 'bob');
@@ -181,7 +181,7 @@ test('watching: at once if there is news, later if not, and always the whole', (
   }
   const bytes = encodeSummary(summary);
   const [began] = worker.began;
-  worker.tell([{ ...(began?.name as object), what: 'progress', completed: 30, failed: 2, summary: bytes } as never]);
+  worker.tell([{ ...(began?.name as object), status: 'progress', completed: 30, failed: 2, summary: bytes } as never]);
   const news = world.watch(jobId, first.version, 5_000);
   assert.ok(news.version > first.version);
   assert.deepEqual([news.completed, news.failed], [30, 2]);

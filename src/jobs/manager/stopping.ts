@@ -3,7 +3,7 @@
  * is over. Only then is the core counted as free, and whoever waits for the end is told.
  */
 import type { Outcome } from '../../base/errors.ts';
-import type { AttemptName, JobMessage } from '../../messages/jobs.ts';
+import type { AttemptId, JobMessage } from '../../messages/jobs.ts';
 import { attemptNameOf } from './giving.ts';
 import type { Run, StopWhy } from './model.ts';
 import type { Office } from './office.ts';
@@ -52,7 +52,7 @@ export class Stopping {
     seat.restopAtMs = Infinity;
     if (seat.address === undefined) return this.#again(seat);
     const runs: Run[] = [];
-    const units: AttemptName[] = [];
+    const units: AttemptId[] = [];
     let why: StopWhy | undefined;
     for (const run of seat.runs) {
       if (run.stopping === undefined || !run.isRecorded) continue;

@@ -6,7 +6,7 @@
 import { type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Identity } from '../../base/ports.ts';
-import type { AttemptName, JobMessageOf } from '../../messages/jobs.ts';
+import type { AttemptId, JobMessageOf } from '../../messages/jobs.ts';
 import type { Giving } from './giving.ts';
 import { type Attempt, type Run, type Unit, unitOf } from './model.ts';
 import type { News } from './news.ts';
@@ -54,7 +54,7 @@ export class Workers {
     // Who did not report yet has no lease; its ends are told again after that.
     if (seat === undefined || !seat.isHeard || seat.generation !== message.generation)
       return reply(failure('PRECONDITION', 'report first'));
-    this.#news.heard(seat, message.news, (answer) => reply(success(answer)));
+    this.#news.heard(seat, message.reports, (answer) => reply(success(answer)));
   }
 
   /** Proof: that life runs no longer. */
@@ -97,13 +97,13 @@ export class Workers {
   /** Takes the report in; the answer is what the worker has to end. */
   #listed(
     seat: Seat,
-    { coresTotal, level, draining, isolation, runs }: JobMessageOf<'workerReport'>,
-  ): readonly AttemptName[] {
+    { coresTotal, level, draining, isolation, attempts }: JobMessageOf<'workerReport'>,
+  ): readonly AttemptId[] {
     const { nowMs, book } = this.#office;
     Object.assign(seat, { coresTotal, level, draining, isolation, isHeard: true, heardMs: nowMs });
     const listed = new Set<Run>();
-    const stop: AttemptName[] = [];
-    for (const name of runs) {
+    const stop: AttemptId[] = [];
+    for (const name of attempts) {
       const workflow = book.get(name.job)?.workflows[name.workflow];
       const unit = workflow === undefined ? undefined : unitOf(workflow, name.unit);
       const run = unit?.run;
@@ -127,12 +127,12 @@ export class Workers {
   }
 }
 
-function isSame(attempt: Attempt, name: AttemptName): boolean {
+function isSame(attempt: Attempt, name: AttemptId): boolean {
   return attempt.attempt === name.attempt && attempt.fence === name.fence;
 }
 
 /** Its end was told to us and is perhaps not recorded yet: the worker has to keep it until it hears so. */
-function isTold({ state, attempts }: Unit, name: AttemptName): boolean {
+function isTold({ state, attempts }: Unit, name: AttemptId): boolean {
   const last = attempts.at(-1);
   if (last === undefined || !isSame(last, name)) return false;
   return state === 'storing' || told.has(last.outcome);

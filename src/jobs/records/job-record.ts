@@ -2,12 +2,12 @@
  * What the registry keeps of a job, in the codec of messages: compact, because each change of a job writes its state.
  * Reading is strict: what cannot be read is undefined, and the caller says so.
  */
-import { codecOf } from '../../messages/codec.ts';
-import { field, list, optional, record } from '../../messages/compound.ts';
-import { type MessageOf, message } from '../../messages/message.ts';
-import { oneOf, u32, u53, u64 } from '../../messages/numbers.ts';
-import { repeatedText } from '../../messages/repeated-text.ts';
-import { bytes, nodeId, text } from '../../messages/strings.ts';
+import { createCodec } from '../../messages/codec/codec.ts';
+import { field, list, optional, record } from '../../messages/codec/compound.ts';
+import { type MessageOf, message } from '../../messages/codec/message.ts';
+import { enumOf, u32, u53, u64 } from '../../messages/codec/numbers.ts';
+import { internedText } from '../../messages/codec/interned-text.ts';
+import { bytes, nodeId, text } from '../../messages/codec/strings.ts';
 import { jobStatuses, workflowStatuses } from '../job-words.ts';
 import { jobLimits } from '../limits.ts';
 
@@ -34,7 +34,7 @@ const attemptRecord = record('attempt', {
   generation: field(3, u32, 'Its life.'),
   attempt: field(4, u32, 'Counted from 1.'),
   fence: field(5, u64, 'Grows with each attempt.'),
-  outcome: field(6, oneOf(...outcomes), 'What became of it.'),
+  outcome: field(6, enumOf(...outcomes), 'What became of it.'),
 });
 
 const endRecord = record('end', {
@@ -49,14 +49,14 @@ const endRecord = record('end', {
 
 const unitRecord = record('unit', {
   unit: field(1, u32, 'Its number.'),
-  state: field(2, oneOf('waiting', 'given', 'done', 'failed', 'cancelled'), 'Where it stands.'),
+  state: field(2, enumOf('waiting', 'given', 'done', 'failed', 'cancelled'), 'Where it stands.'),
   attempts: field(3, list(attemptRecord, attemptsKeptMax), 'In order.'),
   end: field(4, optional(endRecord), 'Of the attempt that won.'),
 });
 
 const workflowRecord = record('workflow', {
-  status: field(1, oneOf(...workflowStatuses), 'Status.'),
-  phase: field(2, oneOf('none', 'whole', 'plan', 'work', 'finish'), 'Which of its units are made.'),
+  status: field(1, enumOf(...workflowStatuses), 'Status.'),
+  phase: field(2, enumOf('none', 'whole', 'plan', 'work', 'finish'), 'Which of its units are made.'),
   startedMs: field(3, optional(u53), 'Its first assignment, in the time of the managers.'),
   /** Of `work`, or one of `whole`; 0 before they are made. */
   units: field(4, u32, 'How many.'),
@@ -73,13 +73,13 @@ const workflowRecord = record('workflow', {
 
 const incidentRecord = record('incident', {
   wallMs: field(1, u53, 'When.'),
-  type: field(2, oneOf(...incidentTypes), 'What.'),
+  type: field(2, enumOf(...incidentTypes), 'What.'),
   node: field(3, text(255), 'Where.'),
   effect: field(4, text(500), 'What came of it.'),
 });
 
 const stateRecord = record('jobState', {
-  status: field(1, oneOf(...jobStatuses), 'Status.'),
+  status: field(1, enumOf(...jobStatuses), 'Status.'),
   startedWallMs: field(2, optional(u53), 'First assignment.'),
   endedWallMs: field(3, optional(u53), 'End.'),
   startedMs: field(4, optional(u53), 'First assignment, in the time of the managers.'),
@@ -96,13 +96,13 @@ const declare = { carrier: 'stream', from: ['manager'], bytesMax: valueBytesMax 
 const job = message({
   ...{ kind: 'job', tag: 1, ...declare, doc: 'What never changes, and the first state.' },
   fields: {
-    submitter: field(1, repeatedText(256), 'On whose behalf.'),
+    submitter: field(1, internedText(256), 'On whose behalf.'),
     submittedWallMs: field(2, u53, 'For people, and for start times.'),
     submittedMs: field(3, u53, 'In the time of the managers.'),
     seed: field(4, u53, 'Of its randomness.'),
     key: field(5, optional(text(64)), 'Hash of submitter and idempotency key.'),
-    hash: field(6, optional(repeatedText(64)), 'Hash of the words, for those with a key.'),
-    words: field(7, repeatedText(valueBytesMax), 'JSON of the request, as it came.'),
+    hash: field(6, optional(internedText(64)), 'Hash of the words, for those with a key.'),
+    words: field(7, internedText(valueBytesMax), 'JSON of the request, as it came.'),
     state: field(8, stateRecord, 'The first state.'),
   },
 });
@@ -122,7 +122,7 @@ const clock = message({
   fields: { ms: field(1, u53, 'So much was counted.') },
 });
 
-const codec = codecOf([job, state, block, clock]);
+const codec = createCodec([job, state, block, clock]);
 type Any = MessageOf<readonly [typeof job, typeof state, typeof block, typeof clock]>;
 export type JobRecord = Omit<Extract<Any, { readonly kind: 'job' }>, 'kind'>;
 export type StateRecord = JobRecord['state'];

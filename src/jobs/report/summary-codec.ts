@@ -3,11 +3,11 @@
  * does not fit into the bound is refused (TOO_LARGE), never cut.
  */
 import { Histogram } from '../../base/histogram.ts';
-import { codecOf } from '../../messages/codec.ts';
-import { field, list, optional, record } from '../../messages/compound.ts';
-import { type MessageOf, message } from '../../messages/message.ts';
-import { bool, f64, oneOf, u32, u53, u64 } from '../../messages/numbers.ts';
-import { text } from '../../messages/strings.ts';
+import { createCodec } from '../../messages/codec/codec.ts';
+import { field, list, optional, record } from '../../messages/codec/compound.ts';
+import { type MessageOf, message } from '../../messages/codec/message.ts';
+import { bool, f64, enumOf, u32, u53, u64 } from '../../messages/codec/numbers.ts';
+import { text } from '../../messages/codec/strings.ts';
 import { jobLimits } from '../limits.ts';
 import { checksMax, errorBytesMax, errorsMax, metricsMax, nameBytesMax, stepsMax } from './bounds.ts';
 import { type MetricCounts, StepCounts, Summary, errorKey } from './summary.ts';
@@ -40,7 +40,7 @@ const check = record('check', {
 
 const metric = record('metric', {
   name: field(1, name, 'Name.'),
-  kind: field(2, oneOf('count', 'rate', 'gauge', 'trend'), 'Kind.'),
+  kind: field(2, enumOf('count', 'rate', 'gauge', 'trend'), 'Kind.'),
   total: field(3, optional(u53), 'Count, rate and gauge: how much or how many.'),
   hits: field(4, optional(u53), 'Rate.'),
   values: field(5, optional(list(f64, 4)), 'Gauge: min, max, last, and when that was.'),
@@ -85,7 +85,7 @@ const summaryMessage = message({
   },
 });
 
-const codec = codecOf([summaryMessage]);
+const codec = createCodec([summaryMessage]);
 type Wire = MessageOf<readonly [typeof summaryMessage]>;
 type WireHistogram = NonNullable<Wire['http']>;
 type WireMetric = NonNullable<Wire['metrics']>[number];

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AttemptName } from '../../messages/jobs.ts';
+import type { AttemptId } from '../../messages/jobs.ts';
 import { AttemptMemory } from './attempt-memory.ts';
 
-function attempt(number: number, fence: bigint): AttemptName {
+function attempt(number: number, fence: bigint): AttemptId {
   return { job: 'j', workflow: 0, unit: 0, attempt: number, fence };
 }
 

@@ -3,7 +3,7 @@
  * superseded does not begin late. Of each unit it keeps the latest attempt. It is bounded: what falls out raises a floor
  * of fences, and an unknown attempt from below the floor is refused, because it may be one that was forgotten.
  */
-import type { AttemptName } from '../../messages/jobs.ts';
+import type { AttemptId } from '../../messages/jobs.ts';
 
 export type AttemptVerdict =
   | 'new'
@@ -31,7 +31,7 @@ export class AttemptMemory {
     this.#unitsMax = unitsMax;
   }
 
-  look(key: string, name: AttemptName): AttemptVerdict {
+  look(key: string, name: AttemptId): AttemptVerdict {
     const known = this.#get(key);
     if (known === undefined) return name.fence < this.#floor ? 'old' : 'new';
     const order = compareAttempts(name, known);
@@ -39,12 +39,12 @@ export class AttemptMemory {
     return order < 0 ? 'old' : 'new';
   }
 
-  given(key: string, { attempt, fence }: AttemptName): void {
+  given(key: string, { attempt, fence }: AttemptId): void {
     this.#set(key, { attempt, fence, isStopped: false });
   }
 
   /** Whatever was given of this unit up to this attempt does not begin any more. */
-  stopped(key: string, name: AttemptName): void {
+  stopped(key: string, name: AttemptId): void {
     const known = this.#get(key);
     const order = known === undefined ? 1 : compareAttempts(name, known);
     if (order > 0) this.#set(key, { attempt: name.attempt, fence: name.fence, isStopped: true });
@@ -67,14 +67,14 @@ export class AttemptMemory {
 }
 
 /** All attempts of a unit have this in common. */
-export function unitKey({ job, workflow, unit }: Pick<AttemptName, 'job' | 'workflow' | 'unit'>): string {
+export function unitKey({ job, workflow, unit }: Pick<AttemptId, 'job' | 'workflow' | 'unit'>): string {
   return `${job}/${workflow}/${unit}`;
 }
 
 /** A later fence counts more than a later number: it was given under a later decision. */
 export function compareAttempts(
-  a: Pick<AttemptName, 'attempt' | 'fence'>,
-  b: Pick<AttemptName, 'attempt' | 'fence'>,
+  a: Pick<AttemptId, 'attempt' | 'fence'>,
+  b: Pick<AttemptId, 'attempt' | 'fence'>,
 ): number {
   if (a.fence !== b.fence) return a.fence < b.fence ? -1 : 1;
   return a.attempt - b.attempt;

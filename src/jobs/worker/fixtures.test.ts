@@ -7,7 +7,7 @@ import { type Done, type Outcome, failure, success } from '../../base/errors.ts'
 import { nodeIdFrom } from '../../base/ids.ts';
 import type { Clock, Identity, Peer, ProgramEvents, Runners, RunningProgram } from '../../base/ports.ts';
 import { Random } from '../../base/random.ts';
-import type { AttemptName, GivenUnit, JobMessage, JobMessageOf, UnitNews } from '../../messages/jobs.ts';
+import type { AttemptId, UnitAssignment, JobMessage, JobMessageOf, UnitReport } from '../../messages/jobs.ts';
 import { Timeline } from '../../simulation/timeline.ts';
 import { jobKeys } from '../keys.ts';
 import { fromRunnerCodec, toRunnerCodec } from '../runner-words.ts';
@@ -56,9 +56,9 @@ export function orderOf(job: string, changed: Partial<UnitOrder> = {}): UnitOrde
   };
 }
 
-export function given(order: UnitOrder, changed: Partial<GivenUnit> = {}): GivenUnit {
+export function given(order: UnitOrder, changed: Partial<UnitAssignment> = {}): UnitAssignment {
   const { job, workflow, unit } = order;
-  return { job, workflow, unit, attempt: 1, fence: 1n, ahead: false, order: encodeOrder(order), ...changed };
+  return { job, workflow, unit, attempt: 1, fence: 1n, mayWait: false, spec: encodeOrder(order), ...changed };
 }
 
 /** Processes that are none. `failing`: they die before they are ready. */
@@ -208,13 +208,13 @@ export class Scene {
   readonly events: WorkerEvent[] = [];
   readonly mistakes: unknown[] = [];
   readonly reports: JobMessageOf<'workerReport'>[] = [];
-  readonly told: UnitNews[] = [];
+  readonly told: UnitReport[] = [];
   /** How the leader answers; undefined: not at all, and the question ends after its time. */
   answerReports = true;
   answerNews = true;
   term = 1;
   leaseMs: number;
-  stopNames: readonly AttemptName[] = [];
+  stopNames: readonly AttemptId[] = [];
   leader: Peer | undefined = { id: nodeIdFrom(new Uint8Array(16).fill(9)), host: '10.0.0.9', port: 7400 };
   fetches = 0;
   registryFails = false;
@@ -254,14 +254,14 @@ export class Scene {
     if (this.mistakes.length > 0) throw this.mistakes[0];
   }
 
-  give(units: readonly GivenUnit[], changed: Partial<JobMessageOf<'giveUnits'>> = {}): readonly (string | undefined)[] {
+  give(units: readonly UnitAssignment[], changed: Partial<JobMessageOf<'giveUnits'>> = {}): readonly (string | undefined)[] {
     const outcome = this.giveRaw(units, changed);
     if (!outcome.ok) throw outcome.error;
     return outcome.value.units.map(({ code }) => code);
   }
 
   giveRaw(
-    units: readonly GivenUnit[],
+    units: readonly UnitAssignment[],
     changed: Partial<JobMessageOf<'giveUnits'>> = {},
   ): Outcome<JobMessageOf<'unitsTaken'>> {
     let answer: Outcome<JobMessageOf<'unitsTaken'>> = failure('DEADLINE');
@@ -273,7 +273,7 @@ export class Scene {
   }
 
   /** The answer, when there is one. */
-  stop(names: readonly AttemptName[], why: JobMessageOf<'stopUnits'>['why'] = 'cancelled'): { outcome: unknown } {
+  stop(names: readonly AttemptId[], why: JobMessageOf<'stopUnits'>['why'] = 'cancelled'): { outcome: unknown } {
     const held: { outcome: unknown } = { outcome: undefined };
     const units = names.map(({ job, workflow, unit, attempt, fence }) => ({ job, workflow, unit, attempt, fence }));
     this.worker.stopped(this.#manager, { kind: 'stopUnits', term: this.term, units, why }, (outcome) => {
@@ -283,10 +283,10 @@ export class Scene {
   }
 
   /** The ends that were told of this job, each once. */
-  ends(job: string): readonly UnitNews[] {
+  ends(job: string): readonly UnitReport[] {
     const seen = new Set<string>();
     return this.told.filter((news) => {
-      const isEnd = news.job === job && news.what !== 'started' && news.what !== 'progress';
+      const isEnd = news.job === job && news.status !== 'started' && news.status !== 'progress';
       const key = `${news.attempt} ${news.fence}`;
       if (!isEnd || seen.has(key)) return false;
       seen.add(key);
@@ -321,10 +321,10 @@ export class Scene {
       return void this.clock.schedule(1, () => done(success({ kind: 'workerHeard', term, leaseMs, stop })));
     }
     if (message.kind !== 'tellUnits') throw new Error(`a worker does not ask ${message.kind}`);
-    this.told.push(...message.news);
+    this.told.push(...message.reports);
     if (!this.answerNews) return void this.clock.schedule(timeoutMs, () => done(failure('DEADLINE')));
-    const heard = message.news
-      .filter(({ what }) => what !== 'started' && what !== 'progress')
+    const heard = message.reports
+      .filter(({ status }) => status !== 'started' && status !== 'progress')
       .map(({ job, workflow, unit, attempt, fence }) => ({ job, workflow, unit, attempt, fence }));
     this.clock.schedule(1, () => done(success({ kind: 'unitsHeard', heard, stop: [] })));
   }

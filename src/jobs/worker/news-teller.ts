@@ -4,11 +4,11 @@
  * told once. What is known at the same turn goes in one message. It keeps ends in memory until they are heard, and says
  * how many bytes that is: the worker takes nothing new while it is too much.
  */
-import { BusySet } from '../../base/busy-collections.ts';
+import { CompactingSet } from '../../base/collections/compacting-map.ts';
 import type { Done, Outcome } from '../../base/errors.ts';
 import type { Address, Cancel, Clock, Peer } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
-import type { AttemptName, JobMessage, UnitNews } from '../../messages/jobs.ts';
+import type { AttemptId, JobMessage, UnitReport } from '../../messages/jobs.ts';
 import { jobLimits } from '../limits.ts';
 import type { Unit } from './unit.ts';
 
@@ -20,12 +20,12 @@ export type TellerPorts = {
   ask(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void;
   coresFree(): number;
   /** The leader says that these are superseded. */
-  stop(names: readonly AttemptName[]): void;
+  stop(names: readonly AttemptId[]): void;
   /** Every end was heard. */
   quiet(): void;
 };
 
-type End = { readonly news: UnitNews; readonly bytes: number; isHeard: boolean };
+type End = { readonly news: UnitReport; readonly bytes: number; isHeard: boolean };
 
 const progressEveryMs = 100;
 /** While the leader is busy with earlier ones, ends wait so long for others, or until they are so many. */
@@ -44,11 +44,11 @@ const overheadBytes = 320;
 export class NewsTeller {
   readonly #ports: TellerPorts;
   /** All that were not heard. */
-  readonly #ends = new BusySet<End>();
+  readonly #ends = new CompactingSet<End>();
   /** Those of them that are to be told now. */
-  readonly #untold = new BusySet<End>();
+  readonly #untold = new CompactingSet<End>();
   #bytes = 0;
-  readonly #progressed = new BusySet<Unit>();
+  readonly #progressed = new CompactingSet<Unit>();
   #progressToldMs = -Infinity;
   #isProgressOut = false;
   #messages = 0;
@@ -72,11 +72,11 @@ export class NewsTeller {
     return this.#ends.size;
   }
 
-  *names(): Iterable<AttemptName> {
+  *names(): Iterable<AttemptId> {
     for (const { news } of this.#ends) yield news;
   }
 
-  ended(news: UnitNews): void {
+  ended(news: UnitReport): void {
     const bytes = sizeOf(news);
     const end: End = { news, bytes, isHeard: false };
     this.#ends.add(end);
@@ -143,7 +143,7 @@ export class NewsTeller {
   }
 
   /** Ends, and as much progress as fits beside them, if it is time for that. */
-  #takeProgress(ends: readonly End[]): readonly UnitNews[] {
+  #takeProgress(ends: readonly End[]): readonly UnitReport[] {
     const news = ends.map((end) => end.news);
     const nowMs = this.#ports.clock.nowMs();
     if (this.#progressed.size === 0 || this.#isProgressOut) return news;
@@ -167,12 +167,12 @@ export class NewsTeller {
     return news;
   }
 
-  #send(leader: Peer, ends: readonly End[], news: readonly UnitNews[]): void {
+  #send(leader: Peer, ends: readonly End[], reports: readonly UnitReport[]): void {
     const { generation } = this.#ports;
     const epoch = this.#epoch;
-    const hasProgress = news.length > ends.length;
+    const hasProgress = reports.length > ends.length;
     this.#messages += 1;
-    const message: JobMessage = { kind: 'tellUnits', generation, coresFree: this.#ports.coresFree(), news };
+    const message: JobMessage = { kind: 'tellUnits', generation, coresFree: this.#ports.coresFree(), reports };
     this.#ports.ask(leader, message, timeoutMs, (outcome) => {
       if (epoch === this.#epoch) {
         this.#messages -= 1;
@@ -197,7 +197,7 @@ export class NewsTeller {
   }
 
   /** `likely`: what was told in its place. */
-  #heard(name: AttemptName, likely: End | undefined): void {
+  #heard(name: AttemptId, likely: End | undefined): void {
     const end = likely !== undefined && isOf(likely, name) ? likely : this.#find(name);
     if (end === undefined || !this.#ends.delete(end)) return;
     end.isHeard = true;
@@ -206,7 +206,7 @@ export class NewsTeller {
     if (this.#ends.size === 0) this.#ports.quiet();
   }
 
-  #find(name: AttemptName): End | undefined {
+  #find(name: AttemptId): End | undefined {
     for (const end of this.#ends) if (isOf(end, name)) return end;
     return undefined;
   }
@@ -219,7 +219,7 @@ export class NewsTeller {
   }
 }
 
-function isOf({ news }: End, { job, workflow, unit, attempt, fence }: AttemptName): boolean {
+function isOf({ news }: End, { job, workflow, unit, attempt, fence }: AttemptId): boolean {
   return (
     news.unit === unit &&
     news.job === job &&
@@ -229,6 +229,6 @@ function isOf({ news }: End, { job, workflow, unit, attempt, fence }: AttemptNam
   );
 }
 
-function sizeOf({ summary, output, why }: UnitNews): number {
+function sizeOf({ summary, output, why }: UnitReport): number {
   return overheadBytes + (summary?.length ?? 0) + (output?.length ?? 0) + 3 * (why?.length ?? 0);
 }

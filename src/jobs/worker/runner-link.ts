@@ -4,15 +4,15 @@
  * What it says is checked; a runner that says what it must not is killed. It may lie about its own run, and about no
  * other: every run has its own number.
  */
-import { BusyMap } from '../../base/busy-collections.ts';
+import { CompactingMap } from '../../base/collections/compacting-map.ts';
 import type { Program, Runners, RunningProgram } from '../../base/ports.ts';
-import type { AttemptName } from '../../messages/jobs.ts';
+import type { AttemptId } from '../../messages/jobs.ts';
 import { type FromRunner, fromRunnerCodec, toRunnerCodec } from '../runner-words.ts';
 
 /** What a process was started with and cannot change later. */
 export type RunnerShape = { readonly network: boolean; readonly memoryMb: number };
 
-export type RunOrder = { readonly name: AttemptName; readonly order: Uint8Array };
+export type RunOrder = { readonly name: AttemptId; readonly order: Uint8Array };
 
 export type RunEvents = {
   /** In order: started, progress, said; `ended` is the last one. */
@@ -49,7 +49,7 @@ export class RunnerLink {
   readonly #events: LinkEvents;
   readonly #running: RunningProgram;
   /** What was given and has not ended, in order. */
-  readonly #runs = new BusyMap<number, RunEvents>();
+  readonly #runs = new CompactingMap<number, RunEvents>();
   #lastRun = 0;
   #aheadMax = 0;
   /** How many runs it has ended, and how long they took of late. */
@@ -64,7 +64,7 @@ export class RunnerLink {
     this.shape = shape;
     this.#events = events;
     const { network, memoryMb } = shape;
-    const limits = { memoryBytesMax: memoryMb * 2 ** 20, lifetimeMsMax, network, silenceMsMax };
+    const limits = { memoryBytesMax: memoryMb * 2 ** 20, lifetimeMsMax, network, parentStallMsMax: silenceMsMax };
     this.#running = runners.start(
       { name: 'runner', program, data: nothing, limits },
       { message: (body) => this.#heard(body), exited: (reason) => this.#exited(reason) },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { GivenUnit } from '../../messages/jobs.ts';
+import type { UnitAssignment } from '../../messages/jobs.ts';
 import { Scene, given, orderOf } from './fixtures.test.ts';
 
 describe('a worker and its runners', () => {
@@ -15,13 +15,13 @@ describe('a worker and its runners', () => {
       scene.give([given(orderOf('bad', { bundle: scene.bundle(behaviour) }))]);
       scene.pass(1_000);
       assert.deepEqual(
-        scene.ends('bad').map((end) => [end.what, end.code]),
+        scene.ends('bad').map((end) => [end.status, end.code]),
         [[what, code]],
       );
       assert.equal(scene.worker.cores().free, 1);
       scene.give([given(orderOf('good', { bundle: scene.bundle('quick') }))]);
       scene.pass(1_000);
-      assert.equal(scene.ends('good')[0]?.what, 'completed');
+      assert.equal(scene.ends('good')[0]?.status, 'completed');
     });
   }
 
@@ -32,7 +32,7 @@ describe('a worker and its runners', () => {
       const before = scene.runners.codeSent;
       scene.give([given(orderOf(job, { bundle, ...changed }))]);
       scene.pass(200);
-      assert.equal(scene.ends(job)[0]?.what, 'completed');
+      assert.equal(scene.ends(job)[0]?.status, 'completed');
       return scene.runners.codeSent - before;
     };
     assert.equal(run('first'), 1);
@@ -50,7 +50,7 @@ describe('a worker and its runners', () => {
     for (const job of ['first', 'second']) {
       scene.give([given(orderOf(job, { bundle }))]);
       scene.pass(1_000);
-      assert.equal(scene.ends(job)[0]?.what, 'completed');
+      assert.equal(scene.ends(job)[0]?.status, 'completed');
       assert.equal(scene.worker.cores().free, 1);
     }
     assert.equal(scene.runners.codeSent, 2);
@@ -80,8 +80,8 @@ describe('a worker and its runners', () => {
     scene.give([given(orderOf('a', { bundle })), given(orderOf('b', { bundle }))]);
     scene.pass(200);
     assert.equal(scene.fetches, 2, 'two parts');
-    assert.equal(scene.ends('a')[0]?.what, 'completed');
-    assert.equal(scene.ends('b')[0]?.what, 'completed');
+    assert.equal(scene.ends('a')[0]?.status, 'completed');
+    assert.equal(scene.ends('b')[0]?.status, 'completed');
     scene.give([given(orderOf('c', { bundle }))]);
     scene.pass(200);
     assert.equal(scene.fetches, 2);
@@ -95,15 +95,15 @@ describe('a worker and its runners', () => {
     scene.registryFails = true;
     scene.give([given(orderOf('later', { bundle: scene.bundle('quick') }))]);
     scene.pass(60_000);
-    assert.equal(scene.ends('later')[0]?.what, 'returned');
+    assert.equal(scene.ends('later')[0]?.status, 'returned');
     assert.equal(scene.worker.cores().free, 2);
   });
 
   test('one that keeps runs is given short ones ahead, and what it had not begun survives its death', () => {
     const scene = new Scene({ cores: 1, ahead: 4 });
     const bundle = scene.bundle('quick');
-    const unit = (job: string, behaviour?: string): GivenUnit =>
-      given(orderOf(job, { bundle, facts: JSON.stringify({ behaviour }) }), { ahead: true });
+    const unit = (job: string, behaviour?: string): UnitAssignment =>
+      given(orderOf(job, { bundle, facts: JSON.stringify({ behaviour }) }), { mayWait: true });
     for (const job of ['a', 'b', 'c']) {
       scene.give([unit(job)]);
       scene.pass(100);
@@ -111,7 +111,7 @@ describe('a worker and its runners', () => {
     scene.give([unit('first'), unit('bad', 'dies'), unit('third'), unit('fourth')]);
     assert.deepEqual(scene.worker.cores(), { total: 1, free: 0 });
     scene.pass(1_000);
-    const ends = ['first', 'bad', 'third', 'fourth'].map((job) => scene.ends(job)[0]?.code ?? scene.ends(job)[0]?.what);
+    const ends = ['first', 'bad', 'third', 'fourth'].map((job) => scene.ends(job)[0]?.code ?? scene.ends(job)[0]?.status);
     assert.deepEqual(ends, ['completed', 'RUNNER_KILLED', 'completed', 'completed']);
     assert.equal(scene.runners.begunBehind, 1);
     for (const [attempt, count] of scene.runners.attemptsBegun) assert.equal(count, 1, attempt);
@@ -123,7 +123,7 @@ describe('a worker and its runners', () => {
     const bundle = scene.bundle('quick');
     const units = ['first', 'second'].map((job) => {
       const facts = JSON.stringify({ behaviour: job === 'first' ? 'steady' : 'quick' });
-      return given(orderOf(job, { bundle, facts }), { ahead: true });
+      return given(orderOf(job, { bundle, facts }), { mayWait: true });
     });
     for (const job of ['a', 'b', 'c']) {
       scene.give([given(orderOf(job, { bundle }))]);
@@ -134,9 +134,9 @@ describe('a worker and its runners', () => {
     const held = scene.stop(units.slice(1));
     scene.pass(50);
     assert.notEqual(held.outcome, undefined);
-    assert.equal(scene.ends('second')[0]?.what, 'cancelled');
+    assert.equal(scene.ends('second')[0]?.status, 'cancelled');
     scene.pass(2_000);
-    assert.equal(scene.ends('first')[0]?.what, 'completed');
+    assert.equal(scene.ends('first')[0]?.status, 'completed');
     assert.equal(scene.runners.attemptsBegun.get('second 1'), undefined);
   });
 });

@@ -2,20 +2,20 @@
  * Tells when units were on their cores for too long. One timer for all: thousands of units come and go each second, and
  * hardly one of them is late. It may wake up for one that is over already, and then looks for the next. It ends nothing.
  */
-import type { BusySet } from '../../base/busy-collections.ts';
+import type { CompactingSet } from '../../base/collections/compacting-map.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { Unit } from './unit.ts';
 
 export class Timeouts {
   readonly #clock: Clock;
-  readonly #units: BusySet<Unit>;
+  readonly #units: CompactingSet<Unit>;
   readonly #late: (unit: Unit) => void;
   /** Of all of them, or earlier. */
   #atMs = Infinity;
   #cancel: Cancel | undefined;
 
   /** `units`: those that are on cores at any moment. */
-  constructor(clock: Clock, units: BusySet<Unit>, late: (unit: Unit) => void) {
+  constructor(clock: Clock, units: CompactingSet<Unit>, late: (unit: Unit) => void) {
     this.#clock = clock;
     this.#units = units;
     this.#late = late;

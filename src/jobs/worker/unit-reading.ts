@@ -1,6 +1,6 @@
 /** What a worker reads in orders and in the words of runners. Functions without state. */
 import type { ErrorCode } from '../../base/errors.ts';
-import type { GivenUnit } from '../../messages/jobs.ts';
+import type { UnitAssignment } from '../../messages/jobs.ts';
 import { type UnitNeeds, decodeNeeds } from '../unit-words.ts';
 import type { RunEnd, Unit } from './unit.ts';
 
@@ -21,9 +21,9 @@ export function canFollow({ needs, order }: Unit, { needs: before }: Unit): bool
 }
 
 /** Undefined for what cannot be read, or does not belong to this name. */
-export function needsOf(given: GivenUnit): UnitNeeds | undefined {
+export function needsOf(given: UnitAssignment): UnitNeeds | undefined {
   try {
-    const needs = decodeNeeds(given.order);
+    const needs = decodeNeeds(given.spec);
     const fits = needs.job === given.job && needs.workflow === given.workflow && needs.unit === given.unit;
     return fits ? needs : undefined;
   } catch {

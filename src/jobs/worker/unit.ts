@@ -1,6 +1,6 @@
 /** One attempt of a unit at a worker: what it is, how far it got, and what is told of it. No behaviour beyond that. */
 import type { Cancel } from '../../base/ports.ts';
-import type { AttemptName, GivenUnit, UnitNews } from '../../messages/jobs.ts';
+import type { AttemptId, UnitAssignment, UnitReport } from '../../messages/jobs.ts';
 import type { FromRunner } from '../runner-words.ts';
 import type { UnitNeeds } from '../unit-words.ts';
 import type { RunnerLink } from './runner-link.ts';
@@ -25,7 +25,7 @@ export type RunEnd = Extract<FromRunner, { readonly kind: 'ended' }>;
 
 export class Unit {
   readonly key: string;
-  readonly name: AttemptName;
+  readonly name: AttemptId;
   readonly needs: UnitNeeds;
   readonly order: Uint8Array;
   readonly givenMs: number;
@@ -50,31 +50,31 @@ export class Unit {
   graceEndMs = Infinity;
   readonly whenOver: (() => void)[] = [];
 
-  constructor(key: string, given: GivenUnit, needs: UnitNeeds, nowMs: number) {
-    const { job, workflow, unit, attempt, fence, order } = given;
+  constructor(key: string, given: UnitAssignment, needs: UnitNeeds, nowMs: number) {
+    const { job, workflow, unit, attempt, fence, spec } = given;
     this.key = key;
     this.name = { job, workflow, unit, attempt, fence };
     this.needs = needs;
-    this.order = order;
+    this.order = spec;
     this.givenMs = nowMs;
   }
 
   /** How far it is. */
-  progress(nowMs: number): UnitNews {
+  progress(nowMs: number): UnitReport {
     const what = this.summary === undefined && this.completed === 0 ? 'started' : 'progress';
     return this.#news(nowMs, what, {});
   }
 
-  end(nowMs: number, what: UnitNews['what'], more: Partial<UnitNews>): UnitNews {
+  end(nowMs: number, what: UnitReport['status'], more: Partial<UnitReport>): UnitReport {
     return this.#news(nowMs, what, more);
   }
 
-  #news(nowMs: number, what: UnitNews['what'], { output, code, why, found }: Partial<UnitNews>): UnitNews {
+  #news(nowMs: number, status: UnitReport['status'], { output, code, why, found }: Partial<UnitReport>): UnitReport {
     const { completed, failed, summary, startedMs } = this;
     const { job, workflow, unit, attempt, fence } = this.name;
     // Without it nothing of the unit was ever run.
-    const tookMs = startedMs === undefined ? undefined : Math.max(0, Math.round(nowMs - startedMs));
+    const durationMs = startedMs === undefined ? undefined : Math.max(0, Math.round(nowMs - startedMs));
     // In one piece: this is made for every unit.
-    return { job, workflow, unit, attempt, fence, what, completed, failed, summary, output, code, why, found, tookMs };
+    return { job, workflow, unit, attempt, fence, status, completed, failed, summary, output, code, why, found, durationMs };
   }
 }

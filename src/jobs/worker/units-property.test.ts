@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Random } from '../../base/random.ts';
-import type { GivenUnit } from '../../messages/jobs.ts';
+import type { UnitAssignment } from '../../messages/jobs.ts';
 import { type Behaviour, Scene, given, orderOf } from './fixtures.test.ts';
 
 const behaviours: readonly Behaviour[] = [
@@ -16,17 +16,17 @@ function wander(
   const random = new Random(seed);
   const cores = 1 + random.below(4);
   const scene = new Scene({ cores, seed, leaseMs: 4_000, ...(random.chance(0.7) ? { ahead: 4 } : {}) });
-  const taken = new Map<string, GivenUnit>();
+  const taken = new Map<string, UnitAssignment>();
   const attempts = new Map<string, number>();
   let refused = 0;
-  const givenBefore: GivenUnit[] = [];
+  const givenBefore: UnitAssignment[] = [];
 
   const giveCrowd = (): void => {
     for (let count = 1 + random.below(12); count > 0; count--) giveOne(`c${random.below(1_000)}`, true);
   };
   const give = (): void => (isCrowd ? giveCrowd() : giveOne(`j${random.below(30)}`, random.chance(0.5)));
 
-  const giveOne = (job: string, ahead: boolean): void => {
+  const giveOne = (job: string, mayWait: boolean): void => {
     const again = givenBefore.length > 0 && random.chance(0.2);
     const attempt = (attempts.get(job) ?? 0) + 1;
     const behaviour = random.pick(behaviours);
@@ -37,7 +37,7 @@ function wander(
       facts: random.chance(0.05) ? JSON.stringify({ behaviour }) : '{}',
     };
     const order = orderOf(job, { ...(isCrowd ? even : odd), timeoutMs });
-    const fresh = given(order, { attempt, fence: BigInt(attempt), ahead });
+    const fresh = given(order, { attempt, fence: BigInt(attempt), mayWait });
     const unit = again ? random.pick(givenBefore) : fresh;
     const [code] = scene.give([unit]);
     if (!again) {
@@ -88,7 +88,7 @@ function wander(
     const ends = scene.ends(unit.job).filter(({ attempt }) => attempt === unit.attempt);
     assert.equal(ends.length, 1, `${unit.job} attempt ${unit.attempt} ended ${ends.length} times`);
   }
-  assert.deepEqual(scene.reports.at(-1)?.runs, []);
+  assert.deepEqual(scene.reports.at(-1)?.attempts, []);
   let isOver = false;
   scene.worker.stop(() => {
     isOver = true;

@@ -4,10 +4,10 @@
  * process of the runner is gone. Whatever happens to a unit, one of its timers or the end of its process gets it there.
  */
 import { assert } from '../../base/assert.ts';
-import { BusyMap, BusySet } from '../../base/busy-collections.ts';
+import { CompactingMap, CompactingSet } from '../../base/collections/compacting-map.ts';
 import type { ErrorCode, Outcome } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
-import type { AttemptName, GivenUnit, UnitNews } from '../../messages/jobs.ts';
+import type { AttemptId, UnitAssignment, UnitReport } from '../../messages/jobs.ts';
 import type { FromRunner } from '../runner-words.ts';
 import { AttemptMemory, compareAttempts, unitKey } from './attempt-memory.ts';
 import type { BundleCache } from './bundle-cache.ts';
@@ -25,7 +25,7 @@ export type UnitsPorts = {
   readonly pool: Pick<RunnerPool, 'take' | 'park' | 'drop'>;
   readonly bundles: Pick<BundleCache, 'get' | 'want'>;
   /** Called once for each unit that was taken. */
-  ended(news: UnitNews): void;
+  ended(news: UnitReport): void;
   /** There is something new to tell of it. */
   progressed(unit: Unit): void;
   /** A line of the author's. */
@@ -50,11 +50,11 @@ export class Units {
   readonly #ports: UnitsPorts;
   readonly #slots: CoreSlots<Unit>;
   readonly #memory = new AttemptMemory(attemptsKept);
-  readonly #living = new BusySet<Unit>();
+  readonly #living = new CompactingSet<Unit>();
   /** Of each unit the latest attempt that lives. */
-  readonly #latest = new BusyMap<string, Unit>();
+  readonly #latest = new CompactingMap<string, Unit>();
   readonly #line: WaitingLine;
-  readonly #onCores = new BusySet<Unit>();
+  readonly #onCores = new CompactingSet<Unit>();
   readonly #timeouts: Timeouts;
 
   constructor(ports: UnitsPorts) {
@@ -76,12 +76,12 @@ export class Units {
     return this.#living.size;
   }
 
-  *names(): Iterable<AttemptName> {
+  *names(): Iterable<AttemptId> {
     for (const { name } of this.#living) yield name;
   }
 
   /** `refusal`: why nothing new is taken at this moment. What was taken before is still known. */
-  take(given: GivenUnit, refusal: Taken | undefined): Taken {
+  take(given: UnitAssignment, refusal: Taken | undefined): Taken {
     const key = unitKey(given);
     const verdict = this.#memory.look(key, given);
     if (verdict === 'again') return taken;
@@ -89,7 +89,7 @@ export class Units {
     if (verdict === 'old') return { code: 'FENCED', why: 'a later attempt of this unit is known here' };
     const needs = needsOf(given);
     if (needs === undefined) return { code: 'MALFORMED', why: 'the order cannot be read, or is one of another unit' };
-    const hasRoom = this.#slots.free > 0 || (given.ahead && this.#line.hasRoomFor(given.order.length));
+    const hasRoom = this.#slots.free > 0 || (given.mayWait && this.#line.hasRoomFor(given.spec.length));
     const why = refusal ?? (hasRoom ? undefined : { code: 'CAPACITY', why: 'no core is free' });
     if (why !== undefined) {
       // Who hears that gives it to somebody else; and the same words may still come a second time.
@@ -102,7 +102,7 @@ export class Units {
   }
 
   /** Ends it, and all earlier attempts of the same unit, now or when they come. Calls back when none runs. */
-  stop(name: AttemptName, cause: StopCause, done: () => void): void {
+  stop(name: AttemptId, cause: StopCause, done: () => void): void {
     const key = unitKey(name);
     this.#memory.stopped(key, name);
     const units = [...this.#attemptsOf(key)].filter((unit) => compareAttempts(unit.name, name) <= 0);
@@ -365,7 +365,7 @@ export class Units {
     }
   }
 
-  #over(unit: Unit, what: UnitNews['what'], more: Partial<UnitNews>): void {
+  #over(unit: Unit, what: UnitReport['status'], more: Partial<UnitReport>): void {
     if (unit.state === 'over') return;
     if (unit.state === 'behind') this.#leave(unit);
     unit.state = 'over';

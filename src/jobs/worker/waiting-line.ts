@@ -2,7 +2,7 @@
  * Units that were given ahead and wait for a core, in the order in which they came. The line is bounded by number and
  * bytes, and nobody waits longer than a moment: then the unit goes back to the manager, who may know a free core.
  */
-import { BusySet } from '../../base/busy-collections.ts';
+import { CompactingSet } from '../../base/collections/compacting-map.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { Unit } from './unit.ts';
 
@@ -15,7 +15,7 @@ export class WaitingLine {
   readonly #clock: Clock;
   readonly #max: number;
   readonly #expired: (unit: Unit) => void;
-  readonly #units = new BusySet<Unit>();
+  readonly #units = new CompactingSet<Unit>();
   #bytes = 0;
   /** Of the first one: the others came later and wait as long. */
   #timer: Cancel | undefined;

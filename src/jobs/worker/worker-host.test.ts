@@ -13,7 +13,7 @@ describe('a worker and its units', () => {
     scene.pass(100);
     assert.deepEqual(scene.worker.cores(), { total: 2, free: 2 });
     const [end] = scene.ends('j1');
-    assert.equal(end?.what, 'completed');
+    assert.equal(end?.status, 'completed');
     assert.equal(new TextDecoder().decode(end?.output), '"done"');
     scene.answerNews = true;
     scene.pass(10_000);
@@ -39,34 +39,34 @@ describe('a worker and its units', () => {
     const bundle = scene.bundle('quick');
     const [first, second, third] = ['a', 'b', 'c'].map((job) => given(orderOf(job, { bundle })));
     assert.ok(first && second && third);
-    assert.deepEqual(scene.give([first, second, { ...third, ahead: true }]), [undefined, 'CAPACITY', undefined]);
+    assert.deepEqual(scene.give([first, second, { ...third, mayWait: true }]), [undefined, 'CAPACITY', undefined]);
     scene.pass(300);
-    assert.equal(scene.ends('a')[0]?.what, 'completed');
-    assert.equal(scene.ends('c')[0]?.what, 'completed');
+    assert.equal(scene.ends('a')[0]?.status, 'completed');
+    assert.equal(scene.ends('c')[0]?.status, 'completed');
     assert.deepEqual(scene.give([second]), ['CANCELLED'], 'somebody else may have it by now');
     assert.deepEqual(scene.give([{ ...second, attempt: 2, fence: 2n }]), [undefined]);
     scene.pass(300);
-    assert.equal(scene.ends('b')[0]?.what, 'completed');
+    assert.equal(scene.ends('b')[0]?.status, 'completed');
     assert.equal(scene.runners.busyMax, 1);
   });
 
   test('what waits too long for a core goes back', () => {
     const scene = new Scene({ cores: 1 });
     scene.give([given(orderOf('long', { bundle: scene.bundle('patient') }))]);
-    scene.give([given(orderOf('ahead', { bundle: scene.bundle('quick') }), { ahead: true })]);
+    scene.give([given(orderOf('ahead', { bundle: scene.bundle('quick') }), { mayWait: true })]);
     scene.pass(400);
     assert.equal(scene.ends('ahead').length, 0);
     scene.pass(200);
     const [end] = scene.ends('ahead');
-    assert.equal(end?.what, 'returned');
-    assert.equal(end?.tookMs, undefined, 'it never began');
+    assert.equal(end?.status, 'returned');
+    assert.equal(end?.durationMs, undefined, 'it never began');
     assert.equal(scene.runners.begun.get('ahead'), undefined);
   });
 
   test('the line of those given ahead is bounded', () => {
     const scene = new Scene({ cores: 1 });
     const bundle = scene.bundle('patient');
-    const units = Array.from({ length: 136 }, (_, unit) => given(orderOf('j', { bundle, unit }), { ahead: true }));
+    const units = Array.from({ length: 136 }, (_, unit) => given(orderOf('j', { bundle, unit }), { mayWait: true }));
     const codes = scene.give(units);
     assert.equal(codes.filter((code) => code === undefined).length, 129);
     assert.equal(codes.filter((code) => code === 'CAPACITY').length, 7);
@@ -93,7 +93,7 @@ describe('a worker and its units', () => {
     assert.deepEqual(scene.give([given(order, { attempt: 2, fence: 2n })]), [undefined]);
     scene.pass(100);
     assert.deepEqual(
-      scene.ends('j1').map(({ attempt, what }) => [attempt, what]),
+      scene.ends('j1').map(({ attempt, status }) => [attempt, status]),
       [[1, 'cancelled']],
     );
     assert.deepEqual(scene.give([given(order, { attempt: 1, fence: 1n })]), ['FENCED']);
@@ -105,7 +105,7 @@ describe('a worker and its units', () => {
     const unit = given(orderOf('j1', { bundle: scene.bundle('quick') }));
     assert.deepEqual(
       scene.give([
-        { ...unit, order: new Uint8Array([1, 2, 3]) },
+        { ...unit, spec: new Uint8Array([1, 2, 3]) },
         { ...unit, job: 'j2' },
       ]),
       ['MALFORMED', 'MALFORMED'],
@@ -139,7 +139,7 @@ describe('stopping units', () => {
       scene.pass(waitMs);
       assert.deepEqual(held.outcome, { ok: true, value: { kind: 'unitsStopped', coresFree: 2 } });
       assert.equal(scene.runners.busy, 0);
-      assert.equal(scene.ends('j1')[0]?.what, 'cancelled');
+      assert.equal(scene.ends('j1')[0]?.status, 'cancelled');
     });
   }
 
@@ -154,12 +154,12 @@ describe('stopping units', () => {
   test('what waits for a core or for its code ends at once', () => {
     const scene = new Scene({ cores: 1 });
     scene.registryFails = true;
-    const units = ['a', 'b'].map((job) => given(orderOf(job, { bundle: scene.bundle('quick') }), { ahead: true }));
+    const units = ['a', 'b'].map((job) => given(orderOf(job, { bundle: scene.bundle('quick') }), { mayWait: true }));
     scene.give(units);
     assert.notEqual(scene.stop(units).outcome, undefined);
     scene.pass(100);
-    assert.equal(scene.ends('a')[0]?.what, 'cancelled');
-    assert.equal(scene.ends('b')[0]?.what, 'cancelled');
+    assert.equal(scene.ends('a')[0]?.status, 'cancelled');
+    assert.equal(scene.ends('b')[0]?.status, 'cancelled');
     assert.equal(scene.runners.begun.size, 0);
     scene.pass(60_000);
     assert.equal(scene.worker.cores().free, 1);
@@ -186,7 +186,7 @@ describe('the lease of a worker', () => {
     scene.give([given(orderOf('ended', { bundle: scene.bundle('quick') }))]);
     scene.pass(3_000);
     const report = scene.reports.at(-1);
-    assert.deepEqual(report?.runs.map(({ job }) => job).toSorted(), ['ended', 'runs']);
+    assert.deepEqual(report?.attempts.map(({ job }) => job).toSorted(), ['ended', 'runs']);
     assert.equal(report?.coresFree, 1);
   });
 
@@ -200,7 +200,7 @@ describe('the lease of a worker', () => {
     assert.equal(scene.give([given(orderOf('j2', { bundle: scene.bundle('quick') }))])[0], 'CAPACITY');
     scene.pass(lastGrantMs + 1.05 * scene.leaseMs - scene.timeline.nowMs);
     assert.equal(scene.runners.busy, 0);
-    assert.equal(scene.ends('j1')[0]?.what, 'returned');
+    assert.equal(scene.ends('j1')[0]?.status, 'returned');
     assert.equal(scene.worker.cores().free, 2);
     scene.answerReports = true;
     scene.worker.leaderChanged();
@@ -241,14 +241,14 @@ describe('what a worker tells', () => {
     const scene = new Scene();
     scene.give([given(orderOf('j1', { bundle: scene.bundle('steady') }))]);
     scene.pass(2_000);
-    const progress = scene.told.filter(({ what }) => what === 'progress');
+    const progress = scene.told.filter(({ status }) => status === 'progress');
     assert.ok(progress.length >= 5 && progress.length <= 11, `${progress.length} messages`);
     const counts = progress.map(({ completed }) => completed);
     assert.deepEqual(
       counts,
       counts.toSorted((a, b) => a - b),
     );
-    assert.equal(scene.ends('j1')[0]?.what, 'completed');
+    assert.equal(scene.ends('j1')[0]?.status, 'completed');
   });
 
   test('with too many ends that nobody heard it takes nothing new', () => {
@@ -262,7 +262,7 @@ describe('what a worker tells', () => {
       scene.pass(100);
     }
     assert.ok(refused > 0);
-    assert.ok((scene.reports.at(-1)?.runs.length ?? 0) <= 1_024);
+    assert.ok((scene.reports.at(-1)?.attempts.length ?? 0) <= 1_024);
     scene.answerNews = true;
     scene.pass(20_000);
     assert.deepEqual(scene.give([given(orderOf('after', { bundle }))]), [undefined]);
@@ -274,7 +274,7 @@ describe('the end of a worker', () => {
   test('draining takes nothing new, gives back what waits, and ends what runs', () => {
     const scene = new Scene({ cores: 1 });
     const bundle = scene.bundle('steady');
-    scene.give(['a', 'b'].map((job) => given(orderOf(job, { bundle }), { ahead: true })));
+    scene.give(['a', 'b'].map((job) => given(orderOf(job, { bundle }), { mayWait: true })));
     scene.pass(100);
     scene.worker.setDraining(true);
     let isIdle = false;
@@ -283,11 +283,11 @@ describe('the end of a worker', () => {
     });
     assert.deepEqual(scene.give([given(orderOf('c', { bundle }))]), ['DRAINED']);
     scene.pass(100);
-    assert.equal(scene.ends('b')[0]?.what, 'returned');
+    assert.equal(scene.ends('b')[0]?.status, 'returned');
     assert.equal(scene.reports.at(-1)?.draining, true);
     assert.equal(isIdle, false);
     scene.pass(3_000);
-    assert.equal(scene.ends('a')[0]?.what, 'completed');
+    assert.equal(scene.ends('a')[0]?.status, 'completed');
     assert.ok(isIdle);
     scene.worker.setDraining(false);
     scene.pass(100);
@@ -309,8 +309,8 @@ describe('the end of a worker', () => {
       scene.pass(1_500);
       assert.ok(isOver);
       assert.equal(scene.runners.alive, 0);
-      assert.equal(scene.ends('a')[0]?.what, 'returned');
-      assert.equal(scene.ends('b')[0]?.what, 'returned');
+      assert.equal(scene.ends('a')[0]?.status, 'returned');
+      assert.equal(scene.ends('b')[0]?.status, 'returned');
       scene.pass(60_000);
       assert.equal(scene.runners.alive, 0, 'nothing is started any more');
     });

@@ -13,7 +13,7 @@ import { type Done, failure, success } from '../../base/errors.ts';
 import type { Address, Clock, Identity, Peer, Program, Runners } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { Registry } from '../../base/registry.ts';
-import type { AttemptName, JobMessage, JobMessageOf } from '../../messages/jobs.ts';
+import type { AttemptId, JobMessage, JobMessageOf } from '../../messages/jobs.ts';
 import { BundleCache } from './bundle-cache.ts';
 import { guard, guardedClock, guardedRunners } from './guarded.ts';
 import { NewsTeller } from './news-teller.ts';
@@ -115,7 +115,7 @@ export class WorkerHost {
     const leader = (): Peer | undefined => ports.leader();
     const ask: WorkerPorts['ask'] = (to, message, timeoutMs, done) =>
       ports.ask(to, message, timeoutMs, (outcome) => guard(halted, () => done(outcome)));
-    const stop = (names: readonly AttemptName[]): void => this.#superseded(names);
+    const stop = (names: readonly AttemptId[]): void => this.#superseded(names);
     this.#teller = new NewsTeller({
       ...{ clock, random: random.fork('teller'), generation: self.generation, leader, ask, stop },
       coresFree: () => this.#units.cores.free,
@@ -221,7 +221,7 @@ export class WorkerHost {
     return isFull ? { code: 'CAPACITY', why: 'too many ends wait to be heard' } : undefined;
   }
 
-  #stopUnits(names: readonly AttemptName[], cause: StopCause, done: () => void): void {
+  #stopUnits(names: readonly AttemptId[], cause: StopCause, done: () => void): void {
     let left = names.length + 1;
     const one = (): void => {
       left -= 1;
@@ -233,16 +233,16 @@ export class WorkerHost {
     });
   }
 
-  #superseded(names: readonly AttemptName[]): void {
+  #superseded(names: readonly AttemptId[]): void {
     this.#stopUnits(names, { why: 'superseded', as: 'cancelled', graceMs: 0 }, () => undefined);
   }
 
   #report(): JobMessageOf<'workerReport'> {
     const { self, isolation } = this.#ports;
     const { total, free } = this.#units.cores;
-    const runs = [...this.#units.names(), ...this.#teller.names()];
+    const attempts = [...this.#units.names(), ...this.#teller.names()];
     return {
-      ...{ kind: 'workerReport', generation: self.generation, coresTotal: total, coresFree: free, runs, isolation },
+      ...{ kind: 'workerReport', generation: self.generation, coresTotal: total, coresFree: free, attempts, isolation },
       ...{ level: this.#ports.level(), draining: this.#isDraining || this.#isStopping },
     };
   }
@@ -274,7 +274,7 @@ function silenceMs(leaseMs: number): number {
   return Math.max(silenceMsMin, leaseMs * silenceShare);
 }
 
-function attemptText({ job, workflow, unit, attempt, fence }: AttemptName): string {
+function attemptText({ job, workflow, unit, attempt, fence }: AttemptId): string {
   return `${job}/${workflow}/${unit}/${attempt}/${fence}`;
 }
 
@@ -285,6 +285,6 @@ function hashed(text: string): number {
   return hash;
 }
 
-function shown({ job, workflow, unit, attempt }: AttemptName): Record<string, string | number> {
+function shown({ job, workflow, unit, attempt }: AttemptId): Record<string, string | number> {
   return { job, workflow, unit, attempt };
 }

@@ -11,7 +11,7 @@
 import type { Done, Outcome } from '../../base/errors.ts';
 import type { Address, Cancel, Clock, Peer } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
-import type { AttemptName, JobMessage, JobMessageOf } from '../../messages/jobs.ts';
+import type { AttemptId, JobMessage, JobMessageOf } from '../../messages/jobs.ts';
 
 export type LeasePorts = {
   readonly clock: Clock;
@@ -21,7 +21,7 @@ export type LeasePorts = {
   /** What is true at this moment. */
   report(): JobMessageOf<'workerReport'>;
   /** The leader says that these are superseded. */
-  stop(names: readonly AttemptName[]): void;
+  stop(names: readonly AttemptId[]): void;
   /** The leader knows this worker, and may give it something. */
   granted(): void;
   /** The lease is over: everything must end within that time. */

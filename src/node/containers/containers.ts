@@ -5,7 +5,7 @@
  *
  *   registry --> table --> copies, hosting       calls --> hosting here, or the node that the table names
  */
-import { BoundedLru } from '../../base/bounded-lru.ts';
+import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type {

@@ -4,7 +4,7 @@
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';
-import type { MemberView } from '../../membership/member-view.ts';
+import type { MemberView } from '../../membership/state/member-view.ts';
 
 type Index = {
   readonly atMs: number;

@@ -4,7 +4,7 @@
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Clock, Identity } from '../../base/ports.ts';
-import type { GroupMember } from '../../consensus/replica.ts';
+import type { GroupMember } from '../../consensus/state/state-machine.ts';
 
 const rememberedMs = 10_000;
 const askersMax = 64;

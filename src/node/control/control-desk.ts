@@ -48,7 +48,7 @@ export function answerControl(
     const granted = control.grantServing(from.id, from.generation, message.revision);
     if (granted.ok) reply(success(encodeMessage({ kind: 'servingGranted', ...granted.value })));
     else if (granted.error.code !== 'NOT_LEADER' || seat === undefined) reply(granted);
-    else reply(success(encodeMessage({ kind: 'servingElsewhere', notice: seat.notice() })));
+    else reply(success(encodeMessage({ kind: 'servingElsewhere', leaderHint: seat.notice() })));
     return true;
   }
   if (message.kind !== 'order') return false;

@@ -13,7 +13,7 @@ import type { Address, Cancel, Clock, Identity, Log, Peer, Store, Streams } from
 import type { Random } from '../../base/random.ts';
 import type { Leadership, LeadershipView, Registry } from '../../base/registry.ts';
 import type { ServingGrant } from '../../containers/serving-renewal.ts';
-import type { MemberView } from '../../membership/member-view.ts';
+import type { MemberView } from '../../membership/state/member-view.ts';
 import type { ConsensusMessage } from '../../messages/consensus.ts';
 import type { AssignerHost } from '../../registry/assignment/assigner-host.ts';
 import type { AssignmentHost } from '../../registry/assignment/assignments-held-host.ts';
@@ -138,7 +138,7 @@ export class Control {
 
   /** A process is surely gone: its host refused several members. */
   memberGone(id: NodeId, generation: number): void {
-    this.seat?.group.memberGone(id, generation);
+    this.seat?.group.onProcessGone(id, generation);
     this.placer?.gone(id, generation);
   }
 

@@ -1,7 +1,7 @@
 /** Drives the formation of a group: carries its questions to other nodes and its one act to consensus. Decides nothing. */
 import { unreachable } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';
-import { Loop, noStore } from '../../base/loop.ts';
+import { Loop, noStore } from '../../base/runtime/loop.ts';
 import type { Address, Clock, Peer } from '../../base/ports.ts';
 import { Formation, type FormationEffect, type FormationInput } from './formation.ts';
 import type { GroupQuestion } from './group-questions.ts';
@@ -25,7 +25,7 @@ export class FormationHost {
     this.#ports = ports;
     const { clock, halted } = ports;
     const perform = (effect: FormationEffect): void => this.#perform(effect);
-    this.#loop = new Loop(new Formation(self, roundMs), { clock, store: noStore, perform, halted });
+    this.#loop = new Loop(new Formation(self, roundMs), { clock, store: noStore, perform, onHalt: halted });
   }
 
   begin(seeds: readonly Address[], bootstrap: boolean): void {
@@ -66,7 +66,7 @@ export class FormationHost {
   #ask(round: number, from: Address): void {
     this.#ports.ask(from, (outcome) => {
       if (!outcome.ok) return this.#loop.feed({ kind: 'unanswered', round, from });
-      const { id, eligible, belongs: hasGroup, managers } = outcome.value;
+      const { id, isCandidate: eligible, isMember: hasGroup, managers } = outcome.value;
       this.#loop.feed({ kind: 'answered', round, from, answer: { id, eligible, hasGroup, managers } });
     });
   }

@@ -18,7 +18,7 @@
  * machine is over once this node belongs to a group.
  */
 import { unreachable } from '../../base/assert.ts';
-import type { Expired, PersistFailed, Schedule } from '../../base/loop.ts';
+import type { TimerExpired, PersistFailed, Schedule } from '../../base/runtime/loop.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Peer } from '../../base/ports.ts';
 
@@ -85,7 +85,7 @@ export class Formation {
     this.#roundMs = roundMs;
   }
 
-  step(nowMs: number, input: FormationInput | Expired<'round'> | PersistFailed): readonly Decided[] {
+  step(nowMs: number, input: FormationInput | TimerExpired<'round'> | PersistFailed): readonly Decided[] {
     if (this.#isOver) return [];
     switch (input.kind) {
       case 'begin':

@@ -7,7 +7,7 @@ import { type Done, RemusterError, failure, isRemusterError, success } from '../
 import { type NodeId, namePattern, parseNodeId } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { Registry, RegistryTransaction } from '../../base/registry.ts';
-import type { GroupChange, GroupMember } from '../../consensus/replica.ts';
+import type { GroupChange, GroupMember } from '../../consensus/state/state-machine.ts';
 import { dismiss, welcome } from './dismissed.ts';
 import type { ManagerSeat } from './manager-seat.ts';
 import type { ManagersSeen } from './managers-seen.ts';

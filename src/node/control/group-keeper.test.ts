@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { NodeId } from '../../base/ids.ts';
-import type { GroupMember } from '../../consensus/replica.ts';
+import type { GroupMember } from '../../consensus/state/state-machine.ts';
 import { GroupKeeper } from './group-keeper.ts';
 
 const idOf = (letter: string): NodeId => letter.repeat(32) as NodeId;

@@ -8,9 +8,9 @@
  */
 import { unreachable } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { Expired, PersistFailed, Schedule } from '../../base/loop.ts';
+import type { TimerExpired, PersistFailed, Schedule } from '../../base/runtime/loop.ts';
 import type { Address } from '../../base/ports.ts';
-import type { GroupChange, GroupMember } from '../../consensus/replica.ts';
+import type { GroupChange, GroupMember } from '../../consensus/state/state-machine.ts';
 
 export type ManagerSeen = Address & {
   readonly id: NodeId;
@@ -70,7 +70,7 @@ export class GroupKeeper {
     this.#options = options;
   }
 
-  step(nowMs: number, input: KeeperInput | Expired<'keep'> | PersistFailed): readonly Decided[] {
+  step(nowMs: number, input: KeeperInput | TimerExpired<'keep'> | PersistFailed): readonly Decided[] {
     switch (input.kind) {
       case 'begin':
         return [this.#again(nowMs)];

@@ -5,7 +5,7 @@
  */
 import type { Clock, Identity, Streams } from '../../base/ports.ts';
 import type { Leadership } from '../../base/registry.ts';
-import type { GroupMember } from '../../consensus/replica.ts';
+import type { GroupMember } from '../../consensus/state/state-machine.ts';
 import { Askers } from './askers.ts';
 import type { ToldGroup } from './group-questions.ts';
 import type { GroupStatusParts } from './group-status.ts';
@@ -40,7 +40,7 @@ export class GroupKnowledge {
     const managers = this.#heardOf(group);
     if (seat !== undefined && group === dc) return { ...seat.tell(from), managers };
     const { leader, term } = group === dc ? leadership.view() : { leader: undefined, term: 0 };
-    const nothing = { eligible: false, belongs: false, members: [], appliedIndex: 0 };
+    const nothing = { isCandidate: false, isMember: false, members: [], appliedIndex: 0 };
     return { kind: 'toldGroup', id, ...nothing, leader, term, managers };
   }
 

@@ -1,7 +1,7 @@
 /** Asking another node what it knows of the group of managers, and reading the answer. Keeps nothing. */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { Address, Streams } from '../../base/ports.ts';
-import { type Message, encodeMessage, readableMessage } from '../../messages/catalogue.ts';
+import { type Message, encodeMessage, tryDecodeMessage } from '../../messages/catalogue.ts';
 
 export type ToldGroup = Extract<Message, { readonly kind: 'toldGroup' }>;
 
@@ -11,7 +11,7 @@ export function groupQuestions(streams: Pick<Streams, 'request'>, group: string,
   return (to, done) => {
     streams.request(to, encodeMessage({ kind: 'askGroup', group }), timeoutMs, (outcome) => {
       if (!outcome.ok) return done(outcome);
-      const told = readableMessage(outcome.value);
+      const told = tryDecodeMessage(outcome.value);
       done(told?.kind !== 'toldGroup' ? failure('MALFORMED', 'that is no answer to the question') : success(told));
     });
   };

@@ -6,7 +6,7 @@
 import type { Done } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Identity, Streams } from '../../base/ports.ts';
-import type { GroupMember } from '../../consensus/replica.ts';
+import type { GroupMember } from '../../consensus/state/state-machine.ts';
 import type { MemberRow } from '../own-truth.ts';
 import { type ToldGroup, groupQuestions } from './group-questions.ts';
 
@@ -33,7 +33,7 @@ const asksMax = 3;
 export function groupStatus(parts: GroupStatusParts, group: string): Promise<GroupStatus> {
   return new Promise((resolve) => {
     const own = parts.tell(group);
-    if (own.belongs || (parts.isExternal && group === parts.identity.dc)) return resolve(statusOf(group, own));
+    if (own.isMember || (parts.isExternal && group === parts.identity.dc)) return resolve(statusOf(group, own));
     const ask = groupQuestions(parts.streams, group, askTimeoutMs);
     const managers = parts
       .members()
@@ -44,7 +44,7 @@ export function groupStatus(parts: GroupStatusParts, group: string): Promise<Gro
       const manager = managers[at];
       if (manager === undefined) return resolve({ group, leader: undefined, term: undefined, members: [] });
       const answered: Done<ToldGroup> = (outcome) => {
-        if (outcome.ok && outcome.value.belongs) resolve(statusOf(group, outcome.value));
+        if (outcome.ok && outcome.value.isMember) resolve(statusOf(group, outcome.value));
         else next(at + 1);
       };
       ask(manager, answered);

@@ -2,9 +2,9 @@
 import { unreachable } from '../../base/assert.ts';
 import type { Done } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
-import { Loop, noStore } from '../../base/loop.ts';
+import { Loop, noStore } from '../../base/runtime/loop.ts';
 import type { Clock } from '../../base/ports.ts';
-import type { GroupChange } from '../../consensus/replica.ts';
+import type { GroupChange } from '../../consensus/state/state-machine.ts';
 import {
   GroupKeeper,
   type KeeperEffect,
@@ -32,7 +32,7 @@ export class KeeperHost {
     this.#ports = ports;
     const { clock, halted } = ports;
     const perform = (effect: KeeperEffect): void => this.#perform(effect);
-    this.#loop = new Loop(new GroupKeeper(options), { clock, store: noStore, perform, halted });
+    this.#loop = new Loop(new GroupKeeper(options), { clock, store: noStore, perform, onHalt: halted });
     this.#loop.feed({ kind: 'begin' });
   }
 
@@ -59,7 +59,7 @@ export class KeeperHost {
     const { id } = manager;
     this.#ports.ask(manager, (outcome) => {
       if (!outcome.ok) return this.#loop.feed({ kind: 'unchecked', id });
-      const isFree = outcome.value.eligible && !outcome.value.belongs;
+      const isFree = outcome.value.isCandidate && !outcome.value.isMember;
       this.#loop.feed({ kind: 'checked', id, isFree });
     });
   }

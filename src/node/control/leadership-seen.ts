@@ -6,7 +6,7 @@ import { isRemusterError } from '../../base/errors.ts';
 import { fenceOf } from '../../base/fence.ts';
 import type { Cancel } from '../../base/ports.ts';
 import type { Leadership, LeadershipEvents, LeadershipView } from '../../base/registry.ts';
-import { type LeadershipNotice, noticeCodec } from '../../messages/control.ts';
+import { type LeaderHint, leaderHintCodec } from '../../messages/group-admin.ts';
 
 export class LeadershipSeen implements Leadership {
   #view: LeadershipView = { leader: undefined, term: 0, fence: undefined };
@@ -30,7 +30,7 @@ export class LeadershipSeen implements Leadership {
     if (notice !== undefined) this.#adopt(notice);
   }
 
-  #adopt({ term, leader, since }: LeadershipNotice): void {
+  #adopt({ term, leader, since }: LeaderHint): void {
     const isNewer = term > this.#view.term;
     const isFuller = term === this.#view.term && this.#view.leader === undefined && leader !== undefined;
     if (!isNewer && !isFuller) return;
@@ -50,9 +50,9 @@ export function betterKnown(own: LeadershipView, seen: LeadershipView, isInside:
   return seen.leader === undefined || isOlder ? own : seen;
 }
 
-function readNotice(bytes: Uint8Array): LeadershipNotice | undefined {
+function readNotice(bytes: Uint8Array): LeaderHint | undefined {
   try {
-    return noticeCodec.decode(bytes);
+    return leaderHintCodec.decode(bytes);
   } catch (error) {
     if (isRemusterError(error)) return undefined;
     throw error;

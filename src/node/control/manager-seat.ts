@@ -8,12 +8,12 @@ import { fenceParts } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Clock, Identity, Log, Store, Streams } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
-import type { ConsensusEvent } from '../../consensus/consensus-event.ts';
+import type { ConsensusEvent } from '../../consensus/state/consensus-event.ts';
 import { ConsensusHost } from '../../consensus/consensus-host.ts';
-import type { ConsensusOptions } from '../../consensus/options.ts';
-import type { GroupChange, GroupMember } from '../../consensus/replica.ts';
+import type { ConsensusOptions } from '../../consensus/state/options.ts';
+import type { GroupChange, GroupMember } from '../../consensus/state/state-machine.ts';
 import type { ConsensusMessage } from '../../messages/consensus.ts';
-import { noticeCodec } from '../../messages/control.ts';
+import { leaderHintCodec } from '../../messages/group-admin.ts';
 import { RegistryReplica } from '../../registry/registry-replica.ts';
 import { RegistryServer } from '../../registry/registry-server.ts';
 import type { WriteAnswer } from '../../registry/wire.ts';
@@ -76,7 +76,7 @@ export class ManagerSeat {
       { clock, streams, store, random: random.fork('consensus'), log },
       { group: identity.dc, self: identity, options: consensus, locate },
       this.replica,
-      { event: (event) => reports.event(event), halted: (error) => reports.halted(error) },
+      { event: (event) => reports.event(event), onHalt: (error) => reports.halted(error) },
     );
     this.server = new RegistryServer({ clock, group: this.group, replica: this.replica, locate });
     this.#formation = this.#formationHost();
@@ -96,14 +96,14 @@ export class ManagerSeat {
   }
 
   received(from: Identity, message: ConsensusMessage): void {
-    this.group.received(from, message);
+    this.group.onMessage(from, message);
   }
 
   /** Who leads, as this manager tells everybody. */
   notice(): Uint8Array {
     const { leader, term, fence } = this.group.leadership.view();
     const since = fence === undefined ? undefined : fenceParts(fence).index;
-    return noticeCodec.encode({ kind: 'leadershipNotice', term, leader, since });
+    return leaderHintCodec.encode({ kind: 'leadershipNotice', term, leader, since });
   }
 
   /** Somebody tells of a leader, so there is a group. */
@@ -114,10 +114,10 @@ export class ManagerSeat {
   /** A node asks what we know of the group. */
   tell(from: Identity): Omit<ToldGroup, 'managers'> {
     const { id, dc } = this.#settings.identity;
-    const belongs = this.#belongs();
-    if (!belongs && from.dc === dc && from.roles.includes('manager')) this.#formation.askedBy(from);
+    const isMember = this.#belongs();
+    if (!isMember && from.dc === dc && from.roles.includes('manager')) this.#formation.askedBy(from);
     const { leader, term, members, appliedIndex } = this.group.view();
-    return { kind: 'toldGroup', id, eligible: true, belongs, leader, term, members, appliedIndex };
+    return { kind: 'toldGroup', id, isCandidate: true, isMember, leader, term, members, appliedIndex };
   }
 
   /** The change is agreed on, or refused by those who know better; the leader is the one to ask. */

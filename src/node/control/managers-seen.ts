@@ -1,7 +1,7 @@
 /** The managers of a datacenter as membership sees them, in the words of those who look for them. Keeps nothing. */
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Identity, Peer } from '../../base/ports.ts';
-import type { MemberView } from '../../membership/member-view.ts';
+import type { MemberView } from '../../membership/state/member-view.ts';
 import type { ManagerSeen } from './group-keeper.ts';
 
 export type ManagersSeen = {

@@ -47,8 +47,8 @@ class Desk {
     return ending((done) => this.orders.give(verb, {}, 1_000, done));
   }
 
-  receive(verb: string, words: string, hops = 0): Outcome<string> {
-    return ending((done) => this.orders.received({ kind: 'order', verb, words, hops }, 1_000, done));
+  receive(verb: string, args: string, hops = 0): Outcome<string> {
+    return ending((done) => this.orders.received({ kind: 'order', verb, args, hops }, 1_000, done));
   }
 }
 

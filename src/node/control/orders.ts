@@ -7,7 +7,7 @@ import { type Done, RemusterError, failure, isRemusterError, success } from '../
 import { type NodeId, parseNodeId } from '../../base/ids.ts';
 import type { Address, Streams } from '../../base/ports.ts';
 import type { LeadershipView } from '../../base/registry.ts';
-import { type Message, encodeMessage, readableMessage } from '../../messages/catalogue.ts';
+import { type Message, encodeMessage, tryDecodeMessage } from '../../messages/catalogue.ts';
 import type { AssignerHost } from '../../registry/assignment/assigner-host.ts';
 import type { PlacerHost } from '../../registry/placement/placer-host.ts';
 import { rebalanceLimits } from '../../registry/assignment/rebalancer.ts';
@@ -49,12 +49,12 @@ export class Orders {
 
   /** From an operator at this node, to the leader. Arguments and answer are JSON. */
   give(verb: LeaderVerb, words: object, timeoutMs: number, done: Done<unknown>): void {
-    this.received({ kind: 'order', verb, words: JSON.stringify(words), hops: 0 }, timeoutMs, read(done));
+    this.received({ kind: 'order', verb, args: JSON.stringify(words), hops: 0 }, timeoutMs, read(done));
   }
 
   /** That node is to leave the cluster for good. */
   tellToLeave(node: NodeId, words: object, timeoutMs: number, done: Done<unknown>): void {
-    const order: OrderMessage = { kind: 'order', verb: leave, words: JSON.stringify(words), hops: 0 };
+    const order: OrderMessage = { kind: 'order', verb: leave, args: JSON.stringify(words), hops: 0 };
     if (node === this.#parts.self) return this.received(order, timeoutMs, read(done));
     const to = this.#parts.locate(node);
     if (to === undefined) return done(failure('UNREACHABLE', 'membership knows no address of that node'));
@@ -63,7 +63,7 @@ export class Orders {
 
   /** To a node of another datacenter, which carries it out there. */
   passOn(to: Address, words: object, timeoutMs: number, done: Done<unknown>): void {
-    this.#pass(to, { kind: 'order', verb: admin, words: JSON.stringify(words), hops: 0 }, timeoutMs, read(done));
+    this.#pass(to, { kind: 'order', verb: admin, args: JSON.stringify(words), hops: 0 }, timeoutMs, read(done));
   }
 
   /** Who carries out what nodes of other datacenters pass on. */
@@ -85,15 +85,15 @@ export class Orders {
     const body = encodeMessage({ ...order, hops: order.hops + 1 });
     this.#parts.streams.request(to, body, Math.max(marginMs, timeoutMs - marginMs), (outcome) => {
       if (!outcome.ok) return done(outcome);
-      const message = readableMessage(outcome.value);
+      const message = tryDecodeMessage(outcome.value);
       if (message?.kind === 'orderDone') return done(success(message.answer));
       done(failure('MALFORMED', 'the other node answered something else'));
     });
   }
 
-  #carryOut({ verb, words }: OrderMessage, timeoutMs: number, done: Done<string>): void {
+  #carryOut({ verb, args }: OrderMessage, timeoutMs: number, done: Done<string>): void {
     try {
-      this.#perform(verb, JSON.parse(words) as unknown, timeoutMs, (outcome) => {
+      this.#perform(verb, JSON.parse(args) as unknown, timeoutMs, (outcome) => {
         done(outcome.ok ? success(JSON.stringify(outcome.value)) : outcome);
       });
     } catch (error) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { type NodeId, nodeIdFrom } from '../../base/ids.ts';
-import type { GroupMember } from '../../consensus/replica.ts';
+import type { GroupMember } from '../../consensus/state/state-machine.ts';
 import { removalRefusal } from './removal.ts';
 
 function member(number: number, standing: GroupMember['standing'] = 'voter'): GroupMember {

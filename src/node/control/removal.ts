@@ -1,6 +1,6 @@
 /** Whether a manager can be taken out of its group without harm. Pure; the leader asks before it changes anything. */
 import type { NodeId } from '../../base/ids.ts';
-import type { GroupMember } from '../../consensus/replica.ts';
+import type { GroupMember } from '../../consensus/state/state-machine.ts';
 
 /**
  * Why not; undefined when it can. Those who stay must be able to decide without it: of the voters that are left, a

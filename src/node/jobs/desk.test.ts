@@ -33,13 +33,13 @@ test('everybody else passes it on once more, on behalf of the same one', () => {
   const { desk: here, asked } = desk({});
   here.order('list', '{}', 'me', 1_000, (outcome) => assert.deepEqual(outcome, success('told')));
   assert.deepEqual(asked, [
-    { kind: 'jobOrder', verb: 'list', words: '{}', submitter: 'me', hops: 1, waitMs: undefined, key: undefined },
+    { kind: 'jobOrder', verb: 'list', args: '{}', submitter: 'me', hops: 1, waitMs: undefined, key: undefined },
   ]);
 });
 
 test('an order does not go in circles', () => {
   const { desk: here, asked } = desk({});
-  here.received({ verb: 'list', words: '{}', submitter: 'me', hops: 3 }, 1_000, (outcome) => {
+  here.received({ verb: 'list', args: '{}', submitter: 'me', hops: 3 }, 1_000, (outcome) => {
     assert.equal(outcome.ok ? undefined : outcome.error.code, 'NOT_LEADER');
   });
   assert.equal(asked.length, 0);

@@ -9,7 +9,7 @@ import type { JobMessage, JobVerb } from '../../messages/jobs.ts';
 export type JobOrder = {
   readonly verb: JobVerb;
   /** JSON. */
-  readonly words: string;
+  readonly args: string;
   /** On whose behalf. */
   readonly submitter: string;
   readonly hops: number;
@@ -48,8 +48,8 @@ export class Desk implements JobDesk {
     this.#parts = parts;
   }
 
-  order(verb: JobVerb, words: string, submitter: string, remainingMs: number, done: Done<string>): void {
-    this.received({ verb, words, submitter, hops: 0 }, remainingMs, done);
+  order(verb: JobVerb, args: string, submitter: string, remainingMs: number, done: Done<string>): void {
+    this.received({ verb, args, submitter, hops: 0 }, remainingMs, done);
   }
 
   storeBundle(sha256: string, code: Uint8Array, done: Done<void>): void {

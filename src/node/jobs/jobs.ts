@@ -11,7 +11,7 @@ import type { Random } from '../../base/random.ts';
 import type { Leadership, Registry } from '../../base/registry.ts';
 import { ManagerHost } from '../../jobs/manager/manager-host.ts';
 import { WorkerHost } from '../../jobs/worker/worker-host.ts';
-import { type Message, encodeMessage, readableMessage } from '../../messages/catalogue.ts';
+import { type Message, encodeMessage, tryDecodeMessage } from '../../messages/catalogue.ts';
 import { type JobMessage, jobMessages } from '../../messages/jobs.ts';
 import type { JobValues } from '../job-options.ts';
 import type { WorkerNotice } from '../worker-notice.ts';
@@ -151,12 +151,12 @@ export class Jobs {
   /** An application speaks for itself; a node may pass on what somebody else wants. */
   #ordered(
     from: Identity,
-    { verb, words, hops, submitter, waitMs, key }: JobMessage & { readonly kind: 'jobOrder' },
+    { verb, args, hops, submitter, waitMs, key }: JobMessage & { readonly kind: 'jobOrder' },
     remainingMs: number,
     reply: Done<JobMessage>,
   ): void {
     const isMember = from.roles.some((role) => role !== 'client');
-    const order = { verb, words, hops, waitMs, key, submitter: isMember ? submitter : from.name };
+    const order = { verb, args, hops, waitMs, key, submitter: isMember ? submitter : from.name };
     this.desk.received(order, remainingMs, (outcome) => {
       reply(outcome.ok ? success({ kind: 'jobTold', answer: outcome.value }) : outcome);
     });
@@ -203,9 +203,9 @@ export class Jobs {
     return new Desk({
       ...{ self: identity.id, leader },
       isLeading: () => this.manager !== undefined && leadership.isLeading(),
-      carryOut: ({ verb, words, submitter, waitMs, key }, remainingMs, done) => {
+      carryOut: ({ verb, args, submitter, waitMs, key }, remainingMs, done) => {
         if (this.manager === undefined) done(noManager);
-        else this.manager.order(verb, words, submitter, remainingMs, done, waitMs, key);
+        else this.manager.order(verb, args, submitter, remainingMs, done, waitMs, key);
       },
       store: (sha256, code, done) => this.#store(sha256, code, done),
       ask: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),
@@ -232,7 +232,7 @@ export class Jobs {
     }
     streams.request(to, encodeMessage(message), timeoutMs, (outcome) => {
       if (!outcome.ok) return done(outcome);
-      const answer = readableMessage(outcome.value);
+      const answer = tryDecodeMessage(outcome.value);
       if (answer !== undefined && kinds.has(answer.kind)) return done(success(answer as JobMessage));
       done(failure('MALFORMED', 'the other node answered something else'));
     });

@@ -3,7 +3,7 @@
  * it keeps nothing.
  */
 import type { NodeId } from '../../base/ids.ts';
-import type { MemberView } from '../../membership/member-view.ts';
+import type { MemberView } from '../../membership/state/member-view.ts';
 import type { WorkerKnown } from '../../jobs/manager/manager-host.ts';
 
 export type WorkersSeen = {

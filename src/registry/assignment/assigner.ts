@@ -7,11 +7,11 @@
  * so whoever leads next resumes at the same place; nothing is lost with a leader, and nothing is done twice.
  * What it does not know for sure (a late view, an answer that did not come) it tries: the guards decide.
  */
-import { BoundedLru } from '../../base/bounded-lru.ts';
+import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import { type Outcome, RemusterError } from '../../base/errors.ts';
 import { type Fence, parseFence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { Schedule } from '../../base/loop.ts';
+import type { Schedule } from '../../base/runtime/loop.ts';
 import type { RegistryTransaction, TransactionResult } from '../../base/registry.ts';
 import type { LeadersAct, LeadersInput } from '../leaders-host.ts';
 import { type AssignerEvent, eventOf } from './assigner-event.ts';

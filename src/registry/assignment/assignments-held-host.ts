@@ -5,7 +5,7 @@
 import { unreachable } from '../../base/assert.ts';
 import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
-import { Loop, noStore } from '../../base/loop.ts';
+import { Loop, noStore } from '../../base/runtime/loop.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { Registry } from '../../base/registry.ts';
 import { type ContainerName, keyRanges } from '../keys.ts';
@@ -54,7 +54,7 @@ export class AssignmentsHeldHost {
     this.#ports = ports;
     this.#machine = new AssignmentsHeld(self, { ...heldDefaults, ...options });
     const { clock, halted } = ports;
-    this.#loop = new Loop(this.#machine, { clock, store: noStore, perform: (effect) => this.#perform(effect), halted });
+    this.#loop = new Loop(this.#machine, { clock, store: noStore, perform: (effect) => this.#perform(effect), onHalt: halted });
   }
 
   /**

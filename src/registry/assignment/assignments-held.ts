@@ -16,7 +16,7 @@
 import { assert } from '../../base/assert.ts';
 import { type Outcome, RemusterError } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { Expired, Schedule } from '../../base/loop.ts';
+import type { TimerExpired, Schedule } from '../../base/runtime/loop.ts';
 import type { RegistryChange, RegistryEntry, RegistryTransaction, TransactionResult } from '../../base/registry.ts';
 import { type ContainerName, clusterKey, parseClusterKey } from '../keys.ts';
 import type { NodeMode } from '../registration/modes.ts';
@@ -37,7 +37,7 @@ export type HeldInput =
   | { readonly kind: 'suspend' }
   | { readonly kind: 'resume' }
   | { readonly kind: 'ended'; readonly text: string; readonly operation: number; readonly outcome: Outcome<unknown> }
-  | Expired<HeldTimer>;
+  | TimerExpired<HeldTimer>;
 
 export type HeldAct =
   | {

@@ -8,11 +8,11 @@
  * remembered but what runs at this moment, so whoever leads next resumes at the same place: nothing is lost with a
  * leader, and nothing is done twice, however many have noticed why it should be done.
  */
-import { BoundedLru } from '../../base/bounded-lru.ts';
+import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import { type Outcome, RemusterError, failure, success } from '../../base/errors.ts';
 import { type Fence, parseFence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { Schedule } from '../../base/loop.ts';
+import type { Schedule } from '../../base/runtime/loop.ts';
 import type { TransactionResult } from '../../base/registry.ts';
 import type { LeadersAct, LeadersInput } from '../leaders-host.ts';
 import { Agenda } from './agenda.ts';

@@ -1,7 +1,7 @@
 /** The expiry worker on ports: follows the registry while this node leads, and writes what the machine decides. */
 import { unreachable } from '../../base/assert.ts';
 import { failure } from '../../base/errors.ts';
-import { Loop, noStore } from '../../base/loop.ts';
+import { Loop, noStore } from '../../base/runtime/loop.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { Leadership, Registry } from '../../base/registry.ts';
 import { mirror } from '../mirror.ts';
@@ -35,14 +35,14 @@ export class ExpiryWorkerHost {
       clock: ports.clock,
       store: noStore,
       perform: (effect) => this.#perform(effect),
-      halted: (error) => reports.halted(error),
+      onHalt: (error) => reports.halted(error),
     });
   }
 
   start(): void {
     const { leadership } = this.#ports;
     this.#unlead = leadership.watch({
-      became: () => this.#loop.feed({ kind: 'leading' }),
+      elected: () => this.#loop.feed({ kind: 'leading' }),
       lost: () => this.#loop.feed({ kind: 'following' }),
     });
     if (leadership.isLeading()) this.#loop.feed({ kind: 'leading' });

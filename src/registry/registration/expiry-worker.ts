@@ -8,7 +8,7 @@
 import { unreachable } from '../../base/assert.ts';
 import type { Outcome } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { Expired, Machine, PersistFailed, Schedule } from '../../base/loop.ts';
+import type { TimerExpired, Machine, PersistFailed, Schedule } from '../../base/runtime/loop.ts';
 import type { RegistryChange, RegistryEntry, RegistryTransaction, TransactionResult } from '../../base/registry.ts';
 import type { RegistrationOptions } from './options.ts';
 import { type StateRecord, encodeRecord } from './records.ts';
@@ -31,7 +31,7 @@ export type ExpiryEffect =
   | { readonly kind: 'write'; readonly call: number; readonly transaction: RegistryTransaction }
   | { readonly kind: 'event'; readonly event: NodeLost };
 
-type Input = ExpiryInput | Expired<'wake'> | PersistFailed;
+type Input = ExpiryInput | TimerExpired<'wake'> | PersistFailed;
 type Effect = ExpiryEffect | Schedule<'wake'>;
 type Options = Pick<RegistrationOptions, 'ttlMs' | 'regrantDelayMs' | 'backoffMinMs'>;
 

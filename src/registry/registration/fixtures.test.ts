@@ -51,7 +51,7 @@ class Leaders {
     for (const { self, events } of [...this.#watchers]) {
       if (self === before) events.lost?.('another leads');
       events.changed?.(this.#view());
-      if (self === leader) events.became?.(fenceOf(this.term, 1));
+      if (self === leader) events.elected?.(fenceOf(this.term, 1));
     }
   }
 

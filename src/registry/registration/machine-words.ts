@@ -1,7 +1,7 @@
 /** What goes into the registration machine and what comes out of it: its inputs, effects, timers, events, its outbox. */
 import type { Outcome, RemusterError } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { Schedule } from '../../base/loop.ts';
+import type { Schedule } from '../../base/runtime/loop.ts';
 import type { LeaseId, RegistryChange, RegistryTransaction, TransactionResult } from '../../base/registry.ts';
 import type { ContainerName } from '../keys.ts';
 import type { NodeMode, StateReason } from './modes.ts';

@@ -4,7 +4,7 @@
  */
 import { unreachable } from '../../base/assert.ts';
 import type { Done, RemusterError } from '../../base/errors.ts';
-import { Loop, noStore } from '../../base/loop.ts';
+import { Loop, noStore } from '../../base/runtime/loop.ts';
 import type { Cancel, Clock, Identity } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import { type LeaseId, type Leadership, type Registry, type WatchEvents, onlyKey } from '../../base/registry.ts';
@@ -68,7 +68,7 @@ export class RegistrationHost {
       clock: ports.clock,
       store: noStore,
       perform: (effect) => this.#perform(effect),
-      halted: (error) => hooks.halted(error),
+      onHalt: (error) => hooks.halted(error),
     });
   }
 

@@ -13,7 +13,7 @@
  */
 import { unreachable } from '../../base/assert.ts';
 import { type Outcome, RemusterError, failure, success } from '../../base/errors.ts';
-import type { Expired, Machine, PersistFailed, Schedule } from '../../base/loop.ts';
+import type { TimerExpired, Machine, PersistFailed, Schedule } from '../../base/runtime/loop.ts';
 import type { Identity } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { LeaseId, RegistryChange, TransactionResult } from '../../base/registry.ts';
@@ -46,7 +46,7 @@ type Phase =
   | { readonly kind: 'granting'; readonly call: number; readonly entry: Entry; readonly sentMs: number }
   | { readonly kind: 'reconciling' | 'turning'; readonly call: number; readonly picture: Picture };
 
-type Input = RegistrationInput | Expired<RegistrationTimer> | PersistFailed;
+type Input = RegistrationInput | TimerExpired<RegistrationTimer> | PersistFailed;
 type Effect = RegistrationEffect | Schedule<RegistrationTimer>;
 
 const conflictsInARowMax = 3;

@@ -3,7 +3,7 @@
  * that waits one connection is dialled, as far as the bound for all servers allows. A request that waits is served in
  * its turn by whichever connection is free first.
  */
-import { BoundedQueue } from '../../base/bounded-queue.ts';
+import { BoundedQueue } from '../../base/collections/bounded-queue.ts';
 import { RemusterError } from '../../base/errors.ts';
 import type { Answer } from './answer.ts';
 import type { Connection, ConnectionEvents } from './connection.ts';

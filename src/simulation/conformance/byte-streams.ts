@@ -74,7 +74,7 @@ export function describeByteStreams(open: Open<StreamsHarness>): void {
     const here = new Talker(2_000_000);
     b.streams.serve(
       serviceWith({
-        opened: (from, opening, stream) => {
+        open: (from, opening, stream) => {
           assert.equal(from.name, a.self.name);
           assert.equal(text(opening), 'talk');
           there.stream = stream;
@@ -103,7 +103,7 @@ export function describeByteStreams(open: Open<StreamsHarness>): void {
     const opened = Promise.withResolvers<ByteStream>();
     b.streams.serve(
       serviceWith({
-        opened: (_from, _opening, stream) => {
+        open: (_from, _opening, stream) => {
           there.stream = stream;
           opened.resolve(stream);
           return eventsOf(there);
@@ -128,7 +128,7 @@ export function describeByteStreams(open: Open<StreamsHarness>): void {
     const opened = Promise.withResolvers<void>();
     b.streams.serve(
       serviceWith({
-        opened: () => {
+        open: () => {
           opened.resolve();
           return eventsOf(new Talker(0));
         },
@@ -148,7 +148,7 @@ export function describeByteStreams(open: Open<StreamsHarness>): void {
     const { harness, a, b } = await openPair(open, t);
     b.streams.serve(
       serviceWith({
-        opened: () => {
+        open: () => {
           throw new Error('a mistake');
         },
       }),

@@ -2,12 +2,12 @@
  * The program that the suites of Threads and Runners start: what it does is named by the data it is started with. It
  * uses nothing but its channel, so that a simulated thread can run it in the same process.
  */
-import type { Channel } from '../../base/ports.ts';
+import type { ProgramEndpoint } from '../../base/ports.ts';
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-const behaviours: Readonly<Record<string, (channel: Channel) => void>> = {
+const behaviours: Readonly<Record<string, (channel: ProgramEndpoint) => void>> = {
   echo: (channel) => channel.receive((body) => channel.send(body)),
 
   /** Says a hundred things at once, then one more for each thing it hears. */
@@ -48,7 +48,7 @@ const behaviours: Readonly<Record<string, (channel: Channel) => void>> = {
     }),
 };
 
-export function main(channel: Channel): void {
+export function main(channel: ProgramEndpoint): void {
   const name = decoder.decode(channel.data);
   const behaviour = behaviours[name];
   if (behaviour === undefined) throw new Error(`no such behaviour: ${name}`);

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { packRows } from '../../base/packed-rows.ts';
+import { packRows } from '../../base/row-codec.ts';
 import type { RowStore, Store, StoreEntry, StoreRows, StoreWrite } from '../../base/ports.ts';
 import { type Open, type World, ending, fails, succeeds, suiteOptions, text, utf8, valueOf } from './harness.ts';
 

@@ -10,8 +10,8 @@ import {
   type Clock,
   type ConnectionChange,
   type Identity,
-  portIsClosed,
-  type Service,
+  portClosedReason,
+  type StreamService,
   type Streams,
 } from '../../base/ports.ts';
 import { describeByteStreams } from './byte-streams.ts';
@@ -41,11 +41,11 @@ export async function openPair(open: Open<StreamsHarness>, t: TestContext): Prom
 }
 
 /** Answers with what it was asked; everything else can be replaced. */
-export function serviceWith(parts: Partial<Service>): Service {
+export function serviceWith(parts: Partial<StreamService>): StreamService {
   return {
     request: (_from, body, _remainingMs, reply) => reply(success(body)),
-    notified: () => undefined,
-    opened: () => ({ chunk: () => undefined, writable: () => undefined, ended: () => undefined }),
+    notify: () => undefined,
+    open: () => ({ chunk: () => undefined, writable: () => undefined, ended: () => undefined }),
     ...parts,
   };
 }
@@ -94,7 +94,7 @@ function describeRequests(open: Open<StreamsHarness>): void {
   it('matches many replies to their requests, whatever their order', async (t) => {
     const { harness, a, b } = await openPair(open, t);
     const held: (() => void)[] = [];
-    const request: Service['request'] = (_from, body, _remainingMs, reply) => {
+    const request: StreamService['request'] = (_from, body, _remainingMs, reply) => {
       const value = body.slice();
       held.push(() => reply(success(value)));
       if (held.length === 300) for (const release of held.toReversed()) release();
@@ -122,7 +122,7 @@ function describeRequests(open: Open<StreamsHarness>): void {
   it('tells the other side how much time is left', async (t) => {
     const { harness, a, b } = await openPair(open, t);
     const remaining: number[] = [];
-    const request: Service['request'] = (_from, body, remainingMs, reply) => {
+    const request: StreamService['request'] = (_from, body, remainingMs, reply) => {
       remaining.push(remainingMs);
       reply(success(body));
     };
@@ -166,7 +166,7 @@ function describeEndings(open: Open<StreamsHarness>): void {
   it('ends with DEADLINE when nobody answers in time; a late reply is ignored', async (t) => {
     const { harness, a, b } = await openPair(open, t);
     const late: (() => void)[] = [];
-    const request: Service['request'] = (_from, body, _ms, reply) => {
+    const request: StreamService['request'] = (_from, body, _ms, reply) => {
       if (text(body) === 'now') reply(success(body));
       else late.push(() => reply(success(utf8.encode('late'))));
     };
@@ -224,7 +224,7 @@ function describeEndings(open: Open<StreamsHarness>): void {
 
   it('ignores a second reply', async (t) => {
     const { harness, a, b } = await openPair(open, t);
-    const request: Service['request'] = (_from, body, _ms, reply) => {
+    const request: StreamService['request'] = (_from, body, _ms, reply) => {
       reply(success(body));
       reply(success(utf8.encode('again')));
     };
@@ -241,7 +241,7 @@ function describeNotify(open: Open<StreamsHarness>): void {
     const heard: string[] = [];
     const all = new Promise<void>((resolve) => {
       b.streams.serve(
-        serviceWith({ notified: (_from, body) => void (heard.push(text(body) ?? '') === 100 && resolve()) }),
+        serviceWith({ notify: (_from, body) => void (heard.push(text(body) ?? '') === 100 && resolve()) }),
       );
     });
     for (let i = 0; i < 100; i++) assert.equal(a.streams.notify(b.self, utf8.encode(String(i))), true);
@@ -276,7 +276,7 @@ function describeConnections(open: Open<StreamsHarness>): void {
     const change = await harness.settle(refused);
     assert.ok(change.kind === 'refused');
     assert.deepEqual(change.address, { host: b.self.host, port: b.self.port });
-    assert.equal(change.reason, portIsClosed);
+    assert.equal(change.reason, portClosedReason);
   });
 
   it('tells both sides of a connection, and of its loss; what was asked ends', async (t) => {
@@ -285,7 +285,7 @@ function describeConnections(open: Open<StreamsHarness>): void {
     const lost = Promise.withResolvers<void>();
     a.streams.watch((change) => {
       changes.push(change.kind === 'refused' ? 'refused' : `${change.kind} ${change.peer.name}`);
-      if (change.kind === 'disconnected') assert.equal(change.wanted, false);
+      if (change.kind === 'disconnected') assert.equal(change.graceful, false);
       if (change.kind === 'disconnected') lost.resolve();
     });
     const seenByB = new Promise<string>((resolve) => {

@@ -2,7 +2,7 @@
  * Faults that only a group of voters knows: changed members, handed-over leadership, voters that feel unwell, messages
  * that are lost, doubled or overtaken one by one, and crashes at the worst moment. See ../faults.ts for the others.
  */
-import type { GroupChange, GroupMember } from '../../consensus/replica.ts';
+import type { GroupChange, GroupMember } from '../../consensus/state/state-machine.ts';
 import { type Fault, type Nemesis, repeatedly } from '../faults.ts';
 import type { World } from '../world.ts';
 import { type GroupSeat, idAt, type Mischief } from './seat.ts';

@@ -6,7 +6,7 @@
  * in short runs.
  */
 import { Random } from '../../base/random.ts';
-import { type ConsensusOptions, defaultConsensus } from '../../consensus/options.ts';
+import { type ConsensusOptions, defaultConsensusOptions } from '../../consensus/state/options.ts';
 import type { Stage, StageSpec, Workload } from '../observation.ts';
 import { World } from '../world.ts';
 import { Clients } from './clients.ts';
@@ -65,17 +65,17 @@ function groupStage(spec: StageSpec, { spares, rarities, areQuiet }: Kind): Stag
 }
 
 function drawOptions(random: Random): ConsensusOptions {
-  const snapshotEntriesMax = random.pick([20, 60, 200, defaultConsensus.snapshotEntriesMax]);
+  const snapshotEntriesMax = random.pick([20, 60, 200, defaultConsensusOptions.snapshotEntriesMax]);
   // Of many parts, so that something happens before the last of them is written; or of one.
-  const snapshotPartBytes = snapshotEntriesMax === 20 ? 128 : defaultConsensus.snapshotPartBytes;
+  const snapshotPartBytes = snapshotEntriesMax === 20 ? 128 : defaultConsensusOptions.snapshotPartBytes;
   return {
-    ...defaultConsensus,
+    ...defaultConsensusOptions,
     snapshotEntriesMax,
     snapshotPartBytes,
     tailEntriesMax: random.pick([0, 5, 30]),
     proposalsMax: random.pick([2, 100, 1_000]),
-    appendBytes: random.pick([300, 2_000, defaultConsensus.appendBytes]),
-    appendsInFlightMax: random.pick([1, 3, defaultConsensus.appendsInFlightMax]),
+    appendBytes: random.pick([300, 2_000, defaultConsensusOptions.appendBytes]),
+    appendsInFlightMax: random.pick([1, 3, defaultConsensusOptions.appendsInFlightMax]),
   };
 }
 

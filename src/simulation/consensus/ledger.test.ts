@@ -62,7 +62,7 @@ describe('the ledger of a simulated group', () => {
     const [source, seen] = [ledgerWith(), [] as (Applied | string)[]];
     source.apply(entry(1, 1, put));
     const copy = ledgerWith(seen);
-    const intake = copy.restore();
+    const intake = copy.beginRestore();
     for (const part of source.snapshot()) intake.add(part);
     assert.deepEqual(seen, []);
     intake.finish();

@@ -4,7 +4,7 @@
  * chain: two replicas whose chains are equal at an index have applied the same entries up to there, none left out.
  */
 import { cellModel, type CellAction } from '../cell-model.ts';
-import type { LogEntry, Replica, StateIntake } from '../../consensus/replica.ts';
+import type { AppliedEntry, StateMachine, SnapshotRestore } from '../../consensus/state/state-machine.ts';
 
 /** What one client wants done. The number grows with each new order; the attempt with each time it is sent again. */
 export type Order = {
@@ -39,7 +39,7 @@ type State = {
   readonly clients: Record<string, { readonly number: number; readonly answer: Answer }>;
 };
 
-export class Ledger implements Replica<Answer> {
+export class Ledger implements StateMachine<Answer> {
   readonly #events: LedgerEvents;
   #state: State = { index: 0, chain: 0, cells: {}, clients: {} };
 
@@ -59,7 +59,7 @@ export class Ledger implements Replica<Answer> {
     return this.#state.cells[key] ?? cellModel.initial;
   }
 
-  apply(entry: LogEntry): Answer {
+  apply(entry: AppliedEntry): Answer {
     const { index, term, command } = entry;
     const state = this.#state;
     const order = decodeOrder(command);
@@ -76,7 +76,7 @@ export class Ledger implements Replica<Answer> {
     return partsOf(encodeText(JSON.stringify(this.#state)));
   }
 
-  restore(): StateIntake {
+  beginRestore(): SnapshotRestore {
     const stream = new TextDecoder();
     let text = '';
     return {

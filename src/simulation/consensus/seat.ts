@@ -6,10 +6,10 @@
 import { type NodeId, nodeIdFrom } from '../../base/ids.ts';
 import type { Address, Clock, Identity, Store, Streams } from '../../base/ports.ts';
 import { ConsensusHost, type ConsensusPorts } from '../../consensus/consensus-host.ts';
-import type { ConsensusOptions } from '../../consensus/options.ts';
-import type { GroupChange, GroupHandle, GroupMember } from '../../consensus/replica.ts';
-import { keysOf } from '../../consensus/stored.ts';
-import { decodeMessage, type Message, readableMessage } from '../../messages/catalogue.ts';
+import type { ConsensusOptions } from '../../consensus/state/options.ts';
+import type { GroupChange, GroupHandle, GroupMember } from '../../consensus/state/state-machine.ts';
+import { storageKeys } from '../../consensus/state/storage-format.ts';
+import { decodeMessage, type Message, tryDecodeMessage } from '../../messages/catalogue.ts';
 import { type ConsensusMessage, consensusMessages } from '../../messages/consensus.ts';
 import type { Disk } from '../disk.ts';
 import type { NodePorts } from '../node-ports.ts';
@@ -67,7 +67,7 @@ export function memberAt(index: number, name: string, host: string): GroupMember
   return { id: idAt(index), name, host, port, standing: 'voter' };
 }
 
-const keys = keysOf(groupName);
+const keys = storageKeys(groupName);
 
 export function hasEntry(disk: Disk, index: number): boolean {
   return disk.store(storeName).peek(keys.entry(index)) !== undefined;
@@ -95,7 +95,7 @@ export function bootSeat(ports: NodePorts, context: NodeContext, spec: SeatSpec)
         done(ok);
       });
     },
-    hearsGone: (gone, generation) => witness.around(() => group?.memberGone(gone, generation)),
+    hearsGone: (gone, generation) => witness.around(() => group?.onProcessGone(gone, generation)),
   };
   const { streams } = ports.listen(identity, groupName);
   const watchedPorts = {
@@ -107,7 +107,7 @@ export function bootSeat(ports: NodePorts, context: NodeContext, spec: SeatSpec)
   };
   group = new ConsensusHost<Answer>(watchedPorts, { group: groupName, self: identity, options: spec.options }, ledger, {
     event: ({ type, term, index: at, why }) => context.log('info', `${type} ${term}/${at}: ${why}`),
-    halted: (error) => {
+    onHalt: (error) => {
       throw error;
     },
   });
@@ -161,11 +161,11 @@ function serviceOf(
   };
   return {
     request: refuse,
-    opened: refuse,
-    notified: (from, body) => {
+    open: refuse,
+    notify: (from, body) => {
       const message = decodeMessage(body);
       if (!isConsensus(message)) return;
-      const deliver = (): void => witness.around(() => group.received(from, message));
+      const deliver = (): void => witness.around(() => group.onMessage(from, message));
       const { mischief } = seat;
       if (mischief === undefined || mischief.untilMs < witness.nowMs()) return deliver();
       if (random.chance(mischief.lossRatio)) return;
@@ -197,7 +197,7 @@ function watchedStore(store: Store, witness: Witness): Store {
 function watchedStreams(streams: Streams, witness: Witness, seat: GroupSeat): ConsensusPorts['streams'] {
   return {
     notify: (to: Address, body: Uint8Array) => {
-      const message = readableMessage(body);
+      const message = tryDecodeMessage(body);
       if (message !== undefined && isConsensus(message)) {
         const peer = seat.everybody.find(({ host }) => host === to.host);
         witness.sends(peer?.name ?? to.host, message);

@@ -3,7 +3,7 @@
  * it believes. It touches nothing. Beliefs change only when something reaches a node, except that a lease runs out by
  * itself; so whoever holds a lease is compared with all others each time something has reached it.
  */
-import type { GroupHandle, GroupView } from '../../consensus/replica.ts';
+import type { GroupHandle, GroupView } from '../../consensus/state/state-machine.ts';
 import type { ConsensusMessage } from '../../messages/consensus.ts';
 import type { Observation } from '../observation.ts';
 import type { Answer } from './ledger.ts';
@@ -39,7 +39,7 @@ export class Witness {
   watch(group: GroupHandle<Answer>): void {
     this.#group = group;
     group.leadership.watch({
-      became: (fence) => this.#all.observe({ kind: 'became', node: this.#node, fence }),
+      elected: (fence) => this.#all.observe({ kind: 'became', node: this.#node, fence }),
     });
   }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { lanMembership } from '../../membership/options.ts';
+import { lanMembershipOptions } from '../../membership/state/options.ts';
 import { LeanGroup } from './lean-group.ts';
 import { type Grid, slowMembers } from './lifeguard.ts';
 import { cases, oneWayFault } from './one-way.ts';
@@ -47,7 +47,7 @@ describe('a member that fails for good', () => {
     ['kill', 1_000],
   ] as const) {
     it(`by ${how} is known to all within ${limitMs} ms, and nobody else is blamed`, () => {
-      const failure = silenceOne(lanMembership, 16, how, 'a');
+      const failure = silenceOne(lanMembershipOptions, 16, how, 'a');
       assert.ok(failure.firstDeadMs <= failure.allDeadMs && failure.allDeadMs <= limitMs, `${failure.allDeadMs}`);
       assert.equal(failure.falsePositives, 0);
     });
@@ -91,7 +91,7 @@ describe('scale', () => {
 describe('a lean group', () => {
   it('comes together from one seed', () => {
     const group = new LeanGroup('a');
-    const nodes = group.add(20, lanMembership);
+    const nodes = group.add(20, lanMembershipOptions);
     for (const node of nodes) node.start(nodes.slice(0, 1));
     group.run(5_000);
     for (const node of nodes) assert.equal([...node.machine.members].length, 19);

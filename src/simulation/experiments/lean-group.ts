@@ -6,15 +6,15 @@
 import { type NodeId, nodeIdFrom } from '../../base/ids.ts';
 import type { Address, Identity } from '../../base/ports.ts';
 import { Random } from '../../base/random.ts';
-import { MemberTable, type Table } from '../../membership/member-table.ts';
+import { MemberTable, type MemberTableLike } from '../../membership/state/member-table.ts';
 import { Membership } from '../../membership/membership.ts';
-import type { MembershipEventType } from '../../membership/membership-event.ts';
-import type { MembershipOptions } from '../../membership/options.ts';
+import type { MembershipEventType } from '../../membership/state/membership-event.ts';
+import type { MembershipOptions } from '../../membership/state/options.ts';
 import { Timeline } from '../timeline.ts';
 import { LeanNode } from './lean-node.ts';
 import { Roll, SharedTable, joinOf } from './shared-table.ts';
 
-type TableOf = (self: Identity, random: Random) => Table | undefined;
+type TableOf = (self: Identity, random: Random) => MemberTableLike | undefined;
 
 export type Seen = {
   readonly atMs: number;

@@ -7,8 +7,8 @@
  *   silenced  its host is gone without a word (loss of power)
  */
 import type { NodeId } from '../../base/ids.ts';
-import { type Identity, portIsClosed } from '../../base/ports.ts';
-import type { MembershipEffect } from '../../membership/group.ts';
+import { type Identity, portClosedReason } from '../../base/ports.ts';
+import type { MembershipEffect } from '../../membership/state/context.ts';
 import type { Membership } from '../../membership/membership.ts';
 import type { LeanGroup } from './lean-group.ts';
 
@@ -72,7 +72,7 @@ export class LeanNode {
       other.#connected.delete(this);
       this.#group.stream(this, other, () =>
         other.whenFree(() =>
-          other.feed({ kind: 'connection', change: { kind: 'disconnected', peer, reason: 'reset', wanted: false } }),
+          other.feed({ kind: 'connection', change: { kind: 'disconnected', peer, reason: 'reset', graceful: false } }),
         ),
       );
     }
@@ -146,7 +146,7 @@ export class LeanNode {
     group.timeline.after(timeoutMs, () => this.#whenRunning(() => end({ kind: 'unanswered', purpose })));
     if (target === undefined) return;
     const refused = (): void => {
-      this.feed({ kind: 'connection', change: { kind: 'refused', address: to, reason: portIsClosed } });
+      this.feed({ kind: 'connection', change: { kind: 'refused', address: to, reason: portClosedReason } });
       end({ kind: 'unanswered', purpose });
     };
     this.#connect(target, refused, () => {

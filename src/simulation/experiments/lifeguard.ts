@@ -7,7 +7,7 @@
  * All configurations are this project's machine: plain SWIM is the machine without its refinements and with the paper's
  * constants, then one refinement at a time, then all three of the paper, then what is in production.
  */
-import { type MembershipOptions, lanMembership } from '../../membership/options.ts';
+import { type MembershipOptions, lanMembershipOptions } from '../../membership/state/options.ts';
 import { LeanGroup, type Seen } from './lean-group.ts';
 import { type Goal, type Report, type Tools, atMost, median, rounded } from './report.ts';
 import { silenceOne } from './true-failure.ts';
@@ -34,18 +34,18 @@ export const fullGrid: Grid = {
 const none = {
   healthAwareProbe: false,
   healthAwareSuspicion: false,
-  buddy: false,
+  buddySystem: false,
   pauseAware: false,
-  ownVerdict: false,
+  requireOwnSuspicion: false,
   witnesses: false,
-  restraint: false,
+  flapDamping: false,
 };
 
 const paper: MembershipOptions = {
-  ...lanMembership,
+  ...lanMembershipOptions,
   suspicionAlphaRatio: 5,
   suspicionBetaRatio: 6,
-  probeTimeoutFloorMs: lanMembership.probeTimeoutMs,
+  probeTimeoutFloorMs: lanMembershipOptions.probeTimeoutMs,
   refinements: none,
 };
 
@@ -53,12 +53,12 @@ const configurations = {
   SWIM: paper,
   'LHA-Probe': { ...paper, refinements: { ...none, healthAwareProbe: true } },
   'LHA-Suspicion': { ...paper, refinements: { ...none, healthAwareSuspicion: true } },
-  'Buddy System': { ...paper, refinements: { ...none, buddy: true } },
+  'Buddy System': { ...paper, refinements: { ...none, buddySystem: true } },
   Lifeguard: {
     ...paper,
-    refinements: { ...none, healthAwareProbe: true, healthAwareSuspicion: true, buddy: true },
+    refinements: { ...none, healthAwareProbe: true, healthAwareSuspicion: true, buddySystem: true },
   },
-  ours: lanMembership,
+  ours: lanMembershipOptions,
 } as const satisfies Readonly<Record<string, MembershipOptions>>;
 
 export type Configuration = keyof typeof configurations;
@@ -172,7 +172,7 @@ const serfTrialsRatio = 4;
 function againstSerf(grid: Grid, tools: Tools): readonly Goal[] {
   const known = (how: 'stop' | 'kill'): number => {
     const seeds = Array.from({ length: serfTrialsRatio * grid.trials }, (_, trial) => `${tools.seed}/${how}/${trial}`);
-    return median(seeds.map((seed) => silenceOne(lanMembership, serfNodesCount, how, seed).allDeadMs));
+    return median(seeds.map((seed) => silenceOne(lanMembershipOptions, serfNodesCount, how, seed).allDeadMs));
   };
   return [
     atMost('SIGSTOP of one of 32 known to all', known('stop'), 5_500, 'ms'),

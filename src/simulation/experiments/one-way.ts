@@ -3,7 +3,7 @@
  * on; and a member of whose words four in five are lost. A group must get rid of such a member, once and not again and
  * again; nobody healthy may be declared dead because of it; and the others must agree.
  */
-import { lanMembership } from '../../membership/options.ts';
+import { lanMembershipOptions } from '../../membership/state/options.ts';
 import { type Fault, LeanGroup } from './lean-group.ts';
 import type { LeanNode } from './lean-node.ts';
 import { type Report, type Tools, atLeast, atMost, exactly, rounded } from './report.ts';
@@ -39,9 +39,9 @@ export type OneWay = {
   readonly views: number;
 };
 
-export function oneWayFault({ nodesCount, faultIn }: Case, restraint: boolean, seed: string): OneWay {
+export function oneWayFault({ nodesCount, faultIn }: Case, flapDamping: boolean, seed: string): OneWay {
   const group = new LeanGroup(seed);
-  const options = { ...lanMembership, refinements: { ...lanMembership.refinements, restraint } };
+  const options = { ...lanMembershipOptions, refinements: { ...lanMembershipOptions.refinements, flapDamping } };
   const nodes = group.addAcquainted(nodesCount, options, 'full');
   group.startAll();
   group.run(warmUpMs);
@@ -84,7 +84,7 @@ export function oneWay(tools: Tools): Report {
     experiment: 'one-way',
     about: [
       `One faulty member for ${(periods * periodMs) / 1_000} s; ${trials} trials each: the mean of removals, otherwise the worst.`,
-      `In nodes, restraint (a member that comes and goes takes itself out) is ${lanMembership.refinements.restraint ? 'on' : 'off'}.`,
+      `In nodes, restraint (a member that comes and goes takes itself out) is ${lanMembershipOptions.refinements.flapDamping ? 'on' : 'off'}.`,
     ],
     columns: ['fault', 'restraint', 'nodes', 'removals per observer', 'deaths of healthy members', 'views at the end'],
     rows: found.map((row) => [

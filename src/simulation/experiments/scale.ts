@@ -4,7 +4,7 @@
  * roll (shared-table.ts) and leave out what goes by stream (observers, anti-entropy, revival), because a hundred million
  * table entries do not fit into a machine. The sizes below are run both ways, so that the two can be compared.
  */
-import { type MembershipOptions, lanMembership } from '../../membership/options.ts';
+import { type MembershipOptions, lanMembershipOptions } from '../../membership/state/options.ts';
 import { LeanGroup } from './lean-group.ts';
 import { type Goal, type Report, type Tools, atMost, rounded } from './report.ts';
 import { type Failure, awaitDeath } from './true-failure.ts';
@@ -21,7 +21,7 @@ export const fullSizes: readonly Size[] = [
 
 const never = 1e9;
 const datagramsOnly: MembershipOptions = {
-  ...lanMembership,
+  ...lanMembershipOptions,
   syncIntervalMs: never,
   syncPauseMs: never,
   reviveIntervalMs: never,
@@ -42,7 +42,7 @@ export type Scaled = Size &
 export function scaled({ nodesCount, tables }: Size, tools: Tools): Scaled {
   const heapBefore = tables === 'full' ? tools.heapBytes() : 0;
   const group = new LeanGroup(`${tools.seed}/${nodesCount}`);
-  const nodes = group.addAcquainted(nodesCount, tables === 'full' ? lanMembership : datagramsOnly, tables);
+  const nodes = group.addAcquainted(nodesCount, tables === 'full' ? lanMembershipOptions : datagramsOnly, tables);
   const heap = tables === 'full' ? tools.heapBytes() - heapBefore : 0;
   group.startAll();
   group.run(warmUpMs);

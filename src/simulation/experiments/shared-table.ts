@@ -8,8 +8,8 @@
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Random } from '../../base/random.ts';
-import type { Claim, Standing } from '../../membership/claim.ts';
-import { type Member, MemberTable, type Table, isLiving, standingHash } from '../../membership/member-table.ts';
+import type { Claim, MemberStatus } from '../../membership/state/claim.ts';
+import { type Member, MemberTable, type MemberTableLike, isLiveMember, memberStatusHash } from '../../membership/state/member-table.ts';
 import type { NodeEntry } from '../../messages/node-entry.ts';
 
 /** Everybody, as everybody knows everybody from the beginning. */
@@ -31,7 +31,7 @@ export class Roll {
 
 const drawsMax = 20;
 
-export class SharedTable implements Table {
+export class SharedTable implements MemberTableLike {
   readonly #roll: Roll;
   readonly #self: NodeId;
   readonly #random: Random;
@@ -73,23 +73,23 @@ export class SharedTable implements Table {
     return this.#roll.entries.length - 1;
   }
 
-  get living(): number {
-    return this.#roll.entries.length - this.#ownCount + this.#own.living;
+  get liveCount(): number {
+    return this.#roll.entries.length - this.#ownCount + this.#own.liveCount;
   }
 
   get viewHash(): number {
     return (this.#roll.viewHash - this.#ownHash + this.#own.viewHash) >>> 0;
   }
 
-  touch(id: NodeId): void {
-    this.#own.touch(id);
+  markChanged(id: NodeId): void {
+    this.#own.markChanged(id);
   }
 
   takeChanged(): ReadonlySet<NodeId> {
     return this.#own.takeChanged();
   }
 
-  standing(id: NodeId): Standing | undefined {
+  lastKnown(id: NodeId): MemberStatus | undefined {
     return this.get(id);
   }
 
@@ -97,8 +97,8 @@ export class SharedTable implements Table {
     return this.get(claim.id) === undefined ? undefined : this.#own.apply(claim, nowMs);
   }
 
-  bury(member: Member): void {
-    this.#own.bury(member);
+  tombstone(member: Member): void {
+    this.#own.tombstone(member);
   }
 
   nextToProbe(): Member | undefined {
@@ -107,7 +107,7 @@ export class SharedTable implements Table {
       this.#left -= 1;
       this.#place = (this.#place + this.#stride) % this.#roll.entries.length;
       const member = this.#at(this.#place);
-      if (member !== undefined && isLiving(member)) return member;
+      if (member !== undefined && isLiveMember(member)) return member;
     }
     return undefined;
   }
@@ -140,7 +140,7 @@ export function joinOf(entry: NodeEntry): Claim {
 }
 
 function hashOf({ id, generation }: NodeEntry): number {
-  return standingHash(id, { generation, incarnation: 0, state: 'alive' });
+  return memberStatusHash(id, { generation, incarnation: 0, state: 'alive' });
 }
 
 function divisor(a: number, b: number): number {

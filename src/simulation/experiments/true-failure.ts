@@ -1,5 +1,5 @@
 /** One member of a healthy group fails for good: when is it first declared dead, and when do all know? */
-import type { MembershipOptions } from '../../membership/options.ts';
+import type { MembershipOptions } from '../../membership/state/options.ts';
 import { LeanGroup } from './lean-group.ts';
 
 export type Failure = {

@@ -4,7 +4,7 @@
  * Everything it does is told to a witness first, as an effect on the outside world would be seen by others.
  */
 import { Random } from '../../base/random.ts';
-import type { Cancel, Channel } from '../../base/ports.ts';
+import type { Cancel, ProgramEndpoint } from '../../base/ports.ts';
 import { type FromRunner, fromRunnerCodec, type ToRunner, toRunnerCodec } from '../../jobs/runner-words.ts';
 import { decodeOrder, type PlanOutput, type UnitOrder } from '../../jobs/unit-words.ts';
 import type { WorkflowFacts } from '../../jobs/workflow-facts.ts';
@@ -40,20 +40,20 @@ const hangTickMs = 400;
 const progressMs = 100;
 const stoppedMsMax = 20;
 
-export function pretendedRunner(channel: Channel, witness: RunnerWitness): void {
+export function pretendedRunner(channel: ProgramEndpoint, witness: RunnerWitness): void {
   const runner = new Runner(channel, witness);
   channel.receive((body) => runner.heard(toRunnerCodec.decode(body)));
   channel.send(fromRunnerCodec.encode({ kind: 'ready', ahead: undefined }));
 }
 
 class Runner {
-  readonly #channel: Channel;
+  readonly #channel: ProgramEndpoint;
   readonly #witness: RunnerWitness;
   readonly #codes = new Map<string, PretendedCode>();
   #submitter: string | undefined;
   #now: { readonly number: number; readonly work: UnitWork } | undefined;
 
-  constructor(channel: Channel, witness: RunnerWitness) {
+  constructor(channel: ProgramEndpoint, witness: RunnerWitness) {
     this.#channel = channel;
     this.#witness = witness;
   }
@@ -84,7 +84,7 @@ type WorkSpec = {
   readonly known: PretendedCode;
   readonly witnessed: WitnessedRun;
   readonly say: (word: FromRunner) => void;
-  readonly channel: Channel;
+  readonly channel: ProgramEndpoint;
 };
 
 class UnitWork {

@@ -1,8 +1,8 @@
 /** Listens to what managers and workers say to each other about units, as it is sent and as it arrives, and changes nothing. */
 import type { Streams } from '../../base/ports.ts';
 import { decodeMessage } from '../../messages/catalogue.ts';
-import { peekTag } from '../../messages/codec.ts';
-import { type GivenUnit, jobMessages } from '../../messages/jobs.ts';
+import { peekTag } from '../../messages/codec/codec.ts';
+import { type UnitAssignment, jobMessages } from '../../messages/jobs.ts';
 import type { JobWitness } from './witness.ts';
 
 const tagOf = (kind: string): number => jobMessages.find((one) => one.kind === kind)?.tag ?? -1;
@@ -35,7 +35,7 @@ export function tapped(streams: Streams, node: string, witness: JobWitness): Str
   };
 }
 
-function heardGiven(node: string, body: Uint8Array, witness: JobWitness): readonly GivenUnit[] {
+function heardGiven(node: string, body: Uint8Array, witness: JobWitness): readonly UnitAssignment[] {
   const message = decodeMessage(body);
   if (message.kind !== 'giveUnits') return [];
   witness.given(node, message);
@@ -45,5 +45,5 @@ function heardGiven(node: string, body: Uint8Array, witness: JobWitness): readon
 function heardNews(body: Uint8Array, witness: JobWitness): void {
   const message = decodeMessage(body);
   if (message.kind !== 'tellUnits') return;
-  for (const news of message.news) if (news.what === 'returned') witness.returned(news);
+  for (const news of message.reports) if (news.status === 'returned') witness.returned(news);
 }

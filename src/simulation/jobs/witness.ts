@@ -4,7 +4,7 @@
  */
 import { type Fence, fenceParts } from '../../base/fence.ts';
 import type { Program, Runners, RunningProgram } from '../../base/ports.ts';
-import type { AttemptName, GivenUnit, JobMessageOf } from '../../messages/jobs.ts';
+import type { AttemptId, UnitAssignment, JobMessageOf } from '../../messages/jobs.ts';
 import type { HostedNode } from '../hosted-node.ts';
 import type { StageSpec } from '../observation.ts';
 import type { World } from '../world.ts';
@@ -92,14 +92,14 @@ export class JobWitness {
     }
   }
 
-  taken(units: readonly GivenUnit[], { units: answers }: JobMessageOf<'unitsTaken'>): void {
+  taken(units: readonly UnitAssignment[], { units: answers }: JobMessageOf<'unitsTaken'>): void {
     for (const [at, answer] of answers.entries()) {
       const given = units[at];
       if (given !== undefined && answer.code !== undefined) this.returned(given);
     }
   }
 
-  returned({ job, workflow, unit }: Pick<AttemptName, 'job' | 'workflow' | 'unit'>): void {
+  returned({ job, workflow, unit }: Pick<AttemptId, 'job' | 'workflow' | 'unit'>): void {
     this.#observe({ kind: 'unitReturned', job, workflow, unit });
   }
 

@@ -2,7 +2,7 @@
 import type { Random } from '../../base/random.ts';
 import type { CallResult } from '../../containers/contract.ts';
 import type { Route } from '../../containers/module.ts';
-import { decodeValue } from '../../messages/value.ts';
+import { decodeValue } from '../../messages/codec/value.ts';
 import type { CellAction } from '../cell-model.ts';
 
 const hashKeys = ['a', 'b', 'c', 'd', 'e', 'f'];

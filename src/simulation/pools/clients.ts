@@ -4,11 +4,11 @@
  * two nodes at once, or again although it was answered. What is asked and answered is told as a history of cells.
  */
 import type { Outcome } from '../../base/errors.ts';
-import { type CallId, printCallId } from '../../base/ids.ts';
+import { type CallId, formatCallId } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { CallResult, Calls } from '../../containers/contract.ts';
-import { encodeValue } from '../../messages/value.ts';
+import { encodeValue } from '../../messages/codec/value.ts';
 import type { Observation } from '../observation.ts';
 import type { World } from '../world.ts';
 import { cellsOf, containersOf, drawWish, type PoolShape, textsOf, type Wish, wordsOf } from './cell-wish.ts';
@@ -106,7 +106,7 @@ class Lane {
       const pools = this.#spec.pools();
       if (pools.length === 0) return this.next();
       const id = this.#session.begin();
-      const wish = drawWish(this.#random, this.#random.pick(pools), printCallId(id), this.#lastSeen);
+      const wish = drawWish(this.#random, this.#random.pick(pools), formatCallId(id), this.#lastSeen);
       const giveUpMs = this.#spec.world.timeline.nowMs + patienceMs;
       const open: Open = { id, wish, giveUpMs, lost: undefined, attempt: 1 };
       this.#open = open;
@@ -157,7 +157,7 @@ class Lane {
   }
 
   #ended(open: Open, attempt: number, outcome: Outcome<CallResult>): void {
-    const call = printCallId(open.id);
+    const call = formatCallId(open.id);
     if (!outcome.ok) {
       const { code, message } = outcome.error;
       // Of a call that is over for its caller nobody has to know any more.

@@ -6,7 +6,7 @@
 import type { Clock } from '../../base/ports.ts';
 import { Random } from '../../base/random.ts';
 import type { Calls } from '../../containers/contract.ts';
-import { decodeValue, encodeValue } from '../../messages/value.ts';
+import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import { addressOf, aliveIn, bootHostedNode, type HostedNode } from '../hosted-node.ts';
 import type { Stage, StageSpec, Workload } from '../observation.ts';
 import { World } from '../world.ts';

@@ -4,11 +4,11 @@
  * is behind may still own the former pool of that name. What is asked and answered is told as a history of the cells of
  * this round alone.
  */
-import { type CallId, printCallId } from '../../base/ids.ts';
+import { type CallId, formatCallId } from '../../base/ids.ts';
 import type { Outcome } from '../../base/errors.ts';
 import type { Random } from '../../base/random.ts';
 import type { CallResult } from '../../containers/contract.ts';
-import { encodeValue } from '../../messages/value.ts';
+import { encodeValue } from '../../messages/codec/value.ts';
 import type { StageSpec } from '../observation.ts';
 import type { AskedNode } from './asked-node.ts';
 import { cellsOf, containersOf, drawWish, type PoolShape, textsOf, type Wish, wordsOf } from './cell-wish.ts';
@@ -57,7 +57,7 @@ export class RoundCalls {
   call(): void {
     const { pool, session, random, observe } = this.#spec;
     const id = session.begin();
-    const wish = drawWish(random, pool, printCallId(id), this.#lastSeen);
+    const wish = drawWish(random, pool, formatCallId(id), this.#lastSeen);
     for (const { client, key } of cellsOf(session.name, wish))
       observe({ kind: 'called', order: { client, number: id.counter, attempt: 1, key, action: wish.action } });
     this.#open += 1;
@@ -85,7 +85,7 @@ export class RoundCalls {
   #ended(open: Open, outcome: Outcome<CallResult> | undefined): void {
     const { pool, acknowledged } = this.#spec;
     if (outcome?.ok === true) {
-      if (open.wish.action.kind !== 'read') acknowledged(printCallId(open.id), pool.name, containersOf(open.wish));
+      if (open.wish.action.kind !== 'read') acknowledged(formatCallId(open.id), pool.name, containersOf(open.wish));
       this.#answered(open, outcome.value);
     } else if (outcome !== undefined) this.#failed(open, outcome.error);
     const isOver = outcome?.ok === true || open.attempts >= attemptsMax || this.#isDeleting;
@@ -95,7 +95,7 @@ export class RoundCalls {
 
   #failed({ id }: Open, { code, message }: (Outcome<never> & { ok: false })['error']): void {
     const { pool, creator, observe } = this.#spec;
-    const [call, isDeleting] = [printCallId(id), this.#isDeleting];
+    const [call, isDeleting] = [formatCallId(id), this.#isDeleting];
     observe({ kind: 'creatorRefused', pool: pool.name, node: creator.name, call, code, isDeleting });
     if (!isDeleting || code !== 'UNKNOWN_POOL') observe({ kind: 'callFailed', call, code, message });
   }

@@ -1,0 +1,63 @@
+/**
+ * A map with a bound that forgets the entry that was not used for longest. `evicted` tells the owner, who may hold
+ * something behind the entry (a file handle, a key). It owns no time: nothing expires by itself.
+ */
+import { assert } from '../assert.ts';
+
+export class BoundedLru<K, V> {
+  readonly max: number;
+  readonly #entries = new Map<K, V>();
+  /** The one that was used last stands where it belongs; often it is the same again and again. */
+  #mostRecentKey: K | undefined;
+  readonly #evicted: (key: K, value: V) => void;
+
+  constructor(max: number, evicted: (key: K, value: V) => void = () => {}) {
+    assert(Number.isSafeInteger(max) && max > 0, 'a bounded cache needs a positive bound');
+    this.max = max;
+    this.#evicted = evicted;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** Looks up and marks as used. */
+  get(key: K): V | undefined {
+    const value = this.#entries.get(key);
+    if (value === undefined || key === this.#mostRecentKey) return value;
+    this.#entries.delete(key);
+    this.#entries.set(key, value);
+    this.#mostRecentKey = key;
+    return value;
+  }
+
+  /** Looks up without marking: for questions that should not keep an entry alive. */
+  peek(key: K): V | undefined {
+    return this.#entries.get(key);
+  }
+
+  set(key: K, value: V): void {
+    if (key !== this.#mostRecentKey) this.#entries.delete(key);
+    this.#entries.set(key, value);
+    this.#mostRecentKey = key;
+    if (this.#entries.size <= this.max) return;
+    for (const [oldestKey, oldest] of this.#entries) {
+      this.#entries.delete(oldestKey);
+      this.#evicted(oldestKey, oldest);
+      return;
+    }
+  }
+
+  /** Forgets without telling: the caller already has the value in hand. */
+  delete(key: K): V | undefined {
+    const value = this.#entries.get(key);
+    this.#entries.delete(key);
+    if (key === this.#mostRecentKey) this.#mostRecentKey = undefined;
+    return value;
+  }
+
+  /** From the longest unused to the latest used. */
+  entries(): IterableIterator<[K, V]> {
+    return this.#entries.entries();
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * Things that are found by a number which grows with each of them, such as the counter of a call. They stand in chains
+ * that begin in one array, and are linked by a field of their own: whatever comes and goes, nothing is allocated, and no
+ * former table is left behind for the collector of garbage (see busy-collections.ts). Several may have the same number.
+ */
+
+export type CounterIndexItem<T> = {
+  readonly counter: number;
+  /** Belongs to the index. */
+  nextInChain: T | undefined;
+};
+
+const chainsMin = 16;
+
+export class CounterIndex<T extends CounterIndexItem<T>> {
+  #chains: (T | undefined)[] = emptyChains(chainsMin);
+  #mask = chainsMin - 1;
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** The last that was added with this number; those before it follow in its chain, with others between them. */
+  find(counter: number): T | undefined {
+    let item = this.#chains[counter & this.#mask];
+    while (item !== undefined && item.counter !== counter) item = item.nextInChain;
+    return item;
+  }
+
+  /** An item is in one index at a time. */
+  add(item: T): void {
+    if (this.#size > this.#mask) this.#grow();
+    this.#link(item);
+    this.#size += 1;
+  }
+
+  /** False: it was not there. */
+  delete(item: T): boolean {
+    const at = item.counter & this.#mask;
+    let before: T | undefined;
+    let found = this.#chains[at];
+    while (found !== undefined && found !== item) {
+      before = found;
+      found = found.nextInChain;
+    }
+    if (found === undefined) return false;
+    if (before === undefined) this.#chains[at] = item.nextInChain;
+    else before.nextInChain = item.nextInChain;
+    item.nextInChain = undefined;
+    this.#size -= 1;
+    return true;
+  }
+
+  /** In the order of their numbers; of those with the same number, the last that was added comes first. */
+  all(): T[] {
+    const all: T[] = [];
+    for (const first of this.#chains)
+      for (let item = first; item !== undefined; item = item.nextInChain) all.push(item);
+    return all.toSorted((a, b) => a.counter - b.counter);
+  }
+
+  #link(item: T): void {
+    const at = item.counter & this.#mask;
+    item.nextInChain = this.#chains[at];
+    this.#chains[at] = item;
+  }
+
+  #grow(): void {
+    const all = this.all();
+    this.#chains = emptyChains(this.#chains.length * 2);
+    this.#mask = this.#chains.length - 1;
+    // Those with the same number stay in their order.
+    for (const item of all.toReversed()) this.#link(item);
+  }
+}
+
+function emptyChains<T>(count: number): (T | undefined)[] {
+  return Array.from({ length: count });
+}

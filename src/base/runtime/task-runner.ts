@@ -1,0 +1,81 @@
+/**
+ * Everything that lives in the background runs here, under a name: it can be listed, cancelled by its token, and is
+ * awaited at shutdown. So nothing is orphaned, and what refuses to end is known by name.
+ *
+ * A task that throws is reported once and is over; it never takes the process or its neighbours with it. The runner
+ * does not restart tasks: a loop that must go on catches its own errors.
+ */
+import { RemusterError } from '../errors.ts';
+import type { Clock } from '../ports.ts';
+
+export type TaskToken = { readonly id: number; readonly name: string };
+
+type Task = { readonly token: TaskToken; readonly controller: AbortController; readonly ended: Promise<void> };
+
+export type TaskRunnerOptions = {
+  readonly clock: Clock;
+  readonly onTaskFailed: (name: string, error: unknown) => void;
+  readonly tasksMax?: number;
+};
+
+export class TaskRunner {
+  readonly #options: TaskRunnerOptions;
+  readonly #tasksMax: number;
+  readonly #tasks = new Map<number, Task>();
+  #nextId = 1;
+  #open = true;
+
+  constructor(options: TaskRunnerOptions) {
+    this.#options = options;
+    this.#tasksMax = options.tasksMax ?? 10_000;
+  }
+
+  /** Starts a task. The signal tells it to end; a task must heed it in every wait. One cancelled in time never begins. */
+  run(name: string, body: (signal: AbortSignal) => Promise<void>): TaskToken {
+    if (!this.#open) throw new RemusterError('CANCELLED', `cannot start ${name}: shutting down`);
+    if (this.#tasks.size >= this.#tasksMax) throw new RemusterError('CAPACITY', `cannot start ${name}: too many tasks`);
+    const token = { id: this.#nextId++, name };
+    const controller = new AbortController();
+    const ended = this.#lifetime(token, controller.signal, body);
+    this.#tasks.set(token.id, { token, controller, ended });
+    return token;
+  }
+
+  /** Asks the task to end and waits for it. A token of a task that is over is fine. */
+  async cancel(token: TaskToken): Promise<void> {
+    const task = this.#tasks.get(token.id);
+    task?.controller.abort();
+    await task?.ended;
+  }
+
+  get running(): readonly TaskToken[] {
+    return [...this.#tasks.values()].map((task) => task.token);
+  }
+
+  /** Ends all tasks. Those that have not ended within the deadline are named in the answer. */
+  async stop(deadlineMs: number): Promise<{ readonly stuck: readonly string[] }> {
+    this.#open = false;
+    const tasks = [...this.#tasks.values()];
+    for (const task of tasks) task.controller.abort();
+    await Promise.race([Promise.all(tasks.map((task) => task.ended)), this.#afterMs(deadlineMs)]);
+    return { stuck: this.running.map((token) => token.name) };
+  }
+
+  async #lifetime(token: TaskToken, signal: AbortSignal, body: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    // The turn in between lets `run` return, and register the task, before its body starts.
+    await Promise.resolve();
+    try {
+      if (!signal.aborted) await body(signal);
+    } catch (error) {
+      if (!signal.aborted) this.#options.onTaskFailed(token.name, error);
+    } finally {
+      this.#tasks.delete(token.id);
+    }
+  }
+
+  #afterMs(delayMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#options.clock.schedule(delayMs, resolve);
+    });
+  }
+}

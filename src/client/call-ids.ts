@@ -1,0 +1,38 @@
+/**
+ * The ids of the calls of one session, and which of them are still waited for. A container remembers the answers of a
+ * session from the lowest of those on; everything below may be forgotten.
+ */
+import type { CallId } from '../base/ids.ts';
+
+export class CallIdAllocator {
+  readonly #session: string;
+  readonly #open = new Set<number>();
+  #next = 1;
+  #lowest = 1;
+
+  constructor(session: string) {
+    this.#session = session;
+  }
+
+  /** The lowest number that is still waited for; that of the next call when none is. */
+  get lowest(): number {
+    return this.#lowest;
+  }
+
+  get openCount(): number {
+    return this.#open.size;
+  }
+
+  allocate(): CallId {
+    const counter = this.#next;
+    this.#next += 1;
+    this.#open.add(counter);
+    return { session: this.#session, generation: 1, counter };
+  }
+
+  release({ session, counter }: CallId): void {
+    if (session !== this.#session) return;
+    this.#open.delete(counter);
+    while (this.#lowest < this.#next && !this.#open.has(this.#lowest)) this.#lowest += 1;
+  }
+}

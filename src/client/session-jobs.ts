@@ -1,0 +1,63 @@
+/** The jobs of one session: reads files, keys submissions so that each is one job however often it is sent, and hands out handles. */
+import { RemusterError } from '../base/errors.ts';
+import { type JobEnd, type JobRow, type JobStatus, type SubmitAnswer, isOver } from '../jobs/job-words.ts';
+import { type Job, jobHandle } from './job.ts';
+import { type SendRequest, JobRequests } from './job-requests.ts';
+import { type WorkflowBundler, type PreparedJob, type SubmitOptions, preparedJob, buildJobRequest, encodeJobRequest } from './submission.ts';
+
+export type JobsListed = { readonly limit?: number; readonly status?: JobStatus };
+
+export class SessionJobs {
+  readonly #requests: JobRequests;
+  readonly #sessionName: string;
+  readonly #bundler: WorkflowBundler | undefined;
+  #count = 0;
+
+  constructor(ask: SendRequest, requestMs: number, sessionName: string, bundler: WorkflowBundler | undefined) {
+    this.#requests = new JobRequests(ask, requestMs);
+    this.#sessionName = sessionName;
+    this.#bundler = bundler;
+  }
+
+  async prepare(file: string): Promise<PreparedJob> {
+    if (this.#bundler === undefined)
+      throw new RemusterError('BAD_ARGUMENT', 'this session reads no files: hand in what was prepared elsewhere');
+    return preparedJob(await this.#bundler(file));
+  }
+
+  async submit(what: string | PreparedJob, options: SubmitOptions = {}): Promise<Job> {
+    return this.job((await this.#submit(what, options, undefined)).jobId);
+  }
+
+  async run(what: string | PreparedJob, options: SubmitOptions = {}): Promise<JobEnd> {
+    const { jobId, status, error } = await this.#submit(what, options, this.#requests.longPollMs);
+    if (!isOver(status)) return await this.job(jobId).end();
+    return { jobId, status, ...(error === undefined ? {} : { error }) };
+  }
+
+  async #submit(
+    what: string | PreparedJob,
+    options: SubmitOptions,
+    waitMs: number | undefined,
+  ): Promise<SubmitAnswer & JobEnd> {
+    const prepared = typeof what === 'string' ? await this.prepare(what) : what;
+    this.#count += 1;
+    const ownKey = `${this.#sessionName}-${this.#count}`;
+    // The name of a schedule belongs to its words.
+    const isSchedule = options.cron !== undefined;
+    const words = isSchedule ? JSON.stringify(buildJobRequest(prepared, options, ownKey)) : encodeJobRequest(prepared, options);
+    const key = isSchedule ? undefined : (options.idempotencyKey ?? ownKey);
+    const submitted = this.#requests.withBundle(prepared.sha256, prepared.code, () =>
+      this.#requests.submit(words, key, waitMs),
+    );
+    return (await submitted) as SubmitAnswer & JobEnd;
+  }
+
+  job(id: string): Job {
+    return jobHandle(this.#requests, id);
+  }
+
+  async jobs(wanted: JobsListed = {}): Promise<readonly JobRow[]> {
+    return ((await this.#requests.send('list', wanted)) as { readonly items: readonly JobRow[] }).items;
+  }
+}

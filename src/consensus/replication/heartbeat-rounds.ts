@@ -1,0 +1,47 @@
+/**
+ * The heartbeat rounds of a leader: their numbers and when each began. A voter that names a round in its answer has
+ * heard us since then, so a lease counts from the beginning of the round and never from the answer.
+ *
+ * While leadership is being handed over no new round begins, so that voters can tell what the leader still counts on
+ * from what it counts on after it has changed its mind.
+ */
+
+const roundsKept = 256;
+
+export class HeartbeatRounds {
+  readonly #beganMs: number[] = [];
+  #current = 0;
+  /** Rounds up to this one prove nothing any more. */
+  #floor = 0;
+  #frozen = false;
+
+  get current(): number {
+    return this.#current;
+  }
+
+  get frozen(): boolean {
+    return this.#frozen;
+  }
+
+  begin(nowMs: number): void {
+    if (this.#frozen) return;
+    this.#current += 1;
+    this.#beganMs[this.#current % roundsKept] = nowMs;
+  }
+
+  /** Undefined for a round that is too old, not ours, or given up. */
+  beganMs(round: number): number | undefined {
+    if (round <= this.#floor || round > this.#current || round <= this.#current - roundsKept) return undefined;
+    return this.#beganMs[round % roundsKept];
+  }
+
+  freeze(): void {
+    this.#frozen = true;
+  }
+
+  /** What was answered until now is given up for good; only what begins from here on counts. */
+  unfreeze(): void {
+    this.#frozen = false;
+    this.#floor = this.#current;
+  }
+}

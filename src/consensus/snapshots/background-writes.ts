@@ -1,0 +1,50 @@
+/**
+ * Writes that nobody waits for: the parts of a snapshot, and what may be deleted after it. They go to the disk a little
+ * at a time, each when the writes before it are durable, so that they never hold up the log.
+ */
+import type { StoreWrite } from '../../base/ports.ts';
+import type { ConsensusState } from '../state/consensus-state.ts';
+
+const deletesAtOnce = 512;
+
+export class BackgroundWrites {
+  readonly #state: ConsensusState;
+  #steps: (() => readonly StoreWrite[])[] = [];
+  /** A step is being asked for its writes: whatever it adds comes behind them. */
+  #inStep = false;
+
+  constructor(state: ConsensusState) {
+    this.#state = state;
+  }
+
+  get isBusy(): boolean {
+    return this.#steps.length > 0;
+  }
+
+  /** Each step is asked for its writes when its turn has come. */
+  add(...steps: readonly (() => readonly StoreWrite[])[]): void {
+    this.#steps.push(...steps);
+    if (!this.#inStep && !this.#state.durability.hasPending) this.next();
+  }
+
+  /** There may be very many, so each is named when its turn has come. */
+  delete(count: number, key: (i: number) => string): void {
+    for (let from = 0; from < count; from += deletesAtOnce) {
+      const length = Math.min(deletesAtOnce, count - from);
+      this.#steps.push(() => Array.from({ length }, (_, i) => ({ key: key(from + i), value: null })));
+    }
+    this.add();
+  }
+
+  /** A write is durable. */
+  next(): void {
+    for (let step = this.#steps.shift(); step !== undefined; step = this.#steps.shift()) {
+      this.#inStep = true;
+      const writes = step();
+      this.#inStep = false;
+      if (writes.length === 0) continue;
+      this.#state.persist(writes);
+      return;
+    }
+  }
+}

@@ -1,0 +1,295 @@
+/** The machine with members without datagrams: where their heartbeats are heard, and where they come from. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { claim, identity, Subject, worker } from '../../../test/push-subject.ts';
+import type { Identity } from '../../base/ports.ts';
+import { Random } from '../../base/random.ts';
+import { encodeMessage } from '../../messages/catalogue.ts';
+import { heartbeatTiming } from './heartbeat-timing.ts';
+import { Membership, type MembershipInput } from '../membership.ts';
+import { lanMembershipOptions } from '../state/options.ts';
+
+const timing = heartbeatTiming(lanMembershipOptions.probeIntervalMs);
+const { timeoutMs, graceMs, pingIntervalMs } = timing;
+
+describe('where heartbeats are heard', () => {
+  const [self, other, third] = [identity(1), identity(2), identity(3)];
+
+  it('takes in a member by its first heartbeat, with what it says of itself, and says who watches it', () => {
+    const subject = new Subject(self, 'swim');
+    const state = [{ role: 'worker', state: new Uint8Array([7]) }] as const;
+    const ack = subject.pinged(worker, { health: 3, stuck: true, lagMs: 40, stateVersion: 2, state });
+    assert.ok(typeof ack === 'object');
+    assert.deepEqual([ack.verdict, ack.stateVersion], ['member', 2]);
+    const member = subject.machine.member(worker.id);
+    assert.equal(member?.entry.watchedBy, self.id);
+    assert.deepEqual([member?.health, member?.stuck, member?.lagMs], [3, true, 40]);
+    assert.deepEqual(
+      subject.take('embedded').map(({ version, parts }) => [version, parts]),
+      [[2, state]],
+    );
+    assert.deepEqual(subject.events(), [
+      'member.alive n9:0 it joined',
+      'member.stuck n9:0 its main loop does not move',
+    ]);
+  });
+
+  it('sends it no datagram, does not probe it and does not ask it for help', () => {
+    const subject = new Subject(self, 'swim');
+    subject.pinged(worker);
+    subject.hears(other, claim('join', third));
+    for (let times = 0; times < 20; times++) {
+      subject.pass(pingIntervalMs);
+      subject.pinged(worker);
+    }
+    const told = subject.take('datagram').map(({ to }) => to.id);
+    assert.ok(told.includes(other.id));
+    assert.ok(!told.includes(worker.id));
+    assert.ok(!subject.take('request').some(({ to }) => to.port === worker.port));
+  });
+
+  it('HE-4: buries the silent one at its deadline, once, with the evidence', () => {
+    const subject = new Subject(self, 'swim');
+    subject.pinged(worker);
+    subject.pass(timeoutMs - 1);
+    assert.deepEqual(subject.events(), ['member.alive n9:0 it joined']);
+    subject.pass(1);
+    subject.pass(10 * timeoutMs);
+    assert.deepEqual(subject.events(), [`member.dead n9:0 no heartbeat for ${timeoutMs} ms`]);
+    const back = subject.pinged(worker);
+    assert.ok(typeof back === 'object' && back.verdict === 'accused');
+    assert.equal(subject.machine.member(worker.id)?.state, 'dead');
+    subject.pinged(worker, { incarnation: 1 });
+    assert.equal(subject.machine.member(worker.id)?.state, 'alive');
+  });
+
+  it('HE-5: does not miss one that has left', () => {
+    const subject = new Subject(self, 'swim');
+    subject.pinged(worker);
+    subject.feed({
+      kind: 'asked',
+      from: worker,
+      call: 2,
+      message: { kind: 'departure', incarnation: 0, reason: 'maintenance' },
+    });
+    subject.pass(10 * timeoutMs);
+    assert.deepEqual(subject.events(), ['member.alive n9:0 it joined', 'member.left n9:0 it said so']);
+  });
+
+  it('leaves one alone that another watches, and waits for it with grace when that one is gone', () => {
+    const subject = new Subject(self, 'swim');
+    subject.hears(other, claim('join', worker, 0, other));
+    subject.pass(0);
+    subject.hears(third, { ...claim('dead', other), by: third.id, refused: true });
+    subject.pass(graceMs - 1);
+    subject.hears(third);
+    assert.equal(subject.machine.member(worker.id)?.state, 'alive');
+    subject.pass(1);
+    assert.equal(subject.machine.member(worker.id)?.state, 'dead');
+    assert.ok(subject.events().includes(`member.dead n9:0 no heartbeat for ${graceMs} ms`));
+    // It has never heard it, so others need not believe it at once.
+    const said = subject.take('datagram').flatMap(({ message }) => ('claims' in message ? message.claims : []));
+    assert.ok(said.filter(({ id, kind }) => id === worker.id && kind === 'dead').every(({ refused }) => !refused));
+  });
+
+  it('lets one go that has found another watcher, and one whose watcher is back', () => {
+    const subject = new Subject(self, 'swim');
+    subject.pinged(worker);
+    subject.hears(other, claim('alive', worker, 1, other));
+    subject.pass(timeoutMs + 1);
+    assert.equal(subject.machine.member(worker.id)?.state, 'alive');
+    subject.hears(third, { ...claim('dead', other), by: third.id, refused: true });
+    subject.feed({ kind: 'datagram', from: other, message: { kind: 'gossip', incarnation: 9, claims: [] } });
+    subject.pass(graceMs + 1);
+    assert.notEqual(subject.machine.member(worker.id)?.state, 'dead');
+  });
+
+  it('H4: waits for those it watched in an earlier life', () => {
+    const subject = new Subject(identity(1, { generation: 2 }), 'swim');
+    subject.hears(other, claim('alive', worker, 0, self));
+    subject.pass(graceMs - 1);
+    assert.equal(subject.machine.member(worker.id)?.state, 'alive');
+    subject.pass(1);
+    assert.equal(subject.machine.member(worker.id)?.state, 'dead');
+  });
+
+  it('blames nobody for what could not be heard: own pauses, and a main loop that does not move', () => {
+    const paused = new Subject(self, 'swim');
+    paused.pinged(worker);
+    paused.nowMs += 10 * timeoutMs;
+    paused.pass(0);
+    assert.equal(paused.machine.member(worker.id)?.state, 'alive');
+    paused.pass(timeoutMs);
+    assert.equal(paused.machine.member(worker.id)?.state, 'dead');
+
+    const blocked = new Subject(self, 'swim', true);
+    blocked.feed({ kind: 'beat' });
+    blocked.pinged(worker);
+    blocked.pass(3 * timeoutMs);
+    assert.equal(blocked.machine.member(worker.id)?.state, 'alive');
+    for (let beats = 0; beats <= (timeoutMs + 1_000) / 500; beats++) {
+      blocked.feed({ kind: 'beat' });
+      blocked.pass(500);
+    }
+    assert.equal(blocked.machine.member(worker.id)?.state, 'dead');
+  });
+
+  it('takes no heartbeats itself when it has no datagrams, or leaves', () => {
+    assert.equal(new Subject(identity(8), 'push').pinged(worker), 'NOT_LEADER');
+    const leaving = new Subject(self, 'swim');
+    leaving.feed({ kind: 'leave', reason: 'maintenance' });
+    assert.equal(leaving.pinged(worker), 'NOT_LEADER');
+  });
+});
+
+describe('a node without datagrams', () => {
+  const managers = [identity(1), identity(2), identity(3)];
+
+  /** It knows three managers from a view. */
+  function joined(): Subject {
+    const subject = new Subject(worker, 'push');
+    const [first] = managers as [Identity];
+    const claims = managers.map((manager) => claim('alive', manager));
+    const message = { kind: 'synced', viewHash: 0, claims, id: first.id } as const;
+    subject.feed({ kind: 'answered', purpose: { kind: 'greet', address: first }, message });
+    return subject;
+  }
+
+  it('pings one manager, twice at first, and never sends a datagram', () => {
+    const subject = joined();
+    assert.equal(subject.pings().length, 1);
+    subject.answers();
+    assert.equal(subject.pings().length, 1);
+    for (let times = 0; times < 100; times++) {
+      subject.answers();
+      subject.pass(pingIntervalMs);
+      assert.equal(subject.pings().length, 1);
+    }
+    assert.deepEqual(subject.take('datagram'), []);
+  });
+
+  it('never claims itself to be alive: only the one that hears it does', () => {
+    const subject = joined();
+    subject.answers();
+    subject.pass(60_000);
+    const claimed = subject.take('request').flatMap(({ message }) => ('claims' in message ? message.claims : []));
+    assert.ok(!claimed.some(({ id }) => id === worker.id));
+  });
+
+  it('takes the next manager after three misses, in a higher incarnation, and accuses the first when that answers', () => {
+    const subject = joined();
+    const [first] = subject.pings();
+    subject.answers();
+    subject.pass(3.5 * pingIntervalMs);
+    const pings = subject.pings();
+    const [second] = pings.slice(-1);
+    assert.equal(second?.endsWith(':1'), true);
+    assert.notEqual(second?.split(':')[0], first?.split(':')[0]);
+    const silent = managers.find(({ name }) => name === first?.split(':')[0]) as Identity;
+    assert.equal(subject.machine.member(silent.id)?.state, 'alive');
+    subject.answers();
+    assert.equal(subject.machine.member(silent.id)?.state, 'suspect');
+    assert.ok(subject.events().includes(`member.suspect ${silent.name}:0 3 heartbeats were not answered`));
+  });
+
+  it('accuses nobody when it hears nobody, and asks the dead for their view', () => {
+    const subject = joined();
+    subject.answers({ claims: [{ ...claim('dead', managers[0] as Identity), by: (managers[1] as Identity).id }] });
+    subject.pass(30 * pingIntervalMs);
+    assert.ok(subject.take('request').some(({ purpose }) => purpose.kind === 'greet'));
+    subject.pass(pingIntervalMs);
+    subject.answers();
+    assert.ok(!subject.events().some((event) => event.includes('suspect')));
+  });
+
+  it('goes to the next manager without accusing one that refuses, and asks again when only a queue was full', () => {
+    const subject = joined();
+    const [first] = subject.pings();
+    subject.fails('CAPACITY');
+    subject.pass(pingIntervalMs / 4);
+    const [second] = subject.pings();
+    assert.notEqual(second?.split(':')[0], first?.split(':')[0]);
+    subject.answers();
+    subject.fails('CAPACITY');
+    subject.pass(pingIntervalMs / 4);
+    assert.deepEqual(subject.pings(), [second]);
+    subject.fails('DRAINED');
+    subject.pass(pingIntervalMs / 4);
+    assert.notEqual(subject.pings()[0]?.split(':')[0], second?.split(':')[0]);
+    assert.ok(!subject.events().some((event) => event.includes('suspect')));
+  });
+
+  it('comes back at once when it hears that it was given up', () => {
+    const subject = joined();
+    subject.answers();
+    subject.answers({ verdict: 'accused', known: 4, claims: [{ ...claim('dead', worker, 4), by: managers[0]!.id }] });
+    assert.equal(subject.machine.self.incarnation, 5);
+    assert.ok(subject.pings().at(-1)?.endsWith(':5'));
+  });
+
+  it('buries no suspect while it hears nobody', () => {
+    const subject = joined();
+    const [first] = subject.pings();
+    const suspect = managers.find(({ name }) => name !== first?.split(':')[0]) as Identity;
+    subject.answers({ claims: [{ ...claim('suspect', suspect), by: managers[0]!.id }] });
+    subject.pass(60_000);
+    assert.equal(subject.machine.member(suspect.id)?.state, 'suspect');
+    for (let times = 0; times < 40; times++) {
+      subject.answers();
+      subject.pass(pingIntervalMs);
+    }
+    assert.equal(subject.machine.member(suspect.id)?.state, 'dead');
+  });
+
+  it('believes the deaths that others found', () => {
+    const subject = joined();
+    const dead = { ...claim('dead', managers[2] as Identity), by: managers[1]!.id };
+    subject.answers({ claims: [dead] });
+    assert.equal(subject.machine.member(managers[2]!.id)?.state, 'dead');
+  });
+
+  it('sends its embedded state until the manager has it, within the size of a message', () => {
+    const subject = joined();
+    subject.feed({ kind: 'embed', role: 'worker', state: new Uint8Array(500) });
+    const states = () =>
+      subject.take('request').flatMap(({ message }) => {
+        if (message.kind !== 'pushPing') return [];
+        assert.ok(encodeMessage(message).length <= 1_300);
+        return [message.state.length];
+      });
+    subject.answers();
+    assert.deepEqual(states(), [1]);
+    subject.pass(pingIntervalMs);
+    subject.answers({ stateVersion: 1 });
+    subject.pass(pingIntervalMs);
+    assert.deepEqual(states(), [0]);
+  });
+
+  it('tells its manager and some others that it leaves, and pings no more', () => {
+    const subject = joined();
+    subject.answers();
+    subject.take('request');
+    subject.feed({ kind: 'leave', reason: 'maintenance' });
+    const told = subject.take('request').map(({ message }) => message.kind);
+    assert.deepEqual(new Set(told), new Set(['departure']));
+    assert.equal(told.length, 3);
+    subject.pass(60_000);
+    assert.deepEqual(subject.pings(), []);
+  });
+
+  it('says that it joined when a manager has taken it in', () => {
+    const subject = new Subject(worker, 'push');
+    assert.equal(subject.take('joined').length, 1, 'without seeds there is nobody to wait for');
+    const seeded = new Membership(worker, 0, { ...lanMembershipOptions, membership: 'push' }, new Random('seeded'));
+    const [seed] = managers as [Identity];
+    const steps = (input: MembershipInput) => seeded.step(0, input).map(({ kind }) => kind);
+    assert.ok(!steps({ kind: 'start', seeds: [seed] }).includes('joined'));
+    const message = { kind: 'synced', viewHash: 0, claims: [claim('alive', seed)], id: seed.id } as const;
+    const view = { kind: 'answered', purpose: { kind: 'join', seed, attempt: 0 }, message } as const;
+    assert.ok(!steps(view).includes('joined'));
+    const ack = { kind: 'pushAck', seq: 1, incarnation: 0, claims: [], verdict: 'member', known: 0 } as const;
+    const purpose = { kind: 'push', id: seed.id, seq: 1 } as const;
+    const answer = { ...ack, viewHash: 0, stateVersion: undefined };
+    assert.ok(steps({ kind: 'answered', purpose, message: answer }).includes('joined'));
+  });
+});

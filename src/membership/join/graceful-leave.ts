@@ -1,0 +1,60 @@
+/**
+ * Leaving on purpose. Being gone is not being dead, so the others should know before our sockets close: those who hold a
+ * connection to us, or have one from us, are told over it and confirm; some more hear it by gossip, and all pass it on.
+ * When all who were told have answered, or the time is up, the owner hears that it may close.
+ */
+import type { NodeId } from '../../base/ids.ts';
+import type { MembershipContext } from '../state/context.ts';
+import type { CrashObservers } from '../probe/crash-observers.ts';
+import type { Gossiper } from '../probe/gossiper.ts';
+
+const gossipRounds = 2;
+
+export class GracefulLeave {
+  readonly #group: MembershipContext;
+  readonly #observers: CrashObservers;
+  readonly #spreader: Gossiper;
+  readonly #waiting = new Set<NodeId>();
+  #over = false;
+
+  constructor(group: MembershipContext, observers: CrashObservers, spreader: Gossiper) {
+    this.#group = group;
+    this.#observers = observers;
+    this.#spreader = spreader;
+  }
+
+  /** `manager` is the one who hears our heartbeats, if we need one. */
+  begin(reason: string, manager?: NodeId): void {
+    const { self, gossip, options, outbox, table } = this.#group;
+    if (self.leaving) return;
+    self.leaving = true;
+    if (self.hasDatagrams) gossip.add(self.claim('left'));
+    for (let round = 0; round < gossipRounds; round++) this.#spreader.tick();
+    for (const id of new Set([...this.#observers.neighbours(), ...(manager === undefined ? [] : [manager])])) {
+      const member = table.get(id);
+      if (member === undefined) continue;
+      this.#waiting.add(id);
+      const message = { kind: 'departure', incarnation: self.incarnation, reason } as const;
+      const purpose = { kind: 'departure', id } as const;
+      outbox.put({ kind: 'request', to: member.entry, message, timeoutMs: options.leaveTimeoutMs, purpose });
+    }
+    if (this.#waiting.size === 0) this.#end();
+    else outbox.after(options.leaveTimeoutMs, { kind: 'leaving' });
+  }
+
+  /** Answered or not: nobody waits for this one any more. */
+  acknowledged(id: NodeId): void {
+    this.#waiting.delete(id);
+    if (this.#waiting.size === 0) this.#end();
+  }
+
+  onTimeout(): void {
+    this.#end();
+  }
+
+  #end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#group.outbox.put({ kind: 'departed' });
+  }
+}

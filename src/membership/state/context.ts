@@ -1,0 +1,107 @@
+/**
+ * What the parts of membership share: who we are, whom we know, what is to be told, and the outbox into which every
+ * part puts what it wants done. The parts decide, one after the other, within one step of the machine; nothing here
+ * reads a clock or acts.
+ */
+import type { ErrorCode } from '../../base/errors.ts';
+import type { NodeId } from '../../base/ids.ts';
+import type { Schedule, CancelTimer } from '../../base/runtime/loop.ts';
+import type { Address, Peer, StoreWrite } from '../../base/ports.ts';
+import type { Random } from '../../base/random.ts';
+import type { EmbeddedPart, MembershipMessage } from '../../messages/membership.ts';
+import type { GossipQueue } from './gossip-queue.ts';
+import type { LocalHealth } from './local-health.ts';
+import type { MemberTableLike } from './member-table.ts';
+import type { MembershipEvent } from './membership-event.ts';
+import type { MembershipOptions } from './options.ts';
+import type { LocalMember } from './local-member.ts';
+import type { MembershipCounters } from './membership-counters.ts';
+
+export type MembershipMessageOf<Kind extends MembershipMessage['kind']> = Extract<MembershipMessage, { readonly kind: Kind }>;
+
+/** Each carries when it was due, so that the machine notices when it slept. */
+export type MembershipTimer = { readonly dueMs: number } & (
+  | { readonly kind: 'probe' | 'gossip' | 'sync' | 'revive' | 'watch' | 'reap' | 'mainLoop' | 'leaving' | 'remember' }
+  | { readonly kind: 'heartbeats' | 'link' | 'return' | 'crowd' }
+  | { readonly kind: 'look'; readonly id: NodeId; readonly attempt: number }
+  | { readonly kind: 'direct' | 'indirect' | 'relay' | 'relayEnd'; readonly seq: number }
+  | { readonly kind: 'suspicion'; readonly id: NodeId; readonly generation: number; readonly incarnation: number }
+  | { readonly kind: 'join'; readonly seed: Address; readonly attempt: number }
+);
+
+type DistributedOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
+
+/** What a request was for; it comes back with the answer. */
+export type RequestPurpose =
+  | { readonly kind: 'probe' | 'relay'; readonly seq: number }
+  | { readonly kind: 'watch' | 'sync' | 'departure'; readonly id: NodeId }
+  | { readonly kind: 'push'; readonly id: NodeId; readonly seq: number }
+  | { readonly kind: 'look'; readonly id: NodeId; readonly attempt: number }
+  | { readonly kind: 'join'; readonly seed: Address; readonly attempt: number }
+  | { readonly kind: 'greet'; readonly address: Address };
+
+export type MembershipEffect =
+  | { readonly kind: 'datagram'; readonly to: Peer; readonly message: MembershipMessage }
+  | {
+      readonly kind: 'request';
+      readonly to: Address;
+      readonly message: MembershipMessage;
+      readonly timeoutMs: number;
+      readonly purpose: RequestPurpose;
+    }
+  /** The answer to what somebody asked by stream. */
+  | { readonly kind: 'reply'; readonly call: number; readonly message: MembershipMessage }
+  /** Why there is none. */
+  | { readonly kind: 'noReply'; readonly call: number; readonly code: ErrorCode }
+  | { readonly kind: 'event'; readonly event: MembershipEvent }
+  | {
+      readonly kind: 'embedded';
+      readonly id: NodeId;
+      readonly generation: number;
+      readonly version: number;
+      readonly parts: readonly EmbeddedPart[];
+    }
+  /** Worth keeping over a restart, but nothing waits for it. */
+  | { readonly kind: 'remember'; readonly writes: readonly StoreWrite[] }
+  | { readonly kind: 'joined' }
+  /** A beat of the main loop is wanted now: whatever it has heard comes before it. */
+  | { readonly kind: 'wantBeat' }
+  /** Enough others know that we leave. */
+  | { readonly kind: 'departed' };
+
+export class MembershipOutbox {
+  nowMs = 0;
+  #effects: (MembershipEffect | Schedule<MembershipTimer> | CancelTimer)[] = [];
+
+  put(effect: MembershipEffect): void {
+    this.#effects.push(effect);
+  }
+
+  after(delayMs: number, timer: DistributedOmit<MembershipTimer, 'dueMs'>, key?: string): void {
+    const dueMs = this.nowMs + delayMs;
+    const schedule = { kind: 'schedule', atMs: dueMs, timer: { ...timer, dueMs } as MembershipTimer } as const;
+    this.#effects.push(key === undefined ? schedule : { ...schedule, key });
+  }
+
+  /** The timer with this key would only wake us for nothing. */
+  forget(key: string): void {
+    this.#effects.push({ kind: 'unschedule', key });
+  }
+
+  take(): readonly (MembershipEffect | Schedule<MembershipTimer> | CancelTimer)[] {
+    const effects = this.#effects;
+    this.#effects = [];
+    return effects;
+  }
+}
+
+export type MembershipContext = {
+  readonly options: MembershipOptions;
+  readonly random: Random;
+  readonly self: LocalMember;
+  readonly table: MemberTableLike;
+  readonly gossip: GossipQueue;
+  readonly health: LocalHealth;
+  readonly counters: MembershipCounters;
+  readonly outbox: MembershipOutbox;
+};

@@ -1,0 +1,36 @@
+/**
+ * What a member says of itself besides that it lives, with an ack or with a heartbeat: its health, how its main loop
+ * moves, its view and the state that its roles want known. It is taken over as it is said; nothing is judged by it.
+ */
+import type { EmbeddedPart } from '../../messages/membership.ts';
+import type { MembershipContext } from './context.ts';
+import type { Member } from './member-table.ts';
+import { noEvidence } from './membership-event.ts';
+
+export type MemberReport = {
+  readonly health: number;
+  readonly stuck: boolean;
+  readonly lagMs: number;
+  readonly viewHash: number;
+  readonly stateVersion: number | undefined;
+  readonly state: readonly EmbeddedPart[];
+};
+
+export function applyMemberReport({ outbox }: MembershipContext, member: Member, report: MemberReport): void {
+  if (report.stuck !== member.stuck) tellStuck(outbox, member, report.stuck);
+  member.stuck = report.stuck;
+  member.lagMs = report.lagMs;
+  member.health = report.health;
+  member.viewHash = report.viewHash;
+  const { stateVersion: version, state: parts } = report;
+  if (version === undefined || version <= (member.stateVersion ?? 0)) return;
+  member.stateVersion = version;
+  outbox.put({ kind: 'embedded', id: member.id, generation: member.generation, version, parts });
+}
+
+function tellStuck(out: MembershipContext['outbox'], { id, generation, incarnation, entry }: Member, stuck: boolean): void {
+  const type = stuck ? 'member.stuck' : 'member.unstuck';
+  const why = stuck ? 'its main loop does not move' : 'its main loop moves again';
+  const event = { type, id, name: entry.name, generation, incarnation, why, ...noEvidence } as const;
+  out.put({ kind: 'event', event });
+}

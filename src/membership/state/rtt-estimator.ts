@@ -1,0 +1,28 @@
+/**
+ * How long to wait for one peer, from how long it took before (Jacobson): mean plus four deviations, doubled for the
+ * peer's own work, between a floor and a ceiling. An unknown peer gets the ceiling. So a LAN is judged in LAN time, and
+ * a link of 200 ms is not called dead.
+ */
+export class RttEstimator {
+  #meanMs: number | undefined;
+  #deviationMs = 0;
+
+  observe(measuredMs: number): void {
+    if (this.#meanMs === undefined) {
+      this.#meanMs = measuredMs;
+      this.#deviationMs = measuredMs / 2;
+      return;
+    }
+    this.#deviationMs += (Math.abs(measuredMs - this.#meanMs) - this.#deviationMs) / 4;
+    this.#meanMs += (measuredMs - this.#meanMs) / 8;
+  }
+
+  get meanMs(): number | undefined {
+    return this.#meanMs;
+  }
+
+  timeoutMs(floorMs: number, ceilingMs: number): number {
+    if (this.#meanMs === undefined) return ceilingMs;
+    return Math.min(ceilingMs, Math.max(floorMs, 2 * (this.#meanMs + 4 * this.#deviationMs)));
+  }
+}

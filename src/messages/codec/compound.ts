@@ -1,0 +1,205 @@
+/**
+ * Kinds made of other kinds: records, lists and maps. A record is its fields in ascending order of their numbers, each
+ * behind a key (number and wire type), so a reader passes over what it does not know. Nesting is limited by
+ * construction: a kind can only contain kinds that were declared before it.
+ */
+import { assert } from '../../base/assert.ts';
+import { type FieldSchema, type FieldType, invalidValue, tooLarge } from './field-type.ts';
+import { type WireReader, type WireType, fieldNumberMax, fieldError, wireTypes } from './reader.ts';
+import type { WireWriter } from './writer.ts';
+
+export type FieldSpec<T> = {
+  readonly number: number;
+  readonly kind: FieldType<T>;
+  readonly optional: boolean;
+  readonly doc: string;
+};
+
+export type OptionalField<T> = { readonly optional: FieldType<T> };
+export type MessageFields = { readonly [name: string]: FieldSpec<unknown> };
+export type RecordOf<F extends MessageFields> = { readonly [Name in keyof F]: F[Name] extends FieldSpec<infer T> ? T : never };
+
+/** May be absent, and is then undefined. Every field added after a release must be optional. */
+export function optional<T>(kind: FieldType<T>): OptionalField<T> {
+  return { optional: kind };
+}
+
+export function field<T>(number: number, kind: FieldType<T>, doc: string): FieldSpec<T>;
+export function field<T>(number: number, kind: OptionalField<T>, doc: string): FieldSpec<T | undefined>;
+export function field<T>(number: number, kind: FieldType<T> | OptionalField<T>, doc: string): FieldSpec<T | undefined> {
+  assert(Number.isInteger(number) && number > 0 && number <= fieldNumberMax, `field number ${number} is out of bounds`);
+  if ('optional' in kind) return { number, kind: kind.optional, optional: true, doc };
+  return { number, kind, optional: false, doc };
+}
+
+/** Where a record's fields are written and read, without the length around it: a message is one of these. */
+export type FieldsCodec<T> = {
+  readonly shapes: readonly FieldSchema[];
+  write(writer: WireWriter, value: T): void;
+  read(reader: WireReader): T;
+};
+
+/** A field prepared for the inner loops. */
+type FieldStep = {
+  readonly name: string;
+  readonly key: number;
+  /** The key if it is a single byte, which can be compared at once; otherwise no byte equals it. */
+  readonly keyByte: number;
+  readonly number: number;
+  readonly wire: WireType;
+  readonly write: FieldType<unknown>['write'];
+  readonly read: FieldType<unknown>['read'];
+  readonly optional: boolean;
+  /** The number of the field before it, below which nothing may come any more. */
+  readonly after: number;
+};
+
+/** `kind` is what a message has and a record has not; it does not travel, the tag says it. */
+export function fieldsCodec<T extends object>(fields: MessageFields, kind: string | undefined): FieldsCodec<T> {
+  const names = Object.keys(fields);
+  assert(!names.includes('__proto__'), 'no field may be called __proto__');
+  const steps = stepsOf(fields);
+  const lastNumber = steps.at(-1)?.number ?? 0;
+  const Value = plainObjects();
+  return {
+    shapes: names.map((name) => shapeOf(name, fields[name] as FieldSpec<unknown>)),
+    write: (writer, value) => {
+      for (const step of steps) {
+        const item = (value as Record<string, unknown>)[step.name];
+        if (item === undefined && step.optional) continue;
+        writer.varint(step.key);
+        step.write(writer, item, step.name);
+      }
+    },
+    read: (reader) => {
+      // Only declared names are ever set, and always all of them in the same order: every value has the same shape.
+      const out = new Value();
+      if (kind !== undefined) out['kind'] = kind;
+      for (const step of steps) out[step.name] = readStep(reader, step);
+      if (reader.position !== reader.end) reader.skipUnknown(lastNumber, 'the end');
+      return out as T;
+    },
+  };
+}
+
+/**
+ * Makes plain objects, as `{}` does. The engine learns of each maker how much room its objects need; of `{}` it cannot,
+ * and moves what outgrows it again and again.
+ */
+function plainObjects(): new () => Record<string, unknown> {
+  const Value = function () {};
+  Value.prototype = Object.prototype;
+  return Value as unknown as new () => Record<string, unknown>;
+}
+
+function readStep(reader: WireReader, step: FieldStep): unknown {
+  if (reader.bytes[reader.position] === step.keyByte && reader.position < reader.end) {
+    reader.position += 1;
+  } else if (!reader.seek(step.number, step.wire, step.after, step.name)) {
+    if (step.optional) return undefined;
+    throw fieldError('missingField', step.name, 'is missing');
+  }
+  return step.read(reader, step.name);
+}
+
+function shapeOf(name: string, { number, optional: absent, doc, kind }: FieldSpec<unknown>): FieldSchema {
+  return { name, number, optional: absent, doc, schema: kind.schema };
+}
+
+function stepsOf(fields: MessageFields): readonly FieldStep[] {
+  const entries = Object.entries(fields).toSorted(([, a], [, b]) => a.number - b.number);
+  let after = 0;
+  return entries.map(([name, { number, kind, optional: absent }]) => {
+    assert(number > after, `field number ${number} is used twice`);
+    const key = number * 4 + kind.wire;
+    const keyByte = key < 0x80 ? key : -1;
+    const { wire, write, read } = kind;
+    const step: FieldStep = { name, key, keyByte, number, wire, write, read, optional: absent, after };
+    after = number;
+    return step;
+  });
+}
+
+/** `name` is what the protocol page calls it. */
+export function record<F extends MessageFields>(name: string, fields: F): FieldType<RecordOf<F>> {
+  const codec = fieldsCodec<RecordOf<F>>(fields, undefined);
+  return {
+    wire: wireTypes.delimited,
+    schema: { type: 'record', name, fields: codec.shapes },
+    write: (writer, value, label) => {
+      if (typeof value !== 'object' || value === null) throw invalidValue(label, `is not a ${name}`);
+      const start = writer.begin();
+      codec.write(writer, value);
+      writer.end(start);
+    },
+    read: (reader, label) => {
+      const outer = enter(reader, label);
+      const out = codec.read(reader);
+      reader.end = outer;
+      return out;
+    },
+  };
+}
+
+/** Item after item until the length is used up: there is no count that could lie. */
+export function list<T>(item: FieldType<T>, itemsMax: number): FieldType<readonly T[]> {
+  return {
+    wire: wireTypes.delimited,
+    schema: { type: 'list', item: item.schema, itemsMax },
+    write: (writer, value, label) => {
+      if (!Array.isArray(value)) throw invalidValue(label, 'is not a list');
+      if (value.length > itemsMax) throw tooLarge(label, `holds more than ${itemsMax} items`);
+      const start = writer.begin();
+      for (const one of value as readonly T[]) item.write(writer, one, label);
+      writer.end(start);
+    },
+    read: (reader, label) => {
+      const outer = enter(reader, label);
+      const out: T[] = [];
+      while (reader.position < reader.end) {
+        if (out.length === itemsMax) throw fieldError('itemCount', label, `holds more than ${itemsMax} items`);
+        out.push(item.read(reader, label));
+      }
+      reader.end = outer;
+      return out;
+    },
+  };
+}
+
+/** A Map, never an object: keys come from outside and may be called anything, `__proto__` too. */
+export function map<V>(key: FieldType<string>, value: FieldType<V>, itemsMax: number): FieldType<ReadonlyMap<string, V>> {
+  return {
+    wire: wireTypes.delimited,
+    schema: { type: 'map', key: key.schema, value: value.schema, itemsMax },
+    write: (writer, entries, label) => {
+      if (!(entries instanceof Map)) throw invalidValue(label, 'is not a Map');
+      if (entries.size > itemsMax) throw tooLarge(label, `holds more than ${itemsMax} items`);
+      const start = writer.begin();
+      for (const [k, v] of entries as ReadonlyMap<string, V>) {
+        key.write(writer, k, label);
+        value.write(writer, v, label);
+      }
+      writer.end(start);
+    },
+    read: (reader, label) => {
+      const outer = enter(reader, label);
+      const out = new Map<string, V>();
+      while (reader.position < reader.end) {
+        if (out.size === itemsMax) throw fieldError('itemCount', label, `holds more than ${itemsMax} items`);
+        const k = key.read(reader, label);
+        if (out.has(k)) throw fieldError('duplicateKey', label, 'holds a key twice');
+        out.set(k, value.read(reader, label));
+      }
+      reader.end = outer;
+      return out;
+    },
+  };
+}
+
+/** Narrows the reader to the part that begins here; the result is the end to go back to. */
+function enter(reader: WireReader, label: string): number {
+  const length = reader.length(label);
+  const outer = reader.end;
+  reader.end = reader.position + length;
+  return outer;
+}
