@@ -15,7 +15,7 @@ import { systemClock } from '../src/io/clock.ts';
 import { entropyBytes, entropyText } from '../src/io/entropy.ts';
 import { openStreamTransport } from '../src/io/transport/transport.ts';
 import { checkSender } from '../src/messages/role-matrix.ts';
-import { RegistryClient, askManagers } from '../src/registry/registry-client.ts';
+import { RegistryClient, sendToManagers } from '../src/registry/client/registry-client.ts';
 import { EtcdConnection } from './consensus-etcd.ts';
 
 export type Voter = { readonly id: string; readonly host: string; readonly port: number };
@@ -118,7 +118,7 @@ async function ourClient(voters: readonly Voter[]): Promise<Client> {
   const managers = voters.map((voter) => ({ ...voter, id: parseNodeId(voter.id) }));
   const registry = new RegistryClient({
     ...{ clock, random: new Random(entropyText(16)), self, managers: () => managers },
-    ask: askManagers({ clock, streams, self, server: () => undefined }),
+    send: sendToManagers({ clock, streams, self, server: () => undefined }),
   });
   return {
     put: (key, value, done) =>

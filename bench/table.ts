@@ -8,10 +8,10 @@ import { success } from '../src/base/errors.ts';
 import { nodeIdFrom } from '../src/base/ids.ts';
 import type { Clock, Files } from '../src/base/ports.ts';
 import { Random } from '../src/base/random.ts';
-import { encodeIndex, indexPath, walPath } from '../src/containers/table/table-files.ts';
-import { TableHost } from '../src/containers/table/table-host.ts';
-import { WalWriter, noNode } from '../src/containers/table/wal-record.ts';
-import type { PoolRecord } from '../src/registry/placement/records.ts';
+import { encodeTableIndex, tableIndexPath, walPath } from '../src/containers/address-table/wal-files.ts';
+import { AddressTableHost } from '../src/containers/address-table/address-table-host.ts';
+import { WalWriter, noNodeNumber } from '../src/containers/address-table/wal-record.ts';
+import type { PoolRecord } from '../src/placement/state/container-records.ts';
 import { type Bench, type Row, compare, median, progress } from './harness.ts';
 
 const entries = 1_000_000;
@@ -34,7 +34,7 @@ export function tableRows(): readonly Row[] {
   const lookedUp: number[] = [];
   const bytes: number[] = [];
   /** Kept, so that what is collected meanwhile is not taken for what is needed. */
-  const tables: TableHost[] = [];
+  const tables: AddressTableHost[] = [];
   for (let round = 0; round < rounds; round++) {
     const beforeBytes = usedBytes();
     const startMs = performance.now();
@@ -57,7 +57,7 @@ export function tableRows(): readonly Row[] {
 }
 
 /** At random places, as calls come. Of the fastest of many short batches: what it costs when nothing else gets between. */
-function lookupNs(table: TableHost): number {
+function lookupNs(table: AddressTableHost): number {
   const pool = table.pool('p');
   if (pool === undefined) throw new Error('the pool was not read back');
   const random = new Random('lookups');
@@ -73,14 +73,14 @@ function lookupNs(table: TableHost): number {
   return (fastestMs * 1_000_000) / batch;
 }
 
-function replayedTable(files: Files): TableHost {
+function replayedTable(files: Files): AddressTableHost {
   const clock: Clock = { nowMs: () => 0, wallMs: () => 0, schedule: () => () => {} };
   const registry = { range: () => {}, watch: () => () => {} };
   const halted = (error: unknown): never => {
     throw error;
   };
-  const table = new TableHost(
-    { registry, clock, files, self: { id: self }, tell: () => {}, halted },
+  const table = new AddressTableHost(
+    { registry, clock, files, self: { id: self }, emit: () => {}, halted },
     { changed: () => {} },
   );
   table.start();
@@ -91,11 +91,11 @@ function replayedTable(files: Files): TableHost {
 function filesOnPaper(): Files {
   const ids = Array.from({ length: nodes }, (_, i) => nodeIdFrom(new Uint8Array(16).fill(i)));
   const pools = [{ pool: { name: 'p', record }, revision: 1 }];
-  const index = encodeIndex({ version: 1, nodes: ids.map((id, number) => [id, number]), pools });
+  const index = encodeTableIndex({ version: 1, nodes: ids.map((id, number) => [id, number]), pools });
   const writer = new WalWriter(record, 0, entries);
-  for (let i = 0; i < entries; i++) writer.add(i, noNode, i % nodes, i + 2);
+  for (let i = 0; i < entries; i++) writer.add(i, noNodeNumber, i % nodes, i + 2);
   const content = new Map([
-    [indexPath(self), index],
+    [tableIndexPath(self), index],
     [walPath(record, self), writer.finish()],
   ]);
   const unused = (): never => {

@@ -34,7 +34,7 @@ export {
 } from './containers/module.ts';
 export type { Incident, JobProgress, JobRow, JobShown, JobStatus } from './jobs/job-words.ts';
 export type { Report } from './jobs/report/report.ts';
-export { kv } from './modules/kv.ts';
+export { kv } from './modules/kv/kv.ts';
 export { type RunningNode, type StartHooks, startNode } from './node/compose.ts';
 export { type NodeOptions, nodeOptions } from './node/options.ts';
 export type {

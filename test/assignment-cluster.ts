@@ -11,19 +11,19 @@ import { type NodeId, nodeIdFrom } from '../src/base/ids.ts';
 import type { Clock } from '../src/base/ports.ts';
 import { Random } from '../src/base/random.ts';
 import type { LeaseId, RegistryChange, RegistryOp } from '../src/base/registry.ts';
-import { AssignerHost } from '../src/registry/assignment/assigner-host.ts';
-import type { AssignerOptions } from '../src/registry/assignment/assigner.ts';
-import type { HeldAssignment } from '../src/registry/assignment/assignments-held.ts';
-import { type AssignmentHost, AssignmentsHeldHost } from '../src/registry/assignment/assignments-held-host.ts';
-import type { BalanceReport } from '../src/registry/assignment/balance-report.ts';
-import { AssignmentOperations } from '../src/registry/assignment/operations.ts';
-import { type RebalanceOptions, rebalanceOptions } from '../src/registry/assignment/rebalance-options.ts';
+import { AssignerHost } from '../src/placement/leader/assigner-host.ts';
+import type { AssignerOptions } from '../src/placement/leader/assigner.ts';
+import type { HeldAssignment } from '../src/placement/assignments/assignments-held.ts';
+import { type AssignmentHost, AssignmentsHeldHost } from '../src/placement/assignments/assignments-held-host.ts';
+import type { BalanceReport } from '../src/placement/balance/balance-report.ts';
+import { NodeOperations } from '../src/placement/operations/node-operations.ts';
+import { type RebalanceOptions, rebalanceOptions } from '../src/placement/balance/rebalance-options.ts';
 import { type AssignmentHint, nameText, noHint } from '../src/registry/assignment/record.ts';
-import { creation } from '../src/registry/assignment/transactions.ts';
-import { clusterKey, keyRanges, parseClusterKey } from '../src/registry/keys.ts';
-import { type LocalRegistry, localRegistry } from '../src/registry/local-registry.ts';
-import type { NodeMode, StateReason } from '../src/registry/registration/modes.ts';
-import { type StateRecord, encodeRecord, readState } from '../src/registry/registration/records.ts';
+import { creation } from '../src/placement/leader/transactions.ts';
+import { clusterKey, keyRanges, parseClusterKey } from '../src/registry/cluster-keys.ts';
+import { type FakeRegistry, fakeRegistry } from './fakes/fake-registry.ts';
+import type { NodeMode, StateReason } from '../src/registration/node-modes.ts';
+import { type NodeStateRecord, encodeRegistrationRecord, readNodeState } from '../src/registration/registration-records.ts';
 import { Timeline } from '../src/simulation/timeline.ts';
 import { PretendLeadership } from './pretend-leadership.ts';
 
@@ -45,11 +45,11 @@ export type ClusterOptions = {
 export class PretendCluster {
   readonly timeline = new Timeline();
   readonly clock: Clock;
-  readonly registry: LocalRegistry;
+  readonly registry: FakeRegistry;
   readonly random: Random;
   readonly options: ClusterOptions;
   readonly rebalance: RebalanceOptions;
-  readonly operations: AssignmentOperations;
+  readonly operations: NodeOperations;
   readonly nodes: PretendNode[] = [];
   /** Who really serves what at this moment. */
   readonly serving = new Map<string, PretendNode>();
@@ -69,8 +69,8 @@ export class PretendCluster {
     this.options = { seed: '1', rebalance: {}, assigner: {}, delayMsMax: 20, failures: 0, ...options };
     this.rebalance = rebalanceOptions('balanced', { strategy: 'fair', ...this.options.rebalance });
     this.random = new Random(`assignment/${this.options.seed}`);
-    this.registry = localRegistry({ clock: this.clock });
-    this.operations = new AssignmentOperations(this.registry, this.clock, this.rebalance);
+    this.registry = fakeRegistry({ clock: this.clock });
+    this.operations = new NodeOperations(this.registry, this.clock, this.rebalance);
     this.registry.watch(keyRanges.cluster, 1, {
       changed: (changes) => {
         for (const change of changes) this.#move(change);
@@ -176,7 +176,7 @@ export class PretendCluster {
     const key = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
     if (key?.kind === 'state') {
       const node = this.nodes.find(({ id }) => id === key.node);
-      const state = change.kind === 'put' ? readState(change.entry.value) : undefined;
+      const state = change.kind === 'put' ? readNodeState(change.entry.value) : undefined;
       if (node !== undefined && state !== undefined) {
         node.mode = state.mode;
         node.state = state;
@@ -207,7 +207,7 @@ export class PretendCluster {
     const state = this.nodes.find((node) => node.id === id)?.state;
     if (state === undefined) return;
     const registration = clusterKey({ kind: 'registration', node: id });
-    const value = encodeRecord({ ...state, lost: true });
+    const value = encodeRegistrationRecord({ ...state, lost: true });
     const then: RegistryOp[] = [{ kind: 'put', key: clusterKey({ kind: 'state', node: id }), value }];
     const compare = [{ key: registration, target: 'version', is: 'equal', than: 0 }] as const;
     this.registry.transact({ compare, then, otherwise: [] }, {}, () => {});
@@ -241,11 +241,11 @@ export class PretendNode {
   readonly id: NodeId;
   readonly leadership: PretendLeadership;
   readonly #cluster: PretendCluster;
-  registry: LocalRegistry;
+  registry: FakeRegistry;
   held!: AssignmentsHeldHost;
   assigner!: AssignerHost;
   mode: NodeMode = 'joining';
-  state: StateRecord | undefined;
+  state: NodeStateRecord | undefined;
   isUp = false;
   /** Overrides what the host does; undefined is the usual. */
   takes: AssignmentHost['take'] | undefined;
@@ -270,7 +270,7 @@ export class PretendNode {
     const life = ++this.#life;
     this.isUp = true;
     this.registry = this.#cluster.registry.connect();
-    const ports = { registry: this.registry, clock, halted: (error: unknown) => assert.fail(String(error)) };
+    const ports = { registry: this.registry, clock, onHalt: (error: unknown) => assert.fail(String(error)) };
     const host = {
       take: (assignment: HeldAssignment, done: Done<void>) => (this.takes ?? this.#take(life))(assignment, done),
       release: (assignment: HeldAssignment, done: Done<void>) =>
@@ -279,7 +279,7 @@ export class PretendNode {
     this.held = new AssignmentsHeldHost(this.id, { ...ports, host, tell: () => {} });
     const { leadership } = this;
     const assigner = { rebalance, ...options.assigner };
-    this.assigner = new AssignerHost({ ...ports, leadership, tell: () => {} }, assigner);
+    this.assigner = new AssignerHost({ ...ports, leadership, emit: () => {} }, assigner);
     this.#enter(life, mode, reason);
     this.#watchLease(life);
   }
@@ -309,11 +309,11 @@ export class PretendNode {
 
   #write(mode: NodeMode, reason: StateReason, lease: LeaseId | undefined, done: Done<unknown>): void {
     const own = { generation: this.#life, epoch: 1 };
-    const state = encodeRecord({ ...own, mode, reason, lost: false, sinceWallMs: 0, note: '' });
+    const state = encodeRegistrationRecord({ ...own, mode, reason, lost: false, sinceWallMs: 0, note: '' });
     const address = { ...own, name: this.name, host: 'h', port: 1, roles: ['worker'], dc: 'd' } as const;
     const then: RegistryOp[] = [{ kind: 'put', key: clusterKey({ kind: 'state', node: this.id }), value: state }];
     const key = clusterKey({ kind: 'registration', node: this.id });
-    if (lease !== undefined) then.push({ kind: 'put', key, value: encodeRecord(address), lease });
+    if (lease !== undefined) then.push({ kind: 'put', key, value: encodeRegistrationRecord(address), lease });
     this.registry.transact({ compare: [], then, otherwise: [] }, { timeoutMs: 1_000 }, done);
   }
 

@@ -12,10 +12,10 @@ import type { Leadership, LeadershipEvents } from '../src/base/registry.ts';
 import type { CommittedResult, GroupHandle, GroupView, AppliedEntry } from '../src/consensus/state/state-machine.ts';
 import { decodeMessage } from '../src/messages/catalogue.ts';
 import type { RegistryMessage } from '../src/messages/registry.ts';
-import type { AskManager } from '../src/registry/leader-call.ts';
-import { RegistryReplica } from '../src/registry/registry-replica.ts';
-import { RegistryServer } from '../src/registry/registry-server.ts';
-import type { WriteAnswer } from '../src/registry/wire.ts';
+import type { SendToManager } from '../src/registry/client/leader-request.ts';
+import { RegistryReplica } from '../src/registry/replica/registry-replica.ts';
+import { RegistryServer } from '../src/registry/server/registry-server.ts';
+import type { RegistryWriteResult } from '../src/registry/registry-messages.ts';
 import { Timeline } from '../src/simulation/timeline.ts';
 
 export type ReplicaLimits = ConstructorParameters<typeof RegistryReplica>[0];
@@ -63,7 +63,7 @@ export class FakeCluster {
   }
 
   /** How a node with this number asks the managers, over a network with `delayMs` each way. */
-  askAs(self: { readonly id: NodeId; readonly generation: number }, delayMs = 1): AskManager {
+  askAs(self: { readonly id: NodeId; readonly generation: number }, delayMs = 1): SendToManager {
     return (to, body, timeoutMs, done) => {
       const copy = new Uint8Array(body);
       let over = false;
@@ -80,7 +80,7 @@ export class FakeCluster {
         if (this.loses()) return;
         manager.broken.add(end);
         const message = decodeMessage(copy) as RegistryMessage;
-        manager.server.request(self, message, copy, timeoutMs - delayMs, (outcome) => {
+        manager.server.handle(self, message, copy, timeoutMs - delayMs, (outcome) => {
           manager.broken.delete(end);
           if (!this.loses()) this.timeline.after(delayMs, () => end(outcome));
         });
@@ -95,7 +95,7 @@ export class FakeCluster {
   }
 }
 
-export class FakeManager implements GroupHandle<WriteAnswer> {
+export class FakeManager implements GroupHandle<RegistryWriteResult> {
   readonly peer: Peer;
   replica: RegistryReplica;
   server: RegistryServer | undefined;
@@ -177,7 +177,7 @@ export class FakeManager implements GroupHandle<WriteAnswer> {
     return { group: 'test', members, leader: leader?.peer.id, term, ...indexes, self };
   }
 
-  propose(command: Uint8Array, timeoutMs: number, done: Done<CommittedResult<WriteAnswer>>): void {
+  propose(command: Uint8Array, timeoutMs: number, done: Done<CommittedResult<RegistryWriteResult>>): void {
     const { timeline, agreementMs, proposals, term } = this.#cluster;
     const life = this.#life;
     if (this.#cluster.leader !== this) return void timeline.after(0, () => done(failure('NOT_LEADER')));
@@ -209,7 +209,7 @@ export class FakeManager implements GroupHandle<WriteAnswer> {
     done(failure('CAPACITY'));
   }
 
-  #applyOwn(): WriteAnswer {
+  #applyOwn(): RegistryWriteResult {
     while (this.#applied < this.#cluster.log.length - 1)
       this.replica.apply(this.#cluster.log[this.#applied++] as AppliedEntry);
     return this.replica.apply(this.#cluster.log[this.#applied++] as AppliedEntry);

@@ -8,12 +8,12 @@ import assert from 'node:assert/strict';
 import type { NodeId } from '../src/base/ids.ts';
 import type { RegistryOp } from '../src/base/registry.ts';
 import { onlyKey } from '../src/base/registry.ts';
-import { clusterKey, keyRanges, parseClusterKey } from '../src/registry/keys.ts';
-import type { LocalRegistry } from '../src/registry/local-registry.ts';
-import { PlacerHost } from '../src/registry/placement/placer-host.ts';
-import { type ContainerRecord, encodeContainer, readContainer } from '../src/registry/placement/records.ts';
-import type { NodeMode } from '../src/registry/registration/modes.ts';
-import { encodeRecord } from '../src/registry/registration/records.ts';
+import { clusterKey, keyRanges, parseClusterKey } from '../src/registry/cluster-keys.ts';
+import type { FakeRegistry } from './fakes/fake-registry.ts';
+import { PlacerHost } from '../src/placement/leader/placer-host.ts';
+import { type ContainerRecord, encodeContainer, readContainer } from '../src/placement/state/container-records.ts';
+import type { NodeMode } from '../src/registration/node-modes.ts';
+import { encodeRegistrationRecord } from '../src/registration/registration-records.ts';
 import type { PlacementWorld } from './placement-world.ts';
 import { leaseMs } from './placement-world.ts';
 import { PretendLeadership } from './pretend-leadership.ts';
@@ -29,7 +29,7 @@ export class PlacementNode {
   readonly id: NodeId;
   readonly leadership: PretendLeadership;
   readonly #world: PlacementWorld;
-  registry: LocalRegistry;
+  registry: FakeRegistry;
   placer: PlacerHost | undefined;
   generation = 0;
   isUp = false;
@@ -72,9 +72,9 @@ export class PlacementNode {
     this.#amending.clear();
     this.#untilMs = -Infinity;
     const ports = { registry: this.registry, leadership: this.leadership, clock: world.clock };
-    const halted = (error: unknown): void => assert.fail(String(error));
+    const onHalt = (error: unknown): void => assert.fail(String(error));
     const rank = world.rank === undefined ? {} : { rank: world.rank };
-    this.placer = new PlacerHost({ ...ports, ...rank, tell: (event) => world.told(event), halted }, world.options);
+    this.placer = new PlacerHost({ ...ports, ...rank, emit: (event) => world.told(event), onHalt }, world.options);
     this.registry.watch(keyRanges.containers, 1, {
       changed: (changes, revision) => {
         if (generation !== this.generation) return;
@@ -140,7 +140,7 @@ export class PlacementNode {
     const own = { generation: this.generation, epoch: 1 };
     const registration = { ...own, name: this.name, host: 'h', port: 1, roles: ['worker'], dc: 'd' } as const;
     this.#write([
-      { kind: 'put', key: clusterKey({ kind: 'registration', node: this.id }), value: encodeRecord(registration) },
+      { kind: 'put', key: clusterKey({ kind: 'registration', node: this.id }), value: encodeRegistrationRecord(registration) },
       this.#stateOp(mode),
     ]);
   }
@@ -182,7 +182,7 @@ export class PlacementNode {
       sinceWallMs: 0,
       note: '',
     };
-    const value = encodeRecord(record as Parameters<typeof encodeRecord>[0]);
+    const value = encodeRegistrationRecord(record as Parameters<typeof encodeRegistrationRecord>[0]);
     return { kind: 'put', key: clusterKey({ kind: 'state', node: this.id }), value };
   }
 
@@ -206,7 +206,7 @@ export class PlacementNode {
     if (this.#untilMs - nowMs > 0.6 * leaseMs) return;
     const { leader } = this.#world;
     if (leader === undefined || !leader.isUp || leader.isCut || leader.isPaused) return;
-    const outcome = leader.placer?.renewed(this.id, this.generation, this.#seenRevision);
+    const outcome = leader.placer?.grantServingLease(this.id, this.generation, this.#seenRevision);
     if (outcome?.ok !== true) return;
     this.#untilMs = nowMs + 0.8 * outcome.value.leaseMs;
     this.#neededRevision = outcome.value.revision;

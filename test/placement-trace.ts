@@ -9,8 +9,8 @@
  */
 import assert from 'node:assert/strict';
 import { fenceParts } from '../src/base/fence.ts';
-import type { ContainerRecord, PoolRecord } from '../src/registry/placement/records.ts';
-import type { NodeMode } from '../src/registry/registration/modes.ts';
+import type { ContainerRecord, PoolRecord } from '../src/placement/state/container-records.ts';
+import type { NodeMode } from '../src/registration/node-modes.ts';
 import type { PlacementNode } from './placement-node.ts';
 import { PlacementWorld } from './placement-world.ts';
 
@@ -52,7 +52,7 @@ class Trace {
       delete: () => this.#pool(who, ['state=deleting']),
       kill: () => node().kill(),
       start: () => node().start(rest[0] as NodeMode | undefined),
-      gone: () => world.leader?.placer?.gone(node().id, node().generation),
+      gone: () => world.leader?.placer?.nodeGone(node().id, node().generation),
       pause: () => node().pause(),
       wake: () => node().wake(),
       cut: () => node().cut(),

@@ -11,12 +11,12 @@ import { fenceOf } from '../src/base/fence.ts';
 import { nodeIdFrom } from '../src/base/ids.ts';
 import type { Clock } from '../src/base/ports.ts';
 import type { RegistryChange, RegistryOp } from '../src/base/registry.ts';
-import { clusterKey, keyRanges, parseClusterKey } from '../src/registry/keys.ts';
-import { type LocalRegistry, localRegistry } from '../src/registry/local-registry.ts';
-import type { PlacerEvent } from '../src/registry/placement/placer-event.ts';
-import type { PlacerOptions } from '../src/registry/placement/placer-host.ts';
-import { type ContainerRecord, type PoolRecord, encodePool, readContainer } from '../src/registry/placement/records.ts';
-import type { Rank } from '../src/registry/placement/situation.ts';
+import { clusterKey, keyRanges, parseClusterKey } from '../src/registry/cluster-keys.ts';
+import { type FakeRegistry, fakeRegistry } from './fakes/fake-registry.ts';
+import type { PlacerEvent } from '../src/placement/leader/placer-types.ts';
+import type { PlacerOptions } from '../src/placement/leader/placer-host.ts';
+import { type ContainerRecord, type PoolRecord, encodePool, readContainer } from '../src/placement/state/container-records.ts';
+import type { RecoveryRanking } from '../src/placement/plans/planning-context.ts';
 import { Timeline } from '../src/simulation/timeline.ts';
 import { PlacementNode } from './placement-node.ts';
 
@@ -28,10 +28,10 @@ const limits = { historyChangesMax: 1_000_000, historyBytesMax: 1_000_000_000 };
 export class PlacementWorld {
   readonly timeline = new Timeline();
   readonly clock: Clock;
-  readonly registry: LocalRegistry;
+  readonly registry: FakeRegistry;
   readonly nodes: PlacementNode[] = [];
   readonly options: Partial<PlacerOptions>;
-  readonly rank: Rank | undefined;
+  readonly rank: RecoveryRanking | undefined;
   readonly records = new Map<string, ContainerRecord>();
   readonly revisions = new Map<string, number>();
   readonly events: string[] = [];
@@ -43,7 +43,7 @@ export class PlacementWorld {
   #term = 0;
   #major = 0;
 
-  constructor(options: Partial<PlacerOptions> = {}, rank?: Rank) {
+  constructor(options: Partial<PlacerOptions> = {}, rank?: RecoveryRanking) {
     const { timeline } = this;
     this.clock = {
       nowMs: () => timeline.nowMs,
@@ -52,7 +52,7 @@ export class PlacementWorld {
     };
     this.options = { servingLeaseMs: leaseMs, copyRepairDelayMs: 2_000, ...options };
     this.rank = rank;
-    this.registry = localRegistry({ clock: this.clock, limits });
+    this.registry = fakeRegistry({ clock: this.clock, limits });
     this.registry.watch(keyRanges.cluster, 1, {
       changed: (changes) => {
         for (const change of changes) this.#seen(change);
@@ -218,9 +218,9 @@ export class PlacementWorld {
       this.events.push('pool' in event ? `${event.kind} ${event.pool}` : event.kind);
       return;
     }
-    const { kind, pool, container, node, from, reason, alarm } = event;
+    const { kind, pool, container, node, from, reason, needsAttention } = event;
     const ends = `${this.nameOf(from)} -> ${this.nameOf(node)}`;
-    this.events.push(`${kind} ${pool}/${container} ${ends}: ${reason}${alarm ? ' (alarm)' : ''}`);
+    this.events.push(`${kind} ${pool}/${container} ${ends}: ${reason}${needsAttention ? ' (alarm)' : ''}`);
   }
 
   #seen(change: RegistryChange): void {
@@ -261,7 +261,7 @@ export function settledWorld(
   nodes: number,
   pool: Partial<PoolRecord> = {},
   options: Partial<PlacerOptions> = {},
-  rank?: Rank,
+  rank?: RecoveryRanking,
 ): PlacementWorld {
   const world = new PlacementWorld(options, rank);
   world.add(nodes);

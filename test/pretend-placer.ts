@@ -8,14 +8,14 @@ import assert from 'node:assert/strict';
 import { fenceOf } from '../src/base/fence.ts';
 import type { NodeId } from '../src/base/ids.ts';
 import type { RegistryOp } from '../src/base/registry.ts';
-import { clusterKey, keyRanges, parseClusterKey } from '../src/registry/keys.ts';
+import { clusterKey, keyRanges, parseClusterKey } from '../src/registry/cluster-keys.ts';
 import {
   type ContainerMove,
   type ContainerRecord,
   encodeContainer,
   encodePool,
   readContainer,
-} from '../src/registry/placement/records.ts';
+} from '../src/placement/state/container-records.ts';
 import type { PretendCluster, PretendNode } from './assignment-cluster.ts';
 
 type Seen = { readonly record: ContainerRecord; readonly revision: number };

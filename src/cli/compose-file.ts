@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs';
 import { RemusterError, isRemusterError } from '../base/errors.ts';
 import { nearestName } from '../node/nearest-name.ts';
-import { type PoolRequest, poolSpec } from '../registry/placement/pool-operations-request.ts';
+import { type PoolRequest, poolSpec } from '../placement/operations/pool-spec.ts';
 
 export type ComposedPool = PoolRequest & Required<Pick<PoolRequest, 'copies' | 'durability' | 'restart'>>;
 export type Composition = { readonly pools: readonly ComposedPool[]; readonly ignored: readonly string[] };

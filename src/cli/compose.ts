@@ -1,6 +1,6 @@
 /** `remuster compose FILE`: the pools of a file, created; with `--unregister`, deleted. Doing it twice is doing it once. */
 import { isRemusterError } from '../base/errors.ts';
-import type { PoolFacts, PoolShown } from '../registry/placement/pool-operations-shown.ts';
+import type { PoolDescription, PoolDetails } from '../placement/operations/pool-views.ts';
 import { type ComposedPool, readComposition } from './compose-file.ts';
 import { confirm, type ConsentFlags } from './confirm.ts';
 import { exitOk, exitPartial } from './failure.ts';
@@ -51,7 +51,7 @@ async function createAll(target: Target, pools: readonly ComposedPool[], flags: 
       continue;
     }
     const answer = await postJson(target, ofDc('/v1/pools', dc), { ...pool, force: true, reason });
-    const { created } = answer as PoolFacts & { readonly created: boolean };
+    const { created } = answer as PoolDescription & { readonly created: boolean };
     rows.push(rowOf(pool, created ? 'created' : 'was there'));
   }
   if (flags.detach === true || dryRun === true) return { rows, isOver: true };
@@ -110,10 +110,10 @@ async function whenGone(
   return value;
 }
 
-async function find(target: Target, name: string, { dc }: ComposeFlags): Promise<PoolShown | undefined> {
+async function find(target: Target, name: string, { dc }: ComposeFlags): Promise<PoolDetails | undefined> {
   try {
     const query = { limit: '1', ...(dc === undefined ? {} : { dc }) };
-    return (await getJson(target, withQuery(pathOf(name), query))) as PoolShown;
+    return (await getJson(target, withQuery(pathOf(name), query))) as PoolDetails;
   } catch (error) {
     if (isRemusterError(error, 'UNKNOWN_POOL')) return undefined;
     throw error;

@@ -1,7 +1,7 @@
 /** `remuster container migrate|show|explain`: where one container of a pool is, why, and moving it. */
 import { RemusterError } from '../base/errors.ts';
-import type { ContainerExplained } from '../registry/placement/pool-operations-explain.ts';
-import type { ContainerShown } from '../registry/placement/pool-operations-shown.ts';
+import type { ContainerExplanation } from '../placement/operations/container-explanation.ts';
+import type { ContainerView } from '../placement/operations/pool-views.ts';
 import { exitFailed, exitOk, exitPartial } from './failure.ts';
 import { getJson, ofDc, postJson } from './http-client.ts';
 import { type Column, type Format, renderList, renderThing } from './output.ts';
@@ -12,7 +12,7 @@ import { lookUntil } from './until.ts';
 import { printLook } from './watching.ts';
 
 type Flags = TargetFlags & { readonly output: Format; readonly dc?: string };
-type Shown = ContainerShown & { readonly pool: string };
+type Shown = ContainerView & { readonly pool: string };
 
 /** `POOL/ID`. */
 function containerPath(name: string, verb?: string): string {
@@ -50,7 +50,7 @@ export async function showContainer(name: string, flags: Flags & { readonly watc
 
 export async function explainContainer(name: string, flags: Flags): Promise<number> {
   const answer = await getJson(await findTarget(flags), ofDc(containerPath(name, 'explain'), flags.dc));
-  const { schemaVersion: _, ...thing } = answer as ContainerExplained & { schemaVersion: number };
+  const { schemaVersion: _, ...thing } = answer as ContainerExplanation & { schemaVersion: number };
   if (flags.output === 'table' || flags.output === 'wide') print(thing.reasons.map((one) => plain(one)).join('\n'));
   else print(await renderThing(flags.output, thing, { name, lines: [] }));
   return exitOk;

@@ -9,7 +9,7 @@ import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { serializeError, isRemusterError, RemusterError } from '../base/errors.ts';
 import type { Context, Methods, State, StateRange } from '../containers/module.ts';
-import { kv } from '../modules/kv.ts';
+import { kv } from '../modules/kv/kv.ts';
 
 const main = fileURLToPath(new URL('main.ts', import.meta.url));
 const patienceMs = 30_000;

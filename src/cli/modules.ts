@@ -5,8 +5,8 @@
 import { createHash } from 'node:crypto';
 import { RemusterError, isRemusterError } from '../base/errors.ts';
 import { bundleModule } from '../io/bundler.ts';
-import type { ModuleRow, ModuleShown, PoolOnModule, VersionShown } from '../registry/modules/module-shown.ts';
-import { moduleLimits } from '../registry/modules/records.ts';
+import type { ModuleRow, ModuleDetails, ModulePoolStatus, ModuleVersionView } from '../placement/modules/module-views.ts';
+import { moduleLimits } from '../placement/modules/module-records.ts';
 import { exitFailed, exitOk, exitPartial } from './failure.ts';
 import { changeJson, getJson, ofDc, postJson } from './http-client.ts';
 import { type Column, type Format, renderList, renderThing } from './output.ts';
@@ -31,7 +31,7 @@ const moduleColumns: readonly Column<ModuleRow>[] = [
   { title: 'LOADED BY', cell: (row) => row.loadedBy.join(',') },
 ];
 
-const versionColumns: readonly Column<VersionShown>[] = [
+const versionColumns: readonly Column<ModuleVersionView>[] = [
   { title: 'VERSION', cell: (row) => String(row.version) },
   { title: 'DEPLOYED', cell: (row) => row.deployedAt ?? 'from the configuration of nodes' },
   { title: 'BYTES', cell: (row) => String(row.bytes) },
@@ -40,7 +40,7 @@ const versionColumns: readonly Column<VersionShown>[] = [
   { title: 'NOT BY', cell: (row) => row.missingOn.join(',') },
 ];
 
-const poolColumns: readonly Column<PoolOnModule>[] = [
+const poolColumns: readonly Column<ModulePoolStatus>[] = [
   { title: 'POOL', cell: (row) => row.name },
   { title: 'RUNS', cell: (row) => String(row.moduleVersion) },
   { title: 'CONTAINERS', cell: (row) => `${row.current} of ${row.containers}` },
@@ -72,9 +72,9 @@ export async function showModule(name: string, flags: Flags & { readonly watch?:
   });
 }
 
-async function moduleOf(target: Target, name: string, dc?: string): Promise<ModuleShown> {
+async function moduleOf(target: Target, name: string, dc?: string): Promise<ModuleDetails> {
   const answer = await getJson(target, ofDc(modulePath(name), dc));
-  const { schemaVersion: _, ...module } = answer as ModuleShown & { schemaVersion: number };
+  const { schemaVersion: _, ...module } = answer as ModuleDetails & { schemaVersion: number };
   return module;
 }
 
@@ -127,7 +127,7 @@ async function upload(target: Target, file: string, { name, reason }: DeployFlag
   return deployed;
 }
 
-type Rolled = { readonly pools: readonly PoolOnModule[]; readonly exitCode: number; readonly failed?: string };
+type Rolled = { readonly pools: readonly ModulePoolStatus[]; readonly exitCode: number; readonly failed?: string };
 
 /** First every worker has to have it, so that no container waits for it. */
 async function roll(target: Target, { name, version }: DeployAnswer, flags: DeployFlags): Promise<Rolled> {
@@ -166,18 +166,18 @@ async function ordered(target: Target, name: string, version: number, flags: Dep
   });
 }
 
-function isDone({ current, containers }: PoolOnModule): boolean {
+function isDone({ current, containers }: ModulePoolStatus): boolean {
   return current === containers;
 }
 
-function isStopped({ failing }: PoolOnModule): boolean {
+function isStopped({ failing }: ModulePoolStatus): boolean {
   return failing !== null && failing.failures >= failuresMax;
 }
 
-function progressText({ name, current, containers }: PoolOnModule): string {
+function progressText({ name, current, containers }: ModulePoolStatus): string {
   return `${plain(name)}: ${current} of ${containers}`;
 }
 
-function failureText({ name, failing }: PoolOnModule): string {
+function failureText({ name, failing }: ModulePoolStatus): string {
   return `${name}/${failing?.container ?? ''} could not be opened ${failing?.failures ?? 0} times: ${failing?.note ?? ''}`;
 }

@@ -2,7 +2,7 @@
 import { exitOk } from './failure.ts';
 import { getJson, postJson } from './http-client.ts';
 import type { MemberRow } from './members.ts';
-import type { DrainProgress } from '../registry/assignment/drain.ts';
+import type { DrainProgress } from '../placement/operations/drain-progress.ts';
 import { type Format, renderThing } from './output.ts';
 import { findTarget, type Target, type TargetFlags } from './target.ts';
 import { print } from './terminal.ts';

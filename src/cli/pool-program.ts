@@ -1,7 +1,7 @@
 /** The commands about pools and containers. It only declares; what a command does is imported when it is called. */
 import { type Command, Option } from 'commander';
-import { poolLimits } from '../registry/placement/pool-operations-request.ts';
-import { durabilities } from '../registry/placement/records.ts';
+import { poolLimits } from '../placement/operations/pool-spec.ts';
+import { poolDurabilities } from '../placement/state/container-records.ts';
 import type { MigrateFlags } from './containers.ts';
 import type { CreateFlags, DeleteFlags } from './pools.ts';
 import { type ReadingFlags, changer, destroyer, reader, wholeNumber } from './reading.ts';
@@ -67,7 +67,7 @@ function addCreate(pool: Command, finish: Finish): void {
     .requiredOption('--module <name>', 'the module that its containers run')
     .requiredOption('--containers <count>', 'how many; decided once', wholeNumber('--containers', 1))
     .option('--copies <count>', "of each container's state, the owner's included", wholeNumber('--copies', 1))
-    .addOption(new Option('--durability <when>', 'when a write is acknowledged').choices(durabilities))
+    .addOption(new Option('--durability <when>', 'when a write is acknowledged').choices(poolDurabilities))
     .option('--restart', 'come back from disk on the same node, when it restarts in time')
     .option('--params <json>', 'for the module')
     .option('--force', `also more than ${poolLimits.containersUnforcedMax} containers`)

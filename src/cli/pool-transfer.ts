@@ -11,7 +11,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { RemusterError, isRemusterError } from '../base/errors.ts';
 import { errorTable, type ErrorCode } from '../base/error-table.ts';
 import { exportFormat, type ExportHead, exportKind, ExportReader, type ExportRow } from '../containers/pool-export.ts';
-import type { PoolShown } from '../registry/placement/pool-operations-shown.ts';
+import type { PoolDetails } from '../placement/operations/pool-views.ts';
 import { exitOk } from './failure.ts';
 import { changeJson, getJson, postJson, postLines, withQuery } from './http-client.ts';
 import { type Format, renderThing } from './output.ts';
@@ -31,8 +31,8 @@ function poolPath(name: string, rest = ''): string {
   return `/v1/pools/${encodeURIComponent(name)}${rest}`;
 }
 
-async function poolOf(target: Target, name: string): Promise<PoolShown> {
-  return (await getJson(target, withQuery(poolPath(name), { limit: '1' }))) as PoolShown;
+async function poolOf(target: Target, name: string): Promise<PoolDetails> {
+  return (await getJson(target, withQuery(poolPath(name), { limit: '1' }))) as PoolDetails;
 }
 
 /** Something passes, such as a move: the same again. */
@@ -99,7 +99,7 @@ class Lines {
   }
 }
 
-async function writeExport(target: Target, pool: PoolShown, lines: Lines): Promise<number> {
+async function writeExport(target: Target, pool: PoolDetails, lines: Lines): Promise<number> {
   const { name, module, moduleVersion, containerCount: containers, copies, durability, restart, params } = pool;
   const facts = { pool: name, module, moduleVersion, containers, copies, durability, restart, params };
   const exportedAt = new Date().toISOString();
@@ -181,7 +181,7 @@ async function inspected(path: string): Promise<{ readonly head: ExportHead; rea
 /** The pool is there and like the exported one; a pool that is not there is created like it. */
 async function ready(target: Target, name: string, head: ExportHead, flags: ImportFlags): Promise<void> {
   const { module, containers, copies, durability, restart, params } = head;
-  let pool: PoolShown | undefined;
+  let pool: PoolDetails | undefined;
   try {
     pool = await poolOf(target, name);
   } catch (error) {

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { after, before, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { serializeError, isRemusterError, RemusterError } from '../base/errors.ts';
-import type { ContainerShown, PoolFacts } from '../registry/placement/pool-operations-shown.ts';
+import type { ContainerView, PoolDescription } from '../placement/operations/pool-views.ts';
 
 const main = fileURLToPath(new URL('main.ts', import.meta.url));
 const patienceMs = 30_000;
@@ -54,12 +54,12 @@ function run(...words: string[]): Promise<Ran> {
   });
 }
 
-const facts: PoolFacts = {
+const facts: PoolDescription = {
   ...{ name: 'visits', id: '1.0', module: 'counter', moduleVersion: 0, containers: 2, copies: 2 },
   ...{ durability: 'copies', restart: false, params: null, state: 'active' },
 };
 
-function container(id: number, others: Partial<ContainerShown> = {}): ContainerShown {
+function container(id: number, others: Partial<ContainerView> = {}): ContainerView {
   return {
     ...{ id, owner: 'w1', copies: ['w1', 'w2'], inSync: ['w1', 'w2'], version: 7, fence: '1', phase: 'serving' },
     ...{ move: null, moduleVersion: 0, failures: 0, note: '', ...others },
@@ -125,7 +125,7 @@ test('delete asks, can be tried, and ends when the pool is gone', async () => {
 
 test('migrate ends when the container serves there; 1 when it was given up, 4 when it takes too long', async () => {
   answers.set('POST /v1/containers/visits/0/migrate', [{ pool: 'visits', id: 0, from: 'w1', to: 'w2', moving: true }]);
-  const look = (...looks: Partial<ContainerShown>[]): void =>
+  const look = (...looks: Partial<ContainerView>[]): void =>
     void answers.set(
       'GET /v1/containers/visits/0',
       looks.map((one) => Object.assign(container(0, one), { pool: 'visits' })),

@@ -1,6 +1,6 @@
 /** `remuster pool create|list|show|delete`: named sets of containers of one module. */
 import { RemusterError, isRemusterError } from '../base/errors.ts';
-import type { ContainerShown, PoolFacts, PoolRow, PoolShown } from '../registry/placement/pool-operations-shown.ts';
+import type { ContainerView, PoolDescription, PoolRow, PoolDetails } from '../placement/operations/pool-views.ts';
 import { confirm, type ConsentFlags } from './confirm.ts';
 import { exitOk, exitPartial } from './failure.ts';
 import { changeJson, getJson, ofDc, postJson, withQuery } from './http-client.ts';
@@ -27,7 +27,7 @@ const poolColumns: readonly Column<PoolRow>[] = [
   { title: 'STATE', cell: (row) => row.state },
 ];
 
-const containerColumns: readonly Column<ContainerShown>[] = [
+const containerColumns: readonly Column<ContainerView>[] = [
   { title: 'CONTAINER', cell: (row) => String(row.id) },
   { title: 'OWNER', cell: (row) => row.owner ?? 'none' },
   { title: 'PHASE', cell: (row) => row.phase },
@@ -39,7 +39,7 @@ const containerColumns: readonly Column<ContainerShown>[] = [
   { title: 'NOTE', cell: noteOf },
 ];
 
-export function noteOf({ move, note }: Pick<ContainerShown, 'move' | 'note'>): string {
+export function noteOf({ move, note }: Pick<ContainerView, 'move' | 'note'>): string {
   return [
     ...(move === null ? [] : [`to ${move.to} (${move.cause}, ${move.step})`]),
     ...(note === '' ? [] : [note]),
@@ -68,14 +68,14 @@ export async function showPool(name: string, flags: Flags & { readonly watch?: t
   });
 }
 
-async function poolOf(target: Target, name: string, { dc }: Flags, limit?: number): Promise<PoolShown> {
+async function poolOf(target: Target, name: string, { dc }: Flags, limit?: number): Promise<PoolDetails> {
   const query = { ...(dc === undefined ? {} : { dc }), ...(limit === undefined ? {} : { limit: String(limit) }) };
   const answer = await getJson(target, withQuery(poolPath(name), query));
-  const { schemaVersion: _, ...pool } = answer as PoolShown & { schemaVersion: number };
+  const { schemaVersion: _, ...pool } = answer as PoolDetails & { schemaVersion: number };
   return pool;
 }
 
-async function poolText(pool: PoolShown, format: 'table' | 'wide'): Promise<string> {
+async function poolText(pool: PoolDetails, format: 'table' | 'wide'): Promise<string> {
   const { containers, containerCount, serving, inSync } = pool;
   const lines: [string, string][] = [
     ['POOL', `${pool.name} (${pool.id})`],
@@ -106,7 +106,7 @@ export async function createPool(name: string, flags: CreateFlags): Promise<numb
   const { module, containers, copies, durability, restart, force, reason } = flags;
   const wanted = { name, module, containers, copies, durability, restart, force, reason, params: paramsOf(flags) };
   const answer = await postJson(target, ofDc('/v1/pools', flags.dc), wanted);
-  const { schemaVersion: _, ...created } = answer as PoolFacts & { schemaVersion: number; created: boolean };
+  const { schemaVersion: _, ...created } = answer as PoolDescription & { schemaVersion: number; created: boolean };
   const ready = flags.detach === true ? undefined : await whenServing(target, name, flags);
   const thing = { ...created, ...(ready === undefined ? {} : { serving: ready.serving, inSync: ready.inSync }) };
   const lines: [string, string][] = [
@@ -118,7 +118,7 @@ export async function createPool(name: string, flags: CreateFlags): Promise<numb
   return ready === undefined || ready.serving === ready.containerCount ? exitOk : exitPartial;
 }
 
-async function whenServing(target: Target, name: string, flags: Flags & Waiting): Promise<PoolShown> {
+async function whenServing(target: Target, name: string, flags: Flags & Waiting): Promise<PoolDetails> {
   const { value } = await lookUntil(flags.timeout, async () => {
     const pool = await poolOf(target, name, flags, 1);
     return { value: pool, isOver: pool.serving === pool.containerCount, text: servingText(pool) };
@@ -126,7 +126,7 @@ async function whenServing(target: Target, name: string, flags: Flags & Waiting)
   return value;
 }
 
-function servingText({ serving, containerCount }: PoolShown): string {
+function servingText({ serving, containerCount }: PoolDetails): string {
   return `${serving} of ${containerCount} serve`;
 }
 

@@ -7,7 +7,7 @@ import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, statS
 import { setTimeout as pause } from 'node:timers/promises';
 import { RemusterError, isRemusterError } from '../base/errors.ts';
 import { type BackupPart, backupName, backupPartBytesMax } from '../node/control/backup-desk.ts';
-import { readBackup } from '../registry/backup.ts';
+import { decodeBackup } from '../registry/replica/registry-backup.ts';
 import { confirm, type ConsentFlags } from './confirm.ts';
 import { exitOk } from './failure.ts';
 import { changeJson, getJson, withQuery } from './http-client.ts';
@@ -26,7 +26,7 @@ export async function saveSnapshot(file: string, flags: TargetFlags, format: For
   const target = await findTarget(flags);
   const name = await registryName(target);
   const { bytes, revision } = await fetched(target);
-  const keys = [...readBackup(bytes, name).entries].length;
+  const keys = [...decodeBackup(bytes, name).entries].length;
   write(file, bytes);
   const thing = { file, cluster: name, revision, keys, bytes: bytes.length };
   print(await renderThing(format, thing, { name: file, lines: linesOf(thing) }));
@@ -114,7 +114,7 @@ export async function restoreSnapshot(file: string, flags: RestoreFlags): Promis
   const bytes = read(file);
   const target = await findTarget(flags);
   const name = await registryName(target);
-  const { entries, revision } = readBackup(bytes, name);
+  const { entries, revision } = decodeBackup(bytes, name);
   const keys = [...entries].length;
   const thing = { file, cluster: name, revision, keys, bytes: bytes.length };
   if (flags.dryRun !== true) {

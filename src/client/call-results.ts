@@ -1,7 +1,7 @@
 /** From the answer of a node to what the caller gets: a value, or what is made of the values of several containers. */
 import { type ErrorCode, RemusterError, parseErrorCode, failure, isRemusterError, success } from '../base/errors.ts';
-import type { CallPart } from '../containers/contract.ts';
-import { resultFromWire } from '../containers/calls/wire.ts';
+import type { ContainerCallResult } from '../containers/contract.ts';
+import { callResultOfReply } from '../containers/calls/call-messages.ts';
 import type { Methods } from '../containers/module.ts';
 import type { Message } from '../messages/catalogue.ts';
 import { decodeValue } from '../messages/codec/value.ts';
@@ -12,7 +12,7 @@ const retryable: readonly ErrorCode[] = ['CANCELLED', 'DRAINED', 'FENCED', 'NETW
 
 export function classifyCallReply(answer: Message, method: Methods[string], isEndless: boolean): ClassifiedReply<unknown> {
   if (answer.kind !== 'wantedCall') return { outcome: failure('MALFORMED', `${answer.kind} answers a call`) };
-  const result = resultFromWire(answer);
+  const result = callResultOfReply(answer);
   if (!result.ok) {
     const mayPass = retryable.includes(result.error.code) || (isEndless && result.error.code === 'DEADLINE');
     return mayPass ? { retry: result.error } : { outcome: result };
@@ -23,7 +23,7 @@ export function classifyCallReply(answer: Message, method: Methods[string], isEn
 }
 
 /** Throws PARTIAL when a part is missing: its message names the parts. What `aggregate` throws is the caller's to see. */
-function aggregateParts(parts: readonly CallPart[], method: Methods[string]): unknown {
+function aggregateParts(parts: readonly ContainerCallResult[], method: Methods[string]): unknown {
   const failed = parts.flatMap((part) => (part.ok ? [] : [`${part.container} (${parseErrorCode(part.code)})`]));
   if (failed.length > 0) {
     const [some, more] = [failed.slice(0, 10), failed.length - 10];

@@ -4,10 +4,10 @@
  */
 import { RemusterError, toPromise } from '../base/errors.ts';
 import { type CallId, parseCallId } from '../base/ids.ts';
-import type { WantedCall } from '../containers/contract.ts';
-import { wantedToWire } from '../containers/calls/wire.ts';
+import type { RoutedCall } from '../containers/contract.ts';
+import { routeCallToMessage } from '../containers/calls/call-messages.ts';
 import type { CallOptions, Methods, ModuleDefinition, PoolHandle, Route } from '../containers/module.ts';
-import { type InvokedCall, isFlowMethod, poolHandle } from '../containers/pool-handle.ts';
+import { type HandleCall, isStreamingMethod, poolHandle } from '../containers/pool-handle.ts';
 import { encodeMessage } from '../messages/catalogue.ts';
 import { encodeValue } from '../messages/codec/value.ts';
 import { type CallTimeouts, callDeadlines } from './call-deadlines.ts';
@@ -45,7 +45,7 @@ export class PoolCalls {
   pool<M extends Methods>(definition: ModuleDefinition<M>, name: string): PoolHandle<M> {
     return poolHandle(definition, name, (call, options) => {
       const method = definition.methods[call.method] as Methods[string];
-      return isFlowMethod(method) ? this.#flow(call, options) : this.#call(call, options, method);
+      return isStreamingMethod(method) ? this.#flow(call, options) : this.#call(call, options, method);
     });
   }
 
@@ -55,12 +55,12 @@ export class PoolCalls {
     for (const one of [...this.#open]) one.cancel(error);
   }
 
-  async #call(call: InvokedCall, options: CallOptions, method: Methods[string]): Promise<unknown> {
+  async #call(call: HandleCall, options: CallOptions, method: Methods[string]): Promise<unknown> {
     this.#check(options);
     const limits = callDeadlines(this.#site.clock.nowMs(), options, this.#times);
     const id = this.#begin(options);
     try {
-      const body = encodeMessage(wantedToWire(this.#routedCall(call, options, id)));
+      const body = encodeMessage(routeCallToMessage(this.#routedCall(call, options, id)));
       const isEndless = limits.deadlineMs === Infinity;
       return await toPromise<unknown>((done) => {
         const errand = new RetryingRequest<unknown>(
@@ -84,7 +84,7 @@ export class PoolCalls {
     }
   }
 
-  async *#flow(call: InvokedCall, options: CallOptions): AsyncGenerator {
+  async *#flow(call: HandleCall, options: CallOptions): AsyncGenerator {
     this.#check(options);
     const limits = callDeadlines(this.#site.clock.nowMs(), options, this.#times);
     const id = this.#begin(options);
@@ -111,14 +111,14 @@ export class PoolCalls {
     return callId === undefined ? this.#callIds.allocate() : parseCallId(callId);
   }
 
-  #routedCall(call: InvokedCall, options: CallOptions, id: CallId): WantedCall {
+  #routedCall(call: HandleCall, options: CallOptions, id: CallId): RoutedCall {
     const { pool, method, route } = call;
     const { retryTimeoutMs } = options;
     return {
       ...{ pool, method, route, id, timeoutMs: wireMsMax },
       args: encodeValue(call.args),
       // Of an id from outside nobody knows what else is still waited for.
-      lowest: options.callId === undefined ? this.#callIds.lowest : 0,
+      lowestPending: options.callId === undefined ? this.#callIds.lowest : 0,
       retryTimeoutMs:
         retryTimeoutMs === undefined || retryTimeoutMs < 0
           ? undefined

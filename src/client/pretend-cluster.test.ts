@@ -8,9 +8,9 @@ import { type Done, failure, type Outcome, success } from '../base/errors.ts';
 import { nodeIdFrom, formatCallId } from '../base/ids.ts';
 import type { Clock, Identity, StreamService, Streams } from '../base/ports.ts';
 import { Random } from '../base/random.ts';
-import { type Begin, FlowWriter } from '../containers/calls/flow-writer.ts';
-import { resultToWire } from '../containers/calls/wire.ts';
-import type { CallPart } from '../containers/contract.ts';
+import { type StartStreamingCall, ResultStreamWriter } from '../containers/calls/result-stream-writer.ts';
+import { routeCallReplyOf } from '../containers/calls/call-messages.ts';
+import type { ContainerCallResult } from '../containers/contract.ts';
 import { module } from '../containers/module.ts';
 import type { CallMessageOf } from '../messages/calls.ts';
 import { decodeMessage, encodeMessage, type Message } from '../messages/catalogue.ts';
@@ -116,18 +116,18 @@ export class FakeCluster {
     this.ran.push(id);
     const [by] = decodeValue(call.args) as [number];
     if (call.method === 'add') this.sum += by;
-    const answer = encodeMessage(resultToWire(success({ value: encodeValue(this.sum) })));
+    const answer = encodeMessage(routeCallReplyOf(success({ value: encodeValue(this.sum) })));
     this.#answers.set(id, answer);
     return answer;
   }
 
   parts(values: readonly (number | 'lost')[]): Uint8Array {
-    const parts = values.map((value, container): CallPart =>
+    const parts = values.map((value, container): ContainerCallResult =>
       value === 'lost'
         ? { container, ok: false, code: 'NETWORK_TIMEOUT', message: 'lost' }
         : { container, ok: true, value: encodeValue(value) },
     );
-    return encodeMessage(resultToWire(success({ parts })));
+    return encodeMessage(routeCallReplyOf(success({ parts })));
   }
 
   #service(node: string, clock: Clock): StreamService {
@@ -138,12 +138,12 @@ export class FakeCluster {
         const call = decodeMessage(opening);
         assert.equal(call.kind, 'openFlow');
         this.received.push(`${node} ${call.method} ${formatCallId(call)}`);
-        const begin: Begin = (_args, done) => {
+        const begin: StartStreamingCall = (_args, done) => {
           const outcome = this.flow(node);
           done(outcome.ok ? success({ flow: encoded(outcome.value) }) : outcome);
           return () => {};
         };
-        return new FlowWriter(stream, { clock, timeoutMs: call.timeoutMs, begin, ended: () => {} }).events;
+        return new ResultStreamWriter(stream, { clock, timeoutMs: call.timeoutMs, begin, ended: () => {} }).events;
       },
     };
   }
@@ -183,7 +183,7 @@ export async function opened(cluster: FakeCluster, options: Partial<SessionOptio
 }
 
 export function refusedCall(code: Parameters<typeof failure>[0]): Uint8Array {
-  return encodeMessage(resultToWire(failure(code)));
+  return encodeMessage(routeCallReplyOf(failure(code)));
 }
 
 async function* encoded(items: AsyncIterable<unknown>): AsyncGenerator<Uint8Array> {

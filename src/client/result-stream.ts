@@ -3,9 +3,9 @@
  * until the first item: after that a flow that breaks off ends with an error, because some items were seen already.
  */
 import { type ErrorCode, RemusterError, isRemusterError } from '../base/errors.ts';
-import { openFlow } from '../containers/calls/flow-reader.ts';
-import { routeToWire } from '../containers/calls/wire.ts';
-import type { WantedCall } from '../containers/contract.ts';
+import { readResultStream } from '../containers/calls/result-stream-reader.ts';
+import { routeToWire } from '../containers/calls/call-messages.ts';
+import type { RoutedCall } from '../containers/contract.ts';
 import { decodeValue } from '../messages/codec/value.ts';
 import type { CallDeadlines } from './call-deadlines.ts';
 import type { ClientContext } from './retrying-request.ts';
@@ -27,20 +27,20 @@ const retryable: readonly ErrorCode[] = [
 const streamMsMax = 2 ** 31 - 1;
 const retryDelayMs = 100;
 
-export function startResultStream(site: ClientContext, call: WantedCall, limits: CallDeadlines): ResultStream {
+export function startResultStream(site: ClientContext, call: RoutedCall, limits: CallDeadlines): ResultStream {
   const one = new StreamCall(site, call, limits);
   return { items: one.items(), cancel: (error) => one.end(error) };
 }
 
 class StreamCall {
   readonly #site: ClientContext;
-  readonly #call: WantedCall;
+  readonly #call: RoutedCall;
   readonly #limits: CallDeadlines;
   #reader: AsyncIterableIterator<Uint8Array> | undefined;
   #ended: RemusterError | undefined;
   #wake: () => void = () => {};
 
-  constructor(site: ClientContext, call: WantedCall, limits: CallDeadlines) {
+  constructor(site: ClientContext, call: RoutedCall, limits: CallDeadlines) {
     this.#site = site;
     this.#call = call;
     this.#limits = limits;
@@ -76,12 +76,12 @@ class StreamCall {
   }
 
   #open(address: ReturnType<ClientContext['servers']['nextUntried']> & object): AsyncIterableIterator<Uint8Array> {
-    const { pool, route, method, args, id, lowest, retryTimeoutMs } = this.#call;
+    const { pool, route, method, args, id, lowestPending: lowest, retryTimeoutMs } = this.#call;
     const remainingMs = this.#limits.deadlineMs - this.#site.clock.nowMs();
     if (remainingMs <= 0) throw new RemusterError('DEADLINE');
     const timeoutMs = Math.ceil(Math.min(streamMsMax, remainingMs));
     const wire = { ...id, lowest, pool, route: routeToWire(route), retryTimeoutMs, method };
-    this.#reader = openFlow(this.#site, address, { kind: 'openFlow', ...wire, timeoutMs, hops: 0 }, args);
+    this.#reader = readResultStream(this.#site, address, { kind: 'openFlow', ...wire, timeoutMs, hops: 0 }, args);
     return this.#reader;
   }
 

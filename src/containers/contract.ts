@@ -9,7 +9,7 @@
 import type { Done } from '../base/errors.ts';
 import type { CallId, NodeId } from '../base/ids.ts';
 import type { Cancel, StoreWrite } from '../base/ports.ts';
-import type { ContainerRecord, PoolRecord } from '../registry/placement/records.ts';
+import type { ContainerRecord, PoolRecord } from '../placement/state/container-records.ts';
 import type { CallOptions, Route } from './module.ts';
 
 export type KnownPool = { readonly name: string; readonly record: PoolRecord };
@@ -36,7 +36,7 @@ export type AddressTable = {
   /** 0 when we do not know the container. */
   versionOf(pool: KnownPool, container: number): number;
   /** Somebody who knows better has told us; ignored if it is not newer. */
-  correct(pool: KnownPool, container: number, owner: NodeId | undefined, version: number): void;
+  addOwnerHint(pool: KnownPool, container: number, owner: NodeId | undefined, version: number): void;
   /** Calls back when the owner of that container changes, until cancelled. */
   watchOwner(pool: KnownPool, container: number, changed: () => void): Cancel;
   /** Of everything applied so far: equal tables have equal versions and hashes. */
@@ -69,7 +69,7 @@ export type ContainerLog = {
 export type OpenedLog = { readonly log: ContainerLog; readonly entries: readonly StateEntry[] };
 
 /** The state of containers on this node's disk, as owner and as copy of others. */
-export type Copies = {
+export type ContainerReplication = {
   /**
    * Becomes the writing end of the container under the record's fence, and reads its state. `lost` is called at most
    * once, when the log cannot go on: fenced, or the disk failed.
@@ -78,7 +78,7 @@ export type Copies = {
   /** Every change of every container, in order: who is to hold copies, who may write to them. */
   changed(change: ContainerChange): void;
   /** Changes the record of a container that this node owns under this fence; ends with FENCED when it no longer does. */
-  amend(
+  updateRecord(
     container: Pick<ContainerChange, 'pool' | 'container'>,
     fence: ContainerRecord['fence'],
     change: (record: ContainerRecord) => ContainerRecord | undefined,
@@ -87,7 +87,7 @@ export type Copies = {
 };
 
 /** A call that has reached the node that owns its container, or should. */
-export type ArrivedCall = {
+export type IncomingCall = {
   readonly pool: KnownPool;
   readonly container: number;
   readonly method: string;
@@ -95,12 +95,12 @@ export type ArrivedCall = {
   readonly args: Uint8Array;
   readonly id: CallId;
   /** The lowest counter of this session to which its caller still waits for an answer. */
-  readonly lowest: number;
+  readonly lowestPending: number;
   readonly remainingMs: number;
 };
 
 /** An encoded value, or a flow of them from a method that is an async generator. */
-export type CallAnswer = { readonly value: Uint8Array } | { readonly flow: AsyncIterable<Uint8Array> };
+export type CallOutput = { readonly value: Uint8Array } | { readonly flow: AsyncIterable<Uint8Array> };
 
 export type HostedContainer = {
   readonly pool: string;
@@ -114,50 +114,50 @@ export type HostedContainer = {
 };
 
 /** The containers that this node owns: opens, runs and closes them. */
-export type Hosting = {
+export type ContainerHosting = {
   changed(change: ContainerChange): void;
   /**
    * Runs it, or gives the answer of the first time. STALE_TABLE: not ours. NO_QUORUM: ours, but the lease does not hold.
    * CAPACITY: its inbox is full. None of these has run it. CALL_FAILED: the method threw, and changed nothing. It may
    * end before this returns, and what ended in NO_QUORUM or FENCED may go on: sent again, it gets the first answer.
    */
-  call(call: ArrivedCall, done: Done<CallAnswer>): Cancel;
+  call(call: IncomingCall, done: Done<CallOutput>): Cancel;
   /** For a caller that has heard nothing for a while. */
-  standing(call: Pick<ArrivedCall, 'pool' | 'container' | 'id'>): 'waiting' | 'running' | 'unknown';
+  callStatus(call: Pick<IncomingCall, 'pool' | 'container' | 'id'>): 'waiting' | 'running' | 'unknown';
   /** The container with the lowest number that is open here. */
-  lowest(pool: KnownPool): number | undefined;
+  lowestOpen(pool: KnownPool): number | undefined;
   containers(): readonly HostedContainer[];
   /** Lets everything go, in good order, within a bound. */
   stop(done: Done<void>): void;
 };
 
 /** A call as somebody wants it made: an application, a method of another container, an operator. */
-export type WantedCall = {
+export type RoutedCall = {
   readonly pool: string;
   readonly method: string;
   readonly args: Uint8Array;
   readonly route: Route;
   readonly id: CallId;
-  readonly lowest: number;
+  readonly lowestPending: number;
   readonly timeoutMs: number;
   readonly retryTimeoutMs?: number | undefined;
 };
 
 /** What one container answered. */
-export type CallPart = { readonly container: number } & (
+export type ContainerCallResult = { readonly container: number } & (
   | { readonly ok: true; readonly value: Uint8Array }
   | { readonly ok: false; readonly code: string; readonly message: string }
 );
 
 /** `parts` when several containers were asked and nobody here can aggregate; in the order of their numbers, none missing. */
-export type CallResult = CallAnswer | { readonly parts: readonly CallPart[] };
+export type CallResult = CallOutput | { readonly parts: readonly ContainerCallResult[] };
 
 /** Finds the owners, sends, sends again, gathers. Every call ends. */
-export type Calls = {
+export type ContainerCalls = {
   /** With several containers asked and one of them failed, the error is PARTIAL and its message names the parts. */
-  call(call: WantedCall, done: Done<CallResult>): Cancel;
+  call(call: RoutedCall, done: Done<CallResult>): Cancel;
   /** Somebody is told by this node that the pool with that number is there: calls of it wait until the table has it. */
-  expect(pool: string, major: number): void;
+  expectPool(pool: string, major: number): void;
   /** For methods and callbacks that call others: numbers its own calls. */
   session(name: string): CallSession;
 };

@@ -199,12 +199,12 @@ const thrownCodes = [
 export type ThrownCode = (typeof thrownCodes)[number];
 
 /** For a method that says no: `throw refusal('PRECONDITION', 'the account is closed')`. */
-export function refusal(code: ThrownCode, message: string): RemusterError {
+export function methodError(code: ThrownCode, message: string): RemusterError {
   return new RemusterError(code, message);
 }
 
 /** What the caller of a method gets to hear of what the method threw. */
-export function errorOfMethod(thrown: unknown): RemusterError {
+export function toMethodError(thrown: unknown): RemusterError {
   if (isRemusterError(thrown) && (thrownCodes as readonly string[]).includes(thrown.code)) return thrown;
   return new RemusterError('CALL_FAILED', thrown instanceof Error ? thrown.message : String(thrown));
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { isRemusterError } from '../base/errors.ts';
-import { ExportReader, ExportSum } from './pool-export.ts';
+import { ExportReader, ExportChecksum } from './pool-export.ts';
 
 const head = {
   ...{ export: 'remuster pool', format: 1, pool: 'p', module: 'm', moduleVersion: 0, containers: 2, copies: 2 },
@@ -10,7 +10,7 @@ const head = {
 };
 
 function section(container: number, ...rows: readonly object[]): readonly string[] {
-  const sum = new ExportSum();
+  const sum = new ExportChecksum();
   const lines = rows.map((row) => JSON.stringify(row));
   for (const line of lines) sum.add(line);
   return [JSON.stringify({ container }), ...lines, JSON.stringify(sum.end(container))];

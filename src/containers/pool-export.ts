@@ -13,7 +13,7 @@
  */
 import { crc32c } from '../base/crc.ts';
 import { RemusterError } from '../base/errors.ts';
-import type { Durability } from '../registry/placement/records.ts';
+import type { PoolDurability } from '../placement/state/container-records.ts';
 
 /** What is needed to make the pool again. */
 export type ExportHead = {
@@ -24,7 +24,7 @@ export type ExportHead = {
   readonly moduleVersion: number;
   readonly containers: number;
   readonly copies: number;
-  readonly durability: Durability;
+  readonly durability: PoolDurability;
   readonly restart: boolean;
   readonly params: unknown;
   readonly exportedAt: string;
@@ -46,7 +46,7 @@ export const exportFormat = 1;
 const encoder = new TextEncoder();
 
 /** Of the rows of one container, line after line: each sum includes the one before. */
-export class ExportSum {
+export class ExportChecksum {
   #sum = 0;
   #rows = 0;
 
@@ -73,7 +73,7 @@ export class ExportSum {
 export class ExportReader {
   #head: ExportHead | undefined;
   #next = 0;
-  #sum: ExportSum | undefined;
+  #sum: ExportChecksum | undefined;
   #isComplete = false;
 
   /** What the line says; STORE_CORRUPT when it cannot stand where it stands. */
@@ -99,7 +99,7 @@ export class ExportReader {
 
   #begin(container: number): void {
     if (this.#sum !== undefined || container !== this.#next) throw damaged(`container ${this.#next} is missing`);
-    this.#sum = new ExportSum();
+    this.#sum = new ExportChecksum();
   }
 
   #row(text: string): void {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isRemusterError } from '../base/errors.ts';
 import { type CallOptions, module } from './module.ts';
-import { type InvokedCall, type Invoke, poolHandle } from './pool-handle.ts';
+import { type HandleCall, type InvokeCall, poolHandle } from './pool-handle.ts';
 
 // The example of the public contract, as written.
 const counter = module('counter', {
@@ -32,9 +32,9 @@ const shop = module('shop', {
   },
 });
 
-type Seen = { readonly call: InvokedCall; readonly options: CallOptions };
+type Seen = { readonly call: HandleCall; readonly options: CallOptions };
 
-function recorded(answer: ReturnType<Invoke> = Promise.resolve('answer')): { seen: Seen[]; invoke: Invoke } {
+function recorded(answer: ReturnType<InvokeCall> = Promise.resolve('answer')): { seen: Seen[]; invoke: InvokeCall } {
   const seen: Seen[] = [];
   return {
     seen,
@@ -57,7 +57,7 @@ test('each route turns a method into one plain call', async () => {
   await pool.local().stock();
   await pool.dynamic().stock();
   assert.deepEqual(
-    seen.map(({ call }) => [call.method, call.route, call.isFanned]),
+    seen.map(({ call }) => [call.method, call.route, call.isFanOut]),
     [
       ['greet', { hash: 'user:42' }, false],
       ['stock', { hash: 7 }, false],

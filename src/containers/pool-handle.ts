@@ -9,36 +9,36 @@ import { RemusterError } from '../base/errors.ts';
 import { namePattern } from '../base/ids.ts';
 import type { CallOptions, Calls, FannedCalls, Methods, ModuleDefinition, PoolHandle, Route } from './module.ts';
 
-export type InvokedCall = {
+export type HandleCall = {
   readonly pool: string;
   readonly method: string;
   readonly args: readonly unknown[];
   readonly route: Route;
   /** The route names several containers: the result is that of the method's `aggregate`, or a list. */
-  readonly isFanned: boolean;
+  readonly isFanOut: boolean;
 };
 
 /** A method that is an async generator ends in an AsyncIterable, at once or by a promise; all others in a promise. */
-export type Invoke = (call: InvokedCall, options: CallOptions) => Promise<unknown> | AsyncIterable<unknown>;
+export type InvokeCall = (call: HandleCall, options: CallOptions) => Promise<unknown> | AsyncIterable<unknown>;
 
 /** Throws BAD_ARGUMENT for what cannot be the name of a pool. */
 export function poolHandle<M extends Methods>(
   definition: ModuleDefinition<M>,
   pool: string,
-  invoke: Invoke,
+  invoke: InvokeCall,
 ): PoolHandle<M> {
   if (!namePattern.test(pool)) throw new RemusterError('BAD_ARGUMENT', `"${pool}" cannot be the name of a pool`);
   return handleWith<M>(callsClassOf(definition), { pool, invoke, options: {} });
 }
 
 /** Is the method an async generator, so that its result is a flow of items? */
-export function isFlowMethod(method: Methods[string]): boolean {
+export function isStreamingMethod(method: Methods[string]): boolean {
   const run = typeof method === 'function' ? method : method.run;
   return Object.prototype.toString.call(run) === '[object AsyncGeneratorFunction]';
 }
 
 /** Where calls of one handle go. */
-type Line = { readonly pool: string; readonly invoke: Invoke; readonly options: CallOptions };
+type Line = { readonly pool: string; readonly invoke: InvokeCall; readonly options: CallOptions };
 
 type CallsClass = new (line: Line, route: Route, isFanned: boolean) => object;
 
@@ -72,7 +72,7 @@ function makeCallsClass(methods: Methods): CallsClass {
     }
   }
   for (const [name, method] of Object.entries(methods)) {
-    const isFlow = isFlowMethod(method);
+    const isFlow = isStreamingMethod(method);
     const call = function (this: Target, ...args: readonly unknown[]): unknown {
       return isFlow ? flow(this, name, args) : send(this, name, args);
     };
@@ -81,9 +81,9 @@ function makeCallsClass(methods: Methods): CallsClass {
   return ModuleCalls;
 }
 
-function send(target: Target, method: string, args: readonly unknown[]): ReturnType<Invoke> {
+function send(target: Target, method: string, args: readonly unknown[]): ReturnType<InvokeCall> {
   const { pool, invoke, options } = target[lineOf];
-  return invoke({ pool, method, args, route: target[routeOf], isFanned: target[fannedOf] }, options);
+  return invoke({ pool, method, args, route: target[routeOf], isFanOut: target[fannedOf] }, options);
 }
 
 /** Begins when somebody begins to read, as a generator does; who stops reading ends the call. */

@@ -11,7 +11,7 @@ import { bytes, text } from './codec/strings.ts';
 const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
 
 export const replicationLimits = {
-  /** What one commit may write, as `commitBytes` of containers/copies/tail.ts counts it: it has to fit into one message. */
+  /** What one commit may write, as `commitBytes` of containers/replication/log-tail.ts counts it: it has to fit into one message. */
   commitBytesMax: 10_300_000,
   commitWritesMax: 100_000,
   stateKeyCharactersMax: 4_000,

@@ -4,7 +4,7 @@
  */
 import { RemusterError } from '../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../base/http-routes.ts';
-import type { CallSession, Calls } from '../containers/contract.ts';
+import type { CallSession, ContainerCalls } from '../containers/contract.ts';
 import type { CallOptions, Route } from '../containers/module.ts';
 import { fieldsOf } from './admin-desk.ts';
 import { thingAnswer } from './answers.ts';
@@ -21,7 +21,7 @@ const shape =
   '{"pool", "method", "args"?: [...], "route": {hash, id, range, broadcast, node, local or dynamic}, "callId"?, "timeoutMs"?}';
 
 /** `calls` are undefined on a node that has nothing to do with containers. */
-export function callRoutes(calls: () => Pick<Calls, 'session'> | undefined): readonly ApiRoute[] {
+export function callRoutes(calls: () => Pick<ContainerCalls, 'session'> | undefined): readonly ApiRoute[] {
   let session: CallSession | undefined;
   const handler: ApiRoute['handler'] = async (request) => {
     session ??= calls()?.session('http');

@@ -11,7 +11,7 @@ import { RemusterError, isRemusterError, toPromise } from '../base/errors.ts';
 import { type NodeId, nodeIdBytes, nodeIdFrom } from '../base/ids.ts';
 import type { Clock, Identity, Log } from '../base/ports.ts';
 import { type ModuleDefinition, isModule } from '../containers/module.ts';
-import { ModulesKnown } from '../containers/modules-known.ts';
+import { ModuleCatalog } from '../containers/module-catalog.ts';
 import { systemClock } from '../io/clock.ts';
 import { openBundles, sha256 } from '../io/bundles.ts';
 import { consoleFile } from '../io/console-files.ts';
@@ -37,8 +37,8 @@ import {
 } from '../io/transport/transport.ts';
 import { Random } from '../base/random.ts';
 import { checkSender } from '../messages/role-matrix.ts';
-import { kv } from '../modules/kv.ts';
-import { leadershipByLease } from '../registry/leadership-by-lease.ts';
+import { kv } from '../modules/kv/kv.ts';
+import { createLeaseLeadership } from '../registry/lease-leadership.ts';
 import { Chaos } from './chaos.ts';
 import type { ExternalRegistry } from './control/control.ts';
 import { heldAtOnce } from './control/held-at-once.ts';
@@ -217,7 +217,7 @@ async function openContainers(
   { options, hooks, shutdown }: Start,
   directory: string,
 ): Promise<CorePorts['containers']> {
-  const modules = new ModulesKnown();
+  const modules = new ModuleCatalog();
   const exported = await loadModules(options.modules);
   for (const definition of [kv, ...(hooks.modules ?? []), ...exported.filter(isModule)]) modules.add(definition, 0);
   const files = openFiles(directory);
@@ -246,7 +246,7 @@ function openEtcd({ options, clock, log, shutdown }: Start, identity: NodeId, ca
   const { etcdEndpoints, cluster, dc, leaderTtlMs: ttlMs } = options;
   const endpoints = etcdEndpoints.map((address) => `http://${printAddress(address)}`);
   const registry = etcdRegistry({ endpoints, namespace: `remuster/${cluster}/${dc}/`, clock, log });
-  const leadership = leadershipByLease({ registry, clock, key: '/cluster/leader', identity, ttlMs, candidate });
+  const leadership = createLeaseLeadership({ registry, clock, key: '/cluster/leader', identity, ttlMs, candidate });
   shutdown.add('log', async () => {
     await toPromise((done) => leadership.stop(done));
     registry.close();

@@ -3,8 +3,8 @@
  * way from a node's options to those of the parts. What the constants do is told in consensus/ and registry/.
  */
 import { type ConsensusOptions, defaultConsensusOptions } from '../consensus/state/options.ts';
-import { type RebalanceOptions, rebalanceOptions } from '../registry/assignment/rebalance-options.ts';
-import { type RegistrationOptions, registrationOptions } from '../registry/registration/options.ts';
+import { type RebalanceOptions, rebalanceOptions } from '../placement/balance/rebalance-options.ts';
+import { type RegistrationOptions, registrationOptions } from '../registration/registration-options.ts';
 import type { KeeperOptions } from './control/group-keeper.ts';
 import { option, time } from './option-rows.ts';
 import { addresses, choice, duration, whole, yesOrNo } from './option-types.ts';

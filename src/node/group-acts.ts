@@ -4,7 +4,7 @@
  */
 import { RemusterError, toPromise } from '../base/errors.ts';
 import { type RangeResult, onlyKey } from '../base/registry.ts';
-import { type RebalanceResult, rebalanceLimits } from '../registry/assignment/rebalancer.ts';
+import { type RebalanceResult, rebalanceLimits } from '../placement/balance/rebalancer.ts';
 import { type Desk, groupOf, order, reached, refuseElsewhere } from './admin-desk.ts';
 import { dismissedKey } from './control/dismissed.ts';
 import { type ToldGroup, groupQuestions } from './control/group-questions.ts';

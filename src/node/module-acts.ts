@@ -3,11 +3,11 @@
  * no harm: what cannot be imported, or is not what it says it is, never reaches the registry.
  */
 import { RemusterError, toPromise } from '../base/errors.ts';
-import type { Deployed } from '../registry/modules/deployment.ts';
-import { ModuleOperations } from '../registry/modules/module-operations.ts';
-import type { PoolOfModule } from '../registry/modules/module-reader.ts';
-import type { ModuleRow, ModuleShown } from '../registry/modules/module-shown.ts';
-import { moduleLimits } from '../registry/modules/records.ts';
+import type { DeployedModule } from '../placement/modules/module-deployment.ts';
+import { ModuleOperations } from '../placement/modules/module-operations.ts';
+import type { PoolUsingModule } from '../placement/modules/module-reader.ts';
+import type { ModuleRow, ModuleDetails } from '../placement/modules/module-views.ts';
+import { moduleLimits } from '../placement/modules/module-records.ts';
 import type { Desk } from './admin-desk.ts';
 import type { ModuleKeeper } from './containers/module-keeper.ts';
 import { fromBase64 } from './control/base64.ts';
@@ -32,7 +32,7 @@ export async function deployModule(desk: Desk): Promise<object> {
   );
   const announced = optionalText(words, 'sha256') ?? sha256;
   if (announced !== sha256) throw new RemusterError('BUNDLE_INVALID', 'the code does not match its hash');
-  const deployed = await toPromise<Deployed>((done) => modulesOf(desk).deploy({ name, sha256, code }, done));
+  const deployed = await toPromise<DeployedModule>((done) => modulesOf(desk).deploy({ name, sha256, code }, done));
   const { version, bytes } = deployed;
   if (deployed.deployed) control.ordered('module-deploy', { module: name, version, bytes, sha256, reason });
   const { deployedWallMs, ...shown } = deployed;
@@ -44,7 +44,7 @@ export async function listModules(desk: Desk): Promise<object> {
 }
 
 export async function showModule(desk: Desk): Promise<object> {
-  return await toPromise<ModuleShown>((done) => modulesOf(desk).show(moduleIn(desk.words), done));
+  return await toPromise<ModuleDetails>((done) => modulesOf(desk).show(moduleIn(desk.words), done));
 }
 
 /** `{version?, reason?}`: its pools are to run that one, or the newest. */
@@ -53,7 +53,7 @@ export async function rollModule(desk: Desk): Promise<object> {
   const name = moduleIn(words);
   const version = countIn(words, 'version', versionBounds);
   const reason = reasonIn(words);
-  const pools = await toPromise<readonly PoolOfModule[]>((done) => modulesOf(desk).roll(name, version, done));
+  const pools = await toPromise<readonly PoolUsingModule[]>((done) => modulesOf(desk).roll(name, version, done));
   const names = pools.map((pool) => pool.name);
   control.ordered('module-roll', { module: name, version: version ?? 'newest', pools: names, reason });
   return { name, pools: names };
@@ -70,10 +70,10 @@ export async function moduleForPool(
   const own = desk.core.containers?.modules;
   // A node without deployed modules, as in simulations, knows of no others.
   if (own === undefined || desk.core.containers?.keeper === undefined) return { version: 0 };
-  const newest = await toPromise<number | undefined>((done) => modulesOf(desk).newest(name, done));
+  const newest = await toPromise<number | undefined>((done) => modulesOf(desk).newestVersion(name, done));
   if (newest !== undefined) return { version: newest };
   if (own.get(name, 0) !== undefined) return { version: 0 };
-  const others = await toPromise<ReadonlySet<string>>((done) => modulesOf(desk).known(done));
+  const others = await toPromise<ReadonlySet<string>>((done) => modulesOf(desk).knownNames(done));
   return others.has(name) ? { version: 0 } : { known: [...new Set([...own.names(), ...others])].toSorted() };
 }
 

@@ -6,9 +6,9 @@ import { type PretendCluster, settled } from '../../test/assignment-cluster.ts';
 import { type Done, failure, isRemusterError, success } from '../base/errors.ts';
 import type { ApiRequest } from '../base/http-routes.ts';
 import { module } from '../containers/module.ts';
-import { ModulesKnown } from '../containers/modules-known.ts';
-import { loadedKey } from '../registry/modules/keys.ts';
-import { encodeLoaded } from '../registry/modules/records.ts';
+import { ModuleCatalog } from '../containers/module-catalog.ts';
+import { loadedModulesKey } from '../placement/modules/module-keys.ts';
+import { encodeLoadedModules } from '../placement/modules/module-records.ts';
 import type { NodeCore } from './core.ts';
 import { moduleRoutes } from './module-routes.ts';
 import { poolRoutes } from './pool-routes.ts';
@@ -25,7 +25,7 @@ class Scene {
   readonly #core: NodeCore;
 
   constructor() {
-    const modules = new ModulesKnown();
+    const modules = new ModuleCatalog();
     modules.add(module('kv', { methods: { a: () => 1 } }));
     const check = (code: Uint8Array, name: string | undefined, done: Done<{ name: string; sha256: string }>): void => {
       const isBroken = new TextDecoder().decode(code) === 'broken';
@@ -34,7 +34,7 @@ class Scene {
         done(isBroken ? failure('BUNDLE_INVALID') : success({ name: name ?? 'counter', sha256 })),
       );
     };
-    const calls = { expect: (pool: string, major: number) => void this.expected.push(`${pool} ${major}`) };
+    const calls = { expectPool: (pool: string, major: number) => void this.expected.push(`${pool} ${major}`) };
     const core = {
       identity: { dc: 'here', name: 'a' },
       members: () => [],
@@ -83,9 +83,9 @@ class Scene {
   }
 
   load(modules: Readonly<Record<string, readonly number[]>>): void {
-    const value = encodeLoaded(new Map(Object.entries(modules)));
+    const value = encodeLoadedModules(new Map(Object.entries(modules)));
     for (const { id } of this.cluster.nodes) {
-      const then = [{ kind: 'put', key: loadedKey(id), value }] as const;
+      const then = [{ kind: 'put', key: loadedModulesKey(id), value }] as const;
       this.cluster.registry.transact({ compare: [], then, otherwise: [] }, {}, () => {});
     }
   }

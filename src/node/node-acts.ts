@@ -4,8 +4,8 @@
  */
 import { RemusterError, isRemusterError, toPromise } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
-import type { DrainProgress } from '../registry/assignment/drain.ts';
-import { activateNode } from '../registry/registration/activate.ts';
+import type { DrainProgress } from '../placement/operations/drain-progress.ts';
+import { activateNodeState } from '../registration/node-activation.ts';
 import { type Desk, groupOf, orderTimeoutMs, reached, refuseElsewhere } from './admin-desk.ts';
 import type { Control } from './control/control.ts';
 import { isUp } from './control/group-status.ts';
@@ -64,7 +64,7 @@ export async function activate(desk: Desk, member: MemberRow): Promise<object> {
   const note = reasonIn(words);
   control.ordered('activate', { target: name, reason: note });
   const { mode, reason } = await toPromise<{ readonly mode: string; readonly reason: string }>((done) =>
-    activateNode(control, { node: id, note }, done),
+    activateNodeState(control, { node: id, note }, done),
   );
   return { node: name, id, registration: mode, reason };
 }

@@ -3,10 +3,10 @@
  * one datacenter; everything but a move is one look or one guarded change there, a move is the leader's.
  */
 import { RemusterError, toPromise } from '../base/errors.ts';
-import { type PoolCreated, PoolOperations } from '../registry/placement/pool-operations.ts';
-import type { ContainerExplained } from '../registry/placement/pool-operations-explain.ts';
-import type { PoolRequest } from '../registry/placement/pool-operations-request.ts';
-import type { ContainerShown, PoolFacts, PoolRow, PoolShown } from '../registry/placement/pool-operations-shown.ts';
+import { type CreatedPool, PoolOperations } from '../placement/operations/pool-operations.ts';
+import type { ContainerExplanation } from '../placement/operations/container-explanation.ts';
+import type { PoolRequest } from '../placement/operations/pool-spec.ts';
+import type { ContainerView, PoolDescription, PoolRow, PoolDetails } from '../placement/operations/pool-views.ts';
 import { type Desk, order, refuseElsewhere } from './admin-desk.ts';
 import { type OrderWords, countIn, flagIn, reasonIn } from './control/order-words.ts';
 import { memberCalled } from './member-routes.ts';
@@ -31,7 +31,7 @@ export async function showPool(desk: Desk): Promise<object> {
   const from = countIn(words, 'from', numberBounds) ?? 0;
   const limit = countIn(words, 'limit', { min: 1, max: numberBounds.max });
   const page = { from, ...(limit === undefined ? {} : { limit }) };
-  return await toPromise<PoolShown>((done) => poolsOf(desk).show(poolIn(words), page, done));
+  return await toPromise<PoolDetails>((done) => poolsOf(desk).show(poolIn(words), page, done));
 }
 
 export async function createPool(desk: Desk): Promise<object> {
@@ -46,12 +46,12 @@ export async function createPool(desk: Desk): Promise<object> {
   // Whatever came as JSON: each field is checked before it is used.
   const request = words as Partial<PoolRequest> as PoolRequest;
   const moduleVersion = await moduleVersionFor(desk, request);
-  const made = ({ name: pool, id, module, containers, created }: PoolCreated): void => {
+  const made = ({ name: pool, id, module, containers, created }: CreatedPool): void => {
     if (created) control.ordered('pool-create', { pool, poolId: id, module, containers, reason });
   };
   const { registry, clock } = control;
   const ports = { registry, clock, containers: core.containers, made };
-  return await toPromise<PoolCreated>((done) => createKnown(ports, { ...request, moduleVersion }, done));
+  return await toPromise<CreatedPool>((done) => createKnown(ports, { ...request, moduleVersion }, done));
 }
 
 /** PRECONDITION when nobody could run it; what exists already needs nobody. */
@@ -76,23 +76,23 @@ export async function deletePool(desk: Desk): Promise<object> {
       containers: _,
       more: __,
       ...facts
-    } = await toPromise<PoolShown>((done) => poolsOf(desk).show(pool, { limit: 1 }, done));
+    } = await toPromise<PoolDetails>((done) => poolsOf(desk).show(pool, { limit: 1 }, done));
     return { ...facts, dryRun: true };
   }
   const reason = reasonIn(words);
-  const deleted = await toPromise<PoolFacts>((done) => poolsOf(desk).delete(pool, done));
+  const deleted = await toPromise<PoolDescription>((done) => poolsOf(desk).delete(pool, done));
   control.ordered('pool-delete', { pool, poolId: deleted.id, reason });
   return deleted;
 }
 
 export async function showContainer(desk: Desk): Promise<object> {
   const { pool, id } = containerIn(desk.words);
-  return await toPromise<ContainerShown>((done) => poolsOf(desk).showContainer(pool, id, done));
+  return await toPromise<ContainerView>((done) => poolsOf(desk).showContainer(pool, id, done));
 }
 
 export async function explainContainer(desk: Desk): Promise<object> {
   const { pool, id } = containerIn(desk.words);
-  return await toPromise<ContainerExplained>((done) => poolsOf(desk).explainContainer(pool, id, done));
+  return await toPromise<ContainerExplanation>((done) => poolsOf(desk).explainContainer(pool, id, done));
 }
 
 /** Ends when the move has begun; it goes on by itself. Being there already is no error. */
@@ -102,7 +102,7 @@ export async function migrateContainer(desk: Desk): Promise<object> {
   if (typeof words['to'] !== 'string') throw new RemusterError('BAD_ARGUMENT', 'say where to: {"to": "NODE"}');
   const target = memberCalled(words['to'], core.members());
   refuseElsewhere(desk, target);
-  const { owner: from } = await toPromise<ContainerShown>((done) => poolsOf(desk).showContainer(pool, id, done));
+  const { owner: from } = await toPromise<ContainerView>((done) => poolsOf(desk).showContainer(pool, id, done));
   const answer = { pool, id, from, to: target.name };
   if (from === target.name) return { ...answer, moving: false };
   control.ordered('container-migrate', { pool, container: id, target: target.name, reason: reasonIn(words) });

@@ -6,10 +6,10 @@
 import { type Done, success } from '../base/errors.ts';
 import type { Clock } from '../base/ports.ts';
 import type { Registry } from '../base/registry.ts';
-import type { AddressTable, Calls } from '../containers/contract.ts';
-import { type PoolCreated, PoolOperations } from '../registry/placement/pool-operations.ts';
-import type { PoolRequest } from '../registry/placement/pool-operations-request.ts';
-import { poolFacts } from '../registry/placement/pool-operations-shown.ts';
+import type { AddressTable, ContainerCalls } from '../containers/contract.ts';
+import { type CreatedPool, PoolOperations } from '../placement/operations/pool-operations.ts';
+import type { PoolRequest } from '../placement/operations/pool-spec.ts';
+import { describePool } from '../placement/operations/pool-views.ts';
 
 /** A table that is further behind has other troubles. */
 const knownMsMax = 2_000;
@@ -20,27 +20,27 @@ export type CreationPorts = {
   readonly clock: Clock;
   /** Undefined on nodes without containers. */
   readonly containers:
-    | { readonly table: Pick<AddressTable, 'pool'>; readonly calls: Pick<Calls, 'expect'> }
+    | { readonly table: Pick<AddressTable, 'pool'>; readonly calls: Pick<ContainerCalls, 'expectPool'> }
     | undefined;
   /** It is in the registry; this node may not know it yet. */
-  readonly made?: (pool: PoolCreated) => void;
+  readonly made?: (pool: CreatedPool) => void;
 };
 
-export function createKnown(ports: CreationPorts, request: PoolRequest, done: Done<PoolCreated>): void {
+export function createKnown(ports: CreationPorts, request: PoolRequest, done: Done<CreatedPool>): void {
   const { registry, clock, containers, made } = ports;
   new PoolOperations(registry, clock).create(request, (outcome) => {
     if (!outcome.ok) return done(outcome);
     const { name, id } = outcome.value;
-    containers?.calls.expect(name, Number.parseInt(id, 10));
+    containers?.calls.expectPool(name, Number.parseInt(id, 10));
     made?.(outcome.value);
     whenKnown(ports, outcome.value, clock.nowMs() + knownMsMax, () => done(success(outcome.value)));
   });
 }
 
-function whenKnown(ports: CreationPorts, pool: PoolCreated, untilMs: number, known: () => void): void {
+function whenKnown(ports: CreationPorts, pool: CreatedPool, untilMs: number, known: () => void): void {
   const { clock, containers } = ports;
   const record = containers?.table.pool(pool.name)?.record;
-  const isKnown = record !== undefined && poolFacts(pool.name, record).id === pool.id;
+  const isKnown = record !== undefined && describePool(pool.name, record).id === pool.id;
   if (isKnown || clock.nowMs() >= untilMs) return known();
   clock.schedule(lookMs, () => whenKnown(ports, pool, untilMs, known));
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { module } from '../containers/module.ts';
-import { PoolOperations } from '../registry/placement/pool-operations.ts';
+import { PoolOperations } from '../placement/operations/pool-operations.ts';
 import { addressOf, bootHostedNode, type HostedNode } from '../simulation/hosted-node.ts';
 import { World } from '../simulation/world.ts';
 import type { NodeCore } from './core.ts';

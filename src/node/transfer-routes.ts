@@ -6,8 +6,8 @@
 import { RemusterError, serializeError } from '../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../base/http-routes.ts';
 import type { CallSession } from '../containers/contract.ts';
-import { type TransferRow, transferNames } from '../containers/hosting/transfer.ts';
-import { ExportSum } from '../containers/pool-export.ts';
+import { type TransferRow, transferNames } from '../containers/hosting/bulk-transfer.ts';
+import { ExportChecksum } from '../containers/pool-export.ts';
 import { fieldsOf } from './admin-desk.ts';
 import { thingAnswer } from './answers.ts';
 import type { Containers } from './containers/containers.ts';
@@ -57,7 +57,7 @@ async function exportOne({ calls }: Parts, { pool, id }: Place): Promise<ApiResp
 }
 
 async function* linesOf(pages: AsyncIterable<readonly TransferRow[]>, id: number): AsyncGenerator<string> {
-  const sum = new ExportSum();
+  const sum = new ExportChecksum();
   try {
     for await (const page of pages) yield page.map((row) => rowText(row, sum)).join('');
     yield `${JSON.stringify(sum.end(id))}\n`;
@@ -66,7 +66,7 @@ async function* linesOf(pages: AsyncIterable<readonly TransferRow[]>, id: number
   }
 }
 
-function rowText([kind, key, value]: TransferRow, sum: ExportSum): string {
+function rowText([kind, key, value]: TransferRow, sum: ExportChecksum): string {
   const v = toBase64(value);
   const line = JSON.stringify(kind === 's' ? { s: key, v } : { t: key, v });
   sum.add(line);

@@ -13,7 +13,7 @@ import {
   onlyKey,
   withPrefix,
 } from '../base/registry.ts';
-import { RegistryClient, askManagers } from './registry-client.ts';
+import { RegistryClient, sendToManagers } from './client/registry-client.ts';
 
 function value(text: string): Uint8Array {
   return new TextEncoder().encode(text);
@@ -31,7 +31,7 @@ function clientOf(cluster: FakeCluster, number = 100, generation = 1): RegistryC
     random,
     self,
     managers: () => cluster.peers,
-    ask: cluster.askAs(self),
+    send: cluster.askAs(self),
   });
 }
 
@@ -66,8 +66,8 @@ function clientAt(cluster: FakeCluster, at: number): RegistryClient {
   const self = { ...manager.peer, generation: 1 };
   const request = (): never => assert.fail('nobody else is asked');
   return new RegistryClient({
-    ...{ clock: cluster.clock, random: new Random('here'), self, managers: () => [self], near: () => self },
-    ask: askManagers({ clock: cluster.clock, streams: { request }, self, server: () => manager.server }),
+    ...{ clock: cluster.clock, random: new Random('here'), self, managers: () => [self], localManager: () => self },
+    send: sendToManagers({ clock: cluster.clock, streams: { request }, self, server: () => manager.server }),
   });
 }
 
@@ -354,7 +354,7 @@ describe('bounds', () => {
     cluster.lead(cluster.managers[0]);
     const self = { id: nodeNumber(7), generation: 1 };
     const parts = { clock: cluster.clock, random: new Random('bounds'), self, managers: () => cluster.peers };
-    const client = new RegistryClient({ ...parts, ask: cluster.askAs(self), callsMax: 2, watchesMax: 1 });
+    const client = new RegistryClient({ ...parts, send: cluster.askAs(self), callsMax: 2, watchesMax: 1 });
     const endings: string[] = [];
     for (let i = 0; i < 3; i++) client.transact(put('a'), {}, (outcome) => endings.push(codeOf(outcome)));
     cluster.run(1_000);
@@ -372,7 +372,7 @@ describe('bounds', () => {
     cluster.lead(cluster.managers[0]);
     const self = { id: nodeNumber(7), generation: 2 };
     const parts = { clock: cluster.clock, random: new Random('names'), managers: () => cluster.peers };
-    const forger = new RegistryClient({ ...parts, self, ask: cluster.askAs({ id: nodeNumber(8), generation: 2 }) });
+    const forger = new RegistryClient({ ...parts, self, send: cluster.askAs({ id: nodeNumber(8), generation: 2 }) });
     assert.equal(codeOf(ends(cluster, (done) => forger.transact(put('a'), {}, done))), 'FORBIDDEN');
     assert.equal(codeOf(ends(cluster, (done) => clientOf(cluster, 7, 2).transact(put('a'), {}, done))), 'ok');
     assert.equal(codeOf(ends(cluster, (done) => clientOf(cluster, 7, 1).transact(put('a'), {}, done))), 'FENCED');

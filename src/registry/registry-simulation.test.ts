@@ -21,11 +21,11 @@ import type { RegistryMessage } from '../messages/registry.ts';
 import { type RegistryHarness, describeRegistry } from '../simulation/conformance/registry.ts';
 import type { NodePorts } from '../simulation/node-ports.ts';
 import { type NodeContext, World } from '../simulation/world.ts';
-import type { KeyspaceLimits } from './keyspace.ts';
-import { RegistryClient, askManagers } from './registry-client.ts';
-import { RegistryReplica } from './registry-replica.ts';
-import { RegistryServer } from './registry-server.ts';
-import type { WriteAnswer } from './wire.ts';
+import type { KeyspaceLimits } from './keyspace/keyspace.ts';
+import { RegistryClient, sendToManagers } from './client/registry-client.ts';
+import { RegistryReplica } from './replica/registry-replica.ts';
+import { RegistryServer } from './server/registry-server.ts';
+import type { RegistryWriteResult } from './registry-messages.ts';
 
 const managerCount = 3;
 const port = 7000;
@@ -33,7 +33,7 @@ const port = 7000;
 type Seat = {
   readonly clock: Clock;
   readonly client: RegistryClient;
-  readonly group: ConsensusHost<WriteAnswer> | undefined;
+  readonly group: ConsensusHost<RegistryWriteResult> | undefined;
   readonly replica: RegistryReplica | undefined;
 };
 
@@ -69,7 +69,7 @@ function boot(ports: NodePorts, context: NodeContext, peers: readonly Peer[], li
   const replica = isManager ? new RegistryReplica({ keyspace: limits }) : undefined;
   const group =
     replica &&
-    new ConsensusHost<WriteAnswer>(
+    new ConsensusHost<RegistryWriteResult>(
       { clock, streams, store: ports.openStore('group'), random, log },
       { group: 'registry', self, options: { ...defaultConsensusOptions, snapshotEntriesMax: 100, tailEntriesMax: 20 } },
       replica,
@@ -83,17 +83,17 @@ function boot(ports: NodePorts, context: NodeContext, peers: readonly Peer[], li
   const server = replica && group && new RegistryServer({ clock, group, replica });
   streams.serve(serviceOf(group, server));
   if (group !== undefined) begin(group, peers);
-  const ask = askManagers({ clock, streams, self, server: () => server });
+  const send = sendToManagers({ clock, streams, self, server: () => server });
   const managers = (): readonly Peer[] => peers;
   return {
     clock,
-    client: new RegistryClient({ clock, random: random.fork('client'), self, managers, ask }),
+    client: new RegistryClient({ clock, random: random.fork('client'), self, managers, send }),
     group,
     replica,
   };
 }
 
-function begin(group: ConsensusHost<WriteAnswer>, peers: readonly Peer[]): void {
+function begin(group: ConsensusHost<RegistryWriteResult>, peers: readonly Peer[]): void {
   const members = peers.map((peer): GroupMember => {
     return { id: peer.id, host: peer.host, port: peer.port, name: 'manager', standing: 'voter' };
   });
@@ -103,10 +103,10 @@ function begin(group: ConsensusHost<WriteAnswer>, peers: readonly Peer[]): void 
   });
 }
 
-function serviceOf(group: ConsensusHost<WriteAnswer> | undefined, server: RegistryServer | undefined): StreamService {
+function serviceOf(group: ConsensusHost<RegistryWriteResult> | undefined, server: RegistryServer | undefined): StreamService {
   return {
     request: (from, body, remainingMs, reply) =>
-      server?.request(from, decodeMessage(body) as RegistryMessage, body, remainingMs, reply),
+      server?.handle(from, decodeMessage(body) as RegistryMessage, body, remainingMs, reply),
     notify: (from, body) => group?.onMessage(from, decodeMessage(body) as ConsensusMessage),
     open: () => assert.fail('nobody opens a stream'),
   };

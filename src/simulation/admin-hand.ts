@@ -6,7 +6,7 @@ import type { Done, ErrorCode } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Random } from '../base/random.ts';
 import type { NodeCore } from '../node/core.ts';
-import { activateNode } from '../registry/registration/activate.ts';
+import { activateNodeState } from '../registration/node-activation.ts';
 import type { HostedNode } from './hosted-node.ts';
 import type { World } from './world.ts';
 
@@ -63,7 +63,7 @@ export class AdminHand {
     this.order(
       (core, done) => {
         if (core.control !== undefined)
-          activateNode({ registry: core.control.registry, clock: core.clock }, { node: id }, done);
+          activateNodeState({ registry: core.control.registry, clock: core.clock }, { node: id }, done);
       },
       (ok) => {
         if (!ok && isInsistent()) again();

@@ -7,7 +7,7 @@ import type { Clock } from '../base/ports.ts';
 import { Random } from '../base/random.ts';
 import type { Registry } from '../base/registry.ts';
 import { heldAtOnce } from '../node/control/held-at-once.ts';
-import type { AssignmentHost } from '../registry/assignment/assignments-held-host.ts';
+import type { AssignmentHost } from '../placement/assignments/assignments-held-host.ts';
 import { addressOf, aliveIn, bootHostedNode, type HostedNode } from './hosted-node.ts';
 import type { Stage, StageSpec } from './observation.ts';
 import { World } from './world.ts';

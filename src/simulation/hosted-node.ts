@@ -6,10 +6,10 @@ import { RemusterError } from '../base/errors.ts';
 import { nodeIdFrom } from '../base/ids.ts';
 import type { Address, Clock, Datagrams, Identity, Program, Role, Runners, Store, Streams } from '../base/ports.ts';
 import type { ModuleDefinition } from '../containers/module.ts';
-import { ModulesKnown } from '../containers/modules-known.ts';
+import { ModuleCatalog } from '../containers/module-catalog.ts';
 import { bootNode, type CorePorts, type NodeCore } from '../node/core.ts';
 import { heldAtOnce } from '../node/control/held-at-once.ts';
-import type { AssignmentHost } from '../registry/assignment/assignments-held-host.ts';
+import type { AssignmentHost } from '../placement/assignments/assignments-held-host.ts';
 import { raiseIdentity } from '../node/identity.ts';
 import { membershipHere } from '../node/membership-here.ts';
 import { type NodeOptions, nodeOptions } from '../node/options.ts';
@@ -73,7 +73,7 @@ function containerPorts(
   { roles }: Identity,
   modules: readonly ModuleDefinition[],
 ): CorePorts['containers'] {
-  const known = new ModulesKnown();
+  const known = new ModuleCatalog();
   for (const definition of modules) known.add(definition, 0);
   const store = roles.includes('worker') ? ports.openStore('containers') : undefined;
   return { modules: known, files: ports.files, store };

@@ -4,10 +4,10 @@
  */
 import { type Outcome, RemusterError } from '../base/errors.ts';
 import type { CallId } from '../base/ids.ts';
-import { givenId } from '../containers/calls/session.ts';
-import type { CallResult, WantedCall } from '../containers/contract.ts';
+import { callIdOf } from '../containers/calls/caller-session.ts';
+import type { CallResult, RoutedCall } from '../containers/contract.ts';
 import type { CallOptions } from '../containers/module.ts';
-import type { InvokedCall } from '../containers/pool-handle.ts';
+import type { HandleCall } from '../containers/pool-handle.ts';
 import { decodeValue, encodeValue } from '../messages/codec/value.ts';
 import type { HostedNode } from './hosted-node.ts';
 import type { TimeDriver } from './time-driver.ts';
@@ -32,7 +32,7 @@ export class SimulatedCaller {
   }
 
   /** Through that node only, if one is named. */
-  call(call: InvokedCall, options: CallOptions, through?: string): Promise<unknown> {
+  call(call: HandleCall, options: CallOptions, through?: string): Promise<unknown> {
     return this.#driver.during(async () => {
       const counter = ++this.#counter;
       this.#open.add(counter);
@@ -45,16 +45,16 @@ export class SimulatedCaller {
   }
 
   #ended(
-    call: InvokedCall,
+    call: HandleCall,
     { callId, signal, timeoutMs = timeoutMsDefault, retryTimeoutMs }: CallOptions,
     counter: number,
     through: string | undefined,
   ): Promise<CallResult> {
     signal?.throwIfAborted();
     const { pool, method, route } = call;
-    const id: CallId = callId === undefined ? { session: 'test', generation: 1, counter } : givenId(callId);
-    const lowest = callId === undefined ? Math.min(...this.#open) : 0;
-    const wanted = { pool, method, route, id, lowest, retryTimeoutMs, args: encodeValue(call.args).slice() };
+    const id: CallId = callId === undefined ? { session: 'test', generation: 1, counter } : callIdOf(callId);
+    const lowestPending = callId === undefined ? Math.min(...this.#open) : 0;
+    const wanted = { pool, method, route, id, lowestPending, retryTimeoutMs, args: encodeValue(call.args).slice() };
     return new Promise((resolve, reject) => {
       const errand = new Errand(this.#world, wanted, timeoutMs, through, (outcome) => {
         this.#stopped.delete(stopped);
@@ -89,7 +89,7 @@ export class SimulatedCaller {
 
 class Errand {
   readonly #world: World<HostedNode>;
-  readonly #wanted: Omit<WantedCall, 'timeoutMs'>;
+  readonly #wanted: Omit<RoutedCall, 'timeoutMs'>;
   readonly #through: string | undefined;
   readonly #done: (outcome: Outcome<CallResult>) => void;
   readonly #deadlineMs: number;
@@ -98,7 +98,7 @@ class Errand {
 
   constructor(
     world: World<HostedNode>,
-    wanted: Omit<WantedCall, 'timeoutMs'>,
+    wanted: Omit<RoutedCall, 'timeoutMs'>,
     timeoutMs: number,
     through: string | undefined,
     done: (outcome: Outcome<CallResult>) => void,

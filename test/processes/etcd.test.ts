@@ -9,7 +9,7 @@ import { nodeIdFrom } from '../../src/base/ids.ts';
 import type { RangeResult, TransactionResult } from '../../src/base/registry.ts';
 import { systemClock } from '../../src/io/clock.ts';
 import { type EtcdRegistry, etcdRegistry } from '../../src/io/etcd/etcd-registry.ts';
-import { leadershipByLease } from '../../src/registry/leadership-by-lease.ts';
+import { createLeaseLeadership } from '../../src/registry/lease-leadership.ts';
 import { ending, realWorld } from '../../src/simulation/conformance/harness.ts';
 import { Watched, everything, put, transaction } from '../../src/simulation/conformance/registry-calls.ts';
 import { type EtcdServer, startEtcd } from '../etcd.ts';
@@ -166,7 +166,7 @@ describe('leadership on etcd', limit, () => {
       t.after(() => proxy.close());
       const registry = opened(t, [proxy.endpoint]);
       const identity = nodeIdFrom(new Uint8Array(16).fill(name.charCodeAt(0)));
-      const leadership = leadershipByLease({ registry, clock, key: '/leader', identity, ttlMs: 2_000 });
+      const leadership = createLeaseLeadership({ registry, clock, key: '/leader', identity, ttlMs: 2_000 });
       t.after(() => new Promise<void>((done) => leadership.stop(() => done())));
       leadership.watch({
         elected: (fence) => {

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
-import { kv } from '../../src/modules/kv.ts';
+import { kv } from '../../src/modules/kv/kv.ts';
 import { module } from '../../src/containers/module.ts';
 import { type Agent, event, Program } from './cluster.ts';
 import { until } from './managers.ts';

@@ -8,8 +8,8 @@ import { resolve } from 'node:path';
 import type { RemusterError } from '../../src/base/errors.ts';
 import { type ClusterSession, connect, type ConnectOptions } from '../../src/client/index.ts';
 import type { ModuleDefinition, Methods, PoolHandle } from '../../src/containers/module.ts';
-import type { PoolRequest } from '../../src/registry/placement/pool-operations-request.ts';
-import type { ContainerShown, PoolShown } from '../../src/registry/placement/pool-operations-shown.ts';
+import type { PoolRequest } from '../../src/placement/operations/pool-spec.ts';
+import type { ContainerView, PoolDetails } from '../../src/placement/operations/pool-views.ts';
 import { type Agent, bindable, Lab, members, type Program } from './cluster.ts';
 import { agreed, call, get, type Leader, patienceMs, truth, until } from './managers.ts';
 
@@ -149,8 +149,8 @@ export class PoolCluster {
     assert.equal(code, 'OK', JSON.stringify(body));
   }
 
-  async containers(pool: string, through: Agent = this.#any): Promise<readonly ContainerShown[]> {
-    return ((await get(through, `/v1/pools/${pool}`)) as PoolShown).containers;
+  async containers(pool: string, through: Agent = this.#any): Promise<readonly ContainerView[]> {
+    return ((await get(through, `/v1/pools/${pool}`)) as PoolDetails).containers;
   }
 
   async owner(pool: string, container: number): Promise<Agent> {
@@ -159,15 +159,15 @@ export class PoolCluster {
   }
 
   /** Every container is open, has all its copies in sync on nodes that are up, and none is on its way. */
-  async whole(pool: string, through: Agent = this.#any): Promise<readonly ContainerShown[]> {
+  async whole(pool: string, through: Agent = this.#any): Promise<readonly ContainerView[]> {
     let missing: readonly unknown[] = [];
-    const look = async (): Promise<readonly ContainerShown[] | undefined> => {
+    const look = async (): Promise<readonly ContainerView[] | undefined> => {
       const { code, body } = await call(through, 'GET', `/v1/pools/${pool}`);
       missing = [code, body];
       if (code !== 'OK') return undefined;
-      const { containers, copies, containerCount } = body as PoolShown;
+      const { containers, copies, containerCount } = body as PoolDetails;
       const names = new Set(this.up.map(({ name }) => name));
-      const isWhole = ({ owner, phase, inSync, move }: ContainerShown): boolean =>
+      const isWhole = ({ owner, phase, inSync, move }: ContainerView): boolean =>
         phase === 'serving' && move === null && names.has(owner ?? '') && inSync.length >= Math.min(copies, names.size);
       missing = containers.filter((container) => !isWhole(container));
       return containers.length === containerCount && missing.length === 0 ? containers : undefined;

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { setImmediate, setTimeout as pause } from 'node:timers/promises';
 import type { ClusterSession } from '../../src/client/index.ts';
 import type { PoolHandle } from '../../src/containers/module.ts';
-import { kv } from '../../src/modules/kv.ts';
+import { kv } from '../../src/modules/kv/kv.ts';
 import { checkByKey } from '../../src/simulation/linearizability.ts';
 import type { Agent } from './cluster.ts';
 import { absent, KvHistory, kvModel, type Seen } from './kv-history.ts';

@@ -3,25 +3,25 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Clock } from '../../base/ports.ts';
 import { Timeline } from '../../simulation/timeline.ts';
-import { Alarms, type Waiter } from './alarms.ts';
+import { CallTimerList, type DeadlineWaiter } from './alarms.ts';
 
-type Sleeper = Waiter & { wakeAtMs: number; readonly woken: number[] };
+type Sleeper = DeadlineWaiter & { wakeAtMs: number; readonly woken: number[] };
 
-function setUp(): { timeline: Timeline; alarms: Alarms; sleeper: (wakeAtMs: number) => Sleeper } {
+function setUp(): { timeline: Timeline; alarms: CallTimerList; sleeper: (wakeAtMs: number) => Sleeper } {
   const timeline = new Timeline();
   const clock: Clock = {
     nowMs: () => timeline.nowMs,
     wallMs: () => 0,
     schedule: (delayMs, run) => timeline.after(delayMs, run),
   };
-  const alarms = new Alarms(clock);
+  const alarms = new CallTimerList(clock);
   const sleeper = (wakeAtMs: number): Sleeper => {
     const woken: number[] = [];
-    const wake = (nowMs: number): void => {
+    const onDeadline = (nowMs: number): void => {
       woken.push(nowMs);
       alarms.delete(one);
     };
-    const one: Sleeper = { wakeAtMs, woken, before: undefined, after: undefined, wake };
+    const one: Sleeper = { wakeAtMs, woken, before: undefined, after: undefined, onDeadline };
     alarms.set(one);
     return one;
   };
@@ -45,7 +45,7 @@ test('whoever has gone, or was ended by another, is not woken', () => {
   const gone = sleeper(50);
   const ended = sleeper(100);
   const ending = sleeper(99);
-  ending.wake = () => {
+  ending.onDeadline = () => {
     alarms.delete(ending);
     alarms.delete(ended);
   };

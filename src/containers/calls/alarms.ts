@@ -5,22 +5,22 @@
  */
 import type { Cancel, Clock } from '../../base/ports.ts';
 
-export type Waiter = {
+export type DeadlineWaiter = {
   /** When it wants to be woken; it may change this at any time, and says so with `set` if it became earlier. */
   readonly wakeAtMs: number;
   /** Its neighbours in the list; undefined while it is in none. Only the list writes them. */
-  before: Waiter | undefined;
-  after: Waiter | undefined;
-  wake(nowMs: number): void;
+  before: DeadlineWaiter | undefined;
+  after: DeadlineWaiter | undefined;
+  onDeadline(nowMs: number): void;
 };
 
 /** However many moments lie close together, all are looked through at most so often. */
 const pauseMsMin = 5;
 
-export class Alarms {
+export class CallTimerList {
   readonly #clock: Clock;
   /** Between the last and the first; never woken. */
-  readonly #ends: Waiter = { wakeAtMs: Infinity, before: undefined, after: undefined, wake: () => {} };
+  readonly #ends: DeadlineWaiter = { wakeAtMs: Infinity, before: undefined, after: undefined, onDeadline: () => {} };
   #size = 0;
   #cancel: Cancel | undefined;
   #dueMs = Infinity;
@@ -36,12 +36,12 @@ export class Alarms {
     return this.#size;
   }
 
-  set(waiter: Waiter): void {
+  set(waiter: DeadlineWaiter): void {
     if (waiter.after === undefined) this.#link(waiter);
     if (waiter.wakeAtMs < this.#dueMs) this.#arm(waiter.wakeAtMs);
   }
 
-  delete(waiter: Waiter): void {
+  delete(waiter: DeadlineWaiter): void {
     const { before, after } = waiter;
     if (before === undefined || after === undefined) return;
     before.after = after;
@@ -51,8 +51,8 @@ export class Alarms {
     this.#size -= 1;
   }
 
-  #link(waiter: Waiter): void {
-    const last = this.#ends.before as Waiter;
+  #link(waiter: DeadlineWaiter): void {
+    const last = this.#ends.before as DeadlineWaiter;
     waiter.before = last;
     waiter.after = this.#ends;
     last.after = waiter;
@@ -74,7 +74,7 @@ export class Alarms {
     this.#rangMs = nowMs;
     for (const waiter of this.#due(nowMs)) {
       // One that was woken may have ended another one.
-      if (waiter.after !== undefined && waiter.wakeAtMs <= nowMs) waiter.wake(nowMs);
+      if (waiter.after !== undefined && waiter.wakeAtMs <= nowMs) waiter.onDeadline(nowMs);
     }
     let next = Infinity;
     for (let at = this.#ends.after; at !== undefined && at !== this.#ends; at = at.after) {
@@ -83,8 +83,8 @@ export class Alarms {
     if (next < this.#dueMs) this.#arm(next);
   }
 
-  #due(nowMs: number): readonly Waiter[] {
-    const due: Waiter[] = [];
+  #due(nowMs: number): readonly DeadlineWaiter[] {
+    const due: DeadlineWaiter[] = [];
     for (let at = this.#ends.after; at !== undefined && at !== this.#ends; at = at.after) {
       if (at.wakeAtMs <= nowMs) due.push(at);
     }

@@ -7,26 +7,26 @@ import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { AddressTable, KnownPool } from '../contract.ts';
 
-export type CallablePorts = { readonly clock: Clock; readonly table: Pick<AddressTable, 'pool'> };
+export type CallablePoolsPorts = { readonly clock: Clock; readonly table: Pick<AddressTable, 'pool'> };
 
 type Expected = { readonly major: number; readonly untilMs: number };
 
 const expectedMax = 1_000;
 
 export class CallablePools {
-  readonly #ports: CallablePorts;
+  readonly #ports: CallablePoolsPorts;
   readonly #patienceMs: number;
   /** Pools that the table does not have yet. Mostly none. */
   readonly #expected = new BoundedLru<string, Expected>(expectedMax);
 
   /** `patienceMs`: for so long a pool is expected; it may have been deleted before the table has ever heard of it. */
-  constructor(ports: CallablePorts, patienceMs: number) {
+  constructor(ports: CallablePoolsPorts, patienceMs: number) {
     this.#ports = ports;
     this.#patienceMs = patienceMs;
   }
 
   /** Somebody is told that this one is there. Later pools have higher numbers. */
-  expect(name: string, major: number): void {
+  expectPool(name: string, major: number): void {
     const { clock, table } = this.#ports;
     if ((table.pool(name)?.record.major ?? 0) < major)
       this.#expected.set(name, { major, untilMs: clock.nowMs() + this.#patienceMs });

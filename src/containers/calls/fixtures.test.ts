@@ -10,12 +10,12 @@ import type { Address, Cancel, Clock, Identity, Streams } from '../../base/ports
 import { Random } from '../../base/random.ts';
 import { decodeMessage } from '../../messages/catalogue.ts';
 import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
-import type { PoolRecord } from '../../registry/placement/records.ts';
+import type { PoolRecord } from '../../placement/state/container-records.ts';
 import { Timeline } from '../../simulation/timeline.ts';
-import type { AddressTable, ArrivedCall, CallAnswer, CallResult, Hosting, KnownPool, WantedCall } from '../contract.ts';
+import type { AddressTable, IncomingCall, CallOutput, CallResult, ContainerHosting, KnownPool, RoutedCall } from '../contract.ts';
 import type { ModuleDefinition } from '../module.ts';
-import { CallsHost } from './calls-host.ts';
-import type { CallsOptions } from './options.ts';
+import { CallRouter } from './call-router.ts';
+import type { CallRouterOptions } from './call-options.ts';
 
 type Entry = { owner: NodeId | undefined; version: number };
 
@@ -61,7 +61,7 @@ export class FakeTable implements AddressTable {
     return this.#entries.get(keyOf(pool, container))?.version ?? 0;
   }
 
-  correct(pool: KnownPool, container: number, owner: NodeId | undefined, version: number): void {
+  addOwnerHint(pool: KnownPool, container: number, owner: NodeId | undefined, version: number): void {
     if (version <= this.versionOf(pool, container)) return;
     const before = this.ownerOf(pool, container);
     this.#entries.set(keyOf(pool, container), { owner, version });
@@ -94,13 +94,13 @@ function keyOf(pool: KnownPool, container: number): string {
 export type Ran = { readonly container: number; readonly id: string; readonly node: string };
 
 /** What the owner does with a call instead of running it at once. */
-export type Manner = (call: ArrivedCall, run: () => CallAnswer, done: Done<CallAnswer>) => Cancel | undefined;
+export type Manner = (call: IncomingCall, run: () => CallOutput, done: Done<CallOutput>) => Cancel | undefined;
 
 export class Seat {
   readonly name: string;
   readonly identity: Identity;
   readonly table = new FakeTable();
-  readonly calls: CallsHost;
+  readonly calls: CallRouter;
   readonly counts = new Map<string, number>();
   readonly definitions = new Map<string, ModuleDefinition>();
   manner: Manner | undefined;
@@ -113,13 +113,13 @@ export class Seat {
   isAlive = true;
   /** Calls that it has in its inbox. */
   readonly inHand = new Set<string>();
-  readonly hosting: Hosting;
+  readonly hosting: ContainerHosting;
 
-  constructor(scene: Scene, name: string, id: NodeId, options: Partial<CallsOptions>) {
+  constructor(scene: Scene, name: string, id: NodeId, options: Partial<CallRouterOptions>) {
     this.name = name;
     this.identity = { id, name, host: name, port: 1, generation: 1, roles: ['worker'], dc: 'local' };
     this.hosting = scene.hostingOf(this);
-    this.calls = new CallsHost(
+    this.calls = new CallRouter(
       {
         self: this.identity,
         clock: scene.clock,
@@ -162,7 +162,7 @@ export class Scene {
   readonly #open = new Map<Seat, Set<(outcome: Outcome<Uint8Array>) => void>>();
   #version = 0;
 
-  constructor(names: readonly string[], containers: number, options: Partial<CallsOptions> = {}) {
+  constructor(names: readonly string[], containers: number, options: Partial<CallRouterOptions> = {}) {
     this.seats = names.map((name, index) => new Seat(this, name, idOf(index), options));
     this.pool = poolOf(containers);
     for (const seat of this.seats) seat.table.known.set(this.pool.name, this.pool);
@@ -193,7 +193,7 @@ export class Scene {
   ): void {
     this.#version += 1;
     const id = owner === undefined ? undefined : this.seat(owner).identity.id;
-    for (const name of told) this.seat(name).table.correct(this.pool, container, id, this.#version);
+    for (const name of told) this.seat(name).table.addOwnerHint(this.pool, container, id, this.#version);
   }
 
   advance(ms: number): void {
@@ -211,7 +211,7 @@ export class Scene {
     this.sever(name);
   }
 
-  call(from: string, call: Partial<WantedCall> = {}): Watched {
+  call(from: string, call: Partial<RoutedCall> = {}): Watched {
     return new Watched(this, from, call);
   }
 
@@ -250,7 +250,7 @@ export class Scene {
     this.timeline.after(this.lineMs, () => {
       if (seat.isDown) return endAll(failure('UNREACHABLE', 'refused'));
       if (seat.isFrozen) return;
-      seat.calls.answer(from.identity, message, timeoutMs - this.lineMs, (outcome) => {
+      seat.calls.handle(from.identity, message, timeoutMs - this.lineMs, (outcome) => {
         if (seat.isFrozen || (outcome.ok && this.loses(decodeMessage(outcome.value).kind))) return;
         const replies = this.copies;
         this.timeline.after(this.replyMs, () => {
@@ -261,12 +261,12 @@ export class Scene {
     return () => void this.timeline.after(0, () => endAll(failure('CANCELLED')));
   }
 
-  hostingOf(seat: Seat): Hosting {
+  hostingOf(seat: Seat): ContainerHosting {
     return {
       changed: () => {},
       call: (call, done) => this.#host(seat, call, done),
-      standing: ({ id }) => (seat.inHand.has(formatCallId(id)) ? 'running' : 'unknown'),
-      lowest: (pool) => {
+      callStatus: ({ id }) => (seat.inHand.has(formatCallId(id)) ? 'running' : 'unknown'),
+      lowestOpen: (pool) => {
         const { containers } = pool.record;
         const own = Array.from({ length: containers }, (_, i) => i);
         return own.find((container) => seat.table.ownerOf(pool, container) === seat.identity.id);
@@ -276,7 +276,7 @@ export class Scene {
     };
   }
 
-  #host(seat: Seat, call: ArrivedCall, done: Done<CallAnswer>): Cancel {
+  #host(seat: Seat, call: IncomingCall, done: Done<CallOutput>): Cancel {
     if (seat.refuses !== undefined) {
       done(failure(seat.refuses, 'not now'));
       return () => {};
@@ -285,14 +285,14 @@ export class Scene {
       done(failure('STALE_TABLE', 'not mine'));
       return () => {};
     }
-    const run = (): CallAnswer => ({ value: this.#run(seat, call) });
+    const run = (): CallOutput => ({ value: this.#run(seat, call) });
     if (seat.manner !== undefined) return seat.manner(call, run, done) ?? ((): void => {});
     done(success(run()));
     return () => {};
   }
 
   /** Answers with the container, the method and how often it has run anything. */
-  #run(seat: Seat, { container, id, method }: ArrivedCall): Uint8Array {
+  #run(seat: Seat, { container, id, method }: IncomingCall): Uint8Array {
     const key = `${container}/${formatCallId(id)}`;
     const known = this.answers.get(key);
     if (known !== undefined) return known;
@@ -310,10 +310,10 @@ export class Watched {
   readonly cancel: Cancel;
   static #counter = 0;
 
-  constructor(scene: Scene, from: string, call: Partial<WantedCall>) {
+  constructor(scene: Scene, from: string, call: Partial<RoutedCall>) {
     Watched.#counter += 1;
     const id = { session: 'test', generation: 1, counter: Watched.#counter };
-    const basic = { pool: 'visits', method: 'add', args: encodeValue([1]), lowest: 1, timeoutMs: 120_000, id };
+    const basic = { pool: 'visits', method: 'add', args: encodeValue([1]), lowestPending: 1, timeoutMs: 120_000, id };
     const wanted = { ...basic, route: { id: 0 }, ...call };
     this.cancel = scene.seat(from).calls.call(wanted, (outcome) => {
       this.endings.push({ atMs: scene.timeline.nowMs, outcome });

@@ -10,7 +10,7 @@ import type { CallablePools } from './callable-pools.ts';
 const lookMsMin = 10;
 const lookMsMax = 250;
 
-export class PoolSearch {
+export class CallablePoolWait {
   readonly #clock: Clock;
   readonly #pools: CallablePools;
   readonly #name: string;

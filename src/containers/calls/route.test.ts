@@ -5,8 +5,8 @@ import { isRemusterError } from '../../base/errors.ts';
 import { encodeValue } from '../../messages/codec/value.ts';
 import { type Route, module } from '../module.ts';
 import { Scene } from './fixtures.test.ts';
-import { hashOfKey } from './hash.ts';
-import { routeFromWire, routeToWire } from './wire.ts';
+import { hashOfKey } from './key-hash.ts';
+import { routeFromWire, routeToWire } from './call-messages.ts';
 
 describe('the hash of a key', () => {
   test('is the same for ever', () => {
@@ -173,7 +173,7 @@ describe('routes', () => {
     const { table, calls } = scene.seat('a');
     const { record } = scene.pool;
     table.known.set('visits', { ...scene.pool, record: { ...record, major: record.major - 1, containers: 2 } });
-    calls.expect('visits', record.major);
+    calls.expectPool('visits', record.major);
     const one = scene.call('a', { route: { id: 0 } });
     const toAll = scene.call('a', { route: { broadcast: true } });
     // The former one has no such container.
@@ -190,7 +190,7 @@ describe('routes', () => {
     const scene = new Scene(['a', 'b'], 4);
     const { table, calls } = scene.seat('a');
     table.known.clear();
-    calls.expect('visits', 9);
+    calls.expectPool('visits', 9);
     scene.advance(29_500);
     const call = scene.call('a', { route: { id: 0 } });
     scene.advance(5_000);

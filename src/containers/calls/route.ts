@@ -5,22 +5,22 @@
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { AddressTable, Hosting, KnownPool } from '../contract.ts';
+import type { AddressTable, ContainerHosting, KnownPool } from '../contract.ts';
 import type { ModuleDefinition, Route } from '../module.ts';
-import { hashOfKey } from './hash.ts';
+import { hashOfKey } from './key-hash.ts';
 
 /** `many`: the caller gets a list, or what the module's `aggregate` makes of it, also when there is only one. */
-export type Resolved = { readonly first: number; readonly count: number; readonly many: boolean };
+export type ResolvedRoute = { readonly first: number; readonly count: number; readonly isFanOut: boolean };
 
-export type RouteSources = {
+export type RouteLookup = {
   readonly self: NodeId;
   readonly table: Pick<AddressTable, 'ownerOf'>;
-  readonly hosting: Pick<Hosting, 'lowest'> | undefined;
+  readonly hosting: Pick<ContainerHosting, 'lowestOpen'> | undefined;
   nodeByName(name: string): NodeId | undefined;
 };
 
 /** The way of most calls, without a detour: undefined for what is no hash or id, or names no container. */
-export function plainContainer(route: Route, { record }: KnownPool): number | undefined {
+export function directContainer(route: Route, { record }: KnownPool): number | undefined {
   if ('hash' in route) {
     const { hash } = route;
     if (typeof hash === 'string') return hashOfKey(hash) % record.containers;
@@ -32,12 +32,12 @@ export function plainContainer(route: Route, { record }: KnownPool): number | un
 }
 
 /** Throws a coded error for what names no container. `dynamic` has been replaced by what the module said. */
-export function resolveRoute(route: Route, pool: KnownPool, sources: RouteSources): Resolved {
+export function resolveRoute(route: Route, pool: KnownPool, sources: RouteLookup): ResolvedRoute {
   const { containers } = pool.record;
   if ('hash' in route) return one(numberOfHash(route.hash) % containers);
   if ('id' in route) return one(within(route.id, pool));
   if ('range' in route) return range(route.range, pool);
-  if ('broadcast' in route) return { first: 0, count: containers, many: true };
+  if ('broadcast' in route) return { first: 0, count: containers, isFanOut: true };
   if ('local' in route) return one(lowestAt(sources.self, 'this node', pool, sources));
   if ('node' in route) {
     const node = sources.nodeByName(route.node);
@@ -48,7 +48,7 @@ export function resolveRoute(route: Route, pool: KnownPool, sources: RouteSource
 }
 
 /** What the module says about a dynamic call. */
-export function chosenRoute(
+export function dynamicRoute(
   definition: ModuleDefinition,
   pool: KnownPool,
   method: string,
@@ -62,7 +62,7 @@ export function chosenRoute(
   try {
     chosen = definition.route(method, args, { name, containers: record.containers, params: record.params });
   } catch (error) {
-    throw new RemusterError('CALL_FAILED', `route() of ${record.module}: ${wordsOf(error)}`);
+    throw new RemusterError('CALL_FAILED', `route() of ${record.module}: ${errorText(error)}`);
   }
   if (typeof chosen !== 'object' || chosen === null || 'dynamic' in chosen) {
     throw new RemusterError('CALL_FAILED', `route() of ${record.module} gave no route`);
@@ -70,12 +70,12 @@ export function chosenRoute(
   return chosen;
 }
 
-export function wordsOf(error: unknown): string {
+export function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-function one(container: number): Resolved {
-  return { first: container, count: 1, many: false };
+function one(container: number): ResolvedRoute {
+  return { first: container, count: 1, isFanOut: false };
 }
 
 function numberOfHash(hash: string | number): number {
@@ -92,17 +92,17 @@ function within(container: number, { name, record }: KnownPool): number {
   throw new RemusterError('UNKNOWN_CONTAINER', `"${name}" has the containers 0 to ${record.containers - 1}`);
 }
 
-function range([first, count]: readonly [number, number], pool: KnownPool): Resolved {
+function range([first, count]: readonly [number, number], pool: KnownPool): ResolvedRoute {
   within(first, pool);
   if (!Number.isSafeInteger(count) || count < 1) {
     throw new RemusterError('BAD_ARGUMENT', 'a range is the first container and a count from 1 on');
   }
   within(first + count - 1, pool);
-  return { first, count, many: true };
+  return { first, count, isFanOut: true };
 }
 
-function lowestAt(node: NodeId, name: string, pool: KnownPool, { self, table, hosting }: RouteSources): number {
-  const open = node === self ? hosting?.lowest(pool) : undefined;
+function lowestAt(node: NodeId, name: string, pool: KnownPool, { self, table, hosting }: RouteLookup): number {
+  const open = node === self ? hosting?.lowestOpen(pool) : undefined;
   if (open !== undefined) return open;
   for (let container = 0; container < pool.record.containers; container++) {
     if (table.ownerOf(pool, container) === node) return container;

@@ -5,7 +5,7 @@
  */
 import type { ErrorCode } from '../../base/errors.ts';
 
-const passing: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+const retryable: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   // Nobody answered, or the connection broke: the owner may be gone, and another one comes.
   'UNREACHABLE',
   'NETWORK_TIMEOUT',
@@ -31,6 +31,6 @@ const passing: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 /** STORE_FULL is no reason to wait: somebody has to make room first. */
-export function mayPass(code: ErrorCode): boolean {
-  return passing.has(code);
+export function isRetryableCallError(code: ErrorCode): boolean {
+  return retryable.has(code);
 }

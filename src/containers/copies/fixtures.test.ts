@@ -12,23 +12,23 @@ import { noFailpoints } from '../../base/failpoints.ts';
 import { onlyKey } from '../../base/registry.ts';
 import { decodeMessage, encodeMessage } from '../../messages/catalogue.ts';
 import type { ReplicationRequest } from '../../messages/replication.ts';
-import { clusterKey, keyRanges, parseClusterKey } from '../../registry/keys.ts';
-import { type LocalRegistry, localRegistry } from '../../registry/local-registry.ts';
+import { clusterKey, keyRanges, parseClusterKey } from '../../registry/cluster-keys.ts';
+import { type FakeRegistry, fakeRegistry } from '../../../test/fakes/fake-registry.ts';
 import {
   type ContainerRecord,
-  type Durability,
+  type PoolDurability,
   encodeContainer,
   readContainer,
-} from '../../registry/placement/records.ts';
+} from '../../placement/state/container-records.ts';
 import { Disk } from '../../simulation/disk.ts';
 import { Life } from '../../simulation/life.ts';
 import { simulatedStore } from '../../simulation/store.ts';
 import { Timeline } from '../../simulation/timeline.ts';
 import type { ContainerChange, ContainerLog, KnownPool, StateEntry } from '../contract.ts';
-import type { CopiesEvent } from './copies-event.ts';
-import { CopiesHost } from './copies-host.ts';
-import type { CopiesSettings } from './copies-options.ts';
-import { type Meta, metaKey, noMeta, readMeta, slotPrefix, slotRows } from './layout.ts';
+import type { ReplicationEvent } from '../replication/copies-event.ts';
+import { ReplicaManager } from '../replication/replica-manager.ts';
+import type { ReplicationSettings } from '../replication/replication-types.ts';
+import { type ReplicaMeta, replicaMetaKey, emptyMeta, readReplicaMeta, slotPrefix, slotRows } from '../replication/replica-layout.ts';
 
 export type Wire = { lossRatio: number; doubleRatio: number; delayMsMax: number };
 
@@ -40,12 +40,12 @@ export type TestNode = {
   readonly disk: Disk;
   generation: number;
   life: Life;
-  host: CopiesHost;
-  side: LocalRegistry;
+  host: ReplicaManager;
+  side: FakeRegistry;
   readonly opened: Map<number, OpenLog>;
   /** Fences under which it has tried to open the container. */
   readonly tried: Map<number, Fence>;
-  readonly events: CopiesEvent[];
+  readonly events: ReplicationEvent[];
   isUp: boolean;
 };
 
@@ -60,13 +60,13 @@ const major = 7;
 export class CopiesWorld {
   readonly timeline = new Timeline();
   readonly random: Random;
-  readonly registry: LocalRegistry;
+  readonly registry: FakeRegistry;
   readonly nodes = new Map<string, TestNode>();
   readonly pool: KnownPool;
   readonly wire: Wire = { lossRatio: 0, doubleRatio: 0, delayMsMax: 1 };
   /** Pairs that hear nothing of each other. */
   readonly cut = new Set<string>();
-  readonly settings: Partial<CopiesSettings>;
+  readonly settings: Partial<ReplicationSettings>;
   hosting: Hosting = { opened: () => {}, notOpened: () => {}, lost: () => {} };
   /** What nodes are told with `isGone`. */
   knowsTheDead = false;
@@ -74,11 +74,11 @@ export class CopiesWorld {
 
   constructor(
     seed: string,
-    { durability = 'copies', ...settings }: Partial<CopiesSettings> & { readonly durability?: Durability } = {},
+    { durability = 'copies', ...settings }: Partial<ReplicationSettings> & { readonly durability?: PoolDurability } = {},
   ) {
     this.random = new Random(seed);
     this.settings = settings;
-    this.registry = localRegistry({ clock: this.clock(undefined) });
+    this.registry = fakeRegistry({ clock: this.clock(undefined) });
     this.pool = {
       name: 'p',
       record: {
@@ -124,7 +124,7 @@ export class CopiesWorld {
     });
     const generation = (known?.generation ?? 0) + 1;
     const side = this.registry.connect();
-    const events: CopiesEvent[] = known?.events ?? [];
+    const events: ReplicationEvent[] = known?.events ?? [];
     const parts = { name, id, disk, generation, life, side, opened: new Map(), tried: new Map(), events, isUp: true };
     const node: TestNode = { ...parts, host: undefined as never };
     node.host = this.#host(node);
@@ -205,9 +205,9 @@ export class CopiesWorld {
     });
   }
 
-  meta(name: string, container = 0): Meta {
-    const value = this.node(name).disk.store('store').peek(metaKey(major, container));
-    return (value === undefined ? undefined : readMeta(value)) ?? noMeta;
+  meta(name: string, container = 0): ReplicaMeta {
+    const value = this.node(name).disk.store('store').peek(replicaMetaKey(major, container));
+    return (value === undefined ? undefined : readReplicaMeta(value)) ?? emptyMeta;
   }
 
   /** The state that counts on the disk of that node. */
@@ -253,7 +253,7 @@ export class CopiesWorld {
     return nodes.toSorted().join('');
   }
 
-  #host(node: TestNode): CopiesHost {
+  #host(node: TestNode): ReplicaManager {
     const { id, generation, disk, life } = node;
     const ports = {
       self: { id, generation },
@@ -263,12 +263,12 @@ export class CopiesWorld {
       clock: this.clock(life),
       addressOf: (other: NodeId): Address => ({ host: this.byId(other)?.name ?? '?', port: 1 }),
       isGone: (other: NodeId, lifeOf: number) => this.knowsTheDead && !this.#isAlive(other, lifeOf),
-      tell: (event: CopiesEvent) => node.events.push(event),
+      emit: (event: ReplicationEvent) => node.events.push(event),
       halted: (error: unknown) => {
         throw error;
       },
     };
-    return new CopiesHost(ports, this.settings);
+    return new ReplicaManager(ports, this.settings);
   }
 
   #isAlive(id: NodeId, generation: number): boolean {
@@ -309,7 +309,7 @@ export class CopiesWorld {
       if (!outcome.ok) return this.hosting.notOpened(node, change, outcome.error.code);
       const { log, entries } = outcome.value;
       // Nobody is served before the record says so: until then a new container may be begun elsewhere.
-      node.host.amend(
+      node.host.updateRecord(
         change,
         fence,
         (now) => ({ ...now, phase: 'serving' }),
@@ -347,7 +347,7 @@ export class CopiesWorld {
         if (!life.alive) return answer(failure('UNREACHABLE'));
         life.enter(() => {
           const identity = { id: from.id } as Identity;
-          target.host.answer(identity, decodeMessage(body) as ReplicationRequest, (outcome) => {
+          target.host.handle(identity, decodeMessage(body) as ReplicationRequest, (outcome) => {
             answer(outcome.ok ? { ok: true, value: encodeMessage(outcome.value) } : outcome);
           });
         });

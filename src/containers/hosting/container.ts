@@ -10,36 +10,36 @@
 import { type Done, type ErrorCode, failure, type Outcome, RemusterError } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';
 import type { Cancel, LogLevel } from '../../base/ports.ts';
-import type { ContainerMove, ContainerRecord } from '../../registry/placement/records.ts';
-import type { ArrivedCall, CallAnswer, ContainerChange } from '../contract.ts';
+import type { ContainerMove, ContainerRecord } from '../../placement/state/container-records.ts';
+import type { IncomingCall, CallOutput, ContainerChange } from '../contract.ts';
 import type { Context, ModuleDefinition } from '../module.ts';
-import { Handing } from './handing.ts';
-import { Inbox } from './inbox.ts';
-import type { HostingLimits } from './limits.ts';
-import type { CallMeter } from './meter.ts';
-import { Opening } from './opening.ts';
-import type { HostingPorts } from './ports.ts';
-import type { Tenure } from './tenure.ts';
+import { Handover } from './handover.ts';
+import { Inbox } from './turns/inbox.ts';
+import type { HostingLimits } from '../hosting-limits.ts';
+import type { CallMetrics } from './call-metrics.ts';
+import { ContainerStartup } from './container-startup.ts';
+import type { HostingPorts } from './hosting-ports.ts';
+import type { Activation } from './activation.ts';
 
 /** A change that says that we own the container. */
-export type OwnedChange = ContainerChange & { readonly record: ContainerRecord };
+export type OwnedContainerChange = ContainerChange & { readonly record: ContainerRecord };
 
 /** Under one fence. */
-type Hold = {
-  readonly change: OwnedChange;
-  readonly opening: Opening;
-  tenure: Tenure | undefined;
-  handing: Handing | undefined;
+type OwnershipPeriod = {
+  readonly change: OwnedContainerChange;
+  readonly opening: ContainerStartup;
+  tenure: Activation | undefined;
+  handing: Handover | undefined;
   /** Where it was not moved to after all; the record may not say so yet. */
-  withdrawnTo: string | undefined;
+  cancelledMoveTo: string | undefined;
 };
 
 export type ContainerParts = {
   readonly ports: HostingPorts;
   readonly limits: HostingLimits;
-  readonly meter: CallMeter;
+  readonly meter: CallMetrics;
   /** It has opened or closed. */
-  readonly shifted: () => void;
+  readonly onOpenChanged: () => void;
 };
 
 export class Container {
@@ -47,8 +47,8 @@ export class Container {
   readonly #parts: ContainerParts;
   readonly #ports: HostingPorts;
   /** The last record, if it says that we own the container. */
-  #owned: OwnedChange | undefined;
-  #hold: Hold | undefined;
+  #owned: OwnedContainerChange | undefined;
+  #hold: OwnershipPeriod | undefined;
   /** The last fence under which it will not be opened again. */
   #spent: { readonly fence: Fence; readonly isHanded: boolean } | undefined;
   #isClosing = false;
@@ -61,7 +61,7 @@ export class Container {
     this.#ports = parts.ports;
     const { clock } = parts.ports;
     this.inbox = new Inbox(clock, parts.limits, (pending, isOk) => {
-      parts.meter.ended(clock.nowMs() - pending.arrivedMs, isOk);
+      parts.meter.recordEnded(clock.nowMs() - pending.arrivedMs, isOk);
     });
   }
 
@@ -75,7 +75,7 @@ export class Container {
   }
 
   /** Nobody needs it any more. */
-  get isVacant(): boolean {
+  get isIdle(): boolean {
     return this.#owned === undefined && this.#hold === undefined && !this.#isClosing;
   }
 
@@ -84,17 +84,17 @@ export class Container {
     return this.#hold?.tenure?.definition;
   }
 
-  get owned(): OwnedChange | undefined {
+  get owned(): OwnedContainerChange | undefined {
     return this.#owned;
   }
 
   /** Undefined when the record says that we do not own it. */
-  changed(owned: OwnedChange | undefined): void {
+  changed(owned: OwnedContainerChange | undefined): void {
     this.#owned = owned;
     const hold = this.#hold;
     if (owned === undefined) {
       this.#close('it has another owner');
-      this.inbox.endWaiting(new RemusterError('STALE_TABLE'));
+      this.inbox.failWaiting(new RemusterError('STALE_TABLE'));
     } else if (hold !== undefined && owned.record.fence > hold.change.record.fence) {
       this.#close('it is opened anew');
     } else if (hold?.tenure !== undefined && owned.record.fence === hold.change.record.fence) {
@@ -103,7 +103,7 @@ export class Container {
     this.#consider();
   }
 
-  call(call: ArrivedCall, done: Done<CallAnswer>): Cancel {
+  call(call: IncomingCall, done: Done<CallOutput>): Cancel {
     const { clock, lease } = this.#ports;
     if (this.#owned === undefined || this.#isHanded(this.#owned)) return refused(done, 'STALE_TABLE');
     const nowMs = clock.nowMs();
@@ -120,12 +120,12 @@ export class Container {
 
   leaseChanged(holds: boolean): void {
     if (!holds) return this.inbox.answerAll(new RemusterError('NO_QUORUM'));
-    this.#hold?.opening.advance();
-    this.#hold?.tenure?.leaseReturned();
+    this.#hold?.opening.proceed();
+    this.#hold?.tenure?.leaseRegained();
   }
 
   modulesChanged(): void {
-    this.#hold?.opening.advance();
+    this.#hold?.opening.proceed();
   }
 
   /** What is to be done in it besides calls, as a writing turn. */
@@ -151,7 +151,7 @@ export class Container {
     const tenure = this.#hold?.tenure;
     this.#hold?.handing?.stop();
     tenure?.plug();
-    this.inbox.endWaiting(new RemusterError('NO_QUORUM', 'this node is stopping'));
+    this.inbox.failWaiting(new RemusterError('NO_QUORUM', 'this node is stopping'));
     const close = once(() => this.#close('this node is stopping'));
     const finish = once(() => {
       this.inbox.deadlines.stop();
@@ -167,7 +167,7 @@ export class Container {
     if (!this.#isClosing && this.#hold === undefined) finish();
   }
 
-  #isHanded({ record }: OwnedChange): boolean {
+  #isHanded({ record }: OwnedContainerChange): boolean {
     if (record.move?.step === 'handed') return true;
     return this.#spent?.isHanded === true && this.#spent.fence === record.fence;
   }
@@ -178,7 +178,7 @@ export class Container {
     if (owned === undefined || this.#hold !== undefined || this.#isClosing || this.#isStopping) return;
     if (owned.record.fence === this.#spent?.fence || this.#isHanded(owned)) return;
     const { ports, limits, meter } = this.#parts;
-    const opening: Opening = new Opening({
+    const opening: ContainerStartup = new ContainerStartup({
       ports,
       limits,
       meter,
@@ -186,66 +186,66 @@ export class Container {
       change: owned,
       ready: (tenure) => this.#ready(hold, tenure),
       failed: (error) => this.#failed(hold, error),
-      delayed: (note) => this.#blame(owned, note),
+      onDelayed: (note) => this.#blame(owned, note),
     });
-    const hold: Hold = { change: owned, opening, tenure: undefined, handing: undefined, withdrawnTo: undefined };
+    const hold: OwnershipPeriod = { change: owned, opening, tenure: undefined, handing: undefined, cancelledMoveTo: undefined };
     this.#hold = hold;
-    opening.advance();
+    opening.proceed();
   }
 
-  #ready(hold: Hold, tenure: Tenure): void {
+  #ready(hold: OwnershipPeriod, tenure: Activation): void {
     if (this.#hold !== hold) return;
     hold.tenure = tenure;
     const { pool, container, record } = hold.change;
     const { fence, opening } = record;
     this.#ports.tell({ kind: 'opened', pool: pool.name, container, fence, opening });
-    this.#parts.shifted();
+    this.#parts.onOpenChanged();
     this.#follow(hold, tenure, this.#owned?.record.fence === fence ? this.#owned.record : record);
     if (hold.handing === undefined) tenure.open();
   }
 
   /** Does what the record of our own fence asks for: only moves do. */
-  #follow(hold: Hold, tenure: Tenure, { move }: ContainerRecord): void {
+  #follow(hold: OwnershipPeriod, tenure: Activation, { move }: ContainerRecord): void {
     if (move?.step === 'handed') return this.#handed(hold);
     if (move?.step !== 'handing') {
-      hold.withdrawnTo = undefined;
+      hold.cancelledMoveTo = undefined;
       hold.handing?.cancel();
     } else if (hold.handing !== undefined) {
       if (hold.handing.move.to !== move.to) hold.handing.cancel();
-    } else if (hold.withdrawnTo !== move.to && !this.#isStopping) {
+    } else if (hold.cancelledMoveTo !== move.to && !this.#isStopping) {
       this.#hand(hold, tenure, move);
     }
   }
 
-  #hand(hold: Hold, tenure: Tenure, move: ContainerMove): void {
+  #hand(hold: OwnershipPeriod, tenure: Activation, move: ContainerMove): void {
     const { ports, limits } = this.#parts;
     const { change } = hold;
-    hold.handing = new Handing({
+    hold.handing = new Handover({
       ports,
       limits,
       change,
       move,
       tenure,
-      handed: () => this.#handed(hold),
-      resumed: (reason) => {
+      onHandedOver: () => this.#handed(hold),
+      onCancelled: (reason) => {
         this.#log('info', 'a move was given up', new RemusterError('PRECONDITION', reason));
         hold.handing = undefined;
-        hold.withdrawnTo = move.to;
+        hold.cancelledMoveTo = move.to;
         tenure.open();
       },
     });
     hold.handing.begin();
   }
 
-  #handed(hold: Hold): void {
+  #handed(hold: OwnershipPeriod): void {
     if (this.#hold !== hold) return;
     this.#spent = { fence: hold.change.record.fence, isHanded: true };
     this.#close('it was handed over');
-    this.inbox.endWaiting(new RemusterError('STALE_TABLE'));
+    this.inbox.failWaiting(new RemusterError('STALE_TABLE'));
   }
 
   /** It could not be opened, or cannot go on. */
-  #failed(hold: Hold, error: RemusterError): void {
+  #failed(hold: OwnershipPeriod, error: RemusterError): void {
     if (this.#hold !== hold) return;
     const { fence } = hold.change.record;
     this.#spent = { fence, isHanded: false };
@@ -260,7 +260,7 @@ export class Container {
   }
 
   /** The leader is to decide who tries next. What has been served once is not new any more. */
-  #blame(change: OwnedChange, note: string): void {
+  #blame(change: OwnedContainerChange, note: string): void {
     this.#amend(change, (record) => {
       const opening = record.phase === 'serving' && record.opening === 'init' ? 'recover' : record.opening;
       return { ...record, phase: 'opening', opening, failures: record.failures + 1, note };
@@ -268,10 +268,10 @@ export class Container {
   }
 
   /** Again and again, until it is done or we do not own the container under that fence any more. */
-  #amend(change: OwnedChange, amendment: (record: ContainerRecord) => ContainerRecord | undefined): void {
+  #amend(change: OwnedContainerChange, amendment: (record: ContainerRecord) => ContainerRecord | undefined): void {
     const { fence } = change.record;
     if (this.#isStopping || this.#owned?.record.fence !== fence) return;
-    this.#ports.copies.amend(change, fence, amendment, (outcome) => {
+    this.#ports.replication.updateRecord(change, fence, amendment, (outcome) => {
       if (outcome.ok || outcome.error.code === 'FENCED') return;
       this.#ports.clock.schedule(this.#parts.limits.retryMs, () => this.#amend(change, amendment));
     });
@@ -289,7 +289,7 @@ export class Container {
     if (tenure !== undefined) {
       const { pool, container, record } = change;
       this.#ports.tell({ kind: 'closed', pool: pool.name, container, fence: record.fence, reason });
-      this.#parts.shifted();
+      this.#parts.onOpenChanged();
     }
     opening.stop(error, (log) => {
       if (log === undefined) this.#hasClosed();
@@ -301,7 +301,7 @@ export class Container {
     this.#isClosing = false;
     this.#closed?.();
     this.#consider();
-    this.#parts.shifted();
+    this.#parts.onOpenChanged();
   }
 
   #log(level: LogLevel, message: string, { code, message: reason }: RemusterError): void {
@@ -310,7 +310,7 @@ export class Container {
   }
 }
 
-function refused(done: Done<CallAnswer>, code: ErrorCode): Cancel {
+function refused(done: Done<CallOutput>, code: ErrorCode): Cancel {
   done(failure(code));
   return nothing;
 }

@@ -10,13 +10,13 @@ import { nodeIdFrom } from '../../base/ids.ts';
 import type { Cancel, Clock, StoreWrite } from '../../base/ports.ts';
 import { Random } from '../../base/random.ts';
 import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
-import type { ContainerRecord, PoolRecord } from '../../registry/placement/records.ts';
+import type { ContainerRecord, PoolRecord } from '../../placement/state/container-records.ts';
 import { Timeline } from '../../simulation/timeline.ts';
-import type { CallAnswer, CallSession, ContainerChange, ContainerLog, Copies, KnownPool } from '../contract.ts';
-import { type Context, module, type ModuleDefinition, refusal } from '../module.ts';
-import { HostingHost } from './hosting-host.ts';
-import type { HostingLimits } from './limits.ts';
-import type { HostingEvent } from './ports.ts';
+import type { CallOutput, CallSession, ContainerChange, ContainerLog, ContainerReplication, KnownPool } from '../contract.ts';
+import { type Context, module, type ModuleDefinition, methodError } from '../module.ts';
+import { ContainerHost } from './container-host.ts';
+import type { HostingLimits } from '../hosting-limits.ts';
+import type { HostingEvent } from './hosting-ports.ts';
 
 export const self = { id: nodeIdFrom(new Uint8Array(16).fill(1)), name: 'n1', generation: 3 };
 export const other = nodeIdFrom(new Uint8Array(16).fill(2));
@@ -73,7 +73,7 @@ export class ScriptedLog implements ContainerLog {
 }
 
 export type Asked = {
-  outcome: Outcome<CallAnswer> | undefined;
+  outcome: Outcome<CallOutput> | undefined;
   times: number;
   cancel: Cancel;
 };
@@ -94,7 +94,7 @@ export class Scene {
   readonly lines: { readonly level: string; readonly message: string }[] = [];
   readonly records = new Map<number, ContainerRecord>();
   readonly halts: unknown[] = [];
-  readonly host: HostingHost;
+  readonly host: ContainerHost;
   readonly pool: KnownPool;
   session: CallSession = { call: () => Promise.reject(new Error('no session')) };
   /** Commits end by themselves. */
@@ -124,14 +124,14 @@ export class Scene {
       schedule: (delayMs, run) => timeline.after(delayMs, run),
     };
     this.pool = { name: 'p', record: poolRecord };
-    this.host = new HostingHost(
+    this.host = new ContainerHost(
       {
         self,
         clock: this.clock,
         random: new Random('hosting'),
         log: (level, message) => this.lines.push({ level, message }),
         lease: { holds: () => this.#holds, watch: (changed) => watched(this.#leaseWatchers, changed) },
-        copies: this.#copies(),
+        replication: this.#copies(),
         modules: {
           get: (name, version) => (name === 'm' && version === 0 ? this.module : undefined),
           watch: (changed) => watched(this.#moduleWatchers, changed),
@@ -180,7 +180,7 @@ export class Scene {
   open(change: Partial<ContainerRecord> = {}, container = 0): void {
     this.change(change, container);
     this.run();
-    assert.equal(this.host.lowest(this.pool) === undefined, false, 'the container has opened');
+    assert.equal(this.host.lowestOpen(this.pool) === undefined, false, 'the container has opened');
   }
 
   lease(holds: boolean): void {
@@ -203,7 +203,7 @@ export class Scene {
     const asked: Asked = { outcome: undefined, times: 0, cancel: () => {} };
     const { session = 'caller', container = 0, remainingMs = 30_000, lowest = 0 } = words;
     const id = { session, generation: 1, counter };
-    const call = { pool: this.pool, container, method, args: encodeValue(args), id, lowest, remainingMs };
+    const call = { pool: this.pool, container, method, args: encodeValue(args), id, lowestPending: lowest, remainingMs };
     asked.cancel = this.host.call(call, (outcome) => {
       asked.outcome = outcome;
       asked.times += 1;
@@ -212,7 +212,7 @@ export class Scene {
   }
 
   standing(counter: number, session = 'caller'): string {
-    return this.host.standing({ pool: this.pool, container: 0, id: { session, generation: 1, counter } });
+    return this.host.callStatus({ pool: this.pool, container: 0, id: { session, generation: 1, counter } });
   }
 
   /** Runs what is due now, or within a time. */
@@ -220,7 +220,7 @@ export class Scene {
     this.timeline.runUntil(this.timeline.nowMs + forMs);
   }
 
-  #copies(): Pick<Copies, 'open' | 'amend'> {
+  #copies(): Pick<ContainerReplication, 'open' | 'updateRecord'> {
     return {
       open: (change, lost, done) => {
         const open = (): void => {
@@ -232,7 +232,7 @@ export class Scene {
         };
         this.timeline.after(0, () => (this.holdLogs ? this.heldLogs.push(open) : open()));
       },
-      amend: ({ container }, fence, change, done) => {
+      updateRecord: ({ container }, fence, change, done) => {
         this.timeline.after(0, () => {
           if (this.amendFails !== undefined) return done(this.amendFails);
           const record = this.records.get(container);
@@ -338,7 +338,7 @@ function counterModule() {
       refuse: (ctx) => {
         ran.push(ctx.callId);
         ctx.state.set('n', 1_000);
-        throw refusal('PRECONDITION', 'not now');
+        throw methodError('PRECONDITION', 'not now');
       },
       crash: (ctx) => {
         ran.push(ctx.callId);

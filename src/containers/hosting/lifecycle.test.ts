@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { failure } from '../../base/errors.ts';
 import { fenceOf } from '../../base/fence.ts';
 import { encodeValue } from '../../messages/codec/value.ts';
-import type { Opening } from '../../registry/placement/records.ts';
+import type { ActivationReason } from '../../placement/state/container-records.ts';
 import { type Context, module } from '../module.ts';
 import { codeOf, other, owner, Scene, self, settle, valueOf } from './fixtures.test.ts';
 
@@ -46,7 +46,7 @@ describe('opening', () => {
     ['recover', ['init'], false, 'init'],
     ['recover', ['init', 'restart'], true, ''],
     ['migrate', ['init'], false, ''],
-  ] as const satisfies readonly (readonly [Opening, readonly (typeof all)[number][], boolean, string])[]) {
+  ] as const satisfies readonly (readonly [ActivationReason, readonly (typeof all)[number][], boolean, string])[]) {
     it(`by ${opening} with ${has.join(' and ')} and ${hasState ? 'some' : 'no'} state calls ${expected || 'nothing'}`, () => {
       const { called, definition } = callbackModule(has);
       const scene = new Scene(definition);
@@ -119,7 +119,7 @@ describe('opening', () => {
       await settle();
     }
     assert.deepEqual(seen, []);
-    assert.equal(scene.host.lowest(scene.pool), undefined);
+    assert.equal(scene.host.lowestOpen(scene.pool), undefined);
     scene.commitsEnd = false;
     resolve();
     await settle();
@@ -199,7 +199,7 @@ describe('opening', () => {
     scene.change({ opening: 'recover' });
     scene.run();
     assert.equal(scene.record().failures, 1);
-    assert.equal(scene.host.lowest(scene.pool), undefined);
+    assert.equal(scene.host.lowestOpen(scene.pool), undefined);
   });
 });
 

@@ -5,20 +5,20 @@ import { fenceOf } from '../../base/fence.ts';
 import { type NodeId, nodeIdFrom } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';
 import { type Registry, type RegistryOp, onlyKey } from '../../base/registry.ts';
-import { clusterKey } from '../../registry/keys.ts';
-import { type LocalRegistry, localRegistry } from '../../registry/local-registry.ts';
+import { clusterKey } from '../../registry/cluster-keys.ts';
+import { type FakeRegistry, fakeRegistry } from '../../../test/fakes/fake-registry.ts';
 import {
   type ContainerRecord,
   type PoolRecord,
   encodeContainer,
-  encodeNumber,
+  encodeNodeNumber,
   encodePool,
-} from '../../registry/placement/records.ts';
+} from '../../placement/state/container-records.ts';
 import type { NodePorts } from '../../simulation/node-ports.ts';
 import { World } from '../../simulation/world.ts';
 import type { ContainerChange, KnownPool } from '../contract.ts';
-import type { TableEvent } from './table-event.ts';
-import { TableHost, type TableOptions } from './table-host.ts';
+import type { AddressTableEvent } from '../address-table/table-event.ts';
+import { AddressTableHost, type AddressTableOptions } from '../address-table/address-table-host.ts';
 
 export function node(number: number): NodeId {
   return nodeIdFrom(new Uint8Array(16).fill(number));
@@ -38,12 +38,12 @@ export function containerRecord(owner: NodeId | undefined, count = 1): Container
 }
 
 export type Tabled = {
-  readonly table: TableHost;
+  readonly table: AddressTableHost;
   readonly changes: ContainerChange[];
-  readonly events: TableEvent[];
+  readonly events: AddressTableEvent[];
   /** What happened, in order, as short words. */
   readonly words: string[];
-  readonly side: LocalRegistry;
+  readonly side: FakeRegistry;
   readonly ports: NodePorts;
 };
 
@@ -51,15 +51,15 @@ export type SceneOptions = {
   readonly seed?: string;
   readonly names?: readonly string[];
   /** Stands between the table and the registry. */
-  readonly wrap?: (side: LocalRegistry) => Pick<Registry, 'range' | 'watch'>;
+  readonly wrap?: (side: FakeRegistry) => Pick<Registry, 'range' | 'watch'>;
   /** Nodes begin cut off from the registry. */
   readonly isCut?: () => boolean;
-  readonly options?: Partial<TableOptions>;
+  readonly options?: Partial<AddressTableOptions>;
 };
 
 export class Scene {
   readonly world: World<Tabled>;
-  readonly registry: LocalRegistry;
+  readonly registry: FakeRegistry;
   readonly mistakes: unknown[] = [];
 
   constructor(given: SceneOptions = {}) {
@@ -70,12 +70,12 @@ export class Scene {
         const side = this.registry.connect();
         if (isCut()) side.interrupt('NO_QUORUM');
         const changes: ContainerChange[] = [];
-        const events: TableEvent[] = [];
+        const events: AddressTableEvent[] = [];
         const words: string[] = [];
-        const table: TableHost = new TableHost(
+        const table: AddressTableHost = new AddressTableHost(
           {
             ...{ registry: wrap(side), clock: ports.clock, files: ports.files, self: { id: node(200) } },
-            tell: (event) => events.push(event),
+            emit: (event) => events.push(event),
             halted: (error) => this.mistakes.push(error),
           },
           {
@@ -101,7 +101,7 @@ export class Scene {
       wallMs: () => this.world.timeline.nowMs,
       schedule: (delayMs, run) => this.world.timeline.after(delayMs, run),
     };
-    this.registry = localRegistry({ clock });
+    this.registry = fakeRegistry({ clock });
   }
 
   start(): this {
@@ -121,7 +121,7 @@ export class Scene {
     return tabled;
   }
 
-  get table(): TableHost {
+  get table(): AddressTableHost {
     return this.at().table;
   }
 
@@ -181,7 +181,7 @@ export function putContainer(pool: string, container: number, owner: NodeId | un
 }
 
 export function putNumber(id: NodeId, number: number): RegistryOp {
-  return { kind: 'put', key: clusterKey({ kind: 'containerNode', node: id }), value: encodeNumber(number) };
+  return { kind: 'put', key: clusterKey({ kind: 'containerNode', node: id }), value: encodeNodeNumber(number) };
 }
 
 export function remove(key: string): RegistryOp {

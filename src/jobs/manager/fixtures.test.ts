@@ -10,8 +10,8 @@ import type { Address, Clock } from '../../base/ports.ts';
 import { Random } from '../../base/random.ts';
 import type { Leadership, LeadershipEvents } from '../../base/registry.ts';
 import type { JobMessage, JobVerb } from '../../messages/jobs.ts';
-import { clusterKey } from '../../registry/keys.ts';
-import { type LocalRegistry, localRegistry } from '../../registry/local-registry.ts';
+import { clusterKey } from '../../registry/cluster-keys.ts';
+import { type FakeRegistry, fakeRegistry } from '../../../test/fakes/fake-registry.ts';
 import { Timeline } from '../../simulation/timeline.ts';
 import type { JobProgress, JobRequest, JobShown, SubmitAnswer } from '../job-words.ts';
 import { type JobEvent, ManagerHost } from './manager-host.ts';
@@ -25,12 +25,12 @@ export function sha256(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-type PretendManager = { readonly name: string; readonly host: ManagerHost; readonly registry: LocalRegistry };
+type PretendManager = { readonly name: string; readonly host: ManagerHost; readonly registry: FakeRegistry };
 
 export class World {
   readonly timeline = new Timeline();
   readonly random: Random;
-  readonly registry: LocalRegistry;
+  readonly registry: FakeRegistry;
   readonly clock: Clock;
   readonly workers = new Map<string, PretendWorker>();
   readonly managers = new Map<string, PretendManager>();
@@ -43,14 +43,14 @@ export class World {
   /** Largest delay of a message. */
   delayMsMax = 2;
 
-  constructor(seed = 'jobs', limits: Parameters<typeof localRegistry>[0]['limits'] = {}) {
+  constructor(seed = 'jobs', limits: Parameters<typeof fakeRegistry>[0]['limits'] = {}) {
     this.random = new Random(seed);
     this.clock = {
       nowMs: () => this.timeline.nowMs,
       schedule: (delayMs, run) => this.timeline.after(delayMs, run),
       wallMs: () => this.wallOffsetMs + this.timeline.nowMs,
     };
-    this.registry = localRegistry({ clock: this.clock, limits });
+    this.registry = fakeRegistry({ clock: this.clock, limits });
   }
 
   /** With managers m1 (leading) and m2, and the code stored. */

@@ -13,7 +13,7 @@ import {
   type RegistryTransaction,
   onlyKey,
 } from '../../base/registry.ts';
-import { clusterKey } from '../../registry/keys.ts';
+import { clusterKey } from '../../registry/cluster-keys.ts';
 import type { JobStatus } from '../job-words.ts';
 import { jobKeys } from '../keys.ts';
 import { blockUnits, encodeBlock, encodeClock, encodeJob, encodeState } from '../records/job-record.ts';

@@ -23,15 +23,15 @@ import type {
 } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { Leadership, LeaseId, Registry } from '../../base/registry.ts';
-import { CallsHost } from '../../containers/calls/calls-host.ts';
+import { CallRouter } from '../../containers/calls/call-router.ts';
 import type { ContainerChange, HostedContainer } from '../../containers/contract.ts';
-import { CopiesHost } from '../../containers/copies/copies-host.ts';
-import { HostingHost } from '../../containers/hosting/hosting-host.ts';
+import { ReplicaManager } from '../../containers/replication/replica-manager.ts';
+import { ContainerHost } from '../../containers/hosting/container-host.ts';
 import type { NodeInfo } from '../../containers/module.ts';
-import type { ModulesKnown } from '../../containers/modules-known.ts';
-import { ServingLeaseHost } from '../../containers/serving-lease.ts';
-import type { ServingGrant } from '../../containers/serving-renewal.ts';
-import { TableHost } from '../../containers/table/table-host.ts';
+import type { ModuleCatalog } from '../../containers/module-catalog.ts';
+import { ServingLeaseHost } from '../../containers/serving-lease-host.ts';
+import type { ReceivedServingGrant } from '../../containers/serving-lease-renewal.ts';
+import { AddressTableHost } from '../../containers/address-table/address-table-host.ts';
 import type { CallMessageOf } from '../../messages/calls.ts';
 import { type Message, encodeMessage } from '../../messages/catalogue.ts';
 import type { ContainerValues } from '../container-options.ts';
@@ -48,7 +48,7 @@ export type ContainersPorts = {
   readonly files: Files;
   /** Where the state of containers lies; undefined on nodes that are no workers. */
   readonly store: RowStore | undefined;
-  readonly modules: ModulesKnown;
+  readonly modules: ModuleCatalog;
   /** For modules that are deployed; without it the node runs those of its configuration. */
   readonly bundles?: Bundles | undefined;
 };
@@ -66,7 +66,7 @@ export type Surroundings = {
   readonly heard: (notice: Uint8Array) => void;
   /** What this node wants known about its table. */
   readonly embed: (digest: Uint8Array) => void;
-  readonly grant: (node: NodeId, generation: number, revision: number) => Outcome<ServingGrant>;
+  readonly grant: (node: NodeId, generation: number, revision: number) => Outcome<ReceivedServingGrant>;
   /** That of the node's registration. */
   readonly registrationLease: () => LeaseId | undefined;
 };
@@ -84,14 +84,14 @@ const metMax = 20_000;
 /** What only workers have. */
 type Works = {
   readonly lease: ServingLeaseHost;
-  readonly copies: CopiesHost;
-  readonly hosting: HostingHost;
+  readonly copies: ReplicaManager;
+  readonly hosting: ContainerHost;
   readonly restartFiles: RestartFiles;
 };
 
 export class Containers {
-  readonly table: TableHost;
-  readonly calls: CallsHost;
+  readonly table: AddressTableHost;
+  readonly calls: CallRouter;
   /** Modules that are deployed; undefined where none can be. */
   readonly keeper: ModuleKeeper | undefined;
   readonly #ports: ContainersPorts;
@@ -116,15 +116,15 @@ export class Containers {
     return this.#works?.lease;
   }
 
-  get copies(): CopiesHost | undefined {
+  get copies(): ReplicaManager | undefined {
     return this.#works?.copies;
   }
 
-  get hosting(): HostingHost | undefined {
+  get hosting(): ContainerHost | undefined {
     return this.#works?.hosting;
   }
 
-  get modules(): ModulesKnown {
+  get modules(): ModuleCatalog {
     return this.#ports.modules;
   }
 
@@ -138,13 +138,13 @@ export class Containers {
 
   /** What the node itself owns and keeps copies of. */
   held(): readonly HostedContainer[] {
-    return this.#works?.copies.holdings() ?? [];
+    return this.#works?.copies.hostedReplicas() ?? [];
   }
 
   /** Numbers that only grow, by name. */
   counters(): Readonly<Record<string, number>> {
     if (this.#works === undefined) return {};
-    const { calls, failed } = this.#works.hosting.meter;
+    const { calls, failed } = this.#works.hosting.metrics;
     const { commits, commitBytes, joined, left, lost } = this.#works.copies.metrics();
     return { calls, callsFailed: failed, commits, commitBytes, copiesJoined: joined, copiesLeft: left, logsLost: lost };
   }
@@ -165,7 +165,7 @@ export class Containers {
 
   /** Modules hear of a worker when it comes for the first time, and not of its returns. */
   memberSeen(node: NodeId): void {
-    this.#works?.copies.peerBack(node);
+    this.#works?.copies.peerReturned(node);
     const entry = this.#around.members.get(node)?.entry;
     if (entry === undefined || !entry.roles.includes('worker') || this.#met.peek(node) !== undefined) return;
     this.#met.set(node, true);
@@ -175,16 +175,16 @@ export class Containers {
 
   /** What another node says about its table. */
   heardDigest(digest: Uint8Array): void {
-    this.table.heard(digest);
+    this.table.digestReceived(digest);
   }
 
   /** False when the message is none of ours. */
   answer(from: Identity, message: Message, remainingMs: number, reply: Done<Uint8Array>): boolean {
-    if (this.calls.answer(from, message, remainingMs, reply)) return true;
+    if (this.calls.handle(from, message, remainingMs, reply)) return true;
     if (message.kind !== 'replicateCommits' && message.kind !== 'replicateSnapshot') return false;
     if (this.#works === undefined) reply(failure('PRECONDITION', 'this node is no worker and keeps no copies'));
     else {
-      this.#works.copies.answer(from, message, (outcome) => {
+      this.#works.copies.handle(from, message, (outcome) => {
         reply(outcome.ok ? success(encodeMessage(outcome.value)) : outcome);
       });
     }
@@ -192,7 +192,7 @@ export class Containers {
   }
 
   openedFlow(from: Identity, opening: CallMessageOf<'openFlow'>, stream: ByteStream): ByteStreamEvents {
-    return this.calls.openedFlow(from, opening, stream);
+    return this.calls.openedResultStream(from, opening, stream);
   }
 
   /** Lets go of everything in good order: what runs ends, what was committed is on the disk. */
@@ -208,16 +208,16 @@ export class Containers {
     else this.#works.hosting.stop(finish);
   }
 
-  #openTable(): TableHost {
+  #openTable(): AddressTableHost {
     const { clock, files } = this.#ports;
     const { registry, identity: self } = this.#around;
-    return new TableHost(
-      { registry, clock, files, self, tell: this.#teller(''), halted: (error) => this.#reports.halted(error) },
+    return new AddressTableHost(
+      { registry, clock, files, self, emit: this.#teller(''), halted: (error) => this.#reports.halted(error) },
       {
         changed: (change) => this.#changed(change),
         confirmed: () => this.#confirmed(),
         poolChanged: (pool, isGone) => this.#works?.restartFiles.poolChanged(pool, isGone),
-        advanced: (revision) => this.#advanced(revision),
+        onRevisionApplied: (revision) => this.#advanced(revision),
       },
     );
   }
@@ -227,7 +227,7 @@ export class Containers {
     if (this.#works === undefined) return;
     const { copies, restartFiles } = this.#works;
     restartFiles.confirmed();
-    const ours = new Set(copies.holdings().map(({ pool, id }) => `${pool}/${id}`));
+    const ours = new Set(copies.hostedReplicas().map(({ pool, id }) => `${pool}/${id}`));
     copies.reconcile((major, container) => {
       const pool = this.table.poolByNumber(major);
       return pool !== undefined && ours.has(`${pool.name}/${container}`) ? 'mine' : 'notMine';
@@ -235,7 +235,7 @@ export class Containers {
   }
 
   #advanced(revision: number): void {
-    this.#works?.lease.applied(revision);
+    this.#works?.lease.tableApplied(revision);
     if (this.#digestIsDue) return;
     this.#digestIsDue = true;
     this.#ports.clock.schedule(digestPauseMs, () => {
@@ -255,23 +255,23 @@ export class Containers {
     const halted = (error: unknown): void => this.#reports.halted(error);
     const common = { clock, self, halted };
     const lease = new ServingLeaseHost(
-      { clock, random: random.fork('serving'), streams, leader, managers, heard, grant, self, halted },
+      { clock, random: random.fork('serving'), streams, leader, managers, onLeaderNotice: heard, grant, self, onHalt: halted },
       options.servingLeaseMs,
     );
-    const copies = new CopiesHost(
+    const copies = new ReplicaManager(
       {
         ...common,
         store,
         streams,
         registry,
-        tell: this.#teller('copies.'),
+        emit: this.#teller('copies.'),
         addressOf: (node) => this.#addressOf(node),
         isGone: (node, generation) => this.#isGone(node, generation),
       },
       { copyAckTimeoutMs: options.copyAckTimeoutMs },
     );
-    const hosting = new HostingHost({
-      ...{ ...common, random: random.fork('hosting'), log, lease, copies, modules, tell: this.#teller('container.') },
+    const hosting = new ContainerHost({
+      ...{ ...common, random: random.fork('hosting'), log, lease, replication: copies, modules, tell: this.#teller('container.') },
       session: (name) => this.calls.session(name),
       nodeInfo: (id) => nodeInfo(members.get(id)?.entry),
     });
@@ -299,11 +299,11 @@ export class Containers {
     this.#ends.push(() => keeper.stop(), reportModules(identity.id, { registry, clock, modules, lease }));
   }
 
-  #openCalls({ callRetryMs: retryTimeoutMs }: ContainerValues): CallsHost {
+  #openCalls({ callRetryMs: retryTimeoutMs }: ContainerValues): CallRouter {
     const { clock, random, streams, modules } = this.#ports;
     const { identity: self, members } = this.#around;
     const { table } = this;
-    return new CallsHost(
+    return new CallRouter(
       {
         ...{ self, clock, random: random.fork('calls'), streams, table, modules },
         hosting: this.#works?.hosting,

@@ -7,11 +7,11 @@ import { PretendFiles } from '../../../test/pretend-files.ts';
 import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
 import { type LeaseId, onlyKey } from '../../base/registry.ts';
 import { module } from '../../containers/module.ts';
-import { ModulesKnown } from '../../containers/modules-known.ts';
-import type { Deployed } from '../../registry/modules/deployment.ts';
-import { loadedKey, partKey } from '../../registry/modules/keys.ts';
-import { ModuleOperations } from '../../registry/modules/module-operations.ts';
-import { moduleLimits, readLoaded } from '../../registry/modules/records.ts';
+import { ModuleCatalog } from '../../containers/module-catalog.ts';
+import type { DeployedModule } from '../../placement/modules/module-deployment.ts';
+import { loadedModulesKey, modulePartKey } from '../../placement/modules/module-keys.ts';
+import { ModuleOperations } from '../../placement/modules/module-operations.ts';
+import { moduleLimits, readLoadedModules } from '../../placement/modules/module-records.ts';
 import { type Bundles, ModuleKeeper } from './module-keeper.ts';
 import { reportModules } from './module-report.ts';
 
@@ -19,7 +19,7 @@ import { reportModules } from './module-report.ts';
 class Scene {
   readonly cluster: PretendCluster;
   readonly files: PretendFiles;
-  readonly known = new ModulesKnown();
+  readonly known = new ModuleCatalog();
   readonly told: string[] = [];
   readonly keeper: ModuleKeeper;
   readonly loads: string[] = [];
@@ -60,9 +60,9 @@ class Scene {
     return outcome.value;
   }
 
-  deploy(name: string, words: string): Deployed {
+  deploy(name: string, words: string): DeployedModule {
     const code = new TextEncoder().encode(`${name} ${words}`);
-    return this.ask<Deployed>((done) => this.operations.deploy({ name, code, sha256: sha256(code) }, done));
+    return this.ask<DeployedModule>((done) => this.operations.deploy({ name, code, sha256: sha256(code) }, done));
   }
 
   until(what: string, holds: () => boolean): void {
@@ -97,7 +97,7 @@ test('a file that is there is not fetched again, unless it is damaged', () => {
   first.keeper.stop();
   const again = new Scene(first.cluster);
   for (const [path, bytes] of first.files.content) again.files.content.set(path, bytes);
-  const part = onlyKey(partKey('a', 1, 0));
+  const part = onlyKey(modulePartKey('a', 1, 0));
   again.ask((done) =>
     again.cluster.registry.transact({ compare: [], then: [{ kind: 'delete', range: part }], otherwise: [] }, {}, done),
   );
@@ -168,11 +168,11 @@ test('says what it has loaded, under the lease of the registration and under eac
   });
   const written = () => {
     const outcome = cluster.ask<{ entries: readonly { value: Uint8Array; lease: LeaseId | undefined }[] }>((done) =>
-      cluster.registry.range(onlyKey(loadedKey(self)), {}, done),
+      cluster.registry.range(onlyKey(loadedModulesKey(self)), {}, done),
     );
     assert.ok(outcome.ok);
     const [entry] = outcome.value.entries;
-    return entry && { lease: entry.lease, modules: Object.fromEntries(readLoaded(entry.value)) };
+    return entry && { lease: entry.lease, modules: Object.fromEntries(readLoadedModules(entry.value)) };
   };
   const granted = (): LeaseId => {
     const outcome = cluster.ask<{ lease: LeaseId }>((done) => cluster.registry.grant(60_000, {}, done));

@@ -9,11 +9,11 @@ import { type Done, type Outcome, failure, success } from '../../base/errors.ts'
 import type { Cancel, Clock, Files } from '../../base/ports.ts';
 import type { Registry } from '../../base/registry.ts';
 import { type ModuleDefinition, isModule } from '../../containers/module.ts';
-import type { ModulesKnown } from '../../containers/modules-known.ts';
-import { mirror } from '../../registry/mirror.ts';
-import { moduleOfKey, moduleRanges } from '../../registry/modules/keys.ts';
-import { ModuleReader } from '../../registry/modules/module-reader.ts';
-import { type ModuleRecord, type ModuleVersion, moduleLimits, readModule } from '../../registry/modules/records.ts';
+import type { ModuleCatalog } from '../../containers/module-catalog.ts';
+import { startInformer } from '../../registry/informer.ts';
+import { moduleOfKey, moduleRanges } from '../../placement/modules/module-keys.ts';
+import { ModuleReader } from '../../placement/modules/module-reader.ts';
+import { type ModuleRecord, type ModuleVersion, moduleLimits, readModule } from '../../placement/modules/module-records.ts';
 
 /** How code comes into the process; io/bundles.ts in the real world. Paths are those of the files. */
 export type Bundles = {
@@ -28,7 +28,7 @@ export type ModuleKeeperPorts = {
   readonly registry: Pick<Registry, 'range' | 'watch'>;
   readonly clock: Clock;
   readonly files: Files;
-  readonly modules: ModulesKnown;
+  readonly modules: ModuleCatalog;
   readonly bundles: Bundles;
   readonly tell: (event: { readonly kind: string } & Readonly<Record<string, unknown>>) => void;
 };
@@ -62,7 +62,7 @@ export class ModuleKeeper {
   start(): void {
     this.#isOpen = true;
     const { registry, clock } = this.#ports;
-    this.#unfollow = mirror(registry, clock, moduleRanges.records, {
+    this.#unfollow = startInformer(registry, clock, moduleRanges.records, {
       loaded: (entries) => {
         this.#records = new Map();
         for (const { key, value } of entries) this.#note(key, value);
@@ -213,7 +213,7 @@ export class ModuleKeeper {
     for (const name of modules.names()) {
       const listed = this.#records.get(name)?.versions.map(({ version }) => version) ?? [];
       for (const version of modules.versions(name)) {
-        if (version > 0 && !listed.includes(version)) modules.forget(name, version);
+        if (version > 0 && !listed.includes(version)) modules.remove(name, version);
       }
     }
     this.#isBusy = true;

@@ -5,14 +5,14 @@
 import type { NodeId } from '../../base/ids.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { LeaseId, Registry } from '../../base/registry.ts';
-import type { ModulesKnown } from '../../containers/modules-known.ts';
-import { loadedKey } from '../../registry/modules/keys.ts';
-import { encodeLoaded } from '../../registry/modules/records.ts';
+import type { ModuleCatalog } from '../../containers/module-catalog.ts';
+import { loadedModulesKey } from '../../placement/modules/module-keys.ts';
+import { encodeLoadedModules } from '../../placement/modules/module-records.ts';
 
 export type ModuleReportPorts = {
   readonly registry: Pick<Registry, 'transact'>;
   readonly clock: Clock;
-  readonly modules: ModulesKnown;
+  readonly modules: ModuleCatalog;
   /** That of the registration. */
   readonly lease: () => LeaseId | undefined;
 };
@@ -23,7 +23,7 @@ const timeoutMs = 5_000;
 /** Until it is cancelled. */
 export function reportModules(self: NodeId, ports: ModuleReportPorts): Cancel {
   const { registry, clock, modules } = ports;
-  const key = loadedKey(self);
+  const key = loadedModulesKey(self);
   /** What stands there, as far as we know. */
   let standing = '';
   let isWriting = false;
@@ -33,7 +33,7 @@ export function reportModules(self: NodeId, ports: ModuleReportPorts): Cancel {
     cancel = clock.schedule(lookMs, look);
     const lease = ports.lease();
     if (lease === undefined || isWriting) return;
-    const value = encodeLoaded(new Map(modules.names().map((name) => [name, modules.versions(name)])));
+    const value = encodeLoadedModules(new Map(modules.names().map((name) => [name, modules.versions(name)])));
     const wanted = `${lease} ${new TextDecoder().decode(value)}`;
     if (wanted === standing) return;
     isWriting = true;

@@ -3,8 +3,8 @@
  * that a node needs no parser to read what nodes have written. Pure.
  */
 import { namePattern } from '../../base/ids.ts';
-import type { PoolRequest } from '../../registry/placement/pool-operations-request.ts';
-import type { PoolRecord } from '../../registry/placement/records.ts';
+import type { PoolRequest } from '../../placement/operations/pool-spec.ts';
+import type { PoolRecord } from '../../placement/state/container-records.ts';
 
 export const restartDirectory = 'restart';
 

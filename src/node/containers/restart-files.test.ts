@@ -6,9 +6,9 @@ import { type PretendCluster, settled } from '../../../test/assignment-cluster.t
 import { PretendFiles } from '../../../test/pretend-files.ts';
 import type { Done } from '../../base/errors.ts';
 import type { KnownPool } from '../../containers/contract.ts';
-import { PoolOperations, type PoolCreated } from '../../registry/placement/pool-operations.ts';
-import type { PoolFacts, PoolRow } from '../../registry/placement/pool-operations-shown.ts';
-import type { PoolRecord } from '../../registry/placement/records.ts';
+import { PoolOperations, type CreatedPool } from '../../placement/operations/pool-operations.ts';
+import type { PoolDescription, PoolRow } from '../../placement/operations/pool-views.ts';
+import type { PoolRecord } from '../../placement/state/container-records.ts';
 import { RestartFiles } from './restart-files.ts';
 
 const record: PoolRecord = {
@@ -113,7 +113,7 @@ test('a registry that never had a pool gets those of the files, once and all tog
     ],
   );
   assert.equal(workers.flatMap(({ told }) => told).filter((kind) => kind === 'restart.created').length, 1);
-  const next = ask<PoolCreated>(cluster, (done) =>
+  const next = ask<CreatedPool>(cluster, (done) =>
     new PoolOperations(cluster.registry, cluster.clock).create({ name: 'c', module: 'kv', containers: 1 }, done),
   );
   assert.equal(next.id, '3.0');
@@ -129,8 +129,8 @@ test('the files stay while the table has not told of the new pools yet', () => {
 test('where pools were deleted they stay deleted, and old files go', () => {
   const cluster = settled(1, 0);
   const pools = new PoolOperations(cluster.registry, cluster.clock);
-  ask<PoolCreated>(cluster, (done) => pools.create({ name: 'a', module: 'counter', containers: 1 }, done));
-  ask<PoolFacts>(cluster, (done) => pools.delete('a', done));
+  ask<CreatedPool>(cluster, (done) => pools.create({ name: 'a', module: 'counter', containers: 1 }, done));
+  ask<PoolDescription>(cluster, (done) => pools.delete('a', done));
   const worker = new Worker(cluster, diskWith(settled(1, 0), 'a', 'b'));
   const files = copy(cluster, worker.files);
   const late = new Worker(cluster, files).confirm();

@@ -10,9 +10,9 @@ import { type Done, isRemusterError } from '../../base/errors.ts';
 import type { Cancel, Clock, Files } from '../../base/ports.ts';
 import { type Registry, type RegistryOp, onlyKey } from '../../base/registry.ts';
 import type { KnownPool } from '../../containers/contract.ts';
-import { clusterKey } from '../../registry/keys.ts';
-import { type PoolRequest, poolSpec } from '../../registry/placement/pool-operations-request.ts';
-import { encodeNumber, encodePool } from '../../registry/placement/records.ts';
+import { clusterKey } from '../../registry/cluster-keys.ts';
+import { type PoolRequest, poolSpec } from '../../placement/operations/pool-spec.ts';
+import { encodeNodeNumber, encodePool } from '../../placement/state/container-records.ts';
 import {
   encodeRestart,
   poolOfRestartFile,
@@ -128,7 +128,7 @@ export class RestartFiles {
       names.push(name);
       then.push({ kind: 'put', key: clusterKey({ kind: 'pool', pool: name }), value });
     }
-    then.push({ kind: 'put', key: lastPool, value: encodeNumber(names.length) });
+    then.push({ kind: 'put', key: lastPool, value: encodeNodeNumber(names.length) });
     return { names, then };
   }
 

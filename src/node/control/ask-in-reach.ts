@@ -6,10 +6,10 @@
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Peer } from '../../base/ports.ts';
-import type { AskManager } from '../../registry/leader-call.ts';
+import type { SendToManager } from '../../registry/client/leader-request.ts';
 import type { ManagerSeen } from './group-keeper.ts';
 
-export function askInReach(ask: AskManager, self: Peer, isLeaderless: () => boolean): AskManager {
+export function askInReach(ask: SendToManager, self: Peer, isLeaderless: () => boolean): SendToManager {
   return (to, body, timeoutMs, done, write) => ask(isLeaderless() ? self : to, body, timeoutMs, done, write);
 }
 

@@ -6,7 +6,7 @@
  */
 import { type Done, RemusterError, failure, success } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
-import { restorePart, saveBackup } from '../../registry/backup.ts';
+import { restoreBackupPart, encodeBackup } from '../../registry/replica/registry-backup.ts';
 import { fromBase64, toBase64 } from './base64.ts';
 import type { ManagerSeat } from './manager-seat.ts';
 import { type OrderWords, countIn, flagIn, wordsOf } from './order-words.ts';
@@ -58,7 +58,7 @@ export class BackupDesk {
       this.#made += 1;
       const { replica, group } = this.#seat;
       const id = `${group.view().term}-${this.#made}`;
-      this.#kept = { id, revision: replica.keyspace.revision, bytes: saveBackup(replica, cluster) };
+      this.#kept = { id, revision: replica.keyspace.revision, bytes: encodeBackup(replica, cluster) };
       done(this.#part(id, 0));
     });
   }
@@ -74,7 +74,7 @@ export class BackupDesk {
       offset: countIn(fields, 'offset', { min: 0, max: Number.MAX_SAFE_INTEGER }) ?? 0,
       last: flagIn(fields, 'last'),
     };
-    restorePart(this.#seat.group, part, timeoutMs, (outcome) => {
+    restoreBackupPart(this.#seat.group, part, timeoutMs, (outcome) => {
       if (!outcome.ok) return done(outcome);
       done(success(part.last ? { restored: true, revision: this.#seat.replica.keyspace.revision } : {}));
     });

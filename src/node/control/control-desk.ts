@@ -37,7 +37,7 @@ export function answerControl(
   const { seat } = control;
   if (isRegistryMessage(message)) {
     if (seat === undefined) reply(failure('NOT_LEADER', 'this node is no manager'));
-    else seat.server.request(from, message, body, remainingMs, reply);
+    else seat.server.handle(from, message, body, remainingMs, reply);
     return true;
   }
   if (message.kind === 'askGroup') {

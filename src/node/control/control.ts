@@ -12,15 +12,15 @@ import type { NodeId } from '../../base/ids.ts';
 import type { Address, Cancel, Clock, Identity, Log, Peer, Store, Streams } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { Leadership, LeadershipView, Registry } from '../../base/registry.ts';
-import type { ServingGrant } from '../../containers/serving-renewal.ts';
+import type { ReceivedServingGrant } from '../../containers/serving-lease-renewal.ts';
 import type { MemberView } from '../../membership/state/member-view.ts';
 import type { ConsensusMessage } from '../../messages/consensus.ts';
-import type { AssignerHost } from '../../registry/assignment/assigner-host.ts';
-import type { AssignmentHost } from '../../registry/assignment/assignments-held-host.ts';
-import type { LoadReport } from '../../registry/assignment/load-report.ts';
-import { AssignmentOperations } from '../../registry/assignment/operations.ts';
-import type { PlacerHost, PlacerPorts } from '../../registry/placement/placer-host.ts';
-import { RegistryClient, askManagers } from '../../registry/registry-client.ts';
+import type { AssignerHost } from '../../placement/leader/assigner-host.ts';
+import type { AssignmentHost } from '../../placement/assignments/assignments-held-host.ts';
+import type { LoadReport } from '../../placement/state/load-report.ts';
+import { NodeOperations } from '../../placement/operations/node-operations.ts';
+import type { PlacerHost, PlacerPorts } from '../../placement/leader/placer-host.ts';
+import { RegistryClient, sendToManagers } from '../../registry/client/registry-client.ts';
 import type { ContainerValues } from '../container-options.ts';
 import {
   type ControlValues,
@@ -86,7 +86,7 @@ export class Control {
   readonly presence: Presence;
   /** What this node can tell of groups of managers. */
   readonly groups: GroupKnowledge;
-  readonly operations: AssignmentOperations;
+  readonly operations: NodeOperations;
   readonly orders: Orders;
   /** Places containers while this node leads; undefined where it never can. */
   readonly placer: PlacerHost | undefined;
@@ -112,7 +112,7 @@ export class Control {
     this.#client = ports.external === undefined ? this.#openClient() : undefined;
     this.registry = ports.external?.registry ?? (this.#client as RegistryClient);
     this.leadership = ports.external?.leadership ?? this.seat?.group.leadership ?? this.#seen;
-    this.operations = new AssignmentOperations(this.registry, ports.clock, rebalanceOptionsOf(settings.options));
+    this.operations = new NodeOperations(this.registry, ports.clock, rebalanceOptionsOf(settings.options));
     this.groups = this.#knowGroups();
     this.presence = this.#bePresent();
     const work = this.#leadWhenLeading();
@@ -139,12 +139,12 @@ export class Control {
   /** A process is surely gone: its host refused several members. */
   memberGone(id: NodeId, generation: number): void {
     this.seat?.group.onProcessGone(id, generation);
-    this.placer?.gone(id, generation);
+    this.placer?.nodeGone(id, generation);
   }
 
   /** That life of a node has stopped in good order: nobody has to wait for the end of its lease. */
   servesNoMore(id: NodeId, generation: number): void {
-    this.placer?.gone(id, generation);
+    this.placer?.nodeGone(id, generation);
   }
 
   healthChanged(score: number): void {
@@ -156,9 +156,9 @@ export class Control {
   }
 
   /** May that life of a node go on serving its containers? Only the leader can say so. */
-  grantServing(node: NodeId, generation: number, revision: number): Outcome<ServingGrant> {
+  grantServing(node: NodeId, generation: number, revision: number): Outcome<ReceivedServingGrant> {
     const outcome =
-      this.placer?.renewed(node, generation, revision) ?? failure('NOT_LEADER', 'this node is no manager');
+      this.placer?.grantServingLease(node, generation, revision) ?? failure('NOT_LEADER', 'this node is no manager');
     if (!outcome.ok) return outcome;
     const { leaseMs, term, revision: takenRevision } = outcome.value;
     return success({ leaseMs, term, takenRevision });
@@ -226,11 +226,11 @@ export class Control {
   #openClient(): RegistryClient {
     const { clock, streams, random } = this.#ports;
     const { identity: self } = this.#settings;
-    const anybody = askManagers({ clock, streams, self, server: () => this.seat?.server });
-    const ask = askInReach(anybody, self, () => this.#isLeaderless());
-    const near = (): Peer | undefined => (this.#isInside() ? self : undefined);
+    const anybody = sendToManagers({ clock, streams, self, server: () => this.seat?.server });
+    const send = askInReach(anybody, self, () => this.#isLeaderless());
+    const localManager = (): Peer | undefined => (this.#isInside() ? self : undefined);
     const managers = (): readonly Peer[] => this.askable();
-    return new RegistryClient({ clock, random: random.fork('registry'), self, managers, near, ask });
+    return new RegistryClient({ clock, random: random.fork('registry'), self, managers, localManager, send });
   }
 
   /** Or is the leader itself, and has lost the others. */
@@ -275,7 +275,7 @@ export class Control {
       placement: { servingLeaseMs, copyRepairDelayMs },
     };
     const { rank, workAt } = this.#settings;
-    const work = leadersWork({ registry, leadership, clock, rank, workAt }, own, this.#tellers());
+    const work = leadersWork({ registry, leadership, clock, rank, runningUnitsAt: workAt }, own, this.#tellers());
     this.#ends.push(work.stop);
     return work;
   }

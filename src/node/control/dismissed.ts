@@ -4,7 +4,7 @@
  */
 import type { NodeId } from '../../base/ids.ts';
 import { type RegistryTransaction, onlyKey } from '../../base/registry.ts';
-import type { RegistryReplica } from '../../registry/registry-replica.ts';
+import type { RegistryReplica } from '../../registry/replica/registry-replica.ts';
 
 const encoder = new TextEncoder();
 

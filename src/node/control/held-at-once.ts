@@ -4,7 +4,7 @@
  */
 import { success } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
-import type { AssignmentHost } from '../../registry/assignment/assignments-held-host.ts';
+import type { AssignmentHost } from '../../placement/assignments/assignments-held-host.ts';
 
 export function heldAtOnce(clock: Clock): AssignmentHost {
   const end: AssignmentHost['take'] = (_assignment, done) => {

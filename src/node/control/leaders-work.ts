@@ -4,11 +4,11 @@
  */
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { Leadership, Registry } from '../../base/registry.ts';
-import { AssignerHost, type AssignerPorts } from '../../registry/assignment/assigner-host.ts';
-import type { RebalanceOptions } from '../../registry/assignment/rebalance-options.ts';
-import { PlacerHost, type PlacerOptions, type PlacerPorts } from '../../registry/placement/placer-host.ts';
-import { ExpiryWorkerHost } from '../../registry/registration/expiry-worker-host.ts';
-import type { RegistrationOptions } from '../../registry/registration/options.ts';
+import { AssignerHost, type AssignerPorts } from '../../placement/leader/assigner-host.ts';
+import type { RebalanceOptions } from '../../placement/balance/rebalance-options.ts';
+import { PlacerHost, type PlacerOptions, type PlacerPorts } from '../../placement/leader/placer-host.ts';
+import { ExpiryWorkerHost } from '../../registration/expiry-worker-host.ts';
+import type { RegistrationOptions } from '../../registration/registration-options.ts';
 
 export type LeadersWork = { readonly assigner: AssignerHost; readonly placer: PlacerHost; readonly stop: Cancel };
 
@@ -18,7 +18,7 @@ export function leadersWork(
     readonly leadership: Leadership;
     readonly clock: Clock;
     readonly rank: NonNullable<PlacerPorts['rank']>;
-    readonly workAt: NonNullable<AssignerPorts['workAt']>;
+    readonly runningUnitsAt: NonNullable<AssignerPorts['runningUnitsAt']>;
   },
   options: {
     readonly registration: RegistrationOptions;
@@ -30,20 +30,20 @@ export function leadersWork(
     halted(error: unknown): void;
   },
 ): LeadersWork {
-  const halted = (error: unknown): void => reports.halted(error);
+  const onHalt = (error: unknown): void => reports.halted(error);
   const expiry = new ExpiryWorkerHost(ports, options.registration, {
     event: ({ type, ...fields }) => reports.happened(type, fields),
-    halted,
+    onHalt,
   });
   expiry.start();
-  const tell = ({ kind, ...fields }: { readonly kind: string }): void => reports.happened(eventType(kind), fields);
+  const emit = ({ kind, ...fields }: { readonly kind: string }): void => reports.happened(eventType(kind), fields);
   const { rebalance, registration } = options;
   const assigner = new AssignerHost(
-    { ...ports, tell, halted },
+    { ...ports, emit, onHalt },
     { rebalance, regrantDelayMs: registration.regrantDelayMs },
   );
   const placer = new PlacerHost(
-    { ...ports, tell: ({ kind, ...fields }) => reports.happened(kind, fields), halted },
+    { ...ports, emit: ({ kind, ...fields }) => reports.happened(kind, fields), onHalt },
     options.placement,
   );
   return {

@@ -14,9 +14,9 @@ import type { ConsensusOptions } from '../../consensus/state/options.ts';
 import type { GroupChange, GroupMember } from '../../consensus/state/state-machine.ts';
 import type { ConsensusMessage } from '../../messages/consensus.ts';
 import { leaderHintCodec } from '../../messages/group-admin.ts';
-import { RegistryReplica } from '../../registry/registry-replica.ts';
-import { RegistryServer } from '../../registry/registry-server.ts';
-import type { WriteAnswer } from '../../registry/wire.ts';
+import { RegistryReplica } from '../../registry/replica/registry-replica.ts';
+import { RegistryServer } from '../../registry/server/registry-server.ts';
+import type { RegistryWriteResult } from '../../registry/registry-messages.ts';
 import { isDismissed } from './dismissed.ts';
 import { FormationHost } from './formation-host.ts';
 import type { KeeperLook, KeeperOptions } from './group-keeper.ts';
@@ -52,7 +52,7 @@ export type SeatReports = {
 };
 
 export class ManagerSeat {
-  readonly group: ConsensusHost<WriteAnswer>;
+  readonly group: ConsensusHost<RegistryWriteResult>;
   readonly server: RegistryServer;
   readonly replica = new RegistryReplica();
   readonly #ports: SeatPorts;
@@ -78,7 +78,7 @@ export class ManagerSeat {
       this.replica,
       { event: (event) => reports.event(event), onHalt: (error) => reports.halted(error) },
     );
-    this.server = new RegistryServer({ clock, group: this.group, replica: this.replica, locate });
+    this.server = new RegistryServer({ clock, group: this.group, replica: this.replica, addressOf: locate });
     this.#formation = this.#formationHost();
     this.group.leadership.watch({ changed: () => this.#embed() });
   }

@@ -1,6 +1,6 @@
 /** The arguments of an order, as they arrive: JSON from another node, of which nothing is taken for granted. */
 import { RemusterError } from '../../base/errors.ts';
-import { noteCharactersMax } from '../../registry/registration/records.ts';
+import { noteCharactersMax } from '../../registration/registration-records.ts';
 
 export type OrderWords = Readonly<Record<string, unknown>>;
 

@@ -7,16 +7,16 @@ import type { NodeId } from '../../base/ids.ts';
 import type { Cancel, Clock, Identity } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { Leadership, LeaseId, Registry } from '../../base/registry.ts';
-import { type AssignmentHost, AssignmentsHeldHost } from '../../registry/assignment/assignments-held-host.ts';
-import type { LoadReport } from '../../registry/assignment/load-report.ts';
-import { reportLoad } from '../../registry/assignment/load-reporter-host.ts';
-import { mirror } from '../../registry/mirror.ts';
-import { heldHooks } from '../../registry/assignment/registration-hooks.ts';
-import { keyRanges } from '../../registry/keys.ts';
-import type { RegistrationOptions } from '../../registry/registration/options.ts';
-import type { StateRecord } from '../../registry/registration/records.ts';
-import { RegistrationHost } from '../../registry/registration/registration-host.ts';
-import { Roster, standingOf } from '../../registry/registration/roster.ts';
+import { type AssignmentHost, AssignmentsHeldHost } from '../../placement/assignments/assignments-held-host.ts';
+import type { LoadReport } from '../../placement/state/load-report.ts';
+import { startLoadReporter } from '../../placement/balance/load-reporter-host.ts';
+import { startInformer } from '../../registry/informer.ts';
+import { heldHooks } from '../../placement/assignments/registration-hooks.ts';
+import { keyRanges } from '../../registry/cluster-keys.ts';
+import type { RegistrationOptions } from '../../registration/registration-options.ts';
+import type { NodeStateRecord } from '../../registration/registration-records.ts';
+import { RegistrationHost } from '../../registration/registration-host.ts';
+import { NodeDirectory, registrationStatus } from '../../registration/node-directory.ts';
 
 export type PresencePorts = {
   readonly registry: Registry;
@@ -38,7 +38,7 @@ export class Presence {
   readonly #reports: PresenceReports;
   readonly #held: AssignmentsHeldHost;
   readonly #registration: RegistrationHost;
-  readonly #roster = new Roster();
+  readonly #roster = new NodeDirectory();
   readonly #ends: readonly Cancel[];
 
   constructor(
@@ -71,14 +71,14 @@ export class Presence {
   }
 
   /** As last heard from the registry; of this node itself, as it knows best. */
-  stateOf(id: NodeId): StateRecord | undefined {
+  stateOf(id: NodeId): NodeStateRecord | undefined {
     return id === this.#identity.id ? this.#registration.state : this.#roster.get(id)?.state?.record;
   }
 
   /** For people: the mode, `lost`, or undefined as long as nothing is known. */
   standingOf(id: NodeId): string | undefined {
     if (id === this.#identity.id) return this.#registration.state?.mode;
-    const standing = standingOf(this.#roster.get(id));
+    const standing = registrationStatus(this.#roster.get(id));
     return standing === 'unknown' ? undefined : standing;
   }
 
@@ -89,7 +89,7 @@ export class Presence {
 
   /** May this node act on what is assigned to it, at this moment? */
   mayServe(): boolean {
-    return this.#registration.mayServe();
+    return this.#registration.canServe();
   }
 
   #holdAssignments(): AssignmentsHeldHost {
@@ -97,7 +97,7 @@ export class Presence {
     return new AssignmentsHeldHost(this.#identity.id, {
       ...{ registry, clock, host },
       tell: ({ kind, ...fields }) => this.#reports.happened(`container.${kind}`, fields),
-      halted: (error) => this.#reports.halted(error),
+      onHalt: (error) => this.#reports.halted(error),
     });
   }
 
@@ -116,13 +116,13 @@ export class Presence {
           hooks.event(event);
         },
         fenced: (error) => this.#reports.halted(error),
-        halted: (error) => this.#reports.halted(error),
+        onHalt: (error) => this.#reports.halted(error),
       },
     );
   }
 
   #followRoster(): Cancel {
-    return mirror(this.#ports.registry, this.#ports.clock, keyRanges.roster, {
+    return startInformer(this.#ports.registry, this.#ports.clock, keyRanges.roster, {
       loaded: (entries) => this.#roster.load(entries),
       changed: (changes) => this.#roster.apply(changes),
     });
@@ -130,7 +130,7 @@ export class Presence {
 
   #reportLoad(): Cancel {
     const { registry, clock, measure } = this.#ports;
-    return reportLoad(this.#identity.id, {
+    return startLoadReporter(this.#identity.id, {
       ...{ registry, clock },
       measure: () => ({ ...measure(), serving: this.#held.held().length }),
       lease: () => this.lease,

@@ -12,7 +12,7 @@
  * stands in the key, and nothing may be lost because of a word that an older version does not know.
  */
 import { type NodeId, parseNodeId } from '../../base/ids.ts';
-import type { ContainerName } from '../keys.ts';
+import type { ContainerName } from '../cluster-keys.ts';
 
 /** What its creator wishes. */
 export type AssignmentHint = {

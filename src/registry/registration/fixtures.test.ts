@@ -11,25 +11,25 @@ import { Random } from '../../base/random.ts';
 import type { Leadership, LeadershipEvents, LeadershipView, Registry } from '../../base/registry.ts';
 import { Timeline } from '../../simulation/timeline.ts';
 import { encodeAssigned, noHint } from '../assignment/record.ts';
-import { clusterKey, keyRanges } from '../keys.ts';
-import type { KeyspaceLimits } from '../keyspace.ts';
-import { type LocalRegistry, localRegistry } from '../local-registry.ts';
-import { ExpiryWorkerHost } from './expiry-worker-host.ts';
-import type { AssignmentChange, Reconciled } from './machine-words.ts';
-import { type RegistrationOptions, registrationOptions } from './options.ts';
-import type { Assignment } from './picture.ts';
-import { RegistrationHost } from './registration-host.ts';
-import { Roster, type RosterNode, standingOf } from './roster.ts';
+import { clusterKey, keyRanges } from '../cluster-keys.ts';
+import type { KeyspaceLimits } from '../keyspace/keyspace.ts';
+import { type FakeRegistry, fakeRegistry } from '../../../test/fakes/fake-registry.ts';
+import { ExpiryWorkerHost } from '../../registration/expiry-worker-host.ts';
+import type { AssignmentChange, ReconcileResult } from '../../registration/registration-types.ts';
+import { type RegistrationOptions, registrationOptions } from '../../registration/registration-options.ts';
+import type { Assignment } from '../../registration/cluster-snapshot.ts';
+import { RegistrationHost } from '../../registration/registration-host.ts';
+import { NodeDirectory, type NodeDirectoryEntry, registrationStatus } from '../../registration/node-directory.ts';
 
 export const ttlMs = 32_000;
 
-export type Reconcile = (assignments: readonly Assignment[], done: Done<Reconciled>) => void;
+export type Reconcile = (assignments: readonly Assignment[], done: Done<ReconcileResult>) => void;
 
 type Node = {
   readonly id: NodeId;
   generation: number;
   rate: number;
-  side: LocalRegistry | undefined;
+  side: FakeRegistry | undefined;
   host: RegistrationHost | undefined;
   serving: boolean;
   fenced: string | undefined;
@@ -77,7 +77,7 @@ export class Cluster {
   readonly timeline = new Timeline();
   readonly leaders = new Leaders();
   readonly log: string[] = [];
-  readonly registry: LocalRegistry;
+  readonly registry: FakeRegistry;
   readonly random: Random;
   readonly nodes = new Map<string, Node>();
   readonly options: RegistrationOptions;
@@ -91,7 +91,7 @@ export class Cluster {
   ) {
     this.options = registrationOptions(chosen);
     this.random = new Random(seed);
-    this.registry = localRegistry({ clock: this.#clock(() => 1), limits });
+    this.registry = fakeRegistry({ clock: this.#clock(() => 1), limits });
     for (const [index, name] of names.entries()) {
       const id = parseNodeId(String(index + 1).padStart(32, '0'));
       const node: Node = {
@@ -152,7 +152,7 @@ export class Cluster {
         node.reconcile(assignments, done);
       },
       changed: (changes) => node.changes.push(...changes),
-      serving: (serving) => {
+      servingChanged: (serving) => {
         if (node.host !== undefined && node.host !== host) return;
         node.serving = serving;
         this.onServing(name, serving);
@@ -166,7 +166,7 @@ export class Cluster {
         node.fenced = error.message;
         this.#note(`${name}/${generation} fenced`);
       },
-      halted: (error) => {
+      onHalt: (error) => {
         throw error;
       },
     });
@@ -197,7 +197,7 @@ export class Cluster {
     const ports = { registry: this.registry.connect(), clock: this.#clock(() => 1), leadership: this.leaders.of(name) };
     const worker = new ExpiryWorkerHost(ports, this.options, {
       event: ({ type, node }) => this.#note(`${this.nameOf(node)} ${type}`),
-      halted: (error) => {
+      onHalt: (error) => {
         throw error;
       },
     });
@@ -210,20 +210,20 @@ export class Cluster {
     return [...this.nodes].find(([, node]) => node.id === id)?.[0] ?? id;
   }
 
-  roster(): Roster {
-    const roster = new Roster();
+  roster(): NodeDirectory {
+    const roster = new NodeDirectory();
     roster.load(this.registry.keyspace.range(keyRanges.roster, 10_000).entries);
     return roster;
   }
 
-  row(name: string): RosterNode | undefined {
+  row(name: string): NodeDirectoryEntry | undefined {
     return this.roster().get(this.node(name).id);
   }
 
   /** What the registry says of it, such as `active boot`. */
   standing(name: string): string {
     const row = this.row(name);
-    return `${standingOf(row)} ${row?.state?.record?.reason ?? '-'}`;
+    return `${registrationStatus(row)} ${row?.state?.record?.reason ?? '-'}`;
   }
 
   epoch(): number {

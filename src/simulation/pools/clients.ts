@@ -7,7 +7,7 @@ import type { Outcome } from '../../base/errors.ts';
 import { type CallId, formatCallId } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
-import type { CallResult, Calls } from '../../containers/contract.ts';
+import type { CallResult, ContainerCalls } from '../../containers/contract.ts';
 import { encodeValue } from '../../messages/codec/value.ts';
 import type { Observation } from '../observation.ts';
 import type { World } from '../world.ts';
@@ -33,7 +33,7 @@ export type PoolClientsSpec = {
   /** Pools that can be called now. */
   readonly pools: () => readonly PoolShape[];
   /** Where a call enters the cluster; undefined while the node is down or not ready. */
-  readonly door: (node: string) => { readonly calls: Calls; readonly clock: Clock } | undefined;
+  readonly door: (node: string) => { readonly calls: ContainerCalls; readonly clock: Clock } | undefined;
   /** A caller has its answer to a writing call. `container` when the route names one. */
   readonly acknowledged: (call: string, pool: string, containers: readonly number[] | undefined) => void;
 };
@@ -149,7 +149,7 @@ class Lane {
     observe({ kind: 'requestStarted', node, request, timeoutMs });
     const { method, args } = wordsOf(wish);
     const call = { pool: wish.pool.name, method, args: encodeValue(args).slice(), route: wish.route };
-    calls.call({ ...call, id, lowest: this.#session.lowest, timeoutMs }, (outcome) => {
+    calls.call({ ...call, id, lowestPending: this.#session.lowest, timeoutMs }, (outcome) => {
       const lateMs = clock.nowMs() - deadlineMs - fastestClock * ((life?.stalledMs ?? 0) - stalledMs);
       observe({ kind: 'requestEnded', node, request, code: outcome.ok ? 'OK' : outcome.error.code, lateMs });
       this.#ended(open, attempt, outcome);

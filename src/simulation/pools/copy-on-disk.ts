@@ -1,6 +1,6 @@
 /** What a disk holds of the state of a container, as it stands: for checkers that look from outside. */
-import { metaKey, readMeta, slotPrefix } from '../../containers/copies/layout.ts';
-import { stateRow } from '../../containers/hosting/rows.ts';
+import { replicaMetaKey, readReplicaMeta, slotPrefix } from '../../containers/replication/replica-layout.ts';
+import { stateRow } from '../../containers/hosting/state/state-rows.ts';
 import type { Disk } from '../disk.ts';
 import { donePrefix } from './cell-module.ts';
 
@@ -10,8 +10,8 @@ const storeName = 'containers';
 /** Whether the copy that counts on that disk has seen a writing call. */
 export function callsOnDisk(disk: Disk, major: number, container: number): (call: string) => boolean {
   const store = disk.store(storeName);
-  const bytes = store.peek(metaKey(major, container));
-  const slot = bytes === undefined ? undefined : readMeta(bytes)?.slot;
+  const bytes = store.peek(replicaMetaKey(major, container));
+  const slot = bytes === undefined ? undefined : readReplicaMeta(bytes)?.slot;
   if (slot === undefined) return () => false;
   const prefix = slotPrefix(major, container, slot) + stateRow(donePrefix);
   return (call) => store.peek(prefix + call) !== undefined;

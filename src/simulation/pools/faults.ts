@@ -4,8 +4,8 @@
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Random } from '../../base/random.ts';
-import { keyRanges } from '../../registry/keys.ts';
-import { type ContainerRecord, readContainer } from '../../registry/placement/records.ts';
+import { keyRanges } from '../../registry/cluster-keys.ts';
+import { type ContainerRecord, readContainer } from '../../placement/state/container-records.ts';
 import { leaderOf, nodeAt } from '../controlled-faults.ts';
 import { type Fault, type Nemesis, repeatedly, shaping } from '../faults.ts';
 import type { World } from '../world.ts';

@@ -4,7 +4,7 @@
  */
 import type { Random } from '../../base/random.ts';
 import type { NodeCore } from '../../node/core.ts';
-import { PoolOperations } from '../../registry/placement/pool-operations.ts';
+import { PoolOperations } from '../../placement/operations/pool-operations.ts';
 import { AdminHand } from '../admin-hand.ts';
 import type { HostedNode } from '../hosted-node.ts';
 import type { StageSpec } from '../observation.ts';

@@ -5,7 +5,7 @@
  */
 import type { Clock } from '../../base/ports.ts';
 import { Random } from '../../base/random.ts';
-import type { Calls } from '../../containers/contract.ts';
+import type { ContainerCalls } from '../../containers/contract.ts';
 import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import { addressOf, aliveIn, bootHostedNode, type HostedNode } from '../hosted-node.ts';
 import type { Stage, StageSpec, Workload } from '../observation.ts';
@@ -152,7 +152,7 @@ class Pools {
     return all.every((record) => record?.phase === 'serving');
   }
 
-  #door(name: string): { readonly calls: Calls; readonly clock: Clock } | undefined {
+  #door(name: string): { readonly calls: ContainerCalls; readonly clock: Clock } | undefined {
     const core = this.world.program(name)?.core;
     return core?.containers && { calls: core.containers.calls, clock: core.clock };
   }
@@ -165,7 +165,7 @@ class Pools {
     const counter = ++this.#dumps;
     const call = {
       ...{ pool: nameIn(name.pool), method: 'dump', args: encodeValue([]).slice(), route: { id: name.container } },
-      ...{ id: { session: 'end', generation: 1, counter }, lowest: 1, timeoutMs: dumpTimeoutMs },
+      ...{ id: { session: 'end', generation: 1, counter }, lowestPending: 1, timeoutMs: dumpTimeoutMs },
     };
     life.enter(() => {
       door.calls.call(call, (outcome) => {

@@ -2,10 +2,10 @@
  * What the registry says about containers at this instant, whoever has heard of it: the newest that any manager has
  * applied. Managers come and go; each tells of every change in the very step in which it applies it.
  */
-import { keyRanges, parseClusterKey } from '../../registry/keys.ts';
-import { type ContainerRecord, readContainer, readPool } from '../../registry/placement/records.ts';
-import type { Keyspace } from '../../registry/keyspace.ts';
-import type { RegistryReplica } from '../../registry/registry-replica.ts';
+import { keyRanges, parseClusterKey } from '../../registry/cluster-keys.ts';
+import { type ContainerRecord, readContainer, readPool } from '../../placement/state/container-records.ts';
+import type { Keyspace } from '../../registry/keyspace/keyspace.ts';
+import type { RegistryReplica } from '../../registry/replica/registry-replica.ts';
 import type { ContainerName } from './observation.ts';
 
 const entriesMax = 10_000;

@@ -72,11 +72,11 @@ export class RoundCalls {
     const { method, args } = wordsOf(wish);
     const timeoutMs = random.pick(timeoutsMs) * random.between(0.5, 1);
     const call = { pool: nameIn(wish.pool.name), method, args: encodeValue(args).slice(), route: wish.route, id };
-    const lowest = session.lowest;
+    const lowestPending = session.lowest;
     creator.ask<CallResult>(
       {
         ...{ request: nextRequest(), timeoutMs },
-        ask: (core, done) => core.containers?.calls.call({ ...call, lowest, timeoutMs }, done),
+        ask: (core, done) => core.containers?.calls.call({ ...call, lowestPending, timeoutMs }, done),
       },
       (outcome) => this.#ended(open, outcome),
     );

@@ -6,8 +6,8 @@
  *
  * The first calls go out in the very step in which the creation is answered, and some go out after the deletion was.
  */
-import { PoolOperations } from '../../registry/placement/pool-operations.ts';
-import type { PoolFacts } from '../../registry/placement/pool-operations-shown.ts';
+import { PoolOperations } from '../../placement/operations/pool-operations.ts';
+import type { PoolDescription } from '../../placement/operations/pool-views.ts';
 import type { World } from '../world.ts';
 import type { AskedNode } from './asked-node.ts';
 import { nameIn } from './pool-label.ts';
@@ -87,7 +87,7 @@ export class Round {
     const again = (): void => this.#later(againMsMax, () => this.#order());
     if (node === undefined) return again();
     const isFirst = ++this.#deletions === 1;
-    node.ask<PoolFacts>(
+    node.ask<PoolDescription>(
       {
         ...{ request: nextRequest(), timeoutMs: deletionMsMax },
         ask: ({ control, clock }, done) =>

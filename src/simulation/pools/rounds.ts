@@ -5,7 +5,7 @@
  */
 import type { Random } from '../../base/random.ts';
 import { createKnown } from '../../node/pool-creation.ts';
-import type { PoolCreated } from '../../registry/placement/pool-operations.ts';
+import type { CreatedPool } from '../../placement/operations/pool-operations.ts';
 import type { HostedNode } from '../hosted-node.ts';
 import type { World } from '../world.ts';
 import { AskedNode } from './asked-node.ts';
@@ -102,7 +102,7 @@ class RoundsClient {
     const { containers } = this.#pool;
     const params = roundParams(this.#number);
     const request = { name: this.name, module: cellModuleName, containers, copies, params };
-    node.ask<PoolCreated>(
+    node.ask<CreatedPool>(
       {
         ...{ request: nextRequest(), timeoutMs: creationMsMax },
         ask: ({ control, containers: parts, clock }, done) =>

@@ -2,8 +2,8 @@
  * Compares what the address table of a node said when it ended with what its log holds: what is in memory must have been
  * durable before.
  */
-import { walPath } from '../../containers/table/table-files.ts';
-import { readWal } from '../../containers/table/wal-record.ts';
+import { walPath } from '../../containers/address-table/wal-files.ts';
+import { readWal } from '../../containers/address-table/wal-record.ts';
 import type { NodeCore } from '../../node/core.ts';
 import type { HostedNode } from '../hosted-node.ts';
 import type { StageSpec } from '../observation.ts';

@@ -6,7 +6,7 @@ import { fenceParts } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { HostedContainer } from '../../containers/contract.ts';
 import type { Context } from '../../containers/module.ts';
-import type { ContainerRecord } from '../../registry/placement/records.ts';
+import type { ContainerRecord } from '../../placement/state/container-records.ts';
 import type { HostedNode } from '../hosted-node.ts';
 import type { StageSpec } from '../observation.ts';
 import type { World } from '../world.ts';

@@ -1,0 +1,156 @@
+/**
+ * Keys in the order of their UTF-8 bytes: a map for the single key beside a list of short sorted runs for ranges. A
+ * run is found by halving and changed by shifting a few hundred references, so that a million keys cost about as much
+ * as a thousand. It knows nothing of what stands behind a key.
+ */
+import { utf8SortKey } from '../registry-validation.ts';
+
+/** Longer runs are cut in two. */
+const runMax = 512;
+
+type Item<V> = { readonly key: string; readonly order: string; value: V };
+
+export class OrderedMap<V> {
+  readonly #items = new Map<string, Item<V>>();
+  /** None is empty, except the only one. */
+  #runs: Item<V>[][] = [[]];
+
+  get size(): number {
+    return this.#items.size;
+  }
+
+  get(key: string): V | undefined {
+    return this.#items.get(key)?.value;
+  }
+
+  set(key: string, value: V): void {
+    this.replace(key, value);
+  }
+
+  /** Sets it, and gives back what stood there. */
+  replace(key: string, value: V): V | undefined {
+    const known = this.#items.get(key);
+    if (known === undefined) {
+      this.#insert({ key, order: utf8SortKey(key), value });
+      return undefined;
+    }
+    const old = known.value;
+    known.value = value;
+    return old;
+  }
+
+  delete(key: string): boolean {
+    const item = this.#items.get(key);
+    if (item === undefined) return false;
+    this.#items.delete(key);
+    const at = this.#runFor(item.order);
+    const run = this.#runs[at] as Item<V>[];
+    run.splice(firstNotBefore(run, item.order), 1);
+    if (run.length === 0 && this.#runs.length > 1) this.#runs.splice(at, 1);
+    return true;
+  }
+
+  /** Takes out all keys with `from <= key < to`, in order; whole pieces at a time. */
+  takeRange(from: string, to: string): readonly V[] {
+    const first = utf8SortKey(from);
+    const end = utf8SortKey(to);
+    const taken: V[] = [];
+    for (let at = this.#runFor(first); at < this.#runs.length;) {
+      const run = this.#runs[at] as Item<V>[];
+      const start = firstNotBefore(run, first);
+      const stop = firstNotBefore(run, end);
+      const isEnd = stop < run.length;
+      // Nothing in a run before the one in which the range begins.
+      const items = stop > start ? run.splice(start, stop - start) : [];
+      for (const { key, value } of items) {
+        this.#items.delete(key);
+        taken.push(value);
+      }
+      if (run.length === 0 && this.#runs.length > 1) this.#runs.splice(at, 1);
+      else at += 1;
+      if (isEnd) break;
+    }
+    return taken;
+  }
+
+  clear(): void {
+    this.#items.clear();
+    this.#runs = [[]];
+  }
+
+  /** Keys with `from <= key < to` in order, until the visitor returns false. It must not change the map. */
+  visit(from: string, to: string, visitor: (value: V, key: string) => boolean): void {
+    const first = utf8SortKey(from);
+    const end = utf8SortKey(to);
+    for (let at = this.#runFor(first); at < this.#runs.length; at++) {
+      const run = this.#runs[at] as Item<V>[];
+      for (let i = firstNotBefore(run, first); i < run.length; i++) {
+        const item = run[i] as Item<V>;
+        if (item.order >= end || !visitor(item.value, item.key)) return;
+      }
+    }
+  }
+
+  /** The same keys from the last to the first. */
+  visitBack(from: string, to: string, visitor: (value: V, key: string) => boolean): void {
+    const first = utf8SortKey(from);
+    const end = utf8SortKey(to);
+    for (let at = this.#runFor(end); at >= 0; at--) {
+      const run = this.#runs[at] as Item<V>[];
+      for (let i = firstNotBefore(run, end) - 1; i >= 0; i--) {
+        const item = run[i] as Item<V>;
+        if (item.order < first || !visitor(item.value, item.key)) return;
+      }
+    }
+  }
+
+  /** All of them, in order, as they are now. */
+  values(): V[] {
+    const out: V[] = [];
+    for (const run of this.#runs) for (const item of run) out.push(item.value);
+    return out;
+  }
+
+  #insert(item: Item<V>): void {
+    this.#items.set(item.key, item);
+    if (this.#append(item)) return;
+    const at = this.#runFor(item.order);
+    const run = this.#runs[at] as Item<V>[];
+    run.splice(firstNotBefore(run, item.order), 0, item);
+    if (run.length > runMax) this.#runs.splice(at + 1, 0, run.splice(runMax >> 1));
+  }
+
+  /** Keys often come in ascending order, from snapshots always: they need no place to be found, and fill the runs. */
+  #append(item: Item<V>): boolean {
+    const run = this.#runs.at(-1) as Item<V>[];
+    const last = run.at(-1);
+    if (last !== undefined && last.order >= item.order) return false;
+    if (run.length < runMax) run.push(item);
+    else this.#runs.push([item]);
+    return true;
+  }
+
+  /** The last run that begins at or before this, or the first one. */
+  #runFor(order: string): number {
+    let low = 0;
+    let high = this.#runs.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      const first = (this.#runs[middle] as Item<V>[])[0] as Item<V>;
+      if (first.order <= order) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+}
+
+function firstNotBefore(run: readonly Item<unknown>[], order: string): number {
+  let low = 0;
+  let high = run.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((run[middle] as Item<unknown>).order < order) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -1,0 +1,40 @@
+/**
+ * What others have told about owners before the registry did: hints to route by, never logged and part of no version
+ * and no hash. Each one goes when the registry has said as much, and the oldest goes when there are too many.
+ */
+import { BoundedLru } from '../../base/collections/bounded-lru.ts';
+import type { NodeId } from '../../base/ids.ts';
+
+export type OwnerHint = { readonly owner: NodeId | undefined; readonly version: number };
+
+const correctionsMax = 10_000;
+
+export class OwnerHints {
+  #byContainer = new BoundedLru<string, OwnerHint>(correctionsMax);
+
+  get size(): number {
+    return this.#byContainer.size;
+  }
+
+  get(major: number, container: number): OwnerHint | undefined {
+    return this.#byContainer.size === 0 ? undefined : this.#byContainer.peek(keyOf(major, container));
+  }
+
+  set(major: number, container: number, correction: OwnerHint): void {
+    this.#byContainer.set(keyOf(major, container), correction);
+  }
+
+  /** The registry has spoken. */
+  supersededBy(major: number, container: number, version: number): void {
+    const correction = this.get(major, container);
+    if (correction !== undefined && correction.version <= version) this.#byContainer.delete(keyOf(major, container));
+  }
+
+  clear(): void {
+    this.#byContainer = new BoundedLru(correctionsMax);
+  }
+}
+
+function keyOf(major: number, container: number): string {
+  return `${major}/${container}`;
+}

@@ -1,0 +1,36 @@
+/** Who waits for news of one container, such as a call that has nobody to go to. */
+import { RemusterError } from '../../base/errors.ts';
+import type { Cancel } from '../../base/ports.ts';
+
+const watchersMax = 100_000;
+
+export class OwnerWatchers {
+  readonly #byContainer = new Map<string, Set<() => void>>();
+  #count = 0;
+
+  get size(): number {
+    return this.#count;
+  }
+
+  /** CAPACITY when too many wait already. */
+  add(major: number, container: number, changed: () => void): Cancel {
+    if (this.#count >= watchersMax) throw new RemusterError('CAPACITY', 'too many wait for owners of containers');
+    const key = `${major}/${container}`;
+    const watchers = this.#byContainer.get(key) ?? new Set<() => void>();
+    const watcher = (): void => changed();
+    watchers.add(watcher);
+    this.#byContainer.set(key, watchers);
+    this.#count += 1;
+    return () => {
+      if (!watchers.delete(watcher)) return;
+      this.#count -= 1;
+      if (watchers.size === 0) this.#byContainer.delete(key);
+    };
+  }
+
+  notify(major: number, container: number): void {
+    if (this.#count === 0) return;
+    const watchers = this.#byContainer.get(`${major}/${container}`);
+    if (watchers !== undefined) for (const watcher of [...watchers]) watcher();
+  }
+}

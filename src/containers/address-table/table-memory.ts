@@ -1,0 +1,103 @@
+/**
+ * The address table as it is looked things up in: pools by name and number, owners and versions of their containers,
+ * the version and the hash of the whole. It does what it is told; that what it is told was written to the disk before
+ * is the business of the host.
+ */
+import type { NodeId } from '../../base/ids.ts';
+import type { KnownPool } from '../contract.ts';
+import { EntrySetHash } from './entry-hash.ts';
+import { NodeIndex, noOwner } from './node-index.ts';
+import { PoolTable } from './pool-table.ts';
+
+/** In the place of a container, for the hash of a pool itself. */
+const poolItself = 0xffff_ffff;
+
+export class TableMemory {
+  readonly nodes = new NodeIndex();
+  readonly #byName = new Map<string, PoolTable>();
+  readonly #byMajor = new Map<number, PoolTable>();
+  readonly #hash = new EntrySetHash();
+  #version = 0;
+
+  /** The highest revision of anything that was applied. */
+  get version(): number {
+    return this.#version;
+  }
+
+  get hashWords(): readonly [number, number] {
+    return this.#hash.words;
+  }
+
+  pool(name: string): PoolTable | undefined {
+    return this.#byName.get(name);
+  }
+
+  poolByNumber(major: number): PoolTable | undefined {
+    return this.#byMajor.get(major);
+  }
+
+  pools(): IterableIterator<PoolTable> {
+    return this.#byName.values();
+  }
+
+  ownerOf(pool: KnownPool, container: number): NodeId | undefined {
+    const table = this.#byMajor.get(pool.record.major);
+    return table === undefined ? undefined : this.nodes.idAt(table.ownerAt(container));
+  }
+
+  versionOf(pool: KnownPool, container: number): number {
+    return this.#byMajor.get(pool.record.major)?.versionAt(container) ?? 0;
+  }
+
+  setPool(pool: KnownPool, revision: number): PoolTable {
+    const { major, minor } = pool.record;
+    let table = this.#byMajor.get(major);
+    if (table === undefined) {
+      table = new PoolTable(pool, revision);
+      this.#byMajor.set(major, table);
+      this.#byName.set(pool.name, table);
+    } else {
+      this.#hash.remove(major, poolItself, table.pool.record.minor, table.revision);
+      table.pool = pool;
+      table.revision = revision;
+    }
+    this.#hash.add(major, poolItself, minor, revision);
+    return table;
+  }
+
+  /** With whatever containers it still has. */
+  removePool(table: PoolTable): void {
+    const { name, record } = table.pool;
+    for (let container = 0; container < table.end; container++) this.set(table, container, noOwner, 0);
+    this.#hash.remove(record.major, poolItself, record.minor, table.revision);
+    this.#byMajor.delete(record.major);
+    if (this.#byName.get(name) === table) this.#byName.delete(name);
+  }
+
+  /** Version 0: the container is gone. */
+  set(table: PoolTable, container: number, owner: number, version: number): void {
+    const { major } = table.pool.record;
+    const before = table.versionAt(container);
+    if (before > 0) this.#hash.remove(major, container, this.nodes.hashAt(table.ownerAt(container)), before);
+    table.set(container, owner, version);
+    if (version > 0) this.#hash.add(major, container, this.nodes.hashAt(owner), version);
+  }
+
+  /** Entries that were put into the table directly begin to count. */
+  hashEntries(table: PoolTable): void {
+    const { major } = table.pool.record;
+    for (let container = 0; container < table.end; container++) {
+      const version = table.versionAt(container);
+      if (version > 0) this.#hash.add(major, container, this.nodes.hashAt(table.ownerAt(container)), version);
+    }
+  }
+
+  setVersion(version: number): void {
+    this.#version = Math.max(this.#version, version);
+  }
+
+  /** The registry has been put back to an earlier time. */
+  rollBackTo(version: number): void {
+    this.#version = version;
+  }
+}

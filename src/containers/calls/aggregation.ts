@@ -1,0 +1,74 @@
+/**
+ * Makes one value of those of many containers with the module's own `aggregate`, which is the code of a user: what it
+ * throws is CALL_FAILED, and when it takes longer than the call may take, the call ends without it. Without a definition
+ * on this node the parts stay parts.
+ */
+import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
+import type { Cancel, Clock } from '../../base/ports.ts';
+import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
+import type { CallResult } from '../contract.ts';
+import type { MethodSpec, ModuleDefinition } from '../module.ts';
+import type { SuccessfulPart } from './fan-out.ts';
+import { errorText } from './route.ts';
+
+export class Aggregation {
+  readonly #done: Done<CallResult>;
+  #late: Cancel = () => {};
+  #over = false;
+
+  constructor(done: Done<CallResult>) {
+    this.#done = done;
+  }
+
+  /** `done` may be called before this returns. */
+  start(aggregate: MethodSpec['aggregate'], parts: readonly SuccessfulPart[], clock: Clock, timeoutMs: number): void {
+    if (aggregate === undefined) return this.#end(success({ parts }));
+    const made = attempted((): unknown => aggregate(parts.map(({ value }) => decodeValue(value))));
+    if (!made.ok) return this.#end(made);
+    if (!isPromise(made.value)) return this.#end(attempted(() => ({ value: encodeValue(made.value) })));
+    this.#late = clock.schedule(timeoutMs, () => this.#end(failure('DEADLINE', 'aggregate did not end in time')));
+    void this.#settle(made.value);
+  }
+
+  cancel(): void {
+    this.#end(failure('CANCELLED'));
+  }
+
+  async #settle(made: PromiseLike<unknown>): Promise<void> {
+    try {
+      const value = encodeValue(await made);
+      this.#end(success({ value }));
+    } catch (error) {
+      this.#end({ ok: false, error: failureOf(error) });
+    }
+  }
+
+  #end(outcome: Outcome<CallResult>): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#late();
+    this.#done(outcome);
+  }
+}
+
+export function aggregateMethodOf(definition: ModuleDefinition | undefined, method: string): MethodSpec['aggregate'] {
+  if (definition === undefined || !Object.hasOwn(definition.methods, method)) return undefined;
+  const spec = definition.methods[method];
+  return typeof spec === 'object' ? spec.aggregate : undefined;
+}
+
+function attempted<T>(make: () => T): Outcome<T> {
+  try {
+    return success(make());
+  } catch (error) {
+    return { ok: false, error: failureOf(error) };
+  }
+}
+
+function failureOf(error: unknown): RemusterError {
+  return isRemusterError(error) ? error : new RemusterError('CALL_FAILED', `aggregate: ${errorText(error)}`);
+}
+
+function isPromise(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
+}

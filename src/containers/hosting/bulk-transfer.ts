@@ -1,0 +1,94 @@
+/**
+ * Two methods that every container has besides those of its module: one gives everything in it as a flow of pages, the
+ * other puts such pages into a container that nobody has written to. What was remembered of calls stays behind: a copy
+ * of a pool is another pool, whose callers begin anew. Only calls reach them, so order, copies and durability are as
+ * for all calls.
+ */
+import { RemusterError } from '../../base/errors.ts';
+import { decodeValue } from '../../messages/codec/value.ts';
+import type { Context } from '../module.ts';
+import type { ContainerContents } from './state/container-contents.ts';
+import { decodeArgs, type ModuleMethod } from './turns/module-methods.ts';
+import { rowKinds } from './state/state-rows.ts';
+
+/** No method of a module begins like this. */
+export const transferNames = { export: '$export', import: '$import' } as const;
+
+/** `s` is state, `t` a timer; the value as it was encoded. */
+export type TransferRow = readonly [kind: 's' | 't', key: string, value: Uint8Array];
+
+const pageRowsMax = 1_000;
+const pageBytesMax = 262_144;
+
+export function transferMethods(contents: ContainerContents): readonly ModuleMethod[] {
+  return [
+    { name: transferNames.export, isReadonly: true, run: () => pagesOf(rowsIn(contents), contents.state.pin()) },
+    { name: transferNames.import, isReadonly: false, run: (ctx, ...page) => importPage(contents, ctx, page) },
+  ];
+}
+
+/**
+ * All of one instant: values are borrowed until all are given. If nobody begins to read, they stay so: then writes cost
+ * more, until the container closes. Timers come last, when the state is whole.
+ */
+function rowsIn({ state, timers }: ContainerContents): readonly TransferRow[] {
+  const rows: TransferRow[] = [];
+  state.visit({}, (value, key) => rows.push([rowKinds.state, key, value]) > 0);
+  timers.visit(({ name, row }) => rows.push([rowKinds.timer, name, row]) > 0);
+  return rows;
+}
+
+async function* pagesOf(rows: readonly TransferRow[], giveBack: () => void): AsyncGenerator<readonly TransferRow[]> {
+  let page: TransferRow[] = [];
+  let bytes = 0;
+  try {
+    for (const row of rows) {
+      page.push(row);
+      bytes += row[2].length;
+      if (page.length < pageRowsMax && bytes < pageBytesMax) continue;
+      yield page;
+      page = [];
+      bytes = 0;
+    }
+    if (page.length > 0) yield page;
+  } finally {
+    giveBack();
+  }
+}
+
+/** The first page takes the place of what the module itself has put there at the beginning. */
+function importPage(contents: ContainerContents, ctx: Context, [isFirst, rows]: readonly unknown[]): number {
+  if (typeof isFirst !== 'boolean' || !Array.isArray(rows) || !rows.every(isRow))
+    throw new RemusterError('BAD_ARGUMENT', 'a page is [isFirst, rows]');
+  const session = ctx.callId.slice(0, ctx.callId.lastIndexOf('/'));
+  if (contents.dedup.hasOtherCallersThan(session))
+    throw new RemusterError(
+      'PRECONDITION',
+      `others have written to container ${ctx.container}: import into a new pool`,
+    );
+  if (isFirst) clear(contents, ctx);
+  for (const [kind, key, value] of rows) {
+    if (kind === 's') ctx.state.set(key, decodeValue(value));
+    else setTimer(ctx, key, value);
+  }
+  return rows.length;
+}
+
+function clear({ timers }: ContainerContents, ctx: Context): void {
+  const names: string[] = [];
+  timers.visit(({ name }) => names.push(name) > 0);
+  for (const name of names) ctx.timers.cancel(name);
+  for (const [key] of ctx.state.entries({ limit: Infinity })) ctx.state.delete(key);
+}
+
+/** It is due when it was; what was due meanwhile is due at once. */
+function setTimer(ctx: Context, name: string, row: Uint8Array): void {
+  const [dueWallMs, method, args] = decodeValue(row) as readonly [number, string, Uint8Array];
+  ctx.timers.set(name, dueWallMs - ctx.now(), method, ...decodeArgs(args));
+}
+
+function isRow(row: unknown): row is TransferRow {
+  if (!Array.isArray(row)) return false;
+  const [kind, key, value] = row as readonly unknown[];
+  return (kind === 's' || kind === 't') && typeof key === 'string' && value instanceof Uint8Array;
+}

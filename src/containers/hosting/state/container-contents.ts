@@ -1,0 +1,69 @@
+/**
+ * Everything that an open container holds in memory and on disks: its state, its timers, and which calls have run. One
+ * call changes all three together, through `CallChanges`, or none of them.
+ */
+import { RemusterError } from '../../../base/errors.ts';
+import type { StoreWrite } from '../../../base/ports.ts';
+import type { StateEntry } from '../../contract.ts';
+import { ContainerState } from './container-state.ts';
+import type { HostingLimits } from '../../hosting-limits.ts';
+import { rowKinds } from './state-rows.ts';
+import { ExactlyOnce } from './exactly-once.ts';
+import { ReadStateView, WriteStateView } from './state-view.ts';
+import { TimerChanges, TimerTable } from './timer-table.ts';
+
+export class ContainerContents {
+  readonly state = new ContainerState();
+  readonly timers = new TimerTable();
+  readonly dedup: ExactlyOnce;
+  /** For all readonly methods. */
+  readonly view = new ReadStateView(this.state);
+
+  constructor(limits: HostingLimits) {
+    this.dedup = new ExactlyOnce(limits);
+  }
+
+  /** Throws MALFORMED when a row cannot be what was written. */
+  load(entries: readonly StateEntry[], nowMs: number): void {
+    for (const { key, value } of entries) {
+      const kind = key[0];
+      if (kind === rowKinds.state) this.state.set(key.slice(1), value);
+      else if (kind === rowKinds.timer) this.timers.load(key.slice(1), value);
+      else if (kind === rowKinds.dedup) this.dedup.load(key, value, nowMs);
+      else throw new RemusterError('MALFORMED', `a row "${key.slice(0, 40)}" is of no known kind`);
+    }
+    this.dedup.loadComplete();
+  }
+}
+
+/** What one call writes, until it has returned. */
+export class CallChanges {
+  readonly state: WriteStateView;
+  readonly timers: TimerChanges;
+
+  constructor(contents: ContainerContents, limits: HostingLimits, nowWallMs: () => number) {
+    this.state = new WriteStateView(contents.state, limits);
+    this.timers = new TimerChanges(contents.timers, limits, nowWallMs);
+  }
+
+  /** The method cannot write any more. */
+  end(): void {
+    this.state.end();
+    this.timers.end();
+  }
+
+  apply(): void {
+    this.state.apply();
+    this.timers.apply();
+  }
+
+  /** Of everything that it wrote, in a commit. */
+  get writtenBytes(): number {
+    return this.state.writtenBytes + this.timers.writtenBytes;
+  }
+
+  collectRows(rows: StoreWrite[]): void {
+    this.state.collectRows(rows);
+    this.timers.collectRows(rows);
+  }
+}

@@ -1,0 +1,50 @@
+/** The methods of a module, ready to be called by name, and what becomes of what they throw. Runs nothing. */
+import { isRemusterError, RemusterError } from '../../../base/errors.ts';
+import { decodeValue } from '../../../messages/codec/value.ts';
+import { type Context, toMethodError, type ModuleDefinition } from '../../module.ts';
+
+export type ModuleMethod = {
+  readonly name: string;
+  readonly isReadonly: boolean;
+  readonly run: (ctx: Context, ...args: unknown[]) => unknown;
+};
+
+const messageCharactersMax = 4_000;
+
+/** `others` are those that every container has. */
+export function methodsOf(definition: ModuleDefinition, others: readonly ModuleMethod[] = []): ReadonlyMap<string, ModuleMethod> {
+  const methods = new Map<string, ModuleMethod>();
+  for (const [name, spec] of Object.entries(definition.methods)) {
+    const run = typeof spec === 'function' ? spec : spec.run;
+    methods.set(name, { name, isReadonly: typeof spec === 'object' && spec.readonly === true, run });
+  }
+  for (const method of others) methods.set(method.name, method);
+  return methods;
+}
+
+/** Throws BAD_ARGUMENT for what is not a list of values. */
+export function decodeArgs(bytes: Uint8Array): unknown[] {
+  let args: unknown;
+  try {
+    args = decodeValue(bytes);
+  } catch {
+    args = undefined;
+  }
+  if (!Array.isArray(args)) throw new RemusterError('BAD_ARGUMENT', 'the arguments of a call are an encoded list');
+  return args;
+}
+
+/** What the caller gets to hear. A full quota keeps its code: it is no mistake of the method. */
+export function methodFailure(thrown: unknown): RemusterError {
+  const error = isRemusterError(thrown, 'STORE_FULL') ? thrown : toMethodError(thrown);
+  if (error.message.length <= messageCharactersMax) return error;
+  return new RemusterError(error.code, error.message.slice(0, messageCharactersMax));
+}
+
+export function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
+}
+
+export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
+}

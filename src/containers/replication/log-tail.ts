@@ -1,0 +1,170 @@
+/**
+ * The last commits of a container, in memory at its owner: what is not yet everywhere, and some more for copies that were
+ * away for a moment. All of them were made under one fence; only the position before the first may be of another. It is
+ * cut at its beginning and never has a gap.
+ */
+import { assert } from '../../base/assert.ts';
+import type { Fence } from '../../base/fence.ts';
+import { packRows } from '../../base/row-codec.ts';
+import type { StoreWrite } from '../../base/ports.ts';
+import type { CommitPosition } from './replica-layout.ts';
+
+export type ReplicatedCommit = {
+  /** Of a commit that is packed from the beginning they are not known any more. */
+  readonly writes: readonly StoreWrite[];
+  readonly bytes: number;
+  /** See `packedRowsOf`. */
+  packed: Uint8Array | undefined;
+};
+
+/** For a disk. What was written may share its memory with other things, so nothing of it is kept. */
+export function packedCommit(writes: readonly StoreWrite[], bytes: number): ReplicatedCommit {
+  return { writes: nothing, bytes, packed: packRows(writes) };
+}
+
+/** For a pool without disks, which keeps the values as they are. */
+export function unpackedCommit(writes: readonly StoreWrite[], bytes: number): ReplicatedCommit {
+  const own = writes.map(({ key, value }) => ({ key, value: value === null ? null : new Uint8Array(value) }));
+  return { writes: own, bytes, packed: undefined };
+}
+
+const nothing: readonly StoreWrite[] = [];
+
+/** As it lies in logs and goes over wires. For a pool without disks it is put together when a copy needs it. */
+export function packedRowsOf(commit: ReplicatedCommit): Uint8Array {
+  return (commit.packed ??= packRows(commit.writes));
+}
+
+/** What a write takes on a wire and a disk beside its key and value, about. */
+const writeOverheadBytes = 24;
+
+export function commitBytes(writes: readonly StoreWrite[]): number {
+  let bytes = writeOverheadBytes;
+  for (const { key, value } of writes) bytes += writeOverheadBytes + key.length * 3 + (value?.length ?? 0);
+  return bytes;
+}
+
+export class LogTail {
+  readonly #fence: Fence;
+  #start: CommitPosition;
+  #commits: ReplicatedCommit[] = [];
+  /** Commits before this index are gone. */
+  #head = 0;
+  #bytes = 0;
+
+  constructor(fence: Fence, start: CommitPosition) {
+    this.#fence = fence;
+    this.#start = start;
+  }
+
+  /** The position before the first commit. */
+  get start(): CommitPosition {
+    return this.#start;
+  }
+
+  get last(): number {
+    return this.#start.seq + this.#commits.length - this.#head;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  append(commit: ReplicatedCommit): number {
+    this.#commits.push(commit);
+    this.#bytes += commit.bytes;
+    return this.last;
+  }
+
+  /** Takes back what was appended after `seq`, which nobody else may have seen. */
+  rollBack(seq: number): void {
+    while (this.last > seq) this.#bytes -= (this.#commits.pop() as ReplicatedCommit).bytes;
+  }
+
+  /** Is this a position of our history behind which we still have everything? */
+  canContinueFrom({ fence, seq }: CommitPosition): boolean {
+    if (seq === this.#start.seq) return fence === this.#start.fence;
+    return fence === this.#fence && seq > this.#start.seq && seq <= this.last;
+  }
+
+  positionOf(seq: number): CommitPosition {
+    assert(seq >= this.#start.seq && seq <= this.last, `commit ${seq} is not in the tail`);
+    return seq === this.#start.seq ? this.#start : { fence: this.#fence, seq };
+  }
+
+  /** The commits after `seq` up to `until`: as many as fit, but at least one. */
+  after(seq: number, until: number, bytesMax: number): readonly ReplicatedCommit[] {
+    assert(seq >= this.#start.seq, `what follows commit ${seq} is gone`);
+    const from = this.#head + seq - this.#start.seq;
+    const end = Math.min(this.#commits.length, this.#head + until - this.#start.seq);
+    let bytes = 0;
+    let to = from;
+    for (; to < end; to++) {
+      bytes += (this.#commits[to] as ReplicatedCommit).bytes;
+      if (to > from && bytes > bytesMax) break;
+    }
+    return this.#commits.slice(from, to);
+  }
+
+  /** Forgets from the beginning, up to `seq`, while there is more than `bytesMax`. */
+  trim(seq: number, bytesMax: number): void {
+    let dropped = 0;
+    while (this.#bytes > bytesMax && this.#start.seq + dropped < seq) {
+      this.#bytes -= (this.#commits[this.#head + dropped] as ReplicatedCommit).bytes;
+      dropped += 1;
+    }
+    if (dropped === 0) return;
+    this.#start = { fence: this.#fence, seq: this.#start.seq + dropped };
+    this.#commits.fill(undefined as never, this.#head, this.#head + dropped);
+    this.#head += dropped;
+    if (this.#head < 64 || this.#head * 2 < this.#commits.length) return;
+    this.#commits = this.#commits.slice(this.#head);
+    this.#head = 0;
+  }
+}
+
+/** What a container has in its tail; `shed` forgets what can be forgotten and tells it with another `used`. */
+export type LogTailShare = { bytes: number; lastUse: number; readonly shed: () => void };
+
+/** Of all containers on this node: whoever has not written for longest forgets first. */
+export class LogTailBudget {
+  readonly #bytesMax: number;
+  readonly #shares = new Set<LogTailShare>();
+  #bytes = 0;
+  /** Counts, so that it is known who has written before whom. */
+  #uses = 0;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  join(shed: () => void): LogTailShare {
+    const share = { bytes: 0, lastUse: 0, shed };
+    this.#shares.add(share);
+    return share;
+  }
+
+  used(share: LogTailShare, bytes: number): void {
+    const isGrowing = bytes > share.bytes;
+    this.#bytes += bytes - share.bytes;
+    share.bytes = bytes;
+    if (!isGrowing) return;
+    share.lastUse = ++this.#uses;
+    if (this.#bytes > this.#bytesMax) this.#shed();
+  }
+
+  truncated(share: LogTailShare): void {
+    if (this.#shares.delete(share)) this.#bytes -= share.bytes;
+  }
+
+  #shed(): void {
+    for (const oldest of [...this.#shares].toSorted((a, b) => a.lastUse - b.lastUse)) {
+      if (this.#bytes <= this.#bytesMax) return;
+      if (oldest.bytes > 0) oldest.shed();
+    }
+  }
+}

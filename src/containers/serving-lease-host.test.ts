@@ -1,0 +1,397 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { type Outcome, failure, success } from '../base/errors.ts';
+import { type NodeId, nodeIdFrom } from '../base/ids.ts';
+import type { Clock, Identity, Peer, StreamService } from '../base/ports.ts';
+import { Random } from '../base/random.ts';
+import { decodeMessage, encodeMessage } from '../messages/catalogue.ts';
+import { World } from '../simulation/world.ts';
+import { ServingLeaseHost } from './serving-lease-host.ts';
+import { type ReceivedServingGrant, ServingLeaseRenewal, servingLeaseShares } from './serving-lease-renewal.ts';
+
+const leaseMs = 5_000;
+const regrantMs = leaseMs * 1.1;
+
+/** Grants while it may, and remembers when, by its own clock. */
+class Granter {
+  readonly clock: Clock;
+  answer: 'grant' | 'superseded' | 'notLeader' | 'nonsense' | 'elsewhere' = 'grant';
+  term = 1;
+  leaseMs = leaseMs;
+  takenRevision = 0;
+  lastGrantMs = -Infinity;
+  asked = 0;
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  grant(): Outcome<ReceivedServingGrant> {
+    this.asked += 1;
+    if (this.answer === 'superseded') return failure('FENCED');
+    if (this.answer === 'notLeader') return failure('NOT_LEADER');
+    this.lastGrantMs = this.clock.nowMs();
+    return success({ leaseMs: this.leaseMs, term: this.term, takenRevision: this.takenRevision });
+  }
+
+  /** From now on somebody else may serve what the worker served. */
+  get mayRegrant(): boolean {
+    return this.clock.nowMs() >= this.lastGrantMs + regrantMs;
+  }
+}
+
+type Program = { readonly lease?: ServingLeaseHost; readonly told: boolean[] };
+
+class Scene {
+  leader: string | undefined = 'm1';
+  readonly mistakes: unknown[] = [];
+  /** Also of those that are gone: what they granted still counts. */
+  readonly granters = new Map<string, Granter>();
+  readonly world: World<Program>;
+
+  constructor(seed: string, names: readonly string[] = ['m1', 'm2', 'w']) {
+    this.world = new World<Program>({
+      ...{ seed, names, rarities: false },
+      boot: (ports, { name, host, index, boots, random }) => {
+        const roles = name === 'w' ? (['worker'] as const) : (['manager'] as const);
+        const identity: Identity = { id: idOf(index), name, host, port: 7400, generation: boots, roles, dc: 'x' };
+        const { streams } = ports.listen(identity, 'serving');
+        if (name !== 'w') {
+          const granter = new Granter(ports.clock);
+          if (name !== this.leader) granter.answer = 'notLeader';
+          this.granters.set(name, granter);
+          streams.serve(serviceOf(granter));
+          return { told: [] };
+        }
+        const told: boolean[] = [];
+        const lease = new ServingLeaseHost(
+          {
+            ...{ clock: ports.clock, random, streams, self: identity, onHalt: (error) => this.mistakes.push(error) },
+            leader: () => this.#peer(this.leader),
+            managers: () => ['m1', 'm2'].flatMap((one) => (names.includes(one) ? (this.#peer(one) ?? []) : [])),
+            onLeaderNotice: (notice) => {
+              const [index] = notice;
+              this.leader = this.world.names[index ?? 0];
+              this.lease.leaderChanged();
+            },
+            grant: () => failure('INTERNAL', 'the worker does not lead'),
+          },
+          leaseMs,
+        );
+        lease.watch((holds) => told.push(holds));
+        lease.start();
+        return { lease, told };
+      },
+    });
+    this.world.startAll();
+  }
+
+  get lease(): ServingLeaseHost {
+    return this.world.program('w')?.lease as ServingLeaseHost;
+  }
+
+  get told(): readonly boolean[] {
+    return this.world.program('w')?.told ?? [];
+  }
+
+  granter(name = 'm1'): Granter {
+    return this.granters.get(name) as Granter;
+  }
+
+  /** From now on it grants. */
+  leads(name: string): void {
+    this.granter(name).answer = 'grant';
+    this.granter(name).term = 2;
+  }
+
+  get asked(): number {
+    return [...this.granters.values()].reduce((sum, { asked }) => sum + asked, 0);
+  }
+
+  /** Lets time pass; at every step nobody may regrant what is still being served. */
+  run(forMs: number, each: () => void = () => {}): void {
+    const { timeline } = this.world;
+    const untilMs = timeline.nowMs + forMs;
+    while ((timeline.nextMs() ?? Infinity) <= untilMs) {
+      timeline.step();
+      this.#check();
+      each();
+    }
+    timeline.runUntil(untilMs);
+    this.#check();
+    assert.deepEqual(this.mistakes, []);
+  }
+
+  #check(): void {
+    if (!this.lease.holds()) return;
+    const isGranted = [...this.granters.values()].some(({ mayRegrant }) => !mayRegrant);
+    assert.ok(isGranted, `still serving at ${this.world.timeline.nowMs}`);
+  }
+
+  #peer(name: string | undefined): Peer | undefined {
+    if (name === undefined) return undefined;
+    const { address, index } = this.world.host(name);
+    return { id: idOf(index), host: address, port: 7400 };
+  }
+}
+
+function serviceOf(granter: Granter): StreamService {
+  return {
+    request: (_from, body, _remainingMs, reply) => {
+      assert.equal(decodeMessage(body).kind, 'renewServing');
+      if (granter.answer === 'nonsense') return reply(success(new Uint8Array([1, 2, 3, 4])));
+      if (granter.answer === 'elsewhere')
+        return reply(success(encodeMessage({ kind: 'servingElsewhere', leaderHint: new Uint8Array([1]) })));
+      const outcome = granter.grant();
+      reply(outcome.ok ? success(encodeMessage({ kind: 'servingGranted', ...outcome.value })) : outcome);
+    },
+    notify: () => assert.fail('nobody notifies'),
+    open: () => assert.fail('nobody opens'),
+  };
+}
+
+function idOf(index: number): NodeId {
+  return nodeIdFrom(new Uint8Array(16).fill(index + 1));
+}
+
+describe('the serving lease', () => {
+  test('asks in time for several tries before it stops by itself', () => {
+    const { stop, interval, timeout, retryMin } = servingLeaseShares;
+    assert.ok(timeout < interval && retryMin < timeout && stop < 1);
+    assert.ok(interval + (timeout + retryMin) + (timeout + 2 * retryMin) < stop);
+  });
+
+  test('begins with the first grant and is renewed every fifth of it', () => {
+    const scene = new Scene('begins');
+    assert.equal(scene.lease.holds(), false);
+    scene.run(100);
+    assert.equal(scene.lease.holds(), true);
+    scene.run(20_000, () => assert.equal(scene.lease.holds(), true));
+    assert.ok(scene.granter().asked >= 20 && scene.granter().asked <= 22, String(scene.granter().asked));
+    assert.deepEqual(scene.told, [true]);
+  });
+
+  test('ends by itself when the leader is gone, counted from the last asking', () => {
+    const scene = new Scene('gone');
+    scene.run(10_000);
+    scene.world.crash('m1');
+    const goneMs = scene.world.timeline.nowMs;
+    let endMs = Infinity;
+    scene.run(6_000, () => {
+      if (!scene.lease.holds()) endMs = Math.min(endMs, scene.world.timeline.nowMs);
+    });
+    assert.ok(endMs - goneMs <= leaseMs * servingLeaseShares.stop);
+    assert.ok(endMs - goneMs > leaseMs * (servingLeaseShares.stop - servingLeaseShares.interval) - 10);
+    assert.deepEqual(scene.told, [true, false]);
+  });
+
+  test('is not held any more by one that stood still, before any timer of it has run', () => {
+    const scene = new Scene('paused');
+    scene.run(10_000);
+    scene.world.stall('w', 3 * leaseMs);
+    scene.run(2.9 * leaseMs);
+    assert.equal(scene.lease.holds(), false);
+    assert.deepEqual(scene.told, [true]);
+    scene.run(leaseMs);
+    // Whoever slept through the end hears of it.
+    assert.deepEqual(scene.told, [true, false, true]);
+    assert.equal(scene.lease.holds(), true);
+  });
+
+  test('does not count an answer that was as long on its way as the lease', () => {
+    const scene = new Scene('late');
+    scene.run(10_000);
+    scene.world.stall('m1', 4 * leaseMs);
+    scene.run(4 * leaseMs);
+    assert.equal(scene.lease.holds(), false);
+    scene.run(leaseMs);
+    assert.equal(scene.lease.holds(), true);
+  });
+
+  test('goes on with the next leader, at once when it is told', () => {
+    const scene = new Scene('next');
+    scene.run(10_000);
+    scene.world.crash('m1', 'lost');
+    scene.leader = undefined;
+    scene.run(1_500);
+    scene.leader = 'm2';
+    scene.leads('m2');
+    scene.lease.leaderChanged();
+    scene.run(100);
+    assert.ok(scene.granter('m2').asked >= 1);
+    scene.run(10_000, () => assert.equal(scene.lease.holds(), true));
+    assert.deepEqual(scene.told, [true]);
+  });
+
+  test('is asked of whom a former leader names, without any other news', () => {
+    const scene = new Scene('named');
+    scene.run(10_000);
+    scene.granter('m1').answer = 'elsewhere';
+    scene.leads('m2');
+    scene.run(20_000, () => assert.equal(scene.lease.holds(), true));
+    assert.ok(scene.granter('m2').asked >= 15);
+    assert.deepEqual(scene.told, [true]);
+  });
+
+  test('is asked of the other managers when the leader is gone and nobody tells of another', () => {
+    const scene = new Scene('others');
+    scene.run(10_000);
+    scene.world.crash('m1', 'lost');
+    scene.leads('m2');
+    scene.run(20_000);
+    assert.ok(scene.granter('m2').asked >= 2);
+    assert.equal(scene.lease.holds(), true);
+  });
+
+  test('counts only what the latest leader has granted', () => {
+    const scene = new Scene('latest');
+    scene.run(5_000);
+    scene.leads('m2');
+    scene.granter('m2').leaseMs = 1_000;
+    scene.leader = 'm2';
+    scene.lease.leaderChanged();
+    scene.run(50);
+    scene.world.crash('m2', 'lost');
+    scene.run(900);
+    assert.equal(scene.lease.holds(), false);
+    // The former leader answers again, and does not know yet that it is one no longer.
+    scene.leader = 'm1';
+    scene.run(10_000);
+    assert.equal(scene.lease.holds(), false);
+  });
+
+  test('is dropped at once when a later life of this node is known', () => {
+    const scene = new Scene('superseded');
+    scene.run(10_000);
+    scene.granter().answer = 'superseded';
+    scene.run(leaseMs * servingLeaseShares.interval + 50);
+    assert.equal(scene.lease.holds(), false);
+    assert.deepEqual(scene.told, [true, false]);
+  });
+
+  test('waits until the table shows what was given to others meanwhile', () => {
+    const scene = new Scene('taken');
+    scene.lease.tableApplied(7);
+    scene.run(10_000);
+    scene.world.cut('w', 'm1');
+    scene.run(2 * leaseMs);
+    scene.granter().takenRevision = 12;
+    scene.world.mend('w', 'm1');
+    scene.run(2 * leaseMs);
+    assert.equal(scene.lease.holds(), false);
+    scene.lease.tableApplied(11);
+    assert.equal(scene.lease.holds(), false);
+    scene.lease.tableApplied(12);
+    assert.equal(scene.lease.holds(), true);
+    assert.deepEqual(scene.told, [true, false, true]);
+    scene.run(2 * leaseMs, () => assert.equal(scene.lease.holds(), true));
+  });
+
+  test('is asked for again sooner after a refusal, and never in a rush', () => {
+    for (const answer of ['notLeader', 'nonsense'] as const) {
+      const scene = new Scene(answer);
+      scene.run(10_000);
+      const { asked } = scene;
+      scene.granter().answer = answer;
+      scene.run(60_000);
+      assert.equal(scene.lease.holds(), false);
+      const tries = scene.asked - asked;
+      if (answer === 'notLeader') assert.ok(tries > 60 && tries < 150, String(tries));
+      scene.granter().answer = 'grant';
+      scene.run(2_200);
+      assert.equal(scene.lease.holds(), true);
+    }
+  });
+
+  test('is asked for again soon at first, however long it is', () => {
+    const machine = new ServingLeaseRenewal(new Random('long'), 120_000);
+    const [ask] = machine.step(0, { kind: 'begin' });
+    assert.ok(ask?.kind === 'ask');
+    const effects = machine.step(10, { kind: 'answered', id: ask.id, answer: { kind: 'failed' } });
+    const next = effects.find((effect) => effect.kind === 'schedule');
+    assert.ok(next !== undefined && next.atMs > 10 && next.atMs <= 260, JSON.stringify(effects));
+  });
+
+  test('is asked for again soon while the table is behind', () => {
+    const machine = new ServingLeaseRenewal(new Random('behind'), leaseMs);
+    let [nowMs, effects] = [0, machine.step(0, { kind: 'begin' })];
+    for (let id = 1; id <= 20; id++) {
+      assert.ok(effects.some((effect) => effect.kind === 'ask' && effect.id === id));
+      nowMs += 1;
+      effects = machine.step(nowMs, { kind: 'answered', id, answer: { kind: 'behind' } });
+      const again = effects.find((effect) => effect.kind === 'schedule');
+      assert.ok(again !== undefined && again.atMs - nowMs <= 2 * servingLeaseShares.retryMin * leaseMs);
+      nowMs = again.atMs;
+      effects = machine.step(nowMs, { kind: 'expired', timer: again.timer });
+    }
+  });
+
+  test('is over when it is stopped', () => {
+    const scene = new Scene('stopped');
+    scene.run(1_000);
+    const { lease } = scene;
+    lease.stop();
+    assert.equal(lease.holds(), false);
+    const { asked } = scene.granter();
+    lease.leaderChanged();
+    scene.run(5_000);
+    assert.equal(scene.granter().asked, asked);
+  });
+
+  test('is granted directly to a node that leads itself', () => {
+    const scene = new Scene('self');
+    const granter = scene.granter();
+    const self = { id: idOf(0), generation: 3 };
+    const seen: unknown[] = [];
+    const lease = new ServingLeaseHost(
+      {
+        ...{
+          clock: granter.clock,
+          random: scene.world.random.fork('x'),
+          self,
+          onHalt: (error: unknown) => assert.fail(String(error)),
+        },
+        leader: () => ({ id: idOf(0), host: 'h', port: 1 }),
+        managers: () => [],
+        onLeaderNotice: () => assert.fail('it knows'),
+        streams: { request: () => assert.fail('not over the network') },
+        grant: (...asked) => {
+          seen.push(asked);
+          return granter.grant();
+        },
+      },
+      leaseMs,
+    );
+    lease.start();
+    assert.equal(lease.holds(), true);
+    assert.deepEqual(seen, [[idOf(0), 3, 0]]);
+    scene.world.advance(20_000);
+    assert.equal(lease.holds(), true);
+    lease.stop();
+  });
+
+  test('ends before the leader may regrant, whatever pauses, cuts and clocks do', () => {
+    let lapses = 0;
+    for (let seed = 0; seed < 60; seed++) {
+      const scene = new Scene(`any ${seed}`, ['m1', 'w']);
+      const random = scene.world.random.fork('faults');
+      scene.world.host('w').setRate(random.pick([1, 1 / 1.2, 1.2]));
+      for (let round = 0; round < 8; round++) {
+        scene.run(random.between(0, 4_000));
+        const fault = random.below(5);
+        if (fault === 0) scene.world.stall('w', random.between(0, 3 * leaseMs));
+        else if (fault === 1) scene.world.stall('m1', random.between(0, 3 * leaseMs));
+        else if (fault === 2) scene.world.cut('w', 'm1');
+        else if (fault === 3) scene.world.cut('m1', 'w');
+        else scene.world.host('w').setWallOffset(3_600_000);
+        scene.run(random.between(0, 2 * leaseMs));
+        for (const [from, to] of [['w', 'm1'] as const, ['m1', 'w'] as const]) scene.world.mend(from, to);
+      }
+      scene.run(8 * leaseMs);
+      assert.equal(scene.lease.holds(), true, `seed ${seed}`);
+      lapses += scene.told.filter((holds) => !holds).length;
+    }
+    assert.ok(lapses > 30, `only ${lapses} times anything ended`);
+  });
+});

@@ -1,0 +1,50 @@
+/**
+ * Lets a watcher sleep until a key of its container changes. Whoever writes wakes all who wait for that container; they
+ * look at the state again, so being woken for nothing does no harm. Holds no state of a container: after a move the
+ * watchers of the old place are ended by their signal.
+ */
+import { type Context, methodError } from '../../containers/module.ts';
+
+const waitersMax = 1_000;
+
+export class KvChangeWaiters {
+  readonly #byContainer = new Map<string, Set<() => void>>();
+
+  wake(ctx: Context): void {
+    const waiting = this.#byContainer.get(nameOf(ctx));
+    if (waiting === undefined) return;
+    this.#byContainer.delete(nameOf(ctx));
+    for (const wake of waiting) wake();
+  }
+
+  /** Ends with the next change, or when the caller is gone. CAPACITY when too many wait. */
+  async next(ctx: Context): Promise<void> {
+    const { signal } = ctx;
+    if (signal.aborted) return;
+    const name = nameOf(ctx);
+    const waiting = this.#byContainer.get(name) ?? new Set();
+    if (waiting.size >= waitersMax)
+      throw methodError('CAPACITY', `${waitersMax} watchers wait for container ${ctx.container} of ${ctx.pool.name}`);
+    this.#byContainer.set(name, waiting);
+    await new Promise<void>((resolve) => {
+      const wake = (): void => {
+        signal.removeEventListener('abort', wake);
+        waiting.delete(wake);
+        if (waiting.size === 0 && this.#byContainer.get(name) === waiting) this.#byContainer.delete(name);
+        resolve();
+      };
+      waiting.add(wake);
+      signal.addEventListener('abort', wake, { once: true });
+    });
+  }
+
+  /** Containers for whose changes somebody waits. */
+  get size(): number {
+    return this.#byContainer.size;
+  }
+}
+
+/** Several nodes in one process may have it at different times; they wake each other for nothing, at worst. */
+function nameOf({ pool, container }: Context): string {
+  return `${pool.name}/${container}`;
+}

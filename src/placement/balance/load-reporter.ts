@@ -1,0 +1,45 @@
+/**
+ * Decides when a node writes its load report: at most once per look, only when it differs noticeably from what stands
+ * in the registry, and again under each new lease, with which the former report has ended.
+ */
+import type { Outcome } from '../../base/errors.ts';
+import type { NodeId } from '../../base/ids.ts';
+import type { LeaseId, RegistryTransaction, TransactionResult } from '../../base/registry.ts';
+import { clusterKey } from '../../registry/cluster-keys.ts';
+import { type LoadReport, isSignificantChange, encodeLoadReport } from '../state/load-report.ts';
+
+export type LoadReporterInput =
+  /** It is time to look. Without a lease there is nothing to write under. */
+  | { readonly kind: 'measured'; readonly report: LoadReport; readonly lease: LeaseId | undefined }
+  | { readonly kind: 'written'; readonly outcome: Outcome<TransactionResult> };
+
+export type LoadReporterEffect = { readonly kind: 'write'; readonly transaction: RegistryTransaction };
+
+type WrittenReport = { readonly report: LoadReport; readonly lease: LeaseId };
+
+export class LoadReporter {
+  readonly #key: string;
+  #standing: WrittenReport | undefined;
+  #writing: WrittenReport | undefined;
+
+  constructor(self: NodeId) {
+    this.#key = clusterKey({ kind: 'load', node: self });
+  }
+
+  step(_nowMs: number, input: LoadReporterInput): readonly LoadReporterEffect[] {
+    if (input.kind === 'measured') return this.#measured(input.report, input.lease);
+    // After an error it is not known what stands there: the next look writes.
+    this.#standing = input.outcome.ok ? this.#writing : undefined;
+    this.#writing = undefined;
+    return [];
+  }
+
+  #measured(report: LoadReport, lease: LeaseId | undefined): readonly LoadReporterEffect[] {
+    if (lease === undefined || this.#writing !== undefined) return [];
+    const standing = this.#standing;
+    if (standing?.lease === lease && !isSignificantChange(standing.report, report)) return [];
+    this.#writing = { report, lease };
+    const put = { kind: 'put' as const, key: this.#key, value: encodeLoadReport(report), lease };
+    return [{ kind: 'write', transaction: { compare: [], then: [put], otherwise: [] } }];
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * Each change to pools, containers and numbers of nodes, as one guarded transaction. A guard is everything the decision
+ * rests on: the records as they were seen, the registration and state of whoever is given something, and that the
+ * leader who decides is still the one whose fence stands at `/cluster/container-placer`. If one of them has passed,
+ * nothing happens. That leases are over is no guard of the registry: the leader knows it, and only it grants them.
+ */
+import type { NodeId } from '../../base/ids.ts';
+import { type RegistryCompare, type RegistryOp, type RegistryTransaction, onlyKey } from '../../base/registry.ts';
+import { clusterKey, keyRanges } from '../../registry/cluster-keys.ts';
+import type { PlacementPool, PlacementView } from '../state/placement-view.ts';
+import type { NodeNumbersTask, PoolTask } from '../plans/pool-plan.ts';
+import { encodeContainer, encodePoolName, encodeNodeNumber } from '../state/container-records.ts';
+import type { ContainerUpdate } from '../plans/planning-context.ts';
+
+const placerKey = clusterKey({ kind: 'placer' });
+
+/** What the leader writes there when it begins, and what all its transactions compare. */
+export function claimPlacement(fence: Uint8Array, seenRevision: number): RegistryTransaction {
+  return guarded([unchanged(placerKey, seenRevision)], [put(placerKey, fence)]);
+}
+
+export function updateContainerTransaction(fence: Uint8Array, view: PlacementView, change: ContainerUpdate): RegistryTransaction {
+  const { placed, next, receivers } = change;
+  const key = containerKey(placed.pool, placed.number);
+  const compare = [leads(fence), unchanged(key, placed.modRevision), ...unchangedNodes(view, receivers)];
+  // Whoever is refused learns what the record is by now.
+  const otherwise = [{ kind: 'read', range: onlyKey(key), limit: 1 }] as const;
+  return { compare, then: [put(key, encodeContainer(next))], otherwise };
+}
+
+export function createContainersTransaction(
+  fence: Uint8Array,
+  view: PlacementView,
+  { pool, containers }: Extract<PoolTask, { readonly kind: 'create' }>,
+): RegistryTransaction {
+  const given = containers.flatMap(({ record }) => record.copies);
+  const keys = containers.map(({ number }) => containerKey(pool.name, number));
+  return guarded(
+    [leads(fence), unchangedPool(pool), ...keys.map((key) => unchanged(key, 0)), ...unchangedNodes(view, given)],
+    containers.map(({ number, record }) => put(containerKey(pool.name, number), encodeContainer(record))),
+  );
+}
+
+/** Whatever their owners have written meanwhile: the pool is to go. */
+export function deleteContainersTransaction(fence: Uint8Array, pool: PlacementPool, numbers: readonly number[]): RegistryTransaction {
+  return guarded(
+    [leads(fence), unchangedPool(pool)],
+    numbers.map((number) => remove(containerKey(pool.name, number))),
+  );
+}
+
+/** Something has to stay that tells of it: who reads everything later would find nothing as young as this. */
+export function deletePoolTransaction(fence: Uint8Array, pool: Pick<PlacementPool, 'name' | 'modRevision'>): RegistryTransaction {
+  return guarded(
+    [leads(fence), unchangedPool(pool)],
+    [
+      { kind: 'delete', range: keyRanges.containersOf(pool.name) },
+      remove(clusterKey({ kind: 'pool', pool: pool.name })),
+      put(clusterKey({ kind: 'lastDeletion' }), encodePoolName(pool.name)),
+    ],
+  );
+}
+
+export function numberNodesTransaction(fence: Uint8Array, { numbers }: NodeNumbersTask): RegistryTransaction {
+  const keys = numbers.map(({ node }) => clusterKey({ kind: 'containerNode', node }));
+  return guarded(
+    [leads(fence), ...keys.map((key) => unchanged(key, 0))],
+    numbers.map(({ number, node }) => put(clusterKey({ kind: 'containerNode', node }), encodeNodeNumber(number))),
+  );
+}
+
+function containerKey(pool: string, number: number): string {
+  return clusterKey({ kind: 'container', pool, container: String(number) });
+}
+
+/** Each once, however much it is given. */
+function unchangedNodes(view: PlacementView, given: readonly NodeId[]): readonly RegistryCompare[] {
+  return [...new Set(given)].flatMap((id) => {
+    const node = view.nodes.get(id);
+    const registration = clusterKey({ kind: 'registration', node: id });
+    return [
+      { key: registration, target: 'createRevision', is: 'equal', than: node?.registered ?? 0 },
+      unchanged(clusterKey({ kind: 'state', node: id }), node?.stateRevision ?? 0),
+    ];
+  });
+}
+
+function unchangedPool({ name, modRevision }: Pick<PlacementPool, 'name' | 'modRevision'>): RegistryCompare {
+  return unchanged(clusterKey({ kind: 'pool', pool: name }), modRevision);
+}
+
+function guarded(compare: readonly RegistryCompare[], then: readonly RegistryOp[]): RegistryTransaction {
+  return { compare, then, otherwise: [] };
+}
+
+function leads(fence: Uint8Array): RegistryCompare {
+  return { key: placerKey, target: 'value', is: 'equal', than: fence };
+}
+
+/** Zero: there is none. */
+function unchanged(key: string, modRevision: number): RegistryCompare {
+  return { key, target: 'modRevision', is: 'equal', than: modRevision };
+}
+
+function put(key: string, value: Uint8Array): RegistryOp {
+  return { kind: 'put', key, value };
+}
+
+function remove(key: string): RegistryOp {
+  return { kind: 'delete', range: onlyKey(key) };
+}

@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { PlacementWorld, leaseMs, settledWorld } from '../../../test/placement-world.ts';
+import { success } from '../../base/errors.ts';
+import { fenceOf } from '../../base/fence.ts';
+import { Random } from '../../base/random.ts';
+import { placerDefaults } from './placer-options.ts';
+import { Placer } from './placer.ts';
+
+function recovered(world: PlacementWorld): readonly string[] {
+  return world.events
+    .filter((event) => event.startsWith('container.recovered'))
+    .map((event) => event.split(':')[0] ?? '');
+}
+
+describe('leaders', () => {
+  test('node and leader die together: the next leader recovers what the node had, once', () => {
+    const world = settledWorld(5, { containers: 20, copies: 3 });
+    world.node('a').kill();
+    world.node('b').kill();
+    world.run(200);
+    world.lead('c');
+    world.until(() => world.isSettled(3), 40_000, 'settled again');
+    assert.equal(new Set(recovered(world)).size, recovered(world).length, 'none twice');
+  });
+
+  test('a leader that is cut off decides nothing, although it sees everybody die', () => {
+    const world = settledWorld(4, { containers: 8 });
+    const a = world.node('a');
+    a.cut();
+    world.lead('b', 'does not know');
+    const before = new Map(world.records);
+    for (const { id, generation, name } of world.nodes) if (name !== 'a') a.placer?.nodeGone(id, generation);
+    world.run(leaseMs);
+    for (const [text, { owner }] of before) {
+      if (owner?.node !== a.id) assert.deepEqual(world.record(text).owner, owner, 'nobody has lost anything');
+    }
+    a.heal();
+    world.run(100);
+    for (const [text, { owner }] of before) {
+      if (owner?.node !== a.id) assert.deepEqual(world.record(text).owner, owner, 'what it had sent comes too late');
+    }
+    assert.equal(a.placer?.phase, 'superseded');
+    assert.equal(a.placer?.grantServingLease(a.id, a.generation).ok, false);
+    world.settle(2);
+  });
+
+  test('an answer that does not come: the node is granted nothing until it is known what happened', () => {
+    const world = settledWorld(3, { containers: 3, copies: 2 });
+    const [a, b] = [world.node('a'), world.node('b')];
+    const text = [...world.records.keys()].find((one) => world.ownerOf(one) === 'b') ?? '';
+    b.pause();
+    world.run(1_050);
+    a.registry.interrupt('NETWORK_TIMEOUT', { happens: true });
+    world.run(300);
+    assert.notEqual(world.ownerOf(text), 'b', 'it has happened, and the leader does not know');
+    const outcome = a.placer?.grantServingLease(b.id, b.generation);
+    assert.ok(outcome?.ok === false && outcome.error.code === 'PRECONDITION');
+    a.registry.resume();
+    b.wake();
+    world.run(6_000);
+    const granted = a.placer?.grantServingLease(b.id, b.generation);
+    assert.ok(granted?.ok === true);
+    assert.ok(granted.value.revision > 0, 'and then told what it has to have seen');
+    world.settle(2);
+  });
+
+  test('a node that cannot see what the leader must rely on keeps nothing from being served', () => {
+    const world = settledWorld(3, { containers: 3, copies: 2 });
+    const b = world.node('b');
+    const text = world.ownedBy('b');
+    // It hears the leader, and its address table gets nowhere: its disk is full, or its manager stands still.
+    b.registry.interrupt();
+    world.lead('c');
+    world.until(() => world.ownerOf(text) !== 'b', 3 * leaseMs, 'given to who has a copy');
+    world.until(() => world.node(world.ownerOf(text)).serves(text), leaseMs, 'served');
+    b.registry.resume();
+    world.settle(2);
+  });
+
+  test('nothing is granted before the leader knows what leaders before it have done', () => {
+    const world = settledWorld(3, { containers: 3 });
+    const b = world.node('b');
+    b.registry.interrupt();
+    world.lead('b');
+    const outcome = b.placer?.grantServingLease(b.id, b.generation);
+    assert.ok(outcome?.ok === false && outcome.error.code === 'NOT_LEADER');
+    b.registry.resume();
+    world.until(() => b.placer?.grantServingLease(b.id, b.generation).ok === true, 2_000, 'granted');
+  });
+
+  test('a leader decides nothing before it has seen its own claim, and with it all that was done before', () => {
+    const placer = new Placer(placerDefaults, () => undefined);
+    const fence = fenceOf(2, 1);
+    placer.step(0, { kind: 'became', fence });
+    const [claim] = placer.step(1, { kind: 'loaded', entries: [], revision: 10 });
+    assert.ok(claim?.kind === 'transact');
+    const outcome = success({ succeeded: true, revision: 12, results: [] });
+    assert.deepEqual(placer.step(2, { kind: 'transacted', id: claim.id, outcome }), []);
+    placer.step(3, { kind: 'changed', changes: [], revision: 11 });
+    assert.equal(placer.phase, 'claiming');
+    const effects = placer.step(4, { kind: 'changed', changes: [], revision: 12 });
+    assert.deepEqual(effects[0], { kind: 'tell', event: { kind: 'placer.leading' } });
+  });
+
+  test('a life that has ended is told so', () => {
+    const world = settledWorld(3, { containers: 3 });
+    const [a, b] = [world.node('a'), world.node('b')];
+    b.kill();
+    b.start();
+    world.run(100);
+    const outcome = a.placer?.grantServingLease(b.id, 1);
+    assert.ok(outcome?.ok === false && outcome.error.code === 'FENCED');
+    world.settle(2);
+  });
+
+  for (let seed = 1; seed <= 40; seed++) {
+    test(`any order of faults, seed ${seed}: one owner at a time, nothing acknowledged lost, settled in the end`, () => {
+      chaos(seed);
+    });
+  }
+});
+
+/** Kills, pauses, cuts, drains, moves and changes of leaders, at random, among five nodes; then peace. */
+function chaos(seed: number): void {
+  const random = new Random(`placement/${seed}`);
+  const world = new PlacementWorld();
+  world.add(5);
+  world.lead('a');
+  world.create('p', { containers: 6, copies: 2 });
+  world.create('q', { containers: 4, copies: 3, restart: true });
+  world.until(() => world.records.size === 10, 5_000, 'created');
+  for (let round = 0; round < 60; round++) {
+    disturb(world, random);
+    world.run(random.below(1_500));
+  }
+  for (const node of world.nodes) {
+    if (node.isCut) node.heal();
+    node.wake();
+    Object.assign(node, { opens: 'well', copies: 'well', hands: 'well' });
+    if (!node.isUp) node.start();
+    node.setMode('active');
+  }
+  world.run(50);
+  world.lead('c');
+  const isHealed = (): boolean =>
+    [...world.records].every(([text, { phase, move, inSync }]) => {
+      const isServed = phase === 'serving' && move === undefined && world.node(world.ownerOf(text)).serves(text);
+      return isServed && inSync.length === (text.startsWith('q') ? 3 : 2);
+    });
+  world.until(isHealed, 200_000, `healed (seed ${seed})`);
+  assert.equal(world.records.size, 10);
+}
+
+function disturb(world: PlacementWorld, random: Random): void {
+  const node = world.nodes[random.below(world.nodes.length)] ?? assert.fail();
+  const up = world.nodes.filter(({ isUp, isCut, isPaused }) => isUp && !isCut && !isPaused);
+  const kinds = ['kill', 'start', 'pause', 'wake', 'cut', 'heal', 'mode', 'lead', 'move', 'gone', 'open', 'copy'];
+  const kind = kinds[random.below(kinds.length)];
+  if (kind === 'kill' && node.isUp && up.length > 2) node.kill();
+  if (kind === 'start' && !node.isUp) node.start();
+  if (kind === 'pause' && up.length > 2) node.pause();
+  if (kind === 'wake') node.wake();
+  if (kind === 'cut' && up.length > 2) node.cut();
+  if (kind === 'heal' && node.isCut) node.heal();
+  if (kind === 'mode')
+    node.setMode((['active', 'active', 'draining', 'drained'] as const)[random.below(4)] ?? 'active');
+  if (kind === 'open') node.opens = (['well', 'well', 'fails', 'never'] as const)[random.below(4)] ?? 'well';
+  if (kind === 'copy') node.copies = random.chance(0.5) ? 'well' : 'never';
+  if (kind === 'gone' && !node.isUp) world.leader?.placer?.nodeGone(node.id, node.generation);
+  if (kind === 'lead' && up.length > 0) {
+    const next = up[random.below(up.length)] ?? node;
+    world.lead(next.name, random.chance(0.5) ? 'knows' : 'does not know');
+  }
+  if (kind === 'move') {
+    const texts = [...world.records.keys()];
+    const [pool = '', number] = (texts[random.below(texts.length)] ?? '').split('/');
+    world.leader?.placer?.requestMove(pool, Number(number), node.id, 'admin', () => {});
+  }
+}

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { Random } from '../../base/random.ts';
+import { ReconcileQueue } from './reconcile-queue.ts';
+import { DeadlineQueue } from '../../base/due-times.ts';
+import { UniqueQueue } from './once-queue.ts';
+
+describe('due times', () => {
+  test('the earliest first, each once, replaced and taken back as told', () => {
+    const times = new DeadlineQueue();
+    times.set('late', 30);
+    times.set('soon', 10);
+    times.set('moved', 5);
+    times.set('moved', 20);
+    times.set('gone', 1);
+    times.delete('gone');
+    assert.equal(times.nextDueMs(), 10);
+    assert.equal(times.popDue(9), undefined);
+    assert.deepEqual([times.popDue(25), times.popDue(25), times.popDue(25)], ['soon', 'moved', undefined]);
+    assert.equal(times.nextDueMs(), 30);
+    times.clear();
+    assert.equal(times.nextDueMs(), undefined);
+  });
+
+  test('any order in, in order out, as a plain map would say', () => {
+    const random = new Random('due times');
+    const times = new DeadlineQueue();
+    const expected = new Map<string, number>();
+    for (let round = 0; round < 5_000; round++) {
+      const name = `n${random.below(300)}`;
+      if (random.chance(0.2)) {
+        times.delete(name);
+        expected.delete(name);
+      } else {
+        const atMs = random.below(1_000);
+        times.set(name, atMs);
+        expected.set(name, atMs);
+      }
+    }
+    assert.equal(times.size, expected.size);
+    for (let nowMs = 0; nowMs <= 1_000; nowMs++) {
+      const due: string[] = [];
+      for (let name = times.popDue(nowMs); name !== undefined; name = times.popDue(nowMs)) due.push(name);
+      const wanted = [...expected].filter(([, atMs]) => atMs === nowMs).map(([name]) => name);
+      assert.deepEqual(due.toSorted(), wanted.toSorted());
+    }
+    assert.equal(times.size, 0);
+  });
+});
+
+describe('once queue', () => {
+  test('each once, in order, and what is deleted is not taken', () => {
+    const queue = new UniqueQueue();
+    for (const name of ['a', 'b', 'a', 'c']) queue.add(name);
+    queue.delete('b');
+    assert.equal(queue.size, 2);
+    assert.deepEqual([queue.take(), queue.take(), queue.take()], ['a', 'c', undefined]);
+  });
+
+  test('many, with deletions in between: nothing is lost and nothing comes twice', () => {
+    const random = new Random('once queue');
+    const queue = new UniqueQueue();
+    const inside = new Set<string>();
+    for (let round = 0; round < 20_000; round++) {
+      const name = `n${random.below(3_000)}`;
+      const kind = random.below(4);
+      if (kind < 2) {
+        queue.add(name);
+        inside.add(name);
+      } else if (kind === 2) {
+        queue.delete(name);
+        inside.delete(name);
+      } else {
+        const taken = queue.take();
+        assert.equal(taken !== undefined, inside.size > 0);
+        if (taken !== undefined) assert.ok(inside.delete(taken));
+      }
+      assert.equal(queue.size, inside.size);
+    }
+  });
+});
+
+describe('the agenda', () => {
+  test('a pool that is to be looked at again comes as a pool, and a container as a container', () => {
+    const agenda = new ReconcileQueue();
+    agenda.enqueuePoolAt('p', 20);
+    agenda.enqueueAt('p/1', 10);
+    assert.deepEqual(agenda.nextDueMs(), [10, 20]);
+    assert.deepEqual([agenda.nextPool(15), agenda.nextContainer(15)], [undefined, 'p/1']);
+    assert.deepEqual([agenda.nextContainer(25), agenda.nextPool(25), agenda.nextPool(25)], [undefined, 'p', undefined]);
+    agenda.enqueuePoolAt('q', 30);
+    agenda.clear();
+    assert.equal(agenda.nextPool(40), undefined);
+  });
+});

@@ -1,0 +1,100 @@
+/**
+ * What has to be looked at, and when: the containers and pools that something has changed about, those that wait for a
+ * time, for nodes or for their turn to make a copy. It makes sure that the leader of very many containers never looks
+ * at all of them because of one. It decides nothing; its bound is the number of containers and pools.
+ */
+import { DeadlineQueue } from '../../base/due-times.ts';
+import { UniqueQueue } from './once-queue.ts';
+import type { ContainerPlan } from '../plans/planning-context.ts';
+
+export class ReconcileQueue {
+  readonly #containers = new UniqueQueue();
+  readonly #pools = new UniqueQueue();
+  /** Until the nodes change. */
+  readonly #stuckContainers = new Set<string>();
+  readonly #stuckPools = new Set<string>();
+  /** Until another copy has been made. */
+  readonly #repairs = new UniqueQueue();
+  readonly #due = new DeadlineQueue();
+  readonly #duePools = new DeadlineQueue();
+
+  enqueue(container: string): void {
+    this.#containers.add(container);
+  }
+
+  enqueuePool(pool: string): void {
+    this.#pools.add(pool);
+  }
+
+  /** Some node can do more than before, or less. */
+  nodesChanged(): void {
+    for (const container of this.#stuckContainers) this.#containers.add(container);
+    for (const pool of this.#stuckPools) this.#pools.add(pool);
+    this.#stuckContainers.clear();
+    this.#stuckPools.clear();
+  }
+
+  enqueueAt(container: string, atMs: number): void {
+    this.#due.set(container, atMs);
+  }
+
+  enqueuePoolAt(pool: string, atMs: number): void {
+    this.#duePools.set(pool, atMs);
+  }
+
+  /** What came of looking at it, if nothing was begun. */
+  planned(container: string, { dueMs, stuck }: ContainerPlan): void {
+    if (dueMs !== undefined) this.#due.set(container, dueMs);
+    if (stuck === true) this.#stuckContainers.add(container);
+  }
+
+  blockOnRepair(container: string): void {
+    this.#repairs.add(container);
+  }
+
+  blockPool(pool: string): void {
+    this.#stuckPools.add(pool);
+  }
+
+  /** Whoever takes it looks at it, or says when it is to be looked at again. */
+  nextContainer(nowMs: number): string | undefined {
+    for (let name = this.#due.popDue(nowMs); name !== undefined; name = this.#due.popDue(nowMs)) this.#containers.add(name);
+    const container = this.#containers.take();
+    if (container === undefined) return undefined;
+    this.#stuckContainers.delete(container);
+    this.#repairs.delete(container);
+    this.#due.delete(container);
+    return container;
+  }
+
+  nextPool(nowMs: number): string | undefined {
+    for (let name = this.#duePools.popDue(nowMs); name !== undefined; name = this.#duePools.popDue(nowMs))
+      this.#pools.add(name);
+    const pool = this.#pools.take();
+    if (pool !== undefined) this.#stuckPools.delete(pool);
+    return pool;
+  }
+
+  get repairsWaiting(): number {
+    return this.#repairs.size;
+  }
+
+  /** So many of those that wait for their turn are looked at again. */
+  enqueueRepairs(count: number): void {
+    for (let index = 0; index < count; index++) {
+      const container = this.#repairs.take();
+      if (container === undefined) return;
+      this.#containers.add(container);
+    }
+  }
+
+  /** When the next container and the next pool that wait for a time are to be looked at. */
+  nextDueMs(): readonly (number | undefined)[] {
+    return [this.#due.nextDueMs(), this.#duePools.nextDueMs()];
+  }
+
+  clear(): void {
+    for (const queue of [this.#containers, this.#pools, this.#repairs, this.#due, this.#duePools]) queue.clear();
+    for (const set of [this.#stuckContainers, this.#stuckPools]) set.clear();
+  }
+}

@@ -1,0 +1,200 @@
+/**
+ * Each change to who holds what, as one guarded transaction. A guard is everything the decision rests on: what was seen
+ * of the assignment, of the target's registration and state, and that the leader who decides is still the one whose
+ * fence stands at `/cluster/assigner`. If one of them has passed, nothing happens. So a leader that was superseded is
+ * refused, two that race cannot both win, and a transaction that is sent twice is executed once.
+ */
+import { assert } from '../../base/assert.ts';
+import type { NodeId } from '../../base/ids.ts';
+import { type RegistryCompare, type RegistryOp, type RegistryTransaction, onlyKey } from '../../base/registry.ts';
+import { type ContainerName, clusterKey } from '../../registry/cluster-keys.ts';
+import { type NodeStateRecord, encodeRegistrationRecord } from '../../registration/registration-records.ts';
+import { type ContainerMove, encodeContainer } from '../state/container-records.ts';
+import { type KnownNode, type KnownUnassigned, isActive } from '../state/cluster-view.ts';
+import { type DrainRecord, encodeDrain } from '../state/drain-record.ts';
+import type { KnownAssignment, HeldContainer } from '../state/node-holdings.ts';
+import { type AssignmentHint, type MoveReason, type Releasing, encodeAssigned, encodeUnassigned } from '../../registry/assignment/record.ts';
+
+const assignerKey = clusterKey({ kind: 'assigner' });
+/** The key says everything. */
+const spreadMark = new TextEncoder().encode('{"v":1}');
+
+/** What the leader writes there when it begins, and what all its transactions compare. */
+export function claim(fence: Uint8Array, seenRevision: number): RegistryTransaction {
+  return guarded([unchanged(assignerKey, seenRevision)], [put(assignerKey, fence)]);
+}
+
+/** From waiting to its owner. The owner is still registered as it was, and still active. */
+export function give(fence: Uint8Array, waiting: KnownUnassigned, to: KnownNode): RegistryTransaction {
+  const { hint, attempts } = waiting.record;
+  const source = clusterKey({ kind: 'unassigned', ...waiting.name });
+  const target = clusterKey({ kind: 'assignment', node: to.id, ...waiting.name });
+  return guarded(
+    [leads(fence), unchanged(source, waiting.modRevision), ...activeStill(to), unchanged(target, 0)],
+    [remove(source), put(target, encodeAssigned({ hint, attempts, releasing: undefined }))],
+  );
+}
+
+/** The owner is not registered, and its state is as it was seen: the end of its lease was its release. */
+export function reclaim(fence: Uint8Array, owner: KnownNode, held: KnownAssignment): RegistryTransaction {
+  const { id: node } = owner;
+  return guarded(
+    [
+      leads(fence),
+      unchanged(clusterKey({ kind: 'registration', node }), 0),
+      unchanged(clusterKey({ kind: 'state', node }), owner.state?.modRevision ?? 0),
+      unchangedHeld(node, held),
+    ],
+    moveToWaiting(node, held, { reason: 'lost', to: undefined }, 0),
+  );
+}
+
+/** Asks the owner to let go. It stays the owner until it has. `to` is active, and the assignment is meant for it. */
+export function askToRelease(
+  fence: Uint8Array,
+  owner: NodeId,
+  held: KnownAssignment,
+  releasing: Releasing,
+  to: KnownNode | undefined,
+): RegistryTransaction {
+  const { hint, attempts } = held.record;
+  return guarded(
+    [leads(fence), unchangedHeld(owner, held), ...(to === undefined ? [] : activeStill(to))],
+    [put(heldKey(owner, held.name), encodeAssigned({ hint, attempts, releasing }))],
+  );
+}
+
+/**
+ * Begins to move a container: `to` is active, and is to have the state. The rest of the way is between the placer and the
+ * owner; the record is the one that was seen, so the container was open and nobody else had begun to move it.
+ */
+export function startMoveTransaction(
+  fence: Uint8Array,
+  { name, record, modRevision }: HeldContainer,
+  to: KnownNode,
+  cause: ContainerMove['cause'],
+): RegistryTransaction {
+  assert(record.phase === 'serving' && record.move === undefined, 'only what is open and at rest is moved');
+  assert(record.owner?.node !== to.id, 'nothing is moved to where it is');
+  const key = clusterKey({ kind: 'container', ...name });
+  const copies = record.copies.includes(to.id) ? record.copies : [...record.copies, to.id];
+  const moved = { ...record, copies, move: { to: to.id, cause, step: 'copying' } as const };
+  return guarded([leads(fence), unchanged(key, modRevision), ...activeStill(to)], [put(key, encodeContainer(moved))]);
+}
+
+/** From now on the node gets its share of containers, whoever leads. */
+export function markNewNodeTransaction(fence: Uint8Array, node: KnownNode): RegistryTransaction {
+  const key = clusterKey({ kind: 'spread', node: node.id });
+  return guarded([leads(fence), unchanged(key, 0), ...activeStill(node)], [put(key, spreadMark)]);
+}
+
+export function unmarkNewNodeTransaction(fence: Uint8Array, { id, spread }: KnownNode): RegistryTransaction {
+  const key = clusterKey({ kind: 'spread', node: id });
+  return guarded([leads(fence), unchanged(key, spread?.modRevision ?? 0)], [remove(key)]);
+}
+
+/** Takes the request back: the owner keeps it. */
+export function keep(fence: Uint8Array, owner: NodeId, held: KnownAssignment): RegistryTransaction {
+  const { hint, attempts } = held.record;
+  return guarded(
+    [leads(fence), unchangedHeld(owner, held)],
+    [put(heldKey(owner, held.name), encodeAssigned({ hint, attempts, releasing: undefined }))],
+  );
+}
+
+/** By the owner itself, which holds it no longer, or never did. Its own key is guard enough. */
+export function giveBack(
+  owner: NodeId,
+  held: Pick<KnownAssignment, 'name' | 'modRevision' | 'record'>,
+  releasing: Releasing,
+  attempts: number,
+): RegistryTransaction {
+  return guarded([unchangedHeld(owner, held)], moveToWaiting(owner, held, releasing, attempts));
+}
+
+/** By an operator: the node goes on serving while it is emptied. */
+export function startDrainTransaction(node: KnownNode, state: NodeStateRecord, record: DrainRecord): RegistryTransaction {
+  const key = clusterKey({ kind: 'state', node: node.id });
+  return guarded(
+    [unchanged(key, node.state?.modRevision ?? 0)],
+    [put(key, encodeRegistrationRecord(state)), put(clusterKey({ kind: 'drain', node: node.id }), encodeDrain(record))],
+  );
+}
+
+/** It holds nothing. Nothing can have come meanwhile, because `give` compares the state as well. */
+export function endDrainTransaction(fence: Uint8Array, node: KnownNode, state: NodeStateRecord): RegistryTransaction {
+  const key = clusterKey({ kind: 'state', node: node.id });
+  return guarded(
+    [leads(fence), unchanged(key, node.state?.modRevision ?? 0)],
+    [put(key, encodeRegistrationRecord(state)), remove(clusterKey({ kind: 'drain', node: node.id }))],
+  );
+}
+
+/** Changes what is said about a drain, or forgets it. */
+export function updateDrainTransaction(fence: Uint8Array, node: KnownNode, record: DrainRecord | undefined): RegistryTransaction {
+  const key = clusterKey({ kind: 'drain', node: node.id });
+  return guarded(
+    [leads(fence), unchanged(key, node.drain?.modRevision ?? 0)],
+    [record === undefined ? remove(key) : put(key, encodeDrain(record))],
+  );
+}
+
+/**
+ * How an assignment comes into the world: together with whatever makes it unique, such as the record of its pool, in one
+ * transaction of the caller.
+ */
+export function creation(name: ContainerName, hint: AssignmentHint): RegistryOp {
+  const record = { hint, reason: 'created' as const, from: undefined, to: undefined, attempts: 0 };
+  return put(clusterKey({ kind: 'unassigned', ...name }), encodeUnassigned(record));
+}
+
+function moveToWaiting(
+  owner: NodeId,
+  held: Pick<KnownAssignment, 'name' | 'record'>,
+  { reason, to }: { readonly reason: MoveReason; readonly to: NodeId | undefined },
+  attempts: number,
+): readonly RegistryOp[] {
+  const record = { hint: held.record.hint, reason, from: owner, to, attempts };
+  return [
+    remove(heldKey(owner, held.name)),
+    put(clusterKey({ kind: 'unassigned', ...held.name }), encodeUnassigned(record)),
+  ];
+}
+
+function heldKey(node: NodeId, name: ContainerName): string {
+  return clusterKey({ kind: 'assignment', node, ...name });
+}
+
+function guarded(compare: readonly RegistryCompare[], then: readonly RegistryOp[]): RegistryTransaction {
+  return { compare, then, otherwise: [] };
+}
+
+function leads(fence: Uint8Array): RegistryCompare {
+  return { key: assignerKey, target: 'value', is: 'equal', than: fence };
+}
+
+/** Zero: there is none. */
+function unchanged(key: string, modRevision: number): RegistryCompare {
+  return { key, target: 'modRevision', is: 'equal', than: modRevision };
+}
+
+function unchangedHeld(owner: NodeId, held: Pick<KnownAssignment, 'name' | 'modRevision'>): RegistryCompare {
+  return unchanged(heldKey(owner, held.name), held.modRevision);
+}
+
+function activeStill(node: KnownNode): readonly RegistryCompare[] {
+  assert(isActive(node), 'only active nodes are given anything');
+  const registration = clusterKey({ kind: 'registration', node: node.id });
+  return [
+    { key: registration, target: 'createRevision', is: 'equal', than: node.registered ?? 0 },
+    unchanged(clusterKey({ kind: 'state', node: node.id }), node.state?.modRevision ?? 0),
+  ];
+}
+
+function put(key: string, value: Uint8Array): RegistryOp {
+  return { kind: 'put', key, value };
+}
+
+function remove(key: string): RegistryOp {
+  return { kind: 'delete', range: onlyKey(key) };
+}

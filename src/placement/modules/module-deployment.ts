@@ -1,0 +1,185 @@
+/**
+ * Puts one new version of a module into the registry: takes a number, writes the code part by part, and only then tells
+ * of it, in one guarded transaction that also removes versions which nobody needs. A deployment that breaks off leaves
+ * a number that is never used and parts that the next one removes. Two at the same time get two numbers; should the
+ * later one end first, the earlier one is refused, because nobody would run it.
+ *
+ *   number (record.last) -> parts -> record.versions, minus old ones with their parts
+ */
+import { type Done, failure, success } from '../../base/errors.ts';
+import type { Clock } from '../../base/ports.ts';
+import { registryLimits, type Registry, type RegistryCompare, type RegistryOp } from '../../base/registry.ts';
+import { moduleKey, moduleRanges, modulePartKey, moduleVersionMax } from './module-keys.ts';
+import { type StoredModule, ModuleReader } from './module-reader.ts';
+import { encodeModule, type ModuleRecord, type ModuleVersion, moduleLimits, newestVersionOf } from './module-records.ts';
+
+export type ModuleBundle = { readonly name: string; readonly sha256: string; readonly code: Uint8Array };
+
+export type DeployedModule = ModuleVersion & {
+  readonly name: string;
+  /** False: the newest version is exactly this one. */
+  readonly deployed: boolean;
+};
+
+const timeoutMs = 10_000;
+const conflictsMax = 10;
+
+export class ModuleDeployment {
+  readonly #registry: Pick<Registry, 'range' | 'transact'>;
+  readonly #clock: Clock;
+  readonly #reader: ModuleReader;
+  readonly #bundle: ModuleBundle;
+  readonly #parts: number;
+  readonly #done: Done<DeployedModule>;
+  #conflicts = 0;
+
+  constructor(
+    ports: { readonly registry: Pick<Registry, 'range' | 'transact'>; readonly clock: Clock },
+    bundle: ModuleBundle,
+    done: Done<DeployedModule>,
+  ) {
+    this.#registry = ports.registry;
+    this.#clock = ports.clock;
+    this.#reader = new ModuleReader(ports.registry, ports.clock);
+    this.#bundle = bundle;
+    this.#parts = Math.max(1, Math.ceil(bundle.code.length / moduleLimits.partBytesMax));
+    this.#done = done;
+  }
+
+  start(): void {
+    this.#reader.list((outcome) => {
+      if (!outcome.ok) return this.#done(outcome);
+      const { bundleBytesMax, modulesMax, allBytesMax } = moduleLimits;
+      const { name, code } = this.#bundle;
+      if (code.length > bundleBytesMax)
+        return this.#done(failure('TOO_LARGE', `the bundle has ${code.length} bytes, and ${bundleBytesMax} may be`));
+      if (!outcome.value.has(name) && outcome.value.size >= modulesMax)
+        return this.#done(failure('CAPACITY', `there are ${modulesMax} modules already`));
+      const bytes = [...outcome.value.values()].reduce((sum, record) => sum + bytesOf(record), 0);
+      if (bytes + code.length > allBytesMax)
+        return this.#done(failure('CAPACITY', `all modules together would have more than ${allBytesMax} bytes`));
+      this.#takeNumber();
+    });
+  }
+
+  #takeNumber(): void {
+    this.#found((found) => {
+      const newest = newestVersionOf(found.record);
+      const { name, sha256 } = this.#bundle;
+      if (newest?.sha256 === sha256) return this.#done(success({ name, ...newest, deployed: false }));
+      const version = found.record.last + 1;
+      if (version > moduleVersionMax) return this.#done(failure('CAPACITY', 'this module has no version numbers left'));
+      const record = { ...found.record, last: version };
+      const write = { kind: 'put', key: moduleKey(name), value: encodeModule(record) } as const;
+      this.#transact([unchanged(name, found)], [write], {
+        succeeded: () => this.#writePart(version, 0),
+        conflict: () => this.#takeNumber(),
+      });
+    });
+  }
+
+  #writePart(version: number, part: number): void {
+    if (part === this.#parts) return this.#tell(version);
+    const { name, code } = this.#bundle;
+    const { partBytesMax } = moduleLimits;
+    const value = code.subarray(part * partBytesMax, (part + 1) * partBytesMax);
+    this.#transact([], [{ kind: 'put', key: modulePartKey(name, version, part), value }], {
+      succeeded: () => this.#writePart(version, part + 1),
+      conflict: () => this.#done(failure('INTERNAL')),
+    });
+  }
+
+  #tell(version: number): void {
+    const { name, sha256, code } = this.#bundle;
+    this.#found((found) => {
+      const newest = newestVersionOf(found.record);
+      if (newest !== undefined && newest.version > version)
+        return this.#done(failure('PRECONDITION', `version ${newest.version} of ${name} was deployed meanwhile`));
+      this.#inUse(found.record, (used) => {
+        const own = { version, sha256, bytes: code.length, parts: this.#parts, deployedWallMs: this.#clock.wallMs() };
+        const kept = [...found.record.versions.filter((one) => used.has(one.version)), own];
+        const write = { kind: 'put', key: moduleKey(name), value: encodeModule({ ...found.record, versions: kept }) };
+        const compare = [unchanged(name, found), ...this.#whole(version)];
+        this.#transact(compare, [write as RegistryOp, ...removals(name, kept)], {
+          succeeded: () => this.#done(success({ name, ...own, deployed: true })),
+          conflict: () => this.#tell(version),
+        });
+      });
+    });
+  }
+
+  /** A later deployment may have removed them as leftovers. */
+  #whole(version: number): readonly RegistryCompare[] {
+    const { name } = this.#bundle;
+    return Array.from({ length: this.#parts }, (_, part) => ({
+      key: modulePartKey(name, version, part),
+      target: 'version' as const,
+      is: 'greater' as const,
+      than: 0,
+    }));
+  }
+
+  /** Versions that a pool or a container is to run, and the newest of the others. */
+  #inUse(record: ModuleRecord, then: (used: ReadonlySet<number>) => void): void {
+    this.#reader.pools(this.#bundle.name, (outcome) => {
+      if (!outcome.ok) return this.#done(outcome);
+      const used = new Set(outcome.value.map((pool) => pool.record.moduleVersion));
+      const names = outcome.value.map((pool) => pool.name);
+      const next = (): void => {
+        const pool = names.shift();
+        if (pool === undefined) return then(withNewest(record, used));
+        const take = (_: number, container: { readonly moduleVersion: number }): void => {
+          used.add(container.moduleVersion);
+        };
+        this.#reader.containers(pool, take, (read) => (read.ok ? next() : this.#done(read)));
+      };
+      next();
+    });
+  }
+
+  #found(then: (found: StoredModule) => void): void {
+    this.#reader.find(this.#bundle.name, (outcome) => {
+      if (outcome.ok) then(outcome.value);
+      else this.#done(outcome);
+    });
+  }
+
+  #transact(
+    compare: readonly RegistryCompare[],
+    then: readonly RegistryOp[],
+    ends: { readonly succeeded: () => void; readonly conflict: () => void },
+  ): void {
+    this.#registry.transact({ compare, then, otherwise: [] }, { timeoutMs }, (outcome) => {
+      if (!outcome.ok) return this.#done(outcome);
+      if (outcome.value.succeeded) return ends.succeeded();
+      this.#conflicts += 1;
+      if (this.#conflicts > conflictsMax)
+        return this.#done(failure('PRECONDITION', `others deploy ${this.#bundle.name} at the same time`));
+      ends.conflict();
+    });
+  }
+}
+
+function unchanged(name: string, { modRevision }: StoredModule): RegistryCompare {
+  return { key: moduleKey(name), target: 'modRevision', is: 'equal', than: modRevision };
+}
+
+function bytesOf({ versions }: ModuleRecord): number {
+  return versions.reduce((sum, version) => sum + version.bytes, 0);
+}
+
+function withNewest({ versions }: ModuleRecord, used: ReadonlySet<number>): ReadonlySet<number> {
+  const unused = versions.map(({ version }) => version).filter((version) => !used.has(version));
+  return new Set([...used, ...unused.slice(-moduleLimits.unusedKeptMax)]);
+}
+
+/** Everything below the new version that is not kept, leftovers included. */
+function removals(name: string, kept: readonly ModuleVersion[]): readonly RegistryOp[] {
+  const ops: RegistryOp[] = [];
+  let first = 1;
+  for (const { version } of kept) {
+    if (version > first) ops.push({ kind: 'delete', range: moduleRanges.parts(name, first, version) });
+    first = version + 1;
+  }
+  return ops.slice(0, registryLimits.transactionOpsMax - 1);
+}

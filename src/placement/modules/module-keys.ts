@@ -1,0 +1,67 @@
+/**
+ * The names of what the registry keeps of modules, built and read here and nowhere else. Code is apart from the records
+ * that tell of it, so that whoever follows the records is not sent all code.
+ *
+ *   /modules/{name}                          which versions were deployed
+ *   /module-parts/{name}/{version}/{part}    the code of one of them, in parts; versions have 8 digits, so they are in order
+ *   /modules-loaded/{node}                   what the node can run, as long as it is registered
+ */
+import { RemusterError } from '../../base/errors.ts';
+import { type NodeId, namePattern, parseNodeId } from '../../base/ids.ts';
+import { type KeyRange, withPrefix } from '../../base/registry.ts';
+
+const versionDigits = 8;
+export const moduleVersionMax = 10 ** versionDigits - 1;
+
+const recordPrefix = '/modules/';
+const loadedPrefix = '/modules-loaded/';
+
+export const moduleRanges = {
+  records: withPrefix(recordPrefix),
+  loaded: withPrefix(loadedPrefix),
+  /** The code of versions from `first` up to, and without, `end`. */
+  parts: (name: string, first: number, end = first + 1): KeyRange => ({
+    from: `${partsPrefix(name)}${digits(first)}/`,
+    to: `${partsPrefix(name)}${digits(end)}/`,
+  }),
+} as const;
+
+export function moduleKey(name: string): string {
+  return `${recordPrefix}${checked(name)}`;
+}
+
+/** Undefined for what `moduleKey` would not have built. */
+export function moduleOfKey(key: string): string | undefined {
+  const name = key.startsWith(recordPrefix) ? key.slice(recordPrefix.length) : '';
+  return namePattern.test(name) ? name : undefined;
+}
+
+export function modulePartKey(name: string, version: number, part: number): string {
+  return `${partsPrefix(name)}${digits(version)}/${part}`;
+}
+
+export function loadedModulesKey(node: NodeId): string {
+  return `${loadedPrefix}${parseNodeId(node)}`;
+}
+
+/** Undefined for what `loadedModulesKey` would not have built. */
+export function nodeOfLoadedModulesKey(key: string): NodeId | undefined {
+  try {
+    return key.startsWith(loadedPrefix) ? parseNodeId(key.slice(loadedPrefix.length)) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function partsPrefix(name: string): string {
+  return `/module-parts/${checked(name)}/`;
+}
+
+function digits(version: number): string {
+  return String(version).padStart(versionDigits, '0');
+}
+
+function checked(name: string): string {
+  if (typeof name === 'string' && namePattern.test(name)) return name;
+  throw new RemusterError('BAD_ARGUMENT', `${JSON.stringify(name)} cannot be the name of a module`);
+}

@@ -1,0 +1,163 @@
+/**
+ * What operators ask about modules, answered from the registry by any node: deploying, listing, showing, and telling the
+ * pools of a module to run another version. It runs no code and moves no container: the placer opens the containers of
+ * a pool one after the other with what the pool is to run.
+ */
+import { type Done, failure, success } from '../../base/errors.ts';
+import type { NodeId } from '../../base/ids.ts';
+import type { Clock } from '../../base/ports.ts';
+import type { Registry, RegistryEntry } from '../../base/registry.ts';
+import { ClusterView } from '../state/cluster-view.ts';
+import { keyRanges } from '../../registry/cluster-keys.ts';
+import { PoolOperations } from '../operations/pool-operations.ts';
+import { PoolReader } from '../operations/pool-reader.ts';
+import { type ModuleBundle, type DeployedModule, ModuleDeployment } from './module-deployment.ts';
+import { ModuleReader, type PoolUsingModule } from './module-reader.ts';
+import {
+  type ModuleRow,
+  type ModuleDetails,
+  type ModulePoolStatus,
+  type WorkerModules,
+  moduleRow,
+  moduleDetails,
+  modulePoolCounter,
+} from './module-views.ts';
+import { type LoadedModules, newestVersionOf } from './module-records.ts';
+
+export class ModuleOperations {
+  readonly #ports: { readonly registry: Pick<Registry, 'range' | 'transact'>; readonly clock: Clock };
+  readonly #reader: ModuleReader;
+
+  constructor(registry: Pick<Registry, 'range' | 'transact'>, clock: Clock) {
+    this.#ports = { registry, clock };
+    this.#reader = new ModuleReader(registry, clock);
+  }
+
+  /** The newest version again is no error. */
+  deploy(bundle: ModuleBundle, done: Done<DeployedModule>): void {
+    new ModuleDeployment(this.#ports, bundle, done).start();
+  }
+
+  /** What a new pool of that module is to run; undefined when nothing of that name was deployed. */
+  newestVersion(name: string, done: Done<number | undefined>): void {
+    this.#reader.find(name, (outcome) => done(outcome.ok ? success(newestVersionOf(outcome.value.record)?.version) : outcome));
+  }
+
+  /** Names of what the registered nodes can run, however they came by it. */
+  knownNames(done: Done<ReadonlySet<string>>): void {
+    this.#reader.loadedByNode((outcome) => {
+      if (!outcome.ok) return done(outcome);
+      const names = new Set<string>();
+      for (const modules of outcome.value.values()) for (const name of modules.keys()) names.add(name);
+      done(success(names));
+    });
+  }
+
+  list(done: Done<readonly ModuleRow[]>): void {
+    this.#reader.list((records) => {
+      if (!records.ok) return done(records);
+      this.#workers((workers) => {
+        if (!workers.ok) return done(workers);
+        const names = new Set([...records.value.keys(), ...workers.value.flatMap(({ loaded }) => [...loaded.keys()])]);
+        const inOrder = [...names].toSorted();
+        done(success(inOrder.map((name) => moduleRow(name, records.value.get(name), workers.value))));
+      });
+    });
+  }
+
+  show(name: string, done: Done<ModuleDetails>): void {
+    this.#reader.find(name, (found) => {
+      if (!found.ok) return done(found);
+      this.#workers((workers) => {
+        if (!workers.ok) return done(workers);
+        const isKnown = workers.value.some(({ loaded }) => loaded.has(name));
+        if (newestVersionOf(found.value.record) === undefined && !isKnown)
+          return done(failure('UNKNOWN_MODULE', `there is no module ${name}`));
+        this.#tallies(name, (tallies) => {
+          done(tallies.ok ? success(moduleDetails(name, found.value.record, workers.value, tallies.value)) : tallies);
+        });
+      });
+    });
+  }
+
+  /**
+   * Its pools are to run that version from now on, unless they are to run a later one already. PRECONDITION while a
+   * worker has not loaded it: containers there could not be opened.
+   */
+  roll(name: string, version: number | undefined, done: Done<readonly PoolUsingModule[]>): void {
+    this.show(name, (shown) => {
+      if (!shown.ok) return done(shown);
+      const wanted = shown.value.versions.find((one) => one.version === (version ?? shown.value.version));
+      if (wanted === undefined || wanted.version === 0)
+        return done(failure('PRECONDITION', `there is no deployed version ${version ?? ''} of ${name}`));
+      if (wanted.missingOn.length > 0)
+        return done(
+          failure('PRECONDITION', `${wanted.missingOn.join(', ')} cannot run version ${wanted.version} of ${name} yet`),
+        );
+      this.#reader.pools(name, (pools) => {
+        if (!pools.ok) return done(pools);
+        const active = pools.value.filter(({ record }) => record.state === 'active');
+        this.#raise([...active], wanted.version, done, active);
+      });
+    });
+  }
+
+  #raise(
+    left: PoolUsingModule[],
+    version: number,
+    done: Done<readonly PoolUsingModule[]>,
+    all: readonly PoolUsingModule[],
+  ): void {
+    const pool = left.shift();
+    if (pool === undefined) return done(success(all));
+    const { registry, clock } = this.#ports;
+    new PoolOperations(registry, clock).setModuleVersion(pool.name, version, (outcome) => {
+      if (outcome.ok || outcome.error.code === 'UNKNOWN_POOL') this.#raise(left, version, done, all);
+      else done(outcome);
+    });
+  }
+
+  /** Every registered worker, and what it has loaded. */
+  #workers(done: Done<readonly WorkerModules[]>): void {
+    const { registry, clock } = this.#ports;
+    this.#reader.loadedByNode((loaded) => {
+      if (!loaded.ok) return done(loaded);
+      const entries: RegistryEntry[] = [];
+      const take = (entry: RegistryEntry): void => void entries.push(entry);
+      new PoolReader(registry, clock).readPages(keyRanges.roster, take, (outcome) => {
+        if (!outcome.ok) return done(outcome);
+        const view = ClusterView.from(entries, 0, clock.nowMs());
+        done(success(workersIn(view, loaded.value)));
+      });
+    });
+  }
+
+  #tallies(name: string, done: Done<readonly ModulePoolStatus[]>): void {
+    this.#reader.pools(name, (pools) => {
+      if (!pools.ok) return done(pools);
+      const tallies: ModulePoolStatus[] = [];
+      const next = (left: readonly PoolUsingModule[]): void => {
+        const [pool, ...rest] = left;
+        if (pool === undefined) return done(success(tallies));
+        const tally = modulePoolCounter(pool.name, pool.record);
+        this.#reader.containers(
+          pool.name,
+          (id, record) => tally.take(id, record),
+          (outcome) => {
+            if (!outcome.ok) return done(outcome);
+            tallies.push(tally.result());
+            next(rest);
+          },
+        );
+      };
+      next(pools.value);
+    });
+  }
+}
+
+function workersIn(view: ClusterView, loaded: ReadonlyMap<NodeId, LoadedModules>): readonly WorkerModules[] {
+  const workers = [...view.nodes.values()].filter(({ works, registered }) => works && registered !== undefined);
+  return workers
+    .map(({ id, name }) => ({ name, loaded: loaded.get(id) ?? new Map() }))
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+}

@@ -1,0 +1,87 @@
+/**
+ * What the registry says about modules: which versions were deployed, and what each node can run. Versions count from 1
+ * and are never given twice; 0 is what nodes load from their own configuration, and not here. Reading is strict: what
+ * cannot be read is undefined.
+ */
+
+export type ModuleVersion = {
+  readonly version: number;
+  /** Of the code, in hexadecimal digits. */
+  readonly sha256: string;
+  readonly bytes: number;
+  /** In so many parts it lies in the registry. */
+  readonly parts: number;
+  /** For people. */
+  readonly deployedWallMs: number;
+};
+
+export type ModuleRecord = {
+  /** The highest number that was ever given, also to a deployment that did not end. */
+  readonly last: number;
+  /** In ascending order. */
+  readonly versions: readonly ModuleVersion[];
+};
+
+/** By the name of the module. */
+export type LoadedModules = ReadonlyMap<string, readonly number[]>;
+
+export const moduleLimits = {
+  bundleBytesMax: 4_194_304,
+  partBytesMax: 524_288,
+  /** Of versions that no pool uses, the newest ones stay. */
+  unusedKeptMax: 5,
+  modulesMax: 100,
+  /** Of all code together: every manager holds it in memory, with everything else that the cluster knows. */
+  allBytesMax: 33_554_432,
+} as const;
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
+export function newestVersionOf(record: ModuleRecord | undefined): ModuleVersion | undefined {
+  return record?.versions.at(-1);
+}
+
+export function encodeModule(record: ModuleRecord): Uint8Array {
+  return encoder.encode(JSON.stringify(record));
+}
+
+export function readModule(value: Uint8Array): ModuleRecord | undefined {
+  const { last, versions } = fieldsOf(value);
+  if (!isCount(last) || !Array.isArray(versions) || !versions.every(isVersion)) return undefined;
+  return { last, versions };
+}
+
+export function encodeLoadedModules(loaded: LoadedModules): Uint8Array {
+  return encoder.encode(JSON.stringify(Object.fromEntries(loaded)));
+}
+
+export function readLoadedModules(value: Uint8Array): LoadedModules {
+  const rows = Object.entries(fieldsOf(value));
+  return new Map(
+    rows.filter((row): row is [string, number[]] => {
+      const [, versions] = row;
+      return Array.isArray(versions) && versions.every(isCount);
+    }),
+  );
+}
+
+function fieldsOf(value: Uint8Array): Readonly<Record<string, unknown>> {
+  try {
+    const read: unknown = JSON.parse(decoder.decode(value));
+    return typeof read === 'object' && read !== null && !Array.isArray(read) ? { ...read } : {};
+  } catch {
+    return {};
+  }
+}
+
+function isVersion(value: unknown): value is ModuleVersion {
+  if (typeof value !== 'object' || value === null) return false;
+  const { version, sha256, bytes, parts, deployedWallMs } = value as Partial<ModuleVersion>;
+  const isHash = typeof sha256 === 'string' && /^[0-9a-f]{64}$/.test(sha256);
+  return isHash && isCount(version) && isCount(bytes) && isCount(parts) && typeof deployedWallMs === 'number';
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}

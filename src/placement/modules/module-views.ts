@@ -1,0 +1,105 @@
+/** Modules as people and scripts see them: versions, who can run them, how far their pools have got. Pure. */
+import type { ContainerRecord, PoolRecord } from '../state/container-records.ts';
+import { type LoadedModules, type ModuleRecord, type ModuleVersion, newestVersionOf } from './module-records.ts';
+
+export type WorkerModules = { readonly name: string; readonly loaded: LoadedModules };
+
+/** One module in a list. */
+export type ModuleRow = {
+  readonly name: string;
+  /** The newest one; 0 when it comes from the configuration of nodes. */
+  readonly version: number;
+  readonly versions: number;
+  readonly bytes: number;
+  readonly deployedAt: string | null;
+  /** Names of workers that can run the newest version. */
+  readonly loadedBy: readonly string[];
+};
+
+export type ModuleVersionView = {
+  readonly version: number;
+  readonly sha256: string | null;
+  readonly bytes: number;
+  readonly deployedAt: string | null;
+  readonly loadedBy: readonly string[];
+  /** Workers that cannot run it. */
+  readonly missingOn: readonly string[];
+};
+
+/** How far one pool of the module has got with what it is to run. */
+export type ModulePoolStatus = {
+  readonly name: string;
+  readonly state: PoolRecord['state'];
+  readonly moduleVersion: number;
+  readonly containers: number;
+  /** Open, with the version of the pool. */
+  readonly current: number;
+  /** A container that could not be opened with it, after which no other one is tried. */
+  readonly failing: { readonly container: number; readonly failures: number; readonly note: string } | null;
+};
+
+export type ModuleDetails = Omit<ModuleRow, 'versions' | 'loadedBy'> & {
+  readonly versions: readonly ModuleVersionView[];
+  readonly pools: readonly ModulePoolStatus[];
+};
+
+export function moduleRow(name: string, record: ModuleRecord | undefined, workers: readonly WorkerModules[]): ModuleRow {
+  const newest = newestVersionOf(record);
+  const version = newest?.version ?? 0;
+  return {
+    name,
+    version,
+    versions: record?.versions.length ?? 0,
+    bytes: newest?.bytes ?? 0,
+    deployedAt: newest === undefined ? null : iso(newest),
+    loadedBy: whoHas(workers, name, version).map((worker) => worker.name),
+  };
+}
+
+export function moduleDetails(
+  name: string,
+  record: ModuleRecord,
+  workers: readonly WorkerModules[],
+  pools: readonly ModulePoolStatus[],
+): ModuleDetails {
+  const { versions: _, loadedBy: __, ...row } = moduleRow(name, record, workers);
+  const shown = (version: number, deployed?: ModuleVersion): ModuleVersionView => {
+    const having = whoHas(workers, name, version);
+    return {
+      version,
+      sha256: deployed?.sha256 ?? null,
+      bytes: deployed?.bytes ?? 0,
+      deployedAt: deployed === undefined ? null : iso(deployed),
+      loadedBy: having.map((worker) => worker.name),
+      missingOn: workers.filter((worker) => !having.includes(worker)).map((worker) => worker.name),
+    };
+  };
+  const isConfigured = whoHas(workers, name, 0).length > 0;
+  const versions = [...(isConfigured ? [shown(0)] : []), ...record.versions.map((one) => shown(one.version, one))];
+  return { ...row, versions, pools };
+}
+
+export function modulePoolCounter(
+  name: string,
+  record: PoolRecord,
+): { take(id: number, container: ContainerRecord): void; result(): ModulePoolStatus } {
+  const { state, moduleVersion, containers } = record;
+  let current = 0;
+  let failing: ModulePoolStatus['failing'] = null;
+  return {
+    take: (container, { moduleVersion: version, phase, failures, note }) => {
+      if (version !== moduleVersion) return;
+      if (phase === 'serving') current += 1;
+      else if (failures > (failing?.failures ?? 0)) failing = { container, failures, note };
+    },
+    result: () => ({ name, state, moduleVersion, containers, current, failing }),
+  };
+}
+
+function whoHas(workers: readonly WorkerModules[], name: string, version: number): readonly WorkerModules[] {
+  return workers.filter(({ loaded }) => loaded.get(name)?.includes(version) === true);
+}
+
+function iso({ deployedWallMs }: ModuleVersion): string {
+  return new Date(deployedWallMs).toISOString();
+}

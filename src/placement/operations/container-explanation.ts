@@ -1,0 +1,139 @@
+/**
+ * Why a container is where it is, what it waits for, who has its state and who could take over, in sentences: from its
+ * record, its pool and what the registry says about the nodes. Pure.
+ */
+import { type ClusterView, isActive } from '../state/cluster-view.ts';
+import { type ContainerLookup, nodeNameIn } from './pool-views.ts';
+import type { ContainerMove, ContainerRecord, NodeInstance, ActivationReason, PoolRecord } from '../state/container-records.ts';
+
+export type ContainerExplanation = {
+  readonly owner: string | null;
+  readonly reasons: readonly string[];
+  /** Who could be its next owner without losing an acknowledged write, if the owner were lost now. */
+  readonly recoverableBy: readonly string[];
+};
+
+const reasonTexts: Readonly<Record<ActivationReason, string>> = {
+  init: 'it is new',
+  restart: 'its owner came back and has its state on its own disk',
+  recover: 'its former owner was lost, or began a new life',
+  migrate: 'it was moved there',
+};
+
+const causeWords: Readonly<Record<ContainerMove['cause'], string>> = {
+  admin: 'somebody ordered it',
+  drain: 'its owner is being drained',
+  rebalance: 'the load is being evened out',
+  spread: 'that node came without containers and gets its share',
+};
+
+export function containerExplanation(
+  view: ClusterView,
+  pool: PoolRecord,
+  found: ContainerLookup | undefined,
+): ContainerExplanation {
+  const record = found?.record;
+  if (record === undefined) return { owner: null, reasons: [missing(view, pool, found)], recoverableBy: [] };
+  const heirs = heirsOf(view, record);
+  const reasons = [
+    ...(pool.state === 'deleting' ? ['The pool is being deleted, and this container with it.'] : []),
+    ...ownership(view, record),
+    ...(record.note === '' ? [] : [`Note: ${record.note}.`]),
+    ...moving(view, record),
+    ...state(view, pool, record),
+    succession(view, record, heirs),
+    ...version(pool, record),
+  ];
+  const owner = record.owner === undefined ? null : nodeNameIn(view, record.owner.node);
+  return { owner, reasons, recoverableBy: heirs.map(({ node }) => nodeNameIn(view, node)) };
+}
+
+function missing(view: ClusterView, pool: PoolRecord, found: ContainerLookup | undefined): string {
+  if (found !== undefined) return 'Its record in the registry cannot be read, so nobody acts on it.';
+  if (pool.state === 'deleting') return 'The pool is being deleted, and this container is gone.';
+  return view.activeNodes().length === 0
+    ? 'The leader has not created it: no worker is active.'
+    : 'The leader has not created it yet.';
+}
+
+function ownership(view: ClusterView, { owner, phase, opening, failures }: ContainerRecord): readonly string[] {
+  if (owner === undefined) return ['Nobody owns it.'];
+  const name = nodeNameIn(view, owner.node);
+  const why = `because ${reasonTexts[opening]}`;
+  const first =
+    phase === 'serving'
+      ? `${name} (generation ${owner.generation}) owns it and has opened it, ${why}.`
+      : `${name} (generation ${owner.generation}) owns it and is opening it, ${why}; calls wait until it has.`;
+  const mode = view.nodes.get(owner.node)?.state?.record?.mode;
+  const node = view.nodes.get(owner.node);
+  return [
+    first,
+    ...(failures > 0 ? [`${failures} ${failures === 1 ? 'owner' : 'owners'} in a row could not open it.`] : []),
+    ...(node?.registered === undefined ? [`${name} is not registered: it is lost, leaving or cut off.`] : []),
+    ...(mode === 'draining' ? [`${name} is being drained, so the container will move.`] : []),
+    ...(mode === 'drained' ? [`${name} is drained, and the leader has not taken the container away yet.`] : []),
+  ];
+}
+
+function moving(view: ClusterView, { move, owner }: ContainerRecord): readonly string[] {
+  if (move === undefined) return [];
+  const [to, from] = [nodeNameIn(view, move.to), owner === undefined ? 'its owner' : nodeNameIn(view, owner.node)];
+  const steps = {
+    copying: `${to} is getting its state first, and ${from} goes on serving it`,
+    handing: `${from} is asked to finish its calls and to let go; new calls wait`,
+    handed: `${from} has let go, and the leader is giving it to ${to}; calls wait`,
+  };
+  return [`It moves to ${to}, because ${causeWords[move.cause]}: ${steps[move.step]}.`];
+}
+
+function state(view: ClusterView, pool: PoolRecord, { copies, inSync }: ContainerRecord): readonly string[] {
+  const names = (ids: readonly NodeInstance['node'][]): string => ids.map((id) => nodeNameIn(view, id)).join(', ');
+  const complete = inSync.map(({ node }) => node);
+  const behind = copies.filter((id) => !complete.includes(id));
+  const free = view.activeNodes().filter(({ id }) => !copies.includes(id)).length;
+  const lacks = pool.copies - copies.length;
+  return [
+    complete.length === 0
+      ? 'Nobody has its state: nothing was acknowledged yet.'
+      : `${names(complete)} ${complete.length === 1 ? 'has' : 'have'} every acknowledged write.`,
+    ...(behind.length === 0 ? [] : [`${names(behind)} ${behind.length === 1 ? 'is' : 'are'} to have it, too.`]),
+    ...(lacks > 0 ? [`The pool wants ${pool.copies} copies and has ${copies.length}: ${roomWords(free)}.`] : []),
+  ];
+}
+
+function roomWords(free: number): string {
+  return free === 0 ? 'no further worker is active' : 'the leader has not chosen a further node yet';
+}
+
+function succession(view: ClusterView, record: ContainerRecord, heirs: readonly NodeInstance[]): string {
+  const { owner, inSync } = record;
+  const names = heirs.map(({ node }) => nodeNameIn(view, node)).join(' or ');
+  if (heirs.length > 0 && owner === undefined) return `It waits for the leader to give it to ${names}.`;
+  if (heirs.length > 0) return `If ${nodeNameIn(view, owner?.node as NodeInstance['node'])} were lost, ${names} could take over.`;
+  const away = inSync.filter(({ node }) => node !== owner?.node).map(({ node }) => nodeNameIn(view, node));
+  if (owner === undefined && inSync.length > 0)
+    return `It waits for ${away.join(' or ')}, without whom acknowledged writes would be lost.`;
+  if (owner === undefined) return 'It waits for a worker that is active.';
+  const name = nodeNameIn(view, owner.node);
+  return away.length > 0
+    ? `If ${name} were lost, it would wait for ${[name, ...away].join(' or ')} to come back.`
+    : `Nobody else has all of its state: if ${name} were lost, it would wait for ${name} to come back.`;
+}
+
+function version({ moduleVersion: wanted }: PoolRecord, { moduleVersion }: ContainerRecord): readonly string[] {
+  return moduleVersion === wanted
+    ? []
+    : [`It runs version ${moduleVersion} of the module, and the pool is on its way to ${wanted}.`];
+}
+
+/** In sync, registered and not the owner. Drained ones come last: they serve only if nobody else can. */
+function heirsOf(view: ClusterView, { owner, inSync }: ContainerRecord): readonly NodeInstance[] {
+  const here = inSync.filter(({ node }) => {
+    return node !== owner?.node && view.nodes.get(node)?.registered !== undefined;
+  });
+  const active = here.filter(({ node }) => {
+    const known = view.nodes.get(node);
+    return known !== undefined && isActive(known);
+  });
+  return [...active, ...here.filter((holder) => !active.includes(holder))];
+}

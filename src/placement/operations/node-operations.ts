@@ -1,0 +1,169 @@
+/**
+ * What an operator asks about assignments, answered by any node from the registry: how the load lies, what a rebalance
+ * would do, how a drain goes on; and the beginning of a drain. What needs the leader is done by the leader, who sees in
+ * the registry what was begun here.
+ */
+import { type Done, RemusterError, failure, success } from '../../base/errors.ts';
+import type { NodeId } from '../../base/ids.ts';
+import type { Clock } from '../../base/ports.ts';
+import type { Registry, RegistryEntry } from '../../base/registry.ts';
+import { keyRanges } from '../../registry/cluster-keys.ts';
+import { type BalanceReport, balanceReport } from '../balance/balance-report.ts';
+import { ClusterView, isActive } from '../state/cluster-view.ts';
+import { heldCount } from '../state/node-holdings.ts';
+import { type DrainProgress, drainPreflight, drainProgress } from './drain-progress.ts';
+import { type DrainRecord, drainDefaults, drainLimits } from '../state/drain-record.ts';
+import type { RebalanceOptions } from '../balance/rebalance-options.ts';
+import { type RebalancePlan, planRebalance } from '../balance/rebalance-plan.ts';
+import { rebalanceNodes } from '../balance/rebalancer.ts';
+import type { MoveReason } from '../../registry/assignment/record.ts';
+import { nodeLoads, inFlightLoad } from '../plans/move-target.ts';
+import { startDrainTransaction } from '../leader/transactions.ts';
+
+export type DrainRequest = { readonly deadlineMs?: number; readonly parallelMax?: number; readonly note?: string };
+
+export type Pending = {
+  readonly total: number;
+  readonly shown: readonly {
+    readonly name: string;
+    /** What brought it here. */
+    readonly reason: MoveReason;
+    readonly attempts: number;
+    /** What it waits for, in words. */
+    readonly why: string;
+  }[];
+};
+
+const timeoutMs = 5_000;
+const pendingShownMax = 100;
+const pageEntries = 1_000;
+const conflictsMax = 5;
+
+export class NodeOperations {
+  readonly #registry: Pick<Registry, 'range' | 'transact'>;
+  readonly #clock: Clock;
+  readonly #options: RebalanceOptions;
+
+  constructor(registry: Pick<Registry, 'range' | 'transact'>, clock: Clock, options: RebalanceOptions) {
+    this.#registry = registry;
+    this.#clock = clock;
+    this.#options = options;
+  }
+
+  balance(done: Done<BalanceReport>): void {
+    this.#look((outcome) => done(outcome.ok ? success(balanceOf(outcome.value, this.#options)) : outcome));
+  }
+
+  /** What waits for a node, and why; the first of them when there are many. */
+  pending(done: Done<Pending>): void {
+    this.#look((outcome) => done(outcome.ok ? success(pendingOf(outcome.value)) : outcome));
+  }
+
+  /** What a rebalance would do now; nothing moves. */
+  rebalancePlan(movesMax: number, done: Done<RebalancePlan>): void {
+    this.#look((outcome) => {
+      if (!outcome.ok) return done(outcome);
+      const nodes = rebalanceNodes(outcome.value, this.#clock.nowMs(), inFlightLoad(outcome.value));
+      done(planRebalance(nodes, this.#options, { movesMax, isManual: true }));
+    });
+  }
+
+  /** Why a drain could not begin; an empty list when it can. */
+  drainPreflight(node: NodeId, done: Done<readonly string[]>): void {
+    this.#look((outcome) => done(outcome.ok ? success(drainPreflight(outcome.value, node)) : outcome));
+  }
+
+  drainProgress(node: NodeId, done: Done<DrainProgress>): void {
+    this.#look((outcome) => done(outcome.ok ? success(drainProgress(outcome.value, node)) : outcome));
+  }
+
+  /** Begins it. It goes on whether anybody looks or not. Draining or drained already is no error. */
+  drain(node: NodeId, request: DrainRequest, done: Done<DrainProgress>): void {
+    const record = { ...drainDefaults, ...definedIn(request) };
+    const fault = faultOf(record);
+    if (fault !== undefined) this.#clock.schedule(0, () => done({ ok: false, error: fault }));
+    else this.#drain(node, record, request.note ?? '', conflictsMax, done);
+  }
+
+  #drain(id: NodeId, record: DrainRecord, note: string, conflicts: number, done: Done<DrainProgress>): void {
+    this.#look((looked) => {
+      if (!looked.ok) return done(looked);
+      const view = looked.value;
+      const node = view.nodes.get(id);
+      const state = node?.state?.record;
+      if (state?.mode === 'draining' || state?.mode === 'drained') return done(success(drainProgress(view, id)));
+      const [blocked] = drainPreflight(view, id);
+      if (blocked !== undefined || node === undefined || state === undefined)
+        return done(failure('PRECONDITION', blocked ?? `there is no node ${id}`));
+      const sinceWallMs = Math.max(0, Math.floor(this.#clock.wallMs()));
+      const next = { ...state, mode: 'draining', reason: 'admin_drain', sinceWallMs, note } as const;
+      const transaction = startDrainTransaction(node, next, { ...record, total: heldCount(node) });
+      this.#registry.transact(transaction, { timeoutMs }, (outcome) => {
+        if (!outcome.ok) done(outcome);
+        else if (outcome.value.succeeded) this.drainProgress(id, done);
+        else if (conflicts > 0) this.#drain(id, record, note, conflicts - 1, done);
+        else done(failure('CAPACITY', 'the state of the node changes too fast'));
+      });
+    });
+  }
+
+  #look(done: Done<ClusterView>): void {
+    const page = (from: string, sofar: readonly RegistryEntry[]): void => {
+      this.#registry.range({ ...keyRanges.cluster, from }, { limit: pageEntries, timeoutMs }, (outcome) => {
+        if (!outcome.ok) return done(outcome);
+        const { entries, more, revision } = outcome.value;
+        const all = [...sofar, ...entries];
+        const last = entries.at(-1);
+        if (more && last !== undefined) page(`${last.key}\0`, all);
+        else done(success(ClusterView.from(all, revision, this.#clock.nowMs())));
+      });
+    };
+    page(keyRanges.cluster.from, []);
+  }
+}
+
+function pendingOf(view: ClusterView): Pending {
+  const why = (attempts: number): string => {
+    if (view.activeNodes().length === 0) return 'no node is active';
+    return attempts > 0
+      ? `${attempts} times no node could take it; it is tried again`
+      : 'the leader has not given it yet';
+  };
+  const assignments = [...view.unassigned.values()].map(({ text, record }) => {
+    const { reason, attempts } = record;
+    return { name: text, reason, attempts, why: why(attempts) };
+  });
+  const containers = [...view.unowned.values()].map(({ text, record }) => {
+    const { note, failures: attempts, inSync } = record;
+    const reason: MoveReason = inSync.length === 0 ? 'created' : 'lost';
+    return { name: text, reason, attempts, why: note === '' ? why(attempts) : note };
+  });
+  const all = [...assignments, ...containers];
+  return { total: all.length, shown: all.slice(0, pendingShownMax) };
+}
+
+function balanceOf(view: ClusterView, { strategy, variationMax }: RebalanceOptions): BalanceReport {
+  const nodes = [...view.nodes.values()].filter(
+    (node) => (node.works && node.registered !== undefined) || heldCount(node) > 0,
+  );
+  const loads = nodeLoads(nodes, new Map());
+  const rows = nodes.map((node, index) => {
+    const { id, count, weight, report } = loads[index] as (typeof loads)[number];
+    const [containers, copies] = [node.owned.size, node.copied.size];
+    return { id, name: node.name, count, weight, report, containers, copies, isActive: isActive(node) };
+  });
+  return balanceReport(strategy, variationMax, rows, view.unassigned.size + view.unowned.size);
+}
+
+function definedIn({ deadlineMs, parallelMax }: DrainRequest): Partial<DrainRecord> {
+  return { ...(deadlineMs !== undefined && { deadlineMs }), ...(parallelMax !== undefined && { parallelMax }) };
+}
+
+function faultOf({ deadlineMs, parallelMax }: DrainRecord): RemusterError | undefined {
+  const { deadlineMsMin, deadlineMsMax, parallelMax: most } = drainLimits;
+  if (!(deadlineMs >= deadlineMsMin && deadlineMs <= deadlineMsMax))
+    return new RemusterError('BAD_ARGUMENT', `the deadline of a drain is ${deadlineMsMin} to ${deadlineMsMax} ms`);
+  if (!(Number.isInteger(parallelMax) && parallelMax >= 1 && parallelMax <= most))
+    return new RemusterError('BAD_ARGUMENT', `a drain moves 1 to ${most} at a time`);
+  return undefined;
+}

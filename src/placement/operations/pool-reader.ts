@@ -1,0 +1,100 @@
+/** Reads pools, containers and nodes from the registry, in pages where there may be many. It writes nothing. */
+import { type Done, failure, success } from '../../base/errors.ts';
+import { namePattern } from '../../base/ids.ts';
+import type { Clock } from '../../base/ports.ts';
+import { type KeyRange, type Registry, type RegistryEntry, onlyKey } from '../../base/registry.ts';
+import { ClusterView } from '../state/cluster-view.ts';
+import { clusterKey, keyRanges } from '../../registry/cluster-keys.ts';
+import type { ContainerLookup } from './pool-views.ts';
+import { type PoolRecord, readContainer, readPool } from '../state/container-records.ts';
+
+type Entries = ReadonlyMap<string, RegistryEntry>;
+export type StoredPool = { readonly record: PoolRecord; readonly modRevision: number };
+
+const timeoutMs = 5_000;
+const pageEntries = 1_000;
+
+export class PoolReader {
+  readonly #registry: Pick<Registry, 'range'>;
+  readonly #clock: Clock;
+
+  constructor(registry: Pick<Registry, 'range'>, clock: Clock) {
+    this.#registry = registry;
+    this.#clock = clock;
+  }
+
+  find(name: string, done: Done<never>, found: (pool: StoredPool) => void): void {
+    if (!namePattern.test(name)) {
+      this.#clock.schedule(0, () => done(failure('BAD_ARGUMENT', `"${name}" cannot be the name of a pool`)));
+      return;
+    }
+    const key = clusterKey({ kind: 'pool', pool: name });
+    this.read([onlyKey(key)], (outcome) => {
+      if (!outcome.ok) return done(outcome);
+      const entry = outcome.value.get(key);
+      if (entry === undefined) return done(failure('UNKNOWN_POOL', `there is no pool ${name}`));
+      const record = readPool(entry.value);
+      if (record === undefined) return done(failure('PRECONDITION', `the record of pool ${name} cannot be read`));
+      found({ record, modRevision: entry.modRevision });
+    });
+  }
+
+  /** The pool, and what the registry says about nodes. */
+  findWithView(name: string, done: Done<never>, found: (pool: StoredPool, view: ClusterView) => void): void {
+    this.find(name, done, (pool) => {
+      const entries: RegistryEntry[] = [];
+      this.readPages(
+        keyRanges.roster,
+        (entry) => void entries.push(entry),
+        (outcome) => {
+          if (!outcome.ok) return done(outcome);
+          found(pool, ClusterView.from(entries, 0, this.#clock.nowMs()));
+        },
+      );
+    });
+  }
+
+  findContainer<T>(
+    pool: string,
+    id: number,
+    done: Done<T>,
+    answer: (view: ClusterView, pool: PoolRecord, found: ContainerLookup | undefined) => T,
+  ): void {
+    this.findWithView(pool, done, ({ record }, view) => {
+      if (!Number.isInteger(id) || id < 0 || id >= record.containers)
+        return done(
+          failure('UNKNOWN_CONTAINER', `pool ${pool} has the containers 0 to ${record.containers - 1}, and no ${id}`),
+        );
+      const key = clusterKey({ kind: 'container', pool, container: String(id) });
+      this.read([onlyKey(key)], (outcome) => {
+        if (!outcome.ok) return done(outcome);
+        const entry = outcome.value.get(key);
+        done(success(answer(view, record, entry && containerLookupOf(entry))));
+      });
+    });
+  }
+
+  /** Single keys, one after the other. */
+  read(ranges: readonly KeyRange[], done: Done<Entries>, sofar: Entries = new Map()): void {
+    const [range, ...rest] = ranges;
+    if (range === undefined) return done(success(sofar));
+    this.#registry.range(range, { limit: 1, timeoutMs }, (outcome) => {
+      if (!outcome.ok) return done(outcome);
+      this.read(rest, done, new Map([...sofar, ...outcome.value.entries.map((one) => [one.key, one] as const)]));
+    });
+  }
+
+  readPages(range: KeyRange, take: (entry: RegistryEntry) => void, done: Done<void>): void {
+    this.#registry.range(range, { limit: pageEntries, timeoutMs }, (outcome) => {
+      if (!outcome.ok) return done(outcome);
+      for (const entry of outcome.value.entries) take(entry);
+      const last = outcome.value.entries.at(-1);
+      if (outcome.value.more && last !== undefined) this.readPages({ ...range, from: `${last.key}\0` }, take, done);
+      else done(success(undefined));
+    });
+  }
+}
+
+export function containerLookupOf({ value, modRevision }: RegistryEntry): ContainerLookup {
+  return { record: readContainer(value), version: modRevision };
+}

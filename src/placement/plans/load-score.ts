@@ -1,0 +1,115 @@
+/**
+ * How loaded nodes are compared with each other, as one number each: lower is freer. Three strategies:
+ *
+ *   fair      how many assignments it has
+ *   weighted  the sum of their weights, by the capacity of the node
+ *   balanced  assignments 0.3, CPU 0.3, memory 0.2, throughput 0.2, each relative to the mean of the nodes; without a
+ *             report of every node it is `fair`
+ *
+ * A factor in which the nodes hardly differ says nothing about where the next assignment should go. It is left out and
+ * the others share its weight; otherwise the memory that every process needs would hide that one of them does nothing.
+ */
+import { unreachable } from '../../base/assert.ts';
+import type { NodeId } from '../../base/ids.ts';
+import type { LoadReport } from '../state/load-report.ts';
+
+export const balanceStrategies = ['fair', 'balanced', 'weighted'] as const;
+export type BalanceStrategy = (typeof balanceStrategies)[number];
+
+export type NodeLoad = {
+  readonly id: NodeId;
+  readonly count: number;
+  /** The sum of the weights of its assignments. */
+  readonly weight: number;
+  readonly report: LoadReport | undefined;
+};
+
+/** Nodes whose shares differ by less than this are alike. */
+const differenceMin = 0.15;
+
+/** In the order of the nodes. */
+export function loadScores(strategy: BalanceStrategy, nodes: readonly NodeLoad[]): readonly number[] {
+  switch (strategy) {
+    case 'fair':
+      return nodes.map((node) => node.count);
+    case 'weighted':
+      return nodes.map((node) => node.weight / (node.report?.capacity ?? 1));
+    case 'balanced':
+      return balancedScores(nodes);
+    default:
+      return unreachable(strategy);
+  }
+}
+
+function balancedScores(nodes: readonly NodeLoad[]): readonly number[] {
+  const reports = nodes.flatMap(({ report }) => (report === undefined ? [] : [report]));
+  if (reports.length < nodes.length) return nodes.map((node) => node.count);
+  const mostPerSecond = Math.max(1, ...reports.map((report) => report.perSecond));
+  const telling = [
+    { weight: 0.3, values: reports.map((report) => report.cpu) },
+    { weight: 0.2, values: reports.map((report) => report.memory) },
+    { weight: 0.2, values: reports.map((report) => report.perSecond / mostPerSecond) },
+  ].filter(({ values }) => Math.max(...values) - Math.min(...values) >= differenceMin);
+  const factors = [{ weight: 0.3, values: nodes.map((node) => node.count) }, ...telling];
+  const weights = factors.reduce((sum, { weight }) => sum + weight, 0);
+  // In units of assignments, so that a score means the same whichever factors are in it.
+  const countMean = meanOf(nodes.map((node) => node.count));
+  return nodes.map((_, index) => {
+    const relative = factors.reduce((sum, { weight, values }) => sum + weight * relativeTo(values, index), 0);
+    return (relative / weights) * (countMean === 0 ? 1 : countMean);
+  });
+}
+
+function relativeTo(values: readonly number[], index: number): number {
+  const mean = meanOf(values);
+  return mean === 0 ? 0 : (values[index] as number) / mean;
+}
+
+export function meanOf(values: readonly number[]): number {
+  return values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+/** Of the whole, not of a sample: these are all nodes there are. */
+export function deviationOf(values: readonly number[]): number {
+  const mean = meanOf(values);
+  return Math.sqrt(meanOf(values.map((value) => (value - mean) ** 2)));
+}
+
+/** Deviation by mean: how uneven, whatever the size. Nothing at all is even. */
+export function coefficientOfVariation(values: readonly number[]): number {
+  const mean = meanOf(values);
+  return mean === 0 ? 0 : deviationOf(values) / mean;
+}
+
+/** What it would look like after a move: an assignment takes its share of the measured load along. */
+export function loadsAfterMove(nodes: readonly NodeLoad[], from: NodeId, to: NodeId, weight: number): readonly NodeLoad[] {
+  const source = nodes.find((node) => node.id === from);
+  const share = source === undefined || source.count === 0 ? 0 : 1 / source.count;
+  const moved = source?.report;
+  return nodes.map((node) => {
+    if (node.id !== from && node.id !== to) return node;
+    const sign = node.id === from ? -1 : 1;
+    const report = node.report && moved && shifted(node.report, moved, sign * share);
+    return { id: node.id, count: node.count + sign, weight: node.weight + sign * weight, report };
+  });
+}
+
+function shifted(report: LoadReport, moved: LoadReport, share: number): LoadReport {
+  return {
+    ...report,
+    cpu: Math.max(0, report.cpu + share * moved.cpu),
+    memory: report.memory,
+    perSecond: Math.max(0, report.perSecond + share * moved.perSecond),
+  };
+}
+
+/** The freest first; the one with fewer assignments and then the lower id among equals, so that all decide alike. */
+export function leastLoadedFirst(strategy: BalanceStrategy, nodes: readonly NodeLoad[]): readonly NodeLoad[] {
+  // With one more, because among idle nodes the one with the greater capacity is the freer.
+  const asked = strategy === 'weighted' ? nodes.map((node) => ({ ...node, weight: node.weight + 1 })) : nodes;
+  const scores = loadScores(strategy, asked);
+  return nodes
+    .map((node, index) => ({ node, score: scores[index] as number }))
+    .toSorted((a, b) => a.score - b.score || a.node.count - b.node.count || (a.node.id < b.node.id ? -1 : 1))
+    .map(({ node }) => node);
+}

@@ -1,0 +1,163 @@
+/**
+ * What the leader should do about one pool as a whole: create the containers that it lacks, delete those of a pool that
+ * is to go, bring one container after the other to the pool's version of the module. And the numbers of nodes. Pure;
+ * each answer is at most one transaction's worth.
+ */
+import type { NodeId } from '../../base/ids.ts';
+import type { PlacementNode, PlacementPool, PlacementView } from '../state/placement-view.ts';
+import type { ContainerRecord, PoolRecord } from '../state/container-records.ts';
+import {
+  type ContainerUpdate,
+  type PlanningContext,
+  byLoad,
+  replicaLoad,
+  nextFence,
+  firstFence,
+  eligibleNodes,
+  currentGeneration,
+  hasUncertainNodes,
+  ownerLoad,
+} from './planning-context.ts';
+
+export type PoolTask =
+  | {
+      readonly kind: 'create';
+      readonly pool: PlacementPool;
+      readonly containers: readonly { readonly number: number; readonly record: ContainerRecord }[];
+      readonly isLast: boolean;
+    }
+  | { readonly kind: 'delete'; readonly pool: PlacementPool; readonly numbers: readonly number[] }
+  | { readonly kind: 'deletePool'; readonly pool: PlacementPool }
+  | { readonly kind: 'roll'; readonly change: ContainerUpdate };
+
+export type NodeNumbersTask = {
+  readonly kind: 'numbers';
+  readonly numbers: readonly { readonly node: NodeId; readonly number: number }[];
+};
+
+const batchMax = 100;
+/** Their guards have to find room beside those of the containers. */
+const batchNodesMax = 24;
+const guardsMax = 118;
+const numbersMax = 50;
+
+/** `wait`: for nodes. */
+export function planPool(situation: PlanningContext, pool: PlacementPool): PoolTask | 'wait' | undefined {
+  if (pool.record === undefined) return undefined;
+  if (pool.record.state === 'deleting') return deletion(pool);
+  const missing = missingNumbers(pool, pool.record);
+  if (missing.length > 0) return creation(situation, pool, pool.record, missing);
+  return pool.behind.size > 0 ? roll(situation, pool, pool.record) : undefined;
+}
+
+function missingNumbers(pool: PlacementPool, { containers }: PoolRecord): readonly number[] {
+  const exists = (number: number): boolean => pool.containers.has(number) || pool.unreadable.has(number);
+  while (pool.missingFrom < containers && exists(pool.missingFrom)) pool.missingFrom += 1;
+  const missing: number[] = [];
+  for (let number = pool.missingFrom; number < containers && missing.length < batchMax; number++) {
+    if (!exists(number)) missing.push(number);
+  }
+  return missing;
+}
+
+/** The owners in turns by what they have already, the copies on other nodes. Too few nodes make too few copies, for now. */
+function creation(
+  situation: PlanningContext,
+  pool: PlacementPool,
+  record: PoolRecord,
+  missing: readonly number[],
+): PoolTask | 'wait' {
+  if (hasUncertainNodes(situation)) return 'wait';
+  const nodes = eligibleNodes(situation)
+    .toSorted(byLoad((node) => ownerLoad(situation, node)))
+    .slice(0, batchNodesMax);
+  if (nodes.length === 0) return 'wait';
+  const numbers = missing.slice(0, guardsMax - 2 - 2 * nodes.length);
+  const extra = new Map<PlacementNode, { owned: number; copied: number }>(
+    nodes.map((node) => [node, { owned: 0, copied: 0 }]),
+  );
+  const owned = (node: PlacementNode): number => ownerLoad(situation, node) + (extra.get(node)?.owned ?? 0);
+  const held = (node: PlacementNode): number =>
+    replicaLoad(situation, node) + (extra.get(node)?.owned ?? 0) + (extra.get(node)?.copied ?? 0);
+  const containers = numbers.map((number) => {
+    const [owner] = nodes.toSorted(byLoad(owned));
+    const others = nodes.filter((node) => node !== owner).toSorted(byLoad(held));
+    const copies = [owner as PlacementNode, ...others].slice(0, Math.max(1, record.copies));
+    for (const [index, node] of copies.entries()) {
+      const sum = extra.get(node) as { owned: number; copied: number };
+      if (index === 0) sum.owned += 1;
+      else sum.copied += 1;
+    }
+    return { number, record: newRecord(situation, record, copies) };
+  });
+  const isLast = pool.containers.size + pool.unreadable.size + containers.length >= record.containers;
+  return { kind: 'create', pool, containers, isLast };
+}
+
+function newRecord(situation: PlanningContext, pool: PoolRecord, copies: readonly PlacementNode[]): ContainerRecord {
+  const [first] = copies;
+  const owner = { node: (first as PlacementNode).id, generation: currentGeneration(situation, first as PlacementNode) };
+  return {
+    owner,
+    fence: firstFence(situation),
+    opening: 'init',
+    phase: 'opening',
+    copies: copies.map(({ id }) => id),
+    inSync: [owner],
+    move: undefined,
+    moduleVersion: pool.moduleVersion,
+    failures: 0,
+    failuresBefore: 0,
+    note: '',
+  };
+}
+
+function deletion(pool: PlacementPool): PoolTask {
+  const numbers = [...pool.containers.keys().take(batchMax), ...pool.unreadable].slice(0, batchMax);
+  return numbers.length === 0 ? { kind: 'deletePool', pool } : { kind: 'delete', pool, numbers };
+}
+
+/** Not while one of them is being opened with the new version, or could not be. */
+function roll(situation: PlanningContext, pool: PlacementPool, record: PoolRecord): PoolTask | 'wait' | undefined {
+  const { leases, nowMs } = situation;
+  for (const number of pool.opening) {
+    const opening = pool.containers.get(number)?.record;
+    if (opening?.moduleVersion !== record.moduleVersion) continue;
+    const { owner, failures } = opening;
+    const isTried = owner !== undefined && leases.status(nowMs, owner.node, owner.generation) !== 'over';
+    if (failures > 0 || isTried) return 'wait';
+  }
+  for (const number of pool.behind) {
+    const placed = pool.containers.get(number);
+    const owner = placed?.record.owner;
+    if (placed === undefined || owner === undefined || placed.record.phase !== 'serving') continue;
+    if (placed.record.move !== undefined) continue;
+    if (leases.status(nowMs, owner.node, owner.generation) !== 'live') continue;
+    const next: ContainerRecord = {
+      ...placed.record,
+      fence: nextFence(situation, placed.record.fence),
+      opening: 'restart',
+      phase: 'opening',
+      moduleVersion: record.moduleVersion,
+      failures: 0,
+      failuresBefore: 0,
+      note: `version ${record.moduleVersion} of the module`,
+    };
+    const change = { placed, next, receivers: [], previousOwner: undefined, isRepair: false, events: [] };
+    return { kind: 'roll', change };
+  }
+  return 'wait';
+}
+
+/** For workers that have none. One such task at a time, so that no number is given twice. */
+export function planNodeNumbers(view: PlacementView): NodeNumbersTask | undefined {
+  const nodes = [...view.nodes.values()].filter(
+    ({ number, registered, isWorker }) => number === undefined && registered !== undefined && isWorker,
+  );
+  if (nodes.length === 0) return undefined;
+  const inOrder = nodes.toSorted((a, b) => (a.id < b.id ? -1 : 1)).slice(0, numbersMax);
+  return {
+    kind: 'numbers',
+    numbers: inOrder.map(({ id }, index) => ({ node: id, number: view.numberMax + 1 + index })),
+  };
+}

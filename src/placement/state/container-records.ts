@@ -1,0 +1,191 @@
+/**
+ * What the registry says about pools and their containers. One record per container holds everything that must change
+ * together: who owns it, under which fence, who has its state. So each change is one guarded transaction on one key, and
+ * whoever acts on an older record is refused. The leader writes owners, copies and moves; the owner itself writes who is
+ * in sync, that it has opened, and that it has let go. Reading is strict: what cannot be read is undefined, and nobody
+ * acts on it.
+ *
+ *   nobody --the leader gives it--> opening --the owner has opened--> serving --its owner is surely gone--> opening ...
+ *                                                                       |  move: copying -> handing -> handed
+ *                                                                       +--------------------------------> opening elsewhere
+ */
+import { type Fence, parseFence } from '../../base/fence.ts';
+import { type NodeId, parseNodeId } from '../../base/ids.ts';
+
+export const poolDurabilities = ['memory', 'local', 'copies'] as const;
+/** When a write is acknowledged: held by every copy in memory, by the owner's disk, by the disks of all copies in sync. */
+export type PoolDurability = (typeof poolDurabilities)[number];
+
+/** Decided once, when the pool is created, and never computed again from who happens to be alive. */
+export type PoolRecord = {
+  /** The pool's number: never given to another pool, also after this one is deleted. */
+  readonly major: number;
+  readonly minor: number;
+  readonly module: string;
+  /** 0 is what nodes load from their own configuration; deployed bundles count from 1. */
+  readonly moduleVersion: number;
+  readonly containers: number;
+  /** Of the state of each container, the owner's included. */
+  readonly copies: number;
+  readonly durability: PoolDurability;
+  /** Comes back from the disk of the same node with `restart`, when that node returns in time. */
+  readonly restart: boolean;
+  /** For the module; JSON. */
+  readonly params: unknown;
+  readonly state: 'active' | 'deleting';
+};
+
+export const activationReasons = ['init', 'restart', 'recover', 'migrate'] as const;
+/** Why the owner opens the container, which is the callback that the module gets. */
+export type ActivationReason = (typeof activationReasons)[number];
+
+export const moveSteps = ['copying', 'handing', 'handed'] as const;
+/**
+ * copying: the destination is being brought into the set of copies in sync. handing: the leader asks the owner to plug,
+ * drain and let go. handed: the owner has, and will not serve again under its fence.
+ */
+export type MoveStep = (typeof moveSteps)[number];
+
+export const moveCauses = ['admin', 'drain', 'rebalance', 'spread'] as const;
+export type ContainerMove = {
+  readonly to: NodeId;
+  readonly cause: (typeof moveCauses)[number];
+  readonly step: MoveStep;
+};
+
+/** One life of a node. */
+export type NodeInstance = { readonly node: NodeId; readonly generation: number };
+
+export type ContainerRecord = {
+  /** Undefined: nobody owns it; why stands in `note`. */
+  readonly owner: NodeInstance | undefined;
+  /** (term, count of changes): rises with each change of owner, life of the owner, or opening. */
+  readonly fence: Fence;
+  readonly opening: ActivationReason;
+  /** The owner has opened it. An `init` that has not ended has acknowledged nothing, and may be begun elsewhere. */
+  readonly phase: 'opening' | 'serving';
+  /** Who is to hold its state, the owner first. */
+  readonly copies: readonly NodeId[];
+  /** Who has every acknowledged write. The owner adds and removes, and waits for all of them before it acknowledges. */
+  readonly inSync: readonly NodeInstance[];
+  readonly move: ContainerMove | undefined;
+  /** Of the module that the owner is to run. */
+  readonly moduleVersion: number;
+  /** Owners in a row that could not open it: each that fails adds one, the one that opens it sets it to 0. */
+  readonly failures: number;
+  /** As many as there were when the present owner got it: the leader's, so that it sees a new one. 0 if left out. */
+  readonly failuresBefore?: number;
+  /** Why it is where it is; for people. */
+  readonly note: string;
+};
+
+const noteCharactersMax = 300;
+const encoder = new TextEncoder();
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
+export function encodePool(record: PoolRecord): Uint8Array {
+  return encoder.encode(JSON.stringify(record));
+}
+
+export function encodeContainer(record: ContainerRecord): Uint8Array {
+  const { fence, note, failuresBefore, ...rest } = record;
+  // Who has opened it has none behind it: whatever fails from here on is new.
+  const before = record.phase === 'opening' && failuresBefore !== undefined ? { failuresBefore } : {};
+  const texts = { fence: String(fence), note: note.slice(0, noteCharactersMax) };
+  return encoder.encode(JSON.stringify({ ...rest, ...before, ...texts }));
+}
+
+export function readPool(value: Uint8Array): PoolRecord | undefined {
+  return read(value, (fields) => ({
+    major: count(fields['major']),
+    minor: count(fields['minor']),
+    module: text(fields['module']),
+    moduleVersion: count(fields['moduleVersion']),
+    containers: count(fields['containers']),
+    copies: count(fields['copies']),
+    durability: oneOf(poolDurabilities, fields['durability']),
+    restart: fields['restart'] === true,
+    params: fields['params'] ?? null,
+    state: oneOf(['active', 'deleting'] as const, fields['state']),
+  }));
+}
+
+export function readContainer(value: Uint8Array): ContainerRecord | undefined {
+  return read(value, (fields) => ({
+    owner: fields['owner'] === undefined ? undefined : holder(fields['owner']),
+    fence: parseFence(text(fields['fence'])),
+    opening: oneOf(activationReasons, fields['opening']),
+    phase: oneOf(['opening', 'serving'] as const, fields['phase']),
+    copies: list(fields['copies']).map((node) => parseNodeId(text(node))),
+    inSync: list(fields['inSync']).map(holder),
+    move: fields['move'] === undefined ? undefined : moveOf(fields['move']),
+    moduleVersion: count(fields['moduleVersion']),
+    failures: count(fields['failures']),
+    ...(fields['failuresBefore'] === undefined ? {} : { failuresBefore: count(fields['failuresBefore']) }),
+    note: text(fields['note']),
+  }));
+}
+
+/** A name that stands alone, for people to read. */
+export function encodePoolName(name: string): Uint8Array {
+  return encoder.encode(name);
+}
+
+/** A number that stands alone, such as that of a node in address tables. */
+export function encodeNodeNumber(value: number): Uint8Array {
+  return encoder.encode(String(value));
+}
+
+export function readNodeNumber(value: Uint8Array): number | undefined {
+  try {
+    const digits = decoder.decode(value);
+    return /^\d{1,15}$/.test(digits) ? Number(digits) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function read<T>(value: Uint8Array, build: (fields: Fields) => T): T | undefined {
+  try {
+    return build(fieldsOf(JSON.parse(decoder.decode(value))));
+  } catch {
+    return undefined;
+  }
+}
+
+function fieldsOf(value: unknown): Fields {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new TypeError('not an object');
+  return value as Fields;
+}
+
+function holder(value: unknown): NodeInstance {
+  const { node, generation } = fieldsOf(value);
+  return { node: parseNodeId(text(node)), generation: count(generation) };
+}
+
+function moveOf(value: unknown): ContainerMove {
+  const { to, cause, step } = fieldsOf(value);
+  return { to: parseNodeId(text(to)), cause: oneOf(moveCauses, cause), step: oneOf(moveSteps, step) };
+}
+
+function list(value: unknown): readonly unknown[] {
+  if (!Array.isArray(value)) throw new TypeError('not a list');
+  return value;
+}
+
+function text(value: unknown): string {
+  if (typeof value !== 'string') throw new TypeError('not a text');
+  return value;
+}
+
+function count(value: unknown): number {
+  if (!Number.isSafeInteger(value) || (value as number) < 0) throw new TypeError('not a count');
+  return value as number;
+}
+
+function oneOf<const T extends readonly string[]>(allowed: T, value: unknown): T[number] {
+  if (!allowed.includes(value as T[number])) throw new TypeError('not one of the words');
+  return value as T[number];
+}

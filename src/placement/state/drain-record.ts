@@ -1,0 +1,37 @@
+/**
+ * How a node is being drained: what was asked for, kept in the registry, so that it goes on whoever leads and whether
+ * or not the one who asked still looks. The deadline is a duration which the leader measures; it begins anew with a new
+ * leader, and once it has passed the record says so for good.
+ */
+import { fieldsOf, numberIn } from '../../registry/assignment/record.ts';
+
+export type DrainRecord = {
+  readonly deadlineMs: number;
+  /** How many assignments and containers may be between two nodes at a time. */
+  readonly parallelMax: number;
+  /** How much it held in the beginning, copies included. */
+  readonly total: number;
+  readonly overdue: boolean;
+};
+
+export const drainDefaults: DrainRecord = { deadlineMs: 60_000, parallelMax: 4, total: 0, overdue: false };
+export const drainLimits = { deadlineMsMin: 1_000, deadlineMsMax: 86_400_000, parallelMax: 64 } as const;
+
+const version = 1;
+const text = new TextEncoder();
+
+export function encodeDrain(record: DrainRecord): Uint8Array {
+  return text.encode(JSON.stringify({ v: version, ...record }));
+}
+
+/** What cannot be read has the defaults: a drain is never stopped by a damaged word. */
+export function readDrain(value: Uint8Array): DrainRecord {
+  const fields = fieldsOf(value);
+  const { deadlineMsMin, deadlineMsMax, parallelMax } = drainLimits;
+  return {
+    deadlineMs: numberIn(fields?.['deadlineMs'], deadlineMsMin, deadlineMsMax) ?? drainDefaults.deadlineMs,
+    parallelMax: Math.floor(numberIn(fields?.['parallelMax'], 1, parallelMax) ?? drainDefaults.parallelMax),
+    total: Math.floor(numberIn(fields?.['total'], 0, Number.MAX_SAFE_INTEGER) ?? 0),
+    overdue: fields?.['overdue'] === true,
+  };
+}

@@ -1,0 +1,50 @@
+/**
+ * What a node says about its load, and when it is worth saying. The report lives at `/cluster/load/{node}` under the
+ * lease of the node's registration, so it ends with the node. It goes through the registry and not through the state
+ * that membership embeds, because whoever takes over as leader must have it at once and all of it, and because a
+ * report is written only when it differs noticeably: a quiet cluster writes none.
+ */
+import { fieldsOf, numberIn } from '../../registry/assignment/record.ts';
+
+export type LoadReport = {
+  /** How many assignments it has taken and serves now. */
+  readonly serving: number;
+  /** Shares of what the machine has, 0 to 1. */
+  readonly cpu: number;
+  readonly memory: number;
+  /** Calls, or whatever its work consists of. */
+  readonly perSecond: number;
+  /** How much it can carry, compared with other nodes. */
+  readonly capacity: number;
+};
+
+const version = 1;
+const shareStep = 0.05;
+const rateStep = 0.2;
+const rateFloor = 10;
+const text = new TextEncoder();
+
+export function encodeLoadReport(report: LoadReport): Uint8Array {
+  return text.encode(JSON.stringify({ v: version, ...report }));
+}
+
+/** Undefined when it cannot be read: then the node counts as one of which nothing is known. */
+export function readLoadReport(value: Uint8Array): LoadReport | undefined {
+  const fields = fieldsOf(value);
+  if (fields === undefined) return undefined;
+  const serving = numberIn(fields['serving'], 0, Number.MAX_SAFE_INTEGER);
+  const cpu = numberIn(fields['cpu'], 0, 1);
+  const memory = numberIn(fields['memory'], 0, 1);
+  const perSecond = numberIn(fields['perSecond'], 0, Number.MAX_SAFE_INTEGER);
+  const capacity = numberIn(fields['capacity'], 0.001, 1_000_000);
+  if (serving === undefined || cpu === undefined || memory === undefined) return undefined;
+  if (perSecond === undefined || capacity === undefined) return undefined;
+  return { serving, cpu, memory, perSecond, capacity };
+}
+
+/** A change that could change somebody's decision. */
+export function isSignificantChange(a: LoadReport, b: LoadReport): boolean {
+  if (a.serving !== b.serving || a.capacity !== b.capacity) return true;
+  if (Math.abs(a.cpu - b.cpu) >= shareStep || Math.abs(a.memory - b.memory) >= shareStep) return true;
+  return Math.abs(a.perSecond - b.perSecond) >= Math.max(rateFloor, rateStep * Math.max(a.perSecond, b.perSecond));
+}

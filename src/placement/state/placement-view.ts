@@ -1,0 +1,302 @@
+/**
+ * What the registry says about pools, containers and the nodes that hold them, with the indexes that decisions need: per
+ * node what it owns and copies, per pool what is missing, opening or behind. It is a copy and may be late; whoever acts
+ * on it names the revisions it saw. `touched` names what has changed since the last look, so that nobody has to look at
+ * everything. It holds what the registry holds under `/cluster/`, no more.
+ */
+import type { NodeId } from '../../base/ids.ts';
+import type { RegistryChange, RegistryEntry } from '../../base/registry.ts';
+import { type ClusterKey, parseClusterKey } from '../../registry/cluster-keys.ts';
+import type { NodeMode } from '../../registration/node-modes.ts';
+import { readRegistration, readNodeState } from '../../registration/registration-records.ts';
+import { type ContainerRecord, type PoolRecord, readContainer, readNodeNumber, readPool } from './container-records.ts';
+
+export type PlacementNode = {
+  readonly id: NodeId;
+  /** From its registration, for people; its id when it cannot be read. */
+  name: string;
+  isWorker: boolean;
+  /** The revision that created its registration; undefined when it is not registered. */
+  registered: number | undefined;
+  /** Of its last registration that was seen. */
+  generation: number;
+  /** By our clock: since when it is not registered. */
+  missingSinceMs: number;
+  /** A mode that is missing or cannot be read never means active. */
+  mode: NodeMode | undefined;
+  stateRevision: number;
+  /** In address tables. */
+  number: number | undefined;
+  readonly owned: Set<string>;
+  /** Of others: it has their state, or is to have it. */
+  readonly replicated: Set<string>;
+  /** Of those, the ones that are served and that it is not in sync with: by our clock, since when. */
+  readonly laggingSinceMs: Map<string, number>;
+};
+
+export type PlacementContainer = {
+  readonly pool: string;
+  readonly number: number;
+  readonly fullName: string;
+  readonly record: ContainerRecord;
+  readonly modRevision: number;
+  /** By our clock: since when it is in this stage of its life. */
+  readonly sinceMs: number;
+};
+
+export type PlacementPool = {
+  readonly name: string;
+  /** Undefined: there is none, or it cannot be read. Nobody acts on its containers then. */
+  record: PoolRecord | undefined;
+  modRevision: number;
+  readonly containers: Map<number, PlacementContainer>;
+  /** They exist, and nobody acts on them. */
+  readonly unreadable: Set<number>;
+  /** Being opened; running another version of the module than the pool. */
+  readonly opening: Set<number>;
+  readonly behind: Set<number>;
+  /** All below exist. */
+  missingFrom: number;
+};
+
+const numberPattern = /^(?:0|[1-9]\d{0,8})$/;
+
+export class PlacementView {
+  readonly nodes = new Map<NodeId, PlacementNode>();
+  readonly pools = new Map<string, PlacementPool>();
+  readonly containers = new Map<string, PlacementContainer>();
+  readonly changedNames = { containers: new Set<string>(), pools: new Set<string>(), nodes: new Set<NodeId>() };
+  placer: { readonly value: Uint8Array; readonly modRevision: number } | undefined;
+  /** The highest that a node has. */
+  numberMax = 0;
+  revision = 0;
+
+  /** A new view of everything, which remembers since when from the old one. */
+  static from(entries: readonly RegistryEntry[], revision: number, nowMs: number, old?: PlacementView): PlacementView {
+    const view = new PlacementView();
+    for (const entry of entries) view.#put(entry, nowMs, old);
+    view.revision = revision;
+    return view;
+  }
+
+  apply(changes: readonly RegistryChange[], revision: number, nowMs: number): void {
+    for (const change of changes) {
+      if (change.kind === 'put') this.#put(change.entry, nowMs, this);
+      else this.#delete(change.key, nowMs);
+    }
+    this.revision = Math.max(this.revision, revision);
+  }
+
+  nameOf(id: NodeId): string {
+    return this.nodes.get(id)?.name ?? id;
+  }
+
+  #put(entry: RegistryEntry, nowMs: number, old: PlacementView | undefined): void {
+    const key = parseClusterKey(entry.key);
+    if (key?.kind === 'container') this.#putContainer(key, entry, nowMs, old);
+    else if (key?.kind === 'pool') this.#putPool(key.pool, entry);
+    else if (key?.kind === 'placer') this.placer = { value: entry.value, modRevision: entry.modRevision };
+    else if (key?.kind === 'registration' || key?.kind === 'state' || key?.kind === 'containerNode') {
+      this.#putNode(key, entry, nowMs, old);
+    }
+  }
+
+  #putNode(
+    key: Extract<ClusterKey, { readonly kind: 'registration' | 'state' | 'containerNode' }>,
+    entry: RegistryEntry,
+    nowMs: number,
+    old: PlacementView | undefined,
+  ): void {
+    const node = this.#node(key.node, nowMs, old);
+    this.changedNames.nodes.add(node.id);
+    if (key.kind === 'state') {
+      node.mode = readNodeState(entry.value)?.mode;
+      node.stateRevision = entry.modRevision;
+    } else if (key.kind === 'containerNode') {
+      node.number = readNodeNumber(entry.value);
+      this.numberMax = Math.max(this.numberMax, node.number ?? 0);
+    } else {
+      const record = readRegistration(entry.value);
+      node.registered = entry.createRevision;
+      node.name = record?.name ?? node.id;
+      node.isWorker = record?.roles.includes('worker') ?? false;
+      node.generation = Math.max(node.generation, record?.generation ?? 0);
+    }
+  }
+
+  #putPool(name: string, entry: RegistryEntry): void {
+    const pool = this.#pool(name);
+    pool.record = readPool(entry.value);
+    pool.modRevision = entry.modRevision;
+    this.changedNames.pools.add(name);
+    pool.behind.clear();
+    for (const { number, fullName, record } of pool.containers.values()) {
+      this.changedNames.containers.add(fullName);
+      if (record.moduleVersion !== pool.record?.moduleVersion) pool.behind.add(number);
+    }
+  }
+
+  #putContainer(
+    key: { readonly pool: string; readonly container: string },
+    entry: RegistryEntry,
+    nowMs: number,
+    old: PlacementView | undefined,
+  ): void {
+    if (!numberPattern.test(key.container)) return;
+    const number = Number(key.container);
+    const fullName = `${key.pool}/${number}`;
+    const before = old?.containers.get(fullName);
+    const pool = this.#pool(key.pool);
+    const record = readContainer(entry.value);
+    if (record === undefined) {
+      this.#removeContainer(fullName);
+      pool.unreadable.add(number);
+      return;
+    }
+    const sinceMs = before !== undefined && stageOf(before.record) === stageOf(record) ? before.sinceMs : nowMs;
+    const placed = { pool: key.pool, number, fullName, record, modRevision: entry.modRevision, sinceMs };
+    const replaced = this.containers.get(fullName);
+    this.containers.set(fullName, placed);
+    pool.containers.set(number, placed);
+    pool.unreadable.delete(number);
+    contain(pool.opening, number, record.phase === 'opening');
+    contain(pool.behind, number, record.moduleVersion !== pool.record?.moduleVersion);
+    if (replaced !== undefined) this.#letGo(fullName, replaced.record, holdersOf(record));
+    this.#index(placed, nowMs, old);
+    this.changedNames.containers.add(fullName);
+    this.changedNames.pools.add(key.pool);
+  }
+
+  /** What stays in an index is not taken out first: a name that comes and goes in a large one makes it slow. */
+  #index({ fullName, record }: PlacementContainer, nowMs: number, old: PlacementView | undefined): void {
+    const owner = record.owner?.node;
+    const isServed = record.phase === 'serving' && record.move === undefined;
+    for (const id of holdersOf(record)) {
+      const node = this.#node(id, nowMs, old);
+      contain(node.owned, fullName, id === owner);
+      contain(node.replicated, fullName, id !== owner);
+      const isLacking = isServed && id !== owner && record.inSync.every((holder) => holder.node !== id);
+      if (isLacking) node.laggingSinceMs.set(fullName, old?.nodes.get(id)?.laggingSinceMs.get(fullName) ?? nowMs);
+      else node.laggingSinceMs.delete(fullName);
+    }
+  }
+
+  #delete(text: string, nowMs: number): void {
+    const key = parseClusterKey(text);
+    if (key?.kind === 'container') return this.#deleteContainer(key);
+    if (key?.kind === 'pool') {
+      const pool = this.#pool(key.pool);
+      pool.record = undefined;
+      pool.modRevision = 0;
+      this.changedNames.pools.add(key.pool);
+      this.#forgetPool(pool);
+    } else if (key?.kind === 'placer') this.placer = undefined;
+    else if (key?.kind === 'registration' || key?.kind === 'state' || key?.kind === 'containerNode') {
+      const node = this.nodes.get(key.node);
+      if (node === undefined) return;
+      this.changedNames.nodes.add(node.id);
+      if (key.kind === 'registration') {
+        node.registered = undefined;
+        node.missingSinceMs = nowMs;
+      } else if (key.kind === 'containerNode') node.number = undefined;
+      else {
+        node.mode = undefined;
+        node.stateRevision = 0;
+      }
+      this.#forgetNode(node);
+    }
+  }
+
+  #deleteContainer(key: { readonly pool: string; readonly container: string }): void {
+    const number = Number(key.container);
+    if (!numberPattern.test(key.container)) return;
+    this.#removeContainer(`${key.pool}/${number}`);
+    const pool = this.#pool(key.pool);
+    pool.unreadable.delete(number);
+    pool.missingFrom = Math.min(pool.missingFrom, number);
+    this.changedNames.pools.add(key.pool);
+    this.#forgetPool(pool);
+  }
+
+  #removeContainer(text: string): void {
+    const placed = this.containers.get(text);
+    if (placed === undefined) return;
+    this.containers.delete(text);
+    this.changedNames.containers.add(text);
+    const pool = this.#pool(placed.pool);
+    for (const index of [pool.containers, pool.opening, pool.behind]) index.delete(placed.number);
+    this.#letGo(text, placed.record, new Set());
+  }
+
+  /** All who had to do with it, except for some. */
+  #letGo(text: string, record: ContainerRecord, except: ReadonlySet<NodeId>): void {
+    for (const id of holdersOf(record)) {
+      const node = this.nodes.get(id);
+      if (node === undefined || except.has(id)) continue;
+      for (const index of [node.owned, node.replicated, node.laggingSinceMs]) index.delete(text);
+      this.#forgetNode(node);
+    }
+  }
+
+  #pool(name: string): PlacementPool {
+    const found = this.pools.get(name);
+    if (found !== undefined) return found;
+    const about = { containers: new Map(), unreadable: new Set<number>(), opening: new Set<number>() };
+    const pool = { name, record: undefined, modRevision: 0, ...about, behind: new Set<number>(), missingFrom: 0 };
+    this.pools.set(name, pool);
+    return pool;
+  }
+
+  #forgetPool({ name, record, modRevision, containers, unreadable }: PlacementPool): void {
+    if (record === undefined && modRevision === 0 && containers.size + unreadable.size === 0) this.pools.delete(name);
+  }
+
+  #node(id: NodeId, nowMs: number, old: PlacementView | undefined): PlacementNode {
+    const found = this.nodes.get(id);
+    if (found !== undefined) return found;
+    const before = old?.nodes.get(id);
+    const node: PlacementNode = {
+      id,
+      name: before?.name ?? id,
+      isWorker: false,
+      registered: undefined,
+      generation: before?.generation ?? 0,
+      missingSinceMs: before?.registered === undefined ? (before?.missingSinceMs ?? nowMs) : nowMs,
+      mode: undefined,
+      stateRevision: 0,
+      number: undefined,
+      owned: new Set(),
+      replicated: new Set(),
+      laggingSinceMs: new Map(),
+    };
+    this.nodes.set(id, node);
+    return node;
+  }
+
+  /** Nothing is said about it any more. */
+  #forgetNode({ id, registered, stateRevision, number, owned, replicated }: PlacementNode): void {
+    if (registered !== undefined || stateRevision > 0 || number !== undefined) return;
+    if (owned.size + replicated.size === 0) this.nodes.delete(id);
+  }
+}
+
+/** It can be given something, as far as the registry knows. */
+export function isActiveNode({ isWorker, registered, mode }: PlacementNode): boolean {
+  return isWorker && registered !== undefined && mode === 'active';
+}
+
+function holdersOf({ owner, copies, inSync, move }: ContainerRecord): ReadonlySet<NodeId> {
+  const nodes = new Set([...copies, ...inSync.map(({ node }) => node)]);
+  if (owner !== undefined) nodes.add(owner.node);
+  if (move !== undefined) nodes.add(move.to);
+  return nodes;
+}
+
+function stageOf({ fence, phase, failures, move }: ContainerRecord): string {
+  return `${fence} ${phase} ${failures} ${move?.step} ${move?.to}`;
+}
+
+function contain<T>(set: Set<T>, member: T, isMember: boolean): void {
+  if (isMember) set.add(member);
+  else set.delete(member);
+}

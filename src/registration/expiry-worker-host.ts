@@ -1,0 +1,89 @@
+/** The expiry worker on ports: follows the registry while this node leads, and writes what the machine decides. */
+import { unreachable } from '../base/assert.ts';
+import { failure } from '../base/errors.ts';
+import { Loop, noStore } from '../base/runtime/loop.ts';
+import type { Cancel, Clock } from '../base/ports.ts';
+import type { Leadership, Registry } from '../base/registry.ts';
+import { startInformer } from '../registry/informer.ts';
+import { keyRanges } from '../registry/cluster-keys.ts';
+import { type ExpiryEffect, type ExpiryInput, ExpiryWorker, type NodeLost } from './expiry-worker.ts';
+import type { RegistrationOptions } from './registration-options.ts';
+
+export type ExpiryWorkerPorts = {
+  readonly registry: Registry;
+  readonly clock: Clock;
+  readonly leadership: Pick<Leadership, 'isLeading' | 'watch'>;
+};
+
+export class ExpiryWorkerHost {
+  readonly #ports: ExpiryWorkerPorts;
+  readonly #options: RegistrationOptions;
+  readonly #event: (event: NodeLost) => void;
+  readonly #loop: Loop<ExpiryInput, ExpiryEffect, 'wake'>;
+  #unlead: Cancel = () => {};
+  #unfollow: Cancel = () => {};
+
+  constructor(
+    ports: ExpiryWorkerPorts,
+    options: RegistrationOptions,
+    reports: { event(event: NodeLost): void; onHalt(error: unknown): void },
+  ) {
+    this.#ports = ports;
+    this.#options = options;
+    this.#event = (event) => reports.event(event);
+    this.#loop = new Loop(new ExpiryWorker(options), {
+      clock: ports.clock,
+      store: noStore,
+      perform: (effect) => this.#perform(effect),
+      onHalt: (error) => reports.onHalt(error),
+    });
+  }
+
+  start(): void {
+    const { leadership } = this.#ports;
+    this.#unlead = leadership.watch({
+      elected: () => this.#loop.feed({ kind: 'leading' }),
+      lost: () => this.#loop.feed({ kind: 'following' }),
+    });
+    if (leadership.isLeading()) this.#loop.feed({ kind: 'leading' });
+  }
+
+  stop(): void {
+    this.#loop.stop();
+    this.#unlead();
+    this.#unfollow();
+  }
+
+  #perform(effect: ExpiryEffect): void {
+    const { registry, clock } = this.#ports;
+    switch (effect.kind) {
+      case 'follow':
+        this.#unfollow();
+        this.#unfollow = startInformer(registry, clock, keyRanges.roster, {
+          loaded: (entries) => this.#loop.feed({ kind: 'loaded', entries }),
+          changed: (changes) => this.#loop.feed({ kind: 'changed', changes }),
+        });
+        return;
+      case 'unfollow':
+        return this.#unfollow();
+      case 'write':
+        return this.#write(effect);
+      case 'event':
+        return this.#event(effect.event);
+      default:
+        return unreachable(effect);
+    }
+  }
+
+  /** Its guards would hold for anybody; but only the leader has waited long enough. */
+  #write({ call, transaction }: Extract<ExpiryEffect, { kind: 'write' }>): void {
+    const { registry, clock, leadership } = this.#ports;
+    if (!leadership.isLeading()) {
+      clock.schedule(0, () => this.#loop.feed({ kind: 'written', call, outcome: failure('NOT_LEADER') }));
+      return;
+    }
+    registry.transact(transaction, { timeoutMs: this.#options.callTimeoutMs }, (outcome) =>
+      this.#loop.feed({ kind: 'written', call, outcome }),
+    );
+  }
+}

@@ -1,0 +1,71 @@
+/**
+ * Lets a drained node work again: what an operator asks for after having looked into why it was drained. Any node can
+ * carry it out; the node itself hears of it from the registry, takes what is assigned to it and serves.
+ */
+import { type Done, RemusterError, failure, success } from '../base/errors.ts';
+import type { NodeId } from '../base/ids.ts';
+import type { Clock } from '../base/ports.ts';
+import type { Registry } from '../base/registry.ts';
+import { nextMode } from './node-modes.ts';
+import { type ClusterSnapshot, readClusterSnapshot } from './cluster-snapshot.ts';
+import { type NodeStateRecord, noteCharactersMax } from './registration-records.ts';
+import { activateTransaction } from './registration-transactions.ts';
+
+const timeoutMs = 5_000;
+const conflictsMax = 5;
+
+/** Active already is no error. */
+export function activateNodeState(
+  ports: { readonly registry: Pick<Registry, 'range' | 'transact'>; readonly clock: Clock },
+  request: { readonly node: NodeId; readonly note?: string },
+  done: Done<NodeStateRecord>,
+): void {
+  attempt(ports, request, conflictsMax, done);
+}
+
+function attempt(
+  ports: Parameters<typeof activateNodeState>[0],
+  request: Parameters<typeof activateNodeState>[1],
+  conflicts: number,
+  done: Done<NodeStateRecord>,
+): void {
+  const { registry, clock } = ports;
+  const outside = (): { term: number; wallMs: number } => ({ term: 0, wallMs: clock.wallMs() });
+  readClusterSnapshot(registry, request.node, timeoutMs, outside, (looked) => {
+    if (!looked.ok) return done(looked);
+    const { registration, state } = looked.value;
+    const former = state?.record;
+    if (registration !== undefined && former?.mode === 'active') return done(success(former));
+    const fault = faultOf(request.node, looked.value);
+    if (fault !== undefined || registration === undefined || state === undefined)
+      return done({ ok: false, error: fault ?? new RemusterError('PRECONDITION') });
+    const record: NodeStateRecord = {
+      generation: former?.generation ?? registration.record?.generation ?? 0,
+      epoch: former?.epoch ?? looked.value.epoch?.record?.epoch ?? 0,
+      mode: 'active',
+      reason: 'admin_activate',
+      lost: false,
+      sinceWallMs: Math.max(0, Math.floor(clock.wallMs())),
+      note: (request.note ?? '').slice(0, noteCharactersMax),
+    };
+    const transaction = activateTransaction(request.node, record, registration.entry, state.entry);
+    registry.transact(transaction, { timeoutMs }, (outcome) => {
+      if (!outcome.ok) done(outcome);
+      else if (outcome.value.succeeded) done(success(record));
+      else if (conflicts > 0) attempt(ports, request, conflicts - 1, done);
+      else done(failure('CAPACITY', 'the state of the node changes too fast'));
+    });
+  });
+}
+
+function faultOf(node: NodeId, { registration, state }: ClusterSnapshot): RemusterError | undefined {
+  if (registration === undefined && state === undefined)
+    return new RemusterError('BAD_ARGUMENT', `there is no node ${node}`);
+  const name = registration?.record?.name ?? node;
+  if (registration === undefined)
+    return new RemusterError('PRECONDITION', `node ${name} is not registered: start it, then activate it`);
+  const mode = state === undefined ? 'none' : (state.record?.mode ?? 'unknown');
+  return nextMode('admin_activate', mode) === undefined
+    ? new RemusterError('PRECONDITION', `node ${name} is ${mode}, not drained`)
+    : undefined;
+}

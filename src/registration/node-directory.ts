@@ -1,0 +1,80 @@
+/**
+ * Who is registered and in which state, as the registry says: a copy that is fed by a mirror and may be late. Whoever
+ * acts on it compares what it saw. It holds no more than the registry holds.
+ */
+import type { NodeId } from '../base/ids.ts';
+import type { RegistryChange, RegistryEntry } from '../base/registry.ts';
+import { parseClusterKey } from '../registry/cluster-keys.ts';
+import type { NodeMode } from './node-modes.ts';
+import type { StoredRecord } from './cluster-snapshot.ts';
+import {
+  type EpochRecord,
+  type RegistrationRecord,
+  type NodeStateRecord,
+  readEpoch,
+  readRegistration,
+  readNodeState,
+} from './registration-records.ts';
+
+export type NodeDirectoryEntry = {
+  readonly id: NodeId;
+  readonly registration: StoredRecord<RegistrationRecord> | undefined;
+  readonly state: StoredRecord<NodeStateRecord> | undefined;
+};
+
+export class NodeDirectory {
+  readonly #nodes = new Map<NodeId, NodeDirectoryEntry>();
+  #epoch: StoredRecord<EpochRecord> | undefined;
+
+  get epoch(): StoredRecord<EpochRecord> | undefined {
+    return this.#epoch;
+  }
+
+  get(node: NodeId): NodeDirectoryEntry | undefined {
+    return this.#nodes.get(node);
+  }
+
+  nodes(): readonly NodeDirectoryEntry[] {
+    return [...this.#nodes.values()];
+  }
+
+  load(entries: readonly RegistryEntry[]): void {
+    this.#nodes.clear();
+    this.#epoch = undefined;
+    for (const entry of entries) this.put(entry);
+  }
+
+  apply(changes: readonly RegistryChange[]): void {
+    for (const change of changes) {
+      if (change.kind === 'put') this.put(change.entry);
+      else this.#delete(change.key);
+    }
+  }
+
+  put(entry: RegistryEntry): void {
+    const key = parseClusterKey(entry.key);
+    if (key?.kind === 'epoch') this.#epoch = { entry, record: readEpoch(entry.value) };
+    if (key?.kind === 'registration')
+      this.#set(key.node, { registration: { entry, record: readRegistration(entry.value) } });
+    if (key?.kind === 'state') this.#set(key.node, { state: { entry, record: readNodeState(entry.value) } });
+  }
+
+  #delete(text: string): void {
+    const key = parseClusterKey(text);
+    if (key?.kind === 'epoch') this.#epoch = undefined;
+    if (key?.kind === 'registration') this.#set(key.node, { registration: undefined });
+    if (key?.kind === 'state') this.#set(key.node, { state: undefined });
+  }
+
+  #set(id: NodeId, part: Partial<NodeDirectoryEntry>): void {
+    const node = { id, registration: undefined, state: undefined, ...this.#nodes.get(id), ...part };
+    if (node.registration === undefined && node.state === undefined) this.#nodes.delete(id);
+    else this.#nodes.set(id, node);
+  }
+}
+
+/** For `members` and for people: `unknown` also means not active. */
+export function registrationStatus(node: NodeDirectoryEntry | undefined): NodeMode | 'lost' | 'unknown' {
+  if (node?.state?.record === undefined) return 'unknown';
+  return node.registration === undefined ? 'lost' : node.state.record.mode;
+}

@@ -1,0 +1,71 @@
+/**
+ * Times and choices of registration. All times follow from the length of a registration, so a shortened one in a test
+ * keeps every relation: stop serving < registration over < given to somebody else.
+ */
+import { RemusterError } from '../base/errors.ts';
+import { registryLimits } from '../base/registry.ts';
+
+/** What becomes of a node that returns after its registration ran out while others went on. */
+export type RejoinPolicy = 'drained' | 'active' | 'auto';
+
+export type RegistrationOptions = {
+  readonly ttlMs: number;
+  /** After a successful renewal. After a failed one only the backoff counts. */
+  readonly renewAfterMs: number;
+  readonly backoffMinMs: number;
+  readonly backoffMaxMs: number;
+  /** For one call to the registry. */
+  readonly callTimeoutMs: number;
+  /** Since the last good renewal was sent: from then on nothing is served. */
+  readonly stopServingAfterMs: number;
+  /** How much longer than the registration the leader waits before it gives things to others. */
+  readonly regrantDelayMs: number;
+  /** For one attempt to take what is assigned, and for all of them. */
+  readonly reconcileTimeoutMs: number;
+  readonly reconcileGiveUpMs: number;
+  /** How long a starting node waits for a sign that somebody lived on while the leader changed. */
+  readonly survivorGraceMs: number;
+  readonly rejoin: RejoinPolicy;
+  /** With `rejoin: auto`: without a failed renewal. */
+  readonly rejoinHoldMs: number;
+  /** How a node that was never here enters a cluster that is already running. */
+  readonly firstJoin: 'active' | 'drained';
+};
+
+const registrationTtlMs = 32_000;
+const rejoinAfterMs = 60_000;
+
+export function registrationOptions(chosen: Partial<RegistrationOptions> = {}): RegistrationOptions {
+  const ttlMs = chosen.ttlMs ?? registrationTtlMs;
+  const scale = ttlMs / registrationTtlMs;
+  const options: RegistrationOptions = {
+    ttlMs,
+    renewAfterMs: ttlMs / 3,
+    backoffMinMs: 1_000 * scale,
+    backoffMaxMs: 5_000 * scale,
+    callTimeoutMs: 4_000 * scale,
+    stopServingAfterMs: 0.8 * ttlMs,
+    regrantDelayMs: 0.1 * ttlMs,
+    reconcileTimeoutMs: 20_000 * scale,
+    reconcileGiveUpMs: 60_000 * scale,
+    survivorGraceMs: 2_000 * scale,
+    rejoin: 'drained',
+    rejoinHoldMs: rejoinAfterMs * scale,
+    firstJoin: 'active',
+    ...chosen,
+  };
+  check(options);
+  return options;
+}
+
+function check({ ttlMs, renewAfterMs, stopServingAfterMs, backoffMaxMs, callTimeoutMs }: RegistrationOptions): void {
+  if (ttlMs < registryLimits.ttlMsMin || ttlMs > registryLimits.ttlMsMax)
+    throw new RemusterError('BAD_ARGUMENT', `a registration of ${ttlMs} ms is out of bounds`);
+  if (renewAfterMs + callTimeoutMs + backoffMaxMs >= stopServingAfterMs)
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      'a renewal that fails once must have time for another before serving stops',
+    );
+  if (stopServingAfterMs >= ttlMs)
+    throw new RemusterError('BAD_ARGUMENT', 'a node must stop serving before its registration is over');
+}

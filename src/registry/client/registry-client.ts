@@ -1,0 +1,244 @@
+/**
+ * The Registry port on any node: turns each call into a question to the managers. Writes are numbered within the life
+ * of this node and keep their number when they are sent again, so each is executed once. A manager's own node uses it
+ * too, with a short cut to the server beside it.
+ */
+import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
+import type { Cancel, Clock, Identity, Peer, Streams } from '../../base/ports.ts';
+import type { Random } from '../../base/random.ts';
+import {
+  type KeyRange,
+  type LeaseId,
+  type RangeOptions,
+  type Registry,
+  type RegistryTransaction,
+  type TransactionResult,
+  type WatchEvents,
+  type WriteOptions,
+  registryLimits,
+} from '../../base/registry.ts';
+import {
+  validateLease,
+  validateLimit,
+  validateRange,
+  validateWatchRevision,
+  validateTransaction,
+  validateTtl,
+} from '../../base/registry-validation.ts';
+import { type Message, decodeMessage, encodeMessage } from '../../messages/catalogue.ts';
+import type { RegistryMessage } from '../../messages/registry.ts';
+import { type SendToManager, type LeaderRequestParts, LeaderRequest } from './leader-request.ts';
+import { LeaderFinder } from './leader-finder.ts';
+import type { RegistryServer } from '../server/registry-server.ts';
+import { copyTransaction } from '../keyspace/transaction-copy.ts';
+import { LongPollWatch } from './long-poll-watch.ts';
+import { resultFromMessage, transactionToWire } from '../registry-messages.ts';
+
+export type RegistryClientParts = {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly self: Pick<Identity, 'id' | 'generation'>;
+  /** Who may hold the registry as far as this node knows, those to be asked first in front. */
+  readonly managers: () => readonly Peer[];
+  readonly send: SendToManager;
+  readonly localManager?: NonNullable<LeaderRequestParts['near']>;
+  readonly callsMax?: number;
+  readonly watchesMax?: number;
+};
+
+/** How a node asks managers: by stream, or directly when it is one itself. */
+export function sendToManagers(parts: {
+  readonly clock: Clock;
+  readonly streams: Pick<Streams, 'request'>;
+  readonly self: Pick<Identity, 'id' | 'generation'>;
+  /** The server of this node, if it has one at this moment. */
+  readonly server: () => RegistryServer | undefined;
+}): SendToManager {
+  return (to, body, timeoutMs, done, write) => {
+    const server = to.id === parts.self.id ? parts.server() : undefined;
+    if (server === undefined) return parts.streams.request(to, body, timeoutMs, done);
+    return askHere<Uint8Array | Message>(parts.clock, done, (end) => {
+      if (write !== undefined) server.transactLocal(parts.self, write, body, timeoutMs, end);
+      else server.handle(parts.self, decodeMessage(body) as RegistryMessage, body, timeoutMs, end);
+    });
+  };
+}
+
+/** Ends once and never before it has returned, as a stream would; the server sees to it that it ends in time. */
+function askHere<T>(clock: Clock, done: Done<T>, start: (end: Done<T>) => void): Cancel {
+  let over = false;
+  let returned = false;
+  const end = (outcome: Outcome<T>): void => {
+    if (over) return;
+    over = true;
+    if (returned) done(outcome);
+    else clock.schedule(0, () => done(outcome));
+  };
+  start(end);
+  returned = true;
+  return () => {
+    if (!over) end(failure('CANCELLED'));
+  };
+}
+
+const defaultTimeoutMs = 5_000;
+type NumberedKind = 'registryTransact' | 'registryGrant' | 'registryRevoke';
+type Unnumbered<M> = Omit<M, 'client' | 'generation' | 'counter' | 'lowest'>;
+type WriteRequest = { [K in NumberedKind]: Unnumbered<Extract<RegistryMessage, { readonly kind: K }>> }[NumberedKind];
+
+export class RegistryClient implements Registry {
+  readonly #parts: RegistryClientParts;
+  readonly #calls: LeaderRequestParts;
+  readonly #open = new Set<LeaderRequest>();
+  readonly #watches = new Set<LongPollWatch>();
+  /** Numbers of writes without an answer. */
+  readonly #unanswered = new Set<number>();
+  #counter = 0;
+  /** Every write below it has ended. */
+  #endedBelow = 1;
+  #closed = false;
+
+  constructor(parts: RegistryClientParts) {
+    this.#parts = parts;
+    const { clock, random, send: ask, localManager: near = () => undefined } = parts;
+    this.#calls = { clock, random, ask, near, finder: new LeaderFinder(parts.managers) };
+  }
+
+  range(range: KeyRange, options: RangeOptions, done: Parameters<Registry['range']>[2]): void {
+    const limit = options.limit ?? registryLimits.rangeLimitMax;
+    const stale = options.stale ?? false;
+    const fault = validateRange(range) ?? validateLimit(limit);
+    if (fault !== undefined) return this.#endSoon(done, fault);
+    const { from, to } = range;
+    this.#call({ kind: 'registryRange', from, to, limit, stale }, options, done, (answer) => {
+      if (answer.kind !== 'registryEntries') return undefined;
+      const { entries, more, revision } = answer;
+      return success({ entries, more, revision });
+    });
+  }
+
+  transact(transaction: RegistryTransaction, options: WriteOptions, done: Parameters<Registry['transact']>[2]): void {
+    const fault = validateTransaction(transaction);
+    if (fault !== undefined) return this.#endSoon(done, fault);
+    const read = (answer: Message): Outcome<TransactionResult> | undefined =>
+      answer.kind === 'registryTransacted' ? success(resultFromMessage(answer)) : undefined;
+    this.#write({ kind: 'registryTransact', ...transactionToWire(transaction) }, options, done, read, transaction);
+  }
+
+  grant(ttlMs: number, options: WriteOptions, done: Parameters<Registry['grant']>[2]): void {
+    const fault = validateTtl(ttlMs);
+    if (fault !== undefined) return this.#endSoon(done, fault);
+    this.#write({ kind: 'registryGrant', ttlMs }, options, done, (answer) =>
+      answer.kind === 'registryGranted' ? success({ lease: answer.lease, ttlMs: answer.ttlMs }) : undefined,
+    );
+  }
+
+  keepAlive(lease: LeaseId, options: WriteOptions, done: Parameters<Registry['keepAlive']>[2]): void {
+    const fault = validateLease(lease);
+    if (fault !== undefined) return this.#endSoon(done, fault);
+    this.#call({ kind: 'registryKeepAlive', lease }, options, done, (answer) =>
+      answer.kind === 'registryGranted' ? success({ ttlMs: answer.ttlMs }) : undefined,
+    );
+  }
+
+  revoke(lease: LeaseId, options: WriteOptions, done: Done<void>): void {
+    const fault = validateLease(lease);
+    if (fault !== undefined) return this.#endSoon(done, fault);
+    this.#write({ kind: 'registryRevoke', lease }, options, done, (answer) =>
+      answer.kind === 'registryDone' ? success(undefined) : undefined,
+    );
+  }
+
+  watch(range: KeyRange, fromRevision: number, events: WatchEvents): Cancel {
+    const fault = validateRange(range) ?? validateWatchRevision(fromRevision);
+    if (fault !== undefined) throw fault;
+    const watchesMax = this.#parts.watchesMax ?? 1_024;
+    if (this.#closed) throw new RemusterError('CANCELLED', 'the registry is closed');
+    if (this.#watches.size >= watchesMax) throw new RemusterError('CAPACITY', `at most ${watchesMax} watches at once`);
+    const { from, to } = range;
+    const poll = new LongPollWatch(this.#calls, { range: { from, to }, fromRevision, events }, () => {
+      this.#watches.delete(poll);
+    });
+    this.#watches.add(poll);
+    return () => {
+      this.#watches.delete(poll);
+      poll.cancel();
+    };
+  }
+
+  /** Ends all calls and watches. */
+  close(): void {
+    this.#closed = true;
+    for (const poll of this.#watches) poll.cancel();
+    this.#watches.clear();
+    for (const call of [...this.#open]) call.cancel(new RemusterError('CANCELLED', 'the registry is closed'));
+  }
+
+  #write<T>(
+    request: WriteRequest,
+    options: WriteOptions,
+    done: Done<T>,
+    read: (answer: Message) => Outcome<T> | undefined,
+    transaction?: RegistryTransaction,
+  ): void {
+    this.#counter += 1;
+    const counter = this.#counter;
+    this.#unanswered.add(counter);
+    const { id: client, generation } = this.#parts.self;
+    this.#call<T>(
+      { ...request, client, generation, counter, lowest: this.#lowest() },
+      options,
+      (outcome) => {
+        this.#unanswered.delete(counter);
+        done(outcome);
+      },
+      read,
+      transaction,
+    );
+  }
+
+  #call<T>(
+    request: RegistryMessage,
+    { timeoutMs = defaultTimeoutMs }: WriteOptions,
+    done: Done<T>,
+    read: (answer: Message) => Outcome<T> | undefined,
+    transaction?: RegistryTransaction,
+  ): void {
+    const callsMax = this.#parts.callsMax ?? 16_384;
+    if (this.#closed) return this.#endSoon(done, new RemusterError('CANCELLED', 'the registry is closed'));
+    if (this.#open.size >= callsMax)
+      return this.#endSoon(done, new RemusterError('CAPACITY', `more than ${callsMax} calls wait for the registry`));
+    const body = encodedOr(request);
+    if (isRemusterError(body)) return this.#endSoon(done, body);
+    const anyManager = request.kind === 'registryRange' && request.stale;
+    const write =
+      transaction !== undefined && request.kind === 'registryTransact' && this.#calls.near?.() !== undefined
+        ? { numbered: request, transaction: copyTransaction(transaction) }
+        : undefined;
+    const limits = { timeoutMs: Math.max(1, timeoutMs), anyManager, write };
+    const call = new LeaderRequest(this.#calls, { body, ...limits }, (outcome) => {
+      this.#open.delete(call);
+      if (!outcome.ok) return done(outcome);
+      done(read(outcome.value) ?? failure('INTERNAL', 'a manager answered something else'));
+    });
+    this.#open.add(call);
+  }
+
+  #lowest(): number {
+    while (this.#endedBelow < this.#counter && !this.#unanswered.has(this.#endedBelow)) this.#endedBelow += 1;
+    return this.#endedBelow;
+  }
+
+  #endSoon(done: Done<never>, error: RemusterError): void {
+    this.#parts.clock.schedule(0, () => done({ ok: false, error }));
+  }
+}
+
+function encodedOr(request: RegistryMessage): Uint8Array | RemusterError {
+  try {
+    return encodeMessage(request);
+  } catch (error) {
+    if (isRemusterError(error)) return error;
+    throw error;
+  }
+}

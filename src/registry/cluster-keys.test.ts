@@ -1,0 +1,76 @@
+/** Keys are built and read by one rule: what is built is read as the same thing, and nothing else is read at all. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { parseNodeId } from '../base/ids.ts';
+import { type ClusterKey, clusterKey, keyRanges, parseClusterKey } from './cluster-keys.ts';
+
+const node = parseNodeId('0123456789abcdef0123456789abcdef');
+
+describe('cluster keys', () => {
+  test('each is read as what it was built from', () => {
+    const keys: readonly ClusterKey[] = [
+      { kind: 'assigner' },
+      { kind: 'containerNode', node },
+      { kind: 'placer' },
+      { kind: 'lastDeletion' },
+      { kind: 'lastPool' },
+      { kind: 'pool', pool: 'orders' },
+      { kind: 'container', pool: 'orders', container: '12' },
+      { kind: 'drain', node },
+      { kind: 'spread', node },
+      { kind: 'epoch' },
+      { kind: 'load', node },
+      { kind: 'state', node },
+      { kind: 'registration', node },
+      { kind: 'assignment', node, pool: 'orders', container: '12' },
+      { kind: 'unassigned', pool: 'orders', container: '12' },
+    ];
+    for (const key of keys) assert.deepEqual(parseClusterKey(clusterKey(key)), key);
+  });
+
+  test('D11: a pool or container named "state" is one, and the state of the node is not', () => {
+    const pool = clusterKey({ kind: 'assignment', node, pool: 'state', container: 'state' });
+    assert.notEqual(pool, clusterKey({ kind: 'state', node }));
+    assert.deepEqual(parseClusterKey(pool), { kind: 'assignment', node, pool: 'state', container: 'state' });
+    assert.equal(parseClusterKey(clusterKey({ kind: 'state', node }))?.kind, 'state');
+  });
+
+  test('D11: names that could be read as something else are refused', () => {
+    for (const name of ['', 'a/b', '..', 'A', '\0', 'a\n', 'x'.repeat(64)]) {
+      assert.throws(
+        () => clusterKey({ kind: 'unassigned', pool: name, container: '1' }),
+        /cannot be the name of a pool/,
+      );
+      assert.throws(() => clusterKey({ kind: 'assignment', node, pool: 'p', container: name }), /of a container/);
+    }
+  });
+
+  test('what was not built here is not read', () => {
+    const foreign = [
+      '',
+      '/',
+      '/cluster',
+      '/cluster/epoch/1',
+      `/cluster/nodes/${node}`,
+      `/cluster/nodes/${node}/`,
+      `/cluster/nodes/${node}/other`,
+      `/cluster/nodes/${node}/p/1/2`,
+      `/cluster/nodes/${node}/P/1`,
+      '/cluster/nodes/me/state',
+      `/cluster/register/${node}/x`,
+      `/cluster/register/${node.toUpperCase()}`,
+      `cluster/register/${node}`,
+      '/cluster/unassigned/p',
+      `/pools/nodes/${node}/state`,
+    ];
+    for (const key of foreign) assert.equal(parseClusterKey(key), undefined, key);
+  });
+
+  test('the roster holds registrations, states, assignments and the epoch', () => {
+    const { from, to } = keyRanges.roster;
+    const inside = (key: ClusterKey): boolean => clusterKey(key) >= from && clusterKey(key) < to;
+    assert.ok(inside({ kind: 'epoch' }) && inside({ kind: 'state', node }) && inside({ kind: 'registration', node }));
+    assert.ok(inside({ kind: 'assignment', node, pool: 'zzz', container: '1' }));
+    assert.ok(!inside({ kind: 'unassigned', pool: 'p', container: '1' }));
+  });
+});

@@ -1,0 +1,69 @@
+/**
+ * When leases are over, by one monotonic clock: a full time after the last renewal. Renewing only notes the new end;
+ * the timer that was set before finds it when it fires and sets itself again. It decides nothing: whoever owns it is
+ * told that a lease is due, and takes it out when its end has been agreed on.
+ */
+import type { Cancel, Clock } from '../../base/ports.ts';
+import type { LeaseId } from '../../base/registry.ts';
+
+type Running = { readonly ttlMs: number; dueMs: number; cancel: Cancel };
+
+export class LeaseClock {
+  readonly #clock: Clock;
+  readonly #due: (lease: LeaseId) => void;
+  readonly #running = new Map<LeaseId, Running>();
+
+  constructor(clock: Clock, due: (lease: LeaseId) => void) {
+    this.#clock = clock;
+    this.#due = due;
+  }
+
+  get size(): number {
+    return this.#running.size;
+  }
+
+  has(lease: LeaseId): boolean {
+    return this.#running.has(lease);
+  }
+
+  /** Its full time begins now, whether it was known before or not. */
+  start(lease: LeaseId, ttlMs: number): void {
+    this.#running.get(lease)?.cancel();
+    const running: Running = { ttlMs, dueMs: this.#clock.nowMs() + ttlMs, cancel: () => {} };
+    this.#running.set(lease, running);
+    this.#wait(lease, running);
+  }
+
+  /** The full time, which has begun anew; undefined if there is no such lease. */
+  renew(lease: LeaseId): number | undefined {
+    const running = this.#running.get(lease);
+    if (running === undefined) return undefined;
+    // One whose time is over is waiting for nothing any more.
+    if (this.isDue(lease)) this.start(lease, running.ttlMs);
+    else running.dueMs = this.#clock.nowMs() + running.ttlMs;
+    return running.ttlMs;
+  }
+
+  isDue(lease: LeaseId): boolean {
+    const running = this.#running.get(lease);
+    return running !== undefined && running.dueMs <= this.#clock.nowMs();
+  }
+
+  drop(lease: LeaseId): void {
+    this.#running.get(lease)?.cancel();
+    this.#running.delete(lease);
+  }
+
+  clear(): void {
+    for (const { cancel } of this.#running.values()) cancel();
+    this.#running.clear();
+  }
+
+  #wait(lease: LeaseId, running: Running): void {
+    running.cancel = this.#clock.schedule(Math.max(0, running.dueMs - this.#clock.nowMs()), () => {
+      if (this.#running.get(lease) !== running) return;
+      if (this.isDue(lease)) this.#due(lease);
+      else this.#wait(lease, running);
+    });
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * Between the words of the Registry port, where each kind of operation has its own shape, and the records on the wire,
+ * which have room for all of them. What comes from the wire is checked for the parts that its kind needs; whether they
+ * make sense is for the rules of base/registry-validation.ts.
+ */
+import { type ErrorCode, RemusterError, parseErrorCode } from '../base/errors.ts';
+import type {
+  RegistryChange,
+  RegistryCompare,
+  RegistryOp,
+  RegistryOpResult,
+  RegistryTransaction,
+  TransactionResult,
+} from '../base/registry.ts';
+import type { RegistryMessage, WireCompare, WireOp, WireOpResult, WireRevision } from '../messages/registry.ts';
+import type { RevisionChanges } from './keyspace/change-history.ts';
+
+export type RegistryMessageOf<K extends RegistryMessage['kind']> = Extract<RegistryMessage, { readonly kind: K }>;
+/** What a write is answered with, and what a replica remembers of it. */
+export type RegistryWriteResult = RegistryMessageOf<'registryTransacted' | 'registryGranted' | 'registryDone' | 'registryRefusal'>;
+export type RegistryRefusal = RegistryMessageOf<'registryRefusal'>;
+
+const messageCharactersMax = 300;
+
+export function registryRefusalOf(code: ErrorCode, message: string): RegistryRefusal {
+  const shortened = message.slice(0, messageCharactersMax).toWellFormed();
+  return { kind: 'registryRefusal', code, message: shortened, leader: undefined, host: undefined, port: undefined };
+}
+
+export function errorOfRefusal({ code, message }: RegistryRefusal): RemusterError {
+  return new RemusterError(parseErrorCode(code), message);
+}
+
+type WireTransaction = {
+  readonly compare: readonly WireCompare[];
+  readonly then: readonly WireOp[];
+  readonly otherwise: readonly WireOp[];
+};
+
+export function transactionToWire({ compare, then, otherwise }: RegistryTransaction): WireTransaction {
+  return { compare: compare.map(compareToWire), then: then.map(opToWire), otherwise: otherwise.map(opToWire) };
+}
+
+/** Throws BAD_ARGUMENT when a part is missing. */
+export function transactionFromWire({ compare, then, otherwise }: WireTransaction): RegistryTransaction {
+  return { compare: compare.map(compareFromWire), then: then.map(opFromWire), otherwise: otherwise.map(opFromWire) };
+}
+
+export function resultToMessage({ succeeded, revision, results }: TransactionResult): RegistryWriteResult {
+  return { kind: 'registryTransacted', succeeded, revision, results: results.map(resultToWire) };
+}
+
+export function resultFromMessage(message: RegistryMessageOf<'registryTransacted'>): TransactionResult {
+  const { succeeded, revision, results } = message;
+  return { succeeded, revision, results: results.map(resultFromWire) };
+}
+
+export function revisionToWire({ revision, changes }: RevisionChanges): WireRevision {
+  return {
+    revision,
+    changes: changes.map((change) =>
+      change.kind === 'put' ? { put: change.entry, delete: undefined } : { put: undefined, delete: change.key },
+    ),
+  };
+}
+
+export function revisionFromWire({ revision, changes }: WireRevision): RevisionChanges {
+  return {
+    revision,
+    changes: changes.map((change): RegistryChange => {
+      if (change.put !== undefined) return { kind: 'put', entry: change.put };
+      return { kind: 'delete', key: needed(change.delete), modRevision: revision };
+    }),
+  };
+}
+
+function compareToWire(compare: RegistryCompare): WireCompare {
+  const { key, target, is, than } = compare;
+  if (typeof than === 'number') return { key, target, is, than, value: undefined };
+  return { key, target, is, than: undefined, value: than };
+}
+
+function compareFromWire({ key, target, is, than, value }: WireCompare): RegistryCompare {
+  if (target !== 'value') return { key, target, is, than: needed(than) };
+  if (is !== 'equal' && is !== 'notEqual') throw new RemusterError('BAD_ARGUMENT', 'values are equal or not');
+  return { key, target, is, than: needed(value) };
+}
+
+function opToWire(op: RegistryOp): WireOp {
+  if (op.kind === 'put') {
+    const { key, value, lease } = op;
+    return { kind: 'put', from: key, to: undefined, value, lease, limit: undefined };
+  }
+  const limit = op.kind === 'read' ? op.limit : undefined;
+  return { kind: op.kind, from: op.range.from, to: op.range.to, value: undefined, lease: undefined, limit };
+}
+
+function opFromWire({ kind, from, to, value, lease, limit }: WireOp): RegistryOp {
+  if (kind === 'put') {
+    const put = { kind, key: from, value: alone(needed(value)) };
+    return lease === undefined ? put : { ...put, lease };
+  }
+  const range = { from, to: needed(to) };
+  return kind === 'delete' ? { kind, range } : { kind, range, limit: needed(limit) };
+}
+
+/** Decoded bytes of this size share their memory with others (messages/codec/strings.ts), which a value would keep for long. */
+const sharedBytesMin = 65;
+const sharedBytesMax = 1_024;
+
+function alone(bytes: Uint8Array): Uint8Array {
+  return bytes.length < sharedBytesMin || bytes.length > sharedBytesMax ? bytes : new Uint8Array(bytes);
+}
+
+/** Most are of this kind, and nobody changes one. */
+const wirePut: WireOpResult = { kind: 'put', deleted: undefined, entries: undefined, more: undefined };
+const put: RegistryOpResult = { kind: 'put' };
+
+function resultToWire(result: RegistryOpResult): WireOpResult {
+  if (result.kind === 'put') return wirePut;
+  const deleted = result.kind === 'delete' ? result.deleted : undefined;
+  const read = result.kind === 'read' ? result : undefined;
+  return { kind: result.kind, deleted, entries: read?.entries, more: read?.more };
+}
+
+function resultFromWire({ kind, deleted, entries, more }: WireOpResult): RegistryOpResult {
+  if (kind === 'put') return put;
+  if (kind === 'delete') return { kind, deleted: needed(deleted) };
+  return { kind, entries: needed(entries), more: needed(more) };
+}
+
+function needed<T>(part: T | undefined): T {
+  if (part === undefined) throw new RemusterError('BAD_ARGUMENT', 'a part of the message is missing');
+  return part;
+}

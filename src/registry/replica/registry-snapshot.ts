@@ -1,0 +1,164 @@
+/**
+ * The state of a replica as bytes: parts of a few hundred kilobytes, each behind its length, made and read one at a
+ * time. Snapshots hold all of it, backups only the keys and leases. Whether the bytes are those that were written is
+ * for whoever keeps them to say.
+ */
+import { RemusterError } from '../../base/errors.ts';
+import type { RegistryEntry } from '../../base/registry.ts';
+import {
+  type RegistrySnapshotReply,
+  type RegistrySnapshotClient,
+  type RegistrySnapshotPart,
+  registrySnapshotCodec,
+  registrySnapshotPartBytes,
+  registrySnapshotPartBytesMax,
+} from '../../messages/registry-log.ts';
+import type { GrantedLease, KeyspaceSnapshot } from '../keyspace/keyspace.ts';
+import type { RevisionChanges } from '../keyspace/change-history.ts';
+import { revisionFromWire, revisionToWire } from '../registry-messages.ts';
+
+export type RegistrySnapshot = {
+  readonly keyspace: KeyspaceSnapshot;
+  readonly clients: readonly RegistrySnapshotClient[];
+  readonly answers: Iterable<RegistrySnapshotReply>;
+  readonly staged: { readonly id: string; readonly parts: readonly Uint8Array[] } | undefined;
+};
+
+const lengthBytes = 4;
+const emptyPart: RegistrySnapshotPart = {
+  kind: 'registryImagePart',
+  revision: undefined,
+  lastLease: undefined,
+  leases: [],
+  entries: [],
+  history: [],
+  clients: [],
+  answers: [],
+  stagedId: undefined,
+  staged: undefined,
+};
+
+export function* registrySnapshotParts({ keyspace, clients, answers, staged }: RegistrySnapshot): Generator<Uint8Array> {
+  const { revision, lastLease } = keyspace;
+  yield encoded({ revision, lastLease, stagedId: staged?.id });
+  for (const leases of inParts(keyspace.leases, () => 32)) yield encoded({ leases });
+  for (const entries of inParts(keyspace.entries, entryBytes)) yield encoded({ entries });
+  for (const some of inParts(keyspace.history, revisionBytes)) yield encoded({ history: some.map(revisionToWire) });
+  for (const some of inParts(clients, () => 32)) yield encoded({ clients: some });
+  for (const some of inParts(answers, ({ answer }) => 32 + (answer?.length ?? 0))) yield encoded({ answers: some });
+  for (const part of staged?.parts ?? []) yield encoded({ staged: part });
+}
+
+/** What one part of an image holds; the first has the numbers of the whole too. */
+type ImageItems = Omit<RegistrySnapshotPart, 'kind' | 'history'> & { readonly history: readonly RevisionChanges[] };
+
+/** Takes the bytes of an image, cut anywhere. Throws STORE_CORRUPT when they are none, or not all of one. */
+export class RegistrySnapshotReader {
+  readonly #each: (items: ImageItems) => void;
+  #rest = new Uint8Array();
+  #hasBegun = false;
+
+  constructor(each: (items: ImageItems) => void) {
+    this.#each = each;
+  }
+
+  add(bytes: Uint8Array): void {
+    const all = this.#rest.length === 0 ? bytes : concatBytes([this.#rest, bytes]);
+    const view = new DataView(all.buffer, all.byteOffset, all.byteLength);
+    let at = 0;
+    while (all.length - at >= lengthBytes) {
+      const start = at + lengthBytes;
+      const end = start + view.getUint32(at);
+      if (end - start > registrySnapshotPartBytesMax) throw corrupt('a part of it is too large');
+      if (end > all.length) break;
+      this.#read(all.subarray(start, end));
+      at = end;
+    }
+    this.#rest = all.slice(at);
+  }
+
+  finish(): void {
+    if (this.#rest.length > 0) throw corrupt('it is cut short');
+    if (!this.#hasBegun) throw corrupt('it has no beginning');
+  }
+
+  #read(bytes: Uint8Array): void {
+    const part = decodedPart(bytes);
+    const isFirst = part.revision !== undefined && part.lastLease !== undefined;
+    if (isFirst === this.#hasBegun) throw corrupt('its beginning is not where it should be');
+    this.#hasBegun = true;
+    this.#each({ ...part, history: part.history.map(revisionFromWire) });
+  }
+}
+
+/** The keys and leases of an image. Throws STORE_CORRUPT when the bytes are not a whole one. */
+export function readRegistrySnapshot(bytes: Uint8Array): KeyspaceSnapshot {
+  const leases: GrantedLease[] = [];
+  const entries: RegistryEntry[] = [];
+  let [revision, lastLease] = [0, 0];
+  const reader = new RegistrySnapshotReader((items) => {
+    revision = items.revision ?? revision;
+    lastLease = items.lastLease ?? lastLease;
+    for (const lease of items.leases) leases.push(lease);
+    for (const entry of items.entries) entries.push(entry);
+  });
+  reader.add(bytes);
+  reader.finish();
+  return { revision, lastLease, leases, entries, history: [] };
+}
+
+export function concatBytes(parts: readonly Uint8Array[]): Uint8Array {
+  let length = 0;
+  for (const part of parts) length += part.length;
+  const out = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    out.set(part, at);
+    at += part.length;
+  }
+  return out;
+}
+
+function* inParts<T>(items: Iterable<T>, bytesOf: (item: T) => number): Generator<T[]> {
+  let part: T[] = [];
+  let bytes = 0;
+  for (const item of items) {
+    part.push(item);
+    bytes += bytesOf(item);
+    if (bytes < registrySnapshotPartBytes) continue;
+    yield part;
+    part = [];
+    bytes = 0;
+  }
+  if (part.length > 0) yield part;
+}
+
+function entryBytes({ key, value }: RegistryEntry): number {
+  return key.length + value.length + 32;
+}
+
+function revisionBytes({ changes }: RevisionChanges): number {
+  let bytes = 16;
+  for (const change of changes) bytes += change.kind === 'put' ? entryBytes(change.entry) : change.key.length + 8;
+  return bytes;
+}
+
+function encoded(items: Partial<RegistrySnapshotPart>): Uint8Array {
+  const part = registrySnapshotCodec.encode({ ...emptyPart, ...items });
+  const out = new Uint8Array(lengthBytes + part.length);
+  new DataView(out.buffer).setUint32(0, part.length);
+  out.set(part, lengthBytes);
+  return out;
+}
+
+function decodedPart(bytes: Uint8Array): RegistrySnapshotPart {
+  try {
+    return registrySnapshotCodec.decode(bytes);
+  } catch (error) {
+    throw corrupt(error instanceof Error ? error.message : 'a part of it cannot be read');
+  }
+}
+
+function corrupt(what: string): RemusterError {
+  return new RemusterError('STORE_CORRUPT', `the image of the registry is damaged: ${what}`);
+}

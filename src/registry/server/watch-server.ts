@@ -1,0 +1,94 @@
+/**
+ * Answers watches on the side of a manager: each question names a range and a revision, and is answered when there is
+ * something to tell, when its time is over, or when that part of history is gone. It keeps nothing about a watcher
+ * between two questions, so that the next one can go to any other manager.
+ */
+import { type Done, RemusterError } from '../../base/errors.ts';
+import type { Cancel, Clock } from '../../base/ports.ts';
+import type { KeyRange } from '../../base/registry.ts';
+import type { Keyspace } from '../keyspace/keyspace.ts';
+import { type RegistryMessageOf, revisionToWire } from '../registry-messages.ts';
+
+export type WatchRequest = { readonly range: KeyRange; readonly fromRevision: number; readonly waitMs: number };
+type Changes = RegistryMessageOf<'registryChanges'>;
+type Waiting = { readonly range: KeyRange; next: number; cancel: Cancel; readonly done: Done<Changes> };
+
+const watchWaitMsMax = 60_000;
+
+export class WatchServer {
+  readonly #clock: Clock;
+  readonly #keyspace: Keyspace;
+  readonly #waitingMax: number;
+  readonly #waiting = new Set<Waiting>();
+  #looking = false;
+
+  constructor(clock: Clock, keyspace: Keyspace, waitingMax: number) {
+    this.#clock = clock;
+    this.#keyspace = keyspace;
+    this.#waitingMax = waitingMax;
+  }
+
+  get size(): number {
+    return this.#waiting.size;
+  }
+
+  watch({ range, fromRevision, waitMs }: WatchRequest, done: Done<Changes>): void {
+    const waiting: Waiting = { range, next: fromRevision, cancel: () => {}, done };
+    const found = this.#look(waiting);
+    if (found !== undefined) return done({ ok: true, value: found });
+    if (this.#waiting.size >= this.#waitingMax)
+      return done({ ok: false, error: new RemusterError('CAPACITY', 'too many watches wait here') });
+    this.#waiting.add(waiting);
+    waiting.cancel = this.#clock.schedule(Math.min(waitMs, watchWaitMsMax), () => {
+      this.#end(waiting, { kind: 'registryChanges', revisions: [], next: waiting.next, oldestRevision: undefined });
+    });
+  }
+
+  /** All changes of one turn are looked at together. */
+  changed(): void {
+    if (this.#looking || this.#waiting.size === 0) return;
+    this.#looking = true;
+    this.#clock.schedule(0, () => {
+      this.#looking = false;
+      for (const waiting of [...this.#waiting]) {
+        const found = this.#look(waiting);
+        if (found !== undefined) this.#end(waiting, found);
+      }
+    });
+  }
+
+  /** Whoever waits here goes on elsewhere. */
+  close(error: RemusterError): void {
+    for (const waiting of [...this.#waiting]) {
+      this.#forget(waiting);
+      waiting.done({ ok: false, error });
+    }
+  }
+
+  /** Undefined while there is nothing to tell; then `next` has moved past what does not concern the range. */
+  #look(waiting: Waiting): Changes | undefined {
+    for (;;) {
+      const part = this.#keyspace.changesFrom(waiting.range, waiting.next);
+      if (part.kind === 'compacted') {
+        const { oldestRevision } = part;
+        return { kind: 'registryChanges', revisions: [], next: oldestRevision, oldestRevision };
+      }
+      if (part.revisions.length > 0) {
+        const revisions = part.revisions.map(revisionToWire);
+        return { kind: 'registryChanges', revisions, next: part.next, oldestRevision: undefined };
+      }
+      if (part.next === waiting.next) return undefined;
+      waiting.next = part.next;
+    }
+  }
+
+  #end(waiting: Waiting, changes: Changes): void {
+    this.#forget(waiting);
+    waiting.done({ ok: true, value: changes });
+  }
+
+  #forget(waiting: Waiting): void {
+    waiting.cancel();
+    this.#waiting.delete(waiting);
+  }
+}

@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import type { Outcome } from '../../src/base/errors.ts';
+import type { Clock } from '../../src/base/ports.ts';
+import { type LeaseId, type RegistryTransaction, onlyKey, withPrefix } from '../../src/base/registry.ts';
+import { Timeline } from '../../src/simulation/timeline.ts';
+import { fakeRegistry } from './fake-registry.ts';
+
+function virtual(): { timeline: Timeline; clock: Clock } {
+  const timeline = new Timeline();
+  const clock: Clock = {
+    nowMs: () => timeline.nowMs,
+    wallMs: () => timeline.nowMs,
+    schedule: (delayMs, run) => timeline.after(delayMs, run),
+  };
+  return { timeline, clock };
+}
+
+function put(key: string, lease?: LeaseId): RegistryTransaction {
+  const value = new TextEncoder().encode(key);
+  return { compare: [], then: [{ kind: 'put', key, value, ...(lease && { lease }) }], otherwise: [] };
+}
+
+/** What a call ended with: a word for success, a code otherwise. */
+function ending(endings: string[]): (outcome: Outcome<unknown>) => void {
+  return (outcome) => endings.push(outcome.ok ? 'ok' : outcome.error.code);
+}
+
+describe('a registry in one process', () => {
+  test('ends calls after they have returned, in the next turn', () => {
+    const { timeline, clock } = virtual();
+    const registry = fakeRegistry({ clock });
+    const endings: string[] = [];
+    registry.transact(put('a'), {}, ending(endings));
+    registry.range(withPrefix(''), { limit: 0 }, ending(endings));
+    registry.grant(1, {}, ending(endings));
+    registry.keepAlive('x' as LeaseId, {}, ending(endings));
+    assert.deepEqual(endings, []);
+    timeline.runUntil(0);
+    assert.deepEqual(endings, ['ok', 'BAD_ARGUMENT', 'BAD_ARGUMENT', 'BAD_ARGUMENT']);
+  });
+
+  test('ends leases a full time after their last renewal, with their keys', () => {
+    const { timeline, clock } = virtual();
+    const registry = fakeRegistry({ clock });
+    const endings: string[] = [];
+    registry.grant(1_000, {}, ending(endings));
+    registry.transact(put('a', '1' as LeaseId), {}, ending(endings));
+    timeline.runUntil(900);
+    registry.keepAlive('1' as LeaseId, {}, ending(endings));
+    timeline.runUntil(1_899);
+    assert.equal(registry.keyspace.keyCount, 1);
+    timeline.runUntil(1_900);
+    assert.equal(registry.keyspace.keyCount, 0);
+    registry.keepAlive('1' as LeaseId, {}, ending(endings));
+    registry.revoke('1' as LeaseId, {}, ending(endings));
+    timeline.runUntil(2_000);
+    assert.deepEqual(endings, ['ok', 'ok', 'ok', 'LEASE_EXPIRED', 'ok']);
+  });
+
+  test('cuts one side off while the others and the leases go on', () => {
+    const { timeline, clock } = virtual();
+    const registry = fakeRegistry({ clock });
+    const side = registry.connect();
+    const seen: string[] = [];
+    side.watch(onlyKey('a'), 1, {
+      changed: (changes, revision) => seen.push(`${revision}:${changes.map(({ kind }) => kind).join()}`),
+      compacted: (oldest) => seen.push(`compacted ${oldest}`),
+    });
+    const endings: string[] = [];
+    side.interrupt('NO_QUORUM');
+    side.transact(put('b'), {}, ending(endings));
+    registry.transact(put('a'), {}, () => {});
+    timeline.runUntil(1);
+    assert.deepEqual([endings, seen, registry.keyspace.revision], [['NO_QUORUM'], [], 1]);
+
+    side.interrupt('DEADLINE', { happens: true });
+    side.transact(put('a'), { timeoutMs: 100 }, ending(endings));
+    timeline.runUntil(50);
+    assert.deepEqual([endings.length, registry.keyspace.revision], [1, 2]);
+    timeline.runUntil(101);
+    assert.deepEqual(endings, ['NO_QUORUM', 'DEADLINE']);
+
+    side.interrupt();
+    side.transact(put('a'), { timeoutMs: 100 }, ending(endings));
+    side.transact(put('a'), { timeoutMs: 500 }, ending(endings));
+    timeline.runUntil(300);
+    side.resume();
+    timeline.runUntil(301);
+    assert.deepEqual(endings, ['NO_QUORUM', 'DEADLINE', 'DEADLINE', 'ok']);
+    assert.deepEqual(seen, ['1:put', '2:put', '3:put']);
+  });
+
+  test('ends a watch that comes too late, and one that is cancelled', () => {
+    const { timeline, clock } = virtual();
+    const registry = fakeRegistry({ clock, limits: { historyChangesMax: 1 } });
+    for (const key of ['a', 'b', 'c']) registry.transact(put(key), {}, () => {});
+    const seen: string[] = [];
+    const events = {
+      changed: () => seen.push('changed'),
+      compacted: (oldest: number) => seen.push(`compacted ${oldest}`),
+    };
+    registry.watch(withPrefix(''), 1, events);
+    registry.watch(withPrefix(''), 3, events)();
+    timeline.runUntil(1);
+    assert.deepEqual(seen, ['compacted 3']);
+    assert.throws(() => registry.watch(withPrefix(''), 0, events), /revision 1/);
+  });
+});
