@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 
 import { Histogram } from '../src/base/histogram.ts';
 import { systemClock } from '../src/io/clock.ts';
-import { openHttp } from '../src/runner/http/open.ts';
+import { openHttp } from '../src/runner/http/open-http.ts';
 import { npmFolder } from './load-sides.ts';
 
 type Counted = { readonly requests: number; readonly failed: number };
@@ -53,7 +53,7 @@ const generators: Readonly<Record<string, (url: string, connections: number) => 
   client: (url, connections) => {
     const times = new Histogram();
     const recorder = { httpEnded: ({ durationUs }: { readonly durationUs: number }) => times.record(durationUs) };
-    const http = openHttp({ clock: systemClock() }).user(recorder);
+    const http = openHttp({ clock: systemClock() }).clientFor(recorder);
     return loop(connections, async () => (await http.get(`${url}/`)).status);
   },
 };

@@ -10,25 +10,25 @@ import { createInterface } from 'node:readline';
 import { bundleModule } from '../src/io/bundler.ts';
 import { openRunners } from '../src/io/runners.ts';
 import { decodeSummary } from '../src/jobs/report/summary-codec.ts';
-import { type FromRunner, fromRunnerCodec, toRunnerCodec } from '../src/jobs/runner-words.ts';
-import { encodeOrder } from '../src/jobs/unit-words.ts';
+import { type RunnerEvent, runnerEventCodec, runnerCommandCodec } from '../src/jobs/runner-protocol.ts';
+import { encodeUnitSpec } from '../src/jobs/unit-spec.ts';
 import type { WorkflowFacts } from '../src/jobs/workflow-facts.ts';
-import { bundleImporter } from '../src/runner/bundle-import.ts';
-import { factsOf, workflowsIn } from '../src/runner/facts.ts';
-import { runnerProgram } from '../src/runner/main.ts';
-import { providedUrl } from '../src/runner/provided.ts';
+import { createBundleImporter } from '../src/runner/process/bundle-import.ts';
+import { deriveFacts, exportedWorkflows } from '../src/runner/definition/fact-derivation.ts';
+import { runnerProgram } from '../src/runner/process/main.ts';
+import { packageStubUrl } from '../src/runner/process/package-stub.ts';
 
 const [url = '', connections = ''] = process.argv.slice(2);
 const code = await bundleModule(join(import.meta.dirname, '../examples/get.ts'));
 const bundle = createHash('sha256').update(code).digest('hex');
-const [definition] = workflowsIn(await bundleImporter({ remuster: providedUrl })(bundle, code));
+const [definition] = exportedWorkflows(await createBundleImporter({ remuster: packageStubUrl })(bundle, code));
 
-let heard: (word: FromRunner) => void = () => {};
+let heard: (word: RunnerEvent) => void = () => {};
 const limits = { memoryBytesMax: 512 * 2 ** 20, lifetimeMsMax: 3_600_000, network: true };
 const runner = openRunners().start(
   { name: 'load', program: runnerProgram, data: new Uint8Array(0), limits },
   {
-    message: (body) => heard(fromRunnerCodec.decode(body)),
+    message: (body) => heard(runnerEventCodec.decode(body)),
     exited: (reason) => {
       throw new Error(`the runner ended: ${reason}`);
     },
@@ -36,16 +36,16 @@ const runner = openRunners().start(
 );
 
 /** Resolves with the first word of that kind. */
-function told<K extends FromRunner['kind']>(kind: K): Promise<FromRunner & { readonly kind: K }> {
+function told<K extends RunnerEvent['kind']>(kind: K): Promise<RunnerEvent & { readonly kind: K }> {
   return new Promise((resolve) => {
     heard = (word) => {
-      if (word.kind === kind) resolve(word as FromRunner & { readonly kind: K });
+      if (word.kind === kind) resolve(word as RunnerEvent & { readonly kind: K });
     };
   });
 }
 
 function orderOf(facts: WorkflowFacts): Uint8Array {
-  return encodeOrder({
+  return encodeUnitSpec({
     ...{ job: 'bench', workflow: 0, unit: 0, units: 1, phase: 'whole', bundle, facts: JSON.stringify(facts), seed: 1 },
     ...{ env: new Map([['TARGET', url]]), users: undefined, iterations: undefined, items: undefined, data: undefined },
     ...{ context: '', network: true, memoryMb: facts.memoryMb, timeoutMs: 3_600_000, submitter: 'bench' },
@@ -56,14 +56,14 @@ await told('ready');
 console.log(JSON.stringify({ ready: true }));
 let run = 0;
 for await (const line of createInterface({ input: process.stdin })) {
-  const facts = factsOf(definition!, { vus: Number(connections), durationMs: Number(line) * 1_000 });
+  const facts = deriveFacts(definition!, { vus: Number(connections), durationMs: Number(line) * 1_000 });
   const ended = told('ended');
   run += 1;
   runner.send(
-    toRunnerCodec.encode({
+    runnerCommandCodec.encode({
       kind: 'run',
       run,
-      order: orderOf(facts),
+      spec: orderOf(facts),
       code: run === 1 ? code : undefined,
       attempt: 1,
       fence: 1n,

@@ -2,21 +2,21 @@
  * How much faster than real time the simulator lets idle clusters of real node cores live, and what a step costs. Idle
  * nodes still greet each other, with the real codec on every message.
  */
-import { bootHostedNode, type HostedNode, simulatedPort } from '../src/simulation/hosted-node.ts';
-import { World } from '../src/simulation/world.ts';
+import { bootSimulatedNode, type SimulatedNode, simulatedPort } from '../src/simulation/cluster/simulated-node.ts';
+import { SimulatedWorld } from '../src/simulation/world/simulated-world.ts';
 import { type Bench, compare, median, progress } from './harness.ts';
 
 const rounds = 5;
 const virtualMs = 300_000;
 
-function idleCluster(nodes: number): World<HostedNode> {
+function idleCluster(nodes: number): SimulatedWorld<SimulatedNode> {
   const names = Array.from({ length: nodes }, (_, index) => `n${index + 1}`);
-  const world: World<HostedNode> = new World<HostedNode>({
+  const world: SimulatedWorld<SimulatedNode> = new SimulatedWorld<SimulatedNode>({
     seed: 'bench',
     names,
     rarities: false,
     boot: (ports, context) =>
-      bootHostedNode(ports, context, { join: [{ host: world.host('n1').address, port: simulatedPort }] }),
+      bootSimulatedNode(ports, context, { join: [{ host: world.host('n1').address, port: simulatedPort }] }),
   });
   world.startAll();
   world.advance(60_000);
@@ -31,7 +31,7 @@ function idleCluster(nodes: number): World<HostedNode> {
 }
 
 /** Virtual over real time, and real microseconds per step. */
-function measure(world: World<HostedNode>): { readonly speed: number; readonly usPerStep: number } {
+function measure(world: SimulatedWorld<SimulatedNode>): { readonly speed: number; readonly usPerStep: number } {
   const [startSteps, start] = [world.timeline.steps, performance.now()];
   world.advance(virtualMs);
   const realMs = performance.now() - start;

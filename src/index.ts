@@ -32,7 +32,7 @@ export {
   type ThrownCode,
   type Timers,
 } from './containers/module.ts';
-export type { Incident, JobProgress, JobRow, JobShown, JobStatus } from './jobs/job-words.ts';
+export type { Incident, JobProgress, JobRow, JobView as JobShown, JobStatus } from './jobs/job-types.ts';
 export type { Report } from './jobs/report/report.ts';
 export { kv } from './modules/kv/kv.ts';
 export { type RunningNode, type StartHooks, startNode } from './node/compose.ts';
@@ -44,12 +44,12 @@ export type {
   FlowContext,
   From,
   Metrics,
-  Range,
+  ItemRange as Range,
   SetupContext,
   StepContext,
   WorkflowDefinition,
-} from './runner/context.ts';
-export type { HttpClient, HttpHeaders, HttpOptions, HttpRequestOptions, HttpResponse } from './runner/http-port.ts';
+} from './runner/definition/workflow-context.ts';
+export type { HttpClient, HttpHeaders, HttpOptions, HttpRequestOptions, HttpResponse } from './runner/definition/http-types.ts';
 export {
   type BatchSpec,
   type Duration,
@@ -62,4 +62,4 @@ export {
   type Think,
   type Thresholds,
   workflow,
-} from './runner/workflow.ts';
+} from './runner/definition/workflow.ts';

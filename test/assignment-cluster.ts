@@ -24,7 +24,7 @@ import { clusterKey, keyRanges, parseClusterKey } from '../src/registry/cluster-
 import { type FakeRegistry, fakeRegistry } from './fakes/fake-registry.ts';
 import type { NodeMode, StateReason } from '../src/registration/node-modes.ts';
 import { type NodeStateRecord, encodeRegistrationRecord, readNodeState } from '../src/registration/registration-records.ts';
-import { Timeline } from '../src/simulation/timeline.ts';
+import { Timeline } from '../src/simulation/engine/timeline.ts';
 import { PretendLeadership } from './pretend-leadership.ts';
 
 export const ttlMs = 3_000;

@@ -14,8 +14,8 @@ import { type ConsensusOptions, defaultConsensusOptions } from '../src/consensus
 import type { GroupMember, AppliedEntry, StateMachine, SnapshotRestore } from '../src/consensus/state/state-machine.ts';
 import { decodeMessage, encodeMessage } from '../src/messages/catalogue.ts';
 import type { ConsensusMessage } from '../src/messages/consensus.ts';
-import { StoreContent } from '../src/simulation/store-content.ts';
-import { Timeline } from '../src/simulation/timeline.ts';
+import { StoreContent } from '../src/simulation/engine/store-content.ts';
+import { Timeline } from '../src/simulation/engine/timeline.ts';
 
 const networkMs = 5;
 const diskMs = 1;

@@ -16,7 +16,7 @@ import type { SendToManager } from '../src/registry/client/leader-request.ts';
 import { RegistryReplica } from '../src/registry/replica/registry-replica.ts';
 import { RegistryServer } from '../src/registry/server/registry-server.ts';
 import type { RegistryWriteResult } from '../src/registry/registry-messages.ts';
-import { Timeline } from '../src/simulation/timeline.ts';
+import { Timeline } from '../src/simulation/engine/timeline.ts';
 
 export type ReplicaLimits = ConstructorParameters<typeof RegistryReplica>[0];
 

@@ -1,8 +1,8 @@
 /** HE-9 and HE-10: a sum over several nodes stays right when one is lost, and a search ends for all when one has found. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { ItemResult } from '../src/simulation/jobs/pretended-runner.ts';
-import { batchFacts } from '../src/simulation/jobs/plans.ts';
+import type { ItemResult } from '../src/simulation/workloads/jobs/fake-runner.ts';
+import { defaultBatchFacts } from '../src/simulation/workloads/jobs/job-plans.ts';
 import { JobsWorld, batch } from './jobs-world.ts';
 
 function sumOf(results: unknown): number {
@@ -32,7 +32,7 @@ describe('batches', () => {
 
   it('HE-10: the first success ends the workflow, and all others of it', () => {
     const cluster = new JobsWorld({ workers: 3, cores: 2 });
-    const facts = { name: 'search', cores: 6, batch: batchFacts({ items: 600, unitItemsMax: 20, firstOnly: true }) };
+    const facts = { name: 'search', cores: 6, batch: defaultBatchFacts({ items: 600, unitItemsMax: 20, firstOnly: true }) };
     const plan = cluster.plan([[facts, { itemMs: 50, finds: 45 }]], {}, 'search');
     const job = cluster.submit(plan);
     const shown = cluster.ends(job, 'COMPLETED');
@@ -51,7 +51,7 @@ describe('batches', () => {
 
   it('HE-10: a search that finds nothing ends when all is done', () => {
     const cluster = new JobsWorld();
-    const facts = { name: 'search', cores: 3, batch: batchFacts({ items: 30, unitItemsMax: 5, firstOnly: true }) };
+    const facts = { name: 'search', cores: 3, batch: defaultBatchFacts({ items: 30, unitItemsMax: 5, firstOnly: true }) };
     const shown = cluster.ends(cluster.submit(cluster.plan([[facts, { itemMs: 20 }]])), 'COMPLETED');
     assert.equal(shown.totals.completed, 30);
   });

@@ -142,7 +142,7 @@ describe('cancel and timeout', () => {
 
   it('a job that is being cancelled ends in its time, whoever does not answer', () => {
     const { cluster, job } = running();
-    for (const name of cluster.workers) cluster.world.stall(name, 30_000);
+    for (const name of cluster.workers) cluster.world.pauseNode(name, 30_000);
     cluster.cancel(job);
     cluster.ends(job, 'CANCELLED');
   });

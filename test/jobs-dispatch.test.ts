@@ -1,11 +1,11 @@
 /** C6 "Provisioning" and "Dispatch": how a unit gets to a worker, and what happens when that goes wrong at any step. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { JobShown } from '../src/jobs/job-words.ts';
+import type { JobView } from '../src/jobs/job-types.ts';
 import { JobsWorld, batch } from './jobs-world.ts';
 
 /** Outcomes of all attempts, in order. */
-function outcomes({ workflows }: JobShown): readonly string[] {
+function outcomes({ workflows }: JobView): readonly string[] {
   return workflows.flatMap(({ attempts }) => attempts.map(({ outcome }) => outcome));
 }
 
@@ -169,7 +169,7 @@ describe('dispatch', () => {
     const twice = cluster.fate('giveUnits', 'twice');
     const job = cluster.submit(cluster.plan([[batch(8, 2, 2), { itemMs: 300 }]]));
     cluster.until('both run', () => cluster.began.length === 2);
-    assert.equal(cluster.core('n4').jobs?.worker?.cores().free, 0);
+    assert.equal(cluster.core('n4').jobs?.worker?.coreCounts().free, 0);
     assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 8);
     assert.ok(twice.struck() > 0);
     assert.equal(cluster.began.length, 4);
@@ -248,11 +248,11 @@ describe('dispatch', () => {
       cluster.until('it is about to end', () => cluster.ended.length === 1);
       cluster.order('cancel', { jobId: job });
       cluster.until('it is over', () =>
-        ['COMPLETED', 'CANCELLED'].includes((cluster.order('show', { jobId: job }) as JobShown).status),
+        ['COMPLETED', 'CANCELLED'].includes((cluster.order('show', { jobId: job }) as JobView).status),
       );
-      const { status } = cluster.order('show', { jobId: job }) as JobShown;
+      const { status } = cluster.order('show', { jobId: job }) as JobView;
       cluster.advance(10_000);
-      assert.equal((cluster.order('show', { jobId: job }) as JobShown).status, status);
+      assert.equal((cluster.order('show', { jobId: job }) as JobView).status, status);
     }
   });
 
@@ -269,7 +269,7 @@ describe('dispatch', () => {
     ];
     cluster.advance(1_000);
     cluster.cancel(jobs[3] as string);
-    const victim = cluster.workers.find((name) => (cluster.core(name).jobs?.worker?.runsNow() ?? 0) > 0);
+    const victim = cluster.workers.find((name) => (cluster.core(name).jobs?.worker?.runningUnits() ?? 0) > 0);
     if (victim !== undefined) {
       cluster.world.crash(victim, 'kept');
       cluster.advance(500);

@@ -1,10 +1,10 @@
 /** C6 "Manager failover": what becomes of jobs and of running units when those who lead them are lost. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { JobShown } from '../src/jobs/job-words.ts';
+import type { JobView } from '../src/jobs/job-types.ts';
 import { JobsWorld, batch } from './jobs-world.ts';
 
-function losses({ workflows }: JobShown): number {
+function losses({ workflows }: JobView): number {
   return workflows.flatMap(({ attempts }) => attempts).filter(({ outcome }) => outcome === 'lost').length;
 }
 
@@ -131,7 +131,7 @@ describe('manager failover', () => {
     const { cluster, job } = running();
     const { leader } = cluster;
     let hasStopped = false;
-    cluster.world.host(leader).life?.enter(() => {
+    cluster.world.host(leader).process?.run(() => {
       cluster.core(leader).stop(() => {
         hasStopped = true;
       });
@@ -147,7 +147,7 @@ describe('manager failover', () => {
     const { cluster, job } = running();
     const leaving = cluster.began[0]?.node as string;
     let hasStopped = false;
-    cluster.world.host(leaving).life?.enter(() => {
+    cluster.world.host(leaving).process?.run(() => {
       cluster.core(leaving).stop(() => {
         hasStopped = true;
       });
@@ -172,7 +172,7 @@ describe('manager failover', () => {
   it('an old leader that stood still gives nothing when it goes on', () => {
     const { cluster, job } = running();
     const old = cluster.leader;
-    cluster.world.stall(old, 8_000);
+    cluster.world.pauseNode(old, 8_000);
     cluster.advance(3_000);
     assert.notEqual(cluster.leader, old);
     cluster.world.crash(cluster.began[0]?.node as string, 'lost');

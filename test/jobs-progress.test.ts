@@ -1,7 +1,7 @@
 /** C6 "Progress": what workers tell is counted exactly, in whatever order, how often and by whom it is told. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { JobProgress } from '../src/jobs/job-words.ts';
+import type { JobProgress } from '../src/jobs/job-types.ts';
 import type { UnitReport } from '../src/messages/jobs.ts';
 import { JobsWorld, batch } from './jobs-world.ts';
 

@@ -5,23 +5,23 @@
 import assert from 'node:assert/strict';
 import type { Outcome } from '../src/base/errors.ts';
 import type { Identity, Streams } from '../src/base/ports.ts';
-import { isOver, type JobRequest, type JobShown, type JobStatus } from '../src/jobs/job-words.ts';
+import { isTerminalStatus, type JobRequest, type JobView, type JobStatus } from '../src/jobs/job-types.ts';
 import { type Message, decodeMessage, encodeMessage } from '../src/messages/catalogue.ts';
 import { peekTag } from '../src/messages/codec/codec.ts';
 import { type JobMessage, type JobVerb, jobMessages } from '../src/messages/jobs.ts';
 import type { NodeCore } from '../src/node/core.ts';
-import { addressOf, bootHostedNode, type HostedNode } from '../src/simulation/hosted-node.ts';
-import { Errands, type Question } from '../src/simulation/jobs/errand.ts';
-import { jobProperties } from '../src/simulation/jobs/job-properties.ts';
-import type { UnitRun } from '../src/simulation/jobs/observation.ts';
-import { batchFacts, type JobPlan, type PlanKind, planOf, workflowFacts } from '../src/simulation/jobs/plans.ts';
-import type { Behaviour } from '../src/simulation/jobs/pretended-code.ts';
-import { runProperties } from '../src/simulation/jobs/run-properties.ts';
-import { totalProperties } from '../src/simulation/jobs/total-properties.ts';
-import { tapped } from '../src/simulation/jobs/wiretap.ts';
-import { JobWitness } from '../src/simulation/jobs/witness.ts';
-import type { Checker, Observation, Stage } from '../src/simulation/observation.ts';
-import { World } from '../src/simulation/world.ts';
+import { simulatedAddress, bootSimulatedNode, type SimulatedNode } from '../src/simulation/cluster/simulated-node.ts';
+import { JobRequester, type SimulatedJobRequest } from '../src/simulation/workloads/jobs/job-requester.ts';
+import { jobProperties } from '../src/simulation/workloads/jobs/job-properties.ts';
+import type { UnitRun } from '../src/simulation/checking/job-observations.ts';
+import { defaultBatchFacts, type JobPlan, type PlanKind, createJobPlan, defaultWorkflowFacts } from '../src/simulation/workloads/jobs/job-plans.ts';
+import type { FakeCodeBehaviour } from '../src/simulation/workloads/jobs/fake-code.ts';
+import { unitProperties } from '../src/simulation/workloads/jobs/unit-properties.ts';
+import { resultProperties } from '../src/simulation/workloads/jobs/result-properties.ts';
+import { tapJobMessages } from '../src/simulation/workloads/jobs/message-tap.ts';
+import { JobObserver } from '../src/simulation/workloads/jobs/job-observer.ts';
+import type { PropertyChecker, Observation, WorkloadRun } from '../src/simulation/checking/workload.ts';
+import { SimulatedWorld } from '../src/simulation/world/simulated-world.ts';
 import type { WorkflowFacts } from '../src/jobs/workflow-facts.ts';
 
 /**
@@ -46,23 +46,23 @@ const linesTold = 40;
 const later: ReadonlySet<string> = new Set(['NOT_LEADER', 'NO_QUORUM', 'UNREACHABLE', 'DEADLINE', 'NETWORK_TIMEOUT']);
 const tags: ReadonlySet<number> = new Set(jobMessages.map(({ tag }) => tag));
 /** Those that hold in every story; each judges what was seen, from the first step on. */
-const always = { ...runProperties, ...totalProperties, ...jobProperties };
+const always = { ...unitProperties, ...resultProperties, ...jobProperties };
 const notHere = ['healthyJobsComplete', 'allCoresServe', 'resultsAreWhole', 'everyJobEnds', 'acceptedJobsStay'];
 
 /** A batch of numbers, so many to a unit. */
 export function batch(items: number, unitItemsMax: number, cores: number, more: Partial<WorkflowFacts> = {}) {
-  return { batch: batchFacts({ items, unitItemsMax }), cores, ...more } satisfies Partial<WorkflowFacts>;
+  return { batch: defaultBatchFacts({ items, unitItemsMax }), cores, ...more } satisfies Partial<WorkflowFacts>;
 }
 
 export class JobsWorld {
-  readonly world: World<HostedNode>;
+  readonly world: SimulatedWorld<SimulatedNode>;
   readonly managers: readonly string[];
   readonly workers: readonly string[];
   readonly began: (UnitRun & { readonly atMs: number })[] = [];
   readonly acted: (UnitRun & { readonly atMs: number })[] = [];
   readonly ended: (UnitRun & { readonly how: string })[] = [];
-  readonly #errands: Errands;
-  readonly #checkers: readonly (readonly [string, Checker])[];
+  readonly #errands: JobRequester;
+  readonly #checkers: readonly (readonly [string, PropertyChecker])[];
   #rule: Rule = () => 'pass';
   /** What went wrong in the midst of a step; told at the end of it, because there nobody would hear it. */
   #mistake: string | undefined;
@@ -72,31 +72,31 @@ export class JobsWorld {
     const names = Array.from({ length: managers + workers }, (_, at) => `n${at + 1}`);
     this.managers = names.slice(0, managers);
     this.workers = names.slice(managers);
-    const witness = new JobWitness(
+    const witness = new JobObserver(
       () => this.world,
       cores,
       (seen) => this.#observe(seen),
     );
-    this.world = new World<HostedNode>({
+    this.world = new SimulatedWorld<SimulatedNode>({
       ...{ seed: `story/${seed}`, names, rarities: false },
       boot: (ports, context) =>
-        bootHostedNode(ports, context, {
-          join: this.managers.map((name) => addressOf(this.world, name)),
+        bootSimulatedNode(ports, context, {
+          join: this.managers.map((name) => simulatedAddress(this.world, name)),
           roles: (name) => (this.managers.includes(name) ? ['manager'] : ['worker']),
           options: { registry: 'embedded' },
           jobs: { cores, runners: (inner, node) => witness.runners(node, inner) },
           wrap: (streams, datagrams) => ({
-            streams: this.#ruled(tapped(streams, context.name, witness), context.name),
+            streams: this.#ruled(tapJobMessages(streams, context.name, witness), context.name),
             datagrams,
           }),
         }),
     });
-    const stage = { world: this.world } as unknown as Stage;
+    const stage = { world: this.world } as unknown as WorkloadRun;
     const wanted = Object.entries(always).filter(([name]) => !notHere.includes(name));
     this.#checkers = wanted.map(([name, property]) => [name, property(stage)] as const);
-    this.#errands = new Errands(this.world, () => undefined);
+    this.#errands = new JobRequester(this.world, () => undefined);
     this.world.watch((event) => {
-      if (event.kind === 'stopped') witness.stopped(event.node);
+      if (event.kind === 'stopped') witness.nodeStopped(event.node);
       if (event.kind === 'threw') this.#mistake ??= `${event.node} threw ${String(event.error)}`;
     });
     this.world.startAll();
@@ -153,16 +153,16 @@ export class JobsWorld {
   }
 
   plan(
-    parts: readonly (readonly [Partial<WorkflowFacts>, Partial<Behaviour>])[],
+    parts: readonly (readonly [Partial<WorkflowFacts>, Partial<FakeCodeBehaviour>])[],
     words: Partial<JobRequest> = {},
     kind: PlanKind = 'batch',
   ): JobPlan {
     const name = `story-${++this.#plans}`;
     const all = parts.map(([facts, behaviour], at) => ({
-      facts: workflowFacts(facts.name ?? `part-${at}`, { timeoutMs: 60_000, ...facts }),
+      facts: defaultWorkflowFacts(facts.name ?? `part-${at}`, { timeoutMs: 60_000, ...facts }),
       behaviour: { itemMs: 50, ...behaviour },
     }));
-    return planOf({ name, kind, submitter: 'client' }, all, { timeoutMs: 80_000, ...words });
+    return createJobPlan({ name, kind, submitter: 'client' }, all, { timeoutMs: 80_000, ...words });
   }
 
   /** Stores its code and submits it; the id of the job. */
@@ -182,7 +182,7 @@ export class JobsWorld {
   }
 
   /** Retried, through that node or whichever is up, as long as a later try may help. */
-  answer(question: Question, through?: string): Outcome<string> {
+  answer(question: SimulatedJobRequest, through?: string): Outcome<string> {
     const endMs = this.nowMs + waitMsMax;
     for (;;) {
       const outcome = this.once(question, through);
@@ -195,17 +195,17 @@ export class JobsWorld {
   }
 
   /** One try; undefined when nobody answers. */
-  once(question: Question, through = this.world.up()[0] as string): Outcome<string> | undefined {
+  once(question: SimulatedJobRequest, through = this.world.up()[0] as string): Outcome<string> | undefined {
     let ended: { readonly outcome: Outcome<string> | undefined } | undefined;
-    this.#errands.ask(through, question, askMs, (outcome) => {
+    this.#errands.request(through, question, askMs, (outcome) => {
       ended = { outcome };
     });
     this.until(`an answer to ${question.verb}`, () => ended !== undefined);
     return ended?.outcome;
   }
 
-  show(job: string): JobShown {
-    const shown = this.order('show', { jobId: job }) as JobShown;
+  show(job: string): JobView {
+    const shown = this.order('show', { jobId: job }) as JobView;
     const { status, totals, error, workflows } = shown;
     const attempts = workflows.map((workflow) => workflow.attempts);
     const sight = { job, status, totals, code: error?.code, attempts, askedMs: this.nowMs };
@@ -223,10 +223,10 @@ export class JobsWorld {
   }
 
   /** Waits until it is over, in that status. */
-  ends(job: string, status: JobStatus): JobShown {
+  ends(job: string, status: JobStatus): JobView {
     let shown = this.show(job);
     const endMs = this.nowMs + waitMsMax;
-    while (!isOver(shown.status)) {
+    while (!isTerminalStatus(shown.status)) {
       assert.ok(this.nowMs < endMs, `${job} is ${shown.status} for ever\n${this.world.log.last(linesTold).join('\n')}`);
       this.advance(100);
       shown = this.show(job);
@@ -244,7 +244,7 @@ export class JobsWorld {
     this.until('all cores are free', () =>
       this.workers.every((name) => {
         const worker = this.world.program(name)?.core?.jobs?.worker;
-        return worker === undefined || worker.cores().free === worker.cores().total;
+        return worker === undefined || worker.coreCounts().free === worker.coreCounts().total;
       }),
     );
   }
@@ -253,7 +253,7 @@ export class JobsWorld {
   say(from: string, to: string, message: JobMessage): Message | undefined {
     let answer: { readonly message: Message | undefined } | undefined;
     const { streams } = this.world.program(from) ?? {};
-    streams?.request(addressOf(this.world, to), encodeMessage(message), askMs, (outcome) => {
+    streams?.request(simulatedAddress(this.world, to), encodeMessage(message), askMs, (outcome) => {
       answer = { message: outcome.ok ? decodeMessage(outcome.value) : undefined };
     });
     this.until('an answer', () => answer !== undefined);

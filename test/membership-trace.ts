@@ -21,7 +21,7 @@ import { Membership } from '../src/membership/membership.ts';
 import { type MembershipOptions, lanMembershipOptions } from '../src/membership/state/options.ts';
 import { parseTraceMessage } from '../src/messages/trace-format.ts';
 import type { MembershipMessage } from '../src/messages/membership.ts';
-import { Timeline } from '../src/simulation/timeline.ts';
+import { Timeline } from '../src/simulation/engine/timeline.ts';
 import { addressOf, called, inWords, keyOf, subjectsOf } from './membership-words.ts';
 
 type Input = Parameters<Membership['step']>[1];

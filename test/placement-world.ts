@@ -17,7 +17,7 @@ import type { PlacerEvent } from '../src/placement/leader/placer-types.ts';
 import type { PlacerOptions } from '../src/placement/leader/placer-host.ts';
 import { type ContainerRecord, type PoolRecord, encodePool, readContainer } from '../src/placement/state/container-records.ts';
 import type { RecoveryRanking } from '../src/placement/plans/planning-context.ts';
-import { Timeline } from '../src/simulation/timeline.ts';
+import { Timeline } from '../src/simulation/engine/timeline.ts';
 import { PlacementNode } from './placement-node.ts';
 
 export const leaseMs = 1_000;

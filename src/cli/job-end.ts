@@ -1,7 +1,7 @@
 /** The end of a job: its report, its results, and the exit code that they mean. */
 import { RemusterError } from '../base/errors.ts';
-import { type Report, thresholdsFailed } from '../jobs/report/report.ts';
-import type { JobStatus } from '../jobs/job-words.ts';
+import { type Report, hasFailedThresholds } from '../jobs/report/report.ts';
+import type { JobStatus } from '../jobs/job-types.ts';
 import { exitFailed, exitInterrupted, exitOk, exitPartial, exitThresholds } from './failure.ts';
 import { type JobSite, jobPath, thing } from './job-site.ts';
 import { withQuery } from './http-client.ts';
@@ -14,7 +14,7 @@ const opening = '{"results":';
 
 export function exitCodeOf({ status, thresholds }: Pick<Report, 'status' | 'thresholds'>): number {
   if (status !== 'COMPLETED') return exitCodes[status] ?? exitFailed;
-  return thresholdsFailed({ thresholds }) ? exitThresholds : exitOk;
+  return hasFailedThresholds({ thresholds }) ? exitThresholds : exitOk;
 }
 
 const exitCodes: Partial<Record<JobStatus, number>> = { TIMEOUT: exitPartial, CANCELLED: exitInterrupted };

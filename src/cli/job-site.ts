@@ -4,7 +4,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ErrorCode, isRemusterError } from '../base/errors.ts';
-import { type JobProgress, isOver } from '../jobs/job-words.ts';
+import { type JobProgress, isTerminalStatus } from '../jobs/job-types.ts';
 import { onlyDevCluster } from './dev-state.ts';
 import { changeJson, getJson, withQuery } from './http-client.ts';
 import { findTarget, type Target, type TargetFlags } from './target.ts';
@@ -53,7 +53,7 @@ export class JobSite {
         continue;
       }
       heardMs = Date.now();
-      const isEnd = isOver(progress.status);
+      const isEnd = isTerminalStatus(progress.status);
       if (progress.version !== after || isEnd) yield progress;
       if (isEnd) return;
       after = progress.version;

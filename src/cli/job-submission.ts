@@ -7,7 +7,7 @@ import { RemusterError, isRemusterError } from '../base/errors.ts';
 import { type PreparedJob, type SubmitOptions, preparedJob, buildJobRequest } from '../client/submission.ts';
 import { sibling } from '../io/sibling.ts';
 import { openWorkflowFile } from '../io/workflow-file.ts';
-import type { JobRequest, SubmitAnswer } from '../jobs/job-words.ts';
+import type { JobRequest, SubmitReply } from '../jobs/job-types.ts';
 import { jobLimits } from '../jobs/limits.ts';
 import { milliseconds } from '../node/option-types.ts';
 import { type JobSite, thing } from './job-site.ts';
@@ -45,13 +45,13 @@ export async function submissionOf(file: string, flags: SubmissionFlags & StartF
 }
 
 /** The code goes along only if the managers do not have it. */
-export async function submit(site: JobSite, { prepared, request }: Submission): Promise<SubmitAnswer> {
+export async function submit(site: JobSite, { prepared, request }: Submission): Promise<SubmitReply> {
   try {
-    return thing(await site.change('POST', '/v1/jobs', { request })) as SubmitAnswer;
+    return thing(await site.change('POST', '/v1/jobs', { request })) as SubmitReply;
   } catch (error) {
     if (!isRemusterError(error, 'UNKNOWN_BUNDLE')) throw error;
     const code = Buffer.from(prepared.code).toString('base64');
-    return thing(await site.change('POST', '/v1/jobs', { request, code })) as SubmitAnswer;
+    return thing(await site.change('POST', '/v1/jobs', { request, code })) as SubmitReply;
   }
 }
 

@@ -9,9 +9,9 @@ import { fileURLToPath } from 'node:url';
 import { type Outcome, failure, success } from '../base/errors.ts';
 import { systemClock } from '../io/clock.ts';
 import { type HttpServer, openHttpServer } from '../io/http-server.ts';
-import type { JobRequest, JobShown } from '../jobs/job-words.ts';
+import type { JobRequest, JobView } from '../jobs/job-types.ts';
 import { Summary } from '../jobs/report/summary.ts';
-import { type Report, reportOf } from '../jobs/report/report.ts';
+import { type Report, buildReport } from '../jobs/report/report.ts';
 import { jobRoutes } from '../node/job-routes.ts';
 
 const main = fileURLToPath(new URL('main.ts', import.meta.url));
@@ -104,7 +104,7 @@ function report(status: Report['status'], failed: number, request?: JobRequest):
   summary.failed = failed;
   const [facts] = request?.workflows ?? [];
   const one = facts === undefined ? [] : [{ facts, status: 'COMPLETED' as const, summary, completed: 100, failed }];
-  return reportOf({
+  return buildReport({
     ...{ jobId: 'j1', name: 'checkout', status, elapsedMs: 10_000, workflows: one, attempts: [] },
     incidents: [{ time: '2026-01-01T10:00:00.000Z', type: 'worker.lost', node: 'w2', effect: 'unit 1 begins anew' }],
   });
@@ -264,7 +264,7 @@ test('what is wrong is said before anything is submitted', async () => {
 });
 
 test('job list, show, explain, cancel, watch, report and result', async () => {
-  const shown: JobShown = {
+  const shown: JobView = {
     ...{ jobId: 'j1', name: 'checkout', status: 'RUNNING', submitter: 'http', priority: 0, submittedAtMs: 0 },
     ...{ startedAtMs: 1, endedAtMs: null, timeoutMs: 3_600_000, queue: null, totals: { completed: 5, failed: 1 } },
     datacenters: [{ dc: 'dc1', status: 'RUNNING' }],

@@ -3,8 +3,8 @@ import { createWriteStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { RemusterError } from '../base/errors.ts';
-import type { JobRow, JobShown, JobStatus, WorkflowShown } from '../jobs/job-words.ts';
-import { finishUnit, planUnit } from '../jobs/unit-words.ts';
+import type { JobRow, JobView, JobStatus, WorkflowView } from '../jobs/job-types.ts';
+import { finishUnitNumber, planUnitNumber } from '../jobs/unit-spec.ts';
 import { countText, elapsedText, rateText } from './amounts.ts';
 import { exitOk } from './failure.ts';
 import { withQuery } from './http-client.ts';
@@ -70,7 +70,7 @@ export async function showJob(jobId: string, flags: Flags & { readonly watch?: t
   const site = await jobSite(flags);
   const { output } = flags;
   return await printLook(output, flags.watch === true, async () => {
-    const job = thing(await site.get(jobPath(jobId))) as JobShown;
+    const job = thing(await site.get(jobPath(jobId))) as JobView;
     if (output === 'table' || output === 'wide') return { text: await shownText(job, output) };
     return { text: await renderThing(output, job, { name: job.jobId, lines: [] }) };
   });
@@ -159,7 +159,7 @@ export async function explainJob(jobId: string, flags: Flags): Promise<number> {
   return exitOk;
 }
 
-async function shownText(job: JobShown, format: 'table' | 'wide'): Promise<string> {
+async function shownText(job: JobView, format: 'table' | 'wide'): Promise<string> {
   const { startedAtMs, endedAtMs, queue, error } = job;
   const lines: [string, string][] = [
     ['JOB', `${job.jobId} (${job.name})`],
@@ -177,7 +177,7 @@ async function shownText(job: JobShown, format: 'table' | 'wide'): Promise<strin
 }
 
 /** What runs and what went wrong; those that simply completed only with `-o wide`. */
-function attemptsText(job: JobShown, format: 'table' | 'wide'): string {
+function attemptsText(job: JobView, format: 'table' | 'wide'): string {
   const all = job.workflows.flatMap(({ name, attempts }) => attempts.map((one) => ({ name, ...one })));
   const isWide = format === 'wide';
   const shown = isWide ? all : all.filter(({ outcome }) => outcome !== 'completed');
@@ -190,11 +190,11 @@ function attemptsText(job: JobShown, format: 'table' | 'wide'): string {
 }
 
 function unitText(unit: number): string {
-  if (unit === planUnit) return 'setup';
-  return unit === finishUnit ? 'teardown' : String(unit);
+  if (unit === planUnitNumber) return 'setup';
+  return unit === finishUnitNumber ? 'teardown' : String(unit);
 }
 
-const workflowColumns: readonly Column<WorkflowShown>[] = [
+const workflowColumns: readonly Column<WorkflowView>[] = [
   { title: 'WORKFLOW', cell: (row) => row.name },
   { title: 'STATUS', cell: (row) => row.status },
   { title: 'UNITS', cell: ({ units }) => `${units.done} of ${units.total}` },

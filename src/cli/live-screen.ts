@@ -3,7 +3,7 @@
  * and one for each thing that happens. Everything goes to stderr, so that stdout is only the report.
  */
 import { stripVTControlCharacters } from 'node:util';
-import type { JobProgress } from '../jobs/job-words.ts';
+import type { JobProgress } from '../jobs/job-types.ts';
 import { incidentText, type LiveView, progressLine, type ViewStyle } from './live-view.ts';
 import { paint, say } from './terminal.ts';
 

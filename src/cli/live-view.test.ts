@@ -1,15 +1,15 @@
 /** The picture of a running job: how far it is, what is plotted, and that nothing in it can move the cursor. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { JobProgress } from '../jobs/job-words.ts';
-import { factsOf } from '../runner/facts.ts';
-import { workflow } from '../runner/workflow.ts';
+import type { JobProgress } from '../jobs/job-types.ts';
+import { deriveFacts } from '../runner/definition/fact-derivation.ts';
+import { workflow } from '../runner/definition/workflow.ts';
 import { bytesText, countText, elapsedText, latencyText, percentText, rateText } from './amounts.ts';
 import { LiveView, progressLine, type ViewStyle } from './live-view.ts';
 
 const style: ViewStyle = { columns: 80, blocks: false, paint: (_style, text) => text };
-const load = factsOf(workflow('checkout', { vus: 4, duration: '10s', steps: { browse: () => 1 } }));
-const batch = factsOf(workflow('resize', { items: 200, each: () => 1 }));
+const load = deriveFacts(workflow('checkout', { vus: 4, duration: '10s', steps: { browse: () => 1 } }));
+const batch = deriveFacts(workflow('resize', { items: 200, each: () => 1 }));
 
 function progress(others: Partial<JobProgress> = {}): JobProgress {
   return {

@@ -2,7 +2,7 @@
  * A job while it runs, as lines for a terminal: how far it is, how fast, how slow the slow ones are, what went wrong and
  * what was done about it. It remembers a bounded past for the plot. Pure: it is told what is so and when, and draws.
  */
-import { type Incident, type JobProgress, isOver } from '../jobs/job-words.ts';
+import { type Incident, type JobProgress, isTerminalStatus } from '../jobs/job-types.ts';
 import type { WorkflowFacts } from '../jobs/workflow-facts.ts';
 import { countText, elapsedText, latencyText, rateText } from './amounts.ts';
 import { plain } from './terminal.ts';
@@ -53,7 +53,7 @@ export class LiveView {
       if (status === 'RUNNING' && !this.#begunMs.has(name)) this.#begunMs.set(name, nowMs);
     const { elapsedMs, ratePerSecond, latencyMs, failed } = progress;
     this.#count += 1;
-    if (this.#count % this.#stride !== 0 && !isOver(progress.status)) return;
+    if (this.#count % this.#stride !== 0 && !isTerminalStatus(progress.status)) return;
     this.samples.push({ elapsedMs, ratePerSecond, p50: latencyMs.p50, p99: latencyMs.p99, failed });
     if (this.samples.length < samplesMax) return;
     // The whole past stays in sight, more coarsely.

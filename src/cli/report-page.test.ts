@@ -1,16 +1,16 @@
 /** The page of a report: whole, without anything from elsewhere, and with everything foreign as text. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { reportOf } from '../jobs/report/report.ts';
+import { buildReport } from '../jobs/report/report.ts';
 import { Summary } from '../jobs/report/summary.ts';
-import { factsOf } from '../runner/facts.ts';
-import { workflow } from '../runner/workflow.ts';
+import { deriveFacts } from '../runner/definition/fact-derivation.ts';
+import { workflow } from '../runner/definition/workflow.ts';
 import { reportPage } from './report-page.ts';
 import { reportText } from './report-text.ts';
 
 const evil = '<img src=x onerror=alert(1)>"\'&';
 
-function report(): ReturnType<typeof reportOf> {
+function report(): ReturnType<typeof buildReport> {
   const summary = new Summary();
   summary.iterations = 10;
   summary.failed = 1;
@@ -18,10 +18,10 @@ function report(): ReturnType<typeof reportOf> {
   summary.check(evil, false);
   summary.error('browse', evil, () => 'checkout.ts:3');
   summary.metric('carts', 'count').total += 3;
-  const facts = factsOf(
+  const facts = deriveFacts(
     workflow('checkout', { duration: '1s', thresholds: { failed: ['rate<1%'] }, steps: { browse: () => 1 } }),
   );
-  return reportOf({
+  return buildReport({
     ...{ jobId: 'j1', name: 'checkout', status: 'FAILED', elapsedMs: 61_000, attempts: [] },
     workflows: [{ facts, status: 'FAILED', summary, completed: 10, failed: 1 }],
     incidents: [{ time: '2026-01-01T10:00:00.000Z', type: 'worker.lost', node: evil, effect: 'unit 1 begins anew' }],

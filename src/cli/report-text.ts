@@ -1,6 +1,6 @@
 /** The report of a job as text for people: how it ended, what was done how fast, what was promised, what went wrong. */
 import { unreachable } from '../base/assert.ts';
-import type { MetricShown, Report } from '../jobs/report/report.ts';
+import type { MetricView, Report } from '../jobs/report/report.ts';
 import { bytesText, countText, elapsedText, latencyText, percentText, rateText } from './amounts.ts';
 import { incidentText } from './live-view.ts';
 import { table } from './output.ts';
@@ -71,7 +71,7 @@ function metricsText({ metrics }: Report): string {
   );
 }
 
-export function metricText({ kind, count, rate, min, max, last, latencyMs }: MetricShown): string {
+export function metricText({ kind, count, rate, min, max, last, latencyMs }: MetricView): string {
   switch (kind) {
     case 'count':
       return countText(count);

@@ -3,7 +3,7 @@
  * for its end; once more leaves at once. The exit code says how it ended.
  */
 import { isRemusterError } from '../base/errors.ts';
-import type { SubmitAnswer } from '../jobs/job-words.ts';
+import type { SubmitReply } from '../jobs/job-types.ts';
 import { exitInterrupted, exitOk } from './failure.ts';
 import { exitCodeOf, reportOf, resultTexts, resultsOf } from './job-end.ts';
 import { type JobSite, jobPath, jobSite } from './job-site.ts';
@@ -112,7 +112,7 @@ async function showResults(site: JobSite, jobId: string): Promise<void> {
   }
 }
 
-async function sayDetached(submitted: SubmitAnswer, output: Format): Promise<number> {
+async function sayDetached(submitted: SubmitReply, output: Format): Promise<number> {
   const { jobId, status, isNew } = submitted;
   // For scripts: the id alone, unless another form was asked for.
   const format = output === 'table' ? 'name' : output;

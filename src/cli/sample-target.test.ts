@@ -5,14 +5,14 @@ import { connect } from 'node:net';
 import { type TestContext, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { systemClock } from '../io/clock.ts';
-import type { HttpClient } from '../runner/http-port.ts';
-import { openHttp } from '../runner/http/open.ts';
+import type { HttpClient } from '../runner/definition/http-types.ts';
+import { openHttp } from '../runner/http/open-http.ts';
 import { startSampleTarget } from './sample-target.ts';
 
 function client(t: TestContext): HttpClient {
   const connections = openHttp({ clock: systemClock() });
   t.after(() => connections.close());
-  return connections.user({ httpEnded: () => {} });
+  return connections.clientFor({ httpEnded: () => {} });
 }
 
 describe('the sample target', { timeout: 60_000 }, () => {

@@ -10,10 +10,10 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { RemusterError } from '../base/errors.ts';
-import { type CampaignResult, printFailure, runCampaign } from '../simulation/campaign.ts';
+import { type CampaignResult, formatFailure, runCampaign } from '../simulation/scenario/campaign.ts';
 import { experiments } from '../simulation/experiments/experiments.ts';
-import { printReport } from '../simulation/experiments/report.ts';
-import { parseScenario } from '../simulation/scenario.ts';
+import { formatExperimentReport } from '../simulation/experiments/experiment-report.ts';
+import { parseScenario } from '../simulation/scenario/scenario.ts';
 import { exitFailed, exitOk } from './failure.ts';
 import { schemaVersion } from './output.ts';
 import { print, say } from './terminal.ts';
@@ -47,8 +47,8 @@ export async function sim(flags: SimFlags): Promise<number> {
     ...(minutes === undefined ? {} : { minutesMax: minutes }),
     ...(seed !== undefined && seeds === 1 && flags.output !== 'json' ? { sink: print } : {}),
     nowMs: () => performance.now(),
-    breathe: () => turn(),
-    failed: (failure) => say(printFailure(failure)),
+    yieldToLoop: () => turn(),
+    failed: (failure) => say(formatFailure(failure)),
   });
   print(flags.output === 'json' ? JSON.stringify({ schemaVersion, firstSeed, ...result }) : summary(result, firstSeed));
   return result.failures.length === 0 ? exitOk : exitFailed;
@@ -60,7 +60,7 @@ function experiment(name: string, seed: number, output: string): number {
     throw new RemusterError('BAD_ARGUMENT', `--experiment takes one of ${Object.keys(experiments).join(', ')}`);
   }
   const report = run({ seed: String(seed), progress: (line) => say(line), heapBytes });
-  print(output === 'json' ? JSON.stringify({ schemaVersion, seed, ...report }) : printReport(report));
+  print(output === 'json' ? JSON.stringify({ schemaVersion, seed, ...report }) : formatExperimentReport(report));
   return report.goals.every(({ met }) => met) ? exitOk : exitFailed;
 }
 

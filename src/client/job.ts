@@ -3,7 +3,7 @@
  * goes on without anybody who holds it, and everything here can be asked again by another session that knows its id.
  */
 import { RemusterError, parseErrorCode } from '../base/errors.ts';
-import { type JobEnd, type JobProgress, type JobShown, type JobStatus, isOver } from '../jobs/job-words.ts';
+import { type JobOutcome, type JobProgress, type JobView, type JobStatus, isTerminalStatus } from '../jobs/job-types.ts';
 import type { Report } from '../jobs/report/report.ts';
 import type { JobRequests } from './job-requests.ts';
 
@@ -19,8 +19,8 @@ export type Job = {
   /** Waits for the end. Counts, latencies, thresholds and what went wrong, however it ended. */
   report(): Promise<Report>;
   /** Waits for the end, and for nothing else. */
-  end(): Promise<JobEnd>;
-  show(): Promise<JobShown>;
+  end(): Promise<JobOutcome>;
+  show(): Promise<JobView>;
   status(): Promise<JobStatus>;
   /** Ends when the managers have noted it; `progress` tells when nothing of it runs any more. */
   cancel(): Promise<JobStatus>;
@@ -35,12 +35,12 @@ const resultPartsMax = 10_000;
 
 export function jobHandle(orders: JobRequests, id: string): Job {
   const words = { jobId: id };
-  const show = async (): Promise<JobShown> => (await orders.send('show', words)) as JobShown;
+  const show = async (): Promise<JobView> => (await orders.send('show', words)) as JobView;
   const progress = (): AsyncGenerator<JobProgress, void, undefined> => progressUpdates(orders, id);
-  const ended = async (): Promise<JobEnd> => {
+  const ended = async (): Promise<JobOutcome> => {
     for (;;) {
-      const end = (await orders.send('watch', { ...words, end: true, waitMs: orders.longPollMs })) as JobEnd;
-      if (isOver(end.status)) return end;
+      const end = (await orders.send('watch', { ...words, end: true, waitMs: orders.longPollMs })) as JobOutcome;
+      if (isTerminalStatus(end.status)) return end;
     }
   };
   return {
@@ -65,7 +65,7 @@ export function jobHandle(orders: JobRequests, id: string): Job {
 async function* progressUpdates(orders: JobRequests, jobId: string): AsyncGenerator<JobProgress, void, undefined> {
   for (let afterVersion = 0; ;) {
     const progress = (await orders.send('watch', { jobId, afterVersion, waitMs: orders.longPollMs })) as JobProgress;
-    const isEnd = isOver(progress.status);
+    const isEnd = isTerminalStatus(progress.status);
     // Versions of another leader may be lower: any other one is news.
     if (progress.version !== afterVersion || isEnd) yield progress;
     if (isEnd) return;
@@ -86,7 +86,7 @@ async function resultOf(orders: JobRequests, jobId: string): Promise<Readonly<Re
   return (JSON.parse(texts.join('')) as Extract<ResultAnswer, { readonly results: unknown }>).results;
 }
 
-function jobError(id: string, status: JobStatus, error: JobEnd['error']): RemusterError {
+function jobError(id: string, status: JobStatus, error: JobOutcome['error']): RemusterError {
   if (error !== undefined) return new RemusterError(parseErrorCode(error.code), error.message);
   const code = status === 'CANCELLED' ? 'CANCELLED' : status === 'TIMEOUT' ? 'WORKFLOW_TIMEOUT' : 'WORKFLOW_FAILED';
   return new RemusterError(code, `the job ${id} ended as ${status}`);

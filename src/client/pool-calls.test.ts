@@ -93,7 +93,7 @@ test('a node that stands still is left in a few seconds, and one that is at work
   await cluster.pass(20_000);
   assert.deepEqual(cluster.received, ['n1 add client-1/1/1']);
   cluster.injectFault = () => undefined;
-  cluster.world.stall('n1', 60_000);
+  cluster.world.pauseNode('n1', 60_000);
   assert.equal(await cluster.until(busy, 4_000), 1);
   assert.deepEqual(cluster.received.at(-1), 'n2 add client-1/1/1');
 });

@@ -15,7 +15,7 @@ import { module } from '../containers/module.ts';
 import type { CallMessageOf } from '../messages/calls.ts';
 import { decodeMessage, encodeMessage, type Message } from '../messages/catalogue.ts';
 import { decodeValue, encodeValue } from '../messages/codec/value.ts';
-import { World } from '../simulation/world.ts';
+import { SimulatedWorld } from '../simulation/world/simulated-world.ts';
 import { type ClusterSession, openSession, type SessionOptions } from './session.ts';
 
 export const counter = module('counter', {
@@ -40,7 +40,7 @@ type Client = { readonly streams: Streams; readonly clock: Clock };
 
 export class FakeCluster {
   readonly names: readonly string[];
-  readonly world: World<Client>;
+  readonly world: SimulatedWorld<Client>;
   /** `node method id` of each call that arrived. */
   readonly received: string[] = [];
   readonly arrivedLowest: number[] = [];
@@ -57,7 +57,7 @@ export class FakeCluster {
 
   constructor(nodes: number) {
     this.names = Array.from({ length: nodes }, (_, i) => `n${i + 1}`);
-    this.world = new World<Client>({
+    this.world = new SimulatedWorld<Client>({
       seed: 'client',
       names: [...this.names, 'client'],
       rarities: false,

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Done, type ErrorCode, failure, isRemusterError, success } from '../base/errors.ts';
-import type { JobRequest } from '../jobs/job-words.ts';
+import type { JobRequest } from '../jobs/job-types.ts';
 import { encodeMessage, type Message } from '../messages/catalogue.ts';
-import { workflow } from '../runner/workflow.ts';
+import { workflow } from '../runner/definition/workflow.ts';
 import { FakeCluster, opened } from './pretend-cluster.test.ts';
 import { type WorkflowBundler, type PreparedJob, preparedJob } from './submission.ts';
 

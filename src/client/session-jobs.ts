@@ -1,6 +1,6 @@
 /** The jobs of one session: reads files, keys submissions so that each is one job however often it is sent, and hands out handles. */
 import { RemusterError } from '../base/errors.ts';
-import { type JobEnd, type JobRow, type JobStatus, type SubmitAnswer, isOver } from '../jobs/job-words.ts';
+import { type JobOutcome, type JobRow, type JobStatus, type SubmitReply, isTerminalStatus } from '../jobs/job-types.ts';
 import { type Job, jobHandle } from './job.ts';
 import { type SendRequest, JobRequests } from './job-requests.ts';
 import { type WorkflowBundler, type PreparedJob, type SubmitOptions, preparedJob, buildJobRequest, encodeJobRequest } from './submission.ts';
@@ -29,9 +29,9 @@ export class SessionJobs {
     return this.job((await this.#submit(what, options, undefined)).jobId);
   }
 
-  async run(what: string | PreparedJob, options: SubmitOptions = {}): Promise<JobEnd> {
+  async run(what: string | PreparedJob, options: SubmitOptions = {}): Promise<JobOutcome> {
     const { jobId, status, error } = await this.#submit(what, options, this.#requests.longPollMs);
-    if (!isOver(status)) return await this.job(jobId).end();
+    if (!isTerminalStatus(status)) return await this.job(jobId).end();
     return { jobId, status, ...(error === undefined ? {} : { error }) };
   }
 
@@ -39,7 +39,7 @@ export class SessionJobs {
     what: string | PreparedJob,
     options: SubmitOptions,
     waitMs: number | undefined,
-  ): Promise<SubmitAnswer & JobEnd> {
+  ): Promise<SubmitReply & JobOutcome> {
     const prepared = typeof what === 'string' ? await this.prepare(what) : what;
     this.#count += 1;
     const ownKey = `${this.#sessionName}-${this.#count}`;
@@ -50,7 +50,7 @@ export class SessionJobs {
     const submitted = this.#requests.withBundle(prepared.sha256, prepared.code, () =>
       this.#requests.submit(words, key, waitMs),
     );
-    return (await submitted) as SubmitAnswer & JobEnd;
+    return (await submitted) as SubmitReply & JobOutcome;
   }
 
   job(id: string): Job {

@@ -9,7 +9,7 @@ import { encodeMessage } from '../messages/catalogue.ts';
 import { bootNode } from '../node/core.ts';
 import { membershipHere } from '../node/membership-here.ts';
 import { nodeOptions } from '../node/options.ts';
-import { World } from '../simulation/world.ts';
+import { SimulatedWorld } from '../simulation/world/simulated-world.ts';
 import { type ClusterSession, openSession } from './session.ts';
 
 const address = { host: '10.0.0.0', port: 1 };
@@ -17,8 +17,8 @@ const address = { host: '10.0.0.0', port: 1 };
 type Client = { readonly streams: Streams; readonly clock: Clock };
 
 /** Host 0 is a node, host 1 a client. */
-function nodeAndClient(): { world: World<Client>; session: ClusterSession; streams: Streams } {
-  const world = new World<Client>({
+function nodeAndClient(): { world: SimulatedWorld<Client>; session: ClusterSession; streams: Streams } {
+  const world = new SimulatedWorld<Client>({
     seed: 'client',
     names: ['node', 'client'],
     rarities: false,
@@ -43,7 +43,7 @@ function nodeAndClient(): { world: World<Client>; session: ClusterSession; strea
   return { world, streams, session };
 }
 
-async function within<T>(world: World<Client>, answer: Promise<T>): Promise<T> {
+async function within<T>(world: SimulatedWorld<Client>, answer: Promise<T>): Promise<T> {
   world.advance(1_000);
   return await answer;
 }

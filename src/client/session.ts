@@ -8,7 +8,7 @@ import { RemusterError, failure, toPromise, success } from '../base/errors.ts';
 import type { Address, Clock, Streams } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 import type { Methods, ModuleDefinition, PoolHandle } from '../containers/module.ts';
-import type { JobEnd, JobRow } from '../jobs/job-words.ts';
+import type { JobOutcome, JobRow } from '../jobs/job-types.ts';
 import { type Message, encodeMessage } from '../messages/catalogue.ts';
 import { type CallTimeouts, callDeadlines } from './call-deadlines.ts';
 import { RetryingRequest, type ClusterRequest, type ClientContext } from './retrying-request.ts';
@@ -52,7 +52,7 @@ export type ClusterSession = {
    */
   submit(what: string | PreparedJob, options?: SubmitOptions): Promise<Job>;
   /** Submits and waits for the end, in one question where the job is short. */
-  run(what: string | PreparedJob, options?: SubmitOptions): Promise<JobEnd>;
+  run(what: string | PreparedJob, options?: SubmitOptions): Promise<JobOutcome>;
   /** Reads and bundles a file, for those who submit it more than once. */
   prepare(file: string): Promise<PreparedJob>;
   /** Whether there is such a job shows with the first question. */
@@ -164,7 +164,7 @@ class Session implements ClusterSession {
     return this.#jobs.submit(what, options);
   }
 
-  run(what: string | PreparedJob, options?: SubmitOptions): Promise<JobEnd> {
+  run(what: string | PreparedJob, options?: SubmitOptions): Promise<JobOutcome> {
     return this.#jobs.run(what, options);
   }
 

@@ -3,11 +3,11 @@
  * the numbers that the caller wants different, and checks what can be checked before anything is sent.
  */
 import { RemusterError } from '../base/errors.ts';
-import type { JobRequest } from '../jobs/job-words.ts';
+import type { JobRequest } from '../jobs/job-types.ts';
 import { jobLimits } from '../jobs/limits.ts';
 import type { WorkflowFacts } from '../jobs/workflow-facts.ts';
-import { type FactsOverrides, factsOf, workflowsIn } from '../runner/facts.ts';
-import { durationMsOf } from '../runner/units.ts';
+import { type FactsOverrides, deriveFacts, exportedWorkflows } from '../runner/definition/fact-derivation.ts';
+import { parseDurationMs } from '../runner/definition/amounts.ts';
 
 const longMs = 1_800_000;
 const graceMs = 3_600_000;
@@ -52,21 +52,21 @@ export type SubmitOptions = WorkflowOverrides & {
 
 /** BAD_ARGUMENT when it exports no workflow. */
 export function preparedJob({ sha256, code, exports }: WorkflowBundle): PreparedJob {
-  const definitions = workflowsIn(exports);
-  const plain = definitions.map((definition) => factsOf(definition));
+  const definitions = exportedWorkflows(exports);
+  const plain = definitions.map((definition) => deriveFacts(definition));
   return {
     sha256,
     code,
     facts: ({ duration, ...rest }) => {
       if (duration === undefined && Object.keys(rest).length === 0) return plain;
       const given = duration === undefined ? rest : { ...rest, durationMs: durationOf(duration) };
-      return definitions.map((definition) => factsOf(definition, given));
+      return definitions.map((definition) => deriveFacts(definition, given));
     },
   };
 }
 
 function durationOf(duration: number | string): number {
-  const ms = durationMsOf(duration);
+  const ms = parseDurationMs(duration);
   if (ms !== undefined) return ms;
   throw new RemusterError('BAD_ARGUMENT', 'duration is a number of milliseconds, or text such as 30s');
 }

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 
 import { type Outcome, failure, success } from '../base/errors.ts';
 import type { Clock } from '../base/ports.ts';
-import { Timeline } from '../simulation/timeline.ts';
+import { Timeline } from '../simulation/engine/timeline.ts';
 import { PendingCalls } from './pending-calls.ts';
 
 function setUp(): { timeline: Timeline; calls: PendingCalls; ended: string[]; open: (name: string, ms: number) => number } {

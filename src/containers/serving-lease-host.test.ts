@@ -6,7 +6,7 @@ import { type NodeId, nodeIdFrom } from '../base/ids.ts';
 import type { Clock, Identity, Peer, StreamService } from '../base/ports.ts';
 import { Random } from '../base/random.ts';
 import { decodeMessage, encodeMessage } from '../messages/catalogue.ts';
-import { World } from '../simulation/world.ts';
+import { SimulatedWorld } from '../simulation/world/simulated-world.ts';
 import { ServingLeaseHost } from './serving-lease-host.ts';
 import { type ReceivedServingGrant, ServingLeaseRenewal, servingLeaseShares } from './serving-lease-renewal.ts';
 
@@ -48,10 +48,10 @@ class Scene {
   readonly mistakes: unknown[] = [];
   /** Also of those that are gone: what they granted still counts. */
   readonly granters = new Map<string, Granter>();
-  readonly world: World<Program>;
+  readonly world: SimulatedWorld<Program>;
 
   constructor(seed: string, names: readonly string[] = ['m1', 'm2', 'w']) {
-    this.world = new World<Program>({
+    this.world = new SimulatedWorld<Program>({
       ...{ seed, names, rarities: false },
       boot: (ports, { name, host, index, boots, random }) => {
         const roles = name === 'w' ? (['worker'] as const) : (['manager'] as const);
@@ -189,7 +189,7 @@ describe('the serving lease', () => {
   test('is not held any more by one that stood still, before any timer of it has run', () => {
     const scene = new Scene('paused');
     scene.run(10_000);
-    scene.world.stall('w', 3 * leaseMs);
+    scene.world.pauseNode('w', 3 * leaseMs);
     scene.run(2.9 * leaseMs);
     assert.equal(scene.lease.holds(), false);
     assert.deepEqual(scene.told, [true]);
@@ -202,7 +202,7 @@ describe('the serving lease', () => {
   test('does not count an answer that was as long on its way as the lease', () => {
     const scene = new Scene('late');
     scene.run(10_000);
-    scene.world.stall('m1', 4 * leaseMs);
+    scene.world.pauseNode('m1', 4 * leaseMs);
     scene.run(4 * leaseMs);
     assert.equal(scene.lease.holds(), false);
     scene.run(leaseMs);
@@ -380,8 +380,8 @@ describe('the serving lease', () => {
       for (let round = 0; round < 8; round++) {
         scene.run(random.between(0, 4_000));
         const fault = random.below(5);
-        if (fault === 0) scene.world.stall('w', random.between(0, 3 * leaseMs));
-        else if (fault === 1) scene.world.stall('m1', random.between(0, 3 * leaseMs));
+        if (fault === 0) scene.world.pauseNode('w', random.between(0, 3 * leaseMs));
+        else if (fault === 1) scene.world.pauseNode('m1', random.between(0, 3 * leaseMs));
         else if (fault === 2) scene.world.cut('w', 'm1');
         else if (fault === 3) scene.world.cut('m1', 'w');
         else scene.world.host('w').setWallOffset(3_600_000);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, it } from 'node:test';
 import { toPromise } from '../base/errors.ts';
 import { describeFiles } from '../simulation/conformance/files.ts';
-import { realWorld, text, utf8 } from '../simulation/conformance/harness.ts';
+import { realWorld, utf8Text, utf8 } from '../simulation/conformance/harness.ts';
 import { type OpenFiles, openFiles } from './files.ts';
 
 type Folder = { readonly root: string; readonly open: () => OpenFiles };
@@ -69,7 +69,7 @@ it('a full disk: an append is taken back whole, and works again when there is sp
   assert.deepEqual(readdirSync(join(root, '.replace')), []);
   rmSync(join(root, 'filler'));
   await append(utf8.encode(' after'));
-  assert.equal(text(await toPromise<Uint8Array | undefined>((done) => files.read('log', done))), 'before after');
+  assert.equal(utf8Text(await toPromise<Uint8Array | undefined>((done) => files.read('log', done))), 'before after');
 });
 
 it('removes what a crash left of a replacement, and keeps its workshop out of reach', async (t) => {
@@ -90,7 +90,7 @@ it('holds a bounded number of files open', { skip: !existsSync('/proc/self/fd') 
   for (let i = 0; i < 200; i++) await toPromise<void>((done) => files.append(`f${i}`, utf8.encode('x'), done));
   await toPromise<void>((done) => files.append('f0', utf8.encode('y'), done));
   assert.ok(readdirSync('/proc/self/fd').length - before < 80);
-  assert.equal(text(await toPromise<Uint8Array | undefined>((done) => files.read('f0', done))), 'xy');
+  assert.equal(utf8Text(await toPromise<Uint8Array | undefined>((done) => files.read('f0', done))), 'xy');
 });
 
 it('refuses more work than its bound, and finishes the rest', async (t) => {

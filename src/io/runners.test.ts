@@ -9,7 +9,7 @@ import { type TestContext, describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Program, ProgramEvents, RunnerLimits, RunningProgram } from '../base/ports.ts';
-import { realWorld, text } from '../simulation/conformance/harness.ts';
+import { realWorld, utf8Text } from '../simulation/conformance/harness.ts';
 import { describeRunners } from '../simulation/conformance/runners.ts';
 import { type OpenRunners, openRunners } from './runners.ts';
 
@@ -60,7 +60,7 @@ function run(t: TestContext, statements: string, changed: Partial<RunnerLimits> 
   const exited = Promise.withResolvers<string>();
   const running = testRunners(t).start(
     { name: 'test', program: programOf(statements), data: new Uint8Array(0), limits: { ...limits, ...changed } },
-    { message: (body) => said.resolve(JSON.parse(text(body) ?? '')), exited: exited.resolve },
+    { message: (body) => said.resolve(JSON.parse(utf8Text(body) ?? '')), exited: exited.resolve },
   );
   return { running, said: said.promise, exited: exited.promise };
 }

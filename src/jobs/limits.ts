@@ -18,9 +18,9 @@ export const jobLimits = {
   /** Jobs that are not over; CAPACITY beyond. */
   openJobsMax: 20_000,
   /** Of one submitter. */
-  openJobsOfOneMax: 15_000,
+  openJobsPerSubmitterMax: 15_000,
   /** Jobs that are over and still known; the oldest go first. */
-  historyMax: 1_000,
+  finishedJobsMax: 1_000,
   schedulesMax: 1_000,
   /** Of one unit: counts and histograms. */
   summaryBytesMax: 262_144,

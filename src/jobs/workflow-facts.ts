@@ -1,11 +1,11 @@
 /**
  * What managers know of a workflow: facts and numbers, no code. The submitter reads them off the definition
- * (runner/workflow.ts) with the overrides of the command line applied; the managers check them and never run anything.
+ * (runner/definition/workflow.ts) with the overrides of the command line applied; the managers check them and never run anything.
  */
 export type WorkflowStyle = 'load' | 'batch';
 
 /** Users (or iterations per second, where the workflow has a rate) go straight to `target` within `durationMs`. */
-export type Stage = { readonly durationMs: number; readonly target: number };
+export type LoadStage = { readonly durationMs: number; readonly target: number };
 
 export type WorkflowFacts = {
   readonly name: string;
@@ -35,7 +35,7 @@ export type LoadFacts = {
   readonly durationMs?: number;
   /** Of all users together. Undefined: until the time is over. */
   readonly iterations?: number;
-  readonly stages?: readonly Stage[];
+  readonly stages?: readonly LoadStage[];
   /** Arrivals per second, whatever the answers take; with stages it is where they begin. */
   readonly ratePerSecond?: number;
   readonly steps: readonly { readonly name: string; readonly after: readonly string[] }[];

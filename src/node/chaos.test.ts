@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { type Outcome, success } from '../base/errors.ts';
 import { nodeIdFrom } from '../base/ids.ts';
 import type { Datagrams, Identity, Streams } from '../base/ports.ts';
-import { type Boot, World } from '../simulation/world.ts';
+import { type Boot, SimulatedWorld } from '../simulation/world/simulated-world.ts';
 import { Chaos } from './chaos.ts';
 
 type Program = { identity: Identity; datagrams: Datagrams; streams: Streams; chaos: Chaos; heard: string[] };
@@ -29,8 +29,8 @@ const boot: Boot<Program> = (ports, { name, index, host }) => {
   return { identity, datagrams, streams, chaos, heard };
 };
 
-function pair(): { world: World<Program>; a: Program; b: Program; exchange: () => string } {
-  const world = new World<Program>({ seed: 'chaos', names: ['a', 'b'], boot, rarities: false });
+function pair(): { world: SimulatedWorld<Program>; a: Program; b: Program; exchange: () => string } {
+  const world = new SimulatedWorld<Program>({ seed: 'chaos', names: ['a', 'b'], boot, rarities: false });
   world.startAll();
   const a = world.program('a') as Program;
   const b = world.program('b') as Program;

@@ -237,7 +237,7 @@ function openJobs({ roles, cores }: NodeOptions, doors: Doors): CorePorts['jobs'
   if (!roles.includes('worker')) return { sha256, runners: undefined };
   const runners = openRunners(() => doors.list());
   const { isolation } = runners;
-  const program = { moduleUrl: sibling(import.meta.url, '../runner/main').href, main: runsElsewhere };
+  const program = { moduleUrl: sibling(import.meta.url, '../runner/process/main').href, main: runsElsewhere };
   return { sha256, runners: { runners, program, cores: cores === 0 ? availableParallelism() : cores, isolation } };
 }
 

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isRemusterError } from '../base/errors.ts';
 import type { ApiResponse, ServerSentEvent, ApiRequest } from '../base/http-routes.ts';
-import { type HostedNode, bootHostedNode } from '../simulation/hosted-node.ts';
-import { World } from '../simulation/world.ts';
+import { type SimulatedNode, bootSimulatedNode } from '../simulation/cluster/simulated-node.ts';
+import { SimulatedWorld } from '../simulation/world/simulated-world.ts';
 import type { NodeCore } from './core.ts';
 import { nodeOptions } from './options.ts';
 import { routesOf } from './routes.ts';
@@ -17,16 +17,16 @@ const names = ['m1', 'm2', 'm3', 'w1'] as const;
 
 /** A settled cluster: three voters, everybody registered. */
 class Scene {
-  readonly #world: World<HostedNode>;
+  readonly #world: SimulatedWorld<SimulatedNode>;
 
   constructor(members: readonly string[] = names, dc: (name: string) => string = () => 'local') {
     const join = [{ host: '10.0.0.0', port: 7400 }];
-    this.#world = new World<HostedNode>({
+    this.#world = new SimulatedWorld<SimulatedNode>({
       seed: 'control routes',
       names: members,
       rarities: false,
       boot: (ports, context) =>
-        bootHostedNode(ports, context, {
+        bootSimulatedNode(ports, context, {
           join,
           dc,
           roles: (name) => (name.startsWith('m') ? ['manager', 'worker'] : ['worker']),

@@ -5,7 +5,7 @@ import type { Outcome } from '../base/errors.ts';
 import { nodeIdFrom } from '../base/ids.ts';
 import type { Clock, Identity, Streams } from '../base/ports.ts';
 import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
-import { type Boot, World } from '../simulation/world.ts';
+import { type Boot, SimulatedWorld } from '../simulation/world/simulated-world.ts';
 import { type NodeCore, bootNode } from './core.ts';
 import { raiseIdentity } from './identity.ts';
 import { membershipHere } from './membership-here.ts';
@@ -63,8 +63,8 @@ function watched(inner: Clock, pending: Set<object>): Clock {
   return { nowMs: () => inner.nowMs(), wallMs: () => inner.wallMs(), schedule };
 }
 
-function clusterOf(names: readonly string[], seed = 'core'): World<Program> {
-  const world = new World<Program>({ seed, names, boot, rarities: false });
+function clusterOf(names: readonly string[], seed = 'core'): SimulatedWorld<Program> {
+  const world = new SimulatedWorld<Program>({ seed, names, boot, rarities: false });
   world.watch((event) => {
     if (event.kind === 'threw') throw event.error;
   });
@@ -72,13 +72,13 @@ function clusterOf(names: readonly string[], seed = 'core'): World<Program> {
   return world;
 }
 
-function coreOf(world: World<Program>, name: string): NodeCore {
+function coreOf(world: SimulatedWorld<Program>, name: string): NodeCore {
   const core = world.program(name)?.core;
   assert.ok(core !== undefined, `${name} is not running`);
   return core;
 }
 
-function statesSeenBy(world: World<Program>, name: string): Record<string, string> {
+function statesSeenBy(world: SimulatedWorld<Program>, name: string): Record<string, string> {
   return Object.fromEntries(
     coreOf(world, name)
       .members()
@@ -86,7 +86,7 @@ function statesSeenBy(world: World<Program>, name: string): Record<string, strin
   );
 }
 
-function typesSeenBy(world: World<Program>, name: string): string[] {
+function typesSeenBy(world: SimulatedWorld<Program>, name: string): string[] {
   return coreOf(world, name)
     .events.since(0)
     .map((event) => (typeof event['member'] === 'string' ? `${event.type} ${event['member']}` : event.type));
@@ -173,7 +173,7 @@ test('who can hear whom is asked of everybody, and who does not answer is named'
   const whole = asked();
   assert.deepEqual(whole.unanswered, []);
   assert.equal(whole.hearings.length, 6);
-  world.stall('b', 20_000);
+  world.pauseNode('b', 20_000);
   const partial = asked();
   assert.deepEqual(partial.unanswered, ['b']);
   assert.deepEqual(new Set(partial.hearings.map(({ from }) => from)), new Set(['a', 'c']));
@@ -214,7 +214,7 @@ test('a full disk does not make a node silent', () => {
   assert.ok((coreOf(world, 'b').counters().core['store.writeFailed'] ?? 0) > 0);
 });
 
-function ask(world: World<Program>, from: string, to: string, body: Uint8Array): Outcome<Uint8Array> {
+function ask(world: SimulatedWorld<Program>, from: string, to: string, body: Uint8Array): Outcome<Uint8Array> {
   let answer: Outcome<Uint8Array> | undefined;
   const { host } = coreOf(world, to).identity;
   world.program(from)?.streams?.request({ host, port }, body, 1_000, (outcome) => {
@@ -225,7 +225,7 @@ function ask(world: World<Program>, from: string, to: string, body: Uint8Array):
   return answer;
 }
 
-function answerTo(world: World<Program>, question: Message): Message {
+function answerTo(world: SimulatedWorld<Program>, question: Message): Message {
   const outcome = ask(world, 'a', 'b', encodeMessage(question));
   assert.ok(outcome.ok);
   return decodeMessage(outcome.value);

@@ -189,7 +189,7 @@ class Core implements NodeCore {
       {
         ...{ identity, seeds, options: this.#options, requestTimeoutMs },
         rank: (...asked) => this.#rank(...asked),
-        workAt: (node) => this.jobs?.manager?.unitsAt(node) ?? 0,
+        workAt: (node) => this.jobs?.manager?.unitsOn(node) ?? 0,
       },
       () => this.views(),
       {

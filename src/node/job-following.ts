@@ -6,7 +6,7 @@
 import { serializeError, isRemusterError } from '../base/errors.ts';
 import type { SendServerSentEvent } from '../base/http-routes.ts';
 import type { Cancel, Clock } from '../base/ports.ts';
-import { type JobProgress, isOver } from '../jobs/job-words.ts';
+import { type JobProgress, isTerminalStatus } from '../jobs/job-types.ts';
 
 export type JobFollowing = {
   /** The next version after that one, or the present one when the waiting is over. */
@@ -36,11 +36,11 @@ export function followJob(
 
   const told = (progress: JobProgress): void => {
     heardMs = clock.nowMs();
-    if (progress.version !== afterVersion || isOver(progress.status)) {
+    if (progress.version !== afterVersion || isTerminalStatus(progress.status)) {
       afterVersion = progress.version;
       if (!send({ id: String(progress.version), event: 'progress', data: progress })) return;
     }
-    if (isOver(progress.status)) end();
+    if (isTerminalStatus(progress.status)) end();
     else ask();
   };
   const failed = (error: unknown): void => {

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { type ErrorCode, type Outcome, failure, isRemusterError, success } from '../base/errors.ts';
 import type { ApiResponse, ServerSentEvent, ApiRequest } from '../base/http-routes.ts';
 import type { Clock } from '../base/ports.ts';
-import type { JobStatus } from '../jobs/job-words.ts';
+import type { JobStatus } from '../jobs/job-types.ts';
 import { jobRoutes } from './job-routes.ts';
 import type { JobDesk } from './jobs/desk.ts';
 

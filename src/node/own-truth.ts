@@ -92,7 +92,7 @@ export function ownTruth(facts: OwnFacts) {
     ...{ registration: own?.registration ?? null, ...leadershipOf(members, leadership) },
     ...{ tableVersion: containers?.table.version ?? null, tableHash: containers?.table.hash() ?? null },
     ...{ members, containers: containers?.held() ?? [], queues, rejected },
-    ...{ cores: worker?.cores() ?? null, runners: worker?.runnersAlive() ?? 0 },
+    ...{ cores: worker?.coreCounts() ?? null, runners: worker?.aliveRunners() ?? 0 },
     ...{ health, loadLevel: own?.loadLevel ?? null, stuck, lagMs, isolation: jobs?.isolation ?? null, uptimeMs },
   };
 }

@@ -5,7 +5,7 @@ import { isRemusterError } from '../base/errors.ts';
 import type { ApiResponse, ServerSentEvent, ApiRequest } from '../base/http-routes.ts';
 import { nodeIdFrom } from '../base/ids.ts';
 import type { Identity } from '../base/ports.ts';
-import { World } from '../simulation/world.ts';
+import { SimulatedWorld } from '../simulation/world/simulated-world.ts';
 import { Chaos } from './chaos.ts';
 import { type NodeCore, bootNode } from './core.ts';
 import { membershipHere } from './membership-here.ts';
@@ -17,8 +17,8 @@ type Program = { readonly core: NodeCore; readonly chaos: Chaos };
 const secret = 'correct horse battery staple';
 const options: NodeOptions = nodeOptions({ cluster: 'test', secret, join: [{ host: '10.0.0.0', port: 1 }] });
 
-function cluster(names: readonly string[]): World<Program> {
-  const world = new World<Program>({
+function cluster(names: readonly string[]): SimulatedWorld<Program> {
+  const world = new SimulatedWorld<Program>({
     seed: 'routes',
     names,
     rarities: false,
@@ -43,7 +43,7 @@ function cluster(names: readonly string[]): World<Program> {
   return world;
 }
 
-function sourcesOf(world: World<Program>, name: string, changes: Partial<RouteSources> = {}): RouteSources {
+function sourcesOf(world: SimulatedWorld<Program>, name: string, changes: Partial<RouteSources> = {}): RouteSources {
   const { core } = world.program(name) as Program;
   const transportCounters = () => ({ 'rejected.replayed': 2, 'datagrams.sentBytes': 7 });
   return { core, options, origins: undefined, transportCounters, chaos: undefined, ...changes };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Clock } from '../base/ports.ts';
-import { Timeline } from '../simulation/timeline.ts';
+import { Timeline } from '../simulation/engine/timeline.ts';
 import { scopedClock } from './scoped-clock.ts';
 
 test('what is scheduled runs once, can be cancelled, and ends with its owner', () => {

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { module } from '../containers/module.ts';
 import { PoolOperations } from '../placement/operations/pool-operations.ts';
-import { addressOf, bootHostedNode, type HostedNode } from '../simulation/hosted-node.ts';
-import { World } from '../simulation/world.ts';
+import { simulatedAddress, bootSimulatedNode, type SimulatedNode } from '../simulation/cluster/simulated-node.ts';
+import { SimulatedWorld } from '../simulation/world/simulated-world.ts';
 import type { NodeCore } from './core.ts';
 
 const cell = module('cell', { methods: { set: (ctx, value: number) => ctx.state.set('n', value) } });
@@ -14,14 +14,14 @@ const leaseMs = 5_000;
 const containers = 4;
 
 class Cluster {
-  readonly world: World<HostedNode>;
+  readonly world: SimulatedWorld<SimulatedNode>;
 
   constructor() {
-    this.world = new World<HostedNode>({
+    this.world = new SimulatedWorld<SimulatedNode>({
       ...{ seed: 'stopping', names, rarities: false, sink: undefined },
       boot: (ports, context) =>
-        bootHostedNode(ports, context, {
-          join: managers.map((name) => addressOf(this.world, name)),
+        bootSimulatedNode(ports, context, {
+          join: managers.map((name) => simulatedAddress(this.world, name)),
           roles: (name) => (managers.includes(name) ? ['manager', 'worker'] : ['worker']),
           options: { registry: 'embedded', servingLeaseMs: leaseMs },
           modules: [cell],

@@ -6,7 +6,7 @@ import { type NodeId, nodeIdFrom } from '../base/ids.ts';
 import type { Clock } from '../base/ports.ts';
 import { type LeaseId, onlyKey } from '../base/registry.ts';
 import { Random } from '../base/random.ts';
-import { Timeline } from '../simulation/timeline.ts';
+import { Timeline } from '../simulation/engine/timeline.ts';
 import { type LeaseLeadership, createLeaseLeadership } from './lease-leadership.ts';
 import { type FakeRegistry, fakeRegistry } from '../../test/fakes/fake-registry.ts';
 

@@ -3,7 +3,7 @@ import { toPromise } from '../base/errors.ts';
 import type { Clock } from '../base/ports.ts';
 import type { Registry, TransactionResult } from '../base/registry.ts';
 import { type RegistryHarness, describeRegistry } from '../simulation/conformance/registry.ts';
-import { Timeline } from '../simulation/timeline.ts';
+import { Timeline } from '../simulation/engine/timeline.ts';
 import { fakeRegistry } from '../../test/fakes/fake-registry.ts';
 
 const historyChangesMax = 200;

@@ -19,8 +19,8 @@ import { decodeMessage } from '../messages/catalogue.ts';
 import type { ConsensusMessage } from '../messages/consensus.ts';
 import type { RegistryMessage } from '../messages/registry.ts';
 import { type RegistryHarness, describeRegistry } from '../simulation/conformance/registry.ts';
-import type { NodePorts } from '../simulation/node-ports.ts';
-import { type NodeContext, World } from '../simulation/world.ts';
+import type { SimulatedPorts } from '../simulation/world/simulated-ports.ts';
+import { type NodeContext, SimulatedWorld } from '../simulation/world/simulated-world.ts';
 import type { KeyspaceLimits } from './keyspace/keyspace.ts';
 import { RegistryClient, sendToManagers } from './client/registry-client.ts';
 import { RegistryReplica } from './replica/registry-replica.ts';
@@ -42,8 +42,8 @@ function idAt(index: number): NodeId {
 }
 
 /** The first three are managers, the others ask them. */
-function seated(seed: string, names: readonly string[], keyspace: Partial<KeyspaceLimits> = {}): World<Seat> {
-  const world: World<Seat> = new World<Seat>({
+function seated(seed: string, names: readonly string[], keyspace: Partial<KeyspaceLimits> = {}): SimulatedWorld<Seat> {
+  const world: SimulatedWorld<Seat> = new SimulatedWorld<Seat>({
     seed,
     names,
     rarities: false,
@@ -56,11 +56,11 @@ function seated(seed: string, names: readonly string[], keyspace: Partial<Keyspa
   return world;
 }
 
-function peersOf(world: World<Seat>): readonly Peer[] {
+function peersOf(world: SimulatedWorld<Seat>): readonly Peer[] {
   return world.names.slice(0, managerCount).map((name, at) => ({ id: idAt(at), host: world.host(name).address, port }));
 }
 
-function boot(ports: NodePorts, context: NodeContext, peers: readonly Peer[], limits: Partial<KeyspaceLimits>): Seat {
+function boot(ports: SimulatedPorts, context: NodeContext, peers: readonly Peer[], limits: Partial<KeyspaceLimits>): Seat {
   const { name, host, index, boots, random, log } = context;
   const { clock } = ports;
   const self: Identity = { id: idAt(index), name, host, port, generation: boots, roles: ['manager'], dc: 'local' };
@@ -112,7 +112,7 @@ function serviceOf(group: ConsensusHost<RegistryWriteResult> | undefined, server
   };
 }
 
-function leaderOf(world: World<Seat>): string | undefined {
+function leaderOf(world: SimulatedWorld<Seat>): string | undefined {
   return world.up().find((name) => world.program(name)?.group?.leadership.isLeading());
 }
 
@@ -228,7 +228,7 @@ describe('a manager that asks', () => {
 });
 
 /** Steps the world whenever all promises have settled as far as they can. */
-function settling(world: World<Seat>): RegistryHarness['settle'] {
+function settling(world: SimulatedWorld<Seat>): RegistryHarness['settle'] {
   return async (promise) => {
     const state = { settled: false };
     const end = (): void => {

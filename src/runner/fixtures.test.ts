@@ -3,15 +3,15 @@ import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
 import { RemusterError } from '../base/errors.ts';
 import type { Cancel, Clock } from '../base/ports.ts';
-import type { UnitOrder } from '../jobs/unit-words.ts';
-import { Timeline } from '../simulation/timeline.ts';
-import type { WorkflowDefinition } from './context.ts';
-import { definedOf } from './definition.ts';
-import { type FactsOverrides, factsOf } from './facts.ts';
-import type { HttpClient, HttpRecorder, OpenHttp } from './http-port.ts';
-import { Unit, type UnitEnd } from './unit.ts';
+import type { UnitSpec } from '../jobs/unit-spec.ts';
+import { Timeline } from '../simulation/engine/timeline.ts';
+import type { WorkflowDefinition } from './definition/workflow-context.ts';
+import { checkedWorkflowOf } from './definition/checked-workflow.ts';
+import { type FactsOverrides, deriveFacts } from './definition/fact-derivation.ts';
+import type { HttpClient, HttpRecorder, OpenHttp } from './definition/http-types.ts';
+import { UnitExecution, type UnitExecutionEnd } from './execution/unit-execution.ts';
 
-export class TestClock implements Clock {
+export class FakeClock implements Clock {
   readonly #timeline = new Timeline();
 
   nowMs(): number {
@@ -54,7 +54,7 @@ export const noHttp: OpenHttp = () => {
 };
 
 /** Answers with the status that the path says, after 10 ms. */
-export const pretendHttp: OpenHttp = ({ clock }) => {
+export const fakeHttp: OpenHttp = ({ clock }) => {
   const request = async (recorder: HttpRecorder, url: string): Promise<never> => {
     await new Promise<void>((resolve) => void clock.schedule(10, resolve));
     const status = Number(url.slice(1));
@@ -62,14 +62,14 @@ export const pretendHttp: OpenHttp = ({ clock }) => {
     if (status === 0) throw new RemusterError('UNREACHABLE', 'nobody is there');
     return { status } as never;
   };
-  const user = (recorder: HttpRecorder): HttpClient => {
+  const clientFor = (recorder: HttpRecorder): HttpClient => {
     const ask = (url: string): Promise<never> => request(recorder, url);
     return { get: ask, head: ask, post: ask, put: ask, patch: ask, delete: ask, request: ask };
   };
-  return { user, close: () => undefined };
+  return { clientFor, close: () => undefined };
 };
 
-export function orderOf(definition: WorkflowDefinition, changed: Partial<UnitOrder> = {}, facts = factsOf(definition)) {
+export function unitSpecFor(definition: WorkflowDefinition, changed: Partial<UnitSpec> = {}, facts = deriveFacts(definition)) {
   return {
     job: 'j1',
     workflow: 0,
@@ -90,30 +90,30 @@ export function orderOf(definition: WorkflowDefinition, changed: Partial<UnitOrd
     timeoutMs: 60_000,
     submitter: 's',
     ...changed,
-  } satisfies UnitOrder;
+  } satisfies UnitSpec;
 }
 
 export type TestUnit = {
-  readonly unit: Unit;
-  readonly clock: TestClock;
+  readonly unit: UnitExecution;
+  readonly clock: FakeClock;
   readonly lines: string[];
   /** Runs it to its end. */
-  readonly ended: () => Promise<UnitEnd>;
+  readonly ended: () => Promise<UnitExecutionEnd>;
 };
 
-export function unitOf(
+export function startTestUnit(
   definition: WorkflowDefinition,
-  changed: Partial<UnitOrder> = {},
+  changed: Partial<UnitSpec> = {},
   overrides: FactsOverrides = {},
 ): TestUnit {
-  const clock = new TestClock();
+  const clock = new FakeClock();
   const lines: string[] = [];
-  const defined = definedOf(definition);
+  const defined = checkedWorkflowOf(definition);
   assert.ok(defined !== undefined);
-  const facts = factsOf(definition, overrides);
-  const unit = new Unit(
-    { order: orderOf(definition, changed, facts), facts, defined, fence: '7' },
-    { clock, openHttp: pretendHttp, say: (level, text) => void lines.push(`${level} ${text}`) },
+  const facts = deriveFacts(definition, overrides);
+  const unit = new UnitExecution(
+    { order: unitSpecFor(definition, changed, facts), facts, defined, fence: '7' },
+    { clock, openHttp: fakeHttp, say: (level, text) => void lines.push(`${level} ${text}`) },
   );
   return { unit, clock, lines, ended: () => clock.during(unit.execute()) };
 }

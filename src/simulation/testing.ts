@@ -12,14 +12,14 @@
  * This file is the door: it alone knows how to wait for promises in the real world.
  */
 import { setImmediate as turn } from 'node:timers/promises';
-import { type ClusterControls, clusterControls } from './cluster-controls.ts';
-import { bootHostedNode, type HostedNode, simulatedPort } from './hosted-node.ts';
-import { type SimulatedPools, type SimulateOptions, simulateWith } from './simulate.ts';
-import { TimeDriver } from './time-driver.ts';
-import { World } from './world.ts';
+import { type ClusterControls, createClusterControls } from './cluster/cluster-controls.ts';
+import { bootSimulatedNode, type SimulatedNode, simulatedPort } from './cluster/simulated-node.ts';
+import { type SimulatedPools, type SimulateOptions, simulateWith } from './cluster/simulated-cluster.ts';
+import { TimeDriver } from './cluster/time-driver.ts';
+import { SimulatedWorld } from './world/simulated-world.ts';
 
 export type { MemberRow } from '../node/own-truth.ts';
-export type { PoolOptions, SimulatedPools, SimulateOptions } from './simulate.ts';
+export type { PoolOptions, SimulatedPools, SimulateOptions } from './cluster/simulated-cluster.ts';
 
 export type SimulatedClusterOptions = {
   /** How many nodes; they are called n1, n2 and so on, and n1 is the seed of the others. */
@@ -44,18 +44,18 @@ export function simulate(options: SimulateOptions): Promise<SimulatedPools> {
 /** Nodes that know of each other, and no more. */
 export function simulateCluster(options: SimulatedClusterOptions = {}): SimulatedCluster {
   const names = Array.from({ length: options.nodes ?? 3 }, (_, index) => `n${index + 1}`);
-  const world: World<HostedNode> = new World<HostedNode>({
+  const world: SimulatedWorld<SimulatedNode> = new SimulatedWorld<SimulatedNode>({
     seed: `testing/${options.seed ?? 1}`,
     names,
     rarities: false,
     sink: options.onLine,
     boot: (ports, context) => {
       const seed = world.host(names[0] as string).address;
-      return bootHostedNode(ports, context, { join: [{ host: seed, port: simulatedPort }] });
+      return bootSimulatedNode(ports, context, { join: [{ host: seed, port: simulatedPort }] });
     },
   });
   // There is no code of users in it: whoever awaits something gets a turn between two events, and that is enough.
   const driver = new TimeDriver(world, () => Promise.resolve());
   world.startAll();
-  return clusterControls(world, (durationMs) => driver.advance(durationMs));
+  return createClusterControls(world, (durationMs) => driver.advance(durationMs));
 }

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import type { Outcome } from '../../src/base/errors.ts';
 import type { Clock } from '../../src/base/ports.ts';
 import { type LeaseId, type RegistryTransaction, onlyKey, withPrefix } from '../../src/base/registry.ts';
-import { Timeline } from '../../src/simulation/timeline.ts';
+import { Timeline } from '../../src/simulation/engine/timeline.ts';
 import { fakeRegistry } from './fake-registry.ts';
 
 function virtual(): { timeline: Timeline; clock: Clock } {

@@ -4,7 +4,7 @@
  */
 import { isRemusterError, type RemusterError } from '../../src/base/errors.ts';
 import { ResponseReader } from '../../src/runner/http/response-reader.ts';
-import { latin1 } from '../../src/runner/http/sockets.ts';
+import { latin1 } from '../../src/runner/http/node-sockets.ts';
 import type { Family } from './engine.ts';
 
 const limits = { headBytesMax: 2_048, bodyBytesMax: 4_096 };

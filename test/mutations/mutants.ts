@@ -72,10 +72,10 @@ export async function huntHere(
   seeds: number,
 ): Promise<MutantReport> {
   const plot = mutant === undefined ? undefined : plant(mutant);
-  const [{ runSeed }, { parseScenario }, { registry }] = await Promise.all([
-    import('../../src/simulation/run.ts'),
-    import('../../src/simulation/scenario.ts'),
-    import('../../src/simulation/registry.ts'),
+  const [{ runSeed }, { parseScenario }, { scenarioCatalog: registry }] = await Promise.all([
+    import('../../src/simulation/scenario/seed-run.ts'),
+    import('../../src/simulation/scenario/scenario.ts'),
+    import('../../src/simulation/scenario/scenario-catalog.ts'),
   ]);
   if (plot?.wasPlanted() === false) throw new Error(`nothing has loaded ${mutant?.file}`);
   const scenario = parseScenario(JSON.parse(readFileSync(new URL(scenarioFile, root), 'utf8')));

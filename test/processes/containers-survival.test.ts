@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Random } from '../../src/base/random.ts';
-import { checkByKey } from '../../src/simulation/linearizability.ts';
+import { checkByKey } from '../../src/simulation/checking/linearizability.ts';
 import { absent, type KvAction, kvModel } from './kv-history.ts';
 import { survive } from './survival.ts';
 

@@ -10,8 +10,8 @@ import type { RangeResult, TransactionResult } from '../../src/base/registry.ts'
 import { systemClock } from '../../src/io/clock.ts';
 import { type EtcdRegistry, etcdRegistry } from '../../src/io/etcd/etcd-registry.ts';
 import { createLeaseLeadership } from '../../src/registry/lease-leadership.ts';
-import { ending, realWorld } from '../../src/simulation/conformance/harness.ts';
-import { Watched, everything, put, transaction } from '../../src/simulation/conformance/registry-calls.ts';
+import { outcomeOf, realWorld } from '../../src/simulation/conformance/harness.ts';
+import { WatchRecorder, allKeys, putOp, buildTransaction } from '../../src/simulation/conformance/registry-harness.ts';
 import { type EtcdServer, startEtcd } from '../etcd.ts';
 import { startProxy } from '../etcd-proxy.ts';
 
@@ -24,19 +24,19 @@ function opened(t: TestContext, endpoints: readonly string[]): EtcdRegistry {
   return registry;
 }
 
-function watched(t: TestContext, registry: EtcdRegistry, fromRevision: number): Watched {
-  const watch = new Watched({ ...realWorld, registry, other: registry, clock }, everything, fromRevision);
+function watched(t: TestContext, registry: EtcdRegistry, fromRevision: number): WatchRecorder {
+  const watch = new WatchRecorder({ ...realWorld, registry, other: registry, clock }, allKeys, fromRevision);
   t.after(() => watch.end());
   return watch;
 }
 
 function write(registry: EtcdRegistry, key: string, value: string, timeoutMs = 20_000) {
-  const then = [put(key, value)];
-  return ending<TransactionResult>((done) => registry.transact(transaction({ then }), { timeoutMs }, done));
+  const then = [putOp(key, value)];
+  return outcomeOf<TransactionResult>((done) => registry.transact(buildTransaction({ then }), { timeoutMs }, done));
 }
 
 function range(registry: EtcdRegistry, options: { stale?: boolean; timeoutMs: number }) {
-  return ending<RangeResult>((done) => registry.range(everything, options, done));
+  return outcomeOf<RangeResult>((done) => registry.range(allKeys, options, done));
 }
 
 function codeOf(outcome: Outcome<unknown>): string {
@@ -80,7 +80,7 @@ class Writers {
 }
 
 /** Everything that was acknowledged is there once, and the watch has seen each write once and in order. */
-async function assertExact(registry: EtcdRegistry, { written }: Writers, watch: Watched): Promise<void> {
+async function assertExact(registry: EtcdRegistry, { written }: Writers, watch: WatchRecorder): Promise<void> {
   const outcome = await range(registry, { timeoutMs: 20_000 });
   assert.ok(outcome.ok);
   const { entries, revision } = outcome.value;
@@ -209,7 +209,7 @@ describe('leadership on etcd', limit, () => {
     const entry = await range(a.registry, { timeoutMs: 5_000 });
     assert.ok(entry.ok);
     const { lease } = entry.value.entries[0]!;
-    assert.equal(codeOf(await ending((done) => b.registry.revoke(lease!, {}, done))), 'ok');
+    assert.equal(codeOf(await outcomeOf((done) => b.registry.revoke(lease!, {}, done))), 'ok');
     await until(() => log.length >= 7);
     assert.deepEqual([log[5], log[6]?.slice(2)], ['a lost: the key was taken away', 'became']);
     for (let i = 1; i < fences.length; i++) assert.ok(fences[i]! > fences[i - 1]!);

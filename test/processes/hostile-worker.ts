@@ -7,13 +7,13 @@ import { Random } from '../../src/base/random.ts';
 import type { RangeResult } from '../../src/base/registry.ts';
 import { systemClock } from '../../src/io/clock.ts';
 import { type OpenRunners, openRunners } from '../../src/io/runners.ts';
-import { jobKeys } from '../../src/jobs/keys.ts';
-import { encodeOrder } from '../../src/jobs/unit-words.ts';
+import { jobKeys } from '../../src/jobs/job-keys.ts';
+import { encodeUnitSpec } from '../../src/jobs/unit-spec.ts';
 import { WorkerHost } from '../../src/jobs/worker/worker-host.ts';
 import type { UnitAssignment, JobMessage, UnitReport } from '../../src/messages/jobs.ts';
-import { factsOf } from '../../src/runner/facts.ts';
-import { runnerProgram } from '../../src/runner/main.ts';
-import { workflow } from '../../src/runner/workflow.ts';
+import { deriveFacts } from '../../src/runner/definition/fact-derivation.ts';
+import { runnerProgram } from '../../src/runner/process/main.ts';
+import { workflow } from '../../src/runner/definition/workflow.ts';
 
 export type HostileOptions = {
   readonly network?: boolean;
@@ -22,7 +22,7 @@ export type HostileOptions = {
 };
 
 const encoder = new TextEncoder();
-const facts = factsOf(workflow('hostile', { items: 1, each: () => undefined }));
+const facts = deriveFacts(workflow('hostile', { items: 1, each: () => undefined }));
 
 export class HostileWorker {
   readonly worker: WorkerHost;
@@ -43,10 +43,10 @@ export class HostileWorker {
     this.worker = new WorkerHost(
       {
         ...{ clock: this.#clock, random: new Random('hostile'), self, cores, runners, program: runnerProgram, sha256 },
-        ...{ isolation: runners.isolation, level: () => 'normal', leader: () => this.#manager },
+        ...{ isolation: runners.isolation, loadLevel: () => 'normal', leader: () => this.#manager },
         registry: { range: ({ from }, _options, done) => this.#range(from, done) },
-        ask: (_to, message, _timeoutMs, done) => void setImmediate(() => this.#asked(message, done)),
-        tell: () => undefined,
+        request: (_to, message, _timeoutMs, done) => void setImmediate(() => this.#asked(message, done)),
+        emit: () => undefined,
         halted: (error) => this.mistakes.push(error),
       },
       // Long, because the machine that runs these tests may stand still for a while.
@@ -65,7 +65,7 @@ export class HostileWorker {
     this.#stored.set(jobKeys.bundlePart(bundle, 0), code);
     this.#jobs += 1;
     const name = { job: `job-${this.#jobs}`, workflow: 0, unit: 0 };
-    const spec = encodeOrder({
+    const spec = encodeUnitSpec({
       ...{ ...name, units: 1, phase: 'whole', bundle, facts: JSON.stringify(facts), env: new Map(), seed: 1 },
       ...{ users: undefined, iterations: undefined, items: { from: 0, count: 1, list: undefined }, data: undefined },
       ...{ context: '{}', network, memoryMb, timeoutMs, submitter: 'somebody' },
@@ -89,7 +89,7 @@ export class HostileWorker {
       const units = [{ ...unit, attempt, fence: BigInt(attempt) }];
       const message = { kind: 'giveUnits', term: 1, generation: 1, units } as const;
       const answer = await new Promise<Outcome<JobMessage>>((resolve) => {
-        this.worker.given(this.#manager, message, resolve);
+        this.worker.assignUnits(this.#manager, message, resolve);
       });
       if (answer.ok && answer.value.kind === 'unitsTaken' && answer.value.units[0]?.code === undefined) return;
       await new Promise<void>((resolve) => {

@@ -32,9 +32,9 @@ before(async () => {
 
 after(async () => {
   assert.equal((await hostile.run("return 'still here';")).status, 'completed');
-  assert.deepEqual(hostile.worker.cores(), { total: 3, free: 3 });
+  assert.deepEqual(hostile.worker.coreCounts(), { total: 3, free: 3 });
   await hostile.stop();
-  assert.equal(hostile.worker.runnersAlive(), 0);
+  assert.equal(hostile.worker.aliveRunners(), 0);
   assert.deepEqual(hostile.mistakes, []);
   assert.equal(doorConnections, 0);
   door.close();

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { startSampleTarget } from '../../src/cli/sample-target.ts';
-import type { JobRow, JobShown } from '../../src/jobs/job-words.ts';
+import type { JobRow, JobView } from '../../src/jobs/job-types.ts';
 import type { Report } from '../../src/jobs/report/report.ts';
 import { connect, type Job } from '../../src/index.ts';
 import { Lab } from './cluster.ts';
@@ -91,7 +91,7 @@ describe('jobs on a dev cluster', () => {
     const watched = await ran('job', 'watch', jobId);
     assert.equal(watched.code, 0, watched.stderr);
     assert.match(watched.stderr, /COMPLETED/);
-    const shown = await json<JobShown>('job', 'show', jobId);
+    const shown = await json<JobView>('job', 'show', jobId);
     assert.deepEqual([shown.jobId, shown.status, shown.totals], [jobId, 'COMPLETED', { completed: 11, failed: 0 }]);
     assert.deepEqual(
       shown.workflows.map(({ name, status }) => `${name} ${status}`),
@@ -168,7 +168,7 @@ describe('jobs on a dev cluster', () => {
     const { jobId } = await json<{ jobId: string }>('job', 'submit', 'endless.ts');
     await json('job', 'cancel', jobId);
     assert.equal((await ran('job', 'watch', jobId)).code, 130);
-    assert.equal((await json<JobShown>('job', 'show', jobId)).status, 'CANCELLED');
+    assert.equal((await json<JobView>('job', 'show', jobId)).status, 'CANCELLED');
 
     const run = lab.program(['run', 'endless.ts']);
     await run.says('stderr', /RUNNING/, patienceMs);
@@ -188,7 +188,7 @@ describe('jobs on a dev cluster', () => {
     const url = `http://127.0.0.1:${(gate.address() as AddressInfo).port}/`;
     const { jobId } = await json<{ jobId: string }>('job', 'submit', 'gated.ts', '--env', `GATE=${url}`);
     const isOnW2 = async (): Promise<boolean> => {
-      const { workflows, status } = await json<JobShown>('job', 'show', jobId);
+      const { workflows, status } = await json<JobView>('job', 'show', jobId);
       assert.ok(['SUBMITTED', 'QUEUED', 'DISPATCHING', 'RUNNING'].includes(status), status);
       return workflows.some(({ attempts }) =>
         attempts.some(({ worker, outcome }) => worker === 'w2' && outcome === 'running'),

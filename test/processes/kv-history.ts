@@ -4,7 +4,7 @@
  * history that no order of the calls explains. Pure: it is told everything.
  */
 import type { RemusterError } from '../../src/base/errors.ts';
-import type { Model, Operation } from '../../src/simulation/linearizability.ts';
+import type { SequentialModel, HistoryOperation } from '../../src/simulation/checking/linearizability.ts';
 
 export type Seen = { readonly value: string; readonly version: number };
 
@@ -24,11 +24,11 @@ export type KvState = { readonly value: string; readonly version: number | undef
 
 export const absent: Seen = { value: '', version: 0 };
 
-export const kvModel: Model<KvState, KvAction> = {
+export const kvModel: SequentialModel<KvState, KvAction> = {
   initial: { ...absent, above: -1 },
   after: (state, action, answered) => (answered ? afterAnswer(state, action) : afterSilence(state, action)),
   print: ({ value, version, above }) => `${value}@${version ?? `above ${above}`}`,
-  depends: (action, answered, { value }) => {
+  dependsOn: (action, answered, { value }) => {
     if (action.kind === 'get') return answered && action.saw?.value === value;
     if (action.at === undefined) return false;
     return action.refused === true ? action.at.value !== value : action.at.value === value;
@@ -62,7 +62,7 @@ function leastOf({ version, above }: KvState): number {
   return version ?? above;
 }
 
-type Recorded = Operation<KvAction> & { readonly key: string };
+type Recorded = HistoryOperation<KvAction> & { readonly key: string };
 type Open = { -readonly [F in keyof Recorded]: Recorded[F] };
 
 /** All calls in the order in which they began and ended, as one process sees it. */

@@ -8,7 +8,7 @@ import { setImmediate, setTimeout as pause } from 'node:timers/promises';
 import type { ClusterSession } from '../../src/client/index.ts';
 import type { PoolHandle } from '../../src/containers/module.ts';
 import { kv } from '../../src/modules/kv/kv.ts';
-import { checkByKey } from '../../src/simulation/linearizability.ts';
+import { checkByKey } from '../../src/simulation/checking/linearizability.ts';
 import type { Agent } from './cluster.ts';
 import { absent, KvHistory, kvModel, type Seen } from './kv-history.ts';
 import { call, patienceMs } from './managers.ts';

@@ -49,17 +49,17 @@ const exceptions: Readonly<Record<string, Arrows & { readonly reason: string }>>
     packages: [],
     reason: 'composition root of the membership thread',
   },
-  'src/runner/http/sockets.ts': {
+  'src/runner/http/node-sockets.ts': {
     folders: [],
     packages: ['node:buffer', 'node:net', 'node:tls'],
     reason: 'the sockets of ctx.http; it runs in the process of a runner, where io/ is not loaded',
   },
-  'src/runner/bundle-import.ts': {
+  'src/runner/process/bundle-import.ts': {
     folders: [],
     packages: ['node:module'],
     reason: 'imports the code of users, only ever in the process of a runner',
   },
-  'src/runner/process-guard.ts': {
+  'src/runner/process/process-guard.ts': {
     folders: [],
     packages: ['node:process'],
     reason: 'contains what the code of users throws, only ever in the process of a runner',

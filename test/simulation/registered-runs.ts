@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { it } from 'node:test';
-import { printFailure, runCampaign } from '../../src/simulation/campaign.ts';
-import { parseRegistered, parseScenario } from '../../src/simulation/scenario.ts';
+import { formatFailure, runCampaign } from '../../src/simulation/scenario/campaign.ts';
+import { parseScenarioRegister, parseScenario } from '../../src/simulation/scenario/scenario.ts';
 
 const folder = new URL('./', import.meta.url);
 const register = 'registered.json';
@@ -21,7 +21,7 @@ export function runRegistered(isWanted: (file: string) => boolean): {
   readonly neverFired: readonly (readonly string[])[];
 } {
   const files = readdirSync(folder).filter((file) => file.endsWith('.json') && file !== register);
-  const wanted = [...parseRegistered(read(register), files)].filter(([file]) => isWanted(file));
+  const wanted = [...parseScenarioRegister(read(register), files)].filter(([file]) => isWanted(file));
   const neverFired: (readonly string[])[] = [];
   for (const [file, seeds] of wanted) {
     it(`${file}, ${seeds} seeds`, { timeout: 300_000 }, async () => {
@@ -35,7 +35,7 @@ export function runRegistered(isWanted: (file: string) => boolean): {
       assert.equal(result.seedsRun, seeds);
       assert.ok(result.steps > 0);
       neverFired.push(result.rare.neverFired);
-      if (result.failures.length > 0) assert.fail(result.failures.map(printFailure).join('\n\n'));
+      if (result.failures.length > 0) assert.fail(result.failures.map(formatFailure).join('\n\n'));
     });
   }
   return { count: wanted.length, neverFired };

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 
 import { everywhere, untilEnded } from '../../../test/consensus-calls.ts';
 import { ConsensusWorld, voterOf } from '../../../test/consensus-world.ts';
-import type { StoreContent } from '../../simulation/store-content.ts';
+import type { StoreContent } from '../../simulation/engine/store-content.ts';
 import { type ConsensusOptions, defaultConsensusOptions } from '../state/options.ts';
 import { storageKeys } from '../state/storage-format.ts';
 

@@ -5,7 +5,7 @@ import { idOf, voterOf } from '../../../test/consensus-world.ts';
 import { type Outcome, isRemusterError } from '../../base/errors.ts';
 import type { Store, StoreWrite } from '../../base/ports.ts';
 import { snapshotChunkBytesMax } from '../../messages/consensus.ts';
-import { StoreContent } from '../../simulation/store-content.ts';
+import { StoreContent } from '../../simulation/engine/store-content.ts';
 import { newLogEntry } from './log-entry.ts';
 import { type RecoveredState, recoverGroup } from './recovery.ts';
 import type { Snapshot } from './snapshot.ts';

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 
 import type { Outcome } from '../../base/errors.ts';
 import { RemusterError } from '../../base/errors.ts';
-import { Timeline } from '../../simulation/timeline.ts';
+import { Timeline } from '../../simulation/engine/timeline.ts';
 import { crc32 } from '../../base/checksum.ts';
 import type { SnapshotRestore } from './state-machine.ts';
 import { ChunkedBytesBuilder, chunkAt } from './state-bytes.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Clock } from '../../base/ports.ts';
-import { Timeline } from '../../simulation/timeline.ts';
+import { Timeline } from '../../simulation/engine/timeline.ts';
 import { CallTimerList, type DeadlineWaiter } from './alarms.ts';
 
 type Sleeper = DeadlineWaiter & { wakeAtMs: number; readonly woken: number[] };

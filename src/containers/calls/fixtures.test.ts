@@ -11,7 +11,7 @@ import { Random } from '../../base/random.ts';
 import { decodeMessage } from '../../messages/catalogue.ts';
 import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import type { PoolRecord } from '../../placement/state/container-records.ts';
-import { Timeline } from '../../simulation/timeline.ts';
+import { Timeline } from '../../simulation/engine/timeline.ts';
 import type { AddressTable, IncomingCall, CallOutput, CallResult, ContainerHosting, KnownPool, RoutedCall } from '../contract.ts';
 import type { ModuleDefinition } from '../module.ts';
 import { CallRouter } from './call-router.ts';

@@ -5,7 +5,7 @@ import { RemusterError, isRemusterError, success } from '../../base/errors.ts';
 import type { Identity, Streams } from '../../base/ports.ts';
 import { decodeMessage } from '../../messages/catalogue.ts';
 import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
-import { World } from '../../simulation/world.ts';
+import { SimulatedWorld } from '../../simulation/world/simulated-world.ts';
 import type { CallOutput, ContainerHosting } from '../contract.ts';
 import { CallRouter } from './call-router.ts';
 import { FakeTable, idOf, poolOf } from './fixtures.test.ts';
@@ -36,10 +36,10 @@ async function* numbers(log: string[], count: number, ballast: number): AsyncGen
 }
 
 class Cluster {
-  readonly world: World<Program>;
+  readonly world: SimulatedWorld<Program>;
 
   constructor() {
-    this.world = new World<Program>({
+    this.world = new SimulatedWorld<Program>({
       seed: 'flows',
       names: ['a', 'b', 'c'],
       boot: (ports, { index, name, host, boots, random }) => {

@@ -20,10 +20,10 @@ import {
   encodeContainer,
   readContainer,
 } from '../../placement/state/container-records.ts';
-import { Disk } from '../../simulation/disk.ts';
-import { Life } from '../../simulation/life.ts';
-import { simulatedStore } from '../../simulation/store.ts';
-import { Timeline } from '../../simulation/timeline.ts';
+import { SimulatedDisk } from '../../simulation/engine/simulated-disk.ts';
+import { SimulatedProcess } from '../../simulation/engine/simulated-process.ts';
+import { simulatedStore } from '../../simulation/world/simulated-store.ts';
+import { Timeline } from '../../simulation/engine/timeline.ts';
 import type { ContainerChange, ContainerLog, KnownPool, StateEntry } from '../contract.ts';
 import type { ReplicationEvent } from '../replication/copies-event.ts';
 import { ReplicaManager } from '../replication/replica-manager.ts';
@@ -37,9 +37,9 @@ export type OpenLog = { readonly log: ContainerLog; readonly fence: Fence };
 export type TestNode = {
   readonly name: string;
   readonly id: NodeId;
-  readonly disk: Disk;
+  readonly disk: SimulatedDisk;
   generation: number;
-  life: Life;
+  life: SimulatedProcess;
   host: ReplicaManager;
   side: FakeRegistry;
   readonly opened: Map<number, OpenLog>;
@@ -96,7 +96,7 @@ export class CopiesWorld {
     };
   }
 
-  clock(life: Life | undefined): Clock {
+  clock(life: SimulatedProcess | undefined): Clock {
     return {
       nowMs: () => this.timeline.nowMs,
       wallMs: () => this.timeline.nowMs,
@@ -116,8 +116,8 @@ export class CopiesWorld {
   start(name: string, fromRevision = 1): TestNode {
     const known = this.nodes.get(name);
     const id = parseNodeId(name.charCodeAt(0).toString(16).padStart(32, '0'));
-    const disk = known?.disk ?? new Disk(this.timeline, this.random.fork(`disk/${name}`));
-    const life = new Life(this.timeline, {
+    const disk = known?.disk ?? new SimulatedDisk(this.timeline, this.random.fork(`disk/${name}`));
+    const life = new SimulatedProcess(this.timeline, {
       threw: (error) => {
         throw error;
       },
@@ -137,7 +137,7 @@ export class CopiesWorld {
     const node = this.node(name);
     if (!node.isUp) return;
     node.isUp = false;
-    node.life.end();
+    node.life.exit();
     node.disk.crash('kept');
     node.opened.clear();
   }
@@ -284,7 +284,7 @@ export class CopiesWorld {
           if (parsed?.kind !== 'container') continue;
           const record = change.kind === 'put' ? readContainer(change.entry.value) : undefined;
           const told = { pool: this.pool, container: Number(parsed.container), record, revision };
-          node.life.enter(() => this.#changed(node, told));
+          node.life.run(() => this.#changed(node, told));
         }
       },
       compacted: () => {},
@@ -336,7 +336,7 @@ export class CopiesWorld {
     const end = (outcome: Outcome<Uint8Array>): void => {
       if (isOver) return;
       isOver = true;
-      from.life.enter(() => done(outcome));
+      from.life.run(() => done(outcome));
     };
     this.timeline.after(timeoutMs, () => end(failure('DEADLINE')));
     const { life } = target;
@@ -345,7 +345,7 @@ export class CopiesWorld {
       this.timeline.after(this.random.fraction() * this.wire.delayMsMax, () => {
         if (this.#isCut(from.name, to.host)) return;
         if (!life.alive) return answer(failure('UNREACHABLE'));
-        life.enter(() => {
+        life.run(() => {
           const identity = { id: from.id } as Identity;
           target.host.handle(identity, decodeMessage(body) as ReplicationRequest, (outcome) => {
             answer(outcome.ok ? { ok: true, value: encodeMessage(outcome.value) } : outcome);

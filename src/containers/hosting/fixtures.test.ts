@@ -11,7 +11,7 @@ import type { Cancel, Clock, StoreWrite } from '../../base/ports.ts';
 import { Random } from '../../base/random.ts';
 import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import type { ContainerRecord, PoolRecord } from '../../placement/state/container-records.ts';
-import { Timeline } from '../../simulation/timeline.ts';
+import { Timeline } from '../../simulation/engine/timeline.ts';
 import type { CallOutput, CallSession, ContainerChange, ContainerLog, ContainerReplication, KnownPool } from '../contract.ts';
 import { type Context, module, type ModuleDefinition, methodError } from '../module.ts';
 import { ContainerHost } from './container-host.ts';

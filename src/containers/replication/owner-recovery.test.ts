@@ -109,7 +109,7 @@ describe('an opening', () => {
     const content = world.node('a').disk.store('store');
     const rows = content.read({ from: 'copies/s/', to: 'copies/t', limit: 10 });
     assert.ok(rows.ok);
-    content.damage(rows.value[0]?.key ?? '', world.random);
+    content.corrupt(rows.value[0]?.key ?? '', world.random);
     world.start('a');
     const codes: string[] = [];
     world.hosting = { ...world.hosting, notOpened: (_node, _change, code) => codes.push(code) };

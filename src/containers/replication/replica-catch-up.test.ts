@@ -46,7 +46,7 @@ describe('a copy that comes back', () => {
     const world = running('damaged meta');
     assert.ok(world.commit('a', 0, { k: '1' }).ok);
     world.kill('b');
-    world.node('b').disk.store('store').damage(replicaMetaKey(7, 0), world.random);
+    world.node('b').disk.store('store').corrupt(replicaMetaKey(7, 0), world.random);
     assert.ok(world.commit('a', 0, { k: '2' }).ok);
     world.start('b');
     world.until('it is copied anew', () => world.inSyncNames() === 'ab', 30_000);

@@ -178,7 +178,7 @@ class Lives {
       () => node.side.interrupt(random.pick(['NO_QUORUM', 'DEADLINE', undefined]), { happens: random.chance(0.3) }),
       () => node.side.resume(),
       () => node.side.resume(),
-      () => node.life.stall(random.fraction() * 1_000),
+      () => node.life.pause(random.fraction() * 1_000),
       () => node.host.peerLost(world.node(random.pick(names)).id),
       () => this.#unplaced.add(random.pick(containers)),
       () => this.#otherCopies(random.pick(containers)),

@@ -7,7 +7,7 @@ import { parseNodeId } from '../../base/ids.ts';
 import { packRows } from '../../base/row-codec.ts';
 import type { StoreEntry, StoreWrite } from '../../base/ports.ts';
 import type { ContainerRecord, PoolDurability } from '../../placement/state/container-records.ts';
-import { Timeline } from '../../simulation/timeline.ts';
+import { Timeline } from '../../simulation/engine/timeline.ts';
 import { GroupCommit } from './group-commit.ts';
 import {
   type ReplicaMeta,

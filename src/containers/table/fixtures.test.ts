@@ -14,8 +14,8 @@ import {
   encodeNodeNumber,
   encodePool,
 } from '../../placement/state/container-records.ts';
-import type { NodePorts } from '../../simulation/node-ports.ts';
-import { World } from '../../simulation/world.ts';
+import type { SimulatedPorts } from '../../simulation/world/simulated-ports.ts';
+import { SimulatedWorld } from '../../simulation/world/simulated-world.ts';
 import type { ContainerChange, KnownPool } from '../contract.ts';
 import type { AddressTableEvent } from '../address-table/table-event.ts';
 import { AddressTableHost, type AddressTableOptions } from '../address-table/address-table-host.ts';
@@ -44,7 +44,7 @@ export type Tabled = {
   /** What happened, in order, as short words. */
   readonly words: string[];
   readonly side: FakeRegistry;
-  readonly ports: NodePorts;
+  readonly ports: SimulatedPorts;
 };
 
 export type SceneOptions = {
@@ -58,13 +58,13 @@ export type SceneOptions = {
 };
 
 export class Scene {
-  readonly world: World<Tabled>;
+  readonly world: SimulatedWorld<Tabled>;
   readonly registry: FakeRegistry;
   readonly mistakes: unknown[] = [];
 
   constructor(given: SceneOptions = {}) {
     const { seed = 'table', names = ['a'], wrap = (side) => side, isCut = () => false, options = {} } = given;
-    this.world = new World<Tabled>({
+    this.world = new SimulatedWorld<Tabled>({
       ...{ seed, names, rarities: false },
       boot: (ports) => {
         const side = this.registry.connect();

@@ -12,18 +12,18 @@ import { type EtcdServer, startEtcd } from '../../../test/etcd.ts';
 import { type EtcdProxy, type Fate, startProxy } from '../../../test/etcd-proxy.ts';
 import type { Outcome } from '../../base/errors.ts';
 import type { TransactionResult } from '../../base/registry.ts';
-import { ending, realWorld } from '../../simulation/conformance/harness.ts';
+import { outcomeOf, realWorld } from '../../simulation/conformance/harness.ts';
 import {
-  Caller,
-  Watched,
-  everything,
-  isAbsent,
-  put,
-  read,
-  remove,
-  shown,
-  transaction,
-} from '../../simulation/conformance/registry-calls.ts';
+  RegistryCaller,
+  WatchRecorder,
+  allKeys,
+  keyIsAbsent,
+  putOp,
+  readOp,
+  deleteOp,
+  formatEntries,
+  buildTransaction,
+} from '../../simulation/conformance/registry-harness.ts';
 import { systemClock } from '../clock.ts';
 import type { EtcdOptions } from './etcd-options.ts';
 import { type EtcdRegistry, etcdRegistry } from './etcd-registry.ts';
@@ -38,7 +38,7 @@ before(async () => {
 });
 after(() => Promise.all(ends.map((end) => end())));
 
-type Scene = { registry: EtcdRegistry; here: Caller; direct: Caller; proxy: EtcdProxy };
+type Scene = { registry: EtcdRegistry; here: RegistryCaller; direct: RegistryCaller; proxy: EtcdProxy };
 
 function opened(t: TestContext, options: Partial<EtcdOptions> & Pick<EtcdOptions, 'endpoints'>): EtcdRegistry {
   const registry = etcdRegistry({ namespace: `test${tests}/`, clock, ...options });
@@ -52,8 +52,8 @@ async function scene(t: TestContext, options: Partial<EtcdOptions> = {}): Promis
   const proxy = await startProxy(server.endpoint);
   t.after(() => proxy.close());
   const registry = opened(t, { endpoints: [proxy.endpoint], ...options });
-  const direct = new Caller(realWorld, opened(t, { endpoints: [server.endpoint] }));
-  return { registry, here: new Caller(realWorld, registry), direct, proxy };
+  const direct = new RegistryCaller(realWorld, opened(t, { endpoints: [server.endpoint] }));
+  return { registry, here: new RegistryCaller(realWorld, registry), direct, proxy };
 }
 
 /** The first so many transactions meet this fate, all others pass. */
@@ -66,13 +66,13 @@ function codeOf(outcome: Outcome<unknown>): string {
   return outcome.ok ? 'ok' : outcome.error.code;
 }
 
-function transact(registry: EtcdRegistry, parts: Parameters<typeof transaction>[0], timeoutMs: number) {
-  return ending<TransactionResult>((done) => registry.transact(transaction(parts), { timeoutMs }, done));
+function transact(registry: EtcdRegistry, parts: Parameters<typeof buildTransaction>[0], timeoutMs: number) {
+  return outcomeOf<TransactionResult>((done) => registry.transact(buildTransaction(parts), { timeoutMs }, done));
 }
 
 function results({ results }: TransactionResult): string[] {
   return results.map((result) => {
-    if (result.kind === 'read') return shown(result.entries);
+    if (result.kind === 'read') return formatEntries(result.entries);
     return result.kind === 'delete' ? `deleted ${result.deleted}` : 'put';
   });
 }
@@ -82,27 +82,27 @@ const limit = { timeout: 60_000 };
 describe('a transaction whose answer is lost', limit, () => {
   it('is sent again and executed once', async (t) => {
     const { here, direct, proxy } = await scene(t);
-    await here.write(put('k', '0'));
+    await here.write(putOp('k', '0'));
     proxy.fate = firstTransactions(3, 'loseAnswer');
-    const { revision, succeeded } = await here.write(put('k', '1'), put('other', '1'));
+    const { revision, succeeded } = await here.write(putOp('k', '1'), putOp('other', '1'));
     const entry = await direct.entry('k');
     assert.deepEqual([entry?.version, entry?.modRevision, succeeded], [2, revision, true]);
     assert.equal(proxy.asked.filter((path) => path === '/v3/kv/txn').length, 5);
-    assert.equal((await here.write(put('k', '2'))).revision, revision + 1);
+    assert.equal((await here.write(putOp('k', '2'))).revision, revision + 1);
   });
 
   it('gets the answer of its first execution, although everything changed since', async (t) => {
     const { here, direct, proxy } = await scene(t);
-    await here.write(put('a', '1'), put('b', '1'), put('c', '1'));
+    await here.write(putOp('a', '1'), putOp('b', '1'), putOp('c', '1'));
     proxy.fate = (path) => {
       if (path !== '/v3/kv/txn') return 'pass';
       proxy.fate = () => 'hang';
       return 'loseAnswer';
     };
-    const first = here.write(read(everything), put('b', '2'), read('b'), remove({ from: 'c', to: 'x' }), read('a'));
+    const first = here.write(readOp(allKeys), putOp('b', '2'), readOp('b'), deleteOp({ from: 'c', to: 'x' }), readOp('a'));
     // The second attempt is under way when others write.
     while ((await direct.contents()) !== 'a=1 b=2') await new Promise(setImmediate);
-    await direct.write(remove({ from: '', to: 'y' }), put('z', '9'));
+    await direct.write(deleteOp({ from: '', to: 'y' }), putOp('z', '9'));
     proxy.fate = () => 'pass';
     assert.deepEqual(results(await first), ['a=1 b=1 c=1', 'put', 'b=2', 'deleted 1', 'a=1']);
     assert.equal(await here.contents(), 'z=9');
@@ -111,7 +111,7 @@ describe('a transaction whose answer is lost', limit, () => {
   it('takes the branch of its first execution, also if the other one would be taken now', async (t) => {
     const { here, proxy } = await scene(t);
     proxy.fate = firstTransactions(1, 'loseAnswer');
-    const create = { compare: [isAbsent('k')], then: [put('k', 'mine')], otherwise: [put('late', 'yes')] };
+    const create = { compare: [keyIsAbsent('k')], then: [putOp('k', 'mine')], otherwise: [putOp('late', 'yes')] };
     assert.equal((await here.transact(create)).succeeded, true);
     proxy.fate = firstTransactions(1, 'loseAnswer');
     assert.equal((await here.transact(create)).succeeded, false);
@@ -121,15 +121,15 @@ describe('a transaction whose answer is lost', limit, () => {
 
   it('says that it has happened, but not what it saw, when history is gone', async (t) => {
     const { here, registry, direct, proxy } = await scene(t);
-    await here.write(put('a', '1'));
+    await here.write(putOp('a', '1'));
     proxy.fate = (path) => {
       if (path !== '/v3/kv/txn') return 'pass';
       proxy.fate = () => 'hang';
       return 'loseAnswer';
     };
-    const lost = transact(registry, { then: [read('a'), put('a', '2')] }, 20_000);
+    const lost = transact(registry, { then: [readOp('a'), putOp('a', '2')] }, 20_000);
     while ((await direct.contents()) !== 'a=2') await new Promise(setImmediate);
-    await direct.write(put('a', '3'));
+    await direct.write(putOp('a', '3'));
     await server.compact();
     proxy.fate = () => 'pass';
     const outcome = await lost;
@@ -141,21 +141,21 @@ describe('a transaction whose answer is lost', limit, () => {
 describe('an attempt that etcd carries out late', limit, () => {
   it('does nothing after a later attempt was answered', async (t) => {
     const { here, proxy } = await scene(t);
-    await here.write(put('k', '0'));
+    await here.write(putOp('k', '0'));
     proxy.fate = firstTransactions(1, 'late');
-    await here.write(put('k', '1'));
-    await here.write(put('k', '2'));
+    await here.write(putOp('k', '1'));
+    await here.write(putOp('k', '2'));
     await proxy.releaseLate();
     assert.deepEqual([await here.contents(), (await here.entry('k'))?.version], ['k=2', 3]);
   });
 
   it('does nothing either when the later one only read', async (t) => {
     const { here, direct, proxy } = await scene(t);
-    await direct.write(put('k', 'theirs'));
+    await direct.write(putOp('k', 'theirs'));
     proxy.fate = firstTransactions(1, 'late');
-    const create = { compare: [isAbsent('k')], then: [put('k', 'mine')], otherwise: [read('k')] };
+    const create = { compare: [keyIsAbsent('k')], then: [putOp('k', 'mine')], otherwise: [readOp('k')] };
     assert.deepEqual(results(await here.transact(create)), ['k=theirs']);
-    await direct.write(remove('k'));
+    await direct.write(deleteOp('k'));
     await proxy.releaseLate();
     assert.equal(await direct.contents(), '');
     assert.equal((await here.transact(create)).succeeded, true);
@@ -163,13 +163,13 @@ describe('an attempt that etcd carries out late', limit, () => {
 
   it('is not taken for the call that uses its slot next', async (t) => {
     const { here, registry, proxy } = await scene(t);
-    await here.write(put('k', '0'));
+    await here.write(putOp('k', '0'));
     proxy.fate = (path) => (path === '/v3/kv/txn' ? 'late' : 'pass');
-    assert.equal(codeOf(await transact(registry, { then: [put('k', 'given up')] }, 200)), 'DEADLINE');
+    assert.equal(codeOf(await transact(registry, { then: [putOp('k', 'given up')] }, 200)), 'DEADLINE');
     await proxy.releaseLate();
     assert.equal(await here.contents(), 'k=given up');
     proxy.fate = () => 'pass';
-    await here.write(put('next', '1'));
+    await here.write(putOp('next', '1'));
     assert.equal(await here.contents(), 'k=given up next=1');
   });
 });
@@ -177,8 +177,8 @@ describe('an attempt that etcd carries out late', limit, () => {
 describe('errors', limit, () => {
   it('promise that nothing happened only when nothing can have', async (t) => {
     const { registry, here, proxy } = await scene(t);
-    await here.write(put('k', '0'));
-    const end = async (): Promise<string> => codeOf(await transact(registry, { then: [put('k', '1')] }, 300));
+    await here.write(putOp('k', '0'));
+    const end = async (): Promise<string> => codeOf(await transact(registry, { then: [putOp('k', '1')] }, 300));
     proxy.fate = () => 'hang';
     assert.equal(await end(), 'DEADLINE');
     proxy.fate = () => 'refuse';
@@ -190,7 +190,7 @@ describe('errors', limit, () => {
   it('bound the calls under way, and end them all on closing', async (t) => {
     const { registry, proxy } = await scene(t, { limits: { callsMax: 5, connectionsMax: 2 } });
     proxy.fate = () => 'hang';
-    const range = () => ending((done) => registry.range(everything, {}, done));
+    const range = () => outcomeOf((done) => registry.range(allKeys, {}, done));
     const calls = [...Array.from({ length: 5 }, range), range()];
     assert.equal(codeOf(await calls[5]!), 'CAPACITY');
     registry.close();
@@ -204,11 +204,11 @@ describe('errors', limit, () => {
     t.after(() => stranger.close());
     const endpoint = `http://127.0.0.1:${(stranger.address() as AddressInfo).port}`;
     const registry = opened(t, { endpoints: [endpoint] });
-    assert.equal(codeOf(await ending((done) => registry.range(everything, { timeoutMs: 200 }, done))), 'MALFORMED');
+    assert.equal(codeOf(await outcomeOf((done) => registry.range(allKeys, { timeoutMs: 200 }, done))), 'MALFORMED');
     stranger.closeAllConnections();
 
     const { here } = await scene(t, { limits: { answerBytesMax: 20_000 } });
-    for (let i = 0; i < 5; i++) await here.write(put(`k${i}`, 'x'.repeat(5_000)));
+    for (let i = 0; i < 5; i++) await here.write(putOp(`k${i}`, 'x'.repeat(5_000)));
     const { entries, more } = await here.range();
     assert.ok(entries.length >= 1 && more, `${entries.length} ${more}`);
     assert.throws(() => opened(t, { endpoints: ['127.0.0.1:2379'] }), { code: 'BAD_ARGUMENT' });
@@ -219,12 +219,12 @@ describe('errors', limit, () => {
 describe('a watch that is cut', limit, () => {
   it('goes on where it was, without a gap or a repetition', async (t) => {
     const { here, direct, registry, proxy } = await scene(t);
-    const { revision } = await here.write(put('n', '0'));
+    const { revision } = await here.write(putOp('n', '0'));
     const world = { ...realWorld, registry, other: registry, clock };
-    const watched = new Watched(world, everything, revision + 1);
+    const watched = new WatchRecorder(world, allKeys, revision + 1);
     t.after(() => watched.end());
     for (let i = 1; i <= 60; i++) {
-      await direct.write(put('n', String(i)));
+      await direct.write(putOp('n', String(i)));
       if (i % 10 !== 0) continue;
       await watched.until(({ seen }) => seen.length >= i - 3);
       proxy.cutStreams();
@@ -240,26 +240,26 @@ describe('a watch that is cut', limit, () => {
     const { direct, proxy } = await scene(t);
     const endpoints = [proxy.endpoint, server.endpoint];
     const registry = opened(t, { endpoints, limits: { watchCheckMs: 50, attemptMs: 200 } });
-    const { revision } = await direct.write(put('start'));
-    const watched = new Watched({ ...realWorld, registry, other: registry, clock }, everything, revision);
+    const { revision } = await direct.write(putOp('start'));
+    const watched = new WatchRecorder({ ...realWorld, registry, other: registry, clock }, allKeys, revision);
     t.after(() => watched.end());
     await watched.until(({ seen }) => seen.length === 1);
     assert.ok(proxy.asked.includes('/v3/watch'));
     proxy.fate = () => 'hang';
     proxy.cutStreams();
-    await direct.write(put('a'));
+    await direct.write(putOp('a'));
     await watched.until(({ seen }) => seen.length === 2);
     assert.deepEqual(watched.seen, ['+start=', '+a=']);
   });
 
   it('says that it fell behind a compaction, also at the very revision of the compaction', async (t) => {
     const { direct, registry, proxy } = await scene(t);
-    const { revision } = await direct.write(put('a'), put('b'));
-    const watched = new Watched({ ...realWorld, registry, other: registry, clock }, everything, revision);
+    const { revision } = await direct.write(putOp('a'), putOp('b'));
+    const watched = new WatchRecorder({ ...realWorld, registry, other: registry, clock }, allKeys, revision);
     await watched.until(({ seen }) => seen.length === 1);
     proxy.fate = () => 'refuse';
     proxy.cutStreams();
-    await direct.write(remove('a'));
+    await direct.write(deleteOp('a'));
     await server.compact();
     proxy.fate = () => 'pass';
     await watched.until(({ compactions }) => compactions.length === 1);
@@ -276,22 +276,22 @@ describe('a protected etcd', limit, () => {
     await own.post('/v3/auth/enable', {});
     const endpoints = [own.endpoint];
     const registry = opened(t, { endpoints, user: { name: 'root', password: 'correct' } });
-    const here = new Caller(realWorld, registry);
-    const { revision } = await here.write(put('k', 'v'));
-    const watched = new Watched({ ...realWorld, registry, other: registry, clock }, everything, revision);
+    const here = new RegistryCaller(realWorld, registry);
+    const { revision } = await here.write(putOp('k', 'v'));
+    const watched = new WatchRecorder({ ...realWorld, registry, other: registry, clock }, allKeys, revision);
     t.after(() => watched.end());
     await watched.until(({ seen }) => seen.length === 1);
     // Tokens are not kept over a restart.
     await own.kill('SIGTERM');
     await own.start();
     const other = opened(t, { endpoints, user: { name: 'root', password: 'correct' } });
-    await new Caller(realWorld, other).write(put('k', 'w'));
+    await new RegistryCaller(realWorld, other).write(putOp('k', 'w'));
     await watched.until(({ seen }) => seen.length === 2);
     assert.equal(await here.contents(), 'k=w');
     const wrong = opened(t, { endpoints, user: { name: 'root', password: 'wrong' } });
     const nameless = opened(t, { endpoints });
     for (const registry of [wrong, nameless])
-      assert.equal(codeOf(await transact(registry, { then: [put('k', 'x')] }, 500)), 'UNAUTHENTICATED');
+      assert.equal(codeOf(await transact(registry, { then: [putOp('k', 'x')] }, 500)), 'UNAUTHENTICATED');
   });
 
   it('is reached over TLS by who trusts it and shows a certificate', async (t) => {
@@ -305,14 +305,14 @@ describe('a protected etcd', limit, () => {
     const [own] = (await startEtcd(t, { isHasty: true, scheme: 'https', words })) as [EtcdServer];
     const [certPem, keyPem] = [readFileSync(cert, 'utf8'), readFileSync(key, 'utf8')];
     const registry = opened(t, { endpoints: [own.endpoint], tls: { caPem: certPem, certPem, keyPem } });
-    const here = new Caller(realWorld, registry);
-    const { revision } = await here.write(put('k', 'v'));
-    const watched = new Watched({ ...realWorld, registry, other: registry, clock }, everything, revision);
+    const here = new RegistryCaller(realWorld, registry);
+    const { revision } = await here.write(putOp('k', 'v'));
+    const watched = new WatchRecorder({ ...realWorld, registry, other: registry, clock }, allKeys, revision);
     await watched.until(({ seen }) => seen.length === 1);
     watched.end();
     for (const tls of [{ caPem: certPem }, { certPem, keyPem }]) {
       const stranger = opened(t, { endpoints: [own.endpoint], tls });
-      assert.notEqual(codeOf(await transact(stranger, { then: [put('k', 'x')] }, 400)), 'ok');
+      assert.notEqual(codeOf(await transact(stranger, { then: [putOp('k', 'x')] }, 400)), 'ok');
     }
     assert.equal(await here.contents(), 'k=v');
   });

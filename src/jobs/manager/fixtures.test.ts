@@ -12,27 +12,27 @@ import type { Leadership, LeadershipEvents } from '../../base/registry.ts';
 import type { JobMessage, JobVerb } from '../../messages/jobs.ts';
 import { clusterKey } from '../../registry/cluster-keys.ts';
 import { type FakeRegistry, fakeRegistry } from '../../../test/fakes/fake-registry.ts';
-import { Timeline } from '../../simulation/timeline.ts';
-import type { JobProgress, JobRequest, JobShown, SubmitAnswer } from '../job-words.ts';
-import { type JobEvent, ManagerHost } from './manager-host.ts';
-import { PretendWorker } from './pretend-worker.test.ts';
+import { Timeline } from '../../simulation/engine/timeline.ts';
+import type { JobProgress, JobRequest, JobView, SubmitReply } from '../job-types.ts';
+import { type JobEvent, JobManagerHost } from './job-manager-host.ts';
+import { FakeWorker } from './pretend-worker.test.ts';
 
 export const leaseMs = 10_000;
 export const code = new TextEncoder().encode('export default 1;');
-export const bundle = sha256(code);
+export const bundle = fakeBundleHash(code);
 
-export function sha256(bytes: Uint8Array): string {
+export function fakeBundleHash(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-type PretendManager = { readonly name: string; readonly host: ManagerHost; readonly registry: FakeRegistry };
+type PretendManager = { readonly name: string; readonly host: JobManagerHost; readonly registry: FakeRegistry };
 
-export class World {
+export class FakeManagerCluster {
   readonly timeline = new Timeline();
   readonly random: Random;
   readonly registry: FakeRegistry;
   readonly clock: Clock;
-  readonly workers = new Map<string, PretendWorker>();
+  readonly workers = new Map<string, FakeWorker>();
   readonly managers = new Map<string, PretendManager>();
   readonly events: JobEvent[] = [];
   readonly #watchers = new Map<string, Set<LeadershipEvents>>();
@@ -57,9 +57,9 @@ export class World {
   static start(
     workers: Readonly<Record<string, number>>,
     seed?: string,
-    limits?: ConstructorParameters<typeof World>[1],
-  ): World {
-    const world = new World(seed, limits);
+    limits?: ConstructorParameters<typeof FakeManagerCluster>[1],
+  ): FakeManagerCluster {
+    const world = new FakeManagerCluster(seed, limits);
     world.manager('m1');
     world.manager('m2');
     world.elect('m1');
@@ -70,13 +70,13 @@ export class World {
     return world;
   }
 
-  host(name: string): ManagerHost {
+  host(name: string): JobManagerHost {
     const manager = this.managers.get(name);
     assert.ok(manager !== undefined);
     return manager.host;
   }
 
-  manager(name: string): ManagerHost {
+  manager(name: string): JobManagerHost {
     const registry = this.registry.connect();
     const watchers = new Set<LeadershipEvents>();
     this.#watchers.set(name, watchers);
@@ -88,13 +88,13 @@ export class World {
         return () => watchers.delete(events);
       },
     };
-    const host = new ManagerHost(
+    const host = new JobManagerHost(
       {
-        ...{ clock: this.clock, random: this.random.fork(name), registry, leadership, dc: 'dc1', sha256 },
-        ask: (to, message, timeoutMs, done) => this.#ask(name, to, message, timeoutMs, done),
+        ...{ clock: this.clock, random: this.random.fork(name), registry, leadership, dc: 'dc1', sha256: fakeBundleHash },
+        request: (to, message, timeoutMs, done) => this.#ask(name, to, message, timeoutMs, done),
         workers: () => [...this.workers.values()].map(({ known }) => known),
         worker: (id) => [...this.workers.values()].find(({ identity }) => identity.id === id)?.known,
-        tell: (event) => this.events.push(event),
+        emit: (event) => this.events.push(event),
         halted: (error) => {
           throw error;
         },
@@ -105,21 +105,21 @@ export class World {
     return host;
   }
 
-  worker(name: string, cores: number, generation = 1): PretendWorker {
-    const worker = new PretendWorker(this, name, cores, generation);
+  worker(name: string, cores: number, generation = 1): FakeWorker {
+    const worker = new FakeWorker(this, name, cores, generation);
     this.workers.set(name, worker);
     this.setRegistered(worker, true);
     worker.report();
     return worker;
   }
 
-  get(name: string): PretendWorker {
+  get(name: string): FakeWorker {
     const worker = this.workers.get(name);
     assert.ok(worker !== undefined);
     return worker;
   }
 
-  setRegistered(worker: PretendWorker, isRegistered: boolean): void {
+  setRegistered(worker: FakeWorker, isRegistered: boolean): void {
     const key = clusterKey({ kind: 'registration', node: worker.identity.id });
     const then = isRegistered
       ? ({ kind: 'put', key, value: new Uint8Array([1]) } as const)
@@ -174,7 +174,7 @@ export class World {
 
   order<T>(verb: JobVerb, words: unknown, submitter = 'ann', waitMs = 0): Outcome<T> {
     const outcome = this.wait<string>((done) => {
-      this.host(this.leader as string).order(verb, JSON.stringify(words), submitter, 30_000, done, waitMs);
+      this.host(this.leader as string).command(verb, JSON.stringify(words), submitter, 30_000, done, waitMs);
     });
     return outcome.ok ? success(JSON.parse(outcome.value) as T) : outcome;
   }
@@ -187,18 +187,18 @@ export class World {
   }
 
   submit(request: Partial<JobRequest> & Pick<JobRequest, 'workflows'>, submitter?: string): string {
-    return this.must<SubmitAnswer>('submit', { bundle, ...request }, submitter).jobId;
+    return this.must<SubmitReply>('submit', { bundle, ...request }, submitter).jobId;
   }
 
-  show(jobId: string): JobShown {
-    return this.must<JobShown>('show', { jobId });
+  show(jobId: string): JobView {
+    return this.must<JobView>('show', { jobId });
   }
 
   watch(jobId: string, afterVersion = 0, waitMs = 0): JobProgress {
     return this.must<JobProgress>('watch', { jobId, afterVersion, waitMs });
   }
 
-  untilStatus(jobId: string, status: string, withinMs = 120_000): JobShown {
+  untilStatus(jobId: string, status: string, withinMs = 120_000): JobView {
     const until = this.timeline.nowMs + withinMs;
     for (let shown = this.show(jobId); ; shown = this.show(jobId)) {
       if (shown.status === status) return shown;
@@ -209,8 +209,8 @@ export class World {
 
   /** From a worker to whoever leads. */
   toLeader(
-    worker: PretendWorker,
-    call: (host: ManagerHost, done: (outcome: Outcome<JobMessage>) => void) => void,
+    worker: FakeWorker,
+    call: (host: JobManagerHost, done: (outcome: Outcome<JobMessage>) => void) => void,
     done: (outcome: Outcome<JobMessage>) => void,
   ): void {
     this.#after(() => {

@@ -6,13 +6,13 @@ const common = {
   ...{ hasSetup: false, hasTeardown: false, thresholds: {} },
 } as const;
 
-export function load(name: string, more: Partial<WorkflowFacts> = {}, facts: Partial<LoadFacts> = {}): WorkflowFacts {
+export function loadTestFacts(name: string, more: Partial<WorkflowFacts> = {}, facts: Partial<LoadFacts> = {}): WorkflowFacts {
   const steps = [{ name: 'one', after: [] }];
   return { ...common, name, style: 'load', load: { vus: 10, iterations: 100, steps, ...facts }, ...more };
 }
 
 /** `items: undefined`: only its code knows. */
-export function batch(
+export function batchTestFacts(
   name: string,
   more: Partial<WorkflowFacts> = {},
   { items, ...facts }: Omit<Partial<BatchFacts>, 'items'> & { readonly items?: number | undefined } = { items: 100 },

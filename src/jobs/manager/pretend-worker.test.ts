@@ -6,39 +6,39 @@ import { type Done, failure, success } from '../../base/errors.ts';
 import { parseNodeId } from '../../base/ids.ts';
 import type { Identity } from '../../base/ports.ts';
 import type { AttemptId, UnitAssignment, JobMessage, JobMessageOf, UnitReport } from '../../messages/jobs.ts';
-import { type UnitOrder, decodeOrder } from '../unit-words.ts';
-import { type World, leaseMs } from './fixtures.test.ts';
-import type { WorkerKnown } from './manager-host.ts';
+import { type UnitSpec, decodeUnitSpec } from '../unit-spec.ts';
+import { type FakeManagerCluster, leaseMs } from './fixtures.test.ts';
+import type { WorkerStatus } from './job-manager-host.ts';
 
 /** What a unit does: its end, after a while; or nothing until the test says so. */
-export type Deed = { readonly afterMs: number; readonly news: Partial<UnitReport> } | 'hold';
-export type Behave = (order: UnitOrder, worker: PretendWorker, attempt: AttemptId) => Deed;
+export type FakeUnitOutcome = { readonly afterMs: number; readonly news: Partial<UnitReport> } | 'hold';
+export type FakeWorkerBehaviour = (order: UnitSpec, worker: FakeWorker, attempt: AttemptId) => FakeUnitOutcome;
 
 /** Does what it is asked for, and counts it. */
-export const diligent: Behave = (order) => ({ afterMs: 50, news: { status: 'completed', completed: workOf(order) } });
+export const completeEveryUnit: FakeWorkerBehaviour = (order) => ({ afterMs: 50, news: { status: 'completed', completed: itemCountInSpec(order) } });
 
-export function workOf(order: UnitOrder): number {
+export function itemCountInSpec(order: UnitSpec): number {
   if (order.phase === 'plan' || order.phase === 'finish') return 0;
   return order.items?.count ?? order.iterations ?? 1;
 }
 
-type Running = { readonly name: AttemptId; readonly order: UnitOrder; cancel: () => void };
+type Running = { readonly name: AttemptId; readonly order: UnitSpec; cancel: () => void };
 
-export class PretendWorker {
+export class FakeWorker {
   readonly identity: Identity;
-  readonly world: World;
+  readonly world: FakeManagerCluster;
   readonly coresTotal: number;
-  behave: Behave = diligent;
+  behave: FakeWorkerBehaviour = completeEveryUnit;
   readonly runs = new Map<string, Running>();
   readonly ends = new Map<string, UnitReport>();
   /** Every attempt that ever began here, also in an earlier life, and the bytes it got. */
-  readonly began: { readonly name: AttemptId; readonly bytes: Uint8Array; readonly order: UnitOrder }[] = [];
+  readonly began: { readonly name: AttemptId; readonly bytes: Uint8Array; readonly order: UnitSpec }[] = [];
   readonly #seen = new Set<string>();
   #goodMs: number;
   alive = true;
   draining = false;
-  admin: WorkerKnown['admin'] = 'active';
-  state: WorkerKnown['state'] = 'alive';
+  admin: WorkerStatus['admin'] = 'active';
+  state: WorkerStatus['state'] = 'alive';
   registered = true;
   /** Nothing gets to it or from it. */
   cut = false;
@@ -46,7 +46,7 @@ export class PretendWorker {
   mostRuns = 0;
   seenTerm = 0;
 
-  constructor(world: World, name: string, coresTotal: number, generation = 1) {
+  constructor(world: FakeManagerCluster, name: string, coresTotal: number, generation = 1) {
     this.world = world;
     this.coresTotal = coresTotal;
     const number = Number(name.slice(1));
@@ -56,7 +56,7 @@ export class PretendWorker {
     this.#beat();
   }
 
-  get known(): WorkerKnown {
+  get known(): WorkerStatus {
     const { id, name, generation, host, port } = this.identity;
     return {
       id,
@@ -87,7 +87,7 @@ export class PretendWorker {
     };
     this.world.toLeader(
       this,
-      (host, done) => host.heardReport(this.identity, message, done),
+      (host, done) => host.onHeartbeat(this.identity, message, done),
       (outcome) => {
         if (!this.alive || !outcome.ok) return;
         const heard = outcome.value as JobMessageOf<'workerHeard'>;
@@ -106,7 +106,7 @@ export class PretendWorker {
     const message = { kind: 'tellUnits', generation: this.identity.generation, coresFree: this.#free(), reports } as const;
     this.world.toLeader(
       this,
-      (host, done) => host.heardNews(this.identity, message, done),
+      (host, done) => host.onUnitReports(this.identity, message, done),
       (outcome) => {
         if (!this.alive) return;
         if (!outcome.ok) {
@@ -114,7 +114,7 @@ export class PretendWorker {
           return;
         }
         const heard = outcome.value as JobMessageOf<'unitsHeard'>;
-        for (const name of heard.heard) this.ends.delete(textOf(name));
+        for (const name of heard.heard) this.ends.delete(attemptText(name));
         for (const name of heard.stop) this.#stop(name);
       },
     );
@@ -125,11 +125,11 @@ export class PretendWorker {
   }
 
   end(name: AttemptId, news: Partial<UnitReport>): void {
-    const running = this.runs.get(textOf(name));
+    const running = this.runs.get(attemptText(name));
     if (running === undefined || !this.alive) return;
     running.cancel();
-    this.runs.delete(textOf(name));
-    this.ends.set(textOf(name), { ...bare(name), ...news });
+    this.runs.delete(attemptText(name));
+    this.ends.set(attemptText(name), { ...bare(name), ...news });
     this.tell();
   }
 
@@ -147,14 +147,14 @@ export class PretendWorker {
   }
 
   #take(given: UnitAssignment): string | undefined {
-    const key = textOf(given);
+    const key = attemptText(given);
     if (this.#seen.has(key)) return undefined;
     if (this.draining) return 'DRAINED';
     if (this.refuse !== undefined) return this.refuse;
     if (this.#free() === 0 && !given.mayWait) return 'CAPACITY';
     this.#seen.add(key);
     const { spec: bytes, mayWait: _ahead, ...name } = given;
-    const order = decodeOrder(bytes);
+    const order = decodeUnitSpec(bytes);
     this.began.push({ name, bytes, order });
     this.runs.set(key, { name, order, cancel: () => {} });
     this.mostRuns = Math.max(this.mostRuns, this.runs.size);
@@ -167,7 +167,7 @@ export class PretendWorker {
   }
 
   #stop(name: AttemptId): void {
-    const key = textOf(name);
+    const key = attemptText(name);
     this.#seen.add(key);
     this.runs.get(key)?.cancel();
     this.runs.delete(key);
@@ -201,6 +201,6 @@ function nameOf({ job, workflow, unit, attempt, fence }: UnitReport): AttemptId 
   return { job, workflow, unit, attempt, fence };
 }
 
-export function textOf({ job, workflow, unit, attempt, fence }: AttemptId): string {
+export function attemptText({ job, workflow, unit, attempt, fence }: AttemptId): string {
   return `${job}/${workflow}/${unit}/${attempt}/${fence}`;
 }

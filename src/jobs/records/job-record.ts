@@ -8,15 +8,15 @@ import { type MessageOf, message } from '../../messages/codec/message.ts';
 import { enumOf, u32, u53, u64 } from '../../messages/codec/numbers.ts';
 import { internedText } from '../../messages/codec/interned-text.ts';
 import { bytes, nodeId, text } from '../../messages/codec/strings.ts';
-import { jobStatuses, workflowStatuses } from '../job-words.ts';
+import { jobStatuses, workflowStatuses } from '../job-types.ts';
 import { jobLimits } from '../limits.ts';
 
 /** Of one unit, in its record: larger ones lie apart, in parts. */
-export const inlineBytesMax = 1_024;
+export const inlineResultBytesMax = 1_024;
 /** Attempts of a unit that are remembered: all that count, and the latest of those that do not. */
 const attemptsKeptMax = 128;
 export const incidentsMax = 100;
-export const blockUnits = 16;
+export const unitsPerBlock = 16;
 
 const outcomes = ['running', 'completed', 'failed', 'cancelled', 'lost', 'refused', 'returned'] as const;
 const incidentTypes = [
@@ -41,8 +41,8 @@ const endRecord = record('end', {
   completed: field(1, u53, 'Iterations or items done.'),
   failed: field(2, u53, 'Of those, how many went wrong.'),
   tookMs: field(3, u53, 'How long it ran.'),
-  summary: field(4, optional(bytes(inlineBytesMax)), 'If it is small.'),
-  output: field(5, optional(bytes(inlineBytesMax)), 'If it is small.'),
+  summary: field(4, optional(bytes(inlineResultBytesMax)), 'If it is small.'),
+  output: field(5, optional(bytes(inlineResultBytesMax)), 'If it is small.'),
   summaryBytes: field(6, u53, 'How large it is; it lies apart if it is not here.'),
   outputBytes: field(7, u53, 'How large it is; it lies apart if it is not here.'),
 });
@@ -114,7 +114,7 @@ const state = message({
 
 const block = message({
   ...{ kind: 'block', tag: 3, ...declare, doc: 'Some units.' },
-  fields: { units: field(1, list(unitRecord, blockUnits), 'In order.') },
+  fields: { units: field(1, list(unitRecord, unitsPerBlock), 'In order.') },
 });
 
 const clock = message({
@@ -125,12 +125,12 @@ const clock = message({
 const codec = createCodec([job, state, block, clock]);
 type Any = MessageOf<readonly [typeof job, typeof state, typeof block, typeof clock]>;
 export type JobRecord = Omit<Extract<Any, { readonly kind: 'job' }>, 'kind'>;
-export type StateRecord = JobRecord['state'];
-export type WorkflowRecord = StateRecord['workflows'][number];
+export type JobStateRecord = JobRecord['state'];
+export type WorkflowRecord = JobStateRecord['workflows'][number];
 export type UnitRecord = WorkflowRecord['inline'][number];
-export type IncidentRecord = StateRecord['incidents'][number];
+export type IncidentRecord = JobStateRecord['incidents'][number];
 
-export function encodeJob(value: JobRecord): Uint8Array {
+export function encodeJobRecord(value: JobRecord): Uint8Array {
   // Not spread: this is done for every job.
   const { submitter, submittedWallMs, submittedMs, seed, key, hash, words, state: first } = value;
   return codec.encode({
@@ -146,31 +146,31 @@ export function encodeJob(value: JobRecord): Uint8Array {
   });
 }
 
-export function encodeState(value: StateRecord): Uint8Array {
+export function encodeJobState(value: JobStateRecord): Uint8Array {
   return codec.encode({ kind: 'state', state: value });
 }
 
-export function encodeBlock(units: readonly UnitRecord[]): Uint8Array {
+export function encodeUnitBlock(units: readonly UnitRecord[]): Uint8Array {
   return codec.encode({ kind: 'block', units });
 }
 
-export function encodeClock(ms: number): Uint8Array {
+export function encodeManagerClock(ms: number): Uint8Array {
   return codec.encode({ kind: 'clock', ms: Math.floor(ms) });
 }
 
-export function readJob(value: Uint8Array): JobRecord | undefined {
+export function decodeJobRecord(value: Uint8Array): JobRecord | undefined {
   return read(value, 'job');
 }
 
-export function readState(value: Uint8Array): StateRecord | undefined {
+export function decodeJobState(value: Uint8Array): JobStateRecord | undefined {
   return read(value, 'state')?.state;
 }
 
-export function readBlock(value: Uint8Array): readonly UnitRecord[] | undefined {
+export function decodeUnitBlock(value: Uint8Array): readonly UnitRecord[] | undefined {
   return read(value, 'block')?.units;
 }
 
-export function readClock(value: Uint8Array): number | undefined {
+export function decodeManagerClock(value: Uint8Array): number | undefined {
   return read(value, 'clock')?.ms;
 }
 

@@ -17,7 +17,7 @@ export function encodeSchedule(record: ScheduleRecord): Uint8Array {
   return encoder.encode(JSON.stringify(record));
 }
 
-export function readSchedule(value: Uint8Array): ScheduleRecord | undefined {
+export function decodeSchedule(value: Uint8Array): ScheduleRecord | undefined {
   try {
     const read = JSON.parse(decoder.decode(value)) as Partial<ScheduleRecord> | null;
     const { name, submitter, cron, words, firedWallMs, lastJob } = read ?? {};

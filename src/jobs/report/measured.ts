@@ -5,10 +5,10 @@
  */
 import type { Histogram } from '../../base/histogram.ts';
 import type { MetricCounts, Summary } from './summary.ts';
-import type { Measured } from './thresholds.ts';
+import type { MeasuredMetric } from './thresholds.ts';
 
 /** Undefined for a metric that nobody counted. */
-export function measuredOf(metric: string, summary: Summary): Measured | undefined {
+export function measuredMetric(metric: string, summary: Summary): MeasuredMetric | undefined {
   const own = summary.metrics.get(metric);
   if (own !== undefined) return ofMetric(own);
   switch (metric) {
@@ -35,7 +35,7 @@ export function measuredOf(metric: string, summary: Summary): Measured | undefin
   return check && ofChecks([check]);
 }
 
-function ofStep(name: string, { steps }: Summary): Measured | undefined {
+function ofStep(name: string, { steps }: Summary): MeasuredMetric | undefined {
   const step = steps.get(name);
   if (step !== undefined) return ofHistogram(step.durations);
   const failing = name.endsWith('.failed') ? steps.get(name.slice(0, -7)) : undefined;
@@ -43,17 +43,17 @@ function ofStep(name: string, { steps }: Summary): Measured | undefined {
 }
 
 /** The rate of checks is that of those that passed. */
-function ofChecks(checks: readonly { readonly passed: number; readonly failed: number }[]): Measured {
+function ofChecks(checks: readonly { readonly passed: number; readonly failed: number }[]): MeasuredMetric {
   const passed = checks.reduce((sum, check) => sum + check.passed, 0);
   const failed = checks.reduce((sum, check) => sum + check.failed, 0);
   return ofShare(passed, passed + failed);
 }
 
-function ofShare(part: number, whole: number): Measured {
+function ofShare(part: number, whole: number): MeasuredMetric {
   return { count: part, rate: whole === 0 ? undefined : part / whole };
 }
 
-function ofHistogram(histogram: Histogram): Measured {
+function ofHistogram(histogram: Histogram): MeasuredMetric {
   const { count } = histogram;
   if (count === 0) return { count };
   return {
@@ -65,7 +65,7 @@ function ofHistogram(histogram: Histogram): Measured {
   };
 }
 
-function ofMetric(metric: MetricCounts): Measured {
+function ofMetric(metric: MetricCounts): MeasuredMetric {
   if (metric.kind === 'count') return { count: metric.total, value: metric.total };
   if (metric.kind === 'rate') return ofShare(metric.hits, metric.total);
   if (metric.kind === 'trend') return ofHistogram(metric.values);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Histogram } from '../../base/histogram.ts';
 import type { WorkflowFacts } from '../workflow-facts.ts';
-import { type ReportFacts, progressOf, reportOf, thresholdsFailed } from './report.ts';
+import { type ReportInput, latencyPercentiles, buildReport, hasFailedThresholds } from './report.ts';
 import { Summary } from './summary.ts';
 
 const common = {
@@ -60,7 +60,7 @@ function checkoutSummary(): Summary {
   return summary;
 }
 
-const facts: ReportFacts = {
+const facts: ReportInput = {
   jobId: 'j1',
   name: 'checkout',
   status: 'COMPLETED',
@@ -85,7 +85,7 @@ const all = (ms: number) => ({ min: ms, mean: ms, p50: ms, p90: ms, p95: ms, p99
 
 describe('the report', () => {
   it('has the shape of the contract', () => {
-    assert.deepEqual(JSON.parse(JSON.stringify(reportOf(facts))), {
+    assert.deepEqual(JSON.parse(JSON.stringify(buildReport(facts))), {
       schemaVersion: 1,
       jobId: 'j1',
       name: 'checkout',
@@ -127,7 +127,7 @@ describe('the report', () => {
       incidents: facts.incidents,
       generator: { saturated: true, dropped: 3, interrupted: 1, lagMaxMs: 1.5 },
     });
-    assert.equal(thresholdsFailed(reportOf(facts)), true);
+    assert.equal(hasFailedThresholds(buildReport(facts)), true);
   });
 
   it('counts over many workflows with more steps than one may have', () => {
@@ -137,7 +137,7 @@ describe('the report', () => {
       for (let i = 0; i < 60; i++) summary.step(`w${at}s${i}`).durations.record(1);
       return { facts: { ...checkout, name: `w${at}` }, status: 'COMPLETED' as const, summary, completed: 1, failed: 0 };
     });
-    const report = reportOf({ ...facts, workflows: many });
+    const report = buildReport({ ...facts, workflows: many });
     assert.equal(report.totals.iterations, 5);
     assert.equal(report.steps.length, 5 * 62);
   });
@@ -147,13 +147,13 @@ describe('the report', () => {
     summary.activeUsMax = 2_000_000;
     summary.activeUsSum = 10_000_000;
     const one = { facts: checkout, status: 'COMPLETED' as const, summary, completed: 100, failed: 0 };
-    const [shown] = reportOf({ ...facts, workflows: [one] }).workflows;
+    const [shown] = buildReport({ ...facts, workflows: [one] }).workflows;
     assert.deepEqual([shown?.elapsedMs, shown?.ratePerSecond], [5_000, 20]);
   });
 
   it('says why it failed, and that nothing was measured', () => {
     const error = { code: 'WORKFLOW_FAILED', message: 'setup: no' };
-    const report = reportOf({
+    const report = buildReport({
       ...facts,
       status: 'FAILED',
       error,
@@ -170,11 +170,11 @@ describe('the report', () => {
   });
 
   it('gives percentiles to the live view: of requests, else of iterations', () => {
-    assert.deepEqual(progressOf(undefined), { p50: 0, p95: 0, p99: 0 });
-    assert.deepEqual(progressOf(checkoutSummary()), { p50: 100, p95: 100, p99: 100 });
+    assert.deepEqual(latencyPercentiles(undefined), { p50: 0, p95: 0, p99: 0 });
+    assert.deepEqual(latencyPercentiles(checkoutSummary()), { p50: 100, p95: 100, p99: 100 });
     const items = new Summary();
     items.iterationTimes = new Histogram();
     items.iterationTimes.record(2_000);
-    assert.deepEqual(progressOf(items), { p50: 2, p95: 2, p99: 2 });
+    assert.deepEqual(latencyPercentiles(items), { p50: 2, p95: 2, p99: 2 });
   });
 });

@@ -3,24 +3,24 @@
  * Numbers are those of attempts that won, each once. A pure function; nothing is kept.
  */
 import type { Histogram } from '../../base/histogram.ts';
-import type { AttemptShown, Incident, JobProgress, JobStatus, WorkflowStatus } from '../job-words.ts';
+import type { AttemptView, Incident, JobProgress, JobStatus, WorkflowStatus } from '../job-types.ts';
 import type { WorkflowFacts } from '../workflow-facts.ts';
-import { measuredOf } from './measured.ts';
+import { measuredMetric } from './measured.ts';
 import { type MetricCounts, Summary } from './summary.ts';
-import { holds, parseThreshold, valueFor } from './thresholds.ts';
+import { thresholdHolds, parseThreshold, thresholdValue } from './thresholds.ts';
 
-export type ReportFacts = {
+export type ReportInput = {
   readonly jobId: string;
   readonly name: string;
   readonly status: JobStatus;
   readonly elapsedMs: number;
-  readonly workflows: readonly ReportedWorkflow[];
-  readonly attempts: readonly (AttemptShown & { readonly workflow: string })[];
+  readonly workflows: readonly WorkflowReportInput[];
+  readonly attempts: readonly (AttemptView & { readonly workflow: string })[];
   readonly incidents: readonly Incident[];
   readonly error?: { readonly code: string; readonly message: string };
 };
 
-export type ReportedWorkflow = {
+export type WorkflowReportInput = {
   readonly facts: WorkflowFacts;
   readonly status: WorkflowStatus;
   /** Of all its units together (mergeSummaries); undefined if it never ran. */
@@ -82,8 +82,8 @@ export type Report = {
     readonly passed: number;
     readonly failed: number;
   }[];
-  readonly metrics: readonly MetricShown[];
-  readonly thresholds: readonly ThresholdShown[];
+  readonly metrics: readonly MetricView[];
+  readonly thresholds: readonly ThresholdView[];
   readonly errors: readonly {
     readonly workflow: string;
     readonly step: string;
@@ -91,7 +91,7 @@ export type Report = {
     readonly place: string;
     readonly count: number;
   }[];
-  readonly attempts: ReportFacts['attempts'];
+  readonly attempts: ReportInput['attempts'];
   readonly incidents: readonly Incident[];
   readonly generator: {
     readonly saturated: boolean;
@@ -102,7 +102,7 @@ export type Report = {
   readonly error?: { readonly code: string; readonly message: string };
 };
 
-export type MetricShown = { readonly workflow: string; readonly name: string; readonly kind: MetricCounts['kind'] } & {
+export type MetricView = { readonly workflow: string; readonly name: string; readonly kind: MetricCounts['kind'] } & {
   readonly count: number;
   readonly rate?: number;
   readonly min?: number;
@@ -111,7 +111,7 @@ export type MetricShown = { readonly workflow: string; readonly name: string; re
   readonly latencyMs?: LatencyMs;
 };
 
-export type ThresholdShown = {
+export type ThresholdView = {
   readonly workflow: string;
   readonly metric: string;
   /** `http.duration: p(99)<250ms`. */
@@ -123,7 +123,7 @@ export type ThresholdShown = {
 
 const attemptsShownMax = 1_000;
 
-export function reportOf(facts: ReportFacts): Report {
+export function buildReport(facts: ReportInput): Report {
   const { jobId, name, status, elapsedMs, workflows, error } = facts;
   const all = new Summary();
   for (const { summary } of workflows) if (summary !== undefined) all.mergeCounts(summary);
@@ -164,23 +164,23 @@ export function reportOf(facts: ReportFacts): Report {
 }
 
 /** Whether a run that ended well ended with thresholds that do not hold: exit code 99. */
-export function thresholdsFailed(report: Pick<Report, 'thresholds'>): boolean {
+export function hasFailedThresholds(report: Pick<Report, 'thresholds'>): boolean {
   return report.thresholds.some(({ ok }) => !ok);
 }
 
 /** Percentiles for the live view: of requests where there are any, else of iterations or items. */
-export function progressOf(summary: Summary | undefined): JobProgress['latencyMs'] {
+export function latencyPercentiles(summary: Summary | undefined): JobProgress['latencyMs'] {
   const { p50, p95, p99 } = latencyOf(summary?.http ?? summary?.iterationTimes);
   return { p50, p95, p99 };
 }
 
 /** If nobody knows: as if its cores had been at work all the time. */
-function elapsedOf({ facts, elapsedMs, summary }: ReportedWorkflow): number {
+function elapsedOf({ facts, elapsedMs, summary }: WorkflowReportInput): number {
   if (elapsedMs !== undefined || summary === undefined) return elapsedMs ?? 0;
   return rounded(Math.max(summary.activeUsMax, summary.activeUsSum / facts.cores) / 1_000);
 }
 
-function workflowShown(one: ReportedWorkflow): Report['workflows'][number] {
+function workflowShown(one: WorkflowReportInput): Report['workflows'][number] {
   const { facts, status, completed, failed, error } = one;
   const elapsedMs = elapsedOf(one);
   return {
@@ -196,7 +196,7 @@ function workflowShown(one: ReportedWorkflow): Report['workflows'][number] {
 }
 
 /** In the order of the definition; those that never ran have a row, too. */
-function stepsShown(one: ReportedWorkflow): Report['steps'] {
+function stepsShown(one: WorkflowReportInput): Report['steps'] {
   const { facts, summary = new Summary() } = one;
   const declared = facts.load?.steps.map((step) => step.name) ?? ['each'];
   const names = new Set([...declared, ...[...summary.steps.keys()].toSorted()]);
@@ -214,15 +214,15 @@ function stepsShown(one: ReportedWorkflow): Report['steps'] {
   });
 }
 
-function checksShown({ facts, summary }: ReportedWorkflow): Report['checks'] {
+function checksShown({ facts, summary }: WorkflowReportInput): Report['checks'] {
   return byName(summary?.checks).map(([name, { passed, failed }]) => ({ workflow: facts.name, name, passed, failed }));
 }
 
-function metricsShown({ facts, summary }: ReportedWorkflow): readonly MetricShown[] {
+function metricsShown({ facts, summary }: WorkflowReportInput): readonly MetricView[] {
   return byName(summary?.metrics).map(([name, metric]) => metricShown(facts.name, name, metric));
 }
 
-function metricShown(workflow: string, name: string, metric: MetricCounts): MetricShown {
+function metricShown(workflow: string, name: string, metric: MetricCounts): MetricView {
   const head = { workflow, name, kind: metric.kind };
   if (metric.kind === 'count') return { ...head, count: metric.total };
   if (metric.kind === 'rate') return { ...head, count: metric.total, rate: share(metric.hits, metric.total) };
@@ -230,24 +230,24 @@ function metricShown(workflow: string, name: string, metric: MetricCounts): Metr
   return { ...head, count: metric.count, min: metric.min, max: metric.max, last: metric.last };
 }
 
-function thresholdsShown({ facts, summary = new Summary() }: ReportedWorkflow): readonly ThresholdShown[] {
+function thresholdsShown({ facts, summary = new Summary() }: WorkflowReportInput): readonly ThresholdView[] {
   return Object.entries(facts.thresholds).flatMap(([metric, conditions]) => {
-    const measured = measuredOf(metric, summary);
+    const measured = measuredMetric(metric, summary);
     return conditions.map((condition) => {
       const threshold = parseThreshold(condition);
-      const value = measured === undefined ? undefined : valueFor(threshold, measured);
+      const value = measured === undefined ? undefined : thresholdValue(threshold, measured);
       return {
         workflow: facts.name,
         metric,
         expr: `${metric}: ${condition}`,
-        ok: holds(threshold, value),
+        ok: thresholdHolds(threshold, value),
         value: value === undefined ? null : rounded(value),
       };
     });
   });
 }
 
-function errorsShown({ facts, summary }: ReportedWorkflow): Report['errors'] {
+function errorsShown({ facts, summary }: WorkflowReportInput): Report['errors'] {
   return [...(summary?.errorSamples.values() ?? [])]
     .toSorted((a, b) => b.count - a.count || (a.text < b.text ? -1 : 1))
     .map(({ step, text, place, count }) => ({ workflow: facts.name, step, message: text, place, count }));

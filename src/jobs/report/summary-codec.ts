@@ -10,7 +10,7 @@ import { bool, f64, enumOf, u32, u53, u64 } from '../../messages/codec/numbers.t
 import { text } from '../../messages/codec/strings.ts';
 import { jobLimits } from '../limits.ts';
 import { checksMax, errorBytesMax, errorsMax, metricsMax, nameBytesMax, stepsMax } from './bounds.ts';
-import { type MetricCounts, StepCounts, Summary, errorKey } from './summary.ts';
+import { type MetricCounts, StepCounts, Summary, errorSampleKey } from './summary.ts';
 
 const name = text(nameBytesMax * 3);
 const bucketsMax = 5_000;
@@ -152,7 +152,7 @@ export function decodeSummary(bytes: Uint8Array): Summary {
   for (const { name: key, passed, failed } of wire.checks ?? []) summary.checks.set(key, { passed, failed });
   for (const one of wire.metrics ?? []) summary.metrics.set(one.name, metricIn(one));
   for (const sample of wire.errorSamples ?? [])
-    summary.errorSamples.set(errorKey(sample.step, sample.text), { ...sample });
+    summary.errorSamples.set(errorSampleKey(sample.step, sample.text), { ...sample });
   return summary;
 }
 

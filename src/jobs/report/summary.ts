@@ -82,7 +82,7 @@ export class Summary {
   /** `placeOf` is asked for errors that are new only: to find a line takes long. */
   error(step: string, text: string, placeOf: () => string): void {
     this.errors += 1;
-    const key = errorKey(step, text);
+    const key = errorSampleKey(step, text);
     const sample = keptOf(this.errorSamples, key, () => ({ step, text, place: placeOf(), count: 0 }), errorsMax);
     if (sample !== undefined) sample.count += 1;
   }
@@ -190,7 +190,7 @@ function mergedHistogram(mine: Histogram | undefined, other: Histogram | undefin
   return all;
 }
 
-export function errorKey(step: string, text: string): string {
+export function errorSampleKey(step: string, text: string): string {
   return `${step}\n${text}`;
 }
 

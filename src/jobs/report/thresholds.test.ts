@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Histogram } from '../../base/histogram.ts';
-import { measuredOf } from './measured.ts';
+import { measuredMetric } from './measured.ts';
 import { Summary, mergeGauge } from './summary.ts';
-import { holds, parseThreshold, valueFor } from './thresholds.ts';
+import { thresholdHolds, parseThreshold, thresholdValue } from './thresholds.ts';
 
 function full(): Summary {
   const summary = new Summary();
@@ -33,8 +33,8 @@ function full(): Summary {
 
 function judged(metric: string, expr: string, summary = full()): boolean {
   const threshold = parseThreshold(expr);
-  const measured = measuredOf(metric, summary);
-  return holds(threshold, measured && valueFor(threshold, measured));
+  const measured = measuredMetric(metric, summary);
+  return thresholdHolds(threshold, measured && thresholdValue(threshold, measured));
 }
 
 describe('a threshold', () => {

@@ -17,7 +17,7 @@ export type Threshold = {
 };
 
 /** What a metric can be asked for; undefined where that makes no sense or nothing was measured. */
-export type Measured = {
+export type MeasuredMetric = {
   /** A time in milliseconds. */
   quantileMs?(share: number): number | undefined;
   readonly avgMs?: number | undefined;
@@ -50,7 +50,7 @@ export function parseThreshold(expr: string): Threshold {
   };
 }
 
-export function valueFor({ measure, share }: Threshold, measured: Measured): number | undefined {
+export function thresholdValue({ measure, share }: Threshold, measured: MeasuredMetric): number | undefined {
   if (measure === 'p' || measure === 'med') return measured.quantileMs?.(share);
   if (measure === 'rate' || measure === 'count' || measure === 'value') return measured[measure];
   return measured[`${measure}Ms`];
@@ -65,6 +65,6 @@ const tests: Readonly<Record<Comparison, (value: number, limit: number) => boole
   '!=': (value, limit) => value !== limit,
 };
 
-export function holds({ comparison, limit }: Threshold, value: number | undefined): boolean {
+export function thresholdHolds({ comparison, limit }: Threshold, value: number | undefined): boolean {
   return value !== undefined && tests[comparison](value, limit);
 }

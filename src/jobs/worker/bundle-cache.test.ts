@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { type Outcome, success } from '../../base/errors.ts';
 import { Random } from '../../base/random.ts';
 import type { RegistryEntry } from '../../base/registry.ts';
-import { Timeline } from '../../simulation/timeline.ts';
+import { Timeline } from '../../simulation/engine/timeline.ts';
 import { BundleCache } from './bundle-cache.ts';
-import { encoder, sha256, timelineClock } from './fixtures.test.ts';
+import { encoder, fakeBundleHash, timelineClock } from './fixtures.test.ts';
 
 function scene(bytesMax: number) {
   const timeline = new Timeline();
@@ -14,7 +14,7 @@ function scene(bytesMax: number) {
   let fetches = 0;
   const cache = new BundleCache(
     {
-      ...{ clock, random: new Random('bundles'), sha256 },
+      ...{ clock, random: new Random('bundles'), sha256: fakeBundleHash },
       registry: {
         range: ({ from }, _options, done) => {
           fetches += 1;
@@ -29,13 +29,13 @@ function scene(bytesMax: number) {
   );
   const want = (hash: string): { outcome?: Outcome<Uint8Array> } => {
     const held: { outcome?: Outcome<Uint8Array> } = {};
-    cache.want(hash, (outcome) => {
+    cache.fetch(hash, (outcome) => {
       held.outcome = outcome;
     });
     return held;
   };
   const store = (text: string): string => {
-    const hash = sha256(encoder.encode(text));
+    const hash = fakeBundleHash(encoder.encode(text));
     stored.set(hash, encoder.encode(text));
     return hash;
   };

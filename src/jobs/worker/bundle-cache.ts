@@ -6,10 +6,10 @@ import { type Done, type Outcome, failure, success } from '../../base/errors.ts'
 import type { Clock } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { Registry, RegistryEntry } from '../../base/registry.ts';
-import { jobRanges } from '../keys.ts';
+import { jobRanges } from '../job-keys.ts';
 import { jobLimits } from '../limits.ts';
 
-export type BundlePorts = {
+export type BundleCachePorts = {
   readonly clock: Clock;
   readonly random: Random;
   readonly registry: Pick<Registry, 'range'>;
@@ -25,14 +25,14 @@ const partsMax = Math.ceil(jobLimits.bundleBytesMax / jobLimits.partBytesMax) + 
 const partsAtOnce = 4;
 
 export class BundleCache {
-  readonly #ports: BundlePorts;
+  readonly #ports: BundleCachePorts;
   readonly #bytesMax: number;
   /** From the longest unused to the latest used. */
   readonly #kept = new Map<string, Uint8Array>();
   readonly #wanted = new Map<string, Done<Uint8Array>[]>();
   #bytes = 0;
 
-  constructor(ports: BundlePorts, bytesMax: number = bytesMaxDefault) {
+  constructor(ports: BundleCachePorts, bytesMax: number = bytesMaxDefault) {
     this.#ports = ports;
     this.#bytesMax = bytesMax;
   }
@@ -47,7 +47,7 @@ export class BundleCache {
   }
 
   /** Ends in the code, or after some tries in an error: UNKNOWN_BUNDLE, BUNDLE_INVALID, or what the registry said. */
-  want(sha256: string, done: Done<Uint8Array>): void {
+  fetch(sha256: string, done: Done<Uint8Array>): void {
     const waiting = this.#wanted.get(sha256);
     if (waiting !== undefined) {
       waiting.push(done);

@@ -5,22 +5,22 @@ import { CoreSlots } from './core-slots.ts';
 
 test('cores are given and come back, and never more than there are', () => {
   const slots = new CoreSlots(2);
-  const [a, b] = [slots.take('a'), slots.take('b')];
+  const [a, b] = [slots.acquire('a'), slots.acquire('b')];
   assert.ok(a !== undefined && b !== undefined && a !== b);
-  assert.equal(slots.take('c'), undefined);
+  assert.equal(slots.acquire('c'), undefined);
   assert.equal(slots.free, 0);
-  slots.give(a, 'a');
-  assert.equal(slots.take('c'), a);
-  assert.equal(slots.holder(a), 'c');
+  slots.release(a, 'a');
+  assert.equal(slots.acquire('c'), a);
+  assert.equal(slots.holderOf(a), 'c');
 });
 
 test('nobody gives back twice, or what somebody else holds', () => {
   const slots = new CoreSlots(2);
-  const core = slots.take('a')!;
-  assert.throws(() => slots.give(core, 'b'));
-  slots.give(core, 'a');
-  assert.throws(() => slots.give(core, 'a'));
-  assert.throws(() => slots.give(7, 'a'));
+  const core = slots.acquire('a')!;
+  assert.throws(() => slots.release(core, 'b'));
+  slots.release(core, 'a');
+  assert.throws(() => slots.release(core, 'a'));
+  assert.throws(() => slots.release(7, 'a'));
   assert.equal(slots.free, 2);
 });
 
@@ -36,13 +36,13 @@ test('held and free cores always add up to all', () => {
   const held = new Map<number, string>();
   for (let step = 0; step < 2_000; step++) {
     if (random.chance(0.5)) {
-      const core = slots.take(`holder ${step}`);
+      const core = slots.acquire(`holder ${step}`);
       assert.equal(core === undefined, held.size === 5);
       if (core !== undefined) held.set(core, `holder ${step}`);
     } else if (held.size > 0) {
       const [core, holder] = random.pick([...held]);
       held.delete(core);
-      slots.give(core, holder);
+      slots.release(core, holder);
     }
     assert.equal(slots.free + held.size, slots.total);
   }

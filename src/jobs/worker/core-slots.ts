@@ -23,7 +23,7 @@ export class CoreSlots<Holder> {
   }
 
   /** Undefined when all are held. */
-  take(holder: Holder): number | undefined {
+  acquire(holder: Holder): number | undefined {
     const core = this.#free.pop();
     if (core === undefined) return undefined;
     assert(this.#holders[core] === undefined, `core ${core} was free and held at once`);
@@ -31,13 +31,13 @@ export class CoreSlots<Holder> {
     return core;
   }
 
-  give(core: number, holder: Holder): void {
+  release(core: number, holder: Holder): void {
     assert(this.#holders[core] === holder, `core ${core} is held by another one`);
     this.#holders[core] = undefined;
     this.#free.push(core);
   }
 
-  holder(core: number): Holder | undefined {
+  holderOf(core: number): Holder | undefined {
     return this.#holders[core];
   }
 }

@@ -8,14 +8,14 @@ import { nodeIdFrom } from '../../base/ids.ts';
 import type { Clock, Identity, Peer, ProgramEvents, Runners, RunningProgram } from '../../base/ports.ts';
 import { Random } from '../../base/random.ts';
 import type { AttemptId, UnitAssignment, JobMessage, JobMessageOf, UnitReport } from '../../messages/jobs.ts';
-import { Timeline } from '../../simulation/timeline.ts';
-import { jobKeys } from '../keys.ts';
-import { fromRunnerCodec, toRunnerCodec } from '../runner-words.ts';
-import { type UnitOrder, decodeOrder, encodeOrder } from '../unit-words.ts';
+import { Timeline } from '../../simulation/engine/timeline.ts';
+import { jobKeys } from '../job-keys.ts';
+import { runnerEventCodec, runnerCommandCodec } from '../runner-protocol.ts';
+import { type UnitSpec, decodeUnitSpec, encodeUnitSpec } from '../unit-spec.ts';
 import { type WorkerEvent, WorkerHost } from './worker-host.ts';
 
 /** What a pretended runner does with a unit. */
-export type Behaviour =
+export type FakeRunnerBehaviour =
   /** Ends well after 5 ms. */
   | 'quick'
   /** The same, and says that its code goes on. */
@@ -36,7 +36,7 @@ export type Behaviour =
 
 export const encoder = new TextEncoder();
 
-export function sha256(bytes: Uint8Array): string {
+export function fakeBundleHash(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
@@ -48,7 +48,7 @@ export function timelineClock(timeline: Timeline): Clock {
   };
 }
 
-export function orderOf(job: string, changed: Partial<UnitOrder> = {}): UnitOrder {
+export function unitSpecOf(job: string, changed: Partial<UnitSpec> = {}): UnitSpec {
   return {
     ...{ job, workflow: 0, unit: 0, units: 1, phase: 'whole', bundle: '', facts: '{}', env: new Map(), seed: 1 },
     ...{ users: undefined, iterations: undefined, items: undefined, data: undefined, context: '{}' },
@@ -56,13 +56,13 @@ export function orderOf(job: string, changed: Partial<UnitOrder> = {}): UnitOrde
   };
 }
 
-export function given(order: UnitOrder, changed: Partial<UnitAssignment> = {}): UnitAssignment {
+export function unitAssignmentOf(order: UnitSpec, changed: Partial<UnitAssignment> = {}): UnitAssignment {
   const { job, workflow, unit } = order;
-  return { job, workflow, unit, attempt: 1, fence: 1n, mayWait: false, spec: encodeOrder(order), ...changed };
+  return { job, workflow, unit, attempt: 1, fence: 1n, mayWait: false, spec: encodeUnitSpec(order), ...changed };
 }
 
 /** Processes that are none. `failing`: they die before they are ready. */
-export class PretendRunners implements Runners {
+export class FakeRunners implements Runners {
   readonly #timeline: Timeline;
   readonly #codes: ReadonlyMap<string, string>;
   alive = 0;
@@ -108,21 +108,21 @@ export class PretendRunners implements Runners {
         events.exited(reason);
       });
     };
-    const say = (word: Parameters<typeof fromRunnerCodec.encode>[0]): void => {
+    const say = (word: Parameters<typeof runnerEventCodec.encode>[0]): void => {
       if (word.kind === 'ended' && word.run === run) idle();
-      const body = fromRunnerCodec.encode(word);
+      const body = runnerEventCodec.encode(word);
       after(0.1, () => events.message(body));
     };
     if (this.failing) exit('cannot start');
-    else after(20, () => events.message(fromRunnerCodec.encode({ kind: 'ready', ahead: this.ahead })));
+    else after(20, () => events.message(runnerEventCodec.encode({ kind: 'ready', prefetch: this.ahead })));
     let behaviour = '';
     let run = 0;
     const end = (what: 'completed' | 'failed' | 'cancelled', code?: string): void => {
       const output = what === 'completed' ? encoder.encode('"done"') : undefined;
       const done = { completed: what === 'completed' ? 1 : 0, failed: 0, summary: undefined, output };
-      const spent = behaviour === 'spends' ? true : undefined;
+      const tainted = behaviour === 'spends' ? true : undefined;
       const why = code === undefined ? undefined : 'why';
-      say({ kind: 'ended', run, what, ...done, code, why, found: undefined, spent });
+      say({ kind: 'ended', run, what, ...done, code, why, found: undefined, tainted });
       const next = queue.shift();
       if (next !== undefined) begin(next, 1);
     };
@@ -131,7 +131,7 @@ export class PretendRunners implements Runners {
       say({ kind: 'progress', run, completed: count, failed: 0, summary: undefined });
       after(10, () => progress(count + 1));
     };
-    const queue: { readonly run: number; readonly order: UnitOrder; readonly attempt: number }[] = [];
+    const queue: { readonly run: number; readonly order: UnitSpec; readonly attempt: number }[] = [];
     const begin = ({ run: number, order, attempt }: (typeof queue)[number], depth = 0): void => {
       run = number;
       const { behaviour: own } = JSON.parse(order.facts) as { behaviour?: string };
@@ -153,11 +153,11 @@ export class PretendRunners implements Runners {
     };
     return {
       send: (body) => {
-        const word = toRunnerCodec.decode(body);
+        const word = runnerCommandCodec.decode(body);
         const delayMs = behaviour === '' ? 25 : 0.1;
         if (word.kind === 'run') {
           if (word.code !== undefined) this.codeSent += 1;
-          const next = { run: word.run, order: decodeOrder(word.order), attempt: word.attempt ?? 0 };
+          const next = { run: word.run, order: decodeUnitSpec(word.spec), attempt: word.attempt ?? 0 };
           if (life.isBusy && this.ahead === undefined) throw new Error('it was given two runs at one time');
           after(delayMs, () => (life.isBusy ? queue.push(next) : begin(next)));
         } else {
@@ -169,7 +169,7 @@ export class PretendRunners implements Runners {
               code: undefined,
               why: undefined,
               found: undefined,
-              spent: undefined,
+              tainted: undefined,
             };
             const ended = {
               kind: 'ended',
@@ -191,7 +191,7 @@ export class PretendRunners implements Runners {
   }
 }
 
-export type SceneOptions = {
+export type WorkerSceneOptions = {
   readonly cores?: number;
   readonly leaseMs?: number;
   readonly seed?: string;
@@ -199,11 +199,11 @@ export type SceneOptions = {
   readonly ahead?: number;
 };
 
-export class Scene {
+export class WorkerScene {
   readonly timeline = new Timeline();
   readonly clock = timelineClock(this.timeline);
   readonly codes = new Map<string, string>();
-  readonly runners = new PretendRunners(this.timeline, this.codes);
+  readonly runners = new FakeRunners(this.timeline, this.codes);
   readonly worker: WorkerHost;
   readonly events: WorkerEvent[] = [];
   readonly mistakes: unknown[] = [];
@@ -219,7 +219,7 @@ export class Scene {
   fetches = 0;
   registryFails = false;
 
-  constructor({ cores = 2, leaseMs = 10_000, seed = 'worker', ahead }: SceneOptions = {}) {
+  constructor({ cores = 2, leaseMs = 10_000, seed = 'worker', ahead }: WorkerSceneOptions = {}) {
     this.runners.ahead = ahead;
     this.leaseMs = leaseMs;
     const id = nodeIdFrom(new Uint8Array(16).fill(1));
@@ -227,12 +227,12 @@ export class Scene {
     const self: Identity = { id, name: 'w1', host: '10.0.0.1', port: 7400, generation: 3, roles, dc: 'x' };
     this.worker = new WorkerHost(
       {
-        ...{ clock: this.clock, random: new Random(seed), self, cores, runners: this.runners, sha256 },
-        ...{ isolation: 'full', level: () => 'normal', leader: () => this.leader },
+        ...{ clock: this.clock, random: new Random(seed), self, cores, runners: this.runners, sha256: fakeBundleHash },
+        ...{ isolation: 'full', loadLevel: () => 'normal', leader: () => this.leader },
         program: { moduleUrl: 'data:,', main: () => undefined },
         registry: { range: ({ from }, _options, done) => this.#range(from, done) },
-        ask: (_to, message, timeoutMs, done) => this.#ask(message, timeoutMs, done),
-        tell: (event) => this.events.push(event),
+        request: (_to, message, timeoutMs, done) => this.#ask(message, timeoutMs, done),
+        emit: (event) => this.events.push(event),
         halted: (error) => this.mistakes.push(error),
       },
       { jobLeaseMs: leaseMs },
@@ -241,8 +241,8 @@ export class Scene {
   }
 
   /** Stores code that behaves like that, and gives its hash. */
-  bundle(behaviour: Behaviour, note = ''): string {
-    const hash = sha256(encoder.encode(`${behaviour}${note}`));
+  bundle(behaviour: FakeRunnerBehaviour, note = ''): string {
+    const hash = fakeBundleHash(encoder.encode(`${behaviour}${note}`));
     this.codes.set(hash, behaviour);
     this.#stored.set(jobKeys.bundlePart(hash, 0), encoder.encode(behaviour));
     this.#stored.set(jobKeys.bundlePart(hash, 1), encoder.encode(note));
@@ -266,7 +266,7 @@ export class Scene {
   ): Outcome<JobMessageOf<'unitsTaken'>> {
     let answer: Outcome<JobMessageOf<'unitsTaken'>> = failure('DEADLINE');
     const message = { kind: 'giveUnits', term: this.term, generation: 3, units, ...changed } as const;
-    this.worker.given(this.#manager, message, (outcome) => {
+    this.worker.assignUnits(this.#manager, message, (outcome) => {
       answer = outcome;
     });
     return answer;
@@ -276,7 +276,7 @@ export class Scene {
   stop(names: readonly AttemptId[], why: JobMessageOf<'stopUnits'>['why'] = 'cancelled'): { outcome: unknown } {
     const held: { outcome: unknown } = { outcome: undefined };
     const units = names.map(({ job, workflow, unit, attempt, fence }) => ({ job, workflow, unit, attempt, fence }));
-    this.worker.stopped(this.#manager, { kind: 'stopUnits', term: this.term, units, why }, (outcome) => {
+    this.worker.stopUnits(this.#manager, { kind: 'stopUnits', term: this.term, units, why }, (outcome) => {
       held.outcome = outcome;
     });
     return held;

@@ -11,24 +11,24 @@
  */
 import type { Cancel, Clock, Program, Runners } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
-import { RunnerLink, type RunnerShape } from './runner-link.ts';
+import { RunnerHandle, type RunnerProfile } from './runner-handle.ts';
 
-export type PoolPorts = {
+export type RunnerPoolPorts = {
   readonly clock: Clock;
   readonly random: Random;
   readonly runners: Runners;
   readonly program: Program;
 };
 
-export type RunnerNeed = { readonly shape: RunnerShape; readonly bundle: string; readonly submitter: string };
+export type RunnerRequirements = { readonly shape: RunnerProfile; readonly bundle: string; readonly submitter: string };
 
-export type PoolOptions = {
+export type RunnerPoolOptions = {
   /** How many fresh ones to hold ready. */
   readonly freshCount: number;
   /** Fresh and used ones that run nothing. */
   readonly parkedMax: number;
   /** The first ones are of this kind; later ones like the last that was needed. */
-  readonly shape: RunnerShape;
+  readonly shape: RunnerProfile;
   readonly silenceMsMax: number;
 };
 
@@ -45,15 +45,15 @@ const pauseMsMax = 15_000;
 const nothing: Cancel = () => undefined;
 
 export class RunnerPool {
-  readonly #ports: PoolPorts;
-  readonly #options: PoolOptions;
+  readonly #ports: RunnerPoolPorts;
+  readonly #options: RunnerPoolOptions;
   /** Those that live, whatever they do, with the end of the time in which they must be ready. */
-  readonly #alive = new Map<RunnerLink, Cancel>();
-  readonly #fresh: RunnerLink[] = [];
+  readonly #alive = new Map<RunnerHandle, Cancel>();
+  readonly #fresh: RunnerHandle[] = [];
   /** The latest used one is the last one. */
-  readonly #used: { readonly link: RunnerLink; readonly unidle: Cancel }[] = [];
+  readonly #used: { readonly link: RunnerHandle; readonly unidle: Cancel }[] = [];
   /** What the last unit needed; the next one probably needs the same. */
-  #shape: RunnerShape;
+  #shape: RunnerProfile;
   #refill: Cancel = nothing;
   #isRefilling = false;
   #canDenyNetwork = false;
@@ -62,7 +62,7 @@ export class RunnerPool {
   #isWarm = false;
   #ended: (() => void) | undefined;
 
-  constructor(ports: PoolPorts, options: PoolOptions) {
+  constructor(ports: RunnerPoolPorts, options: RunnerPoolOptions) {
     this.#ports = ports;
     this.#options = options;
     this.#shape = options.shape;
@@ -75,12 +75,12 @@ export class RunnerPool {
     this.#refillAfter(firstRefillAfterMs);
   }
 
-  get alive(): number {
+  get aliveCount(): number {
     return this.#alive.size;
   }
 
   /** One with this use already, else a fresh one, else one that has only now been started. */
-  take({ shape, bundle, submitter }: RunnerNeed): { readonly link: RunnerLink; readonly hasCode: boolean } {
+  take({ shape, bundle, submitter }: RunnerRequirements): { readonly link: RunnerHandle; readonly hasCode: boolean } {
     this.#shape = shape;
     const at = this.#used.findLastIndex(({ link }) => isOf(link, bundle, submitter) && isShape(link.shape, shape));
     const [used] = at < 0 ? [] : this.#used.splice(at, 1);
@@ -89,21 +89,21 @@ export class RunnerPool {
       return { link: used.link, hasCode: true };
     }
     const link = this.#takeFresh(shape) ?? this.#start(shape);
-    link.use = { bundle, submitter };
+    link.boundTo = { bundle, submitter };
     this.#refillAfter(this.#fresh.length === 0 ? refillAfterMs : refillAtEaseAfterMs);
     return { link, hasCode: false };
   }
 
   /** It ended its unit well and may have another one. */
-  park(link: RunnerLink): void {
+  release(link: RunnerHandle): void {
     if (link.isGone || !this.#isOpen) return;
-    const unidle = this.#ports.clock.schedule(usedIdleMsMax, () => this.drop(link));
+    const unidle = this.#ports.clock.schedule(usedIdleMsMax, () => this.discard(link));
     this.#used.push({ link, unidle });
     this.#makeRoom(0);
   }
 
   /** It is not to be used again. */
-  drop(link: RunnerLink): void {
+  discard(link: RunnerHandle): void {
     this.#forget(link);
     link.kill();
   }
@@ -117,7 +117,7 @@ export class RunnerPool {
     this.#tellEnd();
   }
 
-  #takeFresh(shape: RunnerShape): RunnerLink | undefined {
+  #takeFresh(shape: RunnerProfile): RunnerHandle | undefined {
     const fits = this.#fresh.filter((link) => canBecome(link, shape));
     const link = fits.find(({ isReady }) => isReady) ?? fits[0];
     if (link === undefined) return undefined;
@@ -126,11 +126,11 @@ export class RunnerPool {
     return link;
   }
 
-  #start(shape: RunnerShape): RunnerLink {
+  #start(shape: RunnerProfile): RunnerHandle {
     const { runners, program, clock } = this.#ports;
     const { silenceMsMax } = this.#options;
     const events = { ready: () => this.#ready(link), gone: () => this.#gone(link) };
-    const link: RunnerLink = new RunnerLink({ runners, program, shape, silenceMsMax }, events);
+    const link: RunnerHandle = new RunnerHandle({ runners, program, shape, silenceMsMax }, events);
     this.#canDenyNetwork = link.canDenyNetwork;
     this.#alive.set(
       link,
@@ -139,14 +139,14 @@ export class RunnerPool {
     return link;
   }
 
-  #ready(link: RunnerLink): void {
+  #ready(link: RunnerHandle): void {
     this.#alive.get(link)?.();
     this.#failures = 0;
     this.#isRefilling = false;
     this.#refillAfter(this.#fresh.length === 0 ? 0 : betweenStartsMs);
   }
 
-  #gone(link: RunnerLink): void {
+  #gone(link: RunnerHandle): void {
     this.#alive.get(link)?.();
     this.#alive.delete(link);
     this.#forget(link);
@@ -160,7 +160,7 @@ export class RunnerPool {
     this.#tellEnd();
   }
 
-  #forget(link: RunnerLink): void {
+  #forget(link: RunnerHandle): void {
     const fresh = this.#fresh.indexOf(link);
     if (fresh >= 0) this.#fresh.splice(fresh, 1);
     const used = this.#used.findIndex((parked) => parked.link === link);
@@ -191,7 +191,7 @@ export class RunnerPool {
       const unfit = this.#fresh.find((link) => !canBecome(link, this.#shape));
       const victim = unfit ?? (this.#fresh.length > 1 ? this.#fresh[0] : (this.#used[0]?.link ?? this.#fresh[0]));
       if (victim === undefined) return;
-      this.drop(victim);
+      this.discard(victim);
     }
   }
 
@@ -203,15 +203,15 @@ export class RunnerPool {
   }
 }
 
-function isOf({ use }: RunnerLink, bundle: string, submitter: string): boolean {
-  return use !== undefined && use.bundle === bundle && use.submitter === submitter;
+function isOf({ boundTo }: RunnerHandle, bundle: string, submitter: string): boolean {
+  return boundTo !== undefined && boundTo.bundle === bundle && boundTo.submitter === submitter;
 }
 
 /** A fresh one can be used with these limits. */
-function canBecome({ shape, canDenyNetwork }: RunnerLink, wanted: RunnerShape): boolean {
+function canBecome({ shape, canDenyNetwork }: RunnerHandle, wanted: RunnerProfile): boolean {
   return isShape(shape, wanted) || (canDenyNetwork && isShape(shape, { ...wanted, network: true }));
 }
 
-function isShape(a: RunnerShape, b: RunnerShape): boolean {
+function isShape(a: RunnerProfile, b: RunnerProfile): boolean {
   return a.network === b.network && a.memoryMb === b.memoryMb;
 }

@@ -15,11 +15,11 @@ import type { Random } from '../../base/random.ts';
 import type { Registry } from '../../base/registry.ts';
 import type { AttemptId, JobMessage, JobMessageOf } from '../../messages/jobs.ts';
 import { BundleCache } from './bundle-cache.ts';
-import { guard, guardedClock, guardedRunners } from './guarded.ts';
-import { NewsTeller } from './news-teller.ts';
+import { runGuarded, guardedClock, guardedRunners } from './guarded-ports.ts';
+import { UnitReporter } from './unit-reporter.ts';
 import { RunnerPool } from './runner-pool.ts';
-import type { StopCause, Unit } from './unit.ts';
-import { type Taken, Units, graceMs } from './units.ts';
+import type { StopCause, UnitAttempt } from './unit-attempt.ts';
+import { type UnitAcceptance, UnitExecutor, graceMs } from './unit-executor.ts';
 import { WorkerLease } from './worker-lease.ts';
 
 export type WorkerEvent = { readonly kind: string } & Readonly<Record<string, unknown>>;
@@ -36,12 +36,12 @@ export type WorkerPorts = {
   /** Who leads, as far as this node knows. */
   leader(): Peer | undefined;
   /** Ends in the answer or an error, at the latest after `timeoutMs`. */
-  ask(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void;
+  request(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void;
   sha256(bytes: Uint8Array): string;
   readonly isolation: 'full' | 'weak';
   /** How loaded this node is: normal, elevated, high, severe, critical. */
-  level(): string;
-  tell(event: WorkerEvent): void;
+  loadLevel(): string;
+  emit(event: WorkerEvent): void;
   /** The program is wrong. */
   halted(error: unknown): void;
 };
@@ -75,8 +75,8 @@ export class WorkerHost {
   readonly #clock: Clock;
   readonly #halted: (error: unknown) => void;
   readonly #pool: RunnerPool;
-  readonly #units: Units;
-  readonly #teller: NewsTeller;
+  readonly #units: UnitExecutor;
+  readonly #teller: UnitReporter;
   readonly #lease: WorkerLease;
   readonly #idle: Done<void>[] = [];
   #isDraining = false;
@@ -104,27 +104,27 @@ export class WorkerHost {
       },
     );
     const sha256 = (bytes: Uint8Array): string => ports.sha256(bytes);
-    this.#units = new Units({
+    this.#units = new UnitExecutor({
       ...{ clock, cores, pool: this.#pool },
       bundles: new BundleCache({ clock, random: random.fork('bundles'), registry, sha256 }),
-      ended: (news) => this.#teller.ended(news),
-      progressed: (unit) => this.#teller.progressed(unit),
-      said: (unit, level, text) => this.#said(unit, level, text),
-      killed: ({ name }, reason) => ports.tell({ kind: 'runner.killed', ...shown(name), reason }),
+      ended: (news) => this.#teller.reportEnd(news),
+      progressed: (unit) => this.#teller.reportProgress(unit),
+      logged: (unit, level, text) => this.#said(unit, level, text),
+      runnerKilled: ({ name }, reason) => ports.emit({ kind: 'runner.killed', ...shown(name), reason }),
     });
     const leader = (): Peer | undefined => ports.leader();
-    const ask: WorkerPorts['ask'] = (to, message, timeoutMs, done) =>
-      ports.ask(to, message, timeoutMs, (outcome) => guard(halted, () => done(outcome)));
+    const ask: WorkerPorts['request'] = (to, message, timeoutMs, done) =>
+      ports.request(to, message, timeoutMs, (outcome) => runGuarded(halted, () => done(outcome)));
     const stop = (names: readonly AttemptId[]): void => this.#superseded(names);
-    this.#teller = new NewsTeller({
+    this.#teller = new UnitReporter({
       ...{ clock, random: random.fork('teller'), generation: self.generation, leader, ask, stop },
       coresFree: () => this.#units.cores.free,
-      quiet: () => this.#quiet(),
+      allAcknowledged: () => this.#quiet(),
     });
     this.#lease = new WorkerLease(
       {
-        ...{ clock, random: random.fork('lease'), leader, ask, stop },
-        report: () => this.#report(),
+        ...{ clock, random: random.fork('lease'), leader, request: ask, stop },
+        heartbeat: () => this.#report(),
         granted: () => this.#pool.warmUp(),
         expired: (withinMs) => this.#expired(withinMs),
       },
@@ -132,19 +132,19 @@ export class WorkerHost {
     );
   }
 
-  given(_from: Identity, message: JobMessageOf<'giveUnits'>, reply: Done<JobMessageOf<'unitsTaken'>>): void {
+  assignUnits(_from: Identity, message: JobMessageOf<'giveUnits'>, reply: Done<JobMessageOf<'unitsTaken'>>): void {
     const { term, generation, units } = message;
     if (generation !== this.#ports.self.generation)
       return reply(failure('FENCED', 'another life of this node is meant'));
-    if (!this.#lease.admits(term)) return reply(failure('FENCED', 'a later leader is known here'));
-    guard(this.#halted, () => {
-      const taken = units.map((unit) => this.#units.take(unit, this.#refusal()));
+    if (!this.#lease.acceptsTerm(term)) return reply(failure('FENCED', 'a later leader is known here'));
+    runGuarded(this.#halted, () => {
+      const taken = units.map((unit) => this.#units.accept(unit, this.#refusal()));
       reply(success({ kind: 'unitsTaken', units: taken, coresFree: this.#units.cores.free }));
     });
   }
 
-  stopped(_from: Identity, message: JobMessageOf<'stopUnits'>, reply: Done<JobMessageOf<'unitsStopped'>>): void {
-    if (!this.#lease.admits(message.term)) return reply(failure('FENCED', 'a later leader is known here'));
+  stopUnits(_from: Identity, message: JobMessageOf<'stopUnits'>, reply: Done<JobMessageOf<'unitsStopped'>>): void {
+    if (!this.#lease.acceptsTerm(message.term)) return reply(failure('FENCED', 'a later leader is known here'));
     const as = message.why === 'timeout' ? 'timeout' : 'cancelled';
     const cause: StopCause = { why: message.why, as, graceMs };
     this.#stopUnits(message.units, cause, () => {
@@ -162,16 +162,16 @@ export class WorkerHost {
   setDraining(on: boolean): void {
     if (on === this.#isDraining) return;
     this.#isDraining = on;
-    if (on) guard(this.#halted, () => this.#units.stopWaiting('the worker is being drained'));
-    this.#lease.reportNow();
+    if (on) runGuarded(this.#halted, () => this.#units.returnQueued('the worker is being drained'));
+    this.#lease.renewNow();
   }
 
-  cores(): { readonly total: number; readonly free: number } {
+  coreCounts(): { readonly total: number; readonly free: number } {
     return this.#units.cores;
   }
 
-  runnersAlive(): number {
-    return this.#pool.alive;
+  aliveRunners(): number {
+    return this.#pool.aliveCount;
   }
 
   /** What it has, as one number that differs when that differs, whatever the order. */
@@ -181,7 +181,7 @@ export class WorkerHost {
     return digest;
   }
 
-  runsNow(): number {
+  runningUnits(): number {
     return this.#units.count;
   }
 
@@ -196,7 +196,7 @@ export class WorkerHost {
     this.#stops.push(done);
     if (this.#isStopping) return;
     this.#isStopping = true;
-    guard(this.#halted, () => {
+    runGuarded(this.#halted, () => {
       this.#units.stopAll({ why: 'the worker stops', as: 'returned', graceMs: stopGraceMs });
     });
     this.whenIdle(() => this.#close());
@@ -213,11 +213,11 @@ export class WorkerHost {
     });
   }
 
-  #refusal(): Taken | undefined {
+  #refusal(): UnitAcceptance | undefined {
     if (this.#isDraining || this.#isStopping) return { code: 'DRAINED', why: 'this worker takes nothing new' };
     if (!this.#lease.holds) return { code: 'CAPACITY', why: 'this worker has not been heard by a leader lately' };
-    const { unheardBytes, unheardCount } = this.#teller;
-    const isFull = unheardBytes > unheardBytesMax || unheardCount + this.#units.count >= namesMax;
+    const { unacknowledgedBytes, unacknowledgedCount } = this.#teller;
+    const isFull = unacknowledgedBytes > unheardBytesMax || unacknowledgedCount + this.#units.count >= namesMax;
     return isFull ? { code: 'CAPACITY', why: 'too many ends wait to be heard' } : undefined;
   }
 
@@ -227,7 +227,7 @@ export class WorkerHost {
       left -= 1;
       if (left === 0) done();
     };
-    guard(this.#halted, () => {
+    runGuarded(this.#halted, () => {
       for (const name of names) this.#units.stop(name, cause, one);
       one();
     });
@@ -240,32 +240,32 @@ export class WorkerHost {
   #report(): JobMessageOf<'workerReport'> {
     const { self, isolation } = this.#ports;
     const { total, free } = this.#units.cores;
-    const attempts = [...this.#units.names(), ...this.#teller.names()];
+    const attempts = [...this.#units.names(), ...this.#teller.unacknowledgedIds()];
     return {
       ...{ kind: 'workerReport', generation: self.generation, coresTotal: total, coresFree: free, attempts, isolation },
-      ...{ level: this.#ports.level(), draining: this.#isDraining || this.#isStopping },
+      ...{ level: this.#ports.loadLevel(), draining: this.#isDraining || this.#isStopping },
     };
   }
 
   #expired(withinMs: number): void {
     if (this.#units.count === 0) return;
-    this.#ports.tell({ kind: 'worker.orphaned', units: this.#units.count });
+    this.#ports.emit({ kind: 'worker.orphaned', units: this.#units.count });
     const why = 'no leader has heard this worker for too long';
     this.#units.stopAll({ why, as: 'returned', graceMs: Math.min(graceMs, withinMs) });
   }
 
   #quiet(): void {
-    if (this.#units.count > 0 || this.#teller.unheardCount > 0) return;
+    if (this.#units.count > 0 || this.#teller.unacknowledgedCount > 0) return;
     for (const done of this.#idle.splice(0)) done(success(undefined));
   }
 
   /** Lines of authors are for the log of the node; a flood of them is cut off. */
-  #said({ name }: Unit, level: string, text: string): void {
+  #said({ name }: UnitAttempt, level: string, text: string): void {
     const nowMs = this.#clock.nowMs();
     if (nowMs - this.#lines.sinceMs >= 1_000) this.#lines = { sinceMs: nowMs, count: 0 };
     this.#lines.count += 1;
     if (this.#lines.count > linesPerSecondMax) return;
-    this.#ports.tell({ kind: 'job.said', ...shown(name), level, text });
+    this.#ports.emit({ kind: 'job.said', ...shown(name), level, text });
   }
 }
 

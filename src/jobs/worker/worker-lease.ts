@@ -13,13 +13,13 @@ import type { Address, Cancel, Clock, Peer } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { AttemptId, JobMessage, JobMessageOf } from '../../messages/jobs.ts';
 
-export type LeasePorts = {
+export type WorkerLeasePorts = {
   readonly clock: Clock;
   readonly random: Random;
   leader(): Peer | undefined;
-  ask(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void;
+  request(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void;
   /** What is true at this moment. */
-  report(): JobMessageOf<'workerReport'>;
+  heartbeat(): JobMessageOf<'workerReport'>;
   /** The leader says that these are superseded. */
   stop(names: readonly AttemptId[]): void;
   /** The leader knows this worker, and may give it something. */
@@ -40,7 +40,7 @@ const leaseShares = {
 const nothing: Cancel = () => undefined;
 
 export class WorkerLease {
-  readonly #ports: LeasePorts;
+  readonly #ports: WorkerLeasePorts;
   #leaseMs: number;
   #term = 0;
   #untilMs = -Infinity;
@@ -50,7 +50,7 @@ export class WorkerLease {
   #unexpire: Cancel = nothing;
   #isOpen = true;
 
-  constructor(ports: LeasePorts, leaseMs: number) {
+  constructor(ports: WorkerLeasePorts, leaseMs: number) {
     this.#ports = ports;
     this.#leaseMs = leaseMs;
     this.#reportAfter(0);
@@ -66,7 +66,7 @@ export class WorkerLease {
   }
 
   /** Somebody acts as leader of that term: false when a later one is known. */
-  admits(term: number): boolean {
+  acceptsTerm(term: number): boolean {
     if (term < this.#term) return false;
     this.#term = term;
     return true;
@@ -79,7 +79,7 @@ export class WorkerLease {
   }
 
   /** Something in the report has changed that the leader should know. */
-  reportNow(): void {
+  renewNow(): void {
     this.#reportAfter(0);
   }
 
@@ -103,14 +103,14 @@ export class WorkerLease {
     if (leader === undefined) return this.#failed();
     // Also if no answer should ever come.
     this.#reportAfter(this.#leaseMs * leaseShares.interval);
-    this.#ports.ask(leader, this.#ports.report(), this.#leaseMs * leaseShares.timeout, (outcome) => {
+    this.#ports.request(leader, this.#ports.heartbeat(), this.#leaseMs * leaseShares.timeout, (outcome) => {
       if (this.#isOpen) this.#answered(asked, sentMs, outcome);
     });
   }
 
   #answered(asked: number, sentMs: number, outcome: Outcome<JobMessage>): void {
     const answer = outcome.ok && outcome.value.kind === 'workerHeard' ? outcome.value : undefined;
-    if (answer !== undefined && this.admits(answer.term)) return this.#granted(sentMs, answer);
+    if (answer !== undefined && this.acceptsTerm(answer.term)) return this.#granted(sentMs, answer);
     if (!outcome.ok && outcome.error.code === 'FENCED') this.#expire();
     // A later question is under way, or has been answered.
     if (asked === this.#asked) this.#failed();

@@ -9,7 +9,7 @@ import type { NodeId } from '../../base/ids.ts';
 import type { Address, Cancel, Clock, Identity, Peer, Program, Runners, Streams } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { Leadership, Registry } from '../../base/registry.ts';
-import { ManagerHost } from '../../jobs/manager/manager-host.ts';
+import { JobManagerHost } from '../../jobs/manager/job-manager-host.ts';
 import { WorkerHost } from '../../jobs/worker/worker-host.ts';
 import { type Message, encodeMessage, tryDecodeMessage } from '../../messages/catalogue.ts';
 import { type JobMessage, jobMessages } from '../../messages/jobs.ts';
@@ -52,7 +52,7 @@ const storeTimeoutMs = 30_000;
 
 export class Jobs {
   readonly desk: Desk;
-  readonly manager: ManagerHost | undefined;
+  readonly manager: JobManagerHost | undefined;
   readonly worker: WorkerHost | undefined;
   readonly #ports: JobsPorts;
   readonly #around: JobsAround;
@@ -85,30 +85,30 @@ export class Jobs {
 
   /** That life of a node is surely over. */
   gone(node: NodeId, generation: number): void {
-    this.manager?.gone(node, generation);
+    this.manager?.processGone(node, generation);
   }
 
   memberChanged(): void {
-    this.manager?.memberChanged();
+    this.manager?.membershipChanged();
   }
 
   /** Whether this node is active, by its registration. */
   standingChanged(isActive: boolean): void {
     this.worker?.setDraining(!isActive);
-    this.manager?.memberChanged();
+    this.manager?.membershipChanged();
   }
 
   /** What the worker of this node has, for everybody to know. */
   held(): Pick<WorkerNotice, 'coresTotal' | 'coresFree' | 'units' | 'attempts'> {
-    const { total: coresTotal = 0, free: coresFree = 0 } = this.worker?.cores() ?? {};
-    return { coresTotal, coresFree, units: this.worker?.runsNow() ?? 0, attempts: this.worker?.attemptsDigest() ?? 0 };
+    const { total: coresTotal = 0, free: coresFree = 0 } = this.worker?.coreCounts() ?? {};
+    return { coresTotal, coresFree, units: this.worker?.runningUnits() ?? 0, attempts: this.worker?.attemptsDigest() ?? 0 };
   }
 
   queues(): Readonly<Record<string, number>> {
     const counts = this.manager?.counts();
     const jobs =
       counts === undefined ? {} : { jobs: counts.open, jobsQueued: counts.queued, jobsRunning: counts.running };
-    return this.worker === undefined ? jobs : { ...jobs, unitsHere: this.worker.runsNow() };
+    return this.worker === undefined ? jobs : { ...jobs, unitsHere: this.worker.runningUnits() };
   }
 
   /** What runs is given back, and no process of a runner is left. */
@@ -129,13 +129,13 @@ export class Jobs {
           reply(outcome.ok ? success({ kind: 'bundleStored', sha256: message.sha256 }) : outcome);
         });
       case 'giveUnits':
-        return worker === undefined ? reply(noWorker) : worker.given(from, message, reply);
+        return worker === undefined ? reply(noWorker) : worker.assignUnits(from, message, reply);
       case 'stopUnits':
-        return worker === undefined ? reply(noWorker) : worker.stopped(from, message, reply);
+        return worker === undefined ? reply(noWorker) : worker.stopUnits(from, message, reply);
       case 'tellUnits':
-        return manager === undefined ? reply(noManager) : manager.heardNews(from, message, reply);
+        return manager === undefined ? reply(noManager) : manager.onUnitReports(from, message, reply);
       case 'workerReport':
-        return manager === undefined ? reply(noManager) : manager.heardReport(from, message, reply);
+        return manager === undefined ? reply(noManager) : manager.onHeartbeat(from, message, reply);
       case 'bundleStored':
       case 'jobTold':
       case 'unitsHeard':
@@ -162,17 +162,17 @@ export class Jobs {
     });
   }
 
-  #openManager(options: JobValues, reports: JobsReports): ManagerHost {
+  #openManager(options: JobValues, reports: JobsReports): JobManagerHost {
     const { clock, random, sha256 } = this.#ports;
     const { identity, registry, leadership, members } = this.#around;
     const seen = { ...members, dc: identity.dc };
-    return new ManagerHost(
+    return new JobManagerHost(
       {
         ...{ clock, random: random.fork('manager'), registry, leadership, sha256, dc: identity.dc },
-        ask: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),
+        request: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),
         workers: () => knownWorkers(seen),
         worker: (id) => knownWorker(seen, id),
-        tell: ({ kind, ...fields }) => reports.happened(kind, fields),
+        emit: ({ kind, ...fields }) => reports.happened(kind, fields),
         halted: (error) => reports.halted(error),
       },
       options,
@@ -189,9 +189,9 @@ export class Jobs {
     return new WorkerHost(
       {
         ...{ clock, random: random.fork('worker'), registry, self, cores, runners, program, leader, sha256, isolation },
-        ask: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),
-        level: () => 'normal',
-        tell: ({ kind, ...fields }) => reports.happened(kind, fields),
+        request: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),
+        loadLevel: () => 'normal',
+        emit: ({ kind, ...fields }) => reports.happened(kind, fields),
         halted: (error) => reports.halted(error),
       },
       options,
@@ -205,7 +205,7 @@ export class Jobs {
       isLeading: () => this.manager !== undefined && leadership.isLeading(),
       carryOut: ({ verb, args, submitter, waitMs, key }, remainingMs, done) => {
         if (this.manager === undefined) done(noManager);
-        else this.manager.order(verb, args, submitter, remainingMs, done, waitMs, key);
+        else this.manager.command(verb, args, submitter, remainingMs, done, waitMs, key);
       },
       store: (sha256, code, done) => this.#store(sha256, code, done),
       ask: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),

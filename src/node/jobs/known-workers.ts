@@ -4,7 +4,7 @@
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { MemberView } from '../../membership/state/member-view.ts';
-import type { WorkerKnown } from '../../jobs/manager/manager-host.ts';
+import type { WorkerStatus } from '../../jobs/manager/job-manager-host.ts';
 
 export type WorkersSeen = {
   readonly dc: string;
@@ -13,19 +13,19 @@ export type WorkersSeen = {
   readonly standingOf: (id: NodeId) => string | undefined;
 };
 
-export function knownWorkers(seen: WorkersSeen): readonly WorkerKnown[] {
+export function knownWorkers(seen: WorkersSeen): readonly WorkerStatus[] {
   return seen.views().flatMap((view) => {
     const known = workerOf(seen, view);
     return known === undefined ? [] : [known];
   });
 }
 
-export function knownWorker(seen: WorkersSeen, id: NodeId): WorkerKnown | undefined {
+export function knownWorker(seen: WorkersSeen, id: NodeId): WorkerStatus | undefined {
   const view = seen.view(id);
   return view === undefined ? undefined : workerOf(seen, view);
 }
 
-function workerOf({ dc, standingOf }: WorkersSeen, view: MemberView): WorkerKnown | undefined {
+function workerOf({ dc, standingOf }: WorkersSeen, view: MemberView): WorkerStatus | undefined {
   const { entry, stuck, health } = view;
   if (entry.dc !== dc || !entry.roles.includes('worker')) return undefined;
   const { id, name, generation, host, port } = entry;

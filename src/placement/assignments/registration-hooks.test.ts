@@ -7,7 +7,7 @@ import { fenceOf } from '../../base/fence.ts';
 import { type NodeId, nodeIdFrom } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';
 import { Random } from '../../base/random.ts';
-import { Timeline } from '../../simulation/timeline.ts';
+import { Timeline } from '../../simulation/engine/timeline.ts';
 import { type FakeRegistry, fakeRegistry } from '../../../test/fakes/fake-registry.ts';
 import { ExpiryWorkerHost } from '../../registration/expiry-worker-host.ts';
 import { registrationOptions } from '../../registration/registration-options.ts';

@@ -4,7 +4,7 @@ import { type Done, failure } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Clock, Peer } from '../../base/ports.ts';
 import { Random } from '../../base/random.ts';
-import { Timeline } from '../../simulation/timeline.ts';
+import { Timeline } from '../../simulation/engine/timeline.ts';
 import { LeaderFinder } from './leader-finder.ts';
 import { LongPollWatch } from './long-poll-watch.ts';
 

@@ -9,7 +9,7 @@ import { type NodeId, parseNodeId } from '../../base/ids.ts';
 import type { Clock, Identity } from '../../base/ports.ts';
 import { Random } from '../../base/random.ts';
 import type { Leadership, LeadershipEvents, LeadershipView, Registry } from '../../base/registry.ts';
-import { Timeline } from '../../simulation/timeline.ts';
+import { Timeline } from '../../simulation/engine/timeline.ts';
 import { encodeAssigned, noHint } from '../assignment/record.ts';
 import { clusterKey, keyRanges } from '../cluster-keys.ts';
 import type { KeyspaceLimits } from '../keyspace/keyspace.ts';

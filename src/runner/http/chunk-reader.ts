@@ -4,14 +4,14 @@
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { GrowingBytes } from './growing-bytes.ts';
-import { malformed } from './response-head.ts';
+import { malformedResponse } from './response-head.ts';
 
 const lf = 10;
 const cr = 13;
 const semicolon = 59;
 
 /** Where in the frame the next byte stands. */
-const place = { size: 0, extension: 1, data: 2, dataEnd: 3, trailer: 4, over: 5 } as const;
+const state = { size: 0, extension: 1, data: 2, dataEnd: 3, trailer: 4, over: 5 } as const;
 
 /** Digits of a size; more is more than anybody takes. */
 const sizeDigitsMax = 8;
@@ -19,7 +19,7 @@ const sizeDigitsMax = 8;
 export class ChunkReader {
   readonly #frameBytesMax: number;
   readonly #bodyBytesMax: number;
-  #place: number = place.size;
+  #place: number = state.size;
   #left = 0;
   #digits = 0;
   /** Of the line that is being read: trailers end with an empty one. */
@@ -33,7 +33,7 @@ export class ChunkReader {
   }
 
   begin(): void {
-    this.#place = place.size;
+    this.#place = state.size;
     this.#left = 0;
     this.#digits = 0;
     this.#frameBytes = 0;
@@ -41,15 +41,15 @@ export class ChunkReader {
   }
 
   get isOver(): boolean {
-    return this.#place === place.over;
+    return this.#place === state.over;
   }
 
   /** Adds the content to `body`. The position after the last byte that belongs to the answer. */
   read(bytes: Uint8Array, from: number, to: number, body: GrowingBytes): number {
     let at = from;
-    while (at < to && this.#place !== place.over) {
-      if (this.#place !== place.data) {
-        this.#frameByte(bytes[at] as number, body.length);
+    while (at < to && this.#place !== state.over) {
+      if (this.#place !== state.data) {
+        this.#framingByte(bytes[at] as number, body.length);
         at += 1;
         continue;
       }
@@ -57,21 +57,21 @@ export class ChunkReader {
       body.append(bytes, at, end);
       this.#left -= end - at;
       at = end;
-      if (this.#left === 0) this.#place = place.dataEnd;
+      if (this.#left === 0) this.#place = state.dataEnd;
     }
     return at;
   }
 
-  #frameByte(code: number, bodyBytes: number): void {
+  #framingByte(code: number, bodyBytes: number): void {
     this.#frameBytes += 1;
     if (this.#frameBytes > this.#frameBytesMax)
       throw new RemusterError('TOO_LARGE', 'the frame of an answer is too large');
-    if (this.#sawReturn && code !== lf) throw malformed('a carriage return stands alone');
+    if (this.#sawReturn && code !== lf) throw malformedResponse('a carriage return stands alone');
     this.#sawReturn = code === cr;
     if (this.#sawReturn) return;
-    if (this.#place === place.size) this.#sizeByte(code, bodyBytes);
-    else if (this.#place === place.dataEnd) this.#dataEndByte(code);
-    else if (this.#place === place.trailer) this.#trailerByte(code);
+    if (this.#place === state.size) this.#sizeByte(code, bodyBytes);
+    else if (this.#place === state.dataEnd) this.#dataEndByte(code);
+    else if (this.#place === state.trailer) this.#trailerByte(code);
     else if (code === lf) this.#sizeKnown(bodyBytes);
   }
 
@@ -79,32 +79,32 @@ export class ChunkReader {
     if (code === lf) return this.#sizeKnown(bodyBytes);
     // Blanks before an extension are bad manners that some servers have.
     if (code === semicolon || code === 32 || code === 9) {
-      this.#place = place.extension;
+      this.#place = state.extension;
       return;
     }
     const value = hexDigit(code);
     this.#digits += 1;
-    if (value < 0 || this.#digits > sizeDigitsMax) throw malformed('the size of a chunk is no number');
+    if (value < 0 || this.#digits > sizeDigitsMax) throw malformedResponse('the size of a chunk is no number');
     this.#left = this.#left * 16 + value;
   }
 
   #sizeKnown(bodyBytes: number): void {
-    if (this.#digits === 0) throw malformed('a chunk has no size');
+    if (this.#digits === 0) throw malformedResponse('a chunk has no size');
     if (bodyBytes + this.#left > this.#bodyBytesMax) throw bodyTooLarge(this.#bodyBytesMax);
     this.#digits = 0;
     this.#lineBytes = 0;
-    this.#place = this.#left === 0 ? place.trailer : place.data;
+    this.#place = this.#left === 0 ? state.trailer : state.data;
   }
 
   #dataEndByte(code: number): void {
-    if (code !== lf) throw malformed('a chunk is longer than its size');
-    this.#place = place.size;
+    if (code !== lf) throw malformedResponse('a chunk is longer than its size');
+    this.#place = state.size;
     this.#frameBytes = 0;
   }
 
   #trailerByte(code: number): void {
     if (code !== lf) this.#lineBytes += 1;
-    else if (this.#lineBytes === 0) this.#place = place.over;
+    else if (this.#lineBytes === 0) this.#place = state.over;
     else this.#lineBytes = 0;
   }
 }

@@ -1,7 +1,7 @@
 /** One request from the call to its end: what is sent, how long it may take, and who waits for it. Data only. */
-import type { HttpOptions, HttpRecorder, HttpResponse } from '../http-port.ts';
+import type { HttpOptions, HttpRecorder, HttpResponse } from '../definition/http-types.ts';
 import type { Method, RequestText } from './request-text.ts';
-import type { Target } from './target.ts';
+import type { RequestTarget } from './request-target.ts';
 
 export class Exchange {
   readonly recorder: HttpRecorder;
@@ -12,18 +12,18 @@ export class Exchange {
   redirectsLeft = 0;
   /** Of the request that is under way, which a redirect may change. */
   method: Method;
-  target: Target;
+  target: RequestTarget;
   options: HttpOptions | undefined;
   text = '';
   body: Uint8Array | undefined;
-  isLast = false;
+  closesConnection = false;
   /** Of all together. */
   bytesIn = 0;
   bytesOut = 0;
 
   constructor(
     method: Method,
-    target: Target,
+    target: RequestTarget,
     options: HttpOptions | undefined,
     recorder: HttpRecorder,
     resolve: (response: HttpResponse) => void,
@@ -37,9 +37,9 @@ export class Exchange {
     this.reject = reject;
   }
 
-  setText({ text, body, isLast }: RequestText): void {
+  setRequest({ text, body, isLast }: RequestText): void {
     this.text = text;
     this.body = body;
-    this.isLast = isLast;
+    this.closesConnection = isLast;
   }
 }

@@ -2,17 +2,17 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import { systemClock } from '../../io/clock.ts';
-import type { HttpClient, HttpEnded } from '../http-port.ts';
-import { LoadClient } from './client.ts';
-import type { HttpLimits } from './limits.ts';
-import { dialSocket, latin1 } from './sockets.ts';
+import type { HttpClient, HttpRequestRecord } from '../definition/http-types.ts';
+import { LoadHttpClient } from './load-http-client.ts';
+import type { HttpLimits } from './http-limits.ts';
+import { dialSocket, latin1 } from './node-sockets.ts';
 
 /** A request as it came: its head, a character for each byte, and its body. */
-export type Heard = { readonly line: string; readonly head: string; readonly body: string; readonly socket: Socket };
+export type ReceivedRequest = { readonly line: string; readonly head: string; readonly body: string; readonly socket: Socket };
 
 export type RawServer = {
   readonly url: string;
-  readonly heard: Heard[];
+  readonly heard: ReceivedRequest[];
   /** Connections that were opened, and that are open now. */
   opened: number;
   readonly open: Set<Socket>;
@@ -21,7 +21,7 @@ export type RawServer = {
 /** Answers each request with what `answer` gives, byte for byte; undefined answers nothing. */
 export async function rawServer(
   t: TestContext,
-  answer: (heard: Heard, count: number) => string | undefined,
+  answer: (heard: ReceivedRequest, count: number) => string | undefined,
 ): Promise<RawServer> {
   const open = new Set<Socket>();
   const server = createServer((socket) => {
@@ -35,7 +35,7 @@ export async function rawServer(
       text += chunk.toString('latin1');
       for (let request = requestIn(text); request !== undefined; request = requestIn(text)) {
         text = text.slice(request.length);
-        const heard: Heard = { ...request, socket };
+        const heard: ReceivedRequest = { ...request, socket };
         state.heard.push(heard);
         const words = answer(heard, state.heard.length);
         if (words !== undefined) socket.write(words, 'latin1');
@@ -66,26 +66,26 @@ function requestIn(text: string): { line: string; head: string; body: string; le
 
 export type TestClient = {
   readonly http: HttpClient;
-  readonly ended: HttpEnded[];
+  readonly ended: HttpRequestRecord[];
   readonly connections: () => number;
   readonly close: () => void;
 };
 
 export function testClient(t: TestContext, limits: Partial<HttpLimits> = {}): TestClient {
-  const ended: HttpEnded[] = [];
-  const recorder = { httpEnded: (one: HttpEnded) => void ended.push(one) };
-  const client = new LoadClient({ clock: systemClock(), dial: dialSocket, latin1 }, limits);
+  const ended: HttpRequestRecord[] = [];
+  const recorder = { httpEnded: (one: HttpRequestRecord) => void ended.push(one) };
+  const client = new LoadHttpClient({ clock: systemClock(), dial: dialSocket, latin1 }, limits);
   const close = (): void => client.close();
   t.after(close);
-  return { http: client.user(recorder), ended, connections: () => client.connections, close };
+  return { http: client.clientFor(recorder), ended, connections: () => client.connections, close };
 }
 
-export function answerOf(body: string, status = '200 OK', headers = ''): string {
+export function responseText(body: string, status = '200 OK', headers = ''): string {
   return `HTTP/1.1 ${status}\r\n${headers}content-length: ${body.length}\r\n\r\n${body}`;
 }
 
 /** A wait for what others do, with an end. */
-export async function until(what: string, isSo: () => boolean): Promise<void> {
+export async function waitUntil(what: string, isSo: () => boolean): Promise<void> {
   for (let i = 0; !isSo(); i++) {
     if (i > 6_000) throw new Error(`still waiting: ${what}`);
     await new Promise((resolve) => {
@@ -94,6 +94,6 @@ export async function until(what: string, isSo: () => boolean): Promise<void> {
   }
 }
 
-export function coded(code: string): (error: unknown) => boolean {
+export function hasErrorCode(code: string): (error: unknown) => boolean {
   return (error) => (error as { code?: unknown }).code === code;
 }

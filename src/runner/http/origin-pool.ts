@@ -5,30 +5,30 @@
  */
 import { BoundedQueue } from '../../base/collections/bounded-queue.ts';
 import { RemusterError } from '../../base/errors.ts';
-import type { Answer } from './answer.ts';
-import type { Connection, ConnectionEvents } from './connection.ts';
+import type { BufferedResponse } from './buffered-response.ts';
+import type { HttpConnection, HttpConnectionEvents } from './http-connection.ts';
 import type { Exchange } from './exchange.ts';
 
-export type PoolPorts = {
+export type OriginPoolPorts = {
   /** Opens a connection; undefined when there are as many as there may be. */
-  dial(events: ConnectionEvents): Connection | undefined;
+  dial(events: HttpConnectionEvents): HttpConnection | undefined;
   /** A connection that was dialled is over. */
   gone(): void;
   /** Somebody else waits for a connection to be given up: an idle one is not kept. */
-  isWanted(): boolean;
-  answered(exchange: Exchange, answer: Answer): void;
+  isConnectionWanted(): boolean;
+  answered(exchange: Exchange, answer: BufferedResponse): void;
   failed(exchange: Exchange, error: RemusterError): void;
 };
 
-export class OriginPool implements ConnectionEvents {
-  readonly #ports: PoolPorts;
+export class OriginPool implements HttpConnectionEvents {
+  readonly #ports: OriginPoolPorts;
   readonly #connectMs: number;
   readonly #waiting: BoundedQueue<Exchange>;
-  readonly #connections = new Set<Connection>();
-  readonly #idle: Connection[] = [];
+  readonly #connections = new Set<HttpConnection>();
+  readonly #idle: HttpConnection[] = [];
   #dialling = 0;
 
-  constructor(ports: PoolPorts, limits: { readonly waitingMax: number; readonly connectMs: number }) {
+  constructor(ports: OriginPoolPorts, limits: { readonly waitingMax: number; readonly connectMs: number }) {
     this.#ports = ports;
     this.#connectMs = limits.connectMs;
     this.#waiting = new BoundedQueue(limits.waitingMax);
@@ -66,24 +66,24 @@ export class OriginPool implements ConnectionEvents {
     return true;
   }
 
-  opened(connection: Connection): void {
+  opened(connection: HttpConnection): void {
     this.#dialling -= 1;
     this.#free(connection);
   }
 
-  answered(connection: Connection, exchange: Exchange, answer: Answer, isOpen: boolean): void {
+  responded(connection: HttpConnection, exchange: Exchange, answer: BufferedResponse, isOpen: boolean): void {
     if (isOpen) this.#free(connection);
     else this.#forget(connection);
     this.#ports.answered(exchange, answer);
     if (!isOpen) this.dialMore();
   }
 
-  lost(connection: Connection, exchange: Exchange | undefined, error: RemusterError): void {
+  lost(connection: HttpConnection, exchange: Exchange | undefined, error: RemusterError): void {
     const idleAt = this.#idle.indexOf(connection);
     if (idleAt >= 0) this.#idle.splice(idleAt, 1);
     this.#forget(connection);
     if (exchange !== undefined) {
-      if (connection.isStale(exchange)) this.start(exchange);
+      if (connection.isSafeToResend(exchange)) this.start(exchange);
       else this.#ports.failed(exchange, error);
     } else if (!connection.isOpen) this.#failFirst(error);
     this.dialMore();
@@ -134,17 +134,17 @@ export class OriginPool implements ConnectionEvents {
     return nextMs;
   }
 
-  #free(connection: Connection): void {
+  #free(connection: HttpConnection): void {
     const next = this.#waiting.shift();
     if (next !== undefined) connection.send(next);
-    else if (this.#ports.isWanted()) {
+    else if (this.#ports.isConnectionWanted()) {
       connection.close();
       this.#forget(connection);
     } else this.#idle.push(connection);
   }
 
   /** It is closed. */
-  #forget(connection: Connection): void {
+  #forget(connection: HttpConnection): void {
     if (!connection.isOpen) this.#dialling -= 1;
     this.#connections.delete(connection);
     this.#ports.gone();

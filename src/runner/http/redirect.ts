@@ -1,6 +1,6 @@
 /** Where an answer sends a request on to, and what of the request may go there. Decides, and asks nobody. */
-import type { HttpOptions } from '../http-port.ts';
-import type { Answer } from './answer.ts';
+import type { HttpOptions } from '../definition/http-types.ts';
+import type { BufferedResponse } from './buffered-response.ts';
 import type { Exchange } from './exchange.ts';
 import type { Method } from './request-text.ts';
 
@@ -13,7 +13,7 @@ const ofBodies: readonly string[] = ['content-type', 'content-encoding', 'conten
 const ofServers: readonly string[] = ['authorization', 'cookie', 'proxy-authorization', 'host'];
 
 /** Undefined when the answer is the answer. */
-export function redirectOf({ method, target, options }: Exchange, answer: Answer): Redirect | undefined {
+export function resolveRedirect({ method, target, options }: Exchange, answer: BufferedResponse): Redirect | undefined {
   const location = statuses.includes(answer.status) ? answer.headers.get('location') : undefined;
   const url = location === undefined ? null : URL.parse(location, target.origin.name + target.path);
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) return undefined;

@@ -3,8 +3,8 @@
  * values can become a header or a request of its own. A GET without options is made once for each address.
  */
 import { RemusterError } from '../../base/errors.ts';
-import type { HttpOptions, HttpRequestOptions } from '../http-port.ts';
-import type { Target } from './target.ts';
+import type { HttpOptions, HttpRequestOptions } from '../definition/http-types.ts';
+import type { RequestTarget } from './request-target.ts';
 
 export type Method = NonNullable<HttpRequestOptions['method']>;
 
@@ -29,14 +29,14 @@ const encoder = new TextEncoder();
 const agentLine = 'user-agent: remuster\r\n';
 const jsonLine = 'content-type: application/json\r\n';
 
-export function methodOf(name: string): Method {
+export function parseMethod(name: string): Method {
   if (name !== 'GET' && !methods.includes(name)) {
     throw new RemusterError('BAD_ARGUMENT', `${JSON.stringify(name)} is none of ${methods.join(', ')}`);
   }
   return name as Method;
 }
 
-export function requestText(method: Method, target: Target, options: HttpOptions | undefined): RequestText {
+export function buildRequestText(method: Method, target: RequestTarget, options: HttpOptions | undefined): RequestText {
   if (options === undefined && method === 'GET') {
     target.plainGet ??= `${firstLine(method, target)}${hostLine(target)}${agentLine}\r\n`;
     return { text: target.plainGet, body: undefined, isLast: false };
@@ -55,11 +55,11 @@ export function requestText(method: Method, target: Target, options: HttpOptions
   return { text: `${start}content-length: ${bytes.length}\r\n\r\n`, body: bytes, isLast };
 }
 
-function firstLine(method: Method, { path }: Target): string {
+function firstLine(method: Method, { path }: RequestTarget): string {
   return `${method} ${path} HTTP/1.1\r\n`;
 }
 
-function hostLine({ origin }: Target): string {
+function hostLine({ origin }: RequestTarget): string {
   return `host: ${origin.hostHeader}\r\n`;
 }
 
@@ -84,7 +84,7 @@ function written(json: unknown): string | undefined {
   }
 }
 
-function headerLines(target: Target, options: HttpOptions | undefined): string {
+function headerLines(target: RequestTarget, options: HttpOptions | undefined): string {
   const type = options?.json === undefined ? '' : jsonLine;
   const headers = options?.headers;
   if (headers === undefined) return hostLine(target) + agentLine + type;
@@ -94,7 +94,7 @@ function headerLines(target: Target, options: HttpOptions | undefined): string {
     const value: unknown = headers[name];
     if (value === undefined) continue;
     const small = name.toLowerCase();
-    mustBeSendable(name, small, value);
+    checkHeader(name, small, value);
     names.add(small);
     lines += `${name}: ${value as string}\r\n`;
   }
@@ -107,7 +107,7 @@ function saysClose(headers: Readonly<Record<string, string>>): boolean {
   return Object.keys(headers).some((name) => name.toLowerCase() === 'connection' && /close/i.test(headers[name] ?? ''));
 }
 
-function mustBeSendable(name: string, small: string, value: unknown): void {
+function checkHeader(name: string, small: string, value: unknown): void {
   const shown = JSON.stringify(name.slice(0, 100));
   if (!isName.test(name)) throw new RemusterError('BAD_ARGUMENT', `${shown} is no name of a header`);
   if (forbiddenNames.includes(small)) {

@@ -49,7 +49,7 @@ export class ResponseHead {
       if (first === lf) return at + 1;
       if (first === cr) {
         if (at + 1 === to) return -1;
-        if (bytes[at + 1] !== lf) throw malformed('a carriage return stands alone');
+        if (bytes[at + 1] !== lf) throw malformedResponse('a carriage return stands alone');
         return at + 2;
       }
       at = this.#header(bytes, at, to);
@@ -59,14 +59,14 @@ export class ResponseHead {
 
   #statusLine(bytes: Uint8Array, from: number, to: number): number {
     const known = Math.min(start.length, to - from);
-    for (let i = 0; i < known; i++) if (bytes[from + i] !== start[i]) throw malformed('it is no HTTP/1');
+    for (let i = 0; i < known; i++) if (bytes[from + i] !== start[i]) throw malformedResponse('it is no HTTP/1');
     if (to - from < statusLineBytesMin + 1) return -1;
     const minor = digit(bytes[from + 7] as number);
     const [hundreds, tens, ones] = [bytes[from + 9], bytes[from + 10], bytes[from + 11]] as [number, number, number];
     const after = bytes[from + statusLineBytesMin] as number;
     const isWhole = bytes[from + 8] === space && (after === space || after === cr || after === lf);
     this.status = digit(hundreds) * 100 + digit(tens) * 10 + digit(ones);
-    if (!isWhole || this.status < 100) throw malformed('its first line is no status line');
+    if (!isWhole || this.status < 100) throw malformedResponse('its first line is no status line');
     this.isKeptAlive = minor > 0;
     return lineEnd(bytes, from + statusLineBytesMin, to);
   }
@@ -76,7 +76,7 @@ export class ResponseHead {
     let at = from;
     while (at < to && isNameByte[bytes[at] as number] === 1) at += 1;
     if (at === to) return -1;
-    if (bytes[at] !== colon || at === from) throw malformed('a header has no proper name');
+    if (bytes[at] !== colon || at === from) throw malformedResponse('a header has no proper name');
     const next = lineEnd(bytes, at + 1, to);
     if (next < 0) return -1;
     // The names that matter here begin with c or t.
@@ -120,7 +120,7 @@ export class ResponseHead {
       return;
     }
     if (isWord(bytes, from, to, identityWord)) return;
-    if (this.isChunked || !isWord(bytes, from, to, chunkedWord)) throw malformed('its transfer coding is unknown');
+    if (this.isChunked || !isWord(bytes, from, to, chunkedWord)) throw malformedResponse('its transfer coding is unknown');
     this.isChunked = true;
   }
 
@@ -128,15 +128,15 @@ export class ResponseHead {
     let [first, end] = [from, next];
     while (isBlank(bytes[first] as number) && first < end) first += 1;
     while (end > first && isBlank(bytes[end - 1] as number)) end -= 1;
-    if (first === end || end - first > 15) throw malformed('its length is no number');
+    if (first === end || end - first > 15) throw malformedResponse('its length is no number');
     let length = 0;
     for (let i = first; i < end; i++) length = length * 10 + digit(bytes[i] as number);
-    if (this.contentLength >= 0 && this.contentLength !== length) throw malformed('it names two lengths');
+    if (this.contentLength >= 0 && this.contentLength !== length) throw malformedResponse('it names two lengths');
     this.contentLength = length;
   }
 }
 
-export function malformed(why: string): RemusterError {
+export function malformedResponse(why: string): RemusterError {
   return new RemusterError('MALFORMED', `the answer cannot be read: ${why}`);
 }
 
@@ -146,9 +146,9 @@ function lineEnd(bytes: Uint8Array, from: number, to: number): number {
     const code = bytes[i] as number;
     if (code >= space || code === tab) continue;
     if (code === lf) return i + 1;
-    if (code !== cr) throw malformed('a control character stands in a header');
+    if (code !== cr) throw malformedResponse('a control character stands in a header');
     if (i + 1 === to) return -1;
-    if (bytes[i + 1] !== lf) throw malformed('a carriage return stands alone');
+    if (bytes[i + 1] !== lf) throw malformedResponse('a carriage return stands alone');
   }
   return -1;
 }
@@ -169,7 +169,7 @@ function isBlank(code: number): boolean {
 }
 
 function digit(code: number): number {
-  if (code < 48 || code > 57) throw malformed('a digit is missing');
+  if (code < 48 || code > 57) throw malformedResponse('a digit is missing');
   return code - 48;
 }
 

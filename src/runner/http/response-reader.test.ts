@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { isRemusterError } from '../../base/errors.ts';
 import { ResponseReader } from './response-reader.ts';
-import { latin1 } from './sockets.ts';
+import { latin1 } from './node-sockets.ts';
 
 const limits = { headBytesMax: 1_000, bodyBytesMax: 1_000 };
 

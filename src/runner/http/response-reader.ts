@@ -6,24 +6,24 @@
 import { RemusterError } from '../../base/errors.ts';
 import { bodyTooLarge, ChunkReader } from './chunk-reader.ts';
 import { GrowingBytes } from './growing-bytes.ts';
-import type { HttpLimits } from './limits.ts';
-import { malformed, ResponseHead } from './response-head.ts';
-import type { Latin1 } from './wire-port.ts';
+import type { HttpLimits } from './http-limits.ts';
+import { malformedResponse, ResponseHead } from './response-head.ts';
+import type { DecodeLatin1 } from './socket-port.ts';
 
 /** What comes next. */
-const stage = { head: 0, length: 1, chunks: 2, untilClosed: 3 } as const;
+const readState = { head: 0, length: 1, chunks: 2, untilClosed: 3 } as const;
 
-export type ReaderLimits = Pick<HttpLimits, 'headBytesMax' | 'bodyBytesMax'>;
+export type ResponseLimits = Pick<HttpLimits, 'headBytesMax' | 'bodyBytesMax'>;
 
 export class ResponseReader {
-  readonly #limits: ReaderLimits;
-  readonly #latin1: Latin1;
+  readonly #limits: ResponseLimits;
+  readonly #latin1: DecodeLatin1;
   readonly #head = new ResponseHead();
   readonly #chunks: ChunkReader;
   /** The beginning of a head whose end has not come. */
-  readonly #early = new GrowingBytes();
+  readonly #partialHead = new GrowingBytes();
   readonly #body = new GrowingBytes();
-  #stage: number = stage.head;
+  #stage: number = readState.head;
   #isBodiless = false;
   #left = 0;
   /** The head, and after it the body if that came in one piece; a character for each byte. */
@@ -33,7 +33,7 @@ export class ResponseReader {
   /** The body, unless `text` holds it. */
   bytes: Uint8Array | undefined;
 
-  constructor(limits: ReaderLimits, latin1: Latin1) {
+  constructor(limits: ResponseLimits, latin1: DecodeLatin1) {
     this.#limits = limits;
     this.#latin1 = latin1;
     this.#chunks = new ChunkReader(limits.headBytesMax, limits.bodyBytesMax);
@@ -45,35 +45,35 @@ export class ResponseReader {
 
   /** Of an answer that is over: can the connection carry another one? */
   get isKeptAlive(): boolean {
-    return this.#head.isKeptAlive && this.#stage !== stage.untilClosed;
+    return this.#head.isKeptAlive && this.#stage !== readState.untilClosed;
   }
 
   /** The answer to HEAD has no body, whatever its head says. */
   begin(isHead: boolean): void {
-    this.#stage = stage.head;
+    this.#stage = readState.head;
     this.#isBodiless = isHead;
     this.text = '';
     this.bytes = undefined;
-    if (this.#early.length > 0) this.#early.clear();
+    if (this.#partialHead.length > 0) this.#partialHead.clear();
     if (this.#body.length > 0) this.#body.clear();
   }
 
   /** The position after the answer, or -1 when it goes on. Throws MALFORMED or TOO_LARGE. */
   read(bytes: Uint8Array, from: number, to: number): number {
-    if (this.#stage !== stage.head) return this.#readBody(bytes, from, to);
-    if (this.#early.length === 0) return this.#readHead(bytes, from, to);
-    const before = this.#early.length;
-    this.#early.append(bytes, from, to);
-    const { view } = this.#early;
+    if (this.#stage !== readState.head) return this.#readBody(bytes, from, to);
+    if (this.#partialHead.length === 0) return this.#readHead(bytes, from, to);
+    const before = this.#partialHead.length;
+    this.#partialHead.append(bytes, from, to);
+    const { view } = this.#partialHead;
     if (!hasHeadEnd(view, before)) return this.#headGoesOn(view.length);
-    this.#early.clear();
+    this.#partialHead.clear();
     const end = this.#readHead(view, 0, view.length);
     return end < 0 ? end : end - before + from;
   }
 
   /** The connection ended: true if this was the end of the answer. */
   closed(): boolean {
-    if (this.#stage !== stage.untilClosed) return false;
+    if (this.#stage !== readState.untilClosed) return false;
     this.bytes = this.#body.take();
     return true;
   }
@@ -83,12 +83,12 @@ export class ResponseReader {
     let start = from;
     let at = head.parse(bytes, start, to);
     while (at >= 0 && head.status < 200) {
-      if (head.status === 101) throw malformed('it changes to another protocol, which nobody asked for');
+      if (head.status === 101) throw malformedResponse('it changes to another protocol, which nobody asked for');
       start = at;
       at = start === to ? -1 : head.parse(bytes, start, to);
     }
     if (at < 0) {
-      this.#early.append(bytes, start, to);
+      this.#partialHead.append(bytes, start, to);
       return this.#headGoesOn(to - start);
     }
     if (at - start > this.#limits.headBytesMax) throw headTooLarge(this.#limits.headBytesMax);
@@ -115,19 +115,19 @@ export class ResponseReader {
     }
     this.text = this.#latin1(bytes, start, at);
     if (head.isChunked) this.#chunks.begin();
-    this.#stage = head.isChunked ? stage.chunks : length >= 0 ? stage.length : stage.untilClosed;
+    this.#stage = head.isChunked ? readState.chunks : length >= 0 ? readState.length : readState.untilClosed;
     this.#left = length;
     return this.#readBody(bytes, at, to);
   }
 
   #readBody(bytes: Uint8Array, from: number, to: number): number {
-    if (this.#stage === stage.chunks) {
+    if (this.#stage === readState.chunks) {
       const end = this.#chunks.read(bytes, from, to, this.#body);
       if (!this.#chunks.isOver) return -1;
       this.bytes = this.#body.take();
       return end;
     }
-    if (this.#stage === stage.untilClosed) {
+    if (this.#stage === readState.untilClosed) {
       if (this.#body.length + to - from > this.#limits.bodyBytesMax) throw bodyTooLarge(this.#limits.bodyBytesMax);
       this.#body.append(bytes, from, to);
       return -1;

@@ -1,41 +1,41 @@
 /** `ctx.http` of one user: its words, and who is told of its requests. The connections are those of all users. */
-import type { HttpClient, HttpOptions, HttpRecorder, HttpRequestOptions, HttpResponse } from '../http-port.ts';
-import type { LoadClient } from './client.ts';
+import type { HttpClient, HttpOptions, HttpRecorder, HttpRequestOptions, HttpResponse } from '../definition/http-types.ts';
+import type { LoadHttpClient } from './load-http-client.ts';
 
-export class UserHttp implements HttpClient {
-  readonly #client: LoadClient;
+export class UserHttpClient implements HttpClient {
+  readonly #client: LoadHttpClient;
   readonly #recorder: HttpRecorder;
 
-  constructor(client: LoadClient, recorder: HttpRecorder) {
+  constructor(client: LoadHttpClient, recorder: HttpRecorder) {
     this.#client = client;
     this.#recorder = recorder;
   }
 
   get(url: string, options?: HttpOptions): Promise<HttpResponse> {
-    return this.#client.begin(this.#recorder, 'GET', url, options);
+    return this.#client.send(this.#recorder, 'GET', url, options);
   }
 
   head(url: string, options?: HttpOptions): Promise<HttpResponse> {
-    return this.#client.begin(this.#recorder, 'HEAD', url, options);
+    return this.#client.send(this.#recorder, 'HEAD', url, options);
   }
 
   post(url: string, options?: HttpOptions): Promise<HttpResponse> {
-    return this.#client.begin(this.#recorder, 'POST', url, options);
+    return this.#client.send(this.#recorder, 'POST', url, options);
   }
 
   put(url: string, options?: HttpOptions): Promise<HttpResponse> {
-    return this.#client.begin(this.#recorder, 'PUT', url, options);
+    return this.#client.send(this.#recorder, 'PUT', url, options);
   }
 
   patch(url: string, options?: HttpOptions): Promise<HttpResponse> {
-    return this.#client.begin(this.#recorder, 'PATCH', url, options);
+    return this.#client.send(this.#recorder, 'PATCH', url, options);
   }
 
   delete(url: string, options?: HttpOptions): Promise<HttpResponse> {
-    return this.#client.begin(this.#recorder, 'DELETE', url, options);
+    return this.#client.send(this.#recorder, 'DELETE', url, options);
   }
 
   request(url: string, options?: HttpRequestOptions): Promise<HttpResponse> {
-    return this.#client.begin(this.#recorder, options?.method ?? 'GET', url, options);
+    return this.#client.send(this.#recorder, options?.method ?? 'GET', url, options);
   }
 }

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { Outcome } from '../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents } from '../../base/ports.ts';
-import { type Open, text, utf8 } from './harness.ts';
-import { openPair, serviceWith, type StreamsHarness } from './streams.ts';
+import { type OpenHarness, utf8Text, utf8 } from './harness.ts';
+import { openStreamsPair, serviceWith, type StreamsHarness } from './streams.ts';
 
 const partBytes = 10_000;
 
 /** Sends a sequence of bytes as fast as credit allows, and collects what comes. */
-class Talker {
+class StreamPeer {
   readonly #ended = Promise.withResolvers<Outcome<void>>();
   readonly #total: number;
   stream: ByteStream | undefined;
@@ -59,7 +59,7 @@ class Talker {
   }
 }
 
-function eventsOf(talker: Talker): ByteStreamEvents {
+function eventsOf(talker: StreamPeer): ByteStreamEvents {
   return {
     chunk: (bytes) => talker.chunk(bytes),
     writable: () => talker.writable(),
@@ -67,16 +67,16 @@ function eventsOf(talker: Talker): ByteStreamEvents {
   };
 }
 
-export function describeByteStreams(open: Open<StreamsHarness>): void {
+export function describeByteStreams(open: OpenHarness<StreamsHarness>): void {
   it('carries bytes in both directions, in order, no faster than credit allows, and ends both', async (t) => {
-    const { harness, a, b } = await openPair(open, t);
-    const there = new Talker(3_000_000);
-    const here = new Talker(2_000_000);
+    const { harness, a, b } = await openStreamsPair(open, t);
+    const there = new StreamPeer(3_000_000);
+    const here = new StreamPeer(2_000_000);
     b.streams.serve(
       serviceWith({
         open: (from, opening, stream) => {
           assert.equal(from.name, a.self.name);
-          assert.equal(text(opening), 'talk');
+          assert.equal(utf8Text(opening), 'talk');
           there.stream = stream;
           a.clock.schedule(1, () => there.talk());
           return eventsOf(there);
@@ -98,8 +98,8 @@ export function describeByteStreams(open: Open<StreamsHarness>): void {
   });
 
   it('breaks off with the reason when one side aborts', async (t) => {
-    const { harness, a, b } = await openPair(open, t);
-    const there = new Talker(0);
+    const { harness, a, b } = await openStreamsPair(open, t);
+    const there = new StreamPeer(0);
     const opened = Promise.withResolvers<ByteStream>();
     b.streams.serve(
       serviceWith({
@@ -110,7 +110,7 @@ export function describeByteStreams(open: Open<StreamsHarness>): void {
         },
       }),
     );
-    const here = new Talker(0);
+    const here = new StreamPeer(0);
     here.stream = a.streams.open(b.self, utf8.encode('x'), eventsOf(here));
     const stream = await harness.settle(opened.promise);
     stream.abort('no more of this');
@@ -124,28 +124,28 @@ export function describeByteStreams(open: Open<StreamsHarness>): void {
   });
 
   it('ends with an error when there is nobody, or the peer dies', async (t) => {
-    const { harness, a, b } = await openPair(open, t);
+    const { harness, a, b } = await openStreamsPair(open, t);
     const opened = Promise.withResolvers<void>();
     b.streams.serve(
       serviceWith({
         open: () => {
           opened.resolve();
-          return eventsOf(new Talker(0));
+          return eventsOf(new StreamPeer(0));
         },
       }),
     );
-    const broken = new Talker(0);
+    const broken = new StreamPeer(0);
     broken.stream = a.streams.open(b.self, utf8.encode('x'), eventsOf(broken));
     await harness.settle(opened.promise);
     await b.kill();
     assert.equal((await harness.settle(broken.ended)).ok, false);
-    const refused = new Talker(0);
+    const refused = new StreamPeer(0);
     refused.stream = a.streams.open(b.self, utf8.encode('x'), eventsOf(refused));
     assert.equal((await harness.settle(refused.ended)).ok, false);
   });
 
   it('aborts the stream, and only the stream, when a handler throws', async (t) => {
-    const { harness, a, b } = await openPair(open, t);
+    const { harness, a, b } = await openStreamsPair(open, t);
     b.streams.serve(
       serviceWith({
         open: () => {
@@ -153,7 +153,7 @@ export function describeByteStreams(open: Open<StreamsHarness>): void {
         },
       }),
     );
-    const here = new Talker(0);
+    const here = new StreamPeer(0);
     here.stream = a.streams.open(b.self, utf8.encode('x'), eventsOf(here));
     assert.equal((await harness.settle(here.ended)).ok, false);
   });

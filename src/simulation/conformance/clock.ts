@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Cancel, Clock } from '../../base/ports.ts';
-import { type Open, type World, suiteOptions } from './harness.ts';
+import { type OpenHarness, type TestWorld, suiteOptions } from './harness.ts';
 
-export type ClockHarness = World & { readonly clock: Clock };
+export type ClockHarness = TestWorld & { readonly clock: Clock };
 
-function after({ clock, settle }: ClockHarness, delayMs: number): Promise<void> {
+function wait({ clock, settle }: ClockHarness, delayMs: number): Promise<void> {
   return settle(new Promise((resolve) => void clock.schedule(delayMs, resolve)));
 }
 
-export function describeClock(name: string, open: Open<ClockHarness>): void {
+export function describeClock(name: string, open: OpenHarness<ClockHarness>): void {
   describe(`${name} is a Clock`, suiteOptions, () => {
     describeTime(open);
     describeTimers(open);
@@ -18,12 +18,12 @@ export function describeClock(name: string, open: Open<ClockHarness>): void {
   });
 }
 
-function describeTime(open: Open<ClockHarness>): void {
+function describeTime(open: OpenHarness<ClockHarness>): void {
   it('only moves forward, and wall time is a number', async (t) => {
     const harness = await open(t);
     const seen: number[] = [];
     for (let i = 0; i < 1_000; i++) seen.push(harness.clock.nowMs());
-    await after(harness, 3);
+    await wait(harness, 3);
     seen.push(harness.clock.nowMs());
     assert.ok(seen.every((now, i) => Number.isFinite(now) && (i === 0 || now >= (seen[i - 1] as number))));
     assert.ok(Number.isFinite(harness.clock.wallMs()));
@@ -44,7 +44,7 @@ function describeTime(open: Open<ClockHarness>): void {
   });
 }
 
-function describeTimers(open: Open<ClockHarness>): void {
+function describeTimers(open: OpenHarness<ClockHarness>): void {
   it('runs nothing before schedule has returned, not even without delay', async (t) => {
     const { clock, settle } = await open(t);
     let returned = false;
@@ -59,7 +59,7 @@ function describeTimers(open: Open<ClockHarness>): void {
     for (const delayMs of [90, 50, 10]) {
       for (const twin of ['a', 'b', 'c']) harness.clock.schedule(delayMs, () => fired.push(`${delayMs}${twin}`));
     }
-    await after(harness, 120);
+    await wait(harness, 120);
     assert.deepEqual(fired, ['10a', '10b', '10c', '50a', '50b', '50c', '90a', '90b', '90c']);
   });
 
@@ -86,13 +86,13 @@ function describeTimers(open: Open<ClockHarness>): void {
     const cancel = harness.clock.schedule(2 ** 31 + 1_000, () => {
       fired = true;
     });
-    await after(harness, 25);
+    await wait(harness, 25);
     assert.equal(fired, false);
     cancel();
   });
 }
 
-function describeCancel(open: Open<ClockHarness>): void {
+function describeCancel(open: OpenHarness<ClockHarness>): void {
   it('does not fire after cancel; cancelling late or twice is harmless', async (t) => {
     const harness = await open(t);
     let fired = 0;
@@ -102,10 +102,10 @@ function describeCancel(open: Open<ClockHarness>): void {
     const once = harness.clock.schedule(5, () => {
       fired += 1;
     });
-    await after(harness, 15);
+    await wait(harness, 15);
     once();
     once();
-    await after(harness, 5);
+    await wait(harness, 5);
     assert.equal(fired, 1);
   });
 
@@ -115,7 +115,7 @@ function describeCancel(open: Open<ClockHarness>): void {
     const cancels: Cancel[] = [];
     clock.schedule(5, () => cancels[0]?.());
     cancels.push(clock.schedule(5, () => assert.fail('fired although cancelled before')));
-    await after(harness, 15);
+    await wait(harness, 15);
   });
 
   it('keeps the rest when many are cancelled', async (t) => {
@@ -123,7 +123,7 @@ function describeCancel(open: Open<ClockHarness>): void {
     const fired: number[] = [];
     const cancels = Array.from({ length: 200 }, (_, i) => harness.clock.schedule(5 + (i % 7), () => fired.push(i)));
     for (const [i, cancel] of cancels.entries()) if (i % 3 !== 0) cancel();
-    await after(harness, 30);
+    await wait(harness, 30);
     for (let delay = 0; delay < 7; delay++) {
       const expected = cancels.map((_, i) => i).filter((i) => i % 3 === 0 && i % 7 === delay);
       assert.deepEqual(

@@ -6,10 +6,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { nodeIdFrom } from '../../base/ids.ts';
 import { type Clock, datagramBytesMax, type Datagrams, type Identity } from '../../base/ports.ts';
-import { type Open, type World, succeeds, suiteOptions, text, utf8 } from './harness.ts';
+import { type OpenHarness, type TestWorld, expectSuccess, suiteOptions, utf8Text, utf8 } from './harness.ts';
 
 export type DatagramsNode = { readonly self: Identity; readonly datagrams: Datagrams; readonly clock: Clock };
-export type DatagramsHarness = World & {
+export type DatagramsHarness = TestWorld & {
   /** A new member of one and the same cluster; all can reach each other. */
   join(name: string): Promise<DatagramsNode>;
 };
@@ -17,7 +17,7 @@ export type DatagramsHarness = World & {
 const repeatMs = 50;
 const repeatsMax = 100;
 
-export function describeDatagrams(name: string, open: Open<DatagramsHarness>): void {
+export function describeDatagrams(name: string, open: OpenHarness<DatagramsHarness>): void {
   describe(`${name} is Datagrams`, suiteOptions, () => {
     describeContents(open);
     describeAddressing(open);
@@ -25,12 +25,12 @@ export function describeDatagrams(name: string, open: Open<DatagramsHarness>): v
   });
 }
 
-function pause({ settle }: World, { clock }: DatagramsNode, delayMs: number): Promise<void> {
+function pause({ settle }: TestWorld, { clock }: DatagramsNode, delayMs: number): Promise<void> {
   return settle(new Promise((resolve) => void clock.schedule(delayMs, resolve)));
 }
 
 /** Repeats until the receiver has heard what satisfies `wanted`. */
-async function sendUntil(world: World, from: DatagramsNode, send: () => void, wanted: () => boolean): Promise<void> {
+async function sendUntil(world: TestWorld, from: DatagramsNode, send: () => void, wanted: () => boolean): Promise<void> {
   for (let repeats = 0; !wanted(); repeats++) {
     assert.ok(repeats < repeatsMax, 'no datagram arrives');
     send();
@@ -38,17 +38,17 @@ async function sendUntil(world: World, from: DatagramsNode, send: () => void, wa
   }
 }
 
-function listen({ datagrams }: DatagramsNode): { from: Identity; body: string }[] {
+function collect({ datagrams }: DatagramsNode): { from: Identity; body: string }[] {
   const heard: { from: Identity; body: string }[] = [];
-  datagrams.receive((from, body) => heard.push({ from, body: text(body) ?? '' }));
+  datagrams.receive((from, body) => heard.push({ from, body: utf8Text(body) ?? '' }));
   return heard;
 }
 
-function describeContents(open: Open<DatagramsHarness>): void {
+function describeContents(open: OpenHarness<DatagramsHarness>): void {
   it('delivers the bytes together with the identity of the sender', async (t) => {
     const harness = await open(t);
     const [a, b] = [await harness.join('a'), await harness.join('b')];
-    const heard = listen(b);
+    const heard = collect(b);
     await sendUntil(
       harness,
       a,
@@ -62,7 +62,7 @@ function describeContents(open: Open<DatagramsHarness>): void {
   it('works in both directions at the same time', async (t) => {
     const harness = await open(t);
     const [a, b] = [await harness.join('a'), await harness.join('b')];
-    const [heardByA, heardByB] = [listen(a), listen(b)];
+    const [heardByA, heardByB] = [collect(a), collect(b)];
     const send = (): void => {
       a.datagrams.send(b.self, utf8.encode('to b'));
       b.datagrams.send(a.self, utf8.encode('to a'));
@@ -92,7 +92,7 @@ function describeContents(open: Open<DatagramsHarness>): void {
   it('sends what the buffer held at the time of the call', async (t) => {
     const harness = await open(t);
     const [a, b] = [await harness.join('a'), await harness.join('b')];
-    const heard = listen(b);
+    const heard = collect(b);
     const send = (): void => {
       const buffer = utf8.encode('first');
       a.datagrams.send(b.self, buffer);
@@ -103,11 +103,11 @@ function describeContents(open: Open<DatagramsHarness>): void {
   });
 }
 
-function describeAddressing(open: Open<DatagramsHarness>): void {
+function describeAddressing(open: OpenHarness<DatagramsHarness>): void {
   it('delivers nothing that is meant for another node at the same address', async (t) => {
     const harness = await open(t);
     const [a, b] = [await harness.join('a'), await harness.join('b')];
-    const heard = listen(b);
+    const heard = collect(b);
     const stranger = nodeIdFrom(new Uint8Array(16).fill(9));
     const send = (): void => {
       a.datagrams.send({ ...b.self, id: stranger }, utf8.encode('not for b'));
@@ -120,24 +120,24 @@ function describeAddressing(open: Open<DatagramsHarness>): void {
   it('says nothing about an address where nobody listens', async (t) => {
     const harness = await open(t);
     const [a, b] = [await harness.join('a'), await harness.join('b')];
-    await succeeds<void>(harness, (done) => b.datagrams.close(done));
+    await expectSuccess<void>(harness, (done) => b.datagrams.close(done));
     a.datagrams.send(b.self, utf8.encode('anybody?'));
     await pause(harness, a, repeatMs);
   });
 }
 
-function describeClose(open: Open<DatagramsHarness>): void {
+function describeClose(open: OpenHarness<DatagramsHarness>): void {
   it('delivers nothing after close, and sending then is harmless', async (t) => {
     const harness = await open(t);
     const [a, b] = [await harness.join('a'), await harness.join('b')];
-    const heard = listen(b);
+    const heard = collect(b);
     await sendUntil(
       harness,
       a,
       () => a.datagrams.send(b.self, utf8.encode('one')),
       () => heard.length > 0,
     );
-    await succeeds<void>(harness, (done) => b.datagrams.close(done));
+    await expectSuccess<void>(harness, (done) => b.datagrams.close(done));
     const before = heard.length;
     a.datagrams.send(b.self, utf8.encode('two'));
     b.datagrams.send(a.self, utf8.encode('three'));

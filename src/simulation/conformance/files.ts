@@ -5,9 +5,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Files } from '../../base/ports.ts';
-import { type Open, type World, ending, fails, succeeds, suiteOptions, text, utf8, valueOf } from './harness.ts';
+import { type OpenHarness, type TestWorld, outcomeOf, expectFailure, expectSuccess, suiteOptions, utf8Text, utf8, unwrap } from './harness.ts';
 
-export type FilesHarness = World & {
+export type FilesHarness = TestWorld & {
   readonly files: Files;
   /** Loses the process (and, if the implementation can pretend it, the power), then opens the same root again. */
   crash(): Promise<Files>;
@@ -15,23 +15,23 @@ export type FilesHarness = World & {
   full?(isFull: boolean): Promise<void>;
 };
 
-async function content(world: World, files: Files, path: string): Promise<string | undefined> {
-  return text(await succeeds<Uint8Array | undefined>(world, (done) => files.read(path, done)));
+async function content(world: TestWorld, files: Files, path: string): Promise<string | undefined> {
+  return utf8Text(await expectSuccess<Uint8Array | undefined>(world, (done) => files.read(path, done)));
 }
 
-function replace(world: World, files: Files, path: string, value: string): Promise<void> {
-  return succeeds<void>(world, (done) => files.replace(path, utf8.encode(value), done));
+function replace(world: TestWorld, files: Files, path: string, value: string): Promise<void> {
+  return expectSuccess<void>(world, (done) => files.replace(path, utf8.encode(value), done));
 }
 
-function append(world: World, files: Files, path: string, value: string): Promise<void> {
-  return succeeds<void>(world, (done) => files.append(path, utf8.encode(value), done));
+function append(world: TestWorld, files: Files, path: string, value: string): Promise<void> {
+  return expectSuccess<void>(world, (done) => files.append(path, utf8.encode(value), done));
 }
 
-function names(world: World, files: Files, directory: string): Promise<readonly string[]> {
-  return succeeds<readonly string[]>(world, (done) => files.list(directory, done));
+function names(world: TestWorld, files: Files, directory: string): Promise<readonly string[]> {
+  return expectSuccess<readonly string[]>(world, (done) => files.list(directory, done));
 }
 
-export function describeFiles(name: string, open: Open<FilesHarness>): void {
+export function describeFiles(name: string, open: OpenHarness<FilesHarness>): void {
   describe(`${name} is Files`, suiteOptions, () => {
     describeContents(open);
     describeListing(open);
@@ -42,7 +42,7 @@ export function describeFiles(name: string, open: Open<FilesHarness>): void {
   });
 }
 
-function describeContents(open: Open<FilesHarness>): void {
+function describeContents(open: OpenHarness<FilesHarness>): void {
   it('reads what was replaced, and undefined where nothing is', async (t) => {
     const harness = await open(t);
     assert.equal(await content(harness, harness.files, 'a/b/c'), undefined);
@@ -59,8 +59,8 @@ function describeContents(open: Open<FilesHarness>): void {
     const { files } = harness;
     await append(harness, files, 'log/1', 'one,');
     await append(harness, files, 'log/1', 'two,');
-    await succeeds<void>(harness, (done) => files.sync('log/1', done));
-    await succeeds<void>(harness, (done) => files.truncate('log/1', 6, done));
+    await expectSuccess<void>(harness, (done) => files.sync('log/1', done));
+    await expectSuccess<void>(harness, (done) => files.truncate('log/1', 6, done));
     assert.equal(await content(harness, files, 'log/1'), 'one,tw');
     await append(harness, files, 'log/1', '!');
     assert.equal(await content(harness, files, 'log/1'), 'one,tw!');
@@ -73,9 +73,9 @@ function describeContents(open: Open<FilesHarness>): void {
     await replace(harness, files, 'log', 'new');
     await append(harness, files, 'log', '+1');
     assert.equal(await content(harness, files, 'log'), 'new+1');
-    await succeeds<void>(harness, (done) => files.remove('log', done));
+    await expectSuccess<void>(harness, (done) => files.remove('log', done));
     assert.equal(await content(harness, files, 'log'), undefined);
-    await succeeds<void>(harness, (done) => files.remove('log', done));
+    await expectSuccess<void>(harness, (done) => files.remove('log', done));
     await append(harness, files, 'log', 'again');
     assert.equal(await content(harness, files, 'log'), 'again');
   });
@@ -84,17 +84,17 @@ function describeContents(open: Open<FilesHarness>): void {
     const harness = await open(t);
     const mine = utf8.encode('before');
     const calls = [
-      ending<void>((done) => harness.files.replace('r', mine, done)),
-      ending<void>((done) => harness.files.append('a', mine, done)),
+      outcomeOf<void>((done) => harness.files.replace('r', mine, done)),
+      outcomeOf<void>((done) => harness.files.append('a', mine, done)),
     ];
     mine.fill(0x78);
-    for (const outcome of await harness.settle(Promise.all(calls))) valueOf(outcome);
+    for (const outcome of await harness.settle(Promise.all(calls))) unwrap(outcome);
     assert.equal(await content(harness, harness.files, 'r'), 'before');
     assert.equal(await content(harness, harness.files, 'a'), 'before');
   });
 }
 
-function describeListing(open: Open<FilesHarness>): void {
+function describeListing(open: OpenHarness<FilesHarness>): void {
   it('lists the files directly inside a directory, in order; a missing one is empty; the root is the empty path', async (t) => {
     const harness = await open(t);
     const { files } = harness;
@@ -106,7 +106,7 @@ function describeListing(open: Open<FilesHarness>): void {
   });
 }
 
-function describePaths(open: Open<FilesHarness>): void {
+function describePaths(open: OpenHarness<FilesHarness>): void {
   it('refuses every path that is not plainly below the root', async (t) => {
     const harness = await open(t);
     const { files } = harness;
@@ -125,22 +125,22 @@ function describePaths(open: Open<FilesHarness>): void {
       '\ud800',
     ];
     for (const path of bad) {
-      await fails<Uint8Array | undefined>(harness, 'BAD_ARGUMENT', (done) => files.read(path, done));
-      await fails<readonly string[]>(harness, 'BAD_ARGUMENT', (done) => files.list(path, done));
+      await expectFailure<Uint8Array | undefined>(harness, 'BAD_ARGUMENT', (done) => files.read(path, done));
+      await expectFailure<readonly string[]>(harness, 'BAD_ARGUMENT', (done) => files.list(path, done));
     }
     for (const path of ['', ...bad]) {
-      await fails<void>(harness, 'BAD_ARGUMENT', (done) => files.replace(path, new Uint8Array(1), done));
-      await fails<void>(harness, 'BAD_ARGUMENT', (done) => files.append(path, new Uint8Array(1), done));
-      await fails<void>(harness, 'BAD_ARGUMENT', (done) => files.sync(path, done));
-      await fails<void>(harness, 'BAD_ARGUMENT', (done) => files.truncate(path, 0, done));
-      await fails<void>(harness, 'BAD_ARGUMENT', (done) => files.remove(path, done));
+      await expectFailure<void>(harness, 'BAD_ARGUMENT', (done) => files.replace(path, new Uint8Array(1), done));
+      await expectFailure<void>(harness, 'BAD_ARGUMENT', (done) => files.append(path, new Uint8Array(1), done));
+      await expectFailure<void>(harness, 'BAD_ARGUMENT', (done) => files.sync(path, done));
+      await expectFailure<void>(harness, 'BAD_ARGUMENT', (done) => files.truncate(path, 0, done));
+      await expectFailure<void>(harness, 'BAD_ARGUMENT', (done) => files.remove(path, done));
     }
-    await fails<void>(harness, 'BAD_ARGUMENT', (done) => files.truncate('a', -1, done));
+    await expectFailure<void>(harness, 'BAD_ARGUMENT', (done) => files.truncate('a', -1, done));
     assert.deepEqual(await names(harness, files, ''), []);
   });
 }
 
-function describeOrder(open: Open<FilesHarness>): void {
+function describeOrder(open: OpenHarness<FilesHarness>): void {
   it('performs calls on one path in the order in which they were made', async (t) => {
     const harness = await open(t);
     const { files } = harness;
@@ -158,7 +158,7 @@ function describeOrder(open: Open<FilesHarness>): void {
     };
     const reads: Promise<string | undefined>[] = [];
     const look = () =>
-      reads.push(ending<Uint8Array | undefined>((done) => files.read('f', done)).then((seen) => text(valueOf(seen))));
+      reads.push(outcomeOf<Uint8Array | undefined>((done) => files.read('f', done)).then((seen) => utf8Text(unwrap(seen))));
     note('replace', (done) => files.replace('f', utf8.encode('base'), done));
     for (let i = 0; i < 5; i++) note(`append ${i}`, (done) => files.append('f', utf8.encode(`,${i}`), done));
     look();
@@ -178,22 +178,22 @@ function describeOrder(open: Open<FilesHarness>): void {
     const harness = await open(t);
     const paths = Array.from({ length: 300 }, (_, i) => `many/${i % 3}/${i}`);
     const calls = [1, 2].flatMap((round) =>
-      paths.map((path) => ending<void>((done) => harness.files.append(path, utf8.encode(`${path}:${round} `), done))),
+      paths.map((path) => outcomeOf<void>((done) => harness.files.append(path, utf8.encode(`${path}:${round} `), done))),
     );
-    for (const outcome of await harness.settle(Promise.all(calls))) valueOf(outcome);
+    for (const outcome of await harness.settle(Promise.all(calls))) unwrap(outcome);
     for (const path of paths) {
       assert.equal(await content(harness, harness.files, path), `${path}:1 ${path}:2 `);
     }
   });
 }
 
-function describeCrash(open: Open<FilesHarness>): void {
+function describeCrash(open: OpenHarness<FilesHarness>): void {
   it('has what was replaced or synced after a crash, and of an unsynced tail at most a beginning', async (t) => {
     const harness = await open(t);
     const { files } = harness;
     await replace(harness, files, 'd/whole', 'acknowledged');
     await append(harness, files, 'd/log', 'synced|');
-    await succeeds<void>(harness, (done) => files.sync('d/log', done));
+    await expectSuccess<void>(harness, (done) => files.sync('d/log', done));
     await append(harness, files, 'd/log', 'tail');
     const again = await harness.settle(harness.crash());
     assert.equal(await content(harness, again, 'd/whole'), 'acknowledged');
@@ -215,7 +215,7 @@ function describeCrash(open: Open<FilesHarness>): void {
   });
 }
 
-function describeFull(open: Open<FilesHarness>): void {
+function describeFull(open: OpenHarness<FilesHarness>): void {
   it('says STORE_FULL, keeps the old file, and writes again when there is space', async (t) => {
     const harness = await open(t);
     if (harness.full === undefined) {
@@ -225,7 +225,7 @@ function describeFull(open: Open<FilesHarness>): void {
     await replace(harness, harness.files, 'f', 'old');
     await harness.settle(harness.full(true));
     const large = new Uint8Array(3_000_000).fill(0x78);
-    await fails<void>(harness, 'STORE_FULL', (done) => harness.files.replace('f', large, done));
+    await expectFailure<void>(harness, 'STORE_FULL', (done) => harness.files.replace('f', large, done));
     assert.equal(await content(harness, harness.files, 'f'), 'old');
     await harness.settle(harness.full(false));
     await replace(harness, harness.files, 'f', 'new');

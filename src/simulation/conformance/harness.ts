@@ -8,18 +8,18 @@ import type { TestContext } from 'node:test';
 import type { ErrorCode, Outcome } from '../../base/errors.ts';
 
 /** Lets the world go on until the promise has settled. The real world goes on by itself, a simulated one is pumped. */
-export type World = { readonly settle: <T>(promise: Promise<T>) => Promise<T> };
+export type TestWorld = { readonly settle: <T>(promise: Promise<T>) => Promise<T> };
 
 /** Makes a fresh world for one test and registers its end with `t.after`. */
-export type Open<Harness> = (t: TestContext) => Harness | Promise<Harness>;
+export type OpenHarness<Harness> = (t: TestContext) => Harness | Promise<Harness>;
 
-export const realWorld: World = { settle: (promise) => promise };
+export const realWorld: TestWorld = { settle: (promise) => promise };
 
 /** Every test of a suite ends within this time, whatever the port does. */
 export const suiteOptions = { timeout: 60_000 };
 
 /** Observes one ending: called exactly once, and never before the call that received it has returned. */
-export function ending<T>(start: (done: (outcome: Outcome<T>) => void) => void): Promise<Outcome<T>> {
+export function outcomeOf<T>(start: (done: (outcome: Outcome<T>) => void) => void): Promise<Outcome<T>> {
   return new Promise((resolve, reject) => {
     let returned = false;
     let calls = 0;
@@ -33,22 +33,22 @@ export function ending<T>(start: (done: (outcome: Outcome<T>) => void) => void):
   });
 }
 
-export function valueOf<T>(outcome: Outcome<T>): T {
+export function unwrap<T>(outcome: Outcome<T>): T {
   if (!outcome.ok) assert.fail(`expected success, got ${outcome.error.code}: ${outcome.error.message}`);
   return outcome.value;
 }
 
 /** Starts a call, lets the world go on, and gives its value. */
-export async function succeeds<T>(world: World, start: (done: (outcome: Outcome<T>) => void) => void): Promise<T> {
-  return valueOf(await world.settle(ending(start)));
+export async function expectSuccess<T>(world: TestWorld, start: (done: (outcome: Outcome<T>) => void) => void): Promise<T> {
+  return unwrap(await world.settle(outcomeOf(start)));
 }
 
-export async function fails<T>(
-  world: World,
+export async function expectFailure<T>(
+  world: TestWorld,
   code: ErrorCode | undefined,
   start: (done: (outcome: Outcome<T>) => void) => void,
 ): Promise<void> {
-  const outcome = await world.settle(ending(start));
+  const outcome = await world.settle(outcomeOf(start));
   if (outcome.ok) assert.fail(`expected ${code ?? 'an error'}, got success`);
   if (code !== undefined) assert.equal(outcome.error.code, code, outcome.error.message);
 }
@@ -56,6 +56,6 @@ export async function fails<T>(
 export const utf8 = new TextEncoder();
 const utf8Decoder = new TextDecoder();
 
-export function text(bytes: Uint8Array | undefined): string | undefined {
+export function utf8Text(bytes: Uint8Array | undefined): string | undefined {
   return bytes === undefined ? undefined : utf8Decoder.decode(bytes);
 }

@@ -2,22 +2,22 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { type LeaseId, type Registry, type RegistryChange, withPrefix } from '../../base/registry.ts';
-import { type Open, fails } from './harness.ts';
-import { type RegistryHarness, put, scene } from './registry-calls.ts';
+import { type OpenHarness, expectFailure } from './harness.ts';
+import { type RegistryHarness, putOp, openRegistryScene } from './registry-harness.ts';
 
-export function describeLeases(open: Open<RegistryHarness>): void {
+export function describeRegistryLeases(open: OpenHarness<RegistryHarness>): void {
   describeExpiry(open);
   describeRevoking(open);
   describeTimes(open);
 }
 
-function describeExpiry(open: Open<RegistryHarness>): void {
+function describeExpiry(open: OpenHarness<RegistryHarness>): void {
   it('ends a key by itself, not before its time; renewing keeps it beyond; a watch of its prefix sees it (DA-8)', async (t) => {
-    const { world, here, there, after, watch } = await scene(t, open);
+    const { world, here, there, after, watch } = await openRegistryScene(t, open);
     const { lease, ttlMs } = await here.grant(1_000);
-    const { revision } = await here.write(put('other/before'));
+    const { revision } = await here.write(putOp('other/before'));
     const watched = watch(withPrefix('nodes/'), revision + 1);
-    await here.write(put('nodes/a', 'x', lease), put('other/a', 'y', lease), put('nodes/stays'));
+    await here.write(putOp('nodes/a', 'x', lease), putOp('other/a', 'y', lease), putOp('nodes/stays'));
     const startMs = world.clock.nowMs();
     let renewedMs = startMs;
     for (let i = 0; i < 2; i++) {
@@ -33,10 +33,10 @@ function describeExpiry(open: Open<RegistryHarness>): void {
     assert.deepEqual(watched.seen, ['+nodes/a=x +nodes/stays=', '-nodes/a']);
     assert.equal(await here.contents(), 'nodes/stays= other/before=');
 
-    await fails(world, 'LEASE_EXPIRED', (done: Parameters<Registry['keepAlive']>[2]) =>
+    await expectFailure(world, 'LEASE_EXPIRED', (done: Parameters<Registry['keepAlive']>[2]) =>
       here.registry.keepAlive(lease, {}, done),
     );
-    await here.refuses('LEASE_EXPIRED', { then: [put('nodes/b', 'x', lease)] });
+    await here.refuses('LEASE_EXPIRED', { then: [putOp('nodes/b', 'x', lease)] });
     await here.revoke(lease);
   });
 }
@@ -45,12 +45,12 @@ function leaseOf(change: RegistryChange | undefined): LeaseId | undefined {
   return change?.kind === 'put' ? change.entry.lease : undefined;
 }
 
-function describeRevoking(open: Open<RegistryHarness>): void {
+function describeRevoking(open: OpenHarness<RegistryHarness>): void {
   it('revokes a lease with all its keys in one revision; doing so again is no error', async (t) => {
-    const { here, there, watch } = await scene(t, open);
+    const { here, there, watch } = await openRegistryScene(t, open);
     const { lease } = await here.grant(60_000);
-    const { revision } = await here.write(put('b', '', lease), put('a', '', lease), put('c'));
-    await there.write(put('d', '', lease));
+    const { revision } = await here.write(putOp('b', '', lease), putOp('a', '', lease), putOp('c'));
+    await there.write(putOp('d', '', lease));
     assert.equal((await here.entry('a'))?.lease, lease);
     const watched = watch(withPrefix(''), revision);
     await here.revoke(lease);
@@ -60,16 +60,16 @@ function describeRevoking(open: Open<RegistryHarness>): void {
     assert.equal(leaseOf(watched.changes[0]), lease);
     await here.revoke(lease);
     await there.revoke('123456789' as LeaseId);
-    await here.refuses('LEASE_EXPIRED', { then: [put('e', '', lease)] });
+    await here.refuses('LEASE_EXPIRED', { then: [putOp('e', '', lease)] });
   });
 
   it('lets go of a key that is written without the lease, or with another', async (t) => {
-    const { here } = await scene(t, open);
+    const { here } = await openRegistryScene(t, open);
     const first = (await here.grant(60_000)).lease;
     const second = (await here.grant(60_000)).lease;
     assert.notEqual(first, second);
-    await here.write(put('free', '1', first), put('moved', '1', first), put('held', '1', first));
-    await here.write(put('free', '2'), put('moved', '2', second), put('held', '2', first));
+    await here.write(putOp('free', '1', first), putOp('moved', '1', first), putOp('held', '1', first));
+    await here.write(putOp('free', '2'), putOp('moved', '2', second), putOp('held', '2', first));
     assert.equal((await here.entry('free'))?.lease, undefined);
     assert.equal((await here.entry('moved'))?.lease, second);
     await here.revoke(first);
@@ -79,9 +79,9 @@ function describeRevoking(open: Open<RegistryHarness>): void {
   });
 }
 
-function describeTimes(open: Open<RegistryHarness>): void {
+function describeTimes(open: OpenHarness<RegistryHarness>): void {
   it('grants at least the time that was asked for, and says how much', async (t) => {
-    const { world, here } = await scene(t, open);
+    const { world, here } = await openRegistryScene(t, open);
     for (const askedMs of [1_000, 1_500, 32_000, 86_400_000]) {
       const { lease, ttlMs } = await here.grant(askedMs);
       assert.ok(ttlMs >= askedMs, `${ttlMs} for ${askedMs}`);
@@ -90,7 +90,7 @@ function describeTimes(open: Open<RegistryHarness>): void {
       await here.revoke(lease);
     }
     for (const ttlMs of [0, 999, 86_400_001, Number.NaN]) {
-      await fails(world, 'BAD_ARGUMENT', (done: Parameters<Registry['grant']>[2]) =>
+      await expectFailure(world, 'BAD_ARGUMENT', (done: Parameters<Registry['grant']>[2]) =>
         here.registry.grant(ttlMs, {}, done),
       );
     }

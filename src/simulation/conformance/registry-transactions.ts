@@ -2,38 +2,38 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { type LeaseId, type RegistryCompare, type RegistryOpResult, withPrefix } from '../../base/registry.ts';
-import { type Open, utf8 } from './harness.ts';
+import { type OpenHarness, utf8 } from './harness.ts';
 import {
-  type Caller,
+  type RegistryCaller,
   type RegistryHarness,
-  everything,
-  isAbsent,
-  put,
-  read,
-  remove,
-  scene,
-  shown,
-} from './registry-calls.ts';
+  allKeys,
+  keyIsAbsent,
+  putOp,
+  readOp,
+  deleteOp,
+  openRegistryScene,
+  formatEntries,
+} from './registry-harness.ts';
 
 function shownResults(results: readonly RegistryOpResult[]): string[] {
   return results.map((result) => {
     if (result.kind === 'put') return 'put';
     if (result.kind === 'delete') return `deleted ${result.deleted}`;
-    return shown(result.entries) + (result.more ? ' ...' : '');
+    return formatEntries(result.entries) + (result.more ? ' ...' : '');
   });
 }
 
-export function describeTransactions(open: Open<RegistryHarness>): void {
+export function describeRegistryTransactions(open: OpenHarness<RegistryHarness>): void {
   describeComparisons(open);
   describeBranches(open);
   describeRaces(open);
 }
 
-function describeComparisons(open: Open<RegistryHarness>): void {
+function describeComparisons(open: OpenHarness<RegistryHarness>): void {
   it('compares versions and revisions; a key that does not exist has 0 in all of them', async (t) => {
-    const { here } = await scene(t, open);
-    await here.write(put('k'));
-    await here.write(put('k'));
+    const { here } = await openRegistryScene(t, open);
+    await here.write(putOp('k'));
+    await here.write(putOp('k'));
     const { createRevision, modRevision, version } = (await here.entry('k'))!;
     const actual = { k: { createRevision, modRevision, version } };
     for (const target of ['version', 'createRevision', 'modRevision'] as const) {
@@ -56,8 +56,8 @@ function describeComparisons(open: Open<RegistryHarness>): void {
   });
 
   it('compares values; a key that does not exist equals none, not even the empty one', async (t) => {
-    const { here } = await scene(t, open);
-    await here.write(put('k', 'v'), put('empty'));
+    const { here } = await openRegistryScene(t, open);
+    await here.write(putOp('k', 'v'), putOp('empty'));
     const holds = async (key: string, is: 'equal' | 'notEqual', than: string): Promise<boolean> =>
       (await here.transact({ compare: [{ key, target: 'value', is, than: utf8.encode(than) }] })).succeeded;
     const rows: [key: string, than: string, isEqual: boolean][] = [
@@ -77,8 +77,8 @@ function describeComparisons(open: Open<RegistryHarness>): void {
   });
 
   it('executes one branch: the first if all comparisons hold, the other if one does not', async (t) => {
-    const { here } = await scene(t, open);
-    await here.write(put('k', 'v'));
+    const { here } = await openRegistryScene(t, open);
+    await here.write(putOp('k', 'v'));
     const yes: RegistryCompare = { key: 'k', target: 'version', is: 'equal', than: 1 };
     const no: RegistryCompare = { key: 'k', target: 'version', is: 'greater', than: 1 };
     const different = (than: string): RegistryCompare => ({
@@ -89,7 +89,7 @@ function describeComparisons(open: Open<RegistryHarness>): void {
     });
     const rows: [boolean, RegistryCompare[]][] = [
       [true, []],
-      [true, [yes, isAbsent('x')]],
+      [true, [yes, keyIsAbsent('x')]],
       [false, [yes, no]],
       [false, [no, yes]],
       [true, [different('w'), yes, different('x')]],
@@ -98,31 +98,31 @@ function describeComparisons(open: Open<RegistryHarness>): void {
       [false, [different('w'), no]],
     ];
     for (const [index, [expected, compare]] of rows.entries()) {
-      const then = [put(`then${index}`), read('k')];
-      const otherwise = [put(`otherwise${index}`), read(withPrefix('no')), remove('nothing')];
+      const then = [putOp(`then${index}`), readOp('k')];
+      const otherwise = [putOp(`otherwise${index}`), readOp(withPrefix('no')), deleteOp('nothing')];
       const { succeeded, results } = await here.transact({ compare, then, otherwise });
       assert.equal(succeeded, expected, `row ${index}`);
       assert.deepEqual(shownResults(results), expected ? ['put', 'k=v'] : ['put', '', 'deleted 0']);
-      const written = (await here.range(everything)).entries.map(({ key }) => key).filter((key) => key !== 'k');
+      const written = (await here.range(allKeys)).entries.map(({ key }) => key).filter((key) => key !== 'k');
       assert.deepEqual(written, [expected ? `then${index}` : `otherwise${index}`]);
-      await here.write(remove(`then${index}`), remove(`otherwise${index}`));
+      await here.write(deleteOp(`then${index}`), deleteOp(`otherwise${index}`));
     }
   });
 }
 
-function describeBranches(open: Open<RegistryHarness>): void {
+function describeBranches(open: OpenHarness<RegistryHarness>): void {
   it('lets each operation see those before it and none after it', async (t) => {
-    const { here } = await scene(t, open);
-    await here.write(put('a', '1'), put('b', '1'), put('c', '1'));
+    const { here } = await openRegistryScene(t, open);
+    await here.write(putOp('a', '1'), putOp('b', '1'), putOp('c', '1'));
     const { results, revision } = await here.write(
-      read(everything),
-      put('b', '2'),
-      put('d', '2'),
-      read(everything),
-      read(everything, 2),
-      remove({ from: 'c', to: 'd' }),
-      remove({ from: 'x', to: 'z' }),
-      read(everything),
+      readOp(allKeys),
+      putOp('b', '2'),
+      putOp('d', '2'),
+      readOp(allKeys),
+      readOp(allKeys, 2),
+      deleteOp({ from: 'c', to: 'd' }),
+      deleteOp({ from: 'x', to: 'z' }),
+      readOp(allKeys),
     );
     assert.deepEqual(shownResults(results), [
       'a=1 b=1 c=1',
@@ -144,29 +144,29 @@ function describeBranches(open: Open<RegistryHarness>): void {
   });
 
   it('deletes whole ranges and counts', async (t) => {
-    const { here } = await scene(t, open);
-    await here.write(...['a', 'b', 'b/1', 'b/2', 'c'].map((key) => put(key)));
-    const { results } = await here.write(remove(withPrefix('b')), remove({ from: 'c', to: 'a' }), remove('a'));
+    const { here } = await openRegistryScene(t, open);
+    await here.write(...['a', 'b', 'b/1', 'b/2', 'c'].map((key) => putOp(key)));
+    const { results } = await here.write(deleteOp(withPrefix('b')), deleteOp({ from: 'c', to: 'a' }), deleteOp('a'));
     assert.deepEqual(shownResults(results), ['deleted 3', 'deleted 0', 'deleted 1']);
     assert.equal(await here.contents(), 'c=');
   });
 
   it('leaves nothing of a transaction that fails', async (t) => {
-    const { here } = await scene(t, open);
-    const { revision } = await here.write(put('a', '1'));
-    await here.refuses('LEASE_EXPIRED', { then: [put('a', '2'), remove('a2'), put('b', '2', '987654' as LeaseId)] });
+    const { here } = await openRegistryScene(t, open);
+    const { revision } = await here.write(putOp('a', '1'));
+    await here.refuses('LEASE_EXPIRED', { then: [putOp('a', '2'), deleteOp('a2'), putOp('b', '2', '987654' as LeaseId)] });
     await here.refuses('LEASE_EXPIRED', {
-      compare: [isAbsent('a')],
-      otherwise: [remove('a'), put('b', '2', '987654' as LeaseId)],
+      compare: [keyIsAbsent('a')],
+      otherwise: [deleteOp('a'), putOp('b', '2', '987654' as LeaseId)],
     });
     const after = await here.range();
-    assert.deepEqual([shown(after.entries), after.revision], ['a=1', revision]);
+    assert.deepEqual([formatEntries(after.entries), after.revision], ['a=1', revision]);
     // A branch that is not taken may name what is not there.
-    assert.equal((await here.transact({ otherwise: [put('b', '2', '987654' as LeaseId)] })).succeeded, true);
+    assert.equal((await here.transact({ otherwise: [putOp('b', '2', '987654' as LeaseId)] })).succeeded, true);
   });
 }
 
-async function increment(caller: Caller): Promise<void> {
+async function increment(caller: RegistryCaller): Promise<void> {
   for (;;) {
     const entry = await caller.entry('counter');
     const value = entry === undefined ? 0 : Number(new TextDecoder().decode(entry.value));
@@ -176,19 +176,19 @@ async function increment(caller: Caller): Promise<void> {
       is: 'equal',
       than: entry?.modRevision ?? 0,
     } as const;
-    const then = [put('counter', String(value + 1))];
+    const then = [putOp('counter', String(value + 1))];
     if ((await caller.transact({ compare: [unchanged], then })).succeeded) return;
   }
 }
 
-function describeRaces(open: Open<RegistryHarness>): void {
+function describeRaces(open: OpenHarness<RegistryHarness>): void {
   it('lets one of many win who create the same key', async (t) => {
-    const { world, here, there } = await scene(t, open);
+    const { world, here, there } = await openRegistryScene(t, open);
     const tries = Array.from({ length: 20 }, (_, i) =>
       (i % 2 === 0 ? here : there).transact({
-        compare: [isAbsent('k')],
-        then: [put('k', String(i))],
-        otherwise: [read('k')],
+        compare: [keyIsAbsent('k')],
+        then: [putOp('k', String(i))],
+        otherwise: [readOp('k')],
       }),
     );
     const outcomes = await world.settle(Promise.all(tries));
@@ -200,7 +200,7 @@ function describeRaces(open: Open<RegistryHarness>): void {
   });
 
   it('loses no increment of clients that compare and swap', async (t) => {
-    const { world, here, there } = await scene(t, open);
+    const { world, here, there } = await openRegistryScene(t, open);
     const clients = [here, there, here].map(async (caller) => {
       for (let i = 0; i < 5; i++) await increment(caller);
     });
@@ -209,8 +209,8 @@ function describeRaces(open: Open<RegistryHarness>): void {
   });
 
   it('executes each of many calls at a time once, each with a revision of its own', async (t) => {
-    const { world, here } = await scene(t, open);
-    const calls = Array.from({ length: 100 }, (_, i) => here.write(put(`k${i}`, String(i))));
+    const { world, here } = await openRegistryScene(t, open);
+    const calls = Array.from({ length: 100 }, (_, i) => here.write(putOp(`k${i}`, String(i))));
     const revisions = (await world.settle(Promise.all(calls))).map(({ revision }) => revision);
     assert.equal(new Set(revisions).size, 100);
     const { entries } = await here.range();

@@ -14,67 +14,67 @@ import {
   registryLimits,
   withPrefix,
 } from '../../base/registry.ts';
-import { type Open, ending, fails, suiteOptions, text, utf8, valueOf } from './harness.ts';
-import { type RegistryHarness, everything, put, read, remove, scene, shown, transaction } from './registry-calls.ts';
-import { describeLeases } from './registry-leases.ts';
-import { describeTransactions } from './registry-transactions.ts';
-import { describeWatches } from './registry-watches.ts';
+import { type OpenHarness, outcomeOf, expectFailure, suiteOptions, utf8Text, utf8, unwrap } from './harness.ts';
+import { type RegistryHarness, allKeys, putOp, readOp, deleteOp, openRegistryScene, formatEntries, buildTransaction } from './registry-harness.ts';
+import { describeRegistryLeases } from './registry-leases.ts';
+import { describeRegistryTransactions } from './registry-transactions.ts';
+import { describeRegistryWatches } from './registry-watches.ts';
 
-export type { RegistryHarness } from './registry-calls.ts';
+export type { RegistryHarness } from './registry-harness.ts';
 
-export function describeRegistry(name: string, open: Open<RegistryHarness>): void {
+export function describeRegistry(name: string, open: OpenHarness<RegistryHarness>): void {
   describe(`${name} is a Registry`, suiteOptions, () => {
     describeKeys(open);
     describeRanges(open);
     describeArguments(open);
-    describeTransactions(open);
-    describeLeases(open);
-    describeWatches(open);
+    describeRegistryTransactions(open);
+    describeRegistryLeases(open);
+    describeRegistryWatches(open);
     describeSilence(open);
   });
 }
 
-function describeKeys(open: Open<RegistryHarness>): void {
+function describeKeys(open: OpenHarness<RegistryHarness>): void {
   it('gives a key the revisions that created and changed it, and counts its versions', async (t) => {
-    const { here } = await scene(t, open);
+    const { here } = await openRegistryScene(t, open);
     assert.equal(await here.contents(), '');
-    const first = await here.write(put('a', '1'));
+    const first = await here.write(putOp('a', '1'));
     const entry = { createRevision: first.revision, modRevision: first.revision, version: 1, lease: undefined };
     assert.deepEqual(await here.entry('a'), { key: 'a', value: utf8.encode('1'), ...entry });
 
-    const second = await here.write(put('a', '2'));
+    const second = await here.write(putOp('a', '2'));
     const changed = { ...entry, modRevision: second.revision, version: 2 };
     assert.deepEqual(await here.entry('a'), { key: 'a', value: utf8.encode('2'), ...changed });
 
-    await here.write(remove('a'));
+    await here.write(deleteOp('a'));
     assert.equal(await here.entry('a'), undefined);
-    const third = await here.write(put('a', '3'));
+    const third = await here.write(putOp('a', '3'));
     const again = { createRevision: third.revision, modRevision: third.revision, version: 1, lease: undefined };
     assert.deepEqual(await here.entry('a'), { key: 'a', value: utf8.encode('3'), ...again });
   });
 
   it('raises the revision by one with each transaction that changes something, and by nothing else', async (t) => {
-    const { here } = await scene(t, open);
-    const { revision } = await here.write(put('a'), put('b'), put('c'));
+    const { here } = await openRegistryScene(t, open);
+    const { revision } = await here.write(putOp('a'), putOp('b'), putOp('c'));
     const { entries } = await here.range();
     assert.deepEqual(
       entries.map(({ modRevision }) => modRevision),
       [revision, revision, revision],
     );
-    assert.equal((await here.write(read(everything))).revision, revision);
+    assert.equal((await here.write(readOp(allKeys))).revision, revision);
     assert.equal((await here.transact({})).revision, revision);
     assert.equal((await here.range(withPrefix('b'))).revision, revision);
     const { lease } = await here.grant(60_000);
     await here.keepAlive(lease);
     await here.revoke(lease);
-    assert.equal((await here.write(remove(everything))).revision, revision + 1);
-    assert.equal((await here.write(put('d'))).revision, revision + 2);
+    assert.equal((await here.write(deleteOp(allKeys))).revision, revision + 1);
+    assert.equal((await here.write(putOp('d'))).revision, revision + 2);
   });
 
   it('keeps empty values, all byte values and the largest value', async (t) => {
-    const { here } = await scene(t, open);
+    const { here } = await openRegistryScene(t, open);
     const large = Uint8Array.from({ length: registryLimits.valueBytesMax }, (_, i) => (i * 31) & 0xff);
-    await here.write(put('empty'));
+    await here.write(putOp('empty'));
     await here.write({ kind: 'put', key: 'large', value: large });
     assert.equal((await here.entry('empty'))?.value.length, 0);
     const { value } = (await here.entry('large'))!;
@@ -83,30 +83,30 @@ function describeKeys(open: Open<RegistryHarness>): void {
   });
 
   it('shares no bytes with its caller', async (t) => {
-    const { world, here } = await scene(t, open);
+    const { world, here } = await openRegistryScene(t, open);
     const mine = utf8.encode('before');
     const then = [{ kind: 'put', key: 'k', value: mine.subarray(0, 6) } as const];
-    const written = ending<TransactionResult>((done) => here.registry.transact(transaction({ then }), {}, done));
+    const written = outcomeOf<TransactionResult>((done) => here.registry.transact(buildTransaction({ then }), {}, done));
     mine.fill(0x78);
-    valueOf(await world.settle(written));
-    assert.equal(text((await here.entry('k'))?.value), 'before');
+    unwrap(await world.settle(written));
+    assert.equal(utf8Text((await here.entry('k'))?.value), 'before');
   });
 
   it('shows every client what any other was told to be written', async (t) => {
-    const { here, there } = await scene(t, open);
+    const { here, there } = await openRegistryScene(t, open);
     for (let i = 0; i < 5; i++) {
-      const { revision } = await here.write(put('n', String(i)));
+      const { revision } = await here.write(putOp('n', String(i)));
       const seen = await there.range();
-      assert.deepEqual([shown(seen.entries), seen.revision], [`n=${i}`, revision]);
+      assert.deepEqual([formatEntries(seen.entries), seen.revision], [`n=${i}`, revision]);
     }
   });
 
   it('answers stale reads, which catch up', async (t) => {
-    const { here, there, after } = await scene(t, open);
-    await here.write(put('a', '1'));
+    const { here, there, after } = await openRegistryScene(t, open);
+    await here.write(putOp('a', '1'));
     let seen = '';
     for (let i = 0; seen !== 'a=1' && i < 100; i++) {
-      seen = await there.contents(everything, { stale: true });
+      seen = await there.contents(allKeys, { stale: true });
       assert.ok(seen === '' || seen === 'a=1', seen);
       await after(20);
     }
@@ -114,10 +114,10 @@ function describeKeys(open: Open<RegistryHarness>): void {
   });
 }
 
-function describeRanges(open: Open<RegistryHarness>): void {
+function describeRanges(open: OpenHarness<RegistryHarness>): void {
   it('reads from (included) to (excluded), at most limit, and says if there is more', async (t) => {
-    const { here } = await scene(t, open);
-    await here.write(...['a', 'b', 'b/1', 'b/2', 'c'].map((key) => put(key)));
+    const { here } = await openRegistryScene(t, open);
+    await here.write(...['a', 'b', 'b/1', 'b/2', 'c'].map((key) => putOp(key)));
     const keys = async (range: KeyRange, limit = 10): Promise<string> => {
       const { entries, more } = await here.range(range, { limit });
       return entries.map(({ key }) => key).join(' ') + (more ? ' ...' : '');
@@ -132,14 +132,14 @@ function describeRanges(open: Open<RegistryHarness>): void {
   });
 
   it('orders by UTF-8 bytes, which is not the order of JavaScript strings', async (t) => {
-    const { here } = await scene(t, open);
+    const { here } = await openRegistryScene(t, open);
     const keys = ['\0', 'A', 'Z', 'a', 'a\0b', 'aa', 'z', '\u00e9', '\u20ac', '\ufffd', '\u{1f600}', '\u{10fffe}'];
     const shuffled = keys.toSorted((a, b) => ((a.length * 7) % 5) - ((b.length * 7) % 5)).toReversed();
-    await here.write(...shuffled.map((key) => put(key, 'v')));
+    await here.write(...shuffled.map((key) => putOp(key, 'v')));
     assert.equal(await here.contents(), keys.map((key) => `${key}=v`).join(' '));
     assert.equal(await here.contents({ from: '\ufffd', to: '\u{1f600}' }), '\ufffd=v');
     assert.equal(await here.contents({ from: 'a', to: 'aa' }), 'a=v a\0b=v');
-    assert.equal((await here.write(remove({ from: '\ufffd', to: '\u{1f600}' }))).revision > 0, true);
+    assert.equal((await here.write(deleteOp({ from: '\ufffd', to: '\u{1f600}' }))).revision > 0, true);
     assert.equal(
       await here.contents({ from: 'z', to: '\u{10ffff}' }),
       'z=v \u00e9=v \u20ac=v \u{1f600}=v \u{10fffe}=v',
@@ -147,9 +147,9 @@ function describeRanges(open: Open<RegistryHarness>): void {
   });
 
   it('can be read page by page, whatever fits into a page', async (t) => {
-    const { here } = await scene(t, open);
+    const { here } = await openRegistryScene(t, open);
     const keys = Array.from({ length: 1_000 }, (_, i) => `k${String(i).padStart(4, '0')}`);
-    for (let i = 0; i < keys.length; i += 100) await here.write(...keys.slice(i, i + 100).map((key) => put(key)));
+    for (let i = 0; i < keys.length; i += 100) await here.write(...keys.slice(i, i + 100).map((key) => putOp(key)));
     const seen: string[] = [];
     for (let from = ''; ;) {
       const { entries, more } = await here.range({ from, to: 'l' }, { limit: 300 });
@@ -161,78 +161,78 @@ function describeRanges(open: Open<RegistryHarness>): void {
   });
 }
 
-function describeArguments(open: Open<RegistryHarness>): void {
+function describeArguments(open: OpenHarness<RegistryHarness>): void {
   it('refuses what is too large or malformed, and does nothing', async (t) => {
-    const { here } = await scene(t, open);
-    const { revision } = await here.write(put('before'));
+    const { here } = await openRegistryScene(t, open);
+    const { revision } = await here.write(putOp('before'));
     const { keyBytesMax, valueBytesMax, transactionOpsMax } = registryLimits;
     const mega = 'm'.repeat(valueBytesMax);
-    const many = Array.from({ length: transactionOpsMax + 1 }, (_, i) => put(`k${i}`));
+    const many = Array.from({ length: transactionOpsMax + 1 }, (_, i) => putOp(`k${i}`));
     const cases: [ErrorCode, Partial<RegistryTransaction>][] = [
-      ['BAD_ARGUMENT', { then: [put('k'.repeat(keyBytesMax + 1))] }],
-      ['BAD_ARGUMENT', { then: [put('\u20ac'.repeat(keyBytesMax / 2))] }],
-      ['BAD_ARGUMENT', { then: [put('ok'), put('\ud800')] }],
-      ['BAD_ARGUMENT', { then: [put('')] }],
-      ['BAD_ARGUMENT', { then: [read(everything, 0)] }],
-      ['BAD_ARGUMENT', { then: [put('twice'), put('twice')] }],
-      ['BAD_ARGUMENT', { then: [put('a/1'), remove(withPrefix('a/'))] }],
-      ['TOO_LARGE', { then: [put('a', `${mega}m`)] }],
-      ['TOO_LARGE', { then: [put('a', mega), put('b', mega)] }],
+      ['BAD_ARGUMENT', { then: [putOp('k'.repeat(keyBytesMax + 1))] }],
+      ['BAD_ARGUMENT', { then: [putOp('\u20ac'.repeat(keyBytesMax / 2))] }],
+      ['BAD_ARGUMENT', { then: [putOp('ok'), putOp('\ud800')] }],
+      ['BAD_ARGUMENT', { then: [putOp('')] }],
+      ['BAD_ARGUMENT', { then: [readOp(allKeys, 0)] }],
+      ['BAD_ARGUMENT', { then: [putOp('twice'), putOp('twice')] }],
+      ['BAD_ARGUMENT', { then: [putOp('a/1'), deleteOp(withPrefix('a/'))] }],
+      ['TOO_LARGE', { then: [putOp('a', `${mega}m`)] }],
+      ['TOO_LARGE', { then: [putOp('a', mega), putOp('b', mega)] }],
       ['TOO_LARGE', { then: many }],
       ['TOO_LARGE', { otherwise: many }],
     ];
     for (const [code, parts] of cases) await here.refuses(code, parts);
     const after = await here.range();
-    assert.deepEqual([shown(after.entries), after.revision], ['before=', revision]);
+    assert.deepEqual([formatEntries(after.entries), after.revision], ['before=', revision]);
   });
 
   it('takes the longest key and the largest number of operations', async (t) => {
-    const { here } = await scene(t, open);
+    const { here } = await openRegistryScene(t, open);
     const key = 'k'.repeat(registryLimits.keyBytesMax);
-    await here.write(put(key, 'v'));
+    await here.write(putOp(key, 'v'));
     assert.equal(await here.contents(withPrefix(key)), `${key}=v`);
     const many = Array.from({ length: registryLimits.transactionOpsMax }, (_, i) => i);
     const compare = many.map((i) => ({ key: `x${i}`, target: 'version', is: 'equal', than: 0 }) as const);
     const { succeeded, results } = await here.transact({
       compare,
-      then: many.map((i) => put(`x${i}`)),
-      otherwise: many.map((i) => put(`y${i}`)),
+      then: many.map((i) => putOp(`x${i}`)),
+      otherwise: many.map((i) => putOp(`y${i}`)),
     });
     assert.deepEqual([succeeded, results.length], [true, many.length]);
     assert.equal((await here.range(withPrefix('x'))).entries.length, many.length);
   });
 
   it('refuses a limit that is none, and a range that has no UTF-8 form', async (t) => {
-    const { world, here } = await scene(t, open);
+    const { world, here } = await openRegistryScene(t, open);
     const refused = (range: KeyRange, options: RangeOptions): Promise<void> =>
-      fails<RangeResult>(world, 'BAD_ARGUMENT', (done) => here.registry.range(range, options, done));
+      expectFailure<RangeResult>(world, 'BAD_ARGUMENT', (done) => here.registry.range(range, options, done));
     for (const limit of [0, -1, 1.5, Number.NaN, registryLimits.rangeLimitMax + 1])
-      await refused(everything, { limit });
+      await refused(allKeys, { limit });
     await refused({ from: '\ud800', to: 'z' }, {});
-    assert.throws(() => here.registry.watch(everything, 0, { changed: () => {}, compacted: () => {} }));
+    assert.throws(() => here.registry.watch(allKeys, 0, { changed: () => {}, compacted: () => {} }));
   });
 }
 
-function describeSilence(open: Open<RegistryHarness>): void {
+function describeSilence(open: OpenHarness<RegistryHarness>): void {
   it('ends every call within its time when nobody answers, and works again later', async (t) => {
-    const { world, here } = await scene(t, open);
+    const { world, here } = await openRegistryScene(t, open);
     if (world.silence === undefined) {
       t.skip('this implementation cannot be made silent');
       return;
     }
     const { lease } = await here.grant(60_000);
-    await here.write(put('before'));
+    await here.write(putOp('before'));
     await world.settle(world.silence(true));
     const options = { timeoutMs: 700 };
     const startMs = world.clock.nowMs();
     const calls: Promise<Outcome<unknown>>[] = [
-      ending<RangeResult>((done) => here.registry.range(everything, options, done)),
-      ending<TransactionResult>((done) =>
-        here.registry.transact(transaction({ then: [put('doubtful')] }), options, done),
+      outcomeOf<RangeResult>((done) => here.registry.range(allKeys, options, done)),
+      outcomeOf<TransactionResult>((done) =>
+        here.registry.transact(buildTransaction({ then: [putOp('doubtful')] }), options, done),
       ),
-      ending((done) => here.registry.grant(1_000, options, done)),
-      ending((done) => here.registry.keepAlive(lease, options, done)),
-      ending((done) => here.registry.revoke(lease, options, done)),
+      outcomeOf((done) => here.registry.grant(1_000, options, done)),
+      outcomeOf((done) => here.registry.keepAlive(lease, options, done)),
+      outcomeOf((done) => here.registry.revoke(lease, options, done)),
     ];
     const outcomes = await world.settle(Promise.all(calls));
     const tookMs = world.clock.nowMs() - startMs;
@@ -243,7 +243,7 @@ function describeSilence(open: Open<RegistryHarness>): void {
     }
 
     await world.settle(world.silence(false));
-    await here.write(put('after'));
+    await here.write(putOp('after'));
     assert.equal((await here.entry('before'))?.version, 1);
     // It may have happened, but not twice.
     assert.ok(((await here.entry('doubtful'))?.version ?? 1) === 1);

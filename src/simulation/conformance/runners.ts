@@ -5,16 +5,16 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { RunnerLimits, Runners } from '../../base/ports.ts';
-import { type Open, type World, suiteOptions, utf8 } from './harness.ts';
-import { type StartProgram, describePrograms, startBehaviour } from './threads.ts';
+import { type OpenHarness, type TestWorld, suiteOptions, utf8 } from './harness.ts';
+import { type StartProgram, describeProgramPort, startTestProgram } from './threads.ts';
 
-export type RunnersHarness = World & { readonly runners: Runners };
+export type RunnersHarness = TestWorld & { readonly runners: Runners };
 
 const roomy: RunnerLimits = { memoryBytesMax: 512 * 2 ** 20, lifetimeMsMax: 50_000, network: false };
 
-export function describeRunners(name: string, open: Open<RunnersHarness>): void {
+export function describeRunners(name: string, open: OpenHarness<RunnersHarness>): void {
   describe(`${name} is Runners`, suiteOptions, () => {
-    describePrograms(async (t) => {
+    describeProgramPort(async (t) => {
       const { runners, settle } = await open(t);
       return { settle, start: (spec, events) => runners.start({ ...spec, limits: roomy }, events) };
     });
@@ -22,12 +22,12 @@ export function describeRunners(name: string, open: Open<RunnersHarness>): void 
   });
 }
 
-function describeLifetime(open: Open<RunnersHarness>): void {
+function describeLifetime(open: OpenHarness<RunnersHarness>): void {
   it('ends a program that outlives its limit, and says so', async (t) => {
     const { runners, settle } = await open(t);
     const limits: RunnerLimits = { ...roomy, lifetimeMsMax: 50 };
     const start: StartProgram = (spec, events) => runners.start({ ...spec, limits }, events);
-    const { running, exited } = startBehaviour({ settle, start }, 'quiet');
+    const { running, exited } = startTestProgram({ settle, start }, 'quiet');
     assert.match(await settle(exited), /lifetime/);
     running.send(utf8.encode('too late'));
     running.kill();

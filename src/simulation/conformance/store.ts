@@ -6,9 +6,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { packRows } from '../../base/row-codec.ts';
 import type { RowStore, Store, StoreEntry, StoreRows, StoreWrite } from '../../base/ports.ts';
-import { type Open, type World, ending, fails, succeeds, suiteOptions, text, utf8, valueOf } from './harness.ts';
+import { type OpenHarness, type TestWorld, outcomeOf, expectFailure, expectSuccess, suiteOptions, utf8Text, utf8, unwrap } from './harness.ts';
 
-export type StoreHarness = World & {
+export type StoreHarness = TestWorld & {
   readonly store: RowStore;
   /** Opens again what was closed before. */
   reopen(): Promise<RowStore>;
@@ -27,18 +27,18 @@ function put(key: string, value: string): StoreWrite {
 }
 
 function shown(entries: readonly StoreEntry[]): string[] {
-  return entries.map(({ key, value }) => `${key}=${text(value)}`);
+  return entries.map(({ key, value }) => `${key}=${utf8Text(value)}`);
 }
 
-async function contents(world: World, store: Store, range = everything): Promise<string[]> {
-  return shown(await succeeds<readonly StoreEntry[]>(world, (done) => store.read(range, done)));
+async function contents(world: TestWorld, store: Store, range = everything): Promise<string[]> {
+  return shown(await expectSuccess<readonly StoreEntry[]>(world, (done) => store.read(range, done)));
 }
 
-function write(world: World, store: RowStore, ...batch: (StoreWrite | StoreRows)[]): Promise<void> {
-  return succeeds<void>(world, (done) => store.write(batch, done));
+function write(world: TestWorld, store: RowStore, ...batch: (StoreWrite | StoreRows)[]): Promise<void> {
+  return expectSuccess<void>(world, (done) => store.write(batch, done));
 }
 
-export function describeStore(name: string, open: Open<StoreHarness>): void {
+export function describeStore(name: string, open: OpenHarness<StoreHarness>): void {
   describe(`${name} is a Store`, suiteOptions, () => {
     describeValues(open);
     describeRanges(open);
@@ -50,7 +50,7 @@ export function describeStore(name: string, open: Open<StoreHarness>): void {
   });
 }
 
-function describeValues(open: Open<StoreHarness>): void {
+function describeValues(open: OpenHarness<StoreHarness>): void {
   it('gives back what was written; null removes; the last write of a batch wins', async (t) => {
     const harness = await open(t);
     const { store } = harness;
@@ -87,7 +87,7 @@ function describeValues(open: Open<StoreHarness>): void {
   it('keeps empty values, all byte values and large values', async (t) => {
     const harness = await open(t);
     const large = Uint8Array.from({ length: 1_000_000 }, (_, i) => (i * 31) & 0xff);
-    await succeeds<void>(harness, (done) =>
+    await expectSuccess<void>(harness, (done) =>
       harness.store.write(
         [
           { key: 'empty', value: new Uint8Array(0) },
@@ -96,7 +96,7 @@ function describeValues(open: Open<StoreHarness>): void {
         done,
       ),
     );
-    const entries = await succeeds<readonly StoreEntry[]>(harness, (done) => harness.store.read(everything, done));
+    const entries = await expectSuccess<readonly StoreEntry[]>(harness, (done) => harness.store.read(everything, done));
     assert.deepEqual(
       entries.map(({ key }) => key),
       ['empty', 'large'],
@@ -109,17 +109,17 @@ function describeValues(open: Open<StoreHarness>): void {
   it('shares no bytes with its caller', async (t) => {
     const harness = await open(t);
     const mine = utf8.encode('before');
-    const written = ending<void>((done) => harness.store.write([{ key: 'k', value: mine.subarray(0, 6) }], done));
+    const written = outcomeOf<void>((done) => harness.store.write([{ key: 'k', value: mine.subarray(0, 6) }], done));
     mine.fill(0x78);
-    valueOf(await harness.settle(written));
-    const [entry] = await succeeds<readonly StoreEntry[]>(harness, (done) => harness.store.read(everything, done));
-    assert.equal(text(entry?.value), 'before');
+    unwrap(await harness.settle(written));
+    const [entry] = await expectSuccess<readonly StoreEntry[]>(harness, (done) => harness.store.read(everything, done));
+    assert.equal(utf8Text(entry?.value), 'before');
     entry?.value.fill(0x78);
     assert.deepEqual(await contents(harness, harness.store), ['k=before']);
   });
 }
 
-function describeRanges(open: Open<StoreHarness>): void {
+function describeRanges(open: OpenHarness<StoreHarness>): void {
   it('reads from (included) to (excluded), at most limit', async (t) => {
     const harness = await open(t);
     await write(harness, harness.store, ...['a', 'b', 'b/1', 'b/2', 'c'].map((key) => put(key, '')));
@@ -149,12 +149,12 @@ function describeRanges(open: Open<StoreHarness>): void {
   });
 }
 
-function describeArguments(open: Open<StoreHarness>): void {
+function describeArguments(open: OpenHarness<StoreHarness>): void {
   it('refuses a batch with a key that has no UTF-8 form, whole, and keeps its neighbours', async (t) => {
     const harness = await open(t);
     const batches = [[put('1', 'a')], [put('2', 'b'), put('\ud800', 'c')], [put('3', 'd')]];
     const outcomes = await harness.settle(
-      Promise.all(batches.map((batch) => ending<void>((done) => harness.store.write(batch, done)))),
+      Promise.all(batches.map((batch) => outcomeOf<void>((done) => harness.store.write(batch, done)))),
     );
     assert.deepEqual(
       outcomes.map((outcome) => (outcome.ok ? 'ok' : outcome.error.code)),
@@ -166,14 +166,14 @@ function describeArguments(open: Open<StoreHarness>): void {
   it('refuses a limit that is no count', async (t) => {
     const harness = await open(t);
     for (const limit of [-1, 1.5, Number.NaN]) {
-      await fails<readonly StoreEntry[]>(harness, 'BAD_ARGUMENT', (done) =>
+      await expectFailure<readonly StoreEntry[]>(harness, 'BAD_ARGUMENT', (done) =>
         harness.store.read({ from: '', to: 'z', limit }, done),
       );
     }
   });
 }
 
-function describeOrder(open: Open<StoreHarness>): void {
+function describeOrder(open: OpenHarness<StoreHarness>): void {
   it('ends calls in the order in which they were made, and a read sees every write before it', async (t) => {
     const harness = await open(t);
     const { store } = harness;
@@ -181,15 +181,15 @@ function describeOrder(open: Open<StoreHarness>): void {
     const calls: Promise<unknown>[] = [];
     for (let i = 0; i < 20; i++) {
       calls.push(
-        ending<void>((done) =>
+        outcomeOf<void>((done) =>
           store.write([put('n', String(i)), put(`k${String(i).padStart(2, '0')}`, '')], (outcome) => {
             order.push(`w${i}`);
             done(outcome);
           }),
         ),
-        ending<readonly StoreEntry[]>((done) =>
+        outcomeOf<readonly StoreEntry[]>((done) =>
           store.read({ from: 'n', to: 'o', limit: 1 }, (outcome) => {
-            order.push(`r${i}:${shown(valueOf(outcome)).join()}`);
+            order.push(`r${i}:${shown(unwrap(outcome)).join()}`);
             done(outcome);
           }),
         ),
@@ -200,11 +200,11 @@ function describeOrder(open: Open<StoreHarness>): void {
   });
 }
 
-function describeDurability(open: Open<StoreHarness>): void {
+function describeDurability(open: OpenHarness<StoreHarness>): void {
   it('has everything after close and open', async (t) => {
     const harness = await open(t);
     await write(harness, harness.store, put('a', '1'), put('b', '2'));
-    await succeeds<void>(harness, (done) => harness.store.close(done));
+    await expectSuccess<void>(harness, (done) => harness.store.close(done));
     assert.deepEqual(await contents(harness, await harness.settle(harness.reopen())), ['a=1', 'b=2']);
   });
 
@@ -226,16 +226,16 @@ function describeDurability(open: Open<StoreHarness>): void {
   });
 }
 
-function describeClose(open: Open<StoreHarness>): void {
+function describeClose(open: OpenHarness<StoreHarness>): void {
   it('finishes what was asked before close, and refuses what comes after', async (t) => {
     const harness = await open(t);
     const { store } = harness;
     const order: string[] = [];
     const note = (label: string) => (outcome: { ok: boolean }) => void order.push(`${label} ${outcome.ok}`);
     for (let i = 0; i < 5; i++) store.write([put(`k${i}`, 'v')], note(`write ${i}`));
-    const closed = ending<void>((done) => store.close(done)).then(note('close'));
-    const late = ending<void>((done) => store.write([put('late', 'v')], done));
-    const lateRead = ending<readonly StoreEntry[]>((done) => store.read(everything, done));
+    const closed = outcomeOf<void>((done) => store.close(done)).then(note('close'));
+    const late = outcomeOf<void>((done) => store.write([put('late', 'v')], done));
+    const lateRead = outcomeOf<readonly StoreEntry[]>((done) => store.read(everything, done));
     const [, lateOutcome, lateReadOutcome] = await harness.settle(Promise.all([closed, late, lateRead]));
     assert.deepEqual([lateOutcome.ok, lateReadOutcome.ok], [false, false]);
     assert.deepEqual(order, [
@@ -246,13 +246,13 @@ function describeClose(open: Open<StoreHarness>): void {
       'write 4 true',
       'close true',
     ]);
-    await succeeds<void>(harness, (done) => store.close(done));
+    await expectSuccess<void>(harness, (done) => store.close(done));
     const again = await harness.settle(harness.reopen());
     assert.deepEqual(await contents(harness, again), ['k0=v', 'k1=v', 'k2=v', 'k3=v', 'k4=v']);
   });
 }
 
-function describeFaults(open: Open<StoreHarness>): void {
+function describeFaults(open: OpenHarness<StoreHarness>): void {
   it('says STORE_FULL, still reads, and writes again when there is space', async (t) => {
     const harness = await open(t);
     if (harness.full === undefined) {
@@ -262,11 +262,11 @@ function describeFaults(open: Open<StoreHarness>): void {
     await write(harness, harness.store, put('before', '1'));
     await harness.settle(harness.full(true));
     const large = { key: 'large', value: new Uint8Array(3_000_000).fill(7) };
-    await fails<void>(harness, 'STORE_FULL', (done) => harness.store.write([put('part', '2'), large], done));
+    await expectFailure<void>(harness, 'STORE_FULL', (done) => harness.store.write([put('part', '2'), large], done));
     assert.deepEqual(await contents(harness, harness.store), ['before=1']);
     await harness.settle(harness.full(false));
     await write(harness, harness.store, put('after', '3'), { key: 'large', value: large.value });
-    const entries = await succeeds<readonly StoreEntry[]>(harness, (done) => harness.store.read(everything, done));
+    const entries = await expectSuccess<readonly StoreEntry[]>(harness, (done) => harness.store.read(everything, done));
     assert.deepEqual(
       entries.map(({ key, value }) => `${key} ${value.length}`),
       ['after 1', 'before 1', 'large 3000000'],
@@ -281,7 +281,7 @@ function describeFaults(open: Open<StoreHarness>): void {
     }
     await write(harness, harness.store, put('a', 'good'), put('b', 'soon bad'), put('c', 'good'));
     await harness.settle(harness.corrupt('b'));
-    await fails<readonly StoreEntry[]>(harness, 'STORE_CORRUPT', (done) => harness.store.read(everything, done));
+    await expectFailure<readonly StoreEntry[]>(harness, 'STORE_CORRUPT', (done) => harness.store.read(everything, done));
     assert.deepEqual(await contents(harness, harness.store, { from: 'a', to: 'b', limit: 9 }), ['a=good']);
     await write(harness, harness.store, put('b', 'repaired'));
     assert.deepEqual(await contents(harness, harness.store), ['a=good', 'b=repaired', 'c=good']);

@@ -1,11 +1,11 @@
 /** The experiments by name, as `remuster sim --experiment NAME` runs them. */
-import { fullGrid, lifeguard } from './lifeguard.ts';
-import { oneWay } from './one-way.ts';
-import type { Report, Tools } from './report.ts';
-import { fullSizes, scale } from './scale.ts';
+import { fullLifeguardGrid, lifeguardExperiment } from './lifeguard.ts';
+import { oneWayExperiment } from './one-way-links.ts';
+import type { ExperimentReport, ExperimentContext } from './experiment-report.ts';
+import { fullScaleSizes, scaleExperiment } from './scale.ts';
 
-export const experiments: Readonly<Record<string, (tools: Tools) => Report>> = {
-  lifeguard: (tools) => lifeguard(fullGrid, tools),
-  'one-way': oneWay,
-  scale: (tools) => scale(fullSizes, tools),
+export const experiments: Readonly<Record<string, (tools: ExperimentContext) => ExperimentReport>> = {
+  lifeguard: (tools) => lifeguardExperiment(fullLifeguardGrid, tools),
+  'one-way': oneWayExperiment,
+  scale: (tools) => scaleExperiment(fullScaleSizes, tools),
 };

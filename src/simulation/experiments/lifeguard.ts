@@ -8,11 +8,11 @@
  * constants, then one refinement at a time, then all three of the paper, then what is in production.
  */
 import { type MembershipOptions, lanMembershipOptions } from '../../membership/state/options.ts';
-import { LeanGroup, type Seen } from './lean-group.ts';
-import { type Goal, type Report, type Tools, atMost, median, rounded } from './report.ts';
-import { silenceOne } from './true-failure.ts';
+import { MembershipCluster, type ObservedEvent } from './membership-cluster.ts';
+import { type ExperimentGoal, type ExperimentReport, type ExperimentContext, atMost, median, roundToThreeDigits } from './experiment-report.ts';
+import { failOneMember } from './failure-detection.ts';
 
-export type Grid = {
+export type LifeguardGrid = {
   readonly nodesCount: number;
   readonly slowCounts: readonly number[];
   readonly slowMs: readonly number[];
@@ -22,7 +22,7 @@ export type Grid = {
 };
 
 /** A part of the paper's grid (1 to 32 slow, 128 ms to 32 s, 1 ms to 16 s) that shows its extremes in a few minutes. */
-export const fullGrid: Grid = {
+export const fullLifeguardGrid: LifeguardGrid = {
   nodesCount: 128,
   slowCounts: [2, 8],
   slowMs: [2_048, 16_384, 32_768],
@@ -61,9 +61,9 @@ const configurations = {
   ours: lanMembershipOptions,
 } as const satisfies Readonly<Record<string, MembershipOptions>>;
 
-export type Configuration = keyof typeof configurations;
+export type LifeguardConfiguration = keyof typeof configurations;
 
-export type Outcome = {
+export type SlowMemberResult = {
   /** Healthy members that somebody declared dead, each time it did. */
   readonly falsePositives: number;
   /** Those of them that happened at members that were healthy themselves. */
@@ -71,7 +71,7 @@ export type Outcome = {
   readonly messages: number;
 };
 
-export function slowMembers(configuration: Configuration, grid: Grid, seed: string): Outcome {
+export function runSlowMembers(configuration: LifeguardConfiguration, grid: LifeguardGrid, seed: string): SlowMemberResult {
   const sum = { falsePositives: 0, atHealthy: 0, messages: 0 };
   for (const slowCount of grid.slowCounts) {
     for (const slowMs of grid.slowMs) {
@@ -91,9 +91,9 @@ type Cell = { readonly slowCount: number; readonly slowMs: number; readonly paus
 
 const warmUpMs = 5_000;
 
-function oneCell(options: MembershipOptions, grid: Grid, cell: Cell, seed: string): Outcome {
-  const group = new LeanGroup(seed);
-  const nodes = group.addAcquainted(grid.nodesCount, options, 'full');
+function oneCell(options: MembershipOptions, grid: LifeguardGrid, cell: Cell, seed: string): SlowMemberResult {
+  const group = new MembershipCluster(seed);
+  const nodes = group.addKnown(grid.nodesCount, options, 'full');
   group.startAll();
   group.run(warmUpMs);
   const slow = new Set(group.random.shuffled(nodes).slice(0, cell.slowCount));
@@ -105,20 +105,20 @@ function oneCell(options: MembershipOptions, grid: Grid, cell: Cell, seed: strin
     for (const node of slow) node.block(cell.slowMs);
   }
   group.run(endMs);
-  const isFalse = ({ type, subject }: Seen): boolean => type === 'member.dead' && !slowIds.has(subject);
+  const isFalse = ({ type, subject }: ObservedEvent): boolean => type === 'member.dead' && !slowIds.has(subject);
   const falsePositives = group.seen.filter(isFalse);
   const atHealthy = falsePositives.filter(({ observer }) => !slow.has(observer)).length;
   return { falsePositives: falsePositives.length, atHealthy, messages: group.messages - messagesBefore };
 }
 
-export function lifeguard(grid: Grid, tools: Tools): Report {
-  const names = Object.keys(configurations) as Configuration[];
+export function lifeguardExperiment(grid: LifeguardGrid, tools: ExperimentContext): ExperimentReport {
+  const names = Object.keys(configurations) as LifeguardConfiguration[];
   const found = names.map((name) => {
     tools.progress(`${name}: slow members`);
-    const { falsePositives, atHealthy, messages } = slowMembers(name, grid, tools.seed);
+    const { falsePositives, atHealthy, messages } = runSlowMembers(name, grid, tools.seed);
     tools.progress(`${name}: true failures`);
     const trials = Array.from({ length: grid.trials }, (_, trial) =>
-      silenceOne(configurations[name], grid.nodesCount, 'silence', `${tools.seed}/${trial}`),
+      failOneMember(configurations[name], grid.nodesCount, 'silence', `${tools.seed}/${trial}`),
     );
     const firstMs = median(trials.map((trial) => trial.firstDeadMs));
     const allMs = median(trials.map((trial) => trial.allDeadMs));
@@ -153,9 +153,9 @@ export function lifeguard(grid: Grid, tools: Tools): Report {
   };
 }
 
-type Found = Outcome & { readonly firstMs: number; readonly allMs: number };
+type Found = SlowMemberResult & { readonly firstMs: number; readonly allMs: number };
 
-function goalsOf(ours: Found, swim: Found): readonly Goal[] {
+function goalsOf(ours: Found, swim: Found): readonly ExperimentGoal[] {
   return [
     atMost('false positives at healthy members', (100 * ours.atHealthy) / swim.atHealthy, 1.9, "% of SWIM's"),
     atMost('messages', (100 * ours.messages) / swim.messages, 120, "% of SWIM's"),
@@ -169,10 +169,10 @@ const serfNodesCount = 32;
 const serfTrialsRatio = 4;
 
 /** A group of the size that the benchmark against Serf uses, in production's configuration. */
-function againstSerf(grid: Grid, tools: Tools): readonly Goal[] {
+function againstSerf(grid: LifeguardGrid, tools: ExperimentContext): readonly ExperimentGoal[] {
   const known = (how: 'stop' | 'kill'): number => {
     const seeds = Array.from({ length: serfTrialsRatio * grid.trials }, (_, trial) => `${tools.seed}/${how}/${trial}`);
-    return median(seeds.map((seed) => silenceOne(lanMembershipOptions, serfNodesCount, how, seed).allDeadMs));
+    return median(seeds.map((seed) => failOneMember(lanMembershipOptions, serfNodesCount, how, seed).allDeadMs));
   };
   return [
     atMost('SIGSTOP of one of 32 known to all', known('stop'), 5_500, 'ms'),
@@ -181,5 +181,5 @@ function againstSerf(grid: Grid, tools: Tools): readonly Goal[] {
 }
 
 function share(value: number, ofSwim: number): string {
-  return `${value} (${ofSwim === 0 ? '-' : rounded((100 * value) / ofSwim)})`;
+  return `${value} (${ofSwim === 0 ? '-' : roundToThreeDigits((100 * value) / ofSwim)})`;
 }

@@ -5,13 +5,13 @@
  * table entries do not fit into a machine. The sizes below are run both ways, so that the two can be compared.
  */
 import { type MembershipOptions, lanMembershipOptions } from '../../membership/state/options.ts';
-import { LeanGroup } from './lean-group.ts';
-import { type Goal, type Report, type Tools, atMost, rounded } from './report.ts';
-import { type Failure, awaitDeath } from './true-failure.ts';
+import { MembershipCluster } from './membership-cluster.ts';
+import { type ExperimentGoal, type ExperimentReport, type ExperimentContext, atMost, roundToThreeDigits } from './experiment-report.ts';
+import { type DetectionTimes, awaitDetection } from './failure-detection.ts';
 
-export type Size = { readonly nodesCount: number; readonly tables: 'full' | 'shared' };
+export type ScaleSize = { readonly nodesCount: number; readonly tables: 'full' | 'shared' };
 
-export const fullSizes: readonly Size[] = [
+export const fullScaleSizes: readonly ScaleSize[] = [
   { nodesCount: 100, tables: 'full' },
   { nodesCount: 1_000, tables: 'full' },
   { nodesCount: 100, tables: 'shared' },
@@ -32,17 +32,17 @@ const warmUpMs = 3_000;
 const restMs = { full: 30_000, shared: 10_000 };
 const patienceMs = 60_000;
 
-export type Scaled = Size &
-  Failure & {
+export type ScaleResult = ScaleSize &
+  DetectionTimes & {
     readonly messagesPerNodeSecond: number;
     /** Of what the tables hold; 0 where they are shared. */
     readonly bytesPerMember: number;
   };
 
-export function scaled({ nodesCount, tables }: Size, tools: Tools): Scaled {
+export function measureScale({ nodesCount, tables }: ScaleSize, tools: ExperimentContext): ScaleResult {
   const heapBefore = tables === 'full' ? tools.heapBytes() : 0;
-  const group = new LeanGroup(`${tools.seed}/${nodesCount}`);
-  const nodes = group.addAcquainted(nodesCount, tables === 'full' ? lanMembershipOptions : datagramsOnly, tables);
+  const group = new MembershipCluster(`${tools.seed}/${nodesCount}`);
+  const nodes = group.addKnown(nodesCount, tables === 'full' ? lanMembershipOptions : datagramsOnly, tables);
   const heap = tables === 'full' ? tools.heapBytes() - heapBefore : 0;
   group.startAll();
   group.run(warmUpMs);
@@ -50,16 +50,16 @@ export function scaled({ nodesCount, tables }: Size, tools: Tools): Scaled {
   group.run(warmUpMs + restMs[tables]);
   const messagesPerNodeSecond = (group.messages - messagesBefore) / nodesCount / (restMs[tables] / 1_000);
   const victim = group.random.pick(nodes);
-  victim.silence();
-  const failure = awaitDeath(group, victim.id, group.nowMs, patienceMs);
+  victim.losePower();
+  const failure = awaitDetection(group, victim.id, group.nowMs, patienceMs);
   const bytesPerMember = Math.max(0, heap) / (nodesCount * (nodesCount - 1));
   return { nodesCount, tables, messagesPerNodeSecond, bytesPerMember, ...failure };
 }
 
-export function scale(sizes: readonly Size[], tools: Tools): Report {
+export function scaleExperiment(sizes: readonly ScaleSize[], tools: ExperimentContext): ExperimentReport {
   const found = sizes.map((size) => {
     tools.progress(`${size.nodesCount} nodes, ${size.tables} tables`);
-    return scaled(size, tools);
+    return measureScale(size, tools);
   });
   return {
     experiment: 'scale',
@@ -81,7 +81,7 @@ export function scale(sizes: readonly Size[], tools: Tools): Report {
     rows: found.map((row) => [
       row.nodesCount,
       row.tables,
-      rounded(row.messagesPerNodeSecond),
+      roundToThreeDigits(row.messagesPerNodeSecond),
       Math.round(row.firstSuspectMs),
       Math.round(row.firstDeadMs),
       Math.round(row.allDeadMs),
@@ -93,11 +93,11 @@ export function scale(sizes: readonly Size[], tools: Tools): Report {
   };
 }
 
-function spreadMs({ firstDeadMs, allDeadMs }: Failure): number {
+function spreadMs({ firstDeadMs, allDeadMs }: DetectionTimes): number {
   return allDeadMs - firstDeadMs;
 }
 
-function goalsOf(found: readonly Scaled[]): readonly Goal[] {
+function goalsOf(found: readonly ScaleResult[]): readonly ExperimentGoal[] {
   const shared = found.filter(({ tables }) => tables === 'shared');
   const [smallest, largest] = [shared[0], shared.at(-1)];
   if (smallest === undefined || largest === undefined) return [];

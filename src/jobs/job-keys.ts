@@ -1,0 +1,52 @@
+/**
+ * The names of what the registry keeps of jobs, built here and nowhere else. What never changes of a job is apart from
+ * what does, and large bytes are apart from both, so that a change writes little and a new leader reads little.
+ *
+ *   /jobs/bundle/{sha256}/{part}                 code, in parts
+ *   /jobs/bundles/{sha256}                       which code is there, whole
+ *   /jobs/clock                                  how much time the leaders have counted together
+ *   /jobs/end/{job}/{workflow}/{unit}/{part}     what a unit gave, if it is too large for a record
+ *   /jobs/job/{job}                              what was asked for, and the first state
+ *   /jobs/manager                                the fence of the leader that may act
+ *   /jobs/schedule/{hash of submitter and name}  a schedule
+ *   /jobs/state/{job}                            the present state, once it differs from the first
+ *   /jobs/unit/{job}/{workflow}/{block}          states of units of jobs with many units
+ */
+import { type KeyRange, withPrefix } from '../base/registry.ts';
+
+const digits = (count: number, width: number): string => String(count).padStart(width, '0');
+
+export const jobKeys = {
+  manager: '/jobs/manager',
+  clock: '/jobs/clock',
+  job: (job: string): string => `/jobs/job/${job}`,
+  state: (job: string): string => `/jobs/state/${job}`,
+  unitBlock: (job: string, workflow: number, block: number): string =>
+    `/jobs/unit/${job}/${digits(workflow, 3)}/${digits(block, 4)}`,
+  /** `kind` is s for the summary, o for the output. */
+  result: (job: string, workflow: number, unit: number, kind: 's' | 'o', part: number): string =>
+    `/jobs/end/${job}/${digits(workflow, 3)}/${digits(unit, 7)}/${kind}${digits(part, 3)}`,
+  schedule: (hash: string): string => `/jobs/schedule/${hash}`,
+  bundlePart: (sha256: string, part: number): string => `/jobs/bundle/${sha256}/${digits(part, 2)}`,
+  bundleMarker: (sha256: string): string => `/jobs/bundles/${sha256}`,
+} as const;
+
+export const jobRanges = {
+  jobs: withPrefix('/jobs/job/'),
+  states: withPrefix('/jobs/state/'),
+  units: withPrefix('/jobs/unit/'),
+  schedules: withPrefix('/jobs/schedule/'),
+  bundleMarkers: withPrefix('/jobs/bundles/'),
+  /** The code of one bundle; its parts are in order. */
+  bundleParts: (sha256: string): KeyRange => withPrefix(`/jobs/bundle/${sha256}/`),
+  resultsOf: (job: string): KeyRange => withPrefix(`/jobs/end/${job}/`),
+  unitBlocksOf: (job: string): KeyRange => withPrefix(`/jobs/unit/${job}/`),
+  /** Summary or output of one unit; its parts are in order. */
+  resultOf: (job: string, workflow: number, unit: number, kind: 's' | 'o'): KeyRange =>
+    withPrefix(`/jobs/end/${job}/${digits(workflow, 3)}/${digits(unit, 7)}/${kind}`),
+} as const;
+
+/** The last word of a key of ours. */
+export function lastKeySegment(key: string): string {
+  return key.slice(key.lastIndexOf('/') + 1);
+}

@@ -1,0 +1,58 @@
+/**
+ * Stores code in the registry, in parts, and a mark behind the last of them: code without its mark is not there. Any
+ * manager may do so; what is stored already is left as it is.
+ */
+import { type Done, failure, success } from '../../../base/errors.ts';
+import type { Registry } from '../../../base/registry.ts';
+import { jobKeys, jobRanges } from '../../job-keys.ts';
+import { jobLimits } from '../../limits.ts';
+import { encodeBundleMarker, decodeBundleMarker } from '../../records/bundle-marker.ts';
+
+type Store = Pick<Registry, 'range' | 'transact'>;
+
+/** Of all code together: every manager holds it in memory. */
+const allBytesMax = 33_554_432;
+const marksMax = 1_000;
+const timeoutMs = 5_000;
+
+export function storeBundle(
+  registry: Store,
+  bundle: { readonly sha256: string; readonly code: Uint8Array; readonly wallMs: number },
+  done: Done<void>,
+): void {
+  const { sha256, code } = bundle;
+  if (code.length === 0) return done(failure('BAD_ARGUMENT', 'the bundle is empty'));
+  if (code.length > jobLimits.bundleBytesMax)
+    return done(failure('TOO_LARGE', `a bundle has at most ${jobLimits.bundleBytesMax} bytes`));
+  registry.range(jobRanges.bundleMarkers, { limit: marksMax, timeoutMs }, (outcome) => {
+    if (!outcome.ok) return done(outcome);
+    const { entries } = outcome.value;
+    if (entries.some(({ key }) => key === jobKeys.bundleMarker(sha256))) return done(success(undefined));
+    let sum = code.length;
+    for (const { value } of entries) sum += decodeBundleMarker(value)?.bytes ?? 0;
+    if (entries.length >= marksMax || sum > allBytesMax)
+      return done(failure('CAPACITY', 'too much code is stored; what no job needs is removed within minutes'));
+    // A copy: what was handed in may be used for something else while we write.
+    writePart(registry, { ...bundle, code: new Uint8Array(code) }, 0, done);
+  });
+}
+
+function writePart(registry: Store, bundle: Parameters<typeof storeBundle>[1], part: number, done: Done<void>): void {
+  const { sha256, code, wallMs } = bundle;
+  const from = part * jobLimits.partBytesMax;
+  const isEnd = from >= code.length;
+  const key = isEnd ? jobKeys.bundleMarker(sha256) : jobKeys.bundlePart(sha256, part);
+  const mark = { bytes: code.length, parts: part, storedWallMs: wallMs };
+  const value = isEnd ? encodeBundleMarker(mark) : code.subarray(from, from + jobLimits.partBytesMax);
+  // The mark only behind all parts: somebody may have removed them meanwhile.
+  const compare = isEnd
+    ? ([{ key: jobKeys.bundlePart(sha256, 0), target: 'version', is: 'greater', than: 0 }] as const)
+    : [];
+  const transaction = { compare, then: [{ kind: 'put', key, value } as const], otherwise: [] };
+  registry.transact(transaction, { timeoutMs }, (outcome) => {
+    if (!outcome.ok) return done(outcome);
+    if (!outcome.value.succeeded) return done(failure('CAPACITY', 'the code was removed while it was being stored'));
+    if (isEnd) done(success(undefined));
+    else writePart(registry, bundle, part + 1, done);
+  });
+}

@@ -1,0 +1,78 @@
+/**
+ * Hands over what a report is made of: the job as it is recorded, and the summaries of the attempts that won. Made when
+ * somebody asks. A summary that cannot be read, which only a broken worker sends, counts for nothing.
+ */
+import type { AttemptView, JobProgress } from '../../job-types.ts';
+import { latencyPercentiles, buildReport } from '../../report/report.ts';
+import { decodeSummary } from '../../report/summary-codec.ts';
+import { Summary } from '../../report/summary.ts';
+import { nameOf } from '../submission/job-factory.ts';
+import { type ManagedJob, type ManagedUnit, type ManagedWorkflow, itemCountsOf } from '../model/managed-job.ts';
+import { attemptViewsOf, incidentViewsOf } from './job-views.ts';
+
+/** By unit: its summary. */
+export type UnitSummaries = ReadonlyMap<ManagedUnit, Uint8Array>;
+
+export function jobReportJson(job: ManagedJob, summaries: UnitSummaries): string {
+  const report = buildReport({
+    ...{ jobId: job.id, name: nameOf(job), status: job.recordedStatus, incidents: incidentViewsOf(job) },
+    elapsedMs: Math.max(0, (job.endedMs ?? 0) - (job.startedMs ?? job.endedMs ?? 0)),
+    workflows: job.workflows.map((workflow) => ({
+      ...{ facts: workflow.facts, status: workflow.status, ...itemCountsOf(workflow, false) },
+      summary: mergedOf(workflow, summaries),
+      ...errorOf(workflow),
+    })),
+    attempts: job.workflows.flatMap(attemptsOf),
+    ...errorOf(job),
+  });
+  return JSON.stringify(report);
+}
+
+/** Of what is known so far: ends whose summaries are small or were seen by a watcher, and progress. */
+export function liveLatencies(job: ManagedJob): JobProgress['latencyMs'] {
+  const all = new Summary();
+  for (const workflow of job.workflows) {
+    if (workflow.watched === undefined) {
+      workflow.watched = new Summary();
+      for (const { end } of workflow.units) addSummary(workflow.watched, end?.summary);
+    }
+    all.mergeCounts(workflow.watched);
+    for (const { liveProgress, end } of workflow.units) if (end === undefined) addSummary(all, liveProgress?.summary);
+  }
+  return latencyPercentiles(all);
+}
+
+/** Somebody watches this workflow, and a unit of it ended. */
+export function addSummary(sum: Summary, bytes: Uint8Array | undefined): void {
+  if (bytes === undefined) return;
+  try {
+    sum.mergeCounts(decodeSummary(bytes));
+  } catch {
+    // It counts for nothing.
+  }
+}
+
+function attemptsOf(workflow: ManagedWorkflow): readonly (AttemptView & { readonly workflow: string })[] {
+  const of = { workflow: workflow.facts.name };
+  return attemptViewsOf(workflow).map((attempt) => Object.assign(attempt, of));
+}
+
+function mergedOf({ units }: ManagedWorkflow, summaries: UnitSummaries): Summary | undefined {
+  const all = new Summary();
+  let isEmpty = true;
+  for (const unit of units) {
+    const bytes = summaries.get(unit);
+    if (bytes === undefined) continue;
+    try {
+      all.merge(decodeSummary(bytes));
+      isEmpty = false;
+    } catch {
+      // It counts for nothing.
+    }
+  }
+  return isEmpty ? undefined : all;
+}
+
+function errorOf({ errorCode: code, errorMessage }: Pick<ManagedJob, 'errorCode' | 'errorMessage'>): { readonly error?: { code: string; message: string } } {
+  return code === undefined ? {} : { error: { code, message: errorMessage ?? '' } };
+}

@@ -1,0 +1,136 @@
+/** Jobs as people and programs see them. Made when somebody asks, from what is recorded and, for numbers, from progress. */
+import {
+  type AttemptView,
+  type JobOutcome,
+  type JobProgress,
+  type JobRow,
+  type JobView,
+  type WorkflowView,
+  isTerminalStatus,
+} from '../../job-types.ts';
+import { nameOf } from '../submission/job-factory.ts';
+import { type ManagedJob, type ManagedWorkflow, itemCountsOf, allUnits } from '../model/managed-job.ts';
+
+/** Attempts that are shown of one workflow: all that went wrong, and the latest of the others. */
+const attemptsShownMax = 200;
+const paceMs = 1_000;
+
+export type ViewContext = {
+  readonly nowMs: number;
+  readonly managerMs: number;
+  readonly dc: string;
+  readonly queue: JobView['queue'];
+};
+
+export function jobViewOf(job: ManagedJob, { dc, queue, nowMs }: ViewContext, timeoutMs: number): JobView {
+  const totals = totalsOf(job, true);
+  return {
+    ...{ jobId: job.id, name: nameOf(job), status: job.recordedStatus, submitter: job.submitter },
+    ...{ priority: job.request.priority ?? 0, submittedAtMs: job.submittedWallMs },
+    ...{ startedAtMs: job.startedWallMs ?? null, endedAtMs: job.endedWallMs ?? null },
+    timeoutMs: job.request.timeoutMs ?? timeoutMs,
+    queue,
+    workflows: job.workflows.map((workflow) => workflowShown(workflow, nowMs)),
+    datacenters: [{ dc, status: job.recordedStatus }],
+    totals,
+    ...(job.errorCode === undefined ? {} : { error: { code: job.errorCode, message: job.errorMessage ?? '' } }),
+  };
+}
+
+/** All that whoever waits for the end has to know. */
+export function jobOutcomeOf(job: ManagedJob): JobOutcome {
+  const error = job.errorCode === undefined ? {} : { error: { code: job.errorCode, message: job.errorMessage ?? '' } };
+  return { jobId: job.id, status: job.recordedStatus, ...error };
+}
+
+export function jobRowOf(job: ManagedJob): JobRow {
+  return {
+    ...{ jobId: job.id, name: nameOf(job), status: job.recordedStatus, submitter: job.submitter },
+    ...{ submittedAtMs: job.submittedWallMs, endedAtMs: job.endedWallMs ?? null },
+    ...totalsOf(job, true),
+  };
+}
+
+export function jobProgressOf(
+  job: ManagedJob,
+  { nowMs, managerMs, queue }: ViewContext,
+  latencyMs: JobProgress['latencyMs'],
+): JobProgress {
+  const workflows = job.workflows.map((workflow) => {
+    const { attempts: _attempts, error: _error, ...rest } = workflowShown(workflow, nowMs);
+    return rest;
+  });
+  const workers = new Set<string>();
+  for (const workflow of job.workflows)
+    for (const unit of allUnits(workflow)) if (unit.assignment !== undefined) workers.add(unit.assignment.worker.name);
+  let ratePerSecond = 0;
+  for (const one of workflows) ratePerSecond += one.ratePerSecond;
+  return {
+    ...{ jobId: job.id, version: job.version, status: job.recordedStatus },
+    elapsedMs: Math.max(0, (job.endedMs ?? managerMs) - (job.startedMs ?? job.endedMs ?? managerMs)),
+    ...totalsOf(job, true),
+    ...{ ratePerSecond, latencyMs, queue, workflows, workers: [...workers].toSorted() },
+    incidents: incidentViewsOf(job),
+  };
+}
+
+export function incidentViewsOf(job: ManagedJob): JobProgress['incidents'] {
+  return job.incidents.map(({ wallMs, type, node, effect }) => ({
+    ...{ time: new Date(wallMs).toISOString(), type, node, effect },
+  }));
+}
+
+export function attemptViewsOf(workflow: ManagedWorkflow): readonly AttemptView[] {
+  const all: AttemptView[] = [];
+  for (const unit of allUnits(workflow))
+    for (const { name, fence, outcome, attempt } of unit.attempts)
+      all.push({ worker: name, cores: 1, fence: String(fence), outcome, unit: unit.number, attempt });
+  if (all.length <= attemptsShownMax) return all;
+  const wrong = all.filter(({ outcome }) => outcome !== 'completed' && outcome !== 'running');
+  const others = all.filter(({ outcome }) => outcome === 'completed' || outcome === 'running');
+  return [...wrong, ...others.slice(-attemptsShownMax)].slice(0, attemptsShownMax);
+}
+
+function workflowShown(workflow: ManagedWorkflow, nowMs: number): WorkflowView {
+  const { job, index, facts, status, units, done, errorCode: code, errorMessage } = workflow;
+  let running = 0;
+  for (const { assignment } of units) if (assignment !== undefined) running += 1;
+  const error = code === undefined ? {} : { error: { code, message: errorMessage ?? '' } };
+  return {
+    ...{ id: `${job.id}/${index}`, name: facts.name, status, attempts: attemptViewsOf(workflow) },
+    ...itemCountsOf(workflow, !isTerminalStatus(job.status)),
+    ratePerSecond: rateOf(workflow, nowMs),
+    units: { total: units.length, done, running },
+    ...error,
+  };
+}
+
+function totalsOf(job: ManagedJob, withLive: boolean): { readonly completed: number; readonly failed: number } {
+  let [completed, failed] = [0, 0];
+  for (const workflow of job.workflows) {
+    const counts = itemCountsOf(workflow, withLive && !isTerminalStatus(job.status));
+    completed += counts.completed;
+    failed += counts.failed;
+  }
+  return { completed, failed };
+}
+
+/** Of about the last second; over all of its time when it is over. */
+function rateOf(workflow: ManagedWorkflow, nowMs: number): number {
+  const { pace, job } = workflow;
+  const { completed } = itemCountsOf(workflow, true);
+  if (isTerminalStatus(job.status)) {
+    const spentMs = (job.endedMs ?? 0) - (workflow.startedMs ?? job.endedMs ?? 0);
+    return spentMs <= 0 ? 0 : round((completed * 1_000) / spentMs);
+  }
+  const passedMs = nowMs - pace.atMs;
+  if (passedMs < paceMs) return pace.ratePerSecond;
+  // After a while in which nobody asked, the time in between tells too little to be called the present rate; it is all there is.
+  const ratePerSecond = round((Math.max(0, completed - pace.completed) * 1_000) / passedMs);
+  workflow.pace = { atMs: nowMs, completed, ratePerSecond };
+  return ratePerSecond;
+}
+
+function round(value: number): number {
+  return Math.round(value * 100) / 100;
+}

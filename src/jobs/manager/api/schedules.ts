@@ -1,0 +1,132 @@
+/**
+ * Jobs that begin again and again at certain times. A firing and the job that comes of it are recorded together, by the
+ * one leader whose fence stands: so each time fires at most once, whoever leads. Times that passed while nobody led fire
+ * once, late. When the job of the time before is still open, the time is left out.
+ */
+import { type Outcome, RemusterError, failure, success } from '../../../base/errors.ts';
+import { type JobRequest, isTerminalStatus } from '../../job-types.ts';
+import { jobKeys } from '../../job-keys.ts';
+import { jobLimits } from '../../limits.ts';
+import { type ScheduleRecord, encodeSchedule, decodeSchedule } from '../../records/schedule-record.ts';
+import { type CronSpec, nextCronTime, parseCron } from '../submission/cron.ts';
+import type { ManagedJob } from '../model/managed-job.ts';
+import type { ManagerState } from '../state/manager-state.ts';
+
+type Answer = (outcome: Outcome<string>) => void;
+type Schedule = {
+  readonly hash: string;
+  record: ScheduleRecord;
+  readonly cron: CronSpec;
+  nextWallMs: number;
+  isStored: boolean;
+};
+
+export type SchedulePorts = {
+  readonly hashOf: (submitter: string, name: string) => string;
+  /** Makes the job; undefined if there is no room for it. */
+  readonly submit: (words: string, submitter: string) => ManagedJob | undefined;
+};
+
+export class Schedules {
+  readonly #office: ManagerState;
+  readonly #ports: SchedulePorts;
+  readonly #schedules = new Map<string, Schedule>();
+
+  constructor(office: ManagerState, ports: SchedulePorts) {
+    this.#office = office;
+    this.#ports = ports;
+  }
+
+  restore(values: ReadonlyMap<string, Uint8Array>): void {
+    for (const [hash, value] of values) {
+      const record = decodeSchedule(value);
+      const cron = record === undefined ? undefined : cronOf(record.cron);
+      if (record === undefined || cron === undefined) continue;
+      const nextWallMs = nextCronTime(cron, record.firedWallMs) ?? Infinity;
+      this.#schedules.set(hash, { hash, record, cron, nextWallMs, isStored: true });
+    }
+  }
+
+  clear(): void {
+    this.#schedules.clear();
+  }
+
+  get isEmpty(): boolean {
+    return this.#schedules.size === 0;
+  }
+
+  /** Bundles that are still needed. */
+  *requests(): Generator<string> {
+    for (const { record } of this.#schedules.values()) yield record.words;
+  }
+
+  /** The same name again with the same content is the same schedule. */
+  add(request: JobRequest, words: string, submitter: string, answer: Answer): void {
+    const name = request.idempotencyKey as string;
+    const hash = this.#ports.hashOf(submitter, name);
+    const known = this.#schedules.get(hash);
+    if (known !== undefined && known.record.words !== words)
+      return answer(failure('PRECONDITION', `there is a schedule ${JSON.stringify(name)} with other content`));
+    if (known === undefined && this.#schedules.size >= jobLimits.schedulesMax)
+      throw new RemusterError('CAPACITY', `${jobLimits.schedulesMax} schedules are kept already`);
+    const cron = parseCron(request.cron as string);
+    const firedWallMs = this.#office.wallMs;
+    const record = { name, submitter, cron: request.cron as string, words, firedWallMs, lastJob: undefined };
+    const nextWallMs = nextCronTime(cron, firedWallMs) ?? Infinity;
+    const schedule = known ?? { hash, record, cron, nextWallMs, isStored: false };
+    this.#schedules.set(hash, schedule);
+    this.#store(schedule, () => {
+      answer(success(JSON.stringify({ jobId: `schedule:${name}`, status: 'SUBMITTED', isNew: known === undefined })));
+    });
+  }
+
+  remove(name: string, submitter: string, answer: Answer): void {
+    const hash = this.#ports.hashOf(submitter, name);
+    if (!this.#schedules.delete(hash))
+      return answer(failure('UNKNOWN_JOB', `${submitter} has no schedule ${JSON.stringify(name)}`));
+    this.#office.commits.remove(jobKeys.schedule(hash), () => answer(success(JSON.stringify({ name }))));
+  }
+
+  list(): readonly unknown[] {
+    const stored = [...this.#schedules.values()].filter(({ isStored }) => isStored);
+    return stored.map(({ record, nextWallMs }) => ({
+      name: record.name,
+      submitter: record.submitter,
+      cron: record.cron,
+      nextAtMs: Number.isFinite(nextWallMs) ? nextWallMs : null,
+      lastJobId: record.lastJob ?? null,
+    }));
+  }
+
+  tick(): void {
+    const { wallMs } = this.#office;
+    for (const schedule of this.#schedules.values())
+      if (schedule.isStored && schedule.nextWallMs <= wallMs) this.#fire(schedule, wallMs);
+  }
+
+  #fire(schedule: Schedule, wallMs: number): void {
+    const { record, cron } = schedule;
+    const before = record.lastJob === undefined ? undefined : this.#office.jobs.get(record.lastJob);
+    const isFree = before === undefined || isTerminalStatus(before.status);
+    const job = isFree ? this.#ports.submit(record.words, record.submitter) : undefined;
+    schedule.record = { ...record, firedWallMs: wallMs, lastJob: job?.id ?? record.lastJob };
+    schedule.nextWallMs = nextCronTime(cron, wallMs) ?? Infinity;
+    this.#store(schedule, () => {});
+  }
+
+  #store(schedule: Schedule, stored: () => void): void {
+    this.#office.commits.put(jobKeys.schedule(schedule.hash), encodeSchedule(schedule.record), () => {
+      schedule.isStored = true;
+      stored();
+    });
+  }
+}
+
+/** What an earlier or later version took for one may be none for this one: it stays where it is. */
+function cronOf(text: string): CronSpec | undefined {
+  try {
+    return parseCron(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,209 @@
+/**
+ * Drives the manager of jobs: tells it when this node leads, carries what it decides to the registry and to workers,
+ * and answers orders, reports and news. It decides nothing, but acts only while the lease of the leader surely holds.
+ */
+import { unreachable } from '../../base/assert.ts';
+import { CompactingMap } from '../../base/collections/compacting-map.ts';
+import { type Done, type Outcome, failure } from '../../base/errors.ts';
+import type { NodeId } from '../../base/ids.ts';
+import { Loop, noStore } from '../../base/runtime/loop.ts';
+import type { Address, Cancel, Identity } from '../../base/ports.ts';
+import type { KeyRange, RegistryTransaction } from '../../base/registry.ts';
+import type { JobMessage, JobMessageOf, JobVerb } from '../../messages/jobs.ts';
+import type { ManagerReply, ManagerAction, ManagerInput, ManagerTimer } from './state/manager-io.ts';
+import { storeBundle } from './api/bundle-store.ts';
+import { readJobResult } from './api/result-reader.ts';
+import { JobManager, type JobManagerParts } from './job-manager.ts';
+import { type JobManagerOptions, type JobManagerPorts, jobManagerDefaults } from './state/manager-ports.ts';
+
+export type { JobEvent, JobManagerOptions, JobManagerPorts, WorkerStatus } from './state/manager-ports.ts';
+
+const registryTimeoutMs = 5_000;
+const askTimeoutMs = 5_000;
+const stopTimeoutMs = 10_000;
+const callsMax = 30_000;
+const sweepMs = 200;
+
+type Call = { readonly done: Done<ManagerReply>; readonly untilMs: number; readonly verb: JobVerb | undefined };
+
+export class JobManagerHost {
+  readonly #ports: JobManagerPorts;
+  readonly #machine: JobManager;
+  readonly #loop: Loop<ManagerInput, ManagerAction, ManagerTimer>;
+  readonly #calls = new CompactingMap<number, Call>();
+  readonly #unwatch: Cancel;
+  #nextCall = 1;
+  #isSweeping = false;
+  #isOpen = true;
+
+  constructor(ports: JobManagerPorts, options: Partial<JobManagerOptions> = {}) {
+    const { clock, leadership, random, dc } = ports;
+    this.#ports = ports;
+    const parts: JobManagerParts = {
+      ...{ random, dc, wallMs: () => clock.wallMs() },
+      sha256: (bytes) => ports.sha256(bytes),
+      worker: (id) => ports.worker(id),
+    };
+    this.#machine = new JobManager(parts, { ...jobManagerDefaults, ...options });
+    const onHalt = (error: unknown): void => ports.halted(error);
+    this.#loop = new Loop(this.#machine, { clock, store: noStore, perform: (effect) => this.#perform(effect), onHalt });
+    this.#unwatch = leadership.watch({
+      elected: (fence) => this.#loop.feed({ kind: 'became', fence }),
+      lost: () => this.#lost('this node leads no longer'),
+    });
+    const { fence } = leadership.view();
+    if (leadership.isLeading() && fence !== undefined) this.#loop.feed({ kind: 'became', fence });
+  }
+
+  /** A jobOrder for the leader. NOT_LEADER elsewhere: the desk of the node passes it on. */
+  command(
+    verb: JobVerb,
+    argumentsJson: string,
+    submitter: string,
+    remainingMs: number,
+    done: Done<string>,
+    waitMs = 0,
+    key?: string,
+  ): void {
+    const call = this.#open(remainingMs, verb, done as Done<ManagerReply>);
+    if (call !== undefined) this.#loop.feed({ kind: 'order', call, verb, argumentsJson, submitter, remainingMs, waitMs, key });
+  }
+
+  /** On any manager: writes the code to the registry unless it is there. */
+  storeBundle(sha256: string, code: Uint8Array, done: Done<void>): void {
+    if (this.#ports.sha256(code) !== sha256) {
+      const outcome = failure('BUNDLE_INVALID', 'the code does not have the hash that it was announced with');
+      this.#ports.clock.schedule(0, () => done(outcome));
+      return;
+    }
+    storeBundle(this.#ports.registry, { sha256, code, wallMs: this.#ports.clock.wallMs() }, done);
+  }
+
+  onHeartbeat(from: Identity, message: JobMessageOf<'workerReport'>, reply: Done<JobMessageOf<'workerHeard'>>): void {
+    const call = this.#open(askTimeoutMs, undefined, reply as Done<ManagerReply>);
+    if (call !== undefined) this.#loop.feed({ kind: 'report', call, from, message });
+  }
+
+  onUnitReports(from: Identity, message: JobMessageOf<'tellUnits'>, reply: Done<JobMessageOf<'unitsHeard'>>): void {
+    const call = this.#open(askTimeoutMs, undefined, reply as Done<ManagerReply>);
+    if (call !== undefined) this.#loop.feed({ kind: 'news', call, from, message });
+  }
+
+  /** Proof, not belief: the process of that life runs no longer. */
+  processGone(node: NodeId, generation: number): void {
+    this.#loop.feed({ kind: 'gone', node, generation });
+  }
+
+  /** What `worker` answers may differ now. */
+  membershipChanged(): void {
+    this.#loop.feed({ kind: 'members' });
+  }
+
+  counts(): { readonly open: number; readonly queued: number; readonly running: number } {
+    return this.#machine.counts();
+  }
+
+  /** On the leader: how many units that node has; one while that is not known yet. */
+  unitsOn(node: NodeId): number {
+    return this.#machine.unitsAt(node);
+  }
+
+  stop(): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    this.#unwatch();
+    this.#lost('this node is stopping');
+    this.#loop.stop();
+  }
+
+  /** Undefined: it was answered already. */
+  #open(remainingMs: number, verb: JobVerb | undefined, done: Done<ManagerReply>): number | undefined {
+    const { clock, leadership } = this.#ports;
+    const refusal =
+      !this.#isOpen || !leadership.isLeading() ? 'NOT_LEADER' : this.#calls.size >= callsMax ? 'CAPACITY' : undefined;
+    if (refusal !== undefined) {
+      clock.schedule(0, () => done(failure(refusal)));
+      return undefined;
+    }
+    const call = this.#nextCall++;
+    // A bit early: whoever waits for it gives up at that time.
+    const untilMs = clock.nowMs() + Math.max(0, remainingMs - sweepMs);
+    this.#calls.set(call, { done, untilMs, verb });
+    this.#sweepLater();
+    return call;
+  }
+
+  #answer(call: number, outcome: Outcome<ManagerReply>): void {
+    const found = this.#calls.get(call);
+    this.#calls.delete(call);
+    found?.done(outcome);
+  }
+
+  /** No call is without an end, whatever else happens. */
+  #sweepLater(): void {
+    if (this.#isSweeping) return;
+    this.#isSweeping = true;
+    this.#ports.clock.schedule(sweepMs, () => {
+      this.#isSweeping = false;
+      const nowMs = this.#ports.clock.nowMs();
+      for (const [call, { untilMs }] of this.#calls) if (nowMs >= untilMs) this.#answer(call, failure('DEADLINE'));
+      if (this.#calls.size > 0) this.#sweepLater();
+    });
+  }
+
+  /** Whether an order was carried out is not known here any more. */
+  #lost(why: string): void {
+    this.#loop.feed({ kind: 'lost' });
+    for (const [call, { verb }] of this.#calls) {
+      const mayHaveHappened = verb === 'submit' || verb === 'cancel' || verb === 'unschedule';
+      this.#answer(call, mayHaveHappened ? failure('NETWORK_TIMEOUT', why) : failure('NOT_LEADER', why));
+    }
+  }
+
+  #perform(effect: ManagerAction): void {
+    switch (effect.kind) {
+      case 'read':
+        return this.#read(effect.id, effect.range, effect.limit);
+      case 'transact':
+        return this.#transact(effect.id, effect.transaction);
+      case 'answer':
+        return this.#answer(effect.call, effect.outcome);
+      case 'gather':
+        return readJobResult(this.#ports.registry, effect, (outcome) => this.#answer(effect.call, outcome));
+      case 'give':
+        return this.#ask(effect.to, effect.message, askTimeoutMs, (outcome) => {
+          this.#loop.feed({ kind: 'given', id: effect.id, outcome });
+        });
+      case 'stop':
+        return this.#ask(effect.to, effect.message, stopTimeoutMs, (outcome) => {
+          this.#loop.feed({ kind: 'stopped', id: effect.id, outcome });
+        });
+      case 'tell':
+        return this.#ports.emit(effect.event);
+      default:
+        return unreachable(effect);
+    }
+  }
+
+  #ask(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void {
+    if (this.#ports.leadership.isLeading()) this.#ports.request(to, message, timeoutMs, done);
+    else this.#ports.clock.schedule(0, () => done(failure('NOT_LEADER')));
+  }
+
+  #read(id: number, range: KeyRange, limit: number): void {
+    this.#ports.registry.range(range, { limit, timeoutMs: registryTimeoutMs }, (outcome) => {
+      this.#loop.feed({ kind: 'read', id, outcome });
+    });
+  }
+
+  #transact(id: number, transaction: RegistryTransaction): void {
+    const { registry, leadership, clock } = this.#ports;
+    if (leadership.isLeading()) {
+      registry.transact(transaction, { timeoutMs: registryTimeoutMs }, (outcome) => {
+        this.#loop.feed({ kind: 'transacted', id, outcome });
+      });
+    } else {
+      clock.schedule(0, () => this.#loop.feed({ kind: 'transacted', id, outcome: failure('NOT_LEADER') }));
+    }
+  }
+}

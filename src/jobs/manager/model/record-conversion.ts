@@ -1,0 +1,56 @@
+/** A job as it is recorded. The other way, from records to memory, is in restoring.ts. */
+import type { JobRecord, JobStateRecord, UnitRecord, WorkflowRecord } from '../../records/job-record.ts';
+import type { Attempt, ManagedJob, ManagedUnit, ManagedWorkflow } from './managed-job.ts';
+
+/** Attempts that do not count, of one unit. */
+const othersMax = 8;
+
+export function toJobRecord(job: ManagedJob): JobRecord {
+  const { submitter, submittedWallMs, submittedMs, seed, key, hash, words } = job;
+  return { submitter, submittedWallMs, submittedMs, seed, key, hash, words, state: toJobStateRecord(job) };
+}
+
+export function toJobStateRecord(job: ManagedJob): JobStateRecord {
+  const { status, startedWallMs, endedWallMs, startedMs, endedMs, errorCode: code, errorMessage: why, incidents } = job;
+  const workflows = job.workflows.map(workflowRecordOf);
+  return { status, startedWallMs, endedWallMs, startedMs, endedMs, code, why, workflows, incidents };
+}
+
+/** What is left when all of it does not fit: how things stand, and less of how they came to be so. */
+export function toSlimJobState(job: ManagedJob): JobStateRecord {
+  const state = toJobStateRecord(job);
+  const slimUnit = (unit: UnitRecord): UnitRecord => Object.assign(unit, { attempts: unit.attempts.slice(-1) });
+  const workflows = state.workflows.map((workflow) =>
+    Object.assign(workflow, { why: undefined, inline: workflow.inline.map(slimUnit) }),
+  );
+  return { ...state, workflows, incidents: [] };
+}
+
+export function toUnitRecord({ number, state, attempts, end }: ManagedUnit): UnitRecord {
+  const recorded = state === 'running' || state === 'storing' ? 'given' : state;
+  return { unit: number, state: recorded, attempts, end: state === 'storing' ? undefined : end };
+}
+
+function workflowRecordOf(workflow: ManagedWorkflow): WorkflowRecord {
+  const { status, phase, startedMs, items, errorCode: code, errorMessage: why, plan, finish, units, foundUnit: found, job } = workflow;
+  const inline: UnitRecord[] = [];
+  for (const unit of [plan, finish]) if (unit !== undefined) inline.push(toUnitRecord(unit));
+  if (job.isInline) for (const unit of units) inline.push(toUnitRecord(unit));
+  return { status, phase, startedMs, units: units.length, items, code, why, inline, found };
+}
+
+/** All that count; of the others the latest. */
+export function prunedAttempts(attempts: Attempt[]): Attempt[] {
+  if (attempts.length <= othersMax) return attempts;
+  let spare = -othersMax;
+  for (const attempt of attempts) if (isOther(attempt)) spare += 1;
+  return attempts.filter((attempt) => {
+    if (spare <= 0 || !isOther(attempt)) return true;
+    spare -= 1;
+    return false;
+  });
+}
+
+function isOther({ outcome }: Attempt): boolean {
+  return outcome === 'refused' || outcome === 'returned';
+}

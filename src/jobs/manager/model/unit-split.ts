@@ -1,0 +1,95 @@
+/**
+ * How a workflow is cut into units: one that does everything if it needs one core, otherwise a plan, shares of the work
+ * and a finish. The same facts always give the same units, so nothing of it has to be recorded but how many there are.
+ */
+import { jobLimits } from '../../limits.ts';
+import { finishUnitNumber, planUnitNumber, type UnitPhase } from '../../unit-spec.ts';
+import type { WorkflowFacts } from '../../workflow-facts.ts';
+import type { ManagedUnit, ManagedWorkflow } from './managed-job.ts';
+
+/** How many items there are; undefined while only its code knows. */
+export function itemCountOf(workflow: Pick<ManagedWorkflow, 'facts' | 'items'>): number | undefined {
+  return workflow.items ?? workflow.facts.batch?.items;
+}
+
+/** Cores that it can use: never more than there are users, iterations or items. */
+export function usableCores({
+  facts,
+  items,
+}: {
+  readonly facts: WorkflowFacts;
+  readonly items: number | undefined;
+}): number {
+  if (facts.load !== undefined) {
+    const { vus, iterations } = facts.load;
+    return Math.max(1, Math.min(facts.cores, vus, iterations ?? Infinity));
+  }
+  return Math.max(1, Math.min(facts.cores, items ?? facts.batch?.items ?? Infinity));
+}
+
+/** With which units it begins. */
+export function firstPhaseOf(workflow: ManagedWorkflow): 'whole' | 'plan' | 'work' {
+  const { facts } = workflow;
+  if (usableCores(workflow) === 1) return 'whole';
+  const mustAsk = facts.batch !== undefined && facts.batch.items === undefined;
+  return facts.hasSetup || mustAsk ? 'plan' : 'work';
+}
+
+/** Of phase `work`. */
+function workUnits(workflow: ManagedWorkflow): number {
+  const { facts } = workflow;
+  const cores = usableCores(workflow);
+  if (facts.batch === undefined) return Math.min(cores, jobLimits.unitsMax);
+  const items = itemCountOf(workflow) ?? 0;
+  if (items === 0) return 0;
+  return Math.min(jobLimits.unitsMax, items, Math.max(cores, Math.ceil(items / facts.batch.unitItemsMax)));
+}
+
+/** The most units that it can have, as far as its facts tell. */
+export function unitCountMax(facts: WorkflowFacts): number {
+  const workflow = { facts, items: undefined } as ManagedWorkflow;
+  if (firstPhaseOf(workflow) === 'whole') return 1;
+  return facts.batch !== undefined && facts.batch.items === undefined ? jobLimits.unitsMax : workUnits(workflow);
+}
+
+export type ItemShare = { readonly from: number; readonly count: number };
+
+/** Part `index` of `parts`, all as equal as can be. */
+export function evenShare(total: number, index: number, parts: number): ItemShare {
+  const from = Math.floor((total * index) / parts);
+  return { from, count: Math.floor((total * (index + 1)) / parts) - from };
+}
+
+export function createUnit(workflow: ManagedWorkflow, number: number, phase: UnitPhase): ManagedUnit {
+  return {
+    workflow,
+    number,
+    phase,
+    state: 'waiting',
+    attempts: [],
+    end: undefined,
+    assignment: undefined,
+    liveProgress: undefined,
+    output: undefined,
+  };
+}
+
+/** Makes the units of a phase. They wait; the next one is the last of `waiting`. */
+export function createPhaseUnits(workflow: ManagedWorkflow, phase: 'whole' | 'plan' | 'work' | 'finish'): void {
+  workflow.phase = phase;
+  workflow.active = 0;
+  workflow.coresToStart = 1;
+  if (phase === 'plan') workflow.plan = createUnit(workflow, planUnitNumber, phase);
+  else if (phase === 'finish') workflow.finish = createUnit(workflow, finishUnitNumber, phase);
+  else if (phase === 'whole') workflow.units = [createUnit(workflow, 0, phase)];
+  else workflow.units = Array.from({ length: workUnits(workflow) }, (_, number) => createUnit(workflow, number, phase));
+  workflow.waiting = currentUnits(workflow).toReversed();
+  if (phase === 'work') workflow.coresToStart = Math.min(usableCores(workflow), workflow.units.length);
+}
+
+/** Units of the phase that it is in. */
+export function currentUnits(workflow: ManagedWorkflow): readonly ManagedUnit[] {
+  if (workflow.phase === 'plan') return workflow.plan === undefined ? [] : [workflow.plan];
+  if (workflow.phase === 'finish') return workflow.finish === undefined ? [] : [workflow.finish];
+  return workflow.units;
+}

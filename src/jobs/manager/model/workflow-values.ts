@@ -1,0 +1,106 @@
+/**
+ * What a workflow hands on to those after it, and what a plan said. Outputs of units are JSON of strangers: they are
+ * looked at here, and what is no JSON of the right shape is refused.
+ */
+import { RemusterError } from '../../../base/errors.ts';
+import { jobLimits } from '../../limits.ts';
+import type { PlanResult, ManagedUnit, ManagedWorkflow } from './managed-job.ts';
+import { itemCountOf, evenShare } from './unit-split.ts';
+
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
+/** WORKFLOW_FAILED or TOO_LARGE when it is none. */
+export function parsePlanOutput(output: Uint8Array | undefined): PlanResult & { readonly count: number | undefined } {
+  if (output === undefined) return { data: undefined, list: undefined, count: undefined };
+  let plan: unknown;
+  try {
+    plan = JSON.parse(decoder.decode(output));
+  } catch {
+    throw wrong('the plan is not JSON');
+  }
+  if (typeof plan !== 'object' || plan === null) throw wrong('the plan is not an object');
+  const { data, items } = plan as { readonly data?: unknown; readonly items?: unknown };
+  const text = data === undefined ? undefined : JSON.stringify(data);
+  if (text !== undefined && new TextEncoder().encode(text).length > jobLimits.contextBytesMax)
+    throw new RemusterError('TOO_LARGE', `setup gave more than ${jobLimits.contextBytesMax} bytes`);
+  if (items === undefined) return { data: text, list: undefined, count: undefined };
+  if (typeof items !== 'object' || items === null) throw wrong('the items of the plan are not an object');
+  const { count, list } = items as { readonly count?: unknown; readonly list?: unknown };
+  if (typeof count !== 'number' || !Number.isSafeInteger(count) || count < 0 || count > jobLimits.itemsMax)
+    throw wrong(`the plan has no count of items from 0 to ${jobLimits.itemsMax}`);
+  if (list === undefined) return { data: text, list, count };
+  if (!Array.isArray(list) || list.length !== count) throw wrong('the plan lists other items than it counts');
+  return { data: text, list, count };
+}
+
+/** Keeps the output of a unit as long as all of them may be handed on. */
+export function retainOutput(workflow: ManagedWorkflow, unit: ManagedUnit, output: Uint8Array | undefined): void {
+  if (output === undefined || workflow.retainedBytes === undefined) return;
+  workflow.retainedBytes += output.length + 1;
+  unit.output = output;
+  if (workflow.retainedBytes <= jobLimits.contextBytesMax) return;
+  workflow.retainedBytes = undefined;
+  for (const one of workflow.units) one.output = undefined;
+}
+
+/** Another workflow of its job comes after it, and may ask what it gave. */
+function isHandedOn({ job, facts }: ManagedWorkflow): boolean {
+  return job.workflows.length > 1 && job.workflows.some((one) => one.facts.after.includes(facts.name));
+}
+
+/** JSON; undefined if there is nothing, too much of it, or nobody who wants it. Lets go of the outputs. */
+export function workflowValue(workflow: ManagedWorkflow): string | undefined {
+  const { foundUnit, units, planned, facts } = workflow;
+  if (!isHandedOn(workflow)) {
+    for (const unit of units) unit.output = undefined;
+    return undefined;
+  }
+  const outputs = new Map(units.map((unit) => [unit, unit.output]));
+  for (const unit of units) unit.output = undefined;
+  if (facts.load !== undefined && workflow.phase !== 'whole') return planned?.data;
+  if (workflow.retainedBytes === undefined) return undefined;
+  if (foundUnit !== undefined) return jsonTextOf(outputs.get(units[foundUnit] as ManagedUnit));
+  return joinUnitOutputs(workflow, (unit) => jsonTextOf(outputs.get(unit)));
+}
+
+/** What all units gave, as one. Units of a batch give lists; one that gave nothing counts as so many nulls. */
+export function joinUnitOutputs(workflow: ManagedWorkflow, textOfUnit: (unit: ManagedUnit) => string | undefined): string | undefined {
+  const { units, facts } = workflow;
+  const texts = units.map(textOfUnit);
+  if (texts.length === 1 || texts.every((text) => text === undefined)) return texts[0];
+  if (facts.batch?.firstOnly === true) return 'null';
+  const inner: string[] = [];
+  for (const [index, text] of texts.entries()) {
+    const items = text === undefined ? nulls(workflow, index) : innerOf(text);
+    if (items === undefined) return undefined;
+    if (items !== '') inner.push(items);
+  }
+  return `[${inner.join(',')}]`;
+}
+
+/** Without the brackets; undefined for what is no list. */
+function innerOf(text: string): string | undefined {
+  const trimmed = text.trim();
+  return trimmed.startsWith('[') && trimmed.endsWith(']') ? trimmed.slice(1, -1).trim() : undefined;
+}
+
+function nulls(workflow: ManagedWorkflow, index: number): string {
+  const { count } = evenShare(itemCountOf(workflow) ?? 0, index, workflow.units.length);
+  return Array.from({ length: count }, () => 'null').join(',');
+}
+
+/** Undefined for what is no JSON. */
+export function jsonTextOf(output: Uint8Array | undefined): string | undefined {
+  if (output === undefined) return undefined;
+  try {
+    const text = decoder.decode(output);
+    JSON.parse(text);
+    return text;
+  } catch {
+    return undefined;
+  }
+}
+
+function wrong(what: string): RemusterError {
+  return new RemusterError('WORKFLOW_FAILED', what);
+}

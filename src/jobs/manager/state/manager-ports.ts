@@ -1,0 +1,66 @@
+/** What the manager of jobs needs from its node, and what it tells. Shapes, no behaviour. */
+import type { Done } from '../../../base/errors.ts';
+import type { NodeId } from '../../../base/ids.ts';
+import type { Address, Clock } from '../../../base/ports.ts';
+import type { Random } from '../../../base/random.ts';
+import type { Leadership, Registry } from '../../../base/registry.ts';
+import type { JobMessage } from '../../../messages/jobs.ts';
+import type { AttemptOutcome, JobStatus } from '../../job-types.ts';
+import { jobLimits } from '../../limits.ts';
+
+/** A worker as membership and registration know it. */
+export type WorkerStatus = {
+  readonly id: NodeId;
+  readonly name: string;
+  readonly generation: number;
+  readonly address: Address;
+  readonly state: 'alive' | 'suspect' | 'dead' | 'left';
+  readonly stuck: boolean;
+  /** Local health as membership counts it: 0 is best. */
+  readonly health: number;
+  readonly admin: 'active' | 'draining' | 'drained' | undefined;
+};
+
+export type JobEvent =
+  | { readonly kind: 'job.state'; readonly job: string; readonly name: string; readonly status: JobStatus }
+  | {
+      readonly kind: 'workflow.attempt';
+      readonly job: string;
+      readonly workflow: string;
+      readonly unit: number;
+      readonly attempt: number;
+      /** Name of the node. */
+      readonly worker: string;
+      readonly outcome: AttemptOutcome;
+    };
+
+export type JobManagerPorts = {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly registry: Pick<Registry, 'range' | 'watch' | 'transact'>;
+  readonly leadership: Leadership;
+  readonly dc: string;
+  /** Ends in the answer or an error, at the latest after `timeoutMs`. */
+  request(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void;
+  /** As membership and registration know them now. */
+  workers(): readonly WorkerStatus[];
+  worker(id: NodeId): WorkerStatus | undefined;
+  sha256(bytes: Uint8Array): string;
+  emit(event: JobEvent): void;
+  halted(error: unknown): void;
+};
+
+export type JobManagerOptions = {
+  /** How long a worker may go on without an answer to its reports; it stops by itself at 0.8 of that. */
+  readonly jobLeaseMs: number;
+  /** Of a job that names none. */
+  readonly jobTimeoutMs: number;
+  /** Of all results of one workflow. */
+  readonly jobResultBytesMax: number;
+};
+
+export const jobManagerDefaults: JobManagerOptions = {
+  jobLeaseMs: 10_000,
+  jobTimeoutMs: 3_600_000,
+  jobResultBytesMax: jobLimits.resultBytesMax,
+};

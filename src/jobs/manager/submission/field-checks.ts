@@ -1,0 +1,70 @@
+/** Small checks on values from strangers, each of which ends with BAD_ARGUMENT and the name of what is wrong. */
+import { RemusterError } from '../../../base/errors.ts';
+
+export type JsonFields = Readonly<Record<string, unknown>>;
+
+export function badArgument(what: string): RemusterError {
+  return new RemusterError('BAD_ARGUMENT', what);
+}
+
+/** JSON of an object. */
+export function parseJsonObject(words: string): JsonFields {
+  let value: unknown;
+  try {
+    value = JSON.parse(words);
+  } catch {
+    throw badArgument('the words are not JSON');
+  }
+  return checkObject(value, 'the request');
+}
+
+export function checkObject(value: unknown, label: string): JsonFields {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw badArgument(`${label} is not an object`);
+  return value as JsonFields;
+}
+
+export function checkArray(value: unknown, label: string, itemsMax: number): readonly unknown[] {
+  if (!Array.isArray(value)) throw badArgument(`${label} is not a list`);
+  if (value.length > itemsMax) throw badArgument(`${label} has more than ${itemsMax} entries`);
+  return value;
+}
+
+export function checkInteger(value: unknown, label: string, min: number, max: number): number {
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max)
+    throw badArgument(`${label} is not a whole number from ${min} to ${max}`);
+  return value;
+}
+
+export function checkOptionalInteger(value: unknown, label: string, min: number, max: number): number | undefined {
+  return value === undefined ? undefined : checkInteger(value, label, min, max);
+}
+
+export function checkNumber(value: unknown, label: string, min: number, max: number): number {
+  if (typeof value !== 'number' || !(value >= min && value <= max))
+    throw badArgument(`${label} is not a number from ${min} to ${max}`);
+  return value;
+}
+
+export function checkBoolean(value: unknown, label: string): boolean {
+  if (typeof value !== 'boolean') throw badArgument(`${label} is neither true nor false`);
+  return value;
+}
+
+export function checkText(value: unknown, label: string, charactersMax: number): string {
+  if (typeof value !== 'string' || value.length === 0 || value.length > charactersMax)
+    throw badArgument(`${label} is not text of 1 to ${charactersMax} characters`);
+  if (!value.isWellFormed() || /\p{Cc}/u.test(value)) throw badArgument(`${label} holds characters that cannot be printed`);
+  return value;
+}
+
+/** Shorter, and without half a character at its end. */
+export function truncateText(text: string, charactersMax: number): string {
+  return text.slice(0, charactersMax).toWellFormed();
+}
+
+const encoder = new TextEncoder();
+
+/** As UTF-8. */
+export function bytesOf(text: string): number {
+  return encoder.encode(text).length;
+}

@@ -1,0 +1,21 @@
+/** The mark of code that is stored whole, as small JSON. What cannot be read is undefined. */
+export type BundleMarker = {
+  readonly bytes: number;
+  readonly parts: number;
+  /** For people. */
+  readonly storedWallMs: number;
+};
+
+export function encodeBundleMarker(mark: BundleMarker): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(mark));
+}
+
+export function decodeBundleMarker(value: Uint8Array): BundleMarker | undefined {
+  try {
+    const read = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(value)) as Partial<BundleMarker> | null;
+    if (typeof read?.bytes !== 'number' || typeof read.parts !== 'number') return undefined;
+    return { bytes: read.bytes, parts: read.parts, storedWallMs: read.storedWallMs ?? 0 };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,30 @@
+/** Ports whose callbacks cannot take the process with them: what they throw is a mistake of ours, and is told as that. */
+import type { Clock, Runners } from '../../base/ports.ts';
+
+type Halted = (error: unknown) => void;
+
+export function runGuarded(halted: Halted, run: () => void): void {
+  try {
+    run();
+  } catch (error) {
+    halted(error);
+  }
+}
+
+export function guardedClock(clock: Clock, halted: Halted): Clock {
+  return {
+    nowMs: () => clock.nowMs(),
+    wallMs: () => clock.wallMs(),
+    schedule: (delayMs, run) => clock.schedule(delayMs, () => runGuarded(halted, run)),
+  };
+}
+
+export function guardedRunners(runners: Runners, halted: Halted): Runners {
+  return {
+    start: (spec, events) =>
+      runners.start(spec, {
+        message: (body) => runGuarded(halted, () => events.message(body)),
+        exited: (reason) => runGuarded(halted, () => events.exited(reason)),
+      }),
+  };
+}

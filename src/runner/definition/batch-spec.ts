@@ -1,0 +1,51 @@
+/** Checks the fields of a batch job: its items, what is done with each, and in which shares they are given away. */
+import { jobLimits } from '../../jobs/limits.ts';
+import type { BatchFacts } from '../../jobs/workflow-facts.ts';
+import type { CheckedBatch } from './checked-workflow.ts';
+import type { FieldReader } from './field-reader.ts';
+
+export const batchFields = ['items', 'each', 'concurrency', 'first', 'results', 'unitItems'];
+export const concurrencyMax = 100_000;
+export const unitItemsLimit = 1_000_000;
+/** So many shares for each core: what is lost with a worker is a small part, and the last ones end about together. */
+const sharesPerCore = 8;
+const shareMax = 100_000;
+const shareUnknown = 1_000;
+
+export function parseBatchSpec(
+  reader: FieldReader,
+  cores: number,
+): { readonly facts: BatchFacts; readonly defined: CheckedBatch } {
+  const each = reader.callback<CheckedBatch['each']>('each');
+  if (each === undefined) throw reader.invalid('each', 'is missing');
+  const { items, count } = itemsOf(reader);
+  const unitItems = reader.integer('unitItems', 1, unitItemsLimit);
+  const facts: BatchFacts = {
+    ...(count === undefined ? {} : { items: count }),
+    firstOnly: reader.boolean('first') ?? false,
+    concurrency: reader.integer('concurrency', 1, concurrencyMax) ?? 1,
+    unitItemsMax: unitItems ?? defaultUnitItems(count, cores),
+    keepResults: reader.boolean('results') ?? true,
+  };
+  return { facts, defined: { items, each, unitItems } };
+}
+
+/** How many items are given away at one time when nobody says it. */
+export function defaultUnitItems(items: number | undefined, cores: number): number {
+  if (items === undefined) return shareUnknown;
+  const even = Math.min(shareMax, Math.ceil(items / (cores * sharesPerCore)));
+  return Math.max(1, even, Math.ceil(items / jobLimits.unitsMax));
+}
+
+function itemsOf(reader: FieldReader): { readonly items: CheckedBatch['items']; readonly count: number | undefined } {
+  const items = reader.raw('items');
+  if (typeof items === 'function') return { items: items as CheckedBatch['items'], count: undefined };
+  if (Array.isArray(items)) {
+    if (items.length > jobLimits.itemsMax) throw reader.invalid('items', `has more than ${jobLimits.itemsMax} items`);
+    return { items: items as readonly unknown[], count: items.length };
+  }
+  if (items === undefined) throw reader.invalid('items', 'is missing: a list, a number or a function');
+  if (typeof items !== 'number') throw reader.invalid('items', 'has to be a list, a number or a function');
+  const count = reader.integer('items', 0, jobLimits.itemsMax) ?? 0;
+  return { items: count, count };
+}

@@ -1,0 +1,144 @@
+/**
+ * From definitions to facts: which workflows a file has, and what managers have to know of each, with the overrides of
+ * the command line applied.
+ */
+import { RemusterError } from '../../base/errors.ts';
+import { jobLimits } from '../../jobs/limits.ts';
+import type { BatchFacts, LoadFacts, WorkflowFacts } from '../../jobs/workflow-facts.ts';
+import type { WorkflowDefinition } from './workflow-context.ts';
+import { findCycle } from './dependency-cycle.ts';
+import { checkedWorkflowOf } from './checked-workflow.ts';
+import { FieldReader, type Fields } from './field-reader.ts';
+import { concurrencyMax, defaultUnitItems, unitItemsLimit } from './batch-spec.ts';
+import { memoryMbMax, memoryMbMin } from './spec-validation.ts';
+import { parseMemoryMb } from './amounts.ts';
+
+export type FactsOverrides = {
+  readonly cores?: number;
+  /** Of load tests; batch jobs pass over it, as over the next two. */
+  readonly vus?: number;
+  readonly durationMs?: number;
+  readonly iterations?: number;
+  /** `--set key=value`: fields of the workflow by name. */
+  readonly set?: Readonly<Record<string, string>>;
+};
+
+/** BAD_ARGUMENT for what is no definition, and for overrides that are out of bounds. */
+export function deriveFacts(definition: WorkflowDefinition, overrides: FactsOverrides = {}): WorkflowFacts {
+  const defined = checkedWorkflowOf(definition);
+  if (defined === undefined) throw new RemusterError('BAD_ARGUMENT', 'this is no workflow');
+  const { facts } = defined;
+  const set = new FieldReader(`--set for workflow "${facts.name}"`, settingsOf(overrides.set ?? {}));
+  set.rejectUnknown([...(facts.load === undefined ? batchSettings : loadSettings), ...commonSettings]);
+  const given = new FieldReader(`workflow "${facts.name}"`, overrides);
+  const cores = given.integer('cores', 1, jobLimits.coresMax) ?? set.integer('cores', 1, jobLimits.coresMax) ?? facts.cores;
+  const load = facts.load && loadWith(facts.load, given, set);
+  return {
+    ...facts,
+    cores,
+    timeoutMs: set.durationMs('timeout', 1, jobLimits.timeoutMsMax) ?? timeoutFor(facts.timeoutMs, load),
+    maxRetries: set.integer('retries', 0, jobLimits.maxRetriesMax) ?? facts.maxRetries,
+    network: set.boolean('network') ?? facts.network,
+    memoryMb: memoryFrom(set) ?? facts.memoryMb,
+    ...(load === undefined ? {} : { load }),
+    ...(facts.batch === undefined ? {} : { batch: batchWith(facts.batch, defined.batch?.unitItems, cores, set) }),
+  };
+}
+
+/** Who wants it to last longer than the limit of the file wants a longer limit, too. */
+function timeoutFor(timeoutMs: number, load: LoadFacts | undefined): number {
+  const lastsMs = load?.durationMs ?? 0;
+  return lastsMs < timeoutMs ? timeoutMs : Math.min(jobLimits.timeoutMsMax, lastsMs + timeoutMs);
+}
+
+const commonSettings = ['cores', 'timeout', 'retries', 'network', 'memory'];
+const loadSettings = ['vus', 'duration', 'iterations', 'rate'];
+const batchSettings = ['concurrency', 'unitItems', 'results', 'items'];
+
+/** What is typed is text: numbers and truths become what they say. */
+function settingsOf(set: Readonly<Record<string, string>>): Fields {
+  return Object.fromEntries(
+    Object.entries(set).map(([key, value]) => {
+      if (value === 'true' || value === 'false') return [key, value === 'true'];
+      return [key, /^-?\d+(?:\.\d+)?$/.test(value) ? Number(value) : value];
+    }),
+  );
+}
+
+function memoryFrom(set: FieldReader): number | undefined {
+  if (!set.has('memory')) return undefined;
+  const mb = parseMemoryMb(set.raw('memory'));
+  if (mb !== undefined && Number.isInteger(mb) && mb >= memoryMbMin && mb <= memoryMbMax) return mb;
+  throw set.invalid('memory', `has to be megabytes from ${memoryMbMin} to ${memoryMbMax}`);
+}
+
+/** Who says how many users or how long does not want the stages of the file. */
+function loadWith(load: LoadFacts, given: FieldReader, set: FieldReader): LoadFacts {
+  const vus = given.integer('vus', 1, jobLimits.vusMax) ?? set.integer('vus', 1, jobLimits.vusMax);
+  const durationMs =
+    given.durationMs('durationMs', 1, jobLimits.timeoutMsMax) ?? set.durationMs('duration', 1, jobLimits.timeoutMsMax);
+  const iterations =
+    given.integer('iterations', 1, Number.MAX_SAFE_INTEGER) ?? set.integer('iterations', 1, Number.MAX_SAFE_INTEGER);
+  const ratePerSecond = set.number('rate', 0.001, 10_000_000);
+  const { stages, ...rest } = load;
+  const isPlain = vus !== undefined || durationMs !== undefined || ratePerSecond !== undefined;
+  return {
+    ...rest,
+    ...(stages === undefined || isPlain ? {} : { stages }),
+    ...(vus === undefined ? {} : { vus }),
+    ...(durationMs === undefined ? {} : { durationMs }),
+    ...(iterations === undefined ? {} : { iterations }),
+    ...(ratePerSecond === undefined ? {} : { ratePerSecond }),
+  };
+}
+
+function batchWith(batch: BatchFacts, unitItems: number | undefined, cores: number, set: FieldReader): BatchFacts {
+  const items = set.integer('items', 0, jobLimits.itemsMax);
+  if (items !== undefined && batch.items === undefined)
+    throw set.invalid('items', 'cannot be set: a function of the workflow says which there are');
+  const count = items ?? batch.items;
+  return {
+    ...batch,
+    ...(count === undefined ? {} : { items: count }),
+    concurrency: set.integer('concurrency', 1, concurrencyMax) ?? batch.concurrency,
+    unitItemsMax: set.integer('unitItems', 1, unitItemsLimit) ?? unitItems ?? defaultUnitItems(count, cores),
+    keepResults: set.boolean('results') ?? batch.keepResults,
+  };
+}
+
+/**
+ * The workflows that a module exports: the default export first, then the others in the order of their names, each
+ * once. BAD_ARGUMENT if there is none, two have one name, or they wait for each other or for somebody unknown.
+ */
+export function exportedWorkflows(namespace: object): readonly WorkflowDefinition[] {
+  const exported = Object.entries(namespace).toSorted(([a], [b]) => Number(b === 'default') - Number(a === 'default'));
+  const found = [...new Set(exported.map(([, value]: [string, unknown]) => value))].filter(
+    (value): value is WorkflowDefinition => checkedWorkflowOf(value) !== undefined,
+  );
+  if (found.length === 0)
+    throw new RemusterError('BAD_ARGUMENT', 'it exports no workflow: export default workflow(name, { ... })');
+  if (found.length > jobLimits.workflowsMax)
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `it exports ${found.length} workflows, more than ${jobLimits.workflowsMax}`,
+    );
+  checkOrder(found);
+  return found;
+}
+
+function checkOrder(found: readonly WorkflowDefinition[]): void {
+  const afterOf = new Map<string, readonly string[]>();
+  for (const definition of found) {
+    if (afterOf.has(definition.name))
+      throw new RemusterError('BAD_ARGUMENT', `two workflows are called "${definition.name}"`);
+    afterOf.set(definition.name, checkedWorkflowOf(definition)?.facts.after ?? []);
+  }
+  for (const [name, after] of afterOf) {
+    const unknown = after.find((one) => !afterOf.has(one));
+    if (unknown !== undefined)
+      throw new RemusterError('BAD_ARGUMENT', `workflow "${name}": after names "${unknown}", which is not exported`);
+  }
+  const cycle = findCycle([...afterOf.keys()], (name) => afterOf.get(name) ?? []);
+  if (cycle !== undefined)
+    throw new RemusterError('BAD_ARGUMENT', `workflows wait for each other: ${cycle.join(' after ')}`);
+}

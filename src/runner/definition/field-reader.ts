@@ -1,0 +1,89 @@
+/** Reads the fields of an object that a user wrote, each with its bounds. BAD_ARGUMENT names the field and the workflow. */
+import { RemusterError } from '../../base/errors.ts';
+import { parseDurationMs } from './amounts.ts';
+
+export type Fields = Readonly<Record<string, unknown>>;
+
+export class FieldReader {
+  readonly #owner: string;
+  readonly #fields: Fields;
+
+  /** `owner` is what the error calls it, for example `workflow "checkout"`. */
+  constructor(owner: string, value: unknown) {
+    this.#owner = owner;
+    if (typeof value !== 'object' || value === null || Array.isArray(value))
+      throw new RemusterError('BAD_ARGUMENT', `${owner} has to be an object`);
+    this.#fields = value as Fields;
+  }
+
+  rejectUnknown(known: readonly string[]): void {
+    const wrong = Object.keys(this.#fields).find((key) => !known.includes(key));
+    if (wrong !== undefined) throw this.invalid(wrong, `is no field of it; there are ${known.join(', ')}`);
+  }
+
+  has(field: string): boolean {
+    return this.#fields[field] !== undefined;
+  }
+
+  isFunction(field: string): boolean {
+    return typeof this.#fields[field] === 'function';
+  }
+
+  raw(field: string): unknown {
+    return this.#fields[field];
+  }
+
+  integer(field: string, min: number, max: number): number | undefined {
+    const value = this.#fields[field];
+    if (value === undefined) return undefined;
+    if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value;
+    throw this.invalid(field, `has to be a whole number from ${min} to ${max}`);
+  }
+
+  number(field: string, min: number, max: number): number | undefined {
+    const value = this.#fields[field];
+    if (value === undefined) return undefined;
+    if (typeof value === 'number' && value >= min && value <= max) return value;
+    throw this.invalid(field, `has to be a number from ${min} to ${max}`);
+  }
+
+  durationMs(field: string, min: number, max: number): number | undefined {
+    const value = this.#fields[field];
+    if (value === undefined) return undefined;
+    const ms = parseDurationMs(value);
+    if (ms !== undefined && ms >= min && ms <= max) return ms;
+    throw this.invalid(field, `has to be a time such as '30s' or 30000 (ms), from ${min} to ${max} ms`);
+  }
+
+  boolean(field: string): boolean | undefined {
+    const value = this.#fields[field];
+    if (value === undefined || typeof value === 'boolean') return value;
+    throw this.invalid(field, 'has to be true or false');
+  }
+
+  strings(field: string, max: number): readonly string[] {
+    const value = this.#fields[field];
+    if (value === undefined) return [];
+    if (Array.isArray(value) && value.length <= max && value.every((one) => typeof one === 'string')) return value;
+    throw this.invalid(field, `has to be a list of at most ${max} texts`);
+  }
+
+  // What a function takes is for the compiler to know.
+  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
+  callback<F>(field: string): F | undefined {
+    const value = this.#fields[field];
+    if (value === undefined || typeof value === 'function') return value as F | undefined;
+    throw this.invalid(field, 'has to be a function');
+  }
+
+  object(field: string): Fields | undefined {
+    const value = this.#fields[field];
+    if (value === undefined) return undefined;
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Fields;
+    throw this.invalid(field, 'has to be an object');
+  }
+
+  invalid(field: string, what: string): RemusterError {
+    return new RemusterError('BAD_ARGUMENT', `${this.#owner}: ${field} ${what}`);
+  }
+}

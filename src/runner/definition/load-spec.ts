@@ -1,0 +1,144 @@
+/** Checks the fields of a load test: its steps, how many users there are, and for how long. */
+import { jobLimits } from '../../jobs/limits.ts';
+import { stepNamePattern, stepsMax } from '../../jobs/report/bounds.ts';
+import type { LoadFacts, LoadStage } from '../../jobs/workflow-facts.ts';
+import { findCycle } from './dependency-cycle.ts';
+import type { CheckedLoad, ThinkTime, StepDefinition } from './checked-workflow.ts';
+import { FieldReader } from './field-reader.ts';
+import { parseDurationMs } from './amounts.ts';
+
+export const loadFields = ['steps', 'vus', 'duration', 'iterations', 'stages', 'rate', 'think'];
+const stagesMax = 1_000;
+const rateMax = 10_000_000;
+/** With a rate and without `vus`: as many users as there are arrivals in so long. */
+const usersForSeconds = 10;
+const usersForRateMin = 10;
+const usersForRateMax = 10_000;
+
+export function parseLoadSpec(reader: FieldReader): { readonly facts: LoadFacts; readonly defined: CheckedLoad } {
+  const steps = stepsOf(reader);
+  const isSequence = steps.every(({ after }) => after === undefined);
+  const defined = { steps, isSequence, think: pauseOf(reader, 'think') };
+  const names = steps.map(({ name }, at) => ({
+    name,
+    after: afterOf(steps, at, isSequence).map((place) => steps[place]?.name ?? ''),
+  }));
+  return { facts: { ...shapeOf(reader), steps: names }, defined };
+}
+
+/** Places of the steps before this one. */
+function afterOf(steps: readonly StepDefinition[], at: number, isSequence: boolean): readonly number[] {
+  if (!isSequence) return steps[at]?.after ?? [];
+  return at === 0 ? [] : [at - 1];
+}
+
+function shapeOf(reader: FieldReader): Omit<LoadFacts, 'steps'> {
+  const vus = reader.integer('vus', 1, jobLimits.vusMax);
+  const ratePerSecond = reader.number('rate', 0, rateMax);
+  const given = stagesOf(reader);
+  const durationMs = reader.durationMs('duration', 1, jobLimits.timeoutMsMax);
+  const iterations = reader.integer('iterations', 1, Number.MAX_SAFE_INTEGER);
+  if (given !== undefined && durationMs !== undefined)
+    throw reader.invalid('duration', 'cannot stand beside stages: they say how long it lasts');
+  if (ratePerSecond === 0 && given === undefined) throw reader.invalid('rate', 'of 0 needs stages');
+  // `vus` beside stages is where the users begin.
+  const stages =
+    given !== undefined && ratePerSecond === undefined && vus !== undefined
+      ? [{ durationMs: 0, target: vus }, ...given]
+      : given;
+  const lastsMs = durationMs ?? stages?.reduce((sum, stage) => sum + stage.durationMs, 0);
+  if (lastsMs === undefined && iterations === undefined)
+    throw reader.invalid('duration', 'is missing: it needs duration, iterations or stages');
+  return {
+    vus: usersFor({ vus, ratePerSecond, stages }),
+    ...(lastsMs === undefined ? {} : { durationMs: lastsMs }),
+    ...(iterations === undefined ? {} : { iterations }),
+    ...(stages === undefined ? {} : { stages }),
+    ...(ratePerSecond === undefined ? {} : { ratePerSecond }),
+  };
+}
+
+/** How many users there are at most. */
+function usersFor(shape: {
+  readonly vus: number | undefined;
+  readonly ratePerSecond: number | undefined;
+  readonly stages: readonly LoadStage[] | undefined;
+}): number {
+  const peak = Math.max(...(shape.stages ?? []).map(({ target }) => target), shape.ratePerSecond ?? 0);
+  if (shape.ratePerSecond === undefined) return shape.stages === undefined ? (shape.vus ?? 1) : Math.max(1, peak);
+  return shape.vus ?? Math.min(usersForRateMax, Math.max(usersForRateMin, Math.ceil(peak * usersForSeconds)));
+}
+
+function stagesOf(reader: FieldReader): readonly LoadStage[] | undefined {
+  const value = reader.raw('stages');
+  if (value === undefined) return undefined;
+  if (!Array.isArray(value) || value.length === 0 || value.length > stagesMax)
+    throw reader.invalid('stages', `has to be a list of 1 to ${stagesMax} stages`);
+  const isRate = reader.has('rate');
+  return value.map((stage: unknown, at) => {
+    const one = new FieldReader(`stage ${at + 1}`, stage);
+    one.rejectUnknown(['duration', 'target']);
+    const durationMs = one.durationMs('duration', 0, jobLimits.timeoutMsMax);
+    const target = isRate ? one.number('target', 0, rateMax) : one.integer('target', 0, jobLimits.vusMax);
+    if (durationMs === undefined || target === undefined)
+      throw reader.invalid(`stages[${at}]`, 'needs a duration and a target');
+    return { durationMs, target };
+  });
+}
+
+function stepsOf(reader: FieldReader): readonly StepDefinition[] {
+  const given = Object.entries(reader.isFunction('steps') ? flowSteps(reader) : (reader.object('steps') ?? {}));
+  if (given.length === 0 || given.length > stepsMax)
+    throw reader.invalid('steps', `has to have 1 to ${stepsMax} steps, it has ${given.length}`);
+  const names = given.map(([name]) => name);
+  const steps = given.map(([name, value]) => stepOf(reader, name, value, names));
+  const cycle = findCycle(names, (name) => (steps[names.indexOf(name)]?.after ?? []).map((at) => names[at] ?? ''));
+  if (cycle !== undefined) throw reader.invalid('steps', `wait for each other: ${cycle.join(' after ')}`);
+  return steps;
+}
+
+/** Calls the function that says which steps there are, one after the other. */
+function flowSteps(reader: FieldReader): Readonly<Record<string, unknown>> {
+  const steps: Record<string, unknown> = {};
+  const flow = {
+    step: (name: string, run: unknown, options: object = {}): object => {
+      if (Object.hasOwn(steps, name)) throw reader.invalid(`steps.${name}`, 'is there twice');
+      steps[name] = { ...options, run };
+      return flow;
+    },
+  };
+  reader.callback<(given: object) => unknown>('steps')?.(flow);
+  return steps;
+}
+
+function stepOf(reader: FieldReader, name: string, value: unknown, names: readonly string[]): StepDefinition {
+  const label = `steps.${name}`;
+  // A name that is a number would change its place: JavaScript lists those first.
+  if (!stepNamePattern.test(name)) throw reader.invalid(label, 'is no good name: a letter, then letters, digits, _ . -');
+  if (typeof value === 'function')
+    return { name, after: undefined, run: value as StepDefinition['run'], think: undefined };
+  if (typeof value !== 'object' || value === null) throw reader.invalid(label, 'has to be a function or { run }');
+  const step = new FieldReader(`step "${name}"`, value);
+  step.rejectUnknown(['after', 'run', 'think']);
+  const run = step.callback<StepDefinition['run']>('run');
+  if (run === undefined) throw reader.invalid(`${label}.run`, 'is missing');
+  const after = step.has('after') ? placesOf(reader, name, step.strings('after', stepsMax), names) : undefined;
+  return { name, after, run, think: pauseOf(step, 'think') };
+}
+
+function placesOf(reader: FieldReader, name: string, after: readonly string[], names: readonly string[]): number[] {
+  return [...new Set(after)].map((one) => {
+    const place = names.indexOf(one);
+    if (place < 0) throw reader.invalid(`steps.${name}.after`, `names "${one}", which is no step`);
+    return place;
+  });
+}
+
+function pauseOf(reader: FieldReader, field: string): ThinkTime | undefined {
+  const value = reader.raw(field);
+  if (value === undefined) return undefined;
+  const [fromMs, toMs] = (Array.isArray(value) ? value : [value, value]).map(parseDurationMs);
+  if (fromMs !== undefined && toMs !== undefined && fromMs <= toMs && toMs <= jobLimits.timeoutMsMax)
+    return { fromMs, toMs };
+  throw reader.invalid(field, "has to be a time such as '1s', or two of them: ['1s', '3s']");
+}

@@ -1,0 +1,131 @@
+/**
+ * Checks what was given to `workflow()` and makes a definition of it. Every mistake is told where it is made, when the
+ * file is imported, and names the workflow and the field.
+ */
+import { RemusterError } from '../../base/errors.ts';
+import { namePattern } from '../../base/ids.ts';
+import { jobLimits } from '../../jobs/limits.ts';
+import { parseThreshold } from '../../jobs/report/thresholds.ts';
+import type { WorkflowFacts } from '../../jobs/workflow-facts.ts';
+import type { WorkflowDefinition } from './workflow-context.ts';
+import { type CheckedBatch, type CheckedWorkflow, type CheckedLoad, toWorkflowDefinition } from './checked-workflow.ts';
+import { FieldReader, type Fields } from './field-reader.ts';
+import { batchFields, parseBatchSpec } from './batch-spec.ts';
+import { loadFields, parseLoadSpec } from './load-spec.ts';
+import { parseMemoryMb } from './amounts.ts';
+
+const commonFields = [
+  'cores',
+  'after',
+  'timeout',
+  'retries',
+  'network',
+  'memory',
+  'env',
+  'thresholds',
+  'setup',
+  'teardown',
+];
+const timeoutMsDefault = 3_600_000;
+const memoryMbDefault = 256;
+export const memoryMbMin = 96;
+export const memoryMbMax = 65_536;
+const thresholdsMax = 100;
+const envMax = 1_000;
+
+export function validateWorkflowSpec(name: unknown, spec: unknown): WorkflowDefinition {
+  if (typeof name !== 'string' || !namePattern.test(name)) {
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `${JSON.stringify(name)} cannot be the name of a workflow: small letters, digits, dots, dashes, at most 63`,
+    );
+  }
+  const reader = new FieldReader(`workflow "${name}"`, spec);
+  const isLoad = reader.has('steps');
+  if (isLoad === reader.has('each'))
+    throw reader.invalid('steps', 'makes a load test and `each` a batch job: it needs exactly one of them');
+  reader.rejectUnknown([...commonFields, ...(isLoad ? loadFields : batchFields)]);
+  return toWorkflowDefinition(isLoad ? loadDefined(name, reader) : batchDefined(name, reader));
+}
+
+function loadDefined(name: string, reader: FieldReader): CheckedWorkflow {
+  const { facts: load, defined } = parseLoadSpec(reader);
+  const lastsMs = load.durationMs ?? 0;
+  return {
+    facts: { ...commonFacts(name, reader, { network: true, lastsMs }), style: 'load', load },
+    ...functionsOf(reader, defined, undefined),
+  };
+}
+
+function batchDefined(name: string, reader: FieldReader): CheckedWorkflow {
+  const common = commonFacts(name, reader, { network: false, lastsMs: 0 });
+  const { facts: batch, defined } = parseBatchSpec(reader, common.cores);
+  return { facts: { ...common, style: 'batch', batch }, ...functionsOf(reader, undefined, defined) };
+}
+
+function functionsOf(
+  reader: FieldReader,
+  load: CheckedLoad | undefined,
+  batch: CheckedBatch | undefined,
+): Omit<CheckedWorkflow, 'facts'> {
+  return { env: envOf(reader), setup: reader.callback('setup'), teardown: reader.callback('teardown'), load, batch };
+}
+
+function commonFacts(
+  name: string,
+  reader: FieldReader,
+  defaults: { readonly network: boolean; readonly lastsMs: number },
+): Omit<WorkflowFacts, 'style' | 'load' | 'batch'> {
+  const timeoutMs = Math.min(jobLimits.timeoutMsMax, timeoutMsDefault + defaults.lastsMs);
+  return {
+    name,
+    cores: reader.integer('cores', 1, jobLimits.coresMax) ?? 1,
+    after: reader.strings('after', jobLimits.workflowsMax),
+    timeoutMs: reader.durationMs('timeout', 1, jobLimits.timeoutMsMax) ?? timeoutMs,
+    maxRetries: reader.integer('retries', 0, jobLimits.maxRetriesMax) ?? 3,
+    network: reader.boolean('network') ?? defaults.network,
+    memoryMb: memoryOf(reader),
+    hasSetup: reader.callback('setup') !== undefined,
+    hasTeardown: reader.callback('teardown') !== undefined,
+    thresholds: thresholdsOf(reader),
+  };
+}
+
+function memoryOf(reader: FieldReader): number {
+  const value = reader.raw('memory');
+  if (value === undefined) return memoryMbDefault;
+  const mb = parseMemoryMb(value);
+  if (mb !== undefined && Number.isInteger(mb) && mb >= memoryMbMin && mb <= memoryMbMax) return mb;
+  throw reader.invalid('memory', `has to be megabytes from ${memoryMbMin} to ${memoryMbMax}, or text such as '512mb'`);
+}
+
+function thresholdsOf(reader: FieldReader): Readonly<Record<string, readonly string[]>> {
+  const given: Fields = reader.object('thresholds') ?? {};
+  const entries = Object.entries(given);
+  if (entries.length > thresholdsMax) throw reader.invalid('thresholds', `has more than ${thresholdsMax} metrics`);
+  return Object.fromEntries(
+    entries.map(([metric, conditions]) => {
+      const list: unknown = typeof conditions === 'string' ? [conditions] : conditions;
+      if (!Array.isArray(list) || list.length > thresholdsMax || !list.every((one) => typeof one === 'string'))
+        throw reader.invalid(`thresholds["${metric}"]`, 'has to be a list of texts');
+      for (const one of list) checkedThreshold(reader, metric, one);
+      return [metric, list];
+    }),
+  );
+}
+
+function checkedThreshold(reader: FieldReader, metric: string, expr: string): void {
+  try {
+    parseThreshold(expr);
+  } catch (error) {
+    throw reader.invalid(`thresholds["${metric}"]`, (error as Error).message);
+  }
+}
+
+function envOf(reader: FieldReader): Readonly<Record<string, string>> {
+  const given = reader.object('env') ?? {};
+  const entries = Object.entries(given);
+  if (entries.length > envMax || !entries.every(([, value]) => typeof value === 'string'))
+    throw reader.invalid('env', `has to be at most ${envMax} texts by name`);
+  return Object.freeze({ ...given }) as Readonly<Record<string, string>>;
+}

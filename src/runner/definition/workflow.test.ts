@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { isRemusterError } from '../../base/errors.ts';
+import { deriveFacts, exportedWorkflows } from './fact-derivation.ts';
+import { workflow } from './workflow.ts';
+
+const nothing = (): void => undefined;
+
+/** As JavaScript sees it. */
+function untyped(name: unknown, spec: unknown): unknown {
+  return (workflow as (name: unknown, spec: unknown) => unknown)(name, spec);
+}
+
+function refused(name: unknown, spec: unknown, pattern: RegExp): void {
+  assert.throws(
+    () => untyped(name, spec),
+    (error) => isRemusterError(error, 'BAD_ARGUMENT') && pattern.test(error.message),
+    `${JSON.stringify(spec)} should be refused with ${pattern}`,
+  );
+}
+
+describe('a load test', () => {
+  it('has the facts of the contract', () => {
+    const checkout = workflow('checkout', {
+      vus: 200,
+      duration: '30s',
+      cores: 2,
+      thresholds: { 'http.duration': ['p(99)<250ms'], failed: ['rate<1%'] },
+      setup: async (ctx) => ({ base: ctx.env['TARGET'] ?? '' }),
+      steps: {
+        browse: async (ctx) => ctx.http.get(`${ctx.data.base}/`),
+        buy: async (ctx) =>
+          ctx.check(await ctx.http.post(`${ctx.data.base}/buy`, { json: { n: 1 } }), (r) => r.status === 200),
+      },
+    });
+    assert.deepEqual(deriveFacts(checkout), {
+      name: 'checkout',
+      style: 'load',
+      cores: 2,
+      after: [],
+      timeoutMs: 3_630_000,
+      maxRetries: 3,
+      network: true,
+      memoryMb: 256,
+      hasSetup: true,
+      hasTeardown: false,
+      thresholds: { 'http.duration': ['p(99)<250ms'], failed: ['rate<1%'] },
+      load: {
+        vus: 200,
+        durationMs: 30_000,
+        steps: [
+          { name: 'browse', after: [] },
+          { name: 'buy', after: ['browse'] },
+        ],
+      },
+    });
+  });
+
+  it('begins its stages where vus says', () => {
+    const ramp = workflow('ramp', {
+      vus: 5,
+      stages: [
+        { duration: '10s', target: 50 },
+        { duration: 5_000, target: 0 },
+      ],
+      steps: { one: nothing },
+    });
+    const { load } = deriveFacts(ramp);
+    assert.deepEqual(load?.stages?.[0], { durationMs: 0, target: 5 });
+    assert.equal(load?.vus, 50);
+    assert.equal(load?.durationMs, 15_000);
+  });
+
+  it('has users enough for its rate', () => {
+    const open = workflow('open', { rate: 100, duration: '1m', steps: { one: nothing } });
+    assert.equal(deriveFacts(open).load?.vus, 1_000);
+    assert.equal(deriveFacts(open).load?.ratePerSecond, 100);
+  });
+
+  it('takes overrides, which put stages aside', () => {
+    const ramp = workflow('ramp', { stages: [{ duration: '10s', target: 50 }], steps: { one: nothing } });
+    const facts = deriveFacts(ramp, { cores: 4, vus: 7, durationMs: 2_000, set: { retries: '0', timeout: '1m' } });
+    assert.deepEqual(facts.load, { vus: 7, durationMs: 2_000, steps: [{ name: 'one', after: [] }] });
+    assert.deepEqual([facts.cores, facts.maxRetries, facts.timeoutMs], [4, 0, 60_000]);
+    assert.throws(() => deriveFacts(ramp, { set: { colour: 'red' } }), /colour is no field of it/);
+    assert.throws(() => deriveFacts(ramp, { vus: 0 }), /vus has to be/);
+  });
+
+  it('may have steps that wait for several', () => {
+    const graph = workflow('graph', {
+      iterations: 3,
+      steps: { a: nothing, b: nothing, c: { after: ['a', 'b'], run: nothing } },
+    });
+    assert.deepEqual(deriveFacts(graph).load?.steps, [
+      { name: 'a', after: [] },
+      { name: 'b', after: [] },
+      { name: 'c', after: ['a', 'b'] },
+    ]);
+  });
+});
+
+describe('a batch job', () => {
+  it('has the facts of the contract', () => {
+    const resize = workflow('resize', {
+      after: ['checkout'],
+      items: async (ctx) => ctx.range(1000),
+      each: async (item) => ({ item }),
+    });
+    const { batch, after, network } = deriveFacts(resize);
+    assert.deepEqual(after, ['checkout']);
+    assert.equal(network, false);
+    assert.deepEqual(batch, { firstOnly: false, concurrency: 1, unitItemsMax: 1_000, keepResults: true });
+  });
+
+  it('is cut into shares by its cores, and never into too many', () => {
+    const count = (items: number, cores: number): number | undefined =>
+      deriveFacts(workflow('sum', { items, each: nothing }), { cores }).batch?.unitItemsMax;
+    assert.equal(count(1_000, 4), 32);
+    assert.equal(count(0, 4), 1);
+    assert.equal(count(100_000_000, 1), 100_000);
+    assert.equal(count(100_000_000, 4_096), Math.ceil(100_000_000 / 4_096));
+    const own = workflow('own', { items: [1, 2, 3], unitItems: 2, each: nothing });
+    assert.equal(deriveFacts(own, { cores: 100 }).batch?.unitItemsMax, 2);
+    assert.equal(deriveFacts(own, { set: { unitItems: '1' } }).batch?.unitItemsMax, 1);
+  });
+});
+
+describe('a wrong definition', () => {
+  it('is refused with the name of the field', () => {
+    const steps = { one: nothing };
+    refused('Has Spaces', { steps, iterations: 1 }, /cannot be the name of a workflow/);
+    refused(7, { steps }, /cannot be the name/);
+    refused('x', undefined, /has to be an object/);
+    refused('x', {}, /exactly one of them/);
+    refused('x', { steps, each: nothing }, /exactly one of them/);
+    refused('x', { steps }, /duration is missing/);
+    refused('x', { steps, iterations: 1, colour: 'red' }, /colour is no field of it; there are cores/);
+    for (const vus of [0, -1, 1.5, NaN, 1e9, '7']) refused('x', { steps, iterations: 1, vus }, /vus has to be/);
+    for (const cores of [0, 1e9, NaN]) refused('x', { steps, iterations: 1, cores }, /cores has to be/);
+    for (const timeout of [0, NaN, 1e18, '7 weeks']) refused('x', { steps, iterations: 1, timeout }, /timeout has to/);
+    refused('x', { steps, iterations: 1, memory: 1 }, /memory has to be/);
+    refused('x', { steps, duration: '1s', stages: [{ duration: 1, target: 1 }] }, /duration cannot stand beside/);
+    refused('x', { steps, stages: [{ target: 1 }] }, /stages\[0\] needs a duration and a target/);
+    refused('x', { steps: {}, iterations: 1 }, /steps has to have 1 to 100/);
+    refused('x', { steps: { 7: nothing }, iterations: 1 }, /steps.7 is no good name/);
+    refused('x', { steps: { a: 5 }, iterations: 1 }, /steps.a has to be a function/);
+    refused('x', { steps: { a: {} }, iterations: 1 }, /steps.a.run is missing/);
+    refused('x', { steps: { a: { run: nothing, after: ['b'] } }, iterations: 1 }, /steps.a.after names "b"/);
+    const cycle = { a: { run: nothing, after: ['b'] }, b: { run: nothing, after: ['a'] } };
+    refused('x', { steps: cycle, iterations: 1 }, /wait for each other: a after b after a/);
+    const twice = (flow: { step(name: string, run: unknown): typeof flow }) =>
+      flow.step('a', nothing).step('a', nothing);
+    refused('x', { steps: twice, iterations: 1 }, /steps.a is there twice/);
+    refused('x', { steps: nothing, iterations: 1 }, /steps has to have 1 to 100 steps, it has 0/);
+    refused('x', { steps, iterations: 1, think: ['3s', '1s'] }, /think has to be/);
+    refused('x', { steps, iterations: 1, thresholds: { failed: ['often'] } }, /thresholds\["failed"\] "often" is no/);
+    refused('x', { steps, iterations: 1, env: { A: 1 } }, /env has to be/);
+    refused('x', { each: nothing }, /items is missing/);
+    refused('x', { each: nothing, items: 'abc' }, /items has to be/);
+    refused('x', { each: nothing, items: -1 }, /items has to be/);
+    refused('x', { each: 5, items: 1 }, /each has to be a function/);
+    refused('x', { each: nothing, items: 1, vus: 5 }, /vus is no field of it/);
+    refused('x', { each: nothing, items: 1, first: 'yes' }, /first has to be true or false/);
+  });
+});
+
+describe('the workflows of a file', () => {
+  const one = (name: string, after: readonly string[] = []) => workflow(name, { items: 1, after, each: nothing });
+
+  it('are those that it exports, the default one first', () => {
+    const [a, b, c] = [one('a'), one('b'), one('c')];
+    const found = exportedWorkflows({ a, b, default: c, helper: nothing, text: 'x', again: c });
+    assert.deepEqual(
+      found.map(({ name }) => name),
+      ['c', 'a', 'b'],
+    );
+  });
+
+  it('need names of their own, and an order', () => {
+    assert.throws(() => exportedWorkflows({ helper: nothing }), /exports no workflow/);
+    assert.throws(() => exportedWorkflows({ x: one('a'), y: one('a') }), /two workflows are called "a"/);
+    assert.throws(() => exportedWorkflows({ x: one('a', ['b']) }), /after names "b", which is not exported/);
+    assert.throws(() => exportedWorkflows({ x: one('a', ['b']), y: one('b', ['a']) }), /a after b after a/);
+    assert.throws(() => deriveFacts({ name: 'x' }), /is no workflow/);
+  });
+});

@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { startTestUnit } from '../fixtures.test.ts';
+import { workflow } from '../definition/workflow.ts';
+
+const outputOf = (end: { readonly output?: string | undefined }): unknown => JSON.parse(end.output ?? 'null');
+
+describe('a batch', () => {
+  it('keeps the values of its items in order, however long each takes', async () => {
+    const slow = workflow('slow', {
+      items: 6,
+      concurrency: 3,
+      each: async (item, ctx) => {
+        await ctx.sleep(100 - item * 10);
+        return item * 2;
+      },
+    });
+    const { unit, ended } = startTestUnit(slow);
+    const end = await ended();
+    assert.equal(end.outcome, 'completed');
+    assert.deepEqual(outputOf(end), [0, 2, 4, 6, 8, 10]);
+    assert.equal(unit.run.summary.iterations, 6);
+    assert.equal(unit.run.summary.step('each').durations.count, 6);
+  });
+
+  it('works on so many at one time as it may', async () => {
+    let now = 0;
+    let most = 0;
+    const wide = workflow('wide', {
+      items: 20,
+      concurrency: 4,
+      each: async (_item, ctx) => {
+        now += 1;
+        most = Math.max(most, now);
+        await ctx.sleep(10);
+        now -= 1;
+      },
+    });
+    const { clock, ended } = startTestUnit(wide);
+    const end = await ended();
+    assert.equal(most, 4);
+    assert.equal(clock.nowMs(), 50);
+    assert.equal(end.output, undefined, 'nobody gave anything');
+  });
+
+  it('counts what went wrong, and goes on', async () => {
+    const bad = workflow('bad', {
+      items: ['a', 'b', 'c', 'd'],
+      each: (item, ctx) => {
+        if (item === 'b') throw new TypeError('b is bad');
+        if (item === 'c') ctx.check(item, (value) => value === 'x', 'is x');
+        return item;
+      },
+    });
+    const { unit, ended } = startTestUnit(bad);
+    const end = await ended();
+    const { summary } = unit.run;
+    assert.deepEqual(outputOf(end), ['a', null, 'c', 'd']);
+    assert.deepEqual([summary.iterations, summary.failed, summary.errors], [4, 2, 1]);
+    assert.deepEqual(
+      [...summary.errorSamples.values()],
+      [{ step: 'each', text: 'TypeError: b is bad', place: '', count: 1 }],
+    );
+    assert.deepEqual([...summary.checks], [['is x', { passed: 0, failed: 1 }]]);
+  });
+
+  it('ends with the first success', async () => {
+    const crack = workflow('crack', {
+      items: 1_000,
+      first: true,
+      each: (item) => (item === 41 ? { password: item } : item < 10 ? false : null),
+    });
+    const { unit, ended } = startTestUnit(crack);
+    const end = await ended();
+    assert.deepEqual([end.outcome, end.found, outputOf(end)], ['completed', true, { password: 41 }]);
+    assert.equal(unit.run.summary.iterations, 42);
+  });
+
+  it('says when nothing was found', async () => {
+    const crack = workflow('crack', { items: 10, first: true, each: () => false });
+    const end = await startTestUnit(crack).ended();
+    assert.deepEqual([end.outcome, end.found, end.output], ['completed', undefined, 'null']);
+  });
+
+  it('works on its share alone', async () => {
+    const sum = workflow('sum', { items: 100, each: (item, ctx) => [item, ctx.index] });
+    const share = { phase: 'work', unit: 3, units: 10, items: { from: 30, count: 2, list: undefined } } as const;
+    assert.deepEqual(outputOf(await startTestUnit(sum, share).ended()), [
+      [30, 30],
+      [31, 31],
+    ]);
+    const named = workflow('named', { items: ['a', 'b', 'c'], each: (item) => item });
+    const two = { phase: 'work', items: { from: 1, count: 2, list: undefined } } as const;
+    assert.deepEqual(outputOf(await startTestUnit(named, two).ended()), ['b', 'c']);
+    const found = workflow('found', { items: () => [1], each: (item) => item });
+    const given = { phase: 'work', items: { from: 7, count: 2, list: '["x","y"]' } } as const;
+    assert.deepEqual(outputOf(await startTestUnit(found, given).ended()), ['x', 'y']);
+  });
+
+  it('finds its items by its code, after setup', async () => {
+    const found = workflow('found', {
+      setup: () => ({ names: ['a', 'b'] }),
+      items: async (ctx) => ctx.data.names,
+      each: (item, ctx) => item + ctx.data.names.length,
+    });
+    assert.deepEqual(outputOf(await startTestUnit(found).ended()), ['a2', 'b2']);
+    const plan = await startTestUnit(found, { phase: 'plan' }).ended();
+    assert.deepEqual(outputOf(plan), { data: { names: ['a', 'b'] }, items: { count: 2, list: ['a', 'b'] } });
+    const ranged = workflow('ranged', { items: (ctx) => ctx.range(1_000), each: () => undefined });
+    assert.deepEqual(outputOf(await startTestUnit(ranged, { phase: 'plan' }).ended()), { items: { count: 1_000 } });
+    const none = workflow('none', { items: (() => 'abc') as never, each: () => undefined });
+    assert.match((await startTestUnit(none).ended()).error?.why ?? '', /items: it gave neither a list nor ctx.range/);
+  });
+
+  it('refuses results that are no JSON or too large', async () => {
+    const cyclic: { self?: unknown } = {};
+    cyclic.self = cyclic;
+    const end = await startTestUnit(workflow('cyclic', { items: 1, each: () => cyclic })).ended();
+    assert.deepEqual([end.outcome, end.error?.code], ['failed', 'WORKFLOW_FAILED']);
+    const huge = workflow('huge', { items: 11, each: () => 'x'.repeat(1_000_000) });
+    assert.equal((await startTestUnit(huge).ended()).error?.code, 'TOO_LARGE');
+    let calls = 0;
+    const many = workflow('many', { items: 100_000_000, each: () => (calls += 1) });
+    assert.equal((await startTestUnit(many).ended()).error?.code, 'TOO_LARGE');
+    assert.equal(calls, 1);
+    const dropped = workflow('dropped', { items: 11, results: false, each: () => 'x'.repeat(1_000_000) });
+    assert.equal((await startTestUnit(dropped).ended()).outcome, 'completed');
+  });
+
+  it('is the same in each attempt', async () => {
+    const drawn = workflow('drawn', { items: 5, each: (_item, ctx) => [ctx.random(), ctx.idempotencyKey] });
+    const once = await startTestUnit(drawn).ended();
+    assert.equal((await startTestUnit(drawn).ended()).output, once.output);
+    const share = { phase: 'work', items: { from: 3, count: 1, list: undefined } } as const;
+    const [third] = outputOf(await startTestUnit(drawn, share).ended()) as readonly unknown[];
+    assert.deepEqual(third, (outputOf(once) as readonly unknown[])[3]);
+    assert.notEqual((await startTestUnit(drawn, { seed: 2 }).ended()).output, once.output);
+  });
+
+  it('ends when it is stopped, and says so', async () => {
+    const reasons: unknown[] = [];
+    const endless = workflow('endless', {
+      items: 1_000,
+      each: async (_item, ctx) => {
+        ctx.signal.addEventListener('abort', () => reasons.push(ctx.signal.reason.message));
+        await ctx.sleep(1_000);
+      },
+    });
+    const { unit, clock } = startTestUnit(endless);
+    const ended = unit.execute();
+    await clock.until(2_500);
+    unit.stop('nobody wants it');
+    assert.deepEqual(await clock.during(ended), { outcome: 'cancelled' });
+    assert.deepEqual(reasons, ['nobody wants it', 'nobody wants it', 'nobody wants it']);
+    assert.deepEqual([unit.run.summary.iterations, unit.run.summary.failed], [2, 0]);
+  });
+});

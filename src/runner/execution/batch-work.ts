@@ -1,0 +1,138 @@
+/**
+ * Works through the items of a unit: so many at a time as the workflow says, each counted, the values that `each` gives
+ * kept in order. A function that returns at once costs no promise and no closure.
+ */
+import { RemusterError } from '../../base/errors.ts';
+import { jobLimits } from '../../jobs/limits.ts';
+import type { StepCounts } from '../../jobs/report/summary.ts';
+import type { CheckedBatch } from '../definition/checked-workflow.ts';
+import { AuthorContext } from './author-context.ts';
+import type { RunScope } from './run-scope.ts';
+import { isThenable } from './user-errors.ts';
+
+/** The items of a unit: places among all, from `from` on, and what they are unless they are numbers. */
+export type UnitItems = { readonly from: number; readonly count: number; readonly list: readonly unknown[] | undefined };
+
+const eachName = 'each';
+/** A digit and a comma. */
+const valueBytesMin = 2;
+
+export class BatchWork {
+  readonly #run: RunScope;
+  readonly #items: UnitItems;
+  readonly #each: CheckedBatch['each'];
+  readonly #firstOnly: boolean;
+  readonly #keeps: boolean;
+  readonly #counts: StepCounts;
+  #next = 0;
+  /** Made with the first value: most functions for their effects give none. */
+  #values: unknown[] | undefined;
+  #found: { readonly value: unknown } | undefined;
+  /** There are more items than there can be results. */
+  #exceedsResultLimit = false;
+
+  constructor(run: RunScope, batch: CheckedBatch, items: UnitItems) {
+    const { facts } = run;
+    this.#run = run;
+    this.#items = items;
+    this.#each = batch.each;
+    this.#firstOnly = facts.batch?.firstOnly ?? false;
+    this.#keeps = (facts.batch?.keepResults ?? true) && !this.#firstOnly;
+    this.#counts = run.summary.step(eachName);
+    run.summary.iterationTimes = this.#counts.durations;
+  }
+
+  get isFound(): boolean {
+    return this.#found !== undefined;
+  }
+
+  async run(): Promise<void> {
+    const lanes = Math.min(this.#run.facts.batch?.concurrency ?? 1, this.#items.count);
+    const working: Promise<void>[] = [];
+    for (let i = 0; i < lanes; i++) working.push(this.#lane());
+    await Promise.all(working);
+    if (this.#exceedsResultLimit) throw tooLarge();
+  }
+
+  /** JSON: what was found first, or all values in order (null where there is none); undefined if nobody gave any. */
+  output(): string | undefined {
+    if (this.#firstOnly) return this.#found === undefined ? 'null' : resultJson(this.#found.value);
+    return this.#values === undefined ? undefined : resultJson(this.#values);
+  }
+
+  async #lane(): Promise<void> {
+    const run = this.#run;
+    const { clock, pacer, summary } = run;
+    const { from, count, list } = this.#items;
+    const { durations } = this.#counts;
+    const each = this.#each;
+    const ctx = new AuthorContext(run, eachName);
+    let startMs = clock.nowMs();
+    while (this.#next < count && !run.isStopped && this.#found === undefined && !this.#exceedsResultLimit) {
+      const place = this.#next++;
+      ctx.beginItem(from + place);
+      let hasFailed = false;
+      try {
+        let value = each(list === undefined ? from + place : list[place], ctx);
+        if (isThenable(value)) value = await value;
+        if (value !== undefined) this.#keep(place, value);
+        hasFailed = ctx.hasFailed;
+      } catch (error) {
+        hasFailed = true;
+        run.recordError(eachName, error);
+      }
+      if (run.isAborted) {
+        summary.interrupted += 1;
+        return;
+      }
+      const endMs = clock.nowMs();
+      durations.record((endMs - startMs) * 1_000);
+      summary.iterations += 1;
+      if (hasFailed) {
+        summary.failed += 1;
+        this.#counts.failed += 1;
+      }
+      startMs = endMs;
+      if (endMs >= pacer.yieldDueMs) {
+        await pacer.yieldToLoop();
+        startMs = clock.nowMs();
+      }
+    }
+  }
+
+  #keep(place: number, value: unknown): void {
+    if (this.#firstOnly) {
+      if (value !== null && value !== false && !this.#run.isAborted) this.#found ??= { value };
+    } else if (this.#keeps) {
+      this.#values ??= this.#emptyValues();
+      this.#values[place] = value;
+    }
+  }
+
+  /** That those of the unit are too large is said with the first value, not after hours. */
+  #emptyValues(): unknown[] {
+    const { count } = this.#items;
+    this.#exceedsResultLimit = count * valueBytesMin > jobLimits.resultBytesMax;
+    return this.#exceedsResultLimit ? [] : Array.from({ length: count });
+  }
+}
+
+/** TOO_LARGE beyond what a result may be; WORKFLOW_FAILED for what is no JSON. */
+export function resultJson(value: unknown): string {
+  let json: string | undefined;
+  try {
+    json = JSON.stringify(value);
+  } catch (error) {
+    throw new RemusterError('WORKFLOW_FAILED', `a result is no JSON: ${error instanceof Error ? error.message : ''}`);
+  }
+  const text = json ?? 'null';
+  if (text.length > jobLimits.resultBytesMax) throw tooLarge();
+  return text;
+}
+
+function tooLarge(): RemusterError {
+  return new RemusterError(
+    'TOO_LARGE',
+    `results are larger than ${jobLimits.resultBytesMax} bytes; say \`results: false\``,
+  );
+}

@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { startTestUnit } from '../fixtures.test.ts';
+import { workflow } from '../definition/workflow.ts';
+
+describe('a unit', () => {
+  it('goes through setup, work and teardown', async () => {
+    const seen: string[] = [];
+    const all = workflow('all', {
+      env: { COLOUR: 'red', SIZE: 'xl' },
+      setup: (ctx) => {
+        seen.push(`setup ${ctx.env['COLOUR']} ${ctx.env['SIZE']} ${ctx.job} ${ctx.workflow} ${ctx.fence}`);
+        return { when: new Date(0) };
+      },
+      items: 1,
+      each: (_item, ctx) => void seen.push(`each ${String(ctx.data.when)}`),
+      teardown: (ctx) => {
+        seen.push('teardown');
+        ctx.log('over');
+      },
+    });
+    const { ended, lines } = startTestUnit(all, { env: new Map([['COLOUR', 'blue']]) });
+    assert.equal((await ended()).outcome, 'completed');
+    assert.deepEqual(seen, ['setup blue xl j1 all 7', 'each 1970-01-01T00:00:00.000Z', 'teardown']);
+    assert.deepEqual(lines, ['info over']);
+  });
+
+  it('fails with its setup, and still tears down', async () => {
+    let torn = 0;
+    const bad = workflow('bad', {
+      setup: () => {
+        throw new RangeError('no room');
+      },
+      items: 1,
+      each: () => undefined,
+      teardown: () => void (torn += 1),
+    });
+    const { unit, ended } = startTestUnit(bad);
+    const end = await ended();
+    assert.deepEqual(end, { outcome: 'failed', error: { code: 'WORKFLOW_FAILED', why: 'setup: RangeError: no room' } });
+    assert.equal(torn, 1);
+    assert.equal(unit.run.summary.iterations, 0);
+  });
+
+  it('is completed although its teardown throws, and tells it', async () => {
+    const untidy = workflow('untidy', {
+      items: 1,
+      each: () => 1,
+      teardown: () => {
+        throw new Error('stuck');
+      },
+    });
+    const { unit, ended, lines } = startTestUnit(untidy);
+    assert.equal((await ended()).outcome, 'completed');
+    assert.deepEqual(lines, ['error teardown: stuck']);
+    assert.equal(unit.run.summary.errors, 1);
+    const finish = await startTestUnit(untidy, { phase: 'finish' }).ended();
+    assert.deepEqual(finish.error, { code: 'WORKFLOW_FAILED', why: 'teardown: stuck' });
+  });
+
+  it('refuses what setup gives if it is too large for all', async () => {
+    const big = workflow('big', { setup: () => 'x'.repeat(2_000_000), items: 1, each: () => 1 });
+    assert.equal((await startTestUnit(big).ended()).error?.code, 'TOO_LARGE');
+  });
+
+  it('gets what workflows before it gave', async () => {
+    const first = workflow('first', { items: 2, each: (item) => item });
+    const second = workflow('second', { items: 1, each: (_item, ctx) => ctx.from(first).concat(ctx.from('other')) });
+    const { ended, unit } = startTestUnit(second, { context: '{"first":[0,1],"other":[5]}' });
+    assert.equal((await ended()).output, '[[0,1,5]]');
+    assert.throws(() => unit.run.from('third'), /it has to stand in `after`/);
+  });
+
+  it('may use the network only if it said so', async () => {
+    const quiet = workflow('quiet', { items: 1, each: async (_item, ctx) => (await ctx.http.get('/200')).status });
+    const { unit, ended } = startTestUnit(quiet, { network: false });
+    await ended();
+    assert.match([...unit.run.summary.errorSamples.values()][0]?.text ?? '', /FORBIDDEN: .* say `network: true`/);
+    assert.equal((await startTestUnit(quiet).ended()).output, '[200]');
+  });
+
+  it('gives functions that work without their object', async () => {
+    const loose = workflow('loose', {
+      items: 2,
+      each: async (_item, { check, sleep, random, log, range, metrics: { count }, from }) => {
+        await sleep(1);
+        log(`drawn ${random() < 1}`);
+        count('drawn', 2);
+        check(from('a'), { 'is one': (value) => value === 1, 'is large': (value) => value > 5 });
+        return [...range(3)];
+      },
+    });
+    const { unit, ended, lines } = startTestUnit(loose, { context: '{"a":1}' });
+    assert.equal((await ended()).output, '[[0,1,2],[0,1,2]]');
+    assert.deepEqual(lines, ['info drawn true', 'info drawn true']);
+    assert.deepEqual(unit.run.summary.metrics.get('drawn'), { kind: 'count', total: 4 });
+    assert.deepEqual([...unit.run.summary.checks.keys()], ['is one', 'is large']);
+    assert.equal(unit.run.summary.failed, 2);
+  });
+
+  it('refuses wrong numbers and too many names, where the author can see it', async () => {
+    const wrong = workflow('wrong', {
+      items: 1,
+      each: (_item, { metrics, sleep, range, random }) => {
+        assert.throws(() => metrics.count('a', 0.5), /counts whole numbers/);
+        assert.throws(() => metrics.gauge('a', NaN), /finite number/);
+        assert.throws(() => metrics.trend('a', -1), /a time in milliseconds/);
+        assert.throws(() => metrics.rate('a', 1 as never), /true or false/);
+        metrics.count('a');
+        assert.throws(() => metrics.rate('a', true), /is a count already, and no rate/);
+        for (let i = 0; i < 99; i++) metrics.gauge(`g${i}`, random());
+        assert.throws(() => metrics.count('b'), /more than 100 metrics/);
+        assert.throws(() => metrics.count('x'.repeat(200)), /more than 100|characters/);
+        assert.throws(() => void sleep(NaN), /sleep takes milliseconds/);
+        assert.throws(() => range(-1), /range takes a whole number/);
+        return 'ok';
+      },
+    });
+    assert.equal((await startTestUnit(wrong).ended()).output, '["ok"]');
+  });
+
+  it('says a bounded number of lines', async () => {
+    const chatty = workflow('chatty', { items: 5_000, each: (item, ctx) => ctx.log(`line ${item} \ud800`) });
+    const { ended, lines } = startTestUnit(chatty);
+    await ended();
+    assert.equal(lines.length, 1_000);
+    assert.equal(lines.at(-1), 'warn further lines are left out: more than 1000');
+    assert.ok(lines.every((line) => line.isWellFormed()));
+  });
+});

@@ -1,0 +1,47 @@
+/**
+ * What workflow code threw, as bounded text for people, and the line of its author where that is known. Code of users
+ * may throw anything, also things that throw when they are looked at.
+ */
+
+/** How the bundler calls the files of the author (io/bundler.ts), and so the stack of an error does. */
+const authorScheme = 'deployed:';
+const placePattern = new RegExp(`${authorScheme}([^)\\s]+)`);
+const bytesPerCharacterMax = 3;
+
+/** At most so many bytes of well-formed UTF-8. */
+export function truncateUtf8(text: string, bytesMax: number): string {
+  return text.slice(0, Math.floor(bytesMax / bytesPerCharacterMax)).toWellFormed();
+}
+
+/** `TypeError: x is not a function`; of plain errors only the message. */
+export function thrownMessage(thrown: unknown): string {
+  try {
+    if (!(thrown instanceof Error)) return String(thrown);
+    const { name, message } = thrown as { readonly name: unknown; readonly message: unknown };
+    const code: unknown = 'code' in thrown ? thrown.code : undefined;
+    const head = typeof code === 'string' ? code : name === 'Error' ? '' : String(name);
+    return head === '' ? String(message) : `${head}: ${String(message)}`;
+  } catch {
+    return 'something that cannot be shown was thrown';
+  }
+}
+
+/** `checkout.ts:12:7`, or nothing. */
+export function thrownLocation(thrown: unknown): string {
+  try {
+    if (!(thrown instanceof Error)) return '';
+    return placePattern.exec(String(thrown.stack))?.[1] ?? '';
+  } catch {
+    return '';
+  }
+}
+
+/** Both, for one line. */
+export function describeThrown(thrown: unknown): string {
+  const place = thrownLocation(thrown);
+  return place === '' ? thrownMessage(thrown) : `${thrownMessage(thrown)} (${place})`;
+}
+
+export function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
+}

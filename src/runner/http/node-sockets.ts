@@ -1,0 +1,89 @@
+/**
+ * Wires made of Node's sockets, plain and TLS. All plain sockets of a process read into one buffer, because what is read
+ * is used before the next read; that spares an allocation and a stream for each answer. Nothing here knows HTTP.
+ */
+import { Buffer } from 'node:buffer';
+import { connect, isIP, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+
+import type { DialSocket, DecodeLatin1, RawSocket, SocketAddress, SocketEvents, SocketError } from './socket-port.ts';
+
+const readBytes = 65_536;
+const readBuffer = Buffer.allocUnsafeSlow(readBytes);
+
+export const latin1: DecodeLatin1 = (bytes, from, to) =>
+  (bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)).toString(
+    'latin1',
+    from,
+    to,
+  );
+
+export const dialSocket: DialSocket = (address, events) => {
+  try {
+    return wireOf(open(address, events), events);
+  } catch (error) {
+    // Node refuses some at once. The caller hears of it later, as of all others.
+    const fault = faultOf(error as NodeJS.ErrnoException);
+    let isClosed = false;
+    void Promise.resolve().then(() => (isClosed ? undefined : events.closed(fault)));
+    return {
+      write: () => {},
+      close: () => {
+        isClosed = true;
+      },
+    };
+  }
+};
+
+function wireOf(socket: Socket, events: SocketEvents): RawSocket {
+  let fault: SocketError | undefined;
+  let isClosed = false;
+  socket.on('error', (error: NodeJS.ErrnoException) => {
+    fault = faultOf(error);
+  });
+  socket.on('close', () => {
+    if (!isClosed) events.closed(fault);
+    isClosed = true;
+  });
+  return {
+    write: (text, body) => {
+      if (body === undefined) {
+        socket.write(text, 'latin1');
+        return;
+      }
+      socket.cork();
+      socket.write(text, 'latin1');
+      socket.write(body);
+      socket.uncork();
+    },
+    close: () => {
+      isClosed = true;
+      socket.destroy();
+    },
+  };
+}
+
+function open({ host, port, isSecure, anyCertificate }: SocketAddress, events: SocketEvents): Socket {
+  if (isSecure) {
+    // A name is needed to choose the certificate; an address is not allowed as one.
+    const name = isIP(host) === 0 ? { servername: host } : {};
+    const rules = { rejectUnauthorized: !anyCertificate, ALPNProtocols: ['http/1.1'] };
+    const socket = connectTls({ host, port, ...name, ...rules });
+    socket.setNoDelay(true);
+    socket.once('secureConnect', () => events.opened());
+    socket.on('data', (chunk: Buffer) => events.read(chunk, chunk.length));
+    return socket;
+  }
+  const callback = (length: number, buffer: Uint8Array): boolean => {
+    events.read(buffer, length);
+    return true;
+  };
+  const socket = connect({ host, port, noDelay: true, onread: { buffer: readBuffer, callback } });
+  socket.once('connect', () => events.opened());
+  return socket;
+}
+
+function faultOf({ code, message }: NodeJS.ErrnoException): SocketError {
+  if (code === 'ERR_ACCESS_DENIED') return { code: 'FORBIDDEN', message: 'this workflow may not use the network' };
+  return { code: 'UNREACHABLE', message: code === undefined ? message : `${message} (${code})` };
+}

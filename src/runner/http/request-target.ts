@@ -1,0 +1,96 @@
+/**
+ * Where a request goes: the parts of its address, checked and remembered, because load tests ask for the same few
+ * addresses again and again. An address that is asked for a second time costs one look into a map.
+ */
+import { RemusterError } from '../../base/errors.ts';
+import type { SocketAddress } from './socket-port.ts';
+
+/** A server: who listens at one place, over one protocol. */
+export type Origin = Omit<SocketAddress, 'anyCertificate'> & {
+  /** As in `http://host:port`, without the port when it is the usual one. */
+  readonly name: string;
+  /** The value of the header. */
+  readonly hostHeader: string;
+};
+
+export type RequestTarget = {
+  readonly origin: Origin;
+  /** With the query. */
+  readonly path: string;
+  /** The text of a GET without options, once somebody needed it. */
+  plainGet: string | undefined;
+};
+
+/** Nothing that would have to be escaped, or is no part of what is sent. */
+const isPlainPath = /^\/[\x21\x24-\x3b\x3d\x3f-\x5b\x5d\x5f\x61-\x7a\x7e]*$/;
+
+export class TargetCache {
+  readonly #max: number;
+  readonly #known = new Map<string, RequestTarget>();
+  readonly #origins = new Map<string, Origin>();
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** Throws BAD_ARGUMENT for what is no address. */
+  resolve(url: string): RequestTarget {
+    const known = this.#known.get(url);
+    if (known !== undefined) return known;
+    const target = this.#read(url);
+    if (this.#known.size >= this.#max) this.#known.clear();
+    this.#known.set(url, target);
+    return target;
+  }
+
+  #read(url: string): RequestTarget {
+    if (typeof url !== 'string') throw new RemusterError('BAD_ARGUMENT', 'an address is a text');
+    const pathAt = url.indexOf('/', url.indexOf('://') + 3);
+    const origin = pathAt < 0 ? undefined : this.#origins.get(url.slice(0, pathAt));
+    const path = url.slice(pathAt);
+    // What could be meant otherwise than it is written goes through the parser of the platform.
+    if (origin !== undefined && isPlainPath.test(path) && !path.includes('/.')) {
+      return { origin, path, plainGet: undefined };
+    }
+    const parsed = parse(url);
+    return { origin: this.#originOf(parsed), path: parsed.pathname + parsed.search, plainGet: undefined };
+  }
+
+  #originOf(parsed: URL): Origin {
+    const known = this.#origins.get(parsed.origin);
+    if (known !== undefined) return known;
+    if (this.#origins.size >= this.#max) this.#origins.clear();
+    const origin = originOf(parsed);
+    this.#origins.set(origin.name, origin);
+    return origin;
+  }
+}
+
+function parse(url: string): URL {
+  const parsed = URL.parse(url);
+  if (parsed === null) throw new RemusterError('BAD_ARGUMENT', `${shown(url)} is no address`);
+  const { protocol, username, password, port } = parsed;
+  if (protocol !== 'http:' && protocol !== 'https:') {
+    throw new RemusterError('BAD_ARGUMENT', `${shown(url)} begins neither with http:// nor with https://`);
+  }
+  if (username !== '' || password !== '') {
+    throw new RemusterError('BAD_ARGUMENT', 'an address holds a user or password: send an authorization header');
+  }
+  if (port === '0') throw new RemusterError('BAD_ARGUMENT', `${shown(url)} has no port that can be reached`);
+  return parsed;
+}
+
+function originOf({ protocol, hostname, host, port, origin }: URL): Origin {
+  const isSecure = protocol === 'https:';
+  return {
+    name: origin,
+    host: hostname.startsWith('[') ? hostname.slice(1, -1) : hostname,
+    port: port === '' ? (isSecure ? 443 : 80) : Number(port),
+    isSecure,
+    hostHeader: host,
+  };
+}
+
+function shown(url: string): string {
+  return JSON.stringify(url.length > 200 ? `${url.slice(0, 200)}...` : url);
+}

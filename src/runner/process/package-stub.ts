@@ -1,0 +1,25 @@
+/**
+ * What `import ... from 'remuster'` gives in a runner: the same names as the public door (index.ts), of which those
+ * that need a node, a network of nodes or a disk say that they do not work here.
+ */
+import { RemusterError } from '../../base/errors.ts';
+
+export { RemusterError, isRemusterError } from '../../base/errors.ts';
+export { workflow } from '../definition/workflow.ts';
+
+/** Where this is. */
+export const packageStubUrl = import.meta.url;
+
+function unavailable(name: string): never {
+  throw new RemusterError(
+    'FORBIDDEN',
+    `${name} does not work in a workflow; only the code of nodes and clients has it`,
+  );
+}
+
+export const connect = (): never => unavailable('connect');
+export const startNode = (): never => unavailable('startNode');
+export const nodeOptions = (): never => unavailable('nodeOptions');
+/** A file may hold modules beside workflows: here they are only names. */
+export const module = (name: string, spec: object): object => ({ ...spec, name });
+export const kv: object = Object.freeze({ name: 'kv', methods: Object.freeze({}) });

@@ -1,0 +1,22 @@
+/**
+ * Keeps what the code of users throws where nobody waits for it (late promises, callbacks of timers) from ending the
+ * process. What our own code breaks still ends it.
+ */
+import process from 'node:process';
+import { AssertionFailed } from '../../base/assert.ts';
+
+/** Returns how to end the process: as an uncaught error would have before. */
+export function guardProcess(uncaught: (error: unknown) => void): (why: string) => void {
+  const fatal = process.listeners('uncaughtException');
+  const end = (error: Error): void => {
+    for (const listener of fatal) listener(error, 'uncaughtException');
+  };
+  process.removeAllListeners('uncaughtException');
+  const contain = (error: unknown): void => {
+    if (error instanceof AssertionFailed) end(error);
+    else uncaught(error);
+  };
+  process.on('uncaughtException', contain);
+  process.on('unhandledRejection', contain);
+  return (why) => end(new Error(why));
+}

@@ -1,0 +1,171 @@
+/**
+ * The real node core on simulated ports: what compose.ts does for a real process, done for a pretend one. The machines,
+ * the codec and the wiring are those of production; only the ports are pretended.
+ */
+import { RemusterError } from '../../base/errors.ts';
+import { nodeIdFrom } from '../../base/ids.ts';
+import type { Address, Clock, Datagrams, Identity, Program, Role, Runners, Store, Streams } from '../../base/ports.ts';
+import type { ModuleDefinition } from '../../containers/module.ts';
+import { ModuleCatalog } from '../../containers/module-catalog.ts';
+import { bootNode, type CorePorts, type NodeCore } from '../../node/core.ts';
+import { heldAtOnce } from '../../node/control/held-at-once.ts';
+import type { AssignmentHost } from '../../placement/assignments/assignments-held-host.ts';
+import { raiseIdentity } from '../../node/identity.ts';
+import { membershipHere } from '../../node/membership-here.ts';
+import { type NodeOptions, nodeOptions } from '../../node/options.ts';
+import { pretendedHash } from '../workloads/jobs/fake-code.ts';
+import type { SimulatedPorts } from '../world/simulated-ports.ts';
+import type { NodeContext, SimulatedWorld } from '../world/simulated-world.ts';
+
+/** A node that boots, or has booted. What it listens with is there for workloads that speak for themselves. */
+export type SimulatedNode = {
+  core?: NodeCore;
+  identity?: Identity;
+  streams?: Streams;
+};
+
+export type SimulatedNodeOptions = {
+  readonly join: readonly Address[];
+  readonly cluster?: string;
+  /** Of the node of that name; all are managers and workers if left out. */
+  readonly roles?: (name: string) => readonly Role[];
+  /** Of the node of that name; all are in one datacenter if left out. */
+  readonly dc?: (name: string) => string;
+  /** Who holds what is assigned to the node; by doing nothing if left out. */
+  readonly assignments?: (clock: Clock) => AssignmentHost;
+  /** Besides none: only with these there are containers. */
+  readonly modules?: readonly ModuleDefinition[];
+  /** Only with these there are jobs: what runs in the place of a runner, and on how many cores of each worker. */
+  readonly jobs?: SimulatedJobsOptions;
+  /** The core is there. */
+  readonly booted?: (node: SimulatedNode) => void;
+  /** On top of the defaults. */
+  readonly options?: Partial<NodeOptions>;
+  /** Lets a workload listen in; see greetings.ts. */
+  readonly wrap?: (streams: Streams, datagrams: Datagrams, identity: Identity) => WrappedPorts;
+};
+
+export type SimulatedJobsOptions = {
+  readonly cores: number;
+  /** Pretended processes of that node, given those that run a program as it is. */
+  readonly runners: (inner: Runners, node: string) => Runners;
+};
+
+export type WrappedPorts = { readonly streams: Streams; readonly datagrams: Datagrams };
+
+function controlPorts(
+  ports: SimulatedPorts,
+  context: NodeContext,
+  { roles }: Identity,
+  assignments: SimulatedNodeOptions['assignments'] = heldAtOnce,
+): CorePorts['control'] {
+  return {
+    random: context.random.fork('control'),
+    logStore: roles.includes('manager') ? ports.openStore('log') : undefined,
+    external: undefined,
+    assignments: assignments(ports.clock),
+    measure: () => ({ cpu: 0, memory: 0, perSecond: 0, capacity: 1 }),
+  };
+}
+
+function containerPorts(
+  ports: SimulatedPorts,
+  { roles }: Identity,
+  modules: readonly ModuleDefinition[],
+): CorePorts['containers'] {
+  const known = new ModuleCatalog();
+  for (const definition of modules) known.add(definition, 0);
+  const store = roles.includes('worker') ? ports.openStore('containers') : undefined;
+  return { modules: known, files: ports.files, store };
+}
+
+function jobPorts({ runners }: SimulatedPorts, { roles, name }: Identity, jobs: SimulatedJobsOptions): CorePorts['jobs'] {
+  const own = {
+    runners: jobs.runners(runners, name),
+    program: noProgram,
+    cores: jobs.cores,
+    isolation: 'full',
+  } as const;
+  return { sha256: pretendedHash, runners: roles.includes('worker') ? own : undefined };
+}
+
+/** Whoever pretends the processes knows what they run. */
+const noProgram: Program = {
+  moduleUrl: 'pretended',
+  main: () => {
+    throw new RemusterError('INTERNAL', 'nobody pretends the code of jobs here');
+  },
+};
+
+export const simulatedPort = 7400;
+const startAgainMs = 500;
+
+export function simulatedAddress(world: SimulatedWorld<unknown>, name: string): Address {
+  return { host: world.host(name).address, port: simulatedPort };
+}
+
+/** Whom it believes to be alive; nobody while it is down. */
+export function aliveMembersOf(node: SimulatedNode | undefined): string[] {
+  return (node?.core?.members() ?? []).filter(({ state }) => state === 'alive').map(({ name }) => name);
+}
+
+export function bootSimulatedNode(ports: SimulatedPorts, context: NodeContext, options: SimulatedNodeOptions): SimulatedNode {
+  const node: SimulatedNode = {};
+  const store = ports.openStore('node');
+  const { name, host } = context;
+  const freshId = () => nodeIdFrom(context.random.fork('id').bytes(16));
+  const begin = (): void =>
+    raiseIdentity(store, freshId, (raised) => {
+      if (raised.ok) {
+        const identity: Identity = {
+          ...raised.value,
+          name,
+          host,
+          port: simulatedPort,
+          roles: options.roles?.(name) ?? options.options?.roles ?? ['manager', 'worker'],
+          dc: options.dc?.(name) ?? 'local',
+        };
+        live(node, ports, context, store, identity, options);
+      } else {
+        context.log('warn', 'cannot start', { code: raised.error.code });
+        ports.clock.schedule(startAgainMs, begin);
+      }
+    });
+  begin();
+  return node;
+}
+
+function live(
+  node: SimulatedNode,
+  ports: SimulatedPorts,
+  context: NodeContext,
+  store: Store,
+  identity: Identity,
+  options: SimulatedNodeOptions,
+): void {
+  const bare = ports.listen(identity, options.cluster ?? 'simulated');
+  const { streams, datagrams } = options.wrap?.(bare.streams, bare.datagrams, identity) ?? bare;
+  // Most simulations are about membership alone; those that want more say so.
+  const own = nodeOptions({ join: options.join, registry: 'none', ...options.options });
+  node.identity = identity;
+  node.streams = streams;
+  node.core = bootNode(
+    {
+      ...{ clock: ports.clock, streams, store, log: context.log },
+      membership: membershipHere(datagrams, context.random, own),
+      control: own.registry === 'none' ? undefined : controlPorts(ports, context, identity, options.assignments),
+      containers: options.modules === undefined ? undefined : containerPorts(ports, identity, options.modules),
+      jobs: options.jobs === undefined ? undefined : jobPorts(ports, identity, options.jobs),
+    },
+    { ...own, identity },
+    {
+      // Not here, where somebody may catch it.
+      halted: (error) => {
+        ports.clock.schedule(0, () => {
+          throw error;
+        });
+      },
+    },
+  );
+  options.booted?.(node);
+}

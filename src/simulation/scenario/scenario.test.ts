@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { parseScenarioRegister, parseScenario } from './scenario.ts';
+
+const good = {
+  name: 'sample',
+  nodes: 3,
+  seconds: 10,
+  workload: 'counter',
+  faults: ['powerLoss'],
+  properties: ['durableStaysDurable'],
+};
+
+const refused = { code: 'BAD_ARGUMENT' };
+
+it('reads a scenario and fills in how long the quiet lasts', () => {
+  assert.deepEqual(parseScenario(good), { ...good, setupSeconds: 5, quietSeconds: 60 });
+  assert.equal(parseScenario({ ...good, quietSeconds: 5 }).quietSeconds, 5);
+});
+
+it('refuses names that nobody registered', () => {
+  assert.throws(() => parseScenario({ ...good, workload: 'dancing' }), { ...refused, message: /dancing.*counter/ });
+  assert.throws(() => parseScenario({ ...good, faults: ['powerLoss', 'meteor'] }), { ...refused, message: /meteor/ });
+  assert.throws(() => parseScenario({ ...good, properties: ['toString'] }), refused);
+});
+
+it('refuses what checks nothing, twice or something else', () => {
+  const bad: unknown[] = [
+    null,
+    [],
+    'greetings',
+    {},
+    { ...good, properties: [] },
+    { ...good, properties: 'viewsAgree' },
+    { ...good, faults: ['kill', 'kill'] },
+    { ...good, nodes: 0 },
+    { ...good, nodes: 2.5 },
+    { ...good, seconds: -1 },
+    { ...good, name: 'No Name' },
+    { ...good, comment: 'more' },
+  ];
+  for (const value of bad) assert.throws(() => parseScenario(value), refused, JSON.stringify(value));
+});
+
+it('refuses files that are not registered, and registered ones that are gone', () => {
+  assert.deepEqual([...parseScenarioRegister({ 'a.json': 3 }, ['a.json'])], [['a.json', 3]]);
+  assert.throws(() => parseScenarioRegister({ 'a.json': 3 }, ['a.json', 'b.json']), {
+    ...refused,
+    message: /b\.json is not/,
+  });
+  assert.throws(() => parseScenarioRegister({ 'a.json': 3 }, []), { ...refused, message: /a\.json is registered but/ });
+  assert.throws(() => parseScenarioRegister({}, []), refused);
+  assert.throws(() => parseScenarioRegister({ 'a.json': 0 }, ['a.json']), refused);
+});

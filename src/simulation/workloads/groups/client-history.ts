@@ -1,0 +1,44 @@
+/**
+ * Everything that clients saw, and whether one cell for each key could have answered so: reads, puts, swaps and
+ * appends, those without an answer included. Looked at once, at the end.
+ */
+import { registerModel, type RegisterAction } from '../../checking/register-model.ts';
+import { checkByKey, type HistoryOperation, type LinearizabilityResult } from '../../checking/linearizability.ts';
+import type { Property } from '../../checking/workload.ts';
+
+type Entry = { key: string; calledAt: number; endedAt: number; action: RegisterAction };
+
+export const historiesAreLinearizable: Property = () => {
+  const entries = new Map<string, Entry>();
+  let [events, answers] = [0, 0];
+  return {
+    observe(seen) {
+      events += 1;
+      if (seen.kind === 'called') {
+        const { client, number, key, action } = seen.order;
+        entries.set(`${client}/${number}`, { key, action, calledAt: events, endedAt: Infinity });
+      }
+      if (seen.kind !== 'answered') return undefined;
+      const entry = entries.get(`${seen.order.client}/${seen.order.number}`);
+      if (entry === undefined) return 'an answer to what nobody asked';
+      answers += 1;
+      entry.endedAt = events;
+      if (entry.action.kind !== 'put') entry.action = { ...entry.action, returned: seen.saw };
+      return undefined;
+    },
+    atEnd() {
+      if (answers === 0) return 'no client got any answer';
+      const wrong = checkByKey(registerModel, [...entries.values()]);
+      return wrong && `${wrong.key}: ${print(wrong.verdict)}`;
+    },
+  };
+};
+
+function print(verdict: LinearizabilityResult<RegisterAction>): string {
+  if (verdict.kind !== 'violated') return verdict.kind;
+  return `after ${verdict.placed} operations none of these fits: ${verdict.blockedOperations.map(printOperation).join('; ')}`;
+}
+
+function printOperation({ calledAt, endedAt, action }: HistoryOperation<RegisterAction>): string {
+  return `${JSON.stringify(action)} from ${calledAt} to ${endedAt}`;
+}

@@ -1,0 +1,50 @@
+/**
+ * What pretended runners run instead of JavaScript: a JSON text that says, for each workflow by name, how its units
+ * behave. Its hash is pretended too; it only has to differ when the text differs.
+ */
+import { Random } from '../../../base/random.ts';
+
+export type FakeCodeBehaviour = {
+  /** What one item or iteration takes, about. */
+  readonly itemMs: number;
+  /** How many of a hundred items go wrong; another lot with each run. */
+  readonly failingPercent?: number;
+  /** How many items there are, where only the code knows. */
+  readonly items?: number;
+  /** False: it has nothing for those after it. */
+  readonly handsOn?: boolean;
+  /** The item that a search is for. */
+  readonly finds?: number;
+  /**
+   * `throws`: setup throws. `dies`: the process ends after its first item. `hangs`: it never ends. `deaf`: it never ends
+   * and does not hear that it should. `babbles`: it breaks the words between runner and worker.
+   */
+  readonly trouble?: 'throws' | 'dies' | 'hangs' | 'deaf' | 'babbles';
+  /** `trouble` strikes only in the first so many runs of a unit. */
+  readonly troubleRuns?: number;
+  /** Only this unit has the trouble. */
+  readonly troubleUnit?: number;
+};
+
+export type FakeCode = { readonly workflows: Readonly<Record<string, FakeCodeBehaviour>> };
+
+export function encodeFakeCode(code: FakeCode): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(code));
+}
+
+export function decodeFakeCode(bytes: Uint8Array): FakeCode {
+  return JSON.parse(new TextDecoder().decode(bytes)) as FakeCode;
+}
+
+/** 64 hexadecimal digits. */
+export function pretendedHash(bytes: Uint8Array): string {
+  let a = 0x811c9dc5;
+  let b = 0x9e3779b9;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] as number;
+    a = Math.imul(a ^ byte, 0x01000193);
+    b = Math.imul(b + byte, 0x85ebca6b) ^ (b >>> 13);
+  }
+  const random = new Random(`${a}/${b}/${bytes.length}`);
+  return Array.from({ length: 8 }, () => random.uint32().toString(16).padStart(8, '0')).join('');
+}

@@ -1,0 +1,71 @@
+/** What must hold for whole nodes that agree: one group, one holder of each thing, nothing acknowledged lost, all well at the end. */
+import type { PropertyChecker, Property } from '../../checking/workload.ts';
+
+/** However the managers start, die and are cut off: there is never a second group. */
+const oneGroupForms: Property = (): PropertyChecker => {
+  let first: string | undefined;
+  return {
+    observe(seen) {
+      if (seen.kind !== 'groupBegan') return undefined;
+      if (first !== undefined && first !== seen.node) return `${first} and ${seen.node} both began a group`;
+      first = seen.node;
+      return undefined;
+    },
+    atEnd: () => (first === undefined ? 'no group ever began' : undefined),
+  };
+};
+
+/** S8, S10: nobody takes what another one still may act on. */
+const oneHolderEach: Property = (): PropertyChecker => {
+  let taken = 0;
+  return {
+    observe(seen) {
+      if (seen.kind !== 'took') return undefined;
+      taken += 1;
+      const [other] = seen.alsoHeldBy;
+      return other === undefined ? undefined : `${seen.node} takes ${seen.thing} while ${other} may still act on it`;
+    },
+    atEnd: () => (taken === 0 ? 'nothing was ever taken' : undefined),
+  };
+};
+
+const writesAreDurable: Property = (): PropertyChecker => {
+  const written = new Set<string>();
+  let found: ReadonlySet<string> | undefined;
+  return {
+    observe(seen) {
+      if (seen.kind === 'wrote') written.add(seen.key);
+      if (seen.kind === 'found') found = new Set(seen.keys);
+      return undefined;
+    },
+    atEnd: () => {
+      if (found === undefined) return 'the registry does not answer although all is well';
+      const lost = [...written].find((key) => found?.has(key) === false);
+      return lost === undefined ? undefined : `${lost} was acknowledged and is gone`;
+    },
+  };
+};
+
+/** After healing everybody is registered, in whichever mode, and knows the same leader. */
+const allNodesRegistered: Property = (): PropertyChecker => {
+  let problem: string | undefined = 'nobody was asked';
+  return {
+    observe(seen) {
+      if (seen.kind !== 'registrations') return undefined;
+      const missing = seen.standings.find(({ standing }) => standing !== 'active' && standing !== 'drained');
+      const leaders = new Set(seen.standings.map(({ leader }) => leader));
+      problem = undefined;
+      if (missing !== undefined) problem = `${missing.node} is ${missing.standing}`;
+      else if (leaders.size !== 1) problem = `leaders by belief: ${[...leaders].join(' ')}`;
+      return undefined;
+    },
+    atEnd: () => problem,
+  };
+};
+
+export const controlPlaneProperties = {
+  everybodyIsRegistered: allNodesRegistered,
+  oneGroupBegins: oneGroupForms,
+  oneHolderEach,
+  whatWasWrittenStays: writesAreDurable,
+} as const satisfies Readonly<Record<string, Property>>;

@@ -1,0 +1,18 @@
+/** What a disk holds of the state of a container, as it stands: for checkers that look from outside. */
+import { replicaMetaKey, readReplicaMeta, slotPrefix } from '../../../containers/replication/replica-layout.ts';
+import { stateRow } from '../../../containers/hosting/state/state-rows.ts';
+import type { SimulatedDisk } from '../../engine/simulated-disk.ts';
+import { executedPrefix } from './cell-module.ts';
+
+/** Where hosted nodes keep the state of containers. */
+const storeName = 'containers';
+
+/** Whether the copy that counts on that disk has seen a writing call. */
+export function replicaHasCall(disk: SimulatedDisk, major: number, container: number): (call: string) => boolean {
+  const store = disk.store(storeName);
+  const bytes = store.peek(replicaMetaKey(major, container));
+  const slot = bytes === undefined ? undefined : readReplicaMeta(bytes)?.slot;
+  if (slot === undefined) return () => false;
+  const prefix = slotPrefix(major, container, slot) + stateRow(executedPrefix);
+  return (call) => store.peek(prefix + call) !== undefined;
+}

@@ -1,0 +1,20 @@
+/**
+ * A bound port on a simulated host: who listens there and what it does with what arrives. It stands for the socket and
+ * the sealing around it: the identity that a receiver is told is the one the sender listens with, and members of
+ * another cluster are not heard.
+ */
+import type { Identity } from '../../base/ports.ts';
+import type { SimulatedProcess } from '../engine/simulated-process.ts';
+import type { SimulatedHost } from './simulated-host.ts';
+import type { SimulatedConnection } from './simulated-connection.ts';
+
+export type BoundPort = {
+  readonly host: SimulatedHost;
+  readonly process: SimulatedProcess;
+  readonly identity: Identity;
+  readonly cluster: string;
+  /** Set by the datagram port once somebody receives. */
+  datagram?: (from: Identity, body: Uint8Array) => void;
+  /** Set by the stream port: the other side's connection arrives here. */
+  accept?: (caller: SimulatedConnection) => void;
+};

@@ -1,0 +1,124 @@
+/** The simulated ports against the suites that hold for the real ones as well. Time is pumped until a test has settled. */
+import { nodeIdFrom } from '../../base/ids.ts';
+import type { Datagrams, Identity } from '../../base/ports.ts';
+import { describeClock } from '../conformance/clock.ts';
+import { describeDatagrams } from '../conformance/datagrams.ts';
+import { describeFiles } from '../conformance/files.ts';
+import { describeRunners } from '../conformance/runners.ts';
+import { describeStore } from '../conformance/store.ts';
+import { describeStreams, type StreamsNode } from '../conformance/streams.ts';
+import { describeThreads } from '../conformance/threads.ts';
+import type { SimulatedPorts } from './simulated-ports.ts';
+import { SimulatedWorld } from './simulated-world.ts';
+
+type Held = { readonly ports: SimulatedPorts };
+
+function pretend(names: readonly string[], seed = 'conformance'): SimulatedWorld<Held> {
+  const world = new SimulatedWorld<Held>({ seed, names, rarities: false, boot: (ports) => ({ ports }) });
+  world.startAll();
+  return world;
+}
+
+/** Steps the world, and lets promises settle in between; a world in which nothing is left to happen is stuck. */
+function settling(world: SimulatedWorld<unknown>): <T>(promise: Promise<T>) => Promise<T> {
+  return async (promise) => {
+    const state = { settled: false };
+    const end = (): void => {
+      state.settled = true;
+    };
+    promise.then(end, end);
+    for (let idle = 0; idle < 100;) {
+      for (let turn = 0; turn < 8; turn++) await Promise.resolve();
+      if (state.settled) return promise;
+      idle = world.timeline.step() ? 0 : idle + 1;
+    }
+    throw new Error('nothing is left to happen in this world, and the test still waits');
+  };
+}
+
+function ports(world: SimulatedWorld<Held>, name: string): SimulatedPorts {
+  return world.program(name)!.ports;
+}
+
+describeClock('the simulated clock', () => {
+  const world = pretend(['n1']);
+  return { clock: ports(world, 'n1').clock, settle: settling(world) };
+});
+
+describeClock('a simulated clock that drifts', () => {
+  const world = pretend(['n1']);
+  world.host('n1').setRate(0.987);
+  return { clock: ports(world, 'n1').clock, settle: settling(world) };
+});
+
+for (const seed of ['1', '2', '3', '4']) {
+  describeFiles(`a simulated directory (seed ${seed})`, () => {
+    const world = pretend(['n1'], seed);
+    return {
+      files: ports(world, 'n1').files,
+      settle: settling(world),
+      crash: async () => {
+        world.crash('n1');
+        world.start('n1');
+        return ports(world, 'n1').files;
+      },
+      full: async (full) => world.host('n1').disk.change({ full }),
+    };
+  });
+
+  describeStore(`a simulated store (seed ${seed})`, () => {
+    const world = pretend(['n1'], seed);
+    const open = () => ports(world, 'n1').openStore('main');
+    return {
+      store: open(),
+      settle: settling(world),
+      reopen: async () => open(),
+      crash: async () => {
+        world.crash('n1');
+        world.start('n1');
+        return open();
+      },
+      full: async (full) => world.host('n1').disk.change({ full }),
+      corrupt: async (key) => world.host('n1').disk.store('main').corrupt(key, world.random),
+    };
+  });
+}
+
+describeThreads('simulated threads', () => {
+  const world = pretend(['n1']);
+  return { threads: ports(world, 'n1').threads, settle: settling(world) };
+});
+
+describeRunners('simulated runners', () => {
+  const world = pretend(['n1']);
+  return { runners: ports(world, 'n1').runners, settle: settling(world) };
+});
+
+type Member = StreamsNode & { readonly datagrams: Datagrams };
+
+/** Members of one cluster, each on its own host, started when they join. */
+function cluster() {
+  const world: SimulatedWorld<Member> = new SimulatedWorld<Member>({
+    seed: 'conformance',
+    names: ['a', 'b', 'c', 'd'],
+    rarities: false,
+    boot: (ports, { name, host, index, boots }) => {
+      const id = nodeIdFrom(new Uint8Array(16).fill(index + 1));
+      const self: Identity = { id, name, host, port: 7400, generation: boots, roles: ['worker'], dc: 'local' };
+      const kill = async (): Promise<void> => world.crash(name, 'kept');
+      return { self, clock: ports.clock, kill, ...ports.listen(self, 'ours') };
+    },
+  });
+  const start = (name: string): Member => {
+    world.start(name);
+    return world.program(name)!;
+  };
+  return {
+    settle: settling(world),
+    join: async (name: string) => start(name),
+    restart: async ({ self }: StreamsNode) => start(self.name),
+  };
+}
+
+describeDatagrams('the simulated network', () => cluster());
+describeStreams('the simulated network', () => cluster());

@@ -1,0 +1,46 @@
+/**
+ * The Store port on a pretend disk: a batch reaches the medium in one instant, or a crash comes first and it never was.
+ */
+import { failure } from '../../base/errors.ts';
+import { unpackRows } from '../../base/row-codec.ts';
+import type { RowStore } from '../../base/ports.ts';
+import { type SimulatedDisk, voidSuccess } from '../engine/simulated-disk.ts';
+import type { Failpoints } from '../../base/failpoints.ts';
+import type { SimulatedProcess } from '../engine/simulated-process.ts';
+
+export function simulatedStore(disk: SimulatedDisk, life: SimulatedProcess, name: string, rare: Failpoints): RowStore {
+  const content = disk.store(name);
+  let open = true;
+  const closeNow = () => {
+    open = false;
+    return voidSuccess;
+  };
+  return {
+    write(batch, done) {
+      const rows = batch.flatMap((item) => ('packed' in item ? unpackRows(item) : [item]));
+      const copy = rows.map(({ key, value }) => ({ key, value: value === null ? null : value.slice() }));
+      let sizeBytes = 0;
+      for (const { key, value } of copy) sizeBytes += key.length + (value?.length ?? 0);
+      const grows = copy.some(({ value }) => value !== null);
+      const effect = () => {
+        if (!open) return failure('CANCELLED', 'the store is closed');
+        if (!copy.every(({ key }) => key.isWellFormed())) return failure('BAD_ARGUMENT', 'a key has no UTF-8 form');
+        if (rare('store-full-once')) return failure('STORE_FULL');
+        content.write(copy);
+        return voidSuccess;
+      };
+      disk.write(life, sizeBytes, grows, effect, done);
+    },
+    read(range, done) {
+      const effect = () => {
+        if (!open) return failure('CANCELLED', 'the store is closed');
+        if (!Number.isSafeInteger(range.limit) || range.limit < 0) return failure('BAD_ARGUMENT', 'a limit is a count');
+        return content.read(range);
+      };
+      disk.read(life, effect, done);
+    },
+    close(done) {
+      disk.write(life, 0, false, closeNow, done);
+    },
+  };
+}
