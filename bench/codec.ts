@@ -10,8 +10,8 @@ import { field } from '../src/messages/codec/compound.ts';
 import { type MessageOf, message } from '../src/messages/codec/message.ts';
 import { bool, f64, enumOf, u16, u32, u53, u64 } from '../src/messages/codec/numbers.ts';
 import { name, text } from '../src/messages/codec/strings.ts';
-import { anyMessage } from '../test/fuzz/arbitraries.ts';
-import { type Bench, type Row, compare } from './harness.ts';
+import { messageArbitrary } from '../test/support/fuzz/arbitraries.ts';
+import { type Bench, type BenchRow, compareRow } from './support/harness.ts';
 
 const progress = message({
   kind: 'progress',
@@ -88,12 +88,12 @@ export const bench: Bench = () => {
 /** So that the engine cannot specialise the codec for the one message that is measured. */
 function meetAllMessages(): void {
   for (const declaration of catalogue) {
-    const values = fc.sample(anyMessage(declaration), { seed: 1, numRuns: 50 }) as Sent[];
+    const values = fc.sample(messageArbitrary(declaration), { seed: 1, numRuns: 50 }) as Sent[];
     for (let round = 0; round < 100; round++) for (const value of values) codec.decode(codec.encode(value));
   }
 }
 
-function measured(title: string, value: Sent, goalUs?: number): readonly Row[] {
+function measured(title: string, value: Sent, goalUs?: number): readonly BenchRow[] {
   const bytes = codec.encode(value);
   const plain = { ...value, ...('fence' in value ? { fence: String(value.fence) } : { messageId: '77123456789' }) };
   const encoder = new TextEncoder();
@@ -109,10 +109,10 @@ function measured(title: string, value: Sent, goalUs?: number): readonly Row[] {
   const both = us.encode + us.decode;
   const goal = goalUs === undefined ? undefined : () => ({ text: `<= ${goalUs} us`, met: both <= goalUs });
   return [
-    compare(`${title}, encode`, 'us', 'less', us.encode, { name: 'JSON', value: us.jsonEncode }),
-    compare(`${title}, decode`, 'us', 'less', us.decode, { name: 'JSON', value: us.jsonDecode }),
-    compare(`${title}, both`, 'us', 'less', both, { name: 'JSON', value: us.jsonEncode + us.jsonDecode }, goal),
-    compare(`${title}, size`, 'bytes', 'less', bytes.length, { name: 'JSON', value: json.length }),
+    compareRow(`${title}, encode`, 'us', 'less', us.encode, { name: 'JSON', value: us.jsonEncode }),
+    compareRow(`${title}, decode`, 'us', 'less', us.decode, { name: 'JSON', value: us.jsonDecode }),
+    compareRow(`${title}, both`, 'us', 'less', both, { name: 'JSON', value: us.jsonEncode + us.jsonDecode }, goal),
+    compareRow(`${title}, size`, 'bytes', 'less', bytes.length, { name: 'JSON', value: json.length }),
   ];
 }
 

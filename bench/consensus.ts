@@ -15,15 +15,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 
-import { debianProgramFault } from '../scripts/debian.ts';
-import { Cluster } from './consensus-cluster.ts';
-import { type SideName, Writers, type Written } from './consensus-writers.ts';
-import { type Bench, type BenchFlags, compare, median, progress, type Row } from './harness.ts';
-import { cpuMs } from './membership-host.ts';
+import { installDebianPackage } from '../scripts/debian-packages.ts';
+import { VoterCluster } from './consensus/voters.ts';
+import { type ConsensusSide, WriterProcess, type WriteRates } from './consensus/writers.ts';
+import { type Bench, type BenchFlags, compareRow, median, printProgress, type BenchRow } from './support/harness.ts';
+import { cpuMs } from './support/host-meters.ts';
 
 type Plan = { readonly rounds: number; readonly roundMs: number; readonly trials: number; readonly folder: string };
-type Round = Written & { readonly cpuUs: number };
-type Side = { readonly name: SideName; readonly cluster: Cluster; readonly writers: Writers };
+type Round = WriteRates & { readonly cpuUs: number };
+type Side = { readonly name: ConsensusSide; readonly cluster: VoterCluster; readonly writers: WriterProcess };
 
 const voterCounts = [1, 3];
 const writerCounts = [64, 1_024];
@@ -34,8 +34,8 @@ const failoverMsMax = 1_500;
 export const bench: Bench = async (flags) => {
   if (process.platform !== 'linux') return { rows: [], missing: ['consensus: needs Linux (setpriv)'] };
   const program = { packageName: 'etcd-server', command: 'etcd', check: ['--version'] };
-  const fault = debianProgramFault(program, (text) => progress(`consensus: ${text}`));
-  const names: readonly SideName[] = fault === undefined ? ['ours', 'etcd'] : ['ours'];
+  const fault = installDebianPackage(program, (text) => printProgress(`consensus: ${text}`));
+  const names: readonly ConsensusSide[] = fault === undefined ? ['ours', 'etcd'] : ['ours'];
   const plan = planOf(flags);
   const remove = (): void => rmSync(plan.folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   // The processes end with this one; the folder has to be taken away.
@@ -44,7 +44,7 @@ export const bench: Bench = async (flags) => {
     process.exit(130);
   };
   process.once('SIGINT', interrupted).once('SIGTERM', interrupted);
-  const rows: Row[] = [];
+  const rows: BenchRow[] = [];
   try {
     for (const voters of voterCounts) rows.push(...(await measureGroup(names, voters, plan)));
   } finally {
@@ -62,13 +62,13 @@ function planOf({ rounds = '5', seconds = '4', trials = '7' }: BenchFlags): Plan
   return { ...plan, folder: mkdtempSync(join(tmpdir(), 'remuster-bench-consensus-')) };
 }
 
-async function measureGroup(names: readonly SideName[], voters: number, plan: Plan): Promise<Row[]> {
+async function measureGroup(names: readonly ConsensusSide[], voters: number, plan: Plan): Promise<BenchRow[]> {
   const sides: Side[] = [];
-  const rows: Row[] = [];
+  const rows: BenchRow[] = [];
   try {
     for (const name of names) {
-      const cluster = await Cluster.plan(name, voters, join(plan.folder, `${name}-${voters}`));
-      sides.push({ name, cluster, writers: new Writers(name) });
+      const cluster = await VoterCluster.plan(name, voters, join(plan.folder, `${name}-${voters}`));
+      sides.push({ name, cluster, writers: new WriterProcess(name) });
       await cluster.start();
     }
     for (const side of sides) await warmUp(side);
@@ -87,17 +87,17 @@ async function warmUp({ name, cluster, writers }: Side): Promise<void> {
   for (const count of writerCounts) await writers.write(count, warmUpMs / writerCounts.length);
 }
 
-async function throughput(sides: readonly Side[], voters: number, writers: number, plan: Plan): Promise<Row[]> {
-  const found = new Map<SideName, Round[]>(sides.map(({ name }) => [name, []]));
+async function throughput(sides: readonly Side[], voters: number, writers: number, plan: Plan): Promise<BenchRow[]> {
+  const found = new Map<ConsensusSide, Round[]>(sides.map(({ name }) => [name, []]));
   for (let round = 0; round < plan.rounds; round++) {
     // Who begins takes turns, too.
     for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
       const written = await oneRound(side, writers, plan.roundMs);
       found.get(side.name)!.push(written);
-      progress(`consensus: ${voters} voters, ${writers} writers, round ${round}, ${side.name}: ${shown(written)}`);
+      printProgress(`consensus: ${voters} voters, ${writers} writers, round ${round}, ${side.name}: ${shown(written)}`);
     }
   }
-  const of = (field: keyof Round) => (name: SideName) =>
+  const of = (field: keyof Round) => (name: ConsensusSide) =>
     found.has(name) ? median(found.get(name)!.map((round) => round[field])) : undefined;
   const what = `${voters} ${voters === 1 ? 'voter' : 'voters'}, ${writers} writers`;
   const goal = (ratio: number) => ({ text: '>= 1.0x etcd', met: ratio >= 1 });
@@ -117,16 +117,16 @@ async function oneRound({ cluster, writers }: Side, count: number, roundMs: numb
   return { ...written, cpuUs: ((usedMs() - beforeMs) * 1_000) / writes };
 }
 
-async function failovers(sides: readonly Side[], trials: number): Promise<Row[]> {
-  const found = new Map<SideName, number[]>(sides.map(({ name }) => [name, []]));
+async function failovers(sides: readonly Side[], trials: number): Promise<BenchRow[]> {
+  const found = new Map<ConsensusSide, number[]>(sides.map(({ name }) => [name, []]));
   for (let trial = 0; trial < trials; trial++) {
     for (const side of sides) {
       const tookMs = await failover(side);
       found.get(side.name)!.push(tookMs);
-      progress(`consensus: failover ${trial}, ${side.name}: ${Math.round(tookMs)} ms`);
+      printProgress(`consensus: failover ${trial}, ${side.name}: ${Math.round(tookMs)} ms`);
     }
   }
-  const of = (sum: (values: readonly number[]) => number) => (name: SideName) =>
+  const of = (sum: (values: readonly number[]) => number) => (name: ConsensusSide) =>
     found.has(name) ? sum(found.get(name)!) : undefined;
   const typical = of(median);
   const met = typical('ours')! <= failoverMsMax;
@@ -157,14 +157,14 @@ function row(
   name: string,
   unit: string,
   better: 'less' | 'more',
-  of: (side: SideName) => number | undefined,
+  of: (side: ConsensusSide) => number | undefined,
   goal?: (ratio: number) => { readonly text: string; readonly met: boolean },
-): Row {
+): BenchRow {
   const peer = of('etcd');
-  if (peer === undefined) return compare(name, unit, better, of('ours')!);
-  return compare(name, unit, better, of('ours')!, { name: 'etcd', value: peer }, goal);
+  if (peer === undefined) return compareRow(name, unit, better, of('ours')!);
+  return compareRow(name, unit, better, of('ours')!, { name: 'etcd', value: peer }, goal);
 }
 
-function shown({ perSecond, p50Ms, p99Ms }: Written): string {
+function shown({ perSecond, p50Ms, p99Ms }: WriteRates): string {
   return `${Math.round(perSecond)}/s, p50 ${p50Ms.toFixed(1)} ms, p99 ${p99Ms.toFixed(1)} ms`;
 }

@@ -18,23 +18,23 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { debianProgramFault } from '../scripts/debian.ts';
-import { ContainersCluster, type WorkerName, workers } from './containers-cluster.ts';
-import { diskNames, DiskSide, writtenTwice } from './containers-disk.ts';
-import type { Load } from './containers-load.ts';
-import type { Drive } from './containers-module.ts';
-import { NatsServer, type PeerName, peerNames, PeerSide } from './containers-peers.ts';
-import { type Bench, compare, type Goal, median, progress, type Row } from './harness.ts';
-import { cpuMs } from './membership-host.ts';
-import { tableRows } from './table.ts';
+import { installDebianPackage } from '../scripts/debian-packages.ts';
+import { ContainerBenchCluster, type WorkerName, benchWorkers } from './containers/cluster.ts';
+import { diskNames, DiskLimit, twoLogsName } from './containers/disk.ts';
+import type { LoadResult } from './containers/load.ts';
+import type { LoadPlan } from './containers/bench-module.ts';
+import { NatsServer, type CallPeerName, callPeerNames, CallPeer } from './containers/peers.ts';
+import { type Bench, compareRow, type BenchGoal, median, printProgress, type BenchRow } from './support/harness.ts';
+import { cpuMs } from './support/host-meters.ts';
+import { addressTableRows } from './table.ts';
 
 /** Somebody who can be asked for a round. `pids` are caller and callee, if they are two. */
 type Side = {
   readonly name: string;
   readonly pids: readonly number[];
-  measure(concurrency: number, durationMs: number): Promise<Load>;
+  measure(concurrency: number, durationMs: number): Promise<LoadResult>;
 };
-type Measured = Load & { readonly cpuUs: number };
+type Measured = LoadResult & { readonly cpuUs: number };
 type Medians = ReadonlyMap<string, Measured>;
 
 const concurrencies = [1, 64, 1_024];
@@ -53,7 +53,7 @@ const allCores = `0-${availableParallelism() - 1}`;
 
 export const bench: Bench = async ({ only }) => {
   const folder = mkdtempSync(join(tmpdir(), 'remuster-bench-containers-'));
-  const cluster = new ContainersCluster(join(folder, 'cluster'));
+  const cluster = new ContainerBenchCluster(join(folder, 'cluster'));
   const endings: (() => Promise<void>)[] = [() => cluster.stop()];
   const missing: string[] = [];
   try {
@@ -61,11 +61,11 @@ export const bench: Bench = async ({ only }) => {
     await cluster.createPool('calls', { containers, copies: 1, durability: 'memory' });
     await cluster.createPool('durable', { containers, copies: 2, durability: 'copies' });
     const rows = only === 'writes' ? [] : await callRows(cluster, endings, missing);
-    const disk = await DiskSide.start(folder);
+    const disk = await DiskLimit.start(folder);
     endings.push(() => disk.stop());
     rows.push(...(await writeRows(cluster, disk)));
     await cluster.stop();
-    return { rows: [...rows, ...(only === 'writes' ? [] : tableRows())], missing };
+    return { rows: [...rows, ...(only === 'writes' ? [] : addressTableRows())], missing };
   } finally {
     for (const end of endings.toReversed()) await end();
     rmSync(folder, { recursive: true, force: true });
@@ -73,25 +73,25 @@ export const bench: Bench = async ({ only }) => {
 };
 
 async function callRows(
-  cluster: ContainersCluster,
+  cluster: ContainerBenchCluster,
   endings: (() => Promise<void>)[],
   missing: string[],
-): Promise<Row[]> {
+): Promise<BenchRow[]> {
   const peers = await startPeers(endings, missing);
   const rows = [...(await remoteRows(cluster, peers)), ...(await ownRows(cluster))];
   await Promise.all(peers.map((side) => side.stop()));
   return rows;
 }
 
-async function startPeers(endings: (() => Promise<void>)[], missing: string[]): Promise<readonly PeerSide[]> {
-  const fault = debianProgramFault(nats, progress);
+async function startPeers(endings: (() => Promise<void>)[], missing: string[]): Promise<readonly CallPeer[]> {
+  const fault = installDebianPackage(nats, printProgress);
   const natsServer = fault === undefined ? await NatsServer.start() : undefined;
   if (natsServer !== undefined) endings.push(() => natsServer.stop());
-  const sides: PeerSide[] = [];
-  for (const name of peerNames) {
+  const sides: CallPeer[] = [];
+  for (const name of callPeerNames) {
     if (name.includes('NATS') && natsServer === undefined) missing.push(`${name}: ${fault}`);
     else {
-      const side = await PeerSide.start(name, natsServer?.port ?? 0);
+      const side = await CallPeer.start(name, natsServer?.port ?? 0);
       endings.push(() => side.stop());
       sides.push(side);
     }
@@ -100,23 +100,23 @@ async function startPeers(endings: (() => Promise<void>)[], missing: string[]): 
 }
 
 async function oursFor(
-  cluster: ContainersCluster,
+  cluster: ContainerBenchCluster,
   target: WorkerName,
-  plan: Pick<Drive, 'method' | 'pool'>,
+  plan: Pick<LoadPlan, 'method' | 'pool'>,
 ): Promise<Side> {
-  const [caller] = workers;
+  const [caller] = benchWorkers;
   const owned = await cluster.ownedBy(plan.pool, target);
   return {
     name: 'ours',
     pids: [...new Set([cluster.pid(caller), cluster.pid(target)])],
     measure: (concurrency, durationMs) =>
-      cluster.drive(caller, { ...plan, containers: owned, concurrency, durationMs }),
+      cluster.runLoad(caller, { ...plan, containers: owned, concurrency, durationMs }),
   };
 }
 
-async function remoteRows(cluster: ContainersCluster, peers: readonly PeerSide[]): Promise<Row[]> {
+async function remoteRows(cluster: ContainerBenchCluster, peers: readonly CallPeer[]): Promise<BenchRow[]> {
   const ours = await oursFor(cluster, 'w1', { pool: 'calls', method: 'noop' });
-  const rows: Row[] = [];
+  const rows: BenchRow[] = [];
   await warmUp([ours, ...peers]);
   for (const concurrency of concurrencies) {
     const found = await cell('remote no-op', [ours, ...peers], concurrency, roundMs);
@@ -125,14 +125,14 @@ async function remoteRows(cluster: ContainersCluster, peers: readonly PeerSide[]
   return rows;
 }
 
-function remoteRowsOf(found: Medians, concurrency: number): Row[] {
+function remoteRowsOf(found: Medians, concurrency: number): BenchRow[] {
   const what = `remote no-op, concurrency ${concurrency}`;
   const ours = found.get('ours')!;
-  const rate = (name: PeerName, goal?: (ratio: number) => Goal): Row =>
-    compare(what, 'calls/s', 'more', ours.perSecond, { name, value: found.get(name)!.perSecond }, goal);
-  const others = peerNames.filter((name) => name !== 'transport' && found.has(name));
+  const rate = (name: CallPeerName, goal?: (ratio: number) => BenchGoal): BenchRow =>
+    compareRow(what, 'calls/s', 'more', ours.perSecond, { name, value: found.get(name)!.perSecond }, goal);
+  const others = callPeerNames.filter((name) => name !== 'transport' && found.has(name));
   const best = others.toSorted((a, b) => found.get(b)!.perSecond - found.get(a)!.perSecond)[0]!;
-  const threefold = (ratio: number): Goal => ({ text: '>= 3x the best', met: ratio >= 3 });
+  const threefold = (ratio: number): BenchGoal => ({ text: '>= 3x the best', met: ratio >= 3 });
   return [
     rate('transport', (ratio) => ({ text: '>= 0.5x transport', met: ratio >= 0.5 })),
     ...others.map((name) => rate(name, name === best && concurrency > 1 ? threefold : undefined)),
@@ -141,49 +141,49 @@ function remoteRowsOf(found: Medians, concurrency: number): Row[] {
 }
 
 /** What the calls took, and what they cost everybody who had to do with them. */
-function times(what: string, found: Medians, peerName?: PeerName): Row[] {
-  const of = (unit: string, field: keyof Measured): Row => {
+function times(what: string, found: Medians, peerName?: CallPeerName): BenchRow[] {
+  const of = (unit: string, field: keyof Measured): BenchRow => {
     const peer = peerName === undefined ? undefined : { name: peerName, value: found.get(peerName)![field] };
-    return compare(what, unit, 'less', found.get('ours')![field], peer);
+    return compareRow(what, unit, 'less', found.get('ours')![field], peer);
   };
   return [of('us p50', 'p50Us'), of('us p99', 'p99Us'), of('CPU us/call', 'cpuUs')];
 }
 
 /** What nobody else has: calls of one's own containers, of all containers, and methods that could write. */
-async function ownRows(cluster: ContainersCluster): Promise<Row[]> {
+async function ownRows(cluster: ContainerBenchCluster): Promise<BenchRow[]> {
   const kinds = [
     ['local no-op', await oursFor(cluster, 'w0', { pool: 'calls', method: 'noop' })],
     ['local no-op that could write', await oursFor(cluster, 'w0', { pool: 'calls', method: 'touch' })],
     ['remote no-op that could write', await oursFor(cluster, 'w1', { pool: 'calls', method: 'touch' })],
     [`broadcast to ${containers}, no-op`, await oursFor(cluster, 'w1', { pool: 'calls', method: 'broadcast' })],
   ] as const;
-  const rows: Row[] = [];
+  const rows: BenchRow[] = [];
   for (const [what, side] of kinds) {
     await warmUp([side]);
     for (const concurrency of concurrencies) {
       const found = await cell(what, [side], concurrency, roundMs);
       const name = `${what}, concurrency ${concurrency}`;
       const [p50, ...others] = times(name, found);
-      rows.push(compare(name, 'calls/s', 'more', found.get('ours')!.perSecond));
+      rows.push(compareRow(name, 'calls/s', 'more', found.get('ours')!.perSecond));
       rows.push(what === 'local no-op' && concurrency === 1 ? quick(p50!) : p50!, ...others);
     }
   }
   return rows;
 }
 
-function quick(row: Row): Row {
+function quick(row: BenchRow): BenchRow {
   return { ...row, goal: `< ${localUsMax} us`, met: row.ours < localUsMax };
 }
 
-async function writeRows(cluster: ContainersCluster, disk: DiskSide): Promise<Row[]> {
+async function writeRows(cluster: ContainerBenchCluster, disk: DiskLimit): Promise<BenchRow[]> {
   const all = Array.from({ length: containers }, (_, i) => i);
-  const [writer] = workers;
+  const [writer] = benchWorkers;
   const owned = await cluster.ownedBy('durable', writer);
-  const pids = workers.map((name) => cluster.pid(name));
+  const pids = benchWorkers.map((name) => cluster.pid(name));
   const atOwner: Side = {
     ...{ name: 'ours', pids },
     measure: (concurrency, durationMs) =>
-      cluster.drive(writer, { pool: 'durable', method: 'set', containers: owned, concurrency, durationMs }),
+      cluster.runLoad(writer, { pool: 'durable', method: 'set', containers: owned, concurrency, durationMs }),
   };
   const everywhere: Side = {
     ...{ name: 'ours', pids },
@@ -192,7 +192,7 @@ async function writeRows(cluster: ContainersCluster, disk: DiskSide): Promise<Ro
   const disks = diskNames.map((name): Side => {
     return { name, pids: [], measure: (concurrency, durationMs) => disk.measure(name, concurrency, durationMs) };
   });
-  const rows: Row[] = [];
+  const rows: BenchRow[] = [];
   await warmUp(disks);
   for (const [where, ours, counts] of [
     ['at their owner', atOwner, concurrencies],
@@ -209,15 +209,15 @@ async function writeRows(cluster: ContainersCluster, disk: DiskSide): Promise<Ro
 
 /** The writers are spread over the workers; each writes to all containers. */
 async function writeEverywhere(
-  cluster: ContainersCluster,
+  cluster: ContainerBenchCluster,
   all: readonly number[],
   concurrency: number,
   durationMs: number,
-): Promise<Load> {
-  const shares = workers.map((_, i) => Math.floor((concurrency + i) / workers.length));
+): Promise<LoadResult> {
+  const shares = benchWorkers.map((_, i) => Math.floor((concurrency + i) / benchWorkers.length));
   const loads = await Promise.all(
-    workers.map((name, i) =>
-      cluster.drive(name, { pool: 'durable', method: 'set', containers: all, concurrency: shares[i]!, durationMs }),
+    benchWorkers.map((name, i) =>
+      cluster.runLoad(name, { pool: 'durable', method: 'set', containers: all, concurrency: shares[i]!, durationMs }),
     ),
   );
   return {
@@ -228,13 +228,13 @@ async function writeEverywhere(
   };
 }
 
-function writeRowsOf(found: Medians, what: string): Row[] {
+function writeRowsOf(found: Medians, what: string): BenchRow[] {
   const ours = found.get('ours')!;
-  const half = (ratio: number): Goal => ({ text: '>= 0.5x the limit', met: ratio >= 0.5 });
+  const half = (ratio: number): BenchGoal => ({ text: '>= 0.5x the limit', met: ratio >= 0.5 });
   return [
     ...diskNames.map((name) => {
       const peer = { name: `group commit, ${name}`, value: found.get(name)!.perSecond };
-      return compare(what, 'writes/s', 'more', ours.perSecond, peer, name === writtenTwice ? half : undefined);
+      return compareRow(what, 'writes/s', 'more', ours.perSecond, peer, name === twoLogsName ? half : undefined);
     }),
     ...times(what, found),
   ];
@@ -256,7 +256,7 @@ async function cell(what: string, sides: readonly Side[], concurrency: number, d
     }
   }
   const medians = new Map([...found].map(([name, all]) => [name, mediansOf(all)]));
-  for (const [name, measured] of medians) progress(`containers: ${what} x ${concurrency}, ${name}: ${shown(measured)}`);
+  for (const [name, measured] of medians) printProgress(`containers: ${what} x ${concurrency}, ${name}: ${shown(measured)}`);
   return medians;
 }
 
@@ -291,6 +291,6 @@ function pin(pids: readonly number[], apart: boolean): void {
       execFileSync('taskset', ['-a', '-p', '-c', apart ? String(i) : allCores, String(pid)], { stdio: 'ignore' });
     }
   } catch {
-    progress('containers: taskset does not work here, so latency is measured without pinning');
+    printProgress('containers: taskset does not work here, so latency is measured without pinning');
   }
 }

@@ -21,14 +21,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { debianProgramFault } from '../scripts/debian.ts';
-import { JobsCluster } from './jobs-cluster.ts';
-import { type PeerName, PeerSide, historyJobs, installPeers, peerNames } from './jobs-peers.ts';
-import { itemsCount } from './jobs-work.ts';
-import { type Bench, type Row, compare, median, progress } from './harness.ts';
+import { installDebianPackage } from '../scripts/debian-packages.ts';
+import { JobBenchCluster } from './jobs/cluster.ts';
+import { type QueuePeerName, QueuePeer, historyJobs, installPeers, queuePeerNames } from './jobs/peers.ts';
+import { itemsCount } from './jobs/workflows.ts';
+import { type Bench, type BenchRow, compareRow, median, printProgress } from './support/harness.ts';
 
-const rival: PeerName = 'BullMQ always';
-const durable: readonly PeerName[] = ['BullMQ always', 'BullMQ always, forgets', 'graphile-worker', 'Restate'];
+const rival: QueuePeerName = 'BullMQ always';
+const durable: readonly QueuePeerName[] = ['BullMQ always', 'BullMQ always, forgets', 'graphile-worker', 'Restate'];
 /** As many as take two seconds or more, so that the looking for their end does not count. */
 const smallJobs = 20_000;
 const smallRuns = 5_000;
@@ -41,7 +41,7 @@ const firstLines = 300;
 const queuedJobs = 10_000;
 
 type PeerRates = { readonly bulk: number[]; readonly single: number[] };
-type Rates = Map<PeerName, PeerRates>;
+type Rates = Map<QueuePeerName, PeerRates>;
 
 export const bench: Bench = async ({ rounds: roundsText, trials: trialsText }) => {
   const [rounds, trials] = [Number(roundsText ?? 3), Number(trialsText ?? 5)];
@@ -65,10 +65,10 @@ export const bench: Bench = async ({ rounds: roundsText, trials: trialsText }) =
 type Ours = Awaited<ReturnType<typeof measureOurs>>;
 
 async function measureOurs(folder: string, rounds: number, beside: Peer | undefined) {
-  const cluster = new JobsCluster(join(folder, 'ours'));
+  const cluster = new JobBenchCluster(join(folder, 'ours'));
   try {
     await cluster.start(['w0']);
-    progress('ours: first lines');
+    printProgress('ours: first lines');
     await firstLineMs(cluster, 50);
     const lines = await firstLineMs(cluster, firstLines);
     const [itemRates, smallRates, runRates]: [number[], number[], number[]] = [[], [], []];
@@ -80,7 +80,7 @@ async function measureOurs(folder: string, rounds: number, beside: Peer | undefi
       // Last: the records of a large batch are removed for a second after its end, while the others have their turn.
       itemRates.push(await itemsPerSecond(cluster));
       const [items, small, runs] = [itemRates, smallRates, runRates].map((rates) => Math.round(rates.at(-1)!));
-      progress(`ours: ${items} items/s, ${small} small jobs/s, ${runs} small runs/s`);
+      printProgress(`ours: ${items} items/s, ${small} small jobs/s, ${runs} small runs/s`);
     }
     const [items, small, runs] = [median(itemRates), median(smallRates), median(runRates)];
     return { lines, items, small, runs, queuedBytes: await queuedBytes(cluster) };
@@ -90,7 +90,7 @@ async function measureOurs(folder: string, rounds: number, beside: Peer | undefi
 }
 
 /** One at a time, ascending. */
-async function firstLineMs(cluster: JobsCluster, count: number): Promise<readonly number[]> {
+async function firstLineMs(cluster: JobBenchCluster, count: number): Promise<readonly number[]> {
   const times: number[] = [];
   for (let index = 0; index < count; index++) {
     const submittedMs = performance.timeOrigin + performance.now();
@@ -101,7 +101,7 @@ async function firstLineMs(cluster: JobsCluster, count: number): Promise<readonl
   return times.toSorted((a, b) => a - b);
 }
 
-async function itemsPerSecond(cluster: JobsCluster): Promise<number> {
+async function itemsPerSecond(cluster: JobBenchCluster): Promise<number> {
   const startedMs = performance.now();
   const job = await cluster.submit('items');
   const { totals } = await job.report();
@@ -109,7 +109,7 @@ async function itemsPerSecond(cluster: JobsCluster): Promise<number> {
   return (itemsCount * 1_000) / (performance.now() - startedMs);
 }
 
-async function smallJobsPerSecond(cluster: JobsCluster, count: number): Promise<number> {
+async function smallJobsPerSecond(cluster: JobBenchCluster, count: number): Promise<number> {
   const startedMs = performance.now();
   await inLanes(count, () => cluster.submit('clock'));
   await cluster.until('all jobs are over', async () => (await cluster.openJobs()) === 0);
@@ -119,7 +119,7 @@ async function smallJobsPerSecond(cluster: JobsCluster, count: number): Promise<
   return (count * 1_000) / tookMs;
 }
 
-async function smallRunsPerSecond(cluster: JobsCluster, count: number): Promise<number> {
+async function smallRunsPerSecond(cluster: JobBenchCluster, count: number): Promise<number> {
   const startedMs = performance.now();
   await inLanes(count, () => cluster.run('clock'));
   return (count * 1_000) / (performance.now() - startedMs);
@@ -134,7 +134,7 @@ async function inLanes(count: number, one: () => Promise<unknown>): Promise<void
 }
 
 /** They wait for a start that is far away. */
-async function queuedBytes(cluster: JobsCluster): Promise<number> {
+async function queuedBytes(cluster: JobBenchCluster): Promise<number> {
   const before = cluster.residentBytes('m0');
   const startAt = new Date(Date.now() + 3_600_000);
   await inLanes(queuedJobs, () => cluster.submit('clock', { startAt, timeoutMs: 7_200_000 }));
@@ -142,7 +142,7 @@ async function queuedBytes(cluster: JobsCluster): Promise<number> {
 }
 
 async function killedWorkers(folder: string, trials: number): Promise<number> {
-  const cluster = new JobsCluster(join(folder, 'kills'));
+  const cluster = new JobBenchCluster(join(folder, 'kills'));
   const times: number[] = [];
   try {
     await cluster.start(['w0', 'w1']);
@@ -153,7 +153,7 @@ async function killedWorkers(folder: string, trials: number): Promise<number> {
       cluster.kill(first);
       const second = await runningOn(cluster, job.id, first);
       times.push(performance.now() - killedMs);
-      progress(`ours: ${first} killed, its work on ${second} after ${Math.round(times.at(-1)!)} ms`);
+      printProgress(`ours: ${first} killed, its work on ${second} after ${Math.round(times.at(-1)!)} ms`);
       await job.cancel();
       await cluster.begin(`r${trial}`);
     }
@@ -164,7 +164,7 @@ async function killedWorkers(folder: string, trials: number): Promise<number> {
 }
 
 /** Who runs it, other than that one. */
-async function runningOn(cluster: JobsCluster, id: string, other: string | undefined): Promise<string> {
+async function runningOn(cluster: JobBenchCluster, id: string, other: string | undefined): Promise<string> {
   let found: string | undefined;
   await cluster.until(`${id} runs`, async () => {
     const { workflows } = await cluster.session.job(id).show();
@@ -177,7 +177,7 @@ async function runningOn(cluster: JobsCluster, id: string, other: string | undef
 
 async function measurePeers(folder: string, rounds: number, missing: string[]): Promise<Rates> {
   const rates: Rates = new Map();
-  for (const name of peerNames) {
+  for (const name of queuePeerNames) {
     if (name === rival) continue;
     const rounded = await orMissing(name, missing, async () => {
       const peer = await openPeer(name, folder);
@@ -194,7 +194,7 @@ async function measurePeers(folder: string, rounds: number, missing: string[]): 
 }
 
 /** Undefined if that peer cannot be measured, and then it says why. */
-async function orMissing<T>(name: PeerName, missing: string[], work: () => Promise<T>): Promise<T | undefined> {
+async function orMissing<T>(name: QueuePeerName, missing: string[], work: () => Promise<T>): Promise<T | undefined> {
   try {
     const why = installPeers() ?? missingProgram(name);
     if (why === undefined) return await work();
@@ -207,8 +207,8 @@ async function orMissing<T>(name: PeerName, missing: string[], work: () => Promi
 
 type Peer = { readonly rates: PeerRates; round(): Promise<void>; stop(): Promise<void> };
 
-async function openPeer(name: PeerName, folder: string): Promise<Peer> {
-  const side = await PeerSide.start(name, join(folder, name.replaceAll(' ', '-')));
+async function openPeer(name: QueuePeerName, folder: string): Promise<Peer> {
+  const side = await QueuePeer.start(name, join(folder, name.replaceAll(' ', '-')));
   const isSlow = name === 'Restate' || name === 'graphile-worker';
   const rates: PeerRates = { bulk: [], single: [] };
   await side.measure({ how: 'single', jobs: isSlow ? slowPeerJobs : warmJobs, inFlight });
@@ -219,42 +219,42 @@ async function openPeer(name: PeerName, folder: string): Promise<Peer> {
       rates.bulk.push(await side.measure({ how: 'bulk', jobs: bulkJobs, inFlight }));
       rates.single.push(await side.measure({ how: 'single', jobs: isSlow ? slowPeerJobs : peerJobs, inFlight }));
       const [bulk, single] = [rates.bulk, rates.single].map((some) => Math.round(some.at(-1)!));
-      progress(`${name}: ${bulk} jobs/s in bulk, ${single} one by one`);
+      printProgress(`${name}: ${bulk} jobs/s in bulk, ${single} one by one`);
     },
     stop: () => side.stop(),
   };
 }
 
-function missingProgram(name: PeerName): string | undefined {
+function missingProgram(name: QueuePeerName): string | undefined {
   if (name === 'Restate') return undefined;
   const isRedis = name.startsWith('BullMQ');
   const program = isRedis
     ? { packageName: 'redis-server', command: 'redis-server', check: ['--version'] }
     : { packageName: 'postgresql', command: 'psql', check: ['--version'] };
-  return debianProgramFault(program, progress);
+  return installDebianPackage(program, printProgress);
 }
 
-function rowsOf(ours: Ours, peers: Rates, elsewhereMs: number): readonly Row[] {
+function rowsOf(ours: Ours, peers: Rates, elsewhereMs: number): readonly BenchRow[] {
   const at = (share: number): number => ours.lines[Math.floor(share * (ours.lines.length - 1))]!;
   const itemsRows = [...peers].map(([name, { bulk }]) =>
-    compare('durable no-op items', '1/s', 'more', ours.items, { name, value: median(bulk) }),
+    compareRow('durable no-op items', '1/s', 'more', ours.items, { name, value: median(bulk) }),
   );
   const bests = durable.flatMap((name) => peers.get(name)?.bulk.map((value) => value) ?? []);
   const best = { name: 'best as durable', value: Math.max(1, ...bests) };
   const smallRows = [...peers].map(([name, { single }]) =>
-    compare('small separate jobs', '1/s', 'more', ours.small, { name, value: median(single) }, (ratio) =>
+    compareRow('small separate jobs', '1/s', 'more', ours.small, { name, value: median(single) }, (ratio) =>
       name === rival ? { text: '>= 1x', met: ratio >= 1 } : { text: 'stated', met: true },
     ),
   );
   return [
-    compare('submit to first line p50', 'ms', 'less', at(0.5), undefined, () => ({ text: '< 5 ms', met: at(0.5) < 5 })),
-    compare('submit to first line p99', 'ms', 'less', at(0.99)),
+    compareRow('submit to first line p50', 'ms', 'less', at(0.5), undefined, () => ({ text: '< 5 ms', met: at(0.5) < 5 })),
+    compareRow('submit to first line p99', 'ms', 'less', at(0.99)),
     ...itemsRows,
-    compare('durable no-op items', '1/s', 'more', ours.items, best, (ratio) => ({ text: '>= 3x', met: ratio >= 3 })),
+    compareRow('durable no-op items', '1/s', 'more', ours.items, best, (ratio) => ({ text: '>= 3x', met: ratio >= 3 })),
     ...smallRows,
-    compare('small separate jobs, each waited for', '1/s', 'more', ours.runs),
-    compare('memory of a queued job', 'B', 'less', ours.queuedBytes),
-    compare('worker killed, its work elsewhere', 'ms', 'less', elsewhereMs, undefined, () => ({
+    compareRow('small separate jobs, each waited for', '1/s', 'more', ours.runs),
+    compareRow('memory of a queued job', 'B', 'less', ours.queuedBytes),
+    compareRow('worker killed, its work elsewhere', 'ms', 'less', elsewhereMs, undefined, () => ({
       ...{ text: '< 3,000 ms', met: elsewhereMs < 3_000 },
     })),
   ];

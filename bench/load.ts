@@ -10,10 +10,10 @@
  */
 import { availableParallelism } from 'node:os';
 
-import { debianProgramFault } from '../scripts/debian.ts';
-import { type Bench, type BenchFlags, compare, type Goal, median, progress, type Row } from './harness.ts';
-import { Nginx, nginxProgram } from './load-nginx.ts';
-import { NodeSide, npmPeersFault, type Round, type Side, wrkProgram, wrkSide } from './load-sides.ts';
+import { installDebianPackage } from '../scripts/debian-packages.ts';
+import { type Bench, type BenchFlags, compareRow, type BenchGoal, median, printProgress, type BenchRow } from './support/harness.ts';
+import { NginxServer, nginxProgram } from './load/nginx.ts';
+import { NodeGenerator, installNpmPeers, type GeneratorRound, type LoadGenerator, wrkProgram, wrkGenerator } from './load/generators.ts';
 
 const connections = 64;
 const serverCore = 1;
@@ -33,11 +33,11 @@ export const bench: Bench = async (flags) => {
     return { rows: [], missing: ['load: needs Linux and two cores'] };
   }
   const { rounds, seconds } = planOf(flags);
-  const told = (text: string): void => progress(`load: ${text}`);
-  const noServer = debianProgramFault(nginxProgram, told);
+  const told = (text: string): void => printProgress(`load: ${text}`);
+  const noServer = installDebianPackage(nginxProgram, told);
   if (noServer !== undefined) return { rows: [], missing: [`nginx: ${noServer}`] };
-  const nginx = await Nginx.start(serverCore);
-  const sides: Side[] = [];
+  const nginx = await NginxServer.start(serverCore);
+  const sides: LoadGenerator[] = [];
   try {
     const missing = await startSides(nginx.url, sides, told);
     for (const side of sides) await warmUp(side);
@@ -49,12 +49,12 @@ export const bench: Bench = async (flags) => {
 };
 
 /** Compilers do their work first; it is not what is compared. */
-async function warmUp(side: Side): Promise<void> {
+async function warmUp(side: LoadGenerator): Promise<void> {
   let cpuSeconds = 0;
   for (let i = 0; i < warmUpRoundsMax && cpuSeconds < warmUpCpuSeconds; i++) {
     cpuSeconds += (await side.round(2)).cpuSeconds;
   }
-  progress(`load: ${side.name} is warm`);
+  printProgress(`load: ${side.name} is warm`);
 }
 
 function planOf({ rounds = '5', seconds = '5' }: BenchFlags): { readonly rounds: number; readonly seconds: number } {
@@ -66,49 +66,49 @@ function planOf({ rounds = '5', seconds = '5' }: BenchFlags): { readonly rounds:
 }
 
 /** Fills `sides`, so that those that were started are known if another one fails. What is missing, and why. */
-async function startSides(url: string, sides: Side[], told: (text: string) => void): Promise<string[]> {
+async function startSides(url: string, sides: LoadGenerator[], told: (text: string) => void): Promise<string[]> {
   const start = async (name: string, file: string, ...words: readonly string[]): Promise<void> => {
-    sides.push(await NodeSide.start(name, file, [...words, url, String(connections)], generatorCore));
+    sides.push(await NodeGenerator.start(name, file, [...words, url, String(connections)], generatorCore));
   };
   const missing: string[] = [];
   await start('ours', 'load-runner.ts');
   await start('client', 'load-generator.ts', 'client');
-  const noWrk = debianProgramFault(wrkProgram, told);
-  if (noWrk === undefined) sides.push(wrkSide(`${url}/`, connections, generatorCore));
+  const noWrk = installDebianPackage(wrkProgram, told);
+  if (noWrk === undefined) sides.push(wrkGenerator(`${url}/`, connections, generatorCore));
   else missing.push(`wrk: ${noWrk}`);
-  const noPeers = npmPeersFault();
+  const noPeers = installNpmPeers();
   if (noPeers !== undefined) return [...missing, `autocannon and undici: ${noPeers}`];
   for (const name of ['autocannon', 'undici']) await start(name, 'load-generator.ts', name);
   return missing;
 }
 
-async function measured(sides: readonly Side[], rounds: number, seconds: number): Promise<Map<string, Round[]>> {
-  const found = new Map<string, Round[]>(sides.map(({ name }) => [name, []]));
+async function measured(sides: readonly LoadGenerator[], rounds: number, seconds: number): Promise<Map<string, GeneratorRound[]>> {
+  const found = new Map<string, GeneratorRound[]>(sides.map(({ name }) => [name, []]));
   for (let round = 0; round < rounds; round++) {
     for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
       const one = await side.round(seconds);
       found.get(side.name)!.push(one);
       const worth = Math.round(one.requests / one.cpuSeconds);
-      progress(`load: round ${round}, ${side.name}: ${worth} per CPU-second, ${Math.round(one.perSecond)}/s`);
+      printProgress(`load: round ${round}, ${side.name}: ${worth} per CPU-second, ${Math.round(one.perSecond)}/s`);
     }
   }
   return found;
 }
 
-function rowsOf(found: ReadonlyMap<string, readonly Round[]>): Row[] {
-  const of = (name: string, value: (round: Round) => number): number => median(found.get(name)!.map(value));
+function rowsOf(found: ReadonlyMap<string, readonly GeneratorRound[]>): BenchRow[] {
+  const of = (name: string, value: (round: GeneratorRound) => number): number => median(found.get(name)!.map(value));
   const worth = (name: string): number => of(name, ({ requests, cpuSeconds }) => requests / cpuSeconds);
   const rate = (name: string): number => of(name, ({ perSecond }) => perSecond);
   const rows = peers
     .filter(({ name }) => found.has(name))
     .flatMap(({ name, goal }) => {
-      const text = (ratio: number): Goal => ({ text: `>= ${goal}x ${name}`, met: ratio >= goal! });
+      const text = (ratio: number): BenchGoal => ({ text: `>= ${goal}x ${name}`, met: ratio >= goal! });
       const [peer, faster] = [
         { name, value: worth(name) },
         { name, value: rate(name) },
       ];
       return [
-        compare(
+        compareRow(
           `GET, ${connections} connections`,
           'requests/CPU s',
           'more',
@@ -116,9 +116,9 @@ function rowsOf(found: ReadonlyMap<string, readonly Round[]>): Row[] {
           peer,
           goal === undefined ? undefined : text,
         ),
-        compare(`GET, ${connections} connections`, 'requests/s', 'more', rate('ours'), faster),
+        compareRow(`GET, ${connections} connections`, 'requests/s', 'more', rate('ours'), faster),
       ];
     });
   const alone = { name: 'ctx.http alone', value: worth('client') };
-  return [...rows, compare('a runner around ctx.http', 'requests/CPU s', 'more', worth('ours'), alone)];
+  return [...rows, compareRow('a runner around ctx.http', 'requests/CPU s', 'more', worth('ours'), alone)];
 }

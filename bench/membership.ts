@@ -17,9 +17,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 
-import { type Bench, type BenchFlags, type BenchResult, compare, median, progress, type Row } from './harness.ts';
-import { deadlineMs, Group, type Idle } from './membership-group.ts';
-import { ours, serf, serfIsThere, type Side } from './membership-sides.ts';
+import { type Bench, type BenchFlags, type BenchResult, compareRow, median, printProgress, type BenchRow } from './support/harness.ts';
+import { deadlineMs, AgentGroup, type IdleCost } from './membership/agent-group.ts';
+import { ours, serf, isSerfInstalled, type MembershipSide } from './membership/sides.ts';
 
 type Plan = {
   readonly nodes: number;
@@ -29,7 +29,7 @@ type Plan = {
 };
 type Measured = {
   readonly [K in 'join' | 'kill' | 'stop' | 'killFirst' | 'stopFirst' | 'returned']: number[];
-} & { readonly idle: Idle[]; falseDeaths: number };
+} & { readonly idle: IdleCost[]; falseDeaths: number };
 type Results = ReadonlyMap<string, Measured>;
 
 /** So many of the groups are looked at when they idle, each several times. */
@@ -41,13 +41,13 @@ const calmMs = 2_000;
 export const bench: Bench = async (flags) => {
   const plan = planOf(flags);
   if (process.platform !== 'linux') return { rows: [], missing: ['membership: needs Linux (/proc)'] };
-  const hasSerf = serfIsThere();
+  const hasSerf = isSerfInstalled();
   const sides = hasSerf ? [ours, serf] : [ours];
   const folder = mkdtempSync(join(tmpdir(), 'remuster-bench-'));
   const results = new Map(sides.map((side) => [side.name, nothingYet()]));
   const remove = (): void => rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   const forget = onceEnded(async () => {
-    await Group.stopAll();
+    await AgentGroup.stopAll();
     remove();
   });
   try {
@@ -97,7 +97,7 @@ function nothingYet(): Measured {
  * here is killed. So a few that have met each other leave in good order first.
  */
 async function fillCache(folder: string): Promise<void> {
-  const group = await Group.plan(ours, 3, join(folder, 'cache'));
+  const group = await AgentGroup.plan(ours, 3, join(folder, 'cache'));
   try {
     await group.start();
     await group.leave();
@@ -107,11 +107,11 @@ async function fillCache(folder: string): Promise<void> {
 }
 
 /** A new group for each trial, one side at a time, so that nobody else is on the processor. */
-async function joinAndIdle(sides: readonly Side[], plan: Plan, folder: string, results: Results): Promise<void> {
+async function joinAndIdle(sides: readonly MembershipSide[], plan: Plan, folder: string, results: Results): Promise<void> {
   for (let trial = 0; trial < plan.trials; trial++) {
     for (const side of sides) {
       const found = results.get(side.name)!;
-      const group = await Group.plan(side, plan.nodes, join(folder, `${side.name}-${trial}`));
+      const group = await AgentGroup.plan(side, plan.nodes, join(folder, `${side.name}-${trial}`));
       try {
         await joinOnce(group, trial, found);
         if (trial < idleGroups && !plan.onlyJoin) await idle(group, trial, plan, found);
@@ -126,13 +126,13 @@ async function joinAndIdle(sides: readonly Side[], plan: Plan, folder: string, r
   }
 }
 
-async function joinOnce(group: Group, trial: number, found: Measured): Promise<void> {
+async function joinOnce(group: AgentGroup, trial: number, found: Measured): Promise<void> {
   const { convergedMs } = await group.start();
   found.join.push(convergedMs);
   note(trial, group.side, `all see all after ${ms(convergedMs)}`);
 }
 
-async function idle(group: Group, trial: number, { trials, idleMs }: Plan, found: Measured): Promise<void> {
+async function idle(group: AgentGroup, trial: number, { trials, idleMs }: Plan, found: Measured): Promise<void> {
   await pause(settleMs);
   for (let look = 0; look < Math.ceil(trials / Math.min(trials, idleGroups)); look++) {
     const seen = await group.idle(idleMs);
@@ -142,16 +142,16 @@ async function idle(group: Group, trial: number, { trials, idleMs }: Plan, found
 }
 
 /** Both groups are up; the same member of each is hurt, one side after the other. What takes too long counts as that. */
-async function deaths(sides: readonly Side[], plan: Plan, folder: string, results: Results): Promise<void> {
-  const groups: Group[] = [];
+async function deaths(sides: readonly MembershipSide[], plan: Plan, folder: string, results: Results): Promise<void> {
+  const groups: AgentGroup[] = [];
   try {
-    const begin = async (side: Side, attempt: number): Promise<Group> => {
-      const group = await Group.plan(side, plan.nodes, join(folder, `${side.name}-deaths-${attempt}`));
+    const begin = async (side: MembershipSide, attempt: number): Promise<AgentGroup> => {
+      const group = await AgentGroup.plan(side, plan.nodes, join(folder, `${side.name}-deaths-${attempt}`));
       groups.push(group);
       await group.start();
       return group;
     };
-    const current = new Map<Side, Group>();
+    const current = new Map<MembershipSide, AgentGroup>();
     for (const side of sides) current.set(side, await begin(side, 0));
     for (let trial = 0; trial < plan.trials; trial++) {
       const victim = Math.floor(Math.random() * plan.nodes);
@@ -173,7 +173,7 @@ async function deaths(sides: readonly Side[], plan: Plan, folder: string, result
 }
 
 async function hurtAndHeal(
-  group: Group,
+  group: AgentGroup,
   trial: number,
   victim: number,
   signal: 'SIGKILL' | 'SIGSTOP',
@@ -185,7 +185,7 @@ async function hurtAndHeal(
   let [firstMs, allMs, returnedMs] = [deadlineMs, deadlineMs, deadlineMs];
   let isWell = false;
   try {
-    ({ firstMs, allMs } = await group.hurt(victim, signal));
+    ({ firstMs, allMs } = await group.injectFault(victim, signal));
     returnedMs = await group.heal(victim);
     isWell = true;
   } catch (error) {
@@ -205,20 +205,20 @@ function firstLineOf(error: unknown): string {
 function report({ nodes, onlyJoin }: Plan, results: Results, missing: readonly string[]): BenchResult {
   const mine = results.get('ours')!;
   const theirs = results.get('serf');
-  const row = (name: string, unit: string, of: (found: Measured) => number, timesMax?: number): Row => {
-    if (theirs === undefined) return compare(name, unit, 'less', of(mine));
+  const row = (name: string, unit: string, of: (found: Measured) => number, timesMax?: number): BenchRow => {
+    if (theirs === undefined) return compareRow(name, unit, 'less', of(mine));
     const goal =
       timesMax === undefined
         ? undefined
         : (ratio: number) => ({ text: `<= ${timesMax}x serf`, met: ratio * timesMax >= 1 });
-    return compare(name, unit, 'less', of(mine), { name: 'serf', value: of(theirs) }, goal);
+    return compareRow(name, unit, 'less', of(mine), { name: 'serf', value: of(theirs) }, goal);
   };
-  const idleOf = (field: keyof Idle) => (found: Measured) => median(found.idle.map((seen) => seen[field]));
+  const idleOf = (field: keyof IdleCost) => (found: Measured) => median(found.idle.map((seen) => seen[field]));
   const joins = [
     row(`mass join of ${nodes}, all see all`, 'ms', (found) => median(found.join), 1),
     row('mass join, slowest trial', 'ms', (found) => Math.max(...found.join)),
   ];
-  const rest = (): Row[] => [
+  const rest = (): BenchRow[] => [
     row(`SIGKILL, known to all ${nodes - 1}`, 'ms', ({ kill }) => median(kill), 0.25),
     row('SIGKILL, known to the first', 'ms', ({ killFirst }) => median(killFirst)),
     row('SIGKILL, slowest trial', 'ms', ({ kill }) => Math.max(...kill)),
@@ -232,12 +232,12 @@ function report({ nodes, onlyJoin }: Plan, results: Results, missing: readonly s
     row('resident memory per node', 'MiB', idleOf('residentMib')),
   ];
   const falseDeaths = [...results].map(([name, found]) => `${name} ${found.falseDeaths}`).join(', ');
-  progress(`membership: deaths of members that nobody hurt, counted by believer: ${falseDeaths}`);
+  printProgress(`membership: deaths of members that nobody hurt, counted by believer: ${falseDeaths}`);
   return { rows: onlyJoin ? joins : [...joins, ...rest()], missing };
 }
 
-function note(trial: number, side: Side, text: string): void {
-  progress(`membership: trial ${trial + 1}, ${side.name}: ${text}`);
+function note(trial: number, side: MembershipSide, text: string): void {
+  printProgress(`membership: trial ${trial + 1}, ${side.name}: ${text}`);
 }
 
 function ms(value: number): string {

@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { type Bench, print } from './harness.ts';
+import { type Bench, printResult } from './support/harness.ts';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -35,5 +35,5 @@ if (name === undefined) {
   process.exitCode = 2;
 } else {
   const { bench } = (await import(join(folder, `${name}.ts`))) as { bench: Bench };
-  print(name, await bench(values), values.output === 'json');
+  printResult(name, await bench(values), values.output === 'json');
 }

@@ -4,12 +4,12 @@
  */
 import { randomBytes } from 'node:crypto';
 
-import { FrameReader, openFrame, sealFrame } from '../src/io/transport/frame.ts';
-import { derive, makeKeyRing } from '../src/io/transport/keys.ts';
-import { Opener, Sealer, sealWith, writeNonce } from '../src/io/transport/seal.ts';
-import { kinds, readSegments } from '../src/io/transport/segment.ts';
-import { SendQueue } from '../src/io/transport/send-queue.ts';
-import { type Bench, compare, median, progress } from './harness.ts';
+import { SealedFrameReader, openFrame, sealFrame } from '../src/io/transport/mux/sealed-frame.ts';
+import { deriveKey, makeKeyRing } from '../src/io/transport/crypto/keys.ts';
+import { Opener, Sealer, sealWith, writeNonce } from '../src/io/transport/crypto/seal.ts';
+import { segmentKinds, readSegments } from '../src/io/transport/mux/segment.ts';
+import { SendQueue } from '../src/io/transport/mux/send-queue.ts';
+import { type Bench, compareRow, median, printProgress } from './support/harness.ts';
 
 const rounds = 7;
 const perFrame = 64;
@@ -23,11 +23,11 @@ type Case = { readonly name: string; readonly messages: number; readonly run: (i
 
 function derivedEach(i: number): void {
   writeNonce(nonce, i);
-  const key = derive(master, Buffer.concat([salt, nonce]), 'message');
+  const key = deriveKey(master, Buffer.concat([salt, nonce]), 'message');
   sealWith(key, nonce, aad, message);
 }
 
-const cached = derive(master, salt, 'cached');
+const cached = deriveKey(master, salt, 'cached');
 
 function cachedEach(i: number): void {
   sealWith(cached, writeNonce(nonce, i), aad, message);
@@ -38,21 +38,21 @@ const sealer = new Sealer(cached);
 
 /** Everything from the message to the bytes for the socket: segment headers, sealing, length prefix. */
 function framed(): void {
-  for (let i = 0; i < perFrame; i++) queue.push(kinds.notify, 0, 0, 0, message);
+  for (let i = 0; i < perFrame; i++) queue.push(segmentKinds.notify, 0, 0, 0, message);
   sealFrame(sealer, queue.next()!);
 }
 
 /** And back, so that sealing and opening are both known. */
 function makeOpening(frames: number): () => void {
-  const key = derive(master, salt, 'opening');
+  const key = deriveKey(master, salt, 'opening');
   const sealing = new Sealer(key);
   const opening = new Opener(key);
   const source = new SendQueue();
   const sealed = Array.from({ length: frames }, () => {
-    for (let i = 0; i < perFrame; i++) source.push(kinds.notify, 0, 0, 0, message);
+    for (let i = 0; i < perFrame; i++) source.push(segmentKinds.notify, 0, 0, 0, message);
     return Buffer.concat(sealFrame(sealing, source.next()!));
   });
-  const reader = new FrameReader();
+  const reader = new SealedFrameReader();
   return () =>
     reader.read(sealed.shift()!, (frame) => {
       readSegments(openFrame(opening, frame), () => undefined);
@@ -81,19 +81,19 @@ export const bench: Bench = async () => {
     }
     const us = usPerMessage({ name: 'opened', messages: perFrame, run: makeOpening(frames) }, frames);
     if (round > 0) results.get('opened')!.push(us);
-    progress(`seal: round ${round} of ${rounds}`);
+    printProgress(`seal: round ${round} of ${rounds}`);
   }
   const at = (name: string): number => median(results.get(name)!);
   const [derived, cachedUs, ours] = [at('derived'), at('cached'), at('framed')];
   const unit = 'us/message';
   return {
     rows: [
-      compare('seal 64 B, 64 per frame', unit, 'less', ours, { name: 'HKDF per message', value: derived }, (ratio) => ({
+      compareRow('seal 64 B, 64 per frame', unit, 'less', ours, { name: 'HKDF per message', value: derived }, (ratio) => ({
         text: '<= 0.5 us and >= 20x cheaper',
         met: ours <= 0.5 && ratio >= 20,
       })),
-      compare('seal 64 B, 64 per frame', unit, 'less', ours, { name: 'cached key per message', value: cachedUs }),
-      compare('open 64 B, 64 per frame', unit, 'less', at('opened')),
+      compareRow('seal 64 B, 64 per frame', unit, 'less', ours, { name: 'cached key per message', value: cachedUs }),
+      compareRow('open 64 B, 64 per frame', unit, 'less', at('opened')),
     ],
     missing: [],
   };

@@ -4,7 +4,7 @@
  */
 import { bootSimulatedNode, type SimulatedNode, simulatedPort } from '../src/simulation/cluster/simulated-node.ts';
 import { SimulatedWorld } from '../src/simulation/world/simulated-world.ts';
-import { type Bench, compare, median, progress } from './harness.ts';
+import { type Bench, compareRow, median, printProgress } from './support/harness.ts';
 
 const rounds = 5;
 const virtualMs = 300_000;
@@ -43,11 +43,11 @@ export const bench: Bench = async () => {
     const world = idleCluster(nodes);
     const results = Array.from({ length: rounds }, () => measure(world));
     const speed = median(results.map((result) => result.speed));
-    progress(`simulation: ${nodes} nodes, ${speed.toFixed(0)}x real time`);
+    printProgress(`simulation: ${nodes} nodes, ${speed.toFixed(0)}x real time`);
     const goal = nodes === 50 ? () => ({ text: '>= 500x', met: speed >= 500 }) : undefined;
     return [
-      compare(`${nodes} idle nodes`, 'x real time', 'more', speed, { name: 'real time', value: 1 }, goal),
-      compare(`${nodes} idle nodes`, 'us/step', 'less', median(results.map((result) => result.usPerStep))),
+      compareRow(`${nodes} idle nodes`, 'x real time', 'more', speed, { name: 'real time', value: 1 }, goal),
+      compareRow(`${nodes} idle nodes`, 'us/step', 'less', median(results.map((result) => result.usPerStep))),
     ];
   });
   return { rows, missing: [] };

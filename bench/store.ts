@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { toPromise } from '../src/base/errors.ts';
 import type { Store } from '../src/base/ports.ts';
-import { openStore } from '../src/io/store.ts';
-import { type Bench, type Row, compare, median, progress } from './harness.ts';
+import { openStore } from '../src/io/store/store.ts';
+import { type Bench, type BenchRow, compareRow, median, printProgress } from './support/harness.ts';
 
 const valueBytes = 256;
 const rounds = 5;
@@ -20,7 +20,7 @@ export const bench: Bench = async () => {
   try {
     const store = await openStore(join(folder, 'ours'));
     const plain = openPlain(join(folder, 'plain'));
-    const rows: Row[] = [];
+    const rows: BenchRow[] = [];
     for (const writers of [1, 64, 1024]) rows.push(await measure(store, plain, writers));
     plain.close();
     await toPromise<void>((done) => store.close(done));
@@ -39,15 +39,15 @@ function nextValue(): Uint8Array {
   return value;
 }
 
-async function measure(store: Store, plain: DatabaseSync, writers: number): Promise<Row> {
+async function measure(store: Store, plain: DatabaseSync, writers: number): Promise<BenchRow> {
   const [ours, theirs]: [number[], number[]] = [[], []];
   for (let round = 0; round < rounds; round++) {
     ours.push(await oursPerSecond(store, writers));
     theirs.push(plainPerSecond(plain));
-    progress(`${writers} writers, round ${round + 1} of ${rounds}`);
+    printProgress(`${writers} writers, round ${round + 1} of ${rounds}`);
   }
   const peer = { name: 'node:sqlite, a commit each', value: median(theirs) };
-  return compare(`${writers} writers, ${valueBytes} B`, 'writes/s', 'more', median(ours), peer);
+  return compareRow(`${writers} writers, ${valueBytes} B`, 'writes/s', 'more', median(ours), peer);
 }
 
 async function oursPerSecond(store: Store, writers: number): Promise<number> {

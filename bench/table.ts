@@ -12,7 +12,7 @@ import { encodeTableIndex, tableIndexPath, walPath } from '../src/containers/add
 import { AddressTableHost } from '../src/containers/address-table/address-table-host.ts';
 import { WalWriter, noNodeNumber } from '../src/containers/address-table/wal-record.ts';
 import type { PoolRecord } from '../src/placement/state/container-records.ts';
-import { type Bench, type Row, compare, median, progress } from './harness.ts';
+import { type Bench, type BenchRow, compareRow, median, printProgress } from './support/harness.ts';
 
 const entries = 1_000_000;
 const nodes = 100;
@@ -26,9 +26,9 @@ const record: PoolRecord = {
   ...{ restart: true, params: null, state: 'active' },
 };
 
-export const bench: Bench = () => Promise.resolve({ rows: tableRows(), missing: [] });
+export const bench: Bench = () => Promise.resolve({ rows: addressTableRows(), missing: [] });
 
-export function tableRows(): readonly Row[] {
+export function addressTableRows(): readonly BenchRow[] {
   const files = filesOnPaper();
   const replayed: number[] = [];
   const lookedUp: number[] = [];
@@ -43,16 +43,16 @@ export function tableRows(): readonly Row[] {
     tables.push(table);
     bytes.push((usedBytes() - beforeBytes) / entries);
     lookedUp.push(lookupNs(table));
-    progress(`table, round ${round + 1} of ${rounds}`);
+    printProgress(`table, round ${round + 1} of ${rounds}`);
   }
   const [ns, perSecond, perEntry] = [median(lookedUp), median(replayed), median(bytes)];
   return [
-    compare('table lookup', 'ns', 'less', ns, undefined, () => ({ text: '< 200 ns', met: ns < 200 })),
-    compare('table replay', 'records/s', 'more', perSecond, undefined, () => ({
+    compareRow('table lookup', 'ns', 'less', ns, undefined, () => ({ text: '< 200 ns', met: ns < 200 })),
+    compareRow('table replay', 'records/s', 'more', perSecond, undefined, () => ({
       text: '>= 1,000,000/s',
       met: perSecond >= 1_000_000,
     })),
-    compare('table bytes per entry', 'bytes', 'less', perEntry),
+    compareRow('table bytes per entry', 'bytes', 'less', perEntry),
   ];
 }
 

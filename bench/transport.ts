@@ -18,8 +18,8 @@ import { availableParallelism } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
-import { type Bench, compare, median, progress, type Row } from './harness.ts';
-import { bareClient, type Caller, moleculerClient, ourClient, startServer } from './transport-peers.ts';
+import { type Bench, compareRow, median, printProgress, type BenchRow } from './support/harness.ts';
+import { bareClient, type TransportPeer, moleculerClient, remusterClient, startServer } from './transport/peers.ts';
 
 const sizes = [64, 1_024, 65_536];
 const concurrencies = [1, 64, 1_024];
@@ -31,7 +31,7 @@ const millionRequests = 1_000_000;
 const allCores = `0-${availableParallelism() - 1}`;
 
 /** Keeps `concurrency` requests under way for a while; answers per second, or the median in microseconds for 1. */
-function measure(caller: Caller, bytes: number, concurrency: number, durationMs: number): Promise<number> {
+function measure(caller: TransportPeer, bytes: number, concurrency: number, durationMs: number): Promise<number> {
   const body = new Uint8Array(bytes).fill(7);
   const latencies: number[] = [];
   const startMs = performance.now();
@@ -60,7 +60,7 @@ function rate(answered: number, startMs: number): number {
 }
 
 async function cell(
-  callers: ReadonlyMap<string, Caller>,
+  callers: ReadonlyMap<string, TransportPeer>,
   bytes: number,
   concurrency: number,
 ): Promise<Map<string, number>> {
@@ -72,16 +72,16 @@ async function cell(
     }
   }
   const medians = new Map([...results].map(([name, values]) => [name, median(values)]));
-  progress(`transport: ${bytes} B x ${concurrency}: ${JSON.stringify(Object.fromEntries(medians))}`);
+  printProgress(`transport: ${bytes} B x ${concurrency}: ${JSON.stringify(Object.fromEntries(medians))}`);
   return medians;
 }
 
-function rowFor(bytes: number, concurrency: number, ours: number, peerName: string, peer: number): Row {
+function rowFor(bytes: number, concurrency: number, ours: number, peerName: string, peer: number): BenchRow {
   const name = `${bytes} B, concurrency ${concurrency}`;
   const goal = goalFor(bytes, concurrency, peerName);
   const wanted = goal === undefined ? undefined : (ratio: number) => ({ text: goal.text, met: ratio >= goal.ratioMin });
   const [unit, better] = concurrency === 1 ? (['us p50', 'less'] as const) : (['requests/s', 'more'] as const);
-  return compare(name, unit, better, ours, { name: peerName, value: peer }, wanted);
+  return compareRow(name, unit, better, ours, { name: peerName, value: peer }, wanted);
 }
 
 function goalFor(bytes: number, concurrency: number, peerName: string): { text: string; ratioMin: number } | undefined {
@@ -91,10 +91,10 @@ function goalFor(bytes: number, concurrency: number, peerName: string): { text: 
   return concurrency === 64 ? { text: '>= 0.5x bare', ratioMin: 0.5 } : { text: '>= 0.2x bare', ratioMin: 0.2 };
 }
 
-async function table(): Promise<Row[]> {
-  const rows: Row[] = [];
+async function table(): Promise<BenchRow[]> {
+  const rows: BenchRow[] = [];
   const server = await startChild();
-  const ours = await ourClient(server.ports.ours);
+  const ours = await remusterClient(server.ports.ours);
   const bare = await bareClient(server.ports.bare, false);
   const batched = await bareClient(server.ports.bareBatched, true);
   const moleculer = await moleculerClient(server.ports.moleculer);
@@ -104,7 +104,7 @@ async function table(): Promise<Row[]> {
     for (const concurrency of concurrencies) {
       const peer = concurrency === 1 ? bare : batched;
       if (allCores !== '0-0') pin(server.child, concurrency === 1);
-      const callers = new Map<string, Caller>([
+      const callers = new Map<string, TransportPeer>([
         ['ours', ours],
         ['bare', peer],
       ]);
@@ -122,7 +122,7 @@ async function table(): Promise<Row[]> {
   return rows;
 }
 
-async function memory(caller: Caller): Promise<Row[]> {
+async function memory(caller: TransportPeer): Promise<BenchRow[]> {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const body = new Uint8Array(64).fill(7);
@@ -137,12 +137,12 @@ async function memory(caller: Caller): Promise<Row[]> {
   const heap = after.heapUsed - before.heapUsed;
   const rss = after.rss - before.rss;
   return [
-    compare('heap growth over 1,000,000 requests', 'MiB', 'less', mib(heap), undefined, flat(heap, 4)),
-    compare('RSS growth over 1,000,000 requests', 'MiB', 'less', mib(rss), undefined, flat(rss, 32)),
+    compareRow('heap growth over 1,000,000 requests', 'MiB', 'less', mib(heap), undefined, flat(heap, 4)),
+    compareRow('RSS growth over 1,000,000 requests', 'MiB', 'less', mib(rss), undefined, flat(rss, 32)),
   ];
 }
 
-function many(caller: Caller, body: Uint8Array, count: number): Promise<void> {
+function many(caller: TransportPeer, body: Uint8Array, count: number): Promise<void> {
   let asked = 0;
   let answered = 0;
   return new Promise((resolve) => {
@@ -174,7 +174,7 @@ function pin(child: ChildProcess, apart: boolean): void {
       execFileSync('taskset', ['-a', '-p', '-c', cores, String(pid)], { stdio: 'ignore' });
     }
   } catch {
-    progress('transport: taskset does not work here, so latency is measured without pinning');
+    printProgress('transport: taskset does not work here, so latency is measured without pinning');
   }
 }
 

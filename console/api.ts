@@ -2,7 +2,7 @@
  * How the console asks the node that serves it: reads of JSON, and events that go on from where they broke off. It keeps
  * the token (given once behind `#token=`) for as long as the tab is open, and never sends it anywhere else.
  */
-export type Member = {
+export type MemberRow = {
   readonly name: string;
   readonly id: string;
   readonly roles: readonly string[];
@@ -26,7 +26,7 @@ export type JobRow = {
   readonly submittedAtMs: number;
 };
 
-export type Progress = {
+export type JobProgressView = {
   readonly jobId: string;
   readonly status: string;
   readonly elapsedMs: number;
@@ -39,7 +39,7 @@ export type Progress = {
 };
 
 const tokenKey = 'remuster.token';
-const againMs = 1_000;
+const retryDelayMs = 1_000;
 
 function token(): string | null {
   const given = new URLSearchParams(location.hash.slice(1)).get('token');
@@ -55,7 +55,7 @@ function headers(): Record<string, string> {
   return own === null ? {} : { authorization: `Bearer ${own}` };
 }
 
-export async function read<T>(path: string): Promise<T> {
+export async function fetchJson<T>(path: string): Promise<T> {
   const response = await fetch(path, { headers: headers() });
   const body = (await response.json()) as T & { error?: { message: string } };
   if (!response.ok) throw new Error(body.error?.message ?? `${path}: ${response.status}`);
@@ -63,7 +63,7 @@ export async function read<T>(path: string): Promise<T> {
 }
 
 /** Each event as it comes, for ever, until `signal`: a broken line is taken up where it ended. */
-export async function follow(path: string, signal: AbortSignal, heard: (data: unknown) => void): Promise<void> {
+export async function followEvents(path: string, signal: AbortSignal, heard: (data: unknown) => void): Promise<void> {
   let last: string | undefined;
   while (!signal.aborted) {
     try {
@@ -77,7 +77,7 @@ export async function follow(path: string, signal: AbortSignal, heard: (data: un
     } catch {
       // The node is gone or busy; the next look says so to people.
     }
-    await new Promise((resolve) => setTimeout(resolve, againMs));
+    await new Promise((resolve) => setTimeout(resolve, retryDelayMs));
   }
 }
 

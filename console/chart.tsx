@@ -2,12 +2,12 @@
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 
-export type Line = { readonly label: string; readonly values: readonly number[]; readonly color: string };
+export type ChartSeries = { readonly label: string; readonly values: readonly number[]; readonly color: string };
 
 type ChartProps = {
   readonly title: string;
   readonly seconds: readonly number[];
-  readonly lines: readonly Line[];
+  readonly lines: readonly ChartSeries[];
 };
 
 const height = 170;
@@ -42,11 +42,11 @@ export function Chart({ title, seconds, lines }: ChartProps) {
   );
 }
 
-function dataOf(seconds: readonly number[], lines: readonly Line[]): uPlot.AlignedData {
+function dataOf(seconds: readonly number[], lines: readonly ChartSeries[]): uPlot.AlignedData {
   return [[...seconds], ...lines.map(({ values }) => [...values])];
 }
 
-function optionsOf(element: HTMLElement, lines: readonly Line[]): uPlot.Options {
+function optionsOf(element: HTMLElement, lines: readonly ChartSeries[]): uPlot.Options {
   // Readable on light and on dark ground.
   const axis = { stroke: '#888', grid: { stroke: '#8883', width: 1 } };
   return {

@@ -4,10 +4,10 @@
  */
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { type ClusterEvent, type JobRow, type Member, follow, read } from './api.ts';
-import { Jobs } from './job.tsx';
+import { type ClusterEvent, type JobRow, type MemberRow, followEvents, fetchJson } from './api.ts';
+import { Jobs } from './jobs.tsx';
 
-const lookMs = 1_000;
+const pollMs = 1_000;
 const eventsMax = 200;
 
 type Status = {
@@ -16,31 +16,31 @@ type Status = {
   readonly dcs: readonly { readonly dc: string; readonly leader: string | null; readonly term: number | null }[];
 };
 
-type Seen = {
-  readonly members: readonly Member[];
+type ClusterState = {
+  readonly members: readonly MemberRow[];
   readonly status: Status | undefined;
   readonly jobs: readonly JobRow[];
   readonly fault: string | undefined;
 };
 
-const nothingSeen: Seen = { members: [], status: undefined, jobs: [], fault: undefined };
+const emptyClusterState: ClusterState = { members: [], status: undefined, jobs: [], fault: undefined };
 
-function useCluster(): Seen {
-  const [seen, setSeen] = useState(nothingSeen);
+function useCluster(): ClusterState {
+  const [seen, setSeen] = useState(emptyClusterState);
   useEffect(() => {
     let isOver = false;
     const look = async (): Promise<void> => {
       try {
         const [members, status, jobs] = await Promise.all([
-          read<{ items: readonly Member[] }>('/v1/members'),
-          read<Status>('/v1/status'),
-          read<{ items: readonly JobRow[] }>('/v1/jobs').catch(() => ({ items: [] })),
+          fetchJson<{ items: readonly MemberRow[] }>('/v1/members'),
+          fetchJson<Status>('/v1/status'),
+          fetchJson<{ items: readonly JobRow[] }>('/v1/jobs').catch(() => ({ items: [] })),
         ]);
         setSeen({ members: members.items, status, jobs: newestFirst(jobs.items), fault: undefined });
       } catch (error) {
         setSeen((before) => ({ ...before, fault: error instanceof Error ? error.message : String(error) }));
       }
-      if (!isOver) setTimeout(() => void look(), lookMs);
+      if (!isOver) setTimeout(() => void look(), pollMs);
     };
     void look();
     return () => {
@@ -58,7 +58,7 @@ function useEvents(): readonly ClusterEvent[] {
   const [events, setEvents] = useState<readonly ClusterEvent[]>([]);
   useEffect(() => {
     const ended = new AbortController();
-    void follow('/v1/events', ended.signal, (data) => {
+    void followEvents('/v1/events', ended.signal, (data) => {
       setEvents((before) => [data as ClusterEvent, ...before].slice(0, eventsMax));
     });
     return () => ended.abort();
@@ -87,7 +87,7 @@ function Console() {
   );
 }
 
-function Nodes({ members, leaders }: { readonly members: readonly Member[]; readonly leaders: readonly unknown[] }) {
+function Nodes({ members, leaders }: { readonly members: readonly MemberRow[]; readonly leaders: readonly unknown[] }) {
   const inOrder = members.toSorted((a, b) => `${a.dc} ${a.name}`.localeCompare(`${b.dc} ${b.name}`));
   return (
     <section id="nodes">
@@ -142,5 +142,5 @@ function text(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-const place = document.querySelector('#console');
-if (place !== null) render(<Console />, place);
+const root = document.querySelector('#console');
+if (root !== null) render(<Console />, root);

@@ -5,13 +5,13 @@
 import { existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { makeConsole } from '../src/io/console-files.ts';
-import { root, runTool } from './testing/stage.ts';
+import { buildConsole } from '../src/io/bundle/console-files.ts';
+import { projectRoot, runTool } from './testing/stage.ts';
 
 type Exports = Readonly<Record<string, string | { readonly types: string; readonly default: string }>>;
 
-const aside = join(root, '.cache', `build-${process.pid}`);
-const dist = join(root, 'dist');
+const aside = join(projectRoot, '.cache', `build-${process.pid}`);
+const dist = join(projectRoot, 'dist');
 
 async function must(command: string, args: readonly string[]): Promise<void> {
   const { code, output } = await runTool(command, args);
@@ -21,8 +21,8 @@ async function must(command: string, args: readonly string[]): Promise<void> {
 async function build(): Promise<void> {
   await must('tsc', ['-p', 'tsconfig.build.json', '--outDir', aside]);
   mkdirSync(join(aside, 'console'), { recursive: true });
-  for (const [name, text] of await makeConsole()) writeFileSync(join(aside, 'console', name), text);
-  const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { exports: Exports };
+  for (const [name, text] of await buildConsole()) writeFileSync(join(aside, 'console', name), text);
+  const { exports } = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8')) as { exports: Exports };
   for (const entry of Object.values(exports)) {
     if (typeof entry === 'string') continue;
     const [types, script] = [entry.types, entry.default].map((file) => file.replace('./dist', aside));
@@ -31,7 +31,7 @@ async function build(): Promise<void> {
   }
 }
 
-mkdirSync(join(root, '.cache'), { recursive: true });
+mkdirSync(join(projectRoot, '.cache'), { recursive: true });
 try {
   await build();
   rmSync(dist, { recursive: true, force: true });

@@ -3,8 +3,8 @@
  * exits with 1 and the input if a decoder misbehaves. `npm test` runs a short one.
  */
 import { parseArgs } from 'node:util';
-import { type FuzzReport, fuzz } from '../test/fuzz/engine.ts';
-import { families } from '../test/fuzz/families.ts';
+import { type FuzzReport, fuzz } from '../test/support/fuzz/fuzzer.ts';
+import { fuzzTargets } from '../test/support/fuzz/targets.ts';
 
 const { values } = parseArgs({
   options: {
@@ -15,10 +15,10 @@ const { values } = parseArgs({
 });
 
 const iterations = Number(values.iterations);
-const chosen = families.filter(({ name }) => values.family === undefined || name === values.family);
+const chosen = fuzzTargets.filter(({ name }) => values.family === undefined || name === values.family);
 
 if (!Number.isSafeInteger(iterations) || iterations < 1 || chosen.length === 0) {
-  console.error(`usage: --iterations N (1 or more), --family ${families.map(({ name }) => name).join(' | ')}`);
+  console.error(`usage: --iterations N (1 or more), --family ${fuzzTargets.map(({ name }) => name).join(' | ')}`);
   process.exit(2);
 }
 

@@ -7,7 +7,7 @@
 import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
-import { hunt, huntHere, type Mutant, type MutantReport, mutantsFile, readMutants } from '../test/mutations/mutants.ts';
+import { searchInProcess, searchSeeds, type Mutant, type MutantReport, mutantsFile, readMutants } from '../test/support/mutations/mutants.ts';
 
 const { values } = parseArgs({
   options: {
@@ -30,7 +30,7 @@ if (!Number.isSafeInteger(seeds) || seeds < 1 || !Number.isSafeInteger(first) ||
   process.exitCode = 2;
 } else if (values.child) {
   const [mutant] = chosen as [Mutant];
-  console.log(JSON.stringify(await huntHere(mutant, mutant.scenario, first, seeds)));
+  console.log(JSON.stringify(await searchSeeds(mutant, mutant.scenario, first, seeds)));
 } else {
   const found = await searchAll();
   const missed = [...found].filter(([mutant, report]) => !isCaught(mutant, report));
@@ -44,7 +44,7 @@ async function searchAll(): Promise<ReadonlyMap<Mutant, MutantReport>> {
   const waiting = [...chosen];
   const work = async (): Promise<void> => {
     for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
-      const report = await hunt(mutant, { first: 1, count: seeds }, minutesMax * 60_000);
+      const report = await searchInProcess(mutant, { first: 1, count: seeds }, minutesMax * 60_000);
       found.set(mutant, report);
       print(mutant, report);
     }

@@ -153,7 +153,7 @@ function becomeEntry(file, args) {
   const path = [join(modules, '.bin'), machinePath].join(delimiter);
   const env = { ...process.env, PATH: path };
   const fromNpm = process.env['npm_lifecycle_event'] !== undefined;
-  const watch = new URL('npm-watch.mjs', import.meta.url).href;
+  const watch = new URL('npm-parent-watch.mjs', import.meta.url).href;
   const words = [...(fromNpm ? ['--import', watch] : []), file, ...args];
   if (typeof process.execve === 'function' && !windows) process.execve(pinnedNode, [pinnedNode, ...words], env);
 

@@ -11,7 +11,7 @@ beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'remuster-setup-'));
   mkdirSync(join(root, 'scripts'));
   mkdirSync(join(root, 'bin'));
-  for (const file of ['setup.mjs', 'npm-watch.mjs'])
+  for (const file of ['setup.mjs', 'npm-parent-watch.mjs'])
     cpSync(join(import.meta.dirname, file), join(root, 'scripts', file));
   writeLock('1.0.0');
   writeNpm();

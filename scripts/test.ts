@@ -10,21 +10,21 @@ import { globSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, posix } from 'node:path';
 
-import { importsOf } from '../test/rules/arrows.ts';
+import { importsOf } from '../test/support/rules/dependencies.ts';
 import { checks } from './testing/checks.ts';
-import { type Failure, root, type Stage, type StageReport } from './testing/stage.ts';
-import { type FileReport, killRunning, runFiles } from './testing/test-files.ts';
+import { type StageFailure, projectRoot, type Stage, type StageReport } from './testing/stage.ts';
+import { type TestFileReport, killRunningTests, runTestFiles } from './testing/test-files.ts';
 
 const words = process.argv.slice(2);
 const isWanted = (name: string): boolean => words.length === 0 || words.some((word) => name.includes(word));
 
-const candidates = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'], { cwd: root })
+const candidates = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'], { cwd: projectRoot })
   .map((file) => file.replaceAll('\\', '/'))
   .toSorted();
 
 /** What tests share has the same ending, which keeps it out of the build: others import it, and it declares no test. */
 function sharedFiles(): ReadonlySet<string> {
-  const texts = new Map(candidates.map((file) => [file, readFileSync(join(root, file), 'utf8')]));
+  const texts = new Map(candidates.map((file) => [file, readFileSync(join(projectRoot, file), 'utf8')]));
   const imported = new Set<string>();
   for (const [file, text] of texts) {
     for (const specifier of importsOf(text)) imported.add(posix.join(posix.dirname(file), specifier));
@@ -49,23 +49,23 @@ const limits = {
  * files than this failed, it is not the machine.
  */
 const secondTriesMax = 4;
-const unsteady: Failure[] = [];
+const unsteady: StageFailure[] = [];
 
 async function runTests(): Promise<StageReport> {
-  const reports = new Map<string, FileReport>();
-  const ended = (report: FileReport): void => {
+  const reports = new Map<string, TestFileReport>();
+  const ended = (report: TestFileReport): void => {
     reports.set(report.file, report);
     printFile(report);
   };
-  await runFiles(
+  await runTestFiles(
     testFiles.filter((file) => !isProcessTest(file)),
     { ...limits.light, ended },
   );
-  await runFiles(testFiles.filter(isProcessTest), { ...limits.heavy, ended });
+  await runTestFiles(testFiles.filter(isProcessTest), { ...limits.heavy, ended });
   const failed = [...reports.values()].filter((report) => report.failures.length > 0);
   if (failed.length <= secondTriesMax) {
     for (const first of failed) {
-      await runFiles([first.file], { ...limits.heavy, ended });
+      await runTestFiles([first.file], { ...limits.heavy, ended });
       if (reports.get(first.file)?.failures.length === 0) unsteady.push(...first.failures);
     }
   }
@@ -77,7 +77,7 @@ async function runTests(): Promise<StageReport> {
   return { looked: skipped === 0 ? tests : `${tests}, ${skipped} skipped`, passed, failures };
 }
 
-function printFile({ file, passed, notes, elapsedMs, failures }: FileReport): void {
+function printFile({ file, passed, notes, elapsedMs, failures }: TestFileReport): void {
   const verdict = failures.length === 0 ? `${passed} passed` : `${passed} passed, ${failures.length} failed`;
   console.log(`  ${file.padEnd(54)} ${verdict.padEnd(22)} ${seconds(elapsedMs)}`);
   if (notes.length > 0) console.log(`    ${notes.join(', ').replaceAll(', looked at', ',')}`);
@@ -101,7 +101,7 @@ async function runStage(stage: Stage): Promise<StageReport> {
   return report;
 }
 
-function printFailure({ title, text }: Failure, index: number): void {
+function printFailure({ title, text }: StageFailure, index: number): void {
   console.log(`\n${index < 0 ? '-' : `${index + 1})`} ${title}\n${text.replaceAll(/^/gm, '   ')}`);
 }
 
@@ -111,7 +111,7 @@ for (const [signal, code] of [
   ['SIGHUP', 129],
 ] as const) {
   process.once(signal, () => {
-    killRunning();
+    killRunningTests();
     process.exit(code);
   });
 }

@@ -35,8 +35,8 @@ export {
 export type { Incident, JobProgress, JobRow, JobView as JobShown, JobStatus } from './jobs/job-types.ts';
 export type { Report } from './jobs/report/report.ts';
 export { kv } from './modules/kv/kv.ts';
-export { type RunningNode, type StartHooks, startNode } from './node/compose.ts';
-export { type NodeOptions, nodeOptions } from './node/options.ts';
+export { type RunningNode, type StartHooks, startNode } from './node/boot/start-node.ts';
+export { type NodeOptions, nodeOptions } from './node/options/options.ts';
 export type {
   Check,
   DataContext,

@@ -1,14 +1,14 @@
 /** C6 "Cancel/timeout": every job can be ended, by a person or by its time, in every state, and nothing of it runs on. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { JobsWorld, batch } from './jobs-world.ts';
+import { JobsTestCluster, batch } from './support/jobs/jobs-cluster.ts';
 
 /** Six units, on all cores of three workers. */
 const wide = batch(60, 10, 6);
 const wideCode = { itemMs: 1_000 };
 
-function running(): { readonly cluster: JobsWorld; readonly job: string } {
-  const cluster = new JobsWorld();
+function running(): { readonly cluster: JobsTestCluster; readonly job: string } {
+  const cluster = new JobsTestCluster();
   const job = cluster.submit(cluster.plan([[wide, wideCode]]));
   cluster.until('all units run', () => cluster.began.length === 6);
   return { cluster, job };
@@ -55,7 +55,7 @@ describe('cancel and timeout', () => {
   });
 
   it('a job that is completed cannot be cancelled any more', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const job = cluster.submit(cluster.plan([[batch(2, 2, 1), {}]]));
     cluster.ends(job, 'COMPLETED');
     const told = cluster.once({ verb: 'cancel', words: { jobId: job }, submitter: 'client' });
@@ -77,7 +77,7 @@ describe('cancel and timeout', () => {
   });
 
   it('under a new leader it is CANCELLED only when nothing of it can run, also when its own time is over before', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const job = cluster.submit(cluster.plan([[wide, wideCode]], { timeoutMs: 5_000 }));
     cluster.until('all units run', () => cluster.began.length === 6);
     const cut = cluster.began[0]?.node as string;
@@ -102,7 +102,7 @@ describe('cancel and timeout', () => {
   });
 
   it('a job that waits is cancelled without having run', () => {
-    const cluster = new JobsWorld({ workers: 1, cores: 1 });
+    const cluster = new JobsTestCluster({ workers: 1, cores: 1 });
     const first = cluster.submit(cluster.plan([[batch(1, 1, 1), { itemMs: 5_000 }]]));
     cluster.until('it runs', () => cluster.began.length === 1);
     const second = cluster.submit(cluster.plan([[batch(1, 1, 1), {}]]));
@@ -114,7 +114,7 @@ describe('cancel and timeout', () => {
 
   it('a workflow that is stuck but alive is found: WORKFLOW_TIMEOUT', () => {
     for (const trouble of ['hangs', 'deaf'] as const) {
-      const cluster = new JobsWorld();
+      const cluster = new JobsTestCluster();
       const plan = cluster.plan([[batch(4, 2, 2, { timeoutMs: 3_000 }), { trouble }]], {}, 'stuck');
       const shown = cluster.ends(cluster.submit(plan), 'TIMEOUT');
       assert.equal(shown.error?.code, 'WORKFLOW_TIMEOUT', trouble);
@@ -123,14 +123,14 @@ describe('cancel and timeout', () => {
   });
 
   it('a job that outlives its time is TIMEOUT while it runs, and its cores return', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const plan = cluster.plan([[batch(4, 2, 2), { trouble: 'deaf' }]], { timeoutMs: 4_000 }, 'stuck');
     cluster.ends(cluster.submit(plan), 'TIMEOUT');
     cluster.coresReturn();
   });
 
   it('a job that outlives its time is TIMEOUT while it waits, also when nobody could ever run it', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     for (const name of cluster.workers) cluster.world.crash(name, 'kept');
     cluster.advance(15_000);
     const job = cluster.submit(cluster.plan([[batch(4, 2, 2), {}]], { timeoutMs: 5_000 }));
@@ -148,7 +148,7 @@ describe('cancel and timeout', () => {
   });
 
   it('time goes on under another leader', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const plan = cluster.plan([[batch(4, 2, 2), { trouble: 'hangs' }]], { timeoutMs: 6_000 }, 'stuck');
     const submittedMs = cluster.nowMs;
     const job = cluster.submit(plan);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { JobView } from '../src/jobs/job-types.ts';
-import { JobsWorld, batch } from './jobs-world.ts';
+import { JobsTestCluster, batch } from './support/jobs/jobs-cluster.ts';
 
 /** Outcomes of all attempts, in order. */
 function outcomes({ workflows }: JobView): readonly string[] {
@@ -13,7 +13,7 @@ const one = batch(4, 10, 1);
 
 describe('provisioning', () => {
   it('with a quorum a unit is given, and the assignment is known to a majority before', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const job = cluster.submit(cluster.plan([[one, {}]]));
     let known = 0;
     cluster.rule((message) => {
@@ -27,7 +27,7 @@ describe('provisioning', () => {
   });
 
   it('without a quorum nothing is accepted and nothing is given; both come back with it', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const { leader } = cluster;
     const plan = cluster.plan([[one, {}]], { idempotencyKey: 'k' });
     const first = cluster.submit(cluster.plan([[one, {}]]));
@@ -43,7 +43,7 @@ describe('provisioning', () => {
   });
 
   it('a majority is counted among the managers that are configured, not among those that are alive', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const { leader } = cluster;
     const job = cluster.submit(cluster.plan([[batch(30, 2, 2), { itemMs: 400 }]]));
     cluster.until('it runs', () => cluster.began.length > 0);
@@ -57,7 +57,7 @@ describe('provisioning', () => {
   });
 
   it('a worker that refuses costs no attempt: another one gets the unit', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     for (const name of cluster.workers.slice(1)) cluster.core(name).jobs?.worker?.setDraining(true);
     const refusing = cluster.workers[0] as string;
     cluster.core(refusing).jobs?.worker?.setDraining(true);
@@ -70,7 +70,7 @@ describe('provisioning', () => {
   });
 
   it('a worker that never hears what it is given is soon given nothing', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const deaf = cluster.workers[0] as string;
     const lost = cluster.fate('giveUnits', 'lose', Infinity, deaf);
     const job = cluster.submit(cluster.plan([[batch(40, 1, 6), { itemMs: 300 }]]));
@@ -82,15 +82,15 @@ describe('provisioning', () => {
 });
 
 /** How many managers have that job among what they have applied or will apply: in their logs. */
-function knowing(cluster: JobsWorld, job: string): number {
+function knowing(cluster: JobsTestCluster, job: string): number {
   const range = { from: '/jobs/', to: '/jobs0' };
-  const keyspaces = cluster.managers.map((name) => cluster.core(name).control?.seat?.replica.keyspace);
+  const keyspaces = cluster.managers.map((name) => cluster.core(name).control?.manager?.replica.keyspace);
   return keyspaces.filter((one) => one?.range(range, 1_000).entries.some(({ key }) => key.includes(job))).length;
 }
 
 describe('dispatch', () => {
   it('worker rejects (no cores): the unit goes elsewhere, and nothing counts as a failure', () => {
-    const cluster = new JobsWorld({ workers: 2, cores: 1 });
+    const cluster = new JobsTestCluster({ workers: 2, cores: 1 });
     const slow = cluster.submit(cluster.plan([[batch(1, 1, 1), { itemMs: 8_000 }]]));
     cluster.until('it runs', () => cluster.began.length === 1);
     const quick = cluster.submit(cluster.plan([[batch(6, 1, 2, { maxRetries: 0 }), {}]]));
@@ -99,7 +99,7 @@ describe('dispatch', () => {
   });
 
   it('worker dies before its answer', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     let victim = '';
     cluster.rule((message, at) => {
       if (message.kind !== 'giveUnits' || victim !== '') return 'pass';
@@ -113,7 +113,7 @@ describe('dispatch', () => {
   });
 
   it('worker dies after its answer', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const job = cluster.submit(cluster.plan([[one, { itemMs: 500 }]]));
     cluster.until('it runs', () => cluster.began.length === 1);
     const victim = cluster.began[0]?.node as string;
@@ -124,7 +124,7 @@ describe('dispatch', () => {
   });
 
   it('worker dies in the middle of a run, and comes back at once as a new life: the unit begins anew', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const job = cluster.submit(cluster.plan([[batch(20, 20, 1), { itemMs: 200 }]]));
     cluster.until('it is at work', () => cluster.acted.length >= 5);
     const victim = cluster.began[0]?.node as string;
@@ -136,7 +136,7 @@ describe('dispatch', () => {
   });
 
   it('worker dies after finishing, before its result was heard: another one does it again, and it counts once', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     cluster.fate('tellUnits', 'lose');
     const job = cluster.submit(cluster.plan([[one, {}]]));
     cluster.until('it has finished', () => cluster.ended.length === 1);
@@ -148,7 +148,7 @@ describe('dispatch', () => {
   });
 
   it('a late answer: the unit runs once, and counts once', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const late = cluster.fate('giveUnits', 'late', 1);
     const shown = cluster.ends(cluster.submit(cluster.plan([[one, { itemMs: 900 }]])), 'COMPLETED');
     assert.equal(late.struck(), 1);
@@ -157,7 +157,7 @@ describe('dispatch', () => {
   });
 
   it('a lost answer: the unit runs once', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     cluster.fate('giveUnits', 'loseAnswer', 1);
     const shown = cluster.ends(cluster.submit(cluster.plan([[one, { itemMs: 900 }]])), 'COMPLETED');
     assert.equal(shown.totals.completed, 4);
@@ -165,7 +165,7 @@ describe('dispatch', () => {
   });
 
   it('given twice it runs once, and one core is taken', () => {
-    const cluster = new JobsWorld({ workers: 1, cores: 2 });
+    const cluster = new JobsTestCluster({ workers: 1, cores: 2 });
     const twice = cluster.fate('giveUnits', 'twice');
     const job = cluster.submit(cluster.plan([[batch(8, 2, 2), { itemMs: 300 }]]));
     cluster.until('both run', () => cluster.began.length === 2);
@@ -177,14 +177,14 @@ describe('dispatch', () => {
   });
 
   it('its end told twice counts once', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     cluster.fate('tellUnits', 'twice');
     const shown = cluster.ends(cluster.submit(cluster.plan([[batch(30, 3, 4), { itemMs: 40 }]])), 'COMPLETED');
     assert.equal(shown.totals.completed, 30);
   });
 
   it('two jobs race for the same cores: none is given twice, and both end', () => {
-    const cluster = new JobsWorld({ workers: 2, cores: 2 });
+    const cluster = new JobsTestCluster({ workers: 2, cores: 2 });
     const plans = [cluster.plan([[batch(12, 1, 4), {}]]), cluster.plan([[batch(12, 1, 4), {}]])];
     const jobs = plans.map((plan) => cluster.submit(plan));
     for (const job of jobs) assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 12);
@@ -192,7 +192,7 @@ describe('dispatch', () => {
   });
 
   it('a retry keeps the words, avoids who failed, and ends with RETRIES_EXHAUSTED', () => {
-    const cluster = new JobsWorld({ workers: 4 });
+    const cluster = new JobsTestCluster({ workers: 4 });
     const plan = cluster.plan([[batch(4, 10, 1, { maxRetries: 2 }), { trouble: 'dies' }]], {}, 'poison');
     const shown = cluster.ends(cluster.submit(plan), 'FAILED');
     assert.equal(shown.error?.code, 'RETRIES_EXHAUSTED');
@@ -202,7 +202,7 @@ describe('dispatch', () => {
   });
 
   it('all workers full: the job waits in its place and says why; it starts when a core is free', () => {
-    const cluster = new JobsWorld({ workers: 1, cores: 1 });
+    const cluster = new JobsTestCluster({ workers: 1, cores: 1 });
     const first = cluster.submit(cluster.plan([[batch(1, 1, 1), { itemMs: 6_000 }]]));
     cluster.until('it runs', () => cluster.began.length === 1);
     const second = cluster.submit(cluster.plan([[one, {}]]));
@@ -219,7 +219,7 @@ describe('dispatch', () => {
 
   it('cancel races dispatch: nothing of it runs afterwards', () => {
     for (const seed of [1, 2, 3]) {
-      const cluster = new JobsWorld({ seed });
+      const cluster = new JobsTestCluster({ seed });
       const job = cluster.submit(cluster.plan([[batch(40, 4, 4), { itemMs: 100 }]]));
       cluster.cancel(job);
       cluster.ends(job, 'CANCELLED');
@@ -231,7 +231,7 @@ describe('dispatch', () => {
   });
 
   it('cancel races a retry: the next attempt does not begin', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const job = cluster.submit(cluster.plan([[one, { itemMs: 2_000 }]]));
     cluster.until('it runs', () => cluster.began.length === 1);
     cluster.world.crash(cluster.began[0]?.node as string, 'lost');
@@ -243,7 +243,7 @@ describe('dispatch', () => {
 
   it('cancel races completion: the job ends in one of both, and stays there', () => {
     for (const seed of [1, 2, 3, 4]) {
-      const cluster = new JobsWorld({ seed });
+      const cluster = new JobsTestCluster({ seed });
       const job = cluster.submit(cluster.plan([[batch(2, 2, 1), { itemMs: 60 }]]));
       cluster.until('it is about to end', () => cluster.ended.length === 1);
       cluster.order('cancel', { jobId: job });
@@ -257,7 +257,7 @@ describe('dispatch', () => {
   });
 
   it('cores are conserved over completion, failure, cancelling, death and doubled messages', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     cluster.fate('giveUnits', 'twice');
     const jobs = [
       cluster.submit(cluster.plan([[batch(20, 2, 3), {}]])),
@@ -286,7 +286,7 @@ describe('dispatch', () => {
   });
 
   it('8 cores, wf1 = 4, wf2 = 4, wf3 = 6 after wf2, wf4 = 1 after wf2: wf4 starts first, wf3 waits', () => {
-    const cluster = new JobsWorld({ workers: 4, cores: 2 });
+    const cluster = new JobsTestCluster({ workers: 4, cores: 2 });
     const steps = [{ name: 'step', after: [] }];
     const load = (vus: number, durationMs: number) => ({ style: 'load' as const, load: { vus, durationMs, steps } });
     const job = cluster.submit(
@@ -311,7 +311,7 @@ describe('dispatch', () => {
   });
 
   it('no cores, less than none, or more than there can be are refused, and nothing of it is kept', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     for (const cores of [0, -1, 1.5, 1_000_000]) {
       const plan = cluster.plan([[{ ...one, cores }, {}]], { idempotencyKey: 'cores' });
       cluster.answer({ verb: 'store', sha256: plan.request.bundle, code: plan.code });
@@ -323,7 +323,7 @@ describe('dispatch', () => {
   });
 
   it('a circle of dependencies is refused, and so is one that nobody has', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     for (const after of [['b'], ['c']]) {
       const plan = cluster.plan([
         [{ ...one, name: 'a', after }, {}],

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { JobView } from '../src/jobs/job-types.ts';
-import { JobsWorld, batch } from './jobs-world.ts';
+import { JobsTestCluster, batch } from './support/jobs/jobs-cluster.ts';
 
 function losses({ workflows }: JobView): number {
   return workflows.flatMap(({ attempts }) => attempts).filter(({ outcome }) => outcome === 'lost').length;
@@ -12,11 +12,11 @@ function losses({ workflows }: JobView): number {
 const long = batch(10, 5, 2);
 const longCode = { itemMs: 1_000 };
 
-function running(options: ConstructorParameters<typeof JobsWorld>[0] = {}): {
-  readonly cluster: JobsWorld;
+function running(options: ConstructorParameters<typeof JobsTestCluster>[0] = {}): {
+  readonly cluster: JobsTestCluster;
   readonly job: string;
 } {
-  const cluster = new JobsWorld(options);
+  const cluster = new JobsTestCluster(options);
   const job = cluster.submit(cluster.plan([[long, longCode]]));
   cluster.until('both units run', () => cluster.began.length === 2);
   cluster.advance(500);
@@ -35,7 +35,7 @@ describe('manager failover', () => {
 
   it('an accepted job survives the death of the leader that accepted it, at whatever instant', () => {
     for (const delayMs of [0, 1, 5, 20, 50]) {
-      const cluster = new JobsWorld();
+      const cluster = new JobsTestCluster();
       const job = cluster.submit(cluster.plan([[batch(4, 2, 2), {}]]));
       cluster.advance(delayMs);
       cluster.world.crash(cluster.leader, 'lost');
@@ -102,7 +102,7 @@ describe('manager failover', () => {
   });
 
   it('an end that the old leader has recorded, told again to the new one, counts once', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     cluster.fate('tellUnits', 'loseAnswer');
     const job = cluster.submit(cluster.plan([[batch(4, 2, 2), { itemMs: 100 }]]));
     cluster.until('one unit has ended', () => cluster.ended.length === 1);
@@ -115,7 +115,7 @@ describe('manager failover', () => {
   });
 
   it('a worker that reports what nobody knows is told to stop it', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const { leader } = cluster;
     const worker = cluster.workers[0] as string;
     const foreign = { job: 'no-such-job', workflow: 0, unit: 0, attempt: 1, fence: 3n };
@@ -181,7 +181,7 @@ describe('manager failover', () => {
   });
 
   it('an isolated worker finishes what was given to another one meanwhile: its result is never counted', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const job = cluster.submit(cluster.plan([[batch(3, 3, 1), { itemMs: 900, failingPercent: 50 }]]));
     cluster.until('it runs', () => cluster.began.length === 1);
     const cut = cluster.began[0]?.node as string;
@@ -192,7 +192,7 @@ describe('manager failover', () => {
   });
 
   it('a schedule makes one job a minute, whoever leads', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const plan = cluster.plan([[batch(2, 2, 1), {}]], { cron: '* * * * *', idempotencyKey: 'each-minute' });
     cluster.answer({ verb: 'store', sha256: plan.request.bundle, code: plan.code });
     cluster.order('submit', plan.request);
@@ -210,7 +210,7 @@ describe('manager failover', () => {
   });
 
   it('no job is without a leader, and none is led twice: all of many end, each attempt was begun once', () => {
-    const cluster = new JobsWorld({ workers: 4 });
+    const cluster = new JobsTestCluster({ workers: 4 });
     const plans = Array.from({ length: 12 }, () => cluster.plan([[batch(6, 2, 2), { itemMs: 150 }]]));
     const jobs = plans.map((plan) => cluster.submit(plan));
     cluster.world.crash(cluster.leader, 'kept');

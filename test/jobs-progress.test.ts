@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { JobProgress } from '../src/jobs/job-types.ts';
 import type { UnitReport } from '../src/messages/jobs.ts';
-import { JobsWorld, batch } from './jobs-world.ts';
+import { JobsTestCluster, batch } from './support/jobs/jobs-cluster.ts';
 
 const nothing = {
   ...{ completed: 0, failed: 0, summary: undefined, output: undefined, code: undefined, why: undefined },
@@ -11,19 +11,19 @@ const nothing = {
 };
 
 function running(): {
-  readonly cluster: JobsWorld;
+  readonly cluster: JobsTestCluster;
   readonly job: string;
   readonly worker: string;
   readonly name: UnitReport;
 } {
-  const cluster = new JobsWorld();
+  const cluster = new JobsTestCluster();
   const job = cluster.submit(cluster.plan([[batch(10, 10, 1), { itemMs: 400 }]]));
   cluster.until('it is at work', () => cluster.acted.length === 3);
-  const { node, workflow, unit, attempt, fence } = cluster.began[0] as JobsWorld['began'][number];
+  const { node, workflow, unit, attempt, fence } = cluster.began[0] as JobsTestCluster['began'][number];
   return { cluster, job, worker: node, name: { ...nothing, job, workflow, unit, attempt, fence, status: 'progress' } };
 }
 
-function tell(cluster: JobsWorld, worker: string, ...news: readonly UnitReport[]): void {
+function tell(cluster: JobsTestCluster, worker: string, ...news: readonly UnitReport[]): void {
   const { generation } = cluster.core(worker).identity;
   cluster.say(worker, cluster.leader, { kind: 'tellUnits', generation, coresFree: 1, reports: [...news] });
 }
@@ -88,7 +88,7 @@ describe('progress', () => {
   });
 
   it('a watcher is told at once, and its waiting holds up nobody', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const job = cluster.submit(cluster.plan([[batch(10, 10, 1), { itemMs: 400 }]]));
     const first = cluster.order('watch', { jobId: job, afterVersion: 0, waitMs: 2_000 }) as JobProgress;
     assert.equal(first.jobId, job);
@@ -104,7 +104,7 @@ describe('progress', () => {
   });
 
   it('many watchers that wait do not slow down other jobs', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     const slow = cluster.submit(cluster.plan([[batch(2, 2, 1), { itemMs: 10_000 }]]));
     cluster.until('it runs', () => cluster.began.length === 1);
     const { version } = cluster.order('watch', { jobId: slow, afterVersion: 0, waitMs: 10 }) as JobProgress;
@@ -112,7 +112,7 @@ describe('progress', () => {
     for (let at = 0; at < 50; at++) {
       cluster
         .core('n1')
-        .jobs?.desk.order(
+        .jobs?.gateway.send(
           'watch',
           JSON.stringify({ jobId: slow, afterVersion: version + 1_000, waitMs: 4_000 }),
           'client',
@@ -128,7 +128,7 @@ describe('progress', () => {
   });
 
   it('progress is told ten times a second at most, however fast the work is, and the end is never held back', () => {
-    const cluster = new JobsWorld();
+    const cluster = new JobsTestCluster();
     let told = 0;
     cluster.rule((message) => {
       if (message.kind === 'tellUnits') told += 1;

@@ -2,44 +2,44 @@
  * The checks that come before the tests: generated pages, format, lint, types, dead code. Each asks the tool itself how
  * many files it saw, because a tool that sees none is silent and green.
  */
-import { judge, root, runTool, type Stage, type StageReport } from './stage.ts';
+import { stageReportOf, projectRoot, runTool, type Stage, type StageReport } from './stage.ts';
 
 export const checks: readonly Stage[] = [
   {
     name: 'docs',
     run: async () => {
-      const ended = await runTool(process.execPath, ['scripts/docs.ts', '--check']);
-      return judge('generated pages', ended, numberIn(ended.output, /(\d+) generated pages/), 'generated pages');
+      const ended = await runTool(process.execPath, ['scripts/docs/docs.ts', '--check']);
+      return stageReportOf('generated pages', ended, numberIn(ended.output, /(\d+) generated pages/), 'generated pages');
     },
   },
   {
     name: 'format',
     run: async () => {
       const ended = await runTool('oxfmt', ['--check', '.']);
-      return judge('format (npm run format corrects it)', ended, numberIn(ended.output, /on (\d+) files/), 'files');
+      return stageReportOf('format (npm run format corrects it)', ended, numberIn(ended.output, /on (\d+) files/), 'files');
     },
   },
   {
     name: 'lint',
     run: async () => {
       const ended = await runTool('oxlint', ['--type-aware', '--deny-warnings']);
-      return judge('lint', ended, numberIn(ended.output, /on (\d+) files/), 'files');
+      return stageReportOf('lint', ended, numberIn(ended.output, /on (\d+) files/), 'files');
     },
   },
   {
     name: 'types',
-    run: () => typesOf('types', '.', `${root}/`),
+    run: () => typesOf('types', '.', `${projectRoot}/`),
   },
   {
     name: 'types of the console',
-    run: () => typesOf('types of the console', 'console', `${root}/console/`),
+    run: () => typesOf('types of the console', 'console', `${projectRoot}/console/`),
   },
   {
     name: 'dead code',
     run: async () => {
       const reporters = ['--reporter', 'symbols', '--reporter', './scripts/testing/knip-count.ts'];
       const ended = await runTool('knip', ['--no-progress', '--treat-config-hints-as-errors', ...reporters]);
-      return judge('dead code', ended, numberIn(ended.output, /knip looked at (\d+) files/), 'files');
+      return stageReportOf('dead code', ended, numberIn(ended.output, /knip looked at (\d+) files/), 'files');
     },
   },
 ];
@@ -47,10 +47,10 @@ export const checks: readonly Stage[] = [
 async function typesOf(name: string, project: string, folder: string): Promise<StageReport> {
   const ended = await runTool('tsc', ['--noEmit', '-p', project, '--listFiles']);
   const lines = ended.output.split('\n');
-  const files = lines.filter((line) => line.startsWith(`${root}/`));
+  const files = lines.filter((line) => line.startsWith(`${projectRoot}/`));
   const ours = files.filter((file) => file.startsWith(folder) && !file.includes('/node_modules/'));
   const rest = lines.filter((line) => !files.includes(line)).join('\n');
-  return judge(name, { ...ended, output: rest }, ours.length, 'files');
+  return stageReportOf(name, { ...ended, output: rest }, ours.length, 'files');
 }
 
 function numberIn(output: string, pattern: RegExp): number {

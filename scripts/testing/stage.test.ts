@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 
 import { checks } from './checks.ts';
-import { judge, runTool } from './stage.ts';
+import { stageReportOf, runTool } from './stage.ts';
 
 describe('a stage', () => {
   it('passes when the tool is content and looked at something', () => {
-    assert.deepEqual(judge('lint', { code: 0, output: '' }, 3, 'files'), {
+    assert.deepEqual(stageReportOf('lint', { code: 0, output: '' }, 3, 'files'), {
       looked: '3 files',
       passed: 1,
       failures: [],
@@ -15,12 +15,12 @@ describe('a stage', () => {
   });
 
   it('fails with the words of the tool when the tool is not content', () => {
-    const [failure] = judge('lint', { code: 1, output: 'a.ts: wrong' }, 3, 'files').failures;
+    const [failure] = stageReportOf('lint', { code: 1, output: 'a.ts: wrong' }, 3, 'files').failures;
     assert.match(failure?.text ?? '', /a\.ts: wrong/);
   });
 
   it('fails when the tool looked at nothing, however content it is', () => {
-    const [failure] = judge('lint', { code: 0, output: 'all fine' }, 0, 'files').failures;
+    const [failure] = stageReportOf('lint', { code: 0, output: 'all fine' }, 0, 'files').failures;
     assert.match(failure?.text ?? '', /looked at no files/);
   });
 

@@ -5,19 +5,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 
-import { type FileReport, runFiles } from './test-files.ts';
+import { type TestFileReport, runTestFiles } from './test-files.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'remuster-runner-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
 
-async function reportOn(source: string): Promise<FileReport> {
+async function reportOn(source: string): Promise<TestFileReport> {
   const file = join(folder, 'sample.test.ts');
   writeFileSync(file, source);
-  const reports: FileReport[] = [];
+  const reports: TestFileReport[] = [];
   const limits = { concurrency: 1, fileTimeoutMs: 2_000, testTimeoutMs: 600 };
-  await runFiles([file], { ...limits, ended: (report) => void reports.push(report) });
+  await runTestFiles([file], { ...limits, ended: (report) => void reports.push(report) });
   assert.equal(reports.length, 1);
-  return reports[0] as FileReport;
+  return reports[0] as TestFileReport;
 }
 
 const start = "import { test, describe, it } from 'node:test';\n";

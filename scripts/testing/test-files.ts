@@ -9,37 +9,37 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 
-import { type Failure, root } from './stage.ts';
-import type { TestLine } from './test-events.ts';
+import { type StageFailure, projectRoot } from './stage.ts';
+import type { TestRecord } from './test-reporter.ts';
 
-export type FileReport = {
+export type TestFileReport = {
   readonly file: string;
   readonly passed: number;
   readonly skipped: number;
   readonly notes: readonly string[];
   readonly elapsedMs: number;
-  readonly failures: readonly Failure[];
+  readonly failures: readonly StageFailure[];
 };
 
-export type FilesOptions = {
+export type TestRunOptions = {
   readonly concurrency: number;
   /** For one file, from start to exit. */
   readonly fileTimeoutMs: number;
   /** For one test: shorter, so that the hanging test is named and not only its file. */
   readonly testTimeoutMs: number;
-  readonly ended: (report: FileReport) => void;
+  readonly ended: (report: TestFileReport) => void;
 };
 
 const outputCharactersMax = 20_000;
-const reporter = join(import.meta.dirname, 'test-events.ts');
+const reporter = join(import.meta.dirname, 'test-reporter.ts');
 const running = new Set<ChildProcess>();
 
 /** Ends every test process that is still running, with all that it started. */
-export function killRunning(): void {
+export function killRunningTests(): void {
   for (const child of running) killGroup(child);
 }
 
-export async function runFiles(files: readonly string[], options: FilesOptions): Promise<void> {
+export async function runTestFiles(files: readonly string[], options: TestRunOptions): Promise<void> {
   const waiting = [...files];
   const lane = async (): Promise<void> => {
     for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
@@ -49,7 +49,7 @@ export async function runFiles(files: readonly string[], options: FilesOptions):
   await Promise.all(Array.from({ length: options.concurrency }, lane));
 }
 
-async function runFile(file: string, options: FilesOptions): Promise<FileReport> {
+async function runFile(file: string, options: TestRunOptions): Promise<TestFileReport> {
   const startedMs = performance.now();
   const folder = mkdtempSync(join(tmpdir(), 'remuster-test-'));
   try {
@@ -58,7 +58,7 @@ async function runFile(file: string, options: FilesOptions): Promise<FileReport>
     const events = readEvents(eventsFile);
     const lines = events.filter((line) => line.outcome !== 'note');
     const notes = events.filter((line) => line.outcome === 'note').map((line) => line.name);
-    const failures: Failure[] = lines
+    const failures: StageFailure[] = lines
       .filter((line) => line.outcome === 'failed')
       .map((line) => ({ title: `${file}: ${line.name}`, text: line.error ?? '' }));
     const problem = problemOf(ended, lines.length, failures.length, options);
@@ -84,7 +84,7 @@ type ProcessEnd = {
   readonly output: string;
 };
 
-async function runProcess(file: string, eventsFile: string, options: FilesOptions): Promise<ProcessEnd> {
+async function runProcess(file: string, eventsFile: string, options: TestRunOptions): Promise<ProcessEnd> {
   const args = [
     `--test-timeout=${options.testTimeoutMs}`,
     `--test-reporter=${reporter}`,
@@ -92,7 +92,7 @@ async function runProcess(file: string, eventsFile: string, options: FilesOption
     file,
   ];
   const env = { ...process.env, NO_COLOR: '1', FORCE_COLOR: undefined };
-  const child = spawn(process.execPath, args, { cwd: root, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, args, { cwd: projectRoot, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   running.add(child);
   const closed = new Promise((end) => child.once('close', end));
   const exited = new Promise<number | null>((end) => child.once('exit', end));
@@ -148,7 +148,7 @@ function livesInGroup(pid: string, group: number): boolean {
   }
 }
 
-function problemOf(ended: ProcessEnd, tests: number, failures: number, options: FilesOptions): string | undefined {
+function problemOf(ended: ProcessEnd, tests: number, failures: number, options: TestRunOptions): string | undefined {
   if (ended.timedOut) {
     return `did not exit within ${options.fileTimeoutMs} ms after ${tests} finished tests: a test hangs, or something is left open`;
   }
@@ -157,14 +157,14 @@ function problemOf(ended: ProcessEnd, tests: number, failures: number, options: 
   return tests === 0 ? 'has no test' : undefined;
 }
 
-function withOutput(failure: Failure | undefined, output: string): readonly Failure[] {
+function withOutput(failure: StageFailure | undefined, output: string): readonly StageFailure[] {
   return failure === undefined ? [] : [{ ...failure, text: `${failure.text}\n\nprinted by this file:\n${output}` }];
 }
 
-function readEvents(file: string): readonly TestLine[] {
+function readEvents(file: string): readonly TestRecord[] {
   try {
     const rows = readFileSync(file, 'utf8').split('\n').filter(Boolean);
-    return rows.map((row) => JSON.parse(row) as TestLine);
+    return rows.map((row) => JSON.parse(row) as TestRecord);
   } catch {
     return [];
   }

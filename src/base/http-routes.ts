@@ -1,5 +1,5 @@
 /**
- * What the operators' HTTP interface is made of, as data: routes that node/ declares and io/http-server.ts serves.
+ * What the operators' HTTP interface is made of, as data: routes that node/ declares and io/http/http-server.ts serves.
  * Only types: nothing here knows about sockets, headers or authentication, and a handler never sees them.
  */
 

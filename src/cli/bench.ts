@@ -6,9 +6,9 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { RemusterError } from '../base/errors.ts';
-import { exitFailed } from './failure.ts';
+import { exitFailed } from './command/exit.ts';
 
-export async function bench(words: readonly string[], entry: string): Promise<number> {
+export async function benchCommand(words: readonly string[], entry: string): Promise<number> {
   const runner = resolve(dirname(entry), '..', '..', 'bench', 'run.ts');
   if (!existsSync(runner)) {
     throw new RemusterError(

@@ -4,21 +4,21 @@
  */
 import { CommanderError } from 'commander';
 import { RemusterError } from '../base/errors.ts';
-import { asksForJson, exitOk, exitUsage, reportFailure } from './failure.ts';
+import { wantsJson, exitOk, exitUsage, reportFailure } from './command/exit.ts';
 import { buildProgram } from './program.ts';
-import { onInterrupt } from './signals.ts';
-import { endQuietlyOnClosedPipe } from './terminal.ts';
-import { version } from './version.ts';
+import { exitOnInterrupt } from './command/signals.ts';
+import { endQuietlyOnClosedPipe } from './output/terminal.ts';
+import { packageVersion } from './version.ts';
 
 export async function runCommandLine(words: readonly string[], entry: string): Promise<void> {
   endQuietlyOnClosedPipe(() => process.exit(exitOk));
-  onInterrupt();
+  exitOnInterrupt();
   let exitCode: number = exitOk;
   try {
     const finish = (code: number): void => void (exitCode = code);
-    await buildProgram({ version: version(), entry, finish }).parseAsync(words, { from: 'user' });
+    await buildProgram({ version: packageVersion(), entry, finish }).parseAsync(words, { from: 'user' });
   } catch (error) {
-    exitCode = error instanceof CommanderError ? usage(error, words) : reportFailure(error, asksForJson(words));
+    exitCode = error instanceof CommanderError ? usage(error, words) : reportFailure(error, wantsJson(words));
   }
   process.stdout.write('', () => process.stderr.write('', () => process.exit(exitCode)));
 }
@@ -28,5 +28,5 @@ function usage(error: CommanderError, words: readonly string[]): number {
   if (error.code === 'commander.helpDisplayed' || error.code === 'commander.version') return exitOk;
   if (error.code === 'commander.help') return words.includes('help') ? exitOk : exitUsage;
   const message = error.message.replace(/^error: /, '').replaceAll('\n', ' ');
-  return reportFailure(new RemusterError('BAD_ARGUMENT', message), asksForJson(words));
+  return reportFailure(new RemusterError('BAD_ARGUMENT', message), wantsJson(words));
 }

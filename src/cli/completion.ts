@@ -4,25 +4,25 @@
  */
 import type { Command } from 'commander';
 import { RemusterError } from '../base/errors.ts';
-import { print } from './terminal.ts';
-import { exitOk } from './failure.ts';
+import { printData } from './output/terminal.ts';
+import { exitOk } from './command/exit.ts';
 
 const shells = ['bash', 'zsh', 'fish'] as const;
 
 /** The words that may follow a chain of commands, for example after `dev`. */
 type Place = { readonly path: string; readonly words: readonly string[]; readonly flags: readonly string[] };
 
-export function completion(program: Command, shell: string): number {
+export function completionCommand(program: Command, shell: string): number {
   const places = placesOf(program, '');
   switch (shell) {
     case 'bash':
-      print(bash(places));
+      printData(bash(places));
       break;
     case 'zsh':
-      print(`#compdef remuster\nautoload -U +X bashcompinit && bashcompinit\n${bash(places)}`);
+      printData(`#compdef remuster\nautoload -U +X bashcompinit && bashcompinit\n${bash(places)}`);
       break;
     case 'fish':
-      print(fish(places));
+      printData(fish(places));
       break;
     default:
       throw new RemusterError(

@@ -4,17 +4,17 @@
  */
 import { RemusterError } from '../base/errors.ts';
 import { type ErrorCode, type ErrorRow, errorTable } from '../base/error-table.ts';
-import { nearestName } from '../node/nearest-name.ts';
-import { exitOk } from './failure.ts';
-import { type Format, renderList, renderThing } from './output.ts';
-import { print } from './terminal.ts';
+import { nearestName } from '../node/options/nearest-name.ts';
+import { exitOk } from './command/exit.ts';
+import { type OutputFormat, renderList, renderObject } from './output/render.ts';
+import { printData } from './output/terminal.ts';
 
-export async function explain(typed: string | undefined, format: Format): Promise<number> {
-  print(typed === undefined ? await all(format) : await one(typed, format));
+export async function explainCommand(typed: string | undefined, format: OutputFormat): Promise<number> {
+  printData(typed === undefined ? await all(format) : await one(typed, format));
   return exitOk;
 }
 
-async function all(format: Format): Promise<string> {
+async function all(format: OutputFormat): Promise<string> {
   const items = Object.entries(errorTable).map(([code, row]) => Object.assign({ code }, row));
   const columns = [
     { title: 'CODE', cell: (row: { code: string }) => row.code },
@@ -23,7 +23,7 @@ async function all(format: Format): Promise<string> {
   return await renderList(format, items, columns, (row) => row.code);
 }
 
-async function one(typed: string, format: Format): Promise<string> {
+async function one(typed: string, format: OutputFormat): Promise<string> {
   const code = typed.toUpperCase().replaceAll('-', '_');
   if (!Object.hasOwn(errorTable, code)) {
     const nearest = nearestName(code, Object.keys(errorTable));
@@ -40,5 +40,5 @@ async function one(typed: string, format: Format): Promise<string> {
     ['HTTP STATUS', String(row.httpStatus)],
     ['EXIT CODE', String(row.exitCode)],
   ];
-  return await renderThing(format, { code, ...row }, { name: code, lines });
+  return await renderObject(format, { code, ...row }, { name: code, lines });
 }

@@ -2,7 +2,7 @@
  * The entry of the command line. It only switches on the cache of compiled code, which must happen before anything
  * else is imported, and hands over.
  */
-import { cacheCompiledCode } from '../io/compiled-code.ts';
+import { cacheCompiledCode } from '../io/system/compile-cache.ts';
 
 cacheCompiledCode();
 const { runCommandLine } = await import('./command-line.ts');

@@ -6,17 +6,17 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { RemusterError } from '../base/errors.ts';
-import { nearestName } from '../node/nearest-name.ts';
-import { addCall } from './call-program.ts';
-import { addControl } from './control-program.ts';
-import type { DevFlags } from './dev.ts';
-import { addJobs } from './job-program.ts';
-import { addKv } from './kv-program.ts';
-import { addCompose, addModules, addNew } from './module-program.ts';
-import { addOptionFlags, typedFlags } from './option-flags.ts';
-import { type Format, formats } from './output.ts';
-import { addPools } from './pool-program.ts';
-import { type ReadingFlags, reader, wholeNumber } from './reading.ts';
+import { nearestName } from '../node/options/nearest-name.ts';
+import { addCallCommand } from './pools/call-program.ts';
+import { addClusterCommands } from './cluster/cluster-commands.ts';
+import type { DevFlags } from './dev/dev.ts';
+import { addJobCommands } from './jobs/job-commands.ts';
+import { addKvCommands } from './pools/kv-program.ts';
+import { addComposeCommand, addModuleCommands, addNewCommands } from './pools/module-commands.ts';
+import { addOptionFlags, givenFlags } from './agent/option-flags.ts';
+import { type OutputFormat, outputFormats } from './output/render.ts';
+import { addPoolCommands } from './pools/pool-commands.ts';
+import { type ReadFlags, addReadCommand, integerFlag } from './command/command-flags.ts';
 import type { SimFlags } from './sim.ts';
 
 export type ProgramContext = {
@@ -39,17 +39,17 @@ export function buildProgram(context: ProgramContext): Command {
   addAgent(program, context);
   addDev(program, context);
   addStart(program, context);
-  addJobs(program, context.finish);
+  addJobCommands(program, context.finish);
   addReaders(program, context);
-  addControl(program, context.finish);
-  addKv(program, context.finish);
-  addPools(program, context.finish);
-  addModules(program, context.finish);
-  addCompose(program, context.finish);
-  addCall(program, context.finish);
+  addClusterCommands(program, context.finish);
+  addKvCommands(program, context.finish);
+  addPoolCommands(program, context.finish);
+  addModuleCommands(program, context.finish);
+  addComposeCommand(program, context.finish);
+  addCallCommand(program, context.finish);
   addConfig(program, context);
   addTools(program, context);
-  addNew(program, context.finish);
+  addNewCommands(program, context.finish);
   return program;
 }
 
@@ -62,10 +62,10 @@ function addAgent(program: Command, { finish }: ProgramContext): void {
     .addOption(new Option('--dev-temporary', 'help to remove it when orphaned').hideHelp())
     .addHelpText('after', '\nA flag beats the environment, which beats the options file, which beats the default.')
     .action(async (flags: { config?: string; withParent?: true; devRoot?: string; devTemporary?: true }) => {
-      const { agent } = await import('./agent.ts');
+      const { agentCommand } = await import('./agent/agent.ts');
       finish(
-        await agent({
-          typed: typedFlags(command),
+        await agentCommand({
+          typed: givenFlags(command),
           config: flags.config,
           withParent: flags.withParent === true,
           devRoot: flags.devRoot,
@@ -103,14 +103,14 @@ function addDevFlags(command: Command): Command {
 }
 
 async function devFlags(words: DevWords, { entry }: ProgramContext): Promise<DevFlags> {
-  const { count } = await import('./dev.ts');
+  const { parseCount } = await import('./dev/dev.ts');
   return {
     entry,
-    gates: count('--gates', words.gates, 50),
-    managers: count('--managers', words.managers, 50),
-    workers: count('--workers', words.workers, 50),
-    dcs: Math.max(1, count('--dcs', words.dcs, 16)),
-    portBase: count('--port-base', words.portBase, 65_000),
+    gates: parseCount('--gates', words.gates, 50),
+    managers: parseCount('--managers', words.managers, 50),
+    workers: parseCount('--workers', words.workers, 50),
+    dcs: Math.max(1, parseCount('--dcs', words.dcs, 16)),
+    portBase: parseCount('--port-base', words.portBase, 65_000),
     modules: words.modules && absolutePaths(words.modules),
     data: words.data,
     retain: words.retain === true,
@@ -136,8 +136,8 @@ function addDev(program: Command, context: ProgramContext): void {
     .addOption(new Option('-o, --output <format>', 'how to say that it is ready').choices(['table', 'json']))
     .action(async (words: string[], flags: DevWords) => {
       if (words.length > 0) throw unknownCommand(`dev ${words[0]}`, words[0] ?? '', command);
-      const { dev } = await import('./dev.ts');
-      finish(await dev(await devFlags(flags, context)));
+      const { devCommand } = await import('./dev/dev.ts');
+      finish(await devCommand(await devFlags(flags, context)));
     });
   const order = (
     verb: 'kill' | 'restart' | 'pause' | 'resume' | 'partition' | 'heal',
@@ -148,8 +148,8 @@ function addDev(program: Command, context: ProgramContext): void {
     child
       .addOption(new Option('--data <path>', 'data directory of the dev cluster, when several run'))
       .action(async () => {
-        const { orderDev } = await import('./dev-orders.ts');
-        finish(await orderDev(verb, child.args.join(' '), child.opts<{ data?: string }>().data));
+        const { devControlCommand } = await import('./dev/dev-control-client.ts');
+        finish(await devControlCommand(verb, child.args.join(' '), child.opts<{ data?: string }>().data));
       });
   };
   order('kill', ' <name>', 'kill -9 a node of the running dev cluster');
@@ -165,72 +165,72 @@ function addStart(program: Command, context: ProgramContext): void {
     .description('what `npm start` runs: a local cluster, a load test on it, and what to do next')
     .option('--exit', 'end after the report, with the exit code of the run')
     .option('--duration <duration>', 'how long the load test lasts')
-    .option('--vus <count>', 'how many users it has', wholeNumber('--vus', 1))
+    .option('--vus <count>', 'how many users it has', integerFlag('--vus', 1))
     .action(async ({ duration, vus, exit, ...words }: DevWords & { duration?: string; vus?: number }) => {
-      const { start } = await import('./start.ts');
+      const { startCommand } = await import('./dev/start.ts');
       const sample = { ...(duration === undefined ? {} : { duration }), ...(vus === undefined ? {} : { vus }) };
-      context.finish(await start({ ...(await devFlags(words, context)), ...sample, exit: exit === true }));
+      context.finish(await startCommand({ ...(await devFlags(words, context)), ...sample, exit: exit === true }));
     });
 }
 
 function addReaders(program: Command, { finish }: ProgramContext): void {
-  reader(program, 'members', 'who is in the cluster')
+  addReadCommand(program, 'members', 'who is in the cluster')
     .option('--watch', 'print again when something changes')
-    .action(async (flags: ReadingFlags & { watch?: true }) => {
-      const { members } = await import('./members.ts');
-      finish(await members(flags, flags.output, flags.watch === true));
+    .action(async (flags: ReadFlags & { watch?: true }) => {
+      const { membersCommand } = await import('./cluster/members.ts');
+      finish(await membersCommand(flags, flags.output, flags.watch === true));
     });
-  reader(program, 'events', 'what happened, one JSON object a line', 'jsonl')
+  addReadCommand(program, 'events', 'what happened, one JSON object a line', 'jsonl')
     .option('--follow', 'go on with what happens from now on')
     .option('--since <seq>', 'only events after this number')
-    .action(async (flags: ReadingFlags & { follow?: true; since?: string }) => {
-      const { events } = await import('./events.ts');
-      finish(await events({ ...flags, follow: flags.follow === true, since: flags.since }, flags.output));
+    .action(async (flags: ReadFlags & { follow?: true; since?: string }) => {
+      const { eventsCommand } = await import('./cluster/events.ts');
+      finish(await eventsCommand({ ...flags, follow: flags.follow === true, since: flags.since }, flags.output));
     });
-  reader(program, 'why <name>', 'why a member is believed to be what it is: its last changes with the evidence').action(
-    async (name: string, flags: ReadingFlags) => {
-      const { why } = await import('./why.ts');
-      finish(await why(flags, flags.output, name));
+  addReadCommand(program, 'why <name>', 'why a member is believed to be what it is: its last changes with the evidence').action(
+    async (name: string, flags: ReadFlags) => {
+      const { whyCommand } = await import('./cluster/why.ts');
+      finish(await whyCommand(flags, flags.output, name));
     },
   );
-  reader(program, 'join <addresses>', 'tell a running node of others (host:port,...), which it then joins').action(
-    async (addresses: string, flags: ReadingFlags) => {
-      const { joinOthers } = await import('./join.ts');
-      finish(await joinOthers(flags, flags.output, addresses));
+  addReadCommand(program, 'join <addresses>', 'tell a running node of others (host:port,...), which it then joins').action(
+    async (addresses: string, flags: ReadFlags) => {
+      const { joinCommand } = await import('./cluster/join.ts');
+      finish(await joinCommand(flags, flags.output, addresses));
     },
   );
-  reader(program, 'rtt <from> <to>', 'round trip between two members, estimated and as measured').action(
-    async (from: string, to: string, flags: ReadingFlags) => {
-      const { roundTrip } = await import('./round-trip.ts');
-      finish(await roundTrip(flags, flags.output, from, to));
+  addReadCommand(program, 'rtt <from> <to>', 'round trip between two members, estimated and as measured').action(
+    async (from: string, to: string, flags: ReadFlags) => {
+      const { rttCommand } = await import('./cluster/round-trip.ts');
+      finish(await rttCommand(flags, flags.output, from, to));
     },
   );
-  reader(
+  addReadCommand(
     program,
     'reachability',
     'who can hear whom, by asking everybody; exit code 4 when some did not answer',
-  ).action(async (flags: ReadingFlags) => {
-    const { reachability } = await import('./reachability.ts');
-    finish(await reachability(flags, flags.output));
+  ).action(async (flags: ReadFlags) => {
+    const { reachabilityCommand } = await import('./cluster/reachability.ts');
+    finish(await reachabilityCommand(flags, flags.output));
   });
-  reader(program, 'health', 'is a node well; exit code 1 when it is not ready').action(async (flags: ReadingFlags) => {
-    const { health } = await import('./health.ts');
-    finish(await health(flags, flags.output));
+  addReadCommand(program, 'health', 'is a node well; exit code 1 when it is not ready').action(async (flags: ReadFlags) => {
+    const { healthCommand } = await import('./cluster/health.ts');
+    finish(await healthCommand(flags, flags.output));
   });
 }
 
 function addConfig(program: Command, { finish }: ProgramContext): void {
   const config = program.command('config').description('options of a node').helpGroup('Look:');
-  const show = reader(config, 'show', 'the options a node started here would have, or those of the node at --addr');
+  const show = addReadCommand(config, 'show', 'the options a node started here would have, or those of the node at --addr');
   show.option('--sources', 'also say where each value comes from');
   // --token belongs to the reader; the token of a node comes from a file or the environment anyway.
   addOptionFlags(show);
-  show.action(async (flags: ReadingFlags & { sources?: true; config?: string }) => {
-    const { showConfig } = await import('./config-show.ts');
+  show.action(async (flags: ReadFlags & { sources?: true; config?: string }) => {
+    const { configShowCommand } = await import('./agent/config-show.ts');
     const { addr, context, token } = flags;
     const target = { ...(addr ? { addr } : {}), ...(context ? { context } : {}), ...(token ? { token } : {}) };
-    const own = { typed: typedFlags(show), config: flags.config, sources: flags.sources === true };
-    finish(await showConfig({ ...target, ...own }, flags.output));
+    const own = { typed: givenFlags(show), config: flags.config, sources: flags.sources === true };
+    finish(await configShowCommand({ ...target, ...own }, flags.output));
   });
 }
 
@@ -238,14 +238,14 @@ function addTools(program: Command, { finish, entry }: ProgramContext): void {
   const tool = (words: string, sentence: string): Command =>
     program.command(words).description(sentence).helpGroup('Tools:');
   tool('explain [code]', 'what an error code means')
-    .addOption(new Option('-o, --output <format>', 'how to show it').choices(formats).default('table'))
-    .action(async (code: string | undefined, flags: { output: Format }) => {
-      const { explain } = await import('./explain.ts');
-      finish(await explain(code, flags.output));
+    .addOption(new Option('-o, --output <format>', 'how to show it').choices(outputFormats).default('table'))
+    .action(async (code: string | undefined, flags: { output: OutputFormat }) => {
+      const { explainCommand } = await import('./explain.ts');
+      finish(await explainCommand(code, flags.output));
     });
   tool('completion <shell>', 'completion script for bash, zsh or fish').action(async (shell: string) => {
-    const { completion } = await import('./completion.ts');
-    finish(completion(program, shell));
+    const { completionCommand } = await import('./completion.ts');
+    finish(completionCommand(program, shell));
   });
   tool('sim', 'run simulated clusters and check that the promises hold')
     .option('--seed <seed>', 'run this seed only')
@@ -255,15 +255,15 @@ function addTools(program: Command, { finish, entry }: ProgramContext): void {
     .option('--experiment <name>', 'measure instead: lifeguard, one-way or scale')
     .addOption(new Option('-o, --output <format>', 'how to show it').choices(['table', 'json']).default('table'))
     .action(async (flags: Omit<SimFlags, 'entry'>) => {
-      const { sim } = await import('./sim.ts');
-      finish(await sim({ ...flags, entry }));
+      const { simCommand } = await import('./sim.ts');
+      finish(await simCommand({ ...flags, entry }));
     });
   tool('bench [name]', 'measure against others; only in the source repository')
     .allowUnknownOption()
     .allowExcessArguments()
     .action(async (_name: string | undefined, _flags: unknown, command: Command) => {
-      const { bench } = await import('./bench.ts');
-      finish(await bench(command.args, entry));
+      const { benchCommand } = await import('./bench.ts');
+      finish(await benchCommand(command.args, entry));
     });
 }
 

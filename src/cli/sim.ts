@@ -14,9 +14,9 @@ import { type CampaignResult, formatFailure, runCampaign } from '../simulation/s
 import { experiments } from '../simulation/experiments/experiments.ts';
 import { formatExperimentReport } from '../simulation/experiments/experiment-report.ts';
 import { parseScenario } from '../simulation/scenario/scenario.ts';
-import { exitFailed, exitOk } from './failure.ts';
-import { schemaVersion } from './output.ts';
-import { print, say } from './terminal.ts';
+import { exitFailed, exitOk } from './command/exit.ts';
+import { schemaVersion } from './output/render.ts';
+import { printData, printNotice } from './output/terminal.ts';
 
 export type SimFlags = {
   readonly seed?: string;
@@ -32,7 +32,7 @@ export type SimFlags = {
 const seedsDefault = 20;
 const seedsMax = 1_000_000_000;
 
-export async function sim(flags: SimFlags): Promise<number> {
+export async function simCommand(flags: SimFlags): Promise<number> {
   const seed = whole('--seed', flags.seed);
   if (flags.experiment !== undefined) return experiment(flags.experiment, seed ?? 1, flags.output);
   const minutes = whole('--minutes', flags.minutes);
@@ -45,12 +45,12 @@ export async function sim(flags: SimFlags): Promise<number> {
     firstSeed,
     seeds,
     ...(minutes === undefined ? {} : { minutesMax: minutes }),
-    ...(seed !== undefined && seeds === 1 && flags.output !== 'json' ? { sink: print } : {}),
+    ...(seed !== undefined && seeds === 1 && flags.output !== 'json' ? { sink: printData } : {}),
     nowMs: () => performance.now(),
     yieldToLoop: () => turn(),
-    failed: (failure) => say(formatFailure(failure)),
+    failed: (failure) => printNotice(formatFailure(failure)),
   });
-  print(flags.output === 'json' ? JSON.stringify({ schemaVersion, firstSeed, ...result }) : summary(result, firstSeed));
+  printData(flags.output === 'json' ? JSON.stringify({ schemaVersion, firstSeed, ...result }) : summary(result, firstSeed));
   return result.failures.length === 0 ? exitOk : exitFailed;
 }
 
@@ -59,8 +59,8 @@ function experiment(name: string, seed: number, output: string): number {
   if (run === undefined) {
     throw new RemusterError('BAD_ARGUMENT', `--experiment takes one of ${Object.keys(experiments).join(', ')}`);
   }
-  const report = run({ seed: String(seed), progress: (line) => say(line), heapBytes });
-  print(output === 'json' ? JSON.stringify({ schemaVersion, seed, ...report }) : formatExperimentReport(report));
+  const report = run({ seed: String(seed), progress: (line) => printNotice(line), heapBytes });
+  printData(output === 'json' ? JSON.stringify({ schemaVersion, seed, ...report }) : formatExperimentReport(report));
   return report.goals.every(({ met }) => met) ? exitOk : exitFailed;
 }
 

@@ -1,7 +1,7 @@
 /** The version of the package, read from its package.json: two folders above, from source as well as from dist. */
 import { readFileSync } from 'node:fs';
 
-export function version(): string {
+export function packageVersion(): string {
   const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
   return (JSON.parse(text) as { version: string }).version;
 }

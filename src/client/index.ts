@@ -5,12 +5,12 @@
 import { env } from 'node:process';
 import { nodeIdBytes, nodeIdFrom } from '../base/ids.ts';
 import { Random } from '../base/random.ts';
-import { systemClock } from '../io/clock.ts';
-import { entropyBytes, entropyText } from '../io/entropy.ts';
-import { sibling } from '../io/sibling.ts';
+import { systemClock } from '../io/system/clock.ts';
+import { entropyBytes, entropyText } from '../io/system/entropy.ts';
+import { entryUrl } from '../io/system/entry-url.ts';
 import { isLoopback } from '../io/transport/loopback.ts';
 import { openTransport } from '../io/transport/transport.ts';
-import { openWorkflowFile } from '../io/workflow-file.ts';
+import { openWorkflowFile } from '../io/bundle/workflow-file.ts';
 import { jobLimits } from '../jobs/limits.ts';
 import { type ClusterSession, openSession } from './session.ts';
 import { clientSettings, type ConnectOptions } from './options.ts';
@@ -23,8 +23,8 @@ export type { PreparedJob, SubmitOptions } from './submission.ts';
 
 /** What the code of a workflow imports of the package is the copy that runs here. */
 const packageEntries = {
-  remuster: sibling(import.meta.url, '../index').href,
-  'remuster/client': sibling(import.meta.url, 'index').href,
+  remuster: entryUrl(import.meta.url, '../index').href,
+  'remuster/client': entryUrl(import.meta.url, 'index').href,
 };
 
 /** Ends with a session to a node that has answered, or with a coded error. */

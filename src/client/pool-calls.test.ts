@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type ErrorCode, failure, isRemusterError, success } from '../base/errors.ts';
-import { counter, opened, FakeCluster, refusedCall } from './pretend-cluster.test.ts';
+import { counter, opened, FakeCluster, refusedCall } from '../../test/fakes/fake-cluster.ts';
 
 const withCode =
   (code: ErrorCode) =>

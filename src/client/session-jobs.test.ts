@@ -5,7 +5,7 @@ import { type Done, type ErrorCode, failure, isRemusterError, success } from '..
 import type { JobRequest } from '../jobs/job-types.ts';
 import { encodeMessage, type Message } from '../messages/catalogue.ts';
 import { workflow } from '../runner/definition/workflow.ts';
-import { FakeCluster, opened } from './pretend-cluster.test.ts';
+import { FakeCluster, opened } from '../../test/fakes/fake-cluster.ts';
 import { type WorkflowBundler, type PreparedJob, preparedJob } from './submission.ts';
 
 type Order = Message & { kind: 'jobOrder' };

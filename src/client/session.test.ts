@@ -6,9 +6,9 @@ import { nodeIdFrom } from '../base/ids.ts';
 import type { Clock, Identity, Streams } from '../base/ports.ts';
 import { Random } from '../base/random.ts';
 import { encodeMessage } from '../messages/catalogue.ts';
-import { bootNode } from '../node/core.ts';
-import { membershipHere } from '../node/membership-here.ts';
-import { nodeOptions } from '../node/options.ts';
+import { bootNode } from '../node/node-core.ts';
+import { inlineMembership } from '../node/membership/inline-membership.ts';
+import { nodeOptions } from '../node/options/options.ts';
 import { SimulatedWorld } from '../simulation/world/simulated-world.ts';
 import { type ClusterSession, openSession } from './session.ts';
 
@@ -28,7 +28,7 @@ function nodeAndClient(): { world: SimulatedWorld<Client>; session: ClusterSessi
       const identity: Identity = { id, name, host, port: 1, generation: 1, roles, dc: 'dc1' };
       const { datagrams, streams } = ports.listen(identity, 'test');
       const store = ports.openStore('node');
-      const membership = membershipHere(datagrams, random, nodeOptions());
+      const membership = inlineMembership(datagrams, random, nodeOptions());
       if (index === 0)
         bootNode({ clock: ports.clock, streams, store, log, membership }, { ...nodeOptions(), identity });
       return { streams, clock: ports.clock };

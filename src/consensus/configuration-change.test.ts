@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { type Ended, change, three, untilEnded } from '../../test/consensus-calls.ts';
-import { ConsensusWorld, addressOf, idOf } from '../../test/consensus-world.ts';
+import { type PendingOutcome, change, threeVoters, untilEnded } from '../../test/support/consensus/consensus-calls.ts';
+import { ConsensusTestCluster, addressOf, idOf } from '../../test/support/consensus/consensus-cluster.ts';
 
 const newcomer = { id: idOf('n4'), name: 'n4', ...addressOf('n4') };
 
 describe('members', () => {
   test('are added, caught up, promoted and removed one at a time', () => {
-    const { world, leader } = three();
+    const { world, leader } = threeVoters();
     assert.equal(untilEnded(world, world.propose(leader, 'a')), 'ok');
     world.start('n4');
     world.run(10);
@@ -36,14 +36,14 @@ describe('members', () => {
   });
 
   test('that have not caught up are not promoted', () => {
-    const { world, leader } = three();
+    const { world, leader } = threeVoters();
     assert.equal(untilEnded(world, change(world, leader, { kind: 'add', member: newcomer })), 'ok');
     assert.equal(untilEnded(world, change(world, leader, { kind: 'promote', id: idOf('n4') })), 'PRECONDITION');
     assert.equal(untilEnded(world, change(world, leader, { kind: 'promote', id: idOf('n9') })), 'PRECONDITION');
   });
 
   test('that do not know yet that they are members are not promoted: they would refuse to vote', () => {
-    const world = new ConsensusWorld();
+    const world = new ConsensusTestCluster();
     world.group('n1');
     world.untilLeader();
     world.start('n4');
@@ -55,7 +55,7 @@ describe('members', () => {
   });
 
   test('that sync count in no majority', () => {
-    const { world, leader, others } = three();
+    const { world, leader, others } = threeVoters();
     world.start('n4');
     assert.equal(untilEnded(world, change(world, leader, { kind: 'add', member: newcomer })), 'ok');
     world.run(300);
@@ -65,7 +65,7 @@ describe('members', () => {
   });
 
   test('the leader may remove itself, and another takes over at once', () => {
-    const { world, leader } = three();
+    const { world, leader } = threeVoters();
     const removed = change(world, leader, { kind: 'remove', id: idOf(leader) });
     assert.equal(untilEnded(world, removed), 'ok');
     world.until('another leads', () => (world.leader() ?? leader) !== leader, 200);
@@ -75,14 +75,14 @@ describe('members', () => {
   });
 
   test('the last voter cannot be removed', () => {
-    const world = new ConsensusWorld();
+    const world = new ConsensusTestCluster();
     world.group('n1');
     world.untilLeader();
     assert.equal(untilEnded(world, change(world, 'n1', { kind: 'remove', id: idOf('n1') })), 'PRECONDITION');
   });
 
   test('a group of one grows to three, and a dead voter is replaced', () => {
-    const world = new ConsensusWorld();
+    const world = new ConsensusTestCluster();
     world.group('n1');
     world.untilLeader();
     for (const key of ['n2', 'n3', 'n4']) {
@@ -106,8 +106,8 @@ describe('members', () => {
   });
 
   test('are made once', () => {
-    const { world } = three();
-    const ended: Ended = {};
+    const { world } = threeVoters();
+    const ended: PendingOutcome = {};
     world.voter('n1').host.bootstrap([], (outcome) => {
       ended.outcome = outcome;
     });

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { barrier, everywhere, three, transfer, untilEnded } from '../../test/consensus-calls.ts';
-import { ConsensusWorld, idOf, voterOf } from '../../test/consensus-world.ts';
+import { barrier, appliedEverywhere, threeVoters, transfer, untilEnded } from '../../test/support/consensus/consensus-calls.ts';
+import { ConsensusTestCluster, idOf, voterOf } from '../../test/support/consensus/consensus-cluster.ts';
 import { isRemusterError } from '../base/errors.ts';
 import type { ConsensusMessage } from '../messages/consensus.ts';
 import { defaultConsensusOptions, leaderLeaseMs } from './state/options.ts';
 
 describe('a group', () => {
   test('of one voter agrees with itself, and waits a promise after a restart', () => {
-    const world = new ConsensusWorld();
+    const world = new ConsensusTestCluster();
     world.group('n1');
     world.untilLeader(500);
     assert.equal(untilEnded(world, world.propose('n1', 'a')), 'ok');
@@ -22,7 +22,7 @@ describe('a group', () => {
   });
 
   test('of three agrees in the same order, and results come to the one who proposed', () => {
-    const { world, leader } = three();
+    const { world, leader } = threeVoters();
     const ends = Array.from({ length: 100 }, (_, i) => world.propose(leader, `${i}`));
     world.until('all agreed', () => ends.every(({ outcome }) => outcome?.ok === true));
     assert.deepEqual(
@@ -30,11 +30,11 @@ describe('a group', () => {
       Array.from({ length: 100 }, (_, i) => i + 1),
     );
     const items = Array.from({ length: 100 }, (_, i) => `${i}`);
-    world.until('all applied', () => everywhere(world, items), 500);
+    world.until('all applied', () => appliedEverywhere(world, items), 500);
   });
 
   test('ends no call before it has returned', () => {
-    const { world, leader, others } = three();
+    const { world, leader, others } = threeVoters();
     const refused = world.propose(others[0] as string, 'x');
     assert.equal(refused.outcome, undefined);
     assert.equal(untilEnded(world, refused), 'NOT_LEADER');
@@ -44,7 +44,7 @@ describe('a group', () => {
   });
 
   test('ends a call at its deadline', () => {
-    const { world, leader } = three();
+    const { world, leader } = threeVoters();
     world.isolate(leader);
     const ended = world.propose(leader, 'x', 50);
     const startMs = world.nowMs;
@@ -53,7 +53,7 @@ describe('a group', () => {
   });
 
   test('elects another leader when its leader dies, and loses nothing that was agreed', () => {
-    const { world, leader } = three();
+    const { world, leader } = threeVoters();
     assert.equal(untilEnded(world, world.propose(leader, 'a')), 'ok');
     world.kill(leader);
     const startMs = world.nowMs;
@@ -61,11 +61,11 @@ describe('a group', () => {
     assert.ok(world.nowMs - startMs < 1_500);
     assert.equal(untilEnded(world, world.propose(next, 'b')), 'ok');
     world.start(leader);
-    world.until('the old leader follows', () => everywhere(world, ['a', 'b']));
+    world.until('the old leader follows', () => appliedEverywhere(world, ['a', 'b']));
   });
 
   test('is faster when the process of the leader is known to be gone', () => {
-    const { world, leader, others } = three();
+    const { world, leader, others } = threeVoters();
     const { generation } = world.voter(leader).self;
     world.kill(leader);
     for (const other of others) world.voter(other).host.onProcessGone(idOf(leader), generation);
@@ -73,7 +73,7 @@ describe('a group', () => {
   });
 
   test('does not believe that an earlier life of the leader matters', () => {
-    const { world, leader, others } = three();
+    const { world, leader, others } = threeVoters();
     for (const other of others) world.voter(other).host.onProcessGone(idOf(leader), 0);
     world.run(3_000);
     assert.equal(world.leader(), leader);
@@ -83,7 +83,7 @@ describe('a group', () => {
 
 describe('the lease', () => {
   test('ends a leader without a majority, by itself and in time, and says NO_QUORUM', () => {
-    const { world, leader } = three();
+    const { world, leader } = threeVoters();
     world.isolate(leader);
     assert.ok(world.voter(leader).host.leadership.isLeading());
     world.run(leaderLeaseMs(defaultConsensusOptions));
@@ -98,7 +98,7 @@ describe('the lease', () => {
       [1.2, 1 / 1.2],
       [1, 1.2],
     ] as const) {
-      const world = new ConsensusWorld();
+      const world = new ConsensusTestCluster();
       world.start('n1', own);
       for (const key of ['n2', 'n3']) world.start(key, other);
       world.run(10);
@@ -119,7 +119,7 @@ describe('the lease', () => {
 
   test('is not renewed by the answer to a message of an earlier term, which names no round', () => {
     const answers: ConsensusMessage[] = [];
-    const world = new ConsensusWorld({
+    const world = new ConsensusTestCluster({
       said: (_from, _to, message) => void (message.kind === 'appendReply' && answers.push(message)),
     });
     world.group('n1', 'n2', 'n3');
@@ -136,7 +136,7 @@ describe('the lease', () => {
   });
 
   test('a voter that is cut off raises no term', () => {
-    const { world, leader, others } = three();
+    const { world, leader, others } = threeVoters();
     const [cut] = others as [string];
     world.isolate(cut);
     world.run(10_000);
@@ -149,7 +149,7 @@ describe('the lease', () => {
   });
 
   test('reads without a lease ask a majority first', () => {
-    const { world, leader, others } = three();
+    const { world, leader, others } = threeVoters();
     world.isolate(leader);
     world.until('it stops', () => !world.voter(leader).host.leadership.isLeading());
     const read = barrier(world, leader, 150);
@@ -163,7 +163,7 @@ describe('the lease', () => {
 
 describe('leadership', () => {
   test('is handed over to the voter that is named', () => {
-    const { world, leader, others } = three();
+    const { world, leader, others } = threeVoters();
     const [, to] = others as [string, string];
     const ended = transfer(world, leader, to);
     assert.equal(untilEnded(world, ended), 'ok');
@@ -171,7 +171,7 @@ describe('leadership', () => {
   });
 
   test('stays when the other voter does not take it, and goes on', () => {
-    const { world, leader, others } = three();
+    const { world, leader, others } = threeVoters();
     const [to] = others as [string];
     world.cut(leader, to, true);
     const ended = transfer(world, leader, to);
@@ -183,18 +183,18 @@ describe('leadership', () => {
   });
 
   test('is refused to those who cannot have it', () => {
-    const { world, leader, others } = three();
+    const { world, leader, others } = threeVoters();
     assert.equal(untilEnded(world, transfer(world, leader, 'n9')), 'PRECONDITION');
     assert.equal(untilEnded(world, transfer(world, leader, leader)), 'PRECONDITION');
     assert.equal(untilEnded(world, transfer(world, others[0] as string)), 'NOT_LEADER');
-    const alone = new ConsensusWorld();
+    const alone = new ConsensusTestCluster();
     alone.group('n1');
     alone.untilLeader();
     assert.equal(untilEnded(alone, transfer(alone, 'n1')), 'PRECONDITION');
   });
 
   test('goes to a healthier voter, and stays when there is none', () => {
-    const { world, leader } = three();
+    const { world, leader } = threeVoters();
     for (const key of world.keys) world.voter(key).host.healthChanged(8);
     world.run(2_000);
     assert.equal(world.leader(), leader);
@@ -203,7 +203,7 @@ describe('leadership', () => {
   });
 
   test('comes back although all voters are unhealthy', () => {
-    const { world, leader } = three();
+    const { world, leader } = threeVoters();
     for (const key of world.keys) world.voter(key).host.healthChanged(8);
     world.run(500);
     world.kill(leader);
@@ -211,7 +211,7 @@ describe('leadership', () => {
   });
 
   test('is told to those who watch', () => {
-    const { world, leader, others } = three();
+    const { world, leader, others } = threeVoters();
     const heard: string[] = [];
     const [to] = others as [string];
     world.voter(leader).host.leadership.watch({ lost: (reason) => heard.push(`lost: ${reason}`) });
@@ -227,7 +227,7 @@ describe('leadership', () => {
   });
 
   test('is given up when the disk fails, and nothing is lost when it works again', () => {
-    const { world, leader } = three();
+    const { world, leader } = threeVoters();
     world.voter(leader).diskFull = true;
     const open = world.propose(leader, 'a');
     assert.equal(untilEnded(world, open), 'NETWORK_TIMEOUT');
@@ -236,13 +236,13 @@ describe('leadership', () => {
     assert.equal(untilEnded(world, world.propose(next, 'b')), 'ok');
     world.voter(leader).diskFull = false;
     world.until('it has caught up', () => world.voter(leader).replica.items.includes('b'), 2_000);
-    world.until('all are the same', () => everywhere(world, world.voter(next).replica.items), 500);
+    world.until('all are the same', () => appliedEverywhere(world, world.voter(next).replica.items), 500);
   });
 });
 
 describe('what makes no sense', () => {
   test('changes nothing', () => {
-    const { world, leader, others } = three();
+    const { world, leader, others } = threeVoters();
     const from = world.voter(others[0] as string).self;
     const { host } = world.voter(leader);
     const before = host.view();
@@ -270,7 +270,7 @@ describe('what makes no sense', () => {
   });
 
   test('options that contradict each other are refused', () => {
-    const world = new ConsensusWorld();
+    const world = new ConsensusTestCluster();
     world.options = { ...defaultConsensusOptions, heartbeatMs: 400 };
     assert.throws(
       () => world.start('n1'),

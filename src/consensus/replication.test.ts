@@ -1,39 +1,39 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { type Ended, codeOf, everywhere, three, untilEnded } from '../../test/consensus-calls.ts';
-import { ConsensusWorld } from '../../test/consensus-world.ts';
+import { type PendingOutcome, codeOf, appliedEverywhere, threeVoters, untilEnded } from '../../test/support/consensus/consensus-calls.ts';
+import { ConsensusTestCluster } from '../../test/support/consensus/consensus-cluster.ts';
 import { Random } from '../base/random.ts';
 import type { ConsensusMessage } from '../messages/consensus.ts';
 import { defaultConsensusOptions } from './state/options.ts';
 
 describe('the log', () => {
   test('is repaired after a leader wrote what nobody else has', () => {
-    const { world, leader, others } = three();
+    const { world, leader, others } = threeVoters();
     assert.equal(untilEnded(world, world.propose(leader, 'a')), 'ok');
     world.isolate(leader);
     for (const text of ['lost1', 'lost2', 'lost3']) world.propose(leader, text);
     world.until('another leads', () => others.includes(world.leader() ?? ''));
     assert.equal(untilEnded(world, world.propose(world.leader() as string, 'b')), 'ok');
     world.heal();
-    world.until('all are the same', () => everywhere(world, ['a', 'b']));
+    world.until('all are the same', () => appliedEverywhere(world, ['a', 'b']));
     world.kill(leader);
     world.start(leader);
-    world.until('also after a restart', () => everywhere(world, ['a', 'b']));
+    world.until('also after a restart', () => appliedEverywhere(world, ['a', 'b']));
   });
 
   test('arrives although messages are lost', () => {
-    const { world, leader, others } = three();
+    const { world, leader, others } = threeVoters();
     const [slow] = others as [string];
     world.cut(leader, slow, true);
     for (let i = 0; i < 20; i++) assert.equal(untilEnded(world, world.propose(leader, `${i}`)), 'ok');
     world.heal();
     const items = Array.from({ length: 20 }, (_, i) => `${i}`);
-    world.until('it has caught up', () => everywhere(world, items), 500);
+    world.until('it has caught up', () => appliedEverywhere(world, items), 500);
   });
 
   test('arrives although answers are lost', () => {
-    const { world, leader, others } = three();
+    const { world, leader, others } = threeVoters();
     const [slow, other] = others as [string, string];
     world.isolate(other);
     world.cut(slow, leader, true);
@@ -46,7 +46,7 @@ describe('the log', () => {
 
   test('arrives although messages are lost, doubled and overtake each other', () => {
     for (let seed = 0; seed < 10; seed++) {
-      const { world, leader } = three();
+      const { world, leader } = threeVoters();
       const random = new Random(`rough ${seed}`);
       const delayMs = (): number => random.between(1, 40);
       world.travel = () => (random.chance(0.1) ? [] : random.chance(0.1) ? [delayMs(), delayMs()] : [delayMs()]);
@@ -55,20 +55,20 @@ describe('the log', () => {
         world.propose(leader, text);
         world.run(random.below(20));
       }
-      world.until('all are the same', () => everywhere(world, items), 5_000);
+      world.until('all are the same', () => appliedEverywhere(world, items), 5_000);
       assert.equal(world.leader(), leader);
     }
   });
 
   test('takes no more than it can hold', () => {
-    const world = new ConsensusWorld();
+    const world = new ConsensusTestCluster();
     world.options = { ...defaultConsensusOptions, proposalsMax: 10 };
     world.group('n1', 'n2', 'n3');
     const leader = world.untilLeader().self.name;
     const ends = Array.from({ length: 12 }, (_, i) => world.propose(leader, `${i}`));
     world.until('all ended', () => ends.every(({ outcome }) => outcome !== undefined));
     assert.deepEqual(ends.map(codeOf).slice(9), ['ok', 'CAPACITY', 'CAPACITY']);
-    const large: Ended = {};
+    const large: PendingOutcome = {};
     world.voter(leader).host.propose(new Uint8Array(2_097_152), 1_000, (outcome) => {
       large.outcome = outcome;
     });
@@ -77,7 +77,7 @@ describe('the log', () => {
 
   test('of many proposals at once is a few messages', () => {
     const said: ConsensusMessage[] = [];
-    const world = new ConsensusWorld({ said: (_from, _to, message) => said.push(message) });
+    const world = new ConsensusTestCluster({ said: (_from, _to, message) => said.push(message) });
     world.group('n1', 'n2', 'n3');
     const leader = world.untilLeader().self.name;
     world.run(50);
@@ -89,14 +89,14 @@ describe('the log', () => {
 });
 
 describe('snapshots', () => {
-  function small(): ConsensusWorld {
-    const world = new ConsensusWorld();
+  function small(): ConsensusTestCluster {
+    const world = new ConsensusTestCluster();
     world.options = { ...defaultConsensusOptions, snapshotEntriesMax: 20, tailEntriesMax: 5 };
     world.group('n1', 'n2', 'n3');
     return world;
   }
 
-  function fill(world: ConsensusWorld, from: number, to: number): void {
+  function fill(world: ConsensusTestCluster, from: number, to: number): void {
     for (let i = from; i < to; i++) {
       assert.equal(untilEnded(world, world.propose(world.leader() as string, `item ${i}`)), 'ok');
     }
@@ -113,7 +113,7 @@ describe('snapshots', () => {
     for (const key of [...world.keys]) world.kill(key);
     for (const key of [...world.keys]) world.start(key);
     world.untilLeader();
-    world.until('all is there', () => everywhere(world, items(100)), 1_000);
+    world.until('all is there', () => appliedEverywhere(world, items(100)), 1_000);
     fill(world, 100, 101);
   });
 
@@ -125,15 +125,15 @@ describe('snapshots', () => {
     world.isolate(away);
     fill(world, 5, 100);
     world.heal();
-    world.until('it has caught up', () => everywhere(world, items(100)), 3_000);
+    world.until('it has caught up', () => appliedEverywhere(world, items(100)), 3_000);
     fill(world, 100, 105);
     world.kill(away);
     world.start(away);
-    world.until('also after a restart', () => everywhere(world, items(105)), 3_000);
+    world.until('also after a restart', () => appliedEverywhere(world, items(105)), 3_000);
   });
 
   test('of many parts arrive whole', () => {
-    const world = new ConsensusWorld();
+    const world = new ConsensusTestCluster();
     world.options = { ...defaultConsensusOptions, snapshotLogBytes: 100_000, tailEntriesMax: 0 };
     world.group('n1', 'n2', 'n3');
     const leader = world.untilLeader().self.name;

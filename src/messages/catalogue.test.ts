@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { describe, test } from 'node:test';
 
-import { anyMessage } from '../../test/fuzz/arbitraries.ts';
-import { everyKind } from '../../test/fuzz/every-kind.ts';
+import { messageArbitrary } from '../../test/support/fuzz/arbitraries.ts';
+import { allFieldTypes } from '../../test/support/fuzz/all-field-types.ts';
 import { isRemusterError } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import { datagramBytesMax } from '../base/ports.ts';
@@ -71,11 +71,11 @@ describe('the catalogue', () => {
 });
 
 describe('every declared message', () => {
-  const codec = createCodec([...catalogue, everyKind] as const);
-  for (const declaration of [...catalogue, everyKind]) {
+  const codec = createCodec([...catalogue, allFieldTypes] as const);
+  for (const declaration of [...catalogue, allFieldTypes]) {
     test(`${declaration.kind} survives encoding and decoding`, () => {
       fc.assert(
-        fc.property(anyMessage(declaration), (value) => {
+        fc.property(messageArbitrary(declaration), (value) => {
           const encoded = codec.encode(value as Parameters<typeof codec.encode>[0]);
           assert.ok(encoded.length <= declaration.bytesMax);
           assert.deepEqual(codec.decode(encoded), value);

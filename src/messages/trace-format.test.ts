@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { describe, test } from 'node:test';
 
-import { anySentence } from '../../test/fuzz/sentences.ts';
+import { traceMessageArbitrary } from '../../test/support/fuzz/trace-arbitraries.ts';
 import { isRemusterError } from '../base/errors.ts';
 import { type TraceMessage, parseTraceMessage, formatTraceMessage } from './trace-format.ts';
 import { rejectionReason } from './codec/decode-error.ts';
@@ -53,7 +53,7 @@ describe('sentences', () => {
 
   test('survive printing and parsing', () => {
     fc.assert(
-      fc.property(anySentence, (sentence) => assert.deepEqual(parseTraceMessage(formatTraceMessage(sentence)), sentence)),
+      fc.property(traceMessageArbitrary, (sentence) => assert.deepEqual(parseTraceMessage(formatTraceMessage(sentence)), sentence)),
     );
   });
 });

@@ -5,9 +5,9 @@ import { isRemusterError } from '../base/errors.ts';
 import type { ApiResponse, ServerSentEvent, ApiRequest } from '../base/http-routes.ts';
 import { type SimulatedNode, bootSimulatedNode } from '../simulation/cluster/simulated-node.ts';
 import { SimulatedWorld } from '../simulation/world/simulated-world.ts';
-import type { NodeCore } from './core.ts';
-import { nodeOptions } from './options.ts';
-import { routesOf } from './routes.ts';
+import type { NodeCore } from './node-core.ts';
+import { nodeOptions } from './options/options.ts';
+import { httpRoutes } from './http/routes.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 type Asked = Partial<ApiRequest> & { readonly method?: string };
@@ -64,7 +64,7 @@ class Scene {
       transportCounters: () => ({}),
       chaos: undefined,
     };
-    const route = routesOf(sources).find((one) => one.path === path && one.method === method);
+    const route = httpRoutes(sources).find((one) => one.path === path && one.method === method);
     assert.ok(route !== undefined, `there is no ${method} ${path}`);
     let over = false;
     const handled = route.handler({ params: {}, query: {}, body: undefined, lastEventId: undefined, ...request });

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { clusterKey, keyRanges } from '../registry/cluster-keys.ts';
 import { ExpiryWorker } from './expiry-worker.ts';
-import { type Cluster, running, ttlMs } from '../registry/registration/fixtures.test.ts';
+import { type RegistrationTestCluster, running, ttlMs } from '../../test/support/registration/registration-cluster.ts';
 
-function isLost(cluster: Cluster, name: string): boolean {
+function isLost(cluster: RegistrationTestCluster, name: string): boolean {
   return cluster.row(name)?.state?.record?.lost === true;
 }
 
-function gone(cluster: Cluster, name: string): void {
+function gone(cluster: RegistrationTestCluster, name: string): void {
   for (let ms = 0; ms <= ttlMs && cluster.row(name)?.registration !== undefined; ms += 100) cluster.run(100);
   assert.equal(cluster.row(name)?.registration, undefined);
 }

@@ -4,10 +4,10 @@ import { describe, test } from 'node:test';
 import type { Outcome } from '../base/errors.ts';
 import { type NodeId, parseNodeId } from '../base/ids.ts';
 import { activateNodeState } from './node-activation.ts';
-import { type Cluster, running, setMode, ttlMs } from '../registry/registration/fixtures.test.ts';
+import { type RegistrationTestCluster, running, setMode, ttlMs } from '../../test/support/registration/registration-cluster.ts';
 import type { NodeStateRecord } from './registration-records.ts';
 
-function activate(cluster: Cluster, node: NodeId, note = ''): Outcome<NodeStateRecord> {
+function activate(cluster: RegistrationTestCluster, node: NodeId, note = ''): Outcome<NodeStateRecord> {
   const clock = { nowMs: () => 0, wallMs: () => 5, schedule: () => () => {} };
   const ends: Outcome<NodeStateRecord>[] = [];
   activateNodeState({ registry: cluster.registry, clock }, { node, note }, (outcome) => ends.push(outcome));

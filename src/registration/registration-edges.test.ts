@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { failure, success } from '../base/errors.ts';
 import { clusterKey, keyRanges } from '../registry/cluster-keys.ts';
-import { Cluster, running, setMode, ttlMs } from '../registry/registration/fixtures.test.ts';
+import { RegistrationTestCluster, running, setMode, ttlMs } from '../../test/support/registration/registration-cluster.ts';
 
 describe('two lives of one node', () => {
   test('the later one takes over at once; the earlier one ends as soon as it hears of it', () => {
@@ -66,7 +66,7 @@ describe('two lives of one node', () => {
 
 describe('answers that are lost', () => {
   test('what was registered without an answer is found and kept', () => {
-    const cluster = new Cluster(['a']);
+    const cluster = new RegistrationTestCluster(['a']);
     const side = cluster.registry.connect();
     const transact = side.transact.bind(side);
     let lost = 0;
@@ -137,7 +137,7 @@ describe('answers that are lost', () => {
 });
 
 /** Runs `meddle` after this node has looked and before its next write arrives. */
-function beforeWrite(cluster: Cluster, name: string, meddle: () => void): void {
+function beforeWrite(cluster: RegistrationTestCluster, name: string, meddle: () => void): void {
   const side = cluster.node(name).side;
   assert.ok(side);
   const transact = side.transact.bind(side);
@@ -153,7 +153,7 @@ function beforeWrite(cluster: Cluster, name: string, meddle: () => void): void {
 
 describe('what changes between the look and the entry', () => {
   test('all boot at the same instant: one begins the epoch, the others join it', () => {
-    const cluster = new Cluster(['a', 'b', 'c']);
+    const cluster = new RegistrationTestCluster(['a', 'b', 'c']);
     for (const name of ['a', 'b', 'c']) cluster.start(name);
     cluster.run(5_000);
     const standings = ['a', 'b', 'c'].map((name) => cluster.standing(name)).toSorted();
@@ -205,7 +205,7 @@ describe('what changes between the look and the entry', () => {
 
 describe('taking what is assigned', () => {
   test('D10: it is tried again and reported, and given to others after the deadline', () => {
-    const cluster = new Cluster(['a']);
+    const cluster = new RegistrationTestCluster(['a']);
     cluster.assign('a', 'p', '1');
     cluster.assign('a', 'p', '2');
     cluster.node('a').reconcile = (assignments, done) =>
@@ -241,7 +241,7 @@ describe('taking what is assigned', () => {
   });
 
   test('a hook that never answers, or throws an error at all of it, is asked again', () => {
-    const cluster = new Cluster(['a']);
+    const cluster = new RegistrationTestCluster(['a']);
     cluster.assign('a', 'p', '1');
     let asked = 0;
     cluster.node('a').reconcile = (_, done) => {

@@ -4,13 +4,13 @@ import { describe, test } from 'node:test';
 import type { NodeId } from '../base/ids.ts';
 import { Random } from '../base/random.ts';
 import { keyRanges, parseClusterKey } from '../registry/cluster-keys.ts';
-import { Cluster, ttlMs } from '../registry/registration/fixtures.test.ts';
+import { RegistrationTestCluster, ttlMs } from '../../test/support/registration/registration-cluster.ts';
 
 const names = ['a', 'b', 'c', 'd', 'e'];
 
 /** Watches the registry as it changes and fails at the first wrong step. */
 class Witness {
-  readonly #cluster: Cluster;
+  readonly #cluster: RegistrationTestCluster;
   readonly #seed: string;
   /** Who is registered, since which revision. */
   readonly #registered = new Map<NodeId, number>();
@@ -19,7 +19,7 @@ class Witness {
   ends = 0;
   lateReturns = 0;
 
-  constructor(cluster: Cluster, seed: string) {
+  constructor(cluster: RegistrationTestCluster, seed: string) {
     this.#cluster = cluster;
     this.#seed = seed;
     cluster.registry.watch(keyRanges.registrations, 1, {
@@ -60,7 +60,7 @@ class Witness {
   }
 }
 
-function disturb(cluster: Cluster, random: Random): void {
+function disturb(cluster: RegistrationTestCluster, random: Random): void {
   const name = random.pick(names);
   const node = cluster.node(name);
   const act = random.below(10);
@@ -77,7 +77,7 @@ describe('properties', () => {
     for (let i = 0; i < 200; i++) {
       const seed = `disturbed ${i}`;
       const random = new Random(seed);
-      const cluster = new Cluster(names, {}, { seed });
+      const cluster = new RegistrationTestCluster(names, {}, { seed });
       for (const node of cluster.nodes.values()) node.rate = random.between(1 / 1.2, 1.2);
       const witness = new Witness(cluster, seed);
       cluster.lead('a');
@@ -108,7 +108,7 @@ describe('properties', () => {
     for (let i = 0; i < 500; i++) {
       const seed = `restart ${i}`;
       const random = new Random(seed);
-      const cluster = new Cluster(names, {}, { seed });
+      const cluster = new RegistrationTestCluster(names, {}, { seed });
       cluster.lead(random.pick(names));
       for (const name of names) cluster.start(name);
       cluster.run(random.between(5_000, 100_000));
@@ -136,7 +136,7 @@ describe('properties', () => {
     for (let i = 0; i < 100; i++) {
       const seed = `leaders ${i}`;
       const random = new Random(seed);
-      const cluster = new Cluster(names, {}, { seed });
+      const cluster = new RegistrationTestCluster(names, {}, { seed });
       cluster.lead('a');
       for (const name of names) cluster.start(name);
       cluster.run(5_000);

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { failure, success } from '../base/errors.ts';
 import { type LeaseId, onlyKey } from '../base/registry.ts';
 import { clusterKey, keyRanges } from '../registry/cluster-keys.ts';
-import { Cluster, running, setMode, ttlMs } from '../registry/registration/fixtures.test.ts';
+import { RegistrationTestCluster, running, setMode, ttlMs } from '../../test/support/registration/registration-cluster.ts';
 
 describe('arriving', () => {
   test('the first of all boots, the next ones join, all are active and serve', () => {
@@ -22,7 +22,7 @@ describe('arriving', () => {
 
   test('a node that is to join drained is drained', () => {
     const cluster = running(['a']);
-    const other = new Cluster(['a', 'b'], { firstJoin: 'drained' });
+    const other = new RegistrationTestCluster(['a', 'b'], { firstJoin: 'drained' });
     other.start('a');
     other.run(1_000);
     other.start('b');
@@ -34,7 +34,7 @@ describe('arriving', () => {
   });
 
   test('what is assigned is taken before the node is active, and nothing in between is missed (D9, D12)', () => {
-    const cluster = new Cluster(['a']);
+    const cluster = new RegistrationTestCluster(['a']);
     cluster.assign('a', 'state', '7');
     cluster.assign('a', 'p', '1');
     const node = cluster.node('a');
@@ -59,7 +59,7 @@ describe('arriving', () => {
   });
 
   test('no answer, or a bad one, never means active (D8)', () => {
-    const cluster = new Cluster(['a', 'b']);
+    const cluster = new RegistrationTestCluster(['a', 'b']);
     cluster.start('a');
     cluster.run(1_000);
     cluster.start('b');

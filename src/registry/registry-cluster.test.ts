@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { FakeCluster, nodeNumber, trouble } from '../../test/fake-group.ts';
+import { FakeConsensusGroup, nodeIdOf, trouble } from '../../test/fakes/fake-consensus-group.ts';
 import type { Outcome } from '../base/errors.ts';
 import { Random } from '../base/random.ts';
 import {
@@ -23,8 +23,8 @@ function put(key: string, lease?: LeaseId): RegistryTransaction {
   return { compare: [], then: [{ kind: 'put', key, value: value(key), ...(lease && { lease }) }], otherwise: [] };
 }
 
-function clientOf(cluster: FakeCluster, number = 100, generation = 1): RegistryClient {
-  const self = { id: nodeNumber(number), generation };
+function clientOf(cluster: FakeConsensusGroup, number = 100, generation = 1): RegistryClient {
+  const self = { id: nodeIdOf(number), generation };
   const random = new Random(`client ${number}`);
   return new RegistryClient({
     clock: cluster.clock,
@@ -36,7 +36,7 @@ function clientOf(cluster: FakeCluster, number = 100, generation = 1): RegistryC
 }
 
 /** Runs until the call has ended, and says how. */
-function ends<T>(cluster: FakeCluster, start: (done: (outcome: Outcome<T>) => void) => void): Outcome<T> {
+function ends<T>(cluster: FakeConsensusGroup, start: (done: (outcome: Outcome<T>) => void) => void): Outcome<T> {
   let ending: Outcome<T> | undefined;
   start((outcome) => {
     assert.equal(ending, undefined, 'a call ends once');
@@ -53,14 +53,14 @@ function codeOf(outcome: Outcome<unknown>): string {
 }
 
 /** All entries as the leader sees them. */
-function keysOf(cluster: FakeCluster, client: Registry): string[] {
+function keysOf(cluster: FakeConsensusGroup, client: Registry): string[] {
   const outcome = ends<RangeResult>(cluster, (done) => client.range(withPrefix(''), {}, done));
   assert.ok(outcome.ok);
   return outcome.value.entries.map(({ key }) => key);
 }
 
 /** That of a manager's own node: what it writes takes no way over the network. */
-function clientAt(cluster: FakeCluster, at: number): RegistryClient {
+function clientAt(cluster: FakeConsensusGroup, at: number): RegistryClient {
   const manager = cluster.managers[at];
   assert.ok(manager !== undefined);
   const self = { ...manager.peer, generation: 1 };
@@ -76,7 +76,7 @@ describe('the client of a manager that leads', () => {
   const filled = (size: number): Uint8Array => new Uint8Array(size).map((_, i) => (i + size) % 251);
 
   test('writes what every replica reads, and keeps none of the bytes that it was given', () => {
-    const cluster = new FakeCluster(2);
+    const cluster = new FakeConsensusGroup(2);
     cluster.lead(cluster.managers[0]);
     const client = clientAt(cluster, 0);
     const values = sizes.map(filled);
@@ -100,7 +100,7 @@ describe('the client of a manager that leads', () => {
   });
 
   test('hands out copies of what it reads, and refuses what breaks a rule', () => {
-    const cluster = new FakeCluster(2);
+    const cluster = new FakeConsensusGroup(2);
     cluster.lead(cluster.managers[0]);
     const client = clientAt(cluster, 0);
     ends(cluster, (done) => client.transact(put('a'), {}, done));
@@ -124,7 +124,7 @@ describe('the client of a manager that leads', () => {
 
 describe('a registry of several managers', () => {
   test('is reached from any node, by the hint of whoever does not lead', () => {
-    const cluster = new FakeCluster(3);
+    const cluster = new FakeConsensusGroup(3);
     cluster.lead(cluster.managers[2]);
     const client = clientOf(cluster);
     const written = ends<TransactionResult>(cluster, (done) => client.transact(put('a'), {}, done));
@@ -141,7 +141,7 @@ describe('a registry of several managers', () => {
   });
 
   test('answers stale reads from a replica that lags, and others never', () => {
-    const cluster = new FakeCluster(3);
+    const cluster = new FakeConsensusGroup(3);
     cluster.lagMs = 1_000;
     cluster.lead(cluster.managers[2]);
     const client = clientOf(cluster);
@@ -153,7 +153,7 @@ describe('a registry of several managers', () => {
   });
 
   test('ends calls honestly while nobody leads, and when an answer is lost', () => {
-    const cluster = new FakeCluster(3);
+    const cluster = new FakeConsensusGroup(3);
     const client = clientOf(cluster);
     const startMs = cluster.timeline.nowMs;
     assert.equal(codeOf(ends(cluster, (done) => client.transact(put('a'), { timeoutMs: 2_000 }, done))), 'NO_QUORUM');
@@ -171,7 +171,7 @@ describe('a registry of several managers', () => {
   });
 
   test('executes a resent write once, also after a leader change and on a replica restored from a snapshot', () => {
-    const cluster = new FakeCluster(3);
+    const cluster = new FakeConsensusGroup(3);
     const [first, second, third] = cluster.managers;
     assert.ok(first !== undefined && second !== undefined && third !== undefined);
     cluster.lead(first);
@@ -204,7 +204,7 @@ describe('a registry of several managers', () => {
     let uncertain = 0;
     for (let seed = 1; seed <= 8; seed++) {
       const random = new Random(`trouble ${seed}`);
-      const cluster = new FakeCluster(3);
+      const cluster = new FakeConsensusGroup(3);
       const clients = [clientOf(cluster, 101), clientOf(cluster, 102), clientOf(cluster, 103)];
       cluster.lead(cluster.managers[0]);
       trouble(cluster, random.fork('faults'), 6_000);
@@ -240,7 +240,7 @@ describe('a registry of several managers', () => {
   test('tells a watcher each revision once and in order, whatever happens to managers', () => {
     for (let seed = 1; seed <= 8; seed++) {
       const random = new Random(`watch ${seed}`);
-      const cluster = new FakeCluster(3);
+      const cluster = new FakeConsensusGroup(3);
       const writer = clientOf(cluster, 101);
       const watcher = clientOf(cluster, 102);
       cluster.lead(cluster.managers[0]);
@@ -268,8 +268,8 @@ describe('a registry of several managers', () => {
 });
 
 describe('leases', () => {
-  function leased(): { cluster: FakeCluster; client: RegistryClient; lease: LeaseId } {
-    const cluster = new FakeCluster(3);
+  function leased(): { cluster: FakeConsensusGroup; client: RegistryClient; lease: LeaseId } {
+    const cluster = new FakeConsensusGroup(3);
     cluster.lead(cluster.managers[0]);
     const client = clientOf(cluster);
     const granted = ends<{ lease: LeaseId }>(cluster, (done) => client.grant(10_000, {}, done));
@@ -350,9 +350,9 @@ describe('leases', () => {
 
 describe('bounds', () => {
   test('of calls, watches and questions are refused with CAPACITY', () => {
-    const cluster = new FakeCluster(1);
+    const cluster = new FakeConsensusGroup(1);
     cluster.lead(cluster.managers[0]);
-    const self = { id: nodeNumber(7), generation: 1 };
+    const self = { id: nodeIdOf(7), generation: 1 };
     const parts = { clock: cluster.clock, random: new Random('bounds'), self, managers: () => cluster.peers };
     const client = new RegistryClient({ ...parts, send: cluster.askAs(self), callsMax: 2, watchesMax: 1 });
     const endings: string[] = [];
@@ -368,11 +368,11 @@ describe('bounds', () => {
   });
 
   test('of a node: nobody writes in the name of another, and a former life is refused', () => {
-    const cluster = new FakeCluster(1);
+    const cluster = new FakeConsensusGroup(1);
     cluster.lead(cluster.managers[0]);
-    const self = { id: nodeNumber(7), generation: 2 };
+    const self = { id: nodeIdOf(7), generation: 2 };
     const parts = { clock: cluster.clock, random: new Random('names'), managers: () => cluster.peers };
-    const forger = new RegistryClient({ ...parts, self, send: cluster.askAs({ id: nodeNumber(8), generation: 2 }) });
+    const forger = new RegistryClient({ ...parts, self, send: cluster.askAs({ id: nodeIdOf(8), generation: 2 }) });
     assert.equal(codeOf(ends(cluster, (done) => forger.transact(put('a'), {}, done))), 'FORBIDDEN');
     assert.equal(codeOf(ends(cluster, (done) => clientOf(cluster, 7, 2).transact(put('a'), {}, done))), 'ok');
     assert.equal(codeOf(ends(cluster, (done) => clientOf(cluster, 7, 1).transact(put('a'), {}, done))), 'FENCED');

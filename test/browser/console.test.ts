@@ -3,20 +3,20 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Lab, alive } from '../processes/cluster.ts';
-import { openPage } from './chromium.ts';
+import { ProcessLab, alive } from '../support/processes/process-lab.ts';
+import { openPage } from '../support/browser/chromium.ts';
 
 const workflowText = `import { workflow } from 'remuster';
 export default workflow('ticks', { vus: 4, duration: '60s', cores: 2, steps: { tick: async (ctx) => ctx.sleep(20) } });
 `;
 
 test('shows nodes, a live job and the death of a node', { timeout: 240_000 }, async (context) => {
-  const lab = new Lab(context);
+  const lab = new ProcessLab(context);
   const manager = await lab.agent('m1', ['--roles', 'manager']);
   const join1 = ['--roles', 'worker', '--cores', '1', '--join', `127.0.0.1:${manager.port}`];
   const [w1, w2] = await Promise.all([lab.agent('w1', join1), lab.agent('w2', join1)]);
   await Promise.all([alive(manager.addr, 'w1'), alive(manager.addr, 'w2')]);
-  const { page, faults } = await openPage(context, manager.addr);
+  const { page, pageErrors } = await openPage(context, manager.addr);
   for (const name of ['m1', 'w1', 'w2']) await page.locator(`[data-node=${name}][data-state=alive]`).waitFor();
 
   writeFileSync(join(lab.folder, 'ticks.ts'), workflowText);
@@ -30,5 +30,5 @@ test('shows nodes, a live job and the death of a node', { timeout: 240_000 }, as
   await page.locator('#events li', { hasText: 'member.dead' }).first().waitFor();
   await page.locator('#incidents li', { hasText: 'w2' }).first().waitFor();
   assert.ok(w1.isUp && manager.isUp);
-  assert.deepEqual(faults, []);
+  assert.deepEqual(pageErrors, []);
 });

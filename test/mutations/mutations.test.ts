@@ -7,7 +7,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { hunt, huntHere, type Mutant, type MutantReport, readMutants, root } from './mutants.ts';
+import { searchInProcess, searchSeeds, type Mutant, type MutantReport, readMutants, sourceRoot } from '../support/mutations/mutants.ts';
 
 const seedsMax = 200;
 const timeoutMs = 300_000;
@@ -18,7 +18,7 @@ const slow = mutants.filter((mutant) => !quick.includes(mutant));
 
 /** A change of the sources makes other runs of the same seeds: then the search begins anew. */
 async function searched(mutant: Mutant): Promise<MutantReport['caught']> {
-  const { caught } = await hunt(mutant, { first: 1, count: seedsMax }, timeoutMs);
+  const { caught } = await searchInProcess(mutant, { first: 1, count: seedsMax }, timeoutMs);
   return caught;
 }
 
@@ -32,7 +32,7 @@ describe('deliberate bugs', { concurrency: 2 }, () => {
     assert.ok(slow.length > 0);
     for (const { name, file, find, also = [] } of slow) {
       for (const edit of [{ file, find }, ...also]) {
-        const text = readFileSync(new URL(edit.file, root), 'utf8');
+        const text = readFileSync(new URL(edit.file, sourceRoot), 'utf8');
         assert.equal(text.split(edit.find).length, 2, `${name}: ${edit.file} has its place once`);
       }
     }
@@ -41,7 +41,7 @@ describe('deliberate bugs', { concurrency: 2 }, () => {
   for (const mutant of quick) {
     const { name, why, scenario, seed, properties } = mutant;
     it(`${name}: ${why}`, { timeout: timeoutMs }, async () => {
-      const { caught = await searched(mutant) } = await hunt(mutant, { first: seed, count: 1 }, timeoutMs);
+      const { caught = await searched(mutant) } = await searchInProcess(mutant, { first: seed, count: 1 }, timeoutMs);
       assert.ok(caught !== undefined, `no seed of ${scenario} up to ${seedsMax} finds it`);
       assert.ok(properties.includes(caught.property), `${caught.property}: ${caught.message}`);
     });
@@ -50,7 +50,7 @@ describe('deliberate bugs', { concurrency: 2 }, () => {
   it('are not found where there are none', { timeout: timeoutMs }, async () => {
     assert.ok(quick.length > 0);
     for (const { scenario, seed } of quick) {
-      assert.deepEqual(await huntHere(undefined, scenario, seed, 1), { seedsRun: 1 }, `seed ${seed} of ${scenario}`);
+      assert.deepEqual(await searchSeeds(undefined, scenario, seed, 1), { seedsRun: 1 }, `seed ${seed} of ${scenario}`);
     }
   });
 });

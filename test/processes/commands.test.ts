@@ -6,14 +6,14 @@ import { join, resolve } from 'node:path';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { parse } from 'yaml';
-import { optionNames } from '../../src/node/options.ts';
-import { alive, Lab } from './cluster.ts';
+import { optionNames } from '../../src/node/options/options.ts';
+import { alive, ProcessLab } from '../support/processes/process-lab.ts';
 
 type List = { readonly schemaVersion: number; readonly items: readonly Record<string, unknown>[] };
 
 describe('commands that ask a node', () => {
   test('show members, events, health, status and options in every format', async (context) => {
-    const lab = new Lab(context);
+    const lab = new ProcessLab(context);
     const a = await lab.agent('a');
     const b = await lab.agent('b', ['--join', `127.0.0.1:${a.port}`]);
     await alive(a.addr, 'b');
@@ -81,24 +81,24 @@ describe('commands that ask a node', () => {
   });
 
   test('follow events and watch members until Ctrl-C, which is 130', async (context) => {
-    const lab = new Lab(context);
+    const lab = new ProcessLab(context);
     const a = await lab.agent('a');
     const follower = lab.program(['events', '--follow', '--addr', a.addr]);
     const watcher = lab.program(['members', '--watch', '-o', 'name', '--addr', a.addr]);
-    await Promise.all([follower.says('stdout', /node\.joined/), watcher.says('stdout', /^a$/m)]);
+    await Promise.all([follower.waitForOutput('stdout', /node\.joined/), watcher.waitForOutput('stdout', /^a$/m)]);
     await lab.agent('b', ['--join', `127.0.0.1:${a.port}`]);
     await Promise.all([
-      follower.says('stdout', /"type":"member\.alive".*"member":"b"/),
-      watcher.says('stdout', /^b$/m),
+      follower.waitForOutput('stdout', /"type":"member\.alive".*"member":"b"/),
+      watcher.waitForOutput('stdout', /^b$/m),
     ]);
     for (const started of [follower, watcher]) {
       started.kill('SIGINT');
-      assert.deepEqual(await started.end(), { code: 130, signal: null });
+      assert.deepEqual(await started.waitForExit(), { code: 130, signal: null });
     }
   });
 
   test('end with 3 when nobody answers and with 2 when the context is unknown', async (context) => {
-    const lab = new Lab(context);
+    const lab = new ProcessLab(context);
     for (const command of ['members', 'events', 'health', 'status']) {
       const { code, stdout, stderr } = await lab.run([command, '-o', 'json', '--addr', 'http://127.0.0.1:1']);
       assert.deepEqual([code, stdout], [3, ''], command);
@@ -114,7 +114,7 @@ describe('commands that ask a node', () => {
 
 describe('commands that need no cluster', () => {
   test('config show tells the sources of options here', async (context) => {
-    const lab = new Lab(context);
+    const lab = new ProcessLab(context);
     writeFileSync(join(lab.folder, 'remuster.config.yaml'), 'dc: east\nport: 1\n');
     const { code, stdout } = await lab.run(['config', 'show', '--sources', '-o', 'json', '--http-port', '2'], {
       REMUSTER_PORT: '3',
@@ -136,7 +136,7 @@ describe('commands that need no cluster', () => {
   });
 
   test('explain knows every code, and the nearest one to a slip', async (context) => {
-    const lab = new Lab(context);
+    const lab = new ProcessLab(context);
     const { code, stdout } = await lab.run(['explain', 'CAPACITY', '-o', 'json']);
     assert.equal(code, 0);
     const told = JSON.parse(stdout) as Record<string, unknown>;
@@ -150,7 +150,7 @@ describe('commands that need no cluster', () => {
   });
 
   test('completion scripts are accepted by their shell', async (context) => {
-    const lab = new Lab(context);
+    const lab = new ProcessLab(context);
     const scripts = await Promise.all(['bash', 'zsh', 'fish'].map((shell) => lab.run(['completion', shell])));
     for (const { code, stdout } of scripts) {
       assert.equal(code, 0);
@@ -167,7 +167,7 @@ describe('commands that need no cluster', () => {
   });
 
   test('wrong usage ends with 2, says what was meant, and is JSON when asked for', async (context) => {
-    const lab = new Lab(context);
+    const lab = new ProcessLab(context);
     const cases: [string[], RegExp][] = [
       [['membrs'], /Did you mean members/],
       [['dev', 'kil', 'w1'], /did you mean kill/],
@@ -190,7 +190,7 @@ describe('commands that need no cluster', () => {
   });
 
   test('help and version are data, also through the launcher', async (context) => {
-    const lab = new Lab(context);
+    const lab = new ProcessLab(context);
     const help = await lab.run(['--help']);
     assert.deepEqual([help.code, help.stderr], [0, '']);
     assert.match(help.stdout, /members/);
@@ -200,10 +200,10 @@ describe('commands that need no cluster', () => {
   });
 
   test('a reader that has had enough is no error', async (context) => {
-    const lab = new Lab(context);
+    const lab = new ProcessLab(context);
     const started = lab.program(['explain', '-o', 'json']);
     started.child.stdout?.destroy();
-    assert.deepEqual(await started.end(), { code: 0, signal: null });
+    assert.deepEqual(await started.waitForExit(), { code: 0, signal: null });
     assert.equal(started.stderr, '');
   });
 });

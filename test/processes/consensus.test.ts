@@ -1,8 +1,8 @@
 /** Three managers as real processes whose leader is killed or stopped while others write. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { call, cut, entries, history, Managers, put, told, truth, until, Watched } from './managers.ts';
-import { loadPrefix, WriteLoad } from './write-load.ts';
+import { httpCall, cut, entries, history, Managers, put, told, fetchNodeStatus, until, Watched } from '../support/processes/manager-requests.ts';
+import { loadPrefix, WriteLoad } from '../support/processes/write-load.ts';
 
 const notHere = process.platform === 'win32' && 'signals that stop a process are unknown here';
 const names = ['a', 'b', 'c'];
@@ -13,12 +13,12 @@ test('the leader is killed under load: nothing acknowledged is lost, nothing hap
   const survivors = managers.others(killed);
   const watch = await Watched.open(context, survivors[0], loadPrefix);
   const load = new WriteLoad(managers.all);
-  await load.more(200);
+  await load.awaitWrites(200);
   await managers.kill(killed);
   const next = await managers.leader(term, survivors);
   assert.notEqual(next.name, killed.name);
   assert.ok(next.fence > fence);
-  await load.more(200);
+  await load.awaitWrites(200);
   await load.stop();
   context.diagnostic(load.summary);
   const found = await load.verify(survivors[0], watch);
@@ -27,8 +27,8 @@ test('the leader is killed under load: nothing acknowledged is lost, nothing hap
   // It leads again only with everything in its log, and then answers from its own copy.
   const back = await managers.restart(killed.name);
   await until(`${back.name} to lead`, async () => {
-    await call(survivors[0], 'POST', '/v1/transfer', { to: back.name });
-    return (await truth(back)).leader === back.name ? true : undefined;
+    await httpCall(survivors[0], 'POST', '/v1/transfer', { to: back.name });
+    return (await fetchNodeStatus(back)).leader === back.name ? true : undefined;
   });
   assert.deepEqual(await entries(back, loadPrefix), found);
   assert.deepEqual(managers.lab.bystandersDown(killed), []);
@@ -46,7 +46,7 @@ test(
     assert.equal((await put(old, '/stop/shared', 'old')).code, 'OK');
     const watch = await Watched.open(context, others[0], loadPrefix);
     const load = new WriteLoad(others);
-    await load.more(50);
+    await load.awaitWrites(50);
     old.kill('SIGSTOP');
     context.after(() => old.kill('SIGCONT'));
     await Promise.all(others.map((other) => cut(other, [old])));
@@ -58,13 +58,13 @@ test(
     // These wait in front of the stopped process and are the first that it sees when it goes on.
     const conditional = Array.from({ length: 5 }, (_, n) => put(old, '/stop/shared', `late ${n}`, 1));
     const plain = Array.from({ length: 5 }, (_, n) => put(old, `/stop/plain${n}`, `late ${n}`));
-    const reads = Array.from({ length: 5 }, () => call(old, 'GET', '/v1/registry?key=/stop/shared'));
-    await load.more(50);
+    const reads = Array.from({ length: 5 }, () => httpCall(old, 'GET', '/v1/registry?key=/stop/shared'));
+    await load.awaitWrites(50);
     old.kill('SIGCONT');
     const late = await Promise.all([...conditional, ...plain, ...reads]);
     for (const { code, body } of late) assert.notEqual(code, 'OK', JSON.stringify(body));
     await told(old, 'leader.lost', { term });
-    assert.equal((await truth(old)).leader, null);
+    assert.equal((await fetchNodeStatus(old)).leader, null);
 
     await Promise.all(others.map((other) => cut(other, [])));
     const last = await managers.leader(next.term - 1);
@@ -72,7 +72,7 @@ test(
     await until('a write through the old leader', async () =>
       (await put(old, '/stop/after', 'after')).code === 'OK' ? true : undefined,
     );
-    await load.more(50);
+    await load.awaitWrites(50);
     await load.stop();
     context.diagnostic(`${load.summary}; late calls: ${late.map(({ code }) => code).join()}`);
     await load.verify(others[0], watch);

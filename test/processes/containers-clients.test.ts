@@ -4,16 +4,16 @@ import { test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { ClusterSession } from '../../src/client/index.ts';
 import type { PoolHandle } from '../../src/containers/module.ts';
-import { type Agent, Program } from './cluster.ts';
-import { counter } from './counter-module.ts';
-import { get, until } from './managers.ts';
-import { ended, PoolCluster } from './pools.ts';
+import { type Agent, ChildProgram } from '../support/processes/process-lab.ts';
+import { counter } from '../support/processes/counter-module.ts';
+import { get, until } from '../support/processes/manager-requests.ts';
+import { ended, PoolCluster } from '../support/processes/pool-cluster.ts';
 
 type Pool = PoolHandle<(typeof counter)['methods']>;
 type Stage = { readonly cluster: PoolCluster; readonly pool: Pool };
 
 const both = 'manager,worker';
-const caller = fileURLToPath(import.meta.resolve('./caller-program.ts'));
+const caller = fileURLToPath(import.meta.resolve('../support/processes/caller-main.ts'));
 
 /** Knows one node only, and learns the others from it. */
 async function clientOf(cluster: PoolCluster, agent: Agent): Promise<ClusterSession> {
@@ -37,13 +37,13 @@ test('clients of a cluster of four', async (context) => {
 async function clientDies(context: TestContext, { cluster, pool }: Stage, way: 'exit' | 'kill'): Promise<void> {
   const [node] = cluster.up as [Agent, ...Agent[]];
   const before = await ended('a call', pool.id(0).count());
-  const program = new Program([caller, `127.0.0.1:${node.port}`, 'counters', way], {
+  const program = new ChildProgram([caller, `127.0.0.1:${node.port}`, 'counters', way], {
     cwd: cluster.lab.folder,
     env: cluster.lab.env,
   });
   context.after(() => program.kill('SIGKILL'));
-  await program.says('stdout', /^submitted$/m);
-  const end = await program.end();
+  await program.waitForOutput('stdout', /^submitted$/m);
+  const end = await program.waitForExit();
   assert.deepEqual(end, way === 'kill' ? { code: null, signal: 'SIGKILL' } : { code: 0, signal: null }, program.stderr);
   const after = await ended('a call', pool.id(0).add(1));
   // The call of the dead client may have run or not, but not twice; and nothing waits for it any more.

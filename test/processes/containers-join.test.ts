@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { alive } from './cluster.ts';
-import { counter } from './counter-module.ts';
-import { call, get, until } from './managers.ts';
-import { ended, PoolCluster } from './pools.ts';
+import { alive } from '../support/processes/process-lab.ts';
+import { counter } from '../support/processes/counter-module.ts';
+import { httpCall, get, until } from '../support/processes/manager-requests.ts';
+import { ended, PoolCluster } from '../support/processes/pool-cluster.ts';
 
 const containers = 8;
 /** So long that nobody loses its containers only because it is slow: here nothing is to be opened anew. */
@@ -23,7 +23,7 @@ test('a third node joins two: it routes at once, and then serves (CH-7)', async 
   const joined = await cluster.add('c', ['--roles', 'worker']);
   // Before anything else: the first that it is asked.
   const body = { pool: 'counters', method: 'count', route: { id: 5 } };
-  const first = await call(joined, 'POST', '/v1/call', body);
+  const first = await httpCall(joined, 'POST', '/v1/call', body);
   assert.deepEqual([first.code, first.body['result']], ['OK', 5], JSON.stringify(first.body));
   const session = await cluster.session({ addr: `127.0.0.1:${joined.port}`, tryNewServers: 0 });
   const through = session.pool(counter, 'counters');

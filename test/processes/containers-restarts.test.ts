@@ -4,10 +4,10 @@ import { test, type TestContext } from 'node:test';
 import { Random } from '../../src/base/random.ts';
 import type { ClusterSession } from '../../src/client/index.ts';
 import type { PoolHandle } from '../../src/containers/module.ts';
-import { type Agent, alive, bindable, eventually, filesIn, type NodeEvent, processIsUp } from './cluster.ts';
-import { counter } from './counter-module.ts';
-import { call, get, history, until } from './managers.ts';
-import { ended, PoolCluster } from './pools.ts';
+import { type Agent, alive, bindable, eventually, filesIn, type NodeEvent, processIsUp } from '../support/processes/process-lab.ts';
+import { counter } from '../support/processes/counter-module.ts';
+import { httpCall, get, history, until } from '../support/processes/manager-requests.ts';
+import { ended, PoolCluster } from '../support/processes/pool-cluster.ts';
 
 type Pool = PoolHandle<(typeof counter)['methods']>;
 type Stage = { readonly cluster: PoolCluster; readonly session: ClusterSession; readonly pool: Pool };
@@ -43,12 +43,12 @@ async function told({ cluster, pool }: Stage): Promise<void> {
 
   // An order to leave is refused as long as the node has something that others would miss.
   const order = async (act: string): Promise<string> =>
-    (await call(asked, 'POST', `/v1/nodes/${other.name}/${act}`, { reason: 'CH-8' })).code;
+    (await httpCall(asked, 'POST', `/v1/nodes/${other.name}/${act}`, { reason: 'CH-8' })).code;
   assert.equal(await order('leave'), 'PRECONDITION');
   assert.equal(await order('drain'), 'OK');
   await until(`${other.name} to own nothing`, async () => ((await ownedBy(other)) === 0 ? true : undefined));
   await until(`${other.name} to leave`, async () => ((await order('leave')) === 'OK' ? true : undefined));
-  await cluster.left(other);
+  await cluster.awaitExit(other);
   assert.deepEqual(
     await addEverywhere(pool),
     sums.map((sum) => sum + 1),

@@ -1,13 +1,13 @@
 /**
  * Content that survives: writers go on while nodes are killed and come back, and in the end everything is accounted for.
- * This is a slice; `node scripts/survival.ts --minutes 10` is the whole of it.
+ * This is a slice; `node scripts/measure/survival.ts --minutes 10` is the whole of it.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Random } from '../../src/base/random.ts';
 import { checkByKey } from '../../src/simulation/checking/linearizability.ts';
-import { absent, type KvAction, kvModel } from './kv-history.ts';
-import { survive } from './survival.ts';
+import { absentKey, type KvAction, kvModel } from '../support/processes/kv-history.ts';
+import { runSurvival } from '../support/processes/survival.ts';
 
 const durationMs = 60_000;
 const killEveryMs = 5_000;
@@ -26,7 +26,7 @@ test('the model knows what can have happened from what cannot', () => {
   const get = (value: string, version: number): KvAction => ({ kind: 'get', saw: { value, version } });
   const silent = { silent: { kind: 'put', value: 'b' } } as const;
   assert.equal(verdictOf(put('a', 1), get('a', 1), put('b', 2), get('b', 2)), 'linearizable');
-  assert.equal(verdictOf({ kind: 'get', saw: absent }, put('a', 4), silent, get('b', 6), put('c', 7)), 'linearizable');
+  assert.equal(verdictOf({ kind: 'get', saw: absentKey }, put('a', 4), silent, get('b', 6), put('c', 7)), 'linearizable');
   assert.equal(verdictOf(put('a', 4), silent, get('a', 4), get('b', 5)), 'linearizable', 'it may come late');
   assert.equal(verdictOf(put('a', 1), put('b', 2), get('a', 1)), 'violated', 'a lost write');
   assert.equal(verdictOf(put('a', 1), get('a', 2)), 'violated', 'applied twice');
@@ -44,5 +44,5 @@ test('the model knows what can have happened from what cannot', () => {
 test('every 5 seconds a node is killed and restarted, and no acknowledged write is lost or doubled', async (context) => {
   const random = new Random('survival slice');
   const say = (line: string): void => context.diagnostic(line);
-  await survive(context, { durationMs, killEveryMs, random: () => random.fraction(), say });
+  await runSurvival(context, { durationMs, killEveryMs, random: () => random.fraction(), say });
 });

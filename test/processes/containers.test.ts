@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { ClusterSession } from '../../src/client/index.ts';
 import type { PoolHandle } from '../../src/containers/module.ts';
-import type { Agent } from './cluster.ts';
-import { counter, type Place } from './counter-module.ts';
-import { call, get, until } from './managers.ts';
-import { ended, PoolCluster } from './pools.ts';
+import type { Agent } from '../support/processes/process-lab.ts';
+import { counter, type Place } from '../support/processes/counter-module.ts';
+import { httpCall, get, until } from '../support/processes/manager-requests.ts';
+import { ended, PoolCluster } from '../support/processes/pool-cluster.ts';
 
 type Pool = PoolHandle<(typeof counter)['methods']>;
 type Stage = { readonly cluster: PoolCluster; readonly session: ClusterSession; readonly pool: Pool };
@@ -66,13 +66,13 @@ async function madeAgain({ cluster }: Stage): Promise<void> {
   const [node] = cluster.up as [Agent, ...Agent[]];
   const wish = { name: 'again', module: counter.name, containers: 3, copies: 2 };
   for (let round = 0; round < roundsOfPools; round++) {
-    const created = await call(node, 'POST', '/v1/pools', wish);
+    const created = await httpCall(node, 'POST', '/v1/pools', wish);
     assert.equal(created.body['created'], true, JSON.stringify(created));
     for (const id of [0, 1, 2]) {
       const asked = { pool: 'again', method: 'add', args: [1], route: { id } };
-      assert.equal((await call(node, 'POST', '/v1/call', asked)).body['result'], 1, `round ${round}, container ${id}`);
+      assert.equal((await httpCall(node, 'POST', '/v1/call', asked)).body['result'], 1, `round ${round}, container ${id}`);
     }
-    assert.equal((await call(node, 'DELETE', '/v1/pools/again')).code, 'OK');
+    assert.equal((await httpCall(node, 'DELETE', '/v1/pools/again')).code, 'OK');
     await until('the pool is gone', async () => {
       const { items } = (await get(node, '/v1/pools')) as { items: readonly { name: string }[] };
       return items.some(({ name }) => name === 'again') ? undefined : true;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { bindable, event, eventually, filesIn, Lab, members, processIsUp, type Program } from './cluster.ts';
+import { bindable, event, eventually, filesIn, ProcessLab, members, processIsUp, type ChildProgram } from '../support/processes/process-lab.ts';
 
 type DevNode = {
   id: string;
@@ -19,9 +19,9 @@ type Ready = { ready: true; admin: string; token: string; nodes: DevNode[] };
 
 const size = ['--gates', '1', '--managers', '1', '--workers', '1', '--port-base', '0'];
 
-async function startDev(lab: Lab, ...words: string[]): Promise<{ dev: Program; ready: Ready }> {
+async function startDev(lab: ProcessLab, ...words: string[]): Promise<{ dev: ChildProgram; ready: Ready }> {
   const dev = lab.program(['dev', '--with-parent', ...size, '-o', 'json', ...words]);
-  const [line] = await dev.says('stdout', /^\{"ready":true.*\}$/m);
+  const [line] = await dev.waitForOutput('stdout', /^\{"ready":true.*\}$/m);
   return { dev, ready: JSON.parse(line) as Ready };
 }
 
@@ -31,7 +31,7 @@ function nodeCalled(ready: Ready, name: string): DevNode & { addr: string } {
   return { ...node, addr: `http://127.0.0.1:${node.httpPort}` };
 }
 
-async function nothingIsLeft(lab: Lab, ready: Ready): Promise<void> {
+async function nothingIsLeft(lab: ProcessLab, ready: Ready): Promise<void> {
   for (const { name, pid } of ready.nodes) await eventually(`${name} is gone`, () => !processIsUp(pid));
   await eventually(`no file is left: ${filesIn(lab.folder).join(' ')}`, () => filesIn(lab.folder).length === 0);
   for (const { port, httpPort } of ready.nodes) await Promise.all([bindable(port), bindable(httpPort)]);
@@ -39,7 +39,7 @@ async function nothingIsLeft(lab: Lab, ready: Ready): Promise<void> {
 
 describe('a dev cluster', () => {
   test('says in one line what runs where, and leaves nothing behind on SIGTERM', async (context) => {
-    const lab = new Lab(context);
+    const lab = new ProcessLab(context);
     const { dev, ready } = await startDev(lab);
     assert.equal(dev.stdout.trim().split('\n').length, 1);
     assert.deepEqual(Object.keys(ready), ['ready', 'admin', 'token', 'secret', 'nodes']);
@@ -60,12 +60,12 @@ describe('a dev cluster', () => {
     const found = await lab.run(['members', '-o', 'name']);
     assert.deepEqual(found.stdout.trim().split('\n').toSorted(), ['g1', 'm1', 'w1']);
     dev.kill('SIGTERM');
-    assert.deepEqual(await dev.end(), { code: 0, signal: null });
+    assert.deepEqual(await dev.waitForExit(), { code: 0, signal: null });
     await nothingIsLeft(lab, ready);
   });
 
   test('takes orders: kill, pause, resume, partition and heal', async (context) => {
-    const lab = new Lab(context);
+    const lab = new ProcessLab(context);
     const { dev, ready } = await startDev(lab);
     const [g1, m1, w1] = ['g1', 'm1', 'w1'].map((name) => nodeCalled(ready, name)) as [
       DevNode & { addr: string },
@@ -101,19 +101,19 @@ describe('a dev cluster', () => {
     const killed = await lab.run(['dev', 'kill', 'w1']);
     assert.deepEqual([killed.code, killed.stderr], [0, `killed: w1 (pid ${w1.pid})\n`]);
     assert.ok(!processIsUp(w1.pid));
-    await dev.says('stderr', /node ended w1 \(pid \d+\): signal SIGKILL; 2 still up/);
+    await dev.waitForOutput('stderr', /node ended w1 \(pid \d+\): signal SIGKILL; 2 still up/);
     await missed('w1', 0);
     assert.ok(processIsUp(g1.pid) && processIsUp(m1.pid) && dev.isUp);
 
     for (const name of ['w1', 'x9']) assert.equal((await lab.run(['dev', 'kill', name])).code, 2, name);
     dev.kill('SIGINT');
-    assert.deepEqual(await dev.end(), { code: 130, signal: null });
+    assert.deepEqual(await dev.waitForExit(), { code: 130, signal: null });
     await nothingIsLeft(lab, ready);
     assert.equal((await lab.run(['dev', 'kill', 'g1'])).code, 3);
   });
 
   test('leaves nothing behind when it is killed, not even a node that was paused', async (context) => {
-    const lab = new Lab(context);
+    const lab = new ProcessLab(context);
     const { dev, ready } = await startDev(lab);
     assert.equal((await lab.run(['dev', 'pause', 'w1'])).code, 0);
     dev.kill('SIGKILL');
@@ -121,29 +121,29 @@ describe('a dev cluster', () => {
   });
 
   test('ends in good order when the program that started it is gone', async (context) => {
-    const lab = new Lab(context);
+    const lab = new ProcessLab(context);
     const { dev, ready } = await startDev(lab);
     dev.child.stdin?.destroy();
-    assert.deepEqual(await dev.end(), { code: 1, signal: null });
+    assert.deepEqual(await dev.waitForExit(), { code: 1, signal: null });
     await nothingIsLeft(lab, ready);
   });
 
   test('is stopped at once by a second signal', async (context) => {
-    const lab = new Lab(context);
+    const lab = new ProcessLab(context);
     const { dev, ready } = await startDev(lab);
     dev.kill('SIGTERM');
-    await dev.says('stderr', /stopping/);
+    await dev.waitForOutput('stderr', /stopping/);
     dev.kill('SIGTERM');
-    assert.deepEqual(await dev.end(), { code: 1, signal: null });
+    assert.deepEqual(await dev.waitForExit(), { code: 1, signal: null });
     await nothingIsLeft(lab, ready);
   });
 
   test('keeps its data when asked to, and its nodes come back as themselves', async (context) => {
-    const lab = new Lab(context);
+    const lab = new ProcessLab(context);
     const data = join(lab.folder, 'data');
     const first = await startDev(lab, '--data', data);
     first.dev.kill('SIGTERM');
-    assert.equal((await first.dev.end()).code, 0);
+    assert.equal((await first.dev.waitForExit()).code, 0);
     assert.deepEqual(readdirSync(data).toSorted(), ['g1', 'logs', 'm1', 'w1']);
     const second = await startDev(lab, '--data', data);
     assert.deepEqual(
@@ -159,7 +159,7 @@ describe('a dev cluster', () => {
   });
 
   test('moves on when its ports are taken, and says so', async (context) => {
-    const lab = new Lab(context);
+    const lab = new ProcessLab(context);
     const { ready } = await startDev(lab);
     const base = nodeCalled(ready, 'g1').port;
     const other = lab.program([
@@ -176,8 +176,8 @@ describe('a dev cluster', () => {
       '-o',
       'json',
     ]);
-    await other.says('stderr', new RegExp(`ports from ${base} on are in use, taking \\d+`));
-    const [line] = await other.says('stdout', /^\{"ready":true.*\}$/m);
+    await other.waitForOutput('stderr', new RegExp(`ports from ${base} on are in use, taking \\d+`));
+    const [line] = await other.waitForOutput('stdout', /^\{"ready":true.*\}$/m);
     assert.notEqual((JSON.parse(line) as Ready).nodes[0]?.port, base);
     const several = await lab.run(['dev', 'kill', 'g1']);
     assert.equal(several.code, 2);

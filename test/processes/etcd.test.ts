@@ -7,13 +7,13 @@ import type { Outcome } from '../../src/base/errors.ts';
 import type { Fence } from '../../src/base/fence.ts';
 import { nodeIdFrom } from '../../src/base/ids.ts';
 import type { RangeResult, TransactionResult } from '../../src/base/registry.ts';
-import { systemClock } from '../../src/io/clock.ts';
+import { systemClock } from '../../src/io/system/clock.ts';
 import { type EtcdRegistry, etcdRegistry } from '../../src/io/etcd/etcd-registry.ts';
 import { createLeaseLeadership } from '../../src/registry/lease-leadership.ts';
 import { outcomeOf, realWorld } from '../../src/simulation/conformance/harness.ts';
 import { WatchRecorder, allKeys, putOp, buildTransaction } from '../../src/simulation/conformance/registry-harness.ts';
-import { type EtcdServer, startEtcd } from '../etcd.ts';
-import { startProxy } from '../etcd-proxy.ts';
+import { type EtcdServer, startEtcd } from '../support/etcd/etcd-server.ts';
+import { startEtcdFaultProxy } from '../support/etcd/etcd-fault-proxy.ts';
 
 const clock = systemClock();
 const limit = { timeout: 60_000 };
@@ -139,7 +139,7 @@ describe('writes and a watch on etcd', limit, () => {
     const next = await leaderOf(others);
     await next.stop();
     await writers.more(50);
-    next.goOn();
+    next.resume();
     await writers.stop();
     await assertExact(registry, writers, watch);
 
@@ -162,7 +162,7 @@ describe('leadership on etcd', limit, () => {
     const fences: Fence[] = [];
     let told: () => void = () => undefined;
     const join = async (name: string) => {
-      const proxy = await startProxy(server.endpoint);
+      const proxy = await startEtcdFaultProxy(server.endpoint);
       t.after(() => proxy.close());
       const registry = opened(t, [proxy.endpoint]);
       const identity = nodeIdFrom(new Uint8Array(16).fill(name.charCodeAt(0)));

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { UnitReport } from '../../src/messages/jobs.ts';
-import { HostileWorker } from './hostile-worker.ts';
+import { HostileWorker } from '../support/processes/hostile-worker.ts';
 
 const text = new TextDecoder();
 /** Stands for the port of a member: nobody may ever connect to it. */

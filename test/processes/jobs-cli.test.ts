@@ -5,11 +5,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { startSampleTarget } from '../../src/cli/sample-target.ts';
+import { startSampleTarget } from '../../src/cli/dev/sample-target.ts';
 import type { JobRow, JobView } from '../../src/jobs/job-types.ts';
 import type { Report } from '../../src/jobs/report/report.ts';
 import { connect, type Job } from '../../src/index.ts';
-import { Lab } from './cluster.ts';
+import { ProcessLab } from '../support/processes/process-lab.ts';
 
 /** For what takes some seconds when nobody else uses the machine. */
 const patienceMs = 120_000;
@@ -47,16 +47,16 @@ export const load = workflow('load', {
 /** One cluster for all of this file: what commands do to it is done by jobs of their own. */
 describe('jobs on a dev cluster', () => {
   const ends: (() => Promise<void>)[] = [];
-  let lab: Lab;
+  let lab: ProcessLab;
   let ready: { readonly secret: string; readonly nodes: readonly { readonly name: string; readonly port: number }[] };
 
   before(async () => {
-    lab = new Lab({ after: (end) => void ends.push(end) });
+    lab = new ProcessLab({ after: (end) => void ends.push(end) });
     const texts = { sum: sumFile, gated: gatedFile, endless: endlessFile, throws: throwsFile, load: loadFile };
     for (const [name, text] of Object.entries(texts)) writeFileSync(join(lab.folder, `${name}.ts`), text);
     const size = ['--gates', '0', '--managers', '1', '--workers', '2', '--port-base', '0'];
     const dev = lab.program(['dev', '--with-parent', ...size, '-o', 'json'], { REMUSTER_CORES: '2' });
-    const [line] = await dev.says('stdout', /^\{"ready":true.*\}$/m, patienceMs);
+    const [line] = await dev.waitForOutput('stdout', /^\{"ready":true.*\}$/m, patienceMs);
     ready = JSON.parse(line) as typeof ready;
   });
 
@@ -171,7 +171,7 @@ describe('jobs on a dev cluster', () => {
     assert.equal((await json<JobView>('job', 'show', jobId)).status, 'CANCELLED');
 
     const run = lab.program(['run', 'endless.ts']);
-    await run.says('stderr', /RUNNING/, patienceMs);
+    await run.waitForOutput('stderr', /RUNNING/, patienceMs);
     run.kill('SIGINT');
     assert.equal((await run.ended).code, 130, run.stderr);
     assert.match(run.stdout, /CANCELLED/);

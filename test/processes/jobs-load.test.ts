@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { leaderOf, nothingIsLeft, startJobLab, until, workflowFile } from './job-lab.ts';
+import { leaderOf, assertNothingLeft, startJobCluster, waitUntil, workflowFile } from '../support/processes/job-cluster.ts';
 
 const seconds = Number(process.env['LOAD_SECONDS'] ?? 6);
 const users = 8;
@@ -31,12 +31,12 @@ test('a load test outlives a worker and the leader, and its numbers add up', { t
     counted += 1;
     response.end('hello');
   }).listen(0, '127.0.0.1');
-  await until('the target listens', async () => server.listening);
+  await waitUntil('the target listens', async () => server.listening);
   context.after(async () => {
     server.closeAllConnections();
     server.close();
   });
-  const jobLab = await startJobLab(context, { managers: 3, workers: 4 });
+  const jobLab = await startJobCluster(context, { managers: 3, workers: 4 });
   const { lab, workers, session } = jobLab;
   const job = await session.submit(workflowFile(lab, 'load', work((server.address() as AddressInfo).port)));
   const killed = workers[1];
@@ -65,7 +65,7 @@ test('a load test outlives a worker and the leader, and its numbers add up', { t
   assert.ok(counted - totals.requests - stated <= untoldMax, `${counted} = ${totals.requests} + ${stated} + too much`);
   assert.equal(steps.find(({ step: name }) => name === 'look')?.count, totals.requests);
   assert.ok(checks.length > 0);
-  await nothingIsLeft(
+  await assertNothingLeft(
     workers.filter((worker) => worker !== killed),
     [killed],
   );

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { getJson, postJson } from '../../src/cli/http-client.ts';
-import { type Agent, alive, event, Lab, type Member, members, type NodeEvent } from './cluster.ts';
+import { getJson, postJson } from '../../src/cli/command/http-client.ts';
+import { type Agent, alive, event, ProcessLab, type ListedMember, members, type NodeEvent } from '../support/processes/process-lab.ts';
 
 const notHere = process.platform === 'win32' && 'signals that stop a process are unknown here';
 
 /** Agents that all see each other, the first one the seed of the others. */
-async function cluster(lab: Lab, names: readonly string[], words: readonly string[] = []): Promise<Agent[]> {
+async function cluster(lab: ProcessLab, names: readonly string[], words: readonly string[] = []): Promise<Agent[]> {
   const [first = '', ...others] = names;
   const seed = await lab.agent(first, words);
   const join = ['--join', `127.0.0.1:${seed.port}`, ...words];
@@ -27,17 +27,17 @@ async function saw(by: Agent, type: string, member: string, more: Partial<NodeEv
   return await event(by.addr, fits, `${by.name} to see ${type} ${member}`);
 }
 
-async function rowOf(by: Agent, name: string): Promise<Member> {
+async function rowOf(by: Agent, name: string): Promise<ListedMember> {
   return (await members(by.addr)).find((row) => row.name === name) ?? assert.fail(`${by.name} does not know ${name}`);
 }
 
 test('one of five is killed: the others call it dead and say why, and nobody else ends', async (context) => {
-  const lab = new Lab(context);
+  const lab = new ProcessLab(context);
   const agents = await cluster(lab, ['a', 'b', 'c', 'd', 'e']);
   const killed = agents.at(-1) as Agent;
   const others = agents.slice(0, -1);
   killed.kill('SIGKILL');
-  await killed.end();
+  await killed.waitForExit();
   await Promise.all(others.map((other) => saw(other, 'member.dead', 'e')));
   for (const other of others) assert.equal((await rowOf(other, 'e')).state, 'dead');
   assert.deepEqual(lab.bystandersDown(killed), []);
@@ -52,7 +52,7 @@ test('one of five is killed: the others call it dead and say why, and nobody els
 });
 
 test('two agents are enough to notice that one is killed', async (context) => {
-  const lab = new Lab(context);
+  const lab = new ProcessLab(context);
   const [a, b] = (await cluster(lab, ['a', 'b'])) as [Agent, Agent];
   b.kill('SIGKILL');
   await saw(a, 'member.dead', 'b');
@@ -60,7 +60,7 @@ test('two agents are enough to notice that one is killed', async (context) => {
 });
 
 test('one that is stopped is given up, and returns by itself when it goes on', { skip: notHere }, async (context) => {
-  const lab = new Lab(context);
+  const lab = new ProcessLab(context);
   const [a, b, c] = (await cluster(lab, ['a', 'b', 'c'])) as [Agent, Agent, Agent];
   const { incarnation } = await rowOf(a, 'c');
   c.kill('SIGSTOP');
@@ -82,7 +82,7 @@ test('one that is stopped is given up, and returns by itself when it goes on', {
 });
 
 test('a blocked main loop makes a node stuck, not dead', async (context) => {
-  const lab = new Lab(context);
+  const lab = new ProcessLab(context);
   const words = ['--chaos', '--stuck-after', '1s'];
   const [a, b, c] = (await cluster(lab, ['a', 'b', 'c'], words)) as [Agent, Agent, Agent];
   const blocked = postJson({ addr: c.addr, token: undefined }, '/v1/dev/block', { ms: 6_000 });
@@ -103,11 +103,11 @@ test('a blocked main loop makes a node stuck, not dead', async (context) => {
 });
 
 test('a restart that is faster than detection is seen as a new life', async (context) => {
-  const lab = new Lab(context);
+  const lab = new ProcessLab(context);
   const [a, b] = (await cluster(lab, ['a', 'b', 'c'])) as [Agent, Agent, Agent];
   const old = await rowOf(a, 'b');
   b.kill('SIGKILL');
-  await b.end();
+  await b.waitForExit();
   await lab.agent('b', ['--join', `127.0.0.1:${a.port}`]);
   await saw(a, 'member.dead', 'b', { generation: old.generation });
   await saw(a, 'member.alive', 'b', { generation: old.generation + 1 });
@@ -116,10 +116,10 @@ test('a restart that is faster than detection is seen as a new life', async (con
 });
 
 test('one that leaves has left, and is not dead', async (context) => {
-  const lab = new Lab(context);
+  const lab = new ProcessLab(context);
   const [a, b, c] = (await cluster(lab, ['a', 'b', 'c'])) as [Agent, Agent, Agent];
   c.kill('SIGTERM');
-  assert.deepEqual(await c.end(), { code: 0, signal: null });
+  assert.deepEqual(await c.waitForExit(), { code: 0, signal: null });
   await Promise.all([saw(a, 'member.left', 'c'), saw(b, 'member.left', 'c')]);
   for (const agent of [a, b]) {
     assert.equal((await rowOf(agent, 'c')).state, 'left');
@@ -134,7 +134,7 @@ test('one that leaves has left, and is not dead', async (context) => {
 });
 
 test('operators ask how far two nodes are apart and who hears whom', async (context) => {
-  const lab = new Lab(context);
+  const lab = new ProcessLab(context);
   const [a, b] = (await cluster(lab, ['a', 'b'])) as [Agent, Agent];
   const target = { addr: a.addr, token: undefined };
   for (let looks = 0; ; looks++) {

@@ -8,9 +8,9 @@ import { join, resolve } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { kv } from '../../src/modules/kv/kv.ts';
 import { module } from '../../src/containers/module.ts';
-import { type Agent, event, Program } from './cluster.ts';
-import { until } from './managers.ts';
-import { PoolCluster } from './pools.ts';
+import { type Agent, event, ChildProgram } from '../support/processes/process-lab.ts';
+import { until } from '../support/processes/manager-requests.ts';
+import { PoolCluster } from '../support/processes/pool-cluster.ts';
 
 const entry = resolve(import.meta.dirname, '../../src/cli/main.ts');
 
@@ -33,8 +33,8 @@ class Shell {
     const [node] = this.cluster.up as readonly [Agent];
     const { lab } = this.cluster;
     // Not one of the lab's programs: those are to end only when they are told to.
-    const program = new Program([entry, ...words], { cwd: lab.folder, env: { ...lab.env, REMUSTER_ADDR: node.addr } });
-    const { code } = await program.end();
+    const program = new ChildProgram([entry, ...words], { cwd: lab.folder, env: { ...lab.env, REMUSTER_ADDR: node.addr } });
+    const { code } = await program.waitForExit();
     return { code, stdout: program.stdout, stderr: program.stderr };
   }
 

@@ -4,11 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { Lab, type Program } from './cluster.ts';
-import { Network, networkFault } from './network.ts';
+import { ProcessLab, type ChildProgram } from '../support/processes/process-lab.ts';
+import { NamespacedNetwork, networkUnavailableReason } from '../support/processes/network-namespaces.ts';
 import {
   agreed,
-  call,
+  httpCall,
   cut,
   entries,
   get,
@@ -17,14 +17,14 @@ import {
   put,
   registered,
   type Target,
-  truth,
+  fetchNodeStatus,
   until,
   votersAre,
-} from './managers.ts';
+} from '../support/processes/manager-requests.ts';
 
 type Manager = Target & { readonly name: string };
 type Cluster = {
-  readonly lab: Lab;
+  readonly lab: ProcessLab;
   readonly managers: readonly Manager[];
   readonly part: (minority: readonly Manager[]) => Promise<void>;
   readonly heal: () => Promise<void>;
@@ -36,9 +36,9 @@ const token = 'partition-tests-9sKw2LxQ';
 
 /** Each in a namespace of its own, where every port is free. */
 async function inNamespaces(context: TestContext): Promise<Cluster> {
-  const lab = new Lab(context);
-  const network = new Network(context, names.length);
-  const started = names.map((name, at): [Manager, Program] => {
+  const lab = new ProcessLab(context);
+  const network = new NamespacedNetwork(context, names.length);
+  const started = names.map((name, at): [Manager, ChildProgram] => {
     const place = at + 1;
     const where = ['--host', network.host(place), '--port', String(port), '--profile', 'local'];
     const own = [
@@ -51,17 +51,17 @@ async function inNamespaces(context: TestContext): Promise<Cluster> {
     ];
     const group = at === 0 ? ['--bootstrap'] : ['--join', `${network.host(1)}:${port}`];
     const words = ['agent', '--with-parent', '--name', name, ...where, ...own, ...group];
-    const program = lab.program(words, { REMUSTER_TOKEN: token }, network.inside(place));
+    const program = lab.program(words, { REMUSTER_TOKEN: token }, network.commandPrefix(place));
     return [{ name, addr: `http://${network.ownHost(place)}:${port + 1}`, token }, program];
   });
-  await Promise.all(started.map(([, program]) => program.says('stdout', /^\{"ready":true.*\}$/m)));
+  await Promise.all(started.map(([, program]) => program.waitForOutput('stdout', /^\{"ready":true.*\}$/m)));
   const managers = started.map(([manager]) => manager);
   await Promise.all(managers.map((manager) => votersAre(manager, names)));
   await Promise.all(managers.map((manager) => registered(manager, 'active')));
   return {
     lab,
     managers,
-    part: async (minority) => network.part(minority.map(({ name }) => names.indexOf(name) + 1)),
+    part: async (minority) => network.partition(minority.map(({ name }) => names.indexOf(name) + 1)),
     heal: async () => network.heal(),
   };
 }
@@ -81,7 +81,7 @@ async function withCuts(context: TestContext): Promise<Cluster> {
 }
 
 const notes: string[] = [];
-const fault = networkFault((text) => notes.push(text));
+const fault = networkUnavailableReason((text) => notes.push(text));
 const how = fault === undefined ? 'in network namespaces' : `by cuts inside the nodes, because ${fault}`;
 
 test(`two of five are cut off (${how})`, async (context) => {
@@ -108,7 +108,7 @@ async function cutOff(context: TestContext, { managers, part, heal }: Cluster, w
   const alone = await Promise.all(minority.map((manager) => leaderless(manager, partedMs)));
   context.diagnostic(`without a leader ${alone.join(' and ')} ms after the cut`);
   const refused = Promise.all(
-    minority.flatMap((manager) => [put(manager, key, 'minority'), call(manager, 'GET', `/v1/registry?key=${key}`)]),
+    minority.flatMap((manager) => [put(manager, key, 'minority'), httpCall(manager, 'GET', `/v1/registry?key=${key}`)]),
   );
   const during = await agreed(majority, withLeader ? before.term : before.term - 1);
   if (withLeader) assert.ok(during.fence > before.fence);
@@ -118,7 +118,7 @@ async function cutOff(context: TestContext, { managers, part, heal }: Cluster, w
   // Old values may still be read by those who ask for no more, on whichever of the two has got them.
   const old = await get(minority[1]!, `/v1/registry?key=${key}&stale`);
   for (const { value } of old['items'] as { value: string }[]) assert.equal(value, 'before');
-  for (const manager of minority) assert.equal((await truth(manager)).term, before.term, await leadershipOf(managers));
+  for (const manager of minority) assert.equal((await fetchNodeStatus(manager)).term, before.term, await leadershipOf(managers));
 
   const last = await agreed(majority, during.term - 1);
   await heal();
@@ -141,7 +141,7 @@ async function cutOff(context: TestContext, { managers, part, heal }: Cluster, w
 /** Nobody leads, it says. When that began, in milliseconds since then. */
 async function leaderless(manager: Manager, sinceMs: number): Promise<number> {
   await until(`${manager.name} without a leader`, async () =>
-    (await truth(manager)).leader === null ? true : undefined,
+    (await fetchNodeStatus(manager)).leader === null ? true : undefined,
   );
   const lost = (await history(manager)).findLast(({ type }) => type === 'leader.lost');
   return Date.parse(String(lost?.['time'])) - sinceMs;

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { createSocket } from 'node:dgram';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { getJson, postJson } from '../../src/cli/http-client.ts';
-import { type Agent, alive, event, Lab, type Member, members, type NodeEvent } from './cluster.ts';
+import { getJson, postJson } from '../../src/cli/command/http-client.ts';
+import { type Agent, alive, event, ProcessLab, type ListedMember, members, type NodeEvent } from '../support/processes/process-lab.ts';
 
 const notHere = process.platform === 'win32' && 'signals that stop a process are unknown here';
 const managerNames = ['m1', 'm2', 'm3'];
@@ -13,7 +13,7 @@ const words = ['--probe-interval', '1s'];
 
 type Cluster = { readonly managers: readonly Agent[]; readonly worker: Agent; readonly join: readonly string[] };
 
-async function cluster(lab: Lab, more: readonly string[] = []): Promise<Cluster> {
+async function cluster(lab: ProcessLab, more: readonly string[] = []): Promise<Cluster> {
   const [first = '', ...others] = managerNames;
   const seed = await lab.agent(first, [...words, ...more, '--roles', 'manager']);
   const join = [...words, ...more, '--join', `127.0.0.1:${seed.port}`];
@@ -28,8 +28,8 @@ async function cluster(lab: Lab, more: readonly string[] = []): Promise<Cluster>
   return { managers, worker, join };
 }
 
-async function rowOf(by: Agent, name: string): Promise<Member & { readonly watchedBy: string | null }> {
-  const rows = (await members(by.addr)) as (Member & { readonly watchedBy: string | null })[];
+async function rowOf(by: Agent, name: string): Promise<ListedMember & { readonly watchedBy: string | null }> {
+  const rows = (await members(by.addr)) as (ListedMember & { readonly watchedBy: string | null })[];
   return rows.find((row) => row.name === name) ?? assert.fail(`${by.name} does not know ${name}`);
 }
 
@@ -57,13 +57,13 @@ async function udpIsFree(port: number): Promise<void> {
 }
 
 test('without UDP it is seen alive by all; killed it is dead for all, and somebody knows why', async (context) => {
-  const lab = new Lab(context);
+  const lab = new ProcessLab(context);
   const { managers, worker, join } = await cluster(lab);
   await udpIsFree(worker.port);
   for (const manager of managers) assert.equal((await rowOf(manager, 'w1')).state, 'alive');
   const watcher = await watcherOf(managers);
   worker.kill('SIGKILL');
-  await worker.end();
+  await worker.waitForExit();
   await Promise.all(managers.map((manager) => saw(manager, 'member.dead')));
   const { history } = (await getJson({ addr: watcher.addr, token: undefined }, '/v1/members/w1/why')) as {
     history: { type: string; why: string }[];
@@ -77,12 +77,12 @@ test('without UDP it is seen alive by all; killed it is dead for all, and somebo
   }
   assert.deepEqual(lab.bystandersDown(worker), []);
   again.kill('SIGTERM');
-  assert.deepEqual(await again.end(), { code: 0, signal: null });
+  assert.deepEqual(await again.waitForExit(), { code: 0, signal: null });
   await Promise.all(managers.map((manager) => saw(manager, 'member.left')));
 });
 
 test('stopped it is given up, and returns by itself when it goes on', { skip: notHere }, async (context) => {
-  const lab = new Lab(context);
+  const lab = new ProcessLab(context);
   const { managers, worker } = await cluster(lab);
   worker.kill('SIGSTOP');
   context.after(() => worker.kill('SIGCONT'));
@@ -96,7 +96,7 @@ test('stopped it is given up, and returns by itself when it goes on', { skip: no
 });
 
 test('its manager is killed: another one hears it, and nobody calls it dead', async (context) => {
-  const lab = new Lab(context);
+  const lab = new ProcessLab(context);
   const { managers, worker } = await cluster(lab);
   const watcher = await watcherOf(managers);
   const others = managers.filter((manager) => manager !== watcher);
@@ -117,7 +117,7 @@ test('its manager is killed: another one hears it, and nobody calls it dead', as
 });
 
 test('a blocked main loop makes it stuck, not dead', async (context) => {
-  const lab = new Lab(context);
+  const lab = new ProcessLab(context);
   const { managers, worker } = await cluster(lab, ['--chaos', '--stuck-after', '1s']);
   const watcher = await watcherOf(managers);
   const blocked = postJson({ addr: worker.addr, token: undefined }, '/v1/dev/block', { ms: 6_000 });

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { assign, assigned, ownedBy } from './assigned.ts';
-import type { Agent } from './cluster.ts';
+import { createAssignments, readAssignments, ownedBy } from '../support/processes/assignments.ts';
+import type { Agent } from '../support/processes/process-lab.ts';
 import {
-  call,
+  httpCall,
   cut,
   entries,
   get,
@@ -14,11 +14,11 @@ import {
   put,
   registered,
   told,
-  truth,
+  fetchNodeStatus,
   until,
   votersAre,
   Watched,
-} from './managers.ts';
+} from '../support/processes/manager-requests.ts';
 
 const names = ['a', 'b', 'c'];
 const containers = ['one', 'two', 'three', 'four', 'five', 'six'];
@@ -28,14 +28,14 @@ const words = ['--registration-ttl', `${ttlMs}ms`];
 /** Everything is with these. */
 async function heldBy(target: Agent, owners: readonly Agent[]): Promise<void> {
   await until(`all with ${owners.map(({ name }) => name).join()}`, async () => {
-    const all = await assigned(target);
+    const all = await readAssignments(target);
     const counts = owners.map(({ id }) => ownedBy(all, id).length);
     return counts.reduce((sum, count) => sum + count, 0) === containers.length ? true : undefined;
   });
 }
 
 async function activate(by: Agent, node: Agent): Promise<void> {
-  const { code, body } = await call(by, 'POST', `/v1/nodes/${node.name}/activate`, { reason: 'looked into it' });
+  const { code, body } = await httpCall(by, 'POST', `/v1/nodes/${node.name}/activate`, { reason: 'looked into it' });
   assert.equal(code, 'OK', JSON.stringify(body));
   await told(node, 'node.state', { mode: 'active', reason: 'admin_activate' });
   await registered(node, 'active');
@@ -44,7 +44,7 @@ async function activate(by: Agent, node: Agent): Promise<void> {
 test('a cut that is longer than the registration: given up, then back and drained', async (context) => {
   const managers = await Managers.start(context, names, [...words, '--chaos']);
   const { agent: leader } = await managers.leader();
-  const before = await assign(leader, containers);
+  const before = await createAssignments(leader, containers);
   const [alone] = managers.others(leader);
   const others = managers.others(alone);
   assert.ok(ownedBy(before, alone.id).length > 0);
@@ -62,7 +62,7 @@ test('a cut that is longer than the registration: given up, then back and draine
 test('a restart after the registration ended: its key is gone, it is drained until somebody activates it', async (context) => {
   const managers = await Managers.start(context, names, words);
   const { agent: leader } = await managers.leader();
-  const before = await assign(leader, containers);
+  const before = await createAssignments(leader, containers);
   const [killed] = managers.others(leader);
   const others = managers.others(killed);
   assert.ok(ownedBy(before, killed.id).length > 0);
@@ -91,7 +91,7 @@ test('a restart after the registration ended: its key is gone, it is drained unt
 test('all are killed and away for longer than a registration: all are active again, with all that was agreed', async (context) => {
   const managers = await Managers.start(context, names, words);
   const { agent: leader, term } = await managers.leader();
-  const before = await assign(leader, containers);
+  const before = await createAssignments(leader, containers);
   const keys = Array.from({ length: 50 }, (_, n) => `/kept/${String(n).padStart(2, '0')}`);
   await Promise.all(keys.map(async (key) => assert.equal((await put(leader, key, `of ${key}`)).code, 'OK')));
   const kept = await entries(leader, '/kept/');
@@ -110,23 +110,23 @@ test('all are killed and away for longer than a registration: all are active aga
     const states = (await history(agent)).filter(({ type, member }) => type === 'node.state' && member === agent.name);
     const found = states.map(({ mode, reason }) => `${String(mode)} ${String(reason)}`);
     assert.deepEqual(found, ['joining full_cluster_restart', 'active full_cluster_restart']);
-    assert.deepEqual(await assigned(agent), before);
+    assert.deepEqual(await readAssignments(agent), before);
   }
   // Still so when every registration of before would be over.
   await pause(1.2 * ttlMs);
-  for (const agent of managers.all) assert.equal((await truth(agent)).registration, 'active');
-  assert.deepEqual(await assigned(managers.all[0]!), before);
+  for (const agent of managers.all) assert.equal((await fetchNodeStatus(agent)).registration, 'active');
+  assert.deepEqual(await readAssignments(managers.all[0]!), before);
   assert.deepEqual(managers.lab.bystandersDown(...killed), []);
 });
 
 test('what one manager had alone is with the second after the first is removed and killed', async (context) => {
   const managers = await Managers.start(context, ['a'], words);
   const a = managers.get('a');
-  const before = await assign(a, containers);
+  const before = await createAssignments(a, containers);
   assert.deepEqual(ownedBy(before, a.id), containers.toSorted());
   const b = await managers.add('b', ['--join', `127.0.0.1:${a.port}`]);
   await managers.settled();
-  const { code, body } = await call(b, 'POST', '/v1/managers/a/remove', {});
+  const { code, body } = await httpCall(b, 'POST', '/v1/managers/a/remove', {});
   assert.equal(code, 'OK', JSON.stringify(body));
   await managers.kill(a);
   await votersAre(b, ['b']);

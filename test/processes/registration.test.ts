@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Agent, type NodeEvent } from './cluster.ts';
-import { assign, assigned, nothingMoved, ownedBy } from './assigned.ts';
-import { cut, history, Managers, registered, told } from './managers.ts';
+import { type Agent, type NodeEvent } from '../support/processes/process-lab.ts';
+import { createAssignments, readAssignments, assertNothingMoved, ownedBy } from '../support/processes/assignments.ts';
+import { cut, history, Managers, registered, told } from '../support/processes/manager-requests.ts';
 
 const names = ['a', 'b', 'c'];
 const containers = ['one', 'two', 'three', 'four', 'five', 'six'];
@@ -25,7 +25,7 @@ test('a follower, then the leader restart in time: active, with what they had', 
   // Long enough for a start on a slow machine; nothing here waits for its end.
   const managers = await Managers.start(context, names, ['--registration-ttl', '30s']);
   const first = await managers.leader();
-  const before = await assign(first.agent, containers);
+  const before = await createAssignments(first.agent, containers);
   const [follower] = managers.others(first.agent);
   const owned = ownedBy(before, follower.id);
   assert.ok(owned.length > 0);
@@ -35,7 +35,7 @@ test('a follower, then the leader restart in time: active, with what they had', 
   assert.deepEqual(await states(back), ['joining fast_restart', 'active fast_restart']);
   await tookAll(back, owned);
   await managers.settled();
-  await nothingMoved(before, managers.all);
+  await assertNothingMoved(before, managers.all);
 
   const { agent: leader, term } = await managers.leader();
   await managers.kill(leader);
@@ -46,7 +46,7 @@ test('a follower, then the leader restart in time: active, with what they had', 
   assert.deepEqual(await states(returned), ['joining fast_restart', 'active fast_restart']);
   await tookAll(returned, ownedBy(before, leader.id));
   await managers.settled();
-  await nothingMoved(before, managers.all);
+  await assertNothingMoved(before, managers.all);
   assert.deepEqual(managers.lab.bystandersDown(follower, leader), []);
 });
 
@@ -54,7 +54,7 @@ test('a cut that is shorter than the registration heals by itself', async (conte
   const ttlMs = 6_000;
   const managers = await Managers.start(context, names, ['--chaos', '--registration-ttl', `${ttlMs}ms`]);
   const { agent: leader } = await managers.leader();
-  const before = await assign(leader, containers);
+  const before = await createAssignments(leader, containers);
   const [alone, ...others] = managers.others(leader);
   const known = await states(alone);
   const startMs = Date.now();
@@ -66,7 +66,7 @@ test('a cut that is shorter than the registration heals by itself', async (conte
   await pause(startMs + 1.3 * ttlMs - Date.now());
   await registered(alone, 'active');
   assert.deepEqual(await states(alone), known);
-  await nothingMoved(before, managers.all);
-  assert.deepEqual(await assigned(alone), before);
+  await assertNothingMoved(before, managers.all);
+  assert.deepEqual(await readAssignments(alone), before);
   assert.deepEqual(managers.lab.bystandersDown(), []);
 });

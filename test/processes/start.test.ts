@@ -1,10 +1,10 @@
 /** `npm start -- --exit`: a cluster, a load test, its report; the exit code of the run, and nothing left behind. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { filesIn, Lab } from './cluster.ts';
+import { filesIn, ProcessLab } from '../support/processes/process-lab.ts';
 
 test('start --exit runs the sample and ends with its exit code, leaving nothing behind', async (context) => {
-  const lab = new Lab(context);
+  const lab = new ProcessLab(context);
   const words = ['start', '--exit', '--port-base', '0', '--duration', '2s', '--vus', '4'];
   const program = lab.program(words, { REMUSTER_CORES: '1' });
   const { code } = await program.ended;
@@ -21,10 +21,10 @@ test('start --exit runs the sample and ends with its exit code, leaving nothing 
 });
 
 test('start stays up after the report, and Ctrl-C leaves nothing behind', async (context) => {
-  const lab = new Lab(context);
+  const lab = new ProcessLab(context);
   const size = ['--gates', '0', '--managers', '1', '--workers', '1', '--port-base', '0'];
   const program = lab.program(['start', ...size, '--duration', '1s', '--vus', '2'], { REMUSTER_CORES: '2' });
-  await program.says('stdout', /Ctrl-C here stops everything/, 120_000);
+  await program.waitForOutput('stdout', /Ctrl-C here stops everything/, 120_000);
   assert.match(program.stdout, /COMPLETED/);
   assert.ok(program.isUp);
   program.kill('SIGINT');

@@ -1,10 +1,10 @@
 /** Every registered scenario but those of jobs, and every rare path that is declared. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { isOfJobs, runRegistered } from './registered-runs.ts';
+import { isJobScenario, testRegisteredScenarios } from '../support/simulation/registered-scenarios.ts';
 
 describe('the scenarios', () => {
-  const { count, neverFired } = runRegistered((file) => !isOfJobs(file));
+  const { count, neverFired } = testRegisteredScenarios((file) => !isJobScenario(file));
 
   it('took every rare path that is declared', () => {
     const [first = [], ...others] = neverFired;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { everywhere, untilEnded } from '../../../test/consensus-calls.ts';
-import { ConsensusWorld, voterOf } from '../../../test/consensus-world.ts';
+import { appliedEverywhere, untilEnded } from '../../../test/support/consensus/consensus-calls.ts';
+import { ConsensusTestCluster, voterOf } from '../../../test/support/consensus/consensus-cluster.ts';
 import type { StoreContent } from '../../simulation/engine/store-content.ts';
 import { type ConsensusOptions, defaultConsensusOptions } from '../state/options.ts';
 import { storageKeys } from '../state/storage-format.ts';
@@ -21,12 +21,12 @@ function partsOn(disk: StoreContent): ReadonlyMap<number, number> {
   return counts;
 }
 
-type Scene = { readonly world: ConsensusWorld; readonly happened: string[] };
+type Scene = { readonly world: ConsensusTestCluster; readonly happened: string[] };
 
 /** Three voters, each with options of its own; the last one leads only if it must. */
 function scene(common: Partial<ConsensusOptions>, last: Partial<ConsensusOptions> = {}): Scene {
   const happened: string[] = [];
-  const world = new ConsensusWorld({ happened: (at, text) => happened.push(`${at} ${text}`) });
+  const world = new ConsensusTestCluster({ happened: (at, text) => happened.push(`${at} ${text}`) });
   for (const key of ['n1', 'n2', 'n3']) {
     world.options = { ...defaultConsensusOptions, ...common, ...(key === 'n3' && { priority: 10, ...last }) };
     world.start(key);
@@ -38,12 +38,12 @@ function scene(common: Partial<ConsensusOptions>, last: Partial<ConsensusOptions
   return { world, happened };
 }
 
-function propose(world: ConsensusWorld, from: number, to: number): void {
+function propose(world: ConsensusTestCluster, from: number, to: number): void {
   const leader = world.leader() as string;
   for (let i = from; i < to; i++) world.propose(leader, `item ${i}`);
 }
 
-function untilApplied(world: ConsensusWorld, key: string, count: number): void {
+function untilApplied(world: ConsensusTestCluster, key: string, count: number): void {
   world.until(`${key} has ${count}`, () => world.voter(key).replica.items.length === count);
 }
 
@@ -65,7 +65,7 @@ describe('a snapshot that is taken part by part', () => {
     for (const key of world.keys) world.kill(key);
     for (const key of world.keys) world.start(key);
     world.untilLeader();
-    world.until('all is there, and once', () => everywhere(world, items(230)), 2_000);
+    world.until('all is there, and once', () => appliedEverywhere(world, items(230)), 2_000);
   });
 
   test('means nothing after a crash in its middle, and leaves nothing behind', () => {
@@ -79,12 +79,12 @@ describe('a snapshot that is taken part by part', () => {
       if (crashAfterMs <= 20) assert.equal(isTaken, false, 'the crash is in its middle');
       world.start('n3');
       propose(world, 40, 45);
-      world.until('all is there', () => everywhere(world, items(45)), 2_000);
+      world.until('all is there', () => appliedEverywhere(world, items(45)), 2_000);
       world.run(500);
       assert.equal(partsOn(world.voter('n3').disk).size, 1, `one snapshot is left, ${crashAfterMs} ms`);
       world.kill('n3');
       world.start('n3');
-      world.until('and again', () => everywhere(world, items(45)), 2_000);
+      world.until('and again', () => appliedEverywhere(world, items(45)), 2_000);
     }
   });
 
@@ -98,7 +98,7 @@ describe('a snapshot that is taken part by part', () => {
     world.run(10);
     world.heal();
     world.until('the state came', () => happened.some((text) => text.startsWith('n3 snapshot.installed')), 3_000);
-    world.until('all is there', () => everywhere(world, items(900)), 2_000);
+    world.until('all is there', () => appliedEverywhere(world, items(900)), 2_000);
     world.run(1_000);
     assert.ok(!happened.some((text) => text.startsWith('n3 snapshot.taken')), happened.join('\n'));
     assert.equal(partsOn(world.voter('n3').disk).size, 1, 'what was written of its own is deleted');
@@ -106,7 +106,7 @@ describe('a snapshot that is taken part by part', () => {
     world.until('it takes the next one', () => happened.some((text) => text.startsWith('n3 snapshot.taken')));
     world.kill('n3');
     world.start('n3');
-    world.until('all is there again', () => everywhere(world, items(1_400)), 2_000);
+    world.until('all is there again', () => appliedEverywhere(world, items(1_400)), 2_000);
   });
 
   test('is not taken again before the log has grown by as much, within a bound', () => {

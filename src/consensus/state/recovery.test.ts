@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { idOf, voterOf } from '../../../test/consensus-world.ts';
+import { idOf, voterOf } from '../../../test/support/consensus/consensus-cluster.ts';
 import { type Outcome, isRemusterError } from '../../base/errors.ts';
 import type { Store, StoreWrite } from '../../base/ports.ts';
 import { snapshotChunkBytesMax } from '../../messages/consensus.ts';

@@ -3,14 +3,14 @@ import { describe, test } from 'node:test';
 
 import { clusterKey, keyRanges } from '../../registry/cluster-keys.ts';
 import { deletePoolTransaction } from '../../placement/leader/placement-transactions.ts';
-import { Scene, node, poolRecord, putContainer, putNumber, putPool, remove, setEvery } from '../table/fixtures.test.ts';
+import { TableHarness, node, poolRecord, putContainer, putNumber, putPool, remove, setEvery } from '../../../test/support/containers/table-harness.ts';
 
 const log = `wal/domain_table.1.0.${node(200)}.bin`;
 const index = `wal/domain_table.${node(200)}.index`;
 
 describe('the address table', () => {
   test('says what the registry says, and tells of everything in its order', () => {
-    const scene = new Scene();
+    const scene = new TableHarness();
     scene.makePool('p', { containers: 3 });
     scene.start();
     assert.equal(scene.owners(), '1 2 1');
@@ -28,7 +28,7 @@ describe('the address table', () => {
   });
 
   test('is read page by page and followed without a gap', () => {
-    const scene = new Scene();
+    const scene = new TableHarness();
     scene.makePool('p', { containers: 2_500 });
     scene.world.startAll();
     const timer = setEvery(scene, 0.2, 40, (round) => scene.put(putContainer('p', round * 60, node(2), 2)));
@@ -42,7 +42,7 @@ describe('the address table', () => {
   });
 
   test('knows nothing of containers that a pool cannot have, nor of records that nobody can read', () => {
-    const scene = new Scene();
+    const scene = new TableHarness();
     scene.makePool('p', { containers: 2 });
     scene.put(putContainer('p', 2, node(1)), putContainer('p', 7_000_000, node(1)));
     const name = clusterKey({ kind: 'container', pool: 'p', container: '01' });
@@ -60,7 +60,7 @@ describe('the address table', () => {
   });
 
   test('forgets a pool with its containers and its log, and takes another one of that name for what it is', () => {
-    const scene = new Scene();
+    const scene = new TableHarness();
     scene.makePool('p', { containers: 2 });
     scene.start();
     const before = scene.pool();
@@ -79,7 +79,7 @@ describe('the address table', () => {
   });
 
   test('finds the containers of a pool that came after them', () => {
-    const scene = new Scene().start();
+    const scene = new TableHarness().start();
     scene.put(putContainer('p', 0, node(1)));
     scene.run(50);
     scene.put(putPool('p', { ...poolRecord, containers: 1 }));
@@ -96,7 +96,7 @@ describe('the address table', () => {
   });
 
   test('tells whoever waits for one container, until it is cancelled', () => {
-    const scene = new Scene();
+    const scene = new TableHarness();
     scene.makePool('p');
     scene.start();
     const told: string[] = [];
@@ -113,7 +113,7 @@ describe('the address table', () => {
   });
 
   test('has the same hash wherever it came about, and another one when anything differs', () => {
-    const scene = new Scene({ names: ['a', 'b'] });
+    const scene = new TableHarness({ names: ['a', 'b'] });
     scene.world.start('a');
     scene.makePool('q', { major: 2 }, [node(3)]);
     scene.makePool('p', {}, [node(2), node(1)]);
@@ -137,7 +137,7 @@ describe('the address table', () => {
 describe('what others say about the table', () => {
   test('is believed if it is newer, until the registry says so, and never stored', () => {
     let isCut = false;
-    const scene = new Scene({ isCut: () => isCut });
+    const scene = new TableHarness({ isCut: () => isCut });
     scene.makePool('p');
     scene.start();
     const told: string[] = [];
@@ -166,7 +166,7 @@ describe('what others say about the table', () => {
 
   test('makes it read everything again when the news does not come', () => {
     let isDeaf = false;
-    const scene = new Scene({
+    const scene = new TableHarness({
       names: ['a', 'b'],
       wrap: (side) => ({
         range: (...args) => side.range(...args),
@@ -199,7 +199,7 @@ describe('what others say about the table', () => {
   });
 
   test('does not make it read again and again for somebody who is wrong', () => {
-    const scene = new Scene();
+    const scene = new TableHarness();
     scene.makePool('p');
     scene.start();
     const wrong = new Uint8Array(16).fill(9);

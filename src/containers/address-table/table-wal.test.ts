@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 
 import { type Done, failure, success } from '../../base/errors.ts';
 import { clusterKey, keyRanges } from '../../registry/cluster-keys.ts';
-import { Scene, node, poolRecord, putContainer, putNumber, remove, setEvery } from '../table/fixtures.test.ts';
+import { TableHarness, node, poolRecord, putContainer, putNumber, remove, setEvery } from '../../../test/support/containers/table-harness.ts';
 import { TableWal } from './table-wal.ts';
 
 const log = `wal/domain_table.1.0.${node(200)}.bin`;
@@ -12,7 +12,7 @@ const index = `wal/domain_table.${node(200)}.index`;
 describe('the log of the table', () => {
   test('lets a node route before it hears of the registry, and serves nothing before', () => {
     let isCut = false;
-    const scene = new Scene({ isCut: () => isCut });
+    const scene = new TableHarness({ isCut: () => isCut });
     scene.makePool('p');
     scene.start();
     const { version } = scene.table;
@@ -39,7 +39,7 @@ describe('the log of the table', () => {
     let checked = 0;
     for (let round = 0; round < 200; round++) {
       isCut = false;
-      const scene = new Scene({ seed: `power ${round}`, isCut: () => isCut });
+      const scene = new TableHarness({ seed: `power ${round}`, isCut: () => isCut });
       const random = scene.world.random.fork('power');
       scene.makePool('p');
       scene.makePool('q', { major: 2, containers: 3 }, [node(3)]);
@@ -67,7 +67,7 @@ describe('the log of the table', () => {
   });
 
   test('goes on behind a torn end', () => {
-    const scene = new Scene();
+    const scene = new TableHarness();
     scene.makePool('p');
     scene.start();
     scene.put(putContainer('p', 0, node(2), 5));
@@ -91,7 +91,7 @@ describe('the log of the table', () => {
   test('that is damaged is told of, never used, and built again', () => {
     for (const path of [log, index]) {
       let isCut = false;
-      const scene = new Scene({ isCut: () => isCut });
+      const scene = new TableHarness({ isCut: () => isCut });
       scene.makePool('p');
       scene.start();
       const file = scene.world.host('a').disk.files.get(path);
@@ -116,7 +116,7 @@ describe('the log of the table', () => {
   });
 
   test('of a failing disk holds the table as it was, until it works again', () => {
-    const scene = new Scene();
+    const scene = new TableHarness();
     scene.makePool('p');
     scene.start();
     const { disk } = scene.world.host('a');
@@ -140,7 +140,7 @@ describe('the log of the table', () => {
   });
 
   test('that cannot keep up with what is to be written reads everything again later', () => {
-    const scene = new Scene({ options: { queuedChangesMax: 1_000 } });
+    const scene = new TableHarness({ options: { queuedChangesMax: 1_000 } });
     scene.makePool('p', { containers: 200 });
     scene.start();
     const { disk } = scene.world.host('a');
@@ -162,7 +162,7 @@ describe('the log of the table', () => {
   });
 
   test('stays small, whatever happens', () => {
-    const scene = new Scene();
+    const scene = new TableHarness();
     scene.makePool('p', { containers: 100 });
     scene.start();
     const file = () => scene.world.host('a').disk.files.get(log)?.sizeBytes ?? 0;
@@ -181,7 +181,7 @@ describe('the log of the table', () => {
 
   test('of a pool that was deleted while the node was down is removed, and the pool stays deleted', () => {
     let isCut = false;
-    const scene = new Scene({ isCut: () => isCut });
+    const scene = new TableHarness({ isCut: () => isCut });
     scene.makePool('p');
     scene.makePool('q', { major: 2, containers: 1 });
     scene.start();
@@ -203,7 +203,7 @@ describe('the log of the table', () => {
 
   test('does not bring back a container that was deleted while nobody listened', () => {
     let isCut = false;
-    const scene = new Scene({ isCut: () => isCut });
+    const scene = new TableHarness({ isCut: () => isCut });
     scene.makePool('p');
     scene.start();
     scene.crash();
@@ -221,7 +221,7 @@ describe('the log of the table', () => {
   });
 
   test('is written as a whole after a failure, because nobody knows how it ends', () => {
-    const scene = new Scene().start();
+    const scene = new TableHarness().start();
     const calls: string[] = [];
     let isBroken = false;
     const ended = (call: string, done: Done<void>): void => {
@@ -255,7 +255,7 @@ describe('the log of the table', () => {
 
   test('is written anew when the numbers of nodes have changed', () => {
     let isCut = false;
-    const scene = new Scene({ isCut: () => isCut });
+    const scene = new TableHarness({ isCut: () => isCut });
     scene.makePool('p');
     scene.start();
     scene.put(putNumber(node(1), 2), putNumber(node(2), 1));

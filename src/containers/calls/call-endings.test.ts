@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { type ErrorCode, success } from '../../base/errors.ts';
 import { encodeValue } from '../../messages/codec/value.ts';
 import type { Route } from '../module.ts';
-import { Scene } from './fixtures.test.ts';
+import { CallHarness } from '../../../test/support/containers/call-harness.ts';
 
 const names = ['a', 'b', 'c'] as const;
 const retryMs = 30_000;
@@ -21,7 +21,7 @@ describe('refusals', () => {
   ] as const;
   for (const code of [...passing, 'UNKNOWN_POOL', 'STORE_FAILED'] as const) {
     test(`${code}: the call is sent again until the owner takes it`, () => {
-      const scene = new Scene(names, 3);
+      const scene = new CallHarness(names, 3);
       scene.seat('b').refuses = code;
       const call = scene.call('a', { route: { id: 1 } });
       scene.advance(2_000);
@@ -36,7 +36,7 @@ describe('refusals', () => {
   const final = ['CALL_FAILED', 'UNKNOWN_METHOD', 'BAD_ARGUMENT', 'TOO_LARGE', 'STORE_FULL', 'PRECONDITION'] as const;
   for (const code of final) {
     test(`${code}: is the answer, wherever the owner is`, () => {
-      const scene = new Scene(names, 3);
+      const scene = new CallHarness(names, 3);
       scene.seat('a').refuses = code;
       scene.seat('b').refuses = code;
       const there = scene.call('a', { route: { id: 1 } });
@@ -51,7 +51,7 @@ describe('refusals', () => {
 
   test('#722: a call that is refused for half a minute costs a bounded number of messages', () => {
     for (const code of ['CAPACITY', 'PLUGGED', 'STALE_TABLE'] as const satisfies readonly ErrorCode[]) {
-      const scene = new Scene(names, 3);
+      const scene = new CallHarness(names, 3);
       scene.seat('b').refuses = code;
       const call = scene.call('a', { route: { id: 1 } });
       scene.advance(retryMs + 1_000);
@@ -62,14 +62,14 @@ describe('refusals', () => {
   });
 
   test('arguments that no message can carry are TOO_LARGE', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     const call = scene.call('a', { route: { id: 1 }, args: new Uint8Array(10_000_001) });
     assert.equal(call.code, 'TOO_LARGE');
     assert.equal(scene.sent.length, 0);
   });
 
   test('of arguments and results up to 10 MB nothing is lost', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     const value = encodeValue(new Uint8Array(9_999_900).fill(7));
     scene.seat('b').manner = ({ args }, _run, done) => {
       done(success({ value: args }));
@@ -91,7 +91,7 @@ describe('L4 and #617: every call ends within 30 s and one more, whatever its ro
     node: { node: 'b' },
     local: { local: true },
   };
-  const troubles: Readonly<Record<string, (scene: Scene) => void>> = {
+  const troubles: Readonly<Record<string, (scene: CallHarness) => void>> = {
     'all others are dead': (scene) => names.forEach((name) => name !== 'a' && scene.kill(name)),
     'all others are frozen': (scene) => scene.seats.forEach((seat) => (seat.isFrozen = seat.name !== 'a')),
     'nobody owns anything': (scene) => [0, 1, 2].forEach((container) => scene.own(container, undefined)),
@@ -101,7 +101,7 @@ describe('L4 and #617: every call ends within 30 s and one more, whatever its ro
   for (const [mode, route] of Object.entries(routes)) {
     for (const [trouble, begin] of Object.entries(troubles)) {
       test(`${mode}, when ${trouble}`, () => {
-        const scene = new Scene(names, 3);
+        const scene = new CallHarness(names, 3);
         begin(scene);
         const call = scene.call('a', { route });
         scene.advance(retryMs + 1_000);
@@ -113,7 +113,7 @@ describe('L4 and #617: every call ends within 30 s and one more, whatever its ro
   }
 
   test('a shorter limit of one call counts for that call', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.kill('b');
     const call = scene.call('a', { route: { id: 1 }, retryTimeoutMs: 2_000 });
     scene.advance(2_100);
@@ -121,7 +121,7 @@ describe('L4 and #617: every call ends within 30 s and one more, whatever its ro
   });
 
   test('more calls than fit are refused before anything is done', () => {
-    const scene = new Scene(names, 3, { callsMax: 2 });
+    const scene = new CallHarness(names, 3, { callsMax: 2 });
     scene.seat('b').isFrozen = true;
     scene.call('a', { route: { id: 1 } });
     scene.call('a', { route: { id: 1 } });

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { RemusterError, success } from '../../base/errors.ts';
 import { formatCallId } from '../../base/ids.ts';
-import { type Manner, Scene } from './fixtures.test.ts';
+import { type OwnerScript, CallHarness } from '../../../test/support/containers/call-harness.ts';
 
 const names = ['a', 'b', 'c'] as const;
 const retryMs = 30_000;
 
 /** Runs only after a while, and knows meanwhile that it does. */
-function slow(scene: Scene, name: string, ms: number): Manner {
+function slow(scene: CallHarness, name: string, ms: number): OwnerScript {
   const { inHand } = scene.seat(name);
   return ({ id }, run, done) => {
     inHand.add(formatCallId(id));
@@ -23,14 +23,14 @@ function slow(scene: Scene, name: string, ms: number): Manner {
 
 describe('a call', () => {
   test('of a container of this node is answered without a message', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     const call = scene.call('a', { route: { id: 0 } });
     assert.deepEqual(call.value, { container: 0, method: 'add', times: 1 });
     assert.equal(scene.sent.length, 0);
   });
 
   test('of another node goes to the owner and back', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     const call = scene.call('a', { route: { id: 1 } });
     scene.advance(2);
     assert.deepEqual(call.value, { container: 1, method: 'add', times: 1 });
@@ -39,7 +39,7 @@ describe('a call', () => {
   });
 
   test('of a stale caller is corrected in one step', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.own(1, 'c', ['b', 'c']);
     const call = scene.call('a', { route: { id: 1 } });
     scene.advance(10);
@@ -52,7 +52,7 @@ describe('a call', () => {
   });
 
   test('S17: nodes that contradict each other are not followed for ever without a pause', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     const [b, c] = [scene.seat('b'), scene.seat('c')];
     b.refuses = 'STALE_TABLE';
     c.refuses = 'STALE_TABLE';
@@ -73,7 +73,7 @@ describe('a call', () => {
 
   test('follows an owner that changes again and again, whatever its number', () => {
     // C25: the node with the lowest id there can be is a node like all others.
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.own(1, 'b');
     scene.kill('b');
     const call = scene.call('c', { route: { id: 1 } });
@@ -85,7 +85,7 @@ describe('a call', () => {
   });
 
   test('C25: is resolved anew for each sending, also after the second change', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.kill('b');
     const call = scene.call('a', { route: { id: 1 } });
     scene.advance(1_000);
@@ -99,7 +99,7 @@ describe('a call', () => {
   });
 
   test('waits for the table while nobody owns the container', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.own(1, undefined);
     const call = scene.call('a', { route: { id: 1 } });
     scene.advance(20_000);
@@ -110,7 +110,7 @@ describe('a call', () => {
   });
 
   test('C27: whose reply was lost with the connection is sent again, and runs once', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.replyMs = 50;
     const call = scene.call('a', { route: { id: 1 } });
     scene.advance(10);
@@ -123,7 +123,7 @@ describe('a call', () => {
   });
 
   test('C30: whose owner died after it ran gets the first answer from the next owner', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.replyMs = 50;
     const call = scene.call('a', { route: { id: 1 } });
     scene.advance(10);
@@ -138,7 +138,7 @@ describe('a call', () => {
   });
 
   test('to a silent owner is sent to the next one as soon as the table names it', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.seat('b').isFrozen = true;
     const call = scene.call('a', { route: { id: 1 } });
     scene.advance(3_000);
@@ -150,7 +150,7 @@ describe('a call', () => {
   });
 
   test('finds its new owner also when the table takes no more watchers', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     const { table } = scene.seat('a');
     table.watchOwner = () => {
       throw new RemusterError('CAPACITY');
@@ -164,7 +164,7 @@ describe('a call', () => {
   });
 
   test('survives a table that changes its mind faster than anybody can be asked', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     for (const seat of scene.seats) seat.isFrozen = true;
     const call = scene.call('a', { route: { id: 1 } });
     scene.advance(300);
@@ -181,7 +181,7 @@ describe('a call', () => {
   });
 
   test('goes on asking a silent owner when the table names nobody', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.seat('b').manner = slow(scene, 'b', 12_000);
     const call = scene.call('a', { route: { id: 1 } });
     scene.advance(100);
@@ -195,7 +195,7 @@ describe('a call', () => {
   });
 
   test('that finds its owner changed at its first look does not wait for the probe', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.seat('b').isFrozen = true;
     const call = scene.call('a', { route: { id: 1 } });
     scene.advance(10);
@@ -205,7 +205,7 @@ describe('a call', () => {
   });
 
   test('#628: whose reply was lost without a sign is found by the probe', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.loses = (kind) => kind === 'called';
     const call = scene.call('a', { route: { id: 1 } });
     scene.advance(4_000);
@@ -218,7 +218,7 @@ describe('a call', () => {
   });
 
   test('takes the late answer of its first sending when that is the first to come', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.replyMs = 5_005;
     scene.seat('b').manner = (_call, run, done) => {
       done(success(run()));
@@ -237,7 +237,7 @@ describe('a call', () => {
   });
 
   test('that runs for long is waited for as long as its owner says so', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.seat('b').manner = slow(scene, 'b', 70_000);
     const call = scene.call('a', { route: { id: 1 } });
     scene.advance(69_000);
@@ -249,7 +249,7 @@ describe('a call', () => {
   });
 
   test('ends at its own deadline however healthy its owner is', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.seat('b').manner = slow(scene, 'b', 70_000);
     scene.seat('a').manner = slow(scene, 'a', 70_000);
     const there = scene.call('a', { route: { id: 1 }, timeoutMs: 45_000 });
@@ -261,7 +261,7 @@ describe('a call', () => {
   });
 
   test('C31: to an owner that is connected and frozen ends all the same', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.seat('b').isFrozen = true;
     const call = scene.call('a', { route: { id: 1 } });
     const sooner = scene.call('a', { route: { id: 1 }, timeoutMs: 7_000 });
@@ -275,7 +275,7 @@ describe('a call', () => {
 
   test('S32: ends as completed or NETWORK_TIMEOUT, never as both, whenever the reply comes', () => {
     for (let holdMs = 29_000; holdMs <= 31_000; holdMs += 50) {
-      const scene = new Scene(names, 3);
+      const scene = new CallHarness(names, 3);
       scene.replyMs = holdMs;
       scene.loses = (kind) => kind === 'callStanding';
       const call = scene.call('a', { route: { id: 1 } });
@@ -286,7 +286,7 @@ describe('a call', () => {
   });
 
   test('#871: ends once when answer, new owner, deadline and cancellation come at the same instant', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.replyMs = 999;
     const call = scene.call('a', { route: { id: 1 }, timeoutMs: 1_000 });
     scene.timeline.after(1_000, () => scene.own(1, 'c'));
@@ -298,7 +298,7 @@ describe('a call', () => {
   });
 
   test('C29: an answer that comes twice, or after the end, changes nothing', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.copies = 2;
     const call = scene.call('a', { route: { id: 1 } });
     scene.advance(100);
@@ -307,7 +307,7 @@ describe('a call', () => {
   });
 
   test('can be cancelled, here and there, and then ends with CANCELLED at once', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     let cancelled = 0;
     scene.seat('a').manner = () => () => (cancelled += 1);
     scene.seat('b').isFrozen = true;

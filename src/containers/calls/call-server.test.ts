@@ -6,13 +6,13 @@ import type { CallMessageOf } from '../../messages/calls.ts';
 import { type Message, decodeMessage, encodeMessage } from '../../messages/catalogue.ts';
 import { checkSender } from '../../messages/role-matrix.ts';
 import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
-import { Scene } from './fixtures.test.ts';
+import { CallHarness } from '../../../test/support/containers/call-harness.ts';
 import { callResultOfReply, routeCallReplyOf, routeToWire, truncateErrorText, routeCallToMessage } from './call-messages.ts';
 
 const names = ['a', 'b', 'c'] as const;
 const numbered = { session: 'test', generation: 1, counter: 5, lowest: 1 };
 
-function ask(scene: Scene, at: string, message: Message, ms = 10): Message | undefined {
+function ask(scene: CallHarness, at: string, message: Message, ms = 10): Message | undefined {
   let answer: Outcome<Uint8Array> | undefined;
   const { identity } = scene.seat('a');
   assert.ok(scene.seat(at).calls.handle(identity, message, 10_000, (outcome) => (answer = outcome)));
@@ -32,7 +32,7 @@ function wantOf(more: Partial<CallMessageOf<'wantCall'>> = {}): CallMessageOf<'w
 
 describe('a node that is asked', () => {
   test('runs what its own containers are to run, and tells the version of its entry', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     const answer = ask(scene, 'b', callOf(1));
     assert.ok(answer?.kind === 'called' && answer.value !== undefined);
     assert.deepEqual(decodeValue(answer.value), { container: 1, method: 'add', times: 1 });
@@ -40,7 +40,7 @@ describe('a node that is asked', () => {
   });
 
   test('says who owns the container when it does not, and passes nothing on', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     const answer = ask(scene, 'c', callOf(1));
     assert.ok(answer?.kind === 'callRefused');
     const { table } = scene.seat('c');
@@ -51,7 +51,7 @@ describe('a node that is asked', () => {
   });
 
   test('refuses what it does not know', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     const answer = ask(scene, 'b', callOf(1, { pool: 8 }));
     assert.ok(answer?.kind === 'callRefused' && answer.code === 'UNKNOWN_POOL');
     assert.deepEqual(ask(scene, 'b', { kind: 'askCall', ...numbered, pool: 8, container: 1 }), {
@@ -63,7 +63,7 @@ describe('a node that is asked', () => {
   });
 
   test('tells what has become of a call', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.seat('b').inHand.add('test/1/5');
     const question = { kind: 'askCall', ...numbered, pool: 7, container: 1 } as const;
     assert.deepEqual(ask(scene, 'b', question), { kind: 'callStanding', status: 'running' });
@@ -71,7 +71,7 @@ describe('a node that is asked', () => {
   });
 
   test('answers that a result is too large when no message can carry it', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.seat('b').manner = (_call, _run, done) => {
       done(success({ value: new Uint8Array(10_000_001) }));
       return undefined;
@@ -83,7 +83,7 @@ describe('a node that is asked', () => {
   });
 
   test('finds the owners for others, with one result, many, or the reason why there is none', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     const one = ask(scene, 'a', wantOf());
     assert.ok(one?.kind === 'wantedCall' && one.value !== undefined);
     assert.deepEqual(decodeValue(one.value), { container: 1, method: 'add', times: 1 });
@@ -133,7 +133,7 @@ describe('a session', () => {
   const call = { pool: 'visits', method: 'add', args: [1], route: { id: 0 } } as const;
 
   test('numbers its calls and tells the lowest that waits', async () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     const seen: [number, number][] = [];
     const held: (() => void)[] = [];
     scene.seat('a').manner = ({ id, lowestPending }, run, done) => {
@@ -161,7 +161,7 @@ describe('a session', () => {
   });
 
   test('C28: no two sessions, nodes or lives share a call id', async () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     for (const name of names) {
       const { calls } = scene.seat(name);
       for (const session of ['http', 'http', 'A pool of containers with a long name!']) {
@@ -176,7 +176,7 @@ describe('a session', () => {
   });
 
   test('gives the same answer for the same call id, whoever asks', async () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     const at = async (name: string, callId: string): Promise<unknown> => {
       const pending = scene.seat(name).calls.session('http').call(call, { callId });
       scene.advance(5);
@@ -190,7 +190,7 @@ describe('a session', () => {
   });
 
   test('turns values into bytes and back, lists of them too', async () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     const when = new Date(0);
     for (const seat of scene.seats) {
       seat.manner = ({ args }, _run, done) => {
@@ -210,7 +210,7 @@ describe('a session', () => {
   });
 
   test('ends a call when its signal is aborted, before or meanwhile', async () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     scene.seat('b').isFrozen = true;
     const session = scene.seat('a').calls.session('app');
     const controller = new AbortController();

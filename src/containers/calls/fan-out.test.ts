@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { RemusterError, success } from '../../base/errors.ts';
 import { module } from '../module.ts';
-import { Scene } from './fixtures.test.ts';
+import { CallHarness } from '../../../test/support/containers/call-harness.ts';
 
 const names = ['a', 'b', 'c'] as const;
 const counts = (containers: number): unknown[] =>
@@ -11,7 +11,7 @@ const counts = (containers: number): unknown[] =>
 
 describe('a fan-out', () => {
   test('asks every container once and answers in the order of their numbers', () => {
-    const scene = new Scene(names, 100);
+    const scene = new CallHarness(names, 100);
     const call = scene.call('a', { route: { broadcast: true } });
     scene.advance(20);
     assert.deepEqual(call.parts, counts(100));
@@ -19,7 +19,7 @@ describe('a fan-out', () => {
   });
 
   test('of a range asks that range, also when it is a single container', () => {
-    const scene = new Scene(names, 10);
+    const scene = new CallHarness(names, 10);
     const some = scene.call('a', { route: { range: [3, 4] } });
     const one = scene.call('a', { route: { range: [9, 1] } });
     scene.advance(10);
@@ -28,7 +28,7 @@ describe('a fan-out', () => {
   });
 
   test('S31: completes only when every part has answered once; an answer that comes twice counts once', () => {
-    const scene = new Scene(names, 9);
+    const scene = new CallHarness(names, 9);
     scene.copies = 3;
     scene.seat('c').isFrozen = true;
     const call = scene.call('a', { route: { broadcast: true } });
@@ -42,7 +42,7 @@ describe('a fan-out', () => {
   });
 
   test('C26: sends each container of a range to its own new owner', () => {
-    const scene = new Scene(names, 9);
+    const scene = new CallHarness(names, 9);
     scene.kill('b');
     const range = scene.call('a', { route: { range: [0, 9] } });
     const node = scene.call('c', { route: { node: 'b' } });
@@ -58,7 +58,7 @@ describe('a fan-out', () => {
   });
 
   test('asks at most a neighbourhood of each owner at once, and one silent owner holds up nobody else', () => {
-    const scene = new Scene(names, 300, { neighbourhood: 8 });
+    const scene = new CallHarness(names, 300, { neighbourhood: 8 });
     scene.seat('b').isFrozen = true;
     const call = scene.call('a', { route: { broadcast: true }, retryTimeoutMs: 5_000 });
     scene.advance(1);
@@ -73,7 +73,7 @@ describe('a fan-out', () => {
   });
 
   test('names the containers that failed and why; the others have run', () => {
-    const scene = new Scene(names, 60);
+    const scene = new CallHarness(names, 60);
     scene.seat('b').refuses = 'CALL_FAILED';
     const call = scene.call('a', { route: { broadcast: true } });
     scene.advance(50);
@@ -84,7 +84,7 @@ describe('a fan-out', () => {
   });
 
   test('that fails everywhere for one reason fails for that reason', () => {
-    const scene = new Scene(names, 6);
+    const scene = new CallHarness(names, 6);
     for (const seat of scene.seats) seat.refuses = 'UNKNOWN_METHOD';
     const call = scene.call('a', { route: { broadcast: true } });
     scene.advance(50);
@@ -92,7 +92,7 @@ describe('a fan-out', () => {
   });
 
   test('#871: ends when the only owner is dead from the beginning', () => {
-    const scene = new Scene(names, 6);
+    const scene = new CallHarness(names, 6);
     scene.kill('b');
     scene.kill('c');
     const call = scene.call('a', { route: { broadcast: true }, retryTimeoutMs: 3_000 });
@@ -102,7 +102,7 @@ describe('a fan-out', () => {
   });
 
   test('is cancelled with all its parts', () => {
-    const scene = new Scene(names, 9);
+    const scene = new CallHarness(names, 9);
     scene.seat('b').isFrozen = true;
     const call = scene.call('a', { route: { broadcast: true } });
     scene.advance(100);
@@ -114,14 +114,14 @@ describe('a fan-out', () => {
   });
 
   test('whose answers add up to too much is refused', () => {
-    const scene = new Scene(names, 9, { gatheredBytesMax: 50 });
+    const scene = new CallHarness(names, 9, { gatheredBytesMax: 50 });
     const call = scene.call('a', { route: { broadcast: true } });
     scene.advance(10);
     assert.equal(call.code, 'TOO_LARGE');
   });
 
   test('of a method that gives flows is refused', () => {
-    const scene = new Scene(names, 3);
+    const scene = new CallHarness(names, 3);
     let isReturned = false;
     const flow = {
       [Symbol.asyncIterator]: () => ({
@@ -145,8 +145,8 @@ describe('a fan-out', () => {
 describe('aggregation', () => {
   const sum = (parts: { times: number }[]): number => parts.reduce((all, { times }) => all + times, 0);
 
-  function sceneWith(aggregate: (parts: { times: number }[]) => unknown): Scene {
-    const scene = new Scene(names, 6);
+  function sceneWith(aggregate: (parts: { times: number }[]) => unknown): CallHarness {
+    const scene = new CallHarness(names, 6);
     const definition = module('counter', { methods: { add: { run: () => 0, aggregate } } });
     scene.seat('a').definitions.set('counter', definition);
     return scene;

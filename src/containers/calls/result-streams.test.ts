@@ -8,7 +8,7 @@ import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import { SimulatedWorld } from '../../simulation/world/simulated-world.ts';
 import type { CallOutput, ContainerHosting } from '../contract.ts';
 import { CallRouter } from './call-router.ts';
-import { FakeTable, idOf, poolOf } from './fixtures.test.ts';
+import { FakeAddressTable, idOf, poolOf } from '../../../test/support/containers/call-harness.ts';
 import { ResultFrameReader, ResultFrameSender, resultFrameKinds } from './result-frames.ts';
 import { readResultStream } from './result-stream-reader.ts';
 import { routeToWire } from './call-messages.ts';
@@ -53,7 +53,7 @@ class Cluster {
           dc: 'x',
         } as const;
         const { streams } = ports.listen(identity, 'test');
-        const table = new FakeTable();
+        const table = new FakeAddressTable();
         table.known.set(pool.name, pool);
         for (let container = 0; container < 3; container++) table.addOwnerHint(pool, container, idOf(container), 1);
         const log: string[] = [];

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { isRemusterError } from '../../base/errors.ts';
 import { encodeValue } from '../../messages/codec/value.ts';
 import { type Route, module } from '../module.ts';
-import { Scene } from './fixtures.test.ts';
+import { CallHarness } from '../../../test/support/containers/call-harness.ts';
 import { hashOfKey } from './key-hash.ts';
 import { routeFromWire, routeToWire } from './call-messages.ts';
 
@@ -35,7 +35,7 @@ describe('the hash of a key', () => {
 });
 
 describe('routes', () => {
-  const routed = (scene: Scene, route: Route, more: { readonly args?: Uint8Array } = {}): unknown => {
+  const routed = (scene: CallHarness, route: Route, more: { readonly args?: Uint8Array } = {}): unknown => {
     const call = scene.call('b', { route, ...more });
     scene.advance(3_000);
     if (call.code !== 'ok') return call.code;
@@ -46,7 +46,7 @@ describe('routes', () => {
   };
 
   test('all seven find their containers', () => {
-    const scene = new Scene(['a', 'b', 'c'], 8);
+    const scene = new CallHarness(['a', 'b', 'c'], 8);
     assert.equal(routed(scene, { hash: 'user:42' }), hashOfKey('user:42') % 8);
     assert.equal(routed(scene, { hash: 0 }), 0);
     assert.equal(routed(scene, { hash: 2 ** 52 + 5 }), 5);
@@ -59,7 +59,7 @@ describe('routes', () => {
   });
 
   test('dynamic is what the module says', () => {
-    const scene = new Scene(['a', 'b', 'c'], 8);
+    const scene = new CallHarness(['a', 'b', 'c'], 8);
     assert.equal(routed(scene, { dynamic: true }), 'PRECONDITION');
     const chooses = (route?: () => Route): void => {
       const methods = { add: () => 0 };
@@ -93,7 +93,7 @@ describe('routes', () => {
   });
 
   test('what names no container is refused at once', () => {
-    const scene = new Scene(['a', 'b'], 4);
+    const scene = new CallHarness(['a', 'b'], 4);
     scene.own(1, 'a');
     scene.own(3, 'a');
     for (const [route, code] of [
@@ -116,7 +116,7 @@ describe('routes', () => {
   });
 
   test('of a pool that was created a moment ago wait for it; others end soon', () => {
-    const scene = new Scene(['a', 'b'], 4);
+    const scene = new CallHarness(['a', 'b'], 4);
     const { table } = scene.seat('a');
     table.known.clear();
     const known = scene.call('a', { route: { id: 0 } });
@@ -130,7 +130,7 @@ describe('routes', () => {
   });
 
   test('of a node that has just begun wait for its table', () => {
-    const scene = new Scene(['a', 'b'], 4);
+    const scene = new CallHarness(['a', 'b'], 4);
     const { table } = scene.seat('a');
     table.known.clear();
     table.version = 0;
@@ -142,7 +142,7 @@ describe('routes', () => {
   });
 
   test('of a pool that is being deleted, or is gone while the call waits, end', () => {
-    const scene = new Scene(['a', 'b'], 4);
+    const scene = new CallHarness(['a', 'b'], 4);
     const { table } = scene.seat('a');
     scene.own(1, undefined);
     const waiting = scene.call('a', { route: { id: 1 } });
@@ -157,7 +157,7 @@ describe('routes', () => {
   });
 
   test('of a pool that was created again find it, though this node has only heard that the former one goes', () => {
-    const scene = new Scene(['a', 'b'], 4);
+    const scene = new CallHarness(['a', 'b'], 4);
     const { table } = scene.seat('a');
     table.known.set('visits', { ...scene.pool, record: { ...scene.pool.record, state: 'deleting' } });
     const one = scene.call('a', { route: { id: 0 } });
@@ -169,7 +169,7 @@ describe('routes', () => {
   });
 
   test('of a pool that this node has told of wait for its table, and reach no former one', () => {
-    const scene = new Scene(['a', 'b'], 4);
+    const scene = new CallHarness(['a', 'b'], 4);
     const { table, calls } = scene.seat('a');
     const { record } = scene.pool;
     table.known.set('visits', { ...scene.pool, record: { ...record, major: record.major - 1, containers: 2 } });
@@ -187,7 +187,7 @@ describe('routes', () => {
   });
 
   test('of a pool that this node has told of, and that never comes, end', () => {
-    const scene = new Scene(['a', 'b'], 4);
+    const scene = new CallHarness(['a', 'b'], 4);
     const { table, calls } = scene.seat('a');
     table.known.clear();
     calls.expectPool('visits', 9);

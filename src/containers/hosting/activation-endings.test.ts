@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 
 import { failure } from '../../base/errors.ts';
 import type { Context } from '../module.ts';
-import { codeOf, opened, settle, valueOf } from './fixtures.test.ts';
+import { codeOf, opened, settle, valueOf } from '../../../test/support/containers/hosting-harness.ts';
 
 describe('a deadline', () => {
   it('ends a call that waits, without running it', async () => {

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 
 import { decodeValue } from '../../messages/codec/value.ts';
 import { type Context, module } from '../module.ts';
-import { type Asked, codeOf, Scene, valueOf } from './fixtures.test.ts';
+import { type PendingCall, codeOf, HostingHarness, valueOf } from '../../../test/support/containers/hosting-harness.ts';
 import type { TransferRow } from './bulk-transfer.ts';
 
 const definition = module('m', {
@@ -19,26 +19,26 @@ const definition = module('m', {
   },
 });
 
-function opened(container = 0): Scene {
-  const scene = new Scene(definition);
+function opened(container = 0): HostingHarness {
+  const scene = new HostingHarness(definition);
   scene.open({}, container);
   return scene;
 }
 
-async function exported(asked: Asked): Promise<TransferRow[]> {
+async function exported(asked: PendingCall): Promise<TransferRow[]> {
   assert.ok(asked.outcome?.ok === true && 'flow' in asked.outcome.value);
   const rows: TransferRow[] = [];
   for await (const page of asked.outcome.value.flow) rows.push(...(decodeValue(page) as TransferRow[]));
   return rows;
 }
 
-function done(scene: Scene, method: string, args: readonly unknown[], session?: string): unknown {
+function done(scene: HostingHarness, method: string, args: readonly unknown[], session?: string): unknown {
   const asked = scene.call(method, args, session === undefined ? {} : { session });
   scene.run();
   return valueOf(asked);
 }
 
-function refused(scene: Scene, args: readonly unknown[], session = 'importer'): string {
+function refused(scene: HostingHarness, args: readonly unknown[], session = 'importer'): string {
   const asked = scene.call('$import', args, { session });
   scene.run();
   return codeOf(asked);
@@ -62,7 +62,7 @@ describe('export', () => {
   });
 
   it('gives long states in pages, and nothing of an empty one', async () => {
-    const scene = new Scene(module('m', { methods: { set: (ctx: Context, n: number) => fill(ctx, n) } }));
+    const scene = new HostingHarness(module('m', { methods: { set: (ctx: Context, n: number) => fill(ctx, n) } }));
     function fill(ctx: Context, n: number): void {
       for (let i = 0; i < n; i++) ctx.state.set(`key ${String(i).padStart(5, '0')}`, i);
     }

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 
 import { fenceOf } from '../../base/fence.ts';
 import { type Context, module } from '../module.ts';
-import { codeOf, other, Scene, settle, valueOf } from './fixtures.test.ts';
+import { codeOf, other, HostingHarness, settle, valueOf } from '../../../test/support/containers/hosting-harness.ts';
 
 const methods = {
   add: (ctx: Context, by: number) => {
@@ -19,7 +19,7 @@ const plain = module('m', { methods });
 describe('a node that joined', () => {
   it('is told to each open container, as a writing turn', () => {
     const seen: unknown[] = [];
-    const scene = new Scene(
+    const scene = new HostingHarness(
       module('m', {
         methods,
         expand: (ctx, node) => {
@@ -40,7 +40,7 @@ describe('a node that joined', () => {
   });
 
   it("is nobody's business when the callback throws", () => {
-    const scene = new Scene(
+    const scene = new HostingHarness(
       module('m', {
         methods,
         expand: () => {
@@ -57,7 +57,7 @@ describe('a node that joined', () => {
 });
 
 it('shows what it owns', () => {
-  const scene = new Scene(plain);
+  const scene = new HostingHarness(plain);
   scene.open({}, 2);
   scene.open({}, 1);
   assert.equal(scene.host.lowestOpen(scene.pool), 1);
@@ -77,7 +77,7 @@ it('shows what it owns', () => {
 describe('stopping', () => {
   it('lets what runs end, refuses the rest, and closes the logs', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const scene = new Scene(
+    const scene = new HostingHarness(
       module('m', {
         methods: {
           slow: async (ctx) => {
@@ -106,7 +106,7 @@ describe('stopping', () => {
   });
 
   it('has a bound', () => {
-    const scene = new Scene(module('m', { methods: { slow: () => new Promise(() => {}) } }));
+    const scene = new HostingHarness(module('m', { methods: { slow: () => new Promise(() => {}) } }));
     scene.open();
     const slow = scene.call('slow');
     let isDone = false;
@@ -116,7 +116,7 @@ describe('stopping', () => {
   });
 
   it('of nothing is done at once', () => {
-    const scene = new Scene(plain);
+    const scene = new HostingHarness(plain);
     let isDone = false;
     scene.host.stop(() => (isDone = true));
     scene.run();

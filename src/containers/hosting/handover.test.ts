@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { failure } from '../../base/errors.ts';
 import { fenceOf } from '../../base/fence.ts';
 import { type Callbacks, type Context, module } from '../module.ts';
-import { codeOf, other, owner, Scene, settle, valueOf } from './fixtures.test.ts';
+import { codeOf, other, owner, HostingHarness, settle, valueOf } from '../../../test/support/containers/hosting-harness.ts';
 
 const copying = { to: other, cause: 'admin', step: 'copying' } as const;
 const handing = { ...copying, step: 'handing' } as const;
@@ -28,7 +28,7 @@ function moving(callbacks: Callbacks = {}) {
     },
     ...callbacks,
   });
-  const scene = new Scene(definition);
+  const scene = new HostingHarness(definition);
   scene.open();
   return { scene, gates, contexts };
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 
-import { codeOf, opened, settle, valueOf } from './fixtures.test.ts';
+import { codeOf, opened, settle, valueOf } from '../../../test/support/containers/hosting-harness.ts';
 
 describe('a call', () => {
   it('is answered when what it wrote is committed, and not before', () => {

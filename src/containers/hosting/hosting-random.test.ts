@@ -9,23 +9,23 @@ import { it } from 'node:test';
 import { fenceOf } from '../../base/fence.ts';
 import { Random } from '../../base/random.ts';
 import { module } from '../module.ts';
-import { type Asked, codeOf, other, Scene, settle, valueOf } from './fixtures.test.ts';
+import { type PendingCall, codeOf, other, HostingHarness, settle, valueOf } from '../../../test/support/containers/hosting-harness.ts';
 
 const seeds = 150;
 const steps = 120;
 
 class Run {
   readonly random: Random;
-  readonly scene: Scene;
+  readonly scene: HostingHarness;
   readonly gates: (() => void)[] = [];
-  readonly asked: { readonly counter: number; readonly call: Asked }[] = [];
+  readonly asked: { readonly counter: number; readonly call: PendingCall }[] = [];
   readonly answers = new Map<number, number>();
   #counter = 0;
   #fence = 1;
 
   constructor(seed: string) {
     this.random = new Random(seed);
-    this.scene = new Scene(
+    this.scene = new HostingHarness(
       module('m', {
         methods: {
           add: (ctx) => {

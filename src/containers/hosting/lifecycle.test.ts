@@ -6,7 +6,7 @@ import { fenceOf } from '../../base/fence.ts';
 import { encodeValue } from '../../messages/codec/value.ts';
 import type { ActivationReason } from '../../placement/state/container-records.ts';
 import { type Context, module } from '../module.ts';
-import { codeOf, other, owner, Scene, self, settle, valueOf } from './fixtures.test.ts';
+import { codeOf, other, owner, HostingHarness, self, settle, valueOf } from '../../../test/support/containers/hosting-harness.ts';
 
 const methods = {
   add: (ctx: Context, by: number) => {
@@ -49,7 +49,7 @@ describe('opening', () => {
   ] as const satisfies readonly (readonly [ActivationReason, readonly (typeof all)[number][], boolean, string])[]) {
     it(`by ${opening} with ${has.join(' and ')} and ${hasState ? 'some' : 'no'} state calls ${expected || 'nothing'}`, () => {
       const { called, definition } = callbackModule(has);
-      const scene = new Scene(definition);
+      const scene = new HostingHarness(definition);
       if (hasState) scene.disk(0).set('sn', encodeValue(5));
       scene.open({ opening });
       assert.deepEqual(called, expected === '' ? [] : [expected]);
@@ -63,7 +63,7 @@ describe('opening', () => {
 
   it('of a new container begins with nothing, whatever an earlier attempt has left', () => {
     const { definition } = callbackModule(['init']);
-    const scene = new Scene(definition, { commitRowsMax: 3 });
+    const scene = new HostingHarness(definition, { commitRowsMax: 3 });
     for (const row of ['sn', 'sm', 'tx', 'oy']) scene.disk(0).set(row, encodeValue(99));
     scene.open();
     assert.equal(valueOf(scene.call('read')), null);
@@ -72,7 +72,7 @@ describe('opening', () => {
 
   for (const opening of ['init', 'restart', 'recover', 'migrate'] as const) {
     it(`by ${opening} answers nobody before the record says that it serves`, () => {
-      const scene = new Scene(plain);
+      const scene = new HostingHarness(plain);
       scene.amendFails = failure('DEADLINE');
       scene.change({ opening, failures: 2 });
       const [write, read] = [scene.call('add', [1]), scene.call('read')];
@@ -86,7 +86,7 @@ describe('opening', () => {
   }
 
   it('ends when the leader has lost patience and another one opens it', () => {
-    const scene = new Scene(plain);
+    const scene = new HostingHarness(plain);
     scene.amendFails = failure('FENCED');
     scene.change({ opening: 'recover' });
     const call = scene.call('read');
@@ -100,7 +100,7 @@ describe('opening', () => {
   it('lets no call in before a slow callback has ended and is committed', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const seen: unknown[] = [];
-    const scene = new Scene(
+    const scene = new HostingHarness(
       module('m', {
         methods: {
           look: (ctx) => seen.push(ctx.state.get('recovered')),
@@ -134,7 +134,7 @@ describe('opening', () => {
   });
 
   it('waits for the lease', () => {
-    const scene = new Scene(plain);
+    const scene = new HostingHarness(plain);
     scene.lease(false);
     scene.change({});
     scene.run(60_000);
@@ -146,7 +146,7 @@ describe('opening', () => {
   });
 
   it('waits for the module, and tells the leader when it does not come', () => {
-    const scene = new Scene(undefined);
+    const scene = new HostingHarness(undefined);
     scene.change({});
     scene.run(9_999);
     assert.equal(scene.record().failures, 0);
@@ -160,7 +160,7 @@ describe('opening', () => {
   });
 
   it('that fails is told to the leader, and is tried again under the next fence only', () => {
-    const scene = new Scene(
+    const scene = new HostingHarness(
       module('m', {
         methods,
         recover: () => {
@@ -183,7 +183,7 @@ describe('opening', () => {
   });
 
   it('that fails because there is no majority is tried again', () => {
-    const scene = new Scene(plain);
+    const scene = new HostingHarness(plain);
     scene.openFails = failure('NO_QUORUM');
     scene.change({});
     scene.run(100);
@@ -194,7 +194,7 @@ describe('opening', () => {
   });
 
   it('of damaged rows is refused', () => {
-    const scene = new Scene(plain);
+    const scene = new HostingHarness(plain);
     scene.disk(0).set('tname', new Uint8Array([7]));
     scene.change({ opening: 'recover' });
     scene.run();
@@ -205,7 +205,7 @@ describe('opening', () => {
 
 describe('closing', () => {
   it('is at once when somebody else owns it: those who wait look elsewhere, those who ran send again', () => {
-    const scene = new Scene(plain);
+    const scene = new HostingHarness(plain);
     scene.open();
     scene.commitsEnd = false;
     const add = scene.call('add', [1]);
@@ -219,7 +219,7 @@ describe('closing', () => {
   });
 
   it('answers those who wait for an opening that is not ours any more', () => {
-    const scene = new Scene(plain);
+    const scene = new HostingHarness(plain);
     scene.holdLogs = true;
     scene.change({});
     const call = scene.call('read');
@@ -233,7 +233,7 @@ describe('closing', () => {
 
   it('aborts what runs', () => {
     let ctx: Context | undefined;
-    const scene = new Scene(
+    const scene = new HostingHarness(
       module('m', { methods: { wait: (given) => ((ctx = given), given.signal, new Promise(() => {})) } }),
     );
     scene.open();
@@ -245,7 +245,7 @@ describe('closing', () => {
   });
 
   it('and opening under a higher fence keeps what is committed and those who wait', () => {
-    const scene = new Scene(plain);
+    const scene = new HostingHarness(plain);
     scene.open();
     const add = scene.call('add', [1], { counter: 1 });
     scene.run();
@@ -264,7 +264,7 @@ describe('closing', () => {
   });
 
   it('does not open what belongs to an earlier life of this node, or a record of an older fence', () => {
-    const scene = new Scene(plain);
+    const scene = new HostingHarness(plain);
     scene.change({ owner: { node: self.id, generation: self.generation - 1 } });
     scene.run();
     assert.equal(scene.logs.length, 0);
@@ -275,7 +275,7 @@ describe('closing', () => {
   });
 
   it('because the log is lost is told to the leader, who does not take it for a new one', () => {
-    const scene = new Scene(plain);
+    const scene = new HostingHarness(plain);
     scene.open();
     scene.call('add', [1]);
     scene.run();
@@ -292,7 +292,7 @@ describe('closing', () => {
   });
 
   it("blames nobody any more once the container is another node's", () => {
-    const scene = new Scene(plain);
+    const scene = new HostingHarness(plain);
     scene.open();
     scene.amendFails = failure('DEADLINE');
     scene.log.lost('the disk is gone');

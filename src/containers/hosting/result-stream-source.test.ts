@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { isRemusterError } from '../../base/errors.ts';
 import { decodeValue } from '../../messages/codec/value.ts';
 import { type Context, module } from '../module.ts';
-import { type Asked, codeOf, other, Scene, settle, valueOf } from './fixtures.test.ts';
+import { type PendingCall, codeOf, other, HostingHarness, settle, valueOf } from '../../../test/support/containers/hosting-harness.ts';
 
 function flowing() {
   const seen: string[] = [];
@@ -50,12 +50,12 @@ function flowing() {
       },
     },
   });
-  const scene = new Scene(definition, { readersMax: 2 });
+  const scene = new HostingHarness(definition, { readersMax: 2 });
   scene.open();
   return { scene, seen, contexts };
 }
 
-function flowOf({ outcome }: Asked): AsyncIterator<Uint8Array> {
+function flowOf({ outcome }: PendingCall): AsyncIterator<Uint8Array> {
   assert.ok(outcome?.ok === true && 'flow' in outcome.value);
   return outcome.value.flow[Symbol.asyncIterator]();
 }
@@ -93,10 +93,10 @@ describe('a flow', () => {
 
   it('ends with an error when its caller cancels, its time is over or the container closes, even if it does not listen', async () => {
     for (const [end, code] of [
-      [(_scene: Scene, asked: Asked) => asked.cancel(), 'CANCELLED'],
-      [(scene: Scene) => scene.run(30_000), 'DEADLINE'],
-      [(scene: Scene) => scene.remove(), 'FENCED'],
-      [(scene: Scene) => scene.change({ move: { to: other, cause: 'admin', step: 'handing' } }), 'PLUGGED'],
+      [(_scene: HostingHarness, asked: PendingCall) => asked.cancel(), 'CANCELLED'],
+      [(scene: HostingHarness) => scene.run(30_000), 'DEADLINE'],
+      [(scene: HostingHarness) => scene.remove(), 'FENCED'],
+      [(scene: HostingHarness) => scene.change({ move: { to: other, cause: 'admin', step: 'handing' } }), 'PLUGGED'],
     ] as const) {
       const { scene, contexts } = flowing();
       const asked = scene.call('follow');
@@ -165,7 +165,7 @@ describe('a call of another container', () => {
   it('has no more time than the call that makes it, and ends with it', async () => {
     const made: unknown[] = [];
     let signal: AbortSignal | undefined;
-    const scene = new Scene(
+    const scene = new HostingHarness(
       module('m', {
         methods: {
           ask: async (ctx, timeoutMs?: number) => {
@@ -204,7 +204,7 @@ describe('a call of another container', () => {
 
   it('cannot be made after the end', async () => {
     let ctx: Context | undefined;
-    const scene = new Scene(module('m', { methods: { keep: (given) => void (ctx = given) } }));
+    const scene = new HostingHarness(module('m', { methods: { keep: (given) => void (ctx = given) } }));
     scene.open();
     const keep = scene.call('keep');
     scene.run();

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 
 import { fenceOf } from '../../base/fence.ts';
 import { type Context, module } from '../module.ts';
-import { codeOf, Scene, valueOf } from './fixtures.test.ts';
+import { codeOf, HostingHarness, valueOf } from '../../../test/support/containers/hosting-harness.ts';
 
 function timed(limits = {}) {
   const fired: unknown[] = [];
@@ -35,7 +35,7 @@ function timed(limits = {}) {
       sneak: { readonly: true, run: (ctx) => ctx.timers.set('x', 1, 'fire') },
     },
   });
-  const scene = new Scene(definition, limits);
+  const scene = new HostingHarness(definition, limits);
   scene.open();
   return { scene, fired, firedAtMs, errors };
 }

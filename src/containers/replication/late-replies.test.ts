@@ -4,12 +4,12 @@ import { describe, test } from 'node:test';
 import type { Done } from '../../base/errors.ts';
 import type { RegistryTransaction, TransactionResult, WriteOptions } from '../../base/registry.ts';
 import { readContainer } from '../../placement/state/container-records.ts';
-import { CopiesWorld, writesOf } from '../copies/fixtures.test.ts';
+import { ReplicationTestCluster, writesOf } from '../../../test/support/containers/replication-cluster.ts';
 
 type Transact = (transaction: RegistryTransaction, options: WriteOptions, done: Done<TransactionResult>) => void;
 
 /** Holds back the answers to what that node writes, as long as `isHeld` says so. Returns how to let them come. */
-function holdAnswers(world: CopiesWorld, name: string, isHeld: (note: string) => boolean): () => void {
+function holdAnswers(world: ReplicationTestCluster, name: string, isHeld: (note: string) => boolean): () => void {
   const { side } = world.node(name) as unknown as { side: { transact: Transact } };
   const held: (() => void)[] = [];
   const transact: Transact = side.transact.bind(side);
@@ -28,7 +28,7 @@ function holdAnswers(world: CopiesWorld, name: string, isHeld: (note: string) =>
 
 describe('an answer of the registry that is overtaken', () => {
   test('does not let an owner forget whom the record counts on', () => {
-    const world = new CopiesWorld('overtaken join');
+    const world = new ReplicationTestCluster('overtaken join');
     for (const name of ['a', 'b']) world.start(name);
     world.create(0, ['a']);
     world.until('it is open', () => world.node('a').opened.has(0));
@@ -60,7 +60,7 @@ describe('an answer of the registry that is overtaken', () => {
   });
 
   test('does not let an owner forget whom it is to give a copy', () => {
-    const world = new CopiesWorld('overtaken copy');
+    const world = new ReplicationTestCluster('overtaken copy');
     for (const name of ['a', 'b']) world.start(name);
     world.create(0, ['a']);
     world.until('it is open', () => world.node('a').opened.has(0));

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { fenceOf } from '../../base/fence.ts';
-import { CopiesWorld } from '../copies/fixtures.test.ts';
+import { ReplicationTestCluster } from '../../../test/support/containers/replication-cluster.ts';
 
-function running(seed: string, names: readonly string[] = ['a', 'b'], settings = {}): CopiesWorld {
-  const world = new CopiesWorld(seed, settings);
+function running(seed: string, names: readonly string[] = ['a', 'b'], settings = {}): ReplicationTestCluster {
+  const world = new ReplicationTestCluster(seed, settings);
   for (const name of ['a', 'b', 'c']) world.start(name);
   world.create(0, names);
   world.until('it is open', () => world.node('a').opened.has(0));

@@ -4,12 +4,12 @@ import { describe, test } from 'node:test';
 import { type Outcome, success } from '../../base/errors.ts';
 import { fenceOf } from '../../base/fence.ts';
 import type { ContainerRecord } from '../../placement/state/container-records.ts';
-import { CopiesWorld } from '../copies/fixtures.test.ts';
+import { ReplicationTestCluster } from '../../../test/support/containers/replication-cluster.ts';
 
 const fence = fenceOf(1, 1);
 
-function running(seed: string): CopiesWorld {
-  const world = new CopiesWorld(seed);
+function running(seed: string): ReplicationTestCluster {
+  const world = new ReplicationTestCluster(seed);
   world.start('a');
   world.start('b');
   world.create(0, ['a']);
@@ -18,7 +18,7 @@ function running(seed: string): CopiesWorld {
 }
 
 function amend(
-  world: CopiesWorld,
+  world: ReplicationTestCluster,
   change: (record: ContainerRecord) => ContainerRecord | undefined,
   under = fence,
   by = 'a',
@@ -113,7 +113,7 @@ describe('an amendment', () => {
   });
 });
 
-function runTo<T>(world: CopiesWorld, ends: T[], msMax = 10_000): T[] {
+function runTo<T>(world: ReplicationTestCluster, ends: T[], msMax = 10_000): T[] {
   world.until('it ends', () => ends.length > 0, msMax);
   return ends;
 }

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type Done, failure } from '../../base/errors.ts';
 import type { RegistryTransaction, TransactionResult, WriteOptions } from '../../base/registry.ts';
-import { CopiesWorld, writesOf } from '../copies/fixtures.test.ts';
+import { ReplicationTestCluster, writesOf } from '../../../test/support/containers/replication-cluster.ts';
 import { replicaMetaKey } from './replica-layout.ts';
 
 type LocalTransact = (transaction: RegistryTransaction, options: WriteOptions, done: Done<TransactionResult>) => void;
 
-function running(seed: string, names: readonly string[] = ['a', 'b'], settings = {}): CopiesWorld {
-  const world = new CopiesWorld(seed, settings);
+function running(seed: string, names: readonly string[] = ['a', 'b'], settings = {}): ReplicationTestCluster {
+  const world = new ReplicationTestCluster(seed, settings);
   for (const name of ['a', 'b', 'c']) world.start(name);
   world.create(0, names);
   world.until('it is open', () => world.node('a').opened.has(0));
@@ -17,7 +17,7 @@ function running(seed: string, names: readonly string[] = ['a', 'b'], settings =
   return world;
 }
 
-function generationOf(world: CopiesWorld, name: string): number | undefined {
+function generationOf(world: ReplicationTestCluster, name: string): number | undefined {
   return world.record()?.inSync.find(({ node }) => node === world.node(name).id)?.generation;
 }
 
@@ -131,7 +131,7 @@ describe('a copy that was not meant for a while', () => {
 
 describe('a pool that is only on the disk of its owner', () => {
   test('is copied while it moves, and can be given to where it was copied', () => {
-    const world = new CopiesWorld('local', { durability: 'local' });
+    const world = new ReplicationTestCluster('local', { durability: 'local' });
     for (const name of ['a', 'b']) world.start(name);
     world.create(0, ['a', 'b']);
     world.until('it is open', () => world.node('a').opened.has(0));
@@ -157,8 +157,8 @@ describe('a pool that is only on the disk of its owner', () => {
 
 describe('a copy that is taken out of the record and meant again', () => {
   /** b has everything and would join, if the registry took what a writes. */
-  function joining(seed: string): { readonly world: CopiesWorld; readonly take: () => void } {
-    const world = new CopiesWorld(seed);
+  function joining(seed: string): { readonly world: ReplicationTestCluster; readonly take: () => void } {
+    const world = new ReplicationTestCluster(seed);
     for (const name of ['a', 'b']) world.start(name);
     world.create(0, ['a']);
     world.until('it is open', () => world.node('a').opened.has(0));
@@ -174,12 +174,12 @@ describe('a copy that is taken out of the record and meant again', () => {
     return { world, take: () => (side.transact = transact) };
   }
 
-  function mean(world: CopiesWorld, isMeant: boolean): void {
+  function mean(world: ReplicationTestCluster, isMeant: boolean): void {
     const [a, b] = [world.node('a').id, world.node('b').id];
     world.write(0, (record) => record && { ...record, copies: isMeant ? [a, b] : [a] });
   }
 
-  function joins(world: CopiesWorld): void {
+  function joins(world: ReplicationTestCluster): void {
     let wasWhole = true;
     world.until(
       'b has joined',

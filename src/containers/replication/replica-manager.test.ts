@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { NodeId } from '../../base/ids.ts';
-import { CopiesWorld, writesOf } from '../copies/fixtures.test.ts';
+import { ReplicationTestCluster, writesOf } from '../../../test/support/containers/replication-cluster.ts';
 
-function running(seed: string, names: readonly string[] = ['a', 'b'], settings = {}): CopiesWorld {
-  const world = new CopiesWorld(seed, settings);
+function running(seed: string, names: readonly string[] = ['a', 'b'], settings = {}): ReplicationTestCluster {
+  const world = new ReplicationTestCluster(seed, settings);
   for (const name of ['a', 'b', 'c']) world.start(name);
   world.create(0, names);
   world.until('it is open', () => world.node('a').opened.has(0));
@@ -295,7 +295,7 @@ test('what all have is forgotten, and kept again as soon as somebody is away', (
 
 describe('commits on their way to a copy with a slow disk', () => {
   test('are sent without waiting for the former, written together, and end in order', () => {
-    const world = new CopiesWorld('together');
+    const world = new ReplicationTestCluster('together');
     for (const name of ['a', 'b']) world.start(name);
     world.create(0, ['a', 'b']);
     world.until('it is open', () => world.node('a').opened.has(0));

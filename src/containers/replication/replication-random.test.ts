@@ -9,7 +9,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Random } from '../../base/random.ts';
 import type { StateEntry } from '../contract.ts';
-import { CopiesWorld, type TestNode, textOf, writesOf } from '../copies/fixtures.test.ts';
+import { ReplicationTestCluster, type TestNode, textOf, writesOf } from '../../../test/support/containers/replication-cluster.ts';
 
 const names = ['a', 'b', 'c'] as const;
 const containers = [0, 1];
@@ -51,7 +51,7 @@ class Expected {
 }
 
 class Lives {
-  readonly world: CopiesWorld;
+  readonly world: ReplicationTestCluster;
   readonly random: Random;
   readonly expected = new Map(containers.map((container) => [container, new Expected()]));
   readonly #unplaced = new Set<number>();
@@ -59,7 +59,7 @@ class Lives {
   #isCalm = false;
 
   constructor(seed: number) {
-    this.world = new CopiesWorld(`lives/${seed}`, {
+    this.world = new ReplicationTestCluster(`lives/${seed}`, {
       tailBytesMax: seed % 3 === 0 ? 200 : 4_000,
       copyAckTimeoutMs: 200,
     });

@@ -1,10 +1,10 @@
 /** The registry on a real etcd against the suite that holds for every Registry. */
 import { after, before } from 'node:test';
 
-import { type EtcdServer, startEtcd } from '../../../test/etcd.ts';
+import { type EtcdServer, startEtcd } from '../../../test/support/etcd/etcd-server.ts';
 import { realWorld } from '../../simulation/conformance/harness.ts';
 import { describeRegistry } from '../../simulation/conformance/registry.ts';
-import { systemClock } from '../clock.ts';
+import { systemClock } from '../system/clock.ts';
 import { etcdRegistry } from './etcd-registry.ts';
 
 const clock = systemClock();
@@ -24,7 +24,7 @@ describeRegistry('etcd', (t) => {
   const registry = etcdRegistry(options);
   const other = etcdRegistry(options);
   t.after(() => {
-    server.goOn();
+    server.resume();
     registry.close();
     other.close();
   });
@@ -34,6 +34,6 @@ describeRegistry('etcd', (t) => {
     registry,
     other,
     compact: () => server.compact(),
-    silence: async (isSilent) => (isSilent ? server.stop() : server.goOn()),
+    silence: async (isSilent) => (isSilent ? server.stop() : server.resume()),
   };
 });

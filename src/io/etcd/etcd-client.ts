@@ -6,16 +6,16 @@
  */
 import { type ErrorCode, RemusterError } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';
-import { EtcdHttp, type Headers, type StreamEvents } from './etcd-http.ts';
-import { type EtcdLimits, type EtcdOptions, etcdLimits, timeoutMsMax } from './etcd-options.ts';
-import { type Verdict, verdictOn } from './etcd-verdict.ts';
+import { EtcdHttp, type EtcdHeaders, type EtcdStreamEvents } from './etcd-http.ts';
+import { type EtcdLimits, type EtcdOptions, etcdLimits, etcdTimeoutMsMax } from './etcd-options.ts';
+import { type EtcdOutcome, classifyEtcdReply } from './etcd-outcome.ts';
 
-export type Body = Readonly<Record<string, unknown>>;
+export type EtcdBody = Readonly<Record<string, unknown>>;
 
-export type Call = {
+export type EtcdCall = {
   readonly path: string;
   /** Called for each attempt; `uncertain` when an earlier one may have been carried out. */
-  readonly body: (attempt: { readonly uncertain: boolean }) => Body;
+  readonly body: (attempt: { readonly uncertain: boolean }) => EtcdBody;
   /** A member of etcd that sees no leader refuses at once instead of letting us wait. */
   readonly needsLeader: boolean;
   /** False for what has no effect however often it is made, so that a lost answer leaves no doubt. */
@@ -23,18 +23,18 @@ export type Call = {
   readonly deadlineMs: number;
 };
 
-export type Reply =
-  | { readonly kind: 'value'; readonly body: Body; readonly uncertain: boolean }
+export type EtcdReply =
+  | { readonly kind: 'value'; readonly body: EtcdBody; readonly uncertain: boolean }
   | { readonly kind: 'refused'; readonly error: RemusterError; readonly etcdSays: string };
 
 type Attempt = {
   readonly endpoint: number;
   readonly path: string;
-  readonly body: Body;
+  readonly body: EtcdBody;
   readonly needsLeader: boolean;
 };
 
-type Trouble = { readonly code: ErrorCode; readonly reason: string; readonly uncertain: boolean };
+type RetryState = { readonly code: ErrorCode; readonly reason: string; readonly uncertain: boolean };
 
 export class EtcdClient {
   readonly limits: EtcdLimits;
@@ -71,11 +71,11 @@ export class EtcdClient {
   }
 
   deadlineMs(timeoutMs = this.limits.timeoutMs): number {
-    return this.nowMs + Math.min(Math.max(0, timeoutMs), timeoutMsMax);
+    return this.nowMs + Math.min(Math.max(0, timeoutMs), etcdTimeoutMsMax);
   }
 
-  async call(call: Call): Promise<Reply> {
-    let trouble: Trouble = { code: 'DEADLINE', reason: 'no time was left', uncertain: false };
+  async call(call: EtcdCall): Promise<EtcdReply> {
+    let trouble: RetryState = { code: 'DEADLINE', reason: 'no time was left', uncertain: false };
     for (let attempt = 0; this.nowMs < call.deadlineMs && this.#open; attempt++) {
       const endpoint = this.#endpoint;
       const body = call.body({ uncertain: trouble.uncertain });
@@ -87,22 +87,22 @@ export class EtcdClient {
       if (verdict.kind === 'refused' && !(trouble.uncertain && isDoubtful(verdict.error))) return verdict;
       trouble = troubleAfter(trouble, verdict, call);
       if (verdict.kind === 'again') this.failed(endpoint);
-      await this.#rest(attempt, call.deadlineMs);
+      await this.#backoff(attempt, call.deadlineMs);
     }
     return refusal(this.#open ? trouble : { ...trouble, code: 'CANCELLED', reason: 'the registry was closed' });
   }
 
   /** One attempt at one endpoint, for somebody who depends on that endpoint. */
-  ask(endpoint: number, path: string, body: Body): Promise<Verdict> {
+  attempt(endpoint: number, path: string, body: EtcdBody): Promise<EtcdOutcome> {
     return this.#attempt({ endpoint, path, body, needsLeader: false }, this.nowMs + this.limits.attemptMs);
   }
 
-  stream(endpoint: number, path: string, body: Body, events: StreamEvents): Cancel {
+  stream(endpoint: number, path: string, body: EtcdBody, events: EtcdStreamEvents): Cancel {
     return this.#http.stream(this.#url(endpoint, path), body, this.#headers(true), events);
   }
 
   /** Waits, but not beyond `close`. */
-  pause(delayMs: number): Promise<void> {
+  delay(delayMs: number): Promise<void> {
     return new Promise((resolve) => {
       const end = (): void => {
         this.#pauses.delete(end);
@@ -121,23 +121,23 @@ export class EtcdClient {
     for (const end of this.#pauses) end();
   }
 
-  async #attempt({ endpoint, path, body, needsLeader }: Attempt, deadlineMs: number): Promise<Verdict> {
+  async #attempt({ endpoint, path, body, needsLeader }: Attempt, deadlineMs: number): Promise<EtcdOutcome> {
     const refused = await this.#signIn(endpoint, deadlineMs);
     if (refused !== undefined) return refused;
     const headers = this.#headers(needsLeader);
     const reply = await this.#http.post(this.#url(endpoint, path), body, headers, this.#attemptMs(deadlineMs));
-    const verdict = verdictOn(reply);
+    const verdict = classifyEtcdReply(reply);
     if (verdict.kind !== 'authenticate') return verdict;
     this.#token = undefined;
     return this.#options.user === undefined ? nameless : verdict;
   }
 
   /** Gets the token that stands for name and password; etcd forgets it after a while, and then it is got again. */
-  async #signIn(endpoint: number, deadlineMs: number): Promise<Verdict | undefined> {
+  async #signIn(endpoint: number, deadlineMs: number): Promise<EtcdOutcome | undefined> {
     const { user } = this.#options;
     if (user === undefined || this.#token !== undefined) return undefined;
     const url = this.#url(endpoint, '/v3/auth/authenticate');
-    const verdict = verdictOn(await this.#http.post(url, user, {}, this.#attemptMs(deadlineMs)));
+    const verdict = classifyEtcdReply(await this.#http.post(url, user, {}, this.#attemptMs(deadlineMs)));
     // Signing in changes nothing, however it failed.
     if (verdict.kind === 'again') return { ...verdict, happened: 'no' };
     if (verdict.kind !== 'value') return verdict;
@@ -150,19 +150,19 @@ export class EtcdClient {
   }
 
   /** The first change of endpoint is made at once, later ones after growing pauses. */
-  async #rest(attempt: number, deadlineMs: number): Promise<void> {
+  async #backoff(attempt: number, deadlineMs: number): Promise<void> {
     const { pauseMsMin, pauseMsMax } = this.limits;
     const rounds = Math.floor(attempt / this.#options.endpoints.length);
     const wantedMs = Math.min(pauseMsMax, pauseMsMin * 2 ** Math.min(rounds, 10));
     const delayMs = Math.min(wantedMs, deadlineMs - this.nowMs);
-    if (delayMs > 0) await this.pause(delayMs);
+    if (delayMs > 0) await this.delay(delayMs);
   }
 
   #url(endpoint: number, path: string): URL {
     return new URL(path, this.#options.endpoints[endpoint]);
   }
 
-  #headers(needsLeader: boolean): Headers {
+  #headers(needsLeader: boolean): EtcdHeaders {
     return {
       ...(needsLeader ? { 'grpc-metadata-hasleader': 'true' } : {}),
       ...(this.#token === undefined ? {} : { authorization: this.#token }),
@@ -170,7 +170,7 @@ export class EtcdClient {
   }
 }
 
-const nameless: Verdict = {
+const nameless: EtcdOutcome = {
   kind: 'refused',
   error: new RemusterError('UNAUTHENTICATED', 'etcd asks for a user and a password'),
   etcdSays: 'user name is empty',
@@ -181,7 +181,7 @@ function isDoubtful({ code }: RemusterError): boolean {
   return code === 'STORE_FULL' || code === 'FORBIDDEN' || code === 'UNAUTHENTICATED';
 }
 
-function troubleAfter(before: Trouble, verdict: Exclude<Verdict, { kind: 'value' }>, { isWrite }: Call): Trouble {
+function troubleAfter(before: RetryState, verdict: Exclude<EtcdOutcome, { kind: 'value' }>, { isWrite }: EtcdCall): RetryState {
   if (verdict.kind === 'again') {
     const { code, reason, happened } = verdict;
     const uncertain = before.uncertain || (isWrite && happened === 'maybe');
@@ -195,7 +195,7 @@ function troubleAfter(before: Trouble, verdict: Exclude<Verdict, { kind: 'value'
   return { code, reason, uncertain: before.uncertain };
 }
 
-function refusal({ code, reason, uncertain }: Trouble): Reply {
+function refusal({ code, reason, uncertain }: RetryState): EtcdReply {
   const ours = uncertain && code !== 'CANCELLED' ? 'DEADLINE' : code;
   const text = uncertain ? `it may have happened, but no answer came from etcd (${reason})` : `etcd: ${reason}`;
   return { kind: 'refused', error: new RemusterError(ours, text), etcdSays: reason };

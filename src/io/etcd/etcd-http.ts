@@ -9,21 +9,21 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { EtcdLimits, EtcdTls } from './etcd-options.ts';
 
-export type Answer = { readonly kind: 'answer'; readonly status: number; readonly body: unknown };
+export type EtcdHttpReply = { readonly kind: 'answer'; readonly status: number; readonly body: unknown };
 
 /** `queued` and `connecting`: nothing has left this process. `sent`: it may have arrived. `large`: it was answered. */
-export type Broken = {
+export type EtcdHttpFailure = {
   readonly kind: 'broken';
   readonly stage: 'queued' | 'connecting' | 'sent' | 'large';
   readonly reason: string;
 };
 
 /** The reason when an exchange was given up by the clock. */
-export const tooLate = 'no answer in time';
+export const timeoutReason = 'no answer in time';
 
-export type Headers = Readonly<Record<string, string>>;
+export type EtcdHeaders = Readonly<Record<string, string>>;
 
-export type StreamEvents = {
+export type EtcdStreamEvents = {
   line(body: unknown): void;
   /** Once, whatever the reason, unless it was cancelled. */
   ended(reason: string): void;
@@ -49,15 +49,15 @@ export class EtcdHttp {
     this.#agents = { http: new HttpAgent(pool), https: new HttpsAgent({ ...pool, ...this.#trust }) };
   }
 
-  post(url: URL, body: unknown, headers: Headers, timeoutMs: number): Promise<Answer | Broken> {
+  post(url: URL, body: unknown, headers: EtcdHeaders, timeoutMs: number): Promise<EtcdHttpReply | EtcdHttpFailure> {
     return new Promise((resolve) => {
       const sent = this.#open(url, headers, 'shared');
-      let stage: Broken['stage'] = 'queued';
-      const end = (result: Answer | Broken): void => {
+      let stage: EtcdHttpFailure['stage'] = 'queued';
+      const end = (result: EtcdHttpReply | EtcdHttpFailure): void => {
         cancel();
         resolve(result);
       };
-      const cancel = this.#setting.clock.schedule(timeoutMs, () => sent.destroy(new Error(tooLate)));
+      const cancel = this.#setting.clock.schedule(timeoutMs, () => sent.destroy(new Error(timeoutReason)));
       sent.once('socket', (socket) => {
         stage = 'connecting';
         // A connection that was kept from an earlier call is up already; a new one over TLS is up after two steps.
@@ -79,7 +79,7 @@ export class EtcdHttp {
   }
 
   /** The answer as lines of JSON, on a connection of its own, until one side ends it. */
-  stream(url: URL, body: unknown, headers: Headers, events: StreamEvents): Cancel {
+  stream(url: URL, body: unknown, headers: EtcdHeaders, events: EtcdStreamEvents): Cancel {
     const sent = this.#open(url, headers, 'own');
     let isOver = false;
     const end = (reason: string): void => {
@@ -113,7 +113,7 @@ export class EtcdHttp {
     this.#agents.https.destroy();
   }
 
-  #open(url: URL, headers: Headers, connection: 'shared' | 'own'): ClientRequest {
+  #open(url: URL, headers: EtcdHeaders, connection: 'shared' | 'own'): ClientRequest {
     const isSecure = url.protocol === 'https:';
     // A stream takes no place in the pool, or some watches would block all calls.
     const agent = connection === 'own' ? false : isSecure ? this.#agents.https : this.#agents.http;

@@ -40,7 +40,7 @@ export type EtcdLimits = {
 };
 
 /** A call may not last longer: the marks of executed transactions live at least so long. */
-export const timeoutMsMax = 600_000;
+export const etcdTimeoutMsMax = 600_000;
 
 export const etcdLimits: EtcdLimits = {
   timeoutMs: 5_000,

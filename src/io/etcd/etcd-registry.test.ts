@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, after, before, describe, it } from 'node:test';
 
-import { type EtcdServer, startEtcd } from '../../../test/etcd.ts';
-import { type EtcdProxy, type Fate, startProxy } from '../../../test/etcd-proxy.ts';
+import { type EtcdServer, startEtcd } from '../../../test/support/etcd/etcd-server.ts';
+import { type EtcdFaultProxy, type ExchangeFate, startEtcdFaultProxy } from '../../../test/support/etcd/etcd-fault-proxy.ts';
 import type { Outcome } from '../../base/errors.ts';
 import type { TransactionResult } from '../../base/registry.ts';
 import { outcomeOf, realWorld } from '../../simulation/conformance/harness.ts';
@@ -24,7 +24,7 @@ import {
   formatEntries,
   buildTransaction,
 } from '../../simulation/conformance/registry-harness.ts';
-import { systemClock } from '../clock.ts';
+import { systemClock } from '../system/clock.ts';
 import type { EtcdOptions } from './etcd-options.ts';
 import { type EtcdRegistry, etcdRegistry } from './etcd-registry.ts';
 
@@ -38,7 +38,7 @@ before(async () => {
 });
 after(() => Promise.all(ends.map((end) => end())));
 
-type Scene = { registry: EtcdRegistry; here: RegistryCaller; direct: RegistryCaller; proxy: EtcdProxy };
+type Scene = { registry: EtcdRegistry; here: RegistryCaller; direct: RegistryCaller; proxy: EtcdFaultProxy };
 
 function opened(t: TestContext, options: Partial<EtcdOptions> & Pick<EtcdOptions, 'endpoints'>): EtcdRegistry {
   const registry = etcdRegistry({ namespace: `test${tests}/`, clock, ...options });
@@ -49,7 +49,7 @@ function opened(t: TestContext, options: Partial<EtcdOptions> & Pick<EtcdOptions
 /** `here` speaks through the proxy, `direct` past it. */
 async function scene(t: TestContext, options: Partial<EtcdOptions> = {}): Promise<Scene> {
   tests += 1;
-  const proxy = await startProxy(server.endpoint);
+  const proxy = await startEtcdFaultProxy(server.endpoint);
   t.after(() => proxy.close());
   const registry = opened(t, { endpoints: [proxy.endpoint], ...options });
   const direct = new RegistryCaller(realWorld, opened(t, { endpoints: [server.endpoint] }));
@@ -57,7 +57,7 @@ async function scene(t: TestContext, options: Partial<EtcdOptions> = {}): Promis
 }
 
 /** The first so many transactions meet this fate, all others pass. */
-function firstTransactions(count: number, fate: Fate): (path: string) => Fate {
+function firstTransactions(count: number, fate: ExchangeFate): (path: string) => ExchangeFate {
   let left = count;
   return (path) => (path === '/v3/kv/txn' && left-- > 0 ? fate : 'pass');
 }

@@ -23,14 +23,14 @@ import {
   validateTransaction,
   validateTtl,
 } from '../../base/registry-validation.ts';
-import { callBack } from '../callback.ts';
-import { decodeRange } from './decision-tree.ts';
-import { type Body, EtcdClient } from './etcd-client.ts';
+import { callInMicrotask } from '../system/callback.ts';
+import { decodeRange } from './transaction-tree.ts';
+import { type EtcdBody, EtcdClient } from './etcd-client.ts';
 import type { EtcdOptions } from './etcd-options.ts';
 import { EtcdWatch } from './etcd-watch.ts';
-import { EtcdWords, numberOf, revisionOf } from './etcd-words.ts';
-import { GuardedTransactions } from './guarded-transaction.ts';
-import { GuardLease, GuardSlots, newLeaseId } from './guards.ts';
+import { EtcdCodec, wireNumber, headerRevision } from './etcd-codec.ts';
+import { IdempotentTransactions } from './idempotent-transaction.ts';
+import { EtcdDedupLease, EtcdDedupSlots, newLeaseId } from './dedup-slots.ts';
 
 export type EtcdRegistry = Registry & {
   /** Calls under way end with CANCELLED and watches fall silent. What was granted stays until it expires. */
@@ -41,14 +41,14 @@ type Fault = RemusterError | undefined;
 
 export function etcdRegistry(options: EtcdOptions): EtcdRegistry {
   const client = new EtcdClient(options);
-  const words = new EtcdWords(options.namespace);
-  const lease = new GuardLease(
+  const words = new EtcdCodec(options.namespace);
+  const lease = new EtcdDedupLease(
     () => client.nowMs,
     async (id, seconds, deadlineMs) => void (await grant(client, id, seconds, deadlineMs)),
   );
-  const transactions = new GuardedTransactions(client, words, new GuardSlots(), lease);
-  const watches = new Watches(client, words, options);
-  const calls = new Calls(client);
+  const transactions = new IdempotentTransactions(client, words, new EtcdDedupSlots(), lease);
+  const watches = new EtcdWatches(client, words, options);
+  const calls = new BoundedCalls(client);
   return {
     range: (range, { limit = registryLimits.rangeLimitMax, timeoutMs, stale = false }: RangeOptions, done) =>
       calls.run(validateRange(range) ?? validateLimit(limit), timeoutMs, done, (deadlineMs) =>
@@ -77,7 +77,7 @@ export function etcdRegistry(options: EtcdOptions): EtcdRegistry {
 }
 
 /** Bounds the calls under way and turns their ends into callbacks. */
-class Calls {
+class BoundedCalls {
   readonly #client: EtcdClient;
   #running = 0;
 
@@ -86,9 +86,9 @@ class Calls {
   }
 
   run<T>(fault: Fault, timeoutMs: number | undefined, done: Done<T>, work: (deadlineMs: number) => Promise<T>): void {
-    if (fault !== undefined) callBack(done, { ok: false, error: fault });
+    if (fault !== undefined) callInMicrotask(done, { ok: false, error: fault });
     else if (this.#running >= this.#client.limits.callsMax)
-      callBack(done, failure('CAPACITY', `more than ${this.#client.limits.callsMax} calls to etcd are under way`));
+      callInMicrotask(done, failure('CAPACITY', `more than ${this.#client.limits.callsMax} calls to etcd are under way`));
     else void this.#run(this.#client.deadlineMs(timeoutMs), done, work);
   }
 
@@ -96,23 +96,23 @@ class Calls {
     this.#running += 1;
     try {
       const value = await work(deadlineMs);
-      callBack(done, success(value));
+      callInMicrotask(done, success(value));
     } catch (error) {
-      if (error instanceof RemusterError) callBack(done, { ok: false, error });
-      else callBack(done, failure('INTERNAL', error instanceof Error ? error.message : undefined));
+      if (error instanceof RemusterError) callInMicrotask(done, { ok: false, error });
+      else callInMicrotask(done, failure('INTERNAL', error instanceof Error ? error.message : undefined));
     } finally {
       this.#running -= 1;
     }
   }
 }
 
-class Watches {
+class EtcdWatches {
   readonly #client: EtcdClient;
-  readonly #words: EtcdWords;
+  readonly #words: EtcdCodec;
   readonly #options: EtcdOptions;
   readonly #open = new Set<EtcdWatch>();
 
-  constructor(client: EtcdClient, words: EtcdWords, options: EtcdOptions) {
+  constructor(client: EtcdClient, words: EtcdCodec, options: EtcdOptions) {
     this.#client = client;
     this.#words = words;
     this.#options = options;
@@ -145,36 +145,36 @@ type Reading = {
 };
 
 /** An answer that is too large is asked for again by halves: the caller is told that there is more. */
-async function readRange(client: EtcdClient, words: EtcdWords, reading: Reading): Promise<RangeResult> {
+async function readRange(client: EtcdClient, words: EtcdCodec, reading: Reading): Promise<RangeResult> {
   const { range, limit, stale, deadlineMs } = reading;
-  const body = (): Body => ({ ...words.range(range), limit: String(limit), serializable: stale });
+  const body = (): EtcdBody => ({ ...words.range(range), limit: String(limit), serializable: stale });
   const reply = await client.call({ path: '/v3/kv/range', needsLeader: !stale, isWrite: false, body, deadlineMs });
-  if (reply.kind === 'value') return { ...decodeRange(words, reply.body), revision: revisionOf(reply.body) };
+  if (reply.kind === 'value') return { ...decodeRange(words, reply.body), revision: headerRevision(reply.body) };
   if (reply.error.code !== 'TOO_LARGE' || limit === 1) throw reply.error;
   return await readRange(client, words, { ...reading, limit: Math.ceil(limit / 8) });
 }
 
 /** The seconds that were granted. That there is such a lease already can only mean that our first attempt got through. */
 async function grant(client: EtcdClient, id: string, seconds: number, deadlineMs: number): Promise<number> {
-  const body = (): Body => ({ ID: id, TTL: String(seconds) });
+  const body = (): EtcdBody => ({ ID: id, TTL: String(seconds) });
   const reply = await client.call({ path: '/v3/lease/grant', needsLeader: true, isWrite: true, body, deadlineMs });
-  if (reply.kind === 'value') return numberOf(reply.body['TTL']);
+  if (reply.kind === 'value') return wireNumber(reply.body['TTL']);
   if (!reply.etcdSays.includes('lease already exists')) throw reply.error;
   const { ttlMs } = await keepAlive(client, id, deadlineMs);
   return ttlMs / 1_000;
 }
 
 async function keepAlive(client: EtcdClient, lease: string, deadlineMs: number): Promise<{ readonly ttlMs: number }> {
-  const body = (): Body => ({ ID: lease });
+  const body = (): EtcdBody => ({ ID: lease });
   const reply = await client.call({ path: '/v3/lease/keepalive', needsLeader: true, isWrite: true, body, deadlineMs });
   if (reply.kind === 'refused') throw reply.error;
-  const ttlMs = numberOf(reply.body['TTL']) * 1_000;
+  const ttlMs = wireNumber(reply.body['TTL']) * 1_000;
   if (ttlMs <= 0) throw new RemusterError('LEASE_EXPIRED', `etcd knows no lease ${lease}`);
   return { ttlMs };
 }
 
 async function revoke(client: EtcdClient, lease: string, deadlineMs: number): Promise<void> {
-  const body = (): Body => ({ ID: lease });
+  const body = (): EtcdBody => ({ ID: lease });
   const reply = await client.call({ path: '/v3/lease/revoke', needsLeader: true, isWrite: true, body, deadlineMs });
   if (reply.kind === 'refused' && reply.error.code !== 'LEASE_EXPIRED') throw reply.error;
 }

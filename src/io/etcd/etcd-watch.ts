@@ -6,8 +6,8 @@
 import type { Cancel } from '../../base/ports.ts';
 import type { KeyRange, RegistryChange, WatchEvents } from '../../base/registry.ts';
 import type { EtcdClient } from './etcd-client.ts';
-import { type EtcdWords, type WireEvent, numberOf, revisionOf } from './etcd-words.ts';
-import { errorOf } from './etcd-verdict.ts';
+import { type EtcdCodec, type EtcdWireEvent, wireNumber, headerRevision } from './etcd-codec.ts';
+import { etcdErrorIn } from './etcd-outcome.ts';
 
 type WireWatch = {
   readonly header?: unknown;
@@ -15,14 +15,14 @@ type WireWatch = {
   readonly canceled?: boolean;
   readonly cancel_reason?: string;
   readonly compact_revision?: string;
-  readonly events?: readonly WireEvent[];
+  readonly events?: readonly EtcdWireEvent[];
   /** More of the same revisions follows: etcd cuts what is too large for one message. */
   readonly fragment?: boolean;
 };
 
 type Setting = {
   readonly client: EtcdClient;
-  readonly words: EtcdWords;
+  readonly words: EtcdCodec;
   readonly range: KeyRange;
   readonly events: WatchEvents;
   /** Told why a stream ended, for the log. */
@@ -58,7 +58,7 @@ export class EtcdWatch {
       broke(reason);
       client.failed(endpoint);
       pauseMs = this.#nextRevision > before ? pauseMsMin : Math.min(pauseMsMax, pauseMs * 2);
-      await client.pause(pauseMs);
+      await client.delay(pauseMs);
     }
     over();
   }
@@ -98,30 +98,30 @@ export class EtcdWatch {
     const seen = begun > 1 ? { revision: String(begun - 1) } : {};
     for (let first = true; link.isUp; first = false) {
       const body = { key: words.nothing, serializable: true, count_only: true, ...(first ? seen : {}) };
-      const verdict = await client.ask(endpoint, '/v3/kv/range', body);
+      const verdict = await client.attempt(endpoint, '/v3/kv/range', body);
       if (!link.isUp) return;
       // etcd lets a watch begin exactly where it compacted, although a deletion at that revision is gone then.
       if (verdict.kind === 'refused' && verdict.etcdSays.includes('compacted')) this.#compacted(begun + 1);
       if (verdict.kind === 'again') end(`the endpoint is silent (${verdict.reason})`);
-      if (link.isUp) await client.pause(client.limits.watchCheckMs);
+      if (link.isUp) await client.delay(client.limits.watchCheckMs);
     }
   }
 
   /** A reason to connect again, or undefined. */
   #line(wire: unknown): string | undefined {
     if (typeof wire !== 'object' || wire === null) return 'the endpoint does not speak as etcd does';
-    const error = errorOf(wire);
+    const error = etcdErrorIn(wire);
     if (error !== undefined) return error.text;
     const result = ((wire as { result?: unknown }).result ?? {}) as WireWatch;
-    if (numberOf(result.compact_revision) > 0) this.#compacted(numberOf(result.compact_revision) + 1);
+    if (wireNumber(result.compact_revision) > 0) this.#compacted(wireNumber(result.compact_revision) + 1);
     else if (result.canceled === true) return result.cancel_reason ?? 'etcd cancelled the watch';
     else if (result.events !== undefined) this.#take(result.events, result.fragment === true);
-    else if (result.created !== true) this.#progress(revisionOf({ header: result.header }));
+    else if (result.created !== true) this.#progress(headerRevision({ header: result.header }));
     return undefined;
   }
 
   /** Hands on what is complete: of a message that will go on, all but the last revision. */
-  #take(events: readonly WireEvent[], goesOn: boolean): void {
+  #take(events: readonly EtcdWireEvent[], goesOn: boolean): void {
     for (const event of events) {
       const change = this.#setting.words.change(event);
       if (this.#held.length > 0 && modRevisionOf(change) !== this.#heldRevision()) this.#deliver();

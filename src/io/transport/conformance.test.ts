@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { describeDatagrams } from '../../simulation/conformance/datagrams.ts';
 import { realWorld } from '../../simulation/conformance/harness.ts';
 import { describeStreams, type StreamsNode } from '../../simulation/conformance/streams.ts';
-import { clock, identity, secret } from './fixtures.test.ts';
+import { realClock, identity, secret } from '../../../test/support/io/transport-nodes.ts';
 import { openTransport, type Transport } from './transport.ts';
 
 function cluster(t: TestContext) {
@@ -17,12 +17,12 @@ function cluster(t: TestContext) {
       bind: { host: '127.0.0.1', port },
       secrets: { current: secret, previous: [] },
       admit: () => undefined,
-      clock,
+      clock: realClock,
       log: () => undefined,
     });
     open.add(transport);
     const { datagrams, streams } = transport;
-    return { self: { ...self, port: transport.port }, datagrams, streams, clock, kill: () => transport.close() };
+    return { self: { ...self, port: transport.port }, datagrams, streams, clock: realClock, kill: () => transport.close() };
   };
   return {
     ...realWorld,

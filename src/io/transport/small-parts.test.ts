@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import type { Outcome } from '../../base/errors.ts';
-import { backoffMs } from './backoff.ts';
-import { Counters } from './counters.ts';
-import { DeadlineTimer } from './deadline-timer.ts';
-import { PendingRequests } from './pending-requests.ts';
-import { Refusals } from './refusal.ts';
-import { TokenBucket } from './token-bucket.ts';
+import { dialBackoffMs } from '../../base/backoff.ts';
+import { TransportCounters } from './shared/transport-counters.ts';
+import { DeadlineTimer } from './connection/deadline-timer.ts';
+import { PendingRequests } from './mux/pending-requests.ts';
+import { RejectionLog } from './shared/rejections.ts';
+import { TokenBucket } from './shared/token-bucket.ts';
 
 test('a token bucket gives its burst at once and then its rate', () => {
   const bucket = new TokenBucket(10, 3, 0);
@@ -22,11 +22,11 @@ test('a token bucket gives its burst at once and then its rate', () => {
 
 test('backoff doubles up to its bound and stays in the upper half', () => {
   assert.deepEqual(
-    [1, 2, 3, 4, 50].map((n) => backoffMs(n, 50, 300, 1)),
+    [1, 2, 3, 4, 50].map((n) => dialBackoffMs(n, 50, 300, 1)),
     [50, 100, 200, 300, 300],
   );
   assert.deepEqual(
-    [1, 2].map((n) => backoffMs(n, 50, 300, 0)),
+    [1, 2].map((n) => dialBackoffMs(n, 50, 300, 0)),
     [25, 50],
   );
 });
@@ -98,11 +98,11 @@ test('one timer follows the earliest deadline', () => {
 });
 
 test('refusals are counted each time and logged once per interval', () => {
-  const counters = new Counters();
+  const counters = new TransportCounters();
   const lines: string[] = [];
   let nowMs = 0;
   const clock = { nowMs: () => nowMs, wallMs: () => 0, schedule: () => () => undefined };
-  const refusals = new Refusals(counters, clock, (_level, message, fields) => {
+  const refusals = new RejectionLog(counters, clock, (_level, message, fields) => {
     lines.push(`${message} ${JSON.stringify(fields)}`);
   });
   for (let i = 0; i < 1_000; i++) refusals.count('malformed', '1.2.3.4:5');

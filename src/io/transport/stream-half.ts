@@ -6,32 +6,32 @@ import type { Server } from 'node:net';
 
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { Clock, Identity } from '../../base/ports.ts';
-import { Acceptor } from './acceptor.ts';
-import { Compression } from './compression.ts';
-import type { ConnectionContext } from './connection.ts';
-import type { TransportLimits } from './limits.ts';
-import type { MuxContext } from './mux-context.ts';
-import { ByteBudget } from './reassembly.ts';
-import type { TlsOptions } from './sockets.ts';
-import { ConnectedStreams } from './streams.ts';
-import { TokenBucket } from './token-bucket.ts';
-import type { Common } from './transport-options.ts';
+import { Acceptor } from './connection/acceptor.ts';
+import { Compression } from './mux/compression.ts';
+import type { SealedConnectionContext } from './connection/sealed-connection.ts';
+import type { TransportLimits } from './shared/transport-limits.ts';
+import type { MuxContext } from './mux/mux-context.ts';
+import { ByteBudget } from './mux/reassembly.ts';
+import type { TlsOptions } from './shared/sockets.ts';
+import { SealedStreams } from './connection/sealed-streams.ts';
+import { TokenBucket } from './shared/token-bucket.ts';
+import type { TransportContext } from './transport-options.ts';
 
 const seenSaltsMax = 8_192;
 
 /** How the datagrams of this node and of its peers are made known over connections; see datagrams.ts. */
-export type Announcements = {
+export type SessionAnnouncements = {
   own(): Buffer;
   heard(peer: Identity, announcement: Uint8Array): void;
 };
 
-export function connectStreams(
-  common: Common,
+export function openSealedStreams(
+  common: TransportContext,
   server: Server | undefined,
   tls: TlsOptions | undefined,
-  announcements: Announcements,
+  announcements: SessionAnnouncements,
   aside = false,
-): ConnectedStreams {
+): SealedStreams {
   const { cluster, clock, log, admit, limits, counters, refusals, self, ring } = common;
   const mux: MuxContext = {
     limits,
@@ -46,11 +46,11 @@ export function connectStreams(
   };
   const seenSalts = new BoundedLru<string, true>(seenSaltsMax);
   const sessions = (): Buffer => announcements.own();
-  const context: ConnectionContext = { cluster, clock, refusals, self, ring, mux, seenSalts, sessions, aside };
-  const streams: ConnectedStreams = new ConnectedStreams(context, tls);
+  const context: SealedConnectionContext = { cluster, clock, refusals, self, ring, mux, seenSalts, sessions, aside };
+  const streams: SealedStreams = new SealedStreams(context, tls);
   if (server === undefined) return streams;
   const event = tls === undefined ? 'connection' : 'secureConnection';
-  const accepted: ConnectedStreams['accepted'] = (socket, release) => streams.accepted(socket, release);
+  const accepted: SealedStreams['acceptSocket'] = (socket, release) => streams.acceptSocket(socket, release);
   streams.listen(
     new Acceptor(server, event, { limits, refusals, log, accepted, count: () => streams.connectionCount }),
   );

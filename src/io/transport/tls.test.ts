@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 
-import { ask, codeOf, count, limit, startNode, text } from './fixtures.test.ts';
+import { ask, codeOf, counterOf, testTimeout, startTransportNode, text } from '../../../test/support/io/transport-nodes.ts';
 import type { TlsOptions } from './transport.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'remuster-tls-'));
@@ -31,25 +31,25 @@ function makeCertificate(name: string, authority: string, subjectAltName: string
   return { certPem: read(`${name}.pem`), keyPem: read(`${name}.key`), caPem: read(`${authority}.pem`), verifyHostname };
 }
 
-test('mutual TLS: members talk, strangers and wrong host names do not', limit, async () => {
+test('mutual TLS: members talk, strangers and wrong host names do not', testTimeout, async () => {
   makeAuthority('ours');
   makeAuthority('theirs');
   const member = makeCertificate('member', 'ours', 'IP:127.0.0.1', true);
   const elsewhere = makeCertificate('elsewhere', 'ours', 'IP:10.9.8.7', true);
   const stranger = { ...makeCertificate('stranger', 'theirs', 'IP:127.0.0.1', true), caPem: member.caPem };
-  const a = await startNode('a', { tls: member });
-  const b = await startNode('b', { tls: member });
+  const a = await startTransportNode('a', { tls: member });
+  const b = await startTransportNode('b', { tls: member });
   assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
 
-  const misnamed = await startNode('misnamed', { tls: elsewhere });
+  const misnamed = await startTransportNode('misnamed', { tls: elsewhere });
   assert.equal(codeOf(await ask(a, misnamed.self, text('x'))), 'UNREACHABLE');
-  const lenient = await startNode('lenient', { tls: { ...member, verifyHostname: false } });
+  const lenient = await startTransportNode('lenient', { tls: { ...member, verifyHostname: false } });
   assert.equal(codeOf(await ask(lenient, misnamed.self, text('x'))), 'ok');
 
-  const outsider = await startNode('outsider', { tls: stranger });
+  const outsider = await startTransportNode('outsider', { tls: stranger });
   assert.notEqual(codeOf(await ask(outsider, b.self, text('x'))), 'ok');
-  assert.equal(count(b, 'rejected.unauthenticated'), 1);
-  const plain = await startNode('plain');
+  assert.equal(counterOf(b, 'rejected.unauthenticated'), 1);
+  const plain = await startTransportNode('plain');
   assert.notEqual(codeOf(await ask(plain, b.self, text('x'))), 'ok');
   assert.equal(codeOf(await ask(a, b.self, text('still fine'))), 'ok');
 });

@@ -5,14 +5,14 @@
 import { RemusterError } from '../../base/errors.ts';
 import { namePattern } from '../../base/ids.ts';
 import type { Address, Clock, Identity, Log } from '../../base/ports.ts';
-import { Counters } from './counters.ts';
-import { type KeyRing, makeKeyRing, type Secrets } from './keys.ts';
-import { defaultLimits, type TransportLimits } from './limits.ts';
+import { TransportCounters } from './shared/transport-counters.ts';
+import { type KeyRing, makeKeyRing, type Secrets } from './crypto/keys.ts';
+import { defaultTransportLimits, type TransportLimits } from './shared/transport-limits.ts';
 import { isLoopback } from './loopback.ts';
-import type { Admit } from './mux-context.ts';
-import { Refusals } from './refusal.ts';
-import { checkSecret } from './secret.ts';
-import type { TlsOptions } from './sockets.ts';
+import type { AdmitMessage } from './mux/mux-context.ts';
+import { RejectionLog } from './shared/rejections.ts';
+import { checkSecret } from './crypto/secret-policy.ts';
+import type { TlsOptions } from './shared/sockets.ts';
 
 export type TransportOptions = {
   /** Port 0 stands for the one that is chosen. */
@@ -21,20 +21,20 @@ export type TransportOptions = {
   readonly bind: Address;
   readonly secrets: Secrets;
   readonly tls?: TlsOptions | undefined;
-  readonly admit: Admit;
+  readonly admit: AdmitMessage;
   readonly clock: Clock;
   readonly log: Log;
   readonly limits?: Partial<TransportLimits> | undefined;
 };
 
-export type Common = {
+export type TransportContext = {
   readonly cluster: string;
   readonly clock: Clock;
   readonly log: Log;
-  readonly admit: Admit;
+  readonly admit: AdmitMessage;
   readonly limits: TransportLimits;
-  readonly counters: Counters;
-  readonly refusals: Refusals;
+  readonly counters: TransportCounters;
+  readonly refusals: RejectionLog;
   self(this: void): Identity;
   readonly ring: () => KeyRing;
   /** Live: what is established goes on, what is new uses the new current secret. */
@@ -42,7 +42,7 @@ export type Common = {
   readonly handlerFailed: (error: unknown) => void;
 };
 
-export function checkOptions({ cluster, bind, secrets, tls }: TransportOptions): void {
+export function checkTransportOptions({ cluster, bind, secrets, tls }: TransportOptions): void {
   if (!namePattern.test(cluster)) throw new RemusterError('BAD_ARGUMENT', 'the cluster name is not a name');
   checkSecrets(secrets, bind);
   if (tls?.verifyHostname === false && !isLoopback(bind.host)) {
@@ -57,10 +57,10 @@ function checkSecrets(secrets: Secrets, bind: Address): void {
   for (const secret of [secrets.current ?? [], secrets.previous].flat()) checkSecret(secret);
 }
 
-export function makeCommon(options: TransportOptions, port: number): Common {
+export function makeTransportContext(options: TransportOptions, port: number): TransportContext {
   const { cluster, clock, log, bind, admit } = options;
   const self: Identity = { ...options.self, port: options.self.port === 0 ? port : options.self.port };
-  const counters = new Counters();
+  const counters = new TransportCounters();
   let ring: KeyRing = makeKeyRing(cluster, options.secrets);
   return {
     cluster,
@@ -68,8 +68,8 @@ export function makeCommon(options: TransportOptions, port: number): Common {
     log,
     admit,
     counters,
-    limits: { ...defaultLimits, ...options.limits },
-    refusals: new Refusals(counters, clock, log),
+    limits: { ...defaultTransportLimits, ...options.limits },
+    refusals: new RejectionLog(counters, clock, log),
     self: () => self,
     ring: () => ring,
     setSecrets: (secrets) => {

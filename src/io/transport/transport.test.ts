@@ -7,40 +7,40 @@ import { after, test } from 'node:test';
 import { isRemusterError } from '../../base/errors.ts';
 import { nodeIdFrom } from '../../base/ids.ts';
 import type { Done } from '../../base/errors.ts';
-import { EvilPeer } from './evil.test.ts';
+import { MisbehavingPeer } from '../../../test/fakes/misbehaving-peer.ts';
 import {
   ask,
-  clock,
+  realClock,
   codeOf,
-  count,
+  counterOf,
   echo,
   identity,
-  limit,
+  testTimeout,
   otherSecret,
   secret,
-  startNode,
+  startTransportNode,
   text,
-  until,
-} from './fixtures.test.ts';
-import { kinds } from './segment.ts';
-import { openAskingTransport, openTransport } from './transport.ts';
+  waitUntil,
+} from '../../../test/support/io/transport-nodes.ts';
+import { segmentKinds } from './mux/segment.ts';
+import { openOutboundTransport, openTransport } from './transport.ts';
 
-test('one port number serves datagrams and connections, and counters tell of both', limit, async () => {
-  const [a, b] = [await startNode('a'), await startNode('b')];
+test('one port number serves datagrams and connections, and counters tell of both', testTimeout, async () => {
+  const [a, b] = [await startTransportNode('a'), await startTransportNode('b')];
   const heard: string[] = [];
   b.transport.datagrams.receive((from, body) => heard.push(`${from.name}: ${Buffer.from(body).toString()}`));
   assert.equal(codeOf(await ask(a, b.self, text('over tcp'))), 'ok');
   a.transport.datagrams.send({ ...b.self, port: b.transport.port }, text('over udp'));
-  await until(() => heard.length === 1, 'the datagram arrives');
+  await waitUntil(() => heard.length === 1, 'the datagram arrives');
   assert.deepEqual(heard, ['a: over udp']);
   // The greeting of the connection announced the session, so nothing had to be proven.
-  assert.equal(count(b, 'rejected.unproven'), 0);
-  assert.ok(count(b, 'bytes.received') > 0 && count(b, 'messages.received') === 1);
+  assert.equal(counterOf(b, 'rejected.unproven'), 0);
+  assert.ok(counterOf(b, 'bytes.received') > 0 && counterOf(b, 'messages.received') === 1);
 });
 
 test(
   'without a secret only loopback is allowed; weak secrets and unchecked host names are refused',
-  limit,
+  testTimeout,
   async () => {
     const options = {
       self: identity('a'),
@@ -48,7 +48,7 @@ test(
       bind: { host: '0.0.0.0', port: 0 },
       secrets: { current: undefined, previous: [] },
       admit: () => undefined,
-      clock,
+      clock: realClock,
       log: () => undefined,
     };
     await assert.rejects(openTransport(options), (error) => isRemusterError(error, 'WEAK_SECRET'));
@@ -58,15 +58,15 @@ test(
     const unchecked = { ...options, secrets: { current: secret, previous: [] }, tls };
     await assert.rejects(openTransport(unchecked), (error) => isRemusterError(error, 'BAD_ARGUMENT'));
     const [a, b] = [
-      await startNode('a', { secrets: options.secrets }),
-      await startNode('b', { secrets: options.secrets }),
+      await startTransportNode('a', { secrets: options.secrets }),
+      await startTransportNode('b', { secrets: options.secrets }),
     ];
     assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
   },
 );
 
-test('secrets are rotated under traffic and no request fails', limit, async () => {
-  const nodes = [await startNode('a'), await startNode('b'), await startNode('c')];
+test('secrets are rotated under traffic and no request fails', testTimeout, async () => {
+  const nodes = [await startTransportNode('a'), await startTransportNode('b'), await startTransportNode('c')];
   const outcomes: string[] = [];
   let running = true;
   const traffic = nodes.flatMap((from) =>
@@ -80,28 +80,28 @@ test('secrets are rotated under traffic and no request fails', limit, async () =
     for (const { transport } of nodes) {
       transport.setSecrets({ current, previous });
       const before = outcomes.length;
-      await until(() => outcomes.length > before + 50, 'traffic goes on');
+      await waitUntil(() => outcomes.length > before + 50, 'traffic goes on');
     }
   };
   await everywhere(secret, [otherSecret]);
   await everywhere(otherSecret, [secret]);
   await everywhere(otherSecret, []);
   // A node that comes later knows only the new one.
-  const late = await startNode('late', { secrets: { current: otherSecret, previous: [] } });
+  const late = await startTransportNode('late', { secrets: { current: otherSecret, previous: [] } });
   outcomes.push(codeOf(await ask(late, nodes[0]!.self, text('x'))));
   running = false;
   await Promise.all(traffic);
   assert.deepEqual(new Set(outcomes), new Set(['ok']));
-  const stranger = await startNode('stranger');
+  const stranger = await startTransportNode('stranger');
   assert.equal(codeOf(await ask(stranger, nodes[0]!.self, text('x'))), 'UNREACHABLE');
-  assert.equal(count(nodes[0]!, 'rejected.unknownKey'), 1);
+  assert.equal(counterOf(nodes[0]!, 'rejected.unknownKey'), 1);
 });
 
 test(
   'what another thread of a node asks stands aside: no connection comes, goes or is used because of it',
-  limit,
+  testTimeout,
   async () => {
-    const [a, b] = [await startNode('a'), await startNode('b')];
+    const [a, b] = [await startTransportNode('a'), await startTransportNode('b')];
     const changes: string[] = [];
     b.transport.streams.watch(({ kind }) => changes.push(kind));
     const askers: string[] = [];
@@ -113,8 +113,8 @@ test(
       },
     });
     const asking = (generation: number) => {
-      const transport = openAskingTransport({
-        ...{ cluster: 'test', bind: { host: '127.0.0.1', port: 0 }, clock, log: () => undefined },
+      const transport = openOutboundTransport({
+        ...{ cluster: 'test', bind: { host: '127.0.0.1', port: 0 }, clock: realClock, log: () => undefined },
         self: { ...a.self, generation },
         secrets: { current: secret, previous: [] },
         admit: () => undefined,
@@ -129,7 +129,7 @@ test(
     assert.equal(codeOf(await ask(b, a.self, text('x'))), 'ok');
     assert.equal(codeOf(await ask(first, b.self, text('x'))), 'ok');
     assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
-    assert.equal(count(b, 'connections.established'), 2);
+    assert.equal(counterOf(b, 'connections.established'), 2);
     assert.deepEqual(changes, ['connected']);
     await first.transport.close();
     const later = asking(2);
@@ -138,15 +138,15 @@ test(
     // The node of the earlier life is over, whichever of its threads speaks.
     const stale = asking(1);
     assert.notEqual(codeOf(await ask(stale, b.self, text('x'))), 'ok');
-    assert.equal(count(b, 'rejected.staleGeneration'), 1);
+    assert.equal(counterOf(b, 'rejected.staleGeneration'), 1);
   },
 );
 
-test('nodes that dial each other at the same time keep one connection, and lose no request', limit, async () => {
+test('nodes that dial each other at the same time keep one connection, and lose no request', testTimeout, async () => {
   for (let round = 0; round < 5; round++) {
     const [low, high] = [
-      await startNode('low', { self: identity('low', { id: nodeIdFrom(new Uint8Array(16).fill(1)) }) }),
-      await startNode('high', { self: identity('high', { id: nodeIdFrom(new Uint8Array(16).fill(2)) }) }),
+      await startTransportNode('low', { self: identity('low', { id: nodeIdFrom(new Uint8Array(16).fill(1)) }) }),
+      await startTransportNode('high', { self: identity('high', { id: nodeIdFrom(new Uint8Array(16).fill(2)) }) }),
     ];
     const changes: string[] = [];
     low.transport.streams.watch(({ kind }) => changes.push(kind));
@@ -163,19 +163,19 @@ test('nodes that dial each other at the same time keep one connection, and lose 
   }
 });
 
-test('a superseded connection is closed once nothing is under way on it', limit, async () => {
+test('a superseded connection is closed once nothing is under way on it', testTimeout, async () => {
   const limits = { keepaliveMs: 40 };
   const [low, high] = [
-    await startNode('low', { limits, self: identity('low', { id: nodeIdFrom(new Uint8Array(16).fill(1)) }) }),
-    await startNode('high', { limits, self: identity('high', { id: nodeIdFrom(new Uint8Array(16).fill(2)) }) }),
+    await startTransportNode('low', { limits, self: identity('low', { id: nodeIdFrom(new Uint8Array(16).fill(1)) }) }),
+    await startTransportNode('high', { limits, self: identity('high', { id: nodeIdFrom(new Uint8Array(16).fill(2)) }) }),
   ];
   const held: Done<Uint8Array>[] = [];
   low.transport.streams.serve({ ...echo, request: (_from, _body, _ms, reply) => void held.push(reply) });
   // Its own address is not the one it is known by, so the second connection is made although there is one.
   const early = ask(high, low.self, text('held'));
-  await until(() => held.length === 1, 'the request is being served');
+  await waitUntil(() => held.length === 1, 'the request is being served');
   assert.equal(codeOf(await ask(low, { host: 'localhost', port: high.self.port }, text('x'))), 'ok');
-  assert.equal(count(low, 'connections.established'), 2);
+  assert.equal(counterOf(low, 'connections.established'), 2);
   held[0]!({ ok: true, value: text('late but not lost') });
   assert.equal(codeOf(await early), 'ok');
   const changes: string[] = [];
@@ -184,31 +184,31 @@ test('a superseded connection is closed once nothing is under way on it', limit,
   assert.deepEqual(changes, []);
 });
 
-test('an inbound connection is used for the way back', limit, async () => {
-  const [a, b] = [await startNode('a'), await startNode('b')];
+test('an inbound connection is used for the way back', testTimeout, async () => {
+  const [a, b] = [await startTransportNode('a'), await startTransportNode('b')];
   assert.equal(codeOf(await ask(a, b.self, text('there'))), 'ok');
   assert.equal(codeOf(await ask(b, a.self, text('and back'))), 'ok');
-  assert.deepEqual([count(a, 'connections.established'), count(b, 'connections.established')], [1, 1]);
+  assert.deepEqual([counterOf(a, 'connections.established'), counterOf(b, 'connections.established')], [1, 1]);
 });
 
-test('a peer that falls silent is found and given up', limit, async () => {
-  const node = await startNode('n', { limits: { keepaliveMs: 40, silenceMsMax: 150 } });
-  const evil = await EvilPeer.join(node);
+test('a peer that falls silent is found and given up', testTimeout, async () => {
+  const node = await startTransportNode('n', { limits: { keepaliveMs: 40, silenceMsMax: 150 } });
+  const evil = await MisbehavingPeer.join(node);
   const lost = new Promise<string>((resolve) => {
     node.transport.streams.watch((change) => change.kind === 'disconnected' && resolve(change.reason));
   });
-  await evil.hears(({ kind }) => kind === kinds.ping);
+  await evil.hears(({ kind }) => kind === segmentKinds.ping);
   evil.socket.pause();
   assert.equal(await lost, 'no sign of life');
 });
 
-test('a connection over which somebody waits is looked after sooner than an idle one', limit, async () => {
-  const node = await startNode('n', { limits: { keepaliveMs: 100 } });
+test('a connection over which somebody waits is looked after sooner than an idle one', testTimeout, async () => {
+  const node = await startTransportNode('n', { limits: { keepaliveMs: 100 } });
   node.transport.streams.serve({ ...echo, request: () => undefined });
-  const [idle, busy] = [await EvilPeer.join(node), await EvilPeer.join(node)];
-  busy.send(kinds.request, 0, 1, 60_000);
-  const pinged = async (peer: EvilPeer, name: string) => {
-    await peer.hears(({ kind }) => kind === kinds.ping);
+  const [idle, busy] = [await MisbehavingPeer.join(node), await MisbehavingPeer.join(node)];
+  busy.send(segmentKinds.request, 0, 1, 60_000);
+  const pinged = async (peer: MisbehavingPeer, name: string) => {
+    await peer.hears(({ kind }) => kind === segmentKinds.ping);
     return name;
   };
   const both = [pinged(idle, 'idle'), pinged(busy, 'busy')];
@@ -216,9 +216,9 @@ test('a connection over which somebody waits is looked after sooner than an idle
   await Promise.all(both);
 });
 
-test('an idle connection is let go by both sides', limit, async () => {
+test('an idle connection is let go by both sides', testTimeout, async () => {
   const limits = { keepaliveMs: 20, idleMsMax: 60 };
-  const [a, b] = [await startNode('a', { limits }), await startNode('b', { limits })];
+  const [a, b] = [await startTransportNode('a', { limits }), await startTransportNode('b', { limits })];
   const lost = new Promise<string>((resolve) => {
     a.transport.streams.watch((change) => change.kind === 'disconnected' && resolve(change.reason));
   });
@@ -227,10 +227,10 @@ test('an idle connection is let go by both sides', limit, async () => {
   assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
 });
 
-test('attempts to connect back off, and a success forgets the failures', limit, async () => {
+test('attempts to connect back off, and a success forgets the failures', testTimeout, async () => {
   const limits = { backoffMsMin: 100, backoffMsMax: 100 };
-  const a = await startNode('a', { limits });
-  const gone = await startNode('gone');
+  const a = await startTransportNode('a', { limits });
+  const gone = await startTransportNode('gone');
   await gone.transport.close();
   const refused: number[] = [];
   a.transport.streams.watch(({ kind }) => kind === 'refused' && refused.push(performance.now()));
@@ -240,36 +240,36 @@ test('attempts to connect back off, and a success forgets the failures', limit, 
   assert.deepEqual(codes, new Set(['UNREACHABLE']));
   // Many were asked, few were tried: at most one per half a pause.
   assert.ok(refused.length >= 2 && refused.length <= 9, `${refused.length} attempts`);
-  const back = await startNode('back', { bind: { host: '127.0.0.1', port: gone.self.port } });
-  await until(() => count(a, 'connections.failed') > 0, 'it failed before');
+  const back = await startTransportNode('back', { bind: { host: '127.0.0.1', port: gone.self.port } });
+  await waitUntil(() => counterOf(a, 'connections.failed') > 0, 'it failed before');
   for (let code = 'none'; code !== 'ok';) {
     code = codeOf(await ask(a, back.self, text('x')));
     if (code !== 'ok') await new Promise((resolve) => setTimeout(resolve, 20));
   }
 });
 
-test('cancellation and deadlines travel: the other side forgets the request', limit, async () => {
-  const node = await startNode('n');
-  const client = await startNode('client');
+test('cancellation and deadlines travel: the other side forgets the request', testTimeout, async () => {
+  const node = await startTransportNode('n');
+  const client = await startTransportNode('client');
   const held: Done<Uint8Array>[] = [];
   node.transport.streams.serve({ ...echo, request: (_from, _body, _ms, reply) => void held.push(reply) });
   const cancelled = new Promise<string>((resolve) => {
     const cancel = client.transport.streams.request(node.self, text('x'), 10_000, (outcome) =>
       resolve(codeOf(outcome)),
     );
-    void until(() => held.length === 1, 'it is being served').then(cancel);
+    void waitUntil(() => held.length === 1, 'it is being served').then(cancel);
   });
   assert.equal(await cancelled, 'CANCELLED');
   assert.equal(codeOf(await ask(client, node.self, text('x'), 40)), 'DEADLINE');
   node.transport.streams.serve(echo);
   assert.equal(codeOf(await ask(client, node.self, text('x'))), 'ok');
   for (const reply of held) reply({ ok: true, value: text('too late') });
-  assert.equal(count(node, 'replies.ignored'), 2);
+  assert.equal(counterOf(node, 'replies.ignored'), 2);
 });
 
-test('a full queue says so: notify false, request CAPACITY, drained when there is room', limit, async () => {
+test('a full queue says so: notify false, request CAPACITY, drained when there is room', testTimeout, async () => {
   const limits = { sendQueueBytesMax: 100_000 };
-  const [a, b] = [await startNode('a', { limits }), await startNode('b')];
+  const [a, b] = [await startTransportNode('a', { limits }), await startTransportNode('b')];
   assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
   let taken = 0;
   while (a.transport.streams.notify(b.self, new Uint8Array(20_000))) taken += 1;
@@ -279,9 +279,9 @@ test('a full queue says so: notify false, request CAPACITY, drained when there i
   assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
 });
 
-test('a peer that asks and never reads is not listened to, and costs bounded memory', limit, async () => {
+test('a peer that asks and never reads is not listened to, and costs bounded memory', testTimeout, async () => {
   const limits = { sendQueueBytesMax: 1_000_000, keepaliveMs: 50, silenceMsMax: 400 };
-  const node = await startNode('n', { limits });
+  const node = await startTransportNode('n', { limits });
   let served = 0;
   node.transport.streams.serve({
     ...echo,
@@ -293,29 +293,29 @@ test('a peer that asks and never reads is not listened to, and costs bounded mem
   const lost = new Promise<string>((resolve) => {
     node.transport.streams.watch((change) => change.kind === 'disconnected' && resolve(change.reason));
   });
-  const evil = await EvilPeer.join(node);
+  const evil = await MisbehavingPeer.join(node);
   evil.socket.pause();
-  for (let id = 1; id <= 4_000; id++) evil.send(kinds.request, 0, id, 60_000);
+  for (let id = 1; id <= 4_000; id++) evil.send(segmentKinds.request, 0, id, 60_000);
   assert.equal(await lost, 'no sign of life');
   evil.socket.destroy();
   // One queue, and what the kernel of both sides holds.
   assert.ok(served < 600, `${served} served`);
 });
 
-test('requests beyond what one connection may have under way are refused', limit, async () => {
-  const node = await startNode('n', { limits: { requestsInboundMax: 5 } });
-  const client = await startNode('client', { limits: { requestsInFlightMax: 8 } });
+test('requests beyond what one connection may have under way are refused', testTimeout, async () => {
+  const node = await startTransportNode('n', { limits: { requestsInboundMax: 5 } });
+  const client = await startTransportNode('client', { limits: { requestsInFlightMax: 8 } });
   assert.equal(codeOf(await ask(client, node.self, text('connect'))), 'ok');
   node.transport.streams.serve({ ...echo, request: () => undefined });
   const outcomes = await Promise.all(Array.from({ length: 12 }, () => ask(client, node.self, text('x'), 100)));
   const codes = outcomes.map(codeOf).toSorted();
   assert.deepEqual(codes, [...Array<string>(7).fill('CAPACITY'), ...Array<string>(5).fill('DEADLINE')]);
-  assert.equal(count(node, 'rejected.capacity'), 3);
+  assert.equal(counterOf(node, 'rejected.capacity'), 3);
 });
 
-test('a message beyond the limit is refused at the sender', limit, async () => {
+test('a message beyond the limit is refused at the sender', testTimeout, async () => {
   const limits = { messageBytesMax: 100_000 };
-  const [a, b] = [await startNode('a', { limits }), await startNode('b', { limits })];
+  const [a, b] = [await startTransportNode('a', { limits }), await startTransportNode('b', { limits })];
   b.transport.streams.serve({
     ...echo,
     request: (_from, _body, _ms, reply) =>
@@ -329,7 +329,7 @@ test('a message beyond the limit is refused at the sender', limit, async () => {
   assert.equal(codeOf(await ask(a, b.self, text('answer too large'))), 'TOO_LARGE');
 });
 
-test('a listener that never answers the hello is given up at the deadline', limit, async () => {
+test('a listener that never answers the hello is given up at the deadline', testTimeout, async () => {
   const sockets: Socket[] = [];
   const server = createServer((socket) => sockets.push(socket.on('error', () => undefined)));
   server.listen(0, '127.0.0.1');
@@ -338,15 +338,15 @@ test('a listener that never answers the hello is given up at the deadline', limi
     for (const socket of sockets) socket.destroy();
     server.close();
   });
-  const a = await startNode('a', { limits: { handshakeMs: 80 } });
+  const a = await startTransportNode('a', { limits: { handshakeMs: 80 } });
   const address = server.address();
   const to = { host: '127.0.0.1', port: typeof address === 'object' ? address!.port : 0 };
   assert.equal(codeOf(await ask(a, to, text('x'))), 'UNREACHABLE');
   assert.equal(codeOf(await ask(a, to, text('x'), 20)), 'UNREACHABLE');
 });
 
-test('a small request overtakes a 10 MB one on the same connection', limit, async () => {
-  const [a, b] = [await startNode('a'), await startNode('b')];
+test('a small request overtakes a 10 MB one on the same connection', testTimeout, async () => {
+  const [a, b] = [await startTransportNode('a'), await startTransportNode('b')];
   assert.equal(codeOf(await ask(a, b.self, text('connect'))), 'ok');
   const order: string[] = [];
   const body = new Uint8Array(10 * 2 ** 20).map((_, i) => (i * 2_654_435_761) >>> 13);
@@ -358,9 +358,9 @@ test('a small request overtakes a 10 MB one on the same connection', limit, asyn
 
 test(
   'a Buffer may be reused after the call, whatever its size and whether there is a connection or not',
-  limit,
+  testTimeout,
   async () => {
-    const [a, b] = [await startNode('a'), await startNode('b')];
+    const [a, b] = [await startTransportNode('a'), await startTransportNode('b')];
     const heard: number[] = [];
     b.transport.streams.serve({ ...echo, notify: (_from, body) => void heard.push(...new Set(body)) });
     for (const size of [10, 50_000, 200_000]) {
@@ -373,7 +373,7 @@ test(
         assert.ok(outcome.ok && outcome.value.every((byte) => byte === 7), `${size} ${phase}`);
       }
     }
-    await until(() => heard.length === 6, 'all one-way messages arrive');
+    await waitUntil(() => heard.length === 6, 'all one-way messages arrive');
     assert.deepEqual(new Set(heard), new Set([7]));
   },
 );

@@ -7,20 +7,20 @@
  */
 import { toPromise } from '../../base/errors.ts';
 import type { Datagrams, Streams } from '../../base/ports.ts';
-import { sealDatagrams } from './datagram-half.ts';
-import type { SealedDatagrams } from './datagrams.ts';
-import type { Secrets } from './keys.ts';
-import { noAnnouncement } from './outbound-sessions.ts';
-import { bindBoth, bindDatagrams, listenStreams } from './sockets.ts';
-import { connectStreams } from './stream-half.ts';
-import type { ConnectedStreams } from './streams.ts';
-import { checkOptions, type Common, makeCommon, type TransportOptions } from './transport-options.ts';
+import { openSealedDatagrams } from './datagram-half.ts';
+import type { SealedDatagrams } from './datagram/sealed-datagrams.ts';
+import type { Secrets } from './crypto/keys.ts';
+import { emptySessionAnnouncement } from './datagram/outbound-sessions.ts';
+import { bindTcpAndUdp, bindDatagrams, listenStreams } from './shared/sockets.ts';
+import { openSealedStreams } from './stream-half.ts';
+import type { SealedStreams } from './connection/sealed-streams.ts';
+import { checkTransportOptions, type TransportContext, makeTransportContext, type TransportOptions } from './transport-options.ts';
 
-export type { Secrets } from './keys.ts';
-export type { TlsOptions } from './sockets.ts';
+export type { Secrets } from './crypto/keys.ts';
+export type { TlsOptions } from './shared/sockets.ts';
 export type { TransportOptions } from './transport-options.ts';
 
-type Half = {
+type TransportBase = {
   readonly port: number;
   /** Refusals by reason, bytes, messages, connections. */
   counters(): Readonly<Record<string, number>>;
@@ -29,28 +29,28 @@ type Half = {
   close(): Promise<void>;
 };
 
-export type StreamTransport = Half & { readonly streams: Streams };
-export type DatagramTransport = Half & { readonly datagrams: Datagrams };
+export type StreamTransport = TransportBase & { readonly streams: Streams };
+export type DatagramTransport = TransportBase & { readonly datagrams: Datagrams };
 export type Transport = StreamTransport & DatagramTransport;
 
 export async function openTransport(options: TransportOptions): Promise<Transport> {
-  checkOptions(options);
-  const { server, udp, port } = await bindBoth(options.bind, options.tls);
-  const common = makeCommon(options, port);
-  const datagrams: SealedDatagrams = sealDatagrams(common, udp, () => streams.announce(datagrams.announcement()));
-  const streams: ConnectedStreams = connectStreams(common, server, options.tls, {
-    own: () => datagrams.announcement(),
-    heard: (peer, announcement) => datagrams.learn(peer, announcement),
+  checkTransportOptions(options);
+  const { server, udp, port } = await bindTcpAndUdp(options.bind, options.tls);
+  const common = makeTransportContext(options, port);
+  const datagrams: SealedDatagrams = openSealedDatagrams(common, udp, () => streams.announce(datagrams.sessionAnnouncement()));
+  const streams: SealedStreams = openSealedStreams(common, server, options.tls, {
+    own: () => datagrams.sessionAnnouncement(),
+    heard: (peer, announcement) => datagrams.learnSessions(peer, announcement),
   });
   return { ...half(common, port, datagrams, [streams, datagrams]), streams, datagrams };
 }
 
 /** The connections only. */
 export async function openStreamTransport(options: TransportOptions): Promise<StreamTransport> {
-  checkOptions(options);
+  checkTransportOptions(options);
   const { server, port } = await listenStreams(options.bind, options.tls);
-  const common = makeCommon(options, port);
-  const streams = connectStreams(common, server, options.tls, { own: noAnnouncement, heard: () => {} });
+  const common = makeTransportContext(options, port);
+  const streams = openSealedStreams(common, server, options.tls, { own: emptySessionAnnouncement, heard: () => {} });
   return { ...half(common, port, undefined, [streams]), streams };
 }
 
@@ -58,29 +58,29 @@ export async function openStreamTransport(options: TransportOptions): Promise<St
  * Connections that a further thread of a node opens to ask something. Nobody is listened to, and at the other end they
  * stand beside the connection of the node itself.
  */
-export function openAskingTransport(options: TransportOptions): StreamTransport {
-  checkOptions(options);
+export function openOutboundTransport(options: TransportOptions): StreamTransport {
+  checkTransportOptions(options);
   const { port } = options.self;
-  const common = makeCommon(options, port);
-  const streams = connectStreams(common, undefined, options.tls, { own: noAnnouncement, heard: () => {} }, true);
+  const common = makeTransportContext(options, port);
+  const streams = openSealedStreams(common, undefined, options.tls, { own: emptySessionAnnouncement, heard: () => {} }, true);
   return { ...half(common, port, undefined, [streams]), streams };
 }
 
 /** The datagrams only. */
 export async function openDatagramTransport(options: TransportOptions): Promise<DatagramTransport> {
-  checkOptions(options);
+  checkTransportOptions(options);
   const { udp, port } = await bindDatagrams(options.bind);
-  const common = makeCommon(options, port);
-  const datagrams = sealDatagrams(common, udp, () => {});
+  const common = makeTransportContext(options, port);
+  const datagrams = openSealedDatagrams(common, udp, () => {});
   return { ...half(common, port, datagrams, [datagrams]), datagrams };
 }
 
 function half(
-  common: Common,
+  common: TransportContext,
   port: number,
   datagrams: SealedDatagrams | undefined,
   open: readonly Pick<Streams, 'close'>[],
-): Half {
+): TransportBase {
   let closing: Promise<unknown> | undefined;
   return {
     port,

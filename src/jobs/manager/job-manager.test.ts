@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { JobOutcome } from '../job-types.ts';
-import { FakeManagerCluster, bundle } from './fixtures.test.ts';
-import { batchTestFacts, loadTestFacts } from './pretend-facts.test.ts';
+import { FakeManagerCluster, bundle } from '../../../test/support/jobs/manager-cluster.ts';
+import { batchTestFacts, loadTestFacts } from '../../../test/support/jobs/workflow-facts.ts';
 
 test('a small job is recorded, given, done and shown', () => {
   const world = FakeManagerCluster.start({ w1: 2 });

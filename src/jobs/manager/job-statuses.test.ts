@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import type { JobProgress } from '../job-types.ts';
 import { Summary } from '../report/summary.ts';
 import { encodeSummary } from '../report/summary-codec.ts';
-import { FakeManagerCluster, bundle, leaseMs } from './fixtures.test.ts';
-import { batchTestFacts, loadTestFacts } from './pretend-facts.test.ts';
+import { FakeManagerCluster, bundle, leaseMs } from '../../../test/support/jobs/manager-cluster.ts';
+import { batchTestFacts, loadTestFacts } from '../../../test/support/jobs/workflow-facts.ts';
 
 const json = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
 

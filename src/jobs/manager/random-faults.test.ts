@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { Random } from '../../base/random.ts';
 import { type JobView, isTerminalStatus, jobStatuses } from '../job-types.ts';
 import type { WorkflowFacts } from '../workflow-facts.ts';
-import { FakeManagerCluster, bundle } from './fixtures.test.ts';
-import { batchTestFacts, loadTestFacts } from './pretend-facts.test.ts';
-import { type FakeWorker, itemCountInSpec } from './pretend-worker.test.ts';
+import { FakeManagerCluster, bundle } from '../../../test/support/jobs/manager-cluster.ts';
+import { batchTestFacts, loadTestFacts } from '../../../test/support/jobs/workflow-facts.ts';
+import { type FakeWorker, itemCountInSpec } from '../../../test/fakes/fake-worker.ts';
 
 const json = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeManagerCluster } from './fixtures.test.ts';
-import { batchTestFacts, loadTestFacts } from './pretend-facts.test.ts';
-import { type FakeWorkerBehaviour, type FakeWorker, itemCountInSpec } from './pretend-worker.test.ts';
+import { FakeManagerCluster } from '../../../test/support/jobs/manager-cluster.ts';
+import { batchTestFacts, loadTestFacts } from '../../../test/support/jobs/workflow-facts.ts';
+import { type FakeWorkerBehaviour, type FakeWorker, itemCountInSpec } from '../../../test/fakes/fake-worker.ts';
 
 const json = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
 

@@ -5,7 +5,7 @@ import { Random } from '../../base/random.ts';
 import type { RegistryEntry } from '../../base/registry.ts';
 import { Timeline } from '../../simulation/engine/timeline.ts';
 import { BundleCache } from './bundle-cache.ts';
-import { encoder, fakeBundleHash, timelineClock } from './fixtures.test.ts';
+import { encoder, fakeBundleHash, timelineClock } from '../../../test/support/jobs/worker-harness.ts';
 
 function scene(bytesMax: number) {
   const timeline = new Timeline();

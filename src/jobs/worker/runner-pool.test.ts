@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { UnitAssignment } from '../../messages/jobs.ts';
-import { WorkerScene, unitAssignmentOf, unitSpecOf } from './fixtures.test.ts';
+import { WorkerScene, unitAssignmentOf, unitSpecOf } from '../../../test/support/jobs/worker-harness.ts';
 
 describe('a worker and its runners', () => {
   for (const [behaviour, what, code] of [

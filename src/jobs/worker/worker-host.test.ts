@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { jobLimits } from '../limits.ts';
-import { WorkerScene, unitAssignmentOf, unitSpecOf } from './fixtures.test.ts';
+import { WorkerScene, unitAssignmentOf, unitSpecOf } from '../../../test/support/jobs/worker-harness.ts';
 
 describe('a worker and its units', () => {
   test('runs what it is given, and tells the end until it is heard', () => {

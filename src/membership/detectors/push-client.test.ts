@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { identity, names, pingOf, Seat, timing } from '../../../test/push-seat.ts';
+import { identity, names, pingOf, PushManagerHarness, pushTiming } from '../../../test/support/membership/push-manager-harness.ts';
 import { createCodec } from '../../messages/codec/codec.ts';
 import { pushAck, pushPing } from '../../messages/push.ts';
 import { PushClient } from './push-client.ts';
@@ -19,7 +19,7 @@ type Step = { readonly atMs: number; readonly order: number; readonly run: () =>
 /** One worker and two managers. A cut link loses what is sent over it; what one manager says, the other hears at once. */
 class World {
   readonly lines: string[] = [];
-  readonly seats = [new Seat('m1'), new Seat('m2')];
+  readonly seats = [new PushManagerHarness('m1'), new PushManagerHarness('m2')];
   readonly worker = identity('w1', 'worker');
   readonly link: PushClient;
   readonly cuts = new Set<string>();
@@ -31,7 +31,7 @@ class World {
   #steps: Step[] = [];
 
   constructor() {
-    this.link = new PushClient(timing, {
+    this.link = new PushClient(pushTiming, {
       managers: () => this.managers,
       pingContent: () => pingOf({ incarnation: this.#incarnation }),
       send: (to, ping) => this.#ask(to.id, ping),
@@ -78,7 +78,7 @@ class World {
     for (const seat of this.seats) {
       for (const claim of seat.said.splice(0)) {
         this.#note(`${seat.self.name} says w1 ${claim.kind} in incarnation ${claim.incarnation}`);
-        for (const other of this.seats) if (other !== seat) other.hear(claim, 'heard');
+        for (const other of this.seats) if (other !== seat) other.receiveClaim(claim, 'heard');
       }
       for (const line of seat.saw.splice(0)) this.#note(`${seat.self.name} sees ${line.split(' (')[0]}`);
     }
@@ -188,7 +188,7 @@ describe('a worker without datagrams and its managers', () => {
         }
         world.cuts.clear();
         // Two misses may be on the books of either side; then a question, an answer, and the ping that confirms it.
-        nowMs += 2 * timing.timeoutMs;
+        nowMs += 2 * pushTiming.timeoutMs;
         world.runTo(nowMs);
         const views = world.seats.map((seat) => seat.stateOf(world.worker));
         assert.match(views[0] ?? '', /^alive/);
@@ -211,7 +211,7 @@ describe('a worker without datagrams and its managers', () => {
     const { id, generation } = world.worker;
     const by = identity('m2', 'manager').id;
     for (const seat of world.seats) {
-      seat.hear({ kind: 'dead', id, generation, incarnation: 0, by, refused: false, entry: undefined }, 'a mistake');
+      seat.receiveClaim({ kind: 'dead', id, generation, incarnation: 0, by, refused: false, entry: undefined }, 'a mistake');
     }
     assert.deepEqual(
       world.runTo(7_000).filter((line) => !line.includes('sees')),

@@ -1,7 +1,7 @@
 /** The machine with members without datagrams: where their heartbeats are heard, and where they come from. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { claim, identity, Subject, worker } from '../../../test/push-subject.ts';
+import { claim, identity, PushMemberHarness, worker } from '../../../test/support/membership/push-member-harness.ts';
 import type { Identity } from '../../base/ports.ts';
 import { Random } from '../../base/random.ts';
 import { encodeMessage } from '../../messages/catalogue.ts';
@@ -16,7 +16,7 @@ describe('where heartbeats are heard', () => {
   const [self, other, third] = [identity(1), identity(2), identity(3)];
 
   it('takes in a member by its first heartbeat, with what it says of itself, and says who watches it', () => {
-    const subject = new Subject(self, 'swim');
+    const subject = new PushMemberHarness(self, 'swim');
     const state = [{ role: 'worker', state: new Uint8Array([7]) }] as const;
     const ack = subject.pinged(worker, { health: 3, stuck: true, lagMs: 40, stateVersion: 2, state });
     assert.ok(typeof ack === 'object');
@@ -35,11 +35,11 @@ describe('where heartbeats are heard', () => {
   });
 
   it('sends it no datagram, does not probe it and does not ask it for help', () => {
-    const subject = new Subject(self, 'swim');
+    const subject = new PushMemberHarness(self, 'swim');
     subject.pinged(worker);
-    subject.hears(other, claim('join', third));
+    subject.receives(other, claim('join', third));
     for (let times = 0; times < 20; times++) {
-      subject.pass(pingIntervalMs);
+      subject.advance(pingIntervalMs);
       subject.pinged(worker);
     }
     const told = subject.take('datagram').map(({ to }) => to.id);
@@ -49,12 +49,12 @@ describe('where heartbeats are heard', () => {
   });
 
   it('HE-4: buries the silent one at its deadline, once, with the evidence', () => {
-    const subject = new Subject(self, 'swim');
+    const subject = new PushMemberHarness(self, 'swim');
     subject.pinged(worker);
-    subject.pass(timeoutMs - 1);
+    subject.advance(timeoutMs - 1);
     assert.deepEqual(subject.events(), ['member.alive n9:0 it joined']);
-    subject.pass(1);
-    subject.pass(10 * timeoutMs);
+    subject.advance(1);
+    subject.advance(10 * timeoutMs);
     assert.deepEqual(subject.events(), [`member.dead n9:0 no heartbeat for ${timeoutMs} ms`]);
     const back = subject.pinged(worker);
     assert.ok(typeof back === 'object' && back.verdict === 'accused');
@@ -64,7 +64,7 @@ describe('where heartbeats are heard', () => {
   });
 
   it('HE-5: does not miss one that has left', () => {
-    const subject = new Subject(self, 'swim');
+    const subject = new PushMemberHarness(self, 'swim');
     subject.pinged(worker);
     subject.feed({
       kind: 'asked',
@@ -72,19 +72,19 @@ describe('where heartbeats are heard', () => {
       call: 2,
       message: { kind: 'departure', incarnation: 0, reason: 'maintenance' },
     });
-    subject.pass(10 * timeoutMs);
+    subject.advance(10 * timeoutMs);
     assert.deepEqual(subject.events(), ['member.alive n9:0 it joined', 'member.left n9:0 it said so']);
   });
 
   it('leaves one alone that another watches, and waits for it with grace when that one is gone', () => {
-    const subject = new Subject(self, 'swim');
-    subject.hears(other, claim('join', worker, 0, other));
-    subject.pass(0);
-    subject.hears(third, { ...claim('dead', other), by: third.id, refused: true });
-    subject.pass(graceMs - 1);
-    subject.hears(third);
+    const subject = new PushMemberHarness(self, 'swim');
+    subject.receives(other, claim('join', worker, 0, other));
+    subject.advance(0);
+    subject.receives(third, { ...claim('dead', other), by: third.id, refused: true });
+    subject.advance(graceMs - 1);
+    subject.receives(third);
     assert.equal(subject.machine.member(worker.id)?.state, 'alive');
-    subject.pass(1);
+    subject.advance(1);
     assert.equal(subject.machine.member(worker.id)?.state, 'dead');
     assert.ok(subject.events().includes(`member.dead n9:0 no heartbeat for ${graceMs} ms`));
     // It has never heard it, so others need not believe it at once.
@@ -93,50 +93,50 @@ describe('where heartbeats are heard', () => {
   });
 
   it('lets one go that has found another watcher, and one whose watcher is back', () => {
-    const subject = new Subject(self, 'swim');
+    const subject = new PushMemberHarness(self, 'swim');
     subject.pinged(worker);
-    subject.hears(other, claim('alive', worker, 1, other));
-    subject.pass(timeoutMs + 1);
+    subject.receives(other, claim('alive', worker, 1, other));
+    subject.advance(timeoutMs + 1);
     assert.equal(subject.machine.member(worker.id)?.state, 'alive');
-    subject.hears(third, { ...claim('dead', other), by: third.id, refused: true });
+    subject.receives(third, { ...claim('dead', other), by: third.id, refused: true });
     subject.feed({ kind: 'datagram', from: other, message: { kind: 'gossip', incarnation: 9, claims: [] } });
-    subject.pass(graceMs + 1);
+    subject.advance(graceMs + 1);
     assert.notEqual(subject.machine.member(worker.id)?.state, 'dead');
   });
 
   it('H4: waits for those it watched in an earlier life', () => {
-    const subject = new Subject(identity(1, { generation: 2 }), 'swim');
-    subject.hears(other, claim('alive', worker, 0, self));
-    subject.pass(graceMs - 1);
+    const subject = new PushMemberHarness(identity(1, { generation: 2 }), 'swim');
+    subject.receives(other, claim('alive', worker, 0, self));
+    subject.advance(graceMs - 1);
     assert.equal(subject.machine.member(worker.id)?.state, 'alive');
-    subject.pass(1);
+    subject.advance(1);
     assert.equal(subject.machine.member(worker.id)?.state, 'dead');
   });
 
   it('blames nobody for what could not be heard: own pauses, and a main loop that does not move', () => {
-    const paused = new Subject(self, 'swim');
+    const paused = new PushMemberHarness(self, 'swim');
     paused.pinged(worker);
     paused.nowMs += 10 * timeoutMs;
-    paused.pass(0);
+    paused.advance(0);
     assert.equal(paused.machine.member(worker.id)?.state, 'alive');
-    paused.pass(timeoutMs);
+    paused.advance(timeoutMs);
     assert.equal(paused.machine.member(worker.id)?.state, 'dead');
 
-    const blocked = new Subject(self, 'swim', true);
+    const blocked = new PushMemberHarness(self, 'swim', true);
     blocked.feed({ kind: 'beat' });
     blocked.pinged(worker);
-    blocked.pass(3 * timeoutMs);
+    blocked.advance(3 * timeoutMs);
     assert.equal(blocked.machine.member(worker.id)?.state, 'alive');
     for (let beats = 0; beats <= (timeoutMs + 1_000) / 500; beats++) {
       blocked.feed({ kind: 'beat' });
-      blocked.pass(500);
+      blocked.advance(500);
     }
     assert.equal(blocked.machine.member(worker.id)?.state, 'dead');
   });
 
   it('takes no heartbeats itself when it has no datagrams, or leaves', () => {
-    assert.equal(new Subject(identity(8), 'push').pinged(worker), 'NOT_LEADER');
-    const leaving = new Subject(self, 'swim');
+    assert.equal(new PushMemberHarness(identity(8), 'push').pinged(worker), 'NOT_LEADER');
+    const leaving = new PushMemberHarness(self, 'swim');
     leaving.feed({ kind: 'leave', reason: 'maintenance' });
     assert.equal(leaving.pinged(worker), 'NOT_LEADER');
   });
@@ -146,8 +146,8 @@ describe('a node without datagrams', () => {
   const managers = [identity(1), identity(2), identity(3)];
 
   /** It knows three managers from a view. */
-  function joined(): Subject {
-    const subject = new Subject(worker, 'push');
+  function joined(): PushMemberHarness {
+    const subject = new PushMemberHarness(worker, 'push');
     const [first] = managers as [Identity];
     const claims = managers.map((manager) => claim('alive', manager));
     const message = { kind: 'synced', viewHash: 0, claims, id: first.id } as const;
@@ -162,7 +162,7 @@ describe('a node without datagrams', () => {
     assert.equal(subject.pings().length, 1);
     for (let times = 0; times < 100; times++) {
       subject.answers();
-      subject.pass(pingIntervalMs);
+      subject.advance(pingIntervalMs);
       assert.equal(subject.pings().length, 1);
     }
     assert.deepEqual(subject.take('datagram'), []);
@@ -171,7 +171,7 @@ describe('a node without datagrams', () => {
   it('never claims itself to be alive: only the one that hears it does', () => {
     const subject = joined();
     subject.answers();
-    subject.pass(60_000);
+    subject.advance(60_000);
     const claimed = subject.take('request').flatMap(({ message }) => ('claims' in message ? message.claims : []));
     assert.ok(!claimed.some(({ id }) => id === worker.id));
   });
@@ -180,7 +180,7 @@ describe('a node without datagrams', () => {
     const subject = joined();
     const [first] = subject.pings();
     subject.answers();
-    subject.pass(3.5 * pingIntervalMs);
+    subject.advance(3.5 * pingIntervalMs);
     const pings = subject.pings();
     const [second] = pings.slice(-1);
     assert.equal(second?.endsWith(':1'), true);
@@ -195,9 +195,9 @@ describe('a node without datagrams', () => {
   it('accuses nobody when it hears nobody, and asks the dead for their view', () => {
     const subject = joined();
     subject.answers({ claims: [{ ...claim('dead', managers[0] as Identity), by: (managers[1] as Identity).id }] });
-    subject.pass(30 * pingIntervalMs);
+    subject.advance(30 * pingIntervalMs);
     assert.ok(subject.take('request').some(({ purpose }) => purpose.kind === 'greet'));
-    subject.pass(pingIntervalMs);
+    subject.advance(pingIntervalMs);
     subject.answers();
     assert.ok(!subject.events().some((event) => event.includes('suspect')));
   });
@@ -206,15 +206,15 @@ describe('a node without datagrams', () => {
     const subject = joined();
     const [first] = subject.pings();
     subject.fails('CAPACITY');
-    subject.pass(pingIntervalMs / 4);
+    subject.advance(pingIntervalMs / 4);
     const [second] = subject.pings();
     assert.notEqual(second?.split(':')[0], first?.split(':')[0]);
     subject.answers();
     subject.fails('CAPACITY');
-    subject.pass(pingIntervalMs / 4);
+    subject.advance(pingIntervalMs / 4);
     assert.deepEqual(subject.pings(), [second]);
     subject.fails('DRAINED');
-    subject.pass(pingIntervalMs / 4);
+    subject.advance(pingIntervalMs / 4);
     assert.notEqual(subject.pings()[0]?.split(':')[0], second?.split(':')[0]);
     assert.ok(!subject.events().some((event) => event.includes('suspect')));
   });
@@ -232,11 +232,11 @@ describe('a node without datagrams', () => {
     const [first] = subject.pings();
     const suspect = managers.find(({ name }) => name !== first?.split(':')[0]) as Identity;
     subject.answers({ claims: [{ ...claim('suspect', suspect), by: managers[0]!.id }] });
-    subject.pass(60_000);
+    subject.advance(60_000);
     assert.equal(subject.machine.member(suspect.id)?.state, 'suspect');
     for (let times = 0; times < 40; times++) {
       subject.answers();
-      subject.pass(pingIntervalMs);
+      subject.advance(pingIntervalMs);
     }
     assert.equal(subject.machine.member(suspect.id)?.state, 'dead');
   });
@@ -259,9 +259,9 @@ describe('a node without datagrams', () => {
       });
     subject.answers();
     assert.deepEqual(states(), [1]);
-    subject.pass(pingIntervalMs);
+    subject.advance(pingIntervalMs);
     subject.answers({ stateVersion: 1 });
-    subject.pass(pingIntervalMs);
+    subject.advance(pingIntervalMs);
     assert.deepEqual(states(), [0]);
   });
 
@@ -273,12 +273,12 @@ describe('a node without datagrams', () => {
     const told = subject.take('request').map(({ message }) => message.kind);
     assert.deepEqual(new Set(told), new Set(['departure']));
     assert.equal(told.length, 3);
-    subject.pass(60_000);
+    subject.advance(60_000);
     assert.deepEqual(subject.pings(), []);
   });
 
   it('says that it joined when a manager has taken it in', () => {
-    const subject = new Subject(worker, 'push');
+    const subject = new PushMemberHarness(worker, 'push');
     assert.equal(subject.take('joined').length, 1, 'without seeds there is nobody to wait for');
     const seeded = new Membership(worker, 0, { ...lanMembershipOptions, membership: 'push' }, new Random('seeded'));
     const [seed] = managers as [Identity];

@@ -1,11 +1,11 @@
 /** Members without datagrams, seen from their manager: what it says of them to the real judge, and what it answers. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { identity, pingOf, Seat, timing } from '../../../test/push-seat.ts';
+import { identity, pingOf, PushManagerHarness, pushTiming } from '../../../test/support/membership/push-manager-harness.ts';
 import { PushServer } from './push-server.ts';
 
-function seated(settings: { workersMax?: number; membersMax?: number } = {}): Seat {
-  const seat = new Seat('m1', settings);
+function seated(settings: { workersMax?: number; membersMax?: number } = {}): PushManagerHarness {
+  const seat = new PushManagerHarness('m1', settings);
   seat.push.start(0);
   return seat;
 }
@@ -72,7 +72,7 @@ describe('the manager of a member without datagrams', () => {
     seat.ping(0, w1);
     const { id, generation } = w1;
     const by = identity('m2', 'manager').id;
-    seat.hear({ kind: 'alive', id, generation, incarnation: 1, by, refused: false, entry: w1 }, 'm2 says so');
+    seat.receiveClaim({ kind: 'alive', id, generation, incarnation: 1, by, refused: false, entry: w1 }, 'm2 says so');
     const ack = seat.ping(0, w1);
     assert.deepEqual([ack.verdict, ack.known], ['accused', 1], 'what it pings here is old');
     seat.push.expire(15_000);
@@ -96,7 +96,7 @@ describe('the manager of a member without datagrams', () => {
     seat.ping(0, w1, { datagrams: true });
     seat.push.expire(15_000);
     const { id, generation } = w1;
-    seat.hear({ kind: 'alive', id, generation, incarnation: 1, by: id, refused: false, entry: w1 }, 'it refutes');
+    seat.receiveClaim({ kind: 'alive', id, generation, incarnation: 1, by: id, refused: false, entry: w1 }, 'it refutes');
     seat.push.adopt(20_000, [{ id, generation, incarnation: 1 }]);
     seat.push.expire(50_000);
     assert.equal(seat.stateOf(w1), 'dead 1.1');
@@ -104,7 +104,7 @@ describe('the manager of a member without datagrams', () => {
 
   it('H6: remembers whom it buried even when membership has forgotten it', () => {
     const alive = { generation: 1, incarnation: 0, state: 'alive' } as const;
-    const push = new PushServer(identity('m1', 'manager').id, timing, 10, {
+    const push = new PushServer(identity('m1', 'manager').id, pushTiming, 10, {
       lastKnown: () => alive,
       applyClaim: () => {},
       ackContent: () => ({ incarnation: 0, claims: [], viewHash: 0, stateVersion: undefined }),
@@ -126,7 +126,7 @@ describe('the manager of a member without datagrams', () => {
     seat.ping(0, w1);
     const { id, generation } = w1;
     const by = identity('m2', 'manager').id;
-    seat.hear({ kind: 'suspect', id, generation, incarnation: 0, by, refused: false, entry: undefined }, 'm2 says so');
+    seat.receiveClaim({ kind: 'suspect', id, generation, incarnation: 0, by, refused: false, entry: undefined }, 'm2 says so');
     const ack = seat.ping(3_000, w1);
     assert.deepEqual([ack.verdict, ack.known], ['accused', 0]);
     assert.equal(seat.push.detector.timeSinceLastHeartbeatMs(3_000, id), 0);
@@ -151,7 +151,7 @@ describe('the manager of a member without datagrams', () => {
     const by = identity('m2', 'manager').id;
     for (const worker of [w1, w2]) {
       const { id, generation } = worker;
-      seat.hear({ kind: 'join', id, generation, incarnation: 0, by, refused: false, entry: worker }, 'm2 says so');
+      seat.receiveClaim({ kind: 'join', id, generation, incarnation: 0, by, refused: false, entry: worker }, 'm2 says so');
     }
     seat.push.adopt(
       100,
@@ -180,7 +180,7 @@ describe('the manager of a member without datagrams', () => {
   });
 
   it('takes no pings before it is started or after it was stopped', () => {
-    const seat = new Seat('m1');
+    const seat = new PushManagerHarness('m1');
     const outcome = seat.push.onPing(0, w1, pingOf({}));
     assert.equal(outcome.ok ? 'taken' : outcome.error.code, 'NOT_LEADER');
     assert.equal(seat.push.start(0), true);

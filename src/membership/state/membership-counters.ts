@@ -37,7 +37,7 @@ export class MembershipCounters {
     this.#roundTripSumMs += ms;
   }
 
-  /** By name; a bucket is `roundTrip.<its place>`, their sum `roundTrip.sumUs`. */
+  /** By name; a bucket is `rttCommand.<its place>`, their sum `rttCommand.sumUs`. */
   snapshot(): Readonly<Record<string, number>> {
     const buckets = this.#roundTrips.map((count, place) => [`roundTrip.${place}`, count] as const);
     const sum = ['roundTrip.sumUs', Math.round(this.#roundTripSumMs * 1_000)] as const;

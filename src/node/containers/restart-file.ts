@@ -6,7 +6,7 @@ import { namePattern } from '../../base/ids.ts';
 import type { PoolRequest } from '../../placement/operations/pool-spec.ts';
 import type { PoolRecord } from '../../placement/state/container-records.ts';
 
-export const restartDirectory = 'restart';
+export const manifestDirectory = 'restart';
 
 const head =
   '# Kept by remuster for as long as the pool exists. Creates it anew in a cluster that has never had any pool.\n';
@@ -14,28 +14,28 @@ const ending = '.yaml';
 const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-export function restartPath(pool: string): string {
-  return `${restartDirectory}/${pool}${ending}`;
+export function manifestPath(pool: string): string {
+  return `${manifestDirectory}/${pool}${ending}`;
 }
 
 /** Undefined for the name of a file that is none of ours. */
-export function poolOfRestartFile(file: string): string | undefined {
+export function poolOfManifest(file: string): string | undefined {
   const pool = file.endsWith(ending) ? file.slice(0, -ending.length) : '';
   return namePattern.test(pool) ? pool : undefined;
 }
 
-export function restartText(name: string, record: PoolRecord): string {
+export function manifestText(name: string, record: PoolRecord): string {
   const { module, containers, copies, durability, restart, params } = record;
   const pool = { name, module, containers, copies, durability, restart, params };
   return `${head}${JSON.stringify({ compose: [pool] }, undefined, 2)}\n`;
 }
 
-export function encodeRestart(text: string): Uint8Array {
+export function encodeManifest(text: string): Uint8Array {
   return encoder.encode(text);
 }
 
 /** Undefined when it is not what a node has written. Whether it is a pool is for its creator to check. */
-export function readRestart(bytes: Uint8Array): { readonly text: string; readonly pool: PoolRequest } | undefined {
+export function decodeManifest(bytes: Uint8Array): { readonly text: string; readonly pool: PoolRequest } | undefined {
   try {
     const text = decoder.decode(bytes);
     const lines = text.split('\n').filter((line) => !line.startsWith('#'));

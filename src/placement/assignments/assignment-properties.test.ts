@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { PretendCluster, type PretendNode, ttlMs } from '../../../test/assignment-cluster.ts';
+import { AssignmentTestCluster, type AssignmentTestNode, ttlMs } from '../../../test/support/placement/assignment-cluster.ts';
 
 /**
  * Random nodes are killed, cut off, drained, activated and restarted, leaders change and old ones do not hear of it,
@@ -11,7 +11,7 @@ import { PretendCluster, type PretendNode, ttlMs } from '../../../test/assignmen
 const seeds = 150;
 const troubleMs = 30_000;
 
-type Trouble = (cluster: PretendCluster, node: PretendNode) => void;
+type Trouble = (cluster: AssignmentTestCluster, node: AssignmentTestNode) => void;
 
 const troubles: readonly Trouble[] = [
   (_, node) => (node.isUp ? node.kill() : undefined),
@@ -33,14 +33,14 @@ const troubles: readonly Trouble[] = [
 ];
 
 /** A node that was down for longer than its lease must not come back active. */
-function restart(cluster: PretendCluster, node: PretendNode, downSinceMs: Map<PretendNode, number>): void {
+function restart(cluster: AssignmentTestCluster, node: AssignmentTestNode, downSinceMs: Map<AssignmentTestNode, number>): void {
   const isLate = cluster.timeline.nowMs - (downSinceMs.get(node) ?? 0) >= 0.5 * ttlMs;
   if (node.isUp) return;
   node.start(isLate || node.mode !== 'active' ? 'drained' : 'active', isLate ? 'stale_restart' : 'fast_restart');
 }
 
-function live(seed: number): PretendCluster {
-  const cluster = new PretendCluster({
+function live(seed: number): AssignmentTestCluster {
+  const cluster = new AssignmentTestCluster({
     seed: String(seed),
     delayMsMax: 300,
     failures: 0.1,
@@ -51,7 +51,7 @@ function live(seed: number): PretendCluster {
   cluster.add(4);
   cluster.lead('a');
   cluster.create(12);
-  const downSinceMs = new Map<PretendNode, number>();
+  const downSinceMs = new Map<AssignmentTestNode, number>();
   while (cluster.timeline.nowMs < troubleMs) {
     const node = random.pick(cluster.nodes);
     const trouble = random.below(troubles.length);

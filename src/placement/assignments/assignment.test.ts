@@ -1,24 +1,24 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { PretendCluster, settled } from '../../../test/assignment-cluster.ts';
+import { AssignmentTestCluster, settled } from '../../../test/support/placement/assignment-cluster.ts';
 import type { Outcome } from '../../base/errors.ts';
 import type { DrainProgress } from '../operations/drain-progress.ts';
 import type { DrainRequest, Pending } from '../operations/node-operations.ts';
 import type { RebalanceResult } from '../balance/rebalancer.ts';
 
-function drain(cluster: PretendCluster, name: string, request: DrainRequest = {}): Outcome<DrainProgress> {
+function drain(cluster: AssignmentTestCluster, name: string, request: DrainRequest = {}): Outcome<DrainProgress> {
   return cluster.ask((done) => cluster.operations.drain(cluster.node(name).id, request, done));
 }
 
-function progress(cluster: PretendCluster, name: string): DrainProgress {
+function progress(cluster: AssignmentTestCluster, name: string): DrainProgress {
   const outcome = cluster.ask<DrainProgress>((done) => cluster.operations.drainProgress(cluster.node(name).id, done));
   assert.ok(outcome.ok);
   return outcome.value;
 }
 
 function rebalance(
-  cluster: PretendCluster,
+  cluster: AssignmentTestCluster,
   request: { dryRun?: boolean; movesMax?: number },
 ): Outcome<RebalanceResult> {
   const leader = cluster.nodes.find((node) => node.leadership.isLeading()) ?? cluster.node('a');
@@ -55,7 +55,7 @@ describe('assigning', () => {
   });
 
   test('waits while no node is active, and goes on when one is', () => {
-    const cluster = new PretendCluster();
+    const cluster = new AssignmentTestCluster();
     cluster.add(2, 'drained');
     cluster.lead('a');
     cluster.create(3);
@@ -248,7 +248,7 @@ describe('draining', () => {
 
 describe('rebalancing', () => {
   /** Two nodes with six each, and a third that came later. */
-  function uneven(options: ConstructorParameters<typeof PretendCluster>[0] = {}): PretendCluster {
+  function uneven(options: ConstructorParameters<typeof AssignmentTestCluster>[0] = {}): AssignmentTestCluster {
     const cluster = settled(2, 12, options);
     cluster.add(1);
     return cluster;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { PretendLeadership } from '../../../test/pretend-leadership.ts';
+import { FakeLeadership } from '../../../test/fakes/fake-leadership.ts';
 import { success } from '../../base/errors.ts';
 import { fenceOf } from '../../base/fence.ts';
 import { type NodeId, nodeIdFrom } from '../../base/ids.ts';
@@ -30,7 +30,7 @@ const clock: Clock = {
   schedule: (delayMs, run) => timeline.after(delayMs, run),
 };
 
-type Node = { readonly id: NodeId; readonly registry: FakeRegistry; readonly leadership: PretendLeadership } & {
+type Node = { readonly id: NodeId; readonly registry: FakeRegistry; readonly leadership: FakeLeadership } & {
   readonly assigner: AssignerHost;
   readonly held: AssignmentsHeldHost;
   readonly registration: RegistrationHost;
@@ -46,7 +46,7 @@ function halted(error: unknown): void {
 function boot(center: FakeRegistry, number: number): Node {
   const id = nodeIdFrom(new Uint8Array(16).fill(number));
   const registry = center.connect();
-  const leadership = new PretendLeadership(id);
+  const leadership = new FakeLeadership(id);
   const tell = (): void => {};
   const host = {
     take: (_: unknown, done: (outcome: ReturnType<typeof success<void>>) => void) =>

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { type PlacementWorld, settledWorld } from '../../../test/placement-world.ts';
+import { type PlacementTestCluster, settledWorld } from '../../../test/support/placement/placement-cluster.ts';
 import type { Done, Outcome } from '../../base/errors.ts';
 import { type AssignerPorts, AssignerHost } from './assigner-host.ts';
 import type { DrainProgress } from '../operations/drain-progress.ts';
@@ -13,7 +13,7 @@ import { NodeOperations } from '../operations/node-operations.ts';
 import { type RebalanceOptions, rebalanceOptions } from '../balance/rebalance-options.ts';
 
 class Scene {
-  readonly world: PlacementWorld;
+  readonly world: PlacementTestCluster;
   readonly operations: NodeOperations;
   readonly #rebalance: RebalanceOptions;
   readonly #assigners = new Map<string, AssignerHost>();

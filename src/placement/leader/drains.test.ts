@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { type PretendCluster, settled } from '../../../test/assignment-cluster.ts';
-import { PretendPlacer } from '../../../test/pretend-placer.ts';
+import { type AssignmentTestCluster, settled } from '../../../test/support/placement/assignment-cluster.ts';
+import { FakePlacer } from '../../../test/fakes/fake-placer.ts';
 import type { Outcome } from '../../base/errors.ts';
 import { type RangeResult, onlyKey } from '../../base/registry.ts';
 import { clusterKey } from '../../registry/cluster-keys.ts';
@@ -11,12 +11,12 @@ import type { Pending } from '../operations/node-operations.ts';
 import type { RebalanceOptions } from '../balance/rebalance-options.ts';
 import type { RebalanceResult } from '../balance/rebalancer.ts';
 
-type Both = { readonly cluster: PretendCluster; readonly placer: PretendPlacer };
+type Both = { readonly cluster: AssignmentTestCluster; readonly placer: FakePlacer };
 
 /** Nodes a, b, c ..., of which a leads, and containers that are open on those that are named. */
 function clusterWith(nodes: number, containers: number, owners: string, options: Partial<RebalanceOptions> = {}): Both {
   const cluster = settled(nodes, 0, { rebalance: { mode: 'off', ...options } });
-  const placer = new PretendPlacer(cluster, 2);
+  const placer = new FakePlacer(cluster, 2);
   placer.create(containers, owners);
   return { cluster, placer };
 }

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { PlacementWorld, leaseMs, settledWorld } from '../../../test/placement-world.ts';
+import { PlacementTestCluster, placementLeaseMs, settledWorld } from '../../../test/support/placement/placement-cluster.ts';
 import { success } from '../../base/errors.ts';
 import { fenceOf } from '../../base/fence.ts';
 import { Random } from '../../base/random.ts';
 import { placerDefaults } from './placer-options.ts';
 import { Placer } from './placer.ts';
 
-function recovered(world: PlacementWorld): readonly string[] {
+function recovered(world: PlacementTestCluster): readonly string[] {
   return world.events
     .filter((event) => event.startsWith('container.recovered'))
     .map((event) => event.split(':')[0] ?? '');
@@ -32,7 +32,7 @@ describe('leaders', () => {
     world.lead('b', 'does not know');
     const before = new Map(world.records);
     for (const { id, generation, name } of world.nodes) if (name !== 'a') a.placer?.nodeGone(id, generation);
-    world.run(leaseMs);
+    world.run(placementLeaseMs);
     for (const [text, { owner }] of before) {
       if (owner?.node !== a.id) assert.deepEqual(world.record(text).owner, owner, 'nobody has lost anything');
     }
@@ -58,7 +58,7 @@ describe('leaders', () => {
     const outcome = a.placer?.grantServingLease(b.id, b.generation);
     assert.ok(outcome?.ok === false && outcome.error.code === 'PRECONDITION');
     a.registry.resume();
-    b.wake();
+    b.resume();
     world.run(6_000);
     const granted = a.placer?.grantServingLease(b.id, b.generation);
     assert.ok(granted?.ok === true);
@@ -73,8 +73,8 @@ describe('leaders', () => {
     // It hears the leader, and its address table gets nowhere: its disk is full, or its manager stands still.
     b.registry.interrupt();
     world.lead('c');
-    world.until(() => world.ownerOf(text) !== 'b', 3 * leaseMs, 'given to who has a copy');
-    world.until(() => world.node(world.ownerOf(text)).serves(text), leaseMs, 'served');
+    world.until(() => world.ownerOf(text) !== 'b', 3 * placementLeaseMs, 'given to who has a copy');
+    world.until(() => world.node(world.ownerOf(text)).serves(text), placementLeaseMs, 'served');
     b.registry.resume();
     world.settle(2);
   });
@@ -125,7 +125,7 @@ describe('leaders', () => {
 /** Kills, pauses, cuts, drains, moves and changes of leaders, at random, among five nodes; then peace. */
 function chaos(seed: number): void {
   const random = new Random(`placement/${seed}`);
-  const world = new PlacementWorld();
+  const world = new PlacementTestCluster();
   world.add(5);
   world.lead('a');
   world.create('p', { containers: 6, copies: 2 });
@@ -137,7 +137,7 @@ function chaos(seed: number): void {
   }
   for (const node of world.nodes) {
     if (node.isCut) node.heal();
-    node.wake();
+    node.resume();
     Object.assign(node, { opens: 'well', copies: 'well', hands: 'well' });
     if (!node.isUp) node.start();
     node.setMode('active');
@@ -153,7 +153,7 @@ function chaos(seed: number): void {
   assert.equal(world.records.size, 10);
 }
 
-function disturb(world: PlacementWorld, random: Random): void {
+function disturb(world: PlacementTestCluster, random: Random): void {
   const node = world.nodes[random.below(world.nodes.length)] ?? assert.fail();
   const up = world.nodes.filter(({ isUp, isCut, isPaused }) => isUp && !isCut && !isPaused);
   const kinds = ['kill', 'start', 'pause', 'wake', 'cut', 'heal', 'mode', 'lead', 'move', 'gone', 'open', 'copy'];
@@ -161,7 +161,7 @@ function disturb(world: PlacementWorld, random: Random): void {
   if (kind === 'kill' && node.isUp && up.length > 2) node.kill();
   if (kind === 'start' && !node.isUp) node.start();
   if (kind === 'pause' && up.length > 2) node.pause();
-  if (kind === 'wake') node.wake();
+  if (kind === 'wake') node.resume();
   if (kind === 'cut' && up.length > 2) node.cut();
   if (kind === 'heal' && node.isCut) node.heal();
   if (kind === 'mode')

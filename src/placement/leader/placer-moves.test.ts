@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { PlacementWorld } from '../../../test/placement-world.ts';
+import { PlacementTestCluster } from '../../../test/support/placement/placement-cluster.ts';
 import { type MoveStep, moveSteps } from '../state/container-records.ts';
 
 const text = 'p/0';
 
 /** e leads and holds nothing; of a to d, b owns the container, one has a copy, the others have none. */
-function stage(copies = 2): PlacementWorld {
-  const world = new PlacementWorld();
+function stage(copies = 2): PlacementTestCluster {
+  const world = new PlacementTestCluster();
   world.add(5);
   world.node('e').setMode('drained');
   world.run(50);
@@ -22,12 +22,12 @@ function stage(copies = 2): PlacementWorld {
   return world;
 }
 
-function other(world: PlacementWorld): string {
+function other(world: PlacementTestCluster): string {
   return world.nodes.find(({ name }) => name !== 'e' && !world.copies(text).split(' ').includes(name))?.name ?? 'd';
 }
 
 /** Does something as soon as the move is at that step. */
-function atStep(world: PlacementWorld, step: MoveStep, run: () => void): () => boolean {
+function atStep(world: PlacementTestCluster, step: MoveStep, run: () => void): () => boolean {
   let isDone = false;
   world.onRecord = (one, { move }) => {
     if (one !== text || isDone || move?.step !== step) return;
@@ -37,7 +37,7 @@ function atStep(world: PlacementWorld, step: MoveStep, run: () => void): () => b
   return () => isDone;
 }
 
-function answerOf(outcome: ReturnType<PlacementWorld['move']>): string {
+function answerOf(outcome: ReturnType<PlacementTestCluster['move']>): string {
   return outcome.ok ? 'ok' : `${outcome.error.code}: ${outcome.error.message}`;
 }
 
@@ -85,7 +85,7 @@ describe('moving', () => {
     world.node(to).pause();
     world.run(1_500);
     assert.equal(answerOf(world.move(text, to)), `PRECONDITION: ${to} does not answer`);
-    world.node(to).wake();
+    world.node(to).resume();
     world.run(100);
     world.node('b').hands = 'never';
     assert.ok(world.move(text, to).ok);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { PlacementWorld, leaseMs, settledWorld } from '../../../test/placement-world.ts';
+import { PlacementTestCluster, placementLeaseMs, settledWorld } from '../../../test/support/placement/placement-cluster.ts';
 
 describe('recovery', () => {
   test('proof: an in-sync copy takes over at once', () => {
@@ -29,7 +29,7 @@ describe('recovery', () => {
     const before = world.changes;
     world.node('b').pause();
     world.run(300);
-    world.node('b').wake();
+    world.node('b').resume();
     world.run(3_000);
     assert.equal(world.countOn('b'), 2);
     assert.equal(world.eventsOf('container.recovered').length, 0);
@@ -47,7 +47,7 @@ describe('recovery', () => {
     assert.equal(world.eventsOf('container.waiting').length, 1, 'nobody else has the state of the single one');
     const single = world.eventsOf('container.waiting')[0]?.split(' ')[1] ?? '';
     const { fence } = world.record(single);
-    b.wake();
+    b.resume();
     world.until(() => world.record(single).note === '' && b.serves(single), 1_000, 'b serves the single one');
     assert.equal(world.record(single).fence, fence, 'without opening it again');
     world.run(5_000);
@@ -122,22 +122,22 @@ describe('recovery', () => {
     const text = [...world.records.keys()].find((one) => !world.copies(one).includes('a')) ?? assert.fail();
     const holders = world.copies(text).split(' ');
     for (const name of holders) world.node(name).pause();
-    world.run(3 * leaseMs);
+    world.run(3 * placementLeaseMs);
     assert.match(world.record(text).note, /^waits for its state/);
-    for (const name of holders) world.node(name).wake();
+    for (const name of holders) world.node(name).resume();
     world.until(() => holders.some((name) => world.node(name).serves(text)), 3_000, 'served again');
     assert.deepEqual(
       world.eventsOf(`container.assigned ${text}`).filter((event) => event.includes('in memory')),
       [],
     );
     for (const name of holders) world.node(name).pause();
-    world.run(2 * leaseMs);
+    world.run(2 * placementLeaseMs);
     for (const name of holders) world.node(name).unregister();
     world.until(() => world.record(text).opening === 'init' && world.node('a').serves(text), 3_000, 'anew');
   });
 
   test('an init that did not end begins elsewhere', () => {
-    const world = new PlacementWorld();
+    const world = new PlacementTestCluster();
     world.add(3);
     world.node('b').opens = 'never';
     world.lead('a');
@@ -265,12 +265,12 @@ describe('openings that fail', () => {
     const seen = (): number => world.eventsOf(`container.recoveryFailed ${text}`).length;
     const serves = (): boolean => world.node(world.ownerOf(text)).serves(text);
     for (const node of world.nodes) node.opens = 'fails';
-    world.node('b').breaks(text);
+    world.node('b').failServing(text);
     world.until(() => seen() >= 2, 3_000, 'two failures');
     for (const node of world.nodes) node.opens = 'well';
     world.until(serves, 3_000, 'served');
     const [owner, count] = [world.ownerOf(text), seen()];
-    world.node(owner).breaks(text);
+    world.node(owner).failServing(text);
     world.until(() => seen() > count && serves(), 1_000, 'served by another one');
     assert.notEqual(world.ownerOf(text), owner);
   });

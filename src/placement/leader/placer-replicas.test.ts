@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { type PlacementWorld, settledWorld } from '../../../test/placement-world.ts';
+import { type PlacementTestCluster, settledWorld } from '../../../test/support/placement/placement-cluster.ts';
 
-function holding(world: PlacementWorld, name: string): readonly string[] {
+function holding(world: PlacementTestCluster, name: string): readonly string[] {
   return [...world.records.keys()].filter((text) => world.copies(text).split(' ').includes(name));
 }
 
@@ -110,7 +110,7 @@ describe('copies', () => {
     // Its disk is full: the owner takes it out of those in sync, and it stays where it is.
     bad.pause();
     world.until(() => world.record('p/0').inSync.length === 1, 3_000, 'out of sync');
-    bad.wake();
+    bad.resume();
     world.until(() => world.record('p/0').inSync.length === 2, 20_000, 'copied elsewhere');
     world.settle(2);
     assert.ok(!world.copies('p/0').split(' ').includes(copy), world.print());
@@ -124,7 +124,7 @@ describe('copies', () => {
     for (const node of world.nodes) if (node.name !== owner) node.copies = 'never';
     world.node(copy).pause();
     world.until(() => world.record('p/0').inSync.length === 1, 3_000, 'out of sync');
-    world.node(copy).wake();
+    world.node(copy).resume();
     world.run(30_000);
     assert.ok(world.copies('p/0').split(' ').length <= 3, world.print());
   });

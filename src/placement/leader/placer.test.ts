@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { PlacementWorld, settledWorld } from '../../../test/placement-world.ts';
+import { PlacementTestCluster, settledWorld } from '../../../test/support/placement/placement-cluster.ts';
 import { clusterKey, keyRanges } from '../../registry/cluster-keys.ts';
 import { type PoolRecord, readNodeNumber } from '../state/container-records.ts';
 
@@ -26,7 +26,7 @@ describe('pools', () => {
   });
 
   test('a pool waits for nodes; with fewer nodes than copies it has fewer copies, until another one comes', () => {
-    const world = new PlacementWorld();
+    const world = new PlacementTestCluster();
     world.add(1);
     world.node('a').setMode('drained');
     world.lead('a');
@@ -46,7 +46,7 @@ describe('pools', () => {
     const facts = { major: 1, minor: 0, module: 'm', moduleVersion: 0, containers: 3, copies: 1 };
     const pool: PoolRecord = { ...facts, durability: 'copies', restart: false, params: null, state: 'active' };
     for (let afterMs = 0; afterMs < 10; afterMs += 0.5) {
-      const world = new PlacementWorld();
+      const world = new PlacementTestCluster();
       world.add(2);
       world.lead('a');
       world.run(3_000);
@@ -67,14 +67,14 @@ describe('pools', () => {
   });
 
   test('a leader that is new does not put everything on whoever asks first', () => {
-    const world = new PlacementWorld();
+    const world = new PlacementTestCluster();
     world.add(3);
     world.create('p', { containers: 9, copies: 1 });
     world.node('c').pause();
     world.lead('a');
     world.run(300);
     assert.equal(world.records.size, 0, 'what c can do is not known yet');
-    world.node('c').wake();
+    world.node('c').resume();
     world.settle(1);
     assert.deepEqual(
       ['a', 'b', 'c'].map((name) => world.countOn(name)),
@@ -138,7 +138,7 @@ function rangeOfPool(): { readonly from: string; readonly to: string } {
   return { from: key, to: `${key}\0` };
 }
 
-function numbers(world: PlacementWorld): readonly number[] {
+function numbers(world: PlacementTestCluster): readonly number[] {
   const { entries } = world.registry.keyspace.range(
     { from: '/cluster/container-nodes/', to: '/cluster/container-nodes0' },
     100,

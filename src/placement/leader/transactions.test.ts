@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { type PretendCluster, settled } from '../../../test/assignment-cluster.ts';
-import { PretendPlacer } from '../../../test/pretend-placer.ts';
+import { type AssignmentTestCluster, settled } from '../../../test/support/placement/assignment-cluster.ts';
+import { FakePlacer } from '../../../test/fakes/fake-placer.ts';
 import { type Fence, fenceOf } from '../../base/fence.ts';
 import type { RangeResult, RegistryTransaction, TransactionResult } from '../../base/registry.ts';
 import { keyRanges } from '../../registry/cluster-keys.ts';
@@ -27,7 +27,7 @@ describe('guards', () => {
     cluster.node('a').leadership.lose();
     cluster.node('b').kill();
     cluster.create(1);
-    new PretendPlacer(cluster, 1).create(1, 'a');
+    new FakePlacer(cluster, 1).create(1, 'a');
     cluster.run(5_000);
     const view = viewOf(cluster);
     const [a, b, c] = ['a', 'b', 'c'].map((name) => view.nodes.get(cluster.node(name).id)) as [
@@ -62,7 +62,7 @@ describe('guards', () => {
     return found;
   }
 
-  function viewOf(cluster: PretendCluster): ClusterView {
+  function viewOf(cluster: AssignmentTestCluster): ClusterView {
     const range = cluster.ask<RangeResult>((done) => cluster.registry.range(keyRanges.cluster, {}, done));
     assert.ok(range.ok);
     return ClusterView.from(range.value.entries, range.value.revision, 0);
@@ -76,7 +76,7 @@ describe('guards', () => {
   });
 
   /** How many of them were carried out, one after the other. */
-  function succeeded(cluster: PretendCluster, transactions: readonly RegistryTransaction[]): number {
+  function succeeded(cluster: AssignmentTestCluster, transactions: readonly RegistryTransaction[]): number {
     const outcomes = transactions.map((transaction) =>
       cluster.ask<TransactionResult>((done) => cluster.registry.transact(transaction, {}, done)),
     );
@@ -103,7 +103,7 @@ describe('guards', () => {
 
   test('a container is moved from the record that was seen, and only by the first of two', () => {
     const cluster = settled(3, 0);
-    const placer = new PretendPlacer(cluster, 1);
+    const placer = new FakePlacer(cluster, 1);
     placer.moveMs = undefined;
     placer.create(2, 'a');
     cluster.node('a').leadership.lose();

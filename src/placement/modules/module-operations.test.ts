@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { describe, test } from 'node:test';
 
-import { type PretendCluster, settled } from '../../../test/assignment-cluster.ts';
-import { PretendPlacer } from '../../../test/pretend-placer.ts';
+import { type AssignmentTestCluster, settled } from '../../../test/support/placement/assignment-cluster.ts';
+import { FakePlacer } from '../../../test/fakes/fake-placer.ts';
 import { type Done, type Outcome, failure } from '../../base/errors.ts';
 import { type RegistryOp, withPrefix } from '../../base/registry.ts';
 import { PoolOperations } from '../operations/pool-operations.ts';
@@ -20,7 +20,7 @@ function bundle(text: string, name = 'counter'): ModuleBundle {
 }
 
 class Scene {
-  readonly cluster: PretendCluster = settled(3, 0, { rebalance: { mode: 'off' } });
+  readonly cluster: AssignmentTestCluster = settled(3, 0, { rebalance: { mode: 'off' } });
   readonly modules = new ModuleOperations(this.cluster.registry, this.cluster.clock);
   readonly pools = new PoolOperations(this.cluster.registry, this.cluster.clock);
 
@@ -89,7 +89,7 @@ describe('deploying', () => {
 
   test('keeps versions that pools and containers run, and five others; the rest goes with its code', () => {
     const scene = new Scene();
-    const placer = new PretendPlacer(scene.cluster, 2);
+    const placer = new FakePlacer(scene.cluster, 2);
     for (let version = 1; version <= 3; version++) scene.deploy(`v${version}`);
     scene.ask((done) => scene.pools.create({ name: 'p', module: 'counter', containers: 1, moduleVersion: 2 }, done));
     for (let version = 4; version <= 10; version++) scene.deploy(`v${version}`);
@@ -203,7 +203,7 @@ describe('looking at modules', () => {
 
   test('shows how far a pool has got, and the container that cannot be opened', () => {
     const scene = new Scene();
-    const placer = new PretendPlacer(scene.cluster, 2);
+    const placer = new FakePlacer(scene.cluster, 2);
     placer.replacesCopies = false;
     placer.create(3, 'abc');
     placer.change('1', { phase: 'opening', failures: 2, note: 'a said no' });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { type PretendCluster, settled } from '../../../test/assignment-cluster.ts';
-import { PretendPlacer } from '../../../test/pretend-placer.ts';
+import { type AssignmentTestCluster, settled } from '../../../test/support/placement/assignment-cluster.ts';
+import { FakePlacer } from '../../../test/fakes/fake-placer.ts';
 import type { Done, Outcome } from '../../base/errors.ts';
 import { type RegistryOp, onlyKey } from '../../base/registry.ts';
 import { clusterKey } from '../../registry/cluster-keys.ts';
@@ -14,23 +14,23 @@ import type { ContainerRecord } from '../state/container-records.ts';
 
 const request: PoolRequest = { name: 'visits', module: 'counter', containers: 16 };
 
-function operationsOn(cluster: PretendCluster): PoolOperations {
+function operationsOn(cluster: AssignmentTestCluster): PoolOperations {
   return new PoolOperations(cluster.registry, cluster.clock);
 }
 
-function succeed<T>(cluster: PretendCluster, start: (done: Done<T>) => void): T {
+function succeed<T>(cluster: AssignmentTestCluster, start: (done: Done<T>) => void): T {
   const outcome = cluster.ask(start);
   assert.ok(outcome.ok, outcome.ok ? '' : outcome.error.message);
   return outcome.value;
 }
 
-function fail(cluster: PretendCluster, start: (done: Done<unknown>) => void): string {
+function fail(cluster: AssignmentTestCluster, start: (done: Done<unknown>) => void): string {
   const outcome = cluster.ask(start);
   assert.ok(!outcome.ok);
   return `${outcome.error.code}: ${outcome.error.message}`;
 }
 
-function write(cluster: PretendCluster, then: readonly RegistryOp[]): void {
+function write(cluster: AssignmentTestCluster, then: readonly RegistryOp[]): void {
   succeed(cluster, (done) => cluster.registry.transact({ compare: [], then, otherwise: [] }, {}, done));
 }
 
@@ -152,9 +152,9 @@ describe('changing pools', () => {
 });
 
 /** A pool "q" of 12 containers with 2 copies on the nodes a, b and c. */
-function shown(): { cluster: PretendCluster; placer: PretendPlacer; pools: PoolOperations } {
+function shown(): { cluster: AssignmentTestCluster; placer: FakePlacer; pools: PoolOperations } {
   const cluster = settled(3, 0, { rebalance: { mode: 'off' } });
-  const placer = new PretendPlacer(cluster, 2);
+  const placer = new FakePlacer(cluster, 2);
   placer.replacesCopies = false;
   placer.moveMs = undefined;
   placer.create(12, 'abc');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { FakeCluster, nodeNumber } from '../../../test/fake-group.ts';
+import { FakeConsensusGroup, nodeIdOf } from '../../../test/fakes/fake-consensus-group.ts';
 import { isRemusterError, type Outcome } from '../../base/errors.ts';
 import { Random } from '../../base/random.ts';
 import { type LeaseId, type RegistryOp, withPrefix } from '../../base/registry.ts';
@@ -11,11 +11,11 @@ import { RegistryClient } from '../client/registry-client.ts';
 const cluster = 'east';
 
 class Scene {
-  readonly fake = new FakeCluster(3);
+  readonly fake = new FakeConsensusGroup(3);
   readonly client: RegistryClient;
 
   constructor() {
-    const self = { id: nodeNumber(50), generation: 1 };
+    const self = { id: nodeIdOf(50), generation: 1 };
     const { clock, peers } = this.fake;
     const parts = { clock, random: new Random('backup'), self, managers: () => peers };
     this.client = new RegistryClient({ ...parts, send: this.fake.askAs(self) });

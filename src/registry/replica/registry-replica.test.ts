@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { describe, test } from 'node:test';
 
-import { nodeNumber } from '../../../test/fake-group.ts';
+import { nodeIdOf } from '../../../test/fakes/fake-consensus-group.ts';
 import { type LeaseId, type RegistryTransaction, withPrefix } from '../../base/registry.ts';
 import { encodeMessage } from '../../messages/catalogue.ts';
 import { registryCommandCodec } from '../../messages/registry-log.ts';
@@ -20,7 +20,7 @@ type Numbered = {
 };
 
 function numbers({ client = 1, generation = 1, counter, lowest = counter }: Numbered) {
-  return { client: nodeNumber(client), generation, counter, lowest };
+  return { client: nodeIdOf(client), generation, counter, lowest };
 }
 
 function writing(key: string, numbered: Numbered, lease?: LeaseId): Uint8Array {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { startTestUnit } from '../fixtures.test.ts';
+import { startTestUnit } from '../../../test/support/runner/unit-harness.ts';
 import { workflow } from '../definition/workflow.ts';
 
 const outputOf = (end: { readonly output?: string | undefined }): unknown => JSON.parse(end.output ?? 'null');

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
-import { systemClock } from '../../io/clock.ts';
+import { systemClock } from '../../io/system/clock.ts';
 import type { WorkflowDefinition } from '../definition/workflow-context.ts';
 import { checkedWorkflowOf } from '../definition/checked-workflow.ts';
 import { deriveFacts } from '../definition/fact-derivation.ts';
-import { noHttp, unitSpecFor } from '../fixtures.test.ts';
+import { noHttp, unitSpecFor } from '../../../test/support/runner/unit-harness.ts';
 import { UnitExecution } from './unit-execution.ts';
 import { workflow } from '../definition/workflow.ts';
 

@@ -3,7 +3,7 @@
  * may throw anything, also things that throw when they are looked at.
  */
 
-/** How the bundler calls the files of the author (io/bundler.ts), and so the stack of an error does. */
+/** How the bundler calls the files of the author (io/bundle/bundler.ts), and so the stack of an error does. */
 const authorScheme = 'deployed:';
 const placePattern = new RegExp(`${authorScheme}([^)\\s]+)`);
 const bytesPerCharacterMax = 3;

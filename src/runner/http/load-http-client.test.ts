@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { HttpOptions } from '../definition/http-types.ts';
-import { responseText, hasErrorCode, rawServer, testClient } from './fixtures.test.ts';
+import { responseText, hasErrorCode, rawServer, testClient } from '../../../test/support/runner/http-servers.ts';
 
 const timeout = 60_000;
 

@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, describe, it } from 'node:test';
 import type { RunningProgram } from '../../base/ports.ts';
-import { bundleModule } from '../../io/bundler.ts';
-import { openRunners } from '../../io/runners.ts';
+import { bundleModule } from '../../io/bundle/bundler.ts';
+import { openRunners } from '../../io/runner/runners.ts';
 import { decodeSummary } from '../../jobs/report/summary-codec.ts';
 import { type RunnerEvent, runnerEventCodec, runnerCommandCodec } from '../../jobs/runner-protocol.ts';
 import { type UnitSpec, encodeUnitSpec } from '../../jobs/unit-spec.ts';
 import { deriveFacts } from '../definition/fact-derivation.ts';
-import { unitSpecFor } from '../fixtures.test.ts';
+import { unitSpecFor } from '../../../test/support/runner/unit-harness.ts';
 import { runnerProgram } from './main.ts';
 import { workflow } from '../definition/workflow.ts';
 

@@ -4,7 +4,7 @@ import { decodeSummary } from '../../jobs/report/summary-codec.ts';
 import { type RunnerEvent, type RunnerCommand, runnerEventCodec, runnerCommandCodec } from '../../jobs/runner-protocol.ts';
 import { type UnitSpec, encodeUnitSpec } from '../../jobs/unit-spec.ts';
 import type { WorkflowDefinition } from '../definition/workflow-context.ts';
-import { FakeClock, noHttp, unitSpecFor } from '../fixtures.test.ts';
+import { FakeClock, noHttp, unitSpecFor } from '../../../test/support/runner/unit-harness.ts';
 import { Runner } from './runner.ts';
 import { workflow } from '../definition/workflow.ts';
 

@@ -1,7 +1,7 @@
 /** What a test can do to a simulated cluster from outside, and see of it. */
 import { RemusterError } from '../../base/errors.ts';
-import { milliseconds } from '../../node/option-types.ts';
-import type { MemberRow } from '../../node/own-truth.ts';
+import { parseOptionDuration } from '../../node/options/option-types.ts';
+import type { MemberRow } from '../../node/core/node-status.ts';
 import type { SimulatedNode } from './simulated-node.ts';
 import type { SimulatedWorld } from '../world/simulated-world.ts';
 
@@ -39,7 +39,7 @@ export function createClusterControls(
   return {
     names,
     nowMs: () => world.timeline.nowMs,
-    advance: (duration) => advance(milliseconds(duration) ?? refuse(duration)),
+    advance: (duration) => advance(parseOptionDuration(duration) ?? refuse(duration)),
     kill: (name) => world.crash(known(names, name), 'kept'),
     losePower: (name) => world.crash(known(names, name), 'lost'),
     restart: (name) => {

@@ -5,7 +5,7 @@
 import type { Done, ErrorCode } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Random } from '../../base/random.ts';
-import type { NodeCore } from '../../node/core.ts';
+import type { NodeCore } from '../../node/node-core.ts';
 import { activateNodeState } from '../../registration/node-activation.ts';
 import type { SimulatedNode } from './simulated-node.ts';
 import type { SimulatedWorld } from '../world/simulated-world.ts';

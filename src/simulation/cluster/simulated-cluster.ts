@@ -7,7 +7,7 @@ import { type Done, RemusterError, toPromise } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Methods, ModuleDefinition, PoolHandle } from '../../containers/module.ts';
 import { poolHandle } from '../../containers/pool-handle.ts';
-import type { NodeCore } from '../../node/core.ts';
+import type { NodeCore } from '../../node/node-core.ts';
 import { PoolOperations } from '../../placement/operations/pool-operations.ts';
 import type { PoolRequest } from '../../placement/operations/pool-spec.ts';
 import { simulatedAddress, bootSimulatedNode, type SimulatedNode } from './simulated-node.ts';
@@ -87,7 +87,7 @@ class SimulatedPoolCluster {
     return this.#until('nodes that can work', () =>
       this.#names.every((name) => {
         const core = this.#core(name);
-        return core?.control?.presence.standingOf(core.identity.id) === 'active';
+        return core?.control?.registration.registrationStatusOf(core.identity.id) === 'active';
       }),
     );
   }
@@ -151,7 +151,7 @@ class SimulatedPoolCluster {
   #booted(name: string, { core }: SimulatedNode): void {
     if (core === undefined) return;
     this.#ids.set(name, core.identity.id);
-    if (core.control?.seat !== undefined) this.#truth.watch(core.control.seat.replica);
+    if (core.control?.manager !== undefined) this.#truth.watch(core.control.manager.replica);
   }
 
   #nameOf(id: NodeId | undefined): string | undefined {

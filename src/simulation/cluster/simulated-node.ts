@@ -7,12 +7,12 @@ import { nodeIdFrom } from '../../base/ids.ts';
 import type { Address, Clock, Datagrams, Identity, Program, Role, Runners, Store, Streams } from '../../base/ports.ts';
 import type { ModuleDefinition } from '../../containers/module.ts';
 import { ModuleCatalog } from '../../containers/module-catalog.ts';
-import { bootNode, type CorePorts, type NodeCore } from '../../node/core.ts';
+import { bootNode, type CorePorts, type NodeCore } from '../../node/node-core.ts';
 import { heldAtOnce } from '../../node/control/held-at-once.ts';
 import type { AssignmentHost } from '../../placement/assignments/assignments-held-host.ts';
-import { raiseIdentity } from '../../node/identity.ts';
-import { membershipHere } from '../../node/membership-here.ts';
-import { type NodeOptions, nodeOptions } from '../../node/options.ts';
+import { startGeneration } from '../../node/boot/node-identity.ts';
+import { inlineMembership } from '../../node/membership/inline-membership.ts';
+import { type NodeOptions, nodeOptions } from '../../node/options/options.ts';
 import { pretendedHash } from '../workloads/jobs/fake-code.ts';
 import type { SimulatedPorts } from '../world/simulated-ports.ts';
 import type { NodeContext, SimulatedWorld } from '../world/simulated-world.ts';
@@ -115,7 +115,7 @@ export function bootSimulatedNode(ports: SimulatedPorts, context: NodeContext, o
   const { name, host } = context;
   const freshId = () => nodeIdFrom(context.random.fork('id').bytes(16));
   const begin = (): void =>
-    raiseIdentity(store, freshId, (raised) => {
+    startGeneration(store, freshId, (raised) => {
       if (raised.ok) {
         const identity: Identity = {
           ...raised.value,
@@ -152,7 +152,7 @@ function live(
   node.core = bootNode(
     {
       ...{ clock: ports.clock, streams, store, log: context.log },
-      membership: membershipHere(datagrams, context.random, own),
+      membership: inlineMembership(datagrams, context.random, own),
       control: own.registry === 'none' ? undefined : controlPorts(ports, context, identity, options.assignments),
       containers: options.modules === undefined ? undefined : containerPorts(ports, identity, options.modules),
       jobs: options.jobs === undefined ? undefined : jobPorts(ports, identity, options.jobs),

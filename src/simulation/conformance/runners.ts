@@ -1,6 +1,6 @@
 /**
  * The conformance suite of the Runners port: all that threads promise, plus the limit on the lifetime. What only a real
- * process can do wrong (memory, files, shells, network) is tested beside io/runners.ts.
+ * process can do wrong (memory, files, shells, network) is tested beside io/runner/runners.ts.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';

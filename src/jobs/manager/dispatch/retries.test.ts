@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeManagerCluster, leaseMs } from '../fixtures.test.ts';
-import { batchTestFacts, loadTestFacts } from '../pretend-facts.test.ts';
-import type { FakeWorker } from '../pretend-worker.test.ts';
+import { FakeManagerCluster, leaseMs } from '../../../../test/support/jobs/manager-cluster.ts';
+import { batchTestFacts, loadTestFacts } from '../../../../test/support/jobs/workflow-facts.ts';
+import type { FakeWorker } from '../../../../test/fakes/fake-worker.ts';
 
 function everyone(world: FakeManagerCluster): FakeWorker[] {
   return [...world.workers.values()];

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { jobRanges } from '../../job-keys.ts';
 import type { SubmitReply } from '../../job-types.ts';
-import { FakeManagerCluster, bundle, leaseMs } from '../fixtures.test.ts';
-import { batchTestFacts, loadTestFacts } from '../pretend-facts.test.ts';
-import { itemCountInSpec } from '../pretend-worker.test.ts';
+import { FakeManagerCluster, bundle, leaseMs } from '../../../../test/support/jobs/manager-cluster.ts';
+import { batchTestFacts, loadTestFacts } from '../../../../test/support/jobs/workflow-facts.ts';
+import { itemCountInSpec } from '../../../../test/fakes/fake-worker.ts';
 
 const json = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
 

@@ -4,8 +4,8 @@ import type { Outcome } from '../../../base/errors.ts';
 import type { SubmitReply } from '../../job-types.ts';
 import { jobKeys, jobRanges } from '../../job-keys.ts';
 import { decodeUnitBlock, decodeJobState } from '../../records/job-record.ts';
-import { FakeManagerCluster, bundle, code, fakeBundleHash } from '../fixtures.test.ts';
-import { batchTestFacts, loadTestFacts } from '../pretend-facts.test.ts';
+import { FakeManagerCluster, bundle, code, fakeBundleHash } from '../../../../test/support/jobs/manager-cluster.ts';
+import { batchTestFacts, loadTestFacts } from '../../../../test/support/jobs/workflow-facts.ts';
 
 const json = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
 const words = JSON.stringify({ bundle, workflows: [loadTestFacts('one')] });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isRemusterError } from '../../../base/errors.ts';
-import { bundle } from '../fixtures.test.ts';
-import { batchTestFacts, loadTestFacts } from '../pretend-facts.test.ts';
+import { bundle } from '../../../../test/support/jobs/manager-cluster.ts';
+import { batchTestFacts, loadTestFacts } from '../../../../test/support/jobs/workflow-facts.ts';
 import { validateJobRequest } from './request-validation.ts';
 
 const good = { bundle, workflows: [loadTestFacts('one'), batchTestFacts('two', { after: ['one'] })] };

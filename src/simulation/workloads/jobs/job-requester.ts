@@ -44,7 +44,7 @@ export class JobRequester {
 
   #ask(node: string, question: SimulatedJobRequest, timeoutMs: number, end: JobReplyHandler): void {
     const core = this.#world.program(node)?.core;
-    const desk = core?.jobs?.desk;
+    const desk = core?.jobs?.gateway;
     const life = this.#world.host(node).process;
     if (core === undefined || desk === undefined || life === undefined) return end(undefined);
     const request = ++this.#requests;
@@ -59,7 +59,7 @@ export class JobRequester {
       end(outcome);
     };
     if (question.verb !== 'store')
-      return desk.order(question.verb, JSON.stringify(question.words), question.submitter, timeoutMs, ended);
+      return desk.send(question.verb, JSON.stringify(question.words), question.submitter, timeoutMs, ended);
     desk.storeBundle(question.sha256, question.code, (outcome) => {
       ended(outcome.ok ? { ok: true, value: '' } : outcome);
     });

@@ -77,8 +77,8 @@ class Controlled {
     });
     const standings = this.#names.map((node) => {
       const core = this.world.program(node)?.core;
-      const standing = core?.control?.presence.standingOf(core.identity.id) ?? 'none';
-      return { node, standing, leader: core?.control?.known().leader };
+      const standing = core?.control?.registration.registrationStatusOf(core.identity.id) ?? 'none';
+      return { node, standing, leader: core?.control?.leadershipView().leader };
     });
     this.#observe({ kind: 'registrations', standings });
   }
@@ -109,7 +109,7 @@ class Controlled {
     return this.#names.filter((name) => {
       if (name === but || this.#holding.get(name)?.has(thing) !== true || !this.world.isUp(name)) return false;
       const isStalled = (this.world.host(name).process?.deferredCount ?? 0) > 0;
-      return !isStalled && this.world.program(name)?.core?.control?.presence.mayServe() === true;
+      return !isStalled && this.world.program(name)?.core?.control?.registration.canServe() === true;
     });
   }
 

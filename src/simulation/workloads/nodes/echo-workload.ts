@@ -6,8 +6,8 @@
 import type { Clock, Datagrams, Identity, Streams } from '../../../base/ports.ts';
 import type { Random } from '../../../base/random.ts';
 import { encodeMessage, tryDecodeMessage } from '../../../messages/catalogue.ts';
-import type { NodeEvent } from '../../../node/event-log.ts';
-import type { NodeOptions } from '../../../node/options.ts';
+import type { NodeEvent } from '../../../node/core/node-event-log.ts';
+import type { NodeOptions } from '../../../node/options/options.ts';
 import { simulatedAddress, aliveMembersOf, bootSimulatedNode, type SimulatedNode, type WrappedPorts } from '../../cluster/simulated-node.ts';
 import type { EchoEndpoints, Observation, WorkloadRun, WorkloadContext } from '../../checking/workload.ts';
 import type { SimulatedPorts } from '../../world/simulated-ports.ts';

@@ -3,7 +3,7 @@
  * or when that life is over, and not before. So whoever asks knows that nothing of it is still under way there.
  */
 import type { Done, Outcome } from '../../../base/errors.ts';
-import type { NodeCore } from '../../../node/core.ts';
+import type { NodeCore } from '../../../node/node-core.ts';
 import type { SimulatedNode } from '../../cluster/simulated-node.ts';
 import type { SimulatedProcess } from '../../engine/simulated-process.ts';
 import type { WorkloadContext } from '../../checking/workload.ts';

@@ -27,7 +27,7 @@ function isManager(world: SimulatedWorld<unknown>, name: string): boolean {
 /** What the leader has in its registry. */
 function recordsOf(world: SimulatedWorld<unknown>): ContainerRecord[] {
   const leader = leaderNameOf(world);
-  const seat = leader === undefined ? undefined : simulatedNodeOf(world, leader)?.core?.control?.seat;
+  const seat = leader === undefined ? undefined : simulatedNodeOf(world, leader)?.core?.control?.manager;
   const entries = seat?.replica.keyspace.range(keyRanges.containers, recordsMax).entries ?? [];
   return entries.flatMap(({ value }) => readContainer(value) ?? []);
 }

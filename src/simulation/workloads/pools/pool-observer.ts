@@ -45,7 +45,7 @@ export class PoolObserver implements CellObserver {
   booted(name: string, { core }: SimulatedNode): void {
     if (core === undefined) return;
     this.#ids.set(core.identity.id, name);
-    if (core.control?.seat !== undefined) this.oracle.watch(core.control.seat.replica);
+    if (core.control?.manager !== undefined) this.oracle.watch(core.control.manager.replica);
   }
 
   executed(run: CellExecution): void {

@@ -3,7 +3,7 @@
  * a pool that is meant to go. It acts through whichever node it likes, and goes on when that one fails.
  */
 import type { Random } from '../../../base/random.ts';
-import type { NodeCore } from '../../../node/core.ts';
+import type { NodeCore } from '../../../node/node-core.ts';
 import { PoolOperations } from '../../../placement/operations/pool-operations.ts';
 import { OperatorClient } from '../../cluster/operator-client.ts';
 import type { SimulatedNode } from '../../cluster/simulated-node.ts';

@@ -4,7 +4,7 @@
  * answer, so that each call belongs to one round (round.ts): what is seen of another round is a mistake.
  */
 import type { Random } from '../../../base/random.ts';
-import { createKnown } from '../../../node/pool-creation.ts';
+import { createPoolAndAwaitTable } from '../../../node/admin/pool-creation.ts';
 import type { CreatedPool } from '../../../placement/operations/pool-operations.ts';
 import type { SimulatedNode } from '../../cluster/simulated-node.ts';
 import type { SimulatedWorld } from '../../world/simulated-world.ts';
@@ -106,7 +106,7 @@ class RoundsClient {
       {
         ...{ request: nextRequest(), timeoutMs: creationMsMax },
         ask: ({ control, containers: parts, clock }, done) =>
-          control && createKnown({ registry: control.registry, clock, containers: parts }, request, done),
+          control && createPoolAndAwaitTable({ registry: control.registry, clock, containers: parts }, request, done),
       },
       (outcome) => (outcome?.ok === true ? this.#created(node) : again()),
     );

@@ -4,7 +4,7 @@
  */
 import { walPath } from '../../../containers/address-table/wal-files.ts';
 import { readWal } from '../../../containers/address-table/wal-record.ts';
-import type { NodeCore } from '../../../node/core.ts';
+import type { NodeCore } from '../../../node/node-core.ts';
 import type { SimulatedNode } from '../../cluster/simulated-node.ts';
 import type { WorkloadContext } from '../../checking/workload.ts';
 import type { SimulatedWorld } from '../../world/simulated-world.ts';

@@ -1,0 +1,121 @@
+/**
+ * What the disk can take at most: records of so many writers at once, each durable before its writer goes on, with one
+ * sync for all that wait (group commit). As plain appends to a file, as rows of SQLite, and as appends to two files in two
+ * processes (containers-two-logs.ts). A process of its own, because SQLite blocks it.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+
+import { appendLog } from '../support/append-log.ts';
+import { type SendRequest, type LoadResult, measureLoad } from './load.ts';
+import { TwoLogs } from './two-logs.ts';
+
+export const twoLogsName = 'two logs, two processes';
+export const diskNames = ['append and fdatasync', 'SQLite, WAL and FULL', twoLogsName] as const;
+type DiskName = (typeof diskNames)[number];
+type Round = { readonly name: DiskName; readonly concurrency: number; readonly durationMs: number };
+
+const keyBytes = 12;
+const valueBytes = 100;
+const recordBytes = keyBytes + valueBytes;
+const keyCount = 16_000;
+
+export class DiskLimit {
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess) {
+    this.#child = child;
+  }
+
+  static async start(folder: string): Promise<DiskLimit> {
+    const child = fork(import.meta.filename, [folder], { execArgv: [] });
+    await once(child, 'message');
+    return new DiskLimit(child);
+  }
+
+  async measure(name: DiskName, concurrency: number, durationMs: number): Promise<LoadResult> {
+    const answered = once(this.#child, 'message');
+    this.#child.send({ name, concurrency, durationMs } satisfies Round);
+    return ((await answered) as [LoadResult])[0];
+  }
+
+  async stop(): Promise<void> {
+    if (this.#child.exitCode !== null) return;
+    this.#child.disconnect();
+    await once(this.#child, 'exit');
+  }
+}
+
+type Store = TwoLogs['store'];
+
+/** What comes while the disk is busy goes with the next sync, which begins after those who were answered have asked. */
+function grouped(store: Store): SendRequest {
+  let waiting: (() => void)[] = [];
+  let isBusy = false;
+  const flush = (): void => {
+    const group = waiting;
+    waiting = [];
+    isBusy = group.length > 0;
+    if (!isBusy) return;
+    store(group.length, () => {
+      for (const done of group) done();
+      setImmediate(flush);
+    });
+  };
+  return (done) => {
+    waiting.push(done);
+    if (isBusy) return;
+    isBusy = true;
+    setImmediate(flush);
+  };
+}
+
+function appends(file: string): Store {
+  const log = appendLog(file);
+  const record = Buffer.alloc(recordBytes, 7);
+  const buffer = Buffer.alloc(1_024 * record.length);
+  return (count, done) => {
+    for (let i = 0; i < count; i++) record.copy(buffer, i * record.length);
+    log(buffer.subarray(0, count * record.length), done);
+  };
+}
+
+function rows(file: string): Store {
+  const database = new DatabaseSync(file);
+  database.exec(
+    'PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE t (key BLOB PRIMARY KEY, value BLOB)',
+  );
+  const put = database.prepare('INSERT INTO t VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value');
+  const keys = Array.from({ length: keyCount }, (_, i) => Buffer.from(`key-${String(i).padStart(8, '0')}`));
+  const value = Buffer.alloc(valueBytes);
+  let written = 0;
+  return (count, done) => {
+    database.exec('BEGIN');
+    for (let i = 0; i < count; i++) {
+      value.writeDoubleBE(++written);
+      put.run(keys[written % keyCount]!, value);
+    }
+    database.exec('COMMIT');
+    done();
+  };
+}
+
+const [, file, folder] = process.argv;
+if (process.send !== undefined && file === import.meta.filename && folder !== undefined) {
+  const twoLogs = await TwoLogs.start(folder, recordBytes);
+  const asks: Record<DiskName, SendRequest> = {
+    'append and fdatasync': grouped(appends(join(folder, 'appended'))),
+    'SQLite, WAL and FULL': grouped(rows(join(folder, 'rows.db'))),
+    'two logs, two processes': grouped(twoLogs.store),
+  };
+  process.on('disconnect', () => {
+    twoLogs.stop();
+    process.exit(0);
+  });
+  process.on('message', ({ name, concurrency, durationMs }: Round) => {
+    void measureLoad(asks[name], concurrency, durationMs).then((load) => process.send?.(load));
+  });
+  process.send('ready');
+}

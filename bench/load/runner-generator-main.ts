@@ -1,0 +1,77 @@
+/**
+ * Our side of the load bench as a process: `node load-runner.ts URL CONNECTIONS`, with a line of seconds on stdin for each
+ * round. It stands where a worker stands: it bundles the workflow, starts a runner's process with all its restraints,
+ * gives it a unit for each round, and takes what it says. The users are as many as the connections.
+ */
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+
+import { bundleModule } from '../../src/io/bundle/bundler.ts';
+import { openRunners } from '../../src/io/runner/runners.ts';
+import { decodeSummary } from '../../src/jobs/report/summary-codec.ts';
+import { type RunnerEvent, runnerEventCodec, runnerCommandCodec } from '../../src/jobs/runner-protocol.ts';
+import { encodeUnitSpec } from '../../src/jobs/unit-spec.ts';
+import type { WorkflowFacts } from '../../src/jobs/workflow-facts.ts';
+import { createBundleImporter } from '../../src/runner/process/bundle-import.ts';
+import { deriveFacts, exportedWorkflows } from '../../src/runner/definition/fact-derivation.ts';
+import { runnerProgram } from '../../src/runner/process/main.ts';
+import { packageStubUrl } from '../../src/runner/process/package-stub.ts';
+
+const [url = '', connections = ''] = process.argv.slice(2);
+const code = await bundleModule(join(import.meta.dirname, '../../examples/get.ts'));
+const bundle = createHash('sha256').update(code).digest('hex');
+const [definition] = exportedWorkflows(await createBundleImporter({ remuster: packageStubUrl })(bundle, code));
+
+let heard: (word: RunnerEvent) => void = () => {};
+const limits = { memoryBytesMax: 512 * 2 ** 20, lifetimeMsMax: 3_600_000, network: true };
+const runner = openRunners().start(
+  { name: 'load', program: runnerProgram, data: new Uint8Array(0), limits },
+  {
+    message: (body) => heard(runnerEventCodec.decode(body)),
+    exited: (reason) => {
+      throw new Error(`the runner ended: ${reason}`);
+    },
+  },
+);
+
+/** Resolves with the first word of that kind. */
+function told<K extends RunnerEvent['kind']>(kind: K): Promise<RunnerEvent & { readonly kind: K }> {
+  return new Promise((resolve) => {
+    heard = (word) => {
+      if (word.kind === kind) resolve(word as RunnerEvent & { readonly kind: K });
+    };
+  });
+}
+
+function orderOf(facts: WorkflowFacts): Uint8Array {
+  return encodeUnitSpec({
+    ...{ job: 'bench', workflow: 0, unit: 0, units: 1, phase: 'whole', bundle, facts: JSON.stringify(facts), seed: 1 },
+    ...{ env: new Map([['TARGET', url]]), users: undefined, iterations: undefined, items: undefined, data: undefined },
+    ...{ context: '', network: true, memoryMb: facts.memoryMb, timeoutMs: 3_600_000, submitter: 'bench' },
+  });
+}
+
+await told('ready');
+console.log(JSON.stringify({ ready: true }));
+let run = 0;
+for await (const line of createInterface({ input: process.stdin })) {
+  const facts = deriveFacts(definition!, { vus: Number(connections), durationMs: Number(line) * 1_000 });
+  const ended = told('ended');
+  run += 1;
+  runner.send(
+    runnerCommandCodec.encode({
+      kind: 'run',
+      run,
+      spec: orderOf(facts),
+      code: run === 1 ? code : undefined,
+      attempt: 1,
+      fence: 1n,
+    }),
+  );
+  const { what, why, summary } = await ended;
+  if (what !== 'completed' || summary === undefined) throw new Error(`the run ${what}: ${why}`);
+  const { requests, failed, activeUsMax } = decodeSummary(summary);
+  console.log(JSON.stringify({ requests, failed, tookMs: activeUsMax / 1_000 }));
+}
+process.exit(0);

@@ -1,0 +1,129 @@
+/**
+ * Full agents of ours on loopback, each a process of its own with everything as it is by default, for the benches. It
+ * starts them, knows where they listen, and waits for what a bench needs of them. Whatever happens to the bench, its
+ * processes end with it.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as pause } from 'node:timers/promises';
+
+const host = '127.0.0.1';
+const secret = 'bench-of-agents-4Jx9qV2mTz7c';
+export const agentReadyMs = 60_000;
+const answerMs = 5_000;
+const lookEveryMs = 20;
+const tailCharacters = 4_000;
+
+const environment = {
+  ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('REMUSTER_'))),
+  REMUSTER_AUTH_SECRET: secret,
+  NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? join(tmpdir(), 'node-compile-cache'),
+};
+
+type Agent = { readonly child: ChildProcess; readonly address: string; readonly httpPort: number };
+type Fields = Readonly<Record<string, unknown>>;
+
+export class BenchAgents {
+  readonly #cluster: string;
+  readonly #folder: string;
+  readonly #words: readonly string[];
+  readonly #all = new Map<string, Agent>();
+  #tail = '';
+
+  /** `words` are for each of them. */
+  constructor(cluster: string, folder: string, words: readonly string[]) {
+    this.#cluster = cluster;
+    this.#folder = folder;
+    this.#words = words;
+    mkdirSync(folder, { recursive: true });
+  }
+
+  /** What a client needs to talk to these. */
+  connectOptions(...names: readonly string[]): { readonly addr: string[]; readonly cluster: string; readonly secret: string } {
+    return { addr: names.map((name) => this.#agent(name).address), cluster: this.#cluster, secret };
+  }
+
+  pid(name: string): number {
+    return this.#agent(name).child.pid!;
+  }
+
+  /** Without `seed` it is the first. `stop` must be called in the end, whether this ended well or not. */
+  async start(name: string, role: 'manager' | 'worker', seed?: string): Promise<void> {
+    const child = this.#spawn([
+      ...[...process.execArgv, resolve(import.meta.dirname, '../../src/cli/main.ts'), 'agent', '--with-parent'],
+      ...['--name', name, '--roles', role, '--cluster', this.#cluster, '--data', join(this.#folder, name)],
+      ...['--port', '0', '--http-port', '0', ...this.#words],
+      ...(seed === undefined ? [] : ['--join', this.#agent(seed).address]),
+    ]);
+    const { promise: listening, resolve: heard } = Promise.withResolvers<{ port: number; httpPort: number }>();
+    createInterface(child.stdout!).once('line', (line) => heard(JSON.parse(line)));
+    const { port, httpPort } = await Promise.race([listening, this.#failedWith(child, name)]);
+    this.#all.set(name, { child, address: `${host}:${port}`, httpPort });
+  }
+
+  kill(name: string): void {
+    this.#agent(name).child.kill('SIGKILL');
+    this.#all.delete(name);
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(
+      [...this.#all.values()].map(async ({ child }) => {
+        if (child.exitCode !== null || child.signalCode !== null) return;
+        const closed = once(child, 'close');
+        child.kill('SIGTERM');
+        await closed;
+      }),
+    );
+  }
+
+  async get(name: string, path: string): Promise<Fields> {
+    const url = `http://${host}:${this.#agent(name).httpPort}${path}`;
+    const answer = await fetch(url, { signal: AbortSignal.timeout(answerMs) });
+    return (await answer.json()) as Fields;
+  }
+
+  /** Why it was refused, if it was. */
+  async post(name: string, path: string, body: object): Promise<string | undefined> {
+    const answer = await fetch(`http://${host}:${this.#agent(name).httpPort}${path}`, {
+      ...{ method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' } },
+      signal: AbortSignal.timeout(agentReadyMs),
+    });
+    return answer.ok ? undefined : await answer.text();
+  }
+
+  async until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+    const lateMs = performance.now() + agentReadyMs;
+    while (!(await isSo())) {
+      if (performance.now() > lateMs) throw new Error(`not in time: ${what}\n${this.#tail}`);
+      await pause(lookEveryMs);
+    }
+  }
+
+  #spawn(words: readonly string[]): ChildProcess {
+    const child = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, ...words], {
+      ...{ env: environment, stdio: ['pipe', 'pipe', 'pipe'] },
+    });
+    child.stdin.on('error', () => undefined);
+    child.on('error', (error) => (this.#tail += String(error)));
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.#tail = (this.#tail + text).slice(-tailCharacters);
+    });
+    return child;
+  }
+
+  async #failedWith(child: ChildProcess, name: string): Promise<never> {
+    await Promise.race([once(child, 'exit'), pause(agentReadyMs, undefined, { ref: false })]);
+    throw new Error(`${name} does not listen\n${this.#tail}`);
+  }
+
+  #agent(name: string): Agent {
+    const agent = this.#all.get(name);
+    if (agent === undefined) throw new Error(`there is no ${name}`);
+    return agent;
+  }
+}

@@ -1,0 +1,128 @@
+/** The jobs of the cluster, and the one that is looked at: its numbers, its charts, what went wrong. */
+import { useEffect, useState } from 'preact/hooks';
+import { type JobRow, type JobProgressView, followEvents } from './api.ts';
+import { Chart } from './chart.tsx';
+
+const pointsMax = 600;
+
+export function Jobs({ jobs }: { readonly jobs: readonly JobRow[] }) {
+  const [chosen, choose] = useState<string>();
+  const shown = chosen ?? jobs[0]?.jobId;
+  return (
+    <section id="jobs">
+      <h2>Jobs</h2>
+      {jobs.length === 0 ? <p class="quiet">None yet. Submit one: remuster run FILE</p> : null}
+      {shown === undefined ? null : <Job key={shown} jobId={shown} />}
+      {jobs.length === 0 ? null : (
+        <table>
+          <thead>
+            <tr>
+              <th>Job</th>
+              <th>Name</th>
+              <th>Status</th>
+              <th class="number">Completed</th>
+              <th class="number">Failed</th>
+            </tr>
+          </thead>
+          <tbody>
+            {jobs.slice(0, 20).map((job) => (
+              <tr key={job.jobId}>
+                <td>
+                  <button type="button" onClick={() => choose(job.jobId)}>
+                    {job.jobId}
+                  </button>
+                </td>
+                <td>{job.name}</td>
+                <td class={job.status}>{job.status}</td>
+                <td class="number">{job.completed.toLocaleString('en')}</td>
+                <td class="number">{job.failed.toLocaleString('en')}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  );
+}
+
+function Job({ jobId }: { readonly jobId: string }) {
+  const [points, setPoints] = useState<readonly JobProgressView[]>([]);
+  useEffect(() => {
+    const ended = new AbortController();
+    void followEvents(`/v1/jobs/${encodeURIComponent(jobId)}/progress`, ended.signal, (data) => {
+      const point = data as JobProgressView;
+      setPoints((before) => [...before, point].slice(-pointsMax));
+      if (isOver(point.status)) ended.abort();
+    });
+    return () => ended.abort();
+  }, [jobId]);
+  const last = points.at(-1);
+  if (last === undefined) return <p class="quiet">Waiting for {jobId} ...</p>;
+  return (
+    <div id="job" data-status={last.status}>
+      <Metrics last={last} />
+      <Charts points={points} />
+      <Incidents last={last} />
+    </div>
+  );
+}
+
+function isOver(status: string): boolean {
+  return ['COMPLETED', 'FAILED', 'CANCELLED', 'TIMEOUT'].includes(status);
+}
+
+function Metrics({ last }: { readonly last: JobProgressView }) {
+  const figures: readonly [string, string][] = [
+    ['completed', last.completed.toLocaleString('en')],
+    ['failed', last.failed.toLocaleString('en')],
+    ['per second', Math.round(last.ratePerSecond).toLocaleString('en')],
+    ['p50', `${last.latencyMs.p50.toFixed(1)} ms`],
+    ['p99', `${last.latencyMs.p99.toFixed(1)} ms`],
+    ['running for', `${(last.elapsedMs / 1_000).toFixed(1)} s`],
+    ['on', (last.workers ?? []).join(', ') || '-'],
+  ];
+  return (
+    <div class="figures">
+      <span>
+        <b class={last.status}>{last.status}</b>
+        <span class="quiet">{last.jobId}</span>
+      </span>
+      {figures.map(([label, value]) => (
+        <span key={label}>
+          <b>{value}</b>
+          <span class="quiet">{label}</span>
+        </span>
+      ))}
+    </div>
+  );
+}
+
+function Charts({ points }: { readonly points: readonly JobProgressView[] }) {
+  const seconds = points.map(({ elapsedMs }) => elapsedMs / 1_000);
+  const rate = [{ label: 'per second', values: points.map(({ ratePerSecond }) => ratePerSecond), color: '#4c8dff' }];
+  const latency = [
+    { label: 'p50', values: points.map(({ latencyMs }) => latencyMs.p50), color: '#3fb27f' },
+    { label: 'p95', values: points.map(({ latencyMs }) => latencyMs.p95), color: '#e0a030' },
+    { label: 'p99', values: points.map(({ latencyMs }) => latencyMs.p99), color: '#e05d5d' },
+  ];
+  return (
+    <div class="charts">
+      <Chart title="Iterations per second" seconds={seconds} lines={rate} />
+      <Chart title="Latency, ms" seconds={seconds} lines={latency} />
+    </div>
+  );
+}
+
+function Incidents({ last }: { readonly last: JobProgressView }) {
+  const incidents = last.incidents ?? [];
+  if (incidents.length === 0) return null;
+  return (
+    <ul id="incidents">
+      {incidents.map(({ time, node, effect }) => (
+        <li key={`${time}${node}${effect}`}>
+          <b>{node}</b> {effect}
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { catalogue } from '../../src/messages/catalogue.ts';
+import { protocolPage } from './protocol-page.ts';
+
+const page = protocolPage();
+
+test('the page has a section with tag, carrier, senders, limit and every field for each message', () => {
+  for (const { kind, tag, from, codec } of catalogue) {
+    const section = page.split(`\n### ${kind}\n`)[1]?.split('\n### ')[0] ?? '';
+    assert.match(section, new RegExp(`Tag ${tag}, over .*, from ${from.join(', ')}, at most [\\d,]+ bytes\\.`));
+    for (const { number, name, doc } of codec.shapes)
+      assert.ok(section.includes(`| ${number} | ${name} | `), name + doc);
+  }
+});
+
+test('every link to a section of the page leads somewhere', () => {
+  const sections = new Set([...page.matchAll(/^#+ (.*)$/gm)].map(([, title]) => title?.toLowerCase()));
+  const links = [...page.matchAll(/\]\(#([^)]*)\)/g)].map(([, target]) => target);
+  assert.ok(links.length > catalogue.length);
+  for (const target of links) assert.ok(sections.has(target), `#${target}`);
+});

@@ -1,0 +1,89 @@
+/**
+ * How long three managers are without a leader when it is killed: real processes on this machine, with the times that
+ * nodes have by default. In each trial writers on the two others write without a pause; measured is from the kill to the
+ * first acknowledged write that began after it, and to the new leader's own word that it leads.
+ *
+ *   node scripts/measure/failover.ts --trials 10 --election-timeout 700ms
+ */
+import { parseArgs } from 'node:util';
+import { type Agent, ProcessLab } from '../../test/support/processes/process-lab.ts';
+import { agreed, history, Managers, put } from '../../test/support/processes/manager-requests.ts';
+
+const { values } = parseArgs({
+  options: {
+    trials: { type: 'string', default: '10' },
+    'election-timeout': { type: 'string' },
+    heartbeat: { type: 'string' },
+  },
+});
+const trials = Number(values.trials);
+if (!Number.isInteger(trials) || trials < 1) throw new Error('--trials is a count from 1 on');
+
+const words = (['election-timeout', 'heartbeat'] as const).flatMap((option) => {
+  const value = values[option];
+  return value === undefined ? [] : [`--${option}`, value];
+});
+
+type Trial = { readonly electedMs: number; readonly writtenMs: number };
+
+async function trial(managers: Managers): Promise<Trial> {
+  const { agent: leader, term } = await managers.leader();
+  const survivors = managers.others(leader);
+  // Everybody has a connection to the leader and knows it, as in a cluster that has run for a while.
+  for (const survivor of survivors) await put(survivor, '/failover', 'before');
+  const killedMs = Date.now();
+  const killed = managers.kill(leader);
+  const writtenMs = await Promise.any(survivors.map((survivor) => firstWrite(survivor)));
+  await killed;
+  const next = await agreed(survivors, term);
+  const electedMs = await wordOf(managers.get(next.name), next.term);
+  await managers.restart(leader.name);
+  await managers.settled();
+  return { electedMs: electedMs - killedMs, writtenMs: writtenMs - killedMs };
+}
+
+async function firstWrite(through: Agent): Promise<number> {
+  for (;;) {
+    const { code } = await put(through, '/failover', 'after');
+    if (code === 'OK') return Date.now();
+  }
+}
+
+async function wordOf(leader: Agent, term: number): Promise<number> {
+  const events = await history(leader);
+  const elected = events.find((event) => event.type === 'leader.elected' && event['term'] === term);
+  return Date.parse(String(elected?.['time']));
+}
+
+function median(numbers: readonly number[]): number {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
+
+function line(what: string, numbers: readonly number[]): string {
+  const all = numbers.toSorted((a, b) => a - b);
+  return `${what.padEnd(22)} median ${median(all)} ms, best ${all[0]} ms, worst ${all.at(-1)} ms`;
+}
+
+const ends: (() => unknown)[] = [];
+try {
+  const lab = new ProcessLab({ after: (end) => void ends.push(end) });
+  const managers = await Managers.startIn(lab, ['a', 'b', 'c'], words);
+  const results: Trial[] = [];
+  for (let at = 1; at <= trials; at++) {
+    const result = await trial(managers);
+    results.push(result);
+    console.log(`trial ${at}: new leader after ${result.electedMs} ms, first write after ${result.writtenMs} ms`);
+  }
+  const electedMs = results.map((result) => result.electedMs);
+  console.log(line('new leader', electedMs));
+  console.log(
+    line(
+      'first write',
+      results.map((result) => result.writtenMs),
+    ),
+  );
+} finally {
+  for (const end of ends) await end();
+}

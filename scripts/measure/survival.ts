@@ -1,0 +1,42 @@
+/**
+ * Eight writers on a pool of 16 containers while every few seconds a random node is killed and restarted, for as long as
+ * it is told to: nothing that was acknowledged may be lost, nothing may happen twice. See test/support/processes/survival.ts.
+ *
+ *   node scripts/measure/survival.ts --minutes 10
+ *   node scripts/measure/survival.ts --minutes 2 --every 3 --seed 7
+ */
+import { parseArgs } from 'node:util';
+import { Random } from '../../src/base/random.ts';
+import { runSurvival } from '../../test/support/processes/survival.ts';
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: 'string', default: '10' },
+    /** Seconds between two kills. */
+    every: { type: 'string', default: '5' },
+    /** Of whom is killed, and what is written. */
+    seed: { type: 'string', default: String(Date.now()) },
+  },
+});
+const minutes = Number(values.minutes);
+const everySeconds = Number.parseFloat(values.every);
+if (!(minutes > 0)) throw new Error('--minutes is a number above 0');
+if (!(everySeconds > 0)) throw new Error('--every is a number of seconds above 0');
+
+const ends: (() => Promise<void>)[] = [];
+const random = new Random(values.seed);
+try {
+  console.log(`seed ${values.seed}`);
+  await runSurvival(
+    { after: (end) => void ends.push(end) },
+    {
+      durationMs: minutes * 60_000,
+      killEveryMs: everySeconds * 1_000,
+      random: () => random.fraction(),
+      say: (line) => console.log(line),
+    },
+  );
+  console.log('every acknowledged write is there, none twice, and all histories are linearizable');
+} finally {
+  for (const end of ends) await end();
+}

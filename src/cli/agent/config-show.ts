@@ -1,0 +1,45 @@
+/**
+ * `remuster config show [--sources]`: the options a node started here, with these flags, this environment and this
+ * folder's options file, would have. When --addr, --context or REMUSTER_ADDR names a node, that node's own options.
+ * Secrets only say that they are there.
+ */
+import { optionNames, formatOption, optionProblemsError } from '../../node/options/options.ts';
+import { exitOk } from '../command/exit.ts';
+import { getJson } from '../command/http-client.ts';
+import { loadOptions } from './load-options.ts';
+import { type Column, type OutputFormat, renderList } from '../output/render.ts';
+import { resolveTarget, type TargetFlags } from '../command/target.ts';
+import { printData, printNotice } from '../output/terminal.ts';
+
+type OptionShown = { readonly name: string; readonly value: string; readonly source?: string | null };
+
+export type ConfigFlags = TargetFlags & {
+  readonly typed: Readonly<Record<string, unknown>>;
+  readonly config: string | undefined;
+  readonly sources: boolean;
+};
+
+export async function configShowCommand(flags: ConfigFlags, format: OutputFormat): Promise<number> {
+  const remote = flags.addr ?? flags.context ?? process.env['REMUSTER_ADDR'];
+  const rows = remote ? await optionsOfNode(flags) : await optionsHere(flags);
+  const shown = flags.sources ? rows : rows.map(({ name, value }) => ({ name, value }));
+  const columns: Column<OptionShown>[] = [
+    { title: 'OPTION', cell: (row) => row.name },
+    { title: 'VALUE', cell: (row) => row.value },
+  ];
+  if (flags.sources) columns.push({ title: 'SOURCE', cell: (row) => row.source ?? 'unknown' });
+  printData(await renderList(format, shown, columns, (row) => row.name));
+  return exitOk;
+}
+
+async function optionsOfNode(flags: TargetFlags): Promise<readonly OptionShown[]> {
+  const { items } = (await getJson(await resolveTarget(flags), '/v1/config')) as { items: OptionShown[] };
+  return items;
+}
+
+async function optionsHere({ typed, config }: ConfigFlags): Promise<readonly OptionShown[]> {
+  const { values, origins, problems, warnings } = await loadOptions(typed, config);
+  for (const warning of warnings) printNotice(`warning: ${warning}`);
+  if (problems.length > 0) throw optionProblemsError(problems);
+  return optionNames.map((name) => ({ name, value: formatOption(name, values), source: origins[name].detail }));
+}

@@ -1,0 +1,37 @@
+/**
+ * The options table as command line flags: one commander option per row, with the row's own words as help, and the
+ * way back from what was typed to a source for resolveOptions. Only what was really typed counts as a flag.
+ */
+import { type Command, Option } from 'commander';
+import { optionNames } from '../../node/options/options.ts';
+import { envNameOf, flagNameOf, type OptionName, type OptionRow, optionsTable } from '../../node/options/options-table.ts';
+
+export function addOptionFlags(command: Command, names: readonly OptionName[] = optionNames): void {
+  command.option('--config <file>', 'options file; by default remuster.config.ts, .yaml or .json in this folder');
+  for (const option of names) command.addOption(flagFor(option));
+}
+
+/** What was typed, by the names that resolveOptions knows. */
+export function givenFlags(command: Command, names: readonly OptionName[] = optionNames): Record<string, unknown> {
+  const typed: Record<string, unknown> = {};
+  for (const option of names) {
+    const attribute = flagFor(option).attributeName();
+    if (command.getOptionValueSource(attribute) !== 'cli') continue;
+    typed[optionsTable[option].secret ? `${option}File` : option] = command.getOptionValue(attribute) as unknown;
+  }
+  return typed;
+}
+
+function flagFor(option: OptionName): Option {
+  const row = optionsTable[option] as OptionRow<unknown>;
+  const flag = flagNameOf(option);
+  const help = `${row.doc} [${envNameOf(option)}${row.secret ? ' or _FILE' : ''}; default ${defaultText(row)}]`;
+  const fallback = row.defaultFor('lan');
+  if (fallback === true) return new Option(flag.replace(/^--/, '--no-'), help);
+  return new Option(fallback === false ? flag : `${flag} <${row.secret ? 'path' : row.type.syntax}>`, help);
+}
+
+function defaultText(row: OptionRow<unknown>): string {
+  const text = row.type.print(row.defaultFor('lan'));
+  return text === '' || text === '(none)' ? 'none' : text;
+}

@@ -1,0 +1,130 @@
+/** `remuster balance` and `remuster rebalance`: how evenly the load lies, and evening it out. */
+import { confirm, type ConfirmFlags } from '../command/confirm.ts';
+import { exitOk, exitPartial } from '../command/exit.ts';
+import { getJson, withDc, postJson } from '../command/http-client.ts';
+import { type Column, type OutputFormat, renderList, renderObject } from '../output/render.ts';
+import { resolveTarget, type ClusterTarget, type TargetFlags } from '../command/target.ts';
+import { stripControls, printData, printNotice } from '../output/terminal.ts';
+import { printOrWatch } from '../command/watch.ts';
+
+type NodeLoad = {
+  readonly name: string;
+  readonly isActive: boolean;
+  readonly assignments: number;
+  readonly containers: number;
+  readonly copies: number;
+  readonly serving?: number;
+  readonly load: number;
+  readonly isOverloaded: boolean;
+  readonly isUnderloaded: boolean;
+};
+
+type Balance = {
+  readonly strategy: string;
+  readonly activeNodes: number;
+  readonly assignments: number;
+  readonly containers: number;
+  readonly unassigned: number;
+  readonly variation: number;
+  readonly variationMax: number;
+  readonly band: string;
+  readonly nodes: readonly NodeLoad[];
+};
+
+const nodeColumns: readonly Column<NodeLoad>[] = [
+  { title: 'NODE', cell: (row) => row.name },
+  { title: 'HOLDS', cell: (row) => String(row.assignments + row.containers) },
+  { title: 'CONTAINERS', cell: (row) => String(row.containers) },
+  { title: 'COPIES', cell: (row) => String(row.copies) },
+  { title: 'LOAD', cell: (row) => row.load.toFixed(2) },
+  { title: 'SERVES', wide: true, cell: (row) => String(row.serving ?? '-') },
+  { title: 'NOTE', cell: noteOf },
+];
+
+function noteOf({ isActive, isOverloaded, isUnderloaded }: NodeLoad): string {
+  if (!isActive) return 'not active';
+  if (isOverloaded) return 'overloaded';
+  return isUnderloaded ? 'has room' : '';
+}
+
+export async function balanceCommand(
+  flags: TargetFlags & { readonly dc?: string; readonly watch?: true },
+  format: OutputFormat,
+): Promise<number> {
+  const target = await resolveTarget(flags);
+  return await printOrWatch(format, flags.watch === true, async () => {
+    const answer = await getJson(target, withDc('/v1/balance', flags.dc));
+    const { schemaVersion: _, ...thing } = answer as Balance & { schemaVersion: number };
+    if (format === 'table' || format === 'wide') return { text: await balanceText(thing, format) };
+    return { text: await renderObject(format, thing, { name: thing.band, lines: [] }) };
+  });
+}
+
+async function balanceText(thing: Balance, format: 'table' | 'wide'): Promise<string> {
+  const { band, variation, variationMax, assignments, containers, unassigned, activeNodes, strategy, nodes } = thing;
+  const sorted = nodes.toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
+  return [
+    `${band}: coefficient of variation ${variation.toFixed(3)}, at most ${variationMax} is wanted`,
+    `${assignments + containers} held by ${activeNodes} active nodes, ${unassigned} wait for a node (strategy ${strategy})`,
+    '',
+    await renderList(format, sorted, nodeColumns, (row) => row.name),
+  ].join('\n');
+}
+
+type Move = { readonly name: string; readonly from: string; readonly to: string };
+
+type Rebalanced = {
+  readonly dryRun: boolean;
+  readonly moves: readonly Move[];
+  readonly started: number;
+  readonly failed: readonly { readonly name: string; readonly why: string }[];
+  readonly variationBefore: number;
+  readonly variationAfter: number;
+  readonly why: string;
+};
+
+export type RebalanceFlags = TargetFlags &
+  ConfirmFlags & {
+    readonly output: OutputFormat;
+    readonly dryRun?: true;
+    readonly dc?: string;
+    readonly maxMoves?: number;
+    readonly reason?: string;
+  };
+
+const moveColumns: readonly Column<Move>[] = [
+  { title: 'MOVE', cell: (row) => row.name },
+  { title: 'FROM', cell: (row) => row.from },
+  { title: 'TO', cell: (row) => row.to },
+];
+
+export async function rebalanceCommand(flags: RebalanceFlags): Promise<number> {
+  const target = await resolveTarget(flags);
+  const dryRun = flags.dryRun === true;
+  if (!dryRun && flags.yes !== true && process.stdin.isTTY) {
+    const plan = await ask(target, flags, true);
+    if (plan.moves.length > 0) {
+      printNotice(await movesText('table', plan));
+      await confirm(`Move ${plan.moves.length}?`, flags, 'go on');
+    }
+  }
+  const done = await ask(target, flags, dryRun);
+  if (flags.output === 'table' || flags.output === 'wide') printData(await movesText(flags.output, done));
+  else printData(await renderObject(flags.output, done, { name: done.moves.map(({ name }) => name).join('\n'), lines: [] }));
+  for (const { name, why } of done.failed) printNotice(`${stripControls(name)} was not moved: ${stripControls(why)}`);
+  return done.failed.length === 0 ? exitOk : exitPartial;
+}
+
+async function ask(target: ClusterTarget, { dc, maxMoves, reason }: RebalanceFlags, dryRun: boolean): Promise<Rebalanced> {
+  const answer = await postJson(target, withDc('/v1/rebalance', dc), { dryRun, maxMoves, reason });
+  const { schemaVersion: _, ...thing } = answer as Rebalanced & { schemaVersion: number };
+  return thing;
+}
+
+async function movesText(format: 'table' | 'wide', result: Rebalanced): Promise<string> {
+  const { moves, variationBefore, variationAfter, why, dryRun, started } = result;
+  const moved = dryRun ? `${moves.length} would move` : `${started} begun, they go on by themselves`;
+  const variation = `coefficient of variation ${variationBefore.toFixed(3)} -> ${variationAfter.toFixed(3)}`;
+  if (moves.length === 0) return `nothing to move: ${why} (coefficient of variation ${variationBefore.toFixed(3)})`;
+  return `${await renderList(format, moves, moveColumns, (row) => row.name)}\n\n${moved}: ${why}, ${variation}`;
+}

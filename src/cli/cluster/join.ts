@@ -1,0 +1,21 @@
+/** `remuster join ADDRESSES`: a node that already runs is told of others, for clusters that were started apart. */
+import { exitOk } from '../command/exit.ts';
+import { postJson } from '../command/http-client.ts';
+import { type OutputFormat, renderObject } from '../output/render.ts';
+import { resolveTarget, type TargetFlags } from '../command/target.ts';
+import { printData } from '../output/terminal.ts';
+
+export async function joinCommand(flags: TargetFlags, format: OutputFormat, addresses: string): Promise<number> {
+  const target = await resolveTarget(flags);
+  const { schemaVersion: _, ...thing } = (await postJson(target, '/v1/join', { addresses })) as {
+    readonly schemaVersion: number;
+    readonly node: string;
+    readonly asked: readonly string[];
+  };
+  const lines: [string, string][] = [
+    ['NODE', thing.node],
+    ['ASKS', thing.asked.join(', ')],
+  ];
+  printData(await renderObject(format, thing, { name: thing.node, lines }));
+  return exitOk;
+}

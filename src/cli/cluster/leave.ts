@@ -1,0 +1,66 @@
+/**
+ * `remuster node leave NAME`: a node goes for good, in order: it is drained, a manager is removed from its group, then
+ * the node itself is told; it unregisters and its process ends. Each step is refused when it would cost something.
+ */
+import { confirm, type ConfirmFlags } from '../command/confirm.ts';
+import { pollDrained } from './drain.ts';
+import { exitOk, exitPartial } from '../command/exit.ts';
+import { getJson, withDc, postJson } from '../command/http-client.ts';
+import { fetchNode, nodePath } from './nodes.ts';
+import { type OutputFormat, renderObject } from '../output/render.ts';
+import { resolveTarget, type ClusterTarget, type TargetFlags } from '../command/target.ts';
+import { stripControls, printData, printNotice } from '../output/terminal.ts';
+
+export type LeaveFlags = TargetFlags &
+  ConfirmFlags & {
+    readonly output: OutputFormat;
+    readonly deadline?: string;
+    readonly dryRun?: true;
+    readonly reason?: string;
+  };
+
+export async function nodeLeaveCommand(name: string, flags: LeaveFlags): Promise<number> {
+  const target = await resolveTarget(flags);
+  const { reason, deadline } = flags;
+  const node = await fetchNode(target, name);
+  const isInGroup = await belongsToGroup(target, node.id, node.dc);
+  const needsDrain = node.registration === 'active' && (await othersAreActive(target, node.id, node.dc));
+  const steps = [
+    ...(needsDrain ? [`drain it (${node.drain?.remaining ?? 0} to move)`] : []),
+    ...(isInGroup ? ['remove it from the group of managers'] : []),
+    'unregister it and end its process',
+  ];
+  if (isInGroup) await postJson(target, `/v1/managers/${encodeURIComponent(name)}/remove`, { dryRun: true });
+  if (flags.dryRun === true) {
+    const lines = steps.map((step, i): [string, string] => [`STEP ${i + 1}`, step]);
+    printData(await renderObject(flags.output, { node: node.name, dryRun: true, steps }, { name: node.name, lines }));
+    return exitOk;
+  }
+  await confirm(`Let ${stripControls(node.name)} leave for good?`, flags, 'go on');
+  if (needsDrain) await postJson(target, nodePath(name, 'drain'), { deadline, reason });
+  if (needsDrain || node.registration === 'draining') {
+    const { drain } = await pollDrained(target, name, deadline);
+    if (drain?.phase !== 'drained') {
+      printNotice(`${stripControls(name)} still holds ${drain?.remaining ?? 0}; it stays`);
+      return exitPartial;
+    }
+  }
+  if (isInGroup) await postJson(target, `/v1/managers/${encodeURIComponent(name)}/remove`, { reason });
+  const { schemaVersion: _, ...thing } = (await postJson(target, nodePath(name, 'leave'), { reason })) as {
+    schemaVersion: number;
+    node: string;
+  };
+  printData(await renderObject(flags.output, thing, { name: thing.node, lines: [['LEFT', thing.node]] }));
+  return exitOk;
+}
+
+async function belongsToGroup(target: ClusterTarget, id: string, dc: string): Promise<boolean> {
+  const { items } = (await getJson(target, withDc('/v1/managers', dc))) as { items: { id: string; standing: string }[] };
+  return items.some((row) => row.id === id && row.standing !== 'outside');
+}
+
+/** The last one has nobody to give anything to. */
+async function othersAreActive(target: ClusterTarget, id: string, dc: string): Promise<boolean> {
+  const { nodes } = (await getJson(target, withDc('/v1/balance', dc))) as { nodes: { id: string; isActive: boolean }[] };
+  return nodes.some((row) => row.id !== id && row.isActive);
+}

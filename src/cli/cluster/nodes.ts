@@ -1,0 +1,94 @@
+/** `remuster node show|activate`: what one node may do for the cluster, and letting a drained one work again. */
+import { exitOk } from '../command/exit.ts';
+import { getJson, postJson } from '../command/http-client.ts';
+import type { MemberRow } from './members.ts';
+import type { DrainProgress } from '../../placement/operations/drain-progress.ts';
+import { type OutputFormat, renderObject } from '../output/render.ts';
+import { resolveTarget, type ClusterTarget, type TargetFlags } from '../command/target.ts';
+import { printData } from '../output/terminal.ts';
+
+export type DrainView = Omit<DrainProgress, 'node'>;
+
+export type NodeView = MemberRow & {
+  readonly reason: string | null;
+  readonly since: string | null;
+  readonly note: string;
+  readonly lost: boolean;
+  /** Null while the registry cannot be asked. */
+  readonly drain: DrainView | null;
+};
+
+export function nodePath(name: string, verb?: string): string {
+  return `/v1/nodes/${encodeURIComponent(name)}${verb === undefined ? '' : `/${verb}`}`;
+}
+
+export async function fetchNode(target: ClusterTarget, name: string): Promise<NodeView> {
+  const { schemaVersion: _, ...node } = (await getJson(target, nodePath(name))) as NodeView & {
+    schemaVersion: number;
+  };
+  return node;
+}
+
+export async function nodeShowCommand(name: string, flags: TargetFlags, format: OutputFormat): Promise<number> {
+  const node = await fetchNode(await resolveTarget(flags), name);
+  const { drain } = node;
+  const lines: [string, string][] = [
+    ['NAME', node.name],
+    ['ID', node.id],
+    ['ROLES', node.roles.join(',')],
+    ['DC', node.dc],
+    ['ADDRESS', `${node.host}:${node.port}`],
+    ['STATE', node.stuck ? `${node.state} (stuck)` : node.state],
+    ['REGISTRATION', node.registration ?? 'none'],
+    ['REASON', [node.reason ?? '-', node.note].filter((text) => text !== '').join(': ')],
+    ['SINCE', node.since ?? '-'],
+    ['HOLDS', drain === null ? 'unknown: the registry does not answer' : hostedText(drain)],
+    ...(drain === null || drain.phase === 'not draining' ? [] : drainLines(drain)),
+  ];
+  printData(await renderObject(format, node, { name: node.name, lines }));
+  return exitOk;
+}
+
+function drainLines(drain: DrainView): [string, string][] {
+  return [['DRAIN', drainProgressText(drain)], ...drain.blockedBy.map((why): [string, string] => ['BLOCKED BY', why])];
+}
+
+export function hostedText({
+  remaining,
+  containers,
+  copies,
+}: Pick<DrainView, 'remaining' | 'containers' | 'copies'>): string {
+  const others = remaining - containers - copies;
+  const parts = [
+    ...(containers > 0 ? [`${containers} containers`] : []),
+    ...(copies > 0 ? [`${copies} copies`] : []),
+    ...(others > 0 && others < remaining ? [`${others} assignments`] : []),
+  ];
+  return parts.length === 0 ? String(remaining) : `${remaining} (${parts.join(', ')})`;
+}
+
+export function drainProgressText({ phase, total, remaining, copies, releasing, adrift, overdue }: DrainView): string {
+  const open = [
+    ...(total > 0 ? [`${total - remaining} of ${total} moved away`] : []),
+    ...(copies > 0 ? [`${copies} of the rest are copies`] : []),
+    ...(releasing > 0 ? [`${releasing} on the move`] : []),
+    ...(adrift > 0 ? [`${adrift} on the way to another node`] : []),
+    ...(overdue ? ['the deadline has passed'] : []),
+  ];
+  return [phase, ...open].join(', ');
+}
+
+export async function nodeActivateCommand(
+  name: string,
+  flags: TargetFlags & { readonly reason?: string; readonly output: OutputFormat },
+): Promise<number> {
+  const { reason } = flags;
+  const answer = await postJson(await resolveTarget(flags), nodePath(name, 'activate'), { reason });
+  const { schemaVersion: _, ...thing } = answer as { schemaVersion: number; node: string; registration: string };
+  const lines: [string, string][] = [
+    ['NODE', thing.node],
+    ['REGISTRATION', thing.registration],
+  ];
+  printData(await renderObject(flags.output, thing, { name: thing.node, lines }));
+  return exitOk;
+}

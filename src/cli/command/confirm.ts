@@ -1,0 +1,25 @@
+/**
+ * Asks before something that cannot be taken back, unless `--yes` was said. On a terminal a person is asked; elsewhere
+ * there is nobody to ask, and what may cost data is refused.
+ */
+import { createInterface } from 'node:readline/promises';
+import { RemusterError } from '../../base/errors.ts';
+import { printNotice } from '../output/terminal.ts';
+
+export type ConfirmFlags = { readonly yes?: true };
+
+/** `whenNobody` says what happens without a terminal and without `--yes`. */
+export async function confirm(question: string, flags: ConfirmFlags, whenNobody: 'refuse' | 'go on'): Promise<void> {
+  if (flags.yes === true) return;
+  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+    if (whenNobody === 'go on') return;
+    throw new RemusterError('BAD_ARGUMENT', `${question} Say --yes to do it; nothing was changed`);
+  }
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  const interrupted = new Promise<string>((resolve) => terminal.once('close', () => resolve('')));
+  const answer = await Promise.race([terminal.question(`${question} [y/N] `), interrupted]);
+  terminal.close();
+  if (/^y(es)?$/i.test(answer.trim())) return;
+  printNotice('nothing was changed');
+  throw new RemusterError('CANCELLED', 'you did not say yes');
+}

@@ -1,0 +1,108 @@
+/** Pointers to dev clusters: stale ones mislead nobody and remove nothing that lives. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { isRemusterError } from '../../base/errors.ts';
+import {
+  type DevState,
+  devClusterAt,
+  onlyDevCluster,
+  removeDevState,
+  runningDevClusters,
+  removeDeadDevClusters,
+  writeDevState,
+} from './dev-state.ts';
+
+let folder = '';
+const runtimeDir = process.env['XDG_RUNTIME_DIR'];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'remuster-state-test-'));
+  process.env['XDG_RUNTIME_DIR'] = join(folder, 'run');
+  mkdirSync(join(folder, 'run'));
+});
+
+afterEach(() => {
+  rmSync(folder, { recursive: true, force: true });
+  if (runtimeDir === undefined) delete process.env['XDG_RUNTIME_DIR'];
+  else process.env['XDG_RUNTIME_DIR'] = runtimeDir;
+});
+
+function stateOf(name: string, change: Partial<DevState> = {}): DevState {
+  const root = join(folder, name);
+  mkdirSync(root, { recursive: true });
+  const nonce = Buffer.from(name.padEnd(16, '.')).toString('hex');
+  const admin = 'http://127.0.0.1:1';
+  return { pid: process.pid, nonce, root, temporary: true, control: admin, admin, token: 't', nodes: [], ...change };
+}
+
+async function deadPid(): Promise<number> {
+  const child = spawn(process.execPath, ['-e', '']);
+  await once(child, 'exit');
+  return child.pid ?? 0;
+}
+
+describe('a running dev cluster', () => {
+  test('is found while it lives and gone when it is removed, without a trace', () => {
+    const state = stateOf('one');
+    writeDevState(state);
+    assert.deepEqual(onlyDevCluster(), state);
+    assert.deepEqual(devClusterAt(state.root), state);
+    removeDevState(state.root, true);
+    assert.equal(onlyDevCluster(), undefined);
+    assert.deepEqual(readdirSync(join(folder, 'run')), []);
+    assert.ok(!existsSync(state.root));
+  });
+
+  test('keeps data that is not ours to remove', () => {
+    const state = stateOf('kept', { temporary: false });
+    writeDevState(state);
+    writeFileSync(join(state.root, 'precious'), '');
+    removeDevState(state.root, false);
+    assert.deepEqual(readdirSync(state.root), ['precious']);
+  });
+
+  test('must be named when there are several', () => {
+    writeDevState(stateOf('one'));
+    writeDevState(stateOf('two'));
+    assert.equal(onlyDevCluster(), undefined);
+    assert.throws(() => devClusterAt(undefined), /several dev clusters run/);
+    assert.equal(devClusterAt(join(folder, 'two')).root, join(folder, 'two'));
+  });
+});
+
+describe('a stale pointer', () => {
+  test('of a dead process leads nowhere', async () => {
+    writeDevState(stateOf('dead', { pid: await deadPid() }));
+    assert.deepEqual(runningDevClusters(), []);
+    assert.throws(
+      () => devClusterAt(undefined),
+      (error) => isRemusterError(error, 'UNREACHABLE'),
+    );
+  });
+
+  test('whose nonce or process differs from the state file leads nowhere', () => {
+    const state = stateOf('changed');
+    writeDevState(state);
+    writeFileSync(join(state.root, 'dev.json'), JSON.stringify({ ...state, nonce: '0'.repeat(32) }));
+    assert.deepEqual(runningDevClusters(), []);
+  });
+
+  test('is swept with its data once all its processes are gone, and not before', async () => {
+    const pid = await deadPid();
+    const node = { id: 'x', name: 'n', roles: [], dc: 'd', host: 'h', port: 1, httpPort: 2 };
+    const orphaned = stateOf('orphaned', { pid, nodes: [{ ...node, pid: process.pid }] });
+    const gone = stateOf('gone', { pid, nodes: [{ ...node, pid }] });
+    const kept = stateOf('kept', { pid, temporary: false });
+    for (const state of [orphaned, gone, kept]) writeDevState(state);
+    removeDeadDevClusters();
+    assert.deepEqual(
+      [orphaned, gone, kept].map((state) => existsSync(state.root)),
+      [true, false, true],
+    );
+  });
+});

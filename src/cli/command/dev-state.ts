@@ -1,0 +1,164 @@
+/**
+ * How other commands find the dev clusters of this user: a state file in the cluster's data directory, and a small
+ * pointer to it at a well-known place. Both carry the same nonce, so that a pointer left behind by a crash can mislead
+ * nobody: it leads to a cluster only while its process lives and the state file agrees. Nothing here signals a process;
+ * what is to be killed is asked of the dev process itself, which only knows its own children.
+ */
+import { lstatSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { RemusterError } from '../../base/errors.ts';
+
+export type DevNode = {
+  readonly id: string;
+  readonly name: string;
+  readonly pid: number;
+  readonly roles: readonly string[];
+  readonly dc: string;
+  readonly host: string;
+  readonly port: number;
+  readonly httpPort: number;
+};
+
+export type DevState = {
+  readonly pid: number;
+  readonly nonce: string;
+  readonly root: string;
+  /** True when the data directory is ours to remove. */
+  readonly temporary: boolean;
+  /** Where the dev process takes orders; the nonce is the password. */
+  readonly control: string;
+  readonly admin: string;
+  readonly token: string;
+  readonly nodes: readonly DevNode[];
+};
+
+type Pointer = { readonly pid: number; readonly nonce: string; readonly root: string };
+
+const stateFile = 'dev.json';
+
+export function writeDevState(state: DevState): void {
+  const { pid, nonce, root } = state;
+  writeFileSync(join(root, stateFile), JSON.stringify(state), { mode: 0o600 });
+  mkdirSync(pointersFolder(), { recursive: true, mode: 0o700 });
+  checkOwnFolder(pointersFolder());
+  writeFileSync(pointerPath(nonce), JSON.stringify({ pid, nonce, root } satisfies Pointer), { mode: 0o600 });
+}
+
+/** Removes what writeDevState wrote, and the data directory if that is ours. Called by whoever is last to leave. */
+export function removeDevState(root: string, temporary: boolean): void {
+  const state = readDevState(root);
+  if (state !== undefined) removePointer(state.nonce);
+  rmSync(temporary ? root : join(root, stateFile), {
+    recursive: temporary,
+    force: true,
+    maxRetries: 5,
+    retryDelay: 50,
+  });
+}
+
+/** Dev clusters of this user whose process is alive. */
+export function runningDevClusters(): DevState[] {
+  return pointers()
+    .filter((pointer) => isAlive(pointer.pid))
+    .map((pointer) => agreedState(pointer))
+    .filter((state) => state !== undefined);
+}
+
+/** The one that runs, if it is the only one: a guess between several would be luck. */
+export function onlyDevCluster(): DevState | undefined {
+  const running = runningDevClusters();
+  return running.length === 1 ? running[0] : undefined;
+}
+
+export function devClusterAt(root: string | undefined): DevState {
+  const running = runningDevClusters();
+  const found = root === undefined ? running : running.filter((state) => state.root === root);
+  if (found.length > 1) {
+    const roots = found.map((state) => state.root).join(', ');
+    throw new RemusterError('BAD_ARGUMENT', `several dev clusters run; choose one with --data, out of ${roots}`);
+  }
+  const [only] = found;
+  if (only === undefined) throw new RemusterError('UNREACHABLE', 'no dev cluster of yours runs on this machine');
+  return only;
+}
+
+/** Clears what crashed dev clusters left behind: only when its process and all its nodes are gone. */
+export function removeDeadDevClusters(): void {
+  for (const pointer of pointers()) {
+    if (isAlive(pointer.pid)) continue;
+    const state = agreedState(pointer);
+    if (state === undefined) removePointer(pointer.nonce);
+    else if (state.nodes.every((node) => !isAlive(node.pid))) removeDevState(state.root, state.temporary);
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+function pointersFolder(): string {
+  return join(
+    process.env['XDG_RUNTIME_DIR'] || tmpdir(),
+    `remuster-${userInfo().username.replaceAll(/[^\w.-]/g, '_')}`,
+  );
+}
+
+function pointerPath(nonce: string): string {
+  return join(pointersFolder(), `dev-${nonce}.json`);
+}
+
+function removePointer(nonce: string): void {
+  rmSync(pointerPath(nonce), { force: true });
+  try {
+    rmdirSync(pointersFolder());
+  } catch {
+    // Not empty: another dev cluster runs.
+  }
+}
+
+function pointers(): Pointer[] {
+  try {
+    checkOwnFolder(pointersFolder());
+    return readdirSync(pointersFolder())
+      .filter((file) => /^dev-[0-9a-f]{32}\.json$/.test(file))
+      .map((file) => readJson(join(pointersFolder(), file)) as Pointer | undefined)
+      .filter(
+        (pointer) => pointer !== undefined && /^[0-9a-f]{32}$/.test(pointer.nonce) && Number.isSafeInteger(pointer.pid),
+      )
+      .filter((pointer) => pointer !== undefined);
+  } catch (error) {
+    if (error instanceof RemusterError) throw error;
+    return [];
+  }
+}
+
+/** The shared temporary folder is everybody's: a folder that another user made in our name is not believed. */
+function checkOwnFolder(folder: string): void {
+  const { uid } = lstatSync(folder);
+  if (process.getuid !== undefined && uid !== process.getuid()) {
+    throw new RemusterError('FORBIDDEN', `${folder} belongs to another user`);
+  }
+}
+
+function agreedState(pointer: Pointer): DevState | undefined {
+  const state = readDevState(pointer.root);
+  return state?.nonce === pointer.nonce && state.pid === pointer.pid ? state : undefined;
+}
+
+export function readDevState(root: string): DevState | undefined {
+  return readJson(join(root, stateFile)) as DevState | undefined;
+}
+
+function readJson(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as unknown;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,42 @@
+/**
+ * How a command ends badly: a coded error becomes one message and one exit code. With `-o json` the message is
+ * `{"error":{"code","message","hint"}}`, always on stderr. Mistakes of our own are INTERNAL and show their stack only
+ * when REMUSTER_DEBUG is set.
+ */
+import { serializeError, isRemusterError, RemusterError } from '../../base/errors.ts';
+import { styled, printNotice } from '../output/terminal.ts';
+
+export const exitOk = 0;
+export const exitFailed = 1;
+export const exitUsage = 2;
+export const exitPartial = 4;
+export const exitRefused = 5;
+export const exitThresholds = 99;
+export const exitInterrupted = 130;
+
+/** Prints the error and says with which code to exit. */
+export function reportFailure(error: unknown, asJson: boolean): number {
+  const known = isRemusterError(error) ? error : new RemusterError('INTERNAL', internalMessage(error));
+  const { code, message, hint } = serializeError(known);
+  if (asJson) {
+    printNotice(JSON.stringify({ error: { code, message, hint } }));
+  } else {
+    printNotice(`${styled('red', 'error', process.stderr)} ${code}: ${message}`);
+    printNotice(`${styled('dim', 'hint', process.stderr)} ${hint} (remuster explain ${code})`);
+  }
+  if (!isRemusterError(error) && process.env['REMUSTER_DEBUG'] && error instanceof Error) printNotice(error.stack ?? '');
+  return known.row.exitCode;
+}
+
+function internalMessage(error: unknown): string {
+  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+}
+
+/** True when the words of a command line ask for JSON, also when they cannot be understood otherwise. */
+export function wantsJson(words: readonly string[]): boolean {
+  return words.some(
+    (word, i) =>
+      ((word === '-o' || word === '--output') && /^jsonl?$/.test(words[i + 1] ?? '')) ||
+      /^(-o=?|--output=)jsonl?$/.test(word),
+  );
+}

@@ -1,0 +1,91 @@
+/**
+ * Which cluster a command talks to, and with which token:
+ *
+ *   --addr, then --context, then REMUSTER_ADDR, then the current context of the contexts file, then the dev cluster
+ *   that runs on this machine, then http://127.0.0.1:7500.
+ *
+ * The contexts file is YAML: `current: NAME` and `contexts: {NAME: {addr, token or tokenFile}}`. An unknown context is
+ * an error, never a silent fallback to another cluster.
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { RemusterError } from '../../base/errors.ts';
+import { nearestName } from '../../node/options/nearest-name.ts';
+import { onlyDevCluster } from './dev-state.ts';
+
+export type ClusterTarget = { readonly addr: string; readonly token: string | undefined };
+export type TargetFlags = { readonly addr?: string; readonly context?: string; readonly token?: string };
+
+const fallbackAddr = 'http://127.0.0.1:7500';
+
+type Context = { readonly addr: string; readonly token?: string; readonly tokenFile?: string };
+
+export async function resolveTarget(flags: TargetFlags): Promise<ClusterTarget> {
+  const { addr, token } = await findCluster(flags);
+  return { addr: checkedAddr(addr), token: flags.token ?? process.env['REMUSTER_TOKEN'] ?? token };
+}
+
+async function findCluster(flags: TargetFlags): Promise<ClusterTarget> {
+  if (flags.addr !== undefined && flags.context !== undefined) {
+    throw new RemusterError('BAD_ARGUMENT', '--addr and --context both name a cluster; give one of them');
+  }
+  if (flags.addr !== undefined) return { addr: flags.addr, token: undefined };
+  if (flags.context !== undefined) return await contextNamed(flags.context);
+  const fromEnvironment = process.env['REMUSTER_ADDR'];
+  if (fromEnvironment) return { addr: fromEnvironment, token: undefined };
+  const { current } = await readContexts();
+  if (current !== undefined) return await contextNamed(current);
+  const dev = onlyDevCluster();
+  return dev === undefined ? { addr: fallbackAddr, token: undefined } : { addr: dev.admin, token: dev.token };
+}
+
+async function contextNamed(name: string): Promise<ClusterTarget> {
+  const { contexts } = await readContexts();
+  const context = Object.hasOwn(contexts, name) ? contexts[name] : undefined;
+  if (context === undefined) {
+    const nearest = nearestName(name, Object.keys(contexts));
+    const tail = nearest === undefined ? `it is not in ${contextsPath()}` : `did you mean ${nearest}?`;
+    throw new RemusterError('BAD_ARGUMENT', `unknown context ${JSON.stringify(name)}; ${tail}`);
+  }
+  const token = context.token ?? (context.tokenFile === undefined ? undefined : readToken(context.tokenFile));
+  return { addr: context.addr, token };
+}
+
+function contextsPath(): string {
+  const base = process.env['XDG_CONFIG_HOME'] || join(homedir(), '.config');
+  return process.env['REMUSTER_CONTEXTS'] || join(base, 'remuster', 'contexts.yaml');
+}
+
+async function readContexts(): Promise<{ current?: string; contexts: Record<string, Context> }> {
+  const path = contextsPath();
+  if (!existsSync(path)) return { contexts: {} };
+  try {
+    const { parse } = await import('yaml');
+    const read = parse(readFileSync(path, 'utf8')) as { current?: unknown; contexts?: unknown } | null;
+    const contexts = (read?.contexts ?? {}) as Record<string, Context>;
+    for (const context of Object.values(contexts)) {
+      if (typeof context?.addr !== 'string') throw new Error('each context needs an addr');
+    }
+    return { contexts, ...(typeof read?.current === 'string' ? { current: read.current } : {}) };
+  } catch (error) {
+    throw new RemusterError('BAD_ARGUMENT', `cannot read ${path}: ${error instanceof Error ? error.message : ''}`);
+  }
+}
+
+function readToken(path: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim();
+  } catch {
+    throw new RemusterError('BAD_ARGUMENT', `cannot read the token file ${path}`);
+  }
+}
+
+function checkedAddr(text: string): string {
+  const withScheme = /^[a-z]+:\/\//.test(text) ? text : `http://${text}`;
+  const url = URL.canParse(withScheme) ? new URL(withScheme) : undefined;
+  if (url === undefined || !['http:', 'https:'].includes(url.protocol) || url.hostname === '') {
+    throw new RemusterError('BAD_ARGUMENT', `an address looks like http://host:port, not ${JSON.stringify(text)}`);
+  }
+  return url.origin;
+}

@@ -1,0 +1,25 @@
+/** `--watch`: looks once a second and prints again when something has changed. Tables get the time in front of them. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { exitOk } from './exit.ts';
+import type { OutputFormat } from '../output/render.ts';
+import { printData } from '../output/terminal.ts';
+
+export type WatchFrame = {
+  readonly text: string;
+  /** Another one is news; the text itself when nothing in it changes all the time. */
+  readonly news?: string;
+};
+
+const lookMs = 1_000;
+
+export async function printOrWatch(format: OutputFormat, watch: boolean, look: () => Promise<WatchFrame>): Promise<number> {
+  for (let shown: string | undefined; ; await pause(lookMs)) {
+    const { text, news = text } = await look();
+    if (news !== shown) {
+      const isAgain = shown !== undefined && (format === 'table' || format === 'wide');
+      printData(isAgain ? `\n${new Date().toISOString()}\n${text}` : text);
+    }
+    if (!watch) return exitOk;
+    shown = news;
+  }
+}

@@ -1,0 +1,210 @@
+/** `remuster job submit|list|show|watch|cancel|report|result|explain` and `schedule list|delete`. */
+import { createWriteStream } from 'node:fs';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { RemusterError } from '../../base/errors.ts';
+import type { JobRow, JobView, JobStatus, WorkflowView } from '../../jobs/job-types.ts';
+import { finishUnitNumber, planUnitNumber } from '../../jobs/unit-spec.ts';
+import { formatCount, formatElapsed, formatRate } from '../output/amounts.ts';
+import { exitOk } from '../command/exit.ts';
+import { withQuery } from '../command/http-client.ts';
+import { exitCodeOfJob, fetchReport, streamResults, fetchResults } from './job-outcome.ts';
+import { jobPath, openJobHttpClient, withoutSchemaVersion } from './job-client.ts';
+import { type ScheduleFlags, type SubmissionFlags, checkDatacenter, prepareSubmission, submitPrepared } from './job-submission.ts';
+import { openLiveScreen } from './live-screen.ts';
+import { LiveView } from './live-view.ts';
+import { type Column, type OutputFormat, renderList, renderObject, renderTable } from '../output/render.ts';
+import { checkReportFiles, writeReportFiles } from './report-files.ts';
+import { formatReport } from './report-text.ts';
+import { printOnInterrupt } from '../command/signals.ts';
+import type { TargetFlags } from '../command/target.ts';
+import { stripControls, printData, printNotice } from '../output/terminal.ts';
+import { printOrWatch } from '../command/watch.ts';
+
+type Flags = TargetFlags & { readonly output: OutputFormat };
+
+const jobColumns: readonly Column<JobRow>[] = [
+  { title: 'JOB', cell: (row) => row.jobId },
+  { title: 'NAME', cell: (row) => row.name },
+  { title: 'STATUS', cell: (row) => row.status },
+  { title: 'SUBMITTED', cell: (row) => momentText(row.submittedAtMs) },
+  { title: 'ENDED', wide: true, cell: (row) => momentText(row.endedAtMs) },
+  { title: 'BY', wide: true, cell: (row) => row.submitter },
+  { title: 'COMPLETED', cell: (row) => formatCount(row.completed) },
+  { title: 'FAILED', cell: (row) => formatCount(row.failed) },
+];
+
+export async function jobListCommand(
+  flags: Flags & { readonly limit?: number; readonly status?: string; readonly watch?: true },
+): Promise<number> {
+  const site = await openJobHttpClient(flags);
+  const { limit, status } = flags;
+  const query = {
+    ...(limit === undefined ? {} : { limit: String(limit) }),
+    ...(status === undefined ? {} : { status: status.toUpperCase() }),
+  };
+  return await printOrWatch(flags.output, flags.watch === true, async () => {
+    const { items } = (await site.get(withQuery('/v1/jobs', query))) as { items: JobRow[] };
+    return { text: await renderList(flags.output, items, jobColumns, (row) => row.jobId) };
+  });
+}
+
+export async function jobSubmitCommand(file: string, flags: Flags & SubmissionFlags & ScheduleFlags): Promise<number> {
+  const site = await openJobHttpClient(flags);
+  const submission = await prepareSubmission(file, flags);
+  await checkDatacenter(site, flags);
+  const { jobId, status, isNew } = await submitPrepared(site, submission);
+  const lines: [string, string][] =
+    flags.cron === undefined
+      ? [
+          ['JOB', jobId],
+          ['STATUS', status],
+          ['NEW', isNew ? 'yes' : 'no, this key was submitted before'],
+        ]
+      : [['SCHEDULE', flags.key ?? jobId]];
+  printData(await renderObject(flags.output, { jobId, status, isNew }, { name: jobId, lines }));
+  return exitOk;
+}
+
+export async function jobShowCommand(jobId: string, flags: Flags & { readonly watch?: true }): Promise<number> {
+  const site = await openJobHttpClient(flags);
+  const { output } = flags;
+  return await printOrWatch(output, flags.watch === true, async () => {
+    const job = withoutSchemaVersion(await site.get(jobPath(jobId))) as JobView;
+    if (output === 'table' || output === 'wide') return { text: await shownText(job, output) };
+    return { text: await renderObject(output, job, { name: job.jobId, lines: [] }) };
+  });
+}
+
+/** Ctrl-C only stops the watching. */
+export async function jobWatchCommand(jobId: string, flags: Flags): Promise<number> {
+  const site = await openJobHttpClient(flags);
+  printOnInterrupt(() => printNotice(`the job goes on: remuster job show ${stripControls(jobId)}`));
+  const isForPeople = flags.output === 'table' || flags.output === 'wide';
+  const screen = openLiveScreen(new LiveView([]));
+  try {
+    for await (const progress of site.progress(jobId)) {
+      if (isForPeople) screen.told(progress);
+      else printData(flags.output === 'name' ? progress.status : JSON.stringify(progress));
+    }
+  } finally {
+    screen.end();
+  }
+  return exitCodeOfJob(await fetchReport(site, jobId));
+}
+
+export async function jobCancelCommand(jobId: string, flags: Flags): Promise<number> {
+  const site = await openJobHttpClient(flags);
+  const { status } = withoutSchemaVersion(await site.change('DELETE', jobPath(jobId))) as { status: JobStatus };
+  printData(
+    await renderObject(
+      flags.output,
+      { jobId, status },
+      {
+        name: jobId,
+        lines: [
+          ['JOB', jobId],
+          ['STATUS', status],
+        ],
+      },
+    ),
+  );
+  return exitOk;
+}
+
+export async function jobReportCommand(jobId: string, flags: Flags & { readonly out?: readonly string[] }): Promise<number> {
+  checkReportFiles(flags.out ?? []);
+  const site = await openJobHttpClient(flags);
+  const report = await fetchReport(site, jobId);
+  const isForPeople = flags.output === 'table' || flags.output === 'wide';
+  printData(isForPeople ? formatReport(report) : await renderObject(flags.output, report, { name: jobId, lines: [] }));
+  const results = async (): Promise<unknown> =>
+    report.status === 'COMPLETED' ? await fetchResults(site, jobId) : undefined;
+  await writeReportFiles(flags.out ?? [], report, [], results);
+  return exitOk;
+}
+
+/** JSON by workflow, to stdout or to a file; piece by piece, however large it is. */
+export async function jobResultCommand(
+  jobId: string,
+  flags: Flags & { readonly out?: string; readonly workflow?: string },
+): Promise<number> {
+  const site = await openJobHttpClient(flags);
+  const texts = streamResults(site, jobId, flags.workflow);
+  if (flags.out === undefined) {
+    for await (const text of texts) process.stdout.write(text);
+    printData('');
+    return exitOk;
+  }
+  try {
+    await pipeline(Readable.from(texts), createWriteStream(flags.out));
+  } catch (error) {
+    if (error instanceof Error && 'syscall' in error)
+      throw new RemusterError('BAD_ARGUMENT', `cannot write ${flags.out}: ${error.message}`);
+    throw error;
+  }
+  printNotice(`wrote ${flags.out}`);
+  return exitOk;
+}
+
+export async function jobExplainCommand(jobId: string, flags: Flags): Promise<number> {
+  const site = await openJobHttpClient(flags);
+  const { lines } = withoutSchemaVersion(await site.get(jobPath(jobId, '/explain'))) as { lines: readonly string[] };
+  const isForPeople = flags.output === 'table' || flags.output === 'wide';
+  printData(
+    isForPeople
+      ? lines.map(stripControls).join('\n')
+      : await renderObject(flags.output, { jobId, lines }, { name: jobId, lines: [] }),
+  );
+  return exitOk;
+}
+
+async function shownText(job: JobView, format: 'table' | 'wide'): Promise<string> {
+  const { startedAtMs, endedAtMs, queue, error } = job;
+  const lines: [string, string][] = [
+    ['JOB', `${job.jobId} (${job.name})`],
+    ['STATUS', error === undefined ? job.status : `${job.status}: ${error.code}, ${error.message}`],
+    ['SUBMITTED', `${momentText(job.submittedAtMs)} by ${job.submitter}, priority ${job.priority}`],
+    ['TIMEOUT', formatElapsed(job.timeoutMs)],
+    ...(startedAtMs === null ? [] : ([['STARTED', momentText(startedAtMs)]] as [string, string][])),
+    ...(endedAtMs === null ? [] : ([['ENDED', momentText(endedAtMs)]] as [string, string][])),
+    ...(queue === null ? [] : ([['QUEUED', `place ${queue.position}: ${queue.reason}`]] as [string, string][])),
+    ['TOTALS', `${formatCount(job.totals.completed)} completed, ${formatCount(job.totals.failed)} failed`],
+  ];
+  const head = await renderObject(format, {}, { name: job.jobId, lines });
+  const workflows = await renderList(format, job.workflows, workflowColumns, (row) => row.name);
+  return [head, workflows, attemptsText(job, format)].filter((part) => part !== '').join('\n\n');
+}
+
+/** What runs and what went wrong; those that simply completed only with `-o wide`. */
+function attemptsText(job: JobView, format: 'table' | 'wide'): string {
+  const all = job.workflows.flatMap(({ name, attempts }) => attempts.map((one) => ({ name, ...one })));
+  const isWide = format === 'wide';
+  const shown = isWide ? all : all.filter(({ outcome }) => outcome !== 'completed');
+  if (shown.length === 0) return all.length === 0 ? '' : `${all.length} attempts, all completed (-o wide shows them)`;
+  const rows = shown.map(({ name, unit, attempt, worker, outcome, fence }) => {
+    const row = [stripControls(name), unitText(unit), String(attempt), stripControls(worker), outcome];
+    return isWide ? row.concat(fence) : row;
+  });
+  return renderTable(['WORKFLOW', 'UNIT', 'ATTEMPT', 'WORKER', 'OUTCOME', ...(isWide ? ['FENCE'] : [])], rows);
+}
+
+function unitText(unit: number): string {
+  if (unit === planUnitNumber) return 'setup';
+  return unit === finishUnitNumber ? 'teardown' : String(unit);
+}
+
+const workflowColumns: readonly Column<WorkflowView>[] = [
+  { title: 'WORKFLOW', cell: (row) => row.name },
+  { title: 'STATUS', cell: (row) => row.status },
+  { title: 'UNITS', cell: ({ units }) => `${units.done} of ${units.total}` },
+  { title: 'RUNNING', cell: ({ units }) => String(units.running) },
+  { title: 'COMPLETED', cell: (row) => formatCount(row.completed) },
+  { title: 'FAILED', cell: (row) => formatCount(row.failed) },
+  { title: 'RATE', cell: (row) => formatRate(row.ratePerSecond) },
+  { title: 'NOTE', cell: ({ error }) => (error === undefined ? '' : `${error.code}: ${error.message}`) },
+];
+
+function momentText(ms: number | null): string {
+  return ms === null ? '' : new Date(ms).toISOString();
+}

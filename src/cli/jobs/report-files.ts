@@ -1,0 +1,42 @@
+/** `--out FILE`: the report as a page (.html) or as JSON with the results (.json). The ending says which. */
+import { writeFileSync } from 'node:fs';
+import { extname } from 'node:path';
+import { RemusterError } from '../../base/errors.ts';
+import type { Report } from '../../jobs/report/report.ts';
+import type { ProgressSample } from './live-view.ts';
+import { schemaVersion } from '../output/render.ts';
+import { renderReportPage } from './report-page.ts';
+import { printNotice } from '../output/terminal.ts';
+
+/** Before anything is started: what cannot be written is no report. */
+export function checkReportFiles(files: readonly string[]): void {
+  for (const file of files) {
+    if (!['.html', '.htm', '.json'].includes(extname(file).toLowerCase()))
+      throw new RemusterError('BAD_ARGUMENT', `--out takes a file that ends in .html or .json, not ${file}`);
+  }
+}
+
+/** `results` are fetched only for JSON. */
+export async function writeReportFiles(
+  files: readonly string[],
+  report: Report,
+  samples: readonly ProgressSample[],
+  results: () => Promise<unknown>,
+): Promise<void> {
+  for (const file of files) {
+    const isPage = extname(file).toLowerCase() !== '.json';
+    const text = isPage
+      ? renderReportPage(report, samples)
+      : `${JSON.stringify({ ...report, schemaVersion, results: await results() }, undefined, 2)}\n`;
+    writeOut(file, text);
+  }
+}
+
+function writeOut(file: string, text: string): void {
+  try {
+    writeFileSync(file, text);
+  } catch (error) {
+    throw new RemusterError('BAD_ARGUMENT', `cannot write ${file}: ${error instanceof Error ? error.message : ''}`);
+  }
+  printNotice(`wrote ${file}`);
+}

@@ -1,0 +1,59 @@
+/** The page of a report: whole, without anything from elsewhere, and with everything foreign as text. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { buildReport } from '../../jobs/report/report.ts';
+import { Summary } from '../../jobs/report/summary.ts';
+import { deriveFacts } from '../../runner/definition/fact-derivation.ts';
+import { workflow } from '../../runner/definition/workflow.ts';
+import { renderReportPage } from './report-page.ts';
+import { formatReport } from './report-text.ts';
+
+const evil = '<img src=x onerror=alert(1)>"\'&';
+
+function report(): ReturnType<typeof buildReport> {
+  const summary = new Summary();
+  summary.iterations = 10;
+  summary.failed = 1;
+  summary.step('browse').durations.record(1_500);
+  summary.check(evil, false);
+  summary.error('browse', evil, () => 'checkout.ts:3');
+  summary.metric('carts', 'count').total += 3;
+  const facts = deriveFacts(
+    workflow('checkout', { duration: '1s', thresholds: { failed: ['rate<1%'] }, steps: { browse: () => 1 } }),
+  );
+  return buildReport({
+    ...{ jobId: 'j1', name: 'checkout', status: 'FAILED', elapsedMs: 61_000, attempts: [] },
+    workflows: [{ facts, status: 'FAILED', summary, completed: 10, failed: 1 }],
+    incidents: [{ time: '2026-01-01T10:00:00.000Z', type: 'worker.lost', node: evil, effect: 'unit 1 begins anew' }],
+    error: { code: 'RETRIES_EXHAUSTED', message: evil },
+  });
+}
+
+test('the page shows everything, runs nothing and fetches nothing', () => {
+  const samples = [1, 2, 3].map((n) => ({ elapsedMs: n * 1_000, ratePerSecond: n, p50: n, p99: n * 2, failed: 0 }));
+  const page = renderReportPage(report(), samples);
+  for (const part of [
+    'FAILED',
+    'checkout / browse',
+    'failed: rate',
+    'worker.lost',
+    'checkout.ts:3',
+    'carts',
+    '1 m 1 s',
+  ])
+    assert.ok(page.includes(part), part);
+  assert.equal(page.split('<svg').length, 3);
+  assert.ok(!page.includes('<img') && !page.includes('<script') && !/https?:\/\//.test(page));
+  assert.ok(page.includes('&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;'));
+  assert.match(page, /content-security-policy" content="default-src 'none'/);
+  assert.ok(!renderReportPage(report(), []).includes('<svg'));
+});
+
+test('the text says how it ended, what failed and what came of it', () => {
+  const text = formatReport(report());
+  assert.match(text, /^j1 {2}FAILED {2}1 m 1 s\n10 completed, 1 failed/);
+  assert.match(text, /RETRIES_EXHAUSTED/);
+  assert.match(text, /1 x {2}checkout\/browse: <img .* \(checkout\.ts:3\)/);
+  assert.match(text, /FAILED {2}failed: rate<1% {2}\(0\.1\)/);
+  assert.match(text, /worker\.lost .* unit 1 begins anew/);
+});

@@ -1,0 +1,111 @@
+/** The report of a job as text for people: how it ended, what was done how fast, what was promised, what went wrong. */
+import { unreachable } from '../../base/assert.ts';
+import type { MetricView, Report } from '../../jobs/report/report.ts';
+import { formatBytes, formatCount, formatElapsed, formatLatency, formatPercent, formatRate } from '../output/amounts.ts';
+import { incidentText } from './live-view.ts';
+import { renderTable } from '../output/render.ts';
+import { styled, stripControls } from '../output/terminal.ts';
+
+const incidentsMax = 50;
+const errorsMax = 10;
+
+export function formatReport(report: Report): string {
+  const { totals } = report;
+  const head = [
+    `${stripControls(report.jobId)}  ${statusText(report.status)}  ${formatElapsed(report.elapsedMs)}`,
+    [
+      `${formatCount(totals.completed)} completed, ${formatCount(totals.failed)} failed`,
+      ...(totals.requests > 0
+        ? [`${formatCount(totals.requests)} requests, ${formatBytes(totals.bytesIn)} in, ${formatBytes(totals.bytesOut)} out`]
+        : []),
+      `${formatCount(report.attempts.length)} attempts`,
+    ].join(';  '),
+  ].join('\n');
+  const parts = [head, errorText(report), stepsText(report), checksText(report)];
+  return [...parts, metricsText(report), thresholdsText(report), incidentsText(report), generatorText(report)]
+    .filter((part) => part !== '')
+    .join('\n\n');
+}
+
+function statusText(status: string): string {
+  return styled(status === 'COMPLETED' ? 'green' : 'red', status);
+}
+
+function errorText({ error, workflows, errors }: Report): string {
+  const first = error === undefined ? [] : [`${styled('red', error.code)}  ${stripControls(error.message)}`];
+  const own = workflows.flatMap(({ name, error: one }) =>
+    one === undefined || one.message === error?.message
+      ? []
+      : [`${stripControls(name)}: ${styled('red', one.code)}  ${stripControls(one.message)}`],
+  );
+  const counted = errors.slice(0, errorsMax).map(({ workflow, step, message, place, count }) => {
+    const where = place === '' ? '' : ` (${stripControls(place)})`;
+    return `${formatCount(count)} x  ${stripControls(workflow)}/${stripControls(step)}: ${stripControls(message)}${where}`;
+  });
+  return [...first, ...own, ...counted].join('\n');
+}
+
+function stepsText({ steps }: Report): string {
+  if (steps.length === 0) return '';
+  const titles = ['WORKFLOW', 'STEP', 'COUNT', 'FAILED', 'RATE', 'MEAN', 'P50', 'P95', 'P99', 'P99.9', 'MAX'];
+  const rows = steps.map(({ workflow, step, count, failed, ratePerSecond, latencyMs }) => [
+    ...[stripControls(workflow), stripControls(step), formatCount(count), formatCount(failed), formatRate(ratePerSecond)],
+    ...([latencyMs.mean, latencyMs.p50, latencyMs.p95, latencyMs.p99, latencyMs.p999, latencyMs.max] as const).map(
+      formatLatency,
+    ),
+  ]);
+  return renderTable(titles, rows);
+}
+
+function checksText({ checks }: Report): string {
+  if (checks.length === 0) return '';
+  const rows = checks.map(({ name, passed, failed }) => [stripControls(name), formatCount(passed), formatCount(failed)]);
+  return renderTable(['CHECK', 'PASSED', 'FAILED'], rows);
+}
+
+function metricsText({ metrics }: Report): string {
+  if (metrics.length === 0) return '';
+  return renderTable(
+    ['METRIC', 'KIND', 'VALUE'],
+    metrics.map((metric) => [stripControls(metric.name), metric.kind, formatMetric(metric)]),
+  );
+}
+
+export function formatMetric({ kind, count, rate, min, max, last, latencyMs }: MetricView): string {
+  switch (kind) {
+    case 'count':
+      return formatCount(count);
+    case 'rate':
+      return `${formatPercent(rate ?? 0)} of ${formatCount(count)}`;
+    case 'gauge':
+      return `last ${last ?? '-'}, from ${min ?? '-'} to ${max ?? '-'}`;
+    case 'trend':
+      return latencyMs === undefined
+        ? '-'
+        : `p50 ${formatLatency(latencyMs.p50)}, p99 ${formatLatency(latencyMs.p99)}, max ${formatLatency(latencyMs.max)}`;
+    default:
+      return unreachable(kind);
+  }
+}
+
+function thresholdsText({ thresholds }: Report): string {
+  return thresholds
+    .map(({ expr, ok, value }) => {
+      const verdict = ok ? styled('green', 'ok    ') : styled('red', 'FAILED');
+      return `${verdict}  ${stripControls(expr)}  (${value === null ? 'nothing was measured' : String(value)})`;
+    })
+    .join('\n');
+}
+
+function incidentsText({ incidents }: Report): string {
+  if (incidents.length === 0) return '';
+  const lines = incidents.slice(0, incidentsMax).map((one) => `  ${incidentText(one)}`);
+  const more = incidents.length - lines.length;
+  return ['What went wrong, and what came of it:', ...lines, ...(more > 0 ? [`  and ${more} more`] : [])].join('\n');
+}
+
+function generatorText({ generator }: Report): string {
+  return generator.saturated
+    ? styled('yellow', 'The workers were at their limit: the numbers say more about them than about the target.')
+    : '';
+}

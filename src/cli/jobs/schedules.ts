@@ -1,0 +1,37 @@
+/** `remuster schedule list|delete`: jobs that are submitted again and again, by the clock. */
+import { exitOk } from '../command/exit.ts';
+import { openJobHttpClient } from './job-client.ts';
+import { type Column, type OutputFormat, renderList, renderObject } from '../output/render.ts';
+import type { TargetFlags } from '../command/target.ts';
+import { printData } from '../output/terminal.ts';
+
+type Flags = TargetFlags & { readonly output: OutputFormat };
+
+type ScheduleRow = {
+  readonly name: string;
+  readonly cron: string;
+  readonly nextAtMs?: number | null;
+  readonly lastJobId?: string | null;
+};
+
+const columns: readonly Column<ScheduleRow>[] = [
+  { title: 'NAME', cell: (row) => row.name },
+  { title: 'CRON', cell: (row) => row.cron },
+  { title: 'NEXT', cell: ({ nextAtMs }) => (typeof nextAtMs === 'number' ? new Date(nextAtMs).toISOString() : '') },
+  { title: 'LAST JOB', cell: ({ lastJobId }) => lastJobId ?? '' },
+];
+
+export async function scheduleListCommand(flags: Flags): Promise<number> {
+  const site = await openJobHttpClient(flags);
+  const { items } = (await site.get('/v1/schedules')) as { items: ScheduleRow[] };
+  printData(await renderList(flags.output, items, columns, (row) => row.name));
+  return exitOk;
+}
+
+/** Jobs that it has submitted already go on. */
+export async function scheduleDeleteCommand(name: string, flags: Flags): Promise<number> {
+  const site = await openJobHttpClient(flags);
+  await site.change('DELETE', `/v1/schedules/${encodeURIComponent(name)}`);
+  printData(await renderObject(flags.output, { name, deleted: true }, { name, lines: [['DELETED', name]] }));
+  return exitOk;
+}

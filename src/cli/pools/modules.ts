@@ -1,0 +1,183 @@
+/**
+ * `remuster module deploy|list|show`: bundles a module here, sends it to the cluster, and follows until its pools run
+ * it. Nothing of the module is run here.
+ */
+import { createHash } from 'node:crypto';
+import { RemusterError, isRemusterError } from '../../base/errors.ts';
+import { bundleModule } from '../../io/bundle/bundler.ts';
+import type { ModuleRow, ModuleDetails, ModulePoolStatus, ModuleVersionView } from '../../placement/modules/module-views.ts';
+import { moduleLimits } from '../../placement/modules/module-records.ts';
+import { exitFailed, exitOk, exitPartial } from '../command/exit.ts';
+import { sendJson, getJson, withDc, postJson } from '../command/http-client.ts';
+import { type Column, type OutputFormat, renderList, renderObject } from '../output/render.ts';
+import { resolveTarget, type ClusterTarget, type TargetFlags } from '../command/target.ts';
+import { stripControls, printData, printNotice } from '../output/terminal.ts';
+import { pollUntil } from '../command/poll.ts';
+import { printOrWatch } from '../command/watch.ts';
+
+type Flags = TargetFlags & { readonly output: OutputFormat; readonly dc?: string };
+
+/** The node tries the bundle before it answers. */
+const deployTimeoutMs = 60_000;
+/** After so many owners in a row the placer still tries, but nobody should wait for it. */
+const failuresMax = 3;
+
+const moduleColumns: readonly Column<ModuleRow>[] = [
+  { title: 'NAME', cell: (row) => row.name },
+  { title: 'VERSION', cell: (row) => String(row.version) },
+  { title: 'VERSIONS', wide: true, cell: (row) => String(row.versions) },
+  { title: 'BYTES', wide: true, cell: (row) => String(row.bytes) },
+  { title: 'DEPLOYED', cell: (row) => row.deployedAt ?? 'from the configuration of nodes' },
+  { title: 'LOADED BY', cell: (row) => row.loadedBy.join(',') },
+];
+
+const versionColumns: readonly Column<ModuleVersionView>[] = [
+  { title: 'VERSION', cell: (row) => String(row.version) },
+  { title: 'DEPLOYED', cell: (row) => row.deployedAt ?? 'from the configuration of nodes' },
+  { title: 'BYTES', cell: (row) => String(row.bytes) },
+  { title: 'SHA-256', wide: true, cell: (row) => row.sha256 ?? '' },
+  { title: 'LOADED BY', cell: (row) => row.loadedBy.join(',') },
+  { title: 'NOT BY', cell: (row) => row.missingOn.join(',') },
+];
+
+const poolColumns: readonly Column<ModulePoolStatus>[] = [
+  { title: 'POOL', cell: (row) => row.name },
+  { title: 'RUNS', cell: (row) => String(row.moduleVersion) },
+  { title: 'CONTAINERS', cell: (row) => `${row.current} of ${row.containers}` },
+  { title: 'NOTE', cell: (row) => (row.failing === null ? '' : failureText(row)) },
+];
+
+function modulePath(name: string, verb = ''): string {
+  return `/v1/modules/${encodeURIComponent(name)}${verb}`;
+}
+
+export async function moduleListCommand(flags: Flags & { readonly watch?: true }): Promise<number> {
+  const target = await resolveTarget(flags);
+  return await printOrWatch(flags.output, flags.watch === true, async () => {
+    const { items } = (await getJson(target, withDc('/v1/modules', flags.dc))) as { items: ModuleRow[] };
+    return { text: await renderList(flags.output, items, moduleColumns, (row) => row.name) };
+  });
+}
+
+export async function moduleShowCommand(name: string, flags: Flags & { readonly watch?: true }): Promise<number> {
+  const target = await resolveTarget(flags);
+  const { output } = flags;
+  return await printOrWatch(output, flags.watch === true, async () => {
+    const module = await moduleOf(target, name, flags.dc);
+    if (output !== 'table' && output !== 'wide')
+      return { text: await renderObject(output, module, { name, lines: [] }) };
+    const versions = await renderList(output, module.versions, versionColumns, (row) => String(row.version));
+    const pools = await renderList(output, module.pools, poolColumns, (row) => row.name);
+    return { text: `${stripControls(module.name)}\n\n${versions}\n\n${module.pools.length === 0 ? 'no pool runs it' : pools}` };
+  });
+}
+
+async function moduleOf(target: ClusterTarget, name: string, dc?: string): Promise<ModuleDetails> {
+  const answer = await getJson(target, withDc(modulePath(name), dc));
+  const { schemaVersion: _, ...module } = answer as ModuleDetails & { schemaVersion: number };
+  return module;
+}
+
+export type ModuleDeployFlags = Flags & {
+  readonly name?: string;
+  /** False: `--no-roll`. */
+  readonly roll: boolean;
+  readonly timeout: string;
+  readonly detach?: true;
+  readonly reason?: string;
+};
+
+type DeployAnswer = {
+  readonly name: string;
+  readonly version: number;
+  readonly deployed: boolean;
+  readonly bytes: number;
+  readonly sha256: string;
+};
+
+export async function moduleDeployCommand(file: string, flags: ModuleDeployFlags): Promise<number> {
+  const target = await resolveTarget(flags);
+  const deployed = await upload(target, file, flags);
+  const { name, version } = deployed;
+  printNotice(`${stripControls(name)} ${deployed.deployed ? 'is deployed as' : 'was deployed already: it is'} version ${version}`);
+  const rolled = flags.roll ? await roll(target, deployed, flags) : undefined;
+  const pools = rolled?.pools ?? [];
+  const thing = { ...deployed, pools };
+  const lines: [string, string][] = [
+    ['MODULE', `${name}, version ${version}`],
+    ['BYTES', String(deployed.bytes)],
+    ['POOLS', pools.map((pool) => progressText(pool)).join('; ') || (flags.roll ? 'none' : 'not told')],
+  ];
+  printData(await renderObject(flags.output, thing, { name, lines }));
+  if (rolled?.failed !== undefined) printNotice(stripControls(`the roll has stopped: ${rolled.failed}`));
+  return rolled?.exitCode ?? exitOk;
+}
+
+async function upload(target: ClusterTarget, file: string, { name, reason }: ModuleDeployFlags): Promise<DeployAnswer> {
+  const code = await bundleModule(file);
+  if (code.length > moduleLimits.bundleBytesMax)
+    throw new RemusterError(
+      'TOO_LARGE',
+      `the bundle has ${code.length} bytes, and ${moduleLimits.bundleBytesMax} may be`,
+    );
+  const sha256 = createHash('sha256').update(code).digest('hex');
+  const body = { code: Buffer.from(code).toString('base64'), sha256, name, reason };
+  const answer = await sendJson(target, 'POST', '/v1/modules', body, deployTimeoutMs);
+  const { schemaVersion: _, ...deployed } = answer as DeployAnswer & { schemaVersion: number };
+  return deployed;
+}
+
+type Rolled = { readonly pools: readonly ModulePoolStatus[]; readonly exitCode: number; readonly failed?: string };
+
+/** First every worker has to have it, so that no container waits for it. */
+async function roll(target: ClusterTarget, { name, version }: DeployAnswer, flags: ModuleDeployFlags): Promise<Rolled> {
+  const loaded = await pollUntil(flags.timeout, async () => {
+    const { versions } = await moduleOf(target, name);
+    const missing = versions.find((one) => one.version === version)?.missingOn ?? [];
+    return { value: missing, isDone: missing.length === 0, text: `${missing.join(', ')} is loading it` };
+  });
+  if (!loaded.isDone) {
+    const failed = `${loaded.value.join(', ')} cannot run it yet, so no pool was told to`;
+    return { pools: [], exitCode: exitFailed, failed };
+  }
+  await ordered(target, name, version, flags);
+  if (flags.detach === true) return { pools: (await moduleOf(target, name)).pools, exitCode: exitOk };
+  const { value: pools, isDone: isOver } = await pollUntil(flags.timeout, async () => {
+    const active = (await moduleOf(target, name)).pools.filter(({ state }) => state === 'active');
+    const stopped = active.some(isStopped);
+    return { value: active, isDone: stopped || active.every(isDone), text: active.map(progressText).join('; ') };
+  });
+  const failing = pools.find(isStopped);
+  if (failing !== undefined) return { pools, exitCode: exitFailed, failed: failureText(failing) };
+  return { pools, exitCode: isOver ? exitOk : exitPartial };
+}
+
+/** A worker that has joined in between has to load it first. */
+async function ordered(target: ClusterTarget, name: string, version: number, flags: ModuleDeployFlags): Promise<void> {
+  const { reason, timeout } = flags;
+  await pollUntil(timeout, async () => {
+    try {
+      await postJson(target, modulePath(name, '/roll'), { version, reason });
+      return { value: undefined, isDone: true, text: '' };
+    } catch (error) {
+      if (!isRemusterError(error, 'PRECONDITION') || !error.message.includes('cannot run')) throw error;
+      return { value: undefined, isDone: false, text: error.message };
+    }
+  });
+}
+
+function isDone({ current, containers }: ModulePoolStatus): boolean {
+  return current === containers;
+}
+
+function isStopped({ failing }: ModulePoolStatus): boolean {
+  return failing !== null && failing.failures >= failuresMax;
+}
+
+function progressText({ name, current, containers }: ModulePoolStatus): string {
+  return `${stripControls(name)}: ${current} of ${containers}`;
+}
+
+function failureText({ name, failing }: ModulePoolStatus): string {
+  return `${name}/${failing?.container ?? ''} could not be opened ${failing?.failures ?? 0} times: ${failing?.note ?? ''}`;
+}

@@ -1,0 +1,162 @@
+/**
+ * `remuster registry snapshot save|restore FILE`: the whole registry as one file that says whether it is whole and to
+ * which cluster it belongs. A file appears complete or not at all; one that is damaged or foreign is never sent.
+ */
+import { randomBytes } from 'node:crypto';
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
+import { RemusterError, isRemusterError } from '../../base/errors.ts';
+import { type BackupPart, backupName, backupPartBytesMax } from '../../node/control-plane/registry-backups.ts';
+import { decodeBackup } from '../../registry/replica/registry-backup.ts';
+import { confirm, type ConfirmFlags } from '../command/confirm.ts';
+import { exitOk } from '../command/exit.ts';
+import { sendJson, getJson, withQuery } from '../command/http-client.ts';
+import { type OutputFormat, renderObject } from '../output/render.ts';
+import type { LeaderInfo } from '../cluster/status.ts';
+import { resolveTarget, type ClusterTarget, type TargetFlags } from '../command/target.ts';
+import { stripControls, printData, printNotice } from '../output/terminal.ts';
+
+const fileBytesMax = 134_217_728;
+const partTimeoutMs = 60_000;
+const attemptsMax = 3;
+const againMs = 500;
+const partAttemptsMax = 20;
+
+export async function registrySnapshotSaveCommand(file: string, flags: TargetFlags, format: OutputFormat): Promise<number> {
+  const target = await resolveTarget(flags);
+  const name = await registryName(target);
+  const { bytes, revision } = await fetched(target);
+  const keys = [...decodeBackup(bytes, name).entries].length;
+  write(file, bytes);
+  const thing = { file, cluster: name, revision, keys, bytes: bytes.length };
+  printData(await renderObject(format, thing, { name: file, lines: linesOf(thing) }));
+  return exitOk;
+}
+
+type Snapshot = {
+  readonly file: string;
+  readonly cluster: string;
+  readonly revision: number;
+  readonly keys: number;
+  readonly bytes: number;
+};
+
+function linesOf({ file, cluster, revision, keys, bytes }: Snapshot): [string, string][] {
+  return [
+    ['FILE', file],
+    ['CLUSTER', cluster],
+    ['REVISION', String(revision)],
+    ['KEYS', String(keys)],
+    ['BYTES', String(bytes)],
+  ];
+}
+
+async function registryName(target: ClusterTarget): Promise<string> {
+  const { cluster } = (await getJson(target, '/v1/status')) as { cluster: string };
+  const { dc } = (await getJson(target, '/v1/leader')) as LeaderInfo;
+  return backupName(cluster, dc);
+}
+
+/** From the beginning when the leader changes in between: the new one has another backup. */
+async function fetched(target: ClusterTarget): Promise<{ readonly bytes: Uint8Array; readonly revision: number }> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await fetchedOnce(target);
+    } catch (error) {
+      if (!isRemusterError(error, 'PRECONDITION') || attempt === attemptsMax) throw error;
+      printNotice(error.message);
+    }
+  }
+}
+
+async function fetchedOnce(target: ClusterTarget): Promise<{ readonly bytes: Uint8Array; readonly revision: number }> {
+  const parts: Uint8Array[] = [];
+  let part = await fetchPart(target, {});
+  for (let offset = 0; ;) {
+    const bytes = Buffer.from(part.bytes, 'base64');
+    parts.push(bytes);
+    offset += bytes.length;
+    if (offset > fileBytesMax || part.size > fileBytesMax)
+      throw new RemusterError('TOO_LARGE', 'the backup is too large');
+    if (part.last) return { bytes: new Uint8Array(Buffer.concat(parts)), revision: part.revision };
+    if (bytes.length === 0) throw new RemusterError('MALFORMED', 'the node sent an empty part');
+    part = await fetchPart(target, { id: part.id, offset: String(offset) });
+  }
+}
+
+async function fetchPart(target: ClusterTarget, query: Readonly<Record<string, string>>): Promise<BackupPart> {
+  return (await getJson(target, withQuery('/v1/registry/snapshot', query), partTimeoutMs)) as BackupPart;
+}
+
+/** Durable under its name, or not there. What the registry holds is not for everybody to read. */
+function write(file: string, bytes: Uint8Array): void {
+  const partial = `${file}.${randomBytes(4).toString('hex')}.partial`;
+  try {
+    const handle = openSync(partial, 'wx', 0o600);
+    try {
+      for (let at = 0; at < bytes.length;) at += writeSync(handle, bytes, at);
+      fsyncSync(handle);
+    } finally {
+      closeSync(handle);
+    }
+    renameSync(partial, file);
+  } catch (error) {
+    rmSync(partial, { force: true });
+    const { code = 'unknown' } = error as NodeJS.ErrnoException;
+    throw new RemusterError('STORE_FAILED', `cannot write ${JSON.stringify(file)} (${code})`);
+  }
+}
+
+export type SnapshotRestoreFlags = TargetFlags &
+  ConfirmFlags & { readonly output: OutputFormat; readonly dryRun?: true; readonly reason?: string };
+
+export async function registrySnapshotRestoreCommand(file: string, flags: SnapshotRestoreFlags): Promise<number> {
+  const bytes = read(file);
+  const target = await resolveTarget(flags);
+  const name = await registryName(target);
+  const { entries, revision } = decodeBackup(bytes, name);
+  const keys = [...entries].length;
+  const thing = { file, cluster: name, revision, keys, bytes: bytes.length };
+  if (flags.dryRun !== true) {
+    await confirm(`Replace the registry of ${stripControls(name)} by ${keys} keys of ${file}?`, flags, 'refuse');
+    await send(target, bytes, flags.reason);
+  }
+  const done = { ...thing, restored: flags.dryRun !== true };
+  const lines: [string, string][] = [...linesOf(thing), ['RESTORED', done.restored ? 'yes' : 'no (dry run)']];
+  printData(await renderObject(flags.output, done, { name: file, lines }));
+  return exitOk;
+}
+
+function read(file: string): Uint8Array {
+  try {
+    if (statSync(file).size > fileBytesMax) throw new RemusterError('TOO_LARGE', `${file} is too large for a backup`);
+    return new Uint8Array(readFileSync(file));
+  } catch (error) {
+    if (isRemusterError(error)) throw error;
+    const { code = 'unknown' } = error as NodeJS.ErrnoException;
+    throw new RemusterError('BAD_ARGUMENT', `cannot read ${JSON.stringify(file)} (${code})`);
+  }
+}
+
+async function send(target: ClusterTarget, bytes: Uint8Array, reason: string | undefined): Promise<void> {
+  const id = randomBytes(16).toString('hex');
+  for (let offset = 0; offset < bytes.length; offset += backupPartBytesMax) {
+    const part = bytes.subarray(offset, offset + backupPartBytesMax);
+    const last = offset + part.length === bytes.length;
+    await sendPart(target, { id, offset, bytes: Buffer.from(part).toString('base64'), last, reason });
+  }
+}
+
+/** Again only after a refusal that promises that nothing happened, such as a change of leaders. */
+async function sendPart(target: ClusterTarget, part: object): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await sendJson(target, 'POST', '/v1/registry/snapshot', part, partTimeoutMs);
+      return;
+    } catch (error) {
+      const mayRepeat = isRemusterError(error) && error.row.retryable && error.row.stateChanged === 'no';
+      if (!mayRepeat || attempt === partAttemptsMax) throw error;
+      await pause(againMs);
+    }
+  }
+}

@@ -1,0 +1,83 @@
+/**
+ * Imports what users wrote: files and packages that the configuration of a node names. It returns everything that they
+ * export and judges none of it. TypeScript files work as they are, as long as types can be stripped from them.
+ */
+import { existsSync } from 'node:fs';
+import { registerHooks } from 'node:module';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { RemusterError } from '../../base/errors.ts';
+
+const loadTimeoutMs = 30_000;
+const reasonCharactersMax = 500;
+
+/**
+ * A path is relative to `from`; what is no file there is the name of a package that is installed there. BAD_ARGUMENT
+ * names the path and the reason.
+ */
+export async function loadModules(
+  paths: readonly string[],
+  from: string = process.cwd(),
+  timeoutMs: number = loadTimeoutMs,
+): Promise<readonly unknown[]> {
+  const exported = new Set<unknown>();
+  for (const path of paths) for (const value of await exportsOf(path, from, timeoutMs)) exported.add(value);
+  return [...exported];
+}
+
+async function exportsOf(path: string, from: string, timeoutMs: number): Promise<readonly unknown[]> {
+  let namespace: object;
+  try {
+    namespace = await withDeadline(imported(path, from), timeoutMs);
+  } catch (error) {
+    throw unloadable(path, reasonOf(error));
+  }
+  const values = Object.values(namespace);
+  if (values.length === 0) throw unloadable(path, 'it exports nothing');
+  return values;
+}
+
+function imported(path: string, from: string): Promise<object> {
+  const file = resolve(from, path);
+  const isFile = existsSync(file);
+  if (isFile || path.startsWith('.') || path.startsWith('/')) return importUrl(pathToFileURL(file).href);
+  return importPackage(path, from);
+}
+
+async function importUrl(url: string): Promise<object> {
+  return (await import(url)) as object;
+}
+
+/** As if a file in that folder imported it: the package is installed beside the configuration, not beside us. */
+async function importPackage(name: string, from: string): Promise<object> {
+  const parentURL = pathToFileURL(join(resolve(from), 'modules.js')).href;
+  const wanted = `remuster-package:${name}`;
+  const hooks = registerHooks({
+    resolve: (specifier, context, next) =>
+      specifier === wanted ? next(name, { ...context, parentURL }) : next(specifier, context),
+  });
+  try {
+    return await importUrl(wanted);
+  } finally {
+    hooks.deregister();
+  }
+}
+
+async function withDeadline<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`it did not load within ${timeoutMs} ms`)), timeoutMs);
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function unloadable(path: string, reason: string): RemusterError {
+  return new RemusterError('BAD_ARGUMENT', `the module ${JSON.stringify(path)} cannot be loaded: ${reason}`);
+}
+
+function reasonOf(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return text.replaceAll(/\s+/g, ' ').trim().slice(0, reasonCharactersMax);
+}

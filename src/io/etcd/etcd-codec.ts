@@ -1,0 +1,100 @@
+/**
+ * Our words in etcd's JSON and back: keys and values in base64 behind the namespace, 64-bit numbers as text, and what
+ * is zero, empty or false left out. Below the namespace `k/` holds the keys of the port and `g/` the marks of executed
+ * transactions, which no range of the port can reach.
+ */
+import { assert } from '../../base/assert.ts';
+import type { KeyRange, LeaseId, RegistryChange, RegistryCompare, RegistryEntry } from '../../base/registry.ts';
+import { utf8SortKey } from '../../base/registry-validation.ts';
+
+export type EtcdWireRange = { readonly key: string; readonly range_end?: string };
+
+export type EtcdWireEntry = {
+  readonly key?: string;
+  readonly value?: string;
+  readonly create_revision?: string;
+  readonly mod_revision?: string;
+  readonly version?: string;
+  readonly lease?: string;
+};
+
+export type EtcdWireEvent = { readonly type?: string; readonly kv?: EtcdWireEntry };
+
+const targets = { version: 'VERSION', createRevision: 'CREATE', modRevision: 'MOD' } as const;
+const fields = { version: 'version', createRevision: 'create_revision', modRevision: 'mod_revision' } as const;
+const relations = { equal: 'EQUAL', less: 'LESS', greater: 'GREATER', notEqual: 'NOT_EQUAL' } as const;
+
+export class EtcdCodec {
+  readonly #namespace: string;
+  readonly #prefix: string;
+
+  constructor(namespace: string) {
+    this.#namespace = namespace;
+    this.#prefix = `${namespace}k/`;
+  }
+
+  key(key: string): string {
+    return encodeBase64(this.#prefix + key);
+  }
+
+  /** A range that holds nothing is the one key that is never written: for etcd an empty end would mean something else. */
+  range({ from, to }: KeyRange): EtcdWireRange {
+    if (utf8SortKey(from) >= utf8SortKey(to)) return { key: this.nothing };
+    return { key: this.key(from), range_end: this.key(to) };
+  }
+
+  get nothing(): string {
+    return encodeBase64(`${this.#namespace}nothing`);
+  }
+
+  dedupKey(session: string, slot: number): string {
+    return encodeBase64(`${this.#namespace}g/${session}/${slot}`);
+  }
+
+  compare(compare: RegistryCompare): Readonly<Record<string, string>> {
+    const { key, target, is } = compare;
+    const both = { key: this.key(key), result: relations[is] };
+    if (target === 'value') return { ...both, target: 'VALUE', value: encodeBase64(compare.than) };
+    return { ...both, target: targets[target], [fields[target]]: String(compare.than) };
+  }
+
+  entry(wire: EtcdWireEntry): RegistryEntry {
+    const key = Buffer.from(wire.key ?? '', 'base64').toString('utf8');
+    assert(key.startsWith(this.#prefix), 'etcd gave a key outside of the range that was asked for');
+    return {
+      key: key.slice(this.#prefix.length),
+      value: bytesOf(wire.value),
+      createRevision: wireNumber(wire.create_revision),
+      modRevision: wireNumber(wire.mod_revision),
+      version: wireNumber(wire.version),
+      lease: wire.lease === undefined || wire.lease === '0' ? undefined : (wire.lease as LeaseId),
+    };
+  }
+
+  change({ type, kv = {} }: EtcdWireEvent): RegistryChange {
+    const entry = this.entry(kv);
+    if (type !== 'DELETE') return { kind: 'put', entry };
+    return { kind: 'delete', key: entry.key, modRevision: entry.modRevision };
+  }
+}
+
+/** The revision of the key space, from the header of any answer. */
+export function headerRevision(body: Readonly<Record<string, unknown>>): number {
+  return wireNumber((body['header'] as { revision?: unknown } | undefined)?.revision);
+}
+
+export function wireNumber(wire: unknown): number {
+  const value = Number(wire ?? 0);
+  assert(Number.isSafeInteger(value), 'etcd gave a number beyond 2^53');
+  return value;
+}
+
+export function encodeBase64(bytes: string | Uint8Array): string {
+  if (typeof bytes === 'string') return Buffer.from(bytes, 'utf8').toString('base64');
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
+}
+
+/** A copy of its own: small buffers share one piece of memory, which would stay as long as any of them. */
+function bytesOf(wire: string | undefined): Uint8Array {
+  return new Uint8Array(Buffer.from(wire ?? '', 'base64'));
+}

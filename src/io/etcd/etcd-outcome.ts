@@ -1,0 +1,84 @@
+/**
+ * What an answer of etcd means for the caller: a value, an error of our table, or "ask again", and in that case whether
+ * the request may have been carried out. When in doubt it may.
+ *
+ *   no connection, "no leader"              nothing has happened
+ *   timed out, leader changed, lost answer  it may have happened
+ */
+import { RemusterError, type ErrorCode } from '../../base/errors.ts';
+import { type EtcdHttpReply, type EtcdHttpFailure, timeoutReason } from './etcd-http.ts';
+
+export type EtcdOutcome =
+  | { readonly kind: 'value'; readonly body: Readonly<Record<string, unknown>> }
+  | { readonly kind: 'refused'; readonly error: RemusterError; readonly etcdSays: string }
+  | { readonly kind: 'again'; readonly happened: 'no' | 'maybe'; readonly code: ErrorCode; readonly reason: string }
+  | { readonly kind: 'authenticate' };
+
+/** Numbers of gRPC, which the gateway passes on. */
+const grpc = {
+  invalidArgument: 3,
+  notFound: 5,
+  permissionDenied: 7,
+  resourceExhausted: 8,
+  failedPrecondition: 9,
+  outOfRange: 11,
+  unauthenticated: 16,
+} as const;
+
+export function classifyEtcdReply(reply: EtcdHttpReply | EtcdHttpFailure): EtcdOutcome {
+  if (reply.kind === 'broken') return verdictOnBroken(reply);
+  const { body } = reply;
+  if (typeof body !== 'object' || body === null)
+    return again('maybe', 'MALFORMED', `HTTP status ${reply.status} without JSON`);
+  const error = etcdErrorIn(body);
+  if (error !== undefined) return verdictOnError(error);
+  // A stream puts its one answer into an envelope.
+  const value = 'result' in body ? body.result : body;
+  return { kind: 'value', body: value as Readonly<Record<string, unknown>> };
+}
+
+function verdictOnBroken({ stage, reason }: EtcdHttpFailure): EtcdOutcome {
+  if (stage === 'queued') return again('no', 'CAPACITY', 'all connections to etcd were busy');
+  if (stage === 'connecting') return again('no', 'UNREACHABLE', reason);
+  if (stage === 'sent') return again('maybe', reason === timeoutReason ? 'DEADLINE' : 'UNREACHABLE', reason);
+  return {
+    kind: 'refused',
+    error: new RemusterError('TOO_LARGE', 'the answer of etcd is too large'),
+    etcdSays: reason,
+  };
+}
+
+type EtcdError = { readonly code: number; readonly text: string };
+
+/** Plain answers and streams shape their errors differently. */
+export function etcdErrorIn(body: object): EtcdError | undefined {
+  if (!('error' in body)) return undefined;
+  const outer = body as { error: unknown; code?: unknown; message?: unknown };
+  const inner = (typeof outer.error === 'object' ? outer.error : {}) as { grpc_code?: unknown; message?: unknown };
+  const code = Number(outer.code ?? inner.grpc_code ?? -1);
+  return { code, text: String(outer.message ?? inner.message ?? outer.error) };
+}
+
+function verdictOnError({ code, text }: EtcdError): EtcdOutcome {
+  const refused = (ours: ErrorCode): EtcdOutcome => ({
+    kind: 'refused',
+    error: new RemusterError(ours, text),
+    etcdSays: text,
+  });
+  if (code === grpc.unauthenticated || text.includes('user name is empty')) return { kind: 'authenticate' };
+  if (text.includes('no leader')) return again('no', 'NO_QUORUM', text);
+  if (text.includes('too many requests')) return again('no', 'CAPACITY', text);
+  if (text.includes('database space exceeded')) return refused('STORE_FULL');
+  if (code === grpc.resourceExhausted || /too large|too many operations/.test(text)) return refused('TOO_LARGE');
+  if (code === grpc.notFound && text.includes('lease')) return refused('LEASE_EXPIRED');
+  if (code === grpc.permissionDenied) return refused('FORBIDDEN');
+  if (text.includes('authentication failed')) return refused('UNAUTHENTICATED');
+  if (code === grpc.invalidArgument) return refused('BAD_ARGUMENT');
+  if (code === grpc.failedPrecondition || code === grpc.outOfRange || code === grpc.notFound)
+    return refused('PRECONDITION');
+  return again('maybe', 'NO_QUORUM', text);
+}
+
+function again(happened: 'no' | 'maybe', code: ErrorCode, reason: string): EtcdOutcome {
+  return { kind: 'again', happened, code, reason };
+}

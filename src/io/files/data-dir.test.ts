@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, describe, it } from 'node:test';
+import { openDataDir } from './data-dir.ts';
+import { entropyBytes, entropyText } from '../system/entropy.ts';
+
+function temporaryFolder(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'remuster-test-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+describe('a data directory', { timeout: 30_000 }, () => {
+  it('is made for its owner alone, also when it was there with wider rights', (t) => {
+    const folder = temporaryFolder(t);
+    mkdirSync(join(folder, 'open'), { mode: 0o755 });
+    for (const path of [join(folder, 'a/b'), join(folder, 'open')]) {
+      const dir = openDataDir({ path });
+      assert.equal(statSync(path).mode & 0o777, 0o700);
+      dir.release();
+      assert.ok(existsSync(path));
+    }
+  });
+
+  it('is held by one at a time, and free after release', (t) => {
+    const path = join(temporaryFolder(t), 'data');
+    const first = openDataDir({ path });
+    assert.throws(() => openDataDir({ path }), { code: 'STORE_FAILED', message: new RegExp(`process ${process.pid}`) });
+    first.release();
+    first.release();
+    openDataDir({ path }).release();
+  });
+
+  it('is held against other processes, and free when the holder was killed with -9', async (t) => {
+    const path = join(temporaryFolder(t), 'data');
+    const url = new URL('./data-dir.ts', import.meta.url).href;
+    const code = `
+      const { openDataDir } = await import(${JSON.stringify(url)});
+      openDataDir({ path: ${JSON.stringify(path)} });
+      for (let i = 0; i < 3; i++) await new Promise((resolve) => setImmediate(() => resolve(gc())));
+      console.log('held');
+      setInterval(() => {}, 1000);`;
+    const child = spawn(process.execPath, ['--expose-gc', '--input-type=module', '-e', code], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    t.after(() => child.kill('SIGKILL'));
+    await once(child.stdout, 'data');
+    assert.throws(() => openDataDir({ path }), { code: 'STORE_FAILED', message: new RegExp(`process ${child.pid}`) });
+    const exited = once(child, 'exit');
+    child.kill('SIGKILL');
+    await exited;
+    openDataDir({ path }).release();
+  });
+
+  it('refuses a directory that holds something else, and leaves it alone', (t) => {
+    const folder = temporaryFolder(t);
+    mkdirSync(join(folder, 'home'), { mode: 0o755 });
+    writeFileSync(join(folder, 'home', 'thesis.txt'), 'years of work');
+    assert.throws(() => openDataDir({ path: join(folder, 'home'), ephemeral: true }), { code: 'BAD_ARGUMENT' });
+    assert.deepEqual(readdirSync(join(folder, 'home')), ['thesis.txt']);
+    assert.equal(statSync(join(folder, 'home')).mode & 0o777, 0o755);
+    writeFileSync(join(folder, 'file'), '');
+    assert.throws(() => openDataDir({ path: join(folder, 'file') }), /cannot be used: E/);
+  });
+
+  it('is removed when it is ephemeral', (t) => {
+    const named = openDataDir({ path: join(temporaryFolder(t), 'data'), ephemeral: true });
+    const unnamed = openDataDir({ ephemeral: true });
+    for (const dir of [named, unnamed]) {
+      writeFileSync(join(dir.path, 'something'), '');
+      dir.release();
+      assert.equal(existsSync(dir.path), false);
+    }
+  });
+});
+
+describe('entropy', () => {
+  it('gives as much as asked for, different each time, in memory of its own', () => {
+    const [a, b] = [entropyBytes(16), entropyBytes(16)];
+    assert.equal(a.buffer.byteLength, 16);
+    assert.notDeepEqual(a, b);
+    assert.match(entropyText(32), /^[\w-]{43}$/);
+  });
+});

@@ -1,0 +1,87 @@
+/**
+ * The data directory of a node: made with mode 0700, held by one process at a time, and removed at the end when it is
+ * ephemeral. It refuses a directory that holds something else, so a mistyped path is neither closed off nor removed.
+ *
+ * The lock is an exclusive lock of SQLite on a file of its own. Such a lock belongs to the process: the kernel takes it
+ * back however the process ends, so a node killed with -9 never blocks its next start, and no process id is guessed.
+ * Nothing else may open that file in this process, because closing it would give the lock away.
+ */
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { RemusterError } from '../../base/errors.ts';
+import { diskError } from './disk-error.ts';
+
+export type DataDir = {
+  readonly path: string;
+  /** Gives the lock back and removes an ephemeral directory. Calling it twice is harmless. */
+  release(): void;
+};
+
+const lockName = 'lock';
+const holderName = 'holder';
+const directoryMode = 0o700;
+const sqliteBusy = 5;
+
+/** A lock that nobody refers to would be collected and lost; a process that forgets its directory still holds it. */
+const locks = new Set<DatabaseSync>();
+
+/** Without a path the directory is a new one in the system's temporary folder. */
+export function openDataDir(options: { readonly path?: string; readonly ephemeral?: boolean }): DataDir {
+  try {
+    const path = options.path === undefined ? mkdtempSync(join(tmpdir(), 'remuster-')) : prepare(resolve(options.path));
+    const lock = acquire(path);
+    let isHeld = true;
+    const release = (): void => {
+      if (!isHeld) return;
+      isHeld = false;
+      // Removed before the lock is given back, so that nobody moves in meanwhile.
+      if (options.ephemeral === true) rmSync(path, { recursive: true, force: true });
+      else rmSync(join(path, holderName), { force: true });
+      locks.delete(lock);
+      lock.close();
+    };
+    return { path, release };
+  } catch (error) {
+    throw diskError('the data directory cannot be used', error);
+  }
+}
+
+function prepare(path: string): string {
+  mkdirSync(path, { recursive: true, mode: directoryMode });
+  const names = readdirSync(path);
+  if (names.length > 0 && !names.includes(lockName)) {
+    throw new RemusterError('BAD_ARGUMENT', 'the data directory is neither empty nor one of ours; choose another one');
+  }
+  if ((statSync(path).mode & 0o077) !== 0 && process.platform !== 'win32') chmodSync(path, directoryMode);
+  return path;
+}
+
+function acquire(path: string): DatabaseSync {
+  const lock = new DatabaseSync(join(path, lockName));
+  try {
+    lock.exec('PRAGMA busy_timeout = 0; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
+  } catch (error) {
+    lock.close();
+    if (!isBusy(error)) throw error;
+    throw new RemusterError('STORE_FAILED', `the data directory is in use by ${holderOf(path)}`);
+  }
+  writeFileSync(join(path, holderName), `${process.pid}\n`, { mode: 0o600 });
+  locks.add(lock);
+  return lock;
+}
+
+function isBusy(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && 'errcode' in error && error.errcode === sqliteBusy;
+}
+
+/** Only for the message: the lock itself never looks at it. */
+function holderOf(path: string): string {
+  try {
+    const pid = Number(readFileSync(join(path, holderName), 'utf8'));
+    return Number.isSafeInteger(pid) && pid > 0 ? `process ${pid}` : 'another process';
+  } catch {
+    return 'another process';
+  }
+}

@@ -1,0 +1,40 @@
+/**
+ * An answer that is written piece by piece, no faster than the client reads it. A client that reads nothing for a while,
+ * or is gone, ends it, and with it whatever makes the pieces.
+ */
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { RemusterError } from '../../base/errors.ts';
+import type { ApiResponse } from '../../base/http-routes.ts';
+
+const stallMsMax = 60_000;
+
+type Chunked = Extract<ApiResponse, { readonly chunks: unknown }>;
+
+export async function writeChunkedReply(
+  response: ServerResponse,
+  { status, contentType, chunks }: Chunked,
+  stallMs: number = stallMsMax,
+): Promise<void> {
+  // The connection ends with the answer, so that closing the server does not wait for the next request.
+  response.writeHead(status, { 'content-type': `${contentType}; charset=utf-8`, connection: 'close' });
+  if (response.req.method === 'HEAD') return void response.end();
+  response.on('error', () => response.destroy());
+  for await (const chunk of chunks) {
+    if (response.destroyed) throw new RemusterError('CANCELLED', 'the client is gone');
+    if (!response.write(chunk)) await drained(response, stallMs);
+  }
+  response.end();
+}
+
+async function drained(response: ServerResponse, stallMs: number): Promise<void> {
+  const ending = new AbortController();
+  const signal = AbortSignal.any([ending.signal, AbortSignal.timeout(stallMs)]);
+  try {
+    await Promise.race([once(response, 'drain', { signal }), once(response, 'close', { signal })]);
+  } catch {
+    throw new RemusterError('DEADLINE', `the client has read nothing for ${stallMs} ms`);
+  } finally {
+    ending.abort();
+  }
+}

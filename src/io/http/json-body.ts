@@ -1,0 +1,41 @@
+/** Reads the body of a request as JSON, within a bound of bytes. Nothing is kept of a body that is too large. */
+import type { IncomingMessage } from 'node:http';
+import { RemusterError } from '../../base/errors.ts';
+
+const bodyBytesMax = 10_000_000;
+
+export async function readJsonBody(request: IncomingMessage): Promise<unknown> {
+  const announced = Number(request.headers['content-length'] ?? 0);
+  if (announced > bodyBytesMax) throw tooLarge();
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > bodyBytesMax) throw tooLarge();
+    chunks.push(chunk);
+  }
+  if (bytes === 0) return undefined;
+  // A form or plain text can be posted by any web page without asking; JSON cannot.
+  if (!/^application\/json\s*(;|$)/i.test(request.headers['content-type'] ?? '')) {
+    throw new RemusterError('BAD_ARGUMENT', 'the body must be application/json');
+  }
+  return parse(Buffer.concat(chunks));
+}
+
+function tooLarge(): RemusterError {
+  return new RemusterError('TOO_LARGE', `a body has at most ${bodyBytesMax} bytes`);
+}
+
+/** A property of that name would change the prototype of whatever it is later copied into. */
+function withoutProto(key: string, value: unknown): unknown {
+  return key === '__proto__' ? undefined : value;
+}
+
+function parse(bytes: Uint8Array): unknown {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    return text.includes('__proto__') || text.includes('\\u') ? JSON.parse(text, withoutProto) : JSON.parse(text);
+  } catch {
+    throw new RemusterError('BAD_ARGUMENT', 'the body is not JSON');
+  }
+}

@@ -1,0 +1,71 @@
+/**
+ * Who may ask: checks the Host header (a foreign name is a rebound browser), the Origin header (a foreign page) and the
+ * bearer token. On loopback without a token everything is allowed; off loopback everything but the probes needs the
+ * token; whatever changes state needs it wherever one is set. It never looks at the body.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { isIP } from 'node:net';
+import { RemusterError } from '../../base/errors.ts';
+
+export type RequestGuardOptions = { readonly host: string; readonly token: string | undefined };
+
+const loopbackNames = new Set(['localhost', '127.0.0.1', '::1']);
+const probes = new Set(['/livez', '/readyz', '/startupz']);
+
+export class RequestGuard {
+  readonly #bindHost: string;
+  readonly #isLoopback: boolean;
+  readonly #tokenHash: Uint8Array | undefined;
+
+  constructor({ host, token }: RequestGuardOptions) {
+    this.#bindHost = host.toLowerCase();
+    this.#isLoopback = isLoopback(this.#bindHost);
+    this.#tokenHash = token === undefined ? undefined : hash(token);
+    if (!this.#isLoopback && token === undefined) {
+      throw new RemusterError('BAD_ARGUMENT', 'an HTTP address off loopback needs a token');
+    }
+  }
+
+  /** Throws the coded error with which the request is refused. */
+  check({ method, headers }: Pick<IncomingMessage, 'method' | 'headers'>, path: string): void {
+    this.#checkHost(headers.host);
+    checkOrigin(headers.origin, headers.host ?? '');
+    if (probes.has(path) && method === 'GET') return;
+    const isRead = method === 'GET' || method === 'HEAD';
+    if (this.#tokenHash === undefined || (this.#isLoopback && isRead)) return;
+    const [, given] = /^bearer +(\S+)$/i.exec(headers.authorization ?? '') ?? [];
+    if (given === undefined) throw new RemusterError('UNAUTHENTICATED', 'this request needs a bearer token');
+    if (!timingSafeEqual(hash(given), this.#tokenHash)) throw new RemusterError('UNAUTHENTICATED', 'wrong token');
+  }
+
+  /** A number cannot be rebound by a name server, so off loopback any address of ours is as good as another. */
+  #checkHost(header: string | undefined): void {
+    const name = hostNameOf(header ?? '');
+    if (loopbackNames.has(name) || name === this.#bindHost) return;
+    if (!this.#isLoopback && isIP(name) !== 0) return;
+    throw new RemusterError('FORBIDDEN', 'the Host header names somebody else');
+  }
+}
+
+/** Without brackets and port, in lower case; '' when it is not a host at all. */
+function hostNameOf(header: string): string {
+  const [, bracketed, plain] = /^(?:\[([0-9a-f:.]+)\]|([^[\]:/@\s]+))(?::\d{1,5})?$/.exec(header.toLowerCase()) ?? [];
+  return bracketed ?? plain ?? '';
+}
+
+function isLoopback(host: string): boolean {
+  return loopbackNames.has(host) || (isIP(host) === 4 && host.startsWith('127.'));
+}
+
+function checkOrigin(origin: string | undefined, host: string): void {
+  if (origin === undefined) return;
+  const same = [`http://${host.toLowerCase()}`, `https://${host.toLowerCase()}`];
+  if (!same.includes(origin.toLowerCase()))
+    throw new RemusterError('FORBIDDEN', 'the request comes from another origin');
+}
+
+/** Hashes have the same length, so comparing them in constant time also hides the length of the token. */
+function hash(token: string): Uint8Array {
+  return createHash('sha256').update(token).digest();
+}

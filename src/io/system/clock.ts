@@ -1,0 +1,83 @@
+/**
+ * The Clock port on this machine. Node's own timers count from the start of the loop turn, in whole milliseconds and at
+ * most 2^31 of them, so they fire early after a long turn and at once for a long delay. Here they only wake us: what is
+ * due is decided by the monotonic clock, in order of due time and then of scheduling, as in the simulator.
+ *
+ * An error thrown by a callback is not caught: it surfaces as an uncaught exception, and the other timers still fire.
+ */
+import { performance } from 'node:perf_hooks';
+
+import { assert } from '../../base/assert.ts';
+import { RemusterError } from '../../base/errors.ts';
+import type { Cancel, Clock } from '../../base/ports.ts';
+import { type SystemTimer, SystemTimerHeap } from './timer-heap.ts';
+
+const timersMax = 1_000_000;
+const sleepMsMax = 2 ** 31 - 1;
+
+export function systemClock(): Clock {
+  const timers = new SystemTimers();
+  return {
+    nowMs: () => performance.now(),
+    wallMs: () => Date.now(),
+    schedule: (delayMs, run) => timers.schedule(delayMs, run),
+  };
+}
+
+class SystemTimers {
+  readonly #heap = new SystemTimerHeap();
+  #order = 0;
+  #wakeUp: NodeJS.Timeout | undefined;
+  /** For what is due at once: a timer would wait a millisecond. */
+  #wakeNow: NodeJS.Immediate | undefined;
+  #wakeAtMs = Infinity;
+
+  schedule(delayMs: number, run: () => void): Cancel {
+    assert(Number.isFinite(delayMs), 'a delay is a finite number of milliseconds');
+    if (this.#heap.size >= timersMax) throw new RemusterError('CAPACITY', `more than ${timersMax} timers`);
+    const timer: SystemTimer = { dueMs: performance.now() + Math.max(0, delayMs), order: this.#order++, run, index: -1 };
+    this.#heap.push(timer);
+    if (timer.dueMs < this.#wakeAtMs) this.#arm();
+    else if (this.#heap.size === 1) this.#wakeUp?.ref();
+    return () => {
+      this.#heap.remove(timer);
+      // To be woken once for nothing costs less than to change the wake-up each time; but nobody stays alive for it.
+      if (this.#heap.size === 0) this.#wakeUp?.unref();
+    };
+  }
+
+  #arm(): void {
+    this.#disarm();
+    const next = this.#heap.peek();
+    if (next === undefined) return;
+    this.#wakeAtMs = next.dueMs;
+    const sleepMs = Math.min(sleepMsMax, Math.ceil(Math.max(0, next.dueMs - performance.now())));
+    if (sleepMs === 0) this.#wakeNow = setImmediate(this.#fireNow);
+    else this.#wakeUp = setTimeout(this.#fireNow, sleepMs);
+  }
+
+  readonly #fireNow = (): void => this.#fire();
+
+  #disarm(): void {
+    clearTimeout(this.#wakeUp);
+    clearImmediate(this.#wakeNow);
+    this.#wakeAtMs = Infinity;
+  }
+
+  /** Runs what was due and scheduled before this turn; what a callback adds waits for the next one. */
+  #fire(): void {
+    const nowMs = performance.now();
+    const order = this.#order;
+    // While callbacks run, nothing arms a wake-up: this turn does so at its end, also when a callback throws.
+    this.#wakeAtMs = -Infinity;
+    try {
+      for (let next = this.#heap.peek(); next !== undefined; next = this.#heap.peek()) {
+        if (next.dueMs > nowMs || next.order >= order) break;
+        this.#heap.remove(next);
+        next.run();
+      }
+    } finally {
+      this.#arm();
+    }
+  }
+}

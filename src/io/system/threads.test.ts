@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { type TestContext, it } from 'node:test';
+import type { Program, ProgramEvents, RunningProgram } from '../../base/ports.ts';
+import { realWorld } from '../../simulation/conformance/harness.ts';
+import { describeThreads } from '../../simulation/conformance/threads.ts';
+import { openThreads } from './threads.ts';
+
+/** Threads that are gone when the test is. */
+function testThreads(t: TestContext) {
+  const threads = openThreads();
+  const running: RunningProgram[] = [];
+  t.after(() => {
+    for (const program of running) program.kill();
+  });
+  return {
+    start: (spec: Parameters<typeof threads.start>[0], events: ProgramEvents): RunningProgram => {
+      const program = threads.start(spec, events);
+      running.push(program);
+      return program;
+    },
+  };
+}
+
+describeThreads('worker threads', (t) => ({ ...realWorld, threads: testThreads(t) }));
+
+/** A module made of text, for programs that are not worth a file. */
+function programOf(code: string): Program {
+  const moduleUrl = `data:text/javascript,${encodeURIComponent(code)}`;
+  return { moduleUrl, main: () => assert.fail('runs in its own thread') };
+}
+
+function exitOf(t: TestContext, program: Program): { exited: Promise<string>; running: RunningProgram } {
+  let running: RunningProgram | undefined;
+  const exited = new Promise<string>((resolve) => {
+    running = testThreads(t).start(
+      { name: 'test', program, data: new Uint8Array(0) },
+      { message: () => undefined, exited: resolve },
+    );
+  });
+  assert.ok(running !== undefined);
+  return { exited, running };
+}
+
+it('says so when the module cannot be imported or has no main', { timeout: 30_000 }, async (t) => {
+  const missing = new URL('./no-such-file.ts', import.meta.url).href;
+  assert.match(await exitOf(t, { moduleUrl: missing, main: () => undefined }).exited, /Cannot find module/);
+  assert.match(await exitOf(t, programOf('export const other = 1;')).exited, /no export `main`/);
+});
+
+it('kills a thread that never gives its loop back', { timeout: 30_000 }, async (t) => {
+  const { exited, running } = exitOf(t, programOf('export function main() { for (;;); }'));
+  setTimeout(() => running.kill(), 200);
+  assert.equal(await exited, 'killed');
+});
+
+it('tells of a rejected promise and of process.exit', { timeout: 30_000 }, async (t) => {
+  const rejecting = programOf("export function main() { void Promise.reject(new Error('nobody cared')); }");
+  assert.match(await exitOf(t, rejecting).exited, /nobody cared/);
+  assert.match(await exitOf(t, programOf('export function main() { process.exit(3); }')).exited, /code 3/);
+});

@@ -1,0 +1,53 @@
+/**
+ * The Threads port on worker threads: our own code beside the main loop, each with a loop of its own. A thread shares
+ * nothing with us but messages; bodies are copied once and handed over.
+ */
+import { Worker } from 'node:worker_threads';
+import type { ProgramEvents, RunningProgram, Threads } from '../../base/ports.ts';
+import { threadEnvironment } from './compile-cache.ts';
+import { entryUrl } from './entry-url.ts';
+
+export function openThreads(): Threads {
+  return {
+    start: ({ name, program, data }, events) => {
+      const worker = new Worker(entryUrl(import.meta.url, 'thread-main'), {
+        name,
+        workerData: { moduleUrl: program.moduleUrl, data: data.slice() },
+        env: threadEnvironment(),
+        execArgv: [],
+      });
+      return follow(worker, events);
+    },
+  };
+}
+
+function follow(worker: Worker, events: ProgramEvents): RunningProgram {
+  let reason: string | undefined;
+  let isOver = false;
+  worker.on('message', (bodies: readonly Uint8Array[]) => {
+    for (const body of bodies) events.message(body);
+  });
+  worker.on('messageerror', (error) => {
+    reason ??= `a message could not be read: ${error.message}`;
+    void worker.terminate();
+  });
+  worker.on('error', (error: unknown) => {
+    reason ??= `error: ${error instanceof Error ? error.message : String(error)}`;
+  });
+  worker.once('exit', (code) => {
+    isOver = true;
+    events.exited(reason ?? (code === 0 ? 'ended by itself' : `ended with code ${code}`));
+  });
+  return {
+    send: (body) => {
+      if (isOver) return;
+      const copy = body.slice();
+      worker.postMessage(copy, [copy.buffer]);
+    },
+    kill: () => {
+      if (isOver) return;
+      reason ??= 'killed';
+      void worker.terminate();
+    },
+  };
+}

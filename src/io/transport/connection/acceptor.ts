@@ -1,0 +1,71 @@
+/**
+ * Who may knock: caps on half-open handshakes, in total and per address, and on connections. An attacker who holds many
+ * sockets open takes a bounded share; the listener itself goes on whatever happens to a single socket.
+ */
+import type { Server, Socket } from 'node:net';
+
+import type { Log } from '../../../base/ports.ts';
+import type { TransportLimits } from '../shared/transport-limits.ts';
+import type { RejectionLog } from '../shared/rejections.ts';
+
+export type AcceptorOptions = {
+  readonly limits: TransportLimits;
+  readonly refusals: RejectionLog;
+  readonly log: Log;
+  /** How many connections there are. */
+  count(): number;
+  accepted(socket: Socket, release: () => void): void;
+};
+
+export class Acceptor {
+  readonly #server: Server;
+  readonly #options: AcceptorOptions;
+  readonly #perAddress = new Map<string, number>();
+  #handshakes = 0;
+
+  /** For TLS the event is `secureConnection`; before it, Node's own handshake timeout applies. */
+  constructor(server: Server, event: 'connection' | 'secureConnection', options: AcceptorOptions) {
+    this.#server = server;
+    this.#options = options;
+    server.on(event, (socket: Socket) => this.#accept(socket));
+    // Running out of file descriptors or a reset during accept: say so and go on listening.
+    server.on('error', (error) => options.log('error', 'accepting failed', { error: String(error) }));
+    if (event === 'secureConnection') {
+      server.on('tlsClientError', (_error: Error, socket: Socket) => {
+        options.refusals.count('unauthenticated', socket.remoteAddress ?? '?');
+      });
+    }
+  }
+
+  close(done: () => void): void {
+    this.#server.close(() => done());
+  }
+
+  #accept(socket: Socket): void {
+    const { limits, refusals } = this.#options;
+    const address = socket.remoteAddress ?? '?';
+    const fromAddress = this.#perAddress.get(address) ?? 0;
+    const tooMany = this.#handshakes >= limits.handshakesMax || fromAddress >= limits.handshakesPerAddressMax;
+    if (tooMany || this.#options.count() >= limits.connectionsMax) {
+      refusals.count(tooMany ? 'handshakeLimit' : 'connectionLimit', address);
+      socket.on('error', () => undefined);
+      socket.destroy();
+      return;
+    }
+    this.#handshakes += 1;
+    this.#perAddress.set(address, fromAddress + 1);
+    let held = true;
+    this.#options.accepted(socket, () => {
+      if (!held) return;
+      held = false;
+      this.#release(address);
+    });
+  }
+
+  #release(address: string): void {
+    this.#handshakes -= 1;
+    const left = (this.#perAddress.get(address) ?? 1) - 1;
+    if (left === 0) this.#perAddress.delete(address);
+    else this.#perAddress.set(address, left);
+  }
+}

@@ -1,0 +1,36 @@
+/**
+ * One timer for all deadlines. It is armed for the earliest; a request with a later deadline costs one comparison. When
+ * it fires, the tables that hold the deadlines end what is due and say which comes next.
+ */
+import type { Cancel, Clock } from '../../../base/ports.ts';
+
+export class DeadlineTimer {
+  readonly #clock: Clock;
+  readonly #expire: (nowMs: number) => number;
+  #armedMs = Infinity;
+  #cancel: Cancel | undefined;
+  #stopped = false;
+
+  /** `expire` ends what is due and returns the next deadline, or Infinity. */
+  constructor(clock: Clock, expire: (nowMs: number) => number) {
+    this.#clock = clock;
+    this.#expire = expire;
+  }
+
+  arm(atMs: number): void {
+    if (atMs >= this.#armedMs || this.#stopped) return;
+    this.#cancel?.();
+    this.#armedMs = atMs;
+    this.#cancel = this.#clock.schedule(Math.max(0, atMs - this.#clock.nowMs()), this.#fired);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#cancel?.();
+  }
+
+  readonly #fired = (): void => {
+    this.#armedMs = Infinity;
+    this.arm(this.#expire(this.#clock.nowMs()));
+  };
+}

@@ -1,0 +1,331 @@
+/** Hostile bytes on connections: each refused under its own name, nobody else harmed, no answer to strangers. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+import { after, test } from 'node:test';
+
+import { Random } from '../../../base/random.ts';
+import { transferHeaderBytes, MisbehavingPeer, rawSocket, assertUnharmed } from '../../../../test/fakes/misbehaving-peer.ts';
+import {
+  ask,
+  codeOf,
+  counterOf,
+  echo,
+  identity,
+  testTimeout,
+  type TransportTestNode,
+  otherSecret,
+  secret,
+  startTransportNode,
+  text,
+  waitUntil,
+} from '../../../../test/support/io/transport-nodes.ts';
+import { helloBytes, makeHello } from '../crypto/handshake.ts';
+import { makeKeyRing } from '../crypto/keys.ts';
+import { segmentKinds } from '../mux/segment.ts';
+import { streamWindowBytes } from '../mux/stream-endpoint.ts';
+
+const master = makeKeyRing('test', { current: secret, previous: [] }).current;
+const roomy = { limits: { handshakesPerAddressMax: 256 } };
+
+/** Sends bytes as a stranger; the node must close without a single byte in return. */
+async function knock(node: TransportTestNode, bytes: Uint8Array): Promise<void> {
+  const { socket, closed } = await rawSocket(node.transport.port);
+  socket.write(bytes);
+  assert.equal(await closed, 0, 'a stranger got an answer');
+}
+
+test(
+  'plain text, a wrong version, a wrong cluster and a wrong key get silence, each under its name',
+  testTimeout,
+  async () => {
+    const node = await startTransportNode('n');
+    await knock(node, Buffer.from('GET / HTTP/1.1\r\nHost: x\r\n\r\n'));
+    assert.equal(counterOf(node, 'rejected.malformed'), 1);
+    const future = makeHello(master, 'test', randomBytes(32));
+    future[4] = 9;
+    await knock(node, future);
+    assert.equal(counterOf(node, 'rejected.version'), 1);
+    await knock(node, makeHello(master, 'other', randomBytes(32)));
+    assert.equal(counterOf(node, 'rejected.wrongCluster'), 1);
+    const stranger = makeKeyRing('test', { current: otherSecret, previous: [] }).current;
+    await knock(node, makeHello(stranger, 'test', randomBytes(32)));
+    assert.equal(counterOf(node, 'rejected.unknownKey'), 1);
+    await knock(node, makeHello({ ...stranger, keyId: master.keyId }, 'test', randomBytes(32)));
+    assert.equal(counterOf(node, 'rejected.unauthenticated'), 1);
+    await assertUnharmed(node);
+  },
+);
+
+test('no flipped bit of a hello gets an answer', testTimeout, async () => {
+  const node = await startTransportNode('n', roomy);
+  const hello = makeHello(master, 'test', randomBytes(32));
+  const before = node.transport.counters();
+  for (let bit = 0; bit < hello.length * 8; bit++) {
+    const flipped = Buffer.from(hello);
+    flipped[bit >> 3]! ^= 1 << (bit & 7);
+    await knock(node, flipped);
+  }
+  assert.deepEqual(before['rejected.malformed'], undefined);
+  const refused = ['malformed', 'version', 'unknownKey', 'wrongCluster', 'unauthenticated'];
+  assert.deepEqual(
+    refused.map((reason) => counterOf(node, `rejected.${reason}`)),
+    [32, 8, 32, 32, (32 + 32) * 8],
+  );
+  await assertUnharmed(node);
+});
+
+test('every truncated hello followed by silence is closed at the deadline', testTimeout, async () => {
+  const node = await startTransportNode('n', { limits: { handshakeMs: 60, handshakesPerAddressMax: 256 } });
+  const hello = makeHello(master, 'test', randomBytes(32));
+  const sockets = await Promise.all(
+    Array.from({ length: helloBytes }, async (_, length) => {
+      const { socket, closed } = await rawSocket(node.transport.port);
+      socket.write(hello.subarray(0, length));
+      return closed;
+    }),
+  );
+  assert.deepEqual(new Set(sockets), new Set([0]));
+  assert.equal(counterOf(node, 'rejected.handshakeTimeout'), helloBytes);
+  await assertUnharmed(node);
+});
+
+test('half-open handshakes are capped, in total and per address', testTimeout, async () => {
+  const node = await startTransportNode('n', { limits: { handshakesPerAddressMax: 3, handshakeMs: 200 } });
+  const sockets = await Promise.all(Array.from({ length: 10 }, () => rawSocket(node.transport.port)));
+  await waitUntil(() => counterOf(node, 'rejected.handshakeLimit') === 7, 'seven are refused at once');
+  await Promise.all(sockets.map(({ closed }) => closed));
+  assert.equal(counterOf(node, 'rejected.handshakeTimeout'), 3);
+  await assertUnharmed(node);
+});
+
+/** Stands between a client and a node, records what passes, and may change it. */
+async function between(
+  node: TransportTestNode,
+  change: (chunk: Buffer, index: number, back: Socket) => Buffer | undefined = (c) => c,
+) {
+  const toServer: Buffer[] = [];
+  const proxy = createServer((client) => {
+    const server = connect({ host: '127.0.0.1', port: node.transport.port });
+    for (const [socket, other] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      socket.on('error', () => other.destroy());
+      socket.on('close', () => other.destroy());
+    }
+    client.on('data', (chunk: Buffer) => {
+      const changed = change(chunk, toServer.push(chunk) - 1, client);
+      if (changed !== undefined) server.write(changed);
+    });
+    server.on('data', (chunk) => client.write(chunk));
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  after(() => proxy.close());
+  const address = proxy.address();
+  return { to: { host: '127.0.0.1', port: typeof address === 'object' ? address!.port : 0 }, toServer, proxy };
+}
+
+test('a recorded conversation is refused, also by a node that was restarted meanwhile', testTimeout, async () => {
+  const node = await startTransportNode('n');
+  const heard: string[] = [];
+  const service = {
+    ...echo,
+    notify: (_from: unknown, body: Uint8Array) => void heard.push(Buffer.from(body).toString()),
+  };
+  node.transport.streams.serve(service);
+  const client = await startTransportNode('client');
+  const { to, toServer } = await between(node);
+  client.transport.streams.notify(to, text('pay 100'));
+  await waitUntil(() => heard.length === 1, 'the honest message arrives');
+  await knock(node, Buffer.concat(toServer));
+  assert.equal(counterOf(node, 'rejected.replayed'), 1);
+  await node.transport.close();
+  const again = await startTransportNode('n', { self: { ...node.self, generation: 2 } });
+  again.transport.streams.serve(service);
+  const { socket, closed } = await rawSocket(again.transport.port);
+  socket.write(Buffer.concat(toServer));
+  await closed;
+  assert.equal(counterOf(again, 'rejected.unauthenticated'), 1);
+  assert.deepEqual(heard, ['pay 100']);
+});
+
+test('a bit flipped in flight closes that connection only', testTimeout, async () => {
+  const node = await startTransportNode('n');
+  const client = await startTransportNode('client');
+  const direct = await startTransportNode('direct');
+  assert.equal(codeOf(await ask(direct, node.self, text('x'))), 'ok');
+  let damage = false;
+  const { to } = await between(node, (chunk) => {
+    if (damage) chunk[chunk.length - 20]! ^= 1;
+    return chunk;
+  });
+  assert.equal(codeOf(await ask(client, to, text('fine'))), 'ok');
+  damage = true;
+  assert.equal(codeOf(await ask(client, to, text('damaged'))), 'NETWORK_TIMEOUT');
+  assert.equal(counterOf(node, 'rejected.unauthenticated'), 1);
+  assert.equal(codeOf(await ask(direct, node.self, text('x'))), 'ok');
+  assert.equal(counterOf(direct, 'connections.established'), 1);
+});
+
+test('a hello that is reflected to its sender is refused', testTimeout, async () => {
+  const node = await startTransportNode('n');
+  const client = await startTransportNode('client');
+  const mirror = await between(node, (chunk, _index, back) => void back.write(chunk));
+  assert.equal(codeOf(await ask(client, mirror.to, text('x'))), 'UNREACHABLE');
+  const self = await between(client);
+  assert.equal(codeOf(await ask(client, self.to, text('x'))), 'UNREACHABLE');
+  assert.equal(counterOf(client, 'rejected.replayed'), 1);
+  await assertUnharmed(client);
+});
+
+test('length prefixes 0, 1, 2^31-1 and 2^32-1 after an honest hello', testTimeout, async () => {
+  const node = await startTransportNode('n');
+  for (const [length, reason] of [
+    [0, 'malformed'],
+    [1, 'malformed'],
+    [2 ** 31 - 1, 'tooLarge'],
+    [2 ** 32 - 1, 'tooLarge'],
+  ] as const) {
+    const before = counterOf(node, `rejected.${reason}`);
+    const { socket, closed } = await rawSocket(node.transport.port);
+    const prefix = Buffer.alloc(4);
+    prefix.writeUInt32BE(length);
+    socket.write(Buffer.concat([makeHello(master, 'test', randomBytes(32)), prefix]));
+    await closed;
+    assert.equal(counterOf(node, `rejected.${reason}`), before + 1, `length ${length}`);
+  }
+  await assertUnharmed(node);
+});
+
+test('a role that may not say this is told FORBIDDEN, and the connection lives', testTimeout, async () => {
+  const admit = (_carrier: unknown, _from: unknown, body: Uint8Array) =>
+    Buffer.from(body).toString() === 'vote' ? 'a worker does not vote' : undefined;
+  const node = await startTransportNode('n', { admit });
+  const client = await startTransportNode('client');
+  const outcome = await ask(client, node.self, text('vote'));
+  assert.ok(!outcome.ok);
+  assert.deepEqual([outcome.error.code, outcome.error.message], ['FORBIDDEN', 'a worker does not vote']);
+  client.transport.streams.notify(node.self, text('vote'));
+  assert.equal(codeOf(await ask(client, node.self, text('work'))), 'ok');
+  assert.equal(counterOf(node, 'rejected.role'), 2);
+  assert.equal(counterOf(client, 'connections.established'), 1);
+});
+
+test('an identity that says too much is told RATE_LIMITED', testTimeout, async () => {
+  const node = await startTransportNode('n', { limits: { streamMessagesPerSecond: 20 } });
+  const client = await startTransportNode('client');
+  const outcomes = await Promise.all(Array.from({ length: 40 }, () => ask(client, node.self, text('x'))));
+  const limited = outcomes.filter((outcome) => codeOf(outcome) === 'RATE_LIMITED').length;
+  assert.ok(limited >= 15 && limited <= 20, `${limited} of 40`);
+  assert.equal(counterOf(node, 'rejected.rateLimited'), limited);
+});
+
+test('a member that breaks the protocol loses its connection, under the right name', testTimeout, async () => {
+  const node = await startTransportNode('n');
+  node.transport.streams.serve({ ...echo, request: () => undefined });
+  const oversize = new Uint8Array(streamWindowBytes / 8);
+  const breaches: [string, string, (evil: MisbehavingPeer) => void][] = [
+    ['unknown kind', 'malformed', (evil) => evil.send(99, 0, 0, 0)],
+    ['kind zero', 'malformed', (evil) => evil.send(0, 0, 0, 0)],
+    ['cut header', 'malformed', (evil) => evil.sendPlain(Buffer.from([1, 2, 3]))],
+    ['length beyond the frame', 'malformed', (evil) => evil.sendPlain(Buffer.alloc(14, 255).fill(1, 0, 1))],
+    ['request id zero', 'malformed', (evil) => evil.send(segmentKinds.request, 0, 0, 1_000)],
+    [
+      'request id in use',
+      'malformed',
+      (evil) => {
+        evil.send(segmentKinds.request, 0, 7, 1_000);
+        evil.send(segmentKinds.request, 0, 7, 1_000);
+      },
+    ],
+    [
+      'message too large',
+      'tooLarge',
+      (evil) => evil.send(segmentKinds.begin, 0, 1, 2 ** 32 - 1, transferHeaderBytes(segmentKinds.request, 0, 9)),
+    ],
+    ['announcement of a ping', 'malformed', (evil) => evil.send(segmentKinds.begin, 0, 1, 9, transferHeaderBytes(segmentKinds.ping, 0, 9))],
+    ['announcement cut off', 'malformed', (evil) => evil.send(segmentKinds.begin, 0, 1, 9, Buffer.alloc(3))],
+    [
+      'part too long',
+      'malformed',
+      (evil) => {
+        evil.send(segmentKinds.begin, 0, 1, 9, transferHeaderBytes(segmentKinds.request, 0, 9));
+        evil.send(segmentKinds.part, 0, 1, 0, Buffer.alloc(10));
+      },
+    ],
+    [
+      'more credit than spent',
+      'malformed',
+      (evil) => {
+        evil.send(segmentKinds.open, 0, 1, 0);
+        evil.send(segmentKinds.credit, 0, 1, 2 ** 31);
+      },
+    ],
+    [
+      'stream opened twice',
+      'malformed',
+      (evil) => {
+        evil.send(segmentKinds.open, 0, 1, 0);
+        evil.send(segmentKinds.open, 0, 1, 0);
+      },
+    ],
+    [
+      'data after the end',
+      'malformed',
+      (evil) => {
+        evil.send(segmentKinds.open, 0, 1, 0);
+        evil.send(segmentKinds.end, 0, 1, 0);
+        evil.send(segmentKinds.data, 0, 1, 0, oversize);
+      },
+    ],
+    ['session announcement cut off', 'malformed', (evil) => evil.send(segmentKinds.session, 0, 0, 0, Buffer.from([2, 1]))],
+  ];
+  for (const [name, reason, breach] of breaches) {
+    const before = counterOf(node, `rejected.${reason}`);
+    const evil = await MisbehavingPeer.join(node);
+    breach(evil);
+    await evil.closed;
+    assert.equal(counterOf(node, `rejected.${reason}`), before + 1, name);
+  }
+  node.transport.streams.serve(echo);
+  await assertUnharmed(node);
+});
+
+test('random segments of a member end at worst its own connection', testTimeout, async () => {
+  const node = await startTransportNode('n', { limits: { handshakesPerAddressMax: 256 } });
+  const random = new Random('hostile segments');
+  let evil = await MisbehavingPeer.join(node);
+  for (let i = 0; i < 2_000; i++) {
+    if (evil.socket.destroyed) evil = await MisbehavingPeer.join(node);
+    const body = random.bytes(random.below(40));
+    evil.send(random.below(19), random.below(4), random.below(8), random.below(3) * 7, body);
+    if (i % 50 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  evil.socket.destroy();
+  await evil.closed;
+  await assertUnharmed(node);
+});
+
+test('a connection to oneself is refused', testTimeout, async () => {
+  const node = await startTransportNode('n');
+  assert.equal(codeOf(await ask(node, node.self, text('me?'))), 'UNREACHABLE');
+  const twin = await MisbehavingPeer.join(node, { id: node.self.id });
+  await twin.closed;
+  assert.equal(counterOf(node, 'rejected.self') >= 1, true);
+});
+
+test('an earlier life of a node is refused while a later one is connected', testTimeout, async () => {
+  const node = await startTransportNode('n');
+  const self = identity('evil');
+  const later = await MisbehavingPeer.join(node, { id: self.id, generation: 5 });
+  await waitUntil(() => counterOf(node, 'connections.established') === 1, 'the later one is connected');
+  const earlier = await MisbehavingPeer.join(node, { id: self.id, generation: 4 });
+  await earlier.closed;
+  assert.equal(counterOf(node, 'rejected.staleGeneration'), 1);
+  const latest = await MisbehavingPeer.join(node, { id: self.id, generation: 6 });
+  await later.closed;
+  latest.socket.destroy();
+});

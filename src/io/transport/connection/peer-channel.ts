@@ -1,0 +1,100 @@
+/**
+ * The way to one address: its connection if there is one, what waits while one is being made, and when the next attempt
+ * is allowed. What waits has certainly not been sent, so it ends with UNREACHABLE, which promises that nothing happened.
+ */
+import { BoundedQueue } from '../../../base/collections/bounded-queue.ts';
+import { type Done, failure } from '../../../base/errors.ts';
+import type { Address } from '../../../base/ports.ts';
+import type { SealedConnection } from './sealed-connection.ts';
+import type { PendingStream } from './pending-stream.ts';
+
+export type QueuedRequest = {
+  readonly kind: 'request';
+  readonly body: Uint8Array;
+  readonly deadlineMs: number;
+  readonly done: Done<Uint8Array>;
+  /** The id on the connection, once it was sent there. */
+  sent: { readonly connection: SealedConnection; readonly id: number } | undefined;
+  over: boolean;
+};
+export type QueuedItem =
+  | QueuedRequest
+  | { readonly kind: 'notify'; readonly body: Uint8Array }
+  | { readonly kind: 'open'; readonly body: Uint8Array; readonly stream: PendingStream };
+
+export class PeerChannel {
+  readonly address: Address;
+  connection: SealedConnection | undefined;
+  dialing = false;
+  failures = 0;
+  retryAtMs = 0;
+  lastFailure = '';
+  readonly drainWaiters: (() => void)[] = [];
+  readonly #waiting: BoundedQueue<QueuedItem>;
+  readonly #bytesMax: number;
+  #bytes = 0;
+
+  constructor(address: Address, waitingMax: number, bytesMax: number) {
+    this.address = { host: address.host, port: address.port };
+    this.#waiting = new BoundedQueue(waitingMax);
+    this.#bytesMax = bytesMax;
+  }
+
+  /** May be forgotten without anybody noticing. */
+  get unused(): boolean {
+    return this.connection === undefined && !this.dialing && this.#waiting.length === 0;
+  }
+
+  get hasRoom(): boolean {
+    if (this.connection !== undefined) return this.connection.hasRoom;
+    return this.#waiting.length < this.#waiting.max && this.#bytes < this.#bytesMax;
+  }
+
+  enqueue(item: QueuedItem): boolean {
+    if (this.#bytes + item.body.length > this.#bytesMax || !this.#waiting.push(item)) return false;
+    this.#bytes += item.body.length;
+    return true;
+  }
+
+  dequeueAll(): QueuedItem[] {
+    const items = [...this.#waiting];
+    this.#waiting.clear();
+    this.#bytes = 0;
+    return items;
+  }
+
+  expire(nowMs: number): void {
+    for (const item of this.#waiting) {
+      if (item.kind === 'request' && !item.over && item.deadlineMs <= nowMs) {
+        completeQueuedRequest(item, failure('UNREACHABLE', 'no connection could be made before the deadline'));
+      }
+    }
+  }
+
+  earliestMs(): number {
+    let earliest = Infinity;
+    for (const item of this.#waiting) {
+      if (item.kind === 'request' && !item.over) earliest = Math.min(earliest, item.deadlineMs);
+    }
+    return earliest;
+  }
+
+  failQueued(reason: string): void {
+    const outcome = failure('UNREACHABLE', `${this.address.host}:${this.address.port}: ${reason}`);
+    for (const item of this.dequeueAll()) {
+      if (item.kind === 'request') completeQueuedRequest(item, outcome);
+      else if (item.kind === 'open') item.stream.fail(outcome);
+    }
+  }
+
+  /** Room again, or no connection any more: either way it is worth trying again. */
+  notifyDrained(): void {
+    for (const waiter of this.drainWaiters.splice(0)) queueMicrotask(waiter);
+  }
+}
+
+export function completeQueuedRequest(item: QueuedRequest, outcome: Parameters<Done<Uint8Array>>[0]): void {
+  if (item.over) return;
+  item.over = true;
+  item.done(outcome);
+}

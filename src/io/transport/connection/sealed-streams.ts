@@ -1,0 +1,380 @@
+/**
+ * The Streams port over real connections: finds or makes the connection to an address, keeps one per pair of nodes,
+ * ends what can no longer be answered, and tells who came and went. What travels inside a connection is the
+ * multiplexer's business.
+ */
+import { randomInt } from 'node:crypto';
+import type { Socket } from 'node:net';
+
+import { type Done, failure, RemusterError, success } from '../../../base/errors.ts';
+import type {
+  Address,
+  ByteStream,
+  ByteStreamEvents,
+  Cancel,
+  ConnectionChange,
+  StreamService,
+  Streams,
+} from '../../../base/ports.ts';
+import type { Acceptor } from './acceptor.ts';
+import { dialBackoffMs } from '../../../base/backoff.ts';
+import { type PeerChannel, completeQueuedRequest, type QueuedItem, type QueuedRequest } from './peer-channel.ts';
+import { PeerChannelTable } from './channel-table.ts';
+import { SealedConnection, type SealedConnectionContext, type SealedConnectionEvents } from './sealed-connection.ts';
+import { DeadlineTimer } from './deadline-timer.ts';
+import { PendingStream } from './pending-stream.ts';
+import { PeerConnections } from './peer-connections.ts';
+import { segmentKinds } from '../mux/segment.ts';
+import { chunkBytes } from '../mux/send-queue.ts';
+import { dial, type TlsOptions } from '../shared/sockets.ts';
+
+const drainWaitersMax = 1_024;
+const randomScale = 2 ** 32;
+
+export class SealedStreams implements Streams {
+  readonly #context: SealedConnectionContext;
+  readonly #tls: TlsOptions | undefined;
+  readonly #channels: PeerChannelTable;
+  readonly #live: PeerConnections;
+  /** All sockets with a handshake under way or done. */
+  readonly #connections = new Set<SealedConnection>();
+  readonly #dialing = new Set<Socket>();
+  readonly #deadlines: DeadlineTimer;
+  readonly #watchers: ((change: ConnectionChange) => void)[] = [];
+  #service: StreamService | undefined;
+  #acceptor: Acceptor | undefined;
+  #sweep: Cancel | undefined;
+  #closed = false;
+
+  constructor(context: SealedConnectionContext, tls: TlsOptions | undefined) {
+    this.#context = context;
+    this.#tls = tls;
+    this.#channels = new PeerChannelTable(context.mux.limits);
+    this.#live = new PeerConnections(context.self().id);
+    this.#deadlines = new DeadlineTimer(context.clock, (nowMs) => this.#expire(nowMs));
+    this.#scheduleSweep();
+  }
+
+  get connectionCount(): number {
+    return this.#connections.size;
+  }
+
+  get service(): StreamService | undefined {
+    return this.#service;
+  }
+
+  request(to: Address, body: Uint8Array, timeoutMs: number, done: Done<Uint8Array>): Cancel {
+    const nowMs = this.#context.clock.nowMs();
+    const channel = this.#channels.get(to);
+    const connection = channel?.connection;
+    this.#deadlines.arm(nowMs + timeoutMs);
+    if (connection === undefined || channel === undefined)
+      return this.#requestLater(channel, body, nowMs + timeoutMs, done);
+    connection.lastUsedMs = nowMs;
+    const id = connection.mux.request(body, nowMs, timeoutMs, done);
+    if (id === undefined) {
+      queueMicrotask(() => done(failure('CAPACITY', 'the queue to that peer is full')));
+      return doNothing;
+    }
+    return () => queueMicrotask(() => connection.mux.abandon(id, failure('CANCELLED')));
+  }
+
+  notify(to: Address, body: Uint8Array): boolean {
+    const { messageBytesMax } = this.#context.mux.limits;
+    if (body.length > messageBytesMax)
+      throw new RemusterError('TOO_LARGE', `a message has at most ${messageBytesMax} bytes`);
+    const channel = this.#channels.get(to);
+    if (channel?.connection !== undefined) {
+      channel.connection.lastUsedMs = this.#context.clock.nowMs();
+      return channel.connection.mux.notify(body);
+    }
+    const refusal = this.#refusal(channel);
+    if (channel === undefined || refusal !== undefined) {
+      // One-way messages promise nothing; a peer that cannot be reached is no reason to hold the sender.
+      this.#context.mux.counters.add('dropped.notify');
+      return true;
+    }
+    return this.#wait(channel, { kind: 'notify', body: new Uint8Array(body) });
+  }
+
+  drained(to: Address, done: () => void): void {
+    const channel = this.#channels.get(to);
+    if (channel === undefined || channel.hasRoom || channel.drainWaiters.length >= drainWaitersMax)
+      queueMicrotask(done);
+    else channel.drainWaiters.push(done);
+  }
+
+  open(to: Address, opening: Uint8Array, events: ByteStreamEvents): ByteStream {
+    if (opening.length > chunkBytes) throw new RemusterError('TOO_LARGE', `an opening has at most ${chunkBytes} bytes`);
+    const stream = new PendingStream(events);
+    const channel = this.#channels.get(to);
+    const item: QueuedItem = { kind: 'open', body: opening, stream };
+    const refusal = this.#refusal(channel);
+    if (channel?.connection !== undefined) this.#deliver(channel.connection, item);
+    else if (channel === undefined || refusal !== undefined)
+      stream.fail(failure('UNREACHABLE', refusal ?? 'too many peers'));
+    else if (!this.#wait(channel, { ...item, body: new Uint8Array(opening) })) stream.fail(failure('CAPACITY'));
+    return stream;
+  }
+
+  serve(service: StreamService): void {
+    this.#service = service;
+  }
+
+  watch(handler: (change: ConnectionChange) => void): void {
+    this.#watchers.push(handler);
+  }
+
+  close(done: Done<void>): void {
+    this.#closed = true;
+    this.#sweep?.();
+    this.#deadlines.stop();
+    for (const socket of this.#dialing) socket.destroy();
+    for (const connection of this.#connections) connection.finish('this node is closing');
+    for (const channel of this.#channels) channel.failQueued('this node is closing');
+    const closed = (): void => done(success(undefined));
+    if (this.#acceptor === undefined) queueMicrotask(closed);
+    else this.#acceptor.close(closed);
+  }
+
+  listen(acceptor: Acceptor): void {
+    this.#acceptor = acceptor;
+  }
+
+  /** A socket somebody else opened. `release` gives back its place among the half-open. */
+  acceptSocket(socket: Socket, release: () => void): void {
+    const events = this.#events(undefined);
+    const connection = new SealedConnection('server', socket, this.#context, {
+      ...events,
+      established: (c) => {
+        release();
+        events.established(c);
+      },
+      closed: (c, reason) => {
+        release();
+        events.closed(c, reason);
+      },
+    });
+    this.#connections.add(connection);
+  }
+
+  /** Tells all peers of a new datagram session. */
+  announce(sessions: Uint8Array): void {
+    for (const connection of this.#live) connection.mux.control(segmentKinds.session, sessions);
+  }
+
+  #requestLater(channel: PeerChannel | undefined, body: Uint8Array, deadlineMs: number, done: Done<Uint8Array>): Cancel {
+    const item: QueuedRequest = {
+      kind: 'request',
+      body: new Uint8Array(body),
+      deadlineMs,
+      done: (outcome) => this.#guarded(() => done(outcome)),
+      sent: undefined,
+      over: false,
+    };
+    const refusal = this.#refusal(channel);
+    if (channel === undefined || refusal !== undefined) {
+      queueMicrotask(() => completeQueuedRequest(item, failure('UNREACHABLE', refusal ?? 'too many peers')));
+    } else if (!this.#wait(channel, item)) {
+      queueMicrotask(() => completeQueuedRequest(item, failure('CAPACITY', 'the queue to that peer is full')));
+    }
+    return () =>
+      queueMicrotask(() => {
+        if (item.sent === undefined) completeQueuedRequest(item, failure('CANCELLED'));
+        else item.sent.connection.mux.abandon(item.sent.id, failure('CANCELLED'));
+      });
+  }
+
+  /** Why no connection will be tried now. */
+  #refusal(channel: PeerChannel | undefined): string | undefined {
+    if (this.#closed) return 'this node is closing';
+    if (channel === undefined || channel.dialing || channel.retryAtMs <= this.#context.clock.nowMs()) return undefined;
+    return `${channel.address.host}:${channel.address.port}: ${channel.lastFailure}; tried again soon`;
+  }
+
+  #wait(channel: PeerChannel, item: QueuedItem): boolean {
+    if (!channel.enqueue(item)) return false;
+    if (!channel.dialing) this.#dial(channel);
+    return true;
+  }
+
+  #dial(channel: PeerChannel): void {
+    channel.dialing = true;
+    const { clock, mux } = this.#context;
+    const socket = dial(channel.address, this.#tls, (connected, reason) => {
+      tooLate();
+      this.#dialing.delete(socket);
+      if (connected === undefined) this.#dialFailed(channel, reason);
+      else if (this.#closed) connected.destroy();
+      else this.#connections.add(new SealedConnection('client', connected, this.#context, this.#events(channel)));
+    });
+    this.#dialing.add(socket);
+    const tooLate = clock.schedule(mux.limits.connectMs, () => socket.destroy());
+  }
+
+  #dialFailed(channel: PeerChannel, reason: string): void {
+    const { clock, mux } = this.#context;
+    channel.dialing = false;
+    if (channel.connection !== undefined || this.#closed) return channel.failQueued(reason);
+    channel.failures += 1;
+    channel.lastFailure = reason;
+    const fraction = randomInt(randomScale) / randomScale;
+    const pauseMs = dialBackoffMs(channel.failures, mux.limits.backoffMsMin, mux.limits.backoffMsMax, fraction);
+    channel.retryAtMs = clock.nowMs() + pauseMs;
+    mux.counters.add('connections.failed');
+    channel.failQueued(reason);
+    channel.notifyDrained();
+    return this.#emit({ kind: 'refused', address: channel.address, reason });
+  }
+
+  #events(channel: PeerChannel | undefined): SealedConnectionEvents {
+    return {
+      established: (connection) => this.#established(connection, channel),
+      parting: (connection) => this.#detach(connection),
+      closed: (connection, reason) => this.#lost(connection, channel, reason),
+      drained: (connection) => this.#eachChannelOf(connection, (c) => c.notifyDrained()),
+      goodbye: (connection) => this.#retire(connection),
+    };
+  }
+
+  #established(connection: SealedConnection, dialed: PeerChannel | undefined): void {
+    const { peer } = connection.mux;
+    const isFirst = !this.#live.has(peer.id);
+    const { retire, close } = this.#live.add(connection);
+    this.#context.mux.counters.add('connections.established');
+    if (dialed !== undefined) dialed.dialing = false;
+    for (const old of close) {
+      old.retired = true;
+      old.close('superseded by a later start of that node');
+    }
+    if (connection.aside) return retire.forEach((old) => old.retire());
+    if (isFirst) this.#emit({ kind: 'connected', peer });
+    const best = this.#live.usable(peer.id) ?? connection;
+    for (const old of retire) old.retire();
+    this.#use(best, dialed);
+    const advertised = peer.port === 0 ? undefined : this.#channels.get(peer);
+    if (advertised !== undefined && advertised !== dialed) this.#use(best, advertised);
+    for (const old of retire) this.#eachChannelOf(old, (channel) => this.#use(best, channel));
+  }
+
+  #use(connection: SealedConnection, channel: PeerChannel | undefined): void {
+    if (channel === undefined) return;
+    const present = channel.connection;
+    // An address that works is not handed to another node because that node claims it.
+    if (present?.open === true && !present.retired && present.mux.peer.id !== connection.mux.peer.id) return;
+    channel.connection = connection;
+    channel.failures = 0;
+    channel.retryAtMs = 0;
+    for (const item of channel.dequeueAll()) this.#deliver(connection, item);
+    channel.notifyDrained();
+  }
+
+  #deliver(connection: SealedConnection, item: QueuedItem): void {
+    const nowMs = this.#context.clock.nowMs();
+    connection.lastUsedMs = nowMs;
+    if (item.kind === 'notify') {
+      connection.mux.notify(item.body);
+    } else if (item.kind === 'request') {
+      if (item.over) return;
+      const id = connection.mux.request(item.body, nowMs, item.deadlineMs - nowMs, item.done);
+      if (id === undefined) completeQueuedRequest(item, failure('CAPACITY', 'the queue to that peer is full'));
+      else item.sent = { connection, id };
+    } else if (!item.stream.over) {
+      const inner = connection.mux.open(item.body, item.stream.events);
+      if (inner === undefined) item.stream.fail(failure('CAPACITY', 'too many streams'));
+      else item.stream.attach(inner);
+    }
+  }
+
+  #detach(connection: SealedConnection): void {
+    const { peer } = connection;
+    this.#connections.delete(connection);
+    this.#live.remove(connection);
+    const next = peer === undefined ? undefined : this.#live.usable(peer.id);
+    this.#eachChannelOf(connection, (channel) => {
+      channel.connection = next;
+      channel.notifyDrained();
+    });
+  }
+
+  #lost(connection: SealedConnection, dialed: PeerChannel | undefined, reason: string): void {
+    const { peer, aside } = connection;
+    if (dialed?.dialing === true) {
+      this.#dialFailed(dialed, `closed during the handshake (${reason}): are secret and cluster name the same?`);
+    }
+    const graceful = connection.retired || connection.peerLeft || this.#closed;
+    const wasLast = peer !== undefined && !aside && !this.#live.has(peer.id);
+    if (wasLast) this.#emit({ kind: 'disconnected', peer, reason, graceful });
+  }
+
+  /** Nothing new over this connection, from either side. */
+  #retire(connection: SealedConnection): void {
+    connection.retire();
+    const next = this.#live.usable(connection.mux.peer.id);
+    this.#eachChannelOf(connection, (channel) => {
+      channel.connection = next;
+    });
+  }
+
+  #eachChannelOf(connection: SealedConnection, visit: (channel: PeerChannel) => void): void {
+    for (const channel of this.#channels) if (channel.connection === connection) visit(channel);
+  }
+
+  #emit(change: ConnectionChange): void {
+    for (const watcher of this.#watchers) this.#guarded(() => watcher(change));
+  }
+
+  #guarded(run: () => void): void {
+    try {
+      run();
+    } catch (error) {
+      this.#context.mux.counters.add('handlers.failed');
+      this.#context.mux.log('error', 'a handler of the transport failed', { error: String(error) });
+    }
+  }
+
+  #expire(nowMs: number): number {
+    let next = Infinity;
+    for (const connection of this.#live) {
+      connection.mux.expire(nowMs);
+      next = Math.min(next, connection.mux.earliestMs);
+    }
+    for (const channel of this.#channels) {
+      channel.expire(nowMs);
+      next = Math.min(next, channel.earliestMs());
+    }
+    return next;
+  }
+
+  #scheduleSweep(): void {
+    const { clock, mux } = this.#context;
+    const intervalMs = Math.max(5, mux.limits.keepaliveMs / 2);
+    this.#sweep = clock.schedule(intervalMs, () => {
+      const nowMs = clock.nowMs();
+      for (const connection of [...this.#live]) this.#check(connection, nowMs);
+      if (!this.#closed) this.#scheduleSweep();
+    });
+  }
+
+  /**
+   * Half-open connections are found by silence, sooner when somebody waits for something; idle and superseded ones are
+   * let go. Only an unanswered ping is held against a connection: over an idle one there was nothing to say.
+   */
+  #check(connection: SealedConnection, nowMs: number): void {
+    const { keepaliveMs, silenceMsMax, idleMsMax } = this.#context.mux.limits;
+    const silentMs = nowMs - connection.lastReceivedMs;
+    const patienceMs = connection.mux.idle ? idleKeepaliveRatio * keepaliveMs : keepaliveMs;
+    if (connection.finished) connection.close('no longer used');
+    else if (connection.unansweredMs(nowMs) >= silenceMsMax - keepaliveMs) connection.close('no sign of life');
+    else if (silentMs >= patienceMs) connection.ping(nowMs);
+    if (connection.open && connection.mux.idle && nowMs - connection.lastUsedMs >= idleMsMax) this.#retire(connection);
+  }
+}
+
+/**
+ * How much longer a connection may be silent over which nobody waits for anything: longer than the pause between two
+ * words of membership to its neighbours, which would else be pinged in between for nothing.
+ */
+const idleKeepaliveRatio = 8;
+
+function doNothing(): void {}

@@ -1,0 +1,56 @@
+/**
+ * Keys of the cluster, by HKDF-SHA-256 from its secrets. Keys are KeyObjects, so they never show up in a dump of an
+ * object and OpenSSL need not import them again for each message. A key id names a secret without giving it away.
+ *
+ *   secret -> master(cluster) -> hello key      authenticates the first bytes of a connection
+ *                             -> key id         tells the receiver which secret was used
+ *                             -> salted keys    one per direction of a connection, one per datagram session
+ */
+import { createHash, createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto';
+
+import { loopbackOnlySecret } from './secret-policy.ts';
+
+export const transportVersion = 1;
+
+export type Secrets = { readonly current: string | undefined; readonly previous: readonly string[] };
+
+export type MasterKey = { readonly keyId: number; readonly key: KeyObject; readonly helloKey: KeyObject };
+
+/** The current key to send with, and all keys that are accepted. Replaced as a whole when secrets are rotated. */
+export type KeyRing = { readonly current: MasterKey; readonly accepted: ReadonlyMap<number, MasterKey> };
+
+export function makeKeyRing(cluster: string, secrets: Secrets): KeyRing {
+  const current = makeMaster(cluster, secrets.current ?? loopbackOnlySecret);
+  const accepted = new Map(secrets.previous.map((secret) => makeMaster(cluster, secret)).map((m) => [m.keyId, m]));
+  return { current, accepted: accepted.set(current.keyId, current) };
+}
+
+function makeMaster(cluster: string, secret: string): MasterKey {
+  const input = createSecretKey(secret, 'utf8');
+  // The key id does not depend on the cluster: a wrong cluster name is told apart by its own tag, not as a wrong key.
+  const keyId = new DataView(hkdfSync('sha256', input, '', 'remuster/1 key id', 4)).getUint32(0);
+  const key = deriveKey(input, new Uint8Array(0), `master ${cluster}`);
+  return { keyId, key, helloKey: deriveKey(key, new Uint8Array(0), 'hello') };
+}
+
+export function deriveKey(from: KeyObject, salt: Uint8Array, purpose: string): KeyObject {
+  return createSecretKey(new Uint8Array(hkdfSync('sha256', from, salt, `remuster/${transportVersion} ${purpose}`, 32)));
+}
+
+export function hmacSha256(key: KeyObject, bytes: Uint8Array): Uint8Array {
+  return createHmac('sha256', key).update(bytes).digest();
+}
+
+/** Public and short: lets a receiver say "wrong cluster" where the cryptography could only say "no". */
+export function clusterTag(cluster: string): number {
+  return tag(`cluster ${cluster}`);
+}
+
+/** The same for the recipient of a datagram. */
+export function recipientTag(nodeId: string): number {
+  return tag(`node ${nodeId}`);
+}
+
+function tag(text: string): number {
+  return createHash('sha256').update(text).digest().readUInt32BE(0);
+}

@@ -1,0 +1,145 @@
+/**
+ * AES-256-GCM with counter nonces. A Sealer owns its key and counts by itself, so that a (key, nonce) pair cannot be
+ * used twice: not by a caller's mistake, and not by running over, because the key is replaced by its successor after
+ * every 2^20 seals. The Opener of an ordered connection follows the same steps without a word on the wire.
+ *
+ * What a datagram vouches for besides its content goes in as additional data. A connection knows it once and for all,
+ * so there it goes into the key: the same guarantee, without paying for it in each frame.
+ */
+import { type CipherGCM, createCipheriv, createDecipheriv, type DecipherGCM, type KeyObject } from 'node:crypto';
+
+import { assert } from '../../../base/assert.ts';
+import { deriveKey } from './keys.ts';
+
+export const tagBytes = 16;
+const nonceBytes = 12;
+const algorithm = 'aes-256-gcm';
+const options = { authTagLength: tagBytes } as const;
+const sealsPerKeyMax = 2 ** 20;
+
+export function writeNonce(into: Buffer, counter: number): Buffer {
+  into.writeUInt32BE(Math.floor(counter / 2 ** 32), 4);
+  into.writeUInt32BE(counter % 2 ** 32, 8);
+  return into;
+}
+
+/** The low level: the caller guards the nonce. Returns ciphertext and tag. */
+export function sealWith(key: KeyObject, nonce: Uint8Array, aad: Uint8Array, plain: Uint8Array): [Buffer, Buffer] {
+  const cipher = createCipheriv(algorithm, key, nonce, options);
+  cipher.setAAD(aad);
+  const text = cipher.update(plain);
+  cipher.final();
+  return [text, cipher.getAuthTag()];
+}
+
+/** Undefined when the bytes are not authentic. */
+export function openWith(key: KeyObject, nonce: Uint8Array, aad: Uint8Array, sealed: Uint8Array): Buffer | undefined {
+  return openBy(createDecipheriv(algorithm, key, nonce, options).setAAD(aad), sealed);
+}
+
+/** One direction of a connection: both ends count alike and change keys alike. */
+class Ratchet {
+  readonly #nonce = Buffer.alloc(nonceBytes);
+  readonly #sealsPerKey: number;
+  #key: KeyObject;
+  #count = 0;
+
+  constructor(key: KeyObject, sealsPerKey: number) {
+    this.#key = key;
+    this.#sealsPerKey = sealsPerKey;
+  }
+
+  /** From now on only who was bound to the same bytes has the same key. */
+  bind(binding: Uint8Array): void {
+    this.#key = deriveKey(this.#key, binding, 'bound');
+  }
+
+  /** The key and nonce for one frame; the pair is never given out again. */
+  next(): { key: KeyObject; nonce: Buffer } {
+    assert(Number.isSafeInteger(this.#count + 1), 'a nonce is never used twice');
+    if (this.#count > 0 && this.#count % this.#sealsPerKey === 0)
+      this.#key = deriveKey(this.#key, new Uint8Array(0), 'next');
+    writeNonce(this.#nonce, this.#count);
+    this.#count += 1;
+    return { key: this.#key, nonce: this.#nonce };
+  }
+}
+
+/**
+ * Setting up a cipher is half of the cost of a small frame. Since key and nonce of the next frame are known, that half
+ * is done in advance, by `prepare`, while the other side is busy with the last one.
+ */
+export class Sealer {
+  readonly #ratchet: Ratchet;
+  #ready: CipherGCM | undefined;
+
+  constructor(key: KeyObject, sealsPerKey = sealsPerKeyMax) {
+    this.#ratchet = new Ratchet(key, sealsPerKey);
+  }
+
+  /** Who speaks to whom is known only after the greetings; from then on it is part of the key of each frame. */
+  bind(binding: Uint8Array): void {
+    assert(this.#ready === undefined, 'a key changes only between frames');
+    this.#ratchet.bind(binding);
+  }
+
+  prepare(): void {
+    if (this.#ready === undefined) this.#ready = this.#setUp();
+  }
+
+  seal(plain: Uint8Array): [Buffer, Buffer] {
+    const cipher = this.#ready ?? this.#setUp();
+    this.#ready = undefined;
+    const text = cipher.update(plain);
+    cipher.final();
+    return [text, cipher.getAuthTag()];
+  }
+
+  #setUp(): CipherGCM {
+    const { key, nonce } = this.#ratchet.next();
+    return createCipheriv(algorithm, key, nonce, options);
+  }
+}
+
+export class Opener {
+  readonly #ratchet: Ratchet;
+  #ready: DecipherGCM | undefined;
+
+  constructor(key: KeyObject, sealsPerKey = sealsPerKeyMax) {
+    this.#ratchet = new Ratchet(key, sealsPerKey);
+  }
+
+  bind(binding: Uint8Array): void {
+    assert(this.#ready === undefined, 'a key changes only between frames');
+    this.#ratchet.bind(binding);
+  }
+
+  prepare(): void {
+    if (this.#ready === undefined) this.#ready = this.#setUp();
+  }
+
+  /** Undefined when the bytes are not authentic. */
+  open(sealed: Uint8Array): Buffer | undefined {
+    const decipher = this.#ready ?? this.#setUp();
+    this.#ready = undefined;
+    return openBy(decipher, sealed);
+  }
+
+  #setUp(): DecipherGCM {
+    const { key, nonce } = this.#ratchet.next();
+    return createDecipheriv(algorithm, key, nonce, options);
+  }
+}
+
+function openBy(decipher: DecipherGCM, sealed: Uint8Array): Buffer | undefined {
+  const end = sealed.length - tagBytes;
+  if (end < 0) return undefined;
+  decipher.setAuthTag(sealed.subarray(end));
+  const plain = decipher.update(sealed.subarray(0, end));
+  try {
+    decipher.final();
+  } catch {
+    return undefined;
+  }
+  return plain;
+}

@@ -1,0 +1,116 @@
+/** First words to somebody: delivered without a question, and never a recording of them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { datagramBytesMax } from '../../../base/ports.ts';
+import { identityA, identityB, DatagramTestNode, datagramPair, peerOf, type InMemoryWire } from '../../../../test/support/io/datagram-nodes.ts';
+import { identity, otherSecret, secret, text } from '../../../../test/support/io/transport-nodes.ts';
+import { makeKeyRing } from '../crypto/keys.ts';
+import type { TransportLimits } from '../shared/transport-limits.ts';
+
+/** What passed between two that knew nothing of each other but their entries: one introduction, delivered at once. */
+function introduced(limits: Partial<TransportLimits> = {}) {
+  const world = datagramPair(limits);
+  world.a.datagrams.send(world.b.self, text('hello'));
+  const [packet, ...more] = world.wire.run();
+  assert.deepEqual([world.b.heard, more], [['a: hello'], []]);
+  return { ...world, packet: packet! };
+}
+
+test('who knows in which life the other is introduces itself, and nobody is asked anything', () => {
+  const { wire, a, b } = introduced();
+  for (let i = 0; i < 5; i++) a.datagrams.send(b.self, text(String(i)));
+  b.datagrams.send(a.self, text('back'));
+  assert.equal(wire.run().length, 6);
+  assert.deepEqual(b.heard.slice(1), ['a: 0', 'a: 1', 'a: 2', 'a: 3', 'a: 4']);
+  assert.deepEqual(a.heard, ['b: back']);
+  assert.deepEqual([a.rejected('unproven'), b.rejected('unproven')], [0, 0]);
+});
+
+test('the first introduction may be lost, and when all are, there is still the challenge', () => {
+  for (const lost of [1, 5]) {
+    const { wire, a, b } = datagramPair();
+    for (let i = 0; i < lost; i++) a.datagrams.send(b.self, text('lost'));
+    wire.packets.splice(0);
+    a.datagrams.send(b.self, text('found'));
+    wire.run();
+    assert.equal(b.heard.at(-1), 'a: found');
+    assert.equal(b.rejected('unproven'), lost === 1 ? 0 : 1);
+  }
+});
+
+test('a recorded introduction is refused, also by the next life of the receiver', () => {
+  const { wire, b, packet } = introduced();
+  b.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
+  assert.equal(b.rejected('replayed'), 1);
+  const again = new DatagramTestNode(wire, { ...identityB, generation: 2 });
+  again.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
+  assert.equal(again.rejected('unproven'), 1);
+  assert.deepEqual([b.heard, again.heard], [['a: hello'], []]);
+});
+
+test('what was said to the receiver before the introduction stays out', () => {
+  const { wire, a, b } = datagramPair();
+  a.datagrams.send(peerOf(b.self), text('recorded'));
+  const [recorded] = wire.packets.splice(0);
+  a.datagrams.send(b.self, text('hello'));
+  wire.run();
+  b.datagrams.receivePacket(recorded!.bytes, recorded!.from);
+  assert.equal(b.rejected('replayed'), 1);
+  assert.deepEqual(b.heard, ['a: hello']);
+});
+
+test('an introduction of an earlier life of the sender is refused', () => {
+  const { wire, b, packet } = introduced();
+  const [again, fresh] = [new DatagramTestNode(wire, { ...identityA, generation: 2 }), new DatagramTestNode(wire, { ...identityB, port: 5 })];
+  again.datagrams.send(b.self, text('new life'));
+  fresh.datagrams.learnSessions(again.self, again.datagrams.sessionAnnouncement());
+  wire.run();
+  for (const node of [b, fresh]) node.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
+  assert.deepEqual([b.rejected('staleGeneration'), fresh.rejected('staleGeneration')], [1, 1]);
+  assert.deepEqual([b.heard, fresh.heard], [['a: hello', 'a: new life'], []]);
+});
+
+test('who has forgotten a session believes no introduction of it any more', () => {
+  const { wire, a, b, packet } = introduced({ sessionsMax: 2 });
+  for (const port of [3, 4]) b.datagrams.learnSessions(identity(`n${port}`, { port }), otherAnnouncement(wire, port));
+  b.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
+  assert.equal(b.rejected('unproven'), 1);
+  assert.deepEqual(b.heard, ['a: hello']);
+  a.datagrams.send(b.self, text('again'));
+  wire.run();
+  assert.equal(b.heard.at(-1), 'a: again');
+});
+
+test('of many sessions of one life the oldest is forgotten, and its recorded introduction stays out', () => {
+  const { wire, a, b, packet } = introduced({ sessionMessagesMax: 1 });
+  for (let i = 0; i < 6; i++) {
+    a.datagrams.send(b.self, text(String(i)));
+    wire.run();
+  }
+  b.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
+  assert.equal(b.heard.filter((line) => line === 'a: hello').length, 1);
+});
+
+test('a withdrawn secret that is accepted again lets no recorded introduction in', () => {
+  const { b, packet } = introduced();
+  b.ring = makeKeyRing('test', { current: otherSecret, previous: [] });
+  b.datagrams.rekey();
+  b.ring = makeKeyRing('test', { current: otherSecret, previous: [secret] });
+  b.datagrams.rekey();
+  b.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
+  assert.equal(b.rejected('unproven'), 1);
+  assert.deepEqual(b.heard, ['a: hello']);
+});
+
+test('a body that leaves no room for an introduction goes without it', () => {
+  const { wire, a, b } = datagramPair();
+  a.datagrams.send(b.self, new Uint8Array(datagramBytesMax));
+  wire.run();
+  assert.equal(b.rejected('unproven'), 1);
+  assert.equal(b.heard.length, 1);
+});
+
+function otherAnnouncement(wire: InMemoryWire, port: number): Buffer {
+  return new DatagramTestNode(wire, identity(`n${port}`, { port })).datagrams.sessionAnnouncement();
+}

@@ -1,0 +1,343 @@
+/**
+ * The multiplexer: requests, replies, one-way messages and streams of one connection with one proven peer, as segments
+ * in and segments out. It owns no socket and no timer: frames are fed by `receive`, taken by `takeFrame`, and the
+ * deadline is asked for by `earliestMs`. Bytes that break the protocol throw a coded error, which ends the connection
+ * and nothing else.
+ *
+ *   request -> pending slot -> queue ... reply -> slot -> done
+ *   inbound request -> slot taken -> service -> reply, unless it was cancelled meanwhile
+ */
+import {
+  type Done,
+  type ErrorCode,
+  parseErrorCode,
+  serializeError,
+  failure,
+  type Outcome,
+  RemusterError,
+  success,
+} from '../../../base/errors.ts';
+import type { ByteStream, ByteStreamEvents, Identity } from '../../../base/ports.ts';
+import { LargeMessages } from './large-messages.ts';
+import type { MuxContext } from './mux-context.ts';
+import { PendingRequests, pendingRequestsMax } from './pending-requests.ts';
+import { countSegments, segmentKinds, readSegments } from './segment.ts';
+import { chunkBytes, SendQueue } from './send-queue.ts';
+import { StreamTable } from './stream-table.ts';
+import type { TokenBucket } from '../shared/token-bucket.ts';
+
+const nothing = new Uint8Array(0);
+const errorMessageMax = 512;
+const slotMask = pendingRequestsMax - 1;
+
+/** From so many requests under way on, half of the next ones leave early (see `#shareOut`). */
+const shareOutMin = 32;
+
+export type MuxEvents = {
+  /** There is something to send. */
+  readonly wake: () => void;
+  /** There is something to send, and waiting for more would only leave the peer idle. */
+  readonly flush: () => void;
+  /** The peer broke the protocol in a way that showed only later. */
+  readonly broken: (error: RemusterError) => void;
+  readonly goodbye: () => void;
+};
+
+export class Mux {
+  readonly peer: Identity;
+  readonly queue = new SendQueue();
+  readonly #context: MuxContext;
+  readonly #events: MuxEvents;
+  readonly #pending: PendingRequests;
+  /** Ids of the peer's requests that are being served, by slot; 0 where none is. */
+  readonly #serving: number[] = [];
+  #servingCount = 0;
+  readonly #large: LargeMessages;
+  readonly #streams: StreamTable;
+  readonly #bucket: TokenBucket;
+  #nowMs = 0;
+  /** Requests that are queued and not yet part of a frame. */
+  #requestsQueued = 0;
+  /** How many more requests to queue before they leave; 0 when they leave at the end of the read or turn as usual. */
+  #requestsUntilFlush = 0;
+  #open = true;
+
+  constructor(peer: Identity, context: MuxContext, events: MuxEvents) {
+    this.peer = peer;
+    this.#context = context;
+    this.#events = events;
+    this.#bucket = context.bucket(peer);
+    this.#pending = new PendingRequests(context.limits.requestsInFlightMax);
+    this.#streams = new StreamTable({
+      queue: this.queue,
+      streamsMax: context.limits.streamsMax,
+      wake: events.wake,
+      guarded: (run) => this.#guarded(run),
+    });
+    this.#large = new LargeMessages(context, this.queue, {
+      wake: events.wake,
+      broken: events.broken,
+      arrived: (kind, id, argument, body) => this.#message(kind, id, argument, body),
+      refused: (kind, id, code) => this.#refuseLarge(kind, id, code),
+      unsendable: (kind, id, code) => this.#unsendable(kind, id, code),
+    });
+  }
+
+  get earliestMs(): number {
+    return this.#pending.earliestMs;
+  }
+
+  /** Nothing is under way in either direction. */
+  get idle(): boolean {
+    return this.#pending.count === 0 && this.#servingCount === 0 && this.#streams.count === 0 && this.queue.empty;
+  }
+
+  get hasRoom(): boolean {
+    return this.queue.bytes < this.#context.limits.sendQueueBytesMax;
+  }
+
+  /** The id to cancel by, or undefined when there is no room; then nothing was done. */
+  request(body: Uint8Array, nowMs: number, timeoutMs: number, done: Done<Uint8Array>): number | undefined {
+    if (this.#pending.full || !this.hasRoom) return undefined;
+    const id = this.#pending.add(done, nowMs + timeoutMs);
+    const argument = Math.min(0xffff_ffff, Math.max(0, Math.round(timeoutMs)));
+    this.#requestsQueued += 1;
+    this.#send(segmentKinds.request, id, argument, body);
+    if (this.#requestsUntilFlush > 0 && --this.#requestsUntilFlush === 0) this.#events.flush();
+    return id;
+  }
+
+  /** Ends a request with the given outcome and tells the peer, unless it has ended already. */
+  abandon(id: number, outcome: Outcome<Uint8Array>): void {
+    const done = this.#pending.take(id);
+    if (done === undefined) return;
+    this.#large.abandon(id);
+    this.queue.push(segmentKinds.cancel, 0, id, 0, nothing);
+    this.#events.wake();
+    this.#guarded(() => done(outcome));
+  }
+
+  notify(body: Uint8Array): boolean {
+    if (!this.hasRoom) return false;
+    this.#send(segmentKinds.notify, 0, 0, body);
+    return true;
+  }
+
+  open(opening: Uint8Array, events: ByteStreamEvents): ByteStream | undefined {
+    return this.#streams.open(opening, events);
+  }
+
+  /** A word of the transport itself. */
+  control(kind: number, body: Uint8Array = nothing): void {
+    this.queue.push(kind, 0, 0, 0, body);
+    this.#events.wake();
+  }
+
+  receive(frame: Uint8Array, nowMs: number): void {
+    this.#nowMs = nowMs;
+    this.#planEarlyFlush(frame);
+    readSegments(frame, this.#segment);
+    this.#streams.grantCredit();
+  }
+
+  takeFrame(): Uint8Array | undefined {
+    this.#requestsQueued = 0;
+    this.#requestsUntilFlush = 0;
+    return this.queue.next();
+  }
+
+  /**
+   * A caller that keeps many requests under way tends to get all replies in one frame, and to send all next requests in
+   * one: then the two sides take turns, and one is always idle. So when a frame answers everything that is under way,
+   * half as many requests leave as soon as they are there, in the read or, from callers that wait for promises, right
+   * after it; from then on both sides work at the same time.
+   */
+  #planEarlyFlush(frame: Uint8Array): void {
+    const underWay = this.#pending.count - this.#requestsQueued;
+    this.#requestsUntilFlush = underWay >= shareOutMin && countSegments(frame) >= underWay ? underWay >> 1 : 0;
+  }
+
+  expire(nowMs: number): void {
+    for (const id of this.#pending.due(nowMs)) this.abandon(id, failure('DEADLINE'));
+  }
+
+  /** The connection is gone: what was asked may have happened. */
+  end(reason: string): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#large.clear();
+    const outcome = failure('NETWORK_TIMEOUT', `the connection was lost before an answer came: ${reason}`);
+    for (const id of this.#pending.ids()) {
+      const done = this.#pending.take(id);
+      if (done !== undefined) this.#guarded(() => done(outcome));
+    }
+    this.#streams.failAll(outcome);
+  }
+
+  #send(kind: number, id: number, argument: number, body: Uint8Array): void {
+    this.#context.counters.traffic['messages.sent'] += 1;
+    if (body.length <= chunkBytes) this.queue.push(kind, 0, id, argument, body);
+    else this.#large.send({ kind, flags: 0, id, argument }, body);
+    this.#events.wake();
+  }
+
+  readonly #segment = (kind: number, flags: number, id: number, argument: number, body: Uint8Array): void => {
+    switch (kind) {
+      case segmentKinds.request:
+      case segmentKinds.reply:
+      case segmentKinds.notify:
+        return this.#message(kind, id, argument, body);
+      case segmentKinds.error:
+        // The answer may come before the question was sent whole.
+        this.#large.abandon(id);
+        return this.#settle(id, { ok: false, error: readError(body) });
+      case segmentKinds.cancel:
+        this.#large.cancelled(id);
+        return this.#stopServing(id);
+      case segmentKinds.open:
+        return this.#opened(id, body);
+      case segmentKinds.data:
+      case segmentKinds.credit:
+      case segmentKinds.end:
+      case segmentKinds.abort:
+        return this.#streams.receive(kind, flags, id, argument, body);
+      case segmentKinds.begin:
+      case segmentKinds.part:
+      case segmentKinds.drop:
+        return this.#large.receive(kind, id, argument, body);
+      case segmentKinds.ping:
+        return this.control(segmentKinds.pong);
+      case segmentKinds.session:
+        return this.#context.announced(this.peer, body);
+      case segmentKinds.goodbye:
+        return this.#events.goodbye();
+      default:
+        // A pong has done its work by arriving.
+        return undefined;
+    }
+  };
+
+  #message(kind: number, id: number, argument: number, body: Uint8Array): void {
+    this.#context.counters.traffic['messages.received'] += 1;
+    if (kind === segmentKinds.reply) return this.#settle(id, success(body));
+    const refusal = this.#refusal(body);
+    if (kind === segmentKinds.request) return this.#serve(id, argument, body, refusal);
+    const service = this.#context.service();
+    if (refusal === undefined && service !== undefined) this.#guarded(() => service.notify(this.peer, body));
+    return undefined;
+  }
+
+  #refusal(body: Uint8Array): RemusterError | undefined {
+    const { counters } = this.#context;
+    if (!this.#bucket.take(this.#nowMs)) {
+      counters.reject('rateLimited');
+      return new RemusterError('RATE_LIMITED');
+    }
+    const reason = this.#context.admit('stream', this.peer, body);
+    if (reason === undefined) return undefined;
+    counters.reject('role');
+    return new RemusterError('FORBIDDEN', reason);
+  }
+
+  #serve(id: number, timeoutMs: number, body: Uint8Array, refusal: RemusterError | undefined): void {
+    const slot = id & slotMask;
+    if ((this.#serving[slot] ?? 0) !== 0 || id === 0) throw new RemusterError('MALFORMED', 'a request id is in use');
+    const service = this.#context.service();
+    if (refusal !== undefined) return this.#answerError(id, refusal);
+    // Without room for the reply it is better to do nothing than to do it in vain.
+    const isFull = this.#servingCount >= this.#context.limits.requestsInboundMax || !this.hasRoom;
+    if (service === undefined || isFull) {
+      this.#context.counters.reject('capacity');
+      return this.#answerError(id, new RemusterError('CAPACITY'));
+    }
+    while (this.#serving.length <= slot) this.#serving.push(0);
+    this.#serving[slot] = id;
+    this.#servingCount += 1;
+    const reply = (outcome: Outcome<Uint8Array>): void => this.#reply(id, outcome);
+    try {
+      service.request(this.peer, body, timeoutMs, reply);
+    } catch (error) {
+      this.#handlerFailed(error);
+      reply(failure('INTERNAL'));
+    }
+    return undefined;
+  }
+
+  /** A second reply, or one to a request that was cancelled, finds the slot empty or taken by another id. */
+  #reply(id: number, outcome: Outcome<Uint8Array>): void {
+    if (this.#serving[id & slotMask] !== id) return this.#context.counters.add('replies.ignored');
+    this.#stopServing(id);
+    if (!this.#open) return undefined;
+    if (!outcome.ok) return this.#answerError(id, outcome.error);
+    return this.#send(segmentKinds.reply, id, 0, outcome.value);
+  }
+
+  #stopServing(id: number): void {
+    const slot = id & slotMask;
+    if (this.#serving[slot] !== id) return;
+    this.#serving[slot] = 0;
+    this.#servingCount -= 1;
+  }
+
+  #answerError(id: number, error: unknown): void {
+    const { code, message } = serializeError(error);
+    const text = new TextEncoder().encode(`${code}\n${message.slice(0, errorMessageMax)}`);
+    this.queue.push(segmentKinds.error, 0, id, 0, text);
+    this.#events.wake();
+  }
+
+  #settle(id: number, outcome: Outcome<Uint8Array>): void {
+    const done = this.#pending.take(id);
+    // The deadline was faster, or the caller cancelled.
+    if (done === undefined) return this.#context.counters.add('replies.late');
+    try {
+      done(outcome);
+    } catch (error) {
+      this.#handlerFailed(error);
+    }
+    return undefined;
+  }
+
+  #opened(id: number, opening: Uint8Array): void {
+    const service = this.#context.service();
+    const refusal = this.#refusal(opening)?.message ?? (service === undefined ? 'not serving yet' : undefined);
+    const end = this.#streams.accept(id, refusal);
+    if (end === undefined || service === undefined) return;
+    const fine = this.#guarded(() => {
+      end.events = service.open(this.peer, opening, end);
+    });
+    if (!fine) end.abort('the handler of the stream failed');
+  }
+
+  #refuseLarge(kind: number, id: number, code: ErrorCode): void {
+    if (kind === segmentKinds.request) this.#answerError(id, new RemusterError(code));
+    else if (kind === segmentKinds.reply) this.#settle(id, failure(code, 'the reply was refused for its size'));
+  }
+
+  #unsendable(kind: number, id: number, code: ErrorCode): void {
+    if (kind === segmentKinds.reply) this.#answerError(id, new RemusterError('TOO_LARGE', 'the reply exceeds the limit'));
+    else if (kind === segmentKinds.request) this.#settle(id, failure(code));
+  }
+
+  #guarded(run: () => void): boolean {
+    try {
+      run();
+      return true;
+    } catch (error) {
+      this.#handlerFailed(error);
+      return false;
+    }
+  }
+
+  #handlerFailed(error: unknown): void {
+    this.#context.counters.add('handlers.failed');
+    this.#context.log('error', 'a handler of the transport failed', { error: String(error) });
+  }
+}
+
+function readError(body: Uint8Array): RemusterError {
+  const text = new TextDecoder().decode(body);
+  const at = text.indexOf('\n');
+  const code = text.slice(0, Math.max(0, at));
+  return new RemusterError(parseErrorCode(code), text.slice(at + 1, at + 1 + errorMessageMax));
+}

@@ -1,0 +1,80 @@
+/**
+ * Frames on a byte stream: u32 length, ciphertext, tag. The reader checks a length before it keeps a single byte of
+ * what it announces, opens whole frames where they lie, and copies only what arrives torn.
+ */
+import { RemusterError } from '../../../base/errors.ts';
+import { readU32, writeU32 } from './segment.ts';
+import { type Opener, type Sealer, tagBytes } from '../crypto/seal.ts';
+import { framePayloadBytesMax } from './send-queue.ts';
+
+const lengthBytes = 4;
+const sealedBytesMax = framePayloadBytesMax + tagBytes;
+/** From here on copying costs more than one more element in a vectored write. */
+const copyBytesMax = 16 * 1_024;
+
+/** The pieces to write, in order: one buffer if small. */
+export function sealFrame(sealer: Sealer, plain: Uint8Array): Buffer[] {
+  const [text, tag] = sealer.seal(plain);
+  const size = text.length + tagBytes;
+  if (text.length > copyBytesMax) {
+    const head = Buffer.allocUnsafe(lengthBytes);
+    writeU32(head, 0, size);
+    return [head, text, tag];
+  }
+  const frame = Buffer.allocUnsafe(lengthBytes + size);
+  writeU32(frame, 0, size);
+  frame.set(text, lengthBytes);
+  frame.set(tag, lengthBytes + text.length);
+  return [frame];
+}
+
+export class SealedFrameReader {
+  #torn: Uint8Array[] = [];
+  #tornBytes = 0;
+  #neededBytes = 0;
+
+  /**
+   * Hands each sealed frame to `visit`, which returns false when no more are wanted. Throws MALFORMED or TOO_LARGE. The
+   * chunk may be overwritten afterwards.
+   */
+  read(chunk: Uint8Array, visit: (sealed: Uint8Array) => boolean): void {
+    const bytes = this.#joined(chunk);
+    if (bytes === undefined) return;
+    let at = 0;
+    this.#neededBytes = lengthBytes;
+    for (let goOn = true; goOn && bytes.length - at >= lengthBytes;) {
+      const size = readU32(bytes, at);
+      if (size <= tagBytes) throw new RemusterError('MALFORMED', 'a frame without content');
+      if (size > sealedBytesMax) throw new RemusterError('TOO_LARGE', 'a frame exceeds the limit');
+      const end = at + lengthBytes + size;
+      if (bytes.length < end) {
+        this.#neededBytes = lengthBytes + size;
+        break;
+      }
+      goOn = visit(bytes.subarray(at + lengthBytes, end));
+      at = end;
+    }
+    this.#keep(bytes, at);
+  }
+
+  #keep(bytes: Uint8Array, from: number): void {
+    this.#tornBytes = bytes.length - from;
+    this.#torn = this.#tornBytes === 0 ? [] : [new Uint8Array(bytes.subarray(from))];
+  }
+
+  /** Joins only when enough is there, so that a trickle of small pieces does not cost a copy each. */
+  #joined(chunk: Uint8Array): Uint8Array | undefined {
+    if (this.#tornBytes === 0) return chunk;
+    this.#tornBytes += chunk.length;
+    const isEnough = this.#tornBytes >= this.#neededBytes;
+    this.#torn.push(isEnough ? chunk : new Uint8Array(chunk));
+    return isEnough ? Buffer.concat(this.#torn) : undefined;
+  }
+}
+
+/** How an opener is used with the reader: a frame that cannot be opened ends the connection. */
+export function openFrame(opener: Opener, sealed: Uint8Array): Buffer {
+  const plain = opener.open(sealed);
+  if (plain === undefined) throw new RemusterError('UNAUTHENTICATED', 'a frame is not authentic');
+  return plain;
+}

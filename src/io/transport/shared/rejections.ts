@@ -1,0 +1,49 @@
+/**
+ * Why bytes from outside were refused: the name of the counter, and at most one line in the log per reason and
+ * interval, because an attacker must not be able to fill the disk with lines.
+ */
+import { isRemusterError } from '../../../base/errors.ts';
+import type { Clock, Log } from '../../../base/ports.ts';
+import type { TransportCounters, Rejection } from './transport-counters.ts';
+
+export class RejectedError extends Error {
+  override readonly name = 'Refused';
+  readonly reason: Rejection;
+
+  constructor(reason: Rejection) {
+    super(reason);
+    this.reason = reason;
+  }
+}
+
+/** Undefined when the error is not about bytes from outside but a mistake of ours. */
+export function rejectionReasonOf(error: unknown): Rejection | undefined {
+  if (error instanceof RejectedError) return error.reason;
+  if (isRemusterError(error, 'TOO_LARGE')) return 'tooLarge';
+  if (isRemusterError(error, 'UNAUTHENTICATED')) return 'unauthenticated';
+  return isRemusterError(error, 'MALFORMED') ? 'malformed' : undefined;
+}
+
+const logIntervalMs = 10_000;
+
+export class RejectionLog {
+  readonly #counters: TransportCounters;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #loggedAtMs = new Map<Rejection, number>();
+
+  constructor(counters: TransportCounters, clock: Clock, log: Log) {
+    this.#counters = counters;
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  count(reason: Rejection, from: string): void {
+    this.#counters.reject(reason);
+    const nowMs = this.#clock.nowMs();
+    if (nowMs - (this.#loggedAtMs.get(reason) ?? -Infinity) < logIntervalMs) return;
+    this.#loggedAtMs.set(reason, nowMs);
+    // The first datagram of every session is unproven: that is how sessions begin, and no reason to worry.
+    this.#log(reason === 'unproven' ? 'debug' : 'warn', 'refused', { reason, from });
+  }
+}

@@ -1,0 +1,86 @@
+/**
+ * Every bound of the transport in one place. A bound that a peer can reach is refused with a counter; a bound that a
+ * caller can reach ends in backpressure or CAPACITY.
+ */
+
+export type TransportLimits = {
+  /** One message on the wire, after compression. */
+  readonly messageBytesMax: number;
+  readonly decompressedBytesMax: number;
+  /** Raw bytes per compressed byte: a sender that would exceed it sends the body as it is. */
+  readonly decompressRatioMax: number;
+  /** All connections together: bodies that are being decompressed. */
+  readonly decompressTotalBytesMax: number;
+  /** Bodies from this size on are worth compressing. */
+  readonly compressFromBytes: number;
+  readonly reassemblyBytesMax: number;
+  /** All connections together. */
+  readonly reassemblyTotalBytesMax: number;
+  readonly sendQueueBytesMax: number;
+  readonly requestsInFlightMax: number;
+  readonly requestsInboundMax: number;
+  readonly streamsMax: number;
+  /** Messages of one identity over connections; the bucket holds one second of it. */
+  readonly streamMessagesPerSecond: number;
+  readonly connectionsMax: number;
+  readonly handshakesMax: number;
+  readonly handshakesPerAddressMax: number;
+  readonly handshakeMs: number;
+  readonly connectMs: number;
+  readonly backoffMsMin: number;
+  readonly backoffMsMax: number;
+  /** Silence after which a ping is sent while something is under way; eight times as long while nothing is. */
+  readonly keepaliveMs: number;
+  /** Silence after which a connection is given up on which something is under way, the unanswered ping included. */
+  readonly silenceMsMax: number;
+  readonly idleMsMax: number;
+  /** What may wait for a connection that is being made. */
+  readonly waitingMax: number;
+  readonly waitingBytesMax: number;
+  readonly peersMax: number;
+  readonly sessionsMax: number;
+  readonly sessionMessagesMax: number;
+  readonly sessionMsMax: number;
+  /** Before authentication, all senders together: known sessions, and sessions nobody has vouched for. */
+  readonly datagramsPerSecond: number;
+  readonly strangersPerSecond: number;
+  /** After authentication, each identity. */
+  readonly datagramsPerIdentityPerSecond: number;
+};
+
+const kib = 1_024;
+const mib = 1_024 * kib;
+
+export const defaultTransportLimits: TransportLimits = {
+  messageBytesMax: 10 * mib,
+  decompressedBytesMax: 100 * mib,
+  decompressRatioMax: 100,
+  decompressTotalBytesMax: 256 * mib,
+  compressFromBytes: 128 * kib,
+  reassemblyBytesMax: 96 * mib,
+  reassemblyTotalBytesMax: 256 * mib,
+  sendQueueBytesMax: 32 * mib,
+  requestsInFlightMax: 16_384,
+  requestsInboundMax: 4_096,
+  streamsMax: 256,
+  streamMessagesPerSecond: 1_000_000,
+  connectionsMax: 4_096,
+  handshakesMax: 256,
+  handshakesPerAddressMax: 64,
+  handshakeMs: 5_000,
+  connectMs: 5_000,
+  backoffMsMin: 50,
+  backoffMsMax: 2_000,
+  keepaliveMs: 5_000,
+  silenceMsMax: 15_000,
+  idleMsMax: 60_000,
+  waitingMax: 4_096,
+  waitingBytesMax: 32 * mib,
+  peersMax: 8_192,
+  sessionsMax: 8_192,
+  sessionMessagesMax: 2 ** 24,
+  sessionMsMax: 60 * 60_000,
+  datagramsPerSecond: 50_000,
+  strangersPerSecond: 2_000,
+  datagramsPerIdentityPerSecond: 5_000,
+};

@@ -1,0 +1,50 @@
+/** What the orders of operators have in common: the node that takes them, the words, and how they are passed on. */
+import { RemusterError, isRemusterError, toPromise } from '../../base/errors.ts';
+import type { ControlPlane } from '../control-plane/control-plane.ts';
+import { type GroupStatus, groupStatus } from '../group/group-status.ts';
+import type { CommandArguments } from '../control-plane/command-arguments.ts';
+import type { LeaderCommandVerb } from '../control-plane/leader-commands.ts';
+import type { NodeCore } from '../node-core.ts';
+import type { MemberRow } from '../core/node-status.ts';
+
+/** What an order needs: the node that takes it, its part in agreement, and what was said. */
+export type AdminContext = { readonly core: NodeCore; readonly control: ControlPlane; readonly args: CommandArguments };
+
+export const adminTimeoutMs = 8_000;
+
+export function requireControlPlane({ control }: NodeCore): ControlPlane {
+  if (control !== undefined) return control;
+  throw new RemusterError('PRECONDITION', 'this node was started with registry none: it is a member and no more');
+}
+
+export function argumentsOfBody(body: unknown): CommandArguments {
+  if (body === undefined || body === null) return {};
+  if (typeof body === 'object' && !Array.isArray(body)) return body as CommandArguments;
+  throw new RemusterError('BAD_ARGUMENT', 'the body must be a JSON object');
+}
+
+export async function sendLeaderCommand<Answer extends object>(control: ControlPlane, verb: LeaderCommandVerb, words: object): Promise<Answer> {
+  return (await toPromise<unknown>((done) => control.commands.send(verb, words, adminTimeoutMs, done))) as Answer;
+}
+
+/** Each datacenter decides for itself. */
+export function requireSameDatacenter({ core }: AdminContext, { name, dc }: MemberRow): void {
+  const { dc: own, name: self } = core.identity;
+  if (dc === own) return;
+  throw new RemusterError('PRECONDITION', `${name} is in ${dc}, and ${self} is in ${own}: ask a node of ${dc}`);
+}
+
+/** The cluster is here; it is this one node that does not answer. */
+export async function unreachableAsPrecondition<T>({ name }: MemberRow, answer: Promise<T>): Promise<T> {
+  return await answer.catch((error: unknown) => {
+    if (!isRemusterError(error, 'UNREACHABLE')) throw error;
+    throw new RemusterError('PRECONDITION', `${name} cannot be reached`);
+  });
+}
+
+export async function groupStatusOf({ core, control }: AdminContext): Promise<GroupStatus> {
+  return await groupStatus(
+    control.groupInfo.statusParts(() => core.members()),
+    core.identity.dc,
+  );
+}

@@ -1,0 +1,102 @@
+/**
+ * What operators order about one node: look at it, drain it, activate it, let it leave. What would cost data is refused
+ * with PRECONDITION and says what stands in the way.
+ */
+import { RemusterError, isRemusterError, toPromise } from '../../base/errors.ts';
+import type { NodeId } from '../../base/ids.ts';
+import type { DrainProgress } from '../../placement/operations/drain-progress.ts';
+import { activateNodeState } from '../../registration/node-activation.ts';
+import { type AdminContext, groupStatusOf, adminTimeoutMs, unreachableAsPrecondition, requireSameDatacenter } from './admin-context.ts';
+import type { ControlPlane } from '../control-plane/control-plane.ts';
+import { isLiveState } from '../group/group-status.ts';
+import { type CommandArguments, booleanArgument, reasonArgument } from '../control-plane/command-arguments.ts';
+import type { MemberRow } from '../core/node-status.ts';
+import { parseOptionDuration } from '../options/option-types.ts';
+
+/** What membership knows is shown also while the registry cannot be asked. */
+export async function show(desk: AdminContext, member: MemberRow): Promise<object> {
+  const { control, core } = desk;
+  const state = control.registration.stateOf(member.id);
+  const since = state === undefined ? null : new Date(state.sinceWallMs).toISOString();
+  const { reason = null, note = '', lost = false } = state ?? {};
+  const isHere = member.dc === core.identity.dc;
+  const progress = isHere ? await progressOf(control, member.id).catch(nothingIfUnknown) : null;
+  return { ...member, reason, since, note, lost, drain: progress };
+}
+
+function nothingIfUnknown(error: unknown): null {
+  if (isRemusterError(error)) return null;
+  throw error;
+}
+
+async function progressOf(control: ControlPlane, id: NodeId): Promise<DrainProgress> {
+  return await toPromise((done) => control.operations.drainProgress(id, done));
+}
+
+export async function drain(desk: AdminContext, member: MemberRow): Promise<object> {
+  requireSameDatacenter(desk, member);
+  const { control, args } = desk;
+  const { id, name } = member;
+  const deadlineMs = durationIn(args, 'deadline');
+  const note = reasonArgument(args);
+  if (booleanArgument(args, 'dryRun')) {
+    const blockedBy = await toPromise<readonly string[]>((done) => control.operations.drainPreflight(id, done));
+    const { remaining, containers, copies, warnings } = await progressOf(control, id);
+    return { node: name, id, dryRun: true, remaining, containers, copies, blockedBy, warnings };
+  }
+  control.recordAdminEvent('drain', { target: name, reason: note });
+  const request = { note, ...(deadlineMs === undefined ? {} : { deadlineMs }) };
+  const progress = await toPromise<object>((done) => control.operations.drain(id, request, done));
+  return { ...progress, node: name, id };
+}
+
+function durationIn(words: CommandArguments, field: string): number | undefined {
+  if (words[field] === undefined) return undefined;
+  const ms = parseOptionDuration(words[field]);
+  if (ms === undefined) throw new RemusterError('BAD_ARGUMENT', `${field} must be a duration such as 60s`);
+  return ms;
+}
+
+export async function activate(desk: AdminContext, member: MemberRow): Promise<object> {
+  requireSameDatacenter(desk, member);
+  const { control, args } = desk;
+  const { id, name } = member;
+  const note = reasonArgument(args);
+  control.recordAdminEvent('activate', { target: name, reason: note });
+  const { mode, reason } = await toPromise<{ readonly mode: string; readonly reason: string }>((done) =>
+    activateNodeState(control, { node: id, note }, done),
+  );
+  return { node: name, id, registration: mode, reason };
+}
+
+/** Only of what holds nothing and votes on nothing: the node itself is told, unregisters and ends. */
+export async function leave(desk: AdminContext, member: MemberRow): Promise<object> {
+  requireSameDatacenter(desk, member);
+  const { control, args } = desk;
+  const { id, name } = member;
+  if (!isLiveState(member.state))
+    throw new RemusterError('PRECONDITION', `${name} is ${member.state}: there is nobody to tell`);
+  const blockedBy = await leaveBlockers(desk, member);
+  if (booleanArgument(args, 'dryRun')) return { node: name, id, dryRun: true, blockedBy };
+  if (blockedBy.length > 0) throw new RemusterError('PRECONDITION', blockedBy.join('; '));
+  const reason = reasonArgument(args);
+  control.recordAdminEvent('leave', { target: name, reason });
+  await unreachableAsPrecondition(
+    member,
+    toPromise<unknown>((done) => control.commands.sendLeave(id, { reason }, adminTimeoutMs, done)),
+  );
+  return { node: name, id, left: true };
+}
+
+async function leaveBlockers(desk: AdminContext, { id, name, dc }: MemberRow): Promise<string[]> {
+  const { core, control } = desk;
+  const { phase, remaining, adrift } = await progressOf(control, id);
+  const others = core.members().filter((one) => one.id !== id && one.dc === dc && one.registration === 'active');
+  const blockers: string[] = [];
+  if (phase !== 'drained' && others.length > 0) blockers.push(`${name} is not drained: drain it first`);
+  if (remaining + adrift > 0) blockers.push(`${name} still holds ${remaining}, and ${adrift} wait for another node`);
+  const group = await groupStatusOf(desk);
+  if (group.members.some((one) => one.id === id))
+    blockers.push(`${name} belongs to the group of managers: remove it first`);
+  return blockers;
+}

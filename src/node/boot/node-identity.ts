@@ -1,0 +1,38 @@
+/**
+ * Who this node is: an id made once and kept, and a generation that grows with each start. The new generation is
+ * durable before `startGeneration` ends, and nothing may be sent before that: two lives of a node never look like one,
+ * whatever the clocks say and however early a life ends.
+ */
+import { RemusterError, type Done, success } from '../../base/errors.ts';
+import { type NodeId, parseNodeId } from '../../base/ids.ts';
+import type { Store, StoreEntry } from '../../base/ports.ts';
+
+export type NodeGeneration = { readonly id: NodeId; readonly generation: number };
+
+const key = 'identity';
+const range = { from: key, to: `${key}\0`, limit: 1 } as const;
+const generationMax = 0xffff_ffff;
+
+/** `freshId` is asked once in the life of a data directory. */
+export function startGeneration(store: Store, freshId: () => NodeId, done: Done<NodeGeneration>): void {
+  store.read(range, (found) => {
+    if (!found.ok) return done(found);
+    const raised = raise(found.value[0], freshId);
+    if (raised instanceof RemusterError) return done({ ok: false, error: raised });
+    const value = new TextEncoder().encode(JSON.stringify(raised));
+    store.write([{ key, value }], (written) => done(written.ok ? success(raised) : written));
+  });
+}
+
+function raise(stored: StoreEntry | undefined, freshId: () => NodeId): NodeGeneration | RemusterError {
+  if (stored === undefined) return { id: freshId(), generation: 1 };
+  try {
+    const { id, generation } = JSON.parse(new TextDecoder().decode(stored.value)) as Record<string, unknown>;
+    if (typeof id === 'string' && Number.isSafeInteger(generation) && (generation as number) < generationMax) {
+      return { id: parseNodeId(id), generation: (generation as number) + 1 };
+    }
+  } catch {
+    // Falls through: whatever cannot be read is corrupt, and guessing an identity would be worse than not starting.
+  }
+  return new RemusterError('STORE_CORRUPT', 'the stored identity of this node cannot be read');
+}

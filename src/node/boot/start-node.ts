@@ -1,0 +1,393 @@
+/**
+ * The composition root of a node, and the only file here that knows the real world: opens the data directory, the
+ * store, the transport and the HTTP interface, boots the core on them, and ends all of it in a fixed order. A start
+ * that fails half way ends what it had opened and leaves nothing behind.
+ */
+import { readFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { stderr } from 'node:process';
+import { RemusterError, isRemusterError, toPromise } from '../../base/errors.ts';
+import { type NodeId, nodeIdBytes, nodeIdFrom } from '../../base/ids.ts';
+import type { Clock, Identity, Log } from '../../base/ports.ts';
+import { type ModuleDefinition, isModule } from '../../containers/module.ts';
+import { ModuleCatalog } from '../../containers/module-catalog.ts';
+import { systemClock } from '../../io/system/clock.ts';
+import { openDeployedBundles, sha256Hex } from '../../io/bundle/deployed-bundles.ts';
+import { consoleFile } from '../../io/bundle/console-files.ts';
+import { openDataDir } from '../../io/files/data-dir.ts';
+import { entropyBytes } from '../../io/system/entropy.ts';
+import { etcdRegistry } from '../../io/etcd/etcd-registry.ts';
+import { openFiles } from '../../io/files/files.ts';
+import { openHttpServer } from '../../io/http/http-server.ts';
+import { openLog } from '../../io/system/log.ts';
+import { machineLoad } from '../../io/system/machine-load.ts';
+import { loadModules } from '../../io/bundle/module-loader.ts';
+import { openRunners } from '../../io/runner/runners.ts';
+import { entryUrl } from '../../io/system/entry-url.ts';
+import { openStore } from '../../io/store/store.ts';
+import { openThreads } from '../../io/system/threads.ts';
+import { warmUpStreams } from '../../io/transport/warm-up.ts';
+import {
+  type Secrets,
+  type StreamTransport,
+  type TlsOptions,
+  type TransportOptions,
+  openStreamTransport,
+} from '../../io/transport/transport.ts';
+import { Random } from '../../base/random.ts';
+import { checkSender } from '../../messages/role-matrix.ts';
+import { kv } from '../../modules/kv/kv.ts';
+import { createLeaseLeadership } from '../../registry/lease-leadership.ts';
+import { Chaos } from '../membership/chaos.ts';
+import type { ExternalRegistry } from '../control-plane/control-plane.ts';
+import { heldAtOnce } from '../control/held-at-once.ts';
+import { type CorePorts, type NodeCore, bootNode } from '../node-core.ts';
+import { RunnerDenyList } from './runner-deny-list.ts';
+import { type NodeGeneration, startGeneration } from './node-identity.ts';
+import { type NodeExit, NodeLifecycle } from './node-lifecycle.ts';
+import { type MembershipThread, startMembershipThread } from '../membership/membership-thread-start.ts';
+import { membershipOptions } from '../options/membership-options.ts';
+import { type NodeOptions, type OptionName, type OptionOrigin, nodeOptions, optionNames } from '../options/options.ts';
+import { formatHostPort } from '../options/option-types.ts';
+import { httpRoutes } from '../http/routes.ts';
+import { Shutdown } from './shutdown.ts';
+
+export type StartHooks = {
+  /** Where log lines go instead of stderr. */
+  readonly log?: Log;
+  /** Modules besides those of the option. */
+  readonly modules?: readonly ModuleDefinition[];
+  /** Where each option's value came from, for GET /v1/config. */
+  readonly origins?: Readonly<Record<OptionName, OptionOrigin>>;
+};
+
+export type RunningNode = {
+  readonly identity: Identity;
+  readonly port: number;
+  readonly httpPort: number;
+  /** A seed has answered, or none was given. Rejects with CANCELLED when the node ends before that. */
+  readonly ready: Promise<void>;
+  /** Live: what is established goes on, what is new is sealed with the new current secret; throws WEAK_SECRET. */
+  setSecrets(secrets: Secrets): void;
+  /** Leaves the cluster and ends everything; nothing of the node is left when it resolves. */
+  stop(reason: string): Promise<void>;
+  /** Resolves once, when the node is over, whatever the cause. */
+  readonly ended: Promise<NodeExit>;
+};
+
+/** First the others hear of it, then we stop listening, and what is durable is closed last. */
+const shutdownOrder = [
+  'rehearsal',
+  'goodbye',
+  'http',
+  'membership',
+  'transport',
+  'files',
+  'containers',
+  'log',
+  'store',
+  'data',
+] as const;
+const portAttemptsMax = 8;
+/** Who is still alone then has time to rehearse. */
+const aloneMs = 1_000;
+/** What deployed modules get when they import the package: the copy that runs them. */
+const ownEntries = {
+  remuster: entryUrl(import.meta.url, '../../index').href,
+  'remuster/client': entryUrl(import.meta.url, '../../client/index').href,
+};
+const leftReason = 'left for good';
+/** In a process of its own: the code of users is in none of a node. */
+const runsElsewhere = (): void => {};
+
+type StartContext = {
+  readonly options: NodeOptions;
+  readonly hooks: StartHooks;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly shutdown: Shutdown<(typeof shutdownOrder)[number]>;
+  readonly life: NodeLifecycle;
+};
+
+/** What is not given has its default, see docs/reference/options.md. */
+export async function startNode(given: Partial<NodeOptions>, hooks: StartHooks = {}): Promise<RunningNode> {
+  const options = complete(given);
+  const clock = systemClock();
+  const log = hooks.log ?? nodeLog(options);
+  const shutdown = new Shutdown(clock, shutdownOrder);
+  const life = new NodeLifecycle((ending) => end(shutdown, options, log, ending));
+  try {
+    return await open({ options, hooks, clock, log, shutdown, life });
+  } catch (error) {
+    await life.stop('the start failed', error);
+    throw error;
+  }
+}
+
+/** Options that came from sources are complete, and their times final; others get the defaults. */
+function complete(given: Partial<NodeOptions>): NodeOptions {
+  const isComplete = optionNames.every((name) => Object.hasOwn(given, name));
+  return isComplete ? (given as NodeOptions) : nodeOptions(given);
+}
+
+async function open(start: StartContext): Promise<RunningNode> {
+  const { options, clock, log, shutdown, life } = start;
+  refuseWildcard(options.host);
+  const directory = openData(start);
+  const store = await openStore(join(directory, 'node.db'));
+  shutdown.add('store', () => toPromise((done) => store.close(done)));
+  const raised = await toPromise<NodeGeneration>((done) => {
+    startGeneration(store, () => nodeIdFrom(entropyBytes(nodeIdBytes)), done);
+  });
+  const { transport, thread, identity } = await openPorts(start, raised);
+  const chaos = options.chaos ? new Chaos(clock, (peers) => thread.cutOff(peers)) : undefined;
+  const streams = chaos?.streams(transport.streams) ?? transport.streams;
+  const control = await openControl(start, directory, identity);
+  const containers = control === undefined ? undefined : await openContainers(start, directory);
+  const doors = new RunnerDenyList(clock);
+  const jobs = control === undefined ? undefined : openJobs(options, doors);
+  const core = bootNode(
+    { clock, log, store, streams, membership: thread.membership, control, containers, jobs },
+    { ...options, identity },
+    {
+      joined: () => life.joined(),
+      left: (reason) => void life.stop(reason === '' ? leftReason : `${leftReason}: ${reason}`),
+      halted: (error) => void life.stop('a mistake of ours', error),
+    },
+  );
+  shutdown.add('goodbye', () => toPromise((done) => core.stop(done, life.reason)));
+  const httpPort = await openHttp(start, core, chaos, () => sumCounters(transport.counters(), thread.transportCounters()));
+  doors.setSources(
+    () => core.memberViews().map(({ entry }) => entry),
+    [{ host: options.httpHost, port: httpPort }, ...options.etcdEndpoints],
+  );
+  rehearseWhenAlone(start, core, async () => {
+    thread.rehearse();
+    await warmUpStreams(await transportOptions(start, identity));
+  });
+  log('info', 'listening', { host: options.host, port: transport.port, httpHost: options.httpHost, httpPort });
+  const { ready, ended } = life;
+  const setSecrets = (secrets: Secrets): void => {
+    transport.setSecrets(secrets);
+    thread.setSecrets(secrets);
+  };
+  return { identity, port: transport.port, httpPort, ready, ended, setSecrets, stop: (reason) => life.stop(reason) };
+}
+
+function rehearseWhenAlone(
+  { clock, log, options, shutdown }: StartContext,
+  core: NodeCore,
+  rehearse: () => Promise<void>,
+): void {
+  let rehearsal: Promise<void> | undefined;
+  const cancel = clock.schedule(aloneMs, () => {
+    if (options.membership !== 'swim' || core.memberViews().length > 1) return;
+    rehearsal = rehearse().catch((error: unknown) => log('warn', 'the rehearsal failed', { error: String(error) }));
+  });
+  shutdown.add('rehearsal', async () => {
+    cancel();
+    await rehearsal;
+  });
+}
+
+/** A manager keeps the log of its group in a file of its own, so that its syncs wait for nothing else. */
+async function openControl(start: StartContext, directory: string, { id }: Identity): Promise<CorePorts['control']> {
+  const { options, shutdown, clock } = start;
+  if (options.registry === 'none') return undefined;
+  const random = new Random(`control/${nodeIdFrom(entropyBytes(nodeIdBytes))}`);
+  const load = machineLoad();
+  const measure = (): LoadMeasure => {
+    const { cpu, memory, cores: capacity } = load();
+    return { cpu, memory, perSecond: 0, capacity };
+  };
+  const common = { random, assignments: heldAtOnce(clock), measure };
+  const isManager = options.roles.includes('manager');
+  if (options.registry === 'etcd') {
+    return { ...common, logStore: undefined, external: openEtcd(start, id, isManager) };
+  }
+  if (!isManager) return { ...common, logStore: undefined, external: undefined };
+  const logStore = await openStore(join(directory, 'log.db'), { writeAheadLog: true });
+  shutdown.add('log', () => toPromise((done) => logStore.close(done)));
+  return { ...common, logStore, external: undefined };
+}
+
+/** Only workers keep state of containers, in a file of its own: its syncs wait for nothing else either. */
+async function openContainers(
+  { options, hooks, shutdown }: StartContext,
+  directory: string,
+): Promise<CorePorts['containers']> {
+  const modules = new ModuleCatalog();
+  const exported = await loadModules(options.modules);
+  for (const definition of [kv, ...(hooks.modules ?? []), ...exported.filter(isModule)]) modules.add(definition, 0);
+  const files = openFiles(directory);
+  const bundles = openDeployedBundles(directory, ownEntries);
+  shutdown.add('files', () => {
+    bundles.close();
+    return toPromise((done) => files.close(done));
+  });
+  if (!options.roles.includes('worker')) return { modules, files, bundles, store: undefined };
+  const store = await openStore(join(directory, 'containers.db'), { writeAheadLog: true });
+  shutdown.add('containers', () => toPromise((done) => store.close(done)));
+  return { modules, files, bundles, store };
+}
+
+/** Only workers run the code of users, each core with a process of its own. */
+function openJobs({ roles, cores }: NodeOptions, doors: RunnerDenyList): CorePorts['jobs'] {
+  if (!roles.includes('worker')) return { sha256: sha256Hex, runners: undefined };
+  const runners = openRunners(() => doors.addresses());
+  const { isolation } = runners;
+  const program = { moduleUrl: entryUrl(import.meta.url, '../../runner/process/main').href, main: runsElsewhere };
+  return { sha256: sha256Hex, runners: { runners, program, cores: cores === 0 ? availableParallelism() : cores, isolation } };
+}
+
+/** Each datacenter is a cluster of its own in etcd. Only managers want to lead. */
+function openEtcd({ options, clock, log, shutdown }: StartContext, identity: NodeId, candidate: boolean): ExternalRegistry {
+  const { etcdEndpoints, cluster, dc, leaderTtlMs: ttlMs } = options;
+  const endpoints = etcdEndpoints.map((address) => `http://${formatHostPort(address)}`);
+  const registry = etcdRegistry({ endpoints, namespace: `remuster/${cluster}/${dc}/`, clock, log });
+  const leadership = createLeaseLeadership({ registry, clock, key: '/cluster/leader', identity, ttlMs, candidate });
+  shutdown.add('log', async () => {
+    await toPromise((done) => leadership.stop(done));
+    registry.close();
+  });
+  return { registry, leadership };
+}
+
+/** What this node tells others must be a place where they can find it. */
+function refuseWildcard(host: string): void {
+  if (host !== '0.0.0.0' && host !== '::') return;
+  throw new RemusterError('BAD_ARGUMENT', `host must be an address that other nodes can reach, not ${host}`);
+}
+
+/** The directory stays ours, by a lock, until the very end. */
+function openData({ options, shutdown }: StartContext): string {
+  const { data, ephemeral, name } = options;
+  const path = data ?? (ephemeral ? undefined : join('remuster-data', name));
+  const directory = openDataDir({ ephemeral, ...(path === undefined ? {} : { path }) });
+  shutdown.add('data', async () => directory.release());
+  return directory.path;
+}
+
+type OpenPorts = {
+  readonly transport: StreamTransport;
+  readonly thread: MembershipThread;
+  readonly identity: Identity;
+};
+
+/** One port number for connections and datagrams: TCP chooses, UDP follows; if that number is taken there, both again. */
+async function openPorts(start: StartContext, raised: NodeGeneration): Promise<OpenPorts> {
+  const { options, shutdown } = start;
+  for (let attempt = 1; ; attempt++) {
+    const transport = await openStreamTransport(
+      await transportOptions(start, identityOf(options, raised, options.port)),
+    );
+    const identity = identityOf(options, raised, transport.port);
+    try {
+      const thread = await openMembershipThread(options, identity);
+      shutdown.add('transport', () => transport.close());
+      shutdown.add('membership', () => thread.close());
+      return { transport, thread, identity };
+    } catch (error) {
+      await transport.close();
+      if (!isRemusterError(error, 'UNREACHABLE') || options.port !== 0 || attempt === portAttemptsMax) throw error;
+    }
+  }
+}
+
+async function openMembershipThread(options: NodeOptions, identity: Identity): Promise<MembershipThread> {
+  const { cluster, secret, secretPrevious, join: seeds, connectTimeoutMs } = options;
+  const secrets = { ...(secret === undefined ? {} : { current: secret }), previous: secretPrevious };
+  // Only heartbeats need connections there.
+  const tls = options.membership === 'push' ? await readTls(options) : undefined;
+  return await startMembershipThread(openThreads(), {
+    ...{ identity, cluster, secrets, seeds, connectTimeoutMs, ...(tls === undefined ? {} : { tls }) },
+    options: membershipOptions(options),
+  });
+}
+
+async function transportOptions({ options, clock, log }: StartContext, self: Identity): Promise<TransportOptions> {
+  const { cluster, host, port, secret, secretPrevious } = options;
+  return {
+    ...{ cluster, clock, log, self, bind: { host, port } },
+    secrets: { current: secret, previous: secretPrevious },
+    tls: await readTls(options),
+    admit: (carrier, from, body) => checkSender(carrier, from.roles, body),
+    limits: { connectMs: options.connectTimeoutMs },
+  };
+}
+
+function identityOf(
+  { name, host, roles, dc }: NodeOptions,
+  { id, generation }: NodeGeneration,
+  port: number,
+): Identity {
+  return { id, name, host, port, generation, roles, dc };
+}
+
+async function readTls(options: NodeOptions): Promise<TlsOptions | undefined> {
+  const { tlsCertFile, tlsKeyFile, tlsCaFile, tlsVerifyHostname: verifyHostname } = options;
+  if (tlsCertFile === undefined || tlsKeyFile === undefined || tlsCaFile === undefined) return undefined;
+  const [certPem, keyPem, caPem] = await Promise.all([readPem(tlsCertFile), readPem(tlsKeyFile), readPem(tlsCaFile)]);
+  return { certPem, keyPem, caPem, verifyHostname };
+}
+
+async function readPem(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch {
+    throw new RemusterError('BAD_ARGUMENT', `cannot read the file ${JSON.stringify(file)}`);
+  }
+}
+
+type LoadMeasure = ReturnType<NonNullable<CorePorts['control']>['measure']>;
+type Counts = Readonly<Record<string, number>>;
+
+/** Both halves of the transport count under the same names. */
+function sumCounters(a: Counts, b: Counts): Counts {
+  const sums: Record<string, number> = { ...a };
+  for (const [name, value] of Object.entries(b)) sums[name] = (sums[name] ?? 0) + value;
+  return sums;
+}
+
+async function openHttp(
+  start: StartContext,
+  core: NodeCore,
+  chaos: Chaos | undefined,
+  transportCounters: () => Counts,
+): Promise<number> {
+  const { options, hooks, log, shutdown } = start;
+  const { origins } = hooks;
+  const routes = httpRoutes({
+    core,
+    options,
+    origins,
+    chaos,
+    transportCounters,
+    console: options.console ? consoleFile : undefined,
+  });
+  const { httpHost: host, httpPort: port, token } = options;
+  const server = await openHttpServer({ host, port, token, routes, log });
+  shutdown.add('http', () => server.close());
+  return server.port;
+}
+
+async function end(
+  shutdown: StartContext['shutdown'],
+  options: NodeOptions,
+  log: Log,
+  { reason, error }: NodeExit,
+): Promise<void> {
+  if (error === undefined) log('info', 'ending', { reason });
+  else log('error', 'ending', { reason, error });
+  const { failed, stuck } = await shutdown.run(options.shutdownTimeoutMs / shutdownOrder.length);
+  for (const { step, error: why } of failed) log('warn', 'a step of the shutdown failed', { step, error: why });
+  for (const step of stuck) log('warn', 'a step of the shutdown hangs', { step });
+  log('info', 'ended', { reason });
+}
+
+/** For people on a terminal, for programs elsewhere; never with a secret in it. */
+function nodeLog({ name, logLevel, secret, secretPrevious, token }: NodeOptions): Log {
+  const secrets = [secret, ...secretPrevious, token].filter((text) => text !== undefined);
+  return openLog({ level: logLevel, pretty: stderr.isTTY, node: name, secrets });
+}

@@ -1,0 +1,59 @@
+/**
+ * What other nodes ask of this node's part in agreement, and where each question goes. Keeps nothing: a question that
+ * this node cannot answer is refused with a code that says who could.
+ */
+import { type Done, failure, success } from '../../base/errors.ts';
+import type { Identity } from '../../base/ports.ts';
+import { type Message, encodeMessage } from '../../messages/catalogue.ts';
+import { type ConsensusMessage, consensusMessages } from '../../messages/consensus.ts';
+import { type RegistryMessage, registryMessages } from '../../messages/registry.ts';
+import type { ControlPlane } from './control-plane.ts';
+
+export type ControlRequest = {
+  readonly from: Identity;
+  readonly message: Message;
+  /** As it came; only valid during the call. */
+  readonly body: Uint8Array;
+  readonly remainingMs: number;
+};
+
+const consensusKinds: ReadonlySet<string> = new Set(consensusMessages.map(({ kind }) => kind));
+const registryKinds: ReadonlySet<string> = new Set(registryMessages.map(({ kind }) => kind));
+
+export function isConsensusMessage(message: Message): message is ConsensusMessage {
+  return consensusKinds.has(message.kind);
+}
+
+function isRegistryMessage(message: Message): message is RegistryMessage {
+  return registryKinds.has(message.kind);
+}
+
+/** False when it is no question about agreement. */
+export function handleControlRequest(
+  control: ControlPlane,
+  { from, message, body, remainingMs }: ControlRequest,
+  reply: Done<Uint8Array>,
+): boolean {
+  const { manager } = control;
+  if (isRegistryMessage(message)) {
+    if (manager === undefined) reply(failure('NOT_LEADER', 'this node is no manager'));
+    else manager.server.handle(from, message, body, remainingMs, reply);
+    return true;
+  }
+  if (message.kind === 'askGroup') {
+    reply(success(encodeMessage(control.groupInfo.infoFor(from, message.group))));
+    return true;
+  }
+  if (message.kind === 'renewServing') {
+    const granted = control.grantServing(from.id, from.generation, message.revision);
+    if (granted.ok) reply(success(encodeMessage({ kind: 'servingGranted', ...granted.value })));
+    else if (granted.error.code !== 'NOT_LEADER' || manager === undefined) reply(granted);
+    else reply(success(encodeMessage({ kind: 'servingElsewhere', leaderHint: manager.notice() })));
+    return true;
+  }
+  if (message.kind !== 'order') return false;
+  control.commands.handle(message, remainingMs, (outcome) => {
+    reply(outcome.ok ? success(encodeMessage({ kind: 'orderDone', answer: outcome.value })) : outcome);
+  });
+  return true;
+}

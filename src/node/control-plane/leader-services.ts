@@ -1,0 +1,64 @@
+/**
+ * What only the leader does: it notes whose registration is over, gives what waits for a node to one, and places
+ * containers. All of it runs on every node that can lead, and acts only while it does.
+ */
+import type { Cancel, Clock } from '../../base/ports.ts';
+import type { Leadership, Registry } from '../../base/registry.ts';
+import { AssignerHost, type AssignerPorts } from '../../placement/leader/assigner-host.ts';
+import type { RebalanceOptions } from '../../placement/balance/rebalance-options.ts';
+import { PlacerHost, type PlacerOptions, type PlacerPorts } from '../../placement/leader/placer-host.ts';
+import { ExpiryWorkerHost } from '../../registration/expiry-worker-host.ts';
+import type { RegistrationOptions } from '../../registration/registration-options.ts';
+
+export type LeaderServices = { readonly assigner: AssignerHost; readonly placer: PlacerHost; readonly stop: Cancel };
+
+export function startLeaderServices(
+  ports: {
+    readonly registry: Registry;
+    readonly leadership: Leadership;
+    readonly clock: Clock;
+    readonly rank: NonNullable<PlacerPorts['rank']>;
+    readonly runningUnitsAt: NonNullable<AssignerPorts['runningUnitsAt']>;
+  },
+  options: {
+    readonly registration: RegistrationOptions;
+    readonly rebalance: RebalanceOptions;
+    readonly placement: Partial<PlacerOptions>;
+  },
+  reports: {
+    happened(type: string, fields: Readonly<Record<string, unknown>>): void;
+    halted(error: unknown): void;
+  },
+): LeaderServices {
+  const onHalt = (error: unknown): void => reports.halted(error);
+  const expiry = new ExpiryWorkerHost(ports, options.registration, {
+    event: ({ type, ...fields }) => reports.happened(type, fields),
+    onHalt,
+  });
+  expiry.start();
+  const emit = ({ kind, ...fields }: { readonly kind: string }): void => reports.happened(eventType(kind), fields);
+  const { rebalance, registration } = options;
+  const assigner = new AssignerHost(
+    { ...ports, emit, onHalt },
+    { rebalance, regrantDelayMs: registration.regrantDelayMs },
+  );
+  const placer = new PlacerHost(
+    { ...ports, emit: ({ kind, ...fields }) => reports.happened(kind, fields), onHalt },
+    options.placement,
+  );
+  return {
+    assigner,
+    placer,
+    stop: () => {
+      expiry.stop();
+      assigner.stop();
+      placer.stop();
+    },
+  };
+}
+
+/** What is about containers has the name that it has for everybody. */
+function eventType(kind: string): string {
+  if (kind.includes('.')) return kind;
+  return kind === 'assigned' ? 'container.assigned' : `assigner.${kind}`;
+}

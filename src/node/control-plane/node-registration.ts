@@ -1,0 +1,139 @@
+/**
+ * This node in the registry: its registration, what it holds of what is assigned to it, what it says about its load; and
+ * a copy of who else is registered, for showing. It wires these to each other; what they decide is theirs.
+ */
+import type { Done } from '../../base/errors.ts';
+import type { NodeId } from '../../base/ids.ts';
+import type { Cancel, Clock, Identity } from '../../base/ports.ts';
+import type { Random } from '../../base/random.ts';
+import type { Leadership, LeaseId, Registry } from '../../base/registry.ts';
+import { type AssignmentHost, AssignmentsHeldHost } from '../../placement/assignments/assignments-held-host.ts';
+import type { LoadReport } from '../../placement/state/load-report.ts';
+import { startLoadReporter } from '../../placement/balance/load-reporter-host.ts';
+import { startInformer } from '../../registry/informer.ts';
+import { heldHooks } from '../../placement/assignments/registration-hooks.ts';
+import { keyRanges } from '../../registry/cluster-keys.ts';
+import type { RegistrationOptions } from '../../registration/registration-options.ts';
+import type { NodeStateRecord } from '../../registration/registration-records.ts';
+import { RegistrationHost } from '../../registration/registration-host.ts';
+import { NodeDirectory, registrationStatus } from '../../registration/node-directory.ts';
+
+export type NodeRegistrationPorts = {
+  readonly registry: Registry;
+  readonly leadership: Leadership;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly assignments: AssignmentHost;
+  readonly measure: () => Omit<LoadReport, 'serving'>;
+};
+
+export type NodeRegistrationReports = {
+  happened(type: string, fields: Readonly<Record<string, unknown>>): void;
+  halted(error: unknown): void;
+};
+
+export class NodeRegistration {
+  readonly #ports: NodeRegistrationPorts;
+  readonly #identity: Identity;
+  readonly #reports: NodeRegistrationReports;
+  readonly #held: AssignmentsHeldHost;
+  readonly #registration: RegistrationHost;
+  readonly #roster = new NodeDirectory();
+  readonly #ends: readonly Cancel[];
+
+  constructor(
+    ports: NodeRegistrationPorts,
+    settings: { readonly identity: Identity; readonly registration: RegistrationOptions },
+    reports: NodeRegistrationReports,
+  ) {
+    this.#ports = ports;
+    this.#identity = settings.identity;
+    this.#reports = reports;
+    this.#held = this.#holdAssignments();
+    this.#registration = this.#register(settings.registration);
+    this.#ends = [this.#followRoster(), this.#reportLoad()];
+  }
+
+  start(): void {
+    this.#registration.start();
+  }
+
+  /** The process ends and may be back soon: the registration stays until its time is over. */
+  stop(): void {
+    this.#registration.stop();
+    this.#held.stop();
+    for (const end of this.#ends) end();
+  }
+
+  /** For good. */
+  leave(done: Done<void>): void {
+    this.#registration.leave(done);
+  }
+
+  /** As last heard from the registry; of this node itself, as it knows best. */
+  stateOf(id: NodeId): NodeStateRecord | undefined {
+    return id === this.#identity.id ? this.#registration.state : this.#roster.get(id)?.state?.record;
+  }
+
+  /** For people: the mode, `lost`, or undefined as long as nothing is known. */
+  registrationStatusOf(id: NodeId): string | undefined {
+    if (id === this.#identity.id) return this.#registration.state?.mode;
+    const standing = registrationStatus(this.#roster.get(id));
+    return standing === 'unknown' ? undefined : standing;
+  }
+
+  /** Under which it is registered, for what is to end with the registration. */
+  get lease(): LeaseId | undefined {
+    return this.#registration.lease;
+  }
+
+  /** May this node act on what is assigned to it, at this moment? */
+  canServe(): boolean {
+    return this.#registration.canServe();
+  }
+
+  #holdAssignments(): AssignmentsHeldHost {
+    const { registry, clock, assignments: host } = this.#ports;
+    return new AssignmentsHeldHost(this.#identity.id, {
+      ...{ registry, clock, host },
+      tell: ({ kind, ...fields }) => this.#reports.happened(`container.${kind}`, fields),
+      onHalt: (error) => this.#reports.halted(error),
+    });
+  }
+
+  #register(options: RegistrationOptions): RegistrationHost {
+    const { registry, clock, random, leadership } = this.#ports;
+    const hooks = heldHooks(this.#held);
+    return new RegistrationHost(
+      { registry, clock, random: random.fork('registration'), leadership },
+      this.#identity,
+      options,
+      {
+        ...hooks,
+        event: (event) => {
+          const { type, ...fields } = event;
+          this.#reports.happened(type, fields);
+          hooks.event(event);
+        },
+        fenced: (error) => this.#reports.halted(error),
+        onHalt: (error) => this.#reports.halted(error),
+      },
+    );
+  }
+
+  #followRoster(): Cancel {
+    return startInformer(this.#ports.registry, this.#ports.clock, keyRanges.roster, {
+      loaded: (entries) => this.#roster.load(entries),
+      changed: (changes) => this.#roster.apply(changes),
+    });
+  }
+
+  #reportLoad(): Cancel {
+    const { registry, clock, measure } = this.#ports;
+    return startLoadReporter(this.#identity.id, {
+      ...{ registry, clock },
+      measure: () => ({ ...measure(), serving: this.#held.held().length }),
+      lease: () => this.lease,
+    });
+  }
+}

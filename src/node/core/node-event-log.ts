@@ -1,0 +1,85 @@
+/**
+ * What happened, as this node saw it: the last `eventsMax` events, numbered. Numbers grow over restarts too, because
+ * each life counts in its own range, so a reader that resumes after a restart misses nothing and repeats nothing.
+ * Old events fall off silently; a reader can tell by the gap in the numbers.
+ */
+import { RemusterError } from '../../base/errors.ts';
+import type { Cancel, Clock } from '../../base/ports.ts';
+
+export type NodeEvent = {
+  readonly seq: number;
+  readonly time: string;
+  /** The name of the node that saw it. */
+  readonly node: string;
+  readonly type: string;
+  readonly [field: string]: unknown;
+};
+
+export type NodeEventLogOptions = {
+  readonly clock: Clock;
+  readonly node: string;
+  readonly generation: number;
+  readonly eventsMax?: number;
+  readonly readersMax?: number;
+};
+
+const numbersPerLife = 1_000_000_000;
+
+export class NodeEventLog {
+  readonly #options: NodeEventLogOptions;
+  readonly #eventsMax: number;
+  readonly #readersMax: number;
+  readonly #readers = new Set<(event: NodeEvent) => void>();
+  /** A ring that grows up to its bound: the nth event of this life stands at n modulo the bound. */
+  readonly #ring: NodeEvent[] = [];
+  readonly #firstSeq: number;
+  #nextSeq: number;
+
+  constructor(options: NodeEventLogOptions) {
+    this.#options = options;
+    this.#eventsMax = options.eventsMax ?? 10_000;
+    this.#readersMax = options.readersMax ?? 256;
+    this.#firstSeq = (options.generation - 1) * numbersPerLife + 1;
+    this.#nextSeq = this.#firstSeq;
+  }
+
+  get lastSeq(): number {
+    return this.#nextSeq - 1;
+  }
+
+  append(type: string, fields: Readonly<Record<string, unknown>> = {}): NodeEvent {
+    const time = new Date(this.#options.clock.wallMs()).toISOString();
+    const event: NodeEvent = { seq: this.#nextSeq, time, node: this.#options.node, type, ...fields };
+    this.#ring[this.#place(event.seq)] = event;
+    this.#nextSeq += 1;
+    for (const reader of this.#readers) reader(event);
+    return event;
+  }
+
+  /** Events after number `seq`, oldest first, as far as they are still kept. */
+  since(seq: number, limit = this.#eventsMax): NodeEvent[] {
+    const oldest = Math.max(this.#firstSeq, this.#nextSeq - this.#eventsMax, Math.floor(seq) + 1);
+    const events: NodeEvent[] = [];
+    for (let n = oldest; n < this.#nextSeq && events.length < limit; n++) {
+      events.push(this.#ring[this.#place(n)] as NodeEvent);
+    }
+    return events;
+  }
+
+  /** Throws CAPACITY when one more reader would be too many: to be asked before a stream is opened. */
+  assertFollowerCapacity(): void {
+    if (this.#readers.size < this.#readersMax) return;
+    throw new RemusterError('CAPACITY', `${this.#readersMax} readers follow the events already`);
+  }
+
+  /** Calls for each event from now on, until cancelled. */
+  follow(reader: (event: NodeEvent) => void): Cancel {
+    this.assertFollowerCapacity();
+    this.#readers.add(reader);
+    return () => this.#readers.delete(reader);
+  }
+
+  #place(seq: number): number {
+    return (seq - this.#firstSeq) % this.#eventsMax;
+  }
+}

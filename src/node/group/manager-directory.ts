@@ -1,0 +1,42 @@
+/** The managers of a datacenter as membership sees them, in the words of those who look for them. Keeps nothing. */
+import type { NodeId } from '../../base/ids.ts';
+import type { Address, Identity, Peer } from '../../base/ports.ts';
+import type { MemberView } from '../../membership/state/member-view.ts';
+import type { KnownManager } from './group-autopilot.ts';
+
+export type ManagerDirectory = {
+  /** This node included if it is one. */
+  all(): readonly KnownManager[];
+  /** Dead ones too. */
+  others(): readonly Peer[];
+  /** Of any member. */
+  locate(id: NodeId): Address | undefined;
+  nameOf(id: NodeId): string | undefined;
+};
+
+export function managerDirectory(members: () => readonly MemberView[], { id: self, dc }: Identity): ManagerDirectory {
+  const managers = (): readonly MemberView[] =>
+    members().filter(({ entry }) => entry.dc === dc && entry.roles.includes('manager'));
+  const memberOf = (id: NodeId): MemberView | undefined => members().find(({ entry }) => entry.id === id);
+  return {
+    all: () =>
+      managers().map((view) => Object.assign(placeOf(view), { name: view.entry.name, isAlive: !isGone(view) })),
+    others: () =>
+      managers()
+        .filter(({ entry }) => entry.id !== self)
+        .map(placeOf),
+    locate: (id) => {
+      const entry = memberOf(id)?.entry;
+      return entry === undefined ? undefined : { host: entry.host, port: entry.port };
+    },
+    nameOf: (id) => memberOf(id)?.entry.name,
+  };
+}
+
+function placeOf({ entry: { id, host, port } }: MemberView): Peer {
+  return { id, host, port };
+}
+
+function isGone({ state }: MemberView): boolean {
+  return state === 'dead' || state === 'left';
+}

@@ -1,0 +1,28 @@
+/**
+ * Managers that an operator has removed from their group. The leader takes living managers into the group by itself;
+ * those that stand here stay outside until somebody adds them again, also after a restart and under another leader.
+ */
+import type { NodeId } from '../../base/ids.ts';
+import { type RegistryTransaction, onlyKey } from '../../base/registry.ts';
+import type { RegistryReplica } from '../../registry/replica/registry-replica.ts';
+
+const encoder = new TextEncoder();
+
+export function removedManagerKey(id: NodeId): string {
+  return `/managers/dismissed/${id}`;
+}
+
+/** As far as this replica has followed: the leader's is the truth. */
+export function isRemovedManager({ keyspace }: Pick<RegistryReplica, 'keyspace'>, id: NodeId): boolean {
+  return keyspace.range(onlyKey(removedManagerKey(id)), 1).entries.length > 0;
+}
+
+/** What it was and why is for people who look. */
+export function recordRemoval(id: NodeId, note: { readonly name: string; readonly reason: string }): RegistryTransaction {
+  const value = encoder.encode(JSON.stringify(note));
+  return { compare: [], then: [{ kind: 'put', key: removedManagerKey(id), value }], otherwise: [] };
+}
+
+export function clearRemoval(id: NodeId): RegistryTransaction {
+  return { compare: [], then: [{ kind: 'delete', range: onlyKey(removedManagerKey(id)) }], otherwise: [] };
+}

@@ -1,0 +1,32 @@
+/**
+ * What operators order over HTTP: drain and activate nodes, let them leave, even out the load, change the group of
+ * managers. Any node takes an order, of any datacenter; what it does not decide itself is passed on. What was ordered,
+ * and why, stands in the events of the node that carried it out.
+ */
+import type { ApiRoute } from '../../base/http-routes.ts';
+import { objectReply } from './replies.ts';
+import { type AdminActionName, executeAdminCommand } from '../admin/admin-actions.ts';
+import type { NodeCore } from '../node-core.ts';
+
+export function adminRoutes(core: NodeCore): readonly ApiRoute[] {
+  const route = (method: ApiRoute['method'], path: string, act: AdminActionName): ApiRoute => ({
+    method,
+    path,
+    handler: async ({ params: { name }, query: { dc }, body }) => {
+      const answer = await executeAdminCommand(core, { act, name, dc: name === undefined ? dc : undefined }, body);
+      return objectReply(answer);
+    },
+  });
+  return [
+    route('GET', '/v1/nodes/:name', 'show'),
+    route('POST', '/v1/nodes/:name/drain', 'drain'),
+    route('POST', '/v1/nodes/:name/activate', 'activate'),
+    route('POST', '/v1/nodes/:name/leave', 'leave'),
+    route('GET', '/v1/balance', 'balance'),
+    route('POST', '/v1/rebalance', 'rebalance'),
+    route('POST', '/v1/managers/:name/add', 'addManager'),
+    route('POST', '/v1/managers/:name/promote', 'promoteManager'),
+    route('POST', '/v1/managers/:name/remove', 'removeManager'),
+    route('POST', '/v1/transfer', 'transfer'),
+  ];
+}

@@ -1,0 +1,42 @@
+/**
+ * Backups of the registry over HTTP, in parts: the leader makes them, and takes them back through its log. The bytes
+ * are base64 in JSON. A backup says to which cluster and datacenter it belongs, and is restored nowhere else.
+ */
+import { RemusterError, toPromise } from '../../base/errors.ts';
+import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
+import { objectReply } from './replies.ts';
+import { requireControlPlane, argumentsOfBody } from '../admin/admin-context.ts';
+import { backupName } from '../control-plane/registry-backups.ts';
+import { reasonArgument } from '../control-plane/command-arguments.ts';
+import type { NodeCore } from '../node-core.ts';
+
+const partTimeoutMs = 30_000;
+
+export function backupRoutes(core: NodeCore, cluster: string): readonly ApiRoute[] {
+  const name = backupName(cluster, core.identity.dc);
+  return [
+    { method: 'GET', path: '/v1/registry/snapshot', handler: async (request) => await save(core, name, request) },
+    { method: 'POST', path: '/v1/registry/snapshot', handler: async (request) => await restore(core, name, request) },
+  ];
+}
+
+/** Without anything a new one and its first part; `?id=&offset=` another part of it. */
+async function save(core: NodeCore, cluster: string, { query }: ApiRequest): Promise<ApiResponse> {
+  const { id, offset = '0' } = query;
+  if (!/^\d{1,15}$/.test(offset)) throw new RemusterError('BAD_ARGUMENT', 'offset must be a whole number');
+  const words = { cluster, ...(id === undefined ? {} : { id }), offset: Number(offset) };
+  const { commands } = requireControlPlane(core);
+  const part = await toPromise<unknown>((done) => commands.send('backup-part', words, partTimeoutMs, done));
+  return objectReply({ cluster, ...(part as object) });
+}
+
+/** `{id, offset, bytes, last}` in order; `id` is new for each restoring. */
+async function restore(core: NodeCore, cluster: string, { body }: ApiRequest): Promise<ApiResponse> {
+  const fields = argumentsOfBody(body);
+  const { id, offset, bytes, last = false } = fields;
+  const control = requireControlPlane(core);
+  if (last === true) control.recordAdminEvent('registry-restore', { reason: reasonArgument(fields) });
+  const words = { cluster, id, offset, bytes, last };
+  const answer = await toPromise<unknown>((done) => control.commands.send('restore-part', words, partTimeoutMs, done));
+  return objectReply({ cluster, ...(answer as object) });
+}

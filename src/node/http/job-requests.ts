@@ -1,0 +1,63 @@
+/**
+ * Asks the desk of jobs until it has an answer: while nobody leads, or the leader has just gone, it asks again after a
+ * moment, for as long as the caller has time. What may have been carried out already is only asked again if twice is
+ * the same as once, which for a submission is so under a key.
+ */
+import { type Done, type ErrorCode, RemusterError, toPromise } from '../../base/errors.ts';
+import type { Clock } from '../../base/ports.ts';
+import type { JobVerb } from '../../messages/jobs.ts';
+import type { JobGateway } from '../jobs/job-gateway.ts';
+
+export type SendJobCommand = (verb: JobVerb, words: object, remainingMs?: number) => Promise<object>;
+
+/** On whose behalf: everybody who has the token of the operators is one. */
+const submitter = 'http';
+/** Long enough for a change of leader; below what the command line waits for. */
+export const jobCommandTimeoutMs = 20_000;
+const retryDelayMs = 200;
+/** A leader that has fallen silent is not waited for until the end. */
+const attemptMs = 8_000;
+/** Nobody has begun anything. */
+const notStarted: readonly ErrorCode[] = ['NO_QUORUM', 'NOT_LEADER', 'UNREACHABLE'];
+const mayHaveExecuted: readonly ErrorCode[] = ['NETWORK_TIMEOUT', 'CANCELLED', 'DEADLINE'];
+
+/** `desk` is undefined on a node that has nothing to do with jobs. */
+export function retryingJobCommands(desk: () => JobGateway | undefined, clock: Pick<Clock, 'nowMs' | 'schedule'>): SendJobCommand {
+  return async (verb, words, remainingMs = jobCommandTimeoutMs) => {
+    const endsMs = clock.nowMs() + remainingMs;
+    const text = JSON.stringify(words);
+    const isRepeatable = verb !== 'submit' || 'idempotencyKey' in words;
+    const passing = isRepeatable ? [...notStarted, ...mayHaveExecuted] : notStarted;
+    const longestMs = isRepeatable ? attemptMs + waitMsIn(words) : remainingMs;
+    const answer = await toPromise<string>((done) => {
+      const ask = (): void => {
+        requireJobGateway(desk).send(verb, text, submitter, Math.min(longestMs, endsMs - clock.nowMs()), (outcome) => {
+          const again = !outcome.ok && passing.includes(outcome.error.code) && clock.nowMs() + retryDelayMs < endsMs;
+          if (again) clock.schedule(retryDelayMs, () => attempt(ask, done));
+          else done(outcome);
+        });
+      };
+      ask();
+    });
+    return JSON.parse(answer) as object;
+  };
+}
+
+export function requireJobGateway(desk: () => JobGateway | undefined): JobGateway {
+  const found = desk();
+  if (found !== undefined) return found;
+  throw new RemusterError('PRECONDITION', 'this node takes no part in jobs');
+}
+
+/** The desk may be gone by then. */
+function attempt(ask: () => void, done: Done<string>): void {
+  try {
+    ask();
+  } catch (error) {
+    done({ ok: false, error: error instanceof RemusterError ? error : new RemusterError('INTERNAL') });
+  }
+}
+
+function waitMsIn(words: object): number {
+  return 'waitMs' in words && typeof words.waitMs === 'number' ? words.waitMs : 0;
+}

@@ -1,0 +1,194 @@
+/** Jobs over HTTP: what is passed on to the desk, what is refused, what is asked again, and how a job is followed. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { type ErrorCode, type Outcome, failure, isRemusterError, success } from '../../base/errors.ts';
+import type { ApiResponse, ServerSentEvent, ApiRequest } from '../../base/http-routes.ts';
+import type { Clock } from '../../base/ports.ts';
+import type { JobStatus } from '../../jobs/job-types.ts';
+import { jobRoutes } from './job-routes.ts';
+import type { JobGateway } from '../jobs/job-gateway.ts';
+
+type Ordered = { readonly verb: string; readonly words: Record<string, unknown>; readonly submitter: string };
+
+/** A desk that answers what the test says, on a clock that only moves when somebody waits. */
+class Scene {
+  readonly ordered: Ordered[] = [];
+  readonly stored: string[] = [];
+  answer: (order: Ordered, times: number) => Outcome<string> = () => success('{}');
+  nowMs = 0;
+  readonly #clock: Pick<Clock, 'nowMs' | 'schedule'> = {
+    nowMs: () => this.nowMs,
+    schedule: (delayMs, fire) => {
+      const timer = setImmediate(() => {
+        this.nowMs += delayMs;
+        fire();
+      });
+      return () => clearImmediate(timer);
+    },
+  };
+  readonly #desk: JobGateway = {
+    send: (verb, words, submitter, remainingMs, done) => {
+      assert.ok(remainingMs > 0);
+      const order = { verb, words: JSON.parse(words) as Record<string, unknown>, submitter };
+      this.ordered.push(order);
+      const answer = this.answer(order, this.ordered.length);
+      setImmediate(() => done(answer));
+    },
+    storeBundle: (sha256, code, done) => {
+      this.stored.push(`${sha256}:${new TextDecoder().decode(code)}`);
+      done(success(undefined));
+    },
+  };
+
+  async ask(method: string, path: string, request: Partial<ApiRequest> = {}): Promise<ApiResponse> {
+    const route = jobRoutes(() => this.#desk, this.#clock).find((one) => one.method === method && one.path === path);
+    assert.ok(route, `there is no ${method} ${path}`);
+    return await route.handler({ params: {}, query: {}, body: undefined, lastEventId: undefined, ...request });
+  }
+
+  async json(method: string, path: string, request: Partial<ApiRequest> = {}): Promise<Record<string, unknown>> {
+    const answer = await this.ask(method, path, request);
+    assert.ok('json' in answer && answer.status === 200);
+    return answer.json as Record<string, unknown>;
+  }
+}
+
+const refusedWith = (code: ErrorCode) => (error: unknown) => isRemusterError(error, code);
+const progress = (version: number, status: JobStatus): Outcome<string> =>
+  success(JSON.stringify({ jobId: 'j1', version, status }));
+
+describe('routes of jobs', () => {
+  test('pass on what was asked, as the operators', async () => {
+    const scene = new Scene();
+    const params = { id: 'j1' };
+    await scene.json('GET', '/v1/jobs', { query: { limit: '5', status: 'RUNNING' } });
+    await scene.json('GET', '/v1/jobs/:id', { params });
+    await scene.json('DELETE', '/v1/jobs/:id', { params });
+    await scene.json('GET', '/v1/jobs/:id/report', { params });
+    await scene.json('GET', '/v1/jobs/:id/explain', { params });
+    await scene.json('GET', '/v1/jobs/:id/result', { params, query: { workflow: 'w', part: '2' } });
+    await scene.json('GET', '/v1/schedules');
+    await scene.json('DELETE', '/v1/schedules/:name', { params: { name: 'nightly' } });
+    assert.deepEqual(
+      scene.ordered.map(({ verb, words }) => [verb, words]),
+      [
+        ['list', { limit: 5, status: 'RUNNING' }],
+        ['show', { jobId: 'j1' }],
+        ['cancel', { jobId: 'j1' }],
+        ['report', { jobId: 'j1' }],
+        ['explain', { jobId: 'j1' }],
+        ['result', { jobId: 'j1', workflow: 'w', part: 2 }],
+        ['schedules', {}],
+        ['unschedule', { name: 'nightly' }],
+      ],
+    );
+    assert.ok(scene.ordered.every(({ submitter }) => submitter === 'http'));
+  });
+
+  test('a submission stores its code first', async () => {
+    const scene = new Scene();
+    scene.answer = () => success('{"jobId":"j1","status":"QUEUED","isNew":true}');
+    const request = { bundle: 'ab', workflows: [] };
+    const answer = await scene.json('POST', '/v1/jobs', { body: { request, code: btoa('code') } });
+    assert.deepEqual(answer, { schemaVersion: 1, jobId: 'j1', status: 'QUEUED', isNew: true });
+    assert.deepEqual(scene.stored, ['ab:code']);
+    assert.deepEqual(scene.ordered, [{ verb: 'submit', words: request, submitter: 'http' }]);
+  });
+
+  test('refuse what has no shape, and a node without jobs says so', async () => {
+    const scene = new Scene();
+    const bodies = [
+      undefined,
+      [],
+      {},
+      { request: 1 },
+      { request: {}, code: 1 },
+      { request: { bundle: 'a' }, code: '%' },
+    ];
+    for (const body of bodies)
+      await assert.rejects(scene.ask('POST', '/v1/jobs', { body }), refusedWith('BAD_ARGUMENT'), JSON.stringify(body));
+    await assert.rejects(scene.ask('GET', '/v1/jobs', { query: { limit: 'x' } }), refusedWith('BAD_ARGUMENT'));
+    assert.deepEqual(scene.ordered, []);
+    const clock = { nowMs: () => 0, schedule: () => () => {} };
+    const [list] = jobRoutes(() => undefined, clock);
+    const asked = list?.handler({ params: {}, query: {}, body: undefined, lastEventId: undefined });
+    await assert.rejects(asked ?? assert.fail(), refusedWith('PRECONDITION'));
+  });
+
+  test('ask again while nobody leads, and a submission that may have happened only under a key', async () => {
+    const scene = new Scene();
+    scene.answer = (_order, times) => (times < 4 ? failure('NO_QUORUM') : success('{"items":[]}'));
+    assert.deepEqual((await scene.json('GET', '/v1/jobs'))['items'], []);
+    assert.equal(scene.ordered.length, 4);
+
+    for (const [key, times] of [
+      [{}, 1],
+      [{ idempotencyKey: 'k' }, 2],
+    ] as const) {
+      const other = new Scene();
+      other.answer = (_order, n) => (n < 2 ? failure('NETWORK_TIMEOUT') : success('{}'));
+      const asked = other.ask('POST', '/v1/jobs', { body: { request: { bundle: 'a', ...key } } });
+      if (times === 1) await assert.rejects(asked, refusedWith('NETWORK_TIMEOUT'));
+      else await asked;
+      assert.equal(other.ordered.length, times);
+    }
+    const never = new Scene();
+    never.answer = () => failure('NO_QUORUM');
+    await assert.rejects(never.ask('GET', '/v1/jobs'), refusedWith('NO_QUORUM'));
+    assert.ok(never.nowMs > 10_000);
+  });
+});
+
+describe('progress', () => {
+  async function followed(scene: Scene, request: Partial<ApiRequest> = {}): Promise<readonly ServerSentEvent[]> {
+    const answer = await scene.ask('GET', '/v1/jobs/:id/progress', { params: { id: 'j1' }, ...request });
+    assert.ok('sse' in answer);
+    const told: ServerSentEvent[] = [];
+    await new Promise<void>((end) => void answer.sse((event) => told.push(event) > 0, end));
+    return told;
+  }
+
+  test('is told with each version, through the loss of a leader, and ends with the job', async () => {
+    const scene = new Scene();
+    const answers = [
+      progress(3, 'RUNNING'),
+      progress(3, 'RUNNING'),
+      failure('UNREACHABLE'),
+      progress(1, 'RUNNING'),
+      progress(1, 'RUNNING'),
+      progress(2, 'COMPLETED'),
+    ];
+    scene.answer = (_order, times) => answers[times - 1] ?? assert.fail('asked on');
+    const told = await followed(scene);
+    assert.deepEqual(
+      told.map(({ id, event }) => [id, event]),
+      [
+        ['3', 'progress'],
+        ['1', 'progress'],
+        ['2', 'progress'],
+      ],
+    );
+    assert.deepEqual(
+      scene.ordered.map(({ words }) => words['afterVersion']),
+      [0, 0, 3, 3, 1, 1],
+    );
+  });
+
+  test('goes on after Last-Event-ID, tells an error that does not pass, and answers once when asked to', async () => {
+    const scene = new Scene();
+    scene.answer = (_order, times) => (times < 2 ? progress(8, 'RUNNING') : failure('UNKNOWN_JOB'));
+    const told = await followed(scene, { lastEventId: '7' });
+    assert.equal(scene.ordered[1]?.words['afterVersion'], 7);
+    assert.equal((told.at(0)?.data as { error: { code: string } } | undefined)?.error.code, 'UNKNOWN_JOB');
+
+    const once = new Scene();
+    once.answer = () => progress(8, 'RUNNING');
+    const query = { follow: 'false', after: '4', waitMs: '99999' };
+    assert.equal((await once.json('GET', '/v1/jobs/:id/progress', { params: { id: 'j1' }, query }))['version'], 8);
+    assert.deepEqual(once.ordered[0]?.words, { jobId: 'j1', afterVersion: 4, waitMs: 30_000 });
+
+    const none = new Scene();
+    none.answer = () => failure('UNKNOWN_JOB');
+    await assert.rejects(followed(none), refusedWith('UNKNOWN_JOB'));
+  });
+});

@@ -1,0 +1,90 @@
+/**
+ * Jobs over HTTP, as data. Any node answers: its desk passes on what the managers have to decide. What is asked is not
+ * judged here, except for its outer shape; progress is a stream of events that ends with the job.
+ */
+import { RemusterError, toPromise } from '../../base/errors.ts';
+import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
+import type { JobVerb } from '../../messages/jobs.ts';
+import { argumentsOfBody } from '../admin/admin-context.ts';
+import { objectReply } from './replies.ts';
+import { decodeBase64 } from '../../base/base64.ts';
+import { type SendJobCommand, retryingJobCommands, requireJobGateway, jobCommandTimeoutMs } from './job-requests.ts';
+import { type JobProgressSource, streamJobProgress } from './job-progress-stream.ts';
+import type { JobGateway } from '../jobs/job-gateway.ts';
+
+const waitMsMax = 30_000;
+
+type Words = (request: ApiRequest) => object;
+
+/** `desk` is undefined on a node that has nothing to do with jobs. */
+export function jobRoutes(desk: () => JobGateway | undefined, clock: JobProgressSource['clock']): readonly ApiRoute[] {
+  const ask = retryingJobCommands(desk, clock);
+  const route = (method: ApiRoute['method'], path: string, verb: JobVerb, words: Words): ApiRoute => ({
+    method,
+    path,
+    handler: async (request) => objectReply(await ask(verb, words(request))),
+  });
+  return [
+    route('GET', '/v1/jobs', 'list', listWords),
+    { method: 'POST', path: '/v1/jobs', handler: async ({ body }) => await submit(requireJobGateway(desk), ask, body) },
+    route('GET', '/v1/jobs/:id', 'show', jobWords),
+    route('DELETE', '/v1/jobs/:id', 'cancel', jobWords),
+    route('GET', '/v1/jobs/:id/report', 'report', jobWords),
+    route('GET', '/v1/jobs/:id/explain', 'explain', jobWords),
+    route('GET', '/v1/jobs/:id/result', 'result', resultWords),
+    {
+      method: 'GET',
+      path: '/v1/jobs/:id/progress',
+      handler: async (request) => await progress({ watch: (words, ms) => ask('watch', words, ms), clock }, request),
+    },
+    route('GET', '/v1/schedules', 'schedules', () => ({})),
+    route('DELETE', '/v1/schedules/:name', 'unschedule', ({ params: { name } }) => ({ name })),
+  ];
+}
+
+/** `{"request": {...}, "code"?: base64}`: the code goes with it when the managers may not have it yet. */
+async function submit(desk: JobGateway, ask: SendJobCommand, body: unknown): Promise<ApiResponse> {
+  const { request, code } = argumentsOfBody(body);
+  if (typeof request !== 'object' || request === null || Array.isArray(request))
+    throw new RemusterError('BAD_ARGUMENT', 'the body must be {"request": {...}, "code"?: base64}');
+  if (code !== undefined) {
+    const { bundle } = request as { readonly bundle?: unknown };
+    if (typeof code !== 'string' || typeof bundle !== 'string')
+      throw new RemusterError('BAD_ARGUMENT', 'code is base64, and request.bundle its SHA-256');
+    await toPromise<void>((done) => desk.storeBundle(bundle, decodeBase64(code), done));
+  }
+  return objectReply(await ask('submit', request));
+}
+
+/** `?limit=`, `?status=`. */
+function listWords({ query: { limit, status } }: ApiRequest): object {
+  return { limit: numberIn('limit', limit), status };
+}
+
+function jobWords({ params: { id } }: ApiRequest): object {
+  return { jobId: id };
+}
+
+/** `?workflow=`; `?part=` for what is too large for one answer. */
+function resultWords({ params: { id }, query: { workflow, part } }: ApiRequest): object {
+  return { jobId: id, workflow, part: numberIn('part', part) };
+}
+
+/** `?after=` a version or Last-Event-ID say where to go on; `?follow=false` answers once, after at most `?waitMs=`. */
+async function progress(source: JobProgressSource, { params, query, lastEventId }: ApiRequest): Promise<ApiResponse> {
+  const jobId = params['id'] as string;
+  const after = numberIn('after', lastEventId ?? query['after']) ?? 0;
+  if (query['follow'] === 'false') {
+    const waitMs = Math.min(waitMsMax, numberIn('waitMs', query['waitMs']) ?? 0);
+    return objectReply(await source.watch({ jobId, afterVersion: after, waitMs }, waitMs + jobCommandTimeoutMs));
+  }
+  // A job that nobody knows is an error with a status, not a stream.
+  await source.watch({ jobId, afterVersion: 0, waitMs: 0 }, jobCommandTimeoutMs);
+  return { sse: (send, end) => streamJobProgress(source, { jobId, after }, send, end) };
+}
+
+function numberIn(name: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  throw new RemusterError('BAD_ARGUMENT', `${name} is a whole number`);
+}

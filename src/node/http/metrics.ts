@@ -1,0 +1,102 @@
+/**
+ * Numbers of a node as Prometheus text: counters end in `_total`, times are in seconds, sizes in bytes. It formats
+ * what it is given and measures nothing.
+ */
+import { rttBucketsMs } from '../../membership/state/membership-counters.ts';
+import type { NodeStatus } from '../core/node-status.ts';
+
+export type MetricSources = {
+  readonly truth: NodeStatus;
+  readonly cluster: string;
+  readonly lastEventSeq: number;
+  /** By part of the node (`core`, `transport`): numbers that only grow. */
+  readonly counters: Readonly<Record<string, Readonly<Record<string, number>>>>;
+};
+
+type Sample = { readonly labels?: Readonly<Record<string, string>>; readonly value: number };
+
+export const metricsContentType = 'text/plain; version=0.0.4; charset=utf-8';
+
+const prefix = 'remuster_';
+const roundTripPrefix = 'roundTrip.';
+const states = ['alive', 'probe-failed', 'suspect', 'dead', 'left'] as const;
+
+export function metricsText({ truth, cluster, lastEventSeq, counters }: MetricSources): string {
+  const { id, name, dc, generation, members } = truth;
+  const info = { id, name, dc, cluster, roles: truth.roles.join(',') };
+  const byState = states.map((state) => ({
+    labels: { state },
+    value: members.filter((member) => member.state === state).length,
+  }));
+  return [
+    family('node_info', 'gauge', 'Who this node is.', [{ labels: info, value: 1 }]),
+    family('node_generation', 'gauge', 'How often this node has been started.', [{ value: generation }]),
+    family('uptime_seconds', 'gauge', 'Time since the start.', [{ value: truth.uptimeMs / 1_000 }]),
+    family('joined', 'gauge', 'Whether this node has joined its cluster.', [{ value: truth.joined ? 1 : 0 }]),
+    family('members', 'gauge', 'Members as this node sees them, itself included.', byState),
+    family('health_score', 'gauge', 'How far this node trusts itself: 0 is well, 8 is very slow.', [
+      { value: truth.health },
+    ]),
+    family('main_loop_lag_seconds', 'gauge', 'How late the main loop was lately.', [{ value: truth.lagMs / 1_000 }]),
+    family('stuck', 'gauge', 'Whether the main loop does not move.', [{ value: truth.stuck ? 1 : 0 }]),
+    family('last_event_seq', 'gauge', 'Number of the latest event.', [{ value: lastEventSeq }]),
+    family(
+      'waiting',
+      'gauge',
+      'What is open or waits in this node, by what it is.',
+      Object.entries(truth.queues).map(([queue, value]) => ({ labels: { queue }, value })),
+    ),
+    rejectedFamily(counters),
+    roundTripFamily(counters['membership'] ?? {}),
+    ...Object.entries(counters).flatMap(([part, values]) => counterFamilies(part, values)),
+  ].join('');
+}
+
+function rejectedFamily(counters: MetricSources['counters']): string {
+  const samples = Object.entries(counters).flatMap(([part, values]) =>
+    Object.entries(values)
+      .filter(([counter]) => counter.startsWith('rejected.'))
+      .map(([counter, value]) => ({ labels: { part, reason: counter.slice('rejected.'.length) }, value })),
+  );
+  return family('rejected_total', 'counter', 'Input from outside that was refused, by reason.', samples);
+}
+
+/** Buckets count what is not longer than their bound, as Prometheus wants it. */
+function roundTripFamily(counters: Readonly<Record<string, number>>): string {
+  const name = 'membership_round_trip_seconds';
+  let count = 0;
+  const buckets = [...rttBucketsMs, Infinity].map((boundMs, place) => {
+    count += counters[`${roundTripPrefix}${place}`] ?? 0;
+    const le = boundMs === Infinity ? '+Inf' : String(boundMs / 1_000);
+    return `${prefix}${name}_bucket{le="${le}"} ${count}\n`;
+  });
+  const sum = (counters[`${roundTripPrefix}sumUs`] ?? 0) / 1_000_000;
+  const head = `# HELP ${prefix}${name} Round trips of answered probes.\n# TYPE ${prefix}${name} histogram\n`;
+  return `${head}${buckets.join('')}${prefix}${name}_sum ${sum}\n${prefix}${name}_count ${count}\n`;
+}
+
+function counterFamilies(part: string, values: Readonly<Record<string, number>>): string[] {
+  return Object.entries(values)
+    .filter(([counter]) => !counter.startsWith('rejected.') && !counter.startsWith(roundTripPrefix))
+    .map(([counter, value]) => {
+      const words = `${part}.${counter}`.replaceAll(/([a-z\d])([A-Z])/g, '$1_$2').replaceAll(/[^a-zA-Z\d]+/g, '_');
+      return family(`${words.toLowerCase()}_total`, 'counter', `Counter ${counter} of the ${part}.`, [{ value }]);
+    });
+}
+
+function family(name: string, type: 'gauge' | 'counter', help: string, samples: readonly Sample[]): string {
+  const lines = samples.map(({ labels = {}, value }) => `${prefix}${name}${labelText(labels)} ${value}\n`);
+  return `# HELP ${prefix}${name} ${help}\n# TYPE ${prefix}${name} ${type}\n${lines.join('')}`;
+}
+
+function labelText(labels: Readonly<Record<string, string>>): string {
+  const pairs = Object.entries(labels).map(([label, value]) => `${label}="${escaped(value)}"`);
+  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
+}
+
+function escaped(value: string): string {
+  return value
+    .replaceAll('\\', String.raw`\\`)
+    .replaceAll('"', String.raw`\"`)
+    .replaceAll('\n', String.raw`\n`);
+}

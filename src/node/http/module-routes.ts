@@ -1,0 +1,24 @@
+/** Modules over HTTP, as data: deploying a bundle, looking, and telling pools to run another version. Any node answers. */
+import type { ApiRequest, ApiRoute } from '../../base/http-routes.ts';
+import { type AdminActionName, executeAdminCommand } from '../admin/admin-actions.ts';
+import { argumentsOfBody } from '../admin/admin-context.ts';
+import { objectReply } from './replies.ts';
+import type { NodeCore } from '../node-core.ts';
+
+export function moduleRoutes(core: NodeCore): readonly ApiRoute[] {
+  const route = (method: ApiRoute['method'], path: string, act: AdminActionName): ApiRoute => ({
+    method,
+    path,
+    handler: async (request) => objectReply(await executeAdminCommand(core, { act, dc: request.query['dc'] }, wordsOf(request))),
+  });
+  return [
+    route('GET', '/v1/modules', 'listModules'),
+    route('POST', '/v1/modules', 'deployModule'),
+    route('GET', '/v1/modules/:module', 'showModule'),
+    route('POST', '/v1/modules/:module/roll', 'rollModule'),
+  ];
+}
+
+function wordsOf({ params, body }: ApiRequest): object {
+  return { ...argumentsOfBody(body), ...params };
+}

@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { RemusterError } from '../../base/errors.ts';
+import type { ApiResponse, ApiRequest } from '../../base/http-routes.ts';
+import { ExportReader } from '../../containers/pool-export.ts';
+import type { ContainerService } from '../containers/container-service.ts';
+import { poolTransferRoutes } from './pool-transfer-routes.ts';
+
+type Asked = {
+  readonly pool: string;
+  readonly method: string;
+  readonly args: readonly unknown[];
+  readonly route: object;
+};
+
+/** A node on which each call ends as the test says. */
+class Scene {
+  readonly asked: (Asked & { readonly callId?: string })[] = [];
+  result: unknown = 0;
+  readonly #parts: Pick<ContainerService, 'calls' | 'table'>;
+
+  constructor() {
+    const call = async (asked: Asked, { callId }: { callId?: string }): Promise<unknown> => {
+      this.asked.push({ ...asked, ...(callId === undefined ? {} : { callId }) });
+      return this.result;
+    };
+    this.#parts = {
+      calls: { session: () => ({ call }) },
+      table: { pool: () => ({ name: 'p', record: { module: 'm', containers: 3 } }) },
+    } as unknown as Pick<ContainerService, 'calls' | 'table'>;
+  }
+
+  async ask(verb: 'export' | 'import', id: string, body?: object): Promise<ApiResponse> {
+    const route = poolTransferRoutes(() => this.#parts).find(({ path }) => path.includes(verb));
+    assert.ok(route);
+    const request: ApiRequest = { params: { pool: 'p', id }, query: {}, body, lastEventId: undefined };
+    return await route.handler(request);
+  }
+
+  async lines(id: string): Promise<readonly string[]> {
+    const answer = await this.ask('export', id);
+    assert.ok('chunks' in answer);
+    let text = '';
+    for await (const chunk of answer.chunks) text += chunk;
+    return text.trimEnd().split('\n');
+  }
+}
+
+const head = { export: 'remuster pool', format: 1, containers: 1 };
+
+describe('a container over HTTP', () => {
+  test('goes out as rows with their checksum', async () => {
+    const scene = new Scene();
+    scene.result = (async function* () {
+      yield [['s', 'a', new Uint8Array([1, 2])]];
+      yield [['t', 'soon', new Uint8Array()]];
+    })();
+    const lines = await scene.lines('0');
+    assert.deepEqual(lines.slice(0, 2), ['{"s":"a","v":"AQI="}', '{"t":"soon","v":""}']);
+    const reader = new ExportReader();
+    for (const line of [JSON.stringify(head), '{"container":0}', ...lines]) reader.take(line);
+    reader.take('{"complete":true,"containers":1}');
+    reader.finish();
+    assert.deepEqual(scene.asked, [{ pool: 'p', method: '$export', args: [], route: { id: 0 } }]);
+  });
+
+  test('says in its last line why it broke off', async () => {
+    const scene = new Scene();
+    scene.result = (async function* () {
+      yield [['s', 'a', new Uint8Array([1])]];
+      throw new RemusterError('PLUGGED');
+    })();
+    const lines = await scene.lines('2');
+    assert.equal((JSON.parse(lines[1] ?? '') as { error: { code: string } }).error.code, 'PLUGGED');
+  });
+
+  test('comes in as pages of one caller', async () => {
+    const scene = new Scene();
+    scene.result = 2;
+    const rows = [
+      { s: 'a', v: 'AQI=' },
+      { t: 'soon', v: '' },
+    ];
+    const body = { callId: 'import-1/0/1', first: true, rows, module: 'm', containers: 3 };
+    const answer = await scene.ask('import', '1', body);
+    assert.ok('json' in answer);
+    assert.deepEqual(answer.json, { schemaVersion: 1, imported: 2 });
+    const args = [
+      true,
+      [
+        ['s', 'a', new Uint8Array([1, 2])],
+        ['t', 'soon', new Uint8Array()],
+      ],
+    ];
+    assert.deepEqual(scene.asked, [{ pool: 'p', method: '$import', args, route: { id: 1 }, callId: 'import-1/0/1' }]);
+    await assert.rejects(scene.ask('import', '1', { ...body, containers: 4 }), { code: 'PRECONDITION' });
+    await assert.rejects(scene.ask('import', '1', { ...body, module: 'other' }), { code: 'PRECONDITION' });
+    await assert.rejects(scene.ask('import', '1', { ...body, rows: [{ x: 1 }] }), { code: 'BAD_ARGUMENT' });
+    await assert.rejects(scene.ask('import', '1', {}), { code: 'BAD_ARGUMENT' });
+    await assert.rejects(scene.ask('import', 'x', body), { code: 'BAD_ARGUMENT' });
+    assert.equal(scene.asked.length, 1);
+  });
+});

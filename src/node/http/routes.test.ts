@@ -1,0 +1,249 @@
+/** The answers of the HTTP interface, asked of cores in a simulated cluster. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { isRemusterError } from '../../base/errors.ts';
+import type { ApiResponse, ServerSentEvent, ApiRequest } from '../../base/http-routes.ts';
+import { nodeIdFrom } from '../../base/ids.ts';
+import type { Identity } from '../../base/ports.ts';
+import { SimulatedWorld } from '../../simulation/world/simulated-world.ts';
+import { Chaos } from '../membership/chaos.ts';
+import { type NodeCore, bootNode } from '../node-core.ts';
+import { inlineMembership } from '../membership/inline-membership.ts';
+import { type NodeOptions, nodeOptions } from '../options/options.ts';
+import { type HttpRouteSources, httpRoutes } from './routes.ts';
+
+type Program = { readonly core: NodeCore; readonly chaos: Chaos };
+
+const secret = 'correct horse battery staple';
+const options: NodeOptions = nodeOptions({ cluster: 'test', secret, join: [{ host: '10.0.0.0', port: 1 }] });
+
+function cluster(names: readonly string[]): SimulatedWorld<Program> {
+  const world = new SimulatedWorld<Program>({
+    seed: 'routes',
+    names,
+    rarities: false,
+    boot: (ports, { name, index, host, random, log }) => {
+      const id = nodeIdFrom(new Uint8Array(16).fill(index));
+      const identity: Identity = { id, name, host, port: 1, generation: 1, roles: ['worker'], dc: `dc${index}` };
+      const chaos = new Chaos(ports.clock);
+      const { datagrams, streams } = ports.listen(identity, 'test');
+      const wrapped = { datagrams: chaos.datagrams(datagrams), streams: chaos.streams(streams) };
+      const store = ports.openStore('node');
+      const membership = inlineMembership(wrapped.datagrams, random, options);
+      return {
+        chaos,
+        core: bootNode(
+          { clock: ports.clock, streams: wrapped.streams, store, log, membership },
+          { ...options, identity },
+        ),
+      };
+    },
+  });
+  world.startAll();
+  return world;
+}
+
+function sourcesOf(world: SimulatedWorld<Program>, name: string, changes: Partial<HttpRouteSources> = {}): HttpRouteSources {
+  const { core } = world.program(name) as Program;
+  const transportCounters = () => ({ 'rejected.replayed': 2, 'datagrams.sentBytes': 7 });
+  return { core, options, origins: undefined, transportCounters, chaos: undefined, ...changes };
+}
+
+async function ask(sources: HttpRouteSources, path: string, request: Partial<ApiRequest> = {}): Promise<ApiResponse> {
+  const route = httpRoutes(sources).find((candidate) => candidate.path === path);
+  assert.ok(route !== undefined, `there is no ${path}`);
+  return await route.handler({ params: {}, query: {}, body: undefined, lastEventId: undefined, ...request });
+}
+
+async function json(
+  sources: HttpRouteSources,
+  path: string,
+  request?: Partial<ApiRequest>,
+): Promise<Record<string, unknown>> {
+  const answer = await ask(sources, path, request);
+  assert.ok('json' in answer);
+  const body = answer.json as Record<string, unknown>;
+  assert.equal(body['schemaVersion'], 1);
+  return body;
+}
+
+test('members is a list with the agreed columns', async () => {
+  const world = cluster(['a', 'b']);
+  world.advance(3_000);
+  const { items } = await json(sourcesOf(world, 'a'), '/v1/members');
+  const rows = items as Record<string, unknown>[];
+  assert.deepEqual(
+    rows.map((row) => [row['name'], row['state'], row['registration']]),
+    [
+      ['a', 'alive', null],
+      ['b', 'alive', null],
+    ],
+  );
+});
+
+test('readyz tells whether the node has joined and is not leaving; livez does not care', async () => {
+  const world = cluster(['a', 'b']);
+  world.crash('a');
+  const sources = sourcesOf(world, 'b');
+  const statusOf = async (path: string): Promise<unknown> => ((await ask(sources, path)) as { status: number }).status;
+  assert.equal(await statusOf('/readyz'), 503);
+  world.start('a');
+  world.advance(5_000);
+  assert.equal(await statusOf('/readyz'), 200);
+  sources.core.stop(() => {});
+  assert.equal(await statusOf('/readyz'), 503);
+  assert.equal(await statusOf('/livez'), 200);
+  assert.equal(await statusOf('/startupz'), 200);
+  const { ok, checks } = await json(sources, '/readyz', { query: { verbose: '' } });
+  assert.equal(ok, false);
+  assert.deepEqual(
+    (checks as { ok: boolean }[]).map((check) => check.ok),
+    [true, true, false],
+  );
+});
+
+test('the own truth adds what the transport refused', async () => {
+  const world = cluster(['a']);
+  const truth = await json(sourcesOf(world, 'a'), '/v1/node');
+  assert.deepEqual(truth['rejected'], { replayed: 2 });
+  assert.equal(truth['name'], 'a');
+  assert.equal(truth['term'], null);
+});
+
+test('status counts nodes per datacenter and claims no leader', async () => {
+  const world = cluster(['a', 'b']);
+  world.advance(3_000);
+  const { dcs, ready, cluster: called } = await json(sourcesOf(world, 'a'), '/v1/status');
+  assert.equal(called, 'test');
+  assert.equal(ready, true);
+  const none = { leader: null, leaderId: null, term: null, quorum: null, containers: null, jobs: null };
+  assert.deepEqual(dcs, [
+    { dc: 'dc0', nodes: 1, ...none },
+    { dc: 'dc1', nodes: 1, ...none },
+  ]);
+});
+
+test('config names every option and its source, and shows no secret', async () => {
+  const world = cluster(['a']);
+  const answer = await json(sourcesOf(world, 'a'), '/v1/config');
+  assert.ok(!JSON.stringify(answer).includes(secret));
+  const row = (answer['items'] as { name: string; value: string; source: unknown }[]).find(
+    ({ name }) => name === 'cluster',
+  );
+  assert.deepEqual(row, { name: 'cluster', value: 'test', source: null });
+});
+
+test('metrics are Prometheus text', async () => {
+  const world = cluster(['a', 'b']);
+  world.advance(3_000);
+  const answer = await ask(sourcesOf(world, 'a'), '/metrics');
+  assert.ok('text' in answer);
+  assert.match(answer.text, /^remuster_members\{state="alive"\} 2$/m);
+  assert.match(answer.text, /^remuster_rejected_total\{part="transport",reason="replayed"\} 2$/m);
+  assert.match(answer.text, /^remuster_transport_datagrams_sent_bytes_total 7$/m);
+  assert.match(answer.text, /^# TYPE remuster_rejected_total counter$/m);
+  const line = /^(# (HELP|TYPE) remuster_\w+ .+|remuster_\w+(\{[^}]*\})? [\d.]+)$/;
+  for (const text of answer.text.trimEnd().split('\n')) assert.match(text, line);
+});
+
+test('events are told from where the reader stopped, then as they happen', async () => {
+  const world = cluster(['a', 'b']);
+  const sources = sourcesOf(world, 'a');
+  const first = await json(sources, '/v1/events', { query: { follow: 'false' } });
+  const [started] = first['items'] as { seq: number; type: string }[];
+  assert.equal(started?.type, 'node.started');
+  const answer = await ask(sources, '/v1/events', { lastEventId: String(started?.seq) });
+  assert.ok('sse' in answer);
+  const told: ServerSentEvent[] = [];
+  const stop = answer.sse(
+    (event) => told.push(event) > 0,
+    () => {},
+  );
+  world.advance(3_000);
+  stop();
+  assert.deepEqual(
+    told.map(({ data }) => (data as { type: string }).type),
+    ['node.joined', 'member.alive'],
+  );
+  assert.deepEqual(
+    told.map(({ id }) => id),
+    ['2', '3'],
+  );
+  world.crash('b');
+  world.advance(30_000);
+  assert.equal(told.length, 2);
+  await assert.rejects(ask(sources, '/v1/events', { lastEventId: 'x' }), (error) =>
+    isRemusterError(error, 'BAD_ARGUMENT'),
+  );
+});
+
+test('a partition is only offered with chaos, and cuts by name', async () => {
+  const world = cluster(['a', 'b']);
+  world.advance(3_000);
+  const plain = sourcesOf(world, 'a');
+  assert.ok(!httpRoutes(plain).some((route) => route.path.startsWith('/v1/dev')));
+  const sources = { ...plain, chaos: (world.program('a') as Program).chaos };
+  for (const body of [undefined, {}, { cut: 'b' }, { cut: ['nobody'] }]) {
+    await assert.rejects(ask(sources, '/v1/dev/partition', { body }), (error) =>
+      isRemusterError(error, 'BAD_ARGUMENT'),
+    );
+  }
+  const stateOfB = (): string | undefined => sources.core.members().find(({ name }) => name === 'b')?.state;
+  await json(sources, '/v1/dev/partition', { body: { cut: ['b'] } });
+  world.advance(20_000);
+  assert.equal(stateOfB(), 'dead');
+  await json(sources, '/v1/dev/partition', { body: { cut: [] } });
+  world.advance(15_000);
+  assert.equal(stateOfB(), 'alive');
+});
+
+test('why names the evidence of a death, and a name that is nobody gets a suggestion', async () => {
+  const world = cluster(['alpha', 'beta', 'gamma']);
+  world.advance(3_000);
+  world.crash('gamma', 'kept');
+  world.advance(3_000);
+  const sources = sourcesOf(world, 'alpha');
+  const { state, seenBy, history } = await json(sources, '/v1/members/:name/why', { params: { name: 'gamma' } });
+  assert.deepEqual([state, seenBy], ['dead', 'alpha']);
+  assert.deepEqual(
+    (history as { type: string }[]).map(({ type }) => type),
+    ['member.alive', 'member.suspect', 'member.dead'],
+  );
+  await assert.rejects(ask(sources, '/v1/members/:name/why', { params: { name: 'gama' } }), /did you mean gamma/);
+});
+
+test('rtt estimates by coordinates and says what was measured; reachability asks everybody', async () => {
+  const world = cluster(['a', 'b']);
+  world.advance(10_000);
+  const sources = sourcesOf(world, 'a');
+  const { estimatedMs, measuredMs } = await json(sources, '/v1/rtt', { query: { from: 'a', to: 'b' } });
+  assert.ok(typeof estimatedMs === 'number' && estimatedMs > 0);
+  assert.ok(typeof measuredMs === 'number' && measuredMs > 0);
+  await assert.rejects(ask(sources, '/v1/rtt', { query: { from: 'a' } }), (error) =>
+    isRemusterError(error, 'BAD_ARGUMENT'),
+  );
+  const asked = json(sources, '/v1/reachability');
+  await Promise.resolve();
+  world.advance(1_000);
+  const { partial, hearings } = await asked;
+  assert.equal(partial, false);
+  assert.deepEqual(
+    (hearings as { from: string; to: string; state: string }[]).map(({ from, to, state }) => `${from}>${to} ${state}`),
+    ['a>b alive', 'b>a alive'],
+  );
+});
+
+test('metrics tell of membership', async () => {
+  const world = cluster(['a', 'b']);
+  world.advance(10_000);
+  const answer = await ask(sourcesOf(world, 'a'), '/metrics');
+  assert.ok('text' in answer);
+  for (const line of [
+    /^remuster_health_score 0$/m,
+    /^remuster_members\{state="alive"\} 2$/m,
+    /^remuster_membership_probes_total [1-9]/m,
+  ])
+    assert.match(answer.text, line);
+  const [, count] = /^remuster_membership_round_trip_seconds_count (\d+)$/m.exec(answer.text) ?? [];
+  assert.ok(Number(count) > 0);
+});

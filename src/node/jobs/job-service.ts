@@ -1,0 +1,243 @@
+/**
+ * A node's part in jobs: every node has a desk where they are asked for, one that may lead has a manager, one that works
+ * has a worker. This file wires them to the rest of the node and gives each message to the part that answers; it decides
+ * nothing.
+ */
+import { unreachable } from '../../base/assert.ts';
+import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
+import type { NodeId } from '../../base/ids.ts';
+import type { Address, Cancel, Clock, Identity, Peer, Program, Runners, Streams } from '../../base/ports.ts';
+import type { Random } from '../../base/random.ts';
+import type { Leadership, Registry } from '../../base/registry.ts';
+import { JobManagerHost } from '../../jobs/manager/job-manager-host.ts';
+import { WorkerHost } from '../../jobs/worker/worker-host.ts';
+import { type Message, encodeMessage, tryDecodeMessage } from '../../messages/catalogue.ts';
+import { type JobMessage, jobMessages } from '../../messages/jobs.ts';
+import type { JobValues } from '../options/job-options.ts';
+import type { WorkerSummary } from '../membership/worker-summary.ts';
+import { ForwardingJobGateway } from './job-gateway.ts';
+import { type WorkerDirectorySources, findWorker, listWorkers } from './worker-directory.ts';
+
+export type JobServicePorts = {
+  readonly clock: Clock;
+  readonly streams: Streams;
+  readonly random: Random;
+  readonly sha256: (bytes: Uint8Array) => string;
+  /** Processes for the code of users, and what runs in them; undefined on nodes that are no workers. */
+  readonly runners:
+    | {
+        readonly runners: Runners;
+        readonly program: Program;
+        readonly cores: number;
+        readonly isolation: 'full' | 'weak';
+      }
+    | undefined;
+};
+
+export type JobServiceContext = {
+  readonly identity: Identity;
+  readonly registry: Registry;
+  readonly leadership: Leadership;
+  readonly leader: () => Peer | undefined;
+  readonly members: Omit<WorkerDirectorySources, 'dc'>;
+};
+
+export type JobServiceReports = {
+  happened(type: string, fields: Readonly<Record<string, unknown>>): void;
+  halted(error: unknown): void;
+};
+
+const kinds: ReadonlySet<string> = new Set(jobMessages.map(({ kind }) => kind));
+const storeTimeoutMs = 30_000;
+
+export class JobService {
+  readonly gateway: ForwardingJobGateway;
+  readonly manager: JobManagerHost | undefined;
+  readonly worker: WorkerHost | undefined;
+  readonly #ports: JobServicePorts;
+  readonly #around: JobServiceContext;
+  readonly #ends: Cancel[] = [];
+
+  constructor(ports: JobServicePorts, around: JobServiceContext, options: JobValues, reports: JobServiceReports) {
+    this.#ports = ports;
+    this.#around = around;
+    const { roles } = around.identity;
+    this.manager = roles.includes('manager') ? this.#openManager(options, reports) : undefined;
+    this.worker = ports.runners === undefined ? undefined : this.#openWorker(ports.runners, options, reports);
+    this.gateway = this.#openDesk();
+    const changed = (): void => this.worker?.leaderChanged();
+    this.#ends.push(around.leadership.watch({ changed }));
+  }
+
+  /** How well the code of users is locked in here; undefined where none runs. */
+  get isolation(): 'full' | 'weak' | undefined {
+    return this.#ports.runners?.isolation;
+  }
+
+  /** False when the message is none of ours. */
+  handle(from: Identity, message: Message, remainingMs: number, reply: Done<Uint8Array>): boolean {
+    if (!kinds.has(message.kind)) return false;
+    this.#answer(from, message as JobMessage, remainingMs, (outcome) => {
+      reply(outcome.ok ? success(encodeMessage(outcome.value)) : outcome);
+    });
+    return true;
+  }
+
+  /** That life of a node is surely over. */
+  nodeGone(node: NodeId, generation: number): void {
+    this.manager?.processGone(node, generation);
+  }
+
+  memberChanged(): void {
+    this.manager?.membershipChanged();
+  }
+
+  /** Whether this node is active, by its registration. */
+  modeChanged(isActive: boolean): void {
+    this.worker?.setDraining(!isActive);
+    this.manager?.membershipChanged();
+  }
+
+  /** What the worker of this node has, for everybody to know. */
+  summary(): Pick<WorkerSummary, 'coresTotal' | 'coresFree' | 'units' | 'attempts'> {
+    const { total: coresTotal = 0, free: coresFree = 0 } = this.worker?.coreCounts() ?? {};
+    return { coresTotal, coresFree, units: this.worker?.runningUnits() ?? 0, attempts: this.worker?.attemptsDigest() ?? 0 };
+  }
+
+  queues(): Readonly<Record<string, number>> {
+    const counts = this.manager?.counts();
+    const jobs =
+      counts === undefined ? {} : { jobs: counts.open, jobsQueued: counts.queued, jobsRunning: counts.running };
+    return this.worker === undefined ? jobs : { ...jobs, unitsHere: this.worker.runningUnits() };
+  }
+
+  /** What runs is given back, and no process of a runner is left. */
+  stop(done: Done<void>): void {
+    for (const end of this.#ends) end();
+    this.manager?.stop();
+    if (this.worker === undefined) done(success(undefined));
+    else this.worker.stop(done);
+  }
+
+  #answer(from: Identity, message: JobMessage, remainingMs: number, reply: Done<JobMessage>): void {
+    const { manager, worker } = this;
+    switch (message.kind) {
+      case 'jobOrder':
+        return this.#ordered(from, message, remainingMs, reply);
+      case 'storeBundle':
+        return this.gateway.storeBundle(message.sha256, message.code, (outcome) => {
+          reply(outcome.ok ? success({ kind: 'bundleStored', sha256: message.sha256 }) : outcome);
+        });
+      case 'giveUnits':
+        return worker === undefined ? reply(noWorker) : worker.assignUnits(from, message, reply);
+      case 'stopUnits':
+        return worker === undefined ? reply(noWorker) : worker.stopUnits(from, message, reply);
+      case 'tellUnits':
+        return manager === undefined ? reply(noManager) : manager.onUnitReports(from, message, reply);
+      case 'workerReport':
+        return manager === undefined ? reply(noManager) : manager.onHeartbeat(from, message, reply);
+      case 'bundleStored':
+      case 'jobTold':
+      case 'unitsHeard':
+      case 'unitsStopped':
+      case 'unitsTaken':
+      case 'workerHeard':
+        return reply(failure('UNKNOWN_METHOD', `${message.kind} is not a request`));
+      default:
+        return unreachable(message);
+    }
+  }
+
+  /** An application speaks for itself; a node may pass on what somebody else wants. */
+  #ordered(
+    from: Identity,
+    { verb, args, hops, submitter, waitMs, key }: JobMessage & { readonly kind: 'jobOrder' },
+    remainingMs: number,
+    reply: Done<JobMessage>,
+  ): void {
+    const isMember = from.roles.some((role) => role !== 'client');
+    const order = { verb, args, hops, waitMs, key, submitter: isMember ? submitter : from.name };
+    this.gateway.handle(order, remainingMs, (outcome) => {
+      reply(outcome.ok ? success({ kind: 'jobTold', answer: outcome.value }) : outcome);
+    });
+  }
+
+  #openManager(options: JobValues, reports: JobServiceReports): JobManagerHost {
+    const { clock, random, sha256 } = this.#ports;
+    const { identity, registry, leadership, members } = this.#around;
+    const seen = { ...members, dc: identity.dc };
+    return new JobManagerHost(
+      {
+        ...{ clock, random: random.fork('manager'), registry, leadership, sha256, dc: identity.dc },
+        request: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),
+        workers: () => listWorkers(seen),
+        worker: (id) => findWorker(seen, id),
+        emit: ({ kind, ...fields }) => reports.happened(kind, fields),
+        halted: (error) => reports.halted(error),
+      },
+      options,
+    );
+  }
+
+  #openWorker(
+    { runners, program, cores, isolation }: NonNullable<JobServicePorts['runners']>,
+    options: JobValues,
+    reports: JobServiceReports,
+  ): WorkerHost {
+    const { clock, random, sha256 } = this.#ports;
+    const { identity: self, registry, leader } = this.#around;
+    return new WorkerHost(
+      {
+        ...{ clock, random: random.fork('worker'), registry, self, cores, runners, program, leader, sha256, isolation },
+        request: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),
+        loadLevel: () => 'normal',
+        emit: ({ kind, ...fields }) => reports.happened(kind, fields),
+        halted: (error) => reports.halted(error),
+      },
+      options,
+    );
+  }
+
+  #openDesk(): ForwardingJobGateway {
+    const { identity, leadership, leader } = this.#around;
+    return new ForwardingJobGateway({
+      ...{ self: identity.id, leader },
+      isLeading: () => this.manager !== undefined && leadership.isLeading(),
+      carryOut: ({ verb, args, submitter, waitMs, key }, remainingMs, done) => {
+        if (this.manager === undefined) done(noManager);
+        else this.manager.command(verb, args, submitter, remainingMs, done, waitMs, key);
+      },
+      store: (sha256, code, done) => this.#store(sha256, code, done),
+      ask: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),
+    });
+  }
+
+  /** Managers write to the registry; others ask the one that leads. */
+  #store(sha256: string, code: Uint8Array, done: Done<void>): void {
+    if (this.manager !== undefined) return this.manager.storeBundle(sha256, code, done);
+    const leader = this.#around.leader();
+    if (leader === undefined) return done(failure('NO_QUORUM', 'nobody leads at this moment'));
+    this.#ask(leader, { kind: 'storeBundle', sha256, code }, storeTimeoutMs, (outcome) => {
+      done(outcome.ok ? success(undefined) : outcome);
+    });
+  }
+
+  /** What we ask of ourselves takes no way over the network, and ends as late as everything else. */
+  #ask(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void {
+    const { clock, streams } = this.#ports;
+    const { identity } = this.#around;
+    if (to.host === identity.host && to.port === identity.port) {
+      const later = (outcome: Outcome<JobMessage>): void => void clock.schedule(0, () => done(outcome));
+      return this.#answer(identity, message, timeoutMs, later);
+    }
+    streams.request(to, encodeMessage(message), timeoutMs, (outcome) => {
+      if (!outcome.ok) return done(outcome);
+      const answer = tryDecodeMessage(outcome.value);
+      if (answer !== undefined && kinds.has(answer.kind)) return done(success(answer as JobMessage));
+      done(failure('MALFORMED', 'the other node answered something else'));
+    });
+  }
+}
+
+const noWorker = failure('PRECONDITION', 'this node is no worker and runs nothing');
+const noManager = failure('NOT_LEADER', 'this node is no manager');

@@ -1,0 +1,32 @@
+/**
+ * Why is w3 dead? The last changes of each member with their evidence, as this node saw them, kept apart from the event
+ * log so that a busy log does not push them out. Bounded per member and in members; it judges nothing.
+ */
+import { BoundedLru } from '../../base/collections/bounded-lru.ts';
+import type { NodeId } from '../../base/ids.ts';
+import type { MembershipEvent } from '../../membership/state/membership-event.ts';
+
+export type MemberHistoryEntry = Pick<
+  MembershipEvent,
+  'type' | 'generation' | 'incarnation' | 'why' | 'accusers' | 'refusedTo'
+> & { readonly time: string; readonly seq: number };
+
+const membersMax = 2_000;
+const entriesMax = 32;
+
+export class MemberHistory {
+  readonly #entries = new BoundedLru<NodeId, MemberHistoryEntry[]>(membersMax);
+
+  record(event: MembershipEvent, time: string, seq: number): void {
+    const { type, generation, incarnation, why, accusers, refusedTo } = event;
+    const entries = this.#entries.get(event.id) ?? [];
+    entries.push({ seq, time, type, generation, incarnation, why, accusers, refusedTo });
+    if (entries.length > entriesMax) entries.shift();
+    this.#entries.set(event.id, entries);
+  }
+
+  /** Oldest first. */
+  of(id: NodeId): readonly MemberHistoryEntry[] {
+    return [...(this.#entries.peek(id) ?? [])];
+  }
+}

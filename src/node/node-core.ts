@@ -1,0 +1,377 @@
+/**
+ * The core of a node: its machines, wired to ports that somebody else has opened. Pure: it runs unchanged on the real
+ * world and in the simulator, which both boot exactly this. It opens, closes and times out nothing outside; it lets go
+ * of the ports at `stop`, and their owner closes them.
+ *
+ *   streams --bytes--> service --messages--> membership (here or in a thread of its own) --events--> event log, audit
+ *                                        --> control (agreement, registration), containers (calls, state), jobs
+ */
+import { type Done, success } from '../base/errors.ts';
+import { BoundedLru } from '../base/collections/bounded-lru.ts';
+import type { NodeId } from '../base/ids.ts';
+import type { Address, Clock, Identity } from '../base/ports.ts';
+import type { NodeInfo } from '../containers/module.ts';
+import type { MemberView } from '../membership/state/member-view.ts';
+import type { EmbeddedState, MembershipHandle, MembershipListener } from '../membership/membership-handle.ts';
+import { readHints } from '../membership/state/hints.ts';
+import type { MembershipEvent } from '../membership/state/membership-event.ts';
+import type { EmbeddingRole } from '../messages/membership.ts';
+import { handleForwardedAdminCommand, handlePoolRequest } from './admin/admin-actions.ts';
+import { ContainerService } from './containers/container-service.ts';
+import { MemberIndex } from './membership/member-index.ts';
+import { ControlPlane } from './control-plane/control-plane.ts';
+import type { CoreHooks, CoreOptions, CorePorts, NodeCore } from './core/node-core-types.ts';
+import { JobService } from './jobs/job-service.ts';
+import { NodeEventLog } from './core/node-event-log.ts';
+import { type MemberHistoryEntry, MemberHistory } from './membership/member-history.ts';
+import { type MemberRow, type NodeStatus, memberRows, nodeStatus } from './core/node-status.ts';
+import { type Reachability, measureReachability, memberViewRequester } from './membership/reachability.ts';
+import { scopedClock } from './core/scoped-clock.ts';
+import { messageDispatcher } from './message-dispatcher.ts';
+import { type WorkerSummary, decodeWorkerSummary, publishWorkerSummary } from './membership/worker-summary.ts';
+
+export type { CoreHooks, CoreOptions, CorePorts, MembershipStart, NodeCore } from './core/node-core-types.ts';
+
+const embeddedMax = 20_000;
+const healthToldMs = 1_000;
+
+export function bootNode(ports: CorePorts, options: CoreOptions, hooks: CoreHooks = {}): NodeCore {
+  return new Core(ports, options, hooks);
+}
+
+class Core implements NodeCore {
+  readonly identity: Identity;
+  readonly events: NodeEventLog;
+  readonly control: ControlPlane | undefined;
+  readonly containers: ContainerService | undefined;
+  readonly jobs: JobService | undefined;
+  readonly #ports: CorePorts;
+  readonly #options: CoreOptions;
+  readonly #hooks: CoreHooks;
+  readonly #timers: ReturnType<typeof scopedClock>;
+  readonly #membership: MembershipHandle;
+  readonly #audit = new MemberHistory();
+  readonly #index: MemberIndex;
+  readonly #embedded = new BoundedLru<NodeId, EmbeddedState>(embeddedMax);
+  readonly #counters = new Map<string, number>();
+  readonly #bootedMs: number;
+  #tableDigest: Uint8Array | undefined;
+  /** What this worker last told everybody. */
+  #notice: Uint8Array | undefined;
+  #joined = false;
+  #halted = false;
+  #stopping = false;
+
+  constructor(ports: CorePorts, options: CoreOptions, hooks: CoreHooks) {
+    const { clock, streams, store } = ports;
+    const { identity } = options;
+    this.identity = identity;
+    this.#ports = ports;
+    this.#options = options;
+    this.#hooks = hooks;
+    this.#bootedMs = clock.nowMs();
+    this.#timers = scopedClock(clock);
+    this.events = new NodeEventLog({ clock, node: identity.name, generation: identity.generation });
+    this.#membership = ports.membership({ clock: this.#timers.clock, streams, identity }, this.#reports());
+    this.#index = new MemberIndex(this.#timers.clock, () => this.memberViews());
+    this.control = this.#openControlPlane();
+    this.containers = this.control === undefined ? undefined : this.#openContainers(this.control);
+    this.jobs = this.control === undefined ? undefined : this.#openJobs(this.control);
+    this.#serve();
+    this.#emit('node.started', { generation: identity.generation });
+    readHints(store, (memory, failed) => {
+      if (failed) this.#count('store.readFailed');
+      if (this.#stopping) return;
+      this.#membership.start(memory);
+      this.control?.start();
+      this.containers?.start();
+      this.#publishWorkerSummary();
+    });
+  }
+
+  get clock(): Clock {
+    return this.#timers.clock;
+  }
+
+  joined(): boolean {
+    return this.#joined;
+  }
+
+  halted(): boolean {
+    return this.#halted;
+  }
+
+  memberViews(): readonly MemberView[] {
+    return this.#membership.members();
+  }
+
+  members(): readonly MemberRow[] {
+    return memberRows(this.memberViews(), {
+      registrationOf: (id) => this.control?.registration.registrationStatusOf(id),
+      noticeOf: (id) => this.#noticeOf(id),
+    });
+  }
+
+  #noticeOf(id: NodeId): WorkerSummary | undefined {
+    const parts = this.#embedded.peek(id)?.parts;
+    const state = id === this.identity.id ? this.#notice : parts?.find(({ role }) => role === 'worker')?.state;
+    return state === undefined ? undefined : decodeWorkerSummary(state);
+  }
+
+  memberHistory(id: NodeId): readonly MemberHistoryEntry[] {
+    return this.#audit.of(id);
+  }
+
+  join(seeds: readonly Address[]): void {
+    this.#membership.join(seeds);
+  }
+
+  embed(role: EmbeddingRole, state: Uint8Array): void {
+    this.#membership.embed(role, state);
+  }
+
+  embedded(id: NodeId): EmbeddedState | undefined {
+    return this.#embedded.peek(id);
+  }
+
+  requestMemberView(member: MemberRow, done: (members: readonly MemberView[] | undefined) => void): void {
+    memberViewRequester(this.#ports.streams, this.#options.requestTimeoutMs)(member, done);
+  }
+
+  reachability(done: (result: Reachability) => void): void {
+    const ask = memberViewRequester(this.#ports.streams, this.#options.requestTimeoutMs);
+    measureReachability(this.memberViews(), this.identity.name, ask, done);
+  }
+
+  counters(): Readonly<Record<'core' | 'membership' | 'containers', Readonly<Record<string, number>>>> {
+    const containers = this.containers?.counters() ?? {};
+    return { core: Object.fromEntries(this.#counters), membership: this.#membership.counters(), containers };
+  }
+
+  status(): NodeStatus {
+    return nodeStatus({
+      self: this.identity,
+      members: this.members(),
+      joined: this.#joined,
+      stopping: this.#stopping,
+      leadership: this.control?.leadershipView(),
+      containers: this.containers,
+      jobs: this.jobs,
+      queues: { ...this.containers?.queues(), ...this.jobs?.queues() },
+      rejected: rejections(this.counters()),
+      uptimeMs: Math.floor(this.#ports.clock.nowMs() - this.#bootedMs),
+    });
+  }
+
+  /** The goodbye comes last: whoever hears it gives to others what this node has served. */
+  stop(done: Done<void>, reason = 'stopped'): void {
+    if (!this.#stopping) this.#emit('node.stopping', { reason });
+    this.#stopping = true;
+    const leave = (): void =>
+      this.#membership.leave(reason, () => {
+        this.#membership.stop();
+        this.#timers.close();
+        this.#ports.clock.schedule(0, () => done(success(undefined)));
+      });
+    const resign = (): void => (this.control === undefined ? leave() : this.control.stop(leave));
+    const close = (): void => (this.containers === undefined ? resign() : this.containers.stop(resign));
+    if (this.jobs === undefined) close();
+    else this.jobs.stop(close);
+  }
+
+  #openControlPlane(): ControlPlane | undefined {
+    const { streams, log, control } = this.#ports;
+    if (control === undefined) return undefined;
+    const { clock } = this.#timers;
+    const { identity, join: seeds, requestTimeoutMs } = this.#options;
+    const part = new ControlPlane(
+      { clock, streams, log, ...control },
+      {
+        ...{ identity, seeds, options: this.#options, requestTimeoutMs },
+        rank: (...asked) => this.#rank(...asked),
+        workAt: (node) => this.jobs?.manager?.unitsOn(node) ?? 0,
+      },
+      () => this.memberViews(),
+      {
+        happened: (type, fields) => this.#agreed(type, fields),
+        embed: (state) => this.embed('manager', state),
+        left: (reason) => this.#hooks.left?.(reason),
+        halted: (error) => this.#end(error),
+      },
+    );
+    part.commands.setAdminHandler((order, done) => handleForwardedAdminCommand(this, order, done));
+    const tellHealth = (): void => {
+      part.healthChanged(this.memberViews().find(({ entry }) => entry.id === identity.id)?.health ?? 0);
+      clock.schedule(healthToldMs, tellHealth);
+    };
+    tellHealth();
+    return part;
+  }
+
+  /** The word of the module, where it is loaded and has one. */
+  #rank(pool: string, container: number, candidates: readonly NodeInfo[]): readonly string[] {
+    const record = this.containers?.table.pool(pool)?.record;
+    if (record === undefined) return [];
+    const definition = this.#ports.containers?.modules.get(record.module, record.moduleVersion);
+    return definition?.scheduleRecover?.(container, candidates) ?? [];
+  }
+
+  #openContainers(control: ControlPlane): ContainerService | undefined {
+    const { streams, log, containers, control: part } = this.#ports;
+    if (containers === undefined || part === undefined) return undefined;
+    const { identity } = this;
+    return new ContainerService(
+      { clock: this.clock, streams, log, random: part.random.fork('containers'), ...containers },
+      {
+        ...{ identity, members: this.#index, registry: control.registry, leadership: control.leadership },
+        leader: () => control.leader(),
+        managers: () => control.candidateManagers(),
+        heard: (notice) => control.handleLeaderHint(notice),
+        embed: (digest) => {
+          this.#tableDigest = digest;
+        },
+        grant: (node, generation, revision) => control.grantServing(node, generation, revision),
+        registrationLease: () => control.registration.lease,
+      },
+      this.#options,
+      {
+        happened: (type, fields) => void this.#emit(type, fields),
+        count: (name) => this.#count(name),
+        halted: (error) => this.#end(error),
+      },
+    );
+  }
+
+  #openJobs(control: ControlPlane): JobService | undefined {
+    const { streams, jobs, control: part } = this.#ports;
+    if (jobs === undefined || part === undefined) return undefined;
+    const { registry, leadership, registration } = control;
+    const members = {
+      views: () => this.memberViews(),
+      view: (id: NodeId) => this.#index.get(id),
+      standingOf: (id: NodeId) => registration.registrationStatusOf(id),
+    };
+    return new JobService(
+      { clock: this.clock, streams, random: part.random.fork('jobs'), ...jobs },
+      { identity: this.identity, registry, leadership, leader: () => control.leader(), members },
+      this.#options,
+      { happened: (type, fields) => void this.#emit(type, fields), halted: (error) => this.#end(error) },
+    );
+  }
+
+  /** A worker says what it has, to everybody and for as long as it lives. */
+  #publishWorkerSummary(): void {
+    const { control } = this.#ports;
+    if (control === undefined || !this.identity.roles.includes('worker')) return;
+    publishWorkerSummary(this.clock, {
+      table: () => this.#tableDigest,
+      jobs: () => this.jobs?.summary() ?? { coresTotal: 0, coresFree: 0, units: 0, attempts: 0 },
+      measure: () => control.measure(),
+      embed: (state) => {
+        this.#notice = state;
+        this.embed('worker', state);
+      },
+    });
+  }
+
+  /** Something about registration or leadership has changed; whether this node is active may be part of it. */
+  #agreed(type: string, fields: Readonly<Record<string, unknown>>): void {
+    this.#emit(type, fields);
+    if (type !== 'node.state' && type !== 'node.registered') return;
+    this.jobs?.modeChanged(this.control?.registration.registrationStatusOf(this.identity.id) === 'active');
+  }
+
+  #end(error: unknown): void {
+    this.#halted = true;
+    this.#ports.log('error', 'stopped by mistake', { error: String(error) });
+    this.#hooks.halted?.(error);
+  }
+
+  #reports(): MembershipListener {
+    return {
+      event: (event) => this.#memberEvent(event),
+      joined: () => {
+        this.#joined = true;
+        this.#emit('node.joined', { generation: this.identity.generation });
+        this.#hooks.joined?.();
+      },
+      embedded: (embedded) => {
+        this.#embedded.set(embedded.id, embedded);
+        this.#heardOf(embedded);
+      },
+      saveHints: (writes) =>
+        this.#ports.store.write(writes, ({ ok }) => {
+          if (!ok) this.#count('store.writeFailed');
+        }),
+      onHalt: (error) => this.#end(error),
+    };
+  }
+
+  /** Members of our own datacenter: managers tell who leads them, workers how new their address table is. */
+  #heardOf({ id, parts }: EmbeddedState): void {
+    if (this.#index.get(id)?.entry.dc !== this.identity.dc) return;
+    for (const { role, state } of parts) {
+      if (role === 'manager') this.control?.handleLeaderHint(state);
+      const table = role === 'worker' ? decodeWorkerSummary(state)?.table : undefined;
+      if (table !== undefined) this.containers?.handleTableDigest(table);
+    }
+  }
+
+  #memberEvent(event: MembershipEvent): void {
+    const { type, name, id, generation, incarnation, why, accusers, refusedTo, portIsClosed } = event;
+    const evidence = { ...(accusers.length > 0 ? { accusers } : {}), ...(refusedTo.length > 0 ? { refusedTo } : {}) };
+    const { seq, time } = this.#emit(type, { member: name, id, generation, incarnation, why, ...evidence });
+    this.#audit.record(event, time, seq);
+    this.#index.invalidate();
+    if (type === 'member.dead' || type === 'member.left') this.containers?.memberLost(id);
+    if (type === 'member.alive') this.containers?.memberAlive(id);
+    // Several nodes were told that the port is closed: that process holds no lease any more.
+    if (type === 'member.dead' && portIsClosed) {
+      this.control?.memberGone(id, generation);
+      this.jobs?.nodeGone(id, generation);
+    }
+    // Nobody says goodbye for another, and a node does so when it serves nothing any more: see `stop`.
+    if (type === 'member.left') {
+      this.control?.servesNoMore(id, generation);
+      this.jobs?.nodeGone(id, generation);
+    }
+    this.jobs?.memberChanged();
+  }
+
+  #emit(type: string, fields: Readonly<Record<string, unknown>>): { readonly seq: number; readonly time: string } {
+    const event = this.events.append(type, fields);
+    this.#ports.log('info', type, fields);
+    return event;
+  }
+
+  #serve(): void {
+    this.#ports.streams.serve(
+      messageDispatcher({
+        count: (name) => this.#count(name),
+        stopping: () => this.#stopping,
+        members: () => this.memberViews(),
+        membership: (from, body, reply) => this.#membership.handleRequest(from, body, reply),
+        pools: (act, words, done) => handlePoolRequest(this, act, words, done),
+        control: this.control,
+        containers: this.containers,
+        jobs: this.jobs,
+      }),
+    );
+    this.#ports.streams.watch((change) => this.#count(`connections.${change.kind}`));
+  }
+
+  #count(name: string): void {
+    this.#counters.set(name, (this.#counters.get(name) ?? 0) + 1);
+  }
+}
+
+function rejections(parts: Readonly<Record<string, Readonly<Record<string, number>>>>): Record<string, number> {
+  const prefix = 'rejected.';
+  const sums: Record<string, number> = {};
+  for (const [name, value] of Object.values(parts).flatMap((part) => Object.entries(part))) {
+    if (!name.startsWith(prefix)) continue;
+    const reason = name.slice(prefix.length);
+    sums[reason] = (sums[reason] ?? 0) + value;
+  }
+  return sums;
+}

@@ -1,0 +1,144 @@
+/**
+ * A peer for tests that knows the secret and speaks the protocol by hand, so that it can break every rule of it. Holds
+ * no tests itself.
+ */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+
+import type { Identity } from '../../src/base/ports.ts';
+import { ask, codeOf, identity, type TransportTestNode, secret, startTransportNode, text } from '../support/io/transport-nodes.ts';
+import { SealedFrameReader, openFrame, sealFrame } from '../../src/io/transport/mux/sealed-frame.ts';
+import { makeGreeting, makeHello, makeSealPair, readGreeting, saltBytes, type SealPair } from '../../src/io/transport/crypto/handshake.ts';
+import { pairBinding } from '../../src/io/transport/crypto/identity-codec.ts';
+import { makeKeyRing, transportVersion } from '../../src/io/transport/crypto/keys.ts';
+import { segmentHeaderBytes, readSegments, writeSegment } from '../../src/io/transport/mux/segment.ts';
+
+export type RawSegment = { kind: number; flags: number; id: number; argument: number; body: Buffer };
+
+export async function rawSocket(port: number): Promise<{ socket: Socket; closed: Promise<number> }> {
+  const socket = connect({ host: '127.0.0.1', port });
+  let received = 0;
+  socket.on('error', () => undefined);
+  socket.on('data', (chunk) => {
+    received += chunk.length;
+  });
+  // How many bytes came back before the other side closed.
+  const closed = new Promise<number>((resolve) => socket.once('close', () => resolve(received)));
+  await once(socket, 'connect');
+  return { socket, closed };
+}
+
+export class MisbehavingPeer {
+  readonly self: Identity;
+  readonly received: RawSegment[] = [];
+  readonly closed: Promise<void>;
+  readonly socket: Socket;
+  #seals: SealPair | undefined;
+  #waiting: { wanted: () => boolean; resolve: () => void } | undefined;
+
+  constructor(socket: Socket, self: Identity) {
+    this.socket = socket;
+    this.self = self;
+    this.closed = new Promise((resolve) => socket.once('close', () => resolve()));
+  }
+
+  /** Up to the point where it may send segments. */
+  static async join(node: TransportTestNode, more: Partial<Identity> = {}): Promise<MisbehavingPeer> {
+    const socket = connect({ host: '127.0.0.1', port: node.transport.port });
+    socket.on('error', () => undefined);
+    await once(socket, 'connect');
+    const evil = new MisbehavingPeer(socket, identity('evil', more));
+    await evil.#handshake();
+    return evil;
+  }
+
+  async #handshake(): Promise<void> {
+    const master = makeKeyRing('test', { current: secret, previous: [] }).current;
+    const salt = randomBytes(saltBytes);
+    this.socket.write(makeHello(master, 'test', salt));
+    const reader = new SealedFrameReader();
+    let head = Buffer.alloc(0);
+    const greeted = Promise.withResolvers<void>();
+    this.socket.on('data', (chunk: Buffer) => {
+      let rest: Uint8Array = chunk;
+      if (this.#seals === undefined) {
+        head = Buffer.concat([head, chunk]);
+        if (head.length < saltBytes) return;
+        this.#seals = makeSealPair('client', master, 'test', { client: salt, server: head.subarray(0, saltBytes) });
+        rest = head.subarray(saltBytes);
+      }
+      const { sealer, opener } = this.#seals;
+      let isGreeting = this.received.length === 0 && !this.#greeted;
+      reader.read(rest, (sealed) => {
+        const plain = openFrame(opener, sealed);
+        if (isGreeting) {
+          isGreeting = false;
+          this.#greeted = true;
+          const peer = readGreeting(plain).identity;
+          this.#write(makeGreeting({ identity: this.self, sessions: Buffer.from([0]) }));
+          sealer.bind(pairBinding(transportVersion, 'test', this.self, peer.id));
+          opener.bind(pairBinding(transportVersion, 'test', peer, this.self.id));
+          greeted.resolve();
+        } else {
+          this.#collect(plain);
+        }
+        return true;
+      });
+    });
+    await greeted.promise;
+  }
+
+  #greeted = false;
+
+  #collect(plain: Uint8Array): void {
+    readSegments(plain, (kind, flags, id, argument, body) => {
+      this.received.push({ kind, flags, id, argument, body: Buffer.from(body) });
+    });
+    if (this.#waiting?.wanted() === true) this.#waiting.resolve();
+  }
+
+  /** Waits until a received segment is as wanted. */
+  async hears(wanted: (segment: RawSegment) => boolean): Promise<RawSegment> {
+    const found = (): RawSegment | undefined => this.received.find(wanted);
+    if (found() === undefined) {
+      await new Promise<void>((resolve) => {
+        this.#waiting = { wanted: () => found() !== undefined, resolve };
+      });
+    }
+    return found()!;
+  }
+
+  send(kind: number, flags: number, id: number, argument: number, body: Uint8Array = new Uint8Array(0)): void {
+    const frame = new Uint8Array(segmentHeaderBytes + body.length);
+    writeSegment(frame, 0, kind, flags, id, argument, body);
+    this.#write(frame);
+  }
+
+  /** Any plain content of a frame. */
+  sendPlain(plain: Uint8Array): void {
+    this.#write(plain);
+  }
+
+  #write(plain: Uint8Array): void {
+    this.socket.write(Buffer.concat(sealFrame(this.#seals!.sealer, plain)));
+  }
+}
+
+/** Of a large message for the request with the id 5. */
+export function transferHeaderBytes(kind: number, flags: number, rawBytes: number): Buffer {
+  const body = Buffer.alloc(14);
+  body[0] = kind;
+  body[1] = flags;
+  body.writeUInt32BE(5, 2);
+  body.writeUInt32BE(1_000, 6);
+  body.writeUInt32BE(rawBytes, 10);
+  return body;
+}
+
+export async function assertUnharmed(node: TransportTestNode): Promise<void> {
+  const friend = await startTransportNode('friend');
+  assert.equal(codeOf(await ask(friend, node.self, text('still there?'))), 'ok');
+  await friend.transport.close();
+}

@@ -1,0 +1,92 @@
+/**
+ * What users get: the packed package, installed in an empty folder by npm, used from plain JavaScript, from TypeScript
+ * and from the command line. It sees only what `npm pack` takes along, so a file that is missing there is missed here.
+ */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join, resolve } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { promisify } from 'node:util';
+
+import { readmeOutput, readmeProgram, readmeWorkflow } from '../support/docs/readme-programs.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+const binaries = join(root, 'node_modules/.bin');
+const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
+const entries = ['remuster', 'remuster/client', 'remuster/testing'];
+
+const folder = mkdtempSync(join(tmpdir(), 'remuster-package-'));
+const consumer = join(folder, 'consumer');
+
+async function run(cwd: string, command: string, ...args: string[]): Promise<string> {
+  const env = { ...process.env, PATH: [binaries, process.env['PATH']].join(delimiter) };
+  try {
+    return (await promisify(execFile)(command, args, { cwd, env, timeout: 110_000, maxBuffer: 1 << 24 })).stdout;
+  } catch (error) {
+    const { stdout, stderr } = error as { stdout?: string; stderr?: string };
+    throw new Error(`${command} ${args.join(' ')}\n${stdout ?? ''}${stderr ?? ''}${String(error)}`, { cause: error });
+  }
+}
+
+before(async () => {
+  mkdirSync(consumer);
+  await run(root, 'npm', 'pack', '--pack-destination', folder);
+  const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'));
+  assert.ok(tarball !== undefined, 'npm pack made no tarball');
+  writeFileSync(join(consumer, 'package.json'), JSON.stringify({ private: true, type: 'module' }));
+  await run(consumer, 'npm', 'install', '--no-audit', '--no-fund', '--prefer-offline', join(folder, tarball));
+});
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+describe('the packed package', () => {
+  it('holds the build and neither sources nor tests', () => {
+    const files = readdirSync(join(consumer, 'node_modules/remuster'), { recursive: true }) as string[];
+    assert.ok(files.includes('dist/index.js') && files.includes('dist/index.d.ts') && files.includes('README.md'));
+    assert.deepEqual(
+      files.filter((file) => /^(?:src|test|scripts)\b|\.test\./.test(file)),
+      [],
+    );
+  });
+
+  it('brings only its own three dependencies and what the bundler needs', () => {
+    const names = readdirSync(join(consumer, 'node_modules')).filter((name) => !name.startsWith('.'));
+    assert.deepEqual(names.toSorted(), ['@oxc-project', '@rolldown', 'commander', 'remuster', 'rolldown', 'yaml']);
+  });
+
+  it('runs on the command line', async () => {
+    assert.match(await run(consumer, 'npx', '--no-install', 'remuster', '--version'), new RegExp(version));
+    assert.match(await run(consumer, 'npx', '--no-install', 'remuster', '--help'), /members/);
+  });
+
+  for (const entry of entries) {
+    it(`offers ${entry} to JavaScript`, async () => {
+      const program = `console.log(Object.keys(await import('${entry}')).length)`;
+      assert.ok(Number(await run(consumer, 'node', '--input-type=module', '--eval', program)) > 0);
+    });
+  }
+
+  it('hides its inside', async () => {
+    const program = "await import('remuster/dist/base/loop.js').catch((error) => console.log(error.code))";
+    const stdout = await run(consumer, 'node', '--input-type=module', '--eval', program);
+    assert.equal(stdout.trim(), 'ERR_PACKAGE_PATH_NOT_EXPORTED');
+  });
+
+  it('runs the program of the README, with its threads started from built files', async () => {
+    writeFileSync(join(consumer, 'program.ts'), readmeProgram());
+    assert.match(await run(consumer, 'node', 'program.ts'), readmeOutput);
+  });
+
+  it('is typed: the program of the README compiles, a wrong one does not', async () => {
+    const wrong = "import { nodeOptions } from 'remuster';\nnodeOptions({ probeIntervalMs: 'soon' });\n";
+    writeFileSync(join(consumer, 'typed.ts'), readmeProgram());
+    writeFileSync(join(consumer, 'primes.ts'), readmeWorkflow());
+    writeFileSync(join(consumer, 'entries.ts'), entries.map((entry) => `import '${entry}';`).join('\n'));
+    const flags = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', '--types', 'node'];
+    const roots = ['--typeRoots', join(root, 'node_modules/@types')];
+    await run(consumer, 'tsc', ...flags, ...roots, 'typed.ts', 'primes.ts', 'entries.ts');
+    writeFileSync(join(consumer, 'wrong.ts'), wrong);
+    await assert.rejects(run(consumer, 'tsc', ...flags, ...roots, 'wrong.ts'), /TS2322/);
+  });
+});

@@ -1,0 +1,100 @@
+/** Stands between a client and an etcd server and does to single exchanges what networks do: lose, hold up, cut. */
+import { type IncomingMessage, type ServerResponse, createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/**
+ * `loseAnswer`: it is carried out and nobody is told. `hang`: it arrives nowhere and is not refused. `late`: the client
+ * is cut off, and it is carried out only when `releaseLate` is called. `refuse`: cut off, and never carried out.
+ */
+export type ExchangeFate = 'pass' | 'loseAnswer' | 'hang' | 'late' | 'refuse';
+
+export type EtcdFaultProxy = {
+  readonly endpoint: string;
+  fate: (path: string) => ExchangeFate;
+  /** Every path that was asked for, in order. */
+  readonly asked: string[];
+  /** Carries out what came too late, and waits for its end. */
+  releaseLate(): Promise<void>;
+  /** Ends the streams that are open. */
+  cutStreams(): void;
+  close(): Promise<void>;
+};
+
+export async function startEtcdFaultProxy(target: string): Promise<EtcdFaultProxy> {
+  const late: (() => Promise<void>)[] = [];
+  const streams = new Set<ServerResponse>();
+  const asked: string[] = [];
+  const server = createServer((incoming, outgoing) => {
+    void exchange(incoming, outgoing);
+  });
+  const exchange = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> => {
+    const path = incoming.url ?? '';
+    asked.push(path);
+    const body = await readBody(incoming);
+    const fate = proxy.fate(path);
+    if (fate === 'hang') return;
+    if (fate === 'refuse') return void outgoing.destroy();
+    if (fate === 'late') {
+      late.push(() => forward(target, path, incoming, body));
+      outgoing.destroy();
+      return;
+    }
+    if (path === '/v3/watch') {
+      streams.add(outgoing);
+      outgoing.once('close', () => streams.delete(outgoing));
+    }
+    await forward(target, path, incoming, body, fate === 'pass' ? outgoing : undefined);
+    if (fate === 'loseAnswer') outgoing.destroy();
+  };
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const proxy: EtcdFaultProxy = {
+    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    fate: () => 'pass',
+    asked,
+    releaseLate: async () => void (await Promise.all(late.splice(0).map((run) => run()))),
+    cutStreams: () => {
+      for (const stream of streams) stream.destroy();
+    },
+    close: () => {
+      server.closeAllConnections();
+      return new Promise((done) => void server.close(() => done()));
+    },
+  };
+  return proxy;
+}
+
+async function readBody(incoming: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of incoming as AsyncIterable<Buffer>) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+/** Ends when etcd's answer has ended; without somebody to give it to, it is thrown away. */
+function forward(
+  target: string,
+  path: string,
+  incoming: IncomingMessage,
+  body: Buffer,
+  outgoing?: ServerResponse,
+): Promise<void> {
+  return new Promise((done) => {
+    const headers = { ...incoming.headers, host: new URL(target).host };
+    const sent = request(new URL(path, target), { method: 'POST', headers, agent: false }, (answer) => {
+      answer.once('close', done);
+      if (outgoing === undefined) {
+        answer.resume();
+        return;
+      }
+      outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
+      outgoing.flushHeaders();
+      answer.pipe(outgoing);
+      answer.once('error', () => outgoing.destroy());
+    });
+    outgoing?.once('close', () => sent.destroy());
+    sent.once('error', () => {
+      outgoing?.destroy();
+      done();
+    });
+    sent.end(body);
+  });
+}

@@ -1,0 +1,184 @@
+/**
+ * A group on a perfect network, driven by the commands of test/golden/consensus-*.txt. Messages take 5 ms, writes 1 ms.
+ * It shows what the voters say and what they decide, with virtual milliseconds on the left; heartbeats and their
+ * answers only when asked for.
+ *
+ *   options snapshotEntriesMax=10         from here on, for voters that start
+ *   group 3 (n1 to n3, until one leads)   bootstrap 3 (n1 to n3, without waiting)
+ *   start n4 (a newcomer, or again on its disk)         kill n1
+ *   run 300 [quietly | heartbeats]        only events; also heartbeats
+ *   propose n1 a b c     barrier n1       health n1 6     full n1, free n1 (its disk)
+ *   cut n1 n2    cut n1>n2 (one way)      isolate n1      heal
+ *   add n1 n4    promote n1 n4            remove n1 n2    transfer n1 [n2]      (asked of n1)
+ *   hear n2 from n1 take-over             a message as if n1 had sent it     gone n1 (told to the others)
+ *   view (of all)                         items (of all)
+ */
+import assert from 'node:assert/strict';
+import type { Outcome } from '../../../src/base/errors.ts';
+import type { GroupChange } from '../../../src/consensus/state/state-machine.ts';
+import type { ConsensusMessage } from '../../../src/messages/consensus.ts';
+import { formatConsensusMessage, isHeartbeat } from './consensus-format.ts';
+import { ConsensusTestCluster, addressOf, idOf, nameOf } from '../consensus/consensus-cluster.ts';
+
+const callMs = 3_000;
+
+export function consensusDriver(): (command: string) => string {
+  const trace = new Trace();
+  return (command) => {
+    trace.execute(command);
+    return trace.flush();
+  };
+}
+
+class Trace {
+  #lines: string[] = [];
+  #show: 'all' | 'events' | 'words' = 'words';
+  readonly #world = new ConsensusTestCluster({
+    said: (from, to, message) => this.#said(from, to, message),
+    happened: (at, text) => this.#note(`${at} ${text}`),
+  });
+  /** Answers to heartbeats are as dull as these. */
+  readonly #dull = new Set<string>();
+
+  flush(): string {
+    const text = this.#lines.join('\n');
+    this.#lines = [];
+    return text === '' ? 'nothing' : text;
+  }
+
+  execute(command: string): void {
+    const [verb = '', who = '', ...rest] = command.split(' ');
+    const world = this.#world;
+    const commands: Readonly<Record<string, () => void>> = {
+      options: () => this.#set([who, ...rest]),
+      group: () => this.#group(Number(who)),
+      bootstrap: () => this.#bootstrap(Number(who)),
+      start: () => void world.start(who),
+      kill: () => world.kill(who),
+      run: () => this.#run(Number(who), rest[0]),
+      propose: () => this.#propose(who, rest),
+      barrier: () => world.voter(who).host.readBarrier(callMs, this.#ended(`${who} read barrier`)),
+      health: () => world.voter(who).host.healthChanged(Number(rest[0])),
+      full: () => void (world.voter(who).diskFull = true),
+      free: () => void (world.voter(who).diskFull = false),
+      cut: () => this.#cut(who, rest[0]),
+      isolate: () => world.isolate(who),
+      heal: () => world.heal(),
+      add: () => this.#change(who, { kind: 'add', member: memberOf(rest[0] ?? '') }),
+      promote: () => this.#change(who, { kind: 'promote', id: idOf(rest[0] ?? '') }),
+      remove: () => this.#change(who, { kind: 'remove', id: idOf(rest[0] ?? '') }),
+      transfer: () => this.#transfer(who, rest[0]),
+      hear: () => this.#hear(who, rest[1] ?? ''),
+      gone: () => this.#gone(who),
+      view: () => this.#view(),
+      items: () => this.#items(),
+    };
+    const run = commands[verb];
+    assert.ok(run !== undefined, `unknown command ${command}`);
+    run();
+  }
+
+  #set(settings: readonly string[]): void {
+    const changed = settings.map((word) => word.split('=')).map(([name = '', value]) => [name, Number(value)]);
+    for (const [name = ''] of changed) assert.ok(name in this.#world.options, `there is no option ${name}`);
+    this.#world.options = { ...this.#world.options, ...Object.fromEntries(changed) };
+  }
+
+  #bootstrap(count: number): void {
+    this.#world.group(...Array.from({ length: count }, (_, i) => `n${i + 1}`));
+  }
+
+  #group(count: number): void {
+    this.#bootstrap(count);
+    this.#world.untilLeader();
+    this.#world.run(200);
+    this.#lines = [`${this.#now} ${this.#world.leader()} leads`];
+  }
+
+  #run(forMs: number, how: string | undefined): void {
+    this.#show = how === 'quietly' ? 'events' : how === 'heartbeats' ? 'all' : 'words';
+    this.#world.run(forMs);
+    this.#show = 'words';
+  }
+
+  #propose(key: string, texts: readonly string[]): void {
+    for (const text of texts) {
+      this.#world
+        .voter(key)
+        .host.propose(new TextEncoder().encode(text), callMs, this.#ended(`${key} propose ${text}`));
+    }
+  }
+
+  #cut(links: string, other: string | undefined): void {
+    const [from = '', to = ''] = other === undefined ? links.split('>') : [links, other];
+    this.#world.cut(from, to, other === undefined);
+  }
+
+  #change(key: string, change: GroupChange): void {
+    const whom = nameOf(change.kind === 'add' ? change.member.id : change.id);
+    this.#world.voter(key).host.change(change, callMs, this.#ended(`${key} ${change.kind} ${whom}`));
+  }
+
+  #transfer(key: string, to: string | undefined): void {
+    const ended = this.#ended(`${key} transfer${to === undefined ? '' : ` to ${to}`}`);
+    this.#world.voter(key).host.transfer(to === undefined ? undefined : idOf(to), callMs, ended);
+  }
+
+  #hear(key: string, from: string): void {
+    const { term } = this.#world.voter(key).host.view();
+    this.#world
+      .voter(key)
+      .host.onMessage(this.#world.voter(from).self, { kind: 'takeOver', group: 'g', term, round: 99 });
+  }
+
+  #gone(key: string): void {
+    const { id, generation } = this.#world.voter(key).self;
+    for (const other of this.#world.keys) if (other !== key) this.#world.voter(other).host.onProcessGone(id, generation);
+  }
+
+  #view(): void {
+    for (const key of this.#world.keys) {
+      const { host, alive } = this.#world.voter(key);
+      const { self, term, leader, commitIndex, members } = host.view();
+      if (!alive) continue;
+      const whom = leader === undefined ? 'no leader' : `leader ${nameOf(leader)}`;
+      const serves = host.leadership.isLeading() ? ', serves' : '';
+      const names = members.map(({ name, standing }) => (standing === 'voter' ? name : `${name} (${standing})`));
+      this.#lines.push(`${key} ${self}${serves}, term ${term}, ${whom}, agreed ${commitIndex}, of ${names.join(' ')}`);
+    }
+  }
+
+  #items(): void {
+    for (const key of this.#world.keys) {
+      const { replica, alive } = this.#world.voter(key);
+      if (alive) this.#lines.push(`${key}: ${replica.items.join(' ')}`);
+    }
+  }
+
+  #ended(what: string): (outcome: Outcome<unknown>) => void {
+    return (outcome) =>
+      this.#note(`${what}: ${outcome.ok ? 'done' : `${outcome.error.code}, ${outcome.error.message}`}`);
+  }
+
+  #said(from: string, to: string, message: ConsensusMessage): void {
+    if (this.#show === 'events') return;
+    const dull = isHeartbeat(message);
+    if (dull) this.#dull.add(`${to}>${from}`);
+    else if (message.kind === 'append') this.#dull.delete(`${to}>${from}`);
+    const answers = message.kind === 'appendReply' && message.ok && this.#dull.has(`${from}>${to}`);
+    if (this.#show !== 'all' && (dull || answers)) return;
+    this.#note(`${from} -> ${to} ${formatConsensusMessage(from, message)}`);
+  }
+
+  #note(text: string): void {
+    this.#lines.push(`${this.#now} ${text}`);
+  }
+
+  get #now(): string {
+    return this.#world.nowMs.toFixed(0).padStart(6);
+  }
+}
+
+function memberOf(key: string): { id: ReturnType<typeof idOf>; name: string; host: string; port: number } {
+  return { id: idOf(key), name: key, ...addressOf(key) };
+}

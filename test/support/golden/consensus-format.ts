@@ -1,0 +1,45 @@
+/** How golden traces of consensus are worded: elections in the human grammar, the rest in short sentences. */
+import { unreachable } from '../../../src/base/assert.ts';
+import type { ConsensusMessage } from '../../../src/messages/consensus.ts';
+import { formatTraceMessage } from '../../../src/messages/trace-format.ts';
+import { addressOf } from '../consensus/consensus-cluster.ts';
+
+export function isHeartbeat(message: ConsensusMessage): boolean {
+  return message.kind === 'append' && message.entries.length === 0;
+}
+
+/** `from` is the key of the one who speaks; the address in a sentence is the one it is about. */
+export function formatConsensusMessage(from: string, message: ConsensusMessage): string {
+  const about = { address: addressOf(from), updates: [], state: undefined };
+  const { term } = message;
+  switch (message.kind) {
+    case 'preVote':
+      return formatTraceMessage({ verb: 'pre-vote', term, ...about });
+    case 'preVoteReply':
+      return formatTraceMessage({ verb: 'pre-vote-response', term: message.requestedTerm, granted: message.granted, ...about });
+    case 'vote': {
+      const word = message.releasedTerm === undefined ? '' : `, handed over in term ${message.releasedTerm}`;
+      return `${formatTraceMessage({ verb: 'vote-req', term, ...about })}${word}`;
+    }
+    case 'voteReply':
+      return formatTraceMessage({ verb: 'vote-response', term, granted: message.granted, ...about });
+    case 'append': {
+      const { prevIndex, prevTerm, entries, commitIndex } = message;
+      if (entries.length === 0) return `${formatTraceMessage({ verb: 'heartbeat', term, ...about })}, agreed ${commitIndex}`;
+      const range = entries.length === 1 ? `${prevIndex + 1}` : `${prevIndex + 1}..${prevIndex + entries.length}`;
+      return `term ${term}: append ${range} after ${prevIndex} of term ${prevTerm}, agreed ${commitIndex}`;
+    }
+    case 'appendReply':
+      return message.ok
+        ? `term ${term}: has ${message.index}`
+        : `term ${term}: lacks ${message.prevIndex}, try ${message.index} of term ${message.hintTerm}`;
+    case 'takeOver':
+      return `term ${term}: take over`;
+    case 'snapshotChunk':
+      return `term ${term}: state at ${message.lastIndex}, bytes ${message.offset}..${message.offset + message.chunk.length} of ${message.totalBytes}`;
+    case 'snapshotReply':
+      return `term ${term}: state at ${message.lastIndex}, has ${message.offset} bytes`;
+    default:
+      return unreachable(message);
+  }
+}

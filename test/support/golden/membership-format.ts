@@ -1,0 +1,91 @@
+/** How golden traces of membership are worded: messages in the human grammar, nodes by the number that their id repeats. */
+import { unreachable } from '../../../src/base/assert.ts';
+import type { NodeId } from '../../../src/base/ids.ts';
+import type { Address, Identity } from '../../../src/base/ports.ts';
+import type { Claim, ClaimKind } from '../../../src/membership/state/claim.ts';
+import { type TraceUpdateKind, type TraceUpdate, formatTraceMessage } from '../../../src/messages/trace-format.ts';
+import type { MembershipMessage } from '../../../src/messages/membership.ts';
+
+const port = 8_000;
+const changes: Readonly<Record<ClaimKind, TraceUpdateKind>> = {
+  join: 'join',
+  alive: 'alive',
+  suspect: 'suspect',
+  dead: 'dead',
+  left: 'leave',
+};
+
+export function addressOf(key: string): Address {
+  return { host: `10.0.0.${key.slice(1)}`, port };
+}
+
+export function nodeKeyOf(address: Address): string {
+  return `n${address.host.slice('10.0.0.'.length)}`;
+}
+
+/** The node's key, and its life if it is not the first. */
+export function labelOf({ id, generation }: { readonly id: NodeId; readonly generation: number }): string {
+  const key = `n${Number.parseInt(id.slice(0, 2), 16)}`;
+  return generation === 1 ? key : `${key}/${generation}`;
+}
+
+/** Those about whom something is said or asked. */
+export function mentionedNodes(message: MembershipMessage): readonly NodeId[] {
+  const claimed = 'claims' in message ? message.claims.map(({ id }) => id) : [];
+  return message.kind === 'pingRequest' ? [...claimed, message.target] : claimed;
+}
+
+export function formatMembershipMessage(
+  message: MembershipMessage,
+  from: Identity,
+  to: Address,
+  addressFor: (id: NodeId) => Address,
+): string {
+  const updateOf = ({ kind, id, incarnation }: Claim): TraceUpdate => ({
+    change: changes[kind],
+    address: addressFor(id),
+    incarnation,
+  });
+  const updates = 'claims' in message ? message.claims.map(updateOf) : [];
+  const { host } = from;
+  const state = undefined;
+  switch (message.kind) {
+    case 'ping':
+      return formatTraceMessage({ verb: 'probe', address: { host: to.host, port: to.port }, updates, state });
+    case 'ack':
+      return `${formatTraceMessage({ verb: 'ack', address: { host, port }, updates, state })}${message.stuck ? ' stuck' : ''}`;
+    case 'pingRequest':
+      return formatTraceMessage({ verb: 'ping-req', address: addressFor(message.target), updates, state });
+    case 'gossip':
+      return gossipInWords(updates);
+    case 'nack':
+      return `nack${message.refused ? ', refused' : ''}`;
+    case 'sync':
+    case 'synced':
+      return `${message.kind}${passengers(updates)}`;
+    case 'pushPing':
+      return `push ping of incarnation ${message.incarnation}${message.hearsYou ? ', hears it' : ''}${passengers(updates)}`;
+    case 'pushAck':
+      return `push ack, ${message.verdict}${passengers(updates)}`;
+    case 'indirectAck':
+    case 'streamPing':
+    case 'streamPong':
+    case 'departure':
+      return message.kind;
+    default:
+      return unreachable(message);
+  }
+}
+
+function passengers(updates: readonly TraceUpdate[]): string {
+  return updates.map((update) => ` ${gossipInWords([update])}`).join('');
+}
+
+/** The first claim is the sentence, the others ride on it. */
+function gossipInWords([first, ...updates]: readonly TraceUpdate[]): string {
+  if (first === undefined) return 'nothing';
+  const { change, address, incarnation } = first;
+  const state = undefined;
+  if (change === 'join' || change === 'leave') return formatTraceMessage({ verb: change, address, updates, state });
+  return formatTraceMessage({ verb: change, incarnation, address, updates, state });
+}

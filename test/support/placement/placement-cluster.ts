@@ -1,0 +1,272 @@
+/**
+ * A pretend cluster for tests of the placer: nodes that open, copy, hand over and fail as they are told, each with a
+ * placer of its own; leaders are appointed by the test. Owners write all the time, and the world remembers what was
+ * acknowledged. It checks at every change of a record that fences rise and that only who has the state gets it, and at
+ * every opening that nobody else may still be serving and that no acknowledged write is missing.
+ */
+import assert from 'node:assert/strict';
+
+import type { Outcome } from '../../../src/base/errors.ts';
+import { fenceOf } from '../../../src/base/fence.ts';
+import { nodeIdFrom } from '../../../src/base/ids.ts';
+import type { Clock } from '../../../src/base/ports.ts';
+import type { RegistryChange, RegistryOp } from '../../../src/base/registry.ts';
+import { clusterKey, keyRanges, parseClusterKey } from '../../../src/registry/cluster-keys.ts';
+import { type FakeRegistry, fakeRegistry } from '../../fakes/fake-registry.ts';
+import type { PlacerEvent } from '../../../src/placement/leader/placer-types.ts';
+import type { PlacerOptions } from '../../../src/placement/leader/placer-host.ts';
+import { type ContainerRecord, type PoolRecord, encodePool, readContainer } from '../../../src/placement/state/container-records.ts';
+import type { RecoveryRanking } from '../../../src/placement/plans/planning-context.ts';
+import { Timeline } from '../../../src/simulation/engine/timeline.ts';
+import { PlacementTestNode } from './placement-node.ts';
+
+export const placementLeaseMs = 1_000;
+
+/** Long enough for the history of a test. */
+const limits = { historyChangesMax: 1_000_000, historyBytesMax: 1_000_000_000 };
+
+export class PlacementTestCluster {
+  readonly timeline = new Timeline();
+  readonly clock: Clock;
+  readonly registry: FakeRegistry;
+  readonly nodes: PlacementTestNode[] = [];
+  readonly options: Partial<PlacerOptions>;
+  readonly rank: RecoveryRanking | undefined;
+  readonly records = new Map<string, ContainerRecord>();
+  readonly revisions = new Map<string, number>();
+  readonly events: string[] = [];
+  /** Acknowledged writes per container. */
+  readonly acknowledged = new Map<string, number>();
+  /** Called with each change of a record, before anybody else hears of it. */
+  onRecord: (text: string, record: ContainerRecord) => void = () => {};
+  changes = 0;
+  #term = 0;
+  #major = 0;
+
+  constructor(options: Partial<PlacerOptions> = {}, rank?: RecoveryRanking) {
+    const { timeline } = this;
+    this.clock = {
+      nowMs: () => timeline.nowMs,
+      wallMs: () => timeline.nowMs,
+      schedule: (delayMs, run) => timeline.after(delayMs, run),
+    };
+    this.options = { servingLeaseMs: placementLeaseMs, copyRepairDelayMs: 2_000, ...options };
+    this.rank = rank;
+    this.registry = fakeRegistry({ clock: this.clock, limits });
+    this.registry.watch(keyRanges.cluster, 1, {
+      changed: (changes) => {
+        for (const change of changes) this.#seen(change);
+      },
+      compacted: () => assert.fail('the history is too short for this test'),
+    });
+  }
+
+  /** Nodes are called a, b, c ... and begin active. */
+  add(count = 1): void {
+    for (let index = 0; index < count; index++) {
+      const number = this.nodes.length + 1;
+      const id = nodeIdFrom(new Uint8Array(16).fill(number));
+      const node = new PlacementTestNode(this, String.fromCharCode(96 + number), id);
+      this.nodes.push(node);
+      node.start();
+    }
+    this.run(20);
+  }
+
+  node(name: string): PlacementTestNode {
+    const found = this.nodes.find((node) => node.name === name || node.id === name);
+    assert.ok(found, `there is no node ${name}`);
+    return found;
+  }
+
+  nameOf(id: string | undefined): string {
+    return this.nodes.find((node) => node.id === id)?.name ?? id ?? '-';
+  }
+
+  create(name: string, record: Partial<PoolRecord> = {}): void {
+    this.#major += 1;
+    this.put(name, {
+      ...{
+        major: this.#major,
+        minor: 0,
+        module: 'm',
+        moduleVersion: 0,
+        containers: 4,
+        copies: 2,
+        durability: 'copies',
+      },
+      ...{ restart: false, params: null, state: 'active', ...record },
+    });
+  }
+
+  put(name: string, record: PoolRecord): void {
+    this.write([{ kind: 'put', key: clusterKey({ kind: 'pool', pool: name }), value: encodePool(record) }]);
+  }
+
+  write(then: readonly RegistryOp[]): void {
+    this.registry.transact({ compare: [], then, otherwise: [] }, {}, (outcome) => assert.ok(outcome.ok));
+  }
+
+  /** From now on that node leads; the one before may not have heard of it. */
+  lead(name: string, before: 'knows' | 'does not know' = 'knows'): void {
+    this.#term += 1;
+    for (const node of this.nodes) {
+      if (node.name === name) node.leadership.become(fenceOf(this.#term, 1));
+      else if (before === 'knows') node.leadership.lose();
+    }
+    this.#leader = this.node(name);
+  }
+
+  #leader: PlacementTestNode | undefined;
+
+  /** The latest; it may be down. */
+  get leader(): PlacementTestNode | undefined {
+    return this.#leader;
+  }
+
+  run(durationMs: number): void {
+    this.timeline.runUntil(this.timeline.nowMs + durationMs);
+  }
+
+  until(holds: () => boolean, withinMs: number, what: string): number {
+    const beginMs = this.timeline.nowMs;
+    while (!holds()) {
+      if (this.timeline.nowMs - beginMs > withinMs) assert.fail(`not within ${withinMs} ms: ${what}\n${this.print()}`);
+      this.run(5);
+    }
+    return this.timeline.nowMs - beginMs;
+  }
+
+  /** Begins a move and runs until it has begun or was refused. */
+  move(text: string, to: string): Outcome<void> {
+    const [pool = '', number] = text.split('/');
+    let answer: Outcome<void> | undefined;
+    const id = this.nodes.find((node) => node.name === to)?.id ?? nodeIdFrom(new Uint8Array(16).fill(99));
+    const placer = this.#leader?.placer ?? assert.fail('nobody leads');
+    placer.requestMove(pool, Number(number), id, 'admin', (outcome) => {
+      answer = outcome;
+    });
+    this.until(() => answer !== undefined, 10_000, 'an answer');
+    return answer as unknown as Outcome<void>;
+  }
+
+  record(text: string): ContainerRecord {
+    return this.records.get(text) ?? assert.fail(`there is no container ${text}`);
+  }
+
+  ownerOf(text: string): string {
+    return this.nameOf(this.records.get(text)?.owner?.node);
+  }
+
+  countOn(name: string): number {
+    return [...this.records.keys()].filter((text) => this.ownerOf(text) === name).length;
+  }
+
+  /** The first container of that owner. */
+  ownedBy(name: string): string {
+    const text = [...this.records.keys()].find((one) => this.ownerOf(one) === name);
+    return text ?? assert.fail(`${name} owns nothing\n${this.print()}`);
+  }
+
+  eventsOf(kind: string): readonly string[] {
+    return this.events.filter((event) => event.startsWith(kind));
+  }
+
+  /** As the leader knows it. */
+  pool(name: string): PoolRecord {
+    const record = this.#leader?.placer?.view?.pools.get(name)?.record;
+    return record ?? assert.fail('the leader does not know the pool');
+  }
+
+  inSync(text: string): string {
+    return this.record(text)
+      .inSync.map(({ node }) => this.nameOf(node))
+      .toSorted()
+      .join(' ');
+  }
+
+  copies(text: string): string {
+    return this.record(text)
+      .copies.map((id) => this.nameOf(id))
+      .join(' ');
+  }
+
+  /** All containers are served by live nodes and have their copies in sync; so many copies of each. */
+  isSettled(copies: number): boolean {
+    return [...this.records].every(([text, record]) => {
+      const isServed = record.phase === 'serving' && record.move === undefined && this.node(this.ownerOf(text)).isUp;
+      return isServed && record.inSync.length === copies && record.copies.length === copies;
+    });
+  }
+
+  settle(copies: number, withinMs = 15_000): void {
+    this.until(() => this.records.size > 0 && this.isSettled(copies), withinMs, `settled with ${copies} copies`);
+  }
+
+  print(): string {
+    const lines = [...this.records].map(([text, record]) => {
+      const { phase, opening, fence, failures, note, move } = record;
+      const where = `${this.ownerOf(text)} of [${this.copies(text)}] in sync [${this.inSync(text)}]`;
+      const step = move === undefined ? '' : ` ${move.step} to ${this.nameOf(move.to)}`;
+      return `${text} ${where} ${phase} ${opening} fence ${fence} failures ${failures}${step} ${note}`;
+    });
+    return [...lines, ...this.events.slice(-20)].join('\n');
+  }
+
+  told(event: PlacerEvent): void {
+    if (!('container' in event)) {
+      this.events.push('pool' in event ? `${event.kind} ${event.pool}` : event.kind);
+      return;
+    }
+    const { kind, pool, container, node, from, reason, needsAttention } = event;
+    const ends = `${this.nameOf(from)} -> ${this.nameOf(node)}`;
+    this.events.push(`${kind} ${pool}/${container} ${ends}: ${reason}${needsAttention ? ' (alarm)' : ''}`);
+  }
+
+  #seen(change: RegistryChange): void {
+    const key = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
+    if (key?.kind !== 'container') return;
+    this.changes += 1;
+    const text = `${key.pool}/${key.container}`;
+    const record = change.kind === 'put' ? readContainer(change.entry.value) : undefined;
+    if (change.kind === 'delete' || record === undefined) {
+      this.records.delete(text);
+      return;
+    }
+    const before = this.records.get(text);
+    if (before !== undefined) this.#check(text, before, record);
+    assert.equal(record.copies[0], record.owner?.node, 'the owner is the first of the copies');
+    assert.ok(record.inSync.length > 0, `nobody has ${text}`);
+    for (const { node } of record.inSync) assert.ok(record.copies.includes(node), 'in sync, and no copy');
+    this.records.set(text, record);
+    this.revisions.set(text, change.entry.modRevision);
+    this.onRecord(text, record);
+  }
+
+  #check(text: string, before: ContainerRecord, record: ContainerRecord): void {
+    assert.ok(record.fence >= before.fence, `the fence of ${text} went back`);
+    const isSame =
+      before.owner?.node === record.owner?.node &&
+      before.owner?.generation === record.owner?.generation &&
+      (before.phase === 'opening' || record.phase === 'serving' || record.failures > before.failures);
+    if (!isSame) assert.ok(record.fence > before.fence, `${text} has another owner under the same fence`);
+    if (isSame || record.opening === 'init') return;
+    const holders = before.inSync.map(({ node }) => node);
+    assert.ok(holders.includes(record.owner?.node as never), `${text} was given to somebody without its state`);
+  }
+}
+
+/** So many nodes, a leads, one pool p, all settled. */
+export function settledWorld(
+  nodes: number,
+  pool: Partial<PoolRecord> = {},
+  options: Partial<PlacerOptions> = {},
+  rank?: RecoveryRanking,
+): PlacementTestCluster {
+  const world = new PlacementTestCluster(options, rank);
+  world.add(nodes);
+  world.lead('a');
+  world.create('p', pool);
+  world.settle(Math.min(nodes, pool.copies ?? 2));
+  return world;
+}

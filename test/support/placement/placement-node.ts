@@ -1,0 +1,293 @@
+/**
+ * One node of a PlacementTestCluster: registers, renews its serving lease with the leader, opens what it owns, writes to it,
+ * brings copies in sync, lets go when asked. As slow and as broken as the test wants. What a node has seen of the
+ * registry is its own; while it is cut off it sees nothing new and reaches nobody.
+ */
+import assert from 'node:assert/strict';
+
+import type { NodeId } from '../../../src/base/ids.ts';
+import type { RegistryOp } from '../../../src/base/registry.ts';
+import { onlyKey } from '../../../src/base/registry.ts';
+import { clusterKey, keyRanges, parseClusterKey } from '../../../src/registry/cluster-keys.ts';
+import type { FakeRegistry } from '../../fakes/fake-registry.ts';
+import { PlacerHost } from '../../../src/placement/leader/placer-host.ts';
+import { type ContainerRecord, encodeContainer, readContainer } from '../../../src/placement/state/container-records.ts';
+import type { NodeMode } from '../../../src/registration/node-modes.ts';
+import { encodeRegistrationRecord } from '../../../src/registration/registration-records.ts';
+import type { PlacementTestCluster } from './placement-cluster.ts';
+import { placementLeaseMs } from './placement-cluster.ts';
+import { FakeLeadership } from '../../fakes/fake-leadership.ts';
+
+const registrationMs = 3_000;
+const tickMs = 10;
+const wakeMs = 35;
+
+type Seen = { readonly record: ContainerRecord; readonly revision: number; readonly sinceMs: number };
+
+export class PlacementTestNode {
+  readonly name: string;
+  readonly id: NodeId;
+  readonly leadership: FakeLeadership;
+  readonly #world: PlacementTestCluster;
+  registry: FakeRegistry;
+  placer: PlacerHost | undefined;
+  generation = 0;
+  isUp = false;
+  isCut = false;
+  isPaused = false;
+  /** Of containers that it owns. */
+  openMs = 20;
+  handMs = 20;
+  copyMs = 20;
+  opens: 'well' | 'fails' | 'never' = 'well';
+  copies: 'well' | 'never' = 'well';
+  hands: 'well' | 'never' = 'well';
+  /** How far its copy of each container is. */
+  readonly state = new Map<string, number>();
+  readonly opened: string[] = [];
+  readonly #seen = new Map<string, Seen>();
+  #seenRevision = 0;
+  #untilMs = -Infinity;
+  #neededRevision = 0;
+  /** Writing to the registry about that container, until then nothing else. */
+  readonly #amending = new Set<string>();
+
+  constructor(world: PlacementTestCluster, name: string, id: NodeId) {
+    this.#world = world;
+    this.name = name;
+    this.id = id;
+    this.leadership = new FakeLeadership(id);
+    this.registry = world.registry.connect();
+  }
+
+  start(mode: NodeMode = 'active'): void {
+    const world = this.#world;
+    this.generation += 1;
+    const { generation } = this;
+    this.isUp = true;
+    this.isCut = false;
+    this.isPaused = false;
+    this.registry = world.registry.connect();
+    this.#seen.clear();
+    this.#amending.clear();
+    this.#untilMs = -Infinity;
+    const ports = { registry: this.registry, leadership: this.leadership, clock: world.clock };
+    const onHalt = (error: unknown): void => assert.fail(String(error));
+    const rank = world.rank === undefined ? {} : { rank: world.rank };
+    this.placer = new PlacerHost({ ...ports, ...rank, emit: (event) => world.told(event), onHalt }, world.options);
+    this.registry.watch(keyRanges.containers, 1, {
+      changed: (changes, revision) => {
+        if (generation !== this.generation) return;
+        this.#seenRevision = revision;
+        for (const change of changes) {
+          const key = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
+          if (key?.kind !== 'container') continue;
+          const text = `${key.pool}/${key.container}`;
+          const record = change.kind === 'put' ? readContainer(change.entry.value) : undefined;
+          if (record === undefined) this.#seen.delete(text);
+          else this.#seen.set(text, { record, revision, sinceMs: world.timeline.nowMs });
+        }
+      },
+      compacted: () => assert.fail('the history is too short for this test'),
+    });
+    this.register(mode);
+    this.#tick(generation);
+  }
+
+  /** The process ends at once. Its registration ends after a while, memory at once. */
+  kill(): void {
+    const { generation } = this;
+    this.isUp = false;
+    this.placer?.stop();
+    this.leadership.lose();
+    this.#untilMs = -Infinity;
+    this.#world.clock.schedule(registrationMs, () => {
+      if (generation === this.generation && !this.isUp) this.unregister();
+    });
+  }
+
+  /** It stands still: sees nothing, says nothing, and does not notice the time. */
+  pause(): void {
+    this.isPaused = true;
+    this.registry.interrupt();
+  }
+
+  /** What it missed comes a little later than the time to do something. */
+  resume(): void {
+    if (!this.isPaused) return;
+    this.isPaused = false;
+    const { generation } = this;
+    this.#world.clock.schedule(wakeMs, () => {
+      if (generation === this.generation && !this.isCut && !this.isPaused) this.registry.resume();
+    });
+  }
+
+  forget(): void {
+    this.state.clear();
+  }
+
+  cut(): void {
+    this.isCut = true;
+    this.registry.interrupt();
+  }
+
+  heal(): void {
+    this.isCut = false;
+    if (!this.isPaused) this.registry.resume();
+  }
+
+  register(mode: NodeMode): void {
+    const own = { generation: this.generation, epoch: 1 };
+    const registration = { ...own, name: this.name, host: 'h', port: 1, roles: ['worker'], dc: 'd' } as const;
+    this.#write([
+      { kind: 'put', key: clusterKey({ kind: 'registration', node: this.id }), value: encodeRegistrationRecord(registration) },
+      this.#stateOp(mode),
+    ]);
+  }
+
+  setMode(mode: NodeMode): void {
+    this.#write([this.#stateOp(mode)]);
+  }
+
+  unregister(): void {
+    this.#write([{ kind: 'delete', range: onlyKey(clusterKey({ kind: 'registration', node: this.id })) }]);
+  }
+
+  holds(): boolean {
+    const isFresh = this.#seenRevision >= this.#neededRevision;
+    return this.isUp && isFresh && this.#world.timeline.nowMs < this.#untilMs;
+  }
+
+  /** It would answer a call for that container at this moment. */
+  serves(text: string): boolean {
+    const seen = this.#seen.get(text)?.record;
+    const isOurs = seen?.owner?.node === this.id && seen.owner.generation === this.generation;
+    return isOurs && seen.phase === 'serving' && seen.move?.step !== 'handed' && this.holds() && !this.isPaused;
+  }
+
+  /** It served that container, and cannot go on. */
+  failServing(text: string): void {
+    this.#amend(text, (present) => ({
+      ...{ ...present, phase: 'opening', opening: 'recover', failures: present.failures + 1, note: 'it broke' },
+    }));
+  }
+
+  #stateOp(mode: NodeMode): RegistryOp {
+    const record = {
+      mode,
+      reason: 'boot',
+      generation: this.generation,
+      epoch: 1,
+      lost: false,
+      sinceWallMs: 0,
+      note: '',
+    };
+    const value = encodeRegistrationRecord(record as Parameters<typeof encodeRegistrationRecord>[0]);
+    return { kind: 'put', key: clusterKey({ kind: 'state', node: this.id }), value };
+  }
+
+  #write(then: readonly RegistryOp[]): void {
+    this.#world.write(then);
+  }
+
+  #tick(generation: number): void {
+    if (generation !== this.generation || !this.isUp) return;
+    this.#world.clock.schedule(tickMs, () => this.#tick(generation));
+    if (this.isPaused) return;
+    if (!this.isCut) this.#renew();
+    for (const [text, seen] of this.#seen) {
+      const { owner } = seen.record;
+      if (owner?.node === this.id && owner.generation === generation) this.#own(text, seen);
+    }
+  }
+
+  #renew(): void {
+    const { nowMs } = this.#world.timeline;
+    if (this.#untilMs - nowMs > 0.6 * placementLeaseMs) return;
+    const { leader } = this.#world;
+    if (leader === undefined || !leader.isUp || leader.isCut || leader.isPaused) return;
+    const outcome = leader.placer?.grantServingLease(this.id, this.generation, this.#seenRevision);
+    if (outcome?.ok !== true) return;
+    this.#untilMs = nowMs + 0.8 * outcome.value.leaseMs;
+    this.#neededRevision = outcome.value.revision;
+  }
+
+  #own(text: string, { record, sinceMs }: Seen): void {
+    const { nowMs } = this.#world.timeline;
+    if (this.#amending.has(text) || !this.holds()) return;
+    if (record.phase === 'opening') this.#open(text, record, nowMs - sinceMs);
+    else if (record.move?.step === 'handing' && this.hands === 'well' && nowMs - sinceMs >= this.handMs) {
+      const { move } = record;
+      this.#amend(text, (present) => ({ ...present, move: { ...move, step: 'handed' } }));
+    } else if (record.move?.step !== 'handed') this.#serve(text, record, nowMs - sinceMs);
+  }
+
+  #open(text: string, record: ContainerRecord, ageMs: number): void {
+    const hasFailed = record.failures > (record.failuresBefore ?? 0);
+    if (hasFailed || this.opens === 'never' || ageMs < this.openMs) return;
+    if (this.opens === 'fails') {
+      return this.#amend(text, (present) => ({ ...present, failures: present.failures + 1, note: 'it throws' }));
+    }
+    const acknowledged = this.#world.acknowledged.get(text) ?? 0;
+    if (record.opening === 'init') {
+      this.state.set(text, 0);
+      this.#world.acknowledged.set(text, 0);
+    } else assert.ok((this.state.get(text) ?? -1) >= acknowledged, `${this.name} lacks writes of ${text}`);
+    this.#checkAlone(text);
+    this.opened.push(`${text} ${record.opening}`);
+    this.#amend(text, (present) => ({ ...present, phase: 'serving', failures: 0, note: '' }));
+  }
+
+  #checkAlone(text: string): void {
+    for (const node of this.#world.nodes) {
+      if (node === this || !node.serves(text)) continue;
+      assert.fail(`${this.name} has ${text}, which ${node.name} serves\n${this.#world.print()}`);
+    }
+  }
+
+  /** One write; those in sync that do not answer are taken out first, those that lack something are brought up. */
+  #serve(text: string, record: ContainerRecord, ageMs: number): void {
+    this.#checkAlone(text);
+    const isReachable = (id: NodeId): boolean => {
+      const node = this.#world.node(id);
+      return node === this || (node.isUp && !node.isCut && !node.isPaused && !this.isCut);
+    };
+    const lost = record.inSync.filter(({ node, generation }) => {
+      return !isReachable(node) || this.#world.node(node).generation !== generation;
+    });
+    if (lost.length > 0) {
+      return this.#amend(text, (present) => ({
+        ...present,
+        inSync: present.inSync.filter(({ node }) => lost.every((one) => one.node !== node)),
+      }));
+    }
+    const value = (this.state.get(text) ?? 0) + 1;
+    for (const { node } of record.inSync) this.#world.node(node).state.set(text, value);
+    this.#world.acknowledged.set(text, Math.max(value, this.#world.acknowledged.get(text) ?? 0));
+    const next = record.copies.find((id) => {
+      const canTake = isReachable(id) && this.#world.node(id).copies === 'well';
+      return canTake && record.inSync.every(({ node }) => node !== id);
+    });
+    if (next === undefined || ageMs < this.copyMs) return;
+    const node = this.#world.node(next);
+    const holder = { node: next, generation: node.generation };
+    // From here on writes reach it: there are none until the record says so.
+    node.state.set(text, value);
+    this.#amend(text, (present) => ({ ...present, inSync: [...present.inSync, holder] }));
+  }
+
+  #amend(text: string, change: (record: ContainerRecord) => ContainerRecord): void {
+    const seen = this.#seen.get(text);
+    if (seen === undefined) return;
+    this.#amending.add(text);
+    const [pool = '', container = ''] = text.split('/');
+    const key = clusterKey({ kind: 'container', pool, container });
+    const { generation } = this;
+    const compare = [{ key, target: 'modRevision', is: 'equal', than: seen.revision }] as const;
+    const then = [{ kind: 'put', key, value: encodeContainer(change(seen.record)) }] as const;
+    this.registry.transact({ compare, then, otherwise: [] }, { timeoutMs: 500 }, () => {
+      // Whatever came of it: the next tick sees what there is.
+      if (generation === this.generation) this.#world.clock.schedule(1, () => this.#amending.delete(text));
+    });
+  }
+}

@@ -1,0 +1,17 @@
+/**
+ * A client that submits calls and is gone before they have an answer: `ADDRESS POOL exit|kill`. Started by tests as a
+ * process of its own, because its death is what they are about.
+ */
+import { connect } from '../../../src/client/index.ts';
+import { counter } from './counter-module.ts';
+
+const [addr = '', pool = '', way] = process.argv.slice(2);
+const session = await connect({ addr, secret: process.env['REMUSTER_AUTH_SECRET'] ?? '' });
+const calls = session.pool(counter, pool);
+const open = [calls.id(0).hold(300), calls.id(1).hold(300), calls.broadcast().hold(300), calls.id(0).add(1)];
+for (const one of open) one.catch(() => undefined);
+// An answer to what was asked later on the same connection: those above have arrived.
+await session.echo(new Uint8Array(1));
+process.stdout.write('submitted\n');
+if (way === 'kill') process.kill(process.pid, 'SIGKILL');
+process.exit(0);

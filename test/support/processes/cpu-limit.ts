@@ -1,0 +1,77 @@
+/**
+ * Gives a process half a processor, the hardest way that this machine allows: a group with a quota (cgroup version 2 or
+ * 1), which the kernel enforces over all threads, or else by stopping and waking it all the time.
+ */
+import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+export type CpuLimit = {
+  readonly means: string;
+  /** Lets it run freely again. */
+  lift(): void;
+  /** To be called when the process is over. */
+  remove(): void;
+};
+
+const periodUs = 100_000;
+const runMs = 10;
+const holdMs = 10;
+/** Fixed for all programs, whatever the kernel uses inside. */
+const tickMs = 10;
+
+export function limitCpu(pid: number, kill: (signal: 'SIGSTOP' | 'SIGCONT') => void): CpuLimit {
+  const name = `remuster-test-${pid}`;
+  return (
+    quota(pid, join('/sys/fs/cgroup', name), 'cpu.max', `${periodUs / 2} ${periodUs}`, `max ${periodUs}`) ??
+    quota(pid, join('/sys/fs/cgroup/cpu', name), 'cpu.cfs_quota_us', String(periodUs / 2), '-1') ??
+    stopAndGo(kill)
+  );
+}
+
+function quota(pid: number, folder: string, file: string, half: string, free: string): CpuLimit | undefined {
+  try {
+    mkdirSync(folder);
+  } catch {
+    return undefined;
+  }
+  try {
+    // A controller that is not enabled here has no such file; writing must not make one in some other file system.
+    if (!existsSync(join(folder, file))) throw new Error(`no ${file}`);
+    writeFileSync(join(folder, file), half);
+    writeFileSync(join(folder, 'cgroup.procs'), String(pid));
+  } catch {
+    rmdirSync(folder);
+    return undefined;
+  }
+  return {
+    means: join(folder, file),
+    lift: () => writeFileSync(join(folder, file), free),
+    remove: () => rmdirSync(folder),
+  };
+}
+
+function stopAndGo(kill: (signal: 'SIGSTOP' | 'SIGCONT') => void): CpuLimit {
+  let timer: NodeJS.Timeout | undefined;
+  const go = (): void => {
+    kill('SIGCONT');
+    timer = setTimeout(stop, runMs);
+  };
+  const stop = (): void => {
+    kill('SIGSTOP');
+    timer = setTimeout(go, holdMs);
+  };
+  const lift = (): void => {
+    clearTimeout(timer);
+    kill('SIGCONT');
+  };
+  stop();
+  return { means: 'stopped and woken', lift, remove: lift };
+}
+
+/** What a process has got of a processor so far, over all threads; undefined where the system does not tell. */
+export function cpuMs(pid: number): number | undefined {
+  const file = `/proc/${pid}/stat`;
+  if (!existsSync(file)) return undefined;
+  const fields = readFileSync(file, 'utf8').split(') ')[1]!.split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * tickMs;
+}

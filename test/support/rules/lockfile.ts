@@ -1,0 +1,29 @@
+/** What package-lock.json must be, so that `npm ci` accepts it on every platform and from every registry. */
+
+export type LockfileEntry = {
+  readonly version?: string;
+  readonly resolved?: string;
+  readonly dev?: boolean;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+  readonly [other: string]: unknown;
+};
+
+export type Lockfile = { readonly packages: Record<string, LockfileEntry> };
+
+/** Entries that name a host: another machine may only reach another registry. */
+export function hostsInLockfile(lock: Lockfile): readonly string[] {
+  return Object.entries(lock.packages).flatMap(([path, entry]) =>
+    entry.resolved === undefined ? [] : [`${path}: ${entry.resolved}`],
+  );
+}
+
+/** Optional packages, mostly those of other platforms, that somebody asks for and nobody lists. */
+export function missingFromLockfile(lock: Lockfile): readonly { name: string; version: string; dev: boolean }[] {
+  return Object.entries(lock.packages).flatMap(([path, { optionalDependencies = {}, dev = false }]) =>
+    Object.entries(optionalDependencies)
+      .filter(
+        ([name]) => !(`node_modules/${name}` in lock.packages) && !(`${path}/node_modules/${name}` in lock.packages),
+      )
+      .map(([name, version]) => ({ name, version, dev })),
+  );
+}

@@ -1,0 +1,47 @@
+/** Checks on pages for people: their links lead somewhere, and the table of arrows is the one that is enforced. */
+import { allowedImports } from './dependencies.ts';
+
+export type Page = { readonly path: string; readonly text: string };
+
+/** Links to files or headings that do not exist. `exists` answers for paths, `headings` gives the anchors of a page. */
+export function brokenLinks(
+  page: Page,
+  exists: (path: string) => boolean,
+  headings: (path: string) => readonly string[],
+): readonly string[] {
+  const prose = page.text.replaceAll(/^```[\s\S]*?^```/gm, '');
+  return [...prose.matchAll(/\]\(([^)\s]+)\)/g)].flatMap((match) => {
+    const link = match[1] as string;
+    if (/^[a-z]+:/.test(link)) return [];
+    const [target = '', anchor] = link.split('#');
+    const path = target === '' ? page.path : new URL(target, `file:///${page.path}`).pathname.slice(1);
+    if (!exists(path)) return [`${page.path}: ${link} leads nowhere`];
+    return anchor === undefined || headings(path).includes(anchor) ? [] : [`${page.path}: ${link} has no such heading`];
+  });
+}
+
+/** The anchors that a page offers, as GitHub makes them from its headings. */
+export function anchorsOf(text: string): readonly string[] {
+  return [...text.matchAll(/^#+\s+(.*)$/gm)].map((match) =>
+    (match[1] as string)
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+      .trim()
+      .replaceAll(/\s/g, '-'),
+  );
+}
+
+/** Rows like "| `base` | what | `-` |" of the page, compared with the enforced table. */
+export function importTableDifferences(text: string): readonly string[] {
+  const rows = [...text.matchAll(/^\| `(\w+)\/` +\|[^|\n]*\|([^|\n]*)\|$/gm)];
+  const shown = new Map(rows.map((row) => [row[1], [...(row[2] as string).matchAll(/`([^`]+)`/g)].map((m) => m[1])]));
+  const wanted = new Map(Object.entries(allowedImports).map(([folder, { folders }]) => [folder, folders]));
+  const differences: string[] = [];
+  for (const [folder, folders] of wanted) {
+    const page = shown.get(folder)?.toSorted().join(', ');
+    const law = folders.toSorted().join(', ');
+    if (page !== law) differences.push(`${folder}: the page says "${page ?? 'nothing'}", the table "${law}"`);
+  }
+  for (const folder of shown.keys()) if (!wanted.has(folder as string)) differences.push(`${folder}: not in the table`);
+  return differences;
+}
