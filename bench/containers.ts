@@ -256,7 +256,8 @@ async function cell(what: string, sides: readonly Side[], concurrency: number, d
     }
   }
   const medians = new Map([...found].map(([name, all]) => [name, mediansOf(all)]));
-  for (const [name, measured] of medians) printProgress(`containers: ${what} x ${concurrency}, ${name}: ${shown(measured)}`);
+  for (const [name, measured] of medians)
+    printProgress(`containers: ${what} x ${concurrency}, ${name}: ${shown(measured)}`);
   return medians;
 }
 

@@ -11,9 +11,24 @@
 import { availableParallelism } from 'node:os';
 
 import { installDebianPackage } from '../scripts/debian-packages.ts';
-import { type Bench, type BenchFlags, compareRow, type BenchGoal, median, printProgress, type BenchRow } from './support/harness.ts';
+import {
+  type Bench,
+  type BenchFlags,
+  compareRow,
+  type BenchGoal,
+  median,
+  printProgress,
+  type BenchRow,
+} from './support/harness.ts';
 import { NginxServer, nginxProgram } from './load/nginx.ts';
-import { NodeGenerator, installNpmPeers, type GeneratorRound, type LoadGenerator, wrkProgram, wrkGenerator } from './load/generators.ts';
+import {
+  NodeGenerator,
+  installNpmPeers,
+  type GeneratorRound,
+  type LoadGenerator,
+  wrkProgram,
+  wrkGenerator,
+} from './load/generators.ts';
 
 const connections = 64;
 const serverCore = 1;
@@ -82,7 +97,11 @@ async function startSides(url: string, sides: LoadGenerator[], told: (text: stri
   return missing;
 }
 
-async function measured(sides: readonly LoadGenerator[], rounds: number, seconds: number): Promise<Map<string, GeneratorRound[]>> {
+async function measured(
+  sides: readonly LoadGenerator[],
+  rounds: number,
+  seconds: number,
+): Promise<Map<string, GeneratorRound[]>> {
   const found = new Map<string, GeneratorRound[]>(sides.map(({ name }) => [name, []]));
   for (let round = 0; round < rounds; round++) {
     for (const side of round % 2 === 0 ? sides : sides.toReversed()) {

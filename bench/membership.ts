@@ -17,7 +17,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 
-import { type Bench, type BenchFlags, type BenchResult, compareRow, median, printProgress, type BenchRow } from './support/harness.ts';
+import {
+  type Bench,
+  type BenchFlags,
+  type BenchResult,
+  compareRow,
+  median,
+  printProgress,
+  type BenchRow,
+} from './support/harness.ts';
 import { deadlineMs, AgentGroup, type IdleCost } from './membership/agent-group.ts';
 import { ours, serf, isSerfInstalled, type MembershipSide } from './membership/sides.ts';
 
@@ -107,7 +115,12 @@ async function fillCache(folder: string): Promise<void> {
 }
 
 /** A new group for each trial, one side at a time, so that nobody else is on the processor. */
-async function joinAndIdle(sides: readonly MembershipSide[], plan: Plan, folder: string, results: Results): Promise<void> {
+async function joinAndIdle(
+  sides: readonly MembershipSide[],
+  plan: Plan,
+  folder: string,
+  results: Results,
+): Promise<void> {
   for (let trial = 0; trial < plan.trials; trial++) {
     for (const side of sides) {
       const found = results.get(side.name)!;

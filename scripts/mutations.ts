@@ -7,7 +7,14 @@
 import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
-import { searchInProcess, searchSeeds, type Mutant, type MutantReport, mutantsFile, readMutants } from '../test/support/mutations/mutants.ts';
+import {
+  searchInProcess,
+  searchSeeds,
+  type Mutant,
+  type MutantReport,
+  mutantsFile,
+  readMutants,
+} from '../test/support/mutations/mutants.ts';
 
 const { values } = parseArgs({
   options: {

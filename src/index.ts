@@ -49,7 +49,13 @@ export type {
   StepContext,
   WorkflowDefinition,
 } from './runner/definition/workflow-context.ts';
-export type { HttpClient, HttpHeaders, HttpOptions, HttpRequestOptions, HttpResponse } from './runner/definition/http-types.ts';
+export type {
+  HttpClient,
+  HttpHeaders,
+  HttpOptions,
+  HttpRequestOptions,
+  HttpResponse,
+} from './runner/definition/http-types.ts';
 export {
   type BatchSpec,
   type Duration,

@@ -43,7 +43,11 @@ export class BenchAgents {
   }
 
   /** What a client needs to talk to these. */
-  connectOptions(...names: readonly string[]): { readonly addr: string[]; readonly cluster: string; readonly secret: string } {
+  connectOptions(...names: readonly string[]): {
+    readonly addr: string[];
+    readonly cluster: string;
+    readonly secret: string;
+  } {
     return { addr: names.map((name) => this.#agent(name).address), cluster: this.#cluster, secret };
   }
 

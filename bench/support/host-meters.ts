@@ -27,7 +27,9 @@ export class NetworkNamespace {
       once(holder, 'close').then(() => false),
     ]);
     if (up) return new NetworkNamespace(holder);
-    printProgress('membership: no network of its own for each side; traffic is what the loopback of the machine carries');
+    printProgress(
+      'membership: no network of its own for each side; traffic is what the loopback of the machine carries',
+    );
     return new NetworkNamespace(undefined);
   }
 

@@ -9,14 +9,24 @@ export const checks: readonly Stage[] = [
     name: 'docs',
     run: async () => {
       const ended = await runTool(process.execPath, ['scripts/docs/docs.ts', '--check']);
-      return stageReportOf('generated pages', ended, numberIn(ended.output, /(\d+) generated pages/), 'generated pages');
+      return stageReportOf(
+        'generated pages',
+        ended,
+        numberIn(ended.output, /(\d+) generated pages/),
+        'generated pages',
+      );
     },
   },
   {
     name: 'format',
     run: async () => {
       const ended = await runTool('oxfmt', ['--check', '.']);
-      return stageReportOf('format (npm run format corrects it)', ended, numberIn(ended.output, /on (\d+) files/), 'files');
+      return stageReportOf(
+        'format (npm run format corrects it)',
+        ended,
+        numberIn(ended.output, /on (\d+) files/),
+        'files',
+      );
     },
   },
   {

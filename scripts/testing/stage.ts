@@ -26,7 +26,12 @@ const outputCharactersMax = 2_000_000;
 export function runTool(command: string, args: readonly string[], timeoutMs = 180_000): Promise<ToolExit> {
   return new Promise((done) => {
     const env = { ...process.env, NO_COLOR: '1', FORCE_COLOR: undefined };
-    const child = spawn(command, args, { cwd: projectRoot, env, stdio: ['ignore', 'pipe', 'pipe'], timeout: timeoutMs });
+    const child = spawn(command, args, {
+      cwd: projectRoot,
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: timeoutMs,
+    });
     let output = '';
     const keep = (chunk: Buffer): void => {
       if (output.length < outputCharactersMax) output += chunk.toString();

@@ -92,7 +92,12 @@ async function runProcess(file: string, eventsFile: string, options: TestRunOpti
     file,
   ];
   const env = { ...process.env, NO_COLOR: '1', FORCE_COLOR: undefined };
-  const child = spawn(process.execPath, args, { cwd: projectRoot, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, args, {
+    cwd: projectRoot,
+    env,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   running.add(child);
   const closed = new Promise((end) => child.once('close', end));
   const exited = new Promise<number | null>((end) => child.once('exit', end));

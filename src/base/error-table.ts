@@ -68,9 +68,13 @@ export const errorTable = {
     'The sender has been superseded and must ask the leader for its present role.',
     { httpStatus: 409 },
   ),
-  FORBIDDEN: errorRow('The sender is known, but its role may not do this.', 'Use a token or a node whose role allows it.', {
-    httpStatus: 403,
-  }),
+  FORBIDDEN: errorRow(
+    'The sender is known, but its role may not do this.',
+    'Use a token or a node whose role allows it.',
+    {
+      httpStatus: 403,
+    },
+  ),
   INCOMPATIBLE_VERSION: errorRow(
     'The peer speaks a protocol version that this one cannot.',
     'Upgrade the older side; neighbouring versions talk to each other.',
@@ -94,7 +98,11 @@ export const errorTable = {
     'Check `remuster members`; retry when the cluster has recovered.',
     { stateChanged: 'maybe', retryable: true, httpStatus: 504, exitCode: 4 },
   ),
-  NOT_LEADER: errorRow('This node does not lead the group that decides this.', 'Ask the node named in the message.', retryLater),
+  NOT_LEADER: errorRow(
+    'This node does not lead the group that decides this.',
+    'Ask the node named in the message.',
+    retryLater,
+  ),
   NO_QUORUM: errorRow(
     'A majority of the configured voters cannot be reached, so nothing may be decided.',
     'Bring voters back; nothing was changed.',
@@ -155,9 +163,13 @@ export const errorTable = {
     { ...retryLater, httpStatus: 507 },
   ),
   TOO_LARGE: errorRow('A message or value exceeds its size limit.', 'Send less, or use a stream.', { httpStatus: 413 }),
-  UNAUTHENTICATED: errorRow('The sender could not prove who it is.', 'Check the secret, the cluster name and the token.', {
-    httpStatus: 401,
-  }),
+  UNAUTHENTICATED: errorRow(
+    'The sender could not prove who it is.',
+    'Check the secret, the cluster name and the token.',
+    {
+      httpStatus: 401,
+    },
+  ),
   UNKNOWN_BUNDLE: errorRow(
     'The managers do not have the code that a job names.',
     'Store the code first, then submit again; clients do both by themselves.',
@@ -182,7 +194,9 @@ export const errorTable = {
   UNKNOWN_MODULE: errorRow('There is no module of that name.', '`remuster module list` lists the modules.', {
     httpStatus: 404,
   }),
-  UNKNOWN_POOL: errorRow('There is no pool of that name.', '`remuster pool list` lists the pools.', { httpStatus: 404 }),
+  UNKNOWN_POOL: errorRow('There is no pool of that name.', '`remuster pool list` lists the pools.', {
+    httpStatus: 404,
+  }),
   UNREACHABLE: errorRow(
     'The other side cannot be reached: refused, reset or no route.',
     'Check that it runs and that the address is right.',

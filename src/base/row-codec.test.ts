@@ -28,7 +28,8 @@ test('bytes that are cut, too many or no text are no rows', () => {
   const packed = packRows(others);
   const ends = new Set<number>([0]);
   for (let count = 1; count <= others.length; count++) ends.add(packRows(others.slice(0, count)).length);
-  for (let end = 0; end <= 400; end++) assert.equal(isPackedRows(packed.subarray(0, end), 10, 300), ends.has(end), `${end}`);
+  for (let end = 0; end <= 400; end++)
+    assert.equal(isPackedRows(packed.subarray(0, end), 10, 300), ends.has(end), `${end}`);
   assert.equal(isPackedRows(packed.subarray(0, -1), 10, 300), false);
   assert.equal(isPackedRows(packed, others.length - 1, 300), false);
   assert.equal(isPackedRows(packed, 10, 299), false);

@@ -187,18 +187,22 @@ function addReaders(program: Command, { finish }: ProgramContext): void {
       const { eventsCommand } = await import('./cluster/events.ts');
       finish(await eventsCommand({ ...flags, follow: flags.follow === true, since: flags.since }, flags.output));
     });
-  addReadCommand(program, 'why <name>', 'why a member is believed to be what it is: its last changes with the evidence').action(
-    async (name: string, flags: ReadFlags) => {
-      const { whyCommand } = await import('./cluster/why.ts');
-      finish(await whyCommand(flags, flags.output, name));
-    },
-  );
-  addReadCommand(program, 'join <addresses>', 'tell a running node of others (host:port,...), which it then joins').action(
-    async (addresses: string, flags: ReadFlags) => {
-      const { joinCommand } = await import('./cluster/join.ts');
-      finish(await joinCommand(flags, flags.output, addresses));
-    },
-  );
+  addReadCommand(
+    program,
+    'why <name>',
+    'why a member is believed to be what it is: its last changes with the evidence',
+  ).action(async (name: string, flags: ReadFlags) => {
+    const { whyCommand } = await import('./cluster/why.ts');
+    finish(await whyCommand(flags, flags.output, name));
+  });
+  addReadCommand(
+    program,
+    'join <addresses>',
+    'tell a running node of others (host:port,...), which it then joins',
+  ).action(async (addresses: string, flags: ReadFlags) => {
+    const { joinCommand } = await import('./cluster/join.ts');
+    finish(await joinCommand(flags, flags.output, addresses));
+  });
   addReadCommand(program, 'rtt <from> <to>', 'round trip between two members, estimated and as measured').action(
     async (from: string, to: string, flags: ReadFlags) => {
       const { rttCommand } = await import('./cluster/round-trip.ts');
@@ -213,15 +217,21 @@ function addReaders(program: Command, { finish }: ProgramContext): void {
     const { reachabilityCommand } = await import('./cluster/reachability.ts');
     finish(await reachabilityCommand(flags, flags.output));
   });
-  addReadCommand(program, 'health', 'is a node well; exit code 1 when it is not ready').action(async (flags: ReadFlags) => {
-    const { healthCommand } = await import('./cluster/health.ts');
-    finish(await healthCommand(flags, flags.output));
-  });
+  addReadCommand(program, 'health', 'is a node well; exit code 1 when it is not ready').action(
+    async (flags: ReadFlags) => {
+      const { healthCommand } = await import('./cluster/health.ts');
+      finish(await healthCommand(flags, flags.output));
+    },
+  );
 }
 
 function addConfig(program: Command, { finish }: ProgramContext): void {
   const config = program.command('config').description('options of a node').helpGroup('Look:');
-  const show = addReadCommand(config, 'show', 'the options a node started here would have, or those of the node at --addr');
+  const show = addReadCommand(
+    config,
+    'show',
+    'the options a node started here would have, or those of the node at --addr',
+  );
   show.option('--sources', 'also say where each value comes from');
   // --token belongs to the reader; the token of a node comes from a file or the environment anyway.
   addOptionFlags(show);

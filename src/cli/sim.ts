@@ -50,7 +50,9 @@ export async function simCommand(flags: SimFlags): Promise<number> {
     yieldToLoop: () => turn(),
     failed: (failure) => printNotice(formatFailure(failure)),
   });
-  printData(flags.output === 'json' ? JSON.stringify({ schemaVersion, firstSeed, ...result }) : summary(result, firstSeed));
+  printData(
+    flags.output === 'json' ? JSON.stringify({ schemaVersion, firstSeed, ...result }) : summary(result, firstSeed),
+  );
   return result.failures.length === 0 ? exitOk : exitFailed;
 }
 

@@ -10,7 +10,11 @@ import type { ClassifiedReply } from './retrying-request.ts';
 /** The node that was asked could not help, which says nothing about others, or about the same one a moment later. */
 const retryable: readonly ErrorCode[] = ['CANCELLED', 'DRAINED', 'FENCED', 'NETWORK_TIMEOUT', 'UNREACHABLE'];
 
-export function classifyCallReply(answer: Message, method: Methods[string], isEndless: boolean): ClassifiedReply<unknown> {
+export function classifyCallReply(
+  answer: Message,
+  method: Methods[string],
+  isEndless: boolean,
+): ClassifiedReply<unknown> {
   if (answer.kind !== 'wantedCall') return { outcome: failure('MALFORMED', `${answer.kind} answers a call`) };
   const result = callResultOfReply(answer);
   if (!result.ok) {

@@ -56,7 +56,11 @@ export class JobRequests {
   async #order(verb: JobVerb, args: string, key: string | undefined, waitMs: number | undefined): Promise<unknown> {
     const question = { kind: 'jobOrder', verb, args, hops: 0, submitter: '', waitMs, key } as const;
     const attemptMs = Math.min(attemptMsMax, this.#requestMs);
-    const { answer } = await this.#ask(question, 'jobTold', { attemptMs, isRetryable: mayPass, isPermanent: isHopeless });
+    const { answer } = await this.#ask(question, 'jobTold', {
+      attemptMs,
+      isRetryable: mayPass,
+      isPermanent: isHopeless,
+    });
     return JSON.parse(answer) as unknown;
   }
 
@@ -80,7 +84,11 @@ export class JobRequests {
     const [oldest] = this.#stored.keys();
     if (this.#stored.size >= storedMax && oldest !== undefined) this.#forget(oldest);
     const attemptMs = Math.max(storeMsMax, this.#requestMs);
-    const stored = this.#ask({ kind: 'storeBundle', sha256, code }, 'bundleStored', { attemptMs, isRetryable: mayPass, isPermanent: isHopeless });
+    const stored = this.#ask({ kind: 'storeBundle', sha256, code }, 'bundleStored', {
+      attemptMs,
+      isRetryable: mayPass,
+      isPermanent: isHopeless,
+    });
     const storing = stored.then(() => undefined);
     this.#stored.set(sha256, storing);
     try {

@@ -3,7 +3,13 @@
  * goes on without anybody who holds it, and everything here can be asked again by another session that knows its id.
  */
 import { RemusterError, parseErrorCode } from '../base/errors.ts';
-import { type JobOutcome, type JobProgress, type JobView, type JobStatus, isTerminalStatus } from '../jobs/job-types.ts';
+import {
+  type JobOutcome,
+  type JobProgress,
+  type JobView,
+  type JobStatus,
+  isTerminalStatus,
+} from '../jobs/job-types.ts';
 import type { Report } from '../jobs/report/report.ts';
 import type { JobRequests } from './job-requests.ts';
 

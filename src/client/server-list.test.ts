@@ -34,7 +34,8 @@ test('of a large cluster some are known, not always the same', () => {
   const seen = (): string => {
     servers.update(members);
     const tried = new Set<string>();
-    for (let next = servers.nextUntried(tried); next !== undefined; next = servers.nextUntried(tried)) tried.add(addressKey(next));
+    for (let next = servers.nextUntried(tried); next !== undefined; next = servers.nextUntried(tried))
+      tried.add(addressKey(next));
     assert.ok(tried.size <= 66);
     return [...tried].join();
   };

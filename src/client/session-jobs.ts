@@ -3,7 +3,14 @@ import { RemusterError } from '../base/errors.ts';
 import { type JobOutcome, type JobRow, type JobStatus, type SubmitReply, isTerminalStatus } from '../jobs/job-types.ts';
 import { type Job, jobHandle } from './job.ts';
 import { type SendRequest, JobRequests } from './job-requests.ts';
-import { type WorkflowBundler, type PreparedJob, type SubmitOptions, preparedJob, buildJobRequest, encodeJobRequest } from './submission.ts';
+import {
+  type WorkflowBundler,
+  type PreparedJob,
+  type SubmitOptions,
+  preparedJob,
+  buildJobRequest,
+  encodeJobRequest,
+} from './submission.ts';
 
 export type JobsListed = { readonly limit?: number; readonly status?: JobStatus };
 
@@ -45,7 +52,9 @@ export class SessionJobs {
     const ownKey = `${this.#sessionName}-${this.#count}`;
     // The name of a schedule belongs to its words.
     const isSchedule = options.cron !== undefined;
-    const words = isSchedule ? JSON.stringify(buildJobRequest(prepared, options, ownKey)) : encodeJobRequest(prepared, options);
+    const words = isSchedule
+      ? JSON.stringify(buildJobRequest(prepared, options, ownKey))
+      : encodeJobRequest(prepared, options);
     const key = isSchedule ? undefined : (options.idempotencyKey ?? ownKey);
     const submitted = this.#requests.withBundle(prepared.sha256, prepared.code, () =>
       this.#requests.submit(words, key, waitMs),

@@ -94,7 +94,9 @@ const membersTtlMs = 10_000;
 const handshakesMax = 3;
 
 /** `opened` ends when a node has answered, or with the reason why none did within that time. */
-export function openSession(options: SessionOptions): ClusterSession & { waitUntilConnected(waitMs: number): Promise<void> } {
+export function openSession(
+  options: SessionOptions,
+): ClusterSession & { waitUntilConnected(waitMs: number): Promise<void> } {
   return new Session(options);
 }
 
@@ -193,7 +195,11 @@ class Session implements ClusterSession {
 
   #limits(): Pick<ClusterRequest<never>, 'deadlineMs' | 'retryUntilMs'> {
     const { requestTimeoutMs, retryTimeoutMs } = this.#times;
-    return callDeadlines(this.#site.clock.nowMs(), { timeoutMs: requestTimeoutMs }, { requestTimeoutMs, retryTimeoutMs });
+    return callDeadlines(
+      this.#site.clock.nowMs(),
+      { timeoutMs: requestTimeoutMs },
+      { requestTimeoutMs, retryTimeoutMs },
+    );
   }
 
   async #ask<K extends Message['kind']>(
@@ -210,10 +216,14 @@ class Session implements ClusterSession {
     });
     const body = encodeMessage(question);
     return await toPromise<Answer<K>>((done) => {
-      const errand = new RetryingRequest<Answer<K>>(this.#site, { ...limits, body, isBoundToNode: false, classify }, (outcome) => {
-        this.#requests.delete(errand);
-        done(outcome);
-      });
+      const errand = new RetryingRequest<Answer<K>>(
+        this.#site,
+        { ...limits, body, isBoundToNode: false, classify },
+        (outcome) => {
+          this.#requests.delete(errand);
+          done(outcome);
+        },
+      );
       this.#requests.add(errand);
       errand.start();
     });

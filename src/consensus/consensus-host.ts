@@ -25,7 +25,14 @@ import { LeadershipPort } from './leadership-port.ts';
 import { type ConsensusOptions, checkConsensusOptions } from './state/options.ts';
 import type { ConsensusEffect, ConsensusTimer } from './state/effects.ts';
 import type { Proposal } from './replication/proposal-queue.ts';
-import type { CommittedResult, GroupChange, GroupHandle, GroupMember, GroupView, StateMachine } from './state/state-machine.ts';
+import type {
+  CommittedResult,
+  GroupChange,
+  GroupHandle,
+  GroupMember,
+  GroupView,
+  StateMachine,
+} from './state/state-machine.ts';
 import type { GroupMemberProgress } from './replication/log-replicator.ts';
 import { type RecoveredState, recoverGroup } from './state/recovery.ts';
 import { SnapshotBridge } from './snapshots/snapshot-bridge.ts';
@@ -71,7 +78,12 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
   #batch: Proposal[] = [];
   #stopped = false;
 
-  constructor(ports: ConsensusPorts, settings: ConsensusSettings, replica: StateMachine<Result>, reports: ConsensusListener) {
+  constructor(
+    ports: ConsensusPorts,
+    settings: ConsensusSettings,
+    replica: StateMachine<Result>,
+    reports: ConsensusListener,
+  ) {
     checkConsensusOptions(settings.options);
     this.#ports = ports;
     this.#settings = settings;

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { barrier, appliedEverywhere, threeVoters, transfer, untilEnded } from '../../test/support/consensus/consensus-calls.ts';
+import {
+  barrier,
+  appliedEverywhere,
+  threeVoters,
+  transfer,
+  untilEnded,
+} from '../../test/support/consensus/consensus-calls.ts';
 import { ConsensusTestCluster, idOf, voterOf } from '../../test/support/consensus/consensus-cluster.ts';
 import { isRemusterError } from '../base/errors.ts';
 import type { ConsensusMessage } from '../messages/consensus.ts';

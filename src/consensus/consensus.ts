@@ -301,7 +301,11 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
   }
 
   #onProcessGone(id: NodeId, generation: number): void {
-    if (!this.#election.promise.onProcessGone(this.#state.outbox.nowMs, id, generation) || this.#state.role === 'leader') return;
+    if (
+      !this.#election.promise.onProcessGone(this.#state.outbox.nowMs, id, generation) ||
+      this.#state.role === 'leader'
+    )
+      return;
     if (this.#state.leader === id) {
       this.#state.emitEvent('leader.lost', 'its process is gone', { leader: id });
       this.#setLeader(undefined);

@@ -6,7 +6,12 @@ import type { Clock } from '../base/ports.ts';
 import { Timeline } from '../simulation/engine/timeline.ts';
 import { PendingCalls } from './pending-calls.ts';
 
-function setUp(): { timeline: Timeline; calls: PendingCalls; ended: string[]; open: (name: string, ms: number) => number } {
+function setUp(): {
+  timeline: Timeline;
+  calls: PendingCalls;
+  ended: string[];
+  open: (name: string, ms: number) => number;
+} {
   const timeline = new Timeline();
   const clock: Clock = {
     nowMs: () => timeline.nowMs,

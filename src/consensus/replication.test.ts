@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { type PendingOutcome, codeOf, appliedEverywhere, threeVoters, untilEnded } from '../../test/support/consensus/consensus-calls.ts';
+import {
+  type PendingOutcome,
+  codeOf,
+  appliedEverywhere,
+  threeVoters,
+  untilEnded,
+} from '../../test/support/consensus/consensus-calls.ts';
 import { ConsensusTestCluster } from '../../test/support/consensus/consensus-cluster.ts';
 import { Random } from '../base/random.ts';
 import type { ConsensusMessage } from '../messages/consensus.ts';

@@ -55,7 +55,12 @@ export class ServingLeaseHost implements ServingLease {
     this.#ports = ports;
     this.#machine = new ServingLeaseRenewal(ports.random, leaseMs);
     const { clock, onHalt } = ports;
-    this.#loop = new Loop(this.#machine, { clock, store: noStore, perform: (act) => this.#perform(act), onHalt: onHalt });
+    this.#loop = new Loop(this.#machine, {
+      clock,
+      store: noStore,
+      perform: (act) => this.#perform(act),
+      onHalt: onHalt,
+    });
   }
 
   start(): void {

@@ -54,7 +54,11 @@ const fromRunner = [
     code: field(7, optional(text(40)), 'Why it failed.'),
     why: field(8, optional(text(4_000)), 'The same for people, with the lines of the author.'),
     found: field(9, optional(bool), 'Batch: the first success.'),
-    tainted: field(10, optional(bool), 'Its code still runs, although it is over: this process is not to be used again.'),
+    tainted: field(
+      10,
+      optional(bool),
+      'Its code still runs, although it is over: this process is not to be used again.',
+    ),
   }),
   word('said', 14, {
     run: runId,

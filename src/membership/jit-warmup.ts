@@ -31,7 +31,11 @@ export function warmUpMembership(
   for (const { identity, datagrams } of actors) {
     const ports: MembershipHostPorts = {
       ...{ clock, datagrams, random: random.fork(identity.name) },
-      streams: localStreams(clock, identity, (port) => hosts[actors.findIndex((actor) => actor.identity.port === port)]),
+      streams: localStreams(
+        clock,
+        identity,
+        (port) => hosts[actors.findIndex((actor) => actor.identity.port === port)],
+      ),
     };
     const seeds = actors.slice(0, 1).map((first) => first.identity);
     hosts.push(new MembershipHost(ports, { identity, seeds, options: hurried, watchMainLoop: false }, ignoredEvents));

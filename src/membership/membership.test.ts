@@ -164,7 +164,11 @@ describe('connections', () => {
     ['a closed port', { kind: 'refused', address: identity(2), reason: 'refused' }, true],
     ['a host that does not answer', { kind: 'refused', address: identity(2), reason: 'ETIMEDOUT' }, false],
     ['a broken connection', { kind: 'disconnected', peer: identity(2), reason: 'reset', graceful: false }, true],
-    ['a connection that was let go', { kind: 'disconnected', peer: identity(2), reason: 'idle', graceful: true }, false],
+    [
+      'a connection that was let go',
+      { kind: 'disconnected', peer: identity(2), reason: 'idle', graceful: true },
+      false,
+    ],
     [
       'one of an earlier life',
       { kind: 'disconnected', peer: identity(2, { generation: 0 }), reason: '', graceful: false },

@@ -21,7 +21,14 @@ import type { NodeEntry } from '../messages/node-entry.ts';
 import { GracefulLeave } from './join/graceful-leave.ts';
 import { JoinCoordinator } from './join/join-coordinator.ts';
 import { GossipQueue } from './state/gossip-queue.ts';
-import { type MembershipContext, type MembershipEffect, type MembershipMessageOf, MembershipOutbox, type RequestPurpose, type MembershipTimer } from './state/context.ts';
+import {
+  type MembershipContext,
+  type MembershipEffect,
+  type MembershipMessageOf,
+  MembershipOutbox,
+  type RequestPurpose,
+  type MembershipTimer,
+} from './state/context.ts';
 import { SuspicionPolicy } from './suspicion/suspicion-policy.ts';
 import { LocalHealth } from './state/local-health.ts';
 import { MainLoopMonitor } from './detectors/main-loop-monitor.ts';
@@ -378,7 +385,10 @@ export class Membership implements Machine<Input, Effect> {
     const { outbox, table } = this.#group;
     if (table.viewHash === this.#rememberedView) return;
     this.#rememberedView = table.viewHash;
-    outbox.put({ kind: 'remember', writes: [knownMembersWrite(table.pick(knownMembersMax, isLiveMember).map(({ entry }) => entry))] });
+    outbox.put({
+      kind: 'remember',
+      writes: [knownMembersWrite(table.pick(knownMembersMax, isLiveMember).map(({ entry }) => entry))],
+    });
   }
 }
 

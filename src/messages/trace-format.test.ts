@@ -53,7 +53,9 @@ describe('sentences', () => {
 
   test('survive printing and parsing', () => {
     fc.assert(
-      fc.property(traceMessageArbitrary, (sentence) => assert.deepEqual(parseTraceMessage(formatTraceMessage(sentence)), sentence)),
+      fc.property(traceMessageArbitrary, (sentence) =>
+        assert.deepEqual(parseTraceMessage(formatTraceMessage(sentence)), sentence),
+      ),
     );
   });
 });

@@ -151,7 +151,11 @@ export class ExpiryWorker implements Machine<Input, Effect> {
       return;
     }
     // The mirror will say the same a little later.
-    this.#roster.put({ ...state.entry, value: encodeRegistrationRecord(state.record), modRevision: outcome.value.revision });
+    this.#roster.put({
+      ...state.entry,
+      value: encodeRegistrationRecord(state.record),
+      modRevision: outcome.value.revision,
+    });
     this.#out.push({ kind: 'event', event: { type: 'node.lost', node, epoch: state.record.epoch } });
   }
 }

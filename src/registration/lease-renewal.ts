@@ -81,7 +81,10 @@ export class LeaseRenewal {
       this.end();
       return 'expired';
     }
-    this.#out.scheduleIn(registrationBackoffMs(this.#options, this.#failures, this.#random) * this.#share, { kind: 'renew', lease });
+    this.#out.scheduleIn(registrationBackoffMs(this.#options, this.#failures, this.#random) * this.#share, {
+      kind: 'renew',
+      lease,
+    });
     this.#failures += 1;
     return 'failed';
   }

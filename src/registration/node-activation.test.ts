@@ -4,7 +4,12 @@ import { describe, test } from 'node:test';
 import type { Outcome } from '../base/errors.ts';
 import { type NodeId, parseNodeId } from '../base/ids.ts';
 import { activateNodeState } from './node-activation.ts';
-import { type RegistrationTestCluster, running, setMode, ttlMs } from '../../test/support/registration/registration-cluster.ts';
+import {
+  type RegistrationTestCluster,
+  running,
+  setMode,
+  ttlMs,
+} from '../../test/support/registration/registration-cluster.ts';
 import type { NodeStateRecord } from './registration-records.ts';
 
 function activate(cluster: RegistrationTestCluster, node: NodeId, note = ''): Outcome<NodeStateRecord> {

@@ -73,7 +73,10 @@ export function decideRegistration(picture: ClusterSnapshot, life: RegistrationC
 
 type Continuity = Pick<RegistrationEntry, 'epoch' | 'beginsEpoch'> & { readonly kind: 'known' };
 
-function continuity(picture: ClusterSnapshot, quiet: boolean): Continuity | Extract<RegistrationDecision, { kind: 'wait' }> {
+function continuity(
+  picture: ClusterSnapshot,
+  quiet: boolean,
+): Continuity | Extract<RegistrationDecision, { kind: 'wait' }> {
   const { registration, oldestPeer, term, revision } = picture;
   const present = picture.epoch?.record;
   if (registration === undefined && oldestPeer === undefined) {
@@ -108,7 +111,11 @@ function enter(picture: ClusterSnapshot, life: RegistrationContext, time: Contin
   };
 }
 
-function causeOf({ registration, state, oldestPeer }: ClusterSnapshot, life: RegistrationContext, time: Continuity): StateReason {
+function causeOf(
+  { registration, state, oldestPeer }: ClusterSnapshot,
+  life: RegistrationContext,
+  time: Continuity,
+): StateReason {
   const firstTime = state === undefined && registration === undefined && !life.wasRegistered;
   if (firstTime) return oldestPeer === undefined ? 'boot' : 'join';
   const sameEpoch = !time.beginsEpoch && (state?.record === undefined || state.record.epoch === time.epoch.epoch);
@@ -124,7 +131,10 @@ function policyOf(cause: StateReason, from: PreviousMode, { policy }: Registrati
 }
 
 /** The judgement holds as long as nobody wrote what it was made of, and the witness was there all the time. */
-function guards({ registration, state, epoch, oldestPeer }: ClusterSnapshot, { identity }: RegistrationContext): readonly RegistryCompare[] {
+function guards(
+  { registration, state, epoch, oldestPeer }: ClusterSnapshot,
+  { identity }: RegistrationContext,
+): readonly RegistryCompare[] {
   const unchanged = (key: string, than: number): RegistryCompare => ({ key, target: 'modRevision', is: 'equal', than });
   const node = identity.id;
   return [

@@ -3,7 +3,12 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { failure, success } from '../base/errors.ts';
 import { clusterKey, keyRanges } from '../registry/cluster-keys.ts';
-import { RegistrationTestCluster, running, setMode, ttlMs } from '../../test/support/registration/registration-cluster.ts';
+import {
+  RegistrationTestCluster,
+  running,
+  setMode,
+  ttlMs,
+} from '../../test/support/registration/registration-cluster.ts';
 
 describe('two lives of one node', () => {
   test('the later one takes over at once; the earlier one ends as soon as it hears of it', () => {

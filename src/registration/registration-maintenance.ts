@@ -13,7 +13,11 @@ import type { RegistrationOptions } from './registration-options.ts';
 import type { ClusterSnapshot } from './cluster-snapshot.ts';
 import type { NodeStateRecord } from './registration-records.ts';
 import { registrationBackoffMs } from './lease-renewal.ts';
-import { adoptEpochTransaction, continueEpochTransaction, becomeActiveTransaction } from './registration-transactions.ts';
+import {
+  adoptEpochTransaction,
+  continueEpochTransaction,
+  becomeActiveTransaction,
+} from './registration-transactions.ts';
 
 export type OwnStateRecord = { readonly record: NodeStateRecord; readonly modRevision: number };
 
@@ -69,7 +73,8 @@ export class RegistrationMaintenance {
 
   /** `quietSinceMs`: no renewal has failed since then, and the node was drained. */
   rejoin(state: OwnStateRecord, registrationRevision: number, quietSinceMs: number, wallMs: number): void {
-    if (this.#options.rejoin !== 'auto' || state.record.mode !== 'drained' || !isLateReturn(state.record.reason)) return;
+    if (this.#options.rejoin !== 'auto' || state.record.mode !== 'drained' || !isLateReturn(state.record.reason))
+      return;
     const leftMs = quietSinceMs + this.#options.rejoinHoldMs - this.#out.nowMs;
     if (leftMs > 0) return this.#out.scheduleIn(leftMs, { kind: 'upkeep' });
     this.#out.scheduleIn(this.#options.backoffMaxMs + this.#options.callTimeoutMs, { kind: 'upkeep' });
@@ -86,6 +91,10 @@ export class RegistrationMaintenance {
 function duty(node: NodeId, { state, epoch, term }: ClusterSnapshot): RegistryTransaction | undefined {
   if (state?.record === undefined || epoch?.record === undefined) return undefined;
   if (state.record.epoch !== epoch.record.epoch)
-    return adoptEpochTransaction(node, { entry: state.entry, record: state.record }, { entry: epoch.entry, record: epoch.record });
+    return adoptEpochTransaction(
+      node,
+      { entry: state.entry, record: state.record },
+      { entry: epoch.entry, record: epoch.record },
+    );
   return term > epoch.record.term ? continueEpochTransaction(epoch.entry, { ...epoch.record, term }) : undefined;
 }

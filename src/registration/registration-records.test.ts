@@ -3,7 +3,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type PreviousMode, nextMode, nodeModes, stateReasons } from './node-modes.ts';
 import { registrationOptions } from './registration-options.ts';
-import { type NodeStateRecord, encodeRegistrationRecord, readEpoch, readRegistration, readNodeState } from './registration-records.ts';
+import {
+  type NodeStateRecord,
+  encodeRegistrationRecord,
+  readEpoch,
+  readRegistration,
+  readNodeState,
+} from './registration-records.ts';
 
 const state: NodeStateRecord = {
   mode: 'active',

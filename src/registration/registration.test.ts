@@ -4,7 +4,12 @@ import { describe, test } from 'node:test';
 import { failure, success } from '../base/errors.ts';
 import { type LeaseId, onlyKey } from '../base/registry.ts';
 import { clusterKey, keyRanges } from '../registry/cluster-keys.ts';
-import { RegistrationTestCluster, running, setMode, ttlMs } from '../../test/support/registration/registration-cluster.ts';
+import {
+  RegistrationTestCluster,
+  running,
+  setMode,
+  ttlMs,
+} from '../../test/support/registration/registration-cluster.ts';
 
 describe('arriving', () => {
   test('the first of all boots, the next ones join, all are active and serve', () => {

@@ -99,7 +99,10 @@ export class Registration implements Machine<Input, Effect> {
   /** To be asked at the moment of acting: a process that was stopped for a while has had no time to hear of it. */
   canServe(nowMs: number): boolean {
     return (
-      this.#ready && this.#state !== undefined && canServeIn(this.#state.record.mode) && this.#renewal.isCertainlyHeld(nowMs)
+      this.#ready &&
+      this.#state !== undefined &&
+      canServeIn(this.#state.record.mode) &&
+      this.#renewal.isCertainlyHeld(nowMs)
     );
   }
 

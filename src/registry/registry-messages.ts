@@ -17,7 +17,9 @@ import type { RevisionChanges } from './keyspace/change-history.ts';
 
 export type RegistryMessageOf<K extends RegistryMessage['kind']> = Extract<RegistryMessage, { readonly kind: K }>;
 /** What a write is answered with, and what a replica remembers of it. */
-export type RegistryWriteResult = RegistryMessageOf<'registryTransacted' | 'registryGranted' | 'registryDone' | 'registryRefusal'>;
+export type RegistryWriteResult = RegistryMessageOf<
+  'registryTransacted' | 'registryGranted' | 'registryDone' | 'registryRefusal'
+>;
 export type RegistryRefusal = RegistryMessageOf<'registryRefusal'>;
 
 const messageCharactersMax = 300;

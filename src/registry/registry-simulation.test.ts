@@ -60,7 +60,12 @@ function peersOf(world: SimulatedWorld<Seat>): readonly Peer[] {
   return world.names.slice(0, managerCount).map((name, at) => ({ id: idAt(at), host: world.host(name).address, port }));
 }
 
-function boot(ports: SimulatedPorts, context: NodeContext, peers: readonly Peer[], limits: Partial<KeyspaceLimits>): Seat {
+function boot(
+  ports: SimulatedPorts,
+  context: NodeContext,
+  peers: readonly Peer[],
+  limits: Partial<KeyspaceLimits>,
+): Seat {
   const { name, host, index, boots, random, log } = context;
   const { clock } = ports;
   const self: Identity = { id: idAt(index), name, host, port, generation: boots, roles: ['manager'], dc: 'local' };
@@ -103,7 +108,10 @@ function begin(group: ConsensusHost<RegistryWriteResult>, peers: readonly Peer[]
   });
 }
 
-function serviceOf(group: ConsensusHost<RegistryWriteResult> | undefined, server: RegistryServer | undefined): StreamService {
+function serviceOf(
+  group: ConsensusHost<RegistryWriteResult> | undefined,
+  server: RegistryServer | undefined,
+): StreamService {
   return {
     request: (from, body, remainingMs, reply) =>
       server?.handle(from, decodeMessage(body) as RegistryMessage, body, remainingMs, reply),

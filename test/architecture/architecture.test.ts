@@ -159,7 +159,9 @@ describe('package-lock.json', () => {
   });
 
   it('lists the packages of every platform (node scripts/complete-lock.ts adds them)', () => {
-    const planted: Lockfile = { packages: { 'node_modules/a': { optionalDependencies: { 'a-darwin-arm64': '1.0.0' } } } };
+    const planted: Lockfile = {
+      packages: { 'node_modules/a': { optionalDependencies: { 'a-darwin-arm64': '1.0.0' } } },
+    };
     assert.equal(missingFromLockfile(planted).length, 1, 'the planted violation');
     assert.deepEqual(missingFromLockfile(lock), []);
   });

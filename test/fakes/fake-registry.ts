@@ -16,7 +16,12 @@ import {
   type WriteOptions,
   registryLimits,
 } from '../../src/base/registry.ts';
-import { validateLease, validateLimit, validateRange, validateWatchRevision } from '../../src/base/registry-validation.ts';
+import {
+  validateLease,
+  validateLimit,
+  validateRange,
+  validateWatchRevision,
+} from '../../src/base/registry-validation.ts';
 import { Keyspace, type KeyspaceLimits } from '../../src/registry/keyspace/keyspace.ts';
 import { LeaseClock } from '../../src/registry/keyspace/lease-clock.ts';
 

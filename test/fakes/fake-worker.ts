@@ -15,7 +15,10 @@ export type FakeUnitOutcome = { readonly afterMs: number; readonly news: Partial
 export type FakeWorkerBehaviour = (order: UnitSpec, worker: FakeWorker, attempt: AttemptId) => FakeUnitOutcome;
 
 /** Does what it is asked for, and counts it. */
-export const completeEveryUnit: FakeWorkerBehaviour = (order) => ({ afterMs: 50, news: { status: 'completed', completed: itemCountInSpec(order) } });
+export const completeEveryUnit: FakeWorkerBehaviour = (order) => ({
+  afterMs: 50,
+  news: { status: 'completed', completed: itemCountInSpec(order) },
+});
 
 export function itemCountInSpec(order: UnitSpec): number {
   if (order.phase === 'plan' || order.phase === 'finish') return 0;
@@ -103,7 +106,12 @@ export class FakeWorker {
   tell(more: readonly UnitReport[] = []): void {
     const reports = [...this.ends.values(), ...more];
     if (!this.alive || reports.length === 0) return;
-    const message = { kind: 'tellUnits', generation: this.identity.generation, coresFree: this.#free(), reports } as const;
+    const message = {
+      kind: 'tellUnits',
+      generation: this.identity.generation,
+      coresFree: this.#free(),
+      reports,
+    } as const;
     this.world.toLeader(
       this,
       (host, done) => host.onUnitReports(this.identity, message, done),

@@ -8,9 +8,24 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
 import type { Identity } from '../../src/base/ports.ts';
-import { ask, codeOf, identity, type TransportTestNode, secret, startTransportNode, text } from '../support/io/transport-nodes.ts';
+import {
+  ask,
+  codeOf,
+  identity,
+  type TransportTestNode,
+  secret,
+  startTransportNode,
+  text,
+} from '../support/io/transport-nodes.ts';
 import { SealedFrameReader, openFrame, sealFrame } from '../../src/io/transport/mux/sealed-frame.ts';
-import { makeGreeting, makeHello, makeSealPair, readGreeting, saltBytes, type SealPair } from '../../src/io/transport/crypto/handshake.ts';
+import {
+  makeGreeting,
+  makeHello,
+  makeSealPair,
+  readGreeting,
+  saltBytes,
+  type SealPair,
+} from '../../src/io/transport/crypto/handshake.ts';
 import { pairBinding } from '../../src/io/transport/crypto/identity-codec.ts';
 import { makeKeyRing, transportVersion } from '../../src/io/transport/crypto/keys.ts';
 import { segmentHeaderBytes, readSegments, writeSegment } from '../../src/io/transport/mux/segment.ts';

@@ -32,7 +32,11 @@ describe('batches', () => {
 
   it('HE-10: the first success ends the workflow, and all others of it', () => {
     const cluster = new JobsTestCluster({ workers: 3, cores: 2 });
-    const facts = { name: 'search', cores: 6, batch: defaultBatchFacts({ items: 600, unitItemsMax: 20, firstOnly: true }) };
+    const facts = {
+      name: 'search',
+      cores: 6,
+      batch: defaultBatchFacts({ items: 600, unitItemsMax: 20, firstOnly: true }),
+    };
     const plan = cluster.plan([[facts, { itemMs: 50, finds: 45 }]], {}, 'search');
     const job = cluster.submit(plan);
     const shown = cluster.ends(job, 'COMPLETED');
@@ -51,7 +55,11 @@ describe('batches', () => {
 
   it('HE-10: a search that finds nothing ends when all is done', () => {
     const cluster = new JobsTestCluster();
-    const facts = { name: 'search', cores: 3, batch: defaultBatchFacts({ items: 30, unitItemsMax: 5, firstOnly: true }) };
+    const facts = {
+      name: 'search',
+      cores: 3,
+      batch: defaultBatchFacts({ items: 30, unitItemsMax: 5, firstOnly: true }),
+    };
     const shown = cluster.ends(cluster.submit(cluster.plan([[facts, { itemMs: 20 }]])), 'COMPLETED');
     assert.equal(shown.totals.completed, 30);
   });

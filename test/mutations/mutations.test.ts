@@ -7,7 +7,14 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { searchInProcess, searchSeeds, type Mutant, type MutantReport, readMutants, sourceRoot } from '../support/mutations/mutants.ts';
+import {
+  searchInProcess,
+  searchSeeds,
+  type Mutant,
+  type MutantReport,
+  readMutants,
+  sourceRoot,
+} from '../support/mutations/mutants.ts';
 
 const seedsMax = 200;
 const timeoutMs = 300_000;

@@ -106,7 +106,10 @@ describe('an agent is refused', () => {
       REMUSTER_AUTH_SECRET: 'another-9pWk3RbX6nYd',
     });
     await Promise.all([
-      stranger.waitForOutput('stderr', /not joined yet: no seed has answered; compare addresses, secret and cluster name/),
+      stranger.waitForOutput(
+        'stderr',
+        /not joined yet: no seed has answered; compare addresses, secret and cluster name/,
+      ),
       a.waitForOutput('stderr', /"message":"refused"/),
     ]);
     assert.deepEqual(

@@ -1,7 +1,18 @@
 /** Three managers as real processes whose leader is killed or stopped while others write. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { httpCall, cut, entries, history, Managers, put, told, fetchNodeStatus, until, Watched } from '../support/processes/manager-requests.ts';
+import {
+  httpCall,
+  cut,
+  entries,
+  history,
+  Managers,
+  put,
+  told,
+  fetchNodeStatus,
+  until,
+  Watched,
+} from '../support/processes/manager-requests.ts';
 import { loadPrefix, WriteLoad } from '../support/processes/write-load.ts';
 
 const notHere = process.platform === 'win32' && 'signals that stop a process are unknown here';

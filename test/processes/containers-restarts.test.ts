@@ -4,7 +4,15 @@ import { test, type TestContext } from 'node:test';
 import { Random } from '../../src/base/random.ts';
 import type { ClusterSession } from '../../src/client/index.ts';
 import type { PoolHandle } from '../../src/containers/module.ts';
-import { type Agent, alive, bindable, eventually, filesIn, type NodeEvent, processIsUp } from '../support/processes/process-lab.ts';
+import {
+  type Agent,
+  alive,
+  bindable,
+  eventually,
+  filesIn,
+  type NodeEvent,
+  processIsUp,
+} from '../support/processes/process-lab.ts';
 import { counter } from '../support/processes/counter-module.ts';
 import { httpCall, get, history, until } from '../support/processes/manager-requests.ts';
 import { ended, PoolCluster } from '../support/processes/pool-cluster.ts';

@@ -26,7 +26,10 @@ test('the model knows what can have happened from what cannot', () => {
   const get = (value: string, version: number): KvAction => ({ kind: 'get', saw: { value, version } });
   const silent = { silent: { kind: 'put', value: 'b' } } as const;
   assert.equal(verdictOf(put('a', 1), get('a', 1), put('b', 2), get('b', 2)), 'linearizable');
-  assert.equal(verdictOf({ kind: 'get', saw: absentKey }, put('a', 4), silent, get('b', 6), put('c', 7)), 'linearizable');
+  assert.equal(
+    verdictOf({ kind: 'get', saw: absentKey }, put('a', 4), silent, get('b', 6), put('c', 7)),
+    'linearizable',
+  );
   assert.equal(verdictOf(put('a', 4), silent, get('a', 4), get('b', 5)), 'linearizable', 'it may come late');
   assert.equal(verdictOf(put('a', 1), put('b', 2), get('a', 1)), 'violated', 'a lost write');
   assert.equal(verdictOf(put('a', 1), get('a', 2)), 'violated', 'applied twice');

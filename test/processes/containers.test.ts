@@ -70,7 +70,11 @@ async function madeAgain({ cluster }: Stage): Promise<void> {
     assert.equal(created.body['created'], true, JSON.stringify(created));
     for (const id of [0, 1, 2]) {
       const asked = { pool: 'again', method: 'add', args: [1], route: { id } };
-      assert.equal((await httpCall(node, 'POST', '/v1/call', asked)).body['result'], 1, `round ${round}, container ${id}`);
+      assert.equal(
+        (await httpCall(node, 'POST', '/v1/call', asked)).body['result'],
+        1,
+        `round ${round}, container ${id}`,
+      );
     }
     assert.equal((await httpCall(node, 'DELETE', '/v1/pools/again')).code, 'OK');
     await until('the pool is gone', async () => {

@@ -3,7 +3,16 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { bindable, event, eventually, filesIn, ProcessLab, members, processIsUp, type ChildProgram } from '../support/processes/process-lab.ts';
+import {
+  bindable,
+  event,
+  eventually,
+  filesIn,
+  ProcessLab,
+  members,
+  processIsUp,
+  type ChildProgram,
+} from '../support/processes/process-lab.ts';
 
 type DevNode = {
   id: string;

@@ -7,7 +7,13 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { leaderOf, assertNothingLeft, startJobCluster, waitUntil, workflowFile } from '../support/processes/job-cluster.ts';
+import {
+  leaderOf,
+  assertNothingLeft,
+  startJobCluster,
+  waitUntil,
+  workflowFile,
+} from '../support/processes/job-cluster.ts';
 
 const seconds = Number(process.env['LOAD_SECONDS'] ?? 6);
 const users = 8;

@@ -6,7 +6,13 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { leaderOf, assertNothingLeft, startJobCluster, waitUntil, workflowFile } from '../support/processes/job-cluster.ts';
+import {
+  leaderOf,
+  assertNothingLeft,
+  startJobCluster,
+  waitUntil,
+  workflowFile,
+} from '../support/processes/job-cluster.ts';
 
 const itemsCount = 10_000;
 const unitItems = 500;

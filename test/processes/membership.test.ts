@@ -3,7 +3,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { getJson, postJson } from '../../src/cli/command/http-client.ts';
-import { type Agent, alive, event, ProcessLab, type ListedMember, members, type NodeEvent } from '../support/processes/process-lab.ts';
+import {
+  type Agent,
+  alive,
+  event,
+  ProcessLab,
+  type ListedMember,
+  members,
+  type NodeEvent,
+} from '../support/processes/process-lab.ts';
 
 const notHere = process.platform === 'win32' && 'signals that stop a process are unknown here';
 

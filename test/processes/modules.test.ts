@@ -33,7 +33,10 @@ class Shell {
     const [node] = this.cluster.up as readonly [Agent];
     const { lab } = this.cluster;
     // Not one of the lab's programs: those are to end only when they are told to.
-    const program = new ChildProgram([entry, ...words], { cwd: lab.folder, env: { ...lab.env, REMUSTER_ADDR: node.addr } });
+    const program = new ChildProgram([entry, ...words], {
+      cwd: lab.folder,
+      env: { ...lab.env, REMUSTER_ADDR: node.addr },
+    });
     const { code } = await program.waitForExit();
     return { code, stdout: program.stdout, stderr: program.stderr };
   }

@@ -118,7 +118,8 @@ async function cutOff(context: TestContext, { managers, part, heal }: Cluster, w
   // Old values may still be read by those who ask for no more, on whichever of the two has got them.
   const old = await get(minority[1]!, `/v1/registry?key=${key}&stale`);
   for (const { value } of old['items'] as { value: string }[]) assert.equal(value, 'before');
-  for (const manager of minority) assert.equal((await fetchNodeStatus(manager)).term, before.term, await leadershipOf(managers));
+  for (const manager of minority)
+    assert.equal((await fetchNodeStatus(manager)).term, before.term, await leadershipOf(managers));
 
   const last = await agreed(majority, during.term - 1);
   await heal();

@@ -4,7 +4,15 @@ import { createSocket } from 'node:dgram';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { getJson, postJson } from '../../src/cli/command/http-client.ts';
-import { type Agent, alive, event, ProcessLab, type ListedMember, members, type NodeEvent } from '../support/processes/process-lab.ts';
+import {
+  type Agent,
+  alive,
+  event,
+  ProcessLab,
+  type ListedMember,
+  members,
+  type NodeEvent,
+} from '../support/processes/process-lab.ts';
 
 const notHere = process.platform === 'win32' && 'signals that stop a process are unknown here';
 const managerNames = ['m1', 'm2', 'm3'];

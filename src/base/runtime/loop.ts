@@ -54,7 +54,10 @@ export const noStore: Pick<Store, 'write'> = {
 };
 
 export class Loop<Input, Effect extends Act, Timer> {
-  readonly #machine: Machine<Input | TimerExpired<Timer> | PersistFailed, Effect | Persist | Schedule<Timer> | CancelTimer>;
+  readonly #machine: Machine<
+    Input | TimerExpired<Timer> | PersistFailed,
+    Effect | Persist | Schedule<Timer> | CancelTimer
+  >;
   readonly #options: LoopOptions<Effect, Timer>;
   readonly #queue: BoundedQueue<Effect | Persist>;
   readonly #retryMs: number;

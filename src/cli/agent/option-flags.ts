@@ -4,7 +4,13 @@
  */
 import { type Command, Option } from 'commander';
 import { optionNames } from '../../node/options/options.ts';
-import { envNameOf, flagNameOf, type OptionName, type OptionRow, optionsTable } from '../../node/options/options-table.ts';
+import {
+  envNameOf,
+  flagNameOf,
+  type OptionName,
+  type OptionRow,
+  optionsTable,
+} from '../../node/options/options-table.ts';
 
 export function addOptionFlags(command: Command, names: readonly OptionName[] = optionNames): void {
   command.option('--config <file>', 'options file; by default remuster.config.ts, .yaml or .json in this folder');

@@ -110,12 +110,19 @@ export async function rebalanceCommand(flags: RebalanceFlags): Promise<number> {
   }
   const done = await ask(target, flags, dryRun);
   if (flags.output === 'table' || flags.output === 'wide') printData(await movesText(flags.output, done));
-  else printData(await renderObject(flags.output, done, { name: done.moves.map(({ name }) => name).join('\n'), lines: [] }));
+  else
+    printData(
+      await renderObject(flags.output, done, { name: done.moves.map(({ name }) => name).join('\n'), lines: [] }),
+    );
   for (const { name, why } of done.failed) printNotice(`${stripControls(name)} was not moved: ${stripControls(why)}`);
   return done.failed.length === 0 ? exitOk : exitPartial;
 }
 
-async function ask(target: ClusterTarget, { dc, maxMoves, reason }: RebalanceFlags, dryRun: boolean): Promise<Rebalanced> {
+async function ask(
+  target: ClusterTarget,
+  { dc, maxMoves, reason }: RebalanceFlags,
+  dryRun: boolean,
+): Promise<Rebalanced> {
   const answer = await postJson(target, withDc('/v1/rebalance', dc), { dryRun, maxMoves, reason });
   const { schemaVersion: _, ...thing } = answer as Rebalanced & { schemaVersion: number };
   return thing;

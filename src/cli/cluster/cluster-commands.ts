@@ -6,7 +6,13 @@ import type { Command } from 'commander';
 import type { RebalanceFlags } from './balance.ts';
 import type { DrainFlags } from './drain.ts';
 import type { LeaveFlags } from './leave.ts';
-import { type ReadFlags, addChangeCommand, addDestructiveCommand, addReadCommand, integerFlag } from '../command/command-flags.ts';
+import {
+  type ReadFlags,
+  addChangeCommand,
+  addDestructiveCommand,
+  addReadCommand,
+  integerFlag,
+} from '../command/command-flags.ts';
 import type { SnapshotRestoreFlags } from '../registry/registry-backup.ts';
 import type { WriteFlags } from '../registry/registry.ts';
 
@@ -84,7 +90,11 @@ function addNodes(program: Command, finish: Finish): void {
       finish(await nodeShowCommand(name, flags, flags.output));
     },
   );
-  addChangeCommand(node, 'drain <name>', 'give what a node holds to others, and give it nothing new; goes on after Ctrl-C')
+  addChangeCommand(
+    node,
+    'drain <name>',
+    'give what a node holds to others, and give it nothing new; goes on after Ctrl-C',
+  )
     .option('--deadline <duration>', 'until when it should be done; what is left then stays', '60s')
     .option('--detach', 'do not wait for the end')
     .option('--dry-run', 'only say whether it can begin')
@@ -93,11 +103,17 @@ function addNodes(program: Command, finish: Finish): void {
       const { nodeDrainCommand } = await import('./drain.ts');
       finish(await nodeDrainCommand(name, flags));
     });
-  addChangeCommand(node, 'activate <name>', 'let a drained node work again').action(async (name: string, flags: Reasoned) => {
-    const { nodeActivateCommand } = await import('./nodes.ts');
-    finish(await nodeActivateCommand(name, flags));
-  });
-  addDestructiveCommand(node, 'leave <name>', 'let a node go for good: drained, out of the group, unregistered, its process ended')
+  addChangeCommand(node, 'activate <name>', 'let a drained node work again').action(
+    async (name: string, flags: Reasoned) => {
+      const { nodeActivateCommand } = await import('./nodes.ts');
+      finish(await nodeActivateCommand(name, flags));
+    },
+  );
+  addDestructiveCommand(
+    node,
+    'leave <name>',
+    'let a node go for good: drained, out of the group, unregistered, its process ended',
+  )
     .option('--deadline <duration>', 'of the drain', '60s')
     .action(async (name: string, flags: LeaveFlags) => {
       const { nodeLeaveCommand } = await import('./leave.ts');
@@ -129,10 +145,12 @@ function addRegistry(program: Command, finish: Finish): void {
     .helpGroup('Operate:');
   addKeys(registry, finish);
   const snapshot = registry.command('snapshot').description('backups of the whole registry').helpGroup('Operate:');
-  addReadCommand(snapshot, 'save <file>', 'write everything into a file').action(async (file: string, flags: ReadFlags) => {
-    const { registrySnapshotSaveCommand } = await import('../registry/registry-backup.ts');
-    finish(await registrySnapshotSaveCommand(file, flags, flags.output));
-  });
+  addReadCommand(snapshot, 'save <file>', 'write everything into a file').action(
+    async (file: string, flags: ReadFlags) => {
+      const { registrySnapshotSaveCommand } = await import('../registry/registry-backup.ts');
+      finish(await registrySnapshotSaveCommand(file, flags, flags.output));
+    },
+  );
   addDestructiveCommand(snapshot, 'restore <file>', 'replace everything by what stands in a file').action(
     async (file: string, flags: SnapshotRestoreFlags) => {
       const { registrySnapshotRestoreCommand } = await import('../registry/registry-backup.ts');

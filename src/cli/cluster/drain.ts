@@ -40,7 +40,11 @@ export async function nodeDrainCommand(name: string, flags: DrainFlags): Promise
 }
 
 /** Says how far it is whenever that changes. Comes back early when the deadline of the drain has passed. */
-export async function pollDrained(target: ClusterTarget, name: string, deadline: string | undefined): Promise<NodeView> {
+export async function pollDrained(
+  target: ClusterTarget,
+  name: string,
+  deadline: string | undefined,
+): Promise<NodeView> {
   printOnInterrupt(() => printNotice(goesOn(name)));
   // The leader tells when it is over; this is for the case that nobody does.
   const lateMs = Date.now() + (parseOptionDuration(deadline) ?? 0) + patienceMs;

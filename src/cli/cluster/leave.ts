@@ -55,12 +55,16 @@ export async function nodeLeaveCommand(name: string, flags: LeaveFlags): Promise
 }
 
 async function belongsToGroup(target: ClusterTarget, id: string, dc: string): Promise<boolean> {
-  const { items } = (await getJson(target, withDc('/v1/managers', dc))) as { items: { id: string; standing: string }[] };
+  const { items } = (await getJson(target, withDc('/v1/managers', dc))) as {
+    items: { id: string; standing: string }[];
+  };
   return items.some((row) => row.id === id && row.standing !== 'outside');
 }
 
 /** The last one has nobody to give anything to. */
 async function othersAreActive(target: ClusterTarget, id: string, dc: string): Promise<boolean> {
-  const { nodes } = (await getJson(target, withDc('/v1/balance', dc))) as { nodes: { id: string; isActive: boolean }[] };
+  const { nodes } = (await getJson(target, withDc('/v1/balance', dc))) as {
+    nodes: { id: string; isActive: boolean }[];
+  };
   return nodes.some((row) => row.id !== id && row.isActive);
 }

@@ -48,7 +48,11 @@ export async function managerListCommand(
   });
 }
 
-export async function managerChangeCommand(verb: 'add' | 'promote', name: string, flags: ManagerFlags): Promise<number> {
+export async function managerChangeCommand(
+  verb: 'add' | 'promote',
+  name: string,
+  flags: ManagerFlags,
+): Promise<number> {
   const { reason } = flags;
   const answer = await postJson(await resolveTarget(flags), `/v1/managers/${encodeURIComponent(name)}/${verb}`, {
     reason,

@@ -63,7 +63,10 @@ export type LeaderInfo = {
   readonly port: number | null;
 };
 
-export async function leaderCommand(flags: TargetFlags & { readonly dc?: string }, format: OutputFormat): Promise<number> {
+export async function leaderCommand(
+  flags: TargetFlags & { readonly dc?: string },
+  format: OutputFormat,
+): Promise<number> {
   const target = await resolveTarget(flags);
   const answer = await getJson(target, withDc('/v1/leader', flags.dc));
   const { schemaVersion: _, ...thing } = answer as LeaderInfo & { schemaVersion: number };

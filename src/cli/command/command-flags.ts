@@ -7,7 +7,12 @@ import type { TargetFlags } from './target.ts';
 export type ReadFlags = TargetFlags & { readonly output: OutputFormat };
 
 /** A command that shows data of a cluster. */
-export function addReadCommand(parent: Command, words: string, sentence: string, format: OutputFormat = 'table'): Command {
+export function addReadCommand(
+  parent: Command,
+  words: string,
+  sentence: string,
+  format: OutputFormat = 'table',
+): Command {
   return parent
     .command(words)
     .description(sentence)

@@ -24,7 +24,8 @@ export function reportFailure(error: unknown, asJson: boolean): number {
     printNotice(`${styled('red', 'error', process.stderr)} ${code}: ${message}`);
     printNotice(`${styled('dim', 'hint', process.stderr)} ${hint} (remuster explain ${code})`);
   }
-  if (!isRemusterError(error) && process.env['REMUSTER_DEBUG'] && error instanceof Error) printNotice(error.stack ?? '');
+  if (!isRemusterError(error) && process.env['REMUSTER_DEBUG'] && error instanceof Error)
+    printNotice(error.stack ?? '');
   return known.row.exitCode;
 }
 

@@ -12,7 +12,11 @@ export type WatchFrame = {
 
 const lookMs = 1_000;
 
-export async function printOrWatch(format: OutputFormat, watch: boolean, look: () => Promise<WatchFrame>): Promise<number> {
+export async function printOrWatch(
+  format: OutputFormat,
+  watch: boolean,
+  look: () => Promise<WatchFrame>,
+): Promise<number> {
   for (let shown: string | undefined; ; await pause(lookMs)) {
     const { text, news = text } = await look();
     if (news !== shown) {

@@ -54,7 +54,12 @@ export function seedsFor(index: number, ports: readonly NodePortPair[]): string[
     .map((other) => `${devHost}:${other.port}`);
 }
 
-export function agentArguments(node: PlannedNode, ports: NodePortPair, seeds: readonly string[], place: DevDataDir): string[] {
+export function agentArguments(
+  node: PlannedNode,
+  ports: NodePortPair,
+  seeds: readonly string[],
+  place: DevDataDir,
+): string[] {
   const { root, temporary } = place;
   const words = ['agent', '--with-parent', '--dev-root', root, '--cluster', 'dev', '--chaos'];
   if (temporary) words.push('--dev-temporary');

@@ -8,7 +8,10 @@ import { JobHttpClient } from './job-client.ts';
 import type { ClusterTarget } from '../command/target.ts';
 
 /** A node that answers like that; `undefined` is no answer at all. */
-async function node(t: TestContext, answer: (path: string) => object | RemusterError | undefined): Promise<ClusterTarget> {
+async function node(
+  t: TestContext,
+  answer: (path: string) => object | RemusterError | undefined,
+): Promise<ClusterTarget> {
   const server = createServer((request, response) => {
     const told = answer(request.url ?? '');
     if (told === undefined) return;
@@ -48,7 +51,8 @@ test('a job is followed through nodes that are gone, silent, or know no leader',
 test('what does not pass is told as it is, and a cluster that cannot be reached is UNREACHABLE', async (t) => {
   const unknown = await node(t, () => new RemusterError('UNKNOWN_JOB'));
   const follow = async (): Promise<void> => {
-    for await (const progress of new JobHttpClient([unknown, gone]).progress('j1')) assert.fail(JSON.stringify(progress));
+    for await (const progress of new JobHttpClient([unknown, gone]).progress('j1'))
+      assert.fail(JSON.stringify(progress));
   };
   await assert.rejects(follow(), { code: 'UNKNOWN_JOB' });
   await assert.rejects(new JobHttpClient([gone, gone]).get('/v1/jobs'), { code: 'UNREACHABLE' });

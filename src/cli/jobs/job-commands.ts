@@ -81,10 +81,12 @@ function addLooks(job: Command, finish: Finish): void {
       finish(await jobWatchCommand(id, flags));
     },
   );
-  addReadCommand(job, 'explain <id>', 'why a job is where it is, or waits').action(async (id: string, flags: ReadFlags) => {
-    const { jobExplainCommand } = await import('./jobs.ts');
-    finish(await jobExplainCommand(id, flags));
-  });
+  addReadCommand(job, 'explain <id>', 'why a job is where it is, or waits').action(
+    async (id: string, flags: ReadFlags) => {
+      const { jobExplainCommand } = await import('./jobs.ts');
+      finish(await jobExplainCommand(id, flags));
+    },
+  );
 }
 
 function addEnds(job: Command, finish: Finish): void {

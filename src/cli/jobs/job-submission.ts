@@ -38,14 +38,20 @@ const entries = {
 };
 
 /** Everything that can be said before the cluster is asked. */
-export async function prepareSubmission(file: string, flags: SubmissionFlags & ScheduleFlags): Promise<PreparedSubmission> {
+export async function prepareSubmission(
+  file: string,
+  flags: SubmissionFlags & ScheduleFlags,
+): Promise<PreparedSubmission> {
   const options = optionsOf(flags);
   const prepared = preparedJob(await openWorkflowFile(file, entries, jobLimits.bundleBytesMax));
   return { prepared, request: buildJobRequest(prepared, options, `cli-${randomBytes(16).toString('hex')}`) };
 }
 
 /** The code goes along only if the managers do not have it. */
-export async function submitPrepared(site: JobHttpClient, { prepared, request }: PreparedSubmission): Promise<SubmitReply> {
+export async function submitPrepared(
+  site: JobHttpClient,
+  { prepared, request }: PreparedSubmission,
+): Promise<SubmitReply> {
   try {
     return withoutSchemaVersion(await site.change('POST', '/v1/jobs', { request })) as SubmitReply;
   } catch (error) {

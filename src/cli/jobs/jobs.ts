@@ -10,7 +10,13 @@ import { exitOk } from '../command/exit.ts';
 import { withQuery } from '../command/http-client.ts';
 import { exitCodeOfJob, fetchReport, streamResults, fetchResults } from './job-outcome.ts';
 import { jobPath, openJobHttpClient, withoutSchemaVersion } from './job-client.ts';
-import { type ScheduleFlags, type SubmissionFlags, checkDatacenter, prepareSubmission, submitPrepared } from './job-submission.ts';
+import {
+  type ScheduleFlags,
+  type SubmissionFlags,
+  checkDatacenter,
+  prepareSubmission,
+  submitPrepared,
+} from './job-submission.ts';
 import { openLiveScreen } from './live-screen.ts';
 import { LiveView } from './live-view.ts';
 import { type Column, type OutputFormat, renderList, renderObject, renderTable } from '../output/render.ts';
@@ -112,7 +118,10 @@ export async function jobCancelCommand(jobId: string, flags: Flags): Promise<num
   return exitOk;
 }
 
-export async function jobReportCommand(jobId: string, flags: Flags & { readonly out?: readonly string[] }): Promise<number> {
+export async function jobReportCommand(
+  jobId: string,
+  flags: Flags & { readonly out?: readonly string[] },
+): Promise<number> {
   checkReportFiles(flags.out ?? []);
   const site = await openJobHttpClient(flags);
   const report = await fetchReport(site, jobId);

@@ -4,7 +4,14 @@ import { describe, test } from 'node:test';
 import type { JobProgress } from '../../jobs/job-types.ts';
 import { deriveFacts } from '../../runner/definition/fact-derivation.ts';
 import { workflow } from '../../runner/definition/workflow.ts';
-import { formatBytes, formatCount, formatElapsed, formatLatency, formatPercent, formatRate } from '../output/amounts.ts';
+import {
+  formatBytes,
+  formatCount,
+  formatElapsed,
+  formatLatency,
+  formatPercent,
+  formatRate,
+} from '../output/amounts.ts';
 import { LiveView, progressLine, type ViewStyle } from './live-view.ts';
 
 const style: ViewStyle = { columns: 80, blocks: false, paint: (_style, text) => text };

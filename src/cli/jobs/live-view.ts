@@ -131,7 +131,9 @@ export function progressLine(progress: JobProgress): string {
   const workers = progress.workers.length === 0 ? '' : `  on ${progress.workers.join(' ')}`;
   const counts = `${formatCount(progress.completed)} done  ${formatCount(progress.failed)} failed`;
   const speed = `${formatRate(progress.ratePerSecond)}  p50 ${formatLatency(p50)}  p95 ${formatLatency(p95)}  p99 ${formatLatency(p99)}`;
-  return stripControls(`${progress.status}  ${formatElapsed(progress.elapsedMs)}  ${counts}  ${speed}${workers}${queue}`);
+  return stripControls(
+    `${progress.status}  ${formatElapsed(progress.elapsedMs)}  ${counts}  ${speed}${workers}${queue}`,
+  );
 }
 
 export function incidentText({ time, type, node, effect }: Incident): string {

@@ -1,7 +1,14 @@
 /** The report of a job as text for people: how it ended, what was done how fast, what was promised, what went wrong. */
 import { unreachable } from '../../base/assert.ts';
 import type { MetricView, Report } from '../../jobs/report/report.ts';
-import { formatBytes, formatCount, formatElapsed, formatLatency, formatPercent, formatRate } from '../output/amounts.ts';
+import {
+  formatBytes,
+  formatCount,
+  formatElapsed,
+  formatLatency,
+  formatPercent,
+  formatRate,
+} from '../output/amounts.ts';
 import { incidentText } from './live-view.ts';
 import { renderTable } from '../output/render.ts';
 import { styled, stripControls } from '../output/terminal.ts';
@@ -16,7 +23,9 @@ export function formatReport(report: Report): string {
     [
       `${formatCount(totals.completed)} completed, ${formatCount(totals.failed)} failed`,
       ...(totals.requests > 0
-        ? [`${formatCount(totals.requests)} requests, ${formatBytes(totals.bytesIn)} in, ${formatBytes(totals.bytesOut)} out`]
+        ? [
+            `${formatCount(totals.requests)} requests, ${formatBytes(totals.bytesIn)} in, ${formatBytes(totals.bytesOut)} out`,
+          ]
         : []),
       `${formatCount(report.attempts.length)} attempts`,
     ].join(';  '),
@@ -49,7 +58,13 @@ function stepsText({ steps }: Report): string {
   if (steps.length === 0) return '';
   const titles = ['WORKFLOW', 'STEP', 'COUNT', 'FAILED', 'RATE', 'MEAN', 'P50', 'P95', 'P99', 'P99.9', 'MAX'];
   const rows = steps.map(({ workflow, step, count, failed, ratePerSecond, latencyMs }) => [
-    ...[stripControls(workflow), stripControls(step), formatCount(count), formatCount(failed), formatRate(ratePerSecond)],
+    ...[
+      stripControls(workflow),
+      stripControls(step),
+      formatCount(count),
+      formatCount(failed),
+      formatRate(ratePerSecond),
+    ],
     ...([latencyMs.mean, latencyMs.p50, latencyMs.p95, latencyMs.p99, latencyMs.p999, latencyMs.max] as const).map(
       formatLatency,
     ),
@@ -59,7 +74,11 @@ function stepsText({ steps }: Report): string {
 
 function checksText({ checks }: Report): string {
   if (checks.length === 0) return '';
-  const rows = checks.map(({ name, passed, failed }) => [stripControls(name), formatCount(passed), formatCount(failed)]);
+  const rows = checks.map(({ name, passed, failed }) => [
+    stripControls(name),
+    formatCount(passed),
+    formatCount(failed),
+  ]);
   return renderTable(['CHECK', 'PASSED', 'FAILED'], rows);
 }
 

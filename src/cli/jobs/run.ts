@@ -7,7 +7,13 @@ import type { SubmitReply } from '../../jobs/job-types.ts';
 import { exitInterrupted, exitOk } from '../command/exit.ts';
 import { exitCodeOfJob, fetchReport, streamResults, fetchResults } from './job-outcome.ts';
 import { type JobHttpClient, jobPath, openJobHttpClient } from './job-client.ts';
-import { type PreparedSubmission, type SubmissionFlags, checkDatacenter, prepareSubmission, submitPrepared } from './job-submission.ts';
+import {
+  type PreparedSubmission,
+  type SubmissionFlags,
+  checkDatacenter,
+  prepareSubmission,
+  submitPrepared,
+} from './job-submission.ts';
 import { openLiveScreen } from './live-screen.ts';
 import { LiveView } from './live-view.ts';
 import { type OutputFormat, renderObject } from '../output/render.ts';

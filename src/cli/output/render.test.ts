@@ -15,7 +15,8 @@ const rows = [
   { name: 'a', size: 1 },
   { name: 'longer', size: 22 },
 ];
-const show = async (format: OutputFormat): Promise<string> => await renderList(format, rows, columns, (row) => row.name);
+const show = async (format: OutputFormat): Promise<string> =>
+  await renderList(format, rows, columns, (row) => row.name);
 
 describe('a list', () => {
   test('has a shape with a version for programs', async () => {

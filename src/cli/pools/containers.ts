@@ -51,7 +51,8 @@ export async function containerShowCommand(name: string, flags: Flags & { readon
 export async function containerExplainCommand(name: string, flags: Flags): Promise<number> {
   const answer = await getJson(await resolveTarget(flags), withDc(containerPath(name, 'explain'), flags.dc));
   const { schemaVersion: _, ...thing } = answer as ContainerExplanation & { schemaVersion: number };
-  if (flags.output === 'table' || flags.output === 'wide') printData(thing.reasons.map((one) => stripControls(one)).join('\n'));
+  if (flags.output === 'table' || flags.output === 'wide')
+    printData(thing.reasons.map((one) => stripControls(one)).join('\n'));
   else printData(await renderObject(flags.output, thing, { name, lines: [] }));
   return exitOk;
 }

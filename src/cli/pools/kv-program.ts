@@ -21,7 +21,9 @@ export function addKvCommands(program: Command, finish: (exitCode: number) => vo
       const { kvListCommand } = await import('./kv.ts');
       finish(await kvListCommand(prefix ?? '', flags));
     });
-  conditional(pooled(addReadCommand(kv, 'put <key> <value>', 'write a value: JSON if it is JSON, else the text itself')))
+  conditional(
+    pooled(addReadCommand(kv, 'put <key> <value>', 'write a value: JSON if it is JSON, else the text itself')),
+  )
     .helpGroup('Operate:')
     .option('--ttl <duration>', 'the key is gone after so long')
     .action(async (key: string, value: string, flags: KvFlags & Conditional & { ttl?: string }) => {

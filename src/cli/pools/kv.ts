@@ -109,7 +109,10 @@ export function parseKvValue(text: string): unknown {
 async function itemOf(key: string, flags: KvFlags): Promise<Item> {
   const found = (await call('get', [key], { hash: key }, flags)) as Omit<Item, 'key'> | null;
   if (found === null)
-    throw new RemusterError('UNKNOWN_KEY', `there is no key ${JSON.stringify(key)} in the pool ${stripControls(flags.pool)}`);
+    throw new RemusterError(
+      'UNKNOWN_KEY',
+      `there is no key ${JSON.stringify(key)} in the pool ${stripControls(flags.pool)}`,
+    );
   return { key, ...found };
 }
 

@@ -5,7 +5,12 @@
 import { createHash } from 'node:crypto';
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
 import { bundleModule } from '../../io/bundle/bundler.ts';
-import type { ModuleRow, ModuleDetails, ModulePoolStatus, ModuleVersionView } from '../../placement/modules/module-views.ts';
+import type {
+  ModuleRow,
+  ModuleDetails,
+  ModulePoolStatus,
+  ModuleVersionView,
+} from '../../placement/modules/module-views.ts';
 import { moduleLimits } from '../../placement/modules/module-records.ts';
 import { exitFailed, exitOk, exitPartial } from '../command/exit.ts';
 import { sendJson, getJson, withDc, postJson } from '../command/http-client.ts';
@@ -68,7 +73,9 @@ export async function moduleShowCommand(name: string, flags: Flags & { readonly 
       return { text: await renderObject(output, module, { name, lines: [] }) };
     const versions = await renderList(output, module.versions, versionColumns, (row) => String(row.version));
     const pools = await renderList(output, module.pools, poolColumns, (row) => row.name);
-    return { text: `${stripControls(module.name)}\n\n${versions}\n\n${module.pools.length === 0 ? 'no pool runs it' : pools}` };
+    return {
+      text: `${stripControls(module.name)}\n\n${versions}\n\n${module.pools.length === 0 ? 'no pool runs it' : pools}`,
+    };
   });
 }
 
@@ -99,7 +106,9 @@ export async function moduleDeployCommand(file: string, flags: ModuleDeployFlags
   const target = await resolveTarget(flags);
   const deployed = await upload(target, file, flags);
   const { name, version } = deployed;
-  printNotice(`${stripControls(name)} ${deployed.deployed ? 'is deployed as' : 'was deployed already: it is'} version ${version}`);
+  printNotice(
+    `${stripControls(name)} ${deployed.deployed ? 'is deployed as' : 'was deployed already: it is'} version ${version}`,
+  );
   const rolled = flags.roll ? await roll(target, deployed, flags) : undefined;
   const pools = rolled?.pools ?? [];
   const thing = { ...deployed, pools };

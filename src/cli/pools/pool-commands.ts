@@ -4,7 +4,13 @@ import { poolLimits } from '../../placement/operations/pool-spec.ts';
 import { poolDurabilities } from '../../placement/state/container-records.ts';
 import type { MigrateFlags } from './containers.ts';
 import type { PoolCreateFlags, PoolDeleteFlags } from './pools.ts';
-import { type ReadFlags, addChangeCommand, addDestructiveCommand, addReadCommand, integerFlag } from '../command/command-flags.ts';
+import {
+  type ReadFlags,
+  addChangeCommand,
+  addDestructiveCommand,
+  addReadCommand,
+  integerFlag,
+} from '../command/command-flags.ts';
 
 const againSentence = 'print again when something changes';
 const dcSentence = 'of this datacenter instead of that of the asked node';
@@ -47,7 +53,11 @@ function addTransfers(pool: Command, finish: Finish): void {
       const { poolExportCommand } = await import('./pool-transfer.ts');
       finish(await poolExportCommand(name, flags));
     });
-  addChangeCommand(pool, 'import <name> <file>', 'put an exported pool into a new one, which is created if it is not there')
+  addChangeCommand(
+    pool,
+    'import <name> <file>',
+    'put an exported pool into a new one, which is created if it is not there',
+  )
     .option('--timeout <duration>', 'wait so long until all containers serve', '30s')
     .action(async (name: string, file: string, flags: ReadFlags & { timeout: string; reason?: string }) => {
       const { poolImportCommand } = await import('./pool-transfer.ts');
@@ -63,7 +73,10 @@ function waiting(command: Command, until: string, timeout = '30s'): Command {
 }
 
 function addCreate(pool: Command, finish: Finish): void {
-  waiting(addChangeCommand(pool, 'create <name>', 'create a pool; the same one again is no error'), 'all containers serve')
+  waiting(
+    addChangeCommand(pool, 'create <name>', 'create a pool; the same one again is no error'),
+    'all containers serve',
+  )
     .requiredOption('--module <name>', 'the module that its containers run')
     .requiredOption('--containers <count>', 'how many; decided once', integerFlag('--containers', 1))
     .option('--copies <count>', "of each container's state, the owner's included", integerFlag('--copies', 1))

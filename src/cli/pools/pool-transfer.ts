@@ -10,7 +10,13 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
 import { errorTable, type ErrorCode } from '../../base/error-table.ts';
-import { exportFormat, type ExportHead, exportKind, ExportReader, type ExportRow } from '../../containers/pool-export.ts';
+import {
+  exportFormat,
+  type ExportHead,
+  exportKind,
+  ExportReader,
+  type ExportRow,
+} from '../../containers/pool-export.ts';
 import type { PoolDetails } from '../../placement/operations/pool-views.ts';
 import { exitOk } from '../command/exit.ts';
 import { sendJson, getJson, postJson, postLines, withQuery } from '../command/http-client.ts';

@@ -22,7 +22,11 @@ const attemptsMax = 3;
 const againMs = 500;
 const partAttemptsMax = 20;
 
-export async function registrySnapshotSaveCommand(file: string, flags: TargetFlags, format: OutputFormat): Promise<number> {
+export async function registrySnapshotSaveCommand(
+  file: string,
+  flags: TargetFlags,
+  format: OutputFormat,
+): Promise<number> {
   const target = await resolveTarget(flags);
   const name = await registryName(target);
   const { bytes, revision } = await fetched(target);

@@ -11,7 +11,10 @@ import { resolveTarget, type ClusterTarget, type TargetFlags } from '../command/
 import { stripControls, printData, printNotice } from '../output/terminal.ts';
 
 type Change =
-  | ({ readonly kind: 'put' } & Omit<RegistryEntryView, 'value'> & { readonly value?: string; readonly valueBytes?: number })
+  | ({ readonly kind: 'put' } & Omit<RegistryEntryView, 'value'> & {
+        readonly value?: string;
+        readonly valueBytes?: number;
+      })
   | { readonly kind: 'delete'; readonly key: string; readonly modRevision: number };
 
 type Told = {

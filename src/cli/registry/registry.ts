@@ -36,7 +36,11 @@ export function abbreviateValue(value: string): string {
   return value.length <= valueCharactersMax ? value : `${value.slice(0, valueCharactersMax)}...`;
 }
 
-export async function registryGetCommand(key: string, flags: TargetFlags & Stale, format: OutputFormat): Promise<number> {
+export async function registryGetCommand(
+  key: string,
+  flags: TargetFlags & Stale,
+  format: OutputFormat,
+): Promise<number> {
   const entry = await entryOf(await resolveTarget(flags), key, flags);
   const lines: [string, string][] = [
     ['KEY', entry.key],

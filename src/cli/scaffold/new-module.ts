@@ -12,7 +12,9 @@ export function newModuleCommand(name: string, folder: string): number {
   const paths = writeNewFiles(folder, files);
   printData(paths.join('\n'));
   printNotice(`try it:   node --test ${paths[1]}`);
-  printNotice(`run it:   remuster module deploy ${paths[0]} && remuster pool create ${name} --module ${name} --containers 8`);
+  printNotice(
+    `run it:   remuster module deploy ${paths[0]} && remuster pool create ${name} --module ${name} --containers 8`,
+  );
   printNotice(`call it:  remuster call ${name} add '["apples", 3]' --hash apples`);
   return exitOk;
 }

@@ -6,7 +6,13 @@ import type { NodeId } from '../../base/ids.ts';
 import { Random } from '../../base/random.ts';
 import { type ElectionRanking, electionDelayMs, leaderGoneDelayMs, electionRetryDelayMs } from './election-delay.ts';
 import { LeaderFlapping } from './leader-flapping.ts';
-import { type ConsensusOptions, checkConsensusOptions, defaultConsensusOptions, voterLeaseMs, leaderLeaseMs } from '../state/options.ts';
+import {
+  type ConsensusOptions,
+  checkConsensusOptions,
+  defaultConsensusOptions,
+  voterLeaseMs,
+  leaderLeaseMs,
+} from '../state/options.ts';
 import { VoterLease } from './voter-lease.ts';
 import { HeartbeatRounds } from '../replication/heartbeat-rounds.ts';
 

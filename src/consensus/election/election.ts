@@ -15,7 +15,10 @@ import { voterLeaseMs } from '../state/options.ts';
 import type { ConsensusTimer } from '../state/effects.ts';
 import { type ReleasedLease, VoterLease } from './voter-lease.ts';
 
-export type ConsensusMessageOf<Kind extends ConsensusMessage['kind']> = Extract<ConsensusMessage, { readonly kind: Kind }>;
+export type ConsensusMessageOf<Kind extends ConsensusMessage['kind']> = Extract<
+  ConsensusMessage,
+  { readonly kind: Kind }
+>;
 
 export type ElectionEvents = {
   /** A new term begins with us as a candidate: nobody leads in it. */
@@ -74,7 +77,9 @@ export class Election {
   /** Nobody leads and our own attempt is over. */
   retry(): void {
     this.#phase = 'none';
-    this.#alarm.set(this.#state.outbox.nowMs + electionRetryDelayMs(this.#timeoutMs, this.#candidate, this.#state.random));
+    this.#alarm.set(
+      this.#state.outbox.nowMs + electionRetryDelayMs(this.#timeoutMs, this.#candidate, this.#state.random),
+    );
   }
 
   /** Our attempt is over, because another term has begun. */

@@ -72,7 +72,12 @@ export class RaftFollower {
 }
 
 /** Undefined when they are no entries, or none that one leader can have. */
-function entriesOf({ entries, prevIndex, prevTerm, term }: ConsensusMessageOf<'append'>): readonly LogEntry[] | undefined {
+function entriesOf({
+  entries,
+  prevIndex,
+  prevTerm,
+  term,
+}: ConsensusMessageOf<'append'>): readonly LogEntry[] | undefined {
   try {
     let last = prevTerm;
     const out = entries.map((record, i) => {

@@ -56,7 +56,10 @@ export class RaftLeader {
 
   /** A majority was heard so lately that nobody else can have been elected. */
   leaseHolds(nowMs: number): boolean {
-    return nowMs < this.replicator.quorumSinceMs(nowMs) + leaderLeaseMs(this.#state.options) && !this.transfer.hasReleasedLease;
+    return (
+      nowMs < this.replicator.quorumSinceMs(nowMs) + leaderLeaseMs(this.#state.options) &&
+      !this.transfer.hasReleasedLease
+    );
   }
 
   canServe(nowMs: number): boolean {
@@ -131,7 +134,8 @@ export class RaftLeader {
   compactionFloor(): number {
     const { log, options } = this.#state;
     let keep = Infinity;
-    for (const { snapshotTransfer } of this.replicator.peers.values()) keep = Math.min(keep, snapshotTransfer?.snapshot.index ?? keep);
+    for (const { snapshotTransfer } of this.replicator.peers.values())
+      keep = Math.min(keep, snapshotTransfer?.snapshot.index ?? keep);
     return Math.max(keep, log.lastIndex - 2 * logEntriesBeforeSnapshotMax(options));
   }
 }

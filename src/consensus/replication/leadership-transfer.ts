@@ -117,6 +117,7 @@ export class LeadershipTransfer {
   }
 
   #refuse(call: number | undefined, code: 'CAPACITY' | 'PRECONDITION' | 'DEADLINE', text: string): void {
-    if (call !== undefined) this.#state.outbox.put({ kind: 'ended', call, outcome: failure(code, text), immediate: true });
+    if (call !== undefined)
+      this.#state.outbox.put({ kind: 'ended', call, outcome: failure(code, text), immediate: true });
   }
 }

@@ -65,7 +65,8 @@ export class LogReplicator {
         continue;
       }
       this.#sendEmpty(id, peer);
-      if (peer.snapshotTransfer !== undefined && ++peer.snapshotTransfer.idleTicks >= quietTicksMax) this.#sendPart(id, peer);
+      if (peer.snapshotTransfer !== undefined && ++peer.snapshotTransfer.idleTicks >= quietTicksMax)
+        this.#sendPart(id, peer);
     }
   }
 
@@ -223,7 +224,16 @@ export class LogReplicator {
     const records = entries.map(({ encoded }) => encoded);
     const round = this.#rounds.current;
     peer.sentCommit = commitIndex;
-    outbox.sendImmediately(to, { kind: 'append', group, term, round, prevIndex, prevTerm, commitIndex, entries: records });
+    outbox.sendImmediately(to, {
+      kind: 'append',
+      group,
+      term,
+      round,
+      prevIndex,
+      prevTerm,
+      commitIndex,
+      entries: records,
+    });
   }
 
   #sendEmpty(to: NodeId, peer: PeerProgress): void {

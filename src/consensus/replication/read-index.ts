@@ -40,7 +40,11 @@ export class ReadIndex {
         ...this.#waiting.map((read) => ({ ...read, round: 0 })),
         ...this.#unbound.splice(0).map((call) => ({ call, index, round: 0 })),
       ];
-    } else if (this.#unbound.length > 0 && !this.#rounds.frozen && !this.#waiting.some(({ round }) => this.#isOpen(round))) {
+    } else if (
+      this.#unbound.length > 0 &&
+      !this.#rounds.frozen &&
+      !this.#waiting.some(({ round }) => this.#isOpen(round))
+    ) {
       // Those who come while a round is under way share the next one.
       this.#replicator.heartbeat();
       const round = this.#rounds.current;
@@ -51,7 +55,8 @@ export class ReadIndex {
 
   failAll(): void {
     const calls = [...this.#unbound, ...this.#waiting.map(({ call }) => call)];
-    for (const call of calls) this.#state.outbox.put({ kind: 'ended', call, outcome: failure('NOT_LEADER'), immediate: true });
+    for (const call of calls)
+      this.#state.outbox.put({ kind: 'ended', call, outcome: failure('NOT_LEADER'), immediate: true });
     this.#unbound = [];
     this.#waiting = [];
   }

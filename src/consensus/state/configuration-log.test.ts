@@ -46,7 +46,10 @@ describe('members by place in the log', () => {
   });
 
   test('a majority counts configured voters, and nobody else', () => {
-    const log = new ConfigurationLog({ index: 0, members: [...voters, member('n4', 'syncing'), member('n5', 'syncing')] });
+    const log = new ConfigurationLog({
+      index: 0,
+      members: [...voters, member('n4', 'syncing'), member('n5', 'syncing')],
+    });
     assert.equal(log.majority, 2);
     assert.equal(log.isMajority(ids('n1', 'n2')), true);
     assert.equal(log.isMajority(ids('n1', 'n4', 'n5', 'n9')), false);

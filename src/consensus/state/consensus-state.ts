@@ -17,7 +17,13 @@ import { ConsensusOutbox } from './effects.ts';
 import { ReplicatedLog } from './replicated-log.ts';
 import type { RecoveredState } from './recovery.ts';
 import type { Snapshot } from './snapshot.ts';
-import { type StorageKeys, decodeConfiguration, logEntryWrites, storageKeys, hardStateWrite } from './storage-format.ts';
+import {
+  type StorageKeys,
+  decodeConfiguration,
+  logEntryWrites,
+  storageKeys,
+  hardStateWrite,
+} from './storage-format.ts';
 
 export type RaftRole = 'follower' | 'candidate' | 'leader';
 
@@ -140,7 +146,11 @@ export class ConsensusState {
     this.persist([...logEntryWrites(this.keys, entries), ...gone]);
   }
 
-  emitEvent(type: ConsensusEvent['type'], why: string, about: { index?: number; leader?: NodeId | undefined } = {}): void {
+  emitEvent(
+    type: ConsensusEvent['type'],
+    why: string,
+    about: { index?: number; leader?: NodeId | undefined } = {},
+  ): void {
     const { group, term } = this;
     const { index = this.commitIndex, leader = this.leader } = about;
     this.outbox.put({ kind: 'event', event: { type, group, term, index, leader, why }, immediate: true });

@@ -10,7 +10,13 @@ import { newLogEntry } from './log-entry.ts';
 import { type RecoveredState, recoverGroup } from './recovery.ts';
 import type { Snapshot } from './snapshot.ts';
 import { ChunkedBytesBuilder } from './state-bytes.ts';
-import { logEntryWrites, snapshotHeadWrite, storageKeys, hardStateWrite, snapshotPartWrites } from './storage-format.ts';
+import {
+  logEntryWrites,
+  snapshotHeadWrite,
+  storageKeys,
+  hardStateWrite,
+  snapshotPartWrites,
+} from './storage-format.ts';
 
 const keys = storageKeys('g');
 const members = [voterOf('n1')];
@@ -73,7 +79,10 @@ describe('what the store has of a group', () => {
 
   test('is fresh when there is nothing, also beside other groups', () => {
     assert.equal(restored(new StoreContent()).fresh, true);
-    const others = written(hardStateWrite(storageKeys('g2'), 1, undefined), hardStateWrite(storageKeys('f'), 1, undefined));
+    const others = written(
+      hardStateWrite(storageKeys('g2'), 1, undefined),
+      hardStateWrite(storageKeys('f'), 1, undefined),
+    );
     assert.equal(restored(others).fresh, true);
   });
 

@@ -11,7 +11,14 @@ import { crc32 } from '../../base/checksum.ts';
 import { type LogEntry, decodeLogEntry } from './log-entry.ts';
 import type { LogPosition } from './replicated-log.ts';
 import { type Snapshot, noSnapshot } from './snapshot.ts';
-import { type StorageKeys, type SnapshotHead, type HardState, storageKeys, readSnapshotHead, readHardState } from './storage-format.ts';
+import {
+  type StorageKeys,
+  type SnapshotHead,
+  type HardState,
+  storageKeys,
+  readSnapshotHead,
+  readHardState,
+} from './storage-format.ts';
 
 export type RecoveredState = {
   readonly fresh: boolean;
@@ -53,11 +60,18 @@ export function recoverGroup(store: Pick<Store, 'read'>, group: string, done: Do
       parts.push({ ...entry, checksum: checksumWith(parts.at(-1), entry) });
     else if (entry.key.startsWith(keys.log)) log.push(entry);
   };
-  readPages(store, keys, each, (outcome) => done(outcome.ok ? tryRead(() => assemble(keys, found, parts, log)) : outcome));
+  readPages(store, keys, each, (outcome) =>
+    done(outcome.ok ? tryRead(() => assemble(keys, found, parts, log)) : outcome),
+  );
 }
 
 /** Parts of a snapshot are large, and are the last that a group has: of them few are read at a time. */
-function readPages(store: Pick<Store, 'read'>, keys: StorageKeys, each: (entry: StoreEntry) => void, done: Done<void>): void {
+function readPages(
+  store: Pick<Store, 'read'>,
+  keys: StorageKeys,
+  each: (entry: StoreEntry) => void,
+  done: Done<void>,
+): void {
   const root = keys.meta.slice(0, -'meta'.length);
   const end = `${root.slice(0, -1)}${afterSlash}`;
   const page = (from: string, to: string, limit: number): void =>

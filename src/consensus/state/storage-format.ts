@@ -125,6 +125,11 @@ export function snapshotHeadWrite(keys: StorageKeys, snapshot: Snapshot, base: L
   };
 }
 
-export function snapshotPartWrites(keys: StorageKeys, number: number, chunks: readonly Uint8Array[], firstPart = 0): StoreWrite[] {
+export function snapshotPartWrites(
+  keys: StorageKeys,
+  number: number,
+  chunks: readonly Uint8Array[],
+  firstPart = 0,
+): StoreWrite[] {
   return chunks.map((value, i) => ({ key: keys.part(number, firstPart + i), value }));
 }

@@ -3,7 +3,16 @@ import { describe, test } from 'node:test';
 
 import { clusterKey, keyRanges } from '../../registry/cluster-keys.ts';
 import { deletePoolTransaction } from '../../placement/leader/placement-transactions.ts';
-import { TableHarness, node, poolRecord, putContainer, putNumber, putPool, remove, setEvery } from '../../../test/support/containers/table-harness.ts';
+import {
+  TableHarness,
+  node,
+  poolRecord,
+  putContainer,
+  putNumber,
+  putPool,
+  remove,
+  setEvery,
+} from '../../../test/support/containers/table-harness.ts';
 
 const log = `wal/domain_table.1.0.${node(200)}.bin`;
 const index = `wal/domain_table.${node(200)}.index`;

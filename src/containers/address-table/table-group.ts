@@ -9,7 +9,9 @@ import { WalWriter, noNodeNumber } from './wal-record.ts';
 export function walGroupOf(plan: TableUpdate, memory: TableMemory, wallMs: number): TableWalGroup {
   const { nodes } = memory;
   const pools = plan.pools();
-  const index = plan.isIndexNew ? encodeTableIndex({ version: plan.version, nodes: nodes.numbered(), pools }) : undefined;
+  const index = plan.isIndexNew
+    ? encodeTableIndex({ version: plan.version, nodes: nodes.numbered(), pools })
+    : undefined;
   const steps = newSteps(plan);
   const writes: PoolWalWrite[] = [];
   for (const { pool } of pools) {

@@ -3,7 +3,15 @@ import { describe, test } from 'node:test';
 
 import { type Done, failure, success } from '../../base/errors.ts';
 import { clusterKey, keyRanges } from '../../registry/cluster-keys.ts';
-import { TableHarness, node, poolRecord, putContainer, putNumber, remove, setEvery } from '../../../test/support/containers/table-harness.ts';
+import {
+  TableHarness,
+  node,
+  poolRecord,
+  putContainer,
+  putNumber,
+  remove,
+  setEvery,
+} from '../../../test/support/containers/table-harness.ts';
 import { TableWal } from './table-wal.ts';
 
 const log = `wal/domain_table.1.0.${node(200)}.bin`;

@@ -82,7 +82,11 @@ function fill(memory: TableMemory, table: PoolTable, bytes: Uint8Array): ReturnT
   return reading;
 }
 
-function readable(ports: WalReplayPorts, file: string, outcome: Outcome<Uint8Array | undefined>): Uint8Array | undefined {
+function readable(
+  ports: WalReplayPorts,
+  file: string,
+  outcome: Outcome<Uint8Array | undefined>,
+): Uint8Array | undefined {
   if (outcome.ok) return outcome.value;
   const { code, message } = outcome.error;
   ports.tell({ kind: 'table.damaged', file, code, reason: message });

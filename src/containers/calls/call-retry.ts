@@ -54,7 +54,10 @@ export class CallRetryBudget {
     this.#corrections = 0;
   }
 
-  backoffMs(random: Random, { backoffMsMin, backoffMsMax }: Pick<CallRouterOptions, 'backoffMsMin' | 'backoffMsMax'>): number {
+  backoffMs(
+    random: Random,
+    { backoffMsMin, backoffMsMax }: Pick<CallRouterOptions, 'backoffMsMin' | 'backoffMsMax'>,
+  ): number {
     const longestMs = Math.min(backoffMsMax, backoffMsMin * 2 ** this.#pauses);
     this.#pauses = Math.min(this.#pauses + 1, 30);
     return longestMs * random.between(0.5, 1);

@@ -17,7 +17,15 @@ import { CallablePools } from './callable-pools.ts';
 import { readResultStream } from './result-stream-reader.ts';
 import { FanOut } from './fan-out.ts';
 import { type CallRouterOptions, callRouterDefaults } from './call-options.ts';
-import { type Completion, ContainerCall, type ContainerCallRequest, type ContainerCallPorts, type ContainerCallContext, type ContainerTarget, type CancellableCall } from './container-call.ts';
+import {
+  type Completion,
+  ContainerCall,
+  type ContainerCallRequest,
+  type ContainerCallPorts,
+  type ContainerCallContext,
+  type ContainerTarget,
+  type CancellableCall,
+} from './container-call.ts';
 import { CallablePoolWait } from './pool-search.ts';
 import { type ResolvedRoute, dynamicRoute, directContainer, resolveRoute } from './route.ts';
 import { CallServer } from './call-server.ts';
@@ -141,7 +149,12 @@ export class CallRouter implements ContainerCalls {
     );
   }
 
-  #route(call: RoutedCall, pool: KnownPool, running: { now: CancellableCall | undefined }, ended: Done<CallResult>): void {
+  #route(
+    call: RoutedCall,
+    pool: KnownPool,
+    running: { now: CancellableCall | undefined },
+    ended: Done<CallResult>,
+  ): void {
     const resolved = this.#resolved(call, pool);
     if (!resolved.ok) return ended(resolved);
     const { first, isFanOut } = resolved.value;
@@ -203,7 +216,12 @@ export class CallRouter implements ContainerCalls {
     gathering.start();
   }
 
-  #flowFrom(to: Address, { pool, container }: ContainerTarget, call: ContainerCallRequest, timeoutMs: number): AsyncIterable<Uint8Array> {
+  #flowFrom(
+    to: Address,
+    { pool, container }: ContainerTarget,
+    call: ContainerCallRequest,
+    timeoutMs: number,
+  ): AsyncIterable<Uint8Array> {
     const { method, args, id, lowestPending: lowest } = call;
     const route = routeToWire({ id: container });
     const rest = { retryTimeoutMs: undefined, method, timeoutMs: Math.ceil(timeoutMs), hops: 1 };

@@ -7,7 +7,13 @@ import { type Message, decodeMessage, encodeMessage } from '../../messages/catal
 import { checkSender } from '../../messages/role-matrix.ts';
 import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import { CallHarness } from '../../../test/support/containers/call-harness.ts';
-import { callResultOfReply, routeCallReplyOf, routeToWire, truncateErrorText, routeCallToMessage } from './call-messages.ts';
+import {
+  callResultOfReply,
+  routeCallReplyOf,
+  routeToWire,
+  truncateErrorText,
+  routeCallToMessage,
+} from './call-messages.ts';
 
 const names = ['a', 'b', 'c'] as const;
 const numbered = { session: 'test', generation: 1, counter: 5, lowest: 1 };

@@ -5,13 +5,30 @@
 import { type Done, type Outcome, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents, Cancel, Clock, Identity } from '../../base/ports.ts';
 import type { CallMessage, CallMessageOf } from '../../messages/calls.ts';
-import type { AddressTable, IncomingCall, CallOutput, CallResult, ContainerCalls, ContainerHosting } from '../contract.ts';
+import type {
+  AddressTable,
+  IncomingCall,
+  CallOutput,
+  CallResult,
+  ContainerCalls,
+  ContainerHosting,
+} from '../contract.ts';
 import { ResultStreamWriter } from './result-stream-writer.ts';
 import { discardOutput, encodeCallMessage } from './container-call.ts';
-import { callIdFields, routeCallReplyOf, routeFromWire, truncateErrorText, routeCallFromMessage } from './call-messages.ts';
+import {
+  callIdFields,
+  routeCallReplyOf,
+  routeFromWire,
+  truncateErrorText,
+  routeCallFromMessage,
+} from './call-messages.ts';
 
 export type CallServerParts = {
-  readonly ports: { readonly clock: Clock; readonly table: AddressTable; readonly hosting: ContainerHosting | undefined };
+  readonly ports: {
+    readonly clock: Clock;
+    readonly table: AddressTable;
+    readonly hosting: ContainerHosting | undefined;
+  };
   readonly calls: Pick<ContainerCalls, 'call'>;
   readonly flowsMax: number;
 };
@@ -30,7 +47,8 @@ export class CallServer {
   handle(_from: Identity, message: CallMessage, remainingMs: number, reply: Done<Uint8Array>): boolean {
     if (message.kind === 'call') this.#run(message, remainingMs, reply);
     else if (message.kind === 'wantCall') this.#find(message, remainingMs, reply);
-    else if (message.kind === 'askCall') reply(encodeCallMessage({ kind: 'callStanding', status: this.#standing(message) }));
+    else if (message.kind === 'askCall')
+      reply(encodeCallMessage({ kind: 'callStanding', status: this.#standing(message) }));
     else return false;
     return true;
   }
@@ -59,7 +77,10 @@ export class CallServer {
     const answer = (outcome: Outcome<CallOutput>): void => reply(this.#answerOf(message, outcome));
     if (pool === undefined) return answer(failure('UNKNOWN_POOL', `there is no pool number ${message.pool}`));
     if (hosting === undefined) return answer(failure('STALE_TABLE', 'this node owns no containers'));
-    hosting.call({ pool, container, method, args, id: callIdFields(message), lowestPending: lowest, remainingMs }, answer);
+    hosting.call(
+      { pool, container, method, args, id: callIdFields(message), lowestPending: lowest, remainingMs },
+      answer,
+    );
   }
 
   #answerOf(message: CallMessageOf<'call'>, outcome: Outcome<CallOutput>): Outcome<Uint8Array> {
@@ -76,7 +97,13 @@ export class CallServer {
     const { code, message: words } = outcome.error;
     const isStale = code === 'STALE_TABLE' && pool !== undefined;
     const owner = isStale ? table.ownerOf(pool, message.container) : undefined;
-    return encodeCallMessage({ kind: 'callRefused', code, message: truncateErrorText(words), owner, version: isStale ? version : 0 });
+    return encodeCallMessage({
+      kind: 'callRefused',
+      code,
+      message: truncateErrorText(words),
+      owner,
+      version: isStale ? version : 0,
+    });
   }
 
   #find(message: CallMessageOf<'wantCall'>, remainingMs: number, reply: Done<Uint8Array>): void {
@@ -105,7 +132,8 @@ export class CallServer {
       return nothing;
     }
     const id = callIdFields(opening);
-    if (hops > 0) return this.#ownFlow({ route: route.value, pool, method, args, id, lowestPending: lowest, timeoutMs }, done);
+    if (hops > 0)
+      return this.#ownFlow({ route: route.value, pool, method, args, id, lowestPending: lowest, timeoutMs }, done);
     const call = { pool, method, args, route: route.value, id, lowestPending: lowest, timeoutMs, retryTimeoutMs };
     return this.#parts.calls.call(call, (outcome) => {
       if (!outcome.ok) return done(outcome);

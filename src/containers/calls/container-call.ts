@@ -35,7 +35,10 @@ export type ContainerCallPorts = {
 };
 
 /** What a part needs of the call it belongs to. */
-export type ContainerCallRequest = Pick<RoutedCall, 'method' | 'args' | 'id' | 'lowestPending' | 'timeoutMs' | 'retryTimeoutMs'>;
+export type ContainerCallRequest = Pick<
+  RoutedCall,
+  'method' | 'args' | 'id' | 'lowestPending' | 'timeoutMs' | 'retryTimeoutMs'
+>;
 
 /** Who hears of the end, once; it may be before whoever began has returned. */
 export type Completion<T> = { complete(outcome: Outcome<T>): void };
@@ -51,7 +54,12 @@ export type ContainerCallContext = {
   readonly options: CallRouterOptions;
   readonly alarms: CallTimerList;
   /** The items of a flow that its owner said it would give. */
-  openStream(address: Address, place: ContainerTarget, call: ContainerCallRequest, timeoutMs: number): AsyncIterable<Uint8Array>;
+  openStream(
+    address: Address,
+    place: ContainerTarget,
+    call: ContainerCallRequest,
+    timeoutMs: number,
+  ): AsyncIterable<Uint8Array>;
 };
 
 const nothing: Cancel = () => {};

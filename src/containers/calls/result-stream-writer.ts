@@ -35,7 +35,12 @@ export class ResultStreamWriter {
 
   constructor(
     stream: ByteStream,
-    { clock, timeoutMs, begin, ended }: { clock: Clock; timeoutMs: number; begin: StartStreamingCall; ended: () => void },
+    {
+      clock,
+      timeoutMs,
+      begin,
+      ended,
+    }: { clock: Clock; timeoutMs: number; begin: StartStreamingCall; ended: () => void },
   ) {
     this.#clock = clock;
     this.#stream = stream;

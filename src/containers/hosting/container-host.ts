@@ -4,7 +4,14 @@
  */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';
-import type { IncomingCall, CallOutput, ContainerChange, HostedContainer, ContainerHosting, KnownPool } from '../contract.ts';
+import type {
+  IncomingCall,
+  CallOutput,
+  ContainerChange,
+  HostedContainer,
+  ContainerHosting,
+  KnownPool,
+} from '../contract.ts';
 import type { NodeInfo } from '../module.ts';
 import { Container, type OwnedContainerChange } from './container.ts';
 import { type HostingLimits, hostingLimits } from '../hosting-limits.ts';

@@ -188,7 +188,13 @@ export class Container {
       failed: (error) => this.#failed(hold, error),
       onDelayed: (note) => this.#blame(owned, note),
     });
-    const hold: OwnershipPeriod = { change: owned, opening, tenure: undefined, handing: undefined, cancelledMoveTo: undefined };
+    const hold: OwnershipPeriod = {
+      change: owned,
+      opening,
+      tenure: undefined,
+      handing: undefined,
+      cancelledMoveTo: undefined,
+    };
     this.#hold = hold;
     opening.proceed();
   }

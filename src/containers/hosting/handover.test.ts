@@ -4,7 +4,14 @@ import { describe, it } from 'node:test';
 import { failure } from '../../base/errors.ts';
 import { fenceOf } from '../../base/fence.ts';
 import { type Callbacks, type Context, module } from '../module.ts';
-import { codeOf, other, owner, HostingHarness, settle, valueOf } from '../../../test/support/containers/hosting-harness.ts';
+import {
+  codeOf,
+  other,
+  owner,
+  HostingHarness,
+  settle,
+  valueOf,
+} from '../../../test/support/containers/hosting-harness.ts';
 
 const copying = { to: other, cause: 'admin', step: 'copying' } as const;
 const handing = { ...copying, step: 'handing' } as const;

@@ -68,9 +68,12 @@ describe('a call', () => {
     let code = '';
     const id = { session: 's', generation: 1, counter: 1 };
     const args = new Uint8Array();
-    scene.host.call({ pool: later, container: 0, method: 'read', args, id, lowestPending: 0, remainingMs: 1 }, (outcome) => {
-      code = outcome.ok ? 'ok' : outcome.error.code;
-    });
+    scene.host.call(
+      { pool: later, container: 0, method: 'read', args, id, lowestPending: 0, remainingMs: 1 },
+      (outcome) => {
+        code = outcome.ok ? 'ok' : outcome.error.code;
+      },
+    );
     assert.equal(code, 'STALE_TABLE', 'a later pool of the same name is another one');
   });
 });
@@ -190,7 +193,15 @@ describe('turns', () => {
       counter += 1;
       const id = { session: 'chain', generation: 1, counter };
       const args = new Uint8Array([1, 12, 1, 129]);
-      const call = { pool: scene.pool, container: 0, method: 'add', args, id, lowestPending: counter, remainingMs: 1_000 };
+      const call = {
+        pool: scene.pool,
+        container: 0,
+        method: 'add',
+        args,
+        id,
+        lowestPending: counter,
+        remainingMs: 1_000,
+      };
       scene.host.call(call, (outcome) => {
         values.push(outcome.ok);
         if (counter < 2_000) next();

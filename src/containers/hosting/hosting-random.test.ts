@@ -9,7 +9,14 @@ import { it } from 'node:test';
 import { fenceOf } from '../../base/fence.ts';
 import { Random } from '../../base/random.ts';
 import { module } from '../module.ts';
-import { type PendingCall, codeOf, other, HostingHarness, settle, valueOf } from '../../../test/support/containers/hosting-harness.ts';
+import {
+  type PendingCall,
+  codeOf,
+  other,
+  HostingHarness,
+  settle,
+  valueOf,
+} from '../../../test/support/containers/hosting-harness.ts';
 
 const seeds = 150;
 const steps = 120;

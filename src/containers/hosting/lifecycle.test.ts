@@ -6,7 +6,15 @@ import { fenceOf } from '../../base/fence.ts';
 import { encodeValue } from '../../messages/codec/value.ts';
 import type { ActivationReason } from '../../placement/state/container-records.ts';
 import { type Context, module } from '../module.ts';
-import { codeOf, other, owner, HostingHarness, self, settle, valueOf } from '../../../test/support/containers/hosting-harness.ts';
+import {
+  codeOf,
+  other,
+  owner,
+  HostingHarness,
+  self,
+  settle,
+  valueOf,
+} from '../../../test/support/containers/hosting-harness.ts';
 
 const methods = {
   add: (ctx: Context, by: number) => {

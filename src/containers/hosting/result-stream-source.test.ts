@@ -4,7 +4,14 @@ import { describe, it } from 'node:test';
 import { isRemusterError } from '../../base/errors.ts';
 import { decodeValue } from '../../messages/codec/value.ts';
 import { type Context, module } from '../module.ts';
-import { type PendingCall, codeOf, other, HostingHarness, settle, valueOf } from '../../../test/support/containers/hosting-harness.ts';
+import {
+  type PendingCall,
+  codeOf,
+  other,
+  HostingHarness,
+  settle,
+  valueOf,
+} from '../../../test/support/containers/hosting-harness.ts';
 
 function flowing() {
   const seen: string[] = [];

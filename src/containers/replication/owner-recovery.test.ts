@@ -39,7 +39,10 @@ describe('an opening', () => {
     world.until('b has it', () => world.node('b').opened.has(0));
     world.kill('c');
     assert.equal(world.inSyncNames(), 'bc');
-    assert.deepEqual([world.meta('b').maxFence, world.meta('c').maxFence], [world.record()?.fence, world.record()?.fence]);
+    assert.deepEqual(
+      [world.meta('b').maxFence, world.meta('c').maxFence],
+      [world.record()?.fence, world.record()?.fence],
+    );
   });
 
   test('writes nothing over a later owner that came while it opened', () => {

@@ -9,7 +9,12 @@ import type { Fence } from '../../base/fence.ts';
 import type { Clock } from '../../base/ports.ts';
 import { type Registry, type RegistryEntry, type TransactionResult, onlyKey } from '../../base/registry.ts';
 import { clusterKey } from '../../registry/cluster-keys.ts';
-import { type ContainerRecord, type NodeInstance, encodeContainer, readContainer } from '../../placement/state/container-records.ts';
+import {
+  type ContainerRecord,
+  type NodeInstance,
+  encodeContainer,
+  readContainer,
+} from '../../placement/state/container-records.ts';
 import type { ContainerChange } from '../contract.ts';
 
 export type VersionedRecord = { readonly record: ContainerRecord; readonly revision: number };
@@ -35,7 +40,11 @@ export type RecordUpdate = {
 const pauseMs = 50;
 const callMsMax = 5_000;
 
-export function updateContainerRecord(ports: RecordUpdatePorts, amendment: RecordUpdate, done: Done<ContainerRecord>): void {
+export function updateContainerRecord(
+  ports: RecordUpdatePorts,
+  amendment: RecordUpdate,
+  done: Done<ContainerRecord>,
+): void {
   const { clock } = ports;
   const amend = new RecordUpdateLoop(ports, amendment, done);
   clock.schedule(0, () => amend.begin());

@@ -20,7 +20,11 @@ export type ReplicaDecision = {
   readonly refusal: ReplicationRefusal | undefined;
 };
 
-export function acceptCommits(meta: ReplicaMeta, building: SnapshotInstall | undefined, request: ReplicateCommits): ReplicaDecision {
+export function acceptCommits(
+  meta: ReplicaMeta,
+  building: SnapshotInstall | undefined,
+  request: ReplicateCommits,
+): ReplicaDecision {
   const maxFence = request.fence as Fence;
   if (maxFence < meta.maxFence) return nothing(meta, building, 'fenced');
   const known = { ...meta, maxFence };
@@ -42,7 +46,11 @@ function isContinued(position: CommitPosition, { after, commits, fence }: Replic
   return position.fence === fence && position.seq > after.seq && position.seq <= after.seq + commits.length;
 }
 
-export function acceptSnapshotStep(meta: ReplicaMeta, building: SnapshotInstall | undefined, request: ReplicateSnapshot): ReplicaDecision {
+export function acceptSnapshotStep(
+  meta: ReplicaMeta,
+  building: SnapshotInstall | undefined,
+  request: ReplicateSnapshot,
+): ReplicaDecision {
   const maxFence = request.fence as Fence;
   if (maxFence < meta.maxFence) return nothing(meta, building, 'fenced');
   const known = { ...meta, maxFence };
@@ -63,6 +71,10 @@ export function acceptSnapshotStep(meta: ReplicaMeta, building: SnapshotInstall 
   return { slot, skip: 0, meta: { slot, position, maxFence }, building: undefined, refusal: undefined };
 }
 
-function nothing(meta: ReplicaMeta, building: SnapshotInstall | undefined, refusal: ReplicationRefusal | undefined): ReplicaDecision {
+function nothing(
+  meta: ReplicaMeta,
+  building: SnapshotInstall | undefined,
+  refusal: ReplicationRefusal | undefined,
+): ReplicaDecision {
   return { slot: undefined, skip: 0, meta, building, refusal };
 }

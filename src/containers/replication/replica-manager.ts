@@ -16,7 +16,12 @@ import type { ReplicationRequest, ReplicaStatus } from '../../messages/replicati
 import type { ContainerRecord, NodeInstance } from '../../placement/state/container-records.ts';
 import type { ContainerChange, ContainerReplication, HostedContainer, OpenedLog } from '../contract.ts';
 import { AckPacer } from './ack-pacer.ts';
-import { type RecordUpdatePorts, type ContainerTarget, type RecordUpdate, updateContainerRecord } from './record-update.ts';
+import {
+  type RecordUpdatePorts,
+  type ContainerTarget,
+  type RecordUpdate,
+  updateContainerRecord,
+} from './record-update.ts';
 import { handleReplication } from './replica-server.ts';
 import type { ReplicationEvent } from './copies-event.ts';
 import {
@@ -152,7 +157,12 @@ export class ReplicaManager implements ContainerReplication {
     if (known === undefined || change.revision > known.revision) this.#learn(change);
   }
 
-  updateRecord(container: ContainerTarget, fence: Fence, change: RecordUpdate['change'], done: Done<ContainerRecord>): void {
+  updateRecord(
+    container: ContainerTarget,
+    fence: Fence,
+    change: RecordUpdate['change'],
+    done: Done<ContainerRecord>,
+  ): void {
     const { recordUpdateTimeoutMs: timeoutMs } = this.#options;
     updateContainerRecord(this.#amendPorts, { target: container, fence, change, timeoutMs }, done);
   }

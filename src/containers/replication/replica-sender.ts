@@ -78,7 +78,13 @@ export class ReplicaSender {
   readonly #copying = new Set<ReplicaProgress>();
   #isStopped = false;
 
-  constructor(ports: ReplicaSenderPorts, events: ReplicaSenderEvents, state: OwnedState, log: ReplicationLog, reader: StateReader) {
+  constructor(
+    ports: ReplicaSenderPorts,
+    events: ReplicaSenderEvents,
+    state: OwnedState,
+    log: ReplicationLog,
+    reader: StateReader,
+  ) {
     this.#ports = ports;
     this.#events = events;
     this.#state = state;

@@ -32,7 +32,12 @@ const batchBytesMax = 4 * 2 ** 20;
 /** Requests of one container that wait to be written together. */
 const appendsMax = 64;
 
-export function handleReplication(desk: ReplicaServerContext, holding: ReplicaStore, request: ReplicationRequest, reply: Done<ReplicaStatus>): void {
+export function handleReplication(
+  desk: ReplicaServerContext,
+  holding: ReplicaStore,
+  request: ReplicationRequest,
+  reply: Done<ReplicaStatus>,
+): void {
   // They go into our log as they are.
   if (!request.commits.every(isCommit)) return reply(failure('MALFORMED', 'a commit is no rows'));
   const isTaken =
@@ -165,7 +170,12 @@ class Rows {
   readonly batch: (StoreWrite | StoreRows)[] = [];
   bytes = 0;
 
-  add(holding: ReplicaStore, slot: StateSlot, commits: readonly Uint8Array[], entries: readonly StateEntry[] = []): void {
+  add(
+    holding: ReplicaStore,
+    slot: StateSlot,
+    commits: readonly Uint8Array[],
+    entries: readonly StateEntry[] = [],
+  ): void {
     const prefix = slotPrefix(holding.pool, holding.container, slot);
     for (const packed of commits) {
       this.batch.push({ prefix, packed });

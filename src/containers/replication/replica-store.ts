@@ -8,7 +8,14 @@ import type { Fence } from '../../base/fence.ts';
 import type { Store, StoreRows, StoreWrite } from '../../base/ports.ts';
 import type { ReplicaStatus, ReplicateCommits } from '../../messages/replication.ts';
 import type { GroupCommit } from './group-commit.ts';
-import { type ReplicaMeta, replicaMetaKey, replicaMetaWrite, emptyMeta, readReplicaMeta, slotPrefix } from './replica-layout.ts';
+import {
+  type ReplicaMeta,
+  replicaMetaKey,
+  replicaMetaWrite,
+  emptyMeta,
+  readReplicaMeta,
+  slotPrefix,
+} from './replica-layout.ts';
 import type { SnapshotInstall } from './replica-log.ts';
 
 /** Where state lies: the disk, or the memory of this process for pools that want it so. */

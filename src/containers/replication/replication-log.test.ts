@@ -32,7 +32,12 @@ function link(log: ReplicationLog, node: NodeId): ReplicaProgress {
   return found;
 }
 
-function says(log: ReplicationLog, node: NodeId, at: number | undefined, more: Partial<ReplicaStatus> = {}): ReplicaReplyEffect {
+function says(
+  log: ReplicationLog,
+  node: NodeId,
+  at: number | undefined,
+  more: Partial<ReplicaStatus> = {},
+): ReplicaReplyEffect {
   const position = at === undefined ? undefined : { fence: at > 10 ? fence : older, seq: at };
   const nothing = { snapshot: undefined, step: undefined, refusal: undefined };
   const standing = { kind: 'copyStanding', generation: 1, highestFence: fence, position, ...nothing, ...more } as const;
@@ -241,7 +246,13 @@ describe('a copy that joins', () => {
   });
 
   test('is only whoever should have a copy', () => {
-    const log = new ReplicationLog({ self, fence, base: { fence: older, seq: 10 }, durability: 'copies', quietTicksMax: 3 });
+    const log = new ReplicationLog({
+      self,
+      fence,
+      base: { fence: older, seq: 10 },
+      durability: 'copies',
+      quietTicksMax: 3,
+    });
     log.onRecord(record([a, b], [a, c]));
     says(log, b, 10);
     says(log, c, 10);

@@ -141,7 +141,8 @@ export class ReplicationLog {
     link.hasAnswered = true;
     link.provenRevision = Math.max(link.provenRevision, revision);
     // Of several requests a later one may have been answered first: what it has said is true, as long as it lives.
-    const isOld = refusal === undefined && !isNewLife && link.mode === 'following' && (position?.seq ?? -1) < link.acked;
+    const isOld =
+      refusal === undefined && !isNewLife && link.mode === 'following' && (position?.seq ?? -1) < link.acked;
     if (isOld) this.#advance();
     else if (position !== undefined && this.tail.canContinueFrom(position as CommitPosition)) link.follow(position.seq);
     else if (link.mode !== 'copying' || !isStepOf(link, standing)) link.needSnapshot();

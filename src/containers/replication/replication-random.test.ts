@@ -9,7 +9,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Random } from '../../base/random.ts';
 import type { StateEntry } from '../contract.ts';
-import { ReplicationTestCluster, type TestNode, textOf, writesOf } from '../../../test/support/containers/replication-cluster.ts';
+import {
+  ReplicationTestCluster,
+  type TestNode,
+  textOf,
+  writesOf,
+} from '../../../test/support/containers/replication-cluster.ts';
 
 const names = ['a', 'b', 'c'] as const;
 const containers = [0, 1];

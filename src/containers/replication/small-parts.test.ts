@@ -203,7 +203,11 @@ describe('a journal', () => {
 });
 
 test('the layout is read as it was written', () => {
-  const meta: ReplicaMeta = { slot: { fence: f1, snapshot: 3 }, position: { fence: f2, seq: 2 ** 40 }, maxFence: fenceOf(9, 9) };
+  const meta: ReplicaMeta = {
+    slot: { fence: f1, snapshot: 3 },
+    position: { fence: f2, seq: 2 ** 40 },
+    maxFence: fenceOf(9, 9),
+  };
   for (const one of [meta, emptyMeta]) {
     const { key, value } = replicaMetaWrite(7, 99, one);
     assert.deepEqual([key, value && readReplicaMeta(value)], [replicaMetaKey(7, 99), one]);
@@ -247,7 +251,11 @@ describe('the beginning of an owner', () => {
 
   test('is what is there, under the new fence', () => {
     assert.deepEqual(begin({}), { ...held, maxFence: f2 });
-    assert.deepEqual(begin({ opening: 'init', phase: 'serving' }), { ...held, maxFence: f2 }, 'it has been open before');
+    assert.deepEqual(
+      begin({ opening: 'init', phase: 'serving' }),
+      { ...held, maxFence: f2 },
+      'it has been open before',
+    );
   });
 
   test('is nothing only for what is new', () => {

@@ -7,7 +7,12 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { assert } from '../../base/assert.ts';
 import { namePattern } from '../../base/ids.ts';
 import { sourceMappedMessage } from './source-mapped-error.ts';
-import { type BundleCheckReply, type BundleCheckRequest, type ExportedModule, registerPackageEntries } from './deployed-bundles.ts';
+import {
+  type BundleCheckReply,
+  type BundleCheckRequest,
+  type ExportedModule,
+  registerPackageEntries,
+} from './deployed-bundles.ts';
 
 assert(parentPort !== null, 'bundle-check-main is started by bundles.ts');
 const port = parentPort;

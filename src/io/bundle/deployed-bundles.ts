@@ -34,7 +34,11 @@ export type PackageEntries = Readonly<Record<string, string>>;
 const checkTimeoutMs = 10_000;
 const checkMemoryMb = 256;
 
-export function openDeployedBundles(root: string, entries: PackageEntries, timeoutMs: number = checkTimeoutMs): DeployedBundles {
+export function openDeployedBundles(
+  root: string,
+  entries: PackageEntries,
+  timeoutMs: number = checkTimeoutMs,
+): DeployedBundles {
   const urlOf = (path: string): string => pathToFileURL(join(root, path)).href;
   const folder = urlOf('modules/');
   const withdraw = registerPackageEntries(folder, entries);

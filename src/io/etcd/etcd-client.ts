@@ -181,7 +181,11 @@ function isDoubtful({ code }: RemusterError): boolean {
   return code === 'STORE_FULL' || code === 'FORBIDDEN' || code === 'UNAUTHENTICATED';
 }
 
-function troubleAfter(before: RetryState, verdict: Exclude<EtcdOutcome, { kind: 'value' }>, { isWrite }: EtcdCall): RetryState {
+function troubleAfter(
+  before: RetryState,
+  verdict: Exclude<EtcdOutcome, { kind: 'value' }>,
+  { isWrite }: EtcdCall,
+): RetryState {
   if (verdict.kind === 'again') {
     const { code, reason, happened } = verdict;
     const uncertain = before.uncertain || (isWrite && happened === 'maybe');

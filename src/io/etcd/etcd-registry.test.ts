@@ -9,7 +9,11 @@ import { join } from 'node:path';
 import { type TestContext, after, before, describe, it } from 'node:test';
 
 import { type EtcdServer, startEtcd } from '../../../test/support/etcd/etcd-server.ts';
-import { type EtcdFaultProxy, type ExchangeFate, startEtcdFaultProxy } from '../../../test/support/etcd/etcd-fault-proxy.ts';
+import {
+  type EtcdFaultProxy,
+  type ExchangeFate,
+  startEtcdFaultProxy,
+} from '../../../test/support/etcd/etcd-fault-proxy.ts';
 import type { Outcome } from '../../base/errors.ts';
 import type { TransactionResult } from '../../base/registry.ts';
 import { outcomeOf, realWorld } from '../../simulation/conformance/harness.ts';
@@ -99,7 +103,13 @@ describe('a transaction whose answer is lost', limit, () => {
       proxy.fate = () => 'hang';
       return 'loseAnswer';
     };
-    const first = here.write(readOp(allKeys), putOp('b', '2'), readOp('b'), deleteOp({ from: 'c', to: 'x' }), readOp('a'));
+    const first = here.write(
+      readOp(allKeys),
+      putOp('b', '2'),
+      readOp('b'),
+      deleteOp({ from: 'c', to: 'x' }),
+      readOp('a'),
+    );
     // The second attempt is under way when others write.
     while ((await direct.contents()) !== 'a=1 b=2') await new Promise(setImmediate);
     await direct.write(deleteOp({ from: '', to: 'y' }), putOp('z', '9'));

@@ -88,7 +88,10 @@ class BoundedCalls {
   run<T>(fault: Fault, timeoutMs: number | undefined, done: Done<T>, work: (deadlineMs: number) => Promise<T>): void {
     if (fault !== undefined) callInMicrotask(done, { ok: false, error: fault });
     else if (this.#running >= this.#client.limits.callsMax)
-      callInMicrotask(done, failure('CAPACITY', `more than ${this.#client.limits.callsMax} calls to etcd are under way`));
+      callInMicrotask(
+        done,
+        failure('CAPACITY', `more than ${this.#client.limits.callsMax} calls to etcd are under way`),
+      );
     else void this.#run(this.#client.deadlineMs(timeoutMs), done, work);
   }
 

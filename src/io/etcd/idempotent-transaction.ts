@@ -108,13 +108,17 @@ export class IdempotentTransactions {
       if (leaf.mark !== undefined) slot.version += 1;
       return { succeeded: leaf.name === 'then', revision: headerRevision(reply.body), results };
     }
-    const [guard] = ((markAnswer?.['response_range'] as EtcdBody | undefined)?.['kvs'] ?? []) as readonly EtcdWireEntry[];
+    const [guard] = ((markAnswer?.['response_range'] as EtcdBody | undefined)?.['kvs'] ??
+      []) as readonly EtcdWireEntry[];
     slot.version = wireNumber(guard?.version);
     const [number, branch] = Buffer.from(guard?.value ?? '', 'base64')
       .toString('utf8')
       .split(' ');
     if (Number(number) === journey.number) {
-      const mark: Mark = { branch: branch === 'then' ? 'then' : 'otherwise', revision: wireNumber(guard?.mod_revision) };
+      const mark: Mark = {
+        branch: branch === 'then' ? 'then' : 'otherwise',
+        revision: wireNumber(guard?.mod_revision),
+      };
       return await this.#recovered(journey, mark);
     }
     if (guard === undefined && reply.uncertain)
@@ -123,7 +127,10 @@ export class IdempotentTransactions {
   }
 
   /** An earlier attempt was executed and its answer lost. */
-  async #recovered({ transaction, deadlineMs }: TransactionAttempt, { branch, revision }: Mark): Promise<TransactionResult> {
+  async #recovered(
+    { transaction, deadlineMs }: TransactionAttempt,
+    { branch, revision }: Mark,
+  ): Promise<TransactionResult> {
     const ops = transaction[branch];
     const results: RegistryOpResult[] = [];
     for (const [index, op] of ops.entries()) {

@@ -38,7 +38,12 @@ type WireTransaction = { readonly succeeded?: boolean; readonly responses?: read
  * The caller's comparisons with a leaf for each end. etcd adds up the longest list of each level against its bound of
  * 128, so "not equal" comes first, in levels of one, and the long lists stand side by side in the last level.
  */
-export function txnBranchOf(words: EtcdCodec, { compare }: RegistryTransaction, then: TxnLeaf, otherwise: TxnLeaf): TxnBranch {
+export function txnBranchOf(
+  words: EtcdCodec,
+  { compare }: RegistryTransaction,
+  then: TxnLeaf,
+  otherwise: TxnLeaf,
+): TxnBranch {
   const isNegative = (one: RegistryTransaction['compare'][number]): boolean =>
     one.target === 'value' && one.is === 'notEqual';
   const positive = compare.filter((one) => !isNegative(one)).map((one) => words.compare(one));

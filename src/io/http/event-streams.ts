@@ -6,9 +6,17 @@ import type { ServerResponse } from 'node:http';
 import { RemusterError } from '../../base/errors.ts';
 import type { ServerSentEvent, SendServerSentEvent } from '../../base/http-routes.ts';
 
-export type EventStreamLimits = { readonly clientsMax: number; readonly bufferBytesMax: number; readonly keepAliveMs: number };
+export type EventStreamLimits = {
+  readonly clientsMax: number;
+  readonly bufferBytesMax: number;
+  readonly keepAliveMs: number;
+};
 
-export const defaultEventStreamLimits: EventStreamLimits = { clientsMax: 100, bufferBytesMax: 1_000_000, keepAliveMs: 15_000 };
+export const defaultEventStreamLimits: EventStreamLimits = {
+  clientsMax: 100,
+  bufferBytesMax: 1_000_000,
+  keepAliveMs: 15_000,
+};
 
 export class EventStreams {
   readonly #bounds: EventStreamLimits;

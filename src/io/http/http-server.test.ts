@@ -358,7 +358,10 @@ describe('event streams', { timeout: 30_000 }, () => {
 
   it('are bounded in number, and close with the server', async (t) => {
     const { route, next } = streaming();
-    const site = await open(t, { routes: [route], events: { clientsMax: 1, bufferBytesMax: 1_000, keepAliveMs: 1_000 } });
+    const site = await open(t, {
+      routes: [route],
+      events: { clientsMax: 1, bufferBytesMax: 1_000, keepAliveMs: 1_000 },
+    });
     const client = listen(site);
     t.after(() => client.destroy());
     const stream = await next();
@@ -370,7 +373,10 @@ describe('event streams', { timeout: 30_000 }, () => {
 
   it('cut off a client that reads too slowly', async (t) => {
     const { route, next } = streaming();
-    const site = await open(t, { routes: [route], events: { clientsMax: 9, bufferBytesMax: 100_000, keepAliveMs: 1_000 } });
+    const site = await open(t, {
+      routes: [route],
+      events: { clientsMax: 9, bufferBytesMax: 100_000, keepAliveMs: 1_000 },
+    });
     const client = listen(site);
     client.pause();
     t.after(() => client.destroy());

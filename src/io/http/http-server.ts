@@ -81,7 +81,14 @@ class RequestHandler {
   readonly #log: Log;
   readonly #answerMsMax: number;
 
-  constructor({ host, token, routes, log, events = defaultEventStreamLimits, answerMsMax = answerMsMaxDefault }: HttpServerOptions) {
+  constructor({
+    host,
+    token,
+    routes,
+    log,
+    events = defaultEventStreamLimits,
+    answerMsMax = answerMsMaxDefault,
+  }: HttpServerOptions) {
     this.#guard = new RequestGuard({ host, token });
     this.#table = new RouteTable(routes);
     this.#events = new EventStreams(events);
@@ -110,7 +117,10 @@ class RequestHandler {
     if (match.kind === 'unknown') throw new RemusterError('UNKNOWN_METHOD', 'there is nothing at this path');
     if (match.kind === 'wrongMethod') {
       response.setHeader('allow', match.allowed.join(', '));
-      return { status: 405, json: { error: serializeError(new RemusterError('UNKNOWN_METHOD', 'not with this method')) } };
+      return {
+        status: 405,
+        json: { error: serializeError(new RemusterError('UNKNOWN_METHOD', 'not with this method')) },
+      };
     }
     const lastEventId = request.headers['last-event-id'];
     const answer = match.route.handler({

@@ -12,7 +12,14 @@ import { Resolver } from 'node:dns';
 import { Socket } from 'node:net';
 import { RemusterError } from '../../base/errors.ts';
 import { canDenyNetwork } from './permission-flags.ts';
-import { parseIpGroups, isLinkLocalGroups, isLoopbackGroups, isPrivateGroups, isNonUnicastGroups, ipGroupsKey } from './ip-groups.ts';
+import {
+  parseIpGroups,
+  isLinkLocalGroups,
+  isLoopbackGroups,
+  isPrivateGroups,
+  isNonUnicastGroups,
+  ipGroupsKey,
+} from './ip-groups.ts';
 
 /** What the parent says: members and other doors of the cluster, and the addresses of this machine. */
 export type NetworkDenyList = {
@@ -133,6 +140,8 @@ function guardedSend(original: NativeMethod): NativeMethod {
     if (address === undefined) return apply(original, this, [request, list, count, port]);
     const host = asText(address);
     const number = asNumber(port);
-    return isConnectAllowed(host, number) ? apply(original, this, [request, list, count, number, host, more]) : forbidden;
+    return isConnectAllowed(host, number)
+      ? apply(original, this, [request, list, count, number, host, more])
+      : forbidden;
   };
 }

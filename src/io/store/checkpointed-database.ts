@@ -29,7 +29,11 @@ import {
 const pieceRows = 500;
 
 /** `rows`: all of them, once somebody has looked; those before `next` are in the database. */
-type Checkpoint = { readonly loose: StoreLogIndex; rows: readonly (readonly [string, number])[] | undefined; next: number };
+type Checkpoint = {
+  readonly loose: StoreLogIndex;
+  rows: readonly (readonly [string, number])[] | undefined;
+  next: number;
+};
 
 export class CheckpointedDatabase {
   readonly #database: StoreDatabase;

@@ -8,7 +8,15 @@
 import { closeSync, constants, fdatasync, ftruncateSync, openSync, readFileSync, unlinkSync, writev } from 'node:fs';
 import { RemusterError } from '../../base/errors.ts';
 import { diskError, errnoOf } from '../files/disk-error.ts';
-import { storeLogAlignment, storeLogGroupAt, storeLogHeaderBytes, type StoreLogGroup, storeLogSequenceAt, storeLogRecordBytes, writeStoreLogHeader } from './store-log-record.ts';
+import {
+  storeLogAlignment,
+  storeLogGroupAt,
+  storeLogHeaderBytes,
+  type StoreLogGroup,
+  storeLogSequenceAt,
+  storeLogRecordBytes,
+  writeStoreLogHeader,
+} from './store-log-record.ts';
 
 const zeros = new Uint8Array(storeLogAlignment);
 /**

@@ -82,7 +82,8 @@ export class StoreLogIndex {
 
   /** Each is overwritten by the next. */
   *read(places: Iterable<readonly [string, number]>): Generator<StoreLogRow> {
-    for (const [key, place] of places) yield { key: keyBytes(key), value: place === tombstone ? null : this.value(place) };
+    for (const [key, place] of places)
+      yield { key: keyBytes(key), value: place === tombstone ? null : this.value(place) };
   }
 
   /** Overwritten by the next. */

@@ -6,7 +6,13 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { RemusterError } from '../../base/errors.ts';
 import { errnoOf } from '../files/disk-error.ts';
-import { storeLogGroupAt, storeLogHeaderBytes, type StoreLogGroup, storeLogPayloadBytesAt, storeLogRecordBytes } from './store-log-record.ts';
+import {
+  storeLogGroupAt,
+  storeLogHeaderBytes,
+  type StoreLogGroup,
+  storeLogPayloadBytesAt,
+  storeLogRecordBytes,
+} from './store-log-record.ts';
 
 /** What is read at once: many small records, or one that is larger. */
 const pieceBytes = 128 * 2 ** 10;

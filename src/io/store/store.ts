@@ -93,7 +93,9 @@ class StoreClient {
         else {
           try {
             if (writeAheadLog)
-              this.#backend = new StoreLogBackend(file, message.number, (calls) => this.#post({ kind: 'group', calls }));
+              this.#backend = new StoreLogBackend(file, message.number, (calls) =>
+                this.#post({ kind: 'group', calls }),
+              );
             resolve();
           } catch (error) {
             this.#post({ kind: 'close' });

@@ -35,7 +35,12 @@ class SystemTimers {
   schedule(delayMs: number, run: () => void): Cancel {
     assert(Number.isFinite(delayMs), 'a delay is a finite number of milliseconds');
     if (this.#heap.size >= timersMax) throw new RemusterError('CAPACITY', `more than ${timersMax} timers`);
-    const timer: SystemTimer = { dueMs: performance.now() + Math.max(0, delayMs), order: this.#order++, run, index: -1 };
+    const timer: SystemTimer = {
+      dueMs: performance.now() + Math.max(0, delayMs),
+      order: this.#order++,
+      run,
+      index: -1,
+    };
     this.#heap.push(timer);
     if (timer.dueMs < this.#wakeAtMs) this.#arm();
     else if (this.#heap.size === 1) this.#wakeUp?.ref();

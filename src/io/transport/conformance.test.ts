@@ -22,7 +22,13 @@ function cluster(t: TestContext) {
     });
     open.add(transport);
     const { datagrams, streams } = transport;
-    return { self: { ...self, port: transport.port }, datagrams, streams, clock: realClock, kill: () => transport.close() };
+    return {
+      self: { ...self, port: transport.port },
+      datagrams,
+      streams,
+      clock: realClock,
+      kill: () => transport.close(),
+    };
   };
   return {
     ...realWorld,

@@ -6,7 +6,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 
-import { ask, codeOf, counterOf, testTimeout, startTransportNode, text } from '../../../test/support/io/transport-nodes.ts';
+import {
+  ask,
+  codeOf,
+  counterOf,
+  testTimeout,
+  startTransportNode,
+  text,
+} from '../../../test/support/io/transport-nodes.ts';
 import type { TlsOptions } from './transport.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'remuster-tls-'));

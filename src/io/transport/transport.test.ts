@@ -167,7 +167,10 @@ test('a superseded connection is closed once nothing is under way on it', testTi
   const limits = { keepaliveMs: 40 };
   const [low, high] = [
     await startTransportNode('low', { limits, self: identity('low', { id: nodeIdFrom(new Uint8Array(16).fill(1)) }) }),
-    await startTransportNode('high', { limits, self: identity('high', { id: nodeIdFrom(new Uint8Array(16).fill(2)) }) }),
+    await startTransportNode('high', {
+      limits,
+      self: identity('high', { id: nodeIdFrom(new Uint8Array(16).fill(2)) }),
+    }),
   ];
   const held: Done<Uint8Array>[] = [];
   low.transport.streams.serve({ ...echo, request: (_from, _body, _ms, reply) => void held.push(reply) });

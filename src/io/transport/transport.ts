@@ -14,7 +14,12 @@ import { emptySessionAnnouncement } from './datagram/outbound-sessions.ts';
 import { bindTcpAndUdp, bindDatagrams, listenStreams } from './shared/sockets.ts';
 import { openSealedStreams } from './stream-half.ts';
 import type { SealedStreams } from './connection/sealed-streams.ts';
-import { checkTransportOptions, type TransportContext, makeTransportContext, type TransportOptions } from './transport-options.ts';
+import {
+  checkTransportOptions,
+  type TransportContext,
+  makeTransportContext,
+  type TransportOptions,
+} from './transport-options.ts';
 
 export type { Secrets } from './crypto/keys.ts';
 export type { TlsOptions } from './shared/sockets.ts';
@@ -37,7 +42,9 @@ export async function openTransport(options: TransportOptions): Promise<Transpor
   checkTransportOptions(options);
   const { server, udp, port } = await bindTcpAndUdp(options.bind, options.tls);
   const common = makeTransportContext(options, port);
-  const datagrams: SealedDatagrams = openSealedDatagrams(common, udp, () => streams.announce(datagrams.sessionAnnouncement()));
+  const datagrams: SealedDatagrams = openSealedDatagrams(common, udp, () =>
+    streams.announce(datagrams.sessionAnnouncement()),
+  );
   const streams: SealedStreams = openSealedStreams(common, server, options.tls, {
     own: () => datagrams.sessionAnnouncement(),
     heard: (peer, announcement) => datagrams.learnSessions(peer, announcement),
@@ -62,7 +69,13 @@ export function openOutboundTransport(options: TransportOptions): StreamTranspor
   checkTransportOptions(options);
   const { port } = options.self;
   const common = makeTransportContext(options, port);
-  const streams = openSealedStreams(common, undefined, options.tls, { own: emptySessionAnnouncement, heard: () => {} }, true);
+  const streams = openSealedStreams(
+    common,
+    undefined,
+    options.tls,
+    { own: emptySessionAnnouncement, heard: () => {} },
+    true,
+  );
   return { ...half(common, port, undefined, [streams]), streams };
 }
 

@@ -2,7 +2,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { realClock, counterOf, identity, testTimeout, secret, startTransportNode, text, waitUntil } from '../../../test/support/io/transport-nodes.ts';
+import {
+  realClock,
+  counterOf,
+  identity,
+  testTimeout,
+  secret,
+  startTransportNode,
+  text,
+  waitUntil,
+} from '../../../test/support/io/transport-nodes.ts';
 import { openWarmUpNodes, warmUpStreams } from './warm-up.ts';
 import type { TransportOptions } from './transport-options.ts';
 

@@ -66,7 +66,8 @@ export class JobManagerHost {
     key?: string,
   ): void {
     const call = this.#open(remainingMs, verb, done as Done<ManagerReply>);
-    if (call !== undefined) this.#loop.feed({ kind: 'order', call, verb, argumentsJson, submitter, remainingMs, waitMs, key });
+    if (call !== undefined)
+      this.#loop.feed({ kind: 'order', call, verb, argumentsJson, submitter, remainingMs, waitMs, key });
   }
 
   /** On any manager: writes the code to the registry unless it is there. */

@@ -78,7 +78,14 @@ export class JobManager {
     const workers = new WorkerTable(options.jobLeaseMs);
     const selection = new WorkerSelector(workers, parts.random.fork('selection'), parts.worker);
     const requests = new RequestCache(parts.sha256);
-    const books = { jobs: new JobStore(), workers, selection, runQueue: new RunQueue(), commits: new CommitBatcher(), requests };
+    const books = {
+      jobs: new JobStore(),
+      workers,
+      selection,
+      runQueue: new RunQueue(),
+      commits: new CommitBatcher(),
+      requests,
+    };
     this.#office = new ManagerState({ ...books, options, random: parts.random.fork('seeds') }, parts.wallMs);
     this.#giving = new Dispatcher(this.#office, (run, code, why) => this.#news.assignmentFailed(run, code, why));
     this.#stopping = new UnitStopper(this.#office, (run) => this.#news.assignmentStopped(run));
@@ -95,7 +102,8 @@ export class JobManager {
       this.#office,
       {
         ...{ dc: parts.dc, sha256: parts.sha256, knowsBundle: (sha256, done) => this.#bundles.isStored(sha256, done) },
-        gather: (call, verb, job, argumentsJson) => this.#office.effects.push({ kind: 'gather', call, verb, job, argumentsJson }),
+        gather: (call, verb, job, argumentsJson) =>
+          this.#office.effects.push({ kind: 'gather', call, verb, job, argumentsJson }),
       },
       { giving: this.#giving, flow: this.#flow, schedules: this.#schedules },
     );
@@ -194,7 +202,8 @@ export class JobManager {
 
   #forgetAll(): void {
     const { jobs, workers, runQueue, commits, deferredStatus } = this.#office;
-    for (const part of [jobs, workers, runQueue, commits, deferredStatus, this.#giving, this.#stopping, this.#news]) part.clear();
+    for (const part of [jobs, workers, runQueue, commits, deferredStatus, this.#giving, this.#stopping, this.#news])
+      part.clear();
     const parts = [this.#orders.watching, this.#bundles, this.#schedules, this.#rounds, this.#takeover];
     for (const part of [...parts, this.#asked, this.#claims]) part.clear();
     this.#held = [];
@@ -248,7 +257,8 @@ export class JobManager {
     const { workers, wallMs } = this.#office;
     for (const workflow of job.workflows)
       for (const { assignment } of allUnits(workflow))
-        if (assignment !== undefined && workers.get(assignment.worker.id) !== assignment.worker) this.#news.assignmentLost(assignment, 'it was started anew');
+        if (assignment !== undefined && workers.get(assignment.worker.id) !== assignment.worker)
+          this.#news.assignmentLost(assignment, 'it was started anew');
     if (job.startedMs !== undefined)
       this.#office.addIncident(job, 'leader.changed', '', 'another manager leads; what runs goes on');
     if (job.status !== 'SUBMITTED') this.#flow.resume(job);

@@ -14,7 +14,10 @@ function told(world: FakeManagerCluster): readonly string[] {
 
 test('a job that takes its time goes through its states in order', () => {
   const world = FakeManagerCluster.start({});
-  const jobId = world.submit({ workflows: [batchTestFacts('one', {}, { items: 1 })], startAtMs: world.clock.wallMs() + 3_000 });
+  const jobId = world.submit({
+    workflows: [batchTestFacts('one', {}, { items: 1 })],
+    startAtMs: world.clock.wallMs() + 3_000,
+  });
   assert.equal(world.show(jobId).status, 'SUBMITTED');
   world.untilStatus(jobId, 'QUEUED');
   const worker = world.worker('w1', 1);
@@ -88,7 +91,10 @@ test('time is over in each state', () => {
     const world = FakeManagerCluster.start({ w1: 1 }, status);
     world.get('w1').behave = () => 'hold';
     prepare(world);
-    const jobId = world.submit({ workflows: [loadTestFacts('one'), loadTestFacts('two', { after: ['one'] })], timeoutMs: 3_000 });
+    const jobId = world.submit({
+      workflows: [loadTestFacts('one'), loadTestFacts('two', { after: ['one'] })],
+      timeoutMs: 3_000,
+    });
     world.untilStatus(jobId, status);
     const shown = world.untilStatus(jobId, 'TIMEOUT', 5_000);
     assert.equal(shown.error?.code, 'WORKFLOW_TIMEOUT');
@@ -103,7 +109,11 @@ test('time is over in each state', () => {
 test('a workflow that takes longer than it may is ended, and what waits for it never begins', () => {
   const world = FakeManagerCluster.start({ w1: 3 });
   world.get('w1').behave = ({ workflow }) => (workflow === 0 ? 'hold' : { afterMs: 10, news: { completed: 1 } });
-  const workflows = [loadTestFacts('slow', { cores: 2, timeoutMs: 2_000 }), loadTestFacts('after', { after: ['slow'] }), loadTestFacts('other')];
+  const workflows = [
+    loadTestFacts('slow', { cores: 2, timeoutMs: 2_000 }),
+    loadTestFacts('after', { after: ['slow'] }),
+    loadTestFacts('other'),
+  ];
   const shown = world.untilStatus(world.submit({ workflows }), 'TIMEOUT', 5_000);
   assert.deepEqual(
     shown.workflows.map(({ status }) => status),
@@ -155,7 +165,10 @@ test('higher priority first, then submitters in turns, then first come, first se
 test('a giant does not keep others out', () => {
   const world = FakeManagerCluster.start({ w1: 4 });
   world.get('w1').behave = () => ({ afterMs: 200, news: { completed: 1, durationMs: 200 } });
-  const giant = world.submit({ workflows: [batchTestFacts('giant', { cores: 4 }, { items: 2_000, unitItemsMax: 1 })] }, 'ann');
+  const giant = world.submit(
+    { workflows: [batchTestFacts('giant', { cores: 4 }, { items: 2_000, unitItemsMax: 1 })] },
+    'ann',
+  );
   world.run(1_000);
   const small = world.submit({ workflows: [loadTestFacts('small')] }, 'bob');
   world.untilStatus(small, 'COMPLETED', 2_000);

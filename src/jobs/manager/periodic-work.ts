@@ -91,7 +91,8 @@ export class PeriodicWork {
 
   #recordSoft(): void {
     const { deferredStatus, commits } = this.#office;
-    for (const job of this.#soft) if (job.status !== job.recordedStatus && !isTerminalStatus(job.status)) commits.markJob(job);
+    for (const job of this.#soft)
+      if (job.status !== job.recordedStatus && !isTerminalStatus(job.status)) commits.markJob(job);
     this.#soft = [...deferredStatus];
     deferredStatus.clear();
   }

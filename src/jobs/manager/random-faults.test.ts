@@ -134,7 +134,10 @@ class Storm {
       { completed: 100, workflows: [loadTestFacts('gang', { cores: 2, hasTeardown: true })] },
       { completed: items, workflows: [large] },
       { completed: 12, workflows: [planned] },
-      { completed: 101, workflows: [batchTestFacts('last', { after: ['first'] }, { items: 1 }), loadTestFacts('first', { cores: 2 })] },
+      {
+        completed: 101,
+        workflows: [batchTestFacts('last', { after: ['first'] }, { items: 1 }), loadTestFacts('first', { cores: 2 })],
+      },
     ];
     const expected = random.pick(shapes);
     const key = random.chance(0.5) ? { idempotencyKey: `k${random.uint32()}` } : {};
@@ -203,7 +206,11 @@ class Storm {
       if (this.random.chance(0.05)) return { afterMs, news: { status: 'returned' } };
       const output = order.phase === 'plan' ? json({ data: 1, items: { count: 12 } }) : json([this.random.uint32()]);
       const large = this.random.chance(0.1) ? json(['x'.repeat(3_000)]) : output;
-      const news = { completed: itemCountInSpec(order), output: order.phase === 'plan' ? output : large, durationMs: 30 };
+      const news = {
+        completed: itemCountInSpec(order),
+        output: order.phase === 'plan' ? output : large,
+        durationMs: 30,
+      };
       return { afterMs, news };
     };
   }

@@ -18,7 +18,10 @@ test('a load on several cores: setup once, then all its users, then teardown', (
   const world = FakeManagerCluster.start({ w1: 2, w2: 2 });
   everywhere(world, (order) => ({
     afterMs: 30,
-    news: { completed: itemCountInSpec(order), ...(order.phase === 'plan' ? { output: json({ data: { base: 7 } }) } : {}) },
+    news: {
+      completed: itemCountInSpec(order),
+      ...(order.phase === 'plan' ? { output: json({ data: { base: 7 } }) } : {}),
+    },
   }));
   const facts = loadTestFacts('one', { cores: 4, hasSetup: true, hasTeardown: true }, { vus: 10, iterations: 101 });
   const shown = world.untilStatus(world.submit({ workflows: [facts] }), 'COMPLETED');
@@ -51,7 +54,9 @@ test('a batch whose code says which items there are', () => {
     const output = order.phase === 'plan' ? json({ items }) : json(list.map((item) => item.toUpperCase()));
     return { afterMs: 10, news: { completed: list.length, output } };
   });
-  const jobId = world.submit({ workflows: [batchTestFacts('one', { cores: 3 }, { items: undefined, unitItemsMax: 2 })] });
+  const jobId = world.submit({
+    workflows: [batchTestFacts('one', { cores: 3 }, { items: undefined, unitItemsMax: 2 })],
+  });
   const shown = world.untilStatus(jobId, 'COMPLETED');
   assert.equal(shown.totals.completed, 5);
   assert.deepEqual(world.must('result', { jobId }), { results: { one: ['A', 'B', 'C', 'D', 'E'] } });
@@ -90,7 +95,8 @@ test('an error of setup fails the workflow at once; the code runs once', () => {
 test('teardown also after a failure; its own failure changes nothing but the incidents', () => {
   const world = FakeManagerCluster.start({ w1: 3 });
   everywhere(world, ({ phase, unit }) => {
-    if (phase === 'finish') return { afterMs: 10, news: { status: 'failed', code: 'WORKFLOW_FAILED', why: 'too late' } };
+    if (phase === 'finish')
+      return { afterMs: 10, news: { status: 'failed', code: 'WORKFLOW_FAILED', why: 'too late' } };
     if (unit === 1) return { afterMs: 10, news: { status: 'failed', code: 'BUNDLE_INVALID', why: 'bad' } };
     return 'hold';
   });
@@ -133,7 +139,12 @@ test('what waits for a failed workflow never begins; what does not goes on to it
       ? { afterMs: 10, news: { status: 'failed', code: 'WORKFLOW_FAILED' } }
       : { afterMs: 500, news: { completed: 1 } },
   );
-  const workflows = [loadTestFacts('a'), loadTestFacts('b', { after: ['a'] }), loadTestFacts('c', { after: ['b'] }), loadTestFacts('d')];
+  const workflows = [
+    loadTestFacts('a'),
+    loadTestFacts('b', { after: ['a'] }),
+    loadTestFacts('c', { after: ['b'] }),
+    loadTestFacts('d'),
+  ];
   const shown = world.untilStatus(world.submit({ workflows }), 'FAILED');
   assert.deepEqual(
     shown.workflows.map(({ status }) => status),

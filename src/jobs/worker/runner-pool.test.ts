@@ -111,7 +111,9 @@ describe('a worker and its runners', () => {
     scene.give([unit('first'), unit('bad', 'dies'), unit('third'), unit('fourth')]);
     assert.deepEqual(scene.worker.coreCounts(), { total: 1, free: 0 });
     scene.pass(1_000);
-    const ends = ['first', 'bad', 'third', 'fourth'].map((job) => scene.ends(job)[0]?.code ?? scene.ends(job)[0]?.status);
+    const ends = ['first', 'bad', 'third', 'fourth'].map(
+      (job) => scene.ends(job)[0]?.code ?? scene.ends(job)[0]?.status,
+    );
     assert.deepEqual(ends, ['completed', 'RUNNER_KILLED', 'completed', 'completed']);
     assert.equal(scene.runners.begunBehind, 1);
     for (const [attempt, count] of scene.runners.attemptsBegun) assert.equal(count, 1, attempt);

@@ -75,6 +75,21 @@ export class UnitAttempt {
     // Without it nothing of the unit was ever run.
     const durationMs = startedMs === undefined ? undefined : Math.max(0, Math.round(nowMs - startedMs));
     // In one piece: this is made for every unit.
-    return { job, workflow, unit, attempt, fence, status, completed, failed, summary, output, code, why, found, durationMs };
+    return {
+      job,
+      workflow,
+      unit,
+      attempt,
+      fence,
+      status,
+      completed,
+      failed,
+      summary,
+      output,
+      code,
+      why,
+      found,
+      durationMs,
+    };
   }
 }

@@ -2,7 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Random } from '../../base/random.ts';
 import type { UnitAssignment } from '../../messages/jobs.ts';
-import { type FakeRunnerBehaviour, WorkerScene, unitAssignmentOf, unitSpecOf } from '../../../test/support/jobs/worker-harness.ts';
+import {
+  type FakeRunnerBehaviour,
+  WorkerScene,
+  unitAssignmentOf,
+  unitSpecOf,
+} from '../../../test/support/jobs/worker-harness.ts';
 
 const behaviours: readonly FakeRunnerBehaviour[] = [
   ...(['quick', 'patient', 'deaf', 'dies', 'fails', 'babbles', 'lies', 'steady'] as const),

@@ -66,7 +66,9 @@ describe('a worker and its units', () => {
   test('the line of those given ahead is bounded', () => {
     const scene = new WorkerScene({ cores: 1 });
     const bundle = scene.bundle('patient');
-    const units = Array.from({ length: 136 }, (_, unit) => unitAssignmentOf(unitSpecOf('j', { bundle, unit }), { mayWait: true }));
+    const units = Array.from({ length: 136 }, (_, unit) =>
+      unitAssignmentOf(unitSpecOf('j', { bundle, unit }), { mayWait: true }),
+    );
     const codes = scene.give(units);
     assert.equal(codes.filter((code) => code === undefined).length, 129);
     assert.equal(codes.filter((code) => code === 'CAPACITY').length, 7);
@@ -154,7 +156,9 @@ describe('stopping units', () => {
   test('what waits for a core or for its code ends at once', () => {
     const scene = new WorkerScene({ cores: 1 });
     scene.registryFails = true;
-    const units = ['a', 'b'].map((job) => unitAssignmentOf(unitSpecOf(job, { bundle: scene.bundle('quick') }), { mayWait: true }));
+    const units = ['a', 'b'].map((job) =>
+      unitAssignmentOf(unitSpecOf(job, { bundle: scene.bundle('quick') }), { mayWait: true }),
+    );
     scene.give(units);
     assert.notEqual(scene.stop(units).outcome, undefined);
     scene.pass(100);
@@ -206,7 +210,10 @@ describe('the lease of a worker', () => {
     scene.worker.leaderChanged();
     scene.pass(1_000);
     const next = { attempt: 2, fence: 2n };
-    assert.equal(scene.give([unitAssignmentOf(unitSpecOf('j2', { bundle: scene.bundle('quick') }), next)])[0], undefined);
+    assert.equal(
+      scene.give([unitAssignmentOf(unitSpecOf('j2', { bundle: scene.bundle('quick') }), next)])[0],
+      undefined,
+    );
   });
 
   test('the leader names what is superseded, and that ends', () => {
@@ -257,7 +264,9 @@ describe('what a worker tells', () => {
     const bundle = scene.bundle('quick');
     let refused = 0;
     for (let round = 0; round < 60; round++) {
-      const units = Array.from({ length: 32 }, (_, unit) => unitAssignmentOf(unitSpecOf(`j${round}`, { bundle, unit })));
+      const units = Array.from({ length: 32 }, (_, unit) =>
+        unitAssignmentOf(unitSpecOf(`j${round}`, { bundle, unit })),
+      );
       refused += scene.give(units).filter((code) => code === 'CAPACITY').length;
       scene.pass(100);
     }
@@ -291,7 +300,9 @@ describe('the end of a worker', () => {
     assert.ok(isIdle);
     scene.worker.setDraining(false);
     scene.pass(100);
-    assert.deepEqual(scene.give([unitAssignmentOf(unitSpecOf('c', { bundle }), { attempt: 2, fence: 2n })]), [undefined]);
+    assert.deepEqual(scene.give([unitAssignmentOf(unitSpecOf('c', { bundle }), { attempt: 2, fence: 2n })]), [
+      undefined,
+    ]);
   });
 
   for (const hears of [true, false]) {

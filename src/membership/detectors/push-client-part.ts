@@ -45,7 +45,13 @@ export class PushClientPart {
   /** Managers that did not answer, until another one has, and what is held against them. */
   readonly #silent = new Map<NodeId, string>();
 
-  constructor(group: MembershipContext, judge: SuspicionPolicy, spreader: Gossiper, views: AntiEntropy, newcomer: Joiner) {
+  constructor(
+    group: MembershipContext,
+    judge: SuspicionPolicy,
+    spreader: Gossiper,
+    views: AntiEntropy,
+    newcomer: Joiner,
+  ) {
     this.#group = group;
     this.#judge = judge;
     this.#spreader = spreader;
@@ -110,7 +116,8 @@ export class PushClientPart {
     const { health, outbox } = this.#group;
     // Who has taken our heartbeats has room for us: then it is a queue on the way that is full, and soon is not.
     if (code === 'CAPACITY' && this.#link.isConnected) return this.#askAgain(seq);
-    if (code === 'CAPACITY' || (code !== undefined && refusals.has(code))) return this.#link.onRefused(outbox.nowMs, seq);
+    if (code === 'CAPACITY' || (code !== undefined && refusals.has(code)))
+      return this.#link.onRefused(outbox.nowMs, seq);
     health.record('probeFailed');
     this.#link.onNoAck(outbox.nowMs, seq);
   }

@@ -5,7 +5,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { identity, names, pingOf, PushManagerHarness, pushTiming } from '../../../test/support/membership/push-manager-harness.ts';
+import {
+  identity,
+  names,
+  pingOf,
+  PushManagerHarness,
+  pushTiming,
+} from '../../../test/support/membership/push-manager-harness.ts';
 import { createCodec } from '../../messages/codec/codec.ts';
 import { pushAck, pushPing } from '../../messages/push.ts';
 import { PushClient } from './push-client.ts';
@@ -211,7 +217,10 @@ describe('a worker without datagrams and its managers', () => {
     const { id, generation } = world.worker;
     const by = identity('m2', 'manager').id;
     for (const seat of world.seats) {
-      seat.receiveClaim({ kind: 'dead', id, generation, incarnation: 0, by, refused: false, entry: undefined }, 'a mistake');
+      seat.receiveClaim(
+        { kind: 'dead', id, generation, incarnation: 0, by, refused: false, entry: undefined },
+        'a mistake',
+      );
     }
     assert.deepEqual(
       world.runTo(7_000).filter((line) => !line.includes('sees')),

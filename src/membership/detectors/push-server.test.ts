@@ -1,7 +1,12 @@
 /** Members without datagrams, seen from their manager: what it says of them to the real judge, and what it answers. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { identity, pingOf, PushManagerHarness, pushTiming } from '../../../test/support/membership/push-manager-harness.ts';
+import {
+  identity,
+  pingOf,
+  PushManagerHarness,
+  pushTiming,
+} from '../../../test/support/membership/push-manager-harness.ts';
 import { PushServer } from './push-server.ts';
 
 function seated(settings: { workersMax?: number; membersMax?: number } = {}): PushManagerHarness {
@@ -96,7 +101,10 @@ describe('the manager of a member without datagrams', () => {
     seat.ping(0, w1, { datagrams: true });
     seat.push.expire(15_000);
     const { id, generation } = w1;
-    seat.receiveClaim({ kind: 'alive', id, generation, incarnation: 1, by: id, refused: false, entry: w1 }, 'it refutes');
+    seat.receiveClaim(
+      { kind: 'alive', id, generation, incarnation: 1, by: id, refused: false, entry: w1 },
+      'it refutes',
+    );
     seat.push.adopt(20_000, [{ id, generation, incarnation: 1 }]);
     seat.push.expire(50_000);
     assert.equal(seat.stateOf(w1), 'dead 1.1');
@@ -126,7 +134,10 @@ describe('the manager of a member without datagrams', () => {
     seat.ping(0, w1);
     const { id, generation } = w1;
     const by = identity('m2', 'manager').id;
-    seat.receiveClaim({ kind: 'suspect', id, generation, incarnation: 0, by, refused: false, entry: undefined }, 'm2 says so');
+    seat.receiveClaim(
+      { kind: 'suspect', id, generation, incarnation: 0, by, refused: false, entry: undefined },
+      'm2 says so',
+    );
     const ack = seat.ping(3_000, w1);
     assert.deepEqual([ack.verdict, ack.known], ['accused', 0]);
     assert.equal(seat.push.detector.timeSinceLastHeartbeatMs(3_000, id), 0);
@@ -151,7 +162,10 @@ describe('the manager of a member without datagrams', () => {
     const by = identity('m2', 'manager').id;
     for (const worker of [w1, w2]) {
       const { id, generation } = worker;
-      seat.receiveClaim({ kind: 'join', id, generation, incarnation: 0, by, refused: false, entry: worker }, 'm2 says so');
+      seat.receiveClaim(
+        { kind: 'join', id, generation, incarnation: 0, by, refused: false, entry: worker },
+        'm2 says so',
+      );
     }
     seat.push.adopt(
       100,

@@ -38,7 +38,8 @@ export class Joiner {
   askKnown(known: readonly Address[], asked: readonly Address[] = []): void {
     const met = [this.#group.self.entry, ...asked];
     for (const address of known) {
-      if (!met.some((one) => isSame(one, address))) this.#views.requestView(address, 'join', { kind: 'greet', address });
+      if (!met.some((one) => isSame(one, address)))
+        this.#views.requestView(address, 'join', { kind: 'greet', address });
     }
   }
 

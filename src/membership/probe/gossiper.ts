@@ -74,7 +74,8 @@ export class Gossiper {
     this.#dueMs = Infinity;
     this.#tickedMs = outbox.nowMs;
     if (gossip.size === 0 || !self.hasDatagrams) return;
-    const isNear = (m: Member) => isLiveMember(m) || (m.state === 'dead' && outbox.nowMs - m.sinceMs < options.gossipToDeadMs);
+    const isNear = (m: Member) =>
+      isLiveMember(m) || (m.state === 'dead' && outbox.nowMs - m.sinceMs < options.gossipToDeadMs);
     for (const member of table.pick(options.gossipFanoutCount, (m) => acceptsProbes(m) && isNear(m))) {
       const claims = this.claimsFor(member);
       if (claims.length === 0) break;

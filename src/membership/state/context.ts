@@ -17,7 +17,10 @@ import type { MembershipOptions } from './options.ts';
 import type { LocalMember } from './local-member.ts';
 import type { MembershipCounters } from './membership-counters.ts';
 
-export type MembershipMessageOf<Kind extends MembershipMessage['kind']> = Extract<MembershipMessage, { readonly kind: Kind }>;
+export type MembershipMessageOf<Kind extends MembershipMessage['kind']> = Extract<
+  MembershipMessage,
+  { readonly kind: Kind }
+>;
 
 /** Each carries when it was due, so that the machine notices when it slept. */
 export type MembershipTimer = { readonly dueMs: number } & (

@@ -76,6 +76,7 @@ describe('network coordinates', () => {
       { ...originCoordinate, error: Number.NaN },
     ];
     for (const lie of lies) assert.equal(updateCoordinate(originCoordinate, lie, 10, random), originCoordinate);
-    for (const tripMs of [0, -1, Number.NaN, Infinity]) assert.equal(updateCoordinate(originCoordinate, originCoordinate, tripMs, random), originCoordinate);
+    for (const tripMs of [0, -1, Number.NaN, Infinity])
+      assert.equal(updateCoordinate(originCoordinate, originCoordinate, tripMs, random), originCoordinate);
   });
 });

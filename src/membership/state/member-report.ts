@@ -28,7 +28,11 @@ export function applyMemberReport({ outbox }: MembershipContext, member: Member,
   outbox.put({ kind: 'embedded', id: member.id, generation: member.generation, version, parts });
 }
 
-function tellStuck(out: MembershipContext['outbox'], { id, generation, incarnation, entry }: Member, stuck: boolean): void {
+function tellStuck(
+  out: MembershipContext['outbox'],
+  { id, generation, incarnation, entry }: Member,
+  stuck: boolean,
+): void {
   const type = stuck ? 'member.stuck' : 'member.unstuck';
   const why = stuck ? 'its main loop does not move' : 'its main loop moves again';
   const event = { type, id, name: entry.name, generation, incarnation, why, ...noEvidence } as const;

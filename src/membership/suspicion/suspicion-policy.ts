@@ -185,7 +185,9 @@ export class SuspicionPolicy {
   /** A copy of what is known of the life that this claim ends, if it was not over. */
   #formerLife(claim: Claim): Member | undefined {
     const member = this.#group.table.get(claim.id);
-    return member !== undefined && claim.generation > member.generation && isLiveMember(member) ? { ...member } : undefined;
+    return member !== undefined && claim.generation > member.generation && isLiveMember(member)
+      ? { ...member }
+      : undefined;
   }
 
   #settle(member: Member, claim: Claim, before: MemberState | undefined): void {
@@ -275,7 +277,13 @@ export class SuspicionPolicy {
     this.#refutation.sendClaim(claim, from);
   }
 
-  #tell(type: MembershipEventType, member: Member, why: string, suspicion?: SuspicionTimer, portIsClosed = false): void {
+  #tell(
+    type: MembershipEventType,
+    member: Member,
+    why: string,
+    suspicion?: SuspicionTimer,
+    portIsClosed = false,
+  ): void {
     const { id, generation, incarnation } = member;
     const accusers = (suspicion?.accusers ?? []).map((one) => this.#nameOf(one));
     const refusedTo = (suspicion?.refusals ?? []).map((one) => this.#nameOf(one));

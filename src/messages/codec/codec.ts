@@ -4,7 +4,13 @@
  */
 import { assert } from '../../base/assert.ts';
 import { RemusterError } from '../../base/errors.ts';
-import { type MessageDeclaration, type MessageOf, messageHeaderBytes, protocolVersion, protocolVersionMin } from './message.ts';
+import {
+  type MessageDeclaration,
+  type MessageOf,
+  messageHeaderBytes,
+  protocolVersion,
+  protocolVersionMin,
+} from './message.ts';
 import { WireReader } from './reader.ts';
 import { decodeError } from './decode-error.ts';
 import { WireWriter } from './writer.ts';

@@ -17,7 +17,9 @@ export type FieldSpec<T> = {
 
 export type OptionalField<T> = { readonly optional: FieldType<T> };
 export type MessageFields = { readonly [name: string]: FieldSpec<unknown> };
-export type RecordOf<F extends MessageFields> = { readonly [Name in keyof F]: F[Name] extends FieldSpec<infer T> ? T : never };
+export type RecordOf<F extends MessageFields> = {
+  readonly [Name in keyof F]: F[Name] extends FieldSpec<infer T> ? T : never;
+};
 
 /** May be absent, and is then undefined. Every field added after a release must be optional. */
 export function optional<T>(kind: FieldType<T>): OptionalField<T> {
@@ -167,7 +169,11 @@ export function list<T>(item: FieldType<T>, itemsMax: number): FieldType<readonl
 }
 
 /** A Map, never an object: keys come from outside and may be called anything, `__proto__` too. */
-export function map<V>(key: FieldType<string>, value: FieldType<V>, itemsMax: number): FieldType<ReadonlyMap<string, V>> {
+export function map<V>(
+  key: FieldType<string>,
+  value: FieldType<V>,
+  itemsMax: number,
+): FieldType<ReadonlyMap<string, V>> {
   return {
     wire: wireTypes.delimited,
     schema: { type: 'map', key: key.schema, value: value.schema, itemsMax },

@@ -40,7 +40,11 @@ function refusesToWrite(kind: FieldType<unknown>, code: ErrorCode, ...values: re
   }
 }
 
-function refusesToRead(kind: FieldType<unknown>, reason: RejectionReason, ...inputs: readonly (readonly number[])[]): void {
+function refusesToRead(
+  kind: FieldType<unknown>,
+  reason: RejectionReason,
+  ...inputs: readonly (readonly number[])[]
+): void {
   for (const input of inputs) {
     assert.throws(
       () => read(kind, Uint8Array.from(input)),

@@ -31,7 +31,8 @@ describe('known texts', () => {
     assert.equal(known.encodedForm('aybyc'), undefined);
     assert.equal(known.addDecoded('aybyc'), 'aybyc');
     assert.equal(read(known, 'axbxc'), 'axbxc');
-    for (let i = 0; i < 100 && read(known, 'aybyc') === undefined; i++) assert.equal(known.addDecoded('aybyc'), 'aybyc');
+    for (let i = 0; i < 100 && read(known, 'aybyc') === undefined; i++)
+      assert.equal(known.addDecoded('aybyc'), 'aybyc');
     assert.equal(read(known, 'aybyc'), 'aybyc');
     assert.equal(read(known, 'axbxc'), undefined);
     assert.equal(known.encodedForm('axbxc'), undefined);

@@ -41,7 +41,9 @@ export type FastCodec<T> = {
 };
 
 export function message<const K extends string, F extends MessageFields>(
-  declared: Omit<MessageDeclaration<K, F>, 'codec'> & { readonly spelled?: FastCodec<{ readonly kind: K } & RecordOf<F>> },
+  declared: Omit<MessageDeclaration<K, F>, 'codec'> & {
+    readonly spelled?: FastCodec<{ readonly kind: K } & RecordOf<F>>;
+  },
 ): MessageDeclaration<K, F> {
   const { spelled, ...rest } = declared;
   const { kind, tag, bytesMax, fields } = rest;

@@ -141,7 +141,8 @@ export function fieldError(reason: RejectionReason, label: string, what: string)
 
 function checkOrder(found: number, last: number, key: number, label: string): void {
   if (found > last && key <= fieldNumberMax * 4 + 3) return;
-  if (found === 0 || key > fieldNumberMax * 4 + 3) throw fieldError('fieldNumber', label, 'is near an impossible field');
+  if (found === 0 || key > fieldNumberMax * 4 + 3)
+    throw fieldError('fieldNumber', label, 'is near an impossible field');
   if (found === last) throw fieldError('duplicateField', label, 'is near a field that comes twice');
   throw fieldError('fieldOrder', label, 'is near fields out of order');
 }

@@ -209,7 +209,8 @@ function isPlain(value: object): boolean {
 }
 
 function countObject(to: EncodeState, depth: number): void {
-  if (depth >= valueDepthMax) throw unencodable(to, depth, `is nested deeper than ${valueDepthMax} levels, or holds itself`);
+  if (depth >= valueDepthMax)
+    throw unencodable(to, depth, `is nested deeper than ${valueDepthMax} levels, or holds itself`);
   if (++to.objects > objectsMax) throw new RemusterError('TOO_LARGE', `a value has more than ${objectsMax} objects`);
 }
 

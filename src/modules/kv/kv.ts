@@ -41,7 +41,11 @@ export type KvPage = {
 };
 
 /** `compacted`: too much has changed since; list everything again and go on from `revision`. */
-export type KvChanges = { readonly changes: readonly KvChange[]; readonly revision: number; readonly compacted: boolean };
+export type KvChanges = {
+  readonly changes: readonly KvChange[];
+  readonly revision: number;
+  readonly compacted: boolean;
+};
 
 /** The revision to go on from is the version of the last change that was seen. */
 export type KvWatchPage = KvChange | { readonly compacted: true; readonly revision: number };

@@ -2,7 +2,15 @@
  * Every order of an operator by its name, and the way to the datacenter that it is about: each decides for itself, so an
  * order about another one is passed on to a node there, which carries it out as if it had been asked itself.
  */
-import { type Done, type Outcome, RemusterError, failure, isRemusterError, toPromise, success } from '../../base/errors.ts';
+import {
+  type Done,
+  type Outcome,
+  RemusterError,
+  failure,
+  isRemusterError,
+  toPromise,
+  success,
+} from '../../base/errors.ts';
 import { type AdminContext, requireControlPlane, argumentsOfBody, adminTimeoutMs } from './admin-context.ts';
 import { isLiveState } from '../group/group-status.ts';
 import { type CommandArguments, commandArguments } from '../control-plane/command-arguments.ts';
@@ -64,14 +72,20 @@ export type AdminCommand = {
 
 const passTimeoutMs = adminTimeoutMs + 1_000;
 
-export async function executeAdminCommand(core: NodeCore, { act, name, dc }: AdminCommand, body: unknown): Promise<object> {
+export async function executeAdminCommand(
+  core: NodeCore,
+  { act, name, dc }: AdminCommand,
+  body: unknown,
+): Promise<object> {
   const control = requireControlPlane(core);
   const words = argumentsOfBody(body);
   const where = dc ?? dcOf(core.members(), name) ?? core.identity.dc;
   if (where === core.identity.dc) return await adminActions[act]({ core, control, args: words }, name ?? '');
   const order = { act, name: name ?? '', words };
   const to = somebodyIn(core.members(), where);
-  const answer = await toPromise<unknown>((done) => control.commands.forwardToDatacenter(to, order, passTimeoutMs, done));
+  const answer = await toPromise<unknown>((done) =>
+    control.commands.forwardToDatacenter(to, order, passTimeoutMs, done),
+  );
   return answer as object;
 }
 
@@ -110,7 +124,10 @@ async function outcomeOf(run: () => Promise<object>): Promise<Outcome<object>> {
 async function carriedOutHere(core: NodeCore, { act, name, words }: CommandArguments): Promise<object> {
   if (typeof act !== 'string' || !Object.hasOwn(adminActions, act) || typeof name !== 'string')
     throw new RemusterError('UNKNOWN_METHOD', 'this version does not know that order');
-  return await adminActions[act as AdminActionName]({ core, control: requireControlPlane(core), args: argumentsOfBody(words) }, name);
+  return await adminActions[act as AdminActionName](
+    { core, control: requireControlPlane(core), args: argumentsOfBody(words) },
+    name,
+  );
 }
 
 /** Undefined when nobody has that name: who is asked here says so. */

@@ -23,7 +23,11 @@ export function argumentsOfBody(body: unknown): CommandArguments {
   throw new RemusterError('BAD_ARGUMENT', 'the body must be a JSON object');
 }
 
-export async function sendLeaderCommand<Answer extends object>(control: ControlPlane, verb: LeaderCommandVerb, words: object): Promise<Answer> {
+export async function sendLeaderCommand<Answer extends object>(
+  control: ControlPlane,
+  verb: LeaderCommandVerb,
+  words: object,
+): Promise<Answer> {
   return (await toPromise<unknown>((done) => control.commands.send(verb, words, adminTimeoutMs, done))) as Answer;
 }
 

@@ -5,7 +5,13 @@
 import { RemusterError, toPromise } from '../../base/errors.ts';
 import { type RangeResult, onlyKey } from '../../base/registry.ts';
 import { type RebalanceResult, rebalanceLimits } from '../../placement/balance/rebalancer.ts';
-import { type AdminContext, groupStatusOf, sendLeaderCommand, unreachableAsPrecondition, requireSameDatacenter } from './admin-context.ts';
+import {
+  type AdminContext,
+  groupStatusOf,
+  sendLeaderCommand,
+  unreachableAsPrecondition,
+  requireSameDatacenter,
+} from './admin-context.ts';
 import { removedManagerKey } from '../group/removed-managers.ts';
 import { type DescribeGroupReply, groupInfoClient } from '../group/group-info-client.ts';
 import { isLiveState } from '../group/group-status.ts';
@@ -97,7 +103,10 @@ export async function transfer({ core, control, args }: AdminContext): Promise<o
   if (to !== undefined && typeof to !== 'string')
     throw new RemusterError('BAD_ARGUMENT', 'to must be the name of a manager');
   const target = to === undefined ? undefined : requireMember(to, core.members());
-  control.recordAdminEvent('transfer', { ...(target === undefined ? {} : { target: target.name }), reason: reasonArgument(args) });
+  control.recordAdminEvent('transfer', {
+    ...(target === undefined ? {} : { target: target.name }),
+    reason: reasonArgument(args),
+  });
   await sendLeaderCommand(control, 'transfer', target === undefined ? {} : { to: target.id });
   return { to: target?.name ?? null };
 }

@@ -6,7 +6,13 @@ import { RemusterError, isRemusterError, toPromise } from '../../base/errors.ts'
 import type { NodeId } from '../../base/ids.ts';
 import type { DrainProgress } from '../../placement/operations/drain-progress.ts';
 import { activateNodeState } from '../../registration/node-activation.ts';
-import { type AdminContext, groupStatusOf, adminTimeoutMs, unreachableAsPrecondition, requireSameDatacenter } from './admin-context.ts';
+import {
+  type AdminContext,
+  groupStatusOf,
+  adminTimeoutMs,
+  unreachableAsPrecondition,
+  requireSameDatacenter,
+} from './admin-context.ts';
 import type { ControlPlane } from '../control-plane/control-plane.ts';
 import { isLiveState } from '../group/group-status.ts';
 import { type CommandArguments, booleanArgument, reasonArgument } from '../control-plane/command-arguments.ts';

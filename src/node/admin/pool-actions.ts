@@ -8,7 +8,12 @@ import type { ContainerExplanation } from '../../placement/operations/container-
 import type { PoolRequest } from '../../placement/operations/pool-spec.ts';
 import type { ContainerView, PoolDescription, PoolRow, PoolDetails } from '../../placement/operations/pool-views.ts';
 import { type AdminContext, sendLeaderCommand, requireSameDatacenter } from './admin-context.ts';
-import { type CommandArguments, integerArgument, booleanArgument, reasonArgument } from '../control-plane/command-arguments.ts';
+import {
+  type CommandArguments,
+  integerArgument,
+  booleanArgument,
+  reasonArgument,
+} from '../control-plane/command-arguments.ts';
 import { requireMember } from '../http/member-routes.ts';
 import { moduleVersionForPool } from './module-actions.ts';
 import { createPoolAndAwaitTable } from './pool-creation.ts';
@@ -105,7 +110,12 @@ export async function migrateContainer(desk: AdminContext): Promise<object> {
   const { owner: from } = await toPromise<ContainerView>((done) => poolsOf(desk).showContainer(pool, id, done));
   const answer = { pool, id, from, to: target.name };
   if (from === target.name) return { ...answer, moving: false };
-  control.recordAdminEvent('container-migrate', { pool, container: id, target: target.name, reason: reasonArgument(args) });
+  control.recordAdminEvent('container-migrate', {
+    pool,
+    container: id,
+    target: target.name,
+    reason: reasonArgument(args),
+  });
   await sendLeaderCommand(control, 'migrate', { pool, container: id, to: target.id });
   return { ...answer, moving: true };
 }

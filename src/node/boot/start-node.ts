@@ -157,7 +157,9 @@ async function open(start: StartContext): Promise<RunningNode> {
     },
   );
   shutdown.add('goodbye', () => toPromise((done) => core.stop(done, life.reason)));
-  const httpPort = await openHttp(start, core, chaos, () => sumCounters(transport.counters(), thread.transportCounters()));
+  const httpPort = await openHttp(start, core, chaos, () =>
+    sumCounters(transport.counters(), thread.transportCounters()),
+  );
   doors.setSources(
     () => core.memberViews().map(({ entry }) => entry),
     [{ host: options.httpHost, port: httpPort }, ...options.etcdEndpoints],
@@ -238,11 +240,18 @@ function openJobs({ roles, cores }: NodeOptions, doors: RunnerDenyList): CorePor
   const runners = openRunners(() => doors.addresses());
   const { isolation } = runners;
   const program = { moduleUrl: entryUrl(import.meta.url, '../../runner/process/main').href, main: runsElsewhere };
-  return { sha256: sha256Hex, runners: { runners, program, cores: cores === 0 ? availableParallelism() : cores, isolation } };
+  return {
+    sha256: sha256Hex,
+    runners: { runners, program, cores: cores === 0 ? availableParallelism() : cores, isolation },
+  };
 }
 
 /** Each datacenter is a cluster of its own in etcd. Only managers want to lead. */
-function openEtcd({ options, clock, log, shutdown }: StartContext, identity: NodeId, candidate: boolean): ExternalRegistry {
+function openEtcd(
+  { options, clock, log, shutdown }: StartContext,
+  identity: NodeId,
+  candidate: boolean,
+): ExternalRegistry {
   const { etcdEndpoints, cluster, dc, leaderTtlMs: ttlMs } = options;
   const endpoints = etcdEndpoints.map((address) => `http://${formatHostPort(address)}`);
   const registry = etcdRegistry({ endpoints, namespace: `remuster/${cluster}/${dc}/`, clock, log });

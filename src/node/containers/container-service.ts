@@ -102,7 +102,12 @@ export class ContainerService {
   readonly #met = new BoundedLru<NodeId, true>(metMax);
   #digestIsDue = false;
 
-  constructor(ports: ContainerServicePorts, around: ContainerServiceContext, options: ContainerValues, reports: ContainerServiceReports) {
+  constructor(
+    ports: ContainerServicePorts,
+    around: ContainerServiceContext,
+    options: ContainerValues,
+    reports: ContainerServiceReports,
+  ) {
     this.#ports = ports;
     this.#around = around;
     this.#reports = reports;
@@ -255,7 +260,17 @@ export class ContainerService {
     const halted = (error: unknown): void => this.#reports.halted(error);
     const common = { clock, self, halted };
     const lease = new ServingLeaseHost(
-      { clock, random: random.fork('serving'), streams, leader, managers, onLeaderNotice: heard, grant, self, onHalt: halted },
+      {
+        clock,
+        random: random.fork('serving'),
+        streams,
+        leader,
+        managers,
+        onLeaderNotice: heard,
+        grant,
+        self,
+        onHalt: halted,
+      },
       options.servingLeaseMs,
     );
     const copies = new ReplicaManager(
@@ -271,7 +286,15 @@ export class ContainerService {
       { copyAckTimeoutMs: options.copyAckTimeoutMs },
     );
     const hosting = new ContainerHost({
-      ...{ ...common, random: random.fork('hosting'), log, lease, replication: copies, modules, tell: this.#teller('container.') },
+      ...{
+        ...common,
+        random: random.fork('hosting'),
+        log,
+        lease,
+        replication: copies,
+        modules,
+        tell: this.#teller('container.'),
+      },
       session: (name) => this.calls.session(name),
       nodeInfo: (id) => nodeInfo(members.get(id)?.entry),
     });

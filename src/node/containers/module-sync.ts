@@ -13,7 +13,12 @@ import type { ModuleCatalog } from '../../containers/module-catalog.ts';
 import { startInformer } from '../../registry/informer.ts';
 import { moduleOfKey, moduleRanges } from '../../placement/modules/module-keys.ts';
 import { ModuleReader } from '../../placement/modules/module-reader.ts';
-import { type ModuleRecord, type ModuleVersion, moduleLimits, readModule } from '../../placement/modules/module-records.ts';
+import {
+  type ModuleRecord,
+  type ModuleVersion,
+  moduleLimits,
+  readModule,
+} from '../../placement/modules/module-records.ts';
 
 /** How code comes into the process; io/bundle/deployed-bundles.ts in the real world. Paths are those of the files. */
 export type BundleImporter = {

@@ -10,7 +10,11 @@ export function commandArguments(words: unknown): CommandArguments {
 }
 
 /** Undefined when it is left out. */
-export function integerArgument(words: CommandArguments, field: string, bounds: { min: number; max: number }): number | undefined {
+export function integerArgument(
+  words: CommandArguments,
+  field: string,
+  bounds: { min: number; max: number },
+): number | undefined {
   const value = words[field];
   if (value === undefined) return undefined;
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= bounds.min && value <= bounds.max)

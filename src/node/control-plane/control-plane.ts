@@ -209,7 +209,11 @@ export class ControlPlane {
     const { clock, streams, random, log, logStore: store, external } = this.#ports;
     const { identity, seeds, options, requestTimeoutMs } = this.#settings;
     if (external !== undefined || store === undefined || !identity.roles.includes('manager')) return undefined;
-    const own = { consensus: consensusOptions(options), keeper: autopilotOptions(options), bootstrap: options.bootstrap };
+    const own = {
+      consensus: consensusOptions(options),
+      keeper: autopilotOptions(options),
+      bootstrap: options.bootstrap,
+    };
     return new ManagerRole(
       { clock, streams, store, random, log },
       { identity, seeds, requestTimeoutMs, ...own },
@@ -275,7 +279,11 @@ export class ControlPlane {
       placement: { servingLeaseMs, copyRepairDelayMs },
     };
     const { rank, workAt } = this.#settings;
-    const work = startLeaderServices({ registry, leadership, clock, rank, runningUnitsAt: workAt }, own, this.#tellers());
+    const work = startLeaderServices(
+      { registry, leadership, clock, rank, runningUnitsAt: workAt },
+      own,
+      this.#tellers(),
+    );
     this.#ends.push(work.stop);
     return work;
   }

@@ -125,7 +125,11 @@ export class GroupAutopilot {
     const ready = look.group.filter((m) => m.standing === 'syncing' && look.caughtUp.has(m.id) && this.#lives(m.id));
     const [first] = ready;
     if (first === undefined) return undefined;
-    const promote = (why: string): AutopilotEffect => ({ kind: 'change', change: { kind: 'promote', id: first.id }, why });
+    const promote = (why: string): AutopilotEffect => ({
+      kind: 'change',
+      change: { kind: 'promote', id: first.id },
+      why,
+    });
     const voters = look.group.filter(({ standing }) => standing === 'voter').length;
     if (voters % 2 === 0 && voters < this.#options.votersMax) return promote('it has caught up');
     if (voters === 1) return promote('two are better than one');

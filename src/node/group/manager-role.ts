@@ -63,7 +63,12 @@ export class ManagerRole {
   readonly #formation: GroupFormationHost;
   #keeper: GroupAutopilotHost | undefined;
 
-  constructor(ports: ManagerRolePorts, settings: ManagerRoleSettings, managers: ManagerDirectory, reports: ManagerRoleReports) {
+  constructor(
+    ports: ManagerRolePorts,
+    settings: ManagerRoleSettings,
+    managers: ManagerDirectory,
+    reports: ManagerRoleReports,
+  ) {
     const { clock, streams, store, random, log } = ports;
     const { identity, consensus, requestTimeoutMs } = settings;
     const locate = (id: NodeId): Address | undefined => managers.locate(id);

@@ -18,7 +18,10 @@ export function isRemovedManager({ keyspace }: Pick<RegistryReplica, 'keyspace'>
 }
 
 /** What it was and why is for people who look. */
-export function recordRemoval(id: NodeId, note: { readonly name: string; readonly reason: string }): RegistryTransaction {
+export function recordRemoval(
+  id: NodeId,
+  note: { readonly name: string; readonly reason: string },
+): RegistryTransaction {
   const value = encoder.encode(JSON.stringify(note));
   return { compare: [], then: [{ kind: 'put', key: removedManagerKey(id), value }], otherwise: [] };
 }

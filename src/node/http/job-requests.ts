@@ -22,7 +22,10 @@ const notStarted: readonly ErrorCode[] = ['NO_QUORUM', 'NOT_LEADER', 'UNREACHABL
 const mayHaveExecuted: readonly ErrorCode[] = ['NETWORK_TIMEOUT', 'CANCELLED', 'DEADLINE'];
 
 /** `desk` is undefined on a node that has nothing to do with jobs. */
-export function retryingJobCommands(desk: () => JobGateway | undefined, clock: Pick<Clock, 'nowMs' | 'schedule'>): SendJobCommand {
+export function retryingJobCommands(
+  desk: () => JobGateway | undefined,
+  clock: Pick<Clock, 'nowMs' | 'schedule'>,
+): SendJobCommand {
   return async (verb, words, remainingMs = jobCommandTimeoutMs) => {
     const endsMs = clock.nowMs() + remainingMs;
     const text = JSON.stringify(words);

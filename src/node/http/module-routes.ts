@@ -9,7 +9,8 @@ export function moduleRoutes(core: NodeCore): readonly ApiRoute[] {
   const route = (method: ApiRoute['method'], path: string, act: AdminActionName): ApiRoute => ({
     method,
     path,
-    handler: async (request) => objectReply(await executeAdminCommand(core, { act, dc: request.query['dc'] }, wordsOf(request))),
+    handler: async (request) =>
+      objectReply(await executeAdminCommand(core, { act, dc: request.query['dc'] }, wordsOf(request))),
   });
   return [
     route('GET', '/v1/modules', 'listModules'),

@@ -15,7 +15,8 @@ export function poolRoutes(core: NodeCore): readonly ApiRoute[] {
   const route = (method: ApiRoute['method'], path: string, act: AdminActionName, words: Words): ApiRoute => ({
     method,
     path,
-    handler: async (request) => objectReply(await executeAdminCommand(core, { act, dc: request.query['dc'] }, words(request))),
+    handler: async (request) =>
+      objectReply(await executeAdminCommand(core, { act, dc: request.query['dc'] }, words(request))),
   });
   return [
     route('GET', '/v1/pools', 'listPools', () => ({})),

@@ -77,7 +77,11 @@ function rowText([kind, key, value]: TransferRow, sum: ExportChecksum): string {
  * `{callId, first, rows, module, containers}`. The rows of the first page take the place of everything in the container,
  * to which nobody else may have written before. The same call id again is the same page.
  */
-async function importPage({ calls, table }: PoolTransferParts, place: Place, words: CommandArguments): Promise<ApiResponse> {
+async function importPage(
+  { calls, table }: PoolTransferParts,
+  place: Place,
+  words: CommandArguments,
+): Promise<ApiResponse> {
   const { callId, first, rows, module, containers } = words;
   if (typeof callId !== 'string' || typeof first !== 'boolean' || !Array.isArray(rows))
     throw new RemusterError(

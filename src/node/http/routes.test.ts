@@ -43,7 +43,11 @@ function cluster(names: readonly string[]): SimulatedWorld<Program> {
   return world;
 }
 
-function sourcesOf(world: SimulatedWorld<Program>, name: string, changes: Partial<HttpRouteSources> = {}): HttpRouteSources {
+function sourcesOf(
+  world: SimulatedWorld<Program>,
+  name: string,
+  changes: Partial<HttpRouteSources> = {},
+): HttpRouteSources {
   const { core } = world.program(name) as Program;
   const transportCounters = () => ({ 'rejected.replayed': 2, 'datagrams.sentBytes': 7 });
   return { core, options, origins: undefined, transportCounters, chaos: undefined, ...changes };

@@ -101,7 +101,12 @@ export class JobService {
   /** What the worker of this node has, for everybody to know. */
   summary(): Pick<WorkerSummary, 'coresTotal' | 'coresFree' | 'units' | 'attempts'> {
     const { total: coresTotal = 0, free: coresFree = 0 } = this.worker?.coreCounts() ?? {};
-    return { coresTotal, coresFree, units: this.worker?.runningUnits() ?? 0, attempts: this.worker?.attemptsDigest() ?? 0 };
+    return {
+      coresTotal,
+      coresFree,
+      units: this.worker?.runningUnits() ?? 0,
+      attempts: this.worker?.attemptsDigest() ?? 0,
+    };
   }
 
   queues(): Readonly<Record<string, number>> {

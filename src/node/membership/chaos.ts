@@ -5,7 +5,16 @@
  */
 import { failure } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { Address, ByteStream, Clock, Datagrams, Identity, Peer, StreamService, Streams } from '../../base/ports.ts';
+import type {
+  Address,
+  ByteStream,
+  Clock,
+  Datagrams,
+  Identity,
+  Peer,
+  StreamService,
+  Streams,
+} from '../../base/ports.ts';
 
 type Cut = { readonly ids: ReadonlySet<NodeId>; readonly places: ReadonlySet<string> };
 

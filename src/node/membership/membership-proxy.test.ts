@@ -6,7 +6,13 @@ import { nodeIdFrom } from '../../base/ids.ts';
 import type { ConnectionChange, Identity } from '../../base/ports.ts';
 import { initialLocalView } from '../../membership/state/member-view.ts';
 import { encodeMessage } from '../../messages/catalogue.ts';
-import { type FromMembershipThread, type ToMembershipThread, fromMembershipThreadCodec, toMembershipThreadCodec, memberViewCodec } from './membership-thread-protocol.ts';
+import {
+  type FromMembershipThread,
+  type ToMembershipThread,
+  fromMembershipThreadCodec,
+  toMembershipThreadCodec,
+  memberViewCodec,
+} from './membership-thread-protocol.ts';
 import { MembershipProxy } from './membership-proxy.ts';
 
 function identity(n: number): Identity {
@@ -66,7 +72,11 @@ it('shows itself before the thread has said anything, then what the thread repor
   );
   const other = { ...initialLocalView(identity(2)), state: 'suspect', silentMs: 100 } as const;
   const { id } = other.entry;
-  hears({ kind: 'members', changed: [{ id, view: memberViewCodec.encode({ kind: 'view', view: other }) }], forgotten: [] });
+  hears({
+    kind: 'members',
+    changed: [{ id, view: memberViewCodec.encode({ kind: 'view', view: other }) }],
+    forgotten: [],
+  });
   pass(50);
   assert.deepEqual(
     end.members().map(({ entry, state, silentMs }) => `${entry.name} ${state} ${silentMs}`),

@@ -10,7 +10,13 @@ import { type MemberView, initialLocalView } from '../../membership/state/member
 import type { MembershipHandle, MembershipListener } from '../../membership/membership-handle.ts';
 import type { MembershipHints } from '../../membership/state/hints.ts';
 import type { EmbeddingRole } from '../../messages/membership.ts';
-import { type FromMembershipThread, type ToMembershipThread, fromMembershipThreadCodec, toMembershipThreadCodec, memberViewCodec } from './membership-thread-protocol.ts';
+import {
+  type FromMembershipThread,
+  type ToMembershipThread,
+  fromMembershipThreadCodec,
+  toMembershipThreadCodec,
+  memberViewCodec,
+} from './membership-thread-protocol.ts';
 
 export type MembershipProxyPorts = {
   readonly clock: Clock;

@@ -5,7 +5,15 @@
  * store stay with the main thread; a channel stands in for them.
  */
 import { type Done, serializeError, failure, success, parseErrorCode } from '../../base/errors.ts';
-import type { ProgramEndpoint, Clock, ConnectionChange, Datagrams, Identity, LogLevel, Streams } from '../../base/ports.ts';
+import type {
+  ProgramEndpoint,
+  Clock,
+  ConnectionChange,
+  Datagrams,
+  Identity,
+  LogLevel,
+  Streams,
+} from '../../base/ports.ts';
 import { Random } from '../../base/random.ts';
 import {
   type DatagramTransport,
@@ -174,7 +182,8 @@ class MembershipThreadHost {
         this.#reportMembers(true);
         this.#send({ kind: 'joined' });
       },
-      embedded: ({ id, generation, version, parts }) => this.#send({ kind: 'embedded', id, generation, version, parts }),
+      embedded: ({ id, generation, version, parts }) =>
+        this.#send({ kind: 'embedded', id, generation, version, parts }),
       saveHints: (writes) =>
         this.#send({ kind: 'remember', writes: writes.map(({ key, value }) => ({ key, value: value ?? undefined })) }),
       onHalt: (error) => this.#send({ kind: 'halted', error: String(error).slice(0, 500) }),

@@ -127,7 +127,10 @@ export function consensusOptions(options: ControlPlaneValues): ConsensusOptions 
   return { ...defaultConsensusOptions, heartbeatMs, electionTimeoutMs, priority };
 }
 
-export function autopilotOptions({ votersMax, replaceVoterAfterMs: replaceAfterMs }: ControlPlaneValues): AutopilotOptions {
+export function autopilotOptions({
+  votersMax,
+  replaceVoterAfterMs: replaceAfterMs,
+}: ControlPlaneValues): AutopilotOptions {
   return { intervalMs: 250, votersMax, replaceAfterMs };
 }
 

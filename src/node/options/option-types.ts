@@ -6,7 +6,9 @@
 import { namePattern } from '../../base/ids.ts';
 import type { Address } from '../../base/ports.ts';
 
-export type ParsedOption<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly problem: string };
+export type ParsedOption<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly problem: string };
 
 export type OptionType<T> = {
   /** What stands for the value in help, for example `host:port,...`. */

@@ -40,7 +40,11 @@ export const optionsTable = {
     'node',
     'Name of this node, unique in the cluster; the command line derives it from the host name when it is not given.',
   ),
-  roles: optionRow(choiceListOption(['gate', 'manager', 'worker']), ['manager', 'worker'], 'What this node does for the cluster.'),
+  roles: optionRow(
+    choiceListOption(['gate', 'manager', 'worker']),
+    ['manager', 'worker'],
+    'What this node does for the cluster.',
+  ),
   dc: optionRow(nameOption('name'), 'dc1', 'Datacenter of this node: members of one datacenter form one group.'),
   cluster: optionRow(
     nameOption('name'),
@@ -52,7 +56,11 @@ export const optionsTable = {
     '127.0.0.1',
     'Address on which this node listens for other nodes, over UDP and TCP (only TCP with membership push), and which it tells them.',
   ),
-  port: optionRow(portOption, 7_400, 'Port for other nodes, the same number for UDP and TCP; 0 lets the system choose.'),
+  port: optionRow(
+    portOption,
+    7_400,
+    'Port for other nodes, the same number for UDP and TCP; 0 lets the system choose.',
+  ),
   httpHost: optionRow(textOption('address', 255), '127.0.0.1', 'Address of the HTTP interface for operators.'),
   httpPort: optionRow(portOption, 7_500, 'Port of the HTTP interface; 0 lets the system choose.'),
   console: optionRow(booleanOption, true, 'Whether the HTTP interface serves the web console at /.'),
@@ -135,7 +143,11 @@ export const optionsTable = {
     'Pause between two sweeps over what has expired.',
   ),
   logLevel: optionRow(choiceOption(logLevels), 'info', 'Least important log line that is written.'),
-  chaos: optionRow(booleanOption, false, 'Let the HTTP interface cut and heal links of this node, for trying out failures.'),
+  chaos: optionRow(
+    booleanOption,
+    false,
+    'Let the HTTP interface cut and heal links of this node, for trying out failures.',
+  ),
 } as const;
 
 export type OptionName = keyof typeof optionsTable;

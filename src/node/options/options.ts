@@ -199,7 +199,10 @@ function scaled(values: NodeOptions): NodeOptions {
 }
 
 function strayVariables({ env = {} }: OptionSources): string[] {
-  const known = [...otherVariables, ...optionNames.flatMap((option) => [envNameOf(option), `${envNameOf(option)}_FILE`])];
+  const known = [
+    ...otherVariables,
+    ...optionNames.flatMap((option) => [envNameOf(option), `${envNameOf(option)}_FILE`]),
+  ];
   return Object.keys(env)
     .filter((variable) => variable.startsWith('REMUSTER_') && !known.includes(variable))
     .map((variable) => {

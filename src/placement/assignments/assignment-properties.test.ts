@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { AssignmentTestCluster, type AssignmentTestNode, ttlMs } from '../../../test/support/placement/assignment-cluster.ts';
+import {
+  AssignmentTestCluster,
+  type AssignmentTestNode,
+  ttlMs,
+} from '../../../test/support/placement/assignment-cluster.ts';
 
 /**
  * Random nodes are killed, cut off, drained, activated and restarted, leaders change and old ones do not hear of it,
@@ -33,7 +37,11 @@ const troubles: readonly Trouble[] = [
 ];
 
 /** A node that was down for longer than its lease must not come back active. */
-function restart(cluster: AssignmentTestCluster, node: AssignmentTestNode, downSinceMs: Map<AssignmentTestNode, number>): void {
+function restart(
+  cluster: AssignmentTestCluster,
+  node: AssignmentTestNode,
+  downSinceMs: Map<AssignmentTestNode, number>,
+): void {
   const isLate = cluster.timeline.nowMs - (downSinceMs.get(node) ?? 0) >= 0.5 * ttlMs;
   if (node.isUp) return;
   node.start(isLate || node.mode !== 'active' ? 'drained' : 'active', isLate ? 'stale_restart' : 'fast_restart');

@@ -54,7 +54,12 @@ export class AssignmentsHeldHost {
     this.#ports = ports;
     this.#machine = new AssignmentsHeld(self, { ...heldDefaults, ...options });
     const { clock, onHalt } = ports;
-    this.#loop = new Loop(this.#machine, { clock, store: noStore, perform: (effect) => this.#perform(effect), onHalt: onHalt });
+    this.#loop = new Loop(this.#machine, {
+      clock,
+      store: noStore,
+      perform: (effect) => this.#perform(effect),
+      onHalt: onHalt,
+    });
   }
 
   /**

@@ -3,7 +3,14 @@
  * since nothing can be given to the others; those are listed with what they still hold. Pure.
  */
 import type { NodeId } from '../../base/ids.ts';
-import { type NodeLoad, type BalanceStrategy, deviationOf, meanOf, loadScores, coefficientOfVariation } from '../plans/load-score.ts';
+import {
+  type NodeLoad,
+  type BalanceStrategy,
+  deviationOf,
+  meanOf,
+  loadScores,
+  coefficientOfVariation,
+} from '../plans/load-score.ts';
 
 export type BalancedNode = NodeLoad & {
   readonly name: string;

@@ -7,7 +7,14 @@
 import { type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Held } from '../state/node-holdings.ts';
-import { type NodeLoad, type BalanceStrategy, loadsAfterMove, meanOf, loadScores, coefficientOfVariation } from '../plans/load-score.ts';
+import {
+  type NodeLoad,
+  type BalanceStrategy,
+  loadsAfterMove,
+  meanOf,
+  loadScores,
+  coefficientOfVariation,
+} from '../plans/load-score.ts';
 import { type RebalanceOptions, isBlacklisted } from './rebalance-options.ts';
 
 export type MovableContainer = {
@@ -78,7 +85,11 @@ export function planRebalance(
   return success({ moves, variationBefore, variationAfter: variation, why });
 }
 
-function refusal(nodes: readonly RebalanceNode[], options: RebalanceOptions, request: RebalancePlanRequest): string | undefined {
+function refusal(
+  nodes: readonly RebalanceNode[],
+  options: RebalanceOptions,
+  request: RebalancePlanRequest,
+): string | undefined {
   if (options.mode === 'off') return 'rebalancing is switched off';
   if (!request.isManual && request.newNodes === undefined && options.mode !== 'automatic')
     return 'automatic rebalancing is switched off';
@@ -86,7 +97,11 @@ function refusal(nodes: readonly RebalanceNode[], options: RebalanceOptions, req
   return `rebalancing needs at least 2 active nodes, and there ${nodes.length === 1 ? 'is 1' : 'are none'}`;
 }
 
-function candidates(node: RebalanceNode, options: RebalanceOptions, request: RebalancePlanRequest): readonly MovableContainer[] {
+function candidates(
+  node: RebalanceNode,
+  options: RebalanceOptions,
+  request: RebalancePlanRequest,
+): readonly MovableContainer[] {
   return node.movable
     .filter(({ kind }) => kind === 'container' || request.newNodes === undefined)
     .filter(({ settledMs }) => request.isManual || settledMs >= options.cooldownMs)

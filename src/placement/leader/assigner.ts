@@ -20,7 +20,14 @@ import { loadWeight } from '../state/node-holdings.ts';
 import type { RebalanceOptions } from '../balance/rebalance-options.ts';
 import { type RebalanceRequest, Rebalancer, type RebalanceResult } from '../balance/rebalancer.ts';
 import { type InFlightLoad, inFlightLoad } from '../plans/move-target.ts';
-import { type DrainTask, type DrainPlanOptions, nextDrainDueMs, drainTaskKey, drainTasks, drainTransaction } from '../plans/drain-plan.ts';
+import {
+  type DrainTask,
+  type DrainPlanOptions,
+  nextDrainDueMs,
+  drainTaskKey,
+  drainTasks,
+  drainTransaction,
+} from '../plans/drain-plan.ts';
 import { claim } from './transactions.ts';
 
 export type OwnAssignerInput = {
@@ -255,7 +262,11 @@ export class Assigner {
   }
 
   #start(task: DrainTask, isMove: boolean): void {
-    this.#running.set(drainTaskKey(task), { id: this.#transact(drainTransaction(task, this.#fenceBytes)), task, isMove });
+    this.#running.set(drainTaskKey(task), {
+      id: this.#transact(drainTransaction(task, this.#fenceBytes)),
+      task,
+      isMove,
+    });
   }
 
   #transact(transaction: RegistryTransaction): number {

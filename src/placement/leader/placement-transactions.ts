@@ -19,7 +19,11 @@ export function claimPlacement(fence: Uint8Array, seenRevision: number): Registr
   return guarded([unchanged(placerKey, seenRevision)], [put(placerKey, fence)]);
 }
 
-export function updateContainerTransaction(fence: Uint8Array, view: PlacementView, change: ContainerUpdate): RegistryTransaction {
+export function updateContainerTransaction(
+  fence: Uint8Array,
+  view: PlacementView,
+  change: ContainerUpdate,
+): RegistryTransaction {
   const { placed, next, receivers } = change;
   const key = containerKey(placed.pool, placed.number);
   const compare = [leads(fence), unchanged(key, placed.modRevision), ...unchangedNodes(view, receivers)];
@@ -42,7 +46,11 @@ export function createContainersTransaction(
 }
 
 /** Whatever their owners have written meanwhile: the pool is to go. */
-export function deleteContainersTransaction(fence: Uint8Array, pool: PlacementPool, numbers: readonly number[]): RegistryTransaction {
+export function deleteContainersTransaction(
+  fence: Uint8Array,
+  pool: PlacementPool,
+  numbers: readonly number[],
+): RegistryTransaction {
   return guarded(
     [leads(fence), unchangedPool(pool)],
     numbers.map((number) => remove(containerKey(pool.name, number))),
@@ -50,7 +58,10 @@ export function deleteContainersTransaction(fence: Uint8Array, pool: PlacementPo
 }
 
 /** Something has to stay that tells of it: who reads everything later would find nothing as young as this. */
-export function deletePoolTransaction(fence: Uint8Array, pool: Pick<PlacementPool, 'name' | 'modRevision'>): RegistryTransaction {
+export function deletePoolTransaction(
+  fence: Uint8Array,
+  pool: Pick<PlacementPool, 'name' | 'modRevision'>,
+): RegistryTransaction {
   return guarded(
     [leads(fence), unchangedPool(pool)],
     [

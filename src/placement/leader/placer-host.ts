@@ -45,7 +45,11 @@ export class PlacerHost {
    * of that node is known, or this one was proved to be over. `seenRevision` is how far its address table has got: one
    * that is behind what was decided about the node is granted nothing.
    */
-  grantServingLease(node: NodeId, generation: number, seenRevision = Infinity): Outcome<ServingLeaseGrant & { readonly term: number }> {
+  grantServingLease(
+    node: NodeId,
+    generation: number,
+    seenRevision = Infinity,
+  ): Outcome<ServingLeaseGrant & { readonly term: number }> {
     const { leadership, clock } = this.#ports;
     if (!leadership.isLeading()) return failure('NOT_LEADER', 'only the leader grants the serving lease');
     const outcome = this.#machine.grantServingLease(clock.nowMs(), { node, generation, seenRevision });

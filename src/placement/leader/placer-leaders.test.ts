@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { PlacementTestCluster, placementLeaseMs, settledWorld } from '../../../test/support/placement/placement-cluster.ts';
+import {
+  PlacementTestCluster,
+  placementLeaseMs,
+  settledWorld,
+} from '../../../test/support/placement/placement-cluster.ts';
 import { success } from '../../base/errors.ts';
 import { fenceOf } from '../../base/fence.ts';
 import { Random } from '../../base/random.ts';

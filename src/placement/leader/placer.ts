@@ -26,7 +26,14 @@ import { PlacementView } from '../state/placement-view.ts';
 import type { PlacerEvent } from './placer-types.ts';
 import type { PlacerOptions } from './placer-options.ts';
 import { planNodeNumbers, planPool } from '../plans/pool-plan.ts';
-import { type RunningTask, TaskTracker, type PlacementTask, placementEvents, poolTaskKey, placementTransaction } from './task-tracker.ts';
+import {
+  type RunningTask,
+  TaskTracker,
+  type PlacementTask,
+  placementEvents,
+  poolTaskKey,
+  placementTransaction,
+} from './task-tracker.ts';
 import { ServingLeases } from '../state/serving-leases.ts';
 import { type RecoveryRanking, type PlanningContext, hasValidLease } from '../plans/planning-context.ts';
 
@@ -301,7 +308,8 @@ export class Placer {
       if (task === 'wait') this.#agenda.blockPool(name);
       else if (task?.kind === 'roll') {
         const { change } = task;
-        if (!this.#runs.has(change.placed.fullName)) this.#start(nowMs, view, { kind: 'change', change, call: undefined });
+        if (!this.#runs.has(change.placed.fullName))
+          this.#start(nowMs, view, { kind: 'change', change, call: undefined });
       } else if (task !== undefined) this.#start(nowMs, view, task);
     }
   }
@@ -338,7 +346,11 @@ export class Placer {
   #start(nowMs: number, view: PlacementView, task: PlacementTask): void {
     const run = this.#runs.begin(task);
     this.#disputes.takeoverStarted(nowMs, run);
-    this.#effects.push({ kind: 'transact', id: run.id, transaction: placementTransaction(task, this.#fenceBytes, view) });
+    this.#effects.push({
+      kind: 'transact',
+      id: run.id,
+      transaction: placementTransaction(task, this.#fenceBytes, view),
+    });
   }
 
   #situation(nowMs: number, view: PlacementView): PlanningContext {

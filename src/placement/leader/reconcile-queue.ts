@@ -58,7 +58,8 @@ export class ReconcileQueue {
 
   /** Whoever takes it looks at it, or says when it is to be looked at again. */
   nextContainer(nowMs: number): string | undefined {
-    for (let name = this.#due.popDue(nowMs); name !== undefined; name = this.#due.popDue(nowMs)) this.#containers.add(name);
+    for (let name = this.#due.popDue(nowMs); name !== undefined; name = this.#due.popDue(nowMs))
+      this.#containers.add(name);
     const container = this.#containers.take();
     if (container === undefined) return undefined;
     this.#stuckContainers.delete(container);

@@ -128,7 +128,14 @@ export function placementEvents(task: PlacementTask): readonly PlacerEvent[] {
   if (task.kind !== 'create') return [];
   const pool = task.pool.name;
   const assigned = task.containers.map(({ number: container, record }) => {
-    const about = { pool, container, node: record.owner?.node, from: undefined, reason: 'created', needsAttention: false };
+    const about = {
+      pool,
+      container,
+      node: record.owner?.node,
+      from: undefined,
+      reason: 'created',
+      needsAttention: false,
+    };
     return { kind: 'container.assigned' as const, ...about };
   });
   if (!task.isLast) return assigned;

@@ -112,15 +112,27 @@ describe('guards', () => {
     assert.ok(view.assigner);
     const { value: fence } = view.assigner;
     const seen = containerOf(view, 'q/0');
-    assert.equal(succeeded(cluster, [startMoveTransaction(fence, seen, b, 'drain'), startMoveTransaction(fence, seen, c, 'spread')]), 1);
+    assert.equal(
+      succeeded(cluster, [
+        startMoveTransaction(fence, seen, b, 'drain'),
+        startMoveTransaction(fence, seen, c, 'spread'),
+      ]),
+      1,
+    );
     const { move, copies } = placer.record('0');
     assert.deepEqual(move, { to: b.id, cause: 'drain', step: 'copying' });
     assert.deepEqual(copies, [cluster.node('a').id, b.id], 'who gets it is told to keep its state');
     const other = containerOf(view, 'q/1');
     cluster.node('b').setMode('draining', 'admin_drain');
     cluster.run(100);
-    assert.equal(succeeded(cluster, [startMoveTransaction(fence, other, b, 'drain')]), 0, 'its target is no longer active');
-    assert.throws(() => startMoveTransaction(fence, { ...other, record: { ...other.record, phase: 'opening' } }, c, 'drain'));
+    assert.equal(
+      succeeded(cluster, [startMoveTransaction(fence, other, b, 'drain')]),
+      0,
+      'its target is no longer active',
+    );
+    assert.throws(() =>
+      startMoveTransaction(fence, { ...other, record: { ...other.record, phase: 'opening' } }, c, 'drain'),
+    );
     assert.throws(() => startMoveTransaction(fence, other, view.nodes.get(cluster.node('a').id) as KnownNode, 'drain'));
   });
 

@@ -13,7 +13,13 @@ import { type ContainerMove, encodeContainer } from '../state/container-records.
 import { type KnownNode, type KnownUnassigned, isActive } from '../state/cluster-view.ts';
 import { type DrainRecord, encodeDrain } from '../state/drain-record.ts';
 import type { KnownAssignment, HeldContainer } from '../state/node-holdings.ts';
-import { type AssignmentHint, type MoveReason, type Releasing, encodeAssigned, encodeUnassigned } from '../../registry/assignment/record.ts';
+import {
+  type AssignmentHint,
+  type MoveReason,
+  type Releasing,
+  encodeAssigned,
+  encodeUnassigned,
+} from '../../registry/assignment/record.ts';
 
 const assignerKey = clusterKey({ kind: 'assigner' });
 /** The key says everything. */
@@ -113,7 +119,11 @@ export function giveBack(
 }
 
 /** By an operator: the node goes on serving while it is emptied. */
-export function startDrainTransaction(node: KnownNode, state: NodeStateRecord, record: DrainRecord): RegistryTransaction {
+export function startDrainTransaction(
+  node: KnownNode,
+  state: NodeStateRecord,
+  record: DrainRecord,
+): RegistryTransaction {
   const key = clusterKey({ kind: 'state', node: node.id });
   return guarded(
     [unchanged(key, node.state?.modRevision ?? 0)],
@@ -131,7 +141,11 @@ export function endDrainTransaction(fence: Uint8Array, node: KnownNode, state: N
 }
 
 /** Changes what is said about a drain, or forgets it. */
-export function updateDrainTransaction(fence: Uint8Array, node: KnownNode, record: DrainRecord | undefined): RegistryTransaction {
+export function updateDrainTransaction(
+  fence: Uint8Array,
+  node: KnownNode,
+  record: DrainRecord | undefined,
+): RegistryTransaction {
   const key = clusterKey({ kind: 'drain', node: node.id });
   return guarded(
     [leads(fence), unchanged(key, node.drain?.modRevision ?? 0)],

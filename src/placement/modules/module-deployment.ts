@@ -11,7 +11,13 @@ import type { Clock } from '../../base/ports.ts';
 import { registryLimits, type Registry, type RegistryCompare, type RegistryOp } from '../../base/registry.ts';
 import { moduleKey, moduleRanges, modulePartKey, moduleVersionMax } from './module-keys.ts';
 import { type StoredModule, ModuleReader } from './module-reader.ts';
-import { encodeModule, type ModuleRecord, type ModuleVersion, moduleLimits, newestVersionOf } from './module-records.ts';
+import {
+  encodeModule,
+  type ModuleRecord,
+  type ModuleVersion,
+  moduleLimits,
+  newestVersionOf,
+} from './module-records.ts';
 
 export type ModuleBundle = { readonly name: string; readonly sha256: string; readonly code: Uint8Array };
 

@@ -40,7 +40,9 @@ export class ModuleOperations {
 
   /** What a new pool of that module is to run; undefined when nothing of that name was deployed. */
   newestVersion(name: string, done: Done<number | undefined>): void {
-    this.#reader.find(name, (outcome) => done(outcome.ok ? success(newestVersionOf(outcome.value.record)?.version) : outcome));
+    this.#reader.find(name, (outcome) =>
+      done(outcome.ok ? success(newestVersionOf(outcome.value.record)?.version) : outcome),
+    );
   }
 
   /** Names of what the registered nodes can run, however they came by it. */

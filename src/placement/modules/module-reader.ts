@@ -7,7 +7,13 @@ import { keyRanges, parseClusterKey } from '../../registry/cluster-keys.ts';
 import { PoolReader } from '../operations/pool-reader.ts';
 import { type ContainerRecord, type PoolRecord, readContainer, readPool } from '../state/container-records.ts';
 import { moduleKey, moduleOfKey, moduleRanges, nodeOfLoadedModulesKey, modulePartKey } from './module-keys.ts';
-import { type LoadedModules, type ModuleRecord, type ModuleVersion, readLoadedModules, readModule } from './module-records.ts';
+import {
+  type LoadedModules,
+  type ModuleRecord,
+  type ModuleVersion,
+  readLoadedModules,
+  readModule,
+} from './module-records.ts';
 
 /** `modRevision` 0: there is none. */
 export type StoredModule = { readonly record: ModuleRecord; readonly modRevision: number };

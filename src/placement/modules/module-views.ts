@@ -43,7 +43,11 @@ export type ModuleDetails = Omit<ModuleRow, 'versions' | 'loadedBy'> & {
   readonly pools: readonly ModulePoolStatus[];
 };
 
-export function moduleRow(name: string, record: ModuleRecord | undefined, workers: readonly WorkerModules[]): ModuleRow {
+export function moduleRow(
+  name: string,
+  record: ModuleRecord | undefined,
+  workers: readonly WorkerModules[],
+): ModuleRow {
   const newest = newestVersionOf(record);
   const version = newest?.version ?? 0;
   return {

@@ -4,7 +4,13 @@
  */
 import { type ClusterView, isActive } from '../state/cluster-view.ts';
 import { type ContainerLookup, nodeNameIn } from './pool-views.ts';
-import type { ContainerMove, ContainerRecord, NodeInstance, ActivationReason, PoolRecord } from '../state/container-records.ts';
+import type {
+  ContainerMove,
+  ContainerRecord,
+  NodeInstance,
+  ActivationReason,
+  PoolRecord,
+} from '../state/container-records.ts';
 
 export type ContainerExplanation = {
   readonly owner: string | null;
@@ -109,7 +115,8 @@ function succession(view: ClusterView, record: ContainerRecord, heirs: readonly 
   const { owner, inSync } = record;
   const names = heirs.map(({ node }) => nodeNameIn(view, node)).join(' or ');
   if (heirs.length > 0 && owner === undefined) return `It waits for the leader to give it to ${names}.`;
-  if (heirs.length > 0) return `If ${nodeNameIn(view, owner?.node as NodeInstance['node'])} were lost, ${names} could take over.`;
+  if (heirs.length > 0)
+    return `If ${nodeNameIn(view, owner?.node as NodeInstance['node'])} were lost, ${names} could take over.`;
   const away = inSync.filter(({ node }) => node !== owner?.node).map(({ node }) => nodeNameIn(view, node));
   if (owner === undefined && inSync.length > 0)
     return `It waits for ${away.join(' or ')}, without whom acknowledged writes would be lost.`;

@@ -138,7 +138,10 @@ describe('changing pools', () => {
     const cluster = settled(1, 0);
     const pools = operationsOn(cluster);
     succeed<CreatedPool>(cluster, (done) => pools.create(request, done));
-    assert.equal(succeed<PoolDescription>(cluster, (done) => pools.setModuleVersion('visits', 3, done)).moduleVersion, 3);
+    assert.equal(
+      succeed<PoolDescription>(cluster, (done) => pools.setModuleVersion('visits', 3, done)).moduleVersion,
+      3,
+    );
     assert.match(
       fail(cluster, (done) => pools.setModuleVersion('visits', -1, done)),
       /BAD_ARGUMENT/,

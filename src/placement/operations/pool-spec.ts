@@ -44,10 +44,8 @@ export function poolSpec(request: PoolRequest): PoolSpec {
   require(poolDurabilities.includes(durability), `durability is one of ${poolDurabilities.join(', ')}`);
   require(typeof restart === 'boolean', 'restart is true or false');
   const text = JSON.stringify(params) as string | undefined;
-  require(
-    text !== undefined && text.length <= paramsBytesMax,
-    `params are JSON of at most ${paramsBytesMax} characters`,
-  );
+  require(text !== undefined &&
+    text.length <= paramsBytesMax, `params are JSON of at most ${paramsBytesMax} characters`);
   if (containers > containersUnforcedMax && !force)
     throw new RemusterError(
       'PRECONDITION',

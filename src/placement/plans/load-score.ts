@@ -82,7 +82,12 @@ export function coefficientOfVariation(values: readonly number[]): number {
 }
 
 /** What it would look like after a move: an assignment takes its share of the measured load along. */
-export function loadsAfterMove(nodes: readonly NodeLoad[], from: NodeId, to: NodeId, weight: number): readonly NodeLoad[] {
+export function loadsAfterMove(
+  nodes: readonly NodeLoad[],
+  from: NodeId,
+  to: NodeId,
+  weight: number,
+): readonly NodeLoad[] {
   const source = nodes.find((node) => node.id === from);
   const share = source === undefined || source.count === 0 ? 0 : 1 / source.count;
   const moved = source?.report;

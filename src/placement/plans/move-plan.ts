@@ -34,10 +34,16 @@ export type ContainerMoveRequest = {
 };
 
 /** The owner serves, or may do so; the move has not been handed. */
-export function planMove(situation: PlanningContext, pool: PoolRecord, placed: PlacementContainer, move: ContainerMove): ContainerPlan {
+export function planMove(
+  situation: PlanningContext,
+  pool: PoolRecord,
+  placed: PlacementContainer,
+  move: ContainerMove,
+): ContainerPlan {
   const { nowMs, options, view } = situation;
   const target = view.nodes.get(move.to);
-  if (target === undefined || !isActiveNode(target)) return cancel(placed, move, 'its destination is not active any more');
+  if (target === undefined || !isActiveNode(target))
+    return cancel(placed, move, 'its destination is not active any more');
   if (leaseStatusOf(situation, target) === 'over') return cancel(placed, move, 'its destination is gone');
   const maxMs = move.step === 'copying' ? options.copyingMsMax : options.handingMsMax;
   const dueMs = placed.sinceMs + maxMs;
@@ -57,7 +63,11 @@ function cancel(placed: PlacementContainer, move: ContainerMove, reason: string)
 }
 
 /** Its owner was drained and serves it only because nobody else could: it leaves as soon as somebody can have it. */
-export function planEvacuation(situation: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
+export function planEvacuation(
+  situation: PlanningContext,
+  pool: PoolRecord,
+  placed: PlacementContainer,
+): ContainerPlan {
   const { record } = placed;
   if (hasUncertainNodes(situation)) return blockedOnNodes;
   const has = (node: PlacementNode): number => (isInSync(situation, pool, record, node.id) ? 0 : 1);
@@ -69,7 +79,10 @@ export function planEvacuation(situation: PlanningContext, pool: PoolRecord, pla
 }
 
 /** The change that begins it, or why it cannot begin. */
-export function planRequestedMove(situation: PlanningContext, request: ContainerMoveRequest): ContainerUpdate | RemusterError {
+export function planRequestedMove(
+  situation: PlanningContext,
+  request: ContainerMoveRequest,
+): ContainerUpdate | RemusterError {
   const { view, leases, nowMs } = situation;
   const pool = view.pools.get(request.pool);
   if (pool?.record === undefined) return new RemusterError('UNKNOWN_POOL', `there is no pool ${request.pool}`);

@@ -54,7 +54,8 @@ export function planOpening(situation: PlanningContext, pool: PoolRecord, placed
   const why = hasFailed ? record.note : `not opened within ${options.openDeadlineMs} ms`;
   const nodes = isNew(record) ? eligibleNodes(situation) : liveHolders(situation, pool, record);
   const node = nextInTurn(nodes, record.owner?.node);
-  if (node === undefined || (!hasFailed && node.id === record.owner?.node)) return isNew(record) ? blockedOnNodes : nothingToDo;
+  if (node === undefined || (!hasFailed && node.id === record.owner?.node))
+    return isNew(record) ? blockedOnNodes : nothingToDo;
   const isAlarm = failures >= options.failuresAlarm;
   const events = [containerEventOf(placed, 'container.recoveryFailed', node.id, why, isAlarm)];
   const opening = record.opening === 'restart' && node.id !== record.owner?.node ? 'recover' : record.opening;
@@ -101,7 +102,12 @@ function copiesAfterMove(
   const all = [owner, ...record.copies.filter((id) => id !== owner)];
   const isGood = (id: NodeId): boolean => {
     const node = situation.view.nodes.get(id);
-    return node !== undefined && isActiveNode(node) && hasValidLease(situation, node) && isInSync(situation, pool, record, id);
+    return (
+      node !== undefined &&
+      isActiveNode(node) &&
+      hasValidLease(situation, node) &&
+      isInSync(situation, pool, record, id)
+    );
   };
   const rest = all.slice(1).filter(isGood);
   if (1 + rest.length < pool.copies) return all;
@@ -123,7 +129,9 @@ function planWithoutHolder(situation: PlanningContext, pool: PoolRecord, placed:
   const holders = record.inSync.map(({ node }) => view.nameOf(node)).toSorted();
   const note = `waits for its state: ${holders.join(', ')}`;
   const events = [containerEventOf(placed, 'container.waiting', undefined, note)];
-  return { change: { placed, next: { ...record, note }, receivers: [], previousOwner: undefined, isRepair: false, events } };
+  return {
+    change: { placed, next: { ...record, note }, receivers: [], previousOwner: undefined, isRepair: false, events },
+  };
 }
 
 /** A node that is silent for a while still has what it had: it is waited for as long as it stays registered. */
@@ -154,7 +162,9 @@ function planInit(
   const inSync = [{ node: node.id, generation: currentGeneration(situation, node) }];
   const events = [containerEventOf(placed, 'container.assigned', node.id, reason)];
   const previousOwner = placed.record.owner;
-  return { change: { placed, next: { ...record, copies, inSync }, receivers: copies, previousOwner, isRepair: false, events } };
+  return {
+    change: { placed, next: { ...record, copies, inSync }, receivers: copies, previousOwner, isRepair: false, events },
+  };
 }
 
 /** The record with another owner, or another life of the same one. */

@@ -6,7 +6,12 @@
  */
 import { type Fence, fenceOf, fenceParts } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
-import { type PlacementContainer, type PlacementNode, type PlacementView, isActiveNode } from '../state/placement-view.ts';
+import {
+  type PlacementContainer,
+  type PlacementNode,
+  type PlacementView,
+  isActiveNode,
+} from '../state/placement-view.ts';
 import type { PlacementContainerEvent } from '../leader/placer-types.ts';
 import type { ContainerRecord, NodeInstance, PoolRecord } from '../state/container-records.ts';
 import type { ServingLeases, ServingLeaseStatus } from '../state/serving-leases.ts';
@@ -89,7 +94,9 @@ export function eligibleNodes(situation: PlanningContext): readonly PlacementNod
 
 /** Of some nodes it is not known yet whether they are live: whoever spreads something should wait for them. */
 export function hasUncertainNodes(situation: PlanningContext): boolean {
-  return situation.view.nodes.values().some((node) => isActiveNode(node) && leaseStatusOf(situation, node) === 'unsure');
+  return situation.view.nodes
+    .values()
+    .some((node) => isActiveNode(node) && leaseStatusOf(situation, node) === 'unsure');
 }
 
 /** It has every acknowledged write, if it is live. In memory only, that ends with its life. */

@@ -20,7 +20,12 @@ import {
   type TransactionResult,
 } from '../../base/registry.ts';
 import { utf8SortKey, validateTransaction, validateTtl, utf8Length } from '../../base/registry-validation.ts';
-import { ChangeHistory, type ChangeHistoryLimits, type ChangeHistoryPage, type RevisionChanges } from './change-history.ts';
+import {
+  ChangeHistory,
+  type ChangeHistoryLimits,
+  type ChangeHistoryPage,
+  type RevisionChanges,
+} from './change-history.ts';
 import { OrderedMap } from '../../base/collections/ordered-map.ts';
 
 export type KeyspaceLimits = ChangeHistoryLimits & {

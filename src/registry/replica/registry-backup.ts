@@ -8,7 +8,11 @@
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import { crc32 } from '../../base/checksum.ts';
 import type { GroupHandle } from '../../consensus/state/state-machine.ts';
-import { type RegistryCommand, registryCommandCodec, registryRestorePartBytesMax } from '../../messages/registry-log.ts';
+import {
+  type RegistryCommand,
+  registryCommandCodec,
+  registryRestorePartBytesMax,
+} from '../../messages/registry-log.ts';
 import { concatBytes, registrySnapshotParts, readRegistrySnapshot } from './registry-snapshot.ts';
 import type { KeyspaceSnapshot } from '../keyspace/keyspace.ts';
 import type { RegistryReplica } from './registry-replica.ts';
@@ -57,7 +61,11 @@ export type BackupRestoreRequest = {
 };
 
 /** On the leader only. DEADLINE and NETWORK_TIMEOUT leave open whether the last part arrived: look before repeating. */
-export function restoreBackup(group: GroupHandle<RegistryWriteResult>, request: BackupRestoreRequest, end: Done<void>): void {
+export function restoreBackup(
+  group: GroupHandle<RegistryWriteResult>,
+  request: BackupRestoreRequest,
+  end: Done<void>,
+): void {
   const { backup, cluster, id, timeoutMs } = request;
   const send = (offset: number): void => {
     const bytes = backup.subarray(offset, offset + registryRestorePartBytesMax);

@@ -141,7 +141,9 @@ describe('the replica of the registry', () => {
         ),
       ),
     anyNumbers.map((one) => encodeMessage({ kind: 'registryGrant', ttlMs: 1_000, ...numbers(one) })),
-    fc.constantFrom('1', '2').map((lease) => registryCommandCodec.encode({ kind: 'registryExpire', lease: lease as LeaseId })),
+    fc
+      .constantFrom('1', '2')
+      .map((lease) => registryCommandCodec.encode({ kind: 'registryExpire', lease: lease as LeaseId })),
     fc.tuple(fc.boolean(), fc.constantFrom(0, 0, 9, 9, 18)).map(([last, offset]) =>
       registryCommandCodec.encode({
         kind: 'registryRestorePart',

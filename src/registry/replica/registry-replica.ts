@@ -12,7 +12,12 @@ import { StagedBackup } from './registry-backup.ts';
 import { RegistrySnapshotReader, registrySnapshotParts } from './registry-snapshot.ts';
 import { Keyspace, type KeyspaceLimits } from '../keyspace/keyspace.ts';
 import { type RequestDedupLimits, RequestDedup } from './request-dedup.ts';
-import { type RegistryWriteResult, registryRefusalOf, resultToMessage, transactionFromWire } from '../registry-messages.ts';
+import {
+  type RegistryWriteResult,
+  registryRefusalOf,
+  resultToMessage,
+  transactionFromWire,
+} from '../registry-messages.ts';
 
 export type RegistryObserver = {
   /** The revision is another one. */
@@ -70,7 +75,11 @@ export class RegistryReplica implements StateMachine<RegistryWriteResult> {
   }
 
   snapshot(): Iterable<Uint8Array> {
-    return registrySnapshotParts({ keyspace: this.keyspace.snapshot(), ...this.#memory.image(), staged: this.#staged.image() });
+    return registrySnapshotParts({
+      keyspace: this.keyspace.snapshot(),
+      ...this.#memory.image(),
+      staged: this.#staged.image(),
+    });
   }
 
   /** Throws STORE_CORRUPT when the bytes are no snapshot. */

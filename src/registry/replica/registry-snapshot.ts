@@ -38,7 +38,12 @@ const emptyPart: RegistrySnapshotPart = {
   staged: undefined,
 };
 
-export function* registrySnapshotParts({ keyspace, clients, answers, staged }: RegistrySnapshot): Generator<Uint8Array> {
+export function* registrySnapshotParts({
+  keyspace,
+  clients,
+  answers,
+  staged,
+}: RegistrySnapshot): Generator<Uint8Array> {
   const { revision, lastLease } = keyspace;
   yield encoded({ revision, lastLease, stagedId: staged?.id });
   for (const leases of inParts(keyspace.leases, () => 32)) yield encoded({ leases });

@@ -65,10 +65,14 @@ export class RequestDedup {
   /** The answer for a request that must not be executed; undefined for a new one. */
   resultOf(request: NumberedRequest): RegistryWriteResult | undefined {
     const { client: id, generation, counter, lowest } = request;
-    if (lowest > counter) return registryRefusalOf('BAD_ARGUMENT', 'a request is numbered below what its sender waits for');
+    if (lowest > counter)
+      return registryRefusalOf('BAD_ARGUMENT', 'a request is numbered below what its sender waits for');
     let client = this.#clients.get(id);
     if (client !== undefined && generation < client.generation)
-      return registryRefusalOf('FENCED', 'the node has been started again since: this was a request of its former life');
+      return registryRefusalOf(
+        'FENCED',
+        'the node has been started again since: this was a request of its former life',
+      );
     if (client === undefined || generation > client.generation) client = this.#begin(request, client);
     if (counter < client.lowest) return registryRefusalOf('REPLAYED', 'the request was given up or answered before');
     const known = client.answers.get(counter);
@@ -76,7 +80,10 @@ export class RequestDedup {
       return known.answer ?? registryRefusalOf('DEADLINE', 'it was executed, but its answer is no longer known');
     this.#forgetBelow(client, lowest);
     if (counter - client.lowest < this.#limits.spanMax) return undefined;
-    return registryRefusalOf('CAPACITY', `a node has at most ${this.#limits.spanMax} requests behind one that is not answered`);
+    return registryRefusalOf(
+      'CAPACITY',
+      `a node has at most ${this.#limits.spanMax} requests behind one that is not answered`,
+    );
   }
 
   /** After `answerTo` had none. */

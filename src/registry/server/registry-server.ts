@@ -16,7 +16,12 @@ import { LeaseKeeper } from './lease-keeper.ts';
 import type { RegistryReplica } from '../replica/registry-replica.ts';
 import { ByteSlab } from '../keyspace/slab.ts';
 import { WatchServer } from './watch-server.ts';
-import { type RegistryMessageOf, type RegistryRefusal, type RegistryWriteResult, registryRefusalOf } from '../registry-messages.ts';
+import {
+  type RegistryMessageOf,
+  type RegistryRefusal,
+  type RegistryWriteResult,
+  registryRefusalOf,
+} from '../registry-messages.ts';
 
 export type RegistryServerParts = {
   readonly clock: Clock;
@@ -79,7 +84,8 @@ export class RegistryServer {
   ): void {
     const timeoutMs = Math.min(remainingMs, remainingMsMax);
     if (message.kind === 'registryWatch') return this.#watch(message, timeoutMs, (answer) => done(encoded(answer)));
-    if (this.#pending >= this.#pendingMax) return done(encoded(registryRefusalOf('CAPACITY', 'too many requests wait here')));
+    if (this.#pending >= this.#pendingMax)
+      return done(encoded(registryRefusalOf('CAPACITY', 'too many requests wait here')));
     this.#pending += 1;
     const reply: Reply = (answer) => {
       this.#pending -= 1;
@@ -99,7 +105,8 @@ export class RegistryServer {
     remainingMs: number,
     done: Done<Uint8Array | Message>,
   ): void {
-    if (this.#pending >= this.#pendingMax) return done(encoded(registryRefusalOf('CAPACITY', 'too many requests wait here')));
+    if (this.#pending >= this.#pendingMax)
+      return done(encoded(registryRefusalOf('CAPACITY', 'too many requests wait here')));
     this.#pending += 1;
     const reply: Reply = (answer) => {
       this.#pending -= 1;

@@ -31,7 +31,8 @@ export function deriveFacts(definition: WorkflowDefinition, overrides: FactsOver
   const set = new FieldReader(`--set for workflow "${facts.name}"`, settingsOf(overrides.set ?? {}));
   set.rejectUnknown([...(facts.load === undefined ? batchSettings : loadSettings), ...commonSettings]);
   const given = new FieldReader(`workflow "${facts.name}"`, overrides);
-  const cores = given.integer('cores', 1, jobLimits.coresMax) ?? set.integer('cores', 1, jobLimits.coresMax) ?? facts.cores;
+  const cores =
+    given.integer('cores', 1, jobLimits.coresMax) ?? set.integer('cores', 1, jobLimits.coresMax) ?? facts.cores;
   const load = facts.load && loadWith(facts.load, given, set);
   return {
     ...facts,

@@ -114,7 +114,8 @@ function flowSteps(reader: FieldReader): Readonly<Record<string, unknown>> {
 function stepOf(reader: FieldReader, name: string, value: unknown, names: readonly string[]): StepDefinition {
   const label = `steps.${name}`;
   // A name that is a number would change its place: JavaScript lists those first.
-  if (!stepNamePattern.test(name)) throw reader.invalid(label, 'is no good name: a letter, then letters, digits, _ . -');
+  if (!stepNamePattern.test(name))
+    throw reader.invalid(label, 'is no good name: a letter, then letters, digits, _ . -');
   if (typeof value === 'function')
     return { name, after: undefined, run: value as StepDefinition['run'], think: undefined };
   if (typeof value !== 'object' || value === null) throw reader.invalid(label, 'has to be a function or { run }');

@@ -11,7 +11,11 @@ import type { RunScope } from './run-scope.ts';
 import { isThenable } from './user-errors.ts';
 
 /** The items of a unit: places among all, from `from` on, and what they are unless they are numbers. */
-export type UnitItems = { readonly from: number; readonly count: number; readonly list: readonly unknown[] | undefined };
+export type UnitItems = {
+  readonly from: number;
+  readonly count: number;
+  readonly list: readonly unknown[] | undefined;
+};
 
 const eachName = 'each';
 /** A digit and a comma. */

@@ -283,13 +283,17 @@ describe('arrivals', () => {
   });
 
   it('end with their number', async () => {
-    const { unit, ended } = startTestUnit(workflow('few', { rate: 100, iterations: 7, steps: { one: () => undefined } }));
+    const { unit, ended } = startTestUnit(
+      workflow('few', { rate: 100, iterations: 7, steps: { one: () => undefined } }),
+    );
     await ended();
     assert.equal(unit.run.summary.iterations, 7);
   });
 
   it('stop when they are told to', async () => {
-    const { unit, clock } = startTestUnit(workflow('long', { rate: 1, duration: '1h', steps: { one: () => undefined } }));
+    const { unit, clock } = startTestUnit(
+      workflow('long', { rate: 1, duration: '1h', steps: { one: () => undefined } }),
+    );
     const ended = unit.execute();
     await clock.until(10_500);
     unit.stop('enough');

@@ -8,7 +8,13 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { responseText, hasErrorCode, rawServer, testClient, waitUntil } from '../../../test/support/runner/http-servers.ts';
+import {
+  responseText,
+  hasErrorCode,
+  rawServer,
+  testClient,
+  waitUntil,
+} from '../../../test/support/runner/http-servers.ts';
 
 const timeout = 60_000;
 
@@ -258,8 +264,8 @@ describe('with the servers of Node', { timeout }, () => {
   });
 
   it('a process without the right to use the network is told so', { skip: !mayDenyNetwork() }, () => {
-    const [client, sockets, clock] = ['./load-http-client.ts', './node-sockets.ts', '../../io/system/clock.ts'].map((file) =>
-      JSON.stringify(new URL(file, import.meta.url).href),
+    const [client, sockets, clock] = ['./load-http-client.ts', './node-sockets.ts', '../../io/system/clock.ts'].map(
+      (file) => JSON.stringify(new URL(file, import.meta.url).href),
     );
     const code = `
       import { LoadHttpClient } from ${client};

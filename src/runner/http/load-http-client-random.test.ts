@@ -43,7 +43,13 @@ class HandClock implements Pick<Clock, 'nowMs' | 'schedule'> {
   }
 }
 
-type PretendWire = { readonly events: SocketEvents; isOpen: boolean; isOver: boolean; unanswered: number; rest: string };
+type PretendWire = {
+  readonly events: SocketEvents;
+  isOpen: boolean;
+  isOver: boolean;
+  unanswered: number;
+  rest: string;
+};
 
 const answers = [
   'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok',

@@ -120,7 +120,8 @@ export class ResponseHead {
       return;
     }
     if (isWord(bytes, from, to, identityWord)) return;
-    if (this.isChunked || !isWord(bytes, from, to, chunkedWord)) throw malformedResponse('its transfer coding is unknown');
+    if (this.isChunked || !isWord(bytes, from, to, chunkedWord))
+      throw malformedResponse('its transfer coding is unknown');
     this.isChunked = true;
   }
 

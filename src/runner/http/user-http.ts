@@ -1,5 +1,11 @@
 /** `ctx.http` of one user: its words, and who is told of its requests. The connections are those of all users. */
-import type { HttpClient, HttpOptions, HttpRecorder, HttpRequestOptions, HttpResponse } from '../definition/http-types.ts';
+import type {
+  HttpClient,
+  HttpOptions,
+  HttpRecorder,
+  HttpRequestOptions,
+  HttpResponse,
+} from '../definition/http-types.ts';
 import type { LoadHttpClient } from './load-http-client.ts';
 
 export class UserHttpClient implements HttpClient {

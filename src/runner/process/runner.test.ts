@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { decodeSummary } from '../../jobs/report/summary-codec.ts';
-import { type RunnerEvent, type RunnerCommand, runnerEventCodec, runnerCommandCodec } from '../../jobs/runner-protocol.ts';
+import {
+  type RunnerEvent,
+  type RunnerCommand,
+  runnerEventCodec,
+  runnerCommandCodec,
+} from '../../jobs/runner-protocol.ts';
 import { type UnitSpec, encodeUnitSpec } from '../../jobs/unit-spec.ts';
 import type { WorkflowDefinition } from '../definition/workflow-context.ts';
 import { FakeClock, noHttp, unitSpecFor } from '../../../test/support/runner/unit-harness.ts';

@@ -5,7 +5,12 @@
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
 import type { ProgramEndpoint } from '../../base/ports.ts';
 import { encodeSummary } from '../../jobs/report/summary-codec.ts';
-import { type RunnerEvent, type RunnerCommand, runnerEventCodec, runnerCommandCodec } from '../../jobs/runner-protocol.ts';
+import {
+  type RunnerEvent,
+  type RunnerCommand,
+  runnerEventCodec,
+  runnerCommandCodec,
+} from '../../jobs/runner-protocol.ts';
 import { type UnitSpec, decodeUnitSpec } from '../../jobs/unit-spec.ts';
 import type { WorkflowFacts } from '../../jobs/workflow-facts.ts';
 import { type CheckedWorkflow, checkedWorkflowOf } from '../definition/checked-workflow.ts';

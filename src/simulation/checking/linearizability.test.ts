@@ -131,7 +131,10 @@ describe('linearizability', () => {
     for (let seed = 1; seed <= 100; seed++) {
       const cells = lived(seed, 4, 25, 0);
       const at = cells.findIndex(({ action: act }) => act.kind === 'append');
-      const changed = cells.with(at, { ...(cells[at] as Cell), action: { kind: 'append', value: 'x', returned: 'other' } });
+      const changed = cells.with(at, {
+        ...(cells[at] as Cell),
+        action: { kind: 'append', value: 'x', returned: 'other' },
+      });
       assert.equal(checkLinearizable(registerModel, changed).kind, 'violated');
       found += 1;
     }

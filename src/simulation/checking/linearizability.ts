@@ -36,7 +36,11 @@ export type SequentialModel<State, Action> = {
 export type LinearizabilityResult<Action> =
   | { readonly kind: 'linearizable' }
   /** No order explains all answers. The longest attempt got as far as to these, of which none fits. */
-  | { readonly kind: 'violated'; readonly placed: number; readonly blockedOperations: readonly HistoryOperation<Action>[] }
+  | {
+      readonly kind: 'violated';
+      readonly placed: number;
+      readonly blockedOperations: readonly HistoryOperation<Action>[];
+    }
   | { readonly kind: 'undecided'; readonly steps: number };
 
 const stepsMaxDefault = 200_000;
@@ -123,7 +127,13 @@ class Search<State, Action> {
     return { kind: 'linearizable' };
   }
 
-  #violated({ placed, stuck }: { readonly placed: number; readonly stuck: readonly number[] }): LinearizabilityResult<Action> {
+  #violated({
+    placed,
+    stuck,
+  }: {
+    readonly placed: number;
+    readonly stuck: readonly number[];
+  }): LinearizabilityResult<Action> {
     return { kind: 'violated', placed, blockedOperations: stuck.map((at) => this.#operation(at)) };
   }
 

@@ -64,8 +64,14 @@ it('nobodyHearsAForeignMessage', () => {
 
 it('livesDiffer', () => {
   const listens = (node: string, generation: number): Observation => ({ kind: 'listens', node, generation });
-  assert.deepEqual(judge(generationsAreUnique, [listens('n1', 1), listens('n2', 1), listens('n1', 2), listens('n1', 9)]), []);
-  assert.match(judge(generationsAreUnique, [listens('n1', 3), listens('n1', 3)]).join(), /n1 is in generation 3 after 3/);
+  assert.deepEqual(
+    judge(generationsAreUnique, [listens('n1', 1), listens('n2', 1), listens('n1', 2), listens('n1', 9)]),
+    [],
+  );
+  assert.match(
+    judge(generationsAreUnique, [listens('n1', 3), listens('n1', 3)]).join(),
+    /n1 is in generation 3 after 3/,
+  );
 });
 
 it('durableStaysDurable', () => {

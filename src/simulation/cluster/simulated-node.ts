@@ -79,7 +79,11 @@ function containerPorts(
   return { modules: known, files: ports.files, store };
 }
 
-function jobPorts({ runners }: SimulatedPorts, { roles, name }: Identity, jobs: SimulatedJobsOptions): CorePorts['jobs'] {
+function jobPorts(
+  { runners }: SimulatedPorts,
+  { roles, name }: Identity,
+  jobs: SimulatedJobsOptions,
+): CorePorts['jobs'] {
   const own = {
     runners: jobs.runners(runners, name),
     program: noProgram,
@@ -109,7 +113,11 @@ export function aliveMembersOf(node: SimulatedNode | undefined): string[] {
   return (node?.core?.members() ?? []).filter(({ state }) => state === 'alive').map(({ name }) => name);
 }
 
-export function bootSimulatedNode(ports: SimulatedPorts, context: NodeContext, options: SimulatedNodeOptions): SimulatedNode {
+export function bootSimulatedNode(
+  ports: SimulatedPorts,
+  context: NodeContext,
+  options: SimulatedNodeOptions,
+): SimulatedNode {
   const node: SimulatedNode = {};
   const store = ports.openStore('node');
   const { name, host } = context;

@@ -30,7 +30,12 @@ function pause({ settle }: TestWorld, { clock }: DatagramsNode, delayMs: number)
 }
 
 /** Repeats until the receiver has heard what satisfies `wanted`. */
-async function sendUntil(world: TestWorld, from: DatagramsNode, send: () => void, wanted: () => boolean): Promise<void> {
+async function sendUntil(
+  world: TestWorld,
+  from: DatagramsNode,
+  send: () => void,
+  wanted: () => boolean,
+): Promise<void> {
   for (let repeats = 0; !wanted(); repeats++) {
     assert.ok(repeats < repeatsMax, 'no datagram arrives');
     send();

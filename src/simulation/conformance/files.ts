@@ -5,7 +5,17 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Files } from '../../base/ports.ts';
-import { type OpenHarness, type TestWorld, outcomeOf, expectFailure, expectSuccess, suiteOptions, utf8Text, utf8, unwrap } from './harness.ts';
+import {
+  type OpenHarness,
+  type TestWorld,
+  outcomeOf,
+  expectFailure,
+  expectSuccess,
+  suiteOptions,
+  utf8Text,
+  utf8,
+  unwrap,
+} from './harness.ts';
 
 export type FilesHarness = TestWorld & {
   readonly files: Files;
@@ -158,7 +168,9 @@ function describeOrder(open: OpenHarness<FilesHarness>): void {
     };
     const reads: Promise<string | undefined>[] = [];
     const look = () =>
-      reads.push(outcomeOf<Uint8Array | undefined>((done) => files.read('f', done)).then((seen) => utf8Text(unwrap(seen))));
+      reads.push(
+        outcomeOf<Uint8Array | undefined>((done) => files.read('f', done)).then((seen) => utf8Text(unwrap(seen))),
+      );
     note('replace', (done) => files.replace('f', utf8.encode('base'), done));
     for (let i = 0; i < 5; i++) note(`append ${i}`, (done) => files.append('f', utf8.encode(`,${i}`), done));
     look();
@@ -178,7 +190,9 @@ function describeOrder(open: OpenHarness<FilesHarness>): void {
     const harness = await open(t);
     const paths = Array.from({ length: 300 }, (_, i) => `many/${i % 3}/${i}`);
     const calls = [1, 2].flatMap((round) =>
-      paths.map((path) => outcomeOf<void>((done) => harness.files.append(path, utf8.encode(`${path}:${round} `), done))),
+      paths.map((path) =>
+        outcomeOf<void>((done) => harness.files.append(path, utf8.encode(`${path}:${round} `), done)),
+      ),
     );
     for (const outcome of await harness.settle(Promise.all(calls))) unwrap(outcome);
     for (const path of paths) {

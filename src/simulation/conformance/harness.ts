@@ -39,7 +39,10 @@ export function unwrap<T>(outcome: Outcome<T>): T {
 }
 
 /** Starts a call, lets the world go on, and gives its value. */
-export async function expectSuccess<T>(world: TestWorld, start: (done: (outcome: Outcome<T>) => void) => void): Promise<T> {
+export async function expectSuccess<T>(
+  world: TestWorld,
+  start: (done: (outcome: Outcome<T>) => void) => void,
+): Promise<T> {
   return unwrap(await world.settle(outcomeOf(start)));
 }
 

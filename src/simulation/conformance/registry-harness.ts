@@ -60,7 +60,9 @@ export function formatEntries(entries: readonly RegistryEntry[]): string {
 /** `+key=value` or `-key`, and the revision in front of what changed in it together. */
 function shownChanges(changes: readonly RegistryChange[]): string {
   return changes
-    .map((change) => (change.kind === 'put' ? `+${change.entry.key}=${utf8Text(change.entry.value)}` : `-${change.key}`))
+    .map((change) =>
+      change.kind === 'put' ? `+${change.entry.key}=${utf8Text(change.entry.value)}` : `-${change.key}`,
+    )
     .join(' ');
 }
 
@@ -75,7 +77,9 @@ export class RegistryCaller {
   }
 
   transact(parts: Partial<RegistryTransaction>): Promise<TransactionResult> {
-    return expectSuccess<TransactionResult>(this.#world, (done) => this.registry.transact(buildTransaction(parts), {}, done));
+    return expectSuccess<TransactionResult>(this.#world, (done) =>
+      this.registry.transact(buildTransaction(parts), {}, done),
+    );
   }
 
   write(...then: RegistryOp[]): Promise<TransactionResult> {
@@ -83,7 +87,9 @@ export class RegistryCaller {
   }
 
   refuses(code: ErrorCode, parts: Partial<RegistryTransaction>): Promise<void> {
-    return expectFailure<TransactionResult>(this.#world, code, (done) => this.registry.transact(buildTransaction(parts), {}, done));
+    return expectFailure<TransactionResult>(this.#world, code, (done) =>
+      this.registry.transact(buildTransaction(parts), {}, done),
+    );
   }
 
   range(range: KeyRange = allKeys, options: RangeOptions = {}): Promise<RangeResult> {

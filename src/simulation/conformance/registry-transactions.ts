@@ -154,7 +154,9 @@ function describeBranches(open: OpenHarness<RegistryHarness>): void {
   it('leaves nothing of a transaction that fails', async (t) => {
     const { here } = await openRegistryScene(t, open);
     const { revision } = await here.write(putOp('a', '1'));
-    await here.refuses('LEASE_EXPIRED', { then: [putOp('a', '2'), deleteOp('a2'), putOp('b', '2', '987654' as LeaseId)] });
+    await here.refuses('LEASE_EXPIRED', {
+      then: [putOp('a', '2'), deleteOp('a2'), putOp('b', '2', '987654' as LeaseId)],
+    });
     await here.refuses('LEASE_EXPIRED', {
       compare: [keyIsAbsent('a')],
       otherwise: [deleteOp('a'), putOp('b', '2', '987654' as LeaseId)],

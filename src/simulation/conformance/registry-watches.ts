@@ -57,7 +57,8 @@ function describeOrder(open: OpenHarness<RegistryHarness>): void {
     const { revision } = await here.write(putOp('start'));
     const large = 'x'.repeat(700_000);
     const watched = watch(allKeys, revision + 1);
-    for (let i = 0; i < 4; i++) await here.write(putOp('a', `${i}${large}`), putOp('b', large), putOp('c'), deleteOp('start'));
+    for (let i = 0; i < 4; i++)
+      await here.write(putOp('a', `${i}${large}`), putOp('b', large), putOp('c'), deleteOp('start'));
     await watched.until(({ revisions }) => revisions.length === 4);
     assert.deepEqual(
       watched.changes.map((change) => (change.kind === 'put' ? change.entry.key : '-')).join(''),

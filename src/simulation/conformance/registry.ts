@@ -15,7 +15,16 @@ import {
   withPrefix,
 } from '../../base/registry.ts';
 import { type OpenHarness, outcomeOf, expectFailure, suiteOptions, utf8Text, utf8, unwrap } from './harness.ts';
-import { type RegistryHarness, allKeys, putOp, readOp, deleteOp, openRegistryScene, formatEntries, buildTransaction } from './registry-harness.ts';
+import {
+  type RegistryHarness,
+  allKeys,
+  putOp,
+  readOp,
+  deleteOp,
+  openRegistryScene,
+  formatEntries,
+  buildTransaction,
+} from './registry-harness.ts';
 import { describeRegistryLeases } from './registry-leases.ts';
 import { describeRegistryTransactions } from './registry-transactions.ts';
 import { describeRegistryWatches } from './registry-watches.ts';
@@ -86,7 +95,9 @@ function describeKeys(open: OpenHarness<RegistryHarness>): void {
     const { world, here } = await openRegistryScene(t, open);
     const mine = utf8.encode('before');
     const then = [{ kind: 'put', key: 'k', value: mine.subarray(0, 6) } as const];
-    const written = outcomeOf<TransactionResult>((done) => here.registry.transact(buildTransaction({ then }), {}, done));
+    const written = outcomeOf<TransactionResult>((done) =>
+      here.registry.transact(buildTransaction({ then }), {}, done),
+    );
     mine.fill(0x78);
     unwrap(await world.settle(written));
     assert.equal(utf8Text((await here.entry('k'))?.value), 'before');
@@ -206,8 +217,7 @@ function describeArguments(open: OpenHarness<RegistryHarness>): void {
     const { world, here } = await openRegistryScene(t, open);
     const refused = (range: KeyRange, options: RangeOptions): Promise<void> =>
       expectFailure<RangeResult>(world, 'BAD_ARGUMENT', (done) => here.registry.range(range, options, done));
-    for (const limit of [0, -1, 1.5, Number.NaN, registryLimits.rangeLimitMax + 1])
-      await refused(allKeys, { limit });
+    for (const limit of [0, -1, 1.5, Number.NaN, registryLimits.rangeLimitMax + 1]) await refused(allKeys, { limit });
     await refused({ from: '\ud800', to: 'z' }, {});
     assert.throws(() => here.registry.watch(allKeys, 0, { changed: () => {}, compacted: () => {} }));
   });

@@ -6,7 +6,17 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { packRows } from '../../base/row-codec.ts';
 import type { RowStore, Store, StoreEntry, StoreRows, StoreWrite } from '../../base/ports.ts';
-import { type OpenHarness, type TestWorld, outcomeOf, expectFailure, expectSuccess, suiteOptions, utf8Text, utf8, unwrap } from './harness.ts';
+import {
+  type OpenHarness,
+  type TestWorld,
+  outcomeOf,
+  expectFailure,
+  expectSuccess,
+  suiteOptions,
+  utf8Text,
+  utf8,
+  unwrap,
+} from './harness.ts';
 
 export type StoreHarness = TestWorld & {
   readonly store: RowStore;
@@ -281,7 +291,9 @@ function describeFaults(open: OpenHarness<StoreHarness>): void {
     }
     await write(harness, harness.store, put('a', 'good'), put('b', 'soon bad'), put('c', 'good'));
     await harness.settle(harness.corrupt('b'));
-    await expectFailure<readonly StoreEntry[]>(harness, 'STORE_CORRUPT', (done) => harness.store.read(everything, done));
+    await expectFailure<readonly StoreEntry[]>(harness, 'STORE_CORRUPT', (done) =>
+      harness.store.read(everything, done),
+    );
     assert.deepEqual(await contents(harness, harness.store, { from: 'a', to: 'b', limit: 9 }), ['a=good']);
     await write(harness, harness.store, put('b', 'repaired'));
     assert.deepEqual(await contents(harness, harness.store), ['a=good', 'b=repaired', 'c=good']);

@@ -15,7 +15,17 @@ import {
   type Streams,
 } from '../../base/ports.ts';
 import { describeByteStreams } from './byte-streams.ts';
-import { type OpenHarness, type TestWorld, outcomeOf, expectFailure, expectSuccess, suiteOptions, utf8Text, utf8, unwrap } from './harness.ts';
+import {
+  type OpenHarness,
+  type TestWorld,
+  outcomeOf,
+  expectFailure,
+  expectSuccess,
+  suiteOptions,
+  utf8Text,
+  utf8,
+  unwrap,
+} from './harness.ts';
 
 export type StreamsNode = {
   readonly self: Identity;
@@ -172,7 +182,9 @@ function describeEndings(open: OpenHarness<StreamsHarness>): void {
     };
     b.streams.serve(serviceWith({ request }));
     await harness.settle(asks(a, b.self, utf8.encode('now')));
-    await expectFailure<Uint8Array>(harness, 'DEADLINE', (done) => a.streams.request(b.self, utf8.encode('never'), 60, done));
+    await expectFailure<Uint8Array>(harness, 'DEADLINE', (done) =>
+      a.streams.request(b.self, utf8.encode('never'), 60, done),
+    );
     for (const release of late) release();
     assert.equal(utf8Text(unwrap(await harness.settle(asks(a, b.self, utf8.encode('now'))))), 'now');
   });

@@ -2,7 +2,12 @@
  * Things in the order in which they came, each of which may leave at any time. Timers come and go in every step of a
  * simulation; this costs a fraction of a set. Who adds something keeps its link, and bounds how much there is.
  */
-export type ListNode<T> = { readonly of: T; previous: ListNode<T> | undefined; next: ListNode<T> | undefined; isIn: boolean };
+export type ListNode<T> = {
+  readonly of: T;
+  previous: ListNode<T> | undefined;
+  next: ListNode<T> | undefined;
+  isIn: boolean;
+};
 
 export class LinkedList<T> {
   #first: ListNode<T> | undefined;

@@ -67,7 +67,13 @@ export class SimulatedDisk {
   }
 
   /** Queues an operation. Its effect on the medium and the news of it are one instant, unless a crash comes first. */
-  write<T>(life: SimulatedProcess, sizeBytes: number, needsSpace: boolean, effect: () => Outcome<T>, done: Done<T>): void {
+  write<T>(
+    life: SimulatedProcess,
+    sizeBytes: number,
+    needsSpace: boolean,
+    effect: () => Outcome<T>,
+    done: Done<T>,
+  ): void {
     let outcome: Outcome<T> | undefined;
     const operation: Operation = {
       apply: () => {

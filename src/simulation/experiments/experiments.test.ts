@@ -101,7 +101,13 @@ describe('a lean group', () => {
 describe('a report', () => {
   it('says what was met and what was missed', () => {
     const goals = [atMost('a', 2, 1, 'x'), atLeast('b', 2, 1, 'x'), exactly('c', 0, 0, 'x')];
-    const text = formatExperimentReport({ experiment: 'e', about: ['how'], columns: ['name', 'n'], rows: [['one', 1]], goals });
+    const text = formatExperimentReport({
+      experiment: 'e',
+      about: ['how'],
+      columns: ['name', 'n'],
+      rows: [['one', 1]],
+      goals,
+    });
     assert.match(text, /^how\n\nname +n\none +1\n/);
     assert.match(text, /a +2 +at most 1 x +MISSED\nb +2 +at least 1 x +met\nc +0 +0 x +met$/);
   });
@@ -110,6 +116,9 @@ describe('a report', () => {
     assert.equal(median([3, 1, 2]), 2);
     assert.equal(median([4, 1, 2, 3]), 2.5);
     assert.equal(median([]), 0);
-    assert.deepEqual([roundToThreeDigits(1.23456), roundToThreeDigits(1234.5), roundToThreeDigits(Infinity)], [1.23, 1235, Infinity]);
+    assert.deepEqual(
+      [roundToThreeDigits(1.23456), roundToThreeDigits(1234.5), roundToThreeDigits(Infinity)],
+      [1.23, 1235, Infinity],
+    );
   });
 });

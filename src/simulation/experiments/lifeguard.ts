@@ -9,7 +9,14 @@
  */
 import { type MembershipOptions, lanMembershipOptions } from '../../membership/state/options.ts';
 import { MembershipCluster, type ObservedEvent } from './membership-cluster.ts';
-import { type ExperimentGoal, type ExperimentReport, type ExperimentContext, atMost, median, roundToThreeDigits } from './experiment-report.ts';
+import {
+  type ExperimentGoal,
+  type ExperimentReport,
+  type ExperimentContext,
+  atMost,
+  median,
+  roundToThreeDigits,
+} from './experiment-report.ts';
 import { failOneMember } from './failure-detection.ts';
 
 export type LifeguardGrid = {
@@ -71,7 +78,11 @@ export type SlowMemberResult = {
   readonly messages: number;
 };
 
-export function runSlowMembers(configuration: LifeguardConfiguration, grid: LifeguardGrid, seed: string): SlowMemberResult {
+export function runSlowMembers(
+  configuration: LifeguardConfiguration,
+  grid: LifeguardGrid,
+  seed: string,
+): SlowMemberResult {
   const sum = { falsePositives: 0, atHealthy: 0, messages: 0 };
   for (const slowCount of grid.slowCounts) {
     for (const slowMs of grid.slowMs) {

@@ -157,7 +157,9 @@ export class MembershipNode {
         target.onceUnblocked(() => {
           target.#ask(from, message, (reply) => {
             group.messages += 1;
-            group.stream(target, this, () => this.onceUnblocked(() => end({ kind: 'answered', purpose, message: reply })));
+            group.stream(target, this, () =>
+              this.onceUnblocked(() => end({ kind: 'answered', purpose, message: reply })),
+            );
           });
         });
       });

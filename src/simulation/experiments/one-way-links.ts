@@ -6,7 +6,14 @@
 import { lanMembershipOptions } from '../../membership/state/options.ts';
 import { type LinkFault, MembershipCluster } from './membership-cluster.ts';
 import type { MembershipNode } from './membership-node.ts';
-import { type ExperimentReport, type ExperimentContext, atLeast, atMost, exactly, roundToThreeDigits } from './experiment-report.ts';
+import {
+  type ExperimentReport,
+  type ExperimentContext,
+  atLeast,
+  atMost,
+  exactly,
+  roundToThreeDigits,
+} from './experiment-report.ts';
 
 export type OneWayCase = {
   readonly name: string;
@@ -65,7 +72,8 @@ export function runOneWayFault({ nodesCount, faultIn }: OneWayCase, flapDamping:
 }
 
 function viewsOf(observers: readonly MembershipNode[], nodes: readonly MembershipNode[]): number {
-  const viewOf = (node: MembershipNode): string => nodes.map((one) => Number(one === node || isMember(node, one))).join('');
+  const viewOf = (node: MembershipNode): string =>
+    nodes.map((one) => Number(one === node || isMember(node, one))).join('');
   return new Set(observers.map(viewOf)).size;
 }
 

@@ -6,7 +6,13 @@
  */
 import { type MembershipOptions, lanMembershipOptions } from '../../membership/state/options.ts';
 import { MembershipCluster } from './membership-cluster.ts';
-import { type ExperimentGoal, type ExperimentReport, type ExperimentContext, atMost, roundToThreeDigits } from './experiment-report.ts';
+import {
+  type ExperimentGoal,
+  type ExperimentReport,
+  type ExperimentContext,
+  atMost,
+  roundToThreeDigits,
+} from './experiment-report.ts';
 import { type DetectionTimes, awaitDetection } from './failure-detection.ts';
 
 export type ScaleSize = { readonly nodesCount: number; readonly tables: 'full' | 'shared' };

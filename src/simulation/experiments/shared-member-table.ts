@@ -9,7 +9,13 @@
 import type { NodeId } from '../../base/ids.ts';
 import type { Random } from '../../base/random.ts';
 import type { Claim, MemberStatus } from '../../membership/state/claim.ts';
-import { type Member, MemberTable, type MemberTableLike, isLiveMember, memberStatusHash } from '../../membership/state/member-table.ts';
+import {
+  type Member,
+  MemberTable,
+  type MemberTableLike,
+  isLiveMember,
+  memberStatusHash,
+} from '../../membership/state/member-table.ts';
 import type { NodeEntry } from '../../messages/node-entry.ts';
 
 /** Everybody, as everybody knows everybody from the beginning. */

@@ -22,7 +22,9 @@ export function crashNode({ world, random, after }: FaultContext, node: string |
 
 /** A manager that is a group by itself. */
 function bootstrappingManager(world: SimulatedWorld<unknown>): string | undefined {
-  return world.names.find((name) => simulatedNodeOf(world, name)?.core?.control?.manager?.group.view().members.length === 1);
+  return world.names.find(
+    (name) => simulatedNodeOf(world, name)?.core?.control?.manager?.group.view().members.length === 1,
+  );
 }
 
 export const leaderFaults = {

@@ -6,7 +6,9 @@ import { scenarioCatalog } from './scenario-catalog.ts';
 it('is described in the guide: each workload, fault and property', () => {
   const guide = readFileSync(new URL('../../../docs/guides/simulation.md', import.meta.url), 'utf8');
   const tables = guide.split('\n').filter((line) => line.startsWith('|'));
-  const names = [scenarioCatalog.workloads, scenarioCatalog.faults, scenarioCatalog.properties].flatMap((table) => Object.keys(table));
+  const names = [scenarioCatalog.workloads, scenarioCatalog.faults, scenarioCatalog.properties].flatMap((table) =>
+    Object.keys(table),
+  );
   assert.ok(names.length > 20);
   assert.deepEqual(
     names.filter((name) => !tables.some((line) => line.includes(`\`${name}\``))),

@@ -74,7 +74,8 @@ export class ConnectionTable {
       if (!remoteHost.powered || line.state !== 'dialing') return;
       const listener = remoteHost.listeners.get(address.port);
       if (listener?.accept === undefined) this.#travel(remoteHost, self.host, () => line.close('refused'));
-      else if (listener.cluster !== self.cluster) this.#travel(remoteHost, self.host, () => line.close('unauthenticated'));
+      else if (listener.cluster !== self.cluster)
+        this.#travel(remoteHost, self.host, () => line.close('unauthenticated'));
       else listener.process.run(() => listener.accept?.(line));
     });
   }

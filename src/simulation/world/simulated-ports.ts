@@ -24,7 +24,11 @@ export type SimulatedPorts = {
   listen(identity: Identity, cluster: string): { readonly datagrams: Datagrams; readonly streams: Streams };
 };
 
-export function openSimulatedPorts(board: ConnectionTable, host: SimulatedHost, life: SimulatedProcess): SimulatedPorts {
+export function openSimulatedPorts(
+  board: ConnectionTable,
+  host: SimulatedHost,
+  life: SimulatedProcess,
+): SimulatedPorts {
   const clock = host.clock(life);
   return {
     clock,

@@ -4,7 +4,15 @@
  * It lives until it throws, is killed, or reaches the limit of its lifetime.
  */
 import { assert } from '../../base/assert.ts';
-import type { ProgramEndpoint, Clock, Program, ProgramEvents, Runners, RunningProgram, Threads } from '../../base/ports.ts';
+import type {
+  ProgramEndpoint,
+  Clock,
+  Program,
+  ProgramEvents,
+  Runners,
+  RunningProgram,
+  Threads,
+} from '../../base/ports.ts';
 import type { SimulatedProcess } from '../engine/simulated-process.ts';
 
 type ProgramSpec = { readonly name: string; readonly program: Program; readonly data: Uint8Array };

@@ -60,7 +60,12 @@ function address(world: SimulatedWorld<Talker>, name: string): Address {
   return { host: world.host(name).address, port: 7400 };
 }
 
-function ask(world: SimulatedWorld<Talker>, from: string, to: string, timeoutMs = 4_000): { ended?: string; atMs?: number } {
+function ask(
+  world: SimulatedWorld<Talker>,
+  from: string,
+  to: string,
+  timeoutMs = 4_000,
+): { ended?: string; atMs?: number } {
   const result: { ended?: string; atMs?: number } = {};
   talker(world, from).streams.request(address(world, to), bytes('hi'), timeoutMs, (outcome: Outcome<Uint8Array>) => {
     assert.equal(result.ended, undefined, 'two endings');

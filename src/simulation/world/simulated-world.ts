@@ -67,7 +67,16 @@ export class SimulatedWorld<Program> {
   readonly #watchers: ((event: WorldEvent) => void)[] = [];
 
   constructor(options: WorldOptions<Program>) {
-    const { seed, names, boot, conditions = lanConditions, limits = {}, rarities = true, detailed = false, sink } = options;
+    const {
+      seed,
+      names,
+      boot,
+      conditions = lanConditions,
+      limits = {},
+      rarities = true,
+      detailed = false,
+      sink,
+    } = options;
     assert(new Set(names).size === names.length, 'two nodes of one name');
     this.random = new Random(seed);
     this.names = names;

@@ -11,7 +11,12 @@ import { Random } from '../../../src/base/random.ts';
 import type { ConsensusEvent } from '../../../src/consensus/state/consensus-event.ts';
 import { ConsensusHost } from '../../../src/consensus/consensus-host.ts';
 import { type ConsensusOptions, defaultConsensusOptions } from '../../../src/consensus/state/options.ts';
-import type { GroupMember, AppliedEntry, StateMachine, SnapshotRestore } from '../../../src/consensus/state/state-machine.ts';
+import type {
+  GroupMember,
+  AppliedEntry,
+  StateMachine,
+  SnapshotRestore,
+} from '../../../src/consensus/state/state-machine.ts';
 import { decodeMessage, encodeMessage } from '../../../src/messages/catalogue.ts';
 import type { ConsensusMessage } from '../../../src/messages/consensus.ts';
 import { StoreContent } from '../../../src/simulation/engine/store-content.ts';

@@ -12,7 +12,15 @@ import { decodeMessage } from '../../../src/messages/catalogue.ts';
 import { decodeValue, encodeValue } from '../../../src/messages/codec/value.ts';
 import type { PoolRecord } from '../../../src/placement/state/container-records.ts';
 import { Timeline } from '../../../src/simulation/engine/timeline.ts';
-import type { AddressTable, IncomingCall, CallOutput, CallResult, ContainerHosting, KnownPool, RoutedCall } from '../../../src/containers/contract.ts';
+import type {
+  AddressTable,
+  IncomingCall,
+  CallOutput,
+  CallResult,
+  ContainerHosting,
+  KnownPool,
+  RoutedCall,
+} from '../../../src/containers/contract.ts';
 import type { ModuleDefinition } from '../../../src/containers/module.ts';
 import { CallRouter } from '../../../src/containers/calls/call-router.ts';
 import type { CallRouterOptions } from '../../../src/containers/calls/call-options.ts';

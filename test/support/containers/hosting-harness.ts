@@ -12,7 +12,14 @@ import { Random } from '../../../src/base/random.ts';
 import { decodeValue, encodeValue } from '../../../src/messages/codec/value.ts';
 import type { ContainerRecord, PoolRecord } from '../../../src/placement/state/container-records.ts';
 import { Timeline } from '../../../src/simulation/engine/timeline.ts';
-import type { CallOutput, CallSession, ContainerChange, ContainerLog, ContainerReplication, KnownPool } from '../../../src/containers/contract.ts';
+import type {
+  CallOutput,
+  CallSession,
+  ContainerChange,
+  ContainerLog,
+  ContainerReplication,
+  KnownPool,
+} from '../../../src/containers/contract.ts';
 import { type Context, module, type ModuleDefinition, methodError } from '../../../src/containers/module.ts';
 import { ContainerHost } from '../../../src/containers/hosting/container-host.ts';
 import type { HostingLimits } from '../../../src/containers/hosting-limits.ts';
@@ -203,7 +210,15 @@ export class HostingHarness {
     const asked: PendingCall = { outcome: undefined, times: 0, cancel: () => {} };
     const { session = 'caller', container = 0, remainingMs = 30_000, lowest = 0 } = words;
     const id = { session, generation: 1, counter };
-    const call = { pool: this.pool, container, method, args: encodeValue(args), id, lowestPending: lowest, remainingMs };
+    const call = {
+      pool: this.pool,
+      container,
+      method,
+      args: encodeValue(args),
+      id,
+      lowestPending: lowest,
+      remainingMs,
+    };
     asked.cancel = this.host.call(call, (outcome) => {
       asked.outcome = outcome;
       asked.times += 1;

@@ -28,7 +28,14 @@ import type { ContainerChange, ContainerLog, KnownPool, StateEntry } from '../..
 import type { ReplicationEvent } from '../../../src/containers/replication/copies-event.ts';
 import { ReplicaManager } from '../../../src/containers/replication/replica-manager.ts';
 import type { ReplicationSettings } from '../../../src/containers/replication/replication-types.ts';
-import { type ReplicaMeta, replicaMetaKey, emptyMeta, readReplicaMeta, slotPrefix, slotRows } from '../../../src/containers/replication/replica-layout.ts';
+import {
+  type ReplicaMeta,
+  replicaMetaKey,
+  emptyMeta,
+  readReplicaMeta,
+  slotPrefix,
+  slotRows,
+} from '../../../src/containers/replication/replica-layout.ts';
 
 export type LinkFaults = { lossRatio: number; doubleRatio: number; delayMsMax: number };
 
@@ -74,7 +81,10 @@ export class ReplicationTestCluster {
 
   constructor(
     seed: string,
-    { durability = 'copies', ...settings }: Partial<ReplicationSettings> & { readonly durability?: PoolDurability } = {},
+    {
+      durability = 'copies',
+      ...settings
+    }: Partial<ReplicationSettings> & { readonly durability?: PoolDurability } = {},
   ) {
     this.random = new Random(seed);
     this.settings = settings;

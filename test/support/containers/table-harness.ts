@@ -18,7 +18,10 @@ import type { SimulatedPorts } from '../../../src/simulation/world/simulated-por
 import { SimulatedWorld } from '../../../src/simulation/world/simulated-world.ts';
 import type { ContainerChange, KnownPool } from '../../../src/containers/contract.ts';
 import type { AddressTableEvent } from '../../../src/containers/address-table/table-event.ts';
-import { AddressTableHost, type AddressTableOptions } from '../../../src/containers/address-table/address-table-host.ts';
+import {
+  AddressTableHost,
+  type AddressTableOptions,
+} from '../../../src/containers/address-table/address-table-host.ts';
 
 export function node(number: number): NodeId {
   return nodeIdFrom(new Uint8Array(16).fill(number));
@@ -193,7 +196,12 @@ function short(id: NodeId | undefined): string {
 }
 
 /** Calls so many times, every few milliseconds; the result says how often it has been. */
-export function setEvery(scene: TableHarness, everyMs: number, times: number, run: (round: number) => void): () => number {
+export function setEvery(
+  scene: TableHarness,
+  everyMs: number,
+  times: number,
+  run: (round: number) => void,
+): () => number {
   let done = 0;
   const next = (): void => {
     if (done === times) return;

@@ -1,7 +1,19 @@
 /** A message with every kind of field there is, so that tests and fuzzing reach kinds which no real message uses yet. */
 import { field, list, map, optional, record } from '../../../src/messages/codec/compound.ts';
 import { message } from '../../../src/messages/codec/message.ts';
-import { bool, f64, f64OrNotFinite, i32, enumOf, roles, u16, u32, u53, u64, u8 } from '../../../src/messages/codec/numbers.ts';
+import {
+  bool,
+  f64,
+  f64OrNotFinite,
+  i32,
+  enumOf,
+  roles,
+  u16,
+  u32,
+  u53,
+  u64,
+  u8,
+} from '../../../src/messages/codec/numbers.ts';
 import { bytes, name, nodeId, text } from '../../../src/messages/codec/strings.ts';
 
 const inner = record('inner', {

@@ -9,8 +9,20 @@ import type { Compression } from '../../../src/io/transport/mux/compression.ts';
 import { TransportCounters } from '../../../src/io/transport/shared/transport-counters.ts';
 import { openDatagram, readDatagramHeader, writeDatagram } from '../../../src/io/transport/datagram/datagram-format.ts';
 import { SealedFrameReader, openFrame, sealFrame } from '../../../src/io/transport/mux/sealed-frame.ts';
-import { helloBytes, makeGreeting, makeHello, readGreeting, readHello } from '../../../src/io/transport/crypto/handshake.ts';
-import { clusterTag, deriveKey, makeKeyRing, transportVersion, recipientTag } from '../../../src/io/transport/crypto/keys.ts';
+import {
+  helloBytes,
+  makeGreeting,
+  makeHello,
+  readGreeting,
+  readHello,
+} from '../../../src/io/transport/crypto/handshake.ts';
+import {
+  clusterTag,
+  deriveKey,
+  makeKeyRing,
+  transportVersion,
+  recipientTag,
+} from '../../../src/io/transport/crypto/keys.ts';
 import { defaultTransportLimits } from '../../../src/io/transport/shared/transport-limits.ts';
 import type { MuxContext } from '../../../src/io/transport/mux/mux-context.ts';
 import { Mux } from '../../../src/io/transport/mux/mux.ts';
@@ -113,7 +125,12 @@ function framed(segments: readonly (readonly [number, number, number, number, Ui
   );
 }
 
-const limits = { ...defaultTransportLimits, messageBytesMax: 4_096, reassemblyBytesMax: 16_384, requestsInboundMax: 64 };
+const limits = {
+  ...defaultTransportLimits,
+  messageBytesMax: 4_096,
+  reassemblyBytesMax: 16_384,
+  requestsInboundMax: 64,
+};
 const streamEvents = { chunk: () => {}, writable: () => {}, ended: () => {} };
 const service: StreamService = {
   request: (_from, body, _remainingMs, reply) => reply({ ok: true, value: body.slice() }),

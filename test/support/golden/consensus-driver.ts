@@ -133,7 +133,8 @@ class Trace {
 
   #gone(key: string): void {
     const { id, generation } = this.#world.voter(key).self;
-    for (const other of this.#world.keys) if (other !== key) this.#world.voter(other).host.onProcessGone(id, generation);
+    for (const other of this.#world.keys)
+      if (other !== key) this.#world.voter(other).host.onProcessGone(id, generation);
   }
 
   #view(): void {

@@ -16,7 +16,12 @@ export function formatConsensusMessage(from: string, message: ConsensusMessage):
     case 'preVote':
       return formatTraceMessage({ verb: 'pre-vote', term, ...about });
     case 'preVoteReply':
-      return formatTraceMessage({ verb: 'pre-vote-response', term: message.requestedTerm, granted: message.granted, ...about });
+      return formatTraceMessage({
+        verb: 'pre-vote-response',
+        term: message.requestedTerm,
+        granted: message.granted,
+        ...about,
+      });
     case 'vote': {
       const word = message.releasedTerm === undefined ? '' : `, handed over in term ${message.releasedTerm}`;
       return `${formatTraceMessage({ verb: 'vote-req', term, ...about })}${word}`;
@@ -25,7 +30,8 @@ export function formatConsensusMessage(from: string, message: ConsensusMessage):
       return formatTraceMessage({ verb: 'vote-response', term, granted: message.granted, ...about });
     case 'append': {
       const { prevIndex, prevTerm, entries, commitIndex } = message;
-      if (entries.length === 0) return `${formatTraceMessage({ verb: 'heartbeat', term, ...about })}, agreed ${commitIndex}`;
+      if (entries.length === 0)
+        return `${formatTraceMessage({ verb: 'heartbeat', term, ...about })}, agreed ${commitIndex}`;
       const range = entries.length === 1 ? `${prevIndex + 1}` : `${prevIndex + 1}..${prevIndex + entries.length}`;
       return `term ${term}: append ${range} after ${prevIndex} of term ${prevTerm}, agreed ${commitIndex}`;
     }

@@ -38,7 +38,13 @@ export class DatagramTestNode {
   ring: KeyRing;
   refusal: string | undefined;
 
-  constructor(wire: InMemoryWire, self: Identity, limits: Partial<TransportLimits> = {}, cluster = 'test', word = secret) {
+  constructor(
+    wire: InMemoryWire,
+    self: Identity,
+    limits: Partial<TransportLimits> = {},
+    cluster = 'test',
+    word = secret,
+  ) {
     this.self = self;
     this.ring = makeKeyRing(cluster, { current: word, previous: [] });
     const at = { host: self.host, port: self.port };

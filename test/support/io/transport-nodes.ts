@@ -50,7 +50,10 @@ export const echo: StreamService = {
 const open: Transport[] = [];
 after(() => Promise.all(open.map((transport) => transport.close())));
 
-export async function startTransportNode(name: string, more: Partial<TransportOptions> = {}): Promise<TransportTestNode> {
+export async function startTransportNode(
+  name: string,
+  more: Partial<TransportOptions> = {},
+): Promise<TransportTestNode> {
   const self = more.self ?? identity(name);
   const transport = await openTransport({
     self,

@@ -10,11 +10,21 @@ import { type Message, decodeMessage, encodeMessage } from '../../../src/message
 import { peekTag } from '../../../src/messages/codec/codec.ts';
 import { type JobMessage, type JobVerb, jobMessages } from '../../../src/messages/jobs.ts';
 import type { NodeCore } from '../../../src/node/node-core.ts';
-import { simulatedAddress, bootSimulatedNode, type SimulatedNode } from '../../../src/simulation/cluster/simulated-node.ts';
+import {
+  simulatedAddress,
+  bootSimulatedNode,
+  type SimulatedNode,
+} from '../../../src/simulation/cluster/simulated-node.ts';
 import { JobRequester, type SimulatedJobRequest } from '../../../src/simulation/workloads/jobs/job-requester.ts';
 import { jobProperties } from '../../../src/simulation/workloads/jobs/job-properties.ts';
 import type { UnitRun } from '../../../src/simulation/checking/job-observations.ts';
-import { defaultBatchFacts, type JobPlan, type PlanKind, createJobPlan, defaultWorkflowFacts } from '../../../src/simulation/workloads/jobs/job-plans.ts';
+import {
+  defaultBatchFacts,
+  type JobPlan,
+  type PlanKind,
+  createJobPlan,
+  defaultWorkflowFacts,
+} from '../../../src/simulation/workloads/jobs/job-plans.ts';
 import type { FakeCodeBehaviour } from '../../../src/simulation/workloads/jobs/fake-code.ts';
 import { unitProperties } from '../../../src/simulation/workloads/jobs/unit-properties.ts';
 import { resultProperties } from '../../../src/simulation/workloads/jobs/result-properties.ts';

@@ -90,7 +90,14 @@ export class FakeManagerCluster {
     };
     const host = new JobManagerHost(
       {
-        ...{ clock: this.clock, random: this.random.fork(name), registry, leadership, dc: 'dc1', sha256: fakeBundleHash },
+        ...{
+          clock: this.clock,
+          random: this.random.fork(name),
+          registry,
+          leadership,
+          dc: 'dc1',
+          sha256: fakeBundleHash,
+        },
         request: (to, message, timeoutMs, done) => this.#ask(name, to, message, timeoutMs, done),
         workers: () => [...this.workers.values()].map(({ known }) => known),
         worker: (id) => [...this.workers.values()].find(({ identity }) => identity.id === id)?.known,

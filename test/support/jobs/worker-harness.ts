@@ -254,7 +254,10 @@ export class WorkerScene {
     if (this.mistakes.length > 0) throw this.mistakes[0];
   }
 
-  give(units: readonly UnitAssignment[], changed: Partial<JobMessageOf<'giveUnits'>> = {}): readonly (string | undefined)[] {
+  give(
+    units: readonly UnitAssignment[],
+    changed: Partial<JobMessageOf<'giveUnits'>> = {},
+  ): readonly (string | undefined)[] {
     const outcome = this.giveRaw(units, changed);
     if (!outcome.ok) throw outcome.error;
     return outcome.value.units.map(({ code }) => code);

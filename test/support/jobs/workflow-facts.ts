@@ -6,7 +6,11 @@ const common = {
   ...{ hasSetup: false, hasTeardown: false, thresholds: {} },
 } as const;
 
-export function loadTestFacts(name: string, more: Partial<WorkflowFacts> = {}, facts: Partial<LoadFacts> = {}): WorkflowFacts {
+export function loadTestFacts(
+  name: string,
+  more: Partial<WorkflowFacts> = {},
+  facts: Partial<LoadFacts> = {},
+): WorkflowFacts {
   const steps = [{ name: 'one', after: [] }];
   return { ...common, name, style: 'load', load: { vus: 10, iterations: 100, steps, ...facts }, ...more };
 }

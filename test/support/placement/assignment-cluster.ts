@@ -23,7 +23,11 @@ import { creation } from '../../../src/placement/leader/transactions.ts';
 import { clusterKey, keyRanges, parseClusterKey } from '../../../src/registry/cluster-keys.ts';
 import { type FakeRegistry, fakeRegistry } from '../../fakes/fake-registry.ts';
 import type { NodeMode, StateReason } from '../../../src/registration/node-modes.ts';
-import { type NodeStateRecord, encodeRegistrationRecord, readNodeState } from '../../../src/registration/registration-records.ts';
+import {
+  type NodeStateRecord,
+  encodeRegistrationRecord,
+  readNodeState,
+} from '../../../src/registration/registration-records.ts';
 import { Timeline } from '../../../src/simulation/engine/timeline.ts';
 import { FakeLeadership } from '../../fakes/fake-leadership.ts';
 
@@ -84,7 +88,11 @@ export class AssignmentTestCluster {
   add(count = 1, mode: NodeMode = 'active'): void {
     for (let index = 0; index < count; index++) {
       const number = this.nodes.length + 1;
-      const node = new AssignmentTestNode(this, String.fromCharCode(96 + number), nodeIdFrom(new Uint8Array(16).fill(number)));
+      const node = new AssignmentTestNode(
+        this,
+        String.fromCharCode(96 + number),
+        nodeIdFrom(new Uint8Array(16).fill(number)),
+      );
       this.nodes.push(node);
       node.start(mode, 'boot');
     }

@@ -15,7 +15,12 @@ import { clusterKey, keyRanges, parseClusterKey } from '../../../src/registry/cl
 import { type FakeRegistry, fakeRegistry } from '../../fakes/fake-registry.ts';
 import type { PlacerEvent } from '../../../src/placement/leader/placer-types.ts';
 import type { PlacerOptions } from '../../../src/placement/leader/placer-host.ts';
-import { type ContainerRecord, type PoolRecord, encodePool, readContainer } from '../../../src/placement/state/container-records.ts';
+import {
+  type ContainerRecord,
+  type PoolRecord,
+  encodePool,
+  readContainer,
+} from '../../../src/placement/state/container-records.ts';
 import type { RecoveryRanking } from '../../../src/placement/plans/planning-context.ts';
 import { Timeline } from '../../../src/simulation/engine/timeline.ts';
 import { PlacementTestNode } from './placement-node.ts';

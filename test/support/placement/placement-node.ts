@@ -11,7 +11,11 @@ import { onlyKey } from '../../../src/base/registry.ts';
 import { clusterKey, keyRanges, parseClusterKey } from '../../../src/registry/cluster-keys.ts';
 import type { FakeRegistry } from '../../fakes/fake-registry.ts';
 import { PlacerHost } from '../../../src/placement/leader/placer-host.ts';
-import { type ContainerRecord, encodeContainer, readContainer } from '../../../src/placement/state/container-records.ts';
+import {
+  type ContainerRecord,
+  encodeContainer,
+  readContainer,
+} from '../../../src/placement/state/container-records.ts';
 import type { NodeMode } from '../../../src/registration/node-modes.ts';
 import { encodeRegistrationRecord } from '../../../src/registration/registration-records.ts';
 import type { PlacementTestCluster } from './placement-cluster.ts';
@@ -140,7 +144,11 @@ export class PlacementTestNode {
     const own = { generation: this.generation, epoch: 1 };
     const registration = { ...own, name: this.name, host: 'h', port: 1, roles: ['worker'], dc: 'd' } as const;
     this.#write([
-      { kind: 'put', key: clusterKey({ kind: 'registration', node: this.id }), value: encodeRegistrationRecord(registration) },
+      {
+        kind: 'put',
+        key: clusterKey({ kind: 'registration', node: this.id }),
+        value: encodeRegistrationRecord(registration),
+      },
       this.#stateOp(mode),
     ]);
   }

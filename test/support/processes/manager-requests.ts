@@ -60,7 +60,11 @@ export async function get(target: Target, path: string): Promise<Fields> {
 }
 
 export async function put(target: Target, key: string, value: string, ifVersion?: number): Promise<HttpOutcome> {
-  return await httpCall(target, 'PUT', '/v1/registry', { key, value, ...(ifVersion === undefined ? {} : { ifVersion }) });
+  return await httpCall(target, 'PUT', '/v1/registry', {
+    key,
+    value,
+    ...(ifVersion === undefined ? {} : { ifVersion }),
+  });
 }
 
 /** Linearizable. */
@@ -119,7 +123,9 @@ export async function votersAre(target: Target, names: readonly string[]): Promi
 }
 
 export async function registered(target: Target, mode: string): Promise<void> {
-  await until(`${target.addr} ${mode}`, async () => ((await fetchNodeStatus(target)).registration === mode ? true : undefined));
+  await until(`${target.addr} ${mode}`, async () =>
+    (await fetchNodeStatus(target)).registration === mode ? true : undefined,
+  );
 }
 
 /** An event of a node, past or to come, with these fields. */

@@ -99,7 +99,8 @@ export class PoolCluster {
   async kill(...agents: readonly Agent[]): Promise<void> {
     this.#ended.push(...agents);
     for (const agent of agents) agent.kill('SIGKILL');
-    for (const agent of agents) assert.equal((await agent.waitForExit()).signal, 'SIGKILL', `${agent.name}\n${agent.stderr}`);
+    for (const agent of agents)
+      assert.equal((await agent.waitForExit()).signal, 'SIGKILL', `${agent.name}\n${agent.stderr}`);
   }
 
   /** Asks them to end; they do, in good order. */
@@ -107,14 +108,22 @@ export class PoolCluster {
     this.#ended.push(...agents);
     for (const agent of agents) agent.kill('SIGTERM');
     for (const agent of agents) {
-      assert.deepEqual(await agent.waitForExit(), { code: 0, signal: null }, `${agent.name}\n${agent.stderr.slice(-4_000)}`);
+      assert.deepEqual(
+        await agent.waitForExit(),
+        { code: 0, signal: null },
+        `${agent.name}\n${agent.stderr.slice(-4_000)}`,
+      );
     }
   }
 
   /** Somebody else has told it to end. */
   async awaitExit(agent: Agent): Promise<void> {
     this.#ended.push(agent);
-    assert.deepEqual(await agent.waitForExit(), { code: 0, signal: null }, `${agent.name}\n${agent.stderr.slice(-4_000)}`);
+    assert.deepEqual(
+      await agent.waitForExit(),
+      { code: 0, signal: null },
+      `${agent.name}\n${agent.stderr.slice(-4_000)}`,
+    );
   }
 
   /** The same data, the same port, and all the others to ask. Ready when it has joined. */

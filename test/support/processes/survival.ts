@@ -96,7 +96,10 @@ class SurvivalWriter {
   }
 
   async #get(key: string): Promise<KvRead | undefined> {
-    return await this.#history.get(key, async () => ((await this.#pool.hash(key).get(key)) as KvRead | null) ?? absentKey);
+    return await this.#history.get(
+      key,
+      async () => ((await this.#pool.hash(key).get(key)) as KvRead | null) ?? absentKey,
+    );
   }
 
   async #put(key: string, written: { readonly value: string; readonly at?: KvRead }): Promise<KvRead | undefined> {
@@ -129,7 +132,9 @@ export async function runSurvival(
   const pool = await cluster.pool(kv, poolName, { containers, copies: 2 }, main);
   const history = new KvHistory();
   const sessions = await Promise.all(Array.from({ length: writersCount }, () => cluster.session()));
-  const writers = sessions.map((session, at) => new SurvivalWriter(`w${at}`, session.pool(kv, poolName), history, options));
+  const writers = sessions.map(
+    (session, at) => new SurvivalWriter(`w${at}`, session.pool(kv, poolName), history, options),
+  );
   const kills = await killing(cluster, writers, options).catch(async (error: unknown) => {
     for (const writer of writers) writer.halt();
     throw new Error(`${String(error)}\n${await standing(cluster, writers, history)}`, { cause: error });
@@ -155,7 +160,11 @@ async function standing(cluster: PoolCluster, writers: readonly SurvivalWriter[]
   return [`acknowledged: ${progress}`, 'without an answer:', ...open, ...(await Promise.all(seen))].join('\n');
 }
 
-async function killing(cluster: PoolCluster, writers: readonly SurvivalWriter[], options: SurvivalOptions): Promise<number> {
+async function killing(
+  cluster: PoolCluster,
+  writers: readonly SurvivalWriter[],
+  options: SurvivalOptions,
+): Promise<number> {
   const { durationMs, killEveryMs, random, say } = options;
   const startMs = Date.now();
   let kills = 0;

@@ -5,7 +5,16 @@
  */
 import assert from 'node:assert/strict';
 import { errorTable } from '../../../src/base/error-table.ts';
-import { type Entry, type HttpOutcome, type Target, type Watched, httpCall, entries, waitMsMax, put } from './manager-requests.ts';
+import {
+  type Entry,
+  type HttpOutcome,
+  type Target,
+  type Watched,
+  httpCall,
+  entries,
+  waitMsMax,
+  put,
+} from './manager-requests.ts';
 
 type Fate = 'acknowledged' | 'refused' | 'unknown';
 

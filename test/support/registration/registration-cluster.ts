@@ -19,7 +19,11 @@ import type { AssignmentChange, ReconcileResult } from '../../../src/registratio
 import { type RegistrationOptions, registrationOptions } from '../../../src/registration/registration-options.ts';
 import type { Assignment } from '../../../src/registration/cluster-snapshot.ts';
 import { RegistrationHost } from '../../../src/registration/registration-host.ts';
-import { NodeDirectory, type NodeDirectoryEntry, registrationStatus } from '../../../src/registration/node-directory.ts';
+import {
+  NodeDirectory,
+  type NodeDirectoryEntry,
+  registrationStatus,
+} from '../../../src/registration/node-directory.ts';
 
 export const ttlMs = 32_000;
 
@@ -260,7 +264,9 @@ export class RegistrationTestCluster {
 }
 
 /** All started one after the other, the first one leads, and the waits of its beginning are over. */
-export function running(...[names, ...rest]: ConstructorParameters<typeof RegistrationTestCluster>): RegistrationTestCluster {
+export function running(
+  ...[names, ...rest]: ConstructorParameters<typeof RegistrationTestCluster>
+): RegistrationTestCluster {
   const cluster = new RegistrationTestCluster(names, ...rest);
   cluster.lead(names[0] as string);
   for (const name of names) {

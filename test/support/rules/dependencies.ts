@@ -65,7 +65,11 @@ const exceptions: Readonly<Record<string, AllowedImports & { readonly reason: st
     reason: 'contains what the code of users throws, only ever in the process of a runner',
   },
   'src/io/bundle/bundler.ts': { folders: [], packages: ['rolldown'], reason: 'bundles the code of users' },
-  'src/io/bundle/console-files.ts': { folders: [], packages: ['rolldown'], reason: 'bundles the console in a checkout' },
+  'src/io/bundle/console-files.ts': {
+    folders: [],
+    packages: ['rolldown'],
+    reason: 'bundles the console in a checkout',
+  },
   'src/simulation/testing.ts': {
     folders: [],
     packages: ['node:timers/promises'],

@@ -8,7 +8,12 @@ import type { HttpLimits } from '../../../src/runner/http/http-limits.ts';
 import { dialSocket, latin1 } from '../../../src/runner/http/node-sockets.ts';
 
 /** A request as it came: its head, a character for each byte, and its body. */
-export type ReceivedRequest = { readonly line: string; readonly head: string; readonly body: string; readonly socket: Socket };
+export type ReceivedRequest = {
+  readonly line: string;
+  readonly head: string;
+  readonly body: string;
+  readonly socket: Socket;
+};
 
 export type RawHttpServer = {
   readonly url: string;

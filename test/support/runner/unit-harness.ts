@@ -69,7 +69,11 @@ export const fakeHttp: OpenHttp = ({ clock }) => {
   return { clientFor, close: () => undefined };
 };
 
-export function unitSpecFor(definition: WorkflowDefinition, changed: Partial<UnitSpec> = {}, facts = deriveFacts(definition)) {
+export function unitSpecFor(
+  definition: WorkflowDefinition,
+  changed: Partial<UnitSpec> = {},
+  facts = deriveFacts(definition),
+) {
   return {
     job: 'j1',
     workflow: 0,

@@ -12,7 +12,10 @@ export type ModuleMethod = {
 const messageCharactersMax = 4_000;
 
 /** `others` are those that every container has. */
-export function methodsOf(definition: ModuleDefinition, others: readonly ModuleMethod[] = []): ReadonlyMap<string, ModuleMethod> {
+export function methodsOf(
+  definition: ModuleDefinition,
+  others: readonly ModuleMethod[] = [],
+): ReadonlyMap<string, ModuleMethod> {
   const methods = new Map<string, ModuleMethod>();
   for (const [name, spec] of Object.entries(definition.methods)) {
     const run = typeof spec === 'function' ? spec : spec.run;

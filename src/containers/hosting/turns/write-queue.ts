@@ -251,7 +251,11 @@ export class WriteQueue {
     running.cancelGrace = clock.schedule(limits.graceMs, () => {
       if (this.#running !== running) return;
       const name = turn instanceof PendingCall ? turn.call.method : turn.name;
-      log('warn', 'a method goes on after its time', { pool: contextInfo.pool.name, container: contextInfo.container, method: name });
+      log('warn', 'a method goes on after its time', {
+        pool: contextInfo.pool.name,
+        container: contextInfo.container,
+        method: name,
+      });
       this.#running = undefined;
       this.startNext();
     });

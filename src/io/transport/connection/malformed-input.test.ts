@@ -6,7 +6,12 @@ import { connect, createServer, type Socket } from 'node:net';
 import { after, test } from 'node:test';
 
 import { Random } from '../../../base/random.ts';
-import { transferHeaderBytes, MisbehavingPeer, rawSocket, assertUnharmed } from '../../../../test/fakes/misbehaving-peer.ts';
+import {
+  transferHeaderBytes,
+  MisbehavingPeer,
+  rawSocket,
+  assertUnharmed,
+} from '../../../../test/fakes/misbehaving-peer.ts';
 import {
   ask,
   codeOf,
@@ -246,7 +251,11 @@ test('a member that breaks the protocol loses its connection, under the right na
       'tooLarge',
       (evil) => evil.send(segmentKinds.begin, 0, 1, 2 ** 32 - 1, transferHeaderBytes(segmentKinds.request, 0, 9)),
     ],
-    ['announcement of a ping', 'malformed', (evil) => evil.send(segmentKinds.begin, 0, 1, 9, transferHeaderBytes(segmentKinds.ping, 0, 9))],
+    [
+      'announcement of a ping',
+      'malformed',
+      (evil) => evil.send(segmentKinds.begin, 0, 1, 9, transferHeaderBytes(segmentKinds.ping, 0, 9)),
+    ],
     ['announcement cut off', 'malformed', (evil) => evil.send(segmentKinds.begin, 0, 1, 9, Buffer.alloc(3))],
     [
       'part too long',
@@ -281,7 +290,11 @@ test('a member that breaks the protocol loses its connection, under the right na
         evil.send(segmentKinds.data, 0, 1, 0, oversize);
       },
     ],
-    ['session announcement cut off', 'malformed', (evil) => evil.send(segmentKinds.session, 0, 0, 0, Buffer.from([2, 1]))],
+    [
+      'session announcement cut off',
+      'malformed',
+      (evil) => evil.send(segmentKinds.session, 0, 0, 0, Buffer.from([2, 1])),
+    ],
   ];
   for (const [name, reason, breach] of breaches) {
     const before = counterOf(node, `rejected.${reason}`);

@@ -94,7 +94,12 @@ export class SealedConnection {
   #blocked = false;
   #paused = false;
 
-  constructor(side: 'client' | 'server', socket: Socket, context: SealedConnectionContext, events: SealedConnectionEvents) {
+  constructor(
+    side: 'client' | 'server',
+    socket: Socket,
+    context: SealedConnectionContext,
+    events: SealedConnectionEvents,
+  ) {
     this.side = side;
     this.#socket = socket;
     this.#context = context;

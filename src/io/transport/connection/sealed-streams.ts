@@ -163,7 +163,12 @@ export class SealedStreams implements Streams {
     for (const connection of this.#live) connection.mux.control(segmentKinds.session, sessions);
   }
 
-  #requestLater(channel: PeerChannel | undefined, body: Uint8Array, deadlineMs: number, done: Done<Uint8Array>): Cancel {
+  #requestLater(
+    channel: PeerChannel | undefined,
+    body: Uint8Array,
+    deadlineMs: number,
+    done: Done<Uint8Array>,
+  ): Cancel {
     const item: QueuedRequest = {
       kind: 'request',
       body: new Uint8Array(body),

@@ -26,7 +26,12 @@ const helloHeadBytes = magic.length + 1 + 4 + 4 + saltBytes;
 export const helloBytes = helloHeadBytes + macBytes;
 
 export function makeHello(master: MasterKey, cluster: string, salt: Uint8Array): Buffer {
-  const head = new ByteWriter().bytes(magic).u8(transportVersion).u32(master.keyId).u32(clusterTag(cluster)).bytes(salt);
+  const head = new ByteWriter()
+    .bytes(magic)
+    .u8(transportVersion)
+    .u32(master.keyId)
+    .u32(clusterTag(cluster))
+    .bytes(salt);
   const bytes = head.done();
   return Buffer.concat([bytes, macOf(master, cluster, bytes)]);
 }

@@ -80,7 +80,12 @@ export function readDatagramHeader(packet: Buffer): DatagramHeader {
 }
 
 /** The content, or undefined if it is not authentic. `counter` is the one of the header. */
-export function openDatagram(packet: Buffer, counter: number, key: KeyObject, binding: Uint8Array): DatagramContent | undefined {
+export function openDatagram(
+  packet: Buffer,
+  counter: number,
+  key: KeyObject,
+  binding: Uint8Array,
+): DatagramContent | undefined {
   const aad = Buffer.concat([packet.subarray(0, headerBytes), binding]);
   const inner = openWith(key, nonceOf(counter), aad, packet.subarray(headerBytes));
   if (inner === undefined) return undefined;

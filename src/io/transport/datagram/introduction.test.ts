@@ -3,7 +3,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { datagramBytesMax } from '../../../base/ports.ts';
-import { identityA, identityB, DatagramTestNode, datagramPair, peerOf, type InMemoryWire } from '../../../../test/support/io/datagram-nodes.ts';
+import {
+  identityA,
+  identityB,
+  DatagramTestNode,
+  datagramPair,
+  peerOf,
+  type InMemoryWire,
+} from '../../../../test/support/io/datagram-nodes.ts';
 import { identity, otherSecret, secret, text } from '../../../../test/support/io/transport-nodes.ts';
 import { makeKeyRing } from '../crypto/keys.ts';
 import type { TransportLimits } from '../shared/transport-limits.ts';
@@ -62,7 +69,10 @@ test('what was said to the receiver before the introduction stays out', () => {
 
 test('an introduction of an earlier life of the sender is refused', () => {
   const { wire, b, packet } = introduced();
-  const [again, fresh] = [new DatagramTestNode(wire, { ...identityA, generation: 2 }), new DatagramTestNode(wire, { ...identityB, port: 5 })];
+  const [again, fresh] = [
+    new DatagramTestNode(wire, { ...identityA, generation: 2 }),
+    new DatagramTestNode(wire, { ...identityB, port: 5 }),
+  ];
   again.datagrams.send(b.self, text('new life'));
   fresh.datagrams.learnSessions(again.self, again.datagrams.sessionAnnouncement());
   wire.run();

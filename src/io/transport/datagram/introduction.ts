@@ -23,7 +23,11 @@ const timesMax = 2;
 const headBytes = 10;
 
 /** What to remember after this datagram; undefined when we need not, or cannot, introduce ourselves any more. */
-export function nextIntroduction(to: Peer, salt: Buffer, known: IntroductionState | undefined): IntroductionState | undefined {
+export function nextIntroduction(
+  to: Peer,
+  salt: Buffer,
+  known: IntroductionState | undefined,
+): IntroductionState | undefined {
   const { generation } = to;
   if (generation === undefined) return undefined;
   if (known?.salt !== salt || known.generation !== generation) return { salt, generation, times: 1 };

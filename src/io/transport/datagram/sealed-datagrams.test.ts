@@ -2,7 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { identityA, identityB, DatagramTestNode, datagramPair, peerOf } from '../../../../test/support/io/datagram-nodes.ts';
+import {
+  identityA,
+  identityB,
+  DatagramTestNode,
+  datagramPair,
+  peerOf,
+} from '../../../../test/support/io/datagram-nodes.ts';
 import { identity, otherSecret, secret, text } from '../../../../test/support/io/transport-nodes.ts';
 import { makeKeyRing } from '../crypto/keys.ts';
 import type { TransportLimits } from '../shared/transport-limits.ts';

@@ -244,7 +244,8 @@ export class SealedDatagrams implements Datagrams {
     if (toGeneration !== this.#context.self().generation) return false;
     if (!this.#inbound.hasCompleteHistoryOf(header.senderId, header.generation)) return false;
     const identity = readIntroducedIdentity(who);
-    if (identity.id !== header.senderId || identity.generation !== header.generation) throw new RejectedError('malformed');
+    if (identity.id !== header.senderId || identity.generation !== header.generation)
+      throw new RejectedError('malformed');
     this.#adopt(identity, header, key, nowMs);
     this.#deliver(identity, body);
     return true;
@@ -291,7 +292,8 @@ export class SealedDatagrams implements Datagrams {
     const nonce = reader.bytes(nonceBytes);
     if (asked === undefined || !asked.nonce.equals(nonce)) throw new RejectedError('replayed');
     const identity = readIdentity(reader);
-    if (identity.id !== header.senderId || identity.generation !== header.generation) throw new RejectedError('malformed');
+    if (identity.id !== header.senderId || identity.generation !== header.generation)
+      throw new RejectedError('malformed');
     this.#adopt(identity, header, key, nowMs);
   }
 

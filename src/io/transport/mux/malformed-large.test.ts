@@ -5,40 +5,53 @@ import { test } from 'node:test';
 import { zstdCompressSync } from 'node:zlib';
 
 import { transferHeaderBytes, MisbehavingPeer, assertUnharmed } from '../../../../test/fakes/misbehaving-peer.ts';
-import { counterOf, echo, testTimeout, type TransportTestNode, startTransportNode } from '../../../../test/support/io/transport-nodes.ts';
+import {
+  counterOf,
+  echo,
+  testTimeout,
+  type TransportTestNode,
+  startTransportNode,
+} from '../../../../test/support/io/transport-nodes.ts';
 import { compressedFlag, segmentKinds } from './segment.ts';
 
 async function inflate(node: TransportTestNode, body: Buffer, rawBytes: number): Promise<MisbehavingPeer> {
   const evil = await MisbehavingPeer.join(node);
   evil.send(segmentKinds.begin, 0, 1, body.length, transferHeaderBytes(segmentKinds.request, compressedFlag, rawBytes));
-  for (let at = 0; at < body.length; at += 30_000) evil.send(segmentKinds.part, 0, 1, 0, body.subarray(at, at + 30_000));
+  for (let at = 0; at < body.length; at += 30_000)
+    evil.send(segmentKinds.part, 0, 1, 0, body.subarray(at, at + 30_000));
   return evil;
 }
 
-test('compression bombs: a false size, a size beyond the limit, a ratio beyond the limit, noise', testTimeout, async () => {
-  const node = await startTransportNode('n');
-  const bomb = zstdCompressSync(new Uint8Array(50 * 2 ** 20));
-  const noise = randomBytes(2_000);
-  for (const [name, body, rawBytes] of [
-    ['more inside than said', bomb, bomb.length * 90],
-    ['less inside than said', zstdCompressSync(noise), 3_000],
-    ['beyond the limit', randomBytes(2 ** 20), 100 * 2 ** 20 + 1],
-    ['beyond the ratio', bomb, 50 * 2 ** 20],
-    ['nothing inside', noise, 0],
-    ['not compressed at all', noise, 4_000],
-  ] as const) {
-    const before = counterOf(node, 'rejected.decompression');
-    const evil = await inflate(node, Buffer.from(body), rawBytes);
-    await evil.closed;
-    assert.equal(counterOf(node, 'rejected.decompression'), before + 1, name);
-  }
-  const honest = await inflate(node, zstdCompressSync(noise), noise.length);
-  assert.deepEqual((await honest.hears(({ kind }) => kind === segmentKinds.reply)).body, noise);
-  await assertUnharmed(node);
-});
+test(
+  'compression bombs: a false size, a size beyond the limit, a ratio beyond the limit, noise',
+  testTimeout,
+  async () => {
+    const node = await startTransportNode('n');
+    const bomb = zstdCompressSync(new Uint8Array(50 * 2 ** 20));
+    const noise = randomBytes(2_000);
+    for (const [name, body, rawBytes] of [
+      ['more inside than said', bomb, bomb.length * 90],
+      ['less inside than said', zstdCompressSync(noise), 3_000],
+      ['beyond the limit', randomBytes(2 ** 20), 100 * 2 ** 20 + 1],
+      ['beyond the ratio', bomb, 50 * 2 ** 20],
+      ['nothing inside', noise, 0],
+      ['not compressed at all', noise, 4_000],
+    ] as const) {
+      const before = counterOf(node, 'rejected.decompression');
+      const evil = await inflate(node, Buffer.from(body), rawBytes);
+      await evil.closed;
+      assert.equal(counterOf(node, 'rejected.decompression'), before + 1, name);
+    }
+    const honest = await inflate(node, zstdCompressSync(noise), noise.length);
+    assert.deepEqual((await honest.hears(({ kind }) => kind === segmentKinds.reply)).body, noise);
+    await assertUnharmed(node);
+  },
+);
 
 test('reassembly memory is shared by all connections and bounded', testTimeout, async () => {
-  const node = await startTransportNode('n', { limits: { reassemblyTotalBytesMax: 2_000_000, reassemblyBytesMax: 1_500_000 } });
+  const node = await startTransportNode('n', {
+    limits: { reassemblyTotalBytesMax: 2_000_000, reassemblyBytesMax: 1_500_000 },
+  });
   const [first, second] = [await MisbehavingPeer.join(node), await MisbehavingPeer.join(node)];
   first.send(segmentKinds.begin, 0, 1, 1_200_000, transferHeaderBytes(segmentKinds.request, 0, 1_200_000));
   first.send(segmentKinds.begin, 0, 2, 1_200_000, transferHeaderBytes(segmentKinds.request, 0, 1_200_000));
@@ -54,13 +67,17 @@ test('reassembly memory is shared by all connections and bounded', testTimeout, 
   await third.hears(({ kind }) => kind === segmentKinds.begin || kind === segmentKinds.reply);
 });
 
-test('a request that is inflated when its id is in use ends its connection, and not the process', testTimeout, async () => {
-  const node = await startTransportNode('n');
-  node.transport.streams.serve({ ...echo, request: () => undefined });
-  const evil = await inflate(node, zstdCompressSync(randomBytes(2_000)), 2_000);
-  evil.send(segmentKinds.request, 0, 5, 1_000);
-  await evil.closed;
-  assert.equal(counterOf(node, 'rejected.malformed'), 1);
-  node.transport.streams.serve(echo);
-  await assertUnharmed(node);
-});
+test(
+  'a request that is inflated when its id is in use ends its connection, and not the process',
+  testTimeout,
+  async () => {
+    const node = await startTransportNode('n');
+    node.transport.streams.serve({ ...echo, request: () => undefined });
+    const evil = await inflate(node, zstdCompressSync(randomBytes(2_000)), 2_000);
+    evil.send(segmentKinds.request, 0, 5, 1_000);
+    await evil.closed;
+    assert.equal(counterOf(node, 'rejected.malformed'), 1);
+    node.transport.streams.serve(echo);
+    await assertUnharmed(node);
+  },
+);

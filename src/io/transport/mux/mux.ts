@@ -315,7 +315,8 @@ export class Mux {
   }
 
   #unsendable(kind: number, id: number, code: ErrorCode): void {
-    if (kind === segmentKinds.reply) this.#answerError(id, new RemusterError('TOO_LARGE', 'the reply exceeds the limit'));
+    if (kind === segmentKinds.reply)
+      this.#answerError(id, new RemusterError('TOO_LARGE', 'the reply exceeds the limit'));
     else if (kind === segmentKinds.request) this.#settle(id, failure(code));
   }
 

@@ -3,7 +3,15 @@
  * abandoned transfer says `drop` instead of the rest.
  */
 import { RemusterError } from '../../../base/errors.ts';
-import { compressedFlag, type SegmentHeader, segmentKindMax, segmentKinds, readU32, writeSegment, writeU32 } from './segment.ts';
+import {
+  compressedFlag,
+  type SegmentHeader,
+  segmentKindMax,
+  segmentKinds,
+  readU32,
+  writeSegment,
+  writeU32,
+} from './segment.ts';
 import { chunkBytes, type SendQueue, type ChunkSource } from './send-queue.ts';
 
 const announceBytes = 14;

@@ -8,7 +8,14 @@ import type { JobVerb } from '../../../messages/jobs.ts';
 import { type JobView, type JobStatus, isTerminalStatus, jobStatuses } from '../../job-types.ts';
 import { jobLimits } from '../../limits.ts';
 import type { ResultQuery, ManagerInput } from '../state/manager-io.ts';
-import { type JsonFields, badArgument, bytesOf, checkText, checkOptionalInteger, parseJsonObject } from '../submission/field-checks.ts';
+import {
+  type JsonFields,
+  badArgument,
+  bytesOf,
+  checkText,
+  checkOptionalInteger,
+  parseJsonObject,
+} from '../submission/field-checks.ts';
 import type { JobLifecycle } from '../dispatch/job-lifecycle.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import { createJob } from '../submission/job-factory.ts';
@@ -57,7 +64,11 @@ export class JobCommands {
   readonly #positions: QueuePositions;
   #lastJob = 0;
 
-  constructor(office: ManagerState, ports: JobCommandPorts, parts: { giving: Dispatcher; flow: JobLifecycle; schedules: Schedules }) {
+  constructor(
+    office: ManagerState,
+    ports: JobCommandPorts,
+    parts: { giving: Dispatcher; flow: JobLifecycle; schedules: Schedules },
+  ) {
     this.#office = office;
     this.#ports = ports;
     this.#giving = parts.giving;
@@ -73,7 +84,12 @@ export class JobCommands {
         throw badArgument('the submitter has no name, or one too long');
       const untilMs = this.#office.nowMs + Math.min(waitMs, remainingMs - marginMs);
       if (verb === 'submit') this.#submit(order, answer, waitMs === 0 ? undefined : untilMs);
-      else this.#other({ call, verb, submitter, remainingMs }, parseJsonObject(argumentsJson === '' ? '{}' : argumentsJson), answer);
+      else
+        this.#other(
+          { call, verb, submitter, remainingMs },
+          parseJsonObject(argumentsJson === '' ? '{}' : argumentsJson),
+          answer,
+        );
     } catch (error) {
       if (!isRemusterError(error)) throw error;
       answer({ ok: false, error });
@@ -117,7 +133,8 @@ export class JobCommands {
   #keyOf({ key, submitter }: Order, { request }: ValidatedRequest): string | undefined {
     if (key !== undefined && request.idempotencyKey !== undefined) throw badArgument('there are two idempotencyKeys');
     const name =
-      request.idempotencyKey ?? (key === undefined ? undefined : checkText(key, 'idempotencyKey', idempotencyKeyLengthMax));
+      request.idempotencyKey ??
+      (key === undefined ? undefined : checkText(key, 'idempotencyKey', idempotencyKeyLengthMax));
     return name === undefined ? undefined : this.#ports.sha256(encoder.encode(`${submitter}\0${name}`));
   }
 
@@ -125,7 +142,11 @@ export class JobCommands {
     if (job.recordedStatus !== 'QUEUED' && job.recordedStatus !== 'SUBMITTED') return null;
     const waits = job.startAtMs !== undefined && job.status === 'SUBMITTED';
     const workflow = job.workflows.find((one) => one.waiting.length > 0);
-    const reason = waits ? 'its start time has not come' : workflow === undefined ? '' : this.#giving.waitReason(workflow);
+    const reason = waits
+      ? 'its start time has not come'
+      : workflow === undefined
+        ? ''
+        : this.#giving.waitReason(workflow);
     return { position: this.#positions.of(job), reason };
   }
 
@@ -146,7 +167,13 @@ export class JobCommands {
     this.#awaitEnd(job, untilMs, answer);
   }
 
-  #make(checked: ValidatedRequest, submitter: string, key: string | undefined, answer: Answer, untilMs?: number): ManagedJob {
+  #make(
+    checked: ValidatedRequest,
+    submitter: string,
+    key: string | undefined,
+    answer: Answer,
+    untilMs?: number,
+  ): ManagedJob {
     const { jobs, commits, managerClockMs, wallMs, term, random, nowMs } = this.#office;
     const { json: words, request } = checked;
     jobs.checkCapacity(submitter, words.length);
@@ -202,7 +229,8 @@ export class JobCommands {
   #list(fields: JsonFields): readonly unknown[] {
     const limit = checkOptionalInteger(fields['limit'], 'limit', 1, listMax) ?? 100;
     const { status } = fields;
-    if (status !== undefined && !jobStatuses.includes(status as JobStatus)) throw badArgument('status is no status of a job');
+    if (status !== undefined && !jobStatuses.includes(status as JobStatus))
+      throw badArgument('status is no status of a job');
     const jobs = [...this.#office.jobs.values()].toSorted((a, b) => (a.id < b.id ? 1 : -1));
     const wanted = jobs.filter((job) => job.isRecorded && (status === undefined || job.recordedStatus === status));
     return wanted.slice(0, limit).map(jobRowOf);
@@ -233,7 +261,8 @@ export class JobCommands {
 
   /** For those who want nothing but the end: a few words instead of everything. */
   #awaitEnd(job: ManagedJob, untilMs: number, answer: Answer): void {
-    const tell = (): void => this.#office.commits.onceJobCommitted(job, () => answer(success(JSON.stringify(jobOutcomeOf(job)))));
+    const tell = (): void =>
+      this.#office.commits.onceJobCommitted(job, () => answer(success(JSON.stringify(jobOutcomeOf(job)))));
     if (isTerminalStatus(job.recordedStatus)) tell();
     else this.watching.wait(job, Infinity, untilMs, tell);
   }
@@ -245,7 +274,9 @@ export class JobCommands {
 
   #cancel(job: ManagedJob, answer: Answer): void {
     this.#flow.cancel(job);
-    this.#office.commits.onceJobCommitted(job, () => answer(success(JSON.stringify({ jobId: job.id, status: job.recordedStatus }))));
+    this.#office.commits.onceJobCommitted(job, () =>
+      answer(success(JSON.stringify({ jobId: job.id, status: job.recordedStatus }))),
+    );
   }
 
   #explain(job: ManagedJob): readonly string[] {
@@ -267,7 +298,8 @@ export class JobCommands {
     const workflow =
       fields['workflow'] === undefined ? undefined : checkText(fields['workflow'], 'workflow', jobLimits.nameLengthMax);
     const part = checkOptionalInteger(fields['part'], 'part', 0, 10_000);
-    if (!isTerminalStatus(job.recordedStatus)) throw new RemusterError('PRECONDITION', `job ${job.id} is ${job.recordedStatus} and not over`);
+    if (!isTerminalStatus(job.recordedStatus))
+      throw new RemusterError('PRECONDITION', `job ${job.id} is ${job.recordedStatus} and not over`);
     if (workflow !== undefined && !job.workflows.some(({ facts }) => facts.name === workflow))
       throw badArgument(`job ${job.id} has no workflow ${JSON.stringify(workflow)}`);
     this.#ports.gather(call, verb, job, { workflow, part });

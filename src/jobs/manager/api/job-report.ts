@@ -73,6 +73,8 @@ function mergedOf({ units }: ManagedWorkflow, summaries: UnitSummaries): Summary
   return isEmpty ? undefined : all;
 }
 
-function errorOf({ errorCode: code, errorMessage }: Pick<ManagedJob, 'errorCode' | 'errorMessage'>): { readonly error?: { code: string; message: string } } {
+function errorOf({ errorCode: code, errorMessage }: Pick<ManagedJob, 'errorCode' | 'errorMessage'>): {
+  readonly error?: { code: string; message: string };
+} {
   return code === undefined ? {} : { error: { code, message: errorMessage ?? '' } };
 }

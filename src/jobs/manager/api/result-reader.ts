@@ -18,10 +18,16 @@ const partCharacters = 2_000_000;
 
 export function readJobResult(
   registry: Pick<Registry, 'range'>,
-  { verb, job, argumentsJson }: { readonly verb: 'report' | 'result'; readonly job: ManagedJob; readonly argumentsJson: ResultQuery },
+  {
+    verb,
+    job,
+    argumentsJson,
+  }: { readonly verb: 'report' | 'result'; readonly job: ManagedJob; readonly argumentsJson: ResultQuery },
   done: Done<string>,
 ): void {
-  const workflows = job.workflows.filter(({ facts }) => argumentsJson.workflow === undefined || facts.name === argumentsJson.workflow);
+  const workflows = job.workflows.filter(
+    ({ facts }) => argumentsJson.workflow === undefined || facts.name === argumentsJson.workflow,
+  );
   const units = workflows.flatMap(({ units: all, plan }) => (plan === undefined ? all : [plan, ...all]));
   readAll(registry, job, verb === 'report' ? 's' : 'o', units, (outcome) => {
     if (!outcome.ok) return done(outcome);

@@ -93,7 +93,9 @@ export class Dispatcher {
     const { nowMs } = this.#office;
     if (seat.resendAtMs > nowMs) return;
     seat.resendAtMs = Infinity;
-    const runs = [...seat.assignments].filter((run) => run.isRecorded && !run.isTaken && run.sentMs <= nowMs - resendMs);
+    const runs = [...seat.assignments].filter(
+      (run) => run.isRecorded && !run.isTaken && run.sentMs <= nowMs - resendMs,
+    );
     this.sendRecorded(runs);
   }
 

@@ -7,7 +7,15 @@ import { isRemusterError } from '../../../base/errors.ts';
 import { type JobStatus, isTerminalStatus } from '../../job-types.ts';
 import { truncateText } from '../submission/field-checks.ts';
 import type { Dispatcher } from './dispatcher.ts';
-import { type ManagedJob, type ActiveAssignment, type StopReason, type ManagedUnit, type ManagedWorkflow, isWorkflowEnded, allUnits } from '../model/managed-job.ts';
+import {
+  type ManagedJob,
+  type ActiveAssignment,
+  type StopReason,
+  type ManagedUnit,
+  type ManagedWorkflow,
+  isWorkflowEnded,
+  allUnits,
+} from '../model/managed-job.ts';
 import type { ManagerState } from '../state/manager-state.ts';
 import type { UnitStopper } from './unit-stopper.ts';
 import { createPhaseUnits, firstPhaseOf, currentUnits } from '../model/unit-split.ts';
@@ -97,7 +105,12 @@ export class JobLifecycle {
   retryUnit(unit: ManagedUnit, code: string, why: string, counted: number): void {
     const { workflow } = unit;
     const { job, facts } = workflow;
-    if (isTerminalStatus(job.status) || job.status === 'CANCELLING' || workflow.errorCode !== undefined || isWorkflowEnded(workflow)) {
+    if (
+      isTerminalStatus(job.status) ||
+      job.status === 'CANCELLING' ||
+      workflow.errorCode !== undefined ||
+      isWorkflowEnded(workflow)
+    ) {
       unit.state = 'cancelled';
       this.#office.commits.markUnit(unit);
       return this.afterUnitStopped(workflow);
@@ -245,12 +258,18 @@ export class JobLifecycle {
   #finishFailed(unit: ManagedUnit, text: string): void {
     const { workflow } = unit;
     const node = unit.attempts.at(-1)?.name ?? '';
-    this.#office.addIncident(workflow.job, 'unit.failed', node, `the teardown of ${workflow.facts.name} failed: ${text}`);
+    this.#office.addIncident(
+      workflow.job,
+      'unit.failed',
+      node,
+      `the teardown of ${workflow.facts.name} failed: ${text}`,
+    );
     this.#conclude(workflow);
   }
 
   #conclude(workflow: ManagedWorkflow): void {
-    if (isWorkflowEnded(workflow) || isTerminalStatus(workflow.job.status) || workflow.job.status === 'CANCELLING') return;
+    if (isWorkflowEnded(workflow) || isTerminalStatus(workflow.job.status) || workflow.job.status === 'CANCELLING')
+      return;
     workflow.status = workflow.errorCode === undefined ? 'COMPLETED' : 'FAILED';
     this.#office.runQueue.delete(workflow);
     workflow.planned = undefined;
@@ -274,7 +293,8 @@ export class JobLifecycle {
   }
 
   #cancelled(job: ManagedJob): void {
-    for (const workflow of job.workflows) for (const unit of allUnits(workflow)) if (unit.assignment !== undefined) return;
+    for (const workflow of job.workflows)
+      for (const unit of allUnits(workflow)) if (unit.assignment !== undefined) return;
     for (const workflow of job.workflows) if (!isWorkflowEnded(workflow)) workflow.status = 'CANCELLED';
     this.#end(job, 'CANCELLED');
   }

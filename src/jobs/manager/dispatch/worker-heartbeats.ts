@@ -100,7 +100,14 @@ export class WorkerHeartbeats {
     { coresTotal, level, draining, isolation, attempts }: JobMessageOf<'workerReport'>,
   ): readonly AttemptId[] {
     const { nowMs, jobs } = this.#office;
-    Object.assign(seat, { coresTotal, loadLevel: level, draining, isolation, hasReported: true, lastHeartbeatMs: nowMs });
+    Object.assign(seat, {
+      coresTotal,
+      loadLevel: level,
+      draining,
+      isolation,
+      hasReported: true,
+      lastHeartbeatMs: nowMs,
+    });
     const listed = new Set<ActiveAssignment>();
     const stop: AttemptId[] = [];
     for (const name of attempts) {

@@ -9,7 +9,15 @@ import { jobLimits } from '../../limits.ts';
 import { inlineResultBytesMax } from '../../records/job-record.ts';
 import type { JobLifecycle } from './job-lifecycle.ts';
 import type { Dispatcher } from './dispatcher.ts';
-import { type ManagedJob, type ActiveAssignment, type ManagedUnit, type UnitResult, countedAttempts, isWorkflowEnded, findUnit } from '../model/managed-job.ts';
+import {
+  type ManagedJob,
+  type ActiveAssignment,
+  type ManagedUnit,
+  type UnitResult,
+  countedAttempts,
+  isWorkflowEnded,
+  findUnit,
+} from '../model/managed-job.ts';
 import type { ManagerState } from '../state/manager-state.ts';
 import type { WorkerSession } from '../model/worker-table.ts';
 import { addSummary } from '../api/job-report.ts';
@@ -47,7 +55,11 @@ export class WorkerReports {
   }
 
   /** Calls back when all ends in it are recorded. */
-  applyReports(seat: WorkerSession, news: readonly UnitReport[], done: (answer: JobMessageOf<'unitsHeard'>) => void): void {
+  applyReports(
+    seat: WorkerSession,
+    news: readonly UnitReport[],
+    done: (answer: JobMessageOf<'unitsHeard'>) => void,
+  ): void {
     const heard: Name[] = [];
     const stop: Name[] = [];
     let waits = 1;
@@ -201,7 +213,8 @@ export class WorkerReports {
     const apartBytes = (apart[0] as number) + (apart[1] as number);
     if (apartBytes > 0 && this.#storingBytes + apartBytes > storingBytesMax) return false;
     this.#letGo(run);
-    if (unit.phase === 'whole' || unit.phase === 'work') this.#giving.recordDuration(job.request.bundle, durationMs ?? 0);
+    if (unit.phase === 'whole' || unit.phase === 'work')
+      this.#giving.recordDuration(job.request.bundle, durationMs ?? 0);
     const end: UnitResult = {
       completed,
       failed,

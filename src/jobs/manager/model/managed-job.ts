@@ -39,7 +39,11 @@ export type ActiveAssignment = {
 
 export type UnitResult = NonNullable<UnitRecord['end']>;
 
-export type LiveProgress = { readonly completed: number; readonly failed: number; readonly summary: Uint8Array | undefined };
+export type LiveProgress = {
+  readonly completed: number;
+  readonly failed: number;
+  readonly summary: Uint8Array | undefined;
+};
 
 export type ManagedUnit = {
   readonly workflow: ManagedWorkflow;

@@ -32,7 +32,19 @@ export function toUnitRecord({ number, state, attempts, end }: ManagedUnit): Uni
 }
 
 function workflowRecordOf(workflow: ManagedWorkflow): WorkflowRecord {
-  const { status, phase, startedMs, items, errorCode: code, errorMessage: why, plan, finish, units, foundUnit: found, job } = workflow;
+  const {
+    status,
+    phase,
+    startedMs,
+    items,
+    errorCode: code,
+    errorMessage: why,
+    plan,
+    finish,
+    units,
+    foundUnit: found,
+    job,
+  } = workflow;
   const inline: UnitRecord[] = [];
   for (const unit of [plan, finish]) if (unit !== undefined) inline.push(toUnitRecord(unit));
   if (job.isInline) for (const unit of units) inline.push(toUnitRecord(unit));

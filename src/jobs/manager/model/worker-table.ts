@@ -84,7 +84,13 @@ export class WorkerTable {
 export function createWorkerSession(id: NodeId, name: string, generation: number, nowMs: number): WorkerSession {
   return {
     ...{ id, name, generation, address: undefined, coresTotal: 0, loadLevel: 'normal', draining: false },
-    ...{ isolation: 'full', hasReported: false, lastHeartbeatMs: nowMs, assignments: new CompactingSet(), backoffUntilMs: 0 },
+    ...{
+      isolation: 'full',
+      hasReported: false,
+      lastHeartbeatMs: nowMs,
+      assignments: new CompactingSet(),
+      backoffUntilMs: 0,
+    },
     ...{ stopping: false, resendAtMs: Infinity, resendStopAtMs: Infinity },
   };
 }

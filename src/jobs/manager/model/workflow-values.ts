@@ -64,7 +64,10 @@ export function workflowValue(workflow: ManagedWorkflow): string | undefined {
 }
 
 /** What all units gave, as one. Units of a batch give lists; one that gave nothing counts as so many nulls. */
-export function joinUnitOutputs(workflow: ManagedWorkflow, textOfUnit: (unit: ManagedUnit) => string | undefined): string | undefined {
+export function joinUnitOutputs(
+  workflow: ManagedWorkflow,
+  textOfUnit: (unit: ManagedUnit) => string | undefined,
+): string | undefined {
   const { units, facts } = workflow;
   const texts = units.map(textOfUnit);
   if (texts.length === 1 || texts.every((text) => text === undefined)) return texts[0];

@@ -133,7 +133,8 @@ function countUnits(workflow: ManagedWorkflow): void {
   workflow.waiting = isWorkflowEnded(workflow) ? [] : present.filter(({ state }) => state === 'waiting').toReversed();
   const hasBegun = present.some(({ attempts }) => attempts.length > 0);
   if (hasBegun && workflow.status === 'PENDING') workflow.status = 'ASSIGNED';
-  if (!hasBegun && workflow.phase === 'work') workflow.coresToStart = Math.min(usableCores(workflow), workflow.units.length);
+  if (!hasBegun && workflow.phase === 'work')
+    workflow.coresToStart = Math.min(usableCores(workflow), workflow.units.length);
 }
 
 /** What plans said and what is handed on, once `missingOutputs` are there. */

@@ -88,7 +88,11 @@ test('in the middle of a plan, of the work and of the finish', () => {
         const output = order.phase === 'plan' ? json({ data: 5, items: { count: 40 } }) : json(['x']);
         return { afterMs: 20, news: { completed: itemCountInSpec(order), output } };
       };
-    const facts = batchTestFacts('one', { cores: 4, hasSetup: true, hasTeardown: true }, { items: undefined, unitItemsMax: 1 });
+    const facts = batchTestFacts(
+      'one',
+      { cores: 4, hasSetup: true, hasTeardown: true },
+      { items: undefined, unitItemsMax: 1 },
+    );
     const jobId = world.submit({ workflows: [facts, batchTestFacts('two', { after: ['one'] }, { items: 1 })] });
     const held = () =>
       [...world.workers.values()].flatMap((worker) => [...worker.runs.values()].map((run) => ({ worker, run })));

@@ -16,7 +16,13 @@ import {
 import { clusterKey } from '../../../registry/cluster-keys.ts';
 import type { JobStatus } from '../../job-types.ts';
 import { jobKeys } from '../../job-keys.ts';
-import { unitsPerBlock, encodeUnitBlock, encodeManagerClock, encodeJobRecord, encodeJobState } from '../../records/job-record.ts';
+import {
+  unitsPerBlock,
+  encodeUnitBlock,
+  encodeManagerClock,
+  encodeJobRecord,
+  encodeJobState,
+} from '../../records/job-record.ts';
 import type { ManagedJob, ActiveAssignment, ManagedUnit, ManagedWorkflow } from '../model/managed-job.ts';
 import { toJobRecord, toSlimJobState, toJobStateRecord, toUnitRecord } from '../model/record-conversion.ts';
 

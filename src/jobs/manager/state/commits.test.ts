@@ -258,7 +258,10 @@ test('orders that are wrong get an error and lose nothing', () => {
   assert.equal(codeOf('list', { limit: -1 }), 'BAD_ARGUMENT');
   assert.equal(codeOf('list', { status: 'NONE' }), 'BAD_ARGUMENT');
   assert.equal(codeOf('submit', [1]), 'BAD_ARGUMENT');
-  assert.equal(codeOf('submit', { bundle, workflows: [loadTestFacts('one')], name: 'x'.repeat(1_000_000) }), 'TOO_LARGE');
+  assert.equal(
+    codeOf('submit', { bundle, workflows: [loadTestFacts('one')], name: 'x'.repeat(1_000_000) }),
+    'TOO_LARGE',
+  );
   assert.equal(codeOf('unschedule', { name: 'none' }), 'UNKNOWN_JOB');
   const jobId = world.submit({ workflows: [loadTestFacts('one')], startAtMs: world.clock.wallMs() + 5_000 });
   assert.equal(codeOf('report', { jobId }), 'PRECONDITION');

@@ -41,7 +41,10 @@ export class ManagerState {
   #events = 0;
 
   constructor(
-    parts: Pick<ManagerState, 'options' | 'jobs' | 'workers' | 'selection' | 'runQueue' | 'commits' | 'requests' | 'random'>,
+    parts: Pick<
+      ManagerState,
+      'options' | 'jobs' | 'workers' | 'selection' | 'runQueue' | 'commits' | 'requests' | 'random'
+    >,
     wallMs: () => number,
   ) {
     this.options = parts.options;

@@ -79,6 +79,7 @@ function fieldOf(text: string, min: number, max: number, names: readonly string[
 function valueOf(text: string, min: number, max: number, names: readonly string[]): number {
   const named = names.indexOf(text.toLowerCase());
   const value = named >= 0 ? named + (min === 1 ? 1 : 0) : /^\d{1,2}$/.test(text) ? Number(text) : -1;
-  if (value < min || value > max) throw badArgument(`cron cannot read ${JSON.stringify(text)}: ${min} to ${max} are allowed`);
+  if (value < min || value > max)
+    throw badArgument(`cron cannot read ${JSON.stringify(text)}: ${min} to ${max} are allowed`);
   return value;
 }

@@ -19,7 +19,8 @@ export function parseJsonObject(words: string): JsonFields {
 }
 
 export function checkObject(value: unknown, label: string): JsonFields {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw badArgument(`${label} is not an object`);
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw badArgument(`${label} is not an object`);
   return value as JsonFields;
 }
 
@@ -53,7 +54,8 @@ export function checkBoolean(value: unknown, label: string): boolean {
 export function checkText(value: unknown, label: string, charactersMax: number): string {
   if (typeof value !== 'string' || value.length === 0 || value.length > charactersMax)
     throw badArgument(`${label} is not text of 1 to ${charactersMax} characters`);
-  if (!value.isWellFormed() || /\p{Cc}/u.test(value)) throw badArgument(`${label} holds characters that cannot be printed`);
+  if (!value.isWellFormed() || /\p{Cc}/u.test(value))
+    throw badArgument(`${label} holds characters that cannot be printed`);
   return value;
 }
 

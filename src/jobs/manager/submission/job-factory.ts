@@ -10,7 +10,11 @@ export type NewJobFields = Pick<
 >;
 
 /** Field by field: thousands are made each second, and to spread objects takes longer than all else. */
-export function createJob(birth: NewJobFields, { request, factsJson, json, hasInlineUnits: isInline }: ValidatedRequest, nowMs: number): ManagedJob {
+export function createJob(
+  birth: NewJobFields,
+  { request, factsJson, json, hasInlineUnits: isInline }: ValidatedRequest,
+  nowMs: number,
+): ManagedJob {
   const job: ManagedJob = {
     id: birth.id,
     stateKey: jobKeys.state(birth.id),
@@ -48,7 +52,13 @@ export function createJob(birth: NewJobFields, { request, factsJson, json, hasIn
   return job;
 }
 
-function newWorkflow(job: ManagedJob, index: number, facts: WorkflowFacts, factsText: string, nowMs: number): ManagedWorkflow {
+function newWorkflow(
+  job: ManagedJob,
+  index: number,
+  facts: WorkflowFacts,
+  factsText: string,
+  nowMs: number,
+): ManagedWorkflow {
   return {
     job,
     index,

@@ -35,7 +35,11 @@ const wrong: Readonly<Record<string, object>> = {
   'a workflow that waits for itself': one({ after: ['one'] }),
   'a cycle': {
     bundle,
-    workflows: [loadTestFacts('a', { after: ['c'] }), loadTestFacts('b', { after: ['a'] }), loadTestFacts('c', { after: ['b'] })],
+    workflows: [
+      loadTestFacts('a', { after: ['c'] }),
+      loadTestFacts('b', { after: ['a'] }),
+      loadTestFacts('c', { after: ['b'] }),
+    ],
   },
   'a name with a line break': one({ name: 'a\nb' }),
   'a name that is too long': one({ name: 'a'.repeat(64) }),

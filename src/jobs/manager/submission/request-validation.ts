@@ -6,7 +6,18 @@ import type { JobRequest } from '../../job-types.ts';
 import { jobLimits } from '../../limits.ts';
 import type { WorkflowFacts } from '../../workflow-facts.ts';
 import { parseThreshold } from '../../report/thresholds.ts';
-import { type JsonFields, checkArray, badArgument, bytesOf, checkText, checkNumber, checkObject, checkOptionalInteger, checkBoolean, checkInteger } from './field-checks.ts';
+import {
+  type JsonFields,
+  checkArray,
+  badArgument,
+  bytesOf,
+  checkText,
+  checkNumber,
+  checkObject,
+  checkOptionalInteger,
+  checkBoolean,
+  checkInteger,
+} from './field-checks.ts';
 import { parseCron } from './cron.ts';
 
 const stepsMax = 1_000;
@@ -27,14 +38,16 @@ export function validateJobRequest(fields: JsonFields): JobRequest {
   const checked = workflows.map((one, index) => checkWorkflow(checkObject(one, `workflow ${index}`)));
   checkGraph(checked, 'workflow');
   checkEnv(fields['env']);
-  if (fields['idempotencyKey'] !== undefined) checkText(fields['idempotencyKey'], 'idempotencyKey', idempotencyKeyLengthMax);
+  if (fields['idempotencyKey'] !== undefined)
+    checkText(fields['idempotencyKey'], 'idempotencyKey', idempotencyKeyLengthMax);
   checkOptionalInteger(fields['priority'], 'priority', 0, 9);
   checkOptionalInteger(fields['timeoutMs'], 'timeoutMs', 1, jobLimits.timeoutMsMax);
   checkOptionalInteger(fields['startAtMs'], 'startAtMs', 0, wallMsMax);
   checkOptionalInteger(fields['seed'], 'seed', 0, Number.MAX_SAFE_INTEGER);
   if (fields['cron'] !== undefined) {
     parseCron(checkText(fields['cron'], 'cron', 200));
-    if (fields['idempotencyKey'] === undefined) throw badArgument('a schedule needs an idempotencyKey, which is its name');
+    if (fields['idempotencyKey'] === undefined)
+      throw badArgument('a schedule needs an idempotencyKey, which is its name');
     if (fields['startAtMs'] !== undefined) throw badArgument('a schedule has cron or startAtMs, not both');
   }
   return fields as unknown as JobRequest;
@@ -101,7 +114,8 @@ function checkEnv(value: unknown): void {
   let size = 0;
   for (const [name, text] of entries) {
     if (typeof text !== 'string' || !text.isWellFormed()) throw badArgument(`env ${JSON.stringify(name)} is not text`);
-    if (name.length === 0 || name.length > 64 || !name.isWellFormed()) throw badArgument('a name in env is too long or empty');
+    if (name.length === 0 || name.length > 64 || !name.isWellFormed())
+      throw badArgument('a name in env is too long or empty');
     size += bytesOf(name) + bytesOf(text);
   }
   if (size > jobLimits.envBytesMax) throw badArgument(`env has more than ${jobLimits.envBytesMax} bytes`);

@@ -105,12 +105,17 @@ export function bootGroupNode(ports: SimulatedPorts, context: NodeContext, spec:
     random: context.random.fork('group'),
     log: context.log,
   };
-  group = new ConsensusHost<CellReply>(watchedPorts, { group: groupName, self: identity, options: spec.options }, ledger, {
-    event: ({ type, term, index: at, why }) => context.log('info', `${type} ${term}/${at}: ${why}`),
-    onHalt: (error) => {
-      throw error;
+  group = new ConsensusHost<CellReply>(
+    watchedPorts,
+    { group: groupName, self: identity, options: spec.options },
+    ledger,
+    {
+      event: ({ type, term, index: at, why }) => context.log('info', `${type} ${term}/${at}: ${why}`),
+      onHalt: (error) => {
+        throw error;
+      },
     },
-  });
+  );
   streams.serve(serviceOf(group, witness, seat, ports, context));
   begin({ group, witness, seat, spec, ports, context });
   return seat;

@@ -266,7 +266,10 @@ describe('clientsSeeOneOrder', () => {
       called(2, { kind: 'read' }),
       answered(2, ''),
     ];
-    assert.match(judge(historiesAreLinearizable, steps) ?? '', /^a: after 1 operations none of these fits: \{"kind":"read"/);
+    assert.match(
+      judge(historiesAreLinearizable, steps) ?? '',
+      /^a: after 1 operations none of these fits: \{"kind":"read"/,
+    );
   });
 
   it('speaks when nobody was answered', () => {

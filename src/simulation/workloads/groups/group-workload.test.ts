@@ -58,7 +58,12 @@ describe('a simulated group', () => {
     const log = (seed: number): string => {
       const lines: string[] = [];
       const options = { detailed: true, sink: (line: string) => void lines.push(line) };
-      runSeed({ scenario: { ...scenario, properties: ['agreedStaysAgreed'] }, seed, registry: scenarioCatalog, ...options });
+      runSeed({
+        scenario: { ...scenario, properties: ['agreedStaysAgreed'] },
+        seed,
+        registry: scenarioCatalog,
+        ...options,
+      });
       return lines.join('\n');
     };
     const [first, again, other] = [log(5), log(5), log(6)];

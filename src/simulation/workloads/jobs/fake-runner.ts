@@ -5,7 +5,12 @@
  */
 import { Random } from '../../../base/random.ts';
 import type { Cancel, ProgramEndpoint } from '../../../base/ports.ts';
-import { type RunnerEvent, runnerEventCodec, type RunnerCommand, runnerCommandCodec } from '../../../jobs/runner-protocol.ts';
+import {
+  type RunnerEvent,
+  runnerEventCodec,
+  type RunnerCommand,
+  runnerCommandCodec,
+} from '../../../jobs/runner-protocol.ts';
 import { decodeUnitSpec, type PlanOutput, type UnitSpec } from '../../../jobs/unit-spec.ts';
 import type { WorkflowFacts } from '../../../jobs/workflow-facts.ts';
 import type { ItemCounts } from '../../checking/job-observations.ts';
@@ -70,7 +75,8 @@ class Runner {
     const known = this.#codes.get(order.bundle);
     if (this.#now?.work.isOver === false) witnessed.inconsistent('its runner runs something else');
     if (known === undefined) return witnessed.inconsistent('nobody gave the code to its runner');
-    if ((this.#submitter ??= order.submitter) !== order.submitter) witnessed.inconsistent("its runner is somebody else's");
+    if ((this.#submitter ??= order.submitter) !== order.submitter)
+      witnessed.inconsistent("its runner is somebody else's");
     const say = (word: RunnerEvent): void => this.#channel.send(runnerEventCodec.encode(word));
     const work = new UnitWork({ number, order, known, witnessed, say, channel: this.#channel });
     this.#now = { number, work };

@@ -223,7 +223,11 @@ export class JobClients {
     this.#spec.observe({ kind: 'jobSeen', sight });
   }
 
-  #question(verb: Exclude<SimulatedJobRequest['verb'], 'store'>, { submitter }: JobPlan, words: unknown): SimulatedJobRequest {
+  #question(
+    verb: Exclude<SimulatedJobRequest['verb'], 'store'>,
+    { submitter }: JobPlan,
+    words: unknown,
+  ): SimulatedJobRequest {
     return { verb, words, submitter };
   }
 

@@ -3,7 +3,9 @@ import { crashNode, leaderNameOf, simulatedNodeOf } from '../../faults/leader-fa
 import { type Fault, type FaultContext, repeatedly } from '../../faults/common-faults.ts';
 
 function randomBusyWorker({ world, random }: FaultContext): string | undefined {
-  const busy = world.names.filter((name) => (simulatedNodeOf(world, name)?.core?.jobs?.worker?.runningUnits() ?? 0) > 0);
+  const busy = world.names.filter(
+    (name) => (simulatedNodeOf(world, name)?.core?.jobs?.worker?.runningUnits() ?? 0) > 0,
+  );
   return busy.length === 0 ? undefined : random.pick(busy);
 }
 
@@ -19,7 +21,9 @@ export const jobFaults = {
     const durationMs = random.chance(0.5) ? random.between(4_300, 5_800) : random.between(2_000, 9_000);
     if (random.chance(0.4)) return world.pauseNode(node, durationMs);
     const others = world.names.filter((name) => name !== node);
-    const managers = others.filter((name) => simulatedNodeOf(world, name)?.identity?.roles.includes('manager') === true);
+    const managers = others.filter(
+      (name) => simulatedNodeOf(world, name)?.identity?.roles.includes('manager') === true,
+    );
     after(durationMs, world.partition([[node], random.chance(0.5) ? others : managers]));
   }),
 

@@ -128,7 +128,11 @@ export class JobObserver {
     return [...this.#open].flatMap(({ of }) => (of.job === job ? [of] : []));
   }
 
-  #began(node: string, mine: Set<OpenRun>, ...[order, bytes, under]: Parameters<RunnerObserver['started']>): ObservedRun {
+  #began(
+    node: string,
+    mine: Set<OpenRun>,
+    ...[order, bytes, under]: Parameters<RunnerObserver['started']>
+  ): ObservedRun {
     const { job, workflow, unit } = order;
     const world = this.#world();
     const known = this.#unit(order);

@@ -156,7 +156,11 @@ const cases: readonly (readonly [Name, RegExp | undefined, readonly Step[]])[] =
   ['restingGetNothing', /although it is drained/, [sent('drained')]],
   ['retriesAreBounded', undefined, [wanted(), began(), began(), returned, began()]],
   ['retriesAreBounded', /begun 3 times, and only 2/, [wanted(), began(), began(), began()]],
-  ['cancelledIsSilent', undefined, [cancelTold, 90, acted(), 200, acted({ msSinceResume: 1 }), acted({ job: 'other' })]],
+  [
+    'cancelledIsSilent',
+    undefined,
+    [cancelTold, 90, acted(), 200, acted({ msSinceResume: 1 }), acted({ job: 'other' })],
+  ],
   ['cancelledIsSilent', /its job is cancelled/, [cancelTold, 101, acted()]],
   ['cancelledIsSilent', /its job is cancelled/, [seen('CANCELLED'), 1, acted()]],
   ['startsAreKept', undefined, [wanted({ ...plan, startAfterMs: 9 }), 9, began()]],

@@ -4,7 +4,12 @@
  * has been well for a while, every job is asked for, one more takes all cores, and every worker is asked for its cores.
  */
 import { Random } from '../../../base/random.ts';
-import { simulatedAddress, aliveMembersOf, bootSimulatedNode, type SimulatedNode } from '../../cluster/simulated-node.ts';
+import {
+  simulatedAddress,
+  aliveMembersOf,
+  bootSimulatedNode,
+  type SimulatedNode,
+} from '../../cluster/simulated-node.ts';
 import type { WorkloadRun, WorkloadContext, Workload } from '../../checking/workload.ts';
 import { SimulatedWorld } from '../../world/simulated-world.ts';
 import { JobClients } from './job-clients.ts';

@@ -8,7 +8,12 @@ import { Random } from '../../../base/random.ts';
 import type { Registry } from '../../../base/registry.ts';
 import { heldAtOnce } from '../../../node/control/held-at-once.ts';
 import type { AssignmentHost } from '../../../placement/assignments/assignments-held-host.ts';
-import { simulatedAddress, aliveMembersOf, bootSimulatedNode, type SimulatedNode } from '../../cluster/simulated-node.ts';
+import {
+  simulatedAddress,
+  aliveMembersOf,
+  bootSimulatedNode,
+  type SimulatedNode,
+} from '../../cluster/simulated-node.ts';
 import type { WorkloadRun, WorkloadContext } from '../../checking/workload.ts';
 import { SimulatedWorld } from '../../world/simulated-world.ts';
 

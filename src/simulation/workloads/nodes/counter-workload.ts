@@ -3,7 +3,14 @@
  * has come, with the count persisted before it is told. It drives base/runtime/loop.ts, so a loop that performs effects too
  * early is found here.
  */
-import { Loop, type TimerExpired, type Machine, type Persist, type PersistFailed, type Schedule } from '../../../base/runtime/loop.ts';
+import {
+  Loop,
+  type TimerExpired,
+  type Machine,
+  type Persist,
+  type PersistFailed,
+  type Schedule,
+} from '../../../base/runtime/loop.ts';
 import type { Identity, Store } from '../../../base/ports.ts';
 import { nodeIdFrom } from '../../../base/ids.ts';
 import type { Random } from '../../../base/random.ts';

@@ -8,7 +8,13 @@ import type { Random } from '../../../base/random.ts';
 import { encodeMessage, tryDecodeMessage } from '../../../messages/catalogue.ts';
 import type { NodeEvent } from '../../../node/core/node-event-log.ts';
 import type { NodeOptions } from '../../../node/options/options.ts';
-import { simulatedAddress, aliveMembersOf, bootSimulatedNode, type SimulatedNode, type WrappedPorts } from '../../cluster/simulated-node.ts';
+import {
+  simulatedAddress,
+  aliveMembersOf,
+  bootSimulatedNode,
+  type SimulatedNode,
+  type WrappedPorts,
+} from '../../cluster/simulated-node.ts';
 import type { EchoEndpoints, Observation, WorkloadRun, WorkloadContext } from '../../checking/workload.ts';
 import type { SimulatedPorts } from '../../world/simulated-ports.ts';
 import { type NodeContext, SimulatedWorld } from '../../world/simulated-world.ts';
@@ -106,7 +112,12 @@ function tellBelief(event: NodeEvent, node: string, observe: WorkloadContext['ob
 function ask(world: SimulatedWorld<unknown>, name: string, node: SimulatedNode, random: Random): void {
   const to = random.pick(world.names);
   const payload = new TextEncoder().encode(`${name}>${to}`);
-  node.streams?.request(simulatedAddress(world, to), encodeMessage({ kind: 'echo', payload }), echoTimeoutMs, () => undefined);
+  node.streams?.request(
+    simulatedAddress(world, to),
+    encodeMessage({ kind: 'echo', payload }),
+    echoTimeoutMs,
+    () => undefined,
+  );
 }
 
 type TrafficObserver = {

@@ -56,7 +56,10 @@ export function targetContainersOf({ pool, route }: PlannedCellCall): readonly n
   return 'broadcast' in route ? Array.from({ length: pool.containers }, (_, n) => n) : undefined;
 }
 
-export function methodCallOf({ action, cell }: PlannedCellCall): { readonly method: string; readonly args: readonly unknown[] } {
+export function methodCallOf({ action, cell }: PlannedCellCall): {
+  readonly method: string;
+  readonly args: readonly unknown[];
+} {
   const { kind } = action;
   if (kind === 'read') return { method: kind, args: [cell] };
   return { method: kind, args: kind === 'swap' ? [cell, action.value, action.expected] : [cell, action.value] };

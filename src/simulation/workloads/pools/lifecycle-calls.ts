@@ -11,7 +11,15 @@ import type { CallResult } from '../../../containers/contract.ts';
 import { encodeValue } from '../../../messages/codec/value.ts';
 import type { WorkloadContext } from '../../checking/workload.ts';
 import type { NodeClient } from './node-client.ts';
-import { historyKeysOf, targetContainersOf, drawCellCall, type PoolShape, replyTextsOf, type PlannedCellCall, methodCallOf } from './cell-calls.ts';
+import {
+  historyKeysOf,
+  targetContainersOf,
+  drawCellCall,
+  type PoolShape,
+  replyTextsOf,
+  type PlannedCellCall,
+  methodCallOf,
+} from './cell-calls.ts';
 import type { SimulatedSession } from './client-session.ts';
 import { poolNameOfLabel } from './pool-label.ts';
 
@@ -71,7 +79,13 @@ export class LifecycleCalls {
     const { id, wish } = open;
     const { method, args } = methodCallOf(wish);
     const timeoutMs = random.pick(timeoutsMs) * random.between(0.5, 1);
-    const call = { pool: poolNameOfLabel(wish.pool.name), method, args: encodeValue(args).slice(), route: wish.route, id };
+    const call = {
+      pool: poolNameOfLabel(wish.pool.name),
+      method,
+      args: encodeValue(args).slice(),
+      route: wish.route,
+      id,
+    };
     const lowestPending = session.lowestOpen;
     creator.request<CallResult>(
       {
@@ -85,7 +99,8 @@ export class LifecycleCalls {
   #ended(open: Open, outcome: Outcome<CallResult> | undefined): void {
     const { pool, acknowledged } = this.#spec;
     if (outcome?.ok === true) {
-      if (open.wish.action.kind !== 'read') acknowledged(formatCallId(open.id), pool.name, targetContainersOf(open.wish));
+      if (open.wish.action.kind !== 'read')
+        acknowledged(formatCallId(open.id), pool.name, targetContainersOf(open.wish));
       this.#answered(open, outcome.value);
     } else if (outcome !== undefined) this.#failed(open, outcome.error);
     const isOver = outcome?.ok === true || open.attempts >= attemptsMax || this.#isDeleting;

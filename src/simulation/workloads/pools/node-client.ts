@@ -44,7 +44,11 @@ export class NodeClient {
   }
 
   /** Undefined while it is down or not ready. */
-  static of(name: string, world: SimulatedWorld<SimulatedNode>, observe: WorkloadContext['observe']): NodeClient | undefined {
+  static of(
+    name: string,
+    world: SimulatedWorld<SimulatedNode>,
+    observe: WorkloadContext['observe'],
+  ): NodeClient | undefined {
     const [core, { process: life }] = [world.program(name)?.core, world.host(name)];
     if (core?.containers === undefined || core.control === undefined || life === undefined) return undefined;
     return new NodeClient(name, world, observe, { core, life });

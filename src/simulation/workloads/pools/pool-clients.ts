@@ -11,7 +11,15 @@ import type { CallResult, ContainerCalls } from '../../../containers/contract.ts
 import { encodeValue } from '../../../messages/codec/value.ts';
 import type { Observation } from '../../checking/workload.ts';
 import type { SimulatedWorld } from '../../world/simulated-world.ts';
-import { historyKeysOf, targetContainersOf, drawCellCall, type PoolShape, replyTextsOf, type PlannedCellCall, methodCallOf } from './cell-calls.ts';
+import {
+  historyKeysOf,
+  targetContainersOf,
+  drawCellCall,
+  type PoolShape,
+  replyTextsOf,
+  type PlannedCellCall,
+  methodCallOf,
+} from './cell-calls.ts';
 import { SimulatedSession } from './client-session.ts';
 
 const lanesEach = 2;

@@ -75,7 +75,8 @@ const isrHasAllWrites: Property = () => ({
 /** S24: a call is done once in the state of a container, and what it wrote is there once. */
 const callsExecuteOnce: Property = () => ({
   observe(seen) {
-    if (seen.kind === 'executed' && seen.wasExecuted) return `${seen.call} runs again in ${print(seen)}, on ${seen.node}`;
+    if (seen.kind === 'executed' && seen.wasExecuted)
+      return `${seen.call} runs again in ${print(seen)}, on ${seen.node}`;
     if (seen.kind === 'answeredAgain' && seen.first !== seen.again)
       return `${seen.call} was answered with ${seen.first}, and when it was sent again with ${seen.again}`;
     if (seen.kind !== 'answered') return undefined;

@@ -7,7 +7,12 @@ import type { Clock } from '../../../base/ports.ts';
 import { Random } from '../../../base/random.ts';
 import type { ContainerCalls } from '../../../containers/contract.ts';
 import { decodeValue, encodeValue } from '../../../messages/codec/value.ts';
-import { simulatedAddress, aliveMembersOf, bootSimulatedNode, type SimulatedNode } from '../../cluster/simulated-node.ts';
+import {
+  simulatedAddress,
+  aliveMembersOf,
+  bootSimulatedNode,
+  type SimulatedNode,
+} from '../../cluster/simulated-node.ts';
 import type { WorkloadRun, WorkloadContext, Workload } from '../../checking/workload.ts';
 import { SimulatedWorld } from '../../world/simulated-world.ts';
 import { cellModule, type CellDump } from './cell-module.ts';
@@ -110,7 +115,14 @@ class PoolWorkload {
     });
     const acknowledged: PoolClientsOptions['acknowledged'] = (...call) => witness.acknowledged(...call);
     this.#clients = new PoolClients({
-      ...{ world, random: random.fork('clients'), count: clientsCount, hasLongTimeouts: isPlain, observe, acknowledged },
+      ...{
+        world,
+        random: random.fork('clients'),
+        count: clientsCount,
+        hasLongTimeouts: isPlain,
+        observe,
+        acknowledged,
+      },
       pools: () => this.#operator.pools(),
       entryPoint: (name) => this.#entryPoint(name),
     });
@@ -164,7 +176,12 @@ class PoolWorkload {
     if (door === undefined || life === undefined) return silent('the node is not ready');
     const counter = ++this.#dumps;
     const call = {
-      ...{ pool: poolNameOfLabel(name.pool), method: 'dump', args: encodeValue([]).slice(), route: { id: name.container } },
+      ...{
+        pool: poolNameOfLabel(name.pool),
+        method: 'dump',
+        args: encodeValue([]).slice(),
+        route: { id: name.container },
+      },
       ...{ id: { session: 'end', generation: 1, counter }, lowestPending: 1, timeoutMs: dumpTimeoutMs },
     };
     life.run(() => {

@@ -16,7 +16,10 @@ import { poolLabel, lifecycleParams } from './pool-label.ts';
 import { PoolLifecycle } from './pool-lifecycle.ts';
 import type { LifecycleCallsOptions } from './lifecycle-calls.ts';
 
-export type RecreatingClientsOptions = Pick<LifecycleCallsOptions, 'random' | 'observe' | 'nextRequest' | 'acknowledged'> & {
+export type RecreatingClientsOptions = Pick<
+  LifecycleCallsOptions,
+  'random' | 'observe' | 'nextRequest' | 'acknowledged'
+> & {
   readonly world: SimulatedWorld<SimulatedNode>;
   /** Of the pools, one for each client. */
   readonly names: readonly string[];
