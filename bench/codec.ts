@@ -1,7 +1,4 @@
-/**
- * `npm run bench codec`: encoding and decoding a message of twelve fields, and a gossip with two claims, against JSON
- * in the same run. The codec has met all other messages before, as it has in a process that has run for a while.
- */
+/** `npm run bench codec`: encode and decode of messages against JSON. */
 import fc from 'fast-check';
 import { nodeIdFrom } from '../src/base/ids.ts';
 import { catalogue } from '../src/messages/catalogue.ts';

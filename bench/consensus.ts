@@ -1,7 +1,7 @@
 /**
- * Agreement, against etcd (the Debian package): every voter a process, all on loopback and on the same disk, every write
- * synced by a majority before it is acknowledged. One process of writers for each side, the two sides taking turns, the
- * other side idle meanwhile. `--rounds N` (5) of `--seconds N` (4) for each case, `--trials N` (7) of failover.
+ * Bench: committed writes and failover of three voters against etcd (the Debian package). Every voter is a process on
+ * loopback and the same disk; every write is synced by a majority; the sides take turns. `--rounds N` (5) of
+ * `--seconds N` (4) for each case, `--trials N` (7) of failover.
  *
  *   committed writes   64 and 1,024 writers with one write each under way, 16 B keys out of 10,000, 100 B values, sent to
  *                      the leader; the median over the rounds of what was acknowledged each second, and of the latency.

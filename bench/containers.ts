@@ -1,7 +1,6 @@
 /**
- * `npm run bench containers`: calls of containers and what they make durable, against what they are made of and against
- * others, on loopback in one run; and the address table (see table.ts). Rounds are interleaved and medians taken,
- * because the machine is shared and noisy.
+ * `npm run bench containers`: container calls and durable writes against bare transport, Moleculer, NATS, gRPC and the
+ * disk. Rounds are interleaved and medians taken, because the machine is shared and noisy.
  *
  *   calls     a method that does nothing, called from inside of a worker: of a container of its own, of another worker,
  *             of all containers at once; beside our bare transport with messages of the same size, Moleculer, NATS, gRPC
@@ -10,8 +9,8 @@
  *             many writers with one sync for all that wait. The goal stands beside the limit that writes everything
  *             twice, as two copies do (decision 13)
  *
- * `--only writes` leaves out everything else. With one call at a time, caller and callee get a core each where `taskset` exists, for the reason told in
- * transport.ts.
+ * `--only writes` leaves out everything else. With one call at a time, caller and callee get a core each where
+ * `taskset` exists, for the reason told in transport.ts.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';

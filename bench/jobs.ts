@@ -1,5 +1,5 @@
 /**
- * `npm run bench jobs`: jobs that do nothing, durably, beside others that do the same, in one run on one machine.
+ * `npm run bench jobs`: no-op jobs, durably, against BullMQ, graphile-worker and Restate.
  *
  *   first line    from `submit` to the first line of the workflow's code, with warm runners
  *   items         of one batch workflow; each item's effect is recorded once, in the durable end of its unit
@@ -11,11 +11,11 @@
  *   queued        memory of the leader for jobs that wait
  *   elsewhere     from the kill of a worker to the first line of its work on another
  *
- * Peers: BullMQ on redis-server with appendfsync always and everysec, graphile-worker with its local queue on postgresql,
- * Restate. As durable as ours is BullMQ that syncs always and keeps the ends of the latest jobs, as many as our managers
- * do; one that removes each job when it ends does less, and is stated too. Each is alone on the machine while it is
- * measured; the first one, whose jobs ours are compared with, waits idle while a round of ours is measured, and the other
- * way round: the machine is the same for both.
+ * Peers: BullMQ on redis-server with appendfsync always and everysec, graphile-worker with its local queue on
+ * postgresql, Restate. As durable as ours is BullMQ that syncs always and keeps the ends of the latest jobs, as many as
+ * our managers do; one that removes each job when it ends does less, and is stated too. Each is alone on the machine
+ * while it is measured; the first one, whose jobs ours are compared with, waits idle while a round of ours is measured,
+ * and the other way round: the machine is the same for both.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

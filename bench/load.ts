@@ -1,6 +1,5 @@
 /**
- * Load generation: how many requests a CPU-second of the generator is worth. Every side keeps 64 connections busy with
- * GET of a small answer, one request on each at a time; nginx answers on the other core. `--rounds N` (5) of
+ * Bench: requests per CPU second of load generators against wrk, autocannon and undici. `--rounds N` (5) of
  * `--seconds N` (5) for each side, the sides taking turns, medians over the rounds.
  *
  *   ours        a workflow of one step with a check, in a runner, with everything that a report needs

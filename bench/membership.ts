@@ -1,7 +1,7 @@
 /**
- * Who is alive, against Serf (the Debian package, memberlist inside), every agent a process, all on loopback, the two
- * sides taking turns. `--nodes N` (32) agents each, `--trials N` (10), `--idle-seconds N` (6) for each look at idleness;
- * `--only join` measures nothing but the mass join.
+ * Bench: detection of crashes and stalls, mass join, idle cost, against Serf. `--nodes N` (32) agents each,
+ * `--trials N` (10), `--idle-seconds N` (6) for each look at idleness; `--only join` measures nothing but the mass
+ * join.
  *
  *   SIGKILL, SIGSTOP   from the signal to one random member until the last survivor has logged its death
  *   mass join          agents that run already, alone, are all told at one moment to join the first of them; until every

@@ -1,7 +1,6 @@
 /**
- * `node bench/run.ts NAME [-o json]` runs one bench; without a name it lists them. A bench is a file of this folder that
- * exports `bench`. Further flags are for a bench that measures groups, which says what it takes: `--nodes N --trials N
- * --idle-seconds N --rounds N --seconds N --only PART`.
+ * `node bench/run.ts NAME [-o json]`: runs one bench, or lists them. Further flags are for a bench that measures
+ * groups, which says what it takes: `--nodes N --trials N --idle-seconds N --rounds N --seconds N --only PART`.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

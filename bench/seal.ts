@@ -1,7 +1,4 @@
-/**
- * What sealing costs per message of 64 B: with a key derived for each message, with a cached key for each message, and
- * ours, where 64 messages share a frame. All three are AES-256-GCM.
- */
+/** Bench: cost of sealing 64-byte messages, three ways of AES-256-GCM. */
 import { randomBytes } from 'node:crypto';
 
 import { SealedFrameReader, openFrame, sealFrame } from '../src/io/transport/mux/sealed-frame.ts';

@@ -1,7 +1,4 @@
-/**
- * How much faster than real time the simulator lets idle clusters of real node cores live, and what a step costs. Idle
- * nodes still greet each other, with the real codec on every message.
- */
+/** Bench: how much faster than real time the simulator runs idle clusters. */
 import { bootSimulatedNode, type SimulatedNode, simulatedPort } from '../src/simulation/cluster/simulated-node.ts';
 import { SimulatedWorld } from '../src/simulation/world/simulated-world.ts';
 import { type Bench, compareRow, median, printProgress } from './support/harness.ts';

@@ -1,7 +1,4 @@
-/**
- * What group commit is worth: durable writes per second through the Store port, by many writers at once, against the
- * same database used plainly with one transaction for each write.
- */
+/** Bench: durable writes per second through the Store port against plain SQLite transactions. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,7 +1,4 @@
-/**
- * `npm run bench table`: an address table of a million entries: what a lookup costs, how fast its log is read back, and
- * what it takes in memory. Everything but the disk is the code that a node runs.
- */
+/** `npm run bench table`: address table of a million entries: lookup, log replay, memory. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { success } from '../src/base/errors.ts';

@@ -1,6 +1,6 @@
 /**
- * Sealed request and reply against a bare TCP echo and against Moleculer's TCP transporter, client and server in two
- * processes. Rounds are interleaved and medians taken, because the machine is shared and noisy.
+ * Bench: request and reply against bare TCP and Moleculer. Rounds are interleaved and medians taken, because the
+ * machine is shared and noisy.
  *
  *   latency      one request at a time, median round trip in microseconds
  *   throughput   a fixed number of requests under way, answers per second
@@ -8,9 +8,9 @@
  * The bare echo has a length prefix and nothing else: no ids, no deadlines, no sealing. At concurrency 1 it writes at
  * once; above that it writes once per read, which is what any batching transport could reach at best.
  *
- * For latency, client and server are pinned to a core each where `taskset` exists, as two machines would be. Left alone,
- * the scheduler puts two processes that take turns on the same core; then a round trip measures the sum of all work on
- * both sides instead of the time that somebody waits.
+ * For latency, client and server are pinned to a core each where `taskset` exists, as two machines would be. Left
+ * alone, the scheduler puts two processes that take turns on the same core; then a round trip measures the sum of all
+ * work on both sides instead of the time that somebody waits.
  */
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,6 +1,5 @@
 /**
- * How the console asks the node that serves it: reads of JSON, and events that go on from where they broke off. It keeps
- * the token (given once behind `#token=`) for as long as the tab is open, and never sends it anywhere else.
+ * Requests to the node that serves the console: JSON, and event streams that resume. Keeps the token for the tab only.
  */
 export type MemberRow = {
   readonly name: string;

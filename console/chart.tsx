@@ -1,4 +1,4 @@
-/** One line chart over time, drawn by uPlot. It owns its canvas and redraws when its numbers change. */
+/** One line chart over time on uPlot. Owns its canvas. */
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 

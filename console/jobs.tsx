@@ -1,4 +1,4 @@
-/** The jobs of the cluster, and the one that is looked at: its numbers, its charts, what went wrong. */
+/** The job list, and one job with its numbers, charts and incidents. */
 import { useEffect, useState } from 'preact/hooks';
 import { type JobRow, type JobProgressView, followEvents } from './api.ts';
 import { Chart } from './chart.tsx';

@@ -1,6 +1,5 @@
 /**
- * The console: who is in the cluster and how they are, the jobs with their charts, and what happened. It asks only the
- * node that serves it, shows everything as text, and changes nothing.
+ * The console: nodes, jobs, events. Talks only to the node that serves it, shows everything as text, changes nothing.
  */
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';

@@ -1,6 +1,6 @@
 /**
- * `npm run build`: plain JavaScript and types in dist, by tsc, and the files of the console. The new build is made aside, every public entry of it is
- * imported once, and only then does it take the place of the old one: whoever reads dist meanwhile reads a whole build.
+ * `npm run build`: JavaScript, types and console into dist. A new build replaces the old one only after its entries
+ * were imported.
  */
 import { existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

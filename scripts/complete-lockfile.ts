@@ -1,8 +1,7 @@
 /**
- * `node scripts/complete-lockfile.ts`, after a change of dependencies: npm leaves the packages of other platforms out of the
- * lock file when it cannot or need not fetch them, and then `npm ci` refuses the file, here or on the other platform.
- * This adds them: version from the package that asks for them, platform from their name. Without a checksum, because
- * only the registry has it; npm adds it when it fetches the package.
+ * `node scripts/complete-lockfile.ts`, after a change of dependencies: adds the packages of other platforms that npm
+ * leaves out of package-lock.json, since `npm ci` refuses the file without them. Without a checksum, because only the
+ * registry has it.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';

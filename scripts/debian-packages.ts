@@ -1,7 +1,4 @@
-/**
- * Programs of Debian packages that tests and benches need beside our own, such as etcd and Serf: looked for, and
- * installed with apt-get when they are missing and we may. Nothing that the product itself uses.
- */
+/** Installs Debian programs that tests and benches need. Nothing of the product uses it. */
 import { execFileSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** `npm run format`: formats every file, and corrects what the linter can correct by itself. */
+/** `npm run format`: formats and fixes what the linter can fix. */
 import { runTool } from './testing/stage.ts';
 
 for (const [command, ...args] of [

@@ -1,6 +1,6 @@
 /**
- * The long fuzz run: `npm run fuzz -- [--iterations N] [--seed TEXT] [--family NAME]`. Prints what was refused and why;
- * exits with 1 and the input if a decoder misbehaves. `npm test` runs a short one.
+ * `npm run fuzz -- [--iterations N] [--seed TEXT] [--family NAME]`: the long fuzz run. Exits with 1 and the input when
+ * a decoder misbehaves. `npm test` runs a short one.
  */
 import { parseArgs } from 'node:util';
 import { type FuzzReport, fuzz } from '../test/support/fuzz/fuzzer.ts';

@@ -1,8 +1,7 @@
 /**
- * Do the simulated groups find deliberate bugs? `node scripts/mutations.ts [--seeds 200] [--mutant NAME] [--record]`
- * searches honestly: each mutant of test/mutations/mutants.json from seed 1 on, until a property speaks. It exits with 1
- * if one is not caught, or caught by a property that its entry does not name. `--record` writes the seeds down, for the
- * short run in `npm test`.
+ * `node scripts/mutations.ts [--seeds 200] [--mutant NAME] [--record]`: do the simulated groups find deliberate bugs?
+ * Searches the seeds that catch each mutant, from seed 1 on; `--record` stores them for `npm test`. Exits with 1 if one
+ * is not caught by a property that its entry names.
  */
 import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';

@@ -1,8 +1,4 @@
-/**
- * Loaded before the entry of an npm script (setup.mjs sees to that). npm hands a SIGTERM to its shell, which dies of it
- * without telling us, and an npm that is killed hands on nothing. So we look at our ancestors up to npm, and when one of
- * them is gone we send ourselves the SIGTERM that never came.
- */
+/** Ends an npm script when npm or its shell is gone, since npm does not forward SIGTERM. */
 import { readFileSync } from 'node:fs';
 
 const lookMs = 250;

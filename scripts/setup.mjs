@@ -1,7 +1,6 @@
 /**
- * What every npm script goes through: `node scripts/setup.mjs ENTRY.ts [ARGUMENTS]`. It sees to it that the dependencies
- * of package-lock.json are installed, and then becomes (or, on an old Node, runs) ENTRY under the pinned Node with
- * node_modules/.bin first in the PATH. A machine needs any Node from 20 on, npm and the npm registry; nothing else.
+ * What every npm script runs first: installs the locked dependencies once, then becomes the entry under the pinned
+ * Node. Plain JavaScript, so that Node 20 can read it. `node scripts/setup.mjs ENTRY.ts [ARGUMENTS]`.
  *
  * Plain JavaScript on purpose: it is the one file that an old Node must be able to read.
  */

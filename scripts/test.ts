@@ -1,6 +1,5 @@
 /**
- * `npm test`: the checks, then every test, one line each, failures in full at the end, and as the last line
- * `N passed, M failed`. A check counts as one test.
+ * `npm test`: checks, then every test file, failures in full at the end, last line `N passed, M failed`.
  *
  *   npm test                    everything
  *   npm test -- lint            only the stages and test files whose name contains "lint"

@@ -1,4 +1,7 @@
-/** The public door of the package: start a node, connect to a cluster, write a module or a workflow, recognise an error. */
+/**
+ * Public entry point of the package: startNode, connect, module, kv, workflow, errors and their types. Exports nothing
+ * else.
+ */
 export { type ErrorCode, RemusterError, isRemusterError } from './base/errors.ts';
 export type { Address, Identity, Log, LogLevel, Role } from './base/ports.ts';
 export {

@@ -1,9 +1,4 @@
-/**
- * A cluster of one side of the consensus bench: one or three voters, each a process with its own folder, on loopback.
- * Ours are full agents in the role of manager, etcd is the Debian package; both with the times and the durability that
- * they have by default, which is that a write is on the disk of a majority before it is acknowledged. Whatever happens
- * to the bench, its processes end with it.
- */
+/** A cluster of one side: each voter a process with its own folder, default durability. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';

@@ -1,9 +1,4 @@
-/**
- * The load of the consensus bench, one process for each side: so many writers, each with one write under way, or one
- * write every few milliseconds while a leader is killed. The same keys, values and loops for both; only how a write
- * travels differs. Ours is what a worker node does (sealed connection, the registry client that finds the leader by
- * itself), etcd's is gRPC straight to the members it is told.
- */
+/** Writer process of one side: same keys, values and loops for both. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 

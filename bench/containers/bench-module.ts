@@ -1,7 +1,4 @@
-/**
- * The module that the containers bench runs on its workers, through the public door as any user's: methods that do
- * nothing or set one key, and `drive`, which calls them from inside of a node as one container calls another.
- */
+/** The module that the bench calls, written through the public API. */
 import { type Context, module } from '../../src/containers/module.ts';
 import { type SendRequest, type LoadResult, measureLoad } from './load.ts';
 

@@ -1,7 +1,4 @@
-/**
- * Our side of the containers bench: a manager and three workers, and pools of the bench's module on them. Calls are made
- * from inside of a worker, by a method that calls other containers.
- */
+/** Our side: a manager, three workers, pools of the bench module. */
 import { join } from 'node:path';
 
 import { type ClusterSession, connect } from '../../src/client/index.ts';

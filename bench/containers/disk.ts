@@ -1,8 +1,4 @@
-/**
- * What the disk can take at most: records of so many writers at once, each durable before its writer goes on, with one
- * sync for all that wait (group commit). As plain appends to a file, as rows of SQLite, and as appends to two files in two
- * processes (containers-two-logs.ts). A process of its own, because SQLite blocks it.
- */
+/** What the disk can sync at most with group commit. A process of its own, because SQLite blocks it. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';

@@ -1,7 +1,4 @@
-/**
- * The load of the containers bench, the same for every side: so many questions under way at any time, for a while, and
- * what the answers took. Whoever asks calls back when it has its answer; what is asked, and of whom, is not known here.
- */
+/** Closed-loop load with a fixed number in flight; rates and latencies. */
 
 export type SendRequest = (heard: () => void) => void;
 

@@ -1,7 +1,6 @@
 /**
- * The others of the containers bench, each as a server and a client in processes of their own: our bare transport
- * (sealed request and reply, nothing above it), Moleculer over TCP and over NATS, NATS itself, and gRPC. All of them do
- * nothing and say so; a process of this file is one end of one of them.
+ * The other sides, each as server and client process: our bare transport, Moleculer over TCP and NATS, NATS, gRPC. All
+ * do nothing and say so.
  */
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';

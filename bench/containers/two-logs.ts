@@ -1,8 +1,4 @@
-/**
- * What a disk takes when everything is written twice: group commit as in containers-disk.ts, but each group goes into a
- * log here and, over a plain connection, into one of another process, and counts when both have synced. It is what a
- * write with two copies cannot do without: nothing is addressed, sealed, run or remembered.
- */
+/** Group commit into two logs in two processes: the limit of two replicas. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';

@@ -1,4 +1,4 @@
-/** Our side of the jobs bench: a manager and workers, and a session that submits. */
+/** Our side: a manager, workers, a submitting session. */
 import { readFileSync } from 'node:fs';
 
 import { type ClusterSession, connect } from '../../src/client/index.ts';

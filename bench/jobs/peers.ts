@@ -1,8 +1,4 @@
-/**
- * The others of the jobs bench, each with its worker in a process of its own: BullMQ, graphile-worker with its local
- * queue, Restate. They do nothing, durably, as fast as they can. Their packages are installed into .cache when they are
- * wanted; nothing of the project depends on them. A process of this file is one peer.
- */
+/** The other sides, each worker in its own process. */
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';

@@ -1,7 +1,4 @@
-/**
- * The servers behind the peers of the jobs bench: Debian's redis-server and postgresql, and restate-server from npm. Each
- * on loopback, on a port that was free, with its data in a folder of the bench, and gone with it.
- */
+/** Servers behind the peers: redis, postgresql, restate. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, chownSync, globSync, mkdirSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** The code that the jobs bench submits, as a user would write it; each in a file of its own, made when it is needed. */
+/** Workflow sources that the bench submits, as a user would write them; each in a file of its own. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 

@@ -1,7 +1,6 @@
 /**
- * Who makes the load, each pinned to the same core: wrk as it is, and programs of Node as processes that live through all
- * rounds, so that nobody is measured while it starts. A round gives what was answered and the CPU time that the
- * processes of that side took for it, by the books of the kernel.
+ * Load generators pinned to one core; requests and CPU time per round. Node programs are processes that live through
+ * all rounds, so that no start is measured.
  */
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-/** The server of the load bench: Debian's nginx, one process on a core of its own, with a small answer from memory. */
+/** nginx on its own core with a small reply from memory. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

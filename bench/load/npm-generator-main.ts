@@ -1,6 +1,6 @@
 /**
- * One side of the load bench as a process: `node load-generator.ts NAME URL CONNECTIONS`, with a line of seconds on stdin
- * for each round. NAME is autocannon, undici (a plain loop over its pool), or client: ctx.http without a runner around it.
+ * Process of an npm generator: autocannon, undici, or ctx.http alone. One side of the load bench as a process:
+ * `node npm-generator-main.ts NAME URL CONNECTIONS`, with a line of seconds on stdin for each round.
  */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';

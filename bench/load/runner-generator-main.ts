@@ -1,7 +1,6 @@
 /**
- * Our side of the load bench as a process: `node load-runner.ts URL CONNECTIONS`, with a line of seconds on stdin for each
- * round. It stands where a worker stands: it bundles the workflow, starts a runner's process with all its restraints,
- * gives it a unit for each round, and takes what it says. The users are as many as the connections.
+ * Process of our generator: a runner with a one-step workflow. Our side of the load bench as a process:
+ * `node runner-generator-main.ts URL CONNECTIONS`, with a line of seconds on stdin for each round.
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';

@@ -1,7 +1,4 @@
-/**
- * A group of agent processes of one side and what each of them has said about the others. Times are taken by the bench
- * when a line arrives. It hurts agents when told to, by the handle of the child, and ends all of them at `stop`.
- */
+/** A group of agents of one side and what their logs report. Times are taken by the bench. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';

@@ -1,8 +1,6 @@
 /**
- * Tells agents that already run to join the first of them, all at one moment, over the door that each side has for it:
- * HTTP for ours, Serf's RPC (msgpack over TCP) for Serf. A process of its own, because it has to be inside the network
- * namespace of the agents. Connects first and has one question answered over each connection (Serf's handshake, which it
- * asks for, and a look at the health of ours), then prints `joining` and sends; whether it worked is seen by the agents.
+ * Process that tells running agents to join, all at one moment. A process, because it has to be inside the network
+ * namespace of the agents.
  *
  *   node bench/membership/joiner-main.ts ours|serf SEED-ADDRESS CONTROL-PORT...
  */

@@ -1,7 +1,4 @@
-/**
- * The two sides of the membership bench: how an agent of each is started, and what its log lines say about others. Both
- * write one line per change to a pipe that the bench reads; neither is asked anything.
- */
+/** How an agent of each side is started and how its log is read. */
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 

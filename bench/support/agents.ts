@@ -1,8 +1,4 @@
-/**
- * Full agents of ours on loopback, each a process of its own with everything as it is by default, for the benches. It
- * starts them, knows where they listen, and waits for what a bench needs of them. Whatever happens to the bench, its
- * processes end with it.
- */
+/** Our agents as processes on loopback for benches, with default options. They end with the bench. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** A file to whose end bytes are added, with a sync each time: the plainest log there is, for the limits of disks. */
+/** Appends to a file with one sync each: the limit of the disk. */
 import { fdatasync, openSync, write } from 'node:fs';
 
 /** Bytes behind the others in a file, and on the disk when done. */

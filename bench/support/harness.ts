@@ -1,7 +1,4 @@
-/**
- * What all benches share: rows with a goal, medians over interleaved rounds, and the way results are printed. A bench
- * measures and returns rows; it prints nothing itself but progress, which goes to stderr.
- */
+/** Rows with goals, medians over interleaved rounds, printing. A bench returns rows and prints progress only. */
 
 export type BenchRow = {
   readonly case: string;

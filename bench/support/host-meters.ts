@@ -1,7 +1,6 @@
 /**
- * The machine under the membership bench: a network of its own for each side, and what the kernel counts there. Both
- * sides are measured by the same two readings, so whatever a reading includes (headers, acknowledgements), it includes
- * for both.
+ * Readings of the kernel: CPU and memory of a process, traffic of a network namespace. The same reading for both sides,
+ * so that what it includes (headers, acknowledgements) it includes for both.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,8 +1,4 @@
-/**
- * The three that `transport` compares, each as a server that echoes and a client with one method: ours with everything a
- * node does for a message (codec, role check, deadline, sealing), a bare TCP echo with a length prefix, and Moleculer's
- * TCP transporter.
- */
+/** Servers and clients of the transport bench. */
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 

@@ -1,7 +1,4 @@
-/**
- * `npm run docs` writes the pages of docs/reference from the tables that they describe; `--check` only says whether the
- * pages on disk are what it would write. The pages are never edited by hand.
- */
+/** `npm run docs`: writes docs/reference from its tables; `--check` compares only. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 

@@ -1,7 +1,4 @@
-/**
- * docs/reference/options.md and docs/reference/errors.md as text, made from the tables that the program itself uses.
- * Pure: scripts/docs/docs.ts writes the files.
- */
+/** The option and error pages as text. Pure. */
 import { type ErrorRow, errorTable } from '../../src/base/error-table.ts';
 import { optionNames } from '../../src/node/options/options.ts';
 import {

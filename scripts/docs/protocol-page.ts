@@ -1,4 +1,4 @@
-/** docs/reference/protocol.md, made from the declarations in src/messages: one section per message and record. */
+/** The protocol page from the message declarations. Pure. */
 import { unreachable } from '../../src/base/assert.ts';
 import { catalogue } from '../../src/messages/catalogue.ts';
 import type { FieldSchema, FieldTypeSchema } from '../../src/messages/codec/field-type.ts';

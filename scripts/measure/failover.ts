@@ -1,7 +1,6 @@
 /**
- * How long three managers are without a leader when it is killed: real processes on this machine, with the times that
- * nodes have by default. In each trial writers on the two others write without a pause; measured is from the kill to the
- * first acknowledged write that began after it, and to the new leader's own word that it leads.
+ * Measures how long three managers are without a leader after it is killed: to the new leader's own word, and to the
+ * first acknowledged write that began after the kill. Writers on the two others never pause.
  *
  *   node scripts/measure/failover.ts --trials 10 --election-timeout 700ms
  */

@@ -1,7 +1,5 @@
 /**
- * How long a container cannot be called after its owner was lost: real processes on this machine, with the times that
- * nodes have by default. In each trial the owner of one container is killed (SIGKILL), stopped (SIGSTOP) or told to end
- * (SIGTERM), and from that moment on clients call it without a pause; measured is until the first call has its result.
+ * Measures how long a container is not callable after its owner is killed, stopped or shut down.
  *
  *   node scripts/measure/recovery.ts --trials 10                     all three, with the profile local
  *   node scripts/measure/recovery.ts --trials 10 --only kill --events --profile lan

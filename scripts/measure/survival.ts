@@ -1,6 +1,5 @@
 /**
- * Eight writers on a pool of 16 containers while every few seconds a random node is killed and restarted, for as long as
- * it is told to: nothing that was acknowledged may be lost, nothing may happen twice. See test/support/processes/survival.ts.
+ * Writers while nodes are killed, for as long as told: nothing acknowledged lost, nothing applied twice.
  *
  *   node scripts/measure/survival.ts --minutes 10
  *   node scripts/measure/survival.ts --minutes 2 --every 3 --seed 7

@@ -1,6 +1,6 @@
 /**
- * The checks that come before the tests: generated pages, format, lint, types, dead code. Each asks the tool itself how
- * many files it saw, because a tool that sees none is silent and green.
+ * The checks before the tests: generated pages, format, lint, types, dead code, banned words. Each proves that it saw
+ * files, because a tool that sees none is silent and green.
  */
 import { stageReportOf, projectRoot, runTool, type Stage, type StageReport } from './stage.ts';
 

@@ -1,7 +1,4 @@
-/**
- * The words that the stages of `npm test` share: what a stage reports, and how a tool is run. A stage never prints; it
- * returns what it looked at, what it counted and, for each failure, what to show at the end.
- */
+/** What the stages of `npm test` share: what a stage reports and how a tool is run. Prints nothing. */
 import { spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 

@@ -1,7 +1,6 @@
 /**
- * Runs test files, each in a process and a process group of its own, with a deadline. node:test's own `run()` does not
- * end a file that hangs in a loop; here nothing outlives its deadline, and a file that leaves a process behind, finds no
- * test or does not exit by itself has failed, even if every test in it passed.
+ * Runs test files, each in its own process group with a deadline. A file without a test, or with a process left behind,
+ * fails. node:test's own `run()` does not end a file that loops.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';

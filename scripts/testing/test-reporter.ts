@@ -1,6 +1,6 @@
 /**
- * The reporter that runs inside each test process: one JSON line per finished test, to a file of its own, so that
- * whatever a test prints cannot disturb the count.
+ * Reporter inside a test process: one JSON line per test, to a file of its own, so that what a test prints cannot
+ * disturb the count.
  */
 import type { TestEvent } from 'node:test/reporters';
 import { inspect } from 'node:util';

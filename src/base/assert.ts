@@ -1,6 +1,6 @@
 /**
- * Assertions that stay on in production. They guard against our own mistakes (a fence that goes back, a bound that
- * does not hold), never against input from outside: bad input is a coded error, see errors.ts.
+ * Assertions that stay on in production. They report bugs of ours; bad input from outside is a coded error (errors.ts).
+ * Never caught, retried or sent to a peer.
  */
 
 /** Thrown when the program itself is wrong. It is never sent to a peer and never retried. */

@@ -1,4 +1,4 @@
-/** Bytes in JSON, by what every runtime offers: characters that stand for single bytes. */
+/** Base64 without Node APIs. */
 import { RemusterError } from './errors.ts';
 
 const charactersAtOnce = 8_192;

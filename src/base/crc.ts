@@ -1,7 +1,4 @@
-/**
- * CRC-32C (Castagnoli), the checksum of logs on disks. Four bytes at a time from four tables, which is as fast as a
- * table gets without native code.
- */
+/** CRC-32 and CRC-32C over byte ranges, table driven. The only checksums of `src` outside `io/`. */
 
 const polynomial = 0x82f6_3b78;
 /** The table of one byte, then those of a byte that is followed by one, two and three others. */

@@ -1,7 +1,6 @@
 /**
- * Many deadlines, most of which are moved on before they come. They lie in a wheel of slots, each a stretch of time:
- * setting, moving and dropping one costs the same however many there are, and looking for those that are due touches
- * only the slots that time has passed over, never every key.
+ * Keyed deadlines in a timing wheel: set, move and drop cost the same at any size. Owns no clock; its owner wakes at
+ * `nextMs` and takes what is `due`.
  *
  *   slots   | 0 | 1 | 2 | ... | 63 |      each slotMs wide, the first is the one that time stands in
  *

@@ -1,6 +1,7 @@
 /**
- * Every error that a user or a peer can see, declared once. The type of codes, the exit code of the command line, the
- * HTTP status, the text of `remuster explain` and docs/reference/errors.md all come from this table.
+ * Every error code that a user or a peer can see, declared once: summary, hint, state changed, retryable, HTTP status,
+ * exit code. The type of codes, the exit code of the command line, the HTTP status, the text of `remuster explain` and
+ * docs/reference/errors.md all come from this table.
  *
  * `stateChanged` answers "did anything happen?": 'no' is a promise, 'maybe' means that the caller must resend with the
  * same call id or look. `retryable` answers "can the same request succeed later, unchanged?".

@@ -1,6 +1,5 @@
 /**
- * The one error class that crosses a boundary: process, port or public door. It carries a code of error-table.ts and a
- * sentence for people; never a stack trace, a path or a secret of the other side.
+ * RemusterError, and `Outcome`/`Done` for callbacks. Never carries a stack trace, path or secret to another process.
  */
 import { type ErrorCode, type ErrorRow, errorTable } from './error-table.ts';
 

@@ -1,7 +1,6 @@
 /**
- * Rare legal paths, taken on purpose in simulation. Production code asks `rare('some-label')` where something unlikely
- * but permitted may happen, and is handed the answer with its ports: in real life always no, at the price of a call;
- * in the pretend world yes for a quarter of the seeds and then for a quarter of the calls (simulation/engine/rare-draws.ts).
+ * Named points where the simulator may force an unlikely but legal outcome. In production each answers no. Never
+ * ambient state: the function is passed with the ports.
  *
  * The answer is a value that is passed along and never ambient state, so that two worlds in one process keep apart.
  * Labels are declared here, so that a campaign can name those that never fired.

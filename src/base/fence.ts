@@ -1,7 +1,6 @@
 /**
- * Fences: one number that says under whose authority, and since when, something is done. It is (term, index) in one
- * value that orders like the pair, so it grows with each new leader and within the time of one. Whoever receives a
- * command keeps the highest fence it has seen for that thing and refuses lower ones. Wire and JSON carry it as text.
+ * Fencing tokens: (term, index) as one ordered number. A receiver keeps the highest fence it saw and rejects lower
+ * ones. It grows with each new leader and within the term of one. Wire and JSON carry it as text.
  */
 import { assert } from './assert.ts';
 import { RemusterError } from './errors.ts';

@@ -1,7 +1,6 @@
 /**
- * Durations from 1 us to 1 h in about 2,000 counters. Each power of two is cut into 64 equal steps (log-linear), so a
- * value read back is wrong by less than 1 %, and two histograms merge exactly, count by count: the percentile over
- * many workers is the percentile of the whole, not a mean of percentiles.
+ * A log-linear histogram of durations (1 us to 1 h, error below 1 %) that merges exactly and in any order. The
+ * percentile over many workers is that of the whole, not a mean of percentiles.
  *
  * Smaller values count as 1 us, larger ones as 1 h; count, minimum, maximum and sum are exact within that range.
  */

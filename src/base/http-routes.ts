@@ -1,6 +1,6 @@
 /**
- * What the operators' HTTP interface is made of, as data: routes that node/ declares and io/http/http-server.ts serves.
- * Only types: nothing here knows about sockets, headers or authentication, and a handler never sees them.
+ * Types of the operator HTTP API: routes as data, declared by node/ and served by io/. Knows no socket, header or
+ * authentication.
  */
 
 export type ApiMethod = 'GET' | 'POST' | 'PUT' | 'DELETE';

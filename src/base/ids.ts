@@ -1,6 +1,6 @@
 /**
- * Names for things that cross the wire. None of them is an address of memory or a wall clock, so a restart, a clone or
- * a clock that is set back never makes two things look like one.
+ * Node ids, call ids and the pattern of names. No id is derived from an address or a wall clock, so a restart, a clone
+ * or a clock that is set back never makes two things look like one.
  *
  *   node id      128 random bits in hex, made once and kept in the data directory
  *   message id   64-bit snowflake: 41 bits of milliseconds since the process began, 10 of node, 12 of sequence

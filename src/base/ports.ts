@@ -1,6 +1,6 @@
 /**
- * The ports: everything a node may ask of the world outside. io/ implements them for real, simulation/ pretends, and
- * one conformance suite per port (simulation/conformance/) holds both to the same words.
+ * What a node may ask of the outside world: Clock, Datagrams, Streams, Files, Store, Threads, Runners. A callback is
+ * called exactly once, never before the call returns.
  *
  * Endings are callbacks, not promises: an ending becomes the input of a machine, and a simulated world that calls back
  * in a defined order needs no microtask queue to be reproducible. A callback is called exactly once, and never before

@@ -1,6 +1,6 @@
 /**
- * Seeded randomness (sfc32). A machine gets its own stream by `fork(label)`: streams do not influence each other, so
- * one more draw in one machine changes nothing in the others, and a failing seed stays the same failure.
+ * Seeded pseudo-random streams (sfc32), forked by label: one more draw in one machine changes nothing in the others, so
+ * a failing seed stays the same failure. Never used for keys, salts or ids.
  *
  * Not for keys, salts or ids: those come from the operating system, in io/.
  */

@@ -1,7 +1,6 @@
 /**
- * What may be asked of a registry at all: the shape and size of keys, ranges, transactions and leases, the same for
- * every implementation of the port. A request that breaks a rule ends with the error found here and reaches nobody.
- * Nothing here knows what a registry holds.
+ * Checks size and shape of registry requests, the same for every implementation of the port. Each check returns the
+ * error or undefined; it never reads the key space.
  */
 import { RemusterError } from './errors.ts';
 import {

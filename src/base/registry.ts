@@ -1,7 +1,6 @@
 /**
- * The Registry port: what the cluster has agreed on. A small ordered key space with revisions, transactions, leases and
- * watches that can be resumed. src/registry implements it on our own consensus, io/etcd on etcd, and one conformance
- * suite (simulation/conformance/registry.ts) holds both to the same words.
+ * The Registry and Leadership ports: an ordered key space with revisions, transactions, leases and resumable watches.
+ * States what each error promises about a write.
  *
  * Each successful transaction that changes something raises the revision by one, and all its changes carry that
  * revision. Endings are callbacks as in ports.ts: called exactly once, never before the call has returned, and always

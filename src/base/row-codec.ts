@@ -1,6 +1,6 @@
 /**
- * Rows of a store as one piece of bytes: put together once, and from then on only carried, over a wire and into logs.
- * Keys stand behind a prefix that is not in here.
+ * Encodes a batch of store rows as one byte string, once, for logs and the wire. Knows no key prefix; `isPackedRows`
+ * validates untrusted bytes.
  *
  *   { key length (4), value length or 2^32-1 for none (4), key in UTF-8, value }*   numbers in big endian
  */

@@ -1,6 +1,6 @@
 /**
- * `remuster bench NAME`: hands over to bench/run.ts of the source repository. The published package has no benchmarks,
- * because their peers are not its dependencies; there it says so.
+ * `remuster bench NAME`: runs bench/run.ts of the repository. The published package has no benchmarks, because their
+ * peers are not its dependencies, and says so.
  */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';

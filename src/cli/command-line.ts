@@ -1,6 +1,6 @@
 /**
- * The command line as a whole: reads the words, runs one command, ends with its exit code. Every way out goes through
- * here, except the second Ctrl-C. Data and messages are flushed before the process ends.
+ * Parses the arguments, runs one command, exits with its code after flushing both streams. The only way out but a
+ * second Ctrl-C.
  */
 import { CommanderError } from 'commander';
 import { RemusterError } from '../base/errors.ts';

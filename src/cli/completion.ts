@@ -1,6 +1,6 @@
 /**
- * `remuster completion bash|zsh|fish`: a script that completes commands and flags, made from the same command tree
- * that parses them, so it never names what does not exist. The scripts are static and start no process.
+ * `remuster completion bash|zsh|fish`: prints a shell completion script made from the command tree. The script starts
+ * no process.
  */
 import type { Command } from 'commander';
 import { RemusterError } from '../base/errors.ts';

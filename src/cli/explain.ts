@@ -1,7 +1,4 @@
-/**
- * `remuster explain [CODE]`: what an error code means, whether anything happened, and whether a retry can help. The
- * words are those of the error table; without a code all are listed.
- */
+/** `remuster explain [CODE]`: explains an error code from the error table, or lists all codes. */
 import { RemusterError } from '../base/errors.ts';
 import { type ErrorCode, type ErrorRow, errorTable } from '../base/error-table.ts';
 import { nearestName } from '../node/options/nearest-name.ts';

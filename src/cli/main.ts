@@ -1,7 +1,4 @@
-/**
- * The entry of the command line. It only switches on the cache of compiled code, which must happen before anything
- * else is imported, and hands over.
- */
+/** Entry of the command line: enables the compile cache before anything else is imported, then hands over. */
 import { cacheCompiledCode } from '../io/system/compile-cache.ts';
 
 cacheCompiledCode();

@@ -1,6 +1,6 @@
 /**
- * The command tree: every command with its flags and one sentence. What a command does is imported when it is called,
- * so that `--help` and completion stay fast. Actions hand their exit code to `finish`.
+ * The command tree: commands, flags, one sentence each. Commands are imported when they run, so that help and
+ * completion stay fast.
  */
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';

@@ -1,7 +1,6 @@
 /**
- * `remuster sim`: simulated clusters under faults, seed after seed. Reads the scenario files, shows what the campaign
- * finds, and exits with 1 when a property was violated. One seed alone (`--seed`) prints its whole event log. With
- * `--experiment` it measures instead, prints a table and what was wanted, and exits with 1 when a goal was missed.
+ * `remuster sim`: runs simulated clusters over seeds; exits with 1 on a violated property. With `--experiment` it
+ * measures instead, prints a table, and exits with 1 on a missed goal.
  */
 import { randomInt } from 'node:crypto';
 import { existsSync, globSync, readFileSync } from 'node:fs';

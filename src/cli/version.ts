@@ -1,4 +1,4 @@
-/** The version of the package, read from its package.json: two folders above, from source as well as from dist. */
+/** The version in package.json. */
 import { readFileSync } from 'node:fs';
 
 export function packageVersion(): string {

@@ -1,4 +1,6 @@
-/** How long a call may take and how long it is sent again, as moments: nothing that happens afterwards moves them. */
+/**
+ * Turns the timeouts of a call into fixed moments: its deadline and the end of retries. Nothing moves them afterwards.
+ */
 import { RemusterError } from '../base/errors.ts';
 import type { CallOptions } from '../containers/module.ts';
 

@@ -1,6 +1,6 @@
 /**
- * The ids of the calls of one session, and which of them are still waited for. A container remembers the answers of a
- * session from the lowest of those on; everything below may be forgotten.
+ * Allocates the call ids of one session and tracks the lowest pending one: containers may drop the dedup entries below
+ * it.
  */
 import type { CallId } from '../base/ids.ts';
 

@@ -1,4 +1,4 @@
-/** From the answer of a node to what the caller gets: a value, or what is made of the values of several containers. */
+/** Turns the reply to a routed call into a value, the aggregate of several containers, PARTIAL, or a retry. */
 import { type ErrorCode, RemusterError, parseErrorCode, failure, isRemusterError, success } from '../base/errors.ts';
 import type { ContainerCallResult } from '../containers/contract.ts';
 import { callResultOfReply } from '../containers/calls/call-messages.ts';

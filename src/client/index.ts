@@ -1,6 +1,6 @@
 /**
- * The public door for applications that talk to a cluster without being part of it: opens a real transport in the role
- * `client` and holds a session on it. The composition root of clients; all else is in connect.ts.
+ * Public entry point `remuster/client`: opens a real transport in the role `client` and a session on it. Composition
+ * root; all else is in session.ts.
  */
 import { env } from 'node:process';
 import { nodeIdBytes, nodeIdFrom } from '../base/ids.ts';

@@ -1,7 +1,4 @@
-/**
- * What a session says about jobs: orders to the managers, by way of any node, until there is an answer. All of them may
- * be sent twice: a submission carries a key, the others change nothing the second time. It knows no job.
- */
+/** Requests about jobs to the managers, by way of any node, and bundle upload before first use. All are idempotent. */
 import { type ErrorCode, type RemusterError, isRemusterError } from '../base/errors.ts';
 import type { Message } from '../messages/catalogue.ts';
 import type { JobVerb } from '../messages/jobs.ts';

@@ -1,6 +1,5 @@
 /**
- * What an application holds of one job: looks at it, follows it to its end, fetches what it gave, cancels it. The job
- * goes on without anybody who holds it, and everything here can be asked again by another session that knows its id.
+ * Handle of one job: progress, result, report, cancel. The job runs on without it; another session can open it by id.
  */
 import { RemusterError, parseErrorCode } from '../base/errors.ts';
 import {

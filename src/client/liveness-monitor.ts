@@ -1,8 +1,6 @@
 /**
- * Notices a node that has fallen silent while somebody waits for its answer: a process that was stopped, a host that
- * lost its power. A connection tells of that only much later. A node that owes an answer for a while is asked for an
- * echo; if that does not come either, those who wait are told, and ask elsewhere. A node that is merely at work on a
- * long call answers the echo, and nobody is told anything.
+ * Finds unresponsive nodes while requests wait: after 1 s without a reply it sends an echo, and after 1.5 s more it
+ * tells the requests. A slow call is not reported.
  */
 import { CompactingSet } from '../base/collections/compacting-map.ts';
 import type { Address, Cancel, Clock, Streams } from '../base/ports.ts';

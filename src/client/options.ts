@@ -1,4 +1,7 @@
-/** How an application describes the cluster it wants, and what is taken from the environment and from defaults. */
+/**
+ * Reads ConnectOptions, environment and defaults into checked client settings. Throws BAD_ARGUMENT and names the
+ * option.
+ */
 import { RemusterError } from '../base/errors.ts';
 import type { Address } from '../base/ports.ts';
 import type { CallTimeouts } from './call-deadlines.ts';

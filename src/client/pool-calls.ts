@@ -1,6 +1,6 @@
 /**
- * The calls of pools of one session: numbers them, has them sent until they end, and ends all of them when the session
- * is closed. Several handles share it, and with it the connection.
+ * The container calls of one session: assigns call ids, sends until they end, cancels all when the session closes.
+ * Bounded to 10,000 calls.
  */
 import { RemusterError, toPromise } from '../base/errors.ts';
 import { type CallId, parseCallId } from '../base/ids.ts';

@@ -1,6 +1,6 @@
 /**
- * A flow of items from a method that is a generator. Like any call it looks for a node that can be reached, but only
- * until the first item: after that a flow that breaks off ends with an error, because some items were seen already.
+ * The result stream of a generator method. Retried on other nodes only until the first item; afterwards a break is an
+ * error, because some items were seen already.
  */
 import { type ErrorCode, RemusterError, isRemusterError } from '../base/errors.ts';
 import { readResultStream } from '../containers/calls/result-stream-reader.ts';

@@ -1,8 +1,6 @@
 /**
- * One question to the cluster until it has its answer: asks a node, and asks again, the same node or another one, with
- * the same bytes. So a call keeps its id and runs once, however often it is sent. It ends exactly once: with an answer,
- * a coded error, NETWORK_TIMEOUT when no node could be reached for too long, or CANCELLED. Both of its limits are moments
- * that nothing puts off.
+ * One request to the cluster, resent with the same bytes to this node or others until it has a reply, its deadline
+ * passes or retries end. Ends exactly once.
  *
  *   asking --answer--> over
  *     |  ^

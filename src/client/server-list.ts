@@ -1,7 +1,6 @@
 /**
- * Which nodes a client may ask, and which one it asks first. It begins with the addresses it was given and learns the
- * others from the cluster. It stays with one node as long as that one answers. It only chooses: it sends nothing, and
- * believes nobody dead for good, so a node that comes back is used again.
+ * Which nodes a client asks, in which order. Stays with one node while it answers; never drops an address for good.
+ * Only chooses; sends nothing.
  */
 import { assert } from '../base/assert.ts';
 import type { Address } from '../base/ports.ts';

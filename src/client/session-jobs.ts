@@ -1,4 +1,4 @@
-/** The jobs of one session: reads files, keys submissions so that each is one job however often it is sent, and hands out handles. */
+/** The jobs of one session: bundles files, gives each submission an idempotency key, returns job handles. */
 import { RemusterError } from '../base/errors.ts';
 import { type JobOutcome, type JobRow, type JobStatus, type SubmitReply, isTerminalStatus } from '../jobs/job-types.ts';
 import { type Job, jobHandle } from './job.ts';

@@ -1,7 +1,6 @@
 /**
- * What an application holds of a cluster: a session in the role `client`, which asks one node and turns to others when
- * that one cannot be reached. Every call has an end, in a result or a coded error. Pure: it is handed its streams, its
- * clock and its randomness, and closes the streams at the end.
+ * The session of an application: members, pools, jobs, close. Every call ends in a result or a coded error. Streams,
+ * clock and randomness are given to it.
  */
 import { CompactingSet } from '../base/collections/compacting-map.ts';
 import { RemusterError, failure, toPromise, success } from '../base/errors.ts';

@@ -1,7 +1,4 @@
-/**
- * From what somebody wants to run to the words that the managers take: reads the facts of the workflows in a file, with
- * the numbers that the caller wants different, and checks what can be checked before anything is sent.
- */
+/** Builds a job request from a bundle and options, and validates it before anything is sent. */
 import { RemusterError } from '../base/errors.ts';
 import type { JobRequest } from '../jobs/job-types.ts';
 import { jobLimits } from '../jobs/limits.ts';

@@ -1,7 +1,6 @@
 /**
- * A replicated log on ports: performs what the machine decides, applies what is agreed to the replica, and ends the
- * calls of this node. It decides nothing itself. Proposals that are made in one turn go to the machine
- * together: a burst of them makes one write and one message, and not a single one that all others have to wait for.
+ * Runs the consensus machine on ports, applies committed entries to the state machine, completes pending calls. Decides
+ * nothing itself.
  *
  * `leadership.isLeading()` is the read barrier that needs no waiting: while it is true, the state of the replica is the
  * truth.

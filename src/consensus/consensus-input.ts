@@ -1,4 +1,4 @@
-/** What may happen to a group on this node. A `call` names who waits for the end of it. */
+/** Inputs of the consensus machine. `call` names the pending request of this node that the input completes. */
 import type { NodeId } from '../base/ids.ts';
 import type { ConsensusMessage } from '../messages/consensus.ts';
 import type { Proposal } from './replication/proposal-queue.ts';

@@ -1,6 +1,6 @@
 /**
- * Who leads and what is agreed: a replicated log in the manner of Raft, as one machine. Each part owns one idea; this
- * file hands inputs to them and moves between the roles.
+ * The Raft machine of one voter: hands inputs to its parts and moves between follower, candidate and leader. Never
+ * reads a clock or a disk, never looks into a command.
  *
  *   group-state   term, vote, log, members, outbox          election    pre-vote, votes, when to stand
  *   following     takes entries from a leader               promise     what a voter owes the leader

@@ -1,4 +1,4 @@
-/** The Leadership port of one group on this node: who leads, whether that is us, and who wants to hear of changes. */
+/** Implements the Leadership port for one group on this node and notifies its watchers. */
 import type { Cancel } from '../base/ports.ts';
 import type { Leadership, LeadershipEvents, LeadershipView } from '../base/registry.ts';
 import type { LeadershipChange } from './state/effects.ts';

@@ -1,6 +1,6 @@
 /**
- * Calls of this node that wait for their end, each with a deadline. An end is told once, never before the call that
- * asked for it has returned, and no later than its deadline.
+ * Pending requests of this node with a deadline each. A callback is called once, never inside the call that made the
+ * request.
  */
 import { type Done, type Outcome, failure } from '../base/errors.ts';
 import type { Cancel, Clock } from '../base/ports.ts';

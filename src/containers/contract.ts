@@ -1,6 +1,5 @@
 /**
- * Where the parts of a node that have to do with containers meet. Each type is one part as the others see it; nothing
- * here does anything.
+ * The types through which table, hosting, replication and calls see each other. Types only; it imports none of them.
  *
  *   registry --records--> table (log, then memory) --changes--> hosting --commits--> copies --> disks here and elsewhere
  *                           ^                                      ^

@@ -1,4 +1,4 @@
-/** Every bound and wait of hosting in one place. Durations are of the node's own clock, sizes per container. */
+/** All bounds and time-outs of hosting, per container. */
 
 export type HostingLimits = {
   /** Calls that have not ended: waiting, running and waiting for their commit. Beyond this CAPACITY. */

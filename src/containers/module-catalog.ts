@@ -1,6 +1,5 @@
 /**
- * The modules that this node can run, by name and version. Version 0 is what the node has loaded from its own
- * configuration; deployed bundles count from 1. It runs nothing; there is a bound.
+ * The modules this node can run, by name and version; version 0 comes from its configuration. Bounded; runs nothing.
  */
 import { RemusterError } from '../base/errors.ts';
 import type { Cancel } from '../base/ports.ts';

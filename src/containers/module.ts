@@ -1,10 +1,10 @@
 /**
- * What a user writes to make a stateful service: a module, its methods and what they are given. Only types and one
- * function that checks and returns what it was given: nothing here runs a module.
+ * What a user writes: a module, its methods, and the context they get. Types and a check of the definition; runs
+ * nothing.
  *
- * A pool is a set of containers of one module; a container is one shard: a number, code and state. One writing call at a
- * time runs in a container; what it changed becomes visible and durable together when it returns, or not at all when it
- * throws. Calls that only read may overlap.
+ * A pool is a set of containers of one module; a container is one shard: a number, code and state. One writing call at
+ * a time runs in a container; what it changed becomes visible and durable together when it returns, or not at all when
+ * it throws. Calls that only read may overlap.
  */
 import { type ErrorCode, RemusterError, isRemusterError } from '../base/errors.ts';
 import { namePattern } from '../base/ids.ts';

@@ -1,7 +1,6 @@
 /**
- * An exported pool, line by line: a head that says what it is, then each container with its rows and a checksum, then a
- * line that says that nothing is missing. Values are as the container has them, in base64, so nothing is lost on the
- * way. Pure; who reads and writes files is somebody else.
+ * The JSON-lines format of an exported pool, with a checksum per container and an end mark. Values are base64 of what
+ * the container has, so nothing is lost. Reads and writes no files.
  *
  *   {"export":"remuster pool","format":1,"pool":"visits","module":"counter","containers":2,...}
  *   {"container":0}

@@ -1,7 +1,6 @@
 /**
- * What an application or a method of a container holds of a pool: an object with the module's methods behind each route.
- * It turns `pool.hash('a').add(1)` into one plain call and hands that to `invoke`; it knows nothing of owners, sending
- * or values on the wire.
+ * The object with one method per module method that an application holds. Turns `pool.hash('a').add(1)` into one plain
+ * call. Knows nothing of owners or the wire.
  *
  * The methods of a module become a class once per definition, so a call costs two small objects and no lookup of names.
  */

@@ -1,8 +1,6 @@
 /**
- * The node's side of the serving lease: carries its questions to the leader, over the network or directly when this
- * node leads itself, and tells who wants to know. When the leader it knows of does not grant, it asks the managers one
- * after the other: whoever does not lead says who does. It decides nothing: `ServingLeaseRenewal` does. `holds` looks at the
- * clock each time it is asked, so it is right also when every timer is late.
+ * Carries lease requests to the leader, or to the next manager when it does not grant, and tells watchers. Decides
+ * nothing; `holds` reads the clock each time, so it is right when every timer is late.
  */
 import { assert } from '../base/assert.ts';
 import type { Outcome, RemusterError } from '../base/errors.ts';

@@ -1,7 +1,6 @@
 /**
- * Decides when a node asks the leader whether it may serve, and until when it may. It knows its own monotonic clock
- * only, and counts from when it asked: an answer that was long on its way grants less, a process that stood still finds
- * its time over before it does anything else.
+ * When to ask for the serving lease and until when it holds, counted from sending the request. Stops at 0.8 of the
+ * lease; ignores replies of an older term.
  *
  *   ask --granted--> holds until 0.8 of the lease after the asking; asks again after a fifth of the lease
  *       --nothing, refused--> asks again sooner, with jitter; still holds until the time of the last grant is over

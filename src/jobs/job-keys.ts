@@ -1,6 +1,6 @@
 /**
- * The names of what the registry keeps of jobs, built here and nowhere else. What never changes of a job is apart from
- * what does, and large bytes are apart from both, so that a change writes little and a new leader reads little.
+ * Builds every registry key of jobs, and nothing else does. Immutable, mutable and large data have separate keys, so a
+ * state change writes little and a new leader reads little.
  *
  *   /jobs/bundle/{sha256}/{part}                 code, in parts
  *   /jobs/bundles/{sha256}                       which code is there, whole

@@ -1,4 +1,7 @@
-/** The words of jobs: what is asked for, which states there are, and what is shown. Shapes, no behaviour. */
+/**
+ * Owns the types of a job: request, statuses, views, progress, incidents. A status only moves forward. Changes nothing
+ * itself.
+ */
 import type { WorkflowFacts } from './workflow-facts.ts';
 
 /** In this order; a job never goes back. */

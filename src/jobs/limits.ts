@@ -1,4 +1,4 @@
-/** The bounds of jobs, in one place. Each says what happens beyond it. */
+/** Owns every limit of jobs, each with the error beyond it. Never enforces one. */
 export const jobLimits = {
   /** Of one bundle of code; TOO_LARGE beyond. */
   bundleBytesMax: 4_194_304,

@@ -1,7 +1,6 @@
 /**
- * What a worker and one of its runners say to each other over the pipe between them, in the same codec as messages
- * between nodes and with the same bounds. A runner does one run at a time, those given ahead in their order; everything it says names the run.
- * A runner is trusted with nothing: whatever it sends is checked here, and a runner that breaks the words is killed.
+ * Owns the messages between a worker and one runner process. Every runner event names its run; the worker validates
+ * each event and kills a runner that breaks the protocol.
  */
 import { createCodec } from '../messages/codec/codec.ts';
 import { field, optional } from '../messages/codec/compound.ts';

@@ -1,6 +1,6 @@
 /**
- * A unit is what one core does for a workflow: a share of its users or items, or its first and last step. What a worker
- * gets to run it (`UnitSpec`) is encoded once, kept, and given to every worker that tries it: the same bytes.
+ * Owns the encoded work description of one unit. Every attempt of a unit receives the same bytes. Never decides who
+ * runs it.
  */
 import { createCodec } from '../messages/codec/codec.ts';
 import { field, map, optional, record } from '../messages/codec/compound.ts';

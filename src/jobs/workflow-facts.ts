@@ -1,6 +1,6 @@
 /**
- * What managers know of a workflow: facts and numbers, no code. The submitter reads them off the definition
- * (runner/definition/workflow.ts) with the overrides of the command line applied; the managers check them and never run anything.
+ * Owns what managers know of a workflow: numbers and flags, no code. The submitter derives it, managers validate it and
+ * never run anything.
  */
 export type WorkflowStyle = 'load' | 'batch';
 

@@ -1,7 +1,6 @@
 /**
- * A rehearsal of membership: pretended members find each other, probe and gossip for a moment, and are gone. They are
- * made of the same parts as real ones, with a clock that is in a hurry, and know only each other. Why a node does that
- * stands in io/transport/warm-up.ts.
+ * Runs simulated members for 400 ms so that V8 compiles the membership code before real peers come. Never touches the
+ * real machine.
  *
  * The real machine has no part in it, and nothing of it is reported.
  */

@@ -1,7 +1,4 @@
-/**
- * What the rest of a node holds of membership, wherever the machine runs: in this thread (membership-host.ts) or in one
- * of its own, of which this is the near end. And what membership reports back.
- */
+/** What the rest of a node sees of membership, in this thread or behind a channel, and what membership reports back. */
 import type { Done } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Address, Identity, StoreWrite } from '../base/ports.ts';

@@ -1,8 +1,6 @@
 /**
- * The membership machine on ports: performs what it decides and turns what arrives into its inputs, with the real codec
- * in between. It decides nothing itself. Real nodes run it in a thread of its own, where a channel stands in for the
- * streams; simulated nodes run it in their core. Nothing that comes from outside makes it throw; what cannot be used is
- * counted.
+ * Runs the membership machine on ports with the real codec. Decides nothing; counts unusable input and never throws
+ * because of it.
  */
 import { type Done, type Outcome, failure, isRemusterError, success } from '../base/errors.ts';
 import { Loop, noStore } from '../base/runtime/loop.ts';

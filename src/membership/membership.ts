@@ -1,5 +1,6 @@
 /**
- * Who is alive: SWIM with Lifeguard, as one machine. Each part owns one idea; this file only hands inputs to them.
+ * The SWIM + Lifeguard machine: hands each input to the part that owns it and collects effects. Knows nothing of
+ * leadership, work or load.
  *
  *   prober        asks one member after the other              observers     hold connections, see crashes at once
  *   judge         believes, suspects, buries                   refutation    answers what is said about us

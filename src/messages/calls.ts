@@ -1,7 +1,6 @@
 /**
- * Calls of containers. A node that knows the owner asks it with `call`; whoever does not route by itself, such as a
- * client, asks any node with `wantCall`. Results that are flows of items travel over a stream that begins with
- * `openFlow`. All of them name the same call by its id however often it is sent, so it runs once.
+ * Wire messages of container calls: a routed call, a call to an owner, its status, a result stream. Every resend
+ * carries the same call id, so a call runs once.
  */
 import type { Role } from '../base/ports.ts';
 import { field, list, optional, record } from './codec/compound.ts';

@@ -1,7 +1,4 @@
-/**
- * Every message there is. A new one is declared in the file of its protocol and listed here; its tag is never given to
- * another one afterwards.
- */
+/** The list of all wire messages and their codec. A tag is never reused. */
 import { isRemusterError } from '../base/errors.ts';
 import { callMessages } from './calls.ts';
 import { createCodec } from './codec/codec.ts';

@@ -1,6 +1,6 @@
 /**
- * What the voters of a group say to each other to agree on a leader and on a log. All of it is one way and may be lost:
- * heartbeats repair what is missing. Nobody names itself in a message, because the transport has proved who speaks.
+ * Raft messages between the voters of a group. All are one-way and may be lost; heartbeats repair the loss. No message
+ * names its sender: the transport has proved who it is.
  */
 import { field, list, optional, record } from './codec/compound.ts';
 import { type MessageOf, message } from './codec/message.ts';

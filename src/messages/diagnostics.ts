@@ -1,4 +1,4 @@
-/** Questions that operators and clients ask a single node; none of them changes anything. */
+/** Read-only requests to a single node: its member list, and an echo to measure a connection. */
 import type { Role } from '../base/ports.ts';
 import { field, list, optional, record } from './codec/compound.ts';
 import { coordinate } from './membership.ts';

@@ -1,6 +1,6 @@
 /**
- * What nodes ask each other about the group that decides: who belongs to it and who leads, and orders of operators on
- * their way to the leader.
+ * Messages about a consensus group (who belongs, who leads) and operator commands forwarded to the leader. The leader
+ * hint is a hint: fences correct it.
  */
 import type { Role } from '../base/ports.ts';
 import { createCodec } from './codec/codec.ts';

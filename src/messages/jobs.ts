@@ -1,6 +1,6 @@
 /**
- * What is said about jobs: applications to any node, nodes to the manager that leads, that one to workers, and workers
- * to it. Units are told from each other by job, workflow and number, their attempts by number and fence.
+ * Messages of jobs: client to any node, node to the leading manager, manager to worker and back. An attempt is named by
+ * unit, number and fence.
  */
 import type { Role } from '../base/ports.ts';
 import { field, list, optional, record } from './codec/compound.ts';

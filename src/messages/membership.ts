@@ -1,6 +1,6 @@
 /**
- * What members say to each other about who is alive. Datagrams carry probes and gossip; streams carry the exchange of
- * whole views, and the probe that goes another way when datagrams are lost.
+ * SWIM messages: probes and gossip in datagrams, view exchange and fallback probe over streams, heartbeats of members
+ * without datagrams.
  */
 import { datagramBytesMax } from '../base/ports.ts';
 import { field, list, optional, record } from './codec/compound.ts';

@@ -1,4 +1,4 @@
-/** What members tell each other about a member: who it is and where it can be reached. */
+/** Wire form of one member: identity and address, and the manager that vouches for it if it has no datagrams. */
 import type { NodeId } from '../base/ids.ts';
 import type { Identity } from '../base/ports.ts';
 import { field, optional, record } from './codec/compound.ts';

@@ -1,4 +1,4 @@
-/** What applications ask about pools as such: to have one, or to have it no more. Calls have messages of their own. */
+/** Messages that create or delete a pool. Idempotent: sent twice it is done once. */
 import { field } from './codec/compound.ts';
 import { message } from './codec/message.ts';
 import { enumOf } from './codec/numbers.ts';

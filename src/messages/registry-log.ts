@@ -1,6 +1,6 @@
 /**
- * What stands in the log of the registry and in its snapshots, beside the requests of registry.ts that are commands as
- * they are. None of this is said to another node as a message, so none of it is in the catalogue.
+ * What the registry writes into its log and snapshots besides client requests. Never sent to another node as a message,
+ * so not in the catalogue.
  */
 import { createCodec } from './codec/codec.ts';
 import { field, list, optional, record } from './codec/compound.ts';

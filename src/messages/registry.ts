@@ -1,7 +1,6 @@
 /**
- * What any node asks of the managers that hold the registry, and what they answer. A write is numbered by the one who
- * asks, and travels into the replicated log as it is: the bytes of the request are the command (registry-log.ts names
- * the two that come from the leader itself).
+ * Requests of any node to the managers that hold the registry, and their replies. The bytes of a write request are the
+ * log command.
  */
 import { type LeaseId, registryLimits } from '../base/registry.ts';
 import type { Role } from '../base/ports.ts';

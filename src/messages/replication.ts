@@ -1,6 +1,6 @@
 /**
- * What the owner of a container says to the nodes that hold copies of its state, and what they answer. A copy answers
- * with where it stands, whatever it was asked: the owner goes on from there. Each request carries the owner's fence.
+ * Messages from the owner of a container to its replicas, and the replica status as the only reply. Every request
+ * carries the fence of the owner.
  */
 import type { Role } from '../base/ports.ts';
 import { field, list, optional, record } from './codec/compound.ts';

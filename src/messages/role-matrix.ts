@@ -1,6 +1,6 @@
 /**
- * Who may send what over which carrier, read off the declarations. The transport asks before it hands a body on; the
- * answer costs a look at three bytes, so a flood of forbidden messages is refused without being decoded.
+ * Which role may send which message over which carrier, read from the declarations. Decides from three bytes, so a
+ * flood of forbidden messages is refused without being decoded.
  */
 import type { Role } from '../base/ports.ts';
 import { catalogue } from './catalogue.ts';

@@ -1,4 +1,4 @@
-/** How a node that holds containers asks the leader, again and again, whether it may still serve them. */
+/** How a worker renews the lease under which it serves containers. A manager that does not lead redirects. */
 import type { Role } from '../base/ports.ts';
 import { field } from './codec/compound.ts';
 import { message } from './codec/message.ts';

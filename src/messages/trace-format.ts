@@ -1,13 +1,14 @@
 /**
- * The human grammar of membership and leadership: how traces, logs and golden tests print what travels in binary. It
- * is never the wire itself.
+ * The human-readable form of membership and election messages for traces and golden tests, with one spelling per
+ * message. Never used on the wire.
  *
  *   sentence = verb [":" number] [":" granted] ">" address *( "|" update ) [ "#" base64 state ]
  *   update   = ("J" | "L" | "A" | "S" | "D") ":" address ":" incarnation
  *
  *   ack>10.0.0.5:8000|J:10.0.0.20:8003:0|A:[fe80::1]:8001:5#eyJ2IjoxfQ==
  *
- * There is one spelling for each sentence: what `parseTraceMessage` accepts, `formatTraceMessage` prints again letter by letter.
+ * There is one spelling for each sentence: what `parseTraceMessage` accepts, `formatTraceMessage` prints again letter
+ * by letter.
  */
 import { RemusterError } from '../base/errors.ts';
 import type { Address } from '../base/ports.ts';

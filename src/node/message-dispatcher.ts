@@ -1,6 +1,6 @@
 /**
- * What a node does when another node or a client asks something of it: reads the message, refuses what the sender's
- * role may not say, and gives it to the part that answers. It keeps no state.
+ * Reads a message of another node or client, checks the sender's role, hands it to the part that handles it. Keeps no
+ * state.
  */
 import { type Done, failure, isRemusterError, success } from '../base/errors.ts';
 import type { ByteStreamEvents, Identity, StreamService } from '../base/ports.ts';

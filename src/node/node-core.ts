@@ -1,7 +1,6 @@
 /**
- * The core of a node: its machines, wired to ports that somebody else has opened. Pure: it runs unchanged on the real
- * world and in the simulator, which both boot exactly this. It opens, closes and times out nothing outside; it lets go
- * of the ports at `stop`, and their owner closes them.
+ * Wires a node's machines to ports that its owner opened. The same code runs in production and in the simulator. Opens
+ * and closes nothing outside.
  *
  *   streams --bytes--> service --messages--> membership (here or in a thread of its own) --events--> event log, audit
  *                                        --> control (agreement, registration), containers (calls, state), jobs

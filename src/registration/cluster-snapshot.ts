@@ -1,7 +1,6 @@
 /**
- * What a node reads before it decides anything about itself, all at one revision: its own registration and state, who
- * else is registered, the epoch, and what is assigned to it. Read through the registry and never from a copy, because
- * a copy that lags would let a node that was given up believe it is still here.
+ * What a node reads at one revision before it decides about itself. Read from the leader, never from a local copy,
+ * which could lag behind its own removal.
  */
 import { type Done, success } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';

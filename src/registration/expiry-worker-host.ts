@@ -1,4 +1,4 @@
-/** The expiry worker on ports: follows the registry while this node leads, and writes what the machine decides. */
+/** Runs the expiry worker on the registry while this node leads. Decides nothing. */
 import { unreachable } from '../base/assert.ts';
 import { failure } from '../base/errors.ts';
 import { Loop, noStore } from '../base/runtime/loop.ts';

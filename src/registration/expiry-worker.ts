@@ -1,9 +1,7 @@
 /**
- * On the leader: notes in the registry whose registration is gone, so that whatever follows from it (others take what
- * it held; its return is a late one) rests on something that is agreed, outlives this leader and is done once. That a
- * lease is over is decided by the registry; this adds two waits. A new leader keeps still for the length of a
- * registration, and so does one in a new epoch, because nodes may only be slow to find it or to come back. And a holder
- * with a slow clock gets a tenth more, to be sure that it has stopped by itself. Without anybody registered nobody is lost: then it is the cluster that was away.
+ * On the leader: marks nodes as lost whose registration is gone, after the grace for a new leader and a slow clock.
+ * What follows from it (takeover, late return) so rests on something agreed that outlives this leader. With no node
+ * registered it marks none.
  */
 import { unreachable } from '../base/assert.ts';
 import type { Outcome } from '../base/errors.ts';

@@ -1,7 +1,6 @@
 /**
- * The lease of a registration: renewed for as long as there is one, and how long it surely holds by the clock that only
- * moves forward. What counts is when the last good renewal was *sent*: the registry heard of it later, so its time ends
- * later than ours. A failed renewal changes nothing but the time of the next attempt, and there is always a next one.
+ * Renews the lease of the registration and knows until when it certainly holds, counted from sending the last good
+ * renewal. The registry received it later, so its own count ends later. Never gives up.
  */
 import type { Outcome } from '../base/errors.ts';
 import type { Random } from '../base/random.ts';

@@ -1,6 +1,5 @@
 /**
- * Lets a drained node work again: what an operator asks for after having looked into why it was drained. Any node can
- * carry it out; the node itself hears of it from the registry, takes what is assigned to it and serves.
+ * Sets a drained node to active on an operator's order, from any node. Retries on conflict; already active is no error.
  */
 import { type Done, RemusterError, failure, success } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';

@@ -1,6 +1,6 @@
 /**
- * Who is registered and in which state, as the registry says: a copy that is fed by a mirror and may be late. Whoever
- * acts on it compares what it saw. It holds no more than the registry holds.
+ * Registrations and states of all nodes, fed by an informer; may lag. A caller that acts on it compares the revisions
+ * it saw.
  */
 import type { NodeId } from '../base/ids.ts';
 import type { RegistryChange, RegistryEntry } from '../base/registry.ts';

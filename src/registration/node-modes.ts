@@ -1,4 +1,7 @@
 /**
+ * The state machine of node modes: joining, active, draining, drained, and the only transitions. Unknown never becomes
+ * active by itself.
+ *
  * What a node may do for the cluster, and the only ways from one mode to another:
  *
  *   joining ----> active ----> draining ----> drained

@@ -1,7 +1,7 @@
 /**
- * What the registry says a node is when it arrives, returns or looks again, and the one transaction that makes it so.
- * Everything the judgement rests on is compared in that transaction, so a judgement that has become wrong is not
- * carried out; the node looks and judges again.
+ * Decides from a snapshot what a node is on arrival: held, taken over, new epoch, drained or fenced. What it rests on
+ * is compared in the transaction it returns, so a decision that has become wrong is not carried out; the node reads and
+ * decides again.
  *
  *   my registration is there, under my lease            held: nothing to do
  *   it is there, of an earlier life                     taken over; the mode stays
@@ -12,7 +12,7 @@
  *
  * An epoch is a time without a gap in the registrations. A leader of a new term may find registrations that nobody
  * renews, because time stood still while nobody led: the epoch goes on only if a node that lived through it says so
- * (upkeep.ts); otherwise whoever starts first begins a new one. One key decides between the two.
+ * (registration-maintenance.ts); otherwise whoever starts first begins a new one. One key decides between the two.
  */
 import { assert } from '../base/assert.ts';
 import type { Identity } from '../base/ports.ts';

@@ -1,6 +1,5 @@
 /**
- * The registration machine on ports: performs what it decides through a Registry and a Clock, and turns every ending
- * into its input. It decides nothing itself.
+ * Runs the registration machine on the registry and the clock, and turns each result into its input. Decides nothing.
  */
 import { unreachable } from '../base/assert.ts';
 import type { Done, RemusterError } from '../base/errors.ts';

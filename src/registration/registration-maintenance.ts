@@ -1,7 +1,6 @@
 /**
- * What a registered node does besides renewing, one thing at a time and without disturbing what it serves. Under each
- * new leader it says that the epoch goes on, because it was here all the time, and it takes over a new epoch that others
- * began while it could not be heard. With `rejoin: auto` it becomes active again after a time without failures.
+ * Background duties of a registered node: confirm the epoch under each new leader, adopt a newer epoch, rejoin with
+ * `rejoin: auto`. One at a time.
  */
 import type { Outcome } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';

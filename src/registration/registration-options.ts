@@ -1,6 +1,6 @@
 /**
- * Times and choices of registration. All times follow from the length of a registration, so a shortened one in a test
- * keeps every relation: stop serving < registration over < given to somebody else.
+ * Times of registration, all derived from the TTL, so that a short one in a test keeps every relation. Invariant: stop
+ * serving < registration over < given to another node.
  */
 import { RemusterError } from '../base/errors.ts';
 import { registryLimits } from '../base/registry.ts';

@@ -1,7 +1,6 @@
 /**
- * What stands in the registry about a node, as small JSON. Reading is strict: a record with a part that is missing, of
- * the wrong kind or unknown to this version reads as undefined, and undefined never means active. Fields that a later
- * version added are passed over.
+ * Registration, state and epoch records as JSON. Reading is strict: a bad record is undefined, and undefined never
+ * means active.
  */
 import type { Identity, Role } from '../base/ports.ts';
 import { type NodeMode, type StateReason, nodeModes, stateReasons } from './node-modes.ts';

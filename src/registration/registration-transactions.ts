@@ -1,6 +1,6 @@
 /**
- * The transactions by which a node changes what stands about itself. Each compares what it rests on, so that it is
- * carried out as it was meant or not at all, and a resent one does no harm.
+ * Guarded transactions by which a node changes its own records. Each compares what it rests on; sending one twice does
+ * no harm.
  */
 import type { NodeId } from '../base/ids.ts';
 import type { Identity } from '../base/ports.ts';

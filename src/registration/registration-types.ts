@@ -1,4 +1,7 @@
-/** What goes into the registration machine and what comes out of it: its inputs, effects, timers, events, its outbox. */
+/**
+ * Inputs, effects, timers and events of the registration machine, and the list in which it collects effects. Types and
+ * one collector, no decisions.
+ */
 import type { Outcome, RemusterError } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Schedule } from '../base/runtime/loop.ts';

@@ -1,7 +1,6 @@
 /**
- * The registration of one node as a machine: it looks before it registers, takes what is assigned to it before it
- * serves, renews for as long as it lives, stops by itself before anybody else could be given what it holds, and comes
- * back by itself if it was never given up, or drained if it was.
+ * Registration of one node as a machine: read, register, reconcile, activate, renew. Whatever is in doubt is read again
+ * from the registry. Never serves anything itself.
  *
  *   look --> grant --> enter --> look --> reconcile --> turn active --> settled, watching
  *    ^         (a lease)                                                  |        ^

@@ -1,7 +1,6 @@
 /**
- * The names of the cluster's own keys, built and read here and nowhere else. Every part is checked on the way in, and a
- * key is told from another by its depth as much as by its words: `/cluster/nodes/{node}/state` is a node's state,
- * `/cluster/nodes/{node}/state/7` is container 7 of a pool that somebody named "state".
+ * Builds and parses every key under `/cluster/`; checks each part. The only place that knows their spelling. Never
+ * reads or writes a value.
  *
  *   /cluster/assigner                           the fence of the leader that may assign
  *   /cluster/container-last-deletion            the name of the pool that was deleted last

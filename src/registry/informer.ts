@@ -1,6 +1,6 @@
 /**
- * Keeps up with a range of the registry: reads all of it, page by page, then follows its changes, and begins again when
- * the history it needs is gone. It never gives up and never decides anything; its bound is that of the registry.
+ * Lists a key range, then watches it; lists again when history was compacted. A listener never sees a key older than it
+ * saw before. Never gives up, never decides.
  *
  * Pages are read one after the other while the registry moves on, so changes are followed from the revision of the
  * first page, and those that a later page has already shown are left out: no listener ever sees a key as it was before.

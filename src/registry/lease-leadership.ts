@@ -1,6 +1,6 @@
 /**
- * Leadership by a key with a lease: whoever creates the key leads until the key is gone. It needs nothing but the
- * Registry port, and is how a group leads itself that keeps its registry in etcd.
+ * Leader election by one key under a lease (registry kept in etcd). The holder stops at 0.8 of the lease, so two never
+ * lead. The fence is the revision of the key.
  *
  *   look --key is there--> follow --key is gone--> campaign: grant a lease, create the key
  *     ^                                               |              |

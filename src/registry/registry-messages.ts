@@ -1,7 +1,6 @@
 /**
- * Between the words of the Registry port, where each kind of operation has its own shape, and the records on the wire,
- * which have room for all of them. What comes from the wire is checked for the parts that its kind needs; whether they
- * make sense is for the rules of base/registry-validation.ts.
+ * Converts between registry types and wire messages, and checks that each kind has its fields. Never judges whether a
+ * transaction makes sense.
  */
 import { type ErrorCode, RemusterError, parseErrorCode } from '../base/errors.ts';
 import type {

@@ -1,7 +1,7 @@
 /**
- * `remuster/testing`: a whole cluster inside one process, for users' own tests. The nodes run the real code on a
- * pretend network, pretend disks and virtual time, so a minute passes in milliseconds and the same seed always gives
- * the same run.
+ * Public entry point `remuster/testing`: simulated clusters for users' tests. Nodes run the real code on a simulated
+ * network, disks and virtual time: a minute passes in milliseconds, and the same seed gives the same run. The only file
+ * that waits for real-world promises.
  *
  *     const cluster = await simulate({ nodes: 5, modules: [counter] });
  *     await cluster.createPool('visits', counter, { containers: 8 });

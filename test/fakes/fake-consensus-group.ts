@@ -1,7 +1,6 @@
 /**
- * A group of managers without a protocol: whoever the test calls the leader may write to one common log, and every
- * manager applies it, early or late. It does to what stands on it whatever consensus may do: entries without an answer,
- * leaders that stop, replicas that lag or begin again from a snapshot.
+ * Fake consensus group: the test appoints the leader, one common log, replicas that lag or restart. For tests of the
+ * registry.
  */
 import { type Done, failure, success } from '../../src/base/errors.ts';
 import { fenceOf } from '../../src/base/fence.ts';

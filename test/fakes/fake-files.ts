@@ -1,4 +1,4 @@
-/** The Files port in a map: each operation ends in the next turn of the clock, or fails while `fails` is set. */
+/** Fake Files port in a map; operations fail while `fails` is set. */
 import { type Done, failure, success } from '../../src/base/errors.ts';
 import type { Clock, Files } from '../../src/base/ports.ts';
 

@@ -1,4 +1,4 @@
-/** Leadership as a test appoints it: it can leave an old leader in the belief that it still leads. */
+/** Fake Leadership: the test appoints and deposes, and may leave a deposed leader unaware. */
 import type { Fence } from '../../src/base/fence.ts';
 import type { NodeId } from '../../src/base/ids.ts';
 import type { Cancel } from '../../src/base/ports.ts';

@@ -1,8 +1,4 @@
-/**
- * Containers beside the assignments of a pretend cluster: their records in its registry, and somebody who does what the
- * placer and the owners do with them, in one step each: finishes moves, and makes copies anew that are on nodes which
- * are not active. Remembers every move that was begun.
- */
+/** Fake placer: executes moves and repairs in one step each, records them. */
 import assert from 'node:assert/strict';
 
 import { fenceOf } from '../../src/base/fence.ts';

@@ -1,7 +1,6 @@
 /**
- * A Registry inside one process, on a key space without consensus: for tests and simulations of what stands on the
- * port. Calls are executed when they are made and end in the next turn of the clock. Several sides can be connected to
- * one key space, and each can be cut off from it and joined again, as a network would do; leases go on meanwhile.
+ * Fake `Registry` in one process on a real key space, without consensus. Each connection can be interrupted and resumed
+ * as by a network; leases go on meanwhile. For tests only.
  */
 import { type Done, type ErrorCode, type Outcome, failure, success } from '../../src/base/errors.ts';
 import type { Cancel, Clock } from '../../src/base/ports.ts';

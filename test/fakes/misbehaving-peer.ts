@@ -1,7 +1,4 @@
-/**
- * A peer for tests that knows the secret and speaks the protocol by hand, so that it can break every rule of it. Holds
- * no tests itself.
- */
+/** A peer that knows the secret and breaks the protocol by hand. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';

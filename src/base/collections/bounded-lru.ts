@@ -1,6 +1,6 @@
 /**
- * A map with a bound that forgets the entry that was not used for longest. `evicted` tells the owner, who may hold
- * something behind the entry (a file handle, a key). It owns no time: nothing expires by itself.
+ * A map with a size limit that evicts the least recently used entry and tells its owner. Never expires an entry by
+ * time.
  */
 import { assert } from '../assert.ts';
 

@@ -1,7 +1,4 @@
-/**
- * First in, first out, with a bound: a ring that grows up to `max` and then refuses. It never drops an item silently;
- * the caller decides what a full queue means (backpressure, CAPACITY, halt).
- */
+/** A FIFO ring buffer with a size limit: `push` returns false when full. Never drops an item. */
 import { assert } from '../assert.ts';
 
 export class BoundedQueue<T> {

@@ -1,8 +1,6 @@
 /**
- * A map and a set for what comes and goes thousands of times a second. Those of the language keep their items in a table
- * that is replaced when much has come or gone, and each table points to the next one. As soon as one of them has grown old
- * before a collection of garbage found it, it keeps alive all that follow, with all that was ever in them, until the old
- * part of the heap is collected, too. These are made anew from time to time, and leave no such trail.
+ * A map and a set that copy themselves after many deletions, so that old hash tables do not stay reachable. Never
+ * promises a stable view to a loop that changes it.
  *
  * Whoever goes through one while it changes may still meet what is gone, and may miss what has come.
  */

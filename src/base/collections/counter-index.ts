@@ -1,7 +1,6 @@
 /**
- * Things that are found by a number which grows with each of them, such as the counter of a call. They stand in chains
- * that begin in one array, and are linked by a field of their own: whatever comes and goes, nothing is allocated, and no
- * former table is left behind for the collector of garbage (see busy-collections.ts). Several may have the same number.
+ * A hash index by a growing number, chained through a field of the items: no allocation per item. An item is in one
+ * index at a time.
  */
 
 export type CounterIndexItem<T> = {

@@ -1,7 +1,7 @@
 /**
- * Keys in the order of their UTF-8 bytes: a map for the single key beside a list of short sorted runs for ranges. A
- * run is found by halving and changed by shifting a few hundred references, so that a million keys cost about as much
- * as a thousand. It knows nothing of what stands behind a key.
+ * A map with range scans in UTF-8 byte order: hash map plus sorted runs. Invariant: every run is sorted and, except the
+ * only one, not empty. A run is searched by halving and changed by shifting a few hundred references, so a million keys
+ * cost about as much as a thousand.
  */
 import { utf8SortKey } from '../registry-validation.ts';
 

@@ -1,7 +1,6 @@
 /**
- * The loop: between a machine, which only decides, and the ports, which only act. It feeds one input at a time and
- * performs the effects in the order in which they were decided, with one rule on top: what follows a `persist` waits
- * until that persist is durable. So nobody ever hears of a decision that a crash could take back.
+ * Feeds one input at a time to a machine and performs its effects in order. An effect behind a `persist` waits until
+ * that write is durable.
  *
  *   input -> machine.step -> [schedule* | unschedule*] at once
  *                            [persist | other]* -> queue -> store.write -> perform

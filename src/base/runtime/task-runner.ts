@@ -1,6 +1,5 @@
 /**
- * Everything that lives in the background runs here, under a name: it can be listed, cancelled by its token, and is
- * awaited at shutdown. So nothing is orphaned, and what refuses to end is known by name.
+ * Runs named background tasks that can be listed, cancelled and awaited at shutdown. Never restarts a task.
  *
  * A task that throws is reported once and is over; it never takes the process or its neighbours with it. The runner
  * does not restart tasks: a loop that must go on catches its own errors.

@@ -1,7 +1,4 @@
-/**
- * What an agent itself has to say in the log of its node: that it is still alone, and that it ends by a mistake of
- * ours. Goes through the log of the node, which hides secrets and keeps lines in shape.
- */
+/** What the agent itself logs: that it is still alone, and that an internal error ends it. */
 import type { Log } from '../../base/ports.ts';
 import { openLog } from '../../io/system/log.ts';
 import type { NodeOptions } from '../../node/options/options.ts';

@@ -1,6 +1,6 @@
 /**
- * `remuster agent`: one node in the foreground. It says on stdout when it has joined, logs to stderr, leaves in good
- * order when asked to, and never ends without a word. Data that is ephemeral is removed on every way out but kill -9.
+ * `remuster agent`: one node in the foreground: ready line on stdout, log on stderr, orderly leave on SIGTERM.
+ * Ephemeral data is removed on every exit but kill -9.
  */
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,7 +1,4 @@
-/**
- * Finds and reads the options file: `remuster.config.ts`, `.yaml`, `.yml` or `.json`, the one that is named or the one
- * in the current folder. Checks that it holds one object; what the keys mean is resolveOptions' business.
- */
+/** Finds and reads the options file. Two candidates in one folder are an error. */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { extname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';

@@ -1,7 +1,6 @@
 /**
- * `remuster config show [--sources]`: the options a node started here, with these flags, this environment and this
- * folder's options file, would have. When --addr, --context or REMUSTER_ADDR names a node, that node's own options.
- * Secrets only say that they are there.
+ * `remuster config show [--sources]`: the options that a node started here would have, or those of a running node.
+ * Secrets only say that they are set.
  */
 import { optionNames, formatOption, optionProblemsError } from '../../node/options/options.ts';
 import { exitOk } from '../command/exit.ts';

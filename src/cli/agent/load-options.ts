@@ -1,7 +1,4 @@
-/**
- * Gathers the sources of a node's options on this machine: typed flags, environment, options file, host name. The
- * precedence and all checks are in node/options/options.ts.
- */
+/** Collects the sources of a node's options on this machine. Precedence and checks are in node/options. */
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { namePattern } from '../../base/ids.ts';

@@ -1,7 +1,4 @@
-/**
- * The options table as command line flags: one commander option per row, with the row's own words as help, and the
- * way back from what was typed to a source for resolveOptions. Only what was really typed counts as a flag.
- */
+/** The options table as commander flags, and back to a source of options. */
 import { type Command, Option } from 'commander';
 import { optionNames } from '../../node/options/options.ts';
 import {

@@ -1,7 +1,4 @@
-/**
- * Ties the life of a node process to the process that started it: the parent holds the other end of stdin, and the
- * system closes it when the parent ends, however it ends. Never writes, and ignores whatever comes through.
- */
+/** Ends a child node when the stdin pipe to its parent closes. */
 
 export function onParentExit(gone: () => void): void {
   const { stdin } = process;

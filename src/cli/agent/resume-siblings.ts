@@ -1,8 +1,4 @@
-/**
- * When a dev process is killed while one of its nodes is paused, that node cannot see that its parent is gone. The
- * other nodes wake it, after making sure from its command line that the process really belongs to the same dev
- * cluster. A wake-up does nothing to a process that is not paused.
- */
+/** Sends SIGCONT to paused nodes of the same dev cluster after their parent died, so that they notice it. */
 import { readFileSync } from 'node:fs';
 import { readDevState } from '../command/dev-state.ts';
 

@@ -1,4 +1,4 @@
-/** `remuster balance` and `remuster rebalance`: how evenly the load lies, and evening it out. */
+/** `remuster balance` and `remuster rebalance`: how evenly load is spread, and rebalancing. */
 import { confirm, type ConfirmFlags } from '../command/confirm.ts';
 import { exitOk, exitPartial } from '../command/exit.ts';
 import { getJson, withDc, postJson } from '../command/http-client.ts';

@@ -1,7 +1,4 @@
-/**
- * The commands about what the cluster agrees on: managers, the state and load of nodes, the registry. Like program.ts
- * it only declares; what a command does is imported when it is called.
- */
+/** Declares the commands about nodes, managers and load. */
 import type { Command } from 'commander';
 import type { RebalanceFlags } from './balance.ts';
 import type { DrainFlags } from './drain.ts';

@@ -1,6 +1,6 @@
 /**
- * `remuster node drain NAME`: begins it and watches until the node holds nothing. The drain is the cluster's: it goes
- * on when this command ends, by Ctrl-C, `--detach` or a lost connection.
+ * `remuster node drain NAME`: starts a drain and follows it. The drain belongs to the cluster and goes on when this
+ * command ends.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { isRemusterError } from '../../base/errors.ts';

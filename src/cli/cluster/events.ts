@@ -1,6 +1,7 @@
 /**
+ * Cluster events as JSON lines; `--follow` resumes after a broken connection.
  * `remuster events [--follow] [--since SEQ]`: what happened, one JSON object a line; `-o table` and the others for what
- * there is now. Following goes on where it was when the connection breaks and the node comes back.
+ * there is now.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { isRemusterError, RemusterError } from '../../base/errors.ts';

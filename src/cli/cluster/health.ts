@@ -1,7 +1,4 @@
-/**
- * `remuster health`: is this node well. It exits with 1 when the node is not ready, so that it can stand in a script as
- * it is.
- */
+/** `remuster health`: is a node ready; exit code 1 when it is not, for scripts. */
 import { exitFailed, exitOk } from '../command/exit.ts';
 import { request } from '../command/http-client.ts';
 import { type OutputFormat, renderObject } from '../output/render.ts';

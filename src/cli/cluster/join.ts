@@ -1,4 +1,4 @@
-/** `remuster join ADDRESSES`: a node that already runs is told of others, for clusters that were started apart. */
+/** `remuster join ADDRESSES`: tells a running node of further addresses to join. */
 import { exitOk } from '../command/exit.ts';
 import { postJson } from '../command/http-client.ts';
 import { type OutputFormat, renderObject } from '../output/render.ts';

@@ -1,6 +1,6 @@
 /**
- * `remuster node leave NAME`: a node goes for good, in order: it is drained, a manager is removed from its group, then
- * the node itself is told; it unregisters and its process ends. Each step is refused when it would cost something.
+ * `remuster node leave NAME`: removes a node for good: drain, leave the manager group, unregister, exit. Each step
+ * refuses what would cost data or quorum.
  */
 import { confirm, type ConfirmFlags } from '../command/confirm.ts';
 import { pollDrained } from './drain.ts';

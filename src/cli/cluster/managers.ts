@@ -1,6 +1,6 @@
 /**
- * `remuster manager list|add|promote|remove|transfer`: the group of managers that decides for a datacenter. What would
- * cost its quorum is refused by its leader, with exit code 5.
+ * `remuster manager list|add|promote|remove|transfer`: the manager group. Loss of quorum is refused by its leader: exit
+ * code 5.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { RemusterError } from '../../base/errors.ts';

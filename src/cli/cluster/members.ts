@@ -1,6 +1,4 @@
-/**
- * `remuster members [--watch]`: who is in the cluster, as the asked node sees it, and what the registry lets each do.
- */
+/** `remuster members [--watch]`: who is in the cluster, as the asked node sees it. */
 import { getJson } from '../command/http-client.ts';
 import { type Column, type OutputFormat, renderList } from '../output/render.ts';
 import { resolveTarget, type TargetFlags } from '../command/target.ts';

@@ -1,4 +1,4 @@
-/** `remuster node show|activate`: what one node may do for the cluster, and letting a drained one work again. */
+/** `remuster node show|activate`: one node: what it is, what it holds, activation of a drained one. */
 import { exitOk } from '../command/exit.ts';
 import { getJson, postJson } from '../command/http-client.ts';
 import type { MemberRow } from './members.ts';

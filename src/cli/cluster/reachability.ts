@@ -1,6 +1,6 @@
 /**
- * `remuster reachability`: who can hear whom, as a matrix; each row is what that node says of its own view. A node that
- * did not answer has an empty row, and the exit code says that the answer is partial.
+ * `remuster reachability`: who hears whom, as a matrix. A node without an answer has an empty row, and the exit code
+ * says that the answer is partial.
  */
 import { exitOk, exitPartial } from '../command/exit.ts';
 import { getJson } from '../command/http-client.ts';

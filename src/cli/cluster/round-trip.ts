@@ -1,4 +1,4 @@
-/** `remuster rtt A B`: how far two members are apart, by their coordinates and as the first one measured lately. */
+/** `remuster rtt A B`: round trip between two members: by coordinates and as measured. */
 import { exitOk } from '../command/exit.ts';
 import { getJson } from '../command/http-client.ts';
 import { type OutputFormat, renderObject } from '../output/render.ts';

@@ -1,4 +1,4 @@
-/** `remuster why NAME`: the last changes of a member as the asked node saw them, each with its evidence. */
+/** `remuster why NAME`: the last state changes of a member with their evidence. */
 import { exitOk } from '../command/exit.ts';
 import { getJson } from '../command/http-client.ts';
 import { type Column, type OutputFormat, renderList, renderObject } from '../output/render.ts';

@@ -1,4 +1,4 @@
-/** What commands that ask a cluster have in common: where it is, how to show the answer, how to order a change. */
+/** Flags that commands share: target, output format, reason, confirmation. */
 import { type Command, Option } from 'commander';
 import { RemusterError } from '../../base/errors.ts';
 import { type OutputFormat, outputFormats } from '../output/render.ts';

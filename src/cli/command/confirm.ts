@@ -1,7 +1,4 @@
-/**
- * Asks before something that cannot be taken back, unless `--yes` was said. On a terminal a person is asked; elsewhere
- * there is nobody to ask, and what may cost data is refused.
- */
+/** Asks before a destructive command unless `--yes`. Without a terminal it refuses what may lose data. */
 import { createInterface } from 'node:readline/promises';
 import { RemusterError } from '../../base/errors.ts';
 import { printNotice } from '../output/terminal.ts';

@@ -1,8 +1,6 @@
 /**
- * How other commands find the dev clusters of this user: a state file in the cluster's data directory, and a small
- * pointer to it at a well-known place. Both carry the same nonce, so that a pointer left behind by a crash can mislead
- * nobody: it leads to a cluster only while its process lives and the state file agrees. Nothing here signals a process;
- * what is to be killed is asked of the dev process itself, which only knows its own children.
+ * How commands find the dev clusters of this user: a state file and a pointer with the same nonce, so that a pointer
+ * left by a crash misleads nobody. Signals no process.
  */
 import { lstatSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';

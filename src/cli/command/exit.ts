@@ -1,8 +1,4 @@
-/**
- * How a command ends badly: a coded error becomes one message and one exit code. With `-o json` the message is
- * `{"error":{"code","message","hint"}}`, always on stderr. Mistakes of our own are INTERNAL and show their stack only
- * when REMUSTER_DEBUG is set.
- */
+/** Exit codes, and how an error is printed: one message, or JSON under `-o json`, always on stderr. */
 import { serializeError, isRemusterError, RemusterError } from '../../base/errors.ts';
 import { styled, printNotice } from '../output/terminal.ts';
 

@@ -1,7 +1,4 @@
-/**
- * Asks a node over its HTTP interface: JSON in, JSON out, every wait with a deadline, every answer with a size limit.
- * A node that cannot be reached is UNREACHABLE, a coded error from the node keeps its code. Never retries by itself.
- */
+/** HTTP requests to a node: JSON, deadlines, size limits, coded errors. Never retries. */
 import { type IncomingMessage, request as httpRequest } from 'node:http';
 import { RemusterError } from '../../base/errors.ts';
 import { errorTable, type ErrorCode } from '../../base/error-table.ts';

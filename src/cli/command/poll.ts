@@ -1,4 +1,4 @@
-/** Looks again and again until something has come to pass, and says on stderr how far it is whenever that changes. */
+/** Polls until a condition holds and reports progress on stderr when it changes. Retryable errors are polled again. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
 import { parseOptionDuration } from '../../node/options/option-types.ts';

@@ -1,6 +1,5 @@
 /**
- * What a process that stays up does about signals: the first asks for an end in good order, the second does not wait.
- * Ctrl-C ends with 130 and SIGTERM with 0, because SIGTERM is how a process is meant to be stopped.
+ * Signals of a long-running command: the first asks for an orderly stop, the second exits. Ctrl-C is 130, SIGTERM 0.
  */
 import { exitFailed, exitInterrupted, exitOk } from './exit.ts';
 

@@ -1,5 +1,6 @@
 /**
- * Which cluster a command talks to, and with which token:
+ * Which cluster a command talks to, and with which token: flag, context, environment, dev cluster, default. An unknown
+ * context is an error.
  *
  *   --addr, then --context, then REMUSTER_ADDR, then the current context of the contexts file, then the dev cluster
  *   that runs on this machine, then http://127.0.0.1:7500.

@@ -1,4 +1,4 @@
-/** `--watch`: looks once a second and prints again when something has changed. Tables get the time in front of them. */
+/** `--watch`: polls once a second, prints again when something has changed. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { exitOk } from './exit.ts';
 import type { OutputFormat } from '../output/render.ts';

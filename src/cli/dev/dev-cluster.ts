@@ -1,7 +1,5 @@
 /**
- * A cluster of real node processes on this machine, from the first port to the last file. It starts them, waits until
- * everybody has greeted everybody, and takes them down again within a bound; what it leaves behind is nothing, unless
- * the data was asked to stay. It never restarts a node: a dev cluster is for watching what happens.
+ * A cluster of node processes on this machine: start, readiness, faults, bounded stop. Never restarts a node by itself.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * `remuster dev kill|restart|pause|resume NAME`, `dev partition A,B / C`, `dev heal`: finds the running dev cluster and gives
- * it the order. Never touches a process itself.
+ * `remuster dev kill|restart|pause|resume NAME`, `dev partition A,B / C`, `dev heal`: finds the running dev cluster and
+ * sends it a verb. Touches no process itself.
  */
 import { resolve } from 'node:path';
 import type { DevVerb } from './dev-control.ts';

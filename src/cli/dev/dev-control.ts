@@ -1,6 +1,6 @@
 /**
- * Where a running dev cluster takes orders (kill, restart, pause, resume, partition, heal): a loopback HTTP port that only obeys
- * whoever knows the nonce of the state file. The orders are carried out by the process that started the nodes.
+ * Loopback HTTP server of a dev cluster for kill, restart, pause, resume, partition, heal. Accepts only the nonce of
+ * the state file.
  */
 import { timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';

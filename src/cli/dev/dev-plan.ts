@@ -1,7 +1,4 @@
-/**
- * What a dev cluster consists of: names, roles, datacenters, ports and who greets whom, and the command line that makes
- * a node process of it. Only words and numbers; dev-cluster.ts starts the processes.
- */
+/** Plan of a dev cluster: names, roles, ports, seeds, command lines. Starts nothing. */
 import { join } from 'node:path';
 import type { Role } from '../../base/ports.ts';
 import { RemusterError } from '../../base/errors.ts';

@@ -1,6 +1,6 @@
 /**
- * `remuster dev`: a cluster of real processes in the foreground, until Ctrl-C. Says what runs where and what to type
- * next; with `-o json` one line for programs. The work is done by DevCluster.
+ * `remuster dev`: starts a cluster of real processes, prints where everything is, stops it on Ctrl-C. Says what runs
+ * where and what to type next; with `-o json` one line for programs.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { DevCluster } from './dev-cluster.ts';

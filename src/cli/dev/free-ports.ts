@@ -1,8 +1,4 @@
-/**
- * Finds ports for a dev cluster: each node needs one number that is free over UDP and TCP, and one more for HTTP.
- * A range that is only partly free is passed over. Another program may still take a port a moment later; then the
- * node says so.
- */
+/** Finds free port numbers (UDP and TCP, and HTTP) for the nodes of a dev cluster. */
 import { createSocket } from 'node:dgram';
 import { createServer } from 'node:net';
 import { RemusterError } from '../../base/errors.ts';

@@ -1,6 +1,6 @@
 /**
- * One node as a child process: started with its end of our pipe, watched until it is ready and until it ends. Signals
- * only its own child, through the handle, so a process number that the system gave to somebody else is never hit.
+ * One node as a child process: start, readiness, signals, exit. Signals by handle, so never a foreign process that got
+ * the same number.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync, statSync, truncateSync } from 'node:fs';

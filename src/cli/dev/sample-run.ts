@@ -1,7 +1,4 @@
-/**
- * The sample of `npm start`: a load test on a cluster of real processes, against a target that is a process, too. The
- * target ends with this process, however that ends.
- */
+/** The sample of `npm start`: a load test on a dev cluster, against a target process. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { RemusterError } from '../../base/errors.ts';

@@ -1,6 +1,6 @@
 /**
- * The sample target as a process of its own: `node sample-target-main.ts [PORT]`. Says `{"ready":true,"url":...}` in one
- * line when it listens, and ends with whoever started it.
+ * Entry file of the sample target process: prints a ready line, ends with its parent. The sample target as a process of
+ * its own: `node sample-target-main.ts [PORT]`.
  */
 import { onParentExit } from '../agent/parent-watch.ts';
 import { startSampleTarget } from './sample-target.ts';

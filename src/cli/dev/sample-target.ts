@@ -1,6 +1,6 @@
 /**
- * The server that sample load tests ask: small, fast, and it counts what it was asked, so that a report can be compared
- * with what really arrived. Loopback only.
+ * HTTP server that sample load tests request; counts what it served, so that a report can be compared with what
+ * arrived. Loopback only.
  *
  *   GET /             a page                    POST /buy         sells; answers with what was sold so far
  *   GET /slow?ms=50   answers after a while     GET /flaky?every=10   every tenth time answers with status 500

@@ -1,7 +1,4 @@
-/**
- * `npm start`: a cluster of real processes, a load test on it with a live view, its report, and what to type next. With
- * `--exit` it ends with the exit code of the run, which makes it a check of everything at once.
- */
+/** `npm start`: dev cluster, sample load test with a live view, report. `--exit` ends with the run's code. */
 import { banner, type DevFlags, withDevCluster } from './dev.ts';
 import type { SubmissionFlags } from '../jobs/job-submission.ts';
 import { runSample } from './sample-run.ts';

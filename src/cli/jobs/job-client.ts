@@ -1,6 +1,6 @@
 /**
- * Where commands about jobs ask: one node, or any node of the dev cluster on this machine when the first is gone. A job
- * outlives the node that was asked, so following it does, too. Every wait has an end.
+ * Requests about jobs to one node, or to any node of the dev cluster when that one is gone. Every wait has an end. A
+ * job outlives the node that was asked, and so does watching it.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ErrorCode, isRemusterError } from '../../base/errors.ts';

@@ -1,4 +1,4 @@
-/** The commands about jobs. It only declares; what a command does is imported when it is called. */
+/** Declares the commands about jobs and schedules. */
 import type { Command } from 'commander';
 import type { ScheduleFlags, SubmissionFlags } from './job-submission.ts';
 import { type ReadFlags, addReadCommand, integerFlag } from '../command/command-flags.ts';

@@ -1,4 +1,4 @@
-/** The end of a job: its report, its results, and the exit code that they mean. */
+/** The end of a job: report, results, exit code. Large results are streamed. */
 import { RemusterError } from '../../base/errors.ts';
 import { type Report, hasFailedThresholds } from '../../jobs/report/report.ts';
 import type { JobStatus } from '../../jobs/job-types.ts';

@@ -1,6 +1,6 @@
 /**
- * `run` and `job submit`: reads and bundles a file with workflows here, and gives it to the cluster. A submission
- * carries a key, the user's or one drawn here, so that it is one job however often it is sent.
+ * `run` and `job submit`: bundles a workflow file and submits it with an idempotency key, so that a resend is the same
+ * job.
  */
 import { randomBytes } from 'node:crypto';
 import { RemusterError, isRemusterError } from '../../base/errors.ts';

@@ -1,4 +1,7 @@
-/** `remuster job submit|list|show|watch|cancel|report|result|explain` and `schedule list|delete`. */
+/**
+ * Submits, lists, shows, watches, cancels and explains jobs.
+ * `remuster job submit|list|show|watch|cancel|report|result|explain` and `schedule list|delete`.
+ */
 import { createWriteStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';

@@ -1,6 +1,5 @@
 /**
- * Where a running job is shown: on a terminal a few lines that are drawn over again, elsewhere a line every few seconds
- * and one for each thing that happens. Everything goes to stderr, so that stdout is only the report.
+ * Shows a live view: redrawn lines on a terminal, log lines elsewhere. Writes to stderr only; stdout is for the report.
  */
 import { stripVTControlCharacters } from 'node:util';
 import type { JobProgress } from '../../jobs/job-types.ts';

@@ -1,6 +1,6 @@
 /**
- * A job while it runs, as lines for a terminal: how far it is, how fast, how slow the slow ones are, what went wrong and
- * what was done about it. It remembers a bounded past for the plot. Pure: it is told what is so and when, and draws.
+ * A running job as terminal lines: progress, rate, latency, incidents. It gets time and progress and returns text;
+ * prints nothing.
  */
 import { type Incident, type JobProgress, isTerminalStatus } from '../../jobs/job-types.ts';
 import type { WorkflowFacts } from '../../jobs/workflow-facts.ts';

@@ -1,4 +1,4 @@
-/** `--out FILE`: the report as a page (.html) or as JSON with the results (.json). The ending says which. */
+/** `--out FILE`: report as .html or .json. Checks the files before the job starts. */
 import { writeFileSync } from 'node:fs';
 import { extname } from 'node:path';
 import { RemusterError } from '../../base/errors.ts';

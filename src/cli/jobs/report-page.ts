@@ -1,7 +1,4 @@
-/**
- * The report of a job as one page that needs nothing else: no script, no font, no picture from elsewhere. Whatever came
- * from a job is text in it and never markup.
- */
+/** A job's report as one self-contained HTML page. What came from a job is escaped text. */
 import type { Report } from '../../jobs/report/report.ts';
 import { formatBytes, formatCount, formatElapsed, formatLatency, formatRate } from '../output/amounts.ts';
 import type { ProgressSample } from './live-view.ts';

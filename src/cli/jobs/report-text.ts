@@ -1,4 +1,4 @@
-/** The report of a job as text for people: how it ended, what was done how fast, what was promised, what went wrong. */
+/** A job's report as text. */
 import { unreachable } from '../../base/assert.ts';
 import type { MetricView, Report } from '../../jobs/report/report.ts';
 import {

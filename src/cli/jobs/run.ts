@@ -1,7 +1,4 @@
-/**
- * `remuster run FILE`: bundles, submits, follows with a live view, prints the report. Ctrl-C cancels the job and waits
- * for its end; once more leaves at once. The exit code says how it ended.
- */
+/** `remuster run FILE`: bundle, submit, live view, report. Ctrl-C cancels the job; a second one exits. */
 import { isRemusterError } from '../../base/errors.ts';
 import type { SubmitReply } from '../../jobs/job-types.ts';
 import { exitInterrupted, exitOk } from '../command/exit.ts';

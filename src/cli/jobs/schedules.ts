@@ -1,4 +1,4 @@
-/** `remuster schedule list|delete`: jobs that are submitted again and again, by the clock. */
+/** `remuster schedule list|delete`: lists and deletes job schedules. */
 import { exitOk } from '../command/exit.ts';
 import { openJobHttpClient } from './job-client.ts';
 import { type Column, type OutputFormat, renderList, renderObject } from '../output/render.ts';

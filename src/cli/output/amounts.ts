@@ -1,4 +1,4 @@
-/** Amounts as people read them: `12,345`, `1.2 ms`, `3 m 20 s`, `4.5 MB`. */
+/** Numbers for people: counts, rates, latencies, durations, sizes. */
 
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 

@@ -1,6 +1,6 @@
 /**
- * How data is shown: `-o table|wide|json|jsonl|yaml|name`. A list is `{"schemaVersion":1,"items":[...]}`, a thing is
- * the object with `schemaVersion`; tables are for people and promise nothing. Fetches nothing and decides nothing.
+ * Prints lists and objects as table, wide, json, jsonl, yaml or name. Fetches nothing. How data is shown:
+ * `-o table|wide|json|jsonl|yaml|name`.
  */
 import { unreachable } from '../../base/assert.ts';
 import { stripControls } from './terminal.ts';

@@ -1,7 +1,4 @@
-/**
- * The two streams of the command line: data on stdout, everything else on stderr. A reader that goes away (`| head`)
- * ends the program quietly. Colour only where a person looks and NO_COLOR does not forbid it.
- */
+/** Data on stdout, everything else on stderr. A closed pipe ends the program quietly; colour only on a terminal. */
 import { styleText } from 'node:util';
 
 type Style = Parameters<typeof styleText>[0];

@@ -1,4 +1,4 @@
-/** `remuster call POOL METHOD [JSON]`: one call of a method, its result as JSON. The node that is asked finds the owners. */
+/** `remuster call POOL METHOD [JSON]`: one call of a pool method; prints its result as JSON. */
 import { RemusterError } from '../../base/errors.ts';
 import { parseOptionDuration } from '../../node/options/option-types.ts';
 import { exitOk } from '../command/exit.ts';

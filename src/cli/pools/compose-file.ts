@@ -1,7 +1,6 @@
 /**
- * The file of `remuster compose`: YAML with a list of pools. Our own names of fields come first; those of older files
- * are understood as well, and what meant something only there is passed over with a word. Checks everything that can be
- * checked without a cluster.
+ * Parses and checks a compose file. Older field names are accepted; meaningless ones are reported. The file of
+ * `remuster compose`: YAML with a list of pools.
  */
 import { readFileSync } from 'node:fs';
 import { RemusterError, isRemusterError } from '../../base/errors.ts';

@@ -1,4 +1,4 @@
-/** `remuster compose FILE`: the pools of a file, created; with `--unregister`, deleted. Doing it twice is doing it once. */
+/** `remuster compose FILE`: creates, or with `--unregister` deletes, the pools of a file. Idempotent. */
 import { isRemusterError } from '../../base/errors.ts';
 import type { PoolDescription, PoolDetails } from '../../placement/operations/pool-views.ts';
 import { type ComposePool, readComposeFile } from './compose-file.ts';

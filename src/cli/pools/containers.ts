@@ -1,4 +1,4 @@
-/** `remuster container migrate|show|explain`: where one container of a pool is, why, and moving it. */
+/** `remuster container migrate|show|explain`: one container: where it is, why, and live migration. */
 import { RemusterError } from '../../base/errors.ts';
 import type { ContainerExplanation } from '../../placement/operations/container-explanation.ts';
 import type { ContainerView } from '../../placement/operations/pool-views.ts';

@@ -1,4 +1,4 @@
-/** `remuster kv get|list|put|delete`: the keys of a pool of the built-in key-value module, for people and scripts. */
+/** `remuster kv get|list|put|delete`: reads and writes keys of a key-value pool. */
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
 import { parseOptionDuration } from '../../node/options/option-types.ts';
 import { confirm, type ConfirmFlags } from '../command/confirm.ts';

@@ -1,4 +1,4 @@
-/** The commands about modules. It only declares; what a command does is imported when it is called. */
+/** Declares the commands about modules and compose. */
 import type { Command } from 'commander';
 import type { ComposeFlags } from './compose.ts';
 import type { ModuleDeployFlags } from './modules.ts';

@@ -1,6 +1,5 @@
 /**
- * `remuster module deploy|list|show`: bundles a module here, sends it to the cluster, and follows until its pools run
- * it. Nothing of the module is run here.
+ * `remuster module deploy|list|show`: bundles a module, deploys it and follows the roll-out. Runs nothing of it here.
  */
 import { createHash } from 'node:crypto';
 import { RemusterError, isRemusterError } from '../../base/errors.ts';

@@ -1,4 +1,4 @@
-/** The commands about pools and containers. It only declares; what a command does is imported when it is called. */
+/** Declares the commands about pools, containers, calls and keys. What a command does is imported when it runs. */
 import { type Command, Option } from 'commander';
 import { poolLimits } from '../../placement/operations/pool-spec.ts';
 import { poolDurabilities } from '../../placement/state/container-records.ts';

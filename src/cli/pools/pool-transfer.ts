@@ -1,7 +1,6 @@
 /**
- * `remuster pool export NAME --out FILE` and `pool import NAME FILE`: everything in a pool as one file, and back into a
- * new pool. Each container is as it was at one instant; the containers one after the other. A file appears when it is
- * whole, and one that is damaged is never sent.
+ * `remuster pool export NAME --out FILE` and `pool import NAME FILE`: exports a pool to one checked file and imports it
+ * into a new pool. Each container is consistent at one instant.
  */
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';

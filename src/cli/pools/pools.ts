@@ -1,4 +1,7 @@
-/** `remuster pool create|list|show|delete`: named sets of containers of one module. */
+/**
+ * `remuster pool create|list|show|delete`: creates, lists, shows and deletes pools; waits until containers serve or are
+ * gone.
+ */
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
 import type { ContainerView, PoolDescription, PoolRow, PoolDetails } from '../../placement/operations/pool-views.ts';
 import { confirm, type ConfirmFlags } from '../command/confirm.ts';

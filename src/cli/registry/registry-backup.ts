@@ -1,6 +1,6 @@
 /**
- * `remuster registry snapshot save|restore FILE`: the whole registry as one file that says whether it is whole and to
- * which cluster it belongs. A file appears complete or not at all; one that is damaged or foreign is never sent.
+ * `remuster registry snapshot save|restore FILE`: saves the registry to one checked file and restores it. A damaged or
+ * foreign file is never sent.
  */
 import { randomBytes } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * `remuster registry watch [PREFIX]`: changes as they happen, one JSON object a line. It goes on where it was when the
- * connection breaks, and ends when history that it has not seen is gone.
+ * `remuster registry watch [PREFIX]`: registry changes as JSON lines; resumes by revision, ends when history was
+ * compacted.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { RemusterError, parseErrorCode, isRemusterError } from '../../base/errors.ts';

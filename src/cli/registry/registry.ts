@@ -1,4 +1,4 @@
-/** `remuster registry get|list|put|delete`: what the cluster has agreed on, key by key, for people and scripts. */
+/** `remuster registry get|list|put|delete`: reads and writes registry keys, with conditions. */
 import { RemusterError } from '../../base/errors.ts';
 import { confirm, type ConfirmFlags } from '../command/confirm.ts';
 import { exitOk } from '../command/exit.ts';

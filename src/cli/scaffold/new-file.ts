@@ -1,4 +1,4 @@
-/** Files to begin with: written where there are none yet, never over others. */
+/** Writes starter files where none exist; never overwrites. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { RemusterError } from '../../base/errors.ts';

@@ -1,4 +1,4 @@
-/** `remuster new module NAME`: a small module with its test, to begin with. Writes two files, and never over others. */
+/** `remuster new module NAME`: starter module with its test. */
 import { RemusterError } from '../../base/errors.ts';
 import { namePattern } from '../../base/ids.ts';
 import { exitOk } from '../command/exit.ts';

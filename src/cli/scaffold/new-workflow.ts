@@ -1,4 +1,4 @@
-/** `remuster new workflow NAME`: a load test and a batch job in one file, to begin with. Never writes over others. */
+/** `remuster new workflow NAME`: starter load test and batch job in one file. */
 import { RemusterError } from '../../base/errors.ts';
 import { namePattern } from '../../base/ids.ts';
 import { exitOk } from '../command/exit.ts';

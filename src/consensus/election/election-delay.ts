@@ -1,7 +1,6 @@
 /**
- * How long a voter waits before it stands for election when the leader is silent. Health, priority and flapping only
- * shift the moment, so the better candidate is first and the only one is never forbidden; among equals the lowest id
- * comes first. The shifts count once: who waits for a leader in vain tries again after a short time by lot.
+ * How long a voter waits before it starts an election: health, priority and flapping delay it, and never forbid it, so
+ * the better candidate is first; among equals the lowest id.
  */
 import type { Random } from '../../base/random.ts';
 

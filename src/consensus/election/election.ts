@@ -1,8 +1,6 @@
 /**
- * Standing for election and voting. A voter that has not heard a leader for its time first asks whether it would be
- * elected, which changes nothing (pre-vote); with the consent of a majority of the configured voters it raises the term,
- * votes for itself, and asks for votes. Voters grant one vote per term, to a candidate whose log is no older, and none
- * while they are bound to a leader (promise.ts).
+ * Elections: pre-vote, votes, one vote per term and only for a log at least as new. Pre-vote asks whether a vote could
+ * be won and changes nothing. Grants none while a leader lease binds this voter.
  */
 import { termMax } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';

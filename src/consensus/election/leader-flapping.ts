@@ -1,7 +1,6 @@
 /**
- * Notices that leadership moves too often: four changes within a minute. Then elections are delayed a little, more with
- * each further change up to a bound, and nobody hands leadership over of its own accord. It delays and never forbids;
- * it ends by itself when the changes have become old.
+ * Detects four leader changes within a minute and then delays elections a little. Ends by itself; never forbids an
+ * election.
  */
 import type { NodeId } from '../../base/ids.ts';
 

@@ -1,8 +1,6 @@
 /**
- * What this voter has promised: to vote for nobody else for a time after it heard the leader. The lease of the leader
- * is made of such promises. After a restart nobody knows what was promised before, so the time begins anew. A promise
- * is void in two cases only: the leader itself has given its lease up (it names the last round it counts on), or its
- * process is proven to be gone.
+ * For how long this voter may vote for no other node after it heard the leader. A restart starts it again in full,
+ * because nothing remembers what was promised; a released lease or a proven crash ends it.
  */
 import type { NodeId } from '../../base/ids.ts';
 

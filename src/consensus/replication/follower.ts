@@ -1,6 +1,6 @@
 /**
- * The receiving half of a log: takes entries from the leader if the one before them is the same here, cuts off what
- * contradicts them, and answers when all is durable. What was agreed is never cut off.
+ * Receiving side of the log: appends if the previous entry matches, truncates conflicts, replies when durable. Never
+ * truncates a committed entry.
  */
 import { isRemusterError } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

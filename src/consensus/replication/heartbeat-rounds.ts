@@ -1,6 +1,6 @@
 /**
- * The heartbeat rounds of a leader: their numbers and when each began. A voter that names a round in its answer has
- * heard us since then, so a lease counts from the beginning of the round and never from the answer.
+ * Numbers and start times of heartbeat rounds; the lease counts from the start of a round and not from the reply,
+ * because a voter that names a round has heard the leader since it began. Frozen while leadership is transferred.
  *
  * While leadership is being handed over no new round begins, so that voters can tell what the leader still counts on
  * from what it counts on after it has changed its mind.

@@ -1,6 +1,7 @@
 /**
- * One term of leadership: made when an election is won, thrown away when leadership ends, so nothing of one term can
- * leak into another. It begins with an entry of its own, because only entries of the own term are agreed by counting.
+ * One term as leader: lease, quorum check, proposals, reads, configuration changes. Created when elected, dropped when
+ * it ends, so no state crosses terms. Begins with an entry of its own, because only entries of its own term are
+ * committed by counting.
  */
 import type { LeaderFlapping } from '../election/leader-flapping.ts';
 import { RemusterError, isRemusterError } from '../../base/errors.ts';

@@ -1,7 +1,7 @@
 /**
- * Handing leadership over: first the other voter gets all entries (nothing new is taken meanwhile), then the leader
- * gives its lease up for good and asks the other to stand at once. If nobody takes over within a bound, the leader goes
- * on, with a lease that rests on later rounds only, so that a request that arrives late finds no majority.
+ * Hands leadership to the best caught-up voter: it gets all entries while nothing new is taken, then the lease is given
+ * up for good and it is told to stand at once. If the target does not take over in time the leader goes on, with a
+ * lease that counts later rounds only, so that a late vote request finds no majority.
  */
 import { failure } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,7 +1,4 @@
-/**
- * Hands what is agreed to the replica, in order and each entry once; a long log in slices, so that it does not hold up
- * heartbeats.
- */
+/** Applies committed entries in order, each once, in slices so that heartbeats are not delayed. */
 import { RearmableTimer } from '../state/rearmable-timer.ts';
 import type { ConsensusState } from '../state/consensus-state.ts';
 import type { ConsensusTimer } from '../state/effects.ts';

@@ -1,7 +1,6 @@
 /**
- * The sending half of a leader: brings the logs of all other members to the state of its own, and knows what a majority
- * of the configured voters has, and when it was heard last. Messages may be lost; each heartbeat asks for the entry
- * before the next one to be sent, and a member that lacks it says so.
+ * Sending side of the leader: brings followers to its log, by appends or a snapshot, and computes what a majority has.
+ * Loss is repaired by heartbeats.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { appendEntriesMax } from '../../messages/consensus.ts';

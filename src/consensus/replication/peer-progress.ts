@@ -1,4 +1,6 @@
 /**
+ * What the leader knows of one follower: 0 <= match < next, and probe, replicate or snapshot. Limits appends in flight.
+ *
  * How far one other member is, as its leader sees it:
  *
  *   probe     one message at a time, until the place is found where both logs are the same

@@ -1,7 +1,6 @@
 /**
- * Proposals of this node on their way into the log of a leader. They gather while a write is under way and enter the
- * log together when it is durable, so that a busy leader makes few large writes and messages, and an idle one waits for
- * nothing. All that wait for agreement are counted, and more than the bound are refused.
+ * Batches proposals while a write is under way and turns them into log entries. Bounded; refuses the excess with
+ * CAPACITY. A busy leader so makes few large writes and messages, an idle one waits for nothing.
  */
 import { failure } from '../../base/errors.ts';
 import { type LogEntry, commandBytesMax, newLogEntry, logEntryBytes } from '../state/log-entry.ts';

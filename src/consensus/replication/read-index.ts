@@ -1,7 +1,6 @@
 /**
- * Read barriers: promises that the state of this leader contains everything that was agreed anywhere before the
- * question. With a lease that holds this is known already; without one, a round of heartbeats that began after the
- * question must be answered by a majority. In both cases an entry of our own term must have been agreed first.
+ * Linearizable reads without a log entry: by the lease, or by a heartbeat round that began after the request. Needs a
+ * committed entry of this term.
  */
 import { failure, success } from '../../base/errors.ts';
 import type { ConsensusState } from '../state/consensus-state.ts';

@@ -1,6 +1,6 @@
 /**
- * Writes that nobody waits for: the parts of a snapshot, and what may be deleted after it. They go to the disk a little
- * at a time, each when the writes before it are durable, so that they never hold up the log.
+ * Writes that nothing waits for: snapshot parts and deletions, a few at a time after the writes of the log are durable,
+ * so that they never delay the log.
  */
 import type { StoreWrite } from '../../base/ports.ts';
 import type { ConsensusState } from '../state/consensus-state.ts';

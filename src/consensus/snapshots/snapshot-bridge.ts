@@ -1,7 +1,6 @@
 /**
- * Carries states between the replica and the machine, a part at a time and each part in a turn of its own, so that a
- * large state holds up nothing else for long. At most one goes each way. It decides nothing: when a state is wanted and
- * whether it counts is for the machine to say.
+ * Moves state between the state machine and the consensus machine, one part per turn, so that a large state delays
+ * nothing else, at most one capture and one restore at a time. Decides nothing.
  */
 import { type Done, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';

@@ -1,8 +1,6 @@
 /**
- * Keeps the log short. When enough has been applied since the last snapshot, the replica is asked for its state, one
- * part after the other; each is written, then the head that makes them count, and only then the log before it is let go
- * of, except for a tail for those who lag. Meanwhile entries go on being applied. The same way a state that came from
- * the leader takes the place of the log; the one that was being taken is in vain then.
+ * Takes and installs snapshots and compacts the log behind them. The head record is written only after every part is
+ * durable.
  */
 import { assert } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,6 +1,6 @@
 /**
- * Puts the state together that a leader sends in parts. One at a time, in order, within a bound; what is lost is asked
- * for again by naming the next byte. Nothing is used before all of it is there and its checksum is right.
+ * Assembles the snapshot that the leader sends in chunks. Uses nothing before all of it is there and its checksum
+ * matches.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { ConsensusMessageOf } from '../election/election.ts';

@@ -1,7 +1,6 @@
 /**
- * Who belongs to the group, by place in the log: the members as of the last snapshot, and each later change. A change
- * counts from the moment it is appended, agreed or not, and is taken back when its entry is cut off. One at a time, so
- * that any two majorities have a voter in common.
+ * Group configurations by log index. A change counts when appended and is undone when truncated; one at a time, so
+ * majorities always overlap.
  */
 import { assert } from '../../base/assert.ts';
 import { RemusterError } from '../../base/errors.ts';

@@ -1,6 +1,6 @@
 /**
- * What all parts of the machine share about one voter of one group: its term and vote, its role, its log and members,
- * what is agreed, and the outbox. Changes of term and vote go to the disk here and nowhere else.
+ * Term, vote, role, log, configuration and commit index of one voter. Term and vote are written here and nowhere else,
+ * before any reply.
  */
 import { assert } from '../../base/assert.ts';
 import { fenceOf, termMax } from '../../base/fence.ts';

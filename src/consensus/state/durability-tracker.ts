@@ -1,6 +1,6 @@
 /**
- * What is surely on the disk. Each write of the machine leaves a mark; the loop brings the marks back in order, each
- * when the write before it is durable. Entries that were cut off meanwhile do not count when their mark returns.
+ * Up to which index and term the disk is safe. Entries that were truncated meanwhile do not count when their write
+ * returns.
  */
 import { assert } from '../../base/assert.ts';
 

@@ -1,6 +1,6 @@
 /**
- * What the machine may ask for, and the list into which its parts put it during a step. What is marked `ahead` depends
- * on no write under way: what a leader says in its durable term, and all that follows from what is agreed.
+ * Effects, timers and events of the consensus machine, and the outbox of one step. An `immediate` effect depends on no
+ * write under way.
  */
 import type { Outcome } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';

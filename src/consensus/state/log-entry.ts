@@ -1,5 +1,5 @@
 /**
- * One entry of the log. It is encoded once, when it is proposed, and these bytes are what travels and what is stored:
+ * One log entry. Encoded once when proposed; the same bytes travel and are stored.
  *
  *   kind u8 (0 nothing, 1 command, 2 members) | term u32 big endian | body
  */

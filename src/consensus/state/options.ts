@@ -1,4 +1,7 @@
-/** The constants of a group, each in milliseconds, bytes or counts, and what must hold between them. */
+/**
+ * Constants of a consensus group and the relations between them: the leader lease ends before any voter lease, also
+ * with drifting clocks.
+ */
 import { RemusterError } from '../../base/errors.ts';
 import { snapshotChunkBytesMax } from '../../messages/consensus.ts';
 

@@ -1,7 +1,4 @@
-/**
- * A moment that is put off again and again, with few timers: one is under way, and when it comes too early it is set
- * anew. Timers are never cancelled; one that was replaced by an earlier one is ignored when it comes.
- */
+/** A deadline that is moved often, with one timer under way. Stale timers are ignored, never cancelled. */
 import type { ConsensusOutbox, ConsensusTimer } from './effects.ts';
 
 export class RearmableTimer {

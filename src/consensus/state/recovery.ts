@@ -1,7 +1,6 @@
 /**
- * Reads what the store has of a group, page by page, and checks that it is whole: the head, every part of its snapshot,
- * and a log without gaps from where the head says it begins. Whatever does not fit is STORE_CORRUPT and nothing is
- * used of it: a voter with a damaged memory must not vote.
+ * Reads what the store has of a group and checks that it is whole. Anything damaged is STORE_CORRUPT: a voter with a
+ * damaged log must not vote.
  */
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

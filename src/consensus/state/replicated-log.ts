@@ -1,7 +1,4 @@
-/**
- * The log of one voter, in memory: everything behind the last compaction, which snapshots keep short. It knows what is
- * where; what may be appended or cut off is decided elsewhere, and what of it is on the disk too (durability.ts).
- */
+/** The log of one voter in memory, behind the last compaction. Indexes are contiguous, terms never decrease. */
 import { assert } from '../../base/assert.ts';
 import type { LogEntry } from './log-entry.ts';
 

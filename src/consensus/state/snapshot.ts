@@ -1,4 +1,7 @@
-/** The state of a replica after one entry, with what is needed to go on from there. */
+/**
+ * A snapshot: last index and term, configuration, and the state in chunks of one size with a checksum. Does not
+ * interpret the bytes.
+ */
 import type { GroupMember } from './state-machine.ts';
 import { type ChunkedBytes, noChunks } from './state-bytes.ts';
 

@@ -1,7 +1,6 @@
 /**
- * What stands on top of a replicated log, and what it holds of it. A replica is a state that every voter computes for
- * itself by applying the same entries in the same order; a group handle is how the rest of a node asks the group to
- * agree on one more entry. Neither knows how agreement is reached.
+ * The state machine on top of the log, and the handle by which a node proposes, reads and changes the group. Knows
+ * nothing of how agreement is reached.
  */
 import type { Done } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';

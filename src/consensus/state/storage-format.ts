@@ -1,4 +1,7 @@
 /**
+ * Store layout of a group: hard state (term and vote), snapshot head, snapshot parts, log entries. What the head does
+ * not name is garbage of an interrupted cleanup.
+ *
  * What a group keeps in the store, below `consensus/<group>/`:
  *
  *   meta                     term and vote

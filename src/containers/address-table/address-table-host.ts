@@ -1,8 +1,6 @@
 /**
- * The address table of a node: follows the registry, writes what it says to the logs, then to memory, then tells the
- * others, always in that order and always in the order of the registry. Whatever comes while the disk is busy is written
- * together in the next round. What was on the disk at the start serves to route by; who owns what is known for sure only
- * after `confirmed`.
+ * Follows the registry: WAL first, then memory, then listeners, always in revision order. Entries read from disk only
+ * route; ownership counts after `confirmed`.
  *
  *   registry --> plan --> log (append, sync) --> memory --> changed, watchers      a failing disk holds all behind it
  */

@@ -1,6 +1,7 @@
 /**
+ * An incremental hash over a set of entries, independent of order, to compare tables. Against accidents, not attackers.
  * A hash of a set of entries that does not depend on their order and can be kept up to date: each entry is mixed into
- * two words of 32 bits, and the words of all entries are added up. Against accidents, not against enemies.
+ * two words of 32 bits, and the words of all entries are added up.
  */
 
 export class EntrySetHash {

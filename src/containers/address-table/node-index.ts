@@ -1,7 +1,6 @@
 /**
- * The nodes that own containers, as small numbers. There are two: the index, which only this table uses in memory, and
- * the number that the registry gave the node, which stands in the log. It forgets nobody: its bound is that of the
- * registry, from which every name in it comes.
+ * Node ids as small integers: an index for memory and the registry's number for the WAL. Forgets none; bounded by the
+ * registry.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { hashText } from './entry-hash.ts';

@@ -1,6 +1,6 @@
 /**
- * What others have told about owners before the registry did: hints to route by, never logged and part of no version
- * and no hash. Each one goes when the registry has said as much, and the oldest goes when there are too many.
+ * Owners learned from replies before the registry reported them. Used to route only: never logged, in no version or
+ * hash. Bounded LRU.
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,4 +1,4 @@
-/** Who waits for news of one container, such as a call that has nobody to go to. */
+/** Callbacks waiting for a new owner of one container. Bounded: CAPACITY beyond 100,000. */
 import { RemusterError } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';
 

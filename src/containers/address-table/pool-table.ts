@@ -1,6 +1,6 @@
 /**
- * The entries of one pool: for each container the index of its owner and the version, in two flat arrays. They grow
- * with the highest container that was set, never beyond what the pool has. Version 0: the container is not known.
+ * Owner index and version per container of one pool, in two flat arrays. Version 0 means unknown. Never longer than the
+ * pool.
  */
 import type { KnownPool } from '../contract.ts';
 import { noOwner } from './node-index.ts';

@@ -1,6 +1,6 @@
 /**
- * Reads what the registry says about nodes, pools and containers, one key at a time. What cannot be read, or is none of
- * the table's business, is left out.
+ * Parses one registry key into a change of a node number, pool or container. Skips what is malformed or not the
+ * table's.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { RegistryChange, RegistryEntry } from '../../base/registry.ts';

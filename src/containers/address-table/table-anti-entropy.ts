@@ -1,6 +1,6 @@
 /**
- * Decides when the whole table is read again, because somebody else is said to know more, or the same differently. News
- * is usually on its way already, so there is some time first; and what was read again in vain is not soon read again.
+ * Decides from peers' digests when to read the whole table again. Waits for news under way, and backs off after a
+ * reload that changed nothing.
  */
 
 export type TableDigest = {

@@ -1,7 +1,6 @@
 /**
- * The address table as it is looked things up in: pools by name and number, owners and versions of their containers,
- * the version and the hash of the whole. It does what it is told; that what it is told was written to the disk before
- * is the business of the host.
+ * The table in memory: pools, owners, versions, and version and hash of the whole. Applies what it is told; the host
+ * has logged it before.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { KnownPool } from '../contract.ts';

@@ -1,9 +1,7 @@
 /**
- * Turns what the registry says into steps: what to log first, and what to apply and tell then, in the order of the
- * registry. It looks at the table as it is and at the steps planned so far, and changes neither the table nor anything
- * that others see; only the numbers of nodes are noted at once, because the log is written in them.
- *
- * Within one revision pools come before their containers, and go after them, in whatever order a transaction wrote them.
+ * Turns registry changes into ordered steps: what to log, then what to apply and report. Within a revision pools come
+ * before their containers and go after them. Changes neither the table nor what others see; only numbers of nodes are
+ * assigned at once, because the log is written in them.
  */
 import type { RegistryChange, RegistryEntry } from '../../base/registry.ts';
 import type { ContainerChange, KnownPool } from '../contract.ts';

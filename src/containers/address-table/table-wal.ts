@@ -1,7 +1,6 @@
 /**
- * Writes the logs of the table, one group of changes at a time: the index if it has changed, then the log of each pool,
- * appended and synced. Whoever waits is called when all of it is durable, and not before; a disk that fails is tried
- * again until it works. A log that may have a bad end, or has grown far beyond what is live, is written anew as a whole.
+ * Writes the WAL one group at a time: index, then each pool appended and synced. Reports done only when all is durable;
+ * retries a failing disk; compacts.
  */
 import type { Done, Outcome, RemusterError } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

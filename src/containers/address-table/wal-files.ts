@@ -1,6 +1,6 @@
 /**
- * What the table keeps below the data directory: one log per pool, and one small index with what the logs need to be
- * read by: which pools there are, and which node has which number. The index is written before any log that needs it.
+ * Names of the WAL files and the format of the index that is needed to read them. The index is written before any log
+ * that needs it.
  */
 import { crc32c } from '../../base/crc.ts';
 import { isRemusterError } from '../../base/errors.ts';

@@ -1,5 +1,8 @@
 /**
- * One record of the log of address tables, and how a whole log is read back. All numbers are little endian:
+ * The 40-byte WAL record with CRC-32C, and reading a whole log. Judges it whole, torn or damaged; the caller decides
+ * what to do.
+ *
+ * All numbers are little endian:
  *
  *   timestamp in ns u64 | pool major u32 | pool minor u32 | container u32 | old node u32 | new node u32 | version u64 | CRC u32
  *

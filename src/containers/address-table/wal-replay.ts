@@ -1,7 +1,6 @@
 /**
- * Fills the table from the disk at the start, so that this node can route before it has heard of the registry: a cache
- * and no more. A torn end is cut off. A damaged log is told of, removed and not used, nor is a log that cannot be read:
- * whatever is not called good here is written anew from what the registry says.
+ * Fills the table from disk at start, as a routing cache. Cuts a torn end, removes a damaged log; whatever it does not
+ * accept is rebuilt from the registry.
  */
 import { type Outcome, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,7 +1,6 @@
 /**
- * One listener for each signal, however many calls hang on it: a signal looks through all of its listeners when one of
- * them goes, and a method that calls a thousand containers hangs all of those calls on one. They are linked through
- * themselves, because each stays only for a moment. No signal is held alive.
+ * One listener per AbortSignal for any number of calls, as an intrusive list, because each stays only for a moment.
+ * Keeps no signal alive.
  */
 import type { Cancel } from '../../base/ports.ts';
 

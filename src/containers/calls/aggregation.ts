@@ -1,7 +1,6 @@
 /**
- * Makes one value of those of many containers with the module's own `aggregate`, which is the code of a user: what it
- * throws is CALL_FAILED, and when it takes longer than the call may take, the call ends without it. Without a definition
- * on this node the parts stay parts.
+ * Runs the module's `aggregate` over the results of a fan-out, within the deadline. It is user code: what it throws is
+ * CALL_FAILED. Without a definition on this node the parts stay parts.
  */
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';

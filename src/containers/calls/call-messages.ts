@@ -1,7 +1,4 @@
-/**
- * Calls between their types and their messages: what a client and a node, or two nodes, say to each other. Strict on
- * the way in: what names no route or no call is BAD_ARGUMENT.
- */
+/** Converts calls, routes and results to messages and back. Strict on input: a malformed route is BAD_ARGUMENT. */
 import { type Outcome, RemusterError, parseErrorCode, failure, success } from '../../base/errors.ts';
 import type { CallId } from '../../base/ids.ts';
 import { type CallMessageOf, type WireCallPart, type WireRoute, errorTextBytesMax } from '../../messages/calls.ts';

@@ -1,4 +1,4 @@
-/** How patient calls are, and how much may be under way at once. */
+/** Time-outs, backoff and bounds of calls. Only numbers. */
 
 export type CallRouterOptions = {
   /** How long an owner is looked for while nobody has the call in hand; then NETWORK_TIMEOUT. */

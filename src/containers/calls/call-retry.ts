@@ -1,7 +1,6 @@
 /**
- * How long one call goes on looking for its owner, and in which rhythm. Pure: it is told the time. Two limits: the
- * call's own deadline, which nothing puts off, and the time since somebody last had the call in hand. Only the word of
- * an owner that it has the call puts that one off; a connection that merely stands does not.
+ * How long one call looks for its owner, and its backoff. Two limits: the call's deadline, and the time since an owner
+ * last said that it has the call. Reads no clock.
  */
 import type { Random } from '../../base/random.ts';
 import type { CallRouterOptions } from './call-options.ts';

@@ -1,7 +1,4 @@
-/**
- * The calls of one node: from whoever wants one to the owners and back. It resolves the route, bounds what is under way
- * and puts the parts together; how one container is reached is the business of part.ts. Every call ends.
- */
+/** All calls of one node: resolves the route, bounds what is under way, combines results. Every call ends. */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

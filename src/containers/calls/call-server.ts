@@ -1,6 +1,6 @@
 /**
- * What this node does when others ask it about calls: runs what its own containers are to run, finds the owners for
- * those who leave that to it, and says what has become of a call. It keeps nothing but the number of open flows.
+ * Answers other nodes: runs calls for its own containers, routes calls for clients, reports the status of a call. Keeps
+ * only the number of open result streams.
  */
 import { type Done, type Outcome, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents, Cancel, Clock, Identity } from '../../base/ports.ts';

@@ -1,7 +1,6 @@
 /**
- * The pools that can be called by name, as far as this node knows: those of its address table that are not being deleted.
- * Whoever was told by this node that a pool is there may be faster than the table, which has no such pool yet, or still a
- * former one of its name: then there is none to be called until the table has it, and whoever calls waits.
+ * The pools callable from this node. A pool created through this node is callable as soon as create returns: its calls
+ * wait until the table has it.
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { Clock } from '../../base/ports.ts';

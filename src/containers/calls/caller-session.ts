@@ -1,7 +1,6 @@
 /**
- * A caller inside this process: numbers its calls, remembers which of them still wait, and turns values into bytes and
- * back. Its node, the generation of its node and its serial number make its call ids unlike all others, also after a
- * restart.
+ * A caller in this process: numbers its calls, tracks the lowest outstanding one, encodes and decodes values. Its call
+ * ids are unique across restarts.
  */
 import { type Outcome, RemusterError } from '../../base/errors.ts';
 import { type CallId, type NodeId, namePattern, parseCallId } from '../../base/ids.ts';

@@ -1,7 +1,6 @@
 /**
- * One call of one container, until it ends: finds the owner, asks it, follows corrections, pauses and asks again, always
- * with the same call id. It ends exactly once, whoever answers first: `#over` is the one claim. It never asks another
- * container, and never believes that an owner is gone because somebody says so: it asks whom the table names.
+ * One call of one container: find the owner, send, follow owner hints, retry with the same call id. Ends exactly once.
+ * Asks only whom the table names, and never believes from hearsay that an owner is gone. Never asks another container.
  *
  *   attempt --owner known--> asked --answer--> over
  *      ^                       |  silent: watch the table, then probe the owner; unknown there: attempt

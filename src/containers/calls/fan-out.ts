@@ -1,7 +1,6 @@
 /**
- * One call of many containers: asks each of them, as a part of its own with its own retries, and gathers what they
- * answer in the order of their numbers. At most a neighbourhood of containers per owner is asked at once, so an owner
- * that is silent holds up its own containers and nobody else's. It ends when every part has ended, each counted once.
+ * One call of many containers: at most a neighbourhood per owner at once, each with its own retries, so a silent owner
+ * delays only its own containers, results in container order. Ends when every part has ended.
  */
 import { type Done, type ErrorCode, type Outcome, RemusterError, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

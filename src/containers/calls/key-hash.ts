@@ -1,6 +1,6 @@
 /**
- * From a key to a number, the same on every node, in every version and for ever: changing it would send keys to other
- * containers than those that hold their state. docs/guides/calls.md writes it down for other languages.
+ * Key hash (FNV-1a plus the MurmurHash3 finalizer). Must never change: it would send keys to containers without their
+ * state. docs/guides/calls.md writes it down for other languages.
  *
  * 32-bit FNV-1a over the UTF-8 bytes of the key, then the finalizer of MurmurHash3: FNV alone mixes the last bytes too
  * little for a remainder, and keys that people choose differ in their last bytes.

@@ -1,7 +1,6 @@
 /**
- * What travels over the stream of a flow, in both directions: frames of a kind and some bytes. A ByteStream gives the
- * other side new credit as soon as it has looked at a chunk, which says nothing about whether the reader of the flow
- * keeps up: so the reader tells for how much it has room, and the writer sends an item only while there is some left.
+ * Frames of a result stream, with credit-based flow control: the reader grants credit, the writer sends an item only
+ * within it.
  *
  *   frame = kind (1) | length (4, big endian) | bytes
  *   reader: args once, then room (4 bytes, big endian: for so much more) again and again

@@ -1,7 +1,6 @@
 /**
- * The reading end of a flow, at a node or a client: opens a stream to whoever gives the items, tells for
- * how much it has room, and is an AsyncIterable of them. It ends with the last item, with the error of the writer, at its
- * deadline, when the connection is lost, or when nobody reads on. A flow is never resumed: some items may have been seen.
+ * Reading end of a streaming call: an AsyncIterable that grants credit. Ends on last item, error, deadline or lost
+ * connection. Never resumed.
  */
 import { RemusterError, parseErrorCode, isRemusterError } from '../../base/errors.ts';
 import type { Address, ByteStream, Cancel, Clock, Streams } from '../../base/ports.ts';

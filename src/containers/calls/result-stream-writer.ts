@@ -1,7 +1,6 @@
 /**
- * The writing end of a flow, at the owner or at a node in between: takes the arguments from the stream, has the call
- * made, and sends the items as the reader has room for them. When the reader goes away or the deadline passes, the call is
- * cancelled and the generator is told to return.
+ * Writing end of a streaming call: starts the call and sends items within the reader's credit. Cancels the call when
+ * the reader leaves or the deadline passes.
  */
 import { type Done, RemusterError, serializeError, isRemusterError } from '../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents, Cancel, Clock } from '../../base/ports.ts';

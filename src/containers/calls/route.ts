@@ -1,7 +1,6 @@
 /**
- * From a route to container numbers. A route is resolved once, before anything is sent: every part of a call then
- * belongs to one container for good, wherever that is owned, so a call that is sent again can only reach the container
- * that may have run it already. Nothing here knows who owns what, except where the route itself names a node.
+ * Resolves a route to container numbers, once, before anything is sent, so a resend reaches only the container that may
+ * have run it.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,7 +1,6 @@
 /**
- * One open container under one fence: what it holds, who has a turn, and what is on its way to the disks. From here
- * answers leave, and only while the lease holds and the tenure has not ended; whoever cannot be answered any more gets
- * an error that lets the caller send the call again. It ends once, for good: what comes after has a new one.
+ * One open container under one fence: turns, commits, answers. Answers leave only in commit order and while the lease
+ * holds. Ends once, for good.
  *
  *   call -> reading or writing turn -> commit line -> log.commit -> in order -> answer
  */

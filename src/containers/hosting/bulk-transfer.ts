@@ -1,8 +1,6 @@
 /**
- * Two methods that every container has besides those of its module: one gives everything in it as a flow of pages, the
- * other puts such pages into a container that nobody has written to. What was remembered of calls stays behind: a copy
- * of a pool is another pool, whose callers begin anew. Only calls reach them, so order, copies and durability are as
- * for all calls.
+ * Built-in methods `$export` and `$import`, in pages. They run as calls, so order, replication and durability hold.
+ * Remembered call ids are not exported.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { decodeValue } from '../../messages/codec/value.ts';

@@ -1,4 +1,4 @@
-/** What the calls of all containers of a node add up to. Counts only. */
+/** Counters and a duration histogram over all calls of this node. */
 import { Histogram } from '../../base/histogram.ts';
 
 export class CallMetrics {

@@ -1,6 +1,6 @@
 /**
- * The containers that this node owns. It gives each change of a record and each call to its container, and knows which
- * are open. It is the only door of this folder; what happens inside of a container is decided in container.ts and below.
+ * The containers this node owns: passes record changes and calls to each, and knows which are open. Decides nothing
+ * about a single container.
  */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';

@@ -1,8 +1,6 @@
 /**
- * The way of one container from its record to its first call: the lease holds, the module is here, the log is open and
- * its state loaded, the callback for this kind of opening has run, and what it wrote is durable. It is recorded as
- * serving before its first call: until then the leader may lose patience and have another node open it, without waiting
- * for the end of our lease.
+ * Steps from record to first call: lease, module, log, callback, commit, recorded as serving. No call runs before the
+ * record says `serving`.
  *
  *   lease -> module -> log -> callback -> commit -> recorded as serving -> ready
  */

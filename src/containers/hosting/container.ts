@@ -1,7 +1,6 @@
 /**
- * One container that this node owns, from the first record that says so to the one that does not. It opens a tenure for
- * each fence under which we are the owner, one after the other, and ends it at once when the record says otherwise. Calls
- * wait in its inbox across tenures; they never go to another container.
+ * One owned container across fences: at most one activation at a time, ended at once when the record says otherwise.
+ * Calls wait in its inbox, never elsewhere.
  *
  *   closed --our fence--> opening --> open --handing--> plugged --> handed
  *     ^                      |          |                  |          |

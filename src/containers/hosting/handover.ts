@@ -1,7 +1,6 @@
 /**
- * How an owner lets go of a container that is to move: calls wait, what runs ends, the module has no more work and hears
- * of the move, and then the record says that it is handed over. From that instant it is never served under this fence
- * again. If all this takes too long or the module refuses, the move is taken out of the record and calls go on here.
+ * Owner's side of a move: plug, drain, `workRemaining`, `migrate`, record `handed`. After `handed` it never serves
+ * under this fence; before, it can cancel.
  *
  *   plugged -> drained -> no work remaining -> migrate -> recorded as handed -> over
  *      +---------+---------------+----too late----+-> move withdrawn -> resumed

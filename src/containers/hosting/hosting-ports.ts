@@ -1,4 +1,4 @@
-/** What hosting needs of the node around it, and what it tells. Types only. */
+/** What hosting needs of its node, and the events it emits. Types only. */
 import type { Fence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Cancel, Clock, Identity, Log } from '../../base/ports.ts';

@@ -1,8 +1,6 @@
 /**
- * How many commits are answered in one turn of the loop, of all containers of this node together. Whoever is answered
- * mostly wants to write again: if a thousand were answered in one go, their next commits would leave together as well,
- * and the disks and copies would rest meanwhile. So some are answered, what they write sets out, and then come the next.
- * It counts, and calls again those who had to wait; it knows nothing of commits.
+ * At most 256 commits are acknowledged per loop turn, so callers' next writes leave while others are acknowledged;
+ * otherwise disks and replicas would wait meanwhile. Knows nothing of commits.
  */
 import type { Clock } from '../../base/ports.ts';
 

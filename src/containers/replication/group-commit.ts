@@ -1,10 +1,7 @@
 /**
- * One line of writes to one store, for all containers on it. What comes while a write is under way, or within one turn of
- * the loop, goes into the next write together, which costs one sync of the disk. A container has at most one job here at
- * a time, so jobs may be put together in any way. Whoever may have more to write by then says so with `prepare` and puts
- * its job together when the next write begins.
- *
- * When a joint write fails, each of its jobs is written alone, so that one that cannot be written fails alone.
+ * Group commit for all containers of one store: writes that arrive during a write share the next sync. If a group
+ * fails, each member is written alone. A container has at most one write here at a time, so they can be combined in any
+ * way.
  */
 import { type Done, failure } from '../../base/errors.ts';
 import type { Clock, RowStore, StoreRows, StoreWrite } from '../../base/ports.ts';

@@ -1,7 +1,6 @@
 /**
- * The last commits of a container, in memory at its owner: what is not yet everywhere, and some more for copies that were
- * away for a moment. All of them were made under one fence; only the position before the first may be of another. It is
- * cut at its beginning and never has a gap.
+ * The last commits in memory at the owner, for replicas that were away for a moment. No gaps, one fence; trimmed at its
+ * start by a byte budget.
  */
 import { assert } from '../../base/assert.ts';
 import type { Fence } from '../../base/fence.ts';

@@ -1,8 +1,6 @@
 /**
- * Changes the record of a container in the registry on behalf of its owner: compare and swap on the one key, from the
- * record as we know it, and again from what the registry says when we were late. It ends with FENCED as soon as the
- * record is not under that fence of this life any more, and with the last error when the time is over: then nobody knows
- * whether it has happened.
+ * Compare-and-swap of a container record by its owner, retried from what the registry returns. Ends FENCED when the
+ * record is under another fence.
  */
 import { type Done, type Outcome, type RemusterError, failure, success } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';

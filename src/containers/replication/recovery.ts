@@ -1,7 +1,5 @@
 /**
- * With what an owner begins, decided from the record and from what lies on this node's disk. A container that is new
- * begins with nothing, in a slot of its own; everything else begins with what is here, and it must be here: an empty
- * container is never served in the place of one that had state.
+ * The state an owner starts from, decided from record and disk. An empty container never replaces one that had state.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { PoolDurability, NodeInstance } from '../../placement/state/container-records.ts';

@@ -1,7 +1,6 @@
 /**
- * Everything this node holds, by container, and how it goes when the record says that it is not ours any more. Nothing
- * is dropped because it is unknown: only a record without us, a container that was deleted, or a table that the registry
- * has confirmed.
+ * All replicas on this node. Dropped only by a record without this node, a deleted container, or a confirmed table;
+ * never because it is unknown.
  *
  *   drop: the meta row says "nothing" -> rows are swept -> the meta row goes too, if the container is gone
  *

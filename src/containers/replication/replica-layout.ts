@@ -1,7 +1,6 @@
 /**
- * How the state of containers lies in the store: one meta row per container, and rows of state in slots. A slot is one
- * whole copy of the state; the meta row names the one that counts. A new copy is built in a slot of its own and takes the
- * place of the old one by a change of that one row. Every other slot is garbage.
+ * Row layout on disk: one meta row naming the valid slot, position and highest fence, and rows per slot. A snapshot
+ * goes live by changing that one row.
  *
  *   copies/m/{pool}/{container}                    meta: slot, position, highest fence seen
  *   copies/s/{pool}/{container}/{slot}/{key}       one entry of the state

@@ -1,7 +1,6 @@
 /**
- * What a copy does with what an owner sends: pure decisions over its meta row and the snapshot that is being built. It
- * refuses lower fences than it has seen, takes commits only where its own end, does each step of a snapshot once, and
- * says in every case where it stands. copy-desk.ts writes what is decided here before it answers.
+ * Pure decisions of a replica: refuse lower fences, accept commits only where its log ends, do each snapshot step once.
+ * Always says where it stands.
  */
 import type { Fence } from '../../base/fence.ts';
 import type { ReplicationRefusal, ReplicateCommits, ReplicateSnapshot } from '../../messages/replication.ts';

@@ -1,8 +1,8 @@
 /**
- * The state of containers on this node: as their owner, and as a copy of others. It joins the parts of this folder and
- * remembers the records that name this node; it decides nothing about commits.
+ * All container state on this node, as owner and as replica: joins the parts of this folder and knows the records that
+ * name this node. Decides nothing about commits.
  *
- *   open --> Replicator --commits--> our disk, and ReplicaSender --requests--> copy-desk.ts of other nodes
+ *   open --> Replicator --commits--> our disk, and ReplicaSender --requests--> replica-server.ts of other nodes
  *   changed --> records --> who is to have copies, what is to be dropped
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';

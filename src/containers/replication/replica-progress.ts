@@ -1,6 +1,6 @@
 /**
- * What an owner knows of one of its copies: whether the record counts on it, where it stands, how long it has been
- * silent. Only data and how it changes; owner-log.ts decides what follows from it.
+ * What the owner knows of one replica: ISR membership, acked commit, silence. Data only; `replication-log.ts` decides.
+ * Invariant: acked <= sent while replicating.
  *
  *   unknown --it answers--> following                its last commit is in our tail: it gets what comes after it
  *                           copying --installed-->   it is elsewhere, or has nothing: it gets a snapshot first

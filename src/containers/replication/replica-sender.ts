@@ -1,6 +1,6 @@
 /**
- * Carries to the copies of one container what owner-log.ts finds that they lack: commits from the tail, or a snapshot
- * step by step. It reports how each ended and decides nothing about who counts.
+ * Sends replicas what they lack: commits from the tail, pipelined, or a snapshot step by step. Reports results; never
+ * decides who is in the ISR.
  *
  *   following          up to `requestsMax` requests at once, and more of those that are full, each with the commits behind
  *                      the one before. One that is refused or fails is the end of all that came after it: the copy is

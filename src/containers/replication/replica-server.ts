@@ -1,8 +1,6 @@
 /**
- * The side of a copy: takes what owners of other nodes send, in the order in which it comes, writes what receiver.ts
- * decides, and answers with where the copy stands on the disk. Commits that come while a write of the same container is
- * under way go into the next one together. A request never waits for another container, except for the sync of the disk
- * that they share.
+ * Replica's side: takes commits and snapshot steps in order, writes what `replica-log.ts` decides, replies with its
+ * durable position.
  */
 import type { Done, RemusterError } from '../../base/errors.ts';
 import { failure, success } from '../../base/errors.ts';

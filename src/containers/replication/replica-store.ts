@@ -1,7 +1,6 @@
 /**
- * What this node holds of one container: its meta row as it is on the disk, and the snapshot that is being built. One
- * thing at a time happens to it: whoever wants to write waits for its turn, decides on what is durable, and writes state
- * and meta together. It knows nothing of owners and copies.
+ * What this node stores of one container: meta row and snapshot under construction. One operation at a time; state and
+ * meta are written together.
  */
 import type { Done, RemusterError } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';

@@ -1,16 +1,16 @@
 /**
- * The log of a container at its owner, as a thing that only counts: which commits there are, which of them are on our
- * disk and in which copies, whom the record counts on, and which commits are thereby acknowledged.
+ * Which commits are on which disk, and the commit index. Committed = stored here and acked by every required replica
+ * (ISR and those joining or leaving). State only, no I/O.
  *
  *   append -> on our disk, and in every copy that is required -> committed, in order
  *
  * Required is whom the record names as in sync, and whoever may be named there soon: a copy that has caught up, and
  * everybody in a change of the record whose end we do not know, and a copy that is nearly there. A copy that is silent
- * for too long stays required until the record no longer names it. The first thing to be committed is the state that was
- * found at the opening: it may have commits that nobody acknowledged, and nobody may see those before every copy has
- * them or is out of the record.
+ * for too long stays required until the record no longer names it. The first thing to be committed is the state that
+ * was found at the opening: it may have commits that nobody acknowledged, and nobody may see those before every copy
+ * has them or is out of the record.
  *
- * Nothing here acts or waits: open-container.ts does what is decided here.
+ * Nothing here acts or waits: replicator.ts does what is decided here.
  */
 import type { Fence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';

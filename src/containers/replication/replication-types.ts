@@ -1,4 +1,7 @@
-/** How much the copies of a node may hold and how long they wait, and what they count. Only numbers. */
+/**
+ * Options, counters and events of replication. Some times are ticks, so a process that slept does not blame its
+ * replicas.
+ */
 
 export type ReplicationSettings = {
   /** A copy that a commit waits for in vain for so long is taken out of the set in sync. */

@@ -1,7 +1,6 @@
 /**
- * A container at its owner, from its opening to its end: the ContainerLog that hosting commits to. It writes commits to
- * our disk and lets copy-sender.ts carry them to the copies at the same time, keeps the record right, and ends commits
- * in order when owner-log.ts says that they are everywhere. What that takes and in which order is not decided here.
+ * Owner's side: writes commits to its disk and to all replicas at once, keeps the ISR right, acknowledges in order.
+ * Ends at the first sign of another owner.
  *
  * The first sign of another owner ends it: a copy or the registry that answers FENCED, or a record with another fence.
  */

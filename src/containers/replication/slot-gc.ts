@@ -1,7 +1,5 @@
 /**
- * Deletes rows of state that no longer belong to anything: slots that were replaced, snapshots that were given up, whole
- * containers that are not ours any more. A few rows at a time, one container after the other, so that it is never in the
- * way of a call. What a crash leaves is found again when the container is opened, or at the next start.
+ * Deletes rows of slots that no meta row names, a few at a time, one container after the other. Resumes after a crash.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { Clock, StoreEntry } from '../../base/ports.ts';

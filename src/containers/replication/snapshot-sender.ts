@@ -1,6 +1,8 @@
 /**
- * The order of the steps in which a copy gets a whole state while the state goes on changing. Pages of the state are read
- * one after the other from the disk, with the commits made meanwhile in between:
+ * Order of snapshot steps under writes: page, commits, ..., install. A page is read after the commits before it were
+ * sent, so the replica ends exact.
+ *
+ * Pages of the state are read one after the other from the disk, with the commits made meanwhile in between:
  *
  *   page, commits, page, commits, ... last page, commits, install
  *

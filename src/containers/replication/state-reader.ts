@@ -1,6 +1,6 @@
 /**
- * Reads the rows of one slot page by page, in the order of their keys. A store counts rows and not bytes, so the number
- * of rows follows the size of what was found; a page never has more than its bytes, unless one single row has.
+ * Reads the rows of one slot page by page in key order. The store counts rows, so their number follows the sizes found;
+ * a page stays within its bytes unless a single row is larger.
  */
 import { type Done, success } from '../../base/errors.ts';
 import type { Store, StoreEntry } from '../../base/ports.ts';

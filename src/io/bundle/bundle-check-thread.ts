@@ -1,7 +1,4 @@
-/**
- * The first file of the thread in which a deployed bundle is imported for the first time: says which modules it exports,
- * or why it cannot be imported. Nothing of it is called.
- */
+/** Entry file of the check thread: imports a bundle once and reports its modules or the error. Calls nothing of it. */
 import { setSourceMapsSupport } from 'node:module';
 import { parentPort, workerData } from 'node:worker_threads';
 import { assert } from '../../base/assert.ts';

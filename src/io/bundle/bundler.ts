@@ -1,7 +1,6 @@
 /**
- * Makes one file of a module and everything that it imports, for deploying: plain JavaScript with a map back to the
- * lines of its author. The package itself is left out, because the module is to use the one of the node that runs it.
- * It reads files and runs none of them.
+ * Bundles a module and its imports into one JavaScript file with a source map, the package itself left out. Runs none
+ * of the code.
  */
 import { dirname, relative, resolve } from 'node:path';
 import type { InputOptions, OutputOptions } from 'rolldown';

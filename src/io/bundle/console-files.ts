@@ -1,7 +1,4 @@
-/**
- * The files of the console, as a node serves them. A package has them ready beside its code; in a checkout they are made
- * from console/ the first time that somebody asks, in memory. Nothing is written.
- */
+/** The console's files: ready in a package, bundled in memory in a checkout. Writes nothing. */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';

@@ -1,7 +1,6 @@
 /**
- * Code that was deployed, below the data directory of a node: imports it into this process, or, to see whether it can be
- * imported at all, into a thread that has little memory and little time and whose end is nobody else's. There it cannot
- * end the node or keep it from working; afterwards it runs as everything that operators give to a node does.
+ * Imports deployed bundles into this process. First tries one in a thread with bounded memory and time, so that a bad
+ * bundle cannot end the node.
  */
 import { hash } from 'node:crypto';
 import { registerHooks, setSourceMapsSupport } from 'node:module';

@@ -1,6 +1,6 @@
 /**
- * Imports what users wrote: files and packages that the configuration of a node names. It returns everything that they
- * export and judges none of it. TypeScript files work as they are, as long as types can be stripped from them.
+ * Imports modules that a node's configuration names (files or packages), within a deadline. Validates none of the
+ * exports.
  */
 import { existsSync } from 'node:fs';
 import { registerHooks } from 'node:module';

@@ -1,4 +1,4 @@
-/** Errors of bundled code as its author knows it: the map in the bundle leads the stack back to the lines of the sources. */
+/** An error message with the line of the author's source, by the bundle's source map. */
 import { deployedSourceScheme } from './bundler.ts';
 
 /** With the line of the author, if the stack knows it. */

@@ -1,6 +1,6 @@
 /**
- * A file with workflows, as it is submitted: bundled into one piece of code, named by its hash, and imported here once
- * so that its facts can be read. The bundle is what is imported, so what is read is what will run. It starts nothing.
+ * Bundles a workflow file, names it by hash, imports it once to read its facts. What is read is what will run. Starts
+ * nothing.
  *
  * Code that was imported stays in the process for ever: the same code is not imported again, so that whoever submits a
  * file all day long does not grow.

@@ -1,13 +1,13 @@
 /**
- * The marks by which a resent transaction is recognised. Each transaction that is under way has a slot to itself; a
- * slot is one key in etcd whose version counts the marked transactions that used it:
+ * Slots whose etcd version counts the transactions marked in them; one slot per transaction in flight. A slot ends by
+ * its own lease.
  *
  *   if the slot's version is still what it was -> execute, and write "number branch" into the slot
  *   otherwise                                  -> read the slot: our number says that an earlier attempt was executed
  *
  * An attempt that etcd carries out late finds the version changed and does nothing. Slots are few, because the lowest
- * free one is taken, and they end with a lease of their own an hour after they were last written. The lease is
- * replaced every twenty minutes, so a mark outlives every call that could ask for it.
+ * free one is taken, and they end with a lease of their own an hour after they were last written. The lease is replaced
+ * every twenty minutes, so a mark outlives every call that could ask for it.
  */
 import { randomBytes } from 'node:crypto';
 

@@ -1,8 +1,6 @@
 /**
- * Calls to an etcd cluster: one endpoint is used until it fails, then the next; a failed call is made again until it
- * is answered or its time is over. So every call that comes here must be harmless when it is made twice, or carry its
- * own mark (guarded-transaction.ts). The end is honest: DEADLINE when it may have happened, and an error that promises
- * "nothing changed" only when no attempt can have had an effect.
+ * Calls an etcd cluster: fails over between endpoints and retries until the deadline. Promises "nothing changed" only
+ * if no attempt can have had an effect.
  */
 import { type ErrorCode, RemusterError } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';

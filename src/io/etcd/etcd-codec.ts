@@ -1,7 +1,6 @@
 /**
- * Our words in etcd's JSON and back: keys and values in base64 behind the namespace, 64-bit numbers as text, and what
- * is zero, empty or false left out. Below the namespace `k/` holds the keys of the port and `g/` the marks of executed
- * transactions, which no range of the port can reach.
+ * Translates keys, values and numbers to etcd's JSON and back. `k/` holds keys, `g/` holds dedup marks that no range
+ * can reach.
  */
 import { assert } from '../../base/assert.ts';
 import type { KeyRange, LeaseId, RegistryChange, RegistryCompare, RegistryEntry } from '../../base/registry.ts';

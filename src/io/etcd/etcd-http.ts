@@ -1,7 +1,6 @@
 /**
- * One exchange with one endpoint of etcd's JSON gateway: a POST with a deadline and a bounded answer, or a stream of
- * lines. It reports how far a failed exchange came, because whether something may have happened depends on that. It
- * knows nothing of etcd's words, chooses no endpoint and repeats nothing.
+ * One HTTP exchange or line stream with one etcd endpoint, bounded. Reports how far a failed exchange got, since that
+ * decides whether it may have happened. Never retries.
  */
 import { type ClientRequest, Agent as HttpAgent, type IncomingMessage, request as httpRequest } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';

@@ -1,4 +1,4 @@
-/** How an etcd cluster is reached, and the bounds within which it is used. What is not set here has the value of `etcdLimits`. */
+/** How an etcd cluster is reached, and the limits of its use. */
 import type { Clock, Log } from '../../base/ports.ts';
 
 export type EtcdTls = {

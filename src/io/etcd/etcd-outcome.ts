@@ -1,6 +1,6 @@
 /**
- * What an answer of etcd means for the caller: a value, an error of our table, or "ask again", and in that case whether
- * the request may have been carried out. When in doubt it may.
+ * Classifies an etcd reply: value, coded error, or retryable, and whether the request may have been executed. When in
+ * doubt it may.
  *
  *   no connection, "no leader"              nothing has happened
  *   timed out, leader changed, lost answer  it may have happened

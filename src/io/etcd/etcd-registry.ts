@@ -1,7 +1,6 @@
 /**
- * The Registry port on an etcd cluster, over its HTTP/JSON gateway. This file checks arguments, bounds the number of
- * calls and turns each call into etcd's words; how calls survive failures stands in etcd-client.ts, how a transaction
- * is executed once in guarded-transaction.ts, how a watch goes on in etcd-watch.ts.
+ * The Registry port on etcd's JSON gateway: checks arguments, bounds calls, translates. Retries, exactly-once and
+ * watches live in the files beside it.
  *
  * etcd counts the time of leases in whole seconds and has a minimum of its own: what was granted is reported.
  */

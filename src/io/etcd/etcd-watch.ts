@@ -1,7 +1,6 @@
 /**
- * One watch on etcd: a stream of lines that is opened again, at the next endpoint and from the first revision not seen
- * yet, whenever it breaks. The endpoint that serves it is asked from time to time, because a stopped process keeps its
- * connections open and says nothing. Ends only by cancelling or by compaction.
+ * One watch on etcd: reopened at the next endpoint from the first revision not seen. Probes its endpoint, because a
+ * stopped process keeps its connections open. Ends only by cancel or compaction.
  */
 import type { Cancel } from '../../base/ports.ts';
 import type { KeyRange, RegistryChange, WatchEvents } from '../../base/registry.ts';

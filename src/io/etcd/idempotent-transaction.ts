@@ -1,7 +1,6 @@
 /**
- * Transactions that may be sent to etcd more than once and are executed once. A branch that writes also writes the mark
- * of its slot (guards.ts); when an attempt finds that mark, the transaction was executed before, and its answer is put
- * together from the mark and from what the key space held just before or just after it.
+ * Transactions that may be sent twice and execute once: each writing branch also writes a dedup mark. The reply of an
+ * earlier attempt is rebuilt.
  *
  * A branch that only reads is not marked at first, so it raises no revision. Once an attempt is in doubt, all branches
  * are: otherwise a late first attempt could still write after a second one has told the caller "not succeeded".

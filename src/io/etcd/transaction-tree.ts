@@ -1,7 +1,6 @@
 /**
- * A transaction as a tree of choices, which is how etcd can be asked for things that one comparison list cannot say:
- * whether it was executed before (a mark), and "not equal" for a key that does not exist, which etcd calls false. The
- * same tree that wrote the request reads the answer, so each leaf gets exactly its own results.
+ * A transaction as a tree of etcd comparisons, for conditions that one list cannot say. The tree that encodes the
+ * request decodes the reply, so each leaf gets its own results.
  */
 import type { RegistryOp, RegistryOpResult, RegistryTransaction } from '../../base/registry.ts';
 import { type EtcdCodec, type EtcdWireEntry, encodeBase64, wireNumber } from './etcd-codec.ts';

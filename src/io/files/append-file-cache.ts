@@ -1,7 +1,6 @@
 /**
- * Files that are open for appending, so that a log does not open its file for each record. At most `max` stay open; the
- * one that was not used for longest is closed. A failed append takes back the part that got through: a full disk leaves
- * the file as it was.
+ * Keeps files open for appending, least recently used closed first. A failed append is truncated away, so a full disk
+ * leaves the file as it was.
  */
 import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open } from 'node:fs/promises';

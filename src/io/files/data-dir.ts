@@ -1,6 +1,6 @@
 /**
- * The data directory of a node: made with mode 0700, held by one process at a time, and removed at the end when it is
- * ephemeral. It refuses a directory that holds something else, so a mistyped path is neither closed off nor removed.
+ * The data directory: mode 0700, one process at a time by an SQLite lock, removed at exit when ephemeral. Refuses a
+ * directory with foreign content, so that a mistyped path is neither locked nor removed.
  *
  * The lock is an exclusive lock of SQLite on a file of its own. Such a lock belongs to the process: the kernel takes it
  * back however the process ends, so a node killed with -9 never blocks its next start, and no process id is guessed.

@@ -1,7 +1,4 @@
-/**
- * Turns what the operating system says about files into our codes. The path stays out of the message unless the caller
- * names it: absolute paths of this machine do not travel.
- */
+/** Maps file system errors to error codes. A message has no absolute path unless the caller names it. */
 import { RemusterError } from '../../base/errors.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 

@@ -1,7 +1,6 @@
 /**
- * The Files port on a real directory. Every path is checked to lie plainly below the root; operations on one path are
- * performed in order; a file is replaced by writing a new one beside, syncing it and renaming it over the old one.
- * What a crash left of such a new file is removed at open.
+ * The Files port below one root directory. Operations on one path run in order; a replaced file is whole or old. Never
+ * creates anything outside the root.
  *
  * It never creates anything outside its root, and does not guard against other processes: data-dir.ts does.
  */

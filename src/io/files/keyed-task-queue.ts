@@ -1,6 +1,6 @@
 /**
- * Asynchronous work in lanes: work of one lane happens in the order in which it was given, different lanes go on side
- * by side, at most `runningMax` at once and `waitingMax` altogether. It never looks at what the work is about.
+ * Runs asynchronous tasks: in order per key, keys side by side, with bounds on running and waiting. Does not know what
+ * a task does.
  */
 import { RemusterError } from '../../base/errors.ts';
 

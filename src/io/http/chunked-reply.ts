@@ -1,6 +1,5 @@
 /**
- * An answer that is written piece by piece, no faster than the client reads it. A client that reads nothing for a while,
- * or is gone, ends it, and with it whatever makes the pieces.
+ * Writes a reply chunk by chunk, no faster than the client reads. A stalled or closed client ends it and its producer.
  */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';

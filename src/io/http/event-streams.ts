@@ -1,6 +1,6 @@
 /**
- * Event streams (SSE) to a bounded number of clients, each with a bounded buffer: who reads too slowly is cut off and
- * may come back with its last event id. A comment goes out now and then, so that a client that is gone is noticed.
+ * Server-sent events for a bounded number of clients with bounded buffers. A comment is sent now and then, to notice a
+ * client that is gone. A slow client is disconnected and resumes by last event id.
  */
 import type { ServerResponse } from 'node:http';
 import { RemusterError } from '../../base/errors.ts';

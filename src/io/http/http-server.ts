@@ -1,7 +1,6 @@
 /**
- * The operators' HTTP interface on node:http: it guards (http-guard.ts), finds the route (http-routes.ts), reads the
- * body (http-body.ts), and writes what the handler answers. Every answer carries the security headers; every failure
- * has the one error shape and no stack trace. It knows no route by itself.
+ * HTTP server of operators: guard, route, body, handler, reply. Every reply has security headers, every failure the one
+ * error shape. Knows no route.
  */
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,4 +1,6 @@
-/** Reads the body of a request as JSON, within a bound of bytes. Nothing is kept of a body that is too large. */
+/**
+ * Reads a request body as JSON within a size limit. Drops `__proto__` keys; keeps nothing of a body that is too large.
+ */
 import type { IncomingMessage } from 'node:http';
 import { RemusterError } from '../../base/errors.ts';
 

@@ -1,7 +1,5 @@
 /**
- * Who may ask: checks the Host header (a foreign name is a rebound browser), the Origin header (a foreign page) and the
- * bearer token. On loopback without a token everything is allowed; off loopback everything but the probes needs the
- * token; whatever changes state needs it wherever one is set. It never looks at the body.
+ * Checks Host, Origin and bearer token of a request. Off loopback all but probes need the token. Never reads the body.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';

@@ -1,7 +1,4 @@
-/**
- * Finds the route for a method and a path. Paths are compared segment by segment; a literal segment wins over a named
- * one, whatever the order of declaration. It never touches a request or an answer.
- */
+/** Finds the route of a method and path; literal segments win over parameters. Never touches request or reply. */
 import { assert } from '../../base/assert.ts';
 import { RemusterError } from '../../base/errors.ts';
 import type { ApiMethod, ApiRoute } from '../../base/http-routes.ts';

@@ -1,7 +1,7 @@
 /**
- * Addresses as a runner's guard reads them: eight groups of 16 bits, IPv4 in the place where IPv6 has it. It is called
- * when the code of users may have changed every prototype, so it calls no method of any: only operators, indices and
- * objects without a prototype. Taking a list apart would ask an iterator, so that is not done either.
+ * IP addresses as eight 16-bit groups for the network guard, IPv4 where IPv6 has it. User code may have changed every
+ * prototype, so it calls no method: operators, indices and objects without a prototype only, and no destructuring of a
+ * list, which would call an iterator.
  */
 export type IpGroups = [number, number, number, number, number, number, number, number];
 

@@ -1,11 +1,10 @@
 /**
- * Inside a runner that may use the network: where it may not connect to all the same. Not to the ports of the cluster,
- * not to addresses that are only valid on one link (clouds hand out keys there), not to sockets in the file system, not to
- * name servers of its own choice.
+ * Denies runner connections to cluster ports, link-local addresses and unix sockets by wrapping native handles. Calls
+ * no prototype method at connect.
  *
- * It stands below everything that JavaScript can do with the network: the methods of the native handles are replaced, and
- * cannot be replaced again, before any code of users is there. Those come later and may change every other object, so what
- * runs here at a connect calls no method of any prototype, and takes no list apart (that asks an iterator).
+ * It stands below everything that JavaScript can do with the network: the methods of the native handles are replaced,
+ * and cannot be replaced again, before any code of users is there. Those come later and may change every other object,
+ * so what runs here at a connect calls no method of any prototype, and takes no list apart (that asks an iterator).
  */
 import { createSocket } from 'node:dgram';
 import { Resolver } from 'node:dns';

@@ -1,7 +1,6 @@
 /**
- * How the system itself locks a runner in, where it can: no new privileges, no capabilities but those with which the
- * process gives up being root, no core dumps, no file of any size, a bound on open files and on threads, a user id of its
- * own, and less right to the processor than the node has. `prlimit` and `setpriv` are part of every Linux.
+ * The operating system's limits for a runner: no new privileges, own user id, limits on files, threads and cores by
+ * prlimit and setpriv.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';

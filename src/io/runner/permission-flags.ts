@@ -1,7 +1,6 @@
 /**
- * With which flags a runner's process is started, that is: what Node itself forbids it. Everything is denied by the
- * permission model but reading our own sources, which the process gives up as soon as the program is imported. Built-in
- * modules that reach the disk around the permission model (node:sqlite, web storage, FFI) are switched off.
+ * Node flags of a runner process: permission model, switched-off built-ins, heap limit. Denies everything but reading
+ * our own sources, which the process gives up once the program is imported. Decides only what Node itself denies.
  */
 import { fileURLToPath } from 'node:url';
 import type { RunnerLimits } from '../../base/ports.ts';

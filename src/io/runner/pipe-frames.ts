@@ -1,6 +1,6 @@
 /**
- * Frames on the pipe between a runner and us: u32 length, u8 kind, body. The reader never trusts a length: a frame that
- * is too large is refused before anything is allocated for it. It knows nothing of what a body means.
+ * Length-prefixed frames on the runner pipe. Refuses an oversized frame before it allocates. Does not know what a body
+ * means.
  */
 import { RemusterError } from '../../base/errors.ts';
 

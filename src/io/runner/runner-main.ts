@@ -1,7 +1,6 @@
 /**
- * The first file of every runner's process: it connects the pipe, imports the program, gives up every right that the
- * start needed (reading files, starting threads, being root, signalling others), and calls `main`. After that only the
- * pipe is left. When the other end of the pipe is gone, so is this process.
+ * Entry file of a runner: connects the pipe, imports the program, drops every right, calls `main`. Exits when the pipe
+ * closes.
  */
 import { Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';

@@ -1,6 +1,6 @@
 /**
- * One runner's process as seen from outside: it is watched (memory, lifetime, flood of output), spoken to over its
- * pipe, killed with its whole process group, and its end is told once with the first reason that was found.
+ * One runner process seen from outside: memory, lifetime and output limits, messages, kill of the process group.
+ * Reports its end once, with the first reason.
  */
 import type { ChildProcess } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** The words on the pipe between runners.ts and runner-main.ts: the kinds of frames, and how a start is packed. */
+/** Frame kinds on the pipe between node and runner, and how a start is encoded. Kinds keep their numbers. */
 import { RemusterError } from '../../base/errors.ts';
 
 /**

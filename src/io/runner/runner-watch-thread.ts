@@ -1,9 +1,6 @@
 /**
- * A small thread inside each runner's process that ends the process when its parent is gone, or has shown no sign of life
- * for too long (it may be stopped, and others may have been given its work). The closed pipe tells the main thread the
- * same, but a program in an endless loop never hears of it; this thread has a loop of its own and a pipe of its own. It
- * also asks the kernel for the parent's id, which changes when the parent dies, however it died. It imports nothing of
- * ours, because every runner has to wait for it.
+ * Thread in a runner that ends the process when its parent is gone or stalled, even when user code loops. Imports
+ * nothing of ours, because every runner waits for it.
  */
 import { Socket } from 'node:net';
 import { workerData } from 'node:worker_threads';

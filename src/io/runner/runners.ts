@@ -1,7 +1,6 @@
 /**
- * The Runners port: users' code in child processes without rights. Each child runs under Node's permission model, with
- * an empty environment, in a process group of its own, and hears and speaks only over one pipe. What it is denied is in
- * runner-flags.ts and runner-command.ts, what it gives up by itself in runner-main.ts and runner-network.ts, how it is watched in runner-process.ts.
+ * The Runners port: user code in child processes without rights, each in its own process group with one pipe. A child
+ * never outlives its parent.
  *
  * A child outlives nobody: a closed pipe ends it, and a thread inside it looks for its parent, so that even an endless
  * loop ends when the parent was killed (runner-watch-thread.ts).

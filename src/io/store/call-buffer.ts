@@ -1,7 +1,6 @@
 /**
- * Calls of a store that gather while others are performed. Writes are packed at once, one behind the other, so nothing is
- * shared with who has called; the memory is used again for the next calls, because a new one for each write is what the
- * collector of garbage would be busy with. It performs nothing.
+ * Buffers calls while the previous group runs. Packs writes at once into reused memory, so nothing is shared with the
+ * caller and little garbage is made. Executes nothing.
  */
 import { type StoreBatch, packedBytes, packInto, type StoreRead } from './store-protocol.ts';
 

@@ -1,9 +1,6 @@
 /**
- * A database behind a log: a group of writes is answered when it is in the log and synced, which is one write to one
- * place of the disk (log-front.ts), and comes into the database later, together with many others. What was written again
- * or removed meanwhile never gets there. Two files take turns: while one is written, what the other one has is put into
- * the database piece by piece. A read sees what is in the database and over it what is not. Rows come here through the
- * files alone, and only keys and places are held in memory, as many as two full files have.
+ * The database behind the log, in the store thread: checkpoints one log file in steps while the other is written. Reads
+ * see both. Not SQLite's own WAL mode.
  *
  *   groups -> log, sync -> answer ... rows, the last value of each key -> database, sync -> the log may be written over
  *

@@ -1,7 +1,4 @@
-/**
- * The answer to a read when the log has rows that are newer than those of the database: both together, as if the database
- * had them. Of the log only the values are read that are in the answer.
- */
+/** A range read that overlays log rows on database rows. Reads only those log values that are in the result. */
 import { assert } from '../../base/assert.ts';
 import type { StoreEntry } from '../../base/ports.ts';
 import { tombstone, type StoreLogRowRef } from './store-log-index.ts';

@@ -1,6 +1,6 @@
 /**
- * What stands between the queue of a store and its thread: it takes calls, and performs them together when it is asked
- * to. The plain one hands them to the thread as they are; the one with a log before it is in log-front.ts.
+ * How a group of calls is executed: handed to the store thread as it is. The variant with a log is
+ * store-log-backend.ts.
  */
 import { assert } from '../../base/assert.ts';
 import { type StoreBatch, packBatch, type StoreReply, type StoreCall, type StoreRead } from './store-protocol.ts';

@@ -1,7 +1,6 @@
 /**
- * The database behind the Store port: one SQLite file (WAL, synchronous=FULL) with one table. It is synchronous, so it
- * lives in a thread of its own (store-thread.ts). Each value carries a CRC-32 of its key and itself, which is checked
- * whenever it is read.
+ * The SQLite file (WAL mode, synchronous=FULL), one table, a CRC per value. One transaction per group; if it fails,
+ * each call runs alone. Synchronous, hence in a thread of its own.
  *
  * Calls that come together are performed in order in one transaction, with one sync of the disk. If anything in it
  * fails, all of it is taken back and each call is performed alone, so that a bad batch fails alone.

@@ -1,7 +1,6 @@
 /**
- * The log before a database, on the side of those who write. A group of writes is answered when it is in the log, which
- * is one call of the system and no message to another thread. The thread of the database (logged-database.ts) reads the
- * log itself; it is told how far it may do so, now and then, and always before it is asked for anything.
+ * Backend with a write-ahead log: a group is acknowledged when the log has it. Reports the log's end to the store
+ * thread before each read.
  *
  * Two files take turns: when one is full, the thread is told to put its rows into the database; the other one may be
  * written over when the thread has answered that what it had is in there.

@@ -1,6 +1,6 @@
 /**
- * A file of groups of writes, one behind the other, for a store that answers before its database has them. Each group is
- * one record (log-record.ts). It is written here, and read here after a crash; what reads it meanwhile is log-reader.ts.
+ * One write-ahead log file of the store: appends groups durably, reads them after a crash. A torn last record is
+ * dropped; any other damage is STORE_CORRUPT.
  *
  * Behind the last record are zeros, or records with lower numbers. A crash may tear the last record, which nobody was
  * told of then. Anything else that cannot be read is damage.

@@ -1,7 +1,6 @@
 /**
- * Rows of one file of the log that are not in the database yet: of each key where in the file the last one is. Values are
- * read from there when somebody wants them; only keys and places are kept. Keys are held as texts of their bytes, one
- * character each, so texts compare like the bytes.
+ * Index of one log file: each key to its last value's offset. Keys are strings with one character per byte, so they
+ * compare like the bytes. Holds keys and offsets in memory, never values.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { StoreLogReader } from './store-log-reader.ts';

@@ -1,7 +1,6 @@
 /**
- * Reads records of a log (log-record.ts) that another thread is writing at the same time, in pieces and into memory that
- * is used again. It never looks behind the end that it is told, where a record may be half written, and never gives out
- * bytes whose checksum is wrong.
+ * Reads records of a log file while another thread appends. Never reads past the reported end; never returns bytes with
+ * a wrong checksum.
  */
 import { closeSync, openSync, readSync } from 'node:fs';
 import { RemusterError } from '../../base/errors.ts';

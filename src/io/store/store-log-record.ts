@@ -1,7 +1,6 @@
 /**
- * One record of the log before a database: how it is framed, and how it is recognised. Each has a number that never comes
- * again, so whatever an earlier use of the file has left behind is recognised. It knows no files, and nothing of what is
- * in a payload.
+ * Layout of one log record: length, CRC-32, sequence number, payload, padding. Sequence numbers never repeat, so what
+ * an earlier use of the file left behind is recognised. Knows no files.
  *
  *   record = length of the payload (4) | CRC-32 of what follows (4) | number (8) | payload | zeros up to a multiple of 8
  */

@@ -1,7 +1,6 @@
 /**
- * What the two sides of the store say to each other: store.ts, which holds the queue, and store-thread.ts, which holds
- * the database. A batch travels as one packed buffer that is handed over, not copied a second time, or in the log; a key
- * travels as UTF-8 so that SQLite compares bytes.
+ * Messages between store and store thread, and the packed batch format. Batches travel as one transferred buffer, never
+ * copied; keys travel as UTF-8, so that SQLite compares bytes.
  *
  *   packed batch: { row, or rows behind a prefix }*
  *   row:          u32 key length, u32 value length or 2^32-1 for none, key, value

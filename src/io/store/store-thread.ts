@@ -1,6 +1,6 @@
 /**
- * The thread that works with the database: it opens it, performs one group of calls after the other, and closes it. The
- * other side sends the next group when it has the answers to the last one, so nothing queues up here.
+ * Entry file of the store thread: opens the database, executes one group at a time, checkpoints when idle, closes.
+ * Nothing queues here: the next group comes after the replies to the last one.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { assert, unreachable } from '../../base/assert.ts';

@@ -1,7 +1,6 @@
 /**
- * The Store port: a bounded queue of calls before a thread that owns the SQLite file, or before the log of that. While
- * one group is performed, the calls that arrive gather and become the next group, which costs one sync of the disk (group
- * commit). Ends come in the order of the calls. A dead thread ends every call with an error, and all later ones.
+ * The Store port: a bounded queue in front of the store thread. Calls that wait become one group with one disk sync;
+ * callbacks come in call order.
  */
 import { Worker } from 'node:worker_threads';
 import { assert } from '../../base/assert.ts';

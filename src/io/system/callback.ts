@@ -1,6 +1,6 @@
 /**
- * How the real ports call back: in a microtask of its own. So an ending never comes before the call has returned, and
- * an error thrown by the callback surfaces as an uncaught exception instead of disturbing the port or ending in a promise.
+ * Calls a port's callback in a microtask: never before the call returned; its errors surface as uncaught exceptions,
+ * never inside the port.
  */
 import type { Done, Outcome } from '../../base/errors.ts';
 

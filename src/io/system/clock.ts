@@ -1,7 +1,6 @@
 /**
- * The Clock port on this machine. Node's own timers count from the start of the loop turn, in whole milliseconds and at
- * most 2^31 of them, so they fire early after a long turn and at once for a long delay. Here they only wake us: what is
- * due is decided by the monotonic clock, in order of due time and then of scheduling, as in the simulator.
+ * The Clock port on Node timers. Timers fire in order of due time by the monotonic clock, never early, although Node's
+ * fire early after a long turn and at once for a long delay. It catches no error of a callback.
  *
  * An error thrown by a callback is not caught: it surfaces as an uncaught exception, and the other timers still fire.
  */

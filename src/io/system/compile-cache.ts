@@ -1,8 +1,6 @@
 /**
- * The cache of compiled code: types are stripped and functions compiled once, not anew by every process and each of its
- * threads. It owns whether there is one, and how a thread comes to use it. Node writes it at an orderly end, which is
- * the right moment: it is a thousand small files, and no loop that has something to do should wait for them. Without the
- * cache everything works, only slower; it holds nothing but code.
+ * Turns on Node's compile cache for a process and its threads; Node writes it at an orderly end. Holds code only;
+ * everything works without it, only slower.
  */
 import { enableCompileCache, getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Randomness of the operating system: for ids, salts, tokens and the seeds of the machines' own random streams. It is
- * the only source of it; nothing else in the program draws randomness that is not handed in.
+ * Random bytes of the operating system for ids, salts, tokens and seeds. The only source of randomness; machines get
+ * seeded streams.
  */
 import { randomFillSync } from 'node:crypto';
 

@@ -1,6 +1,6 @@
 /**
- * Where the entry files of threads and processes are: beside the file that starts them, with the same extension, so
- * that the same line works in TypeScript sources and in the built JavaScript.
+ * URL of a thread's or process's entry file: beside the file that starts it, with the same extension, so the same line
+ * works in the sources and in the build.
  */
 import { assert } from '../../base/assert.ts';
 

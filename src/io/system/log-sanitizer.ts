@@ -1,6 +1,6 @@
 /**
- * Makes any value fit for a log line: plain, small, without secrets, and without characters that a terminal or a log
- * viewer would obey. It never throws and never follows a cycle: depth, width and length are bounded.
+ * Makes any value safe for a log line: bounded depth and size, secrets removed, control characters escaped. Never
+ * throws, never follows a cycle.
  */
 
 const depthMax = 4;

@@ -1,6 +1,6 @@
 /**
- * The Log of a process: JSON lines for machines, or one readable line each on a terminal. What it is given is data:
- * it is escaped, bounded and freed of secrets (log-value.ts), so no field can forge a line or drive a terminal.
+ * The process log: JSON lines, or one readable line on a terminal. Every field is sanitized, so no field can forge a
+ * line or drive a terminal.
  */
 import type { Log, LogLevel } from '../../base/ports.ts';
 import { type SanitizeOptions, sanitizeFields, sanitizeText, safeJson } from './log-sanitizer.ts';

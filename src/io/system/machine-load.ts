@@ -1,4 +1,4 @@
-/** How busy this machine is: shares of processors and memory, from what the system counts. Keeps only the last count. */
+/** CPU and memory use of this machine since the previous reading. Keeps only the last reading. */
 import { cpus, freemem, totalmem } from 'node:os';
 
 export type MachineLoad = { readonly cpu: number; readonly memory: number; readonly cores: number };

@@ -1,6 +1,6 @@
 /**
- * The program's end of its line, the same in a thread and in a process: what arrives before the program listens is kept
- * (within a bound) and given to it in order when it does.
+ * The program's end of its channel, the same in a thread and in a process. Keeps early messages, bounded, until the
+ * program listens.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { ProgramEndpoint } from '../../base/ports.ts';

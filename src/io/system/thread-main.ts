@@ -1,6 +1,6 @@
 /**
- * The first file of every thread that threads.ts starts: it imports the program's module and calls its `main`. Messages
- * that arrive meanwhile wait. An error that nobody catches ends the thread, and threads.ts tells why.
+ * Entry file of every worker thread: imports the program, queues early messages, calls `main`. An uncaught error ends
+ * the thread with its reason.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { assert } from '../../base/assert.ts';

@@ -1,6 +1,6 @@
 /**
- * The Threads port on worker threads: our own code beside the main loop, each with a loop of its own. A thread shares
- * nothing with us but messages; bodies are copied once and handed over.
+ * The Threads port on worker threads. A thread shares nothing with its parent but messages; bodies are copied once and
+ * transferred.
  */
 import { Worker } from 'node:worker_threads';
 import type { ProgramEvents, RunningProgram, Threads } from '../../base/ports.ts';

@@ -1,7 +1,4 @@
-/**
- * Timers in order of their due time, and of their scheduling where that is the same: a binary heap in which any timer
- * can be taken out again. It owns no clock and fires nothing.
- */
+/** Binary heap of timers by due time, then by order of scheduling. Owns no clock, fires nothing. */
 
 export type SystemTimer = {
   readonly dueMs: number;

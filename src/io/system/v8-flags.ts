@@ -1,7 +1,6 @@
 /**
- * How V8 shares the processors with everybody else, for a process that is one of many on its machine: other nodes, and a
- * runner for each core. Flags hold for the whole process, and are set only once all its code is loaded: cached code is
- * bound to the flags under which it was made.
+ * Sets V8 flags for a process that shares its cores: less eager optimization, single-threaded scavenger. Call after all
+ * code is loaded.
  */
 import { setFlagsFromString } from 'node:v8';
 

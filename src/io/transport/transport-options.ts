@@ -1,6 +1,6 @@
 /**
- * What a transport, or one half of it, is opened with, and what both halves share: the keys, the limits and the counters
- * of everything that was refused. Weak or missing secrets are refused here, before a socket exists.
+ * Options of a transport and what its halves share: keys, limits, counters. Refuses weak or missing secrets before any
+ * socket exists.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { namePattern } from '../../base/ids.ts';

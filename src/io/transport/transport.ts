@@ -1,6 +1,6 @@
 /**
- * The secure transport of a node, put together: one port number for sealed datagrams and sealed connections, the keys
- * that both share, and the counters of everything that was refused. See docs/decisions/0002-transport.md.
+ * The secure transport of a node: one port for sealed datagrams and sealed connections, with shared keys and counters.
+ * The two halves can be opened apart.
  *
  * A node whose membership has a thread of its own opens the two halves apart, one in each thread. Then no session of a
  * datagram sender is announced over connections: each introduces itself, or is proved by a challenge.

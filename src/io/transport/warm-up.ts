@@ -1,6 +1,6 @@
 /**
- * A rehearsal of the transport: pretended nodes beside the real one, that talk to each other and to nobody else, for a
- * moment. They have ports of their own, on the same host, and belong to a cluster with a name that nobody can guess.
+ * JIT warm-up of the transport: temporary nodes on their own ports and cluster name exchange traffic. The real node is
+ * not touched. Never throws.
  *
  * What it is for: code that runs for the first time is compiled on the way, which takes several times as long as
  * running it. A node that is alone has time to get that done before its first companions come.

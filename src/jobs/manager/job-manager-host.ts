@@ -1,6 +1,6 @@
 /**
- * Drives the manager of jobs: tells it when this node leads, carries what it decides to the registry and to workers,
- * and answers orders, reports and news. It decides nothing, but acts only while the lease of the leader surely holds.
+ * Runs the job manager machine: feeds leadership and messages, performs effects. Acts only while the leader lease
+ * holds. Every call ends.
  */
 import { unreachable } from '../../base/assert.ts';
 import { CompactingMap } from '../../base/collections/compacting-map.ts';

@@ -1,7 +1,6 @@
 /**
- * The manager of jobs of the node that leads, as one machine: it wakes up when this node becomes the leader, reads what
- * was recorded, and from then on takes orders, gives units, hears of them, and loses workers, until it leads no longer.
- * It holds the parts together and decides little itself; each part says what it owns.
+ * The job manager of the leading node as one machine. Wires its parts and routes inputs. Inputs that arrive while it
+ * restores are held, bounded.
  */
 import { unreachable } from '../../base/assert.ts';
 import { type Outcome, failure } from '../../base/errors.ts';

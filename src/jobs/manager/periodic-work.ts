@@ -1,6 +1,6 @@
 /**
- * What has to be looked at from time to time: deadlines of jobs and workflows, leases of workers, messages and
- * transactions that have to be sent again, start times, watchers. One timer for all.
+ * Runs the periodic work of the manager on one timer: deadlines, worker leases, resends, start times, watchers,
+ * retention.
  */
 import { isTerminalStatus } from '../job-types.ts';
 import type { BundleCatalog } from './api/bundle-catalog.ts';

@@ -1,4 +1,7 @@
-/** The mark of code that is stored whole, as small JSON. What cannot be read is undefined. */
+/**
+ * Owns the marker that commits a bundle: without it the stored parts do not exist. Decodes unreadable values to
+ * undefined.
+ */
 export type BundleMarker = {
   readonly bytes: number;
   readonly parts: number;

@@ -1,6 +1,6 @@
 /**
- * What the registry keeps of a job, in the codec of messages: compact, because each change of a job writes its state.
- * Reading is strict: what cannot be read is undefined, and the caller says so.
+ * Owns the stored form of a job, its state, unit blocks and the manager clock. Decoding is strict: unreadable bytes
+ * give undefined, never a guess.
  */
 import { createCodec } from '../../messages/codec/codec.ts';
 import { field, list, optional, record } from '../../messages/codec/compound.ts';

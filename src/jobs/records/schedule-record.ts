@@ -1,4 +1,7 @@
-/** A schedule as small JSON: what to submit, when, and which firings are behind it. What cannot be read is undefined. */
+/**
+ * Owns the stored form of a schedule: what to submit, when, and the last firing. Decodes unreadable values to
+ * undefined.
+ */
 export type ScheduleRecord = {
   readonly name: string;
   readonly submitter: string;

@@ -1,6 +1,6 @@
 /**
- * The report of a job: the contract's JSON, from the merged summaries of its workflows and what the manager knows of it.
- * Numbers are those of attempts that won, each once. A pure function; nothing is kept.
+ * Builds the report of a job from merged summaries. Counts only the attempts that won, each once. A pure function;
+ * keeps nothing.
  */
 import type { Histogram } from '../../base/histogram.ts';
 import type { AttemptView, Incident, JobProgress, JobStatus, WorkflowStatus } from '../job-types.ts';

@@ -1,6 +1,5 @@
 /**
- * Summaries as bytes, between runner, worker and manager. A summary in which nothing was counted is a few bytes. What
- * does not fit into the bound is refused (TOO_LARGE), never cut.
+ * Encodes summaries between runner, worker and manager. Rejects what exceeds the limit (TOO_LARGE) and never truncates.
  */
 import { Histogram } from '../../base/histogram.ts';
 import { createCodec } from '../../messages/codec/codec.ts';

@@ -1,6 +1,6 @@
 /**
- * Everything countable of a unit. Summaries merge exactly and in any order: the summary of a job is that of all its
- * units, as if one had counted everything. Whatever is shown of a job comes from here.
+ * Counts everything a unit measures. Merging is exact and order-independent, so the summary of a job equals one counter
+ * over all units.
  *
  * Names are bounded (bounds.ts): a unit refuses more, and of what many units counted under too many names the smallest
  * are kept, because a choice by order of arrival would depend on who merges first. Errors are all counted.

@@ -1,6 +1,6 @@
 /**
- * Conditions on the numbers of a job, such as `p(99)<250ms`: how they are read, and whether they hold. A condition on a
- * metric that has no value at all does not hold: a test that measured nothing has not passed.
+ * Parses conditions such as p(99)<250ms and evaluates them against a summary. A metric without a value never satisfies
+ * a condition.
  */
 import { RemusterError } from '../../base/errors.ts';
 

@@ -1,7 +1,6 @@
 /**
- * Which attempts this worker has been given or told to stop, so that one that arrives twice runs once, and one that is
- * superseded does not begin late. Of each unit it keeps the latest attempt. It is bounded: what falls out raises a floor
- * of fences, and an unknown attempt from below the floor is refused, because it may be one that was forgotten.
+ * Remembers which attempts this worker was assigned or told to stop, bounded. A duplicate runs once; an attempt below
+ * the forgotten fence floor is refused as stale.
  */
 import type { AttemptId } from '../../messages/jobs.ts';
 

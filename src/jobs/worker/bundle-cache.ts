@@ -1,6 +1,6 @@
 /**
- * The code of jobs at a worker: fetched once from the registry, checked against its hash, kept for the units to come.
- * Who wants what is on its way waits for the same fetch. Bounded by bytes; what was not used for longest goes first.
+ * Caches bundles by hash, bounded by bytes, least recently used first out. Fetches each once, verifies its hash, and
+ * retries with backoff.
  */
 import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';

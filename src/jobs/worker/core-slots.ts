@@ -1,8 +1,4 @@
-/**
- * The cores of a worker: each is free or held by one unit. A core is given back once, by
- * whoever holds it; anything else is a mistake of the program and stops it. So cores neither leak unseen nor are
- * counted twice.
- */
+/** Tracks which unit holds each core. A core is released once, by its holder; anything else is an assertion failure. */
 import { assert } from '../../base/assert.ts';
 
 export class CoreSlots<Holder> {

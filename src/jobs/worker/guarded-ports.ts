@@ -1,4 +1,4 @@
-/** Ports whose callbacks cannot take the process with them: what they throw is a mistake of ours, and is told as that. */
+/** Wraps clock and runner ports so that an exception in a callback reaches `halted` and never the event loop. */
 import type { Clock, Runners } from '../../base/ports.ts';
 
 type Halted = (error: unknown) => void;

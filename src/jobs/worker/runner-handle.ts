@@ -1,8 +1,6 @@
 /**
- * One runner as a worker sees it: a process that says when it is ready, does one run at a time (and may keep some more
- * that are short), and is gone once.
- * What it says is checked; a runner that says what it must not is killed. It may lie about its own run, and about no
- * other: every run has its own number.
+ * Wraps one runner process: run, stop, kill. Validates every event; a protocol violation kills the process. An event
+ * can only affect its own run.
  */
 import { CompactingMap } from '../../base/collections/compacting-map.ts';
 import type { Program, Runners, RunningProgram } from '../../base/ports.ts';

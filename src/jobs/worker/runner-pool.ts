@@ -1,6 +1,6 @@
 /**
- * The runner processes of a worker. Some are started before anybody needs them, so that a unit begins at once; one that
- * has ended a unit well is kept for the next unit of the same code, submitter and limits, and for nobody else.
+ * Owns the runner processes of a worker: warm, in use, idle. Reuses one only for the same code, submitter and limits.
+ * Some are started in advance, so that a unit begins at once. Starts back off after failures.
  *
  *   refill -> starting -> fresh --take--> taken --park--> used --take (same use)--> taken
  *                            \                \--drop--> killed        \--idle too long, room needed--> killed

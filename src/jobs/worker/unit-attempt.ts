@@ -1,4 +1,7 @@
-/** One attempt of a unit at a worker: what it is, how far it got, and what is told of it. No behaviour beyond that. */
+/**
+ * Holds one attempt of a unit at this worker: spec, core, runner, progress, stop cause. `over` is final. Never starts
+ * or stops anything.
+ */
 import type { Cancel } from '../../base/ports.ts';
 import type { AttemptId, UnitAssignment, UnitReport } from '../../messages/jobs.ts';
 import type { RunnerEvent } from '../runner-protocol.ts';

@@ -1,7 +1,6 @@
 /**
- * What a worker runs: takes units, gives each a core and a runner, ends those that must end, and tells the end of each
- * exactly once. A core is given back when its unit is over, that is: when the runner has ended it well, or when the
- * process of the runner is gone. Whatever happens to a unit, one of its timers or the end of its process gets it there.
+ * Executes units: core, runner, stop, timeout, and one reported end per unit. A core is free only when its unit ended
+ * cleanly or its process is gone.
  */
 import { assert } from '../../base/assert.ts';
 import { CompactingMap, CompactingSet } from '../../base/collections/compacting-map.ts';

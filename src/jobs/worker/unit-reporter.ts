@@ -1,8 +1,6 @@
 /**
- * Tells the leader what became of units. Ends go out at once, or with a few others, and are told again until somebody
- * has recorded them, to the next leader too; of progress only the latest counts, it goes out every 100 ms at most and is
- * told once. What is known at the same turn goes in one message. It keeps ends in memory until they are heard, and says
- * how many bytes that is: the worker takes nothing new while it is too much.
+ * Reports unit ends to the leader and retries until each is acknowledged, also to the next leader. Sends only the
+ * latest progress, at most every 100 ms.
  */
 import { CompactingSet } from '../../base/collections/compacting-map.ts';
 import type { Done, Outcome } from '../../base/errors.ts';

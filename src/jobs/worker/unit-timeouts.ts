@@ -1,7 +1,4 @@
-/**
- * Tells when units were on their cores for too long. One timer for all: thousands of units come and go each second, and
- * hardly one of them is late. It may wake up for one that is over already, and then looks for the next. It ends nothing.
- */
+/** Reports units that exceed their timeout, with one timer for all. Never ends a unit itself. */
 import type { CompactingSet } from '../../base/collections/compacting-map.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { UnitAttempt } from './unit-attempt.ts';

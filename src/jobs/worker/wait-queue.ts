@@ -1,6 +1,6 @@
 /**
- * Units that were given ahead and wait for a core, in the order in which they came. The line is bounded by number and
- * bytes, and nobody waits longer than a moment: then the unit goes back to the manager, who may know a free core.
+ * Queues units that wait for a core, first in first out, bounded by count and bytes. Returns a unit to the manager
+ * after 500 ms.
  */
 import { CompactingSet } from '../../base/collections/compacting-map.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';

@@ -1,8 +1,6 @@
 /**
- * The worker of a node: takes units from the manager that leads, runs each on a core of its own in a runner's process,
- * and tells the leader what became of them. It alone decides about its cores. This file joins its parts and answers
- * what is asked; how units live is in units.ts, what is told in news-teller.ts, for how long it may go on in
- * worker-lease.ts.
+ * Wires the worker of a node: executor, reporter, lease, runner pool. Answers assignUnits and stopUnits. Never runs
+ * user code in this process.
  *
  *   giveUnits --> units --take--> runner-pool --> processes
  *                   | ended, progress

@@ -1,8 +1,6 @@
 /**
- * For how long a worker may go on. It reports to the leader what it is and what it runs: to each new one at once, and
- * again after a quarter of the lease. Each answer lets it go on until 0.7 of the lease after the asking, by its own
- * clock. When that time is over it stops everything it runs, and at 0.8 whatever has not heeded that is killed: the
- * leader gives the units to others at 1.1 of the lease, and clocks differ.
+ * Renews the worker's lease by heartbeats to the leader. Expires at 0.7 of the lease, kills the rest by 0.8; the leader
+ * reassigns at 1.1.
  *
  *   report --heard--> holds; the next report after L/4
  *          --nothing, an error--> the next report soon, with jitter, and later with each failure

@@ -1,5 +1,6 @@
 /**
- * The times of the push detector and the pull monitor, all made from one interval, so that their relations always hold:
+ * All times of the push detector and the pull monitor, derived from one interval so that their relations hold (timeout
+ * = 3 intervals).
  *
  *   silence of 3 intervals is death, and 5 pings fit into that time: three may be lost without a false verdict;
  *   a worker whose 3 questions got no answer gives its manager up after 4 of those 5, and has found the next manager

@@ -1,7 +1,6 @@
 /**
- * Watches the main loop of our own process from where no user code runs. The main loop beats; how late its beats come is
- * its lag, and when it has not beaten for long the node is stuck: alive, but doing nothing. Both are told to others with
- * every ack. Time in which we ourselves slept is not held against it.
+ * Watches the beats of the main thread: its lag, and `stuck` when beats stop. Time in which the membership thread slept
+ * does not count.
  */
 import type { MembershipContext } from '../state/context.ts';
 

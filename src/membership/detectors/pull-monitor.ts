@@ -1,12 +1,12 @@
 /**
- * The pull monitor: one node watches one other by asking. A worker watches its manager this way, a manager with many
- * workers hears them by the push detector instead.
+ * Watches one node by asking it; the third miss in a row is a death, reported once. Only the reply to the current probe
+ * counts. A worker watches its manager this way; a manager with many workers uses the push detector.
  *
  *   ask --> answered in time --> no miss, ask again an interval later
  *       \-> no answer until the next question, or the request failed --> a miss; the third in a row is death, told once
  *
- * Only the answer to the present question counts: one that comes late belongs to a question that was already missed. The
- * monitor only votes. It stops with its verdict and may be started again, for the same target or the next one. Time
+ * Only the answer to the present question counts: one that comes late belongs to a question that was already missed.
+ * The monitor only votes. It stops with its verdict and may be started again, for the same target or the next one. Time
  * enters by argument; whoever slept through several questions has missed one.
  */
 import type { Log } from '../../base/ports.ts';

@@ -1,6 +1,6 @@
 /**
- * The side of a node without datagrams inside the membership machine: push-link.ts with what it needs. It pings one
- * manager and knows the others by what that manager and whole views tell it; it probes nobody.
+ * Push client inside the membership machine: picks managers, merges what they gossip. Suspects a manager only after
+ * another one answered.
  *
  * Any member that can be probed may hear heartbeats; managers and gates are asked first, each node in an order of its
  * own, so that the work is divided. When one does not answer, the next is asked, and the seeds and some of the dead are

@@ -1,11 +1,11 @@
 /**
- * The side of a member without datagrams: it pings one manager, watches it by the answers, and takes the next one when
- * the answers fail to come. The manager's side is push-membership.ts.
+ * Member side without datagrams: pings one manager, fails over to the next, raises the incarnation with each change.
+ * Decides nothing about others.
  *
- * With every change of manager it raises its incarnation, so that what the new manager says of it beats what the old one
- * will say. It does the same when it hears that it was given up. The first answer of a manager is followed by a ping at
- * once: only that tells the manager that both directions work. The link decides nothing about others: that a manager
- * does not answer is a vote.
+ * With every change of manager it raises its incarnation, so that what the new manager says of it beats what the old
+ * one will say. It does the same when it hears that it was given up. The first answer of a manager is followed by a
+ * ping at once: only that tells the manager that both directions work. The link decides nothing about others: that a
+ * manager does not answer is a vote.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Log, Peer } from '../../base/ports.ts';

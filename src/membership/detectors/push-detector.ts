@@ -1,6 +1,6 @@
 /**
- * The push detector: hears the pings of many workers and notices the one that fell silent. It runs beside the manager
- * that the workers ping.
+ * Watches many workers by their pings, with a deadline each; a death is reported once per life. Only votes: membership
+ * decides.
  *
  *                first ping of a member, or seeded         a ping moves the deadline
  *   unknown ------------------------------------> watched <-------------------------+

@@ -1,13 +1,14 @@
 /**
- * Heartbeats of members without datagrams, where they are heard: push-membership.ts inside the membership machine.
+ * Push server inside the membership machine: vouches for members without datagrams, and takes over those whose manager
+ * is gone, with grace.
  *
  * The entry of such a member names who watches it, and each change of watcher comes with a higher incarnation, so all
  * agree on whose word counts. Everybody who is not the watcher leaves the member alone as long as the watcher lives.
  * When the watcher is gone, or has started again and forgotten, all who could take its place wait for the member with
  * grace: it turns up at one of them, or dies for all.
  *
- * Heartbeats come in over the main loop of our process. While that does not move nothing can be heard, and nobody is
- * to be blamed for it.
+ * Heartbeats come in over the main loop of our process. While that does not move nothing can be heard, and nobody is to
+ * be blamed for it.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Identity } from '../../base/ports.ts';

@@ -1,14 +1,14 @@
 /**
- * How a node without datagrams is a full member: it pings a manager over TCP, and the manager vouches for it. This is
- * the manager's side; push-link.ts is the other.
+ * Manager side of the push detector: turns pings into claims alive, and silence into claims dead or suspect. All are
+ * votes; the claim order decides.
  *
  *   pushPing of a new life or incarnation   -> claim join or alive, said by us
  *   pushPing of a life that was given up    -> answered "accused": it must come back with a higher incarnation
  *   silence for the whole timeout           -> claim dead, said by us; or suspect, when others can probe it as well
  *
  * All of these are votes: they go to membership as claims, and the order of claims (claim.ts) decides. So a worker that
- * found another manager meanwhile, under a higher incarnation, is not buried by the one that lost it. Who must act on
- * a death listens to membership. The pings are authentic because `from` is who the transport proved it to be.
+ * found another manager meanwhile, under a higher incarnation, is not buried by the one that lost it. Who must act on a
+ * death listens to membership. The pings are authentic because `from` is who the transport proved it to be.
  */
 import { type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

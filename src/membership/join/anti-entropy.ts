@@ -1,8 +1,6 @@
 /**
- * Whole views are exchanged over streams: when a node joins (newcomer.ts), from time to time (anti-entropy), when a member
- * that was given up returns, and soon after an ack showed that the other's view differs from ours while there is no news under
- * way. Equal hashes end the exchange before any member is listed. So a mass join and a healed partition converge in
- * seconds, and what gossip lost is repaired.
+ * Compares whole views over TCP (push-pull): at join, periodically, after a hash mismatch. Equal hashes end it early;
+ * dead members are pinged to heal partitions.
  *
  * It also knocks at the doors of the dead at a low rate: that is how two halves of a group find each other again.
  */

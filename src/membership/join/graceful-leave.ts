@@ -1,7 +1,6 @@
 /**
- * Leaving on purpose. Being gone is not being dead, so the others should know before our sockets close: those who hold a
- * connection to us, or have one from us, are told over it and confirm; some more hear it by gossip, and all pass it on.
- * When all who were told have answered, or the time is up, the owner hears that it may close.
+ * Announces a leave to connected neighbours and by gossip, and finishes when they acknowledged or time is up. A leave
+ * is not a death, so others are told before the sockets close. Never closes a socket.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { MembershipContext } from '../state/context.ts';

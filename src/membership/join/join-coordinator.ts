@@ -1,7 +1,6 @@
 /**
- * Answers those who ask for our view. Who comes alone is answered at once. Who comes in a crowd waits a moment, at most
- * one and a half gossip intervals, until nobody else comes: then all of them hear of each other in one answer, instead
- * of by gossip, which would have to tell each newcomer of each other one, in a moment in which all have most to do.
+ * Answers view requests. Joins that arrive together are batched for at most 1.5 gossip intervals; their claims count at
+ * once. A batch hears of itself in one reply, because gossip would have to tell each newcomer of every other one.
  *
  * What they say about themselves counts from the moment they say it; only the answer waits.
  */

@@ -1,9 +1,8 @@
 /**
- * How we come into a group: asks seeds until they answer, greets those that were members in our last life, and looks a
- * few times again at the views of those that answered. Others may have come at the same moment: whom the seed heard of a
- * little later, it would else be left to gossip to tell us, and the last piece of news by gossip is a slow one.
+ * Joins the group: asks seeds with backoff until they answer, asks members of the last run once, and rechecks their
+ * views soon after, since gossip is slow to tell of members that joined at the same moment. Never merges a view itself.
  *
- * What an answer says is merged by view-exchange.ts.
+ * What an answer says is merged by anti-entropy.ts.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Address } from '../../base/ports.ts';

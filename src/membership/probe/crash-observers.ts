@@ -1,9 +1,6 @@
 /**
- * Crash evidence. The members form a ring (by a hash of their ids) and each holds a connection to its next neighbours:
- * every member is observed by a few others, whoever they are talking to otherwise. A connection that closes without a
- * word, or a host that refuses one, is a hint and no verdict: it starts a probe by the observer and its helpers at once.
- * Only when the host positively refuses to several of them is the suspicion cut short (suspicion.ts); a single observer
- * that lies, or sits behind a cut of its own, buries nobody. Silence takes the full suspicion time.
+ * Crash evidence: holds connections to the next neighbours on a ring of hashed ids, so each member is observed by a few
+ * others; a broken one starts a probe at once. A hint only: death needs several observers.
  *
  * Neighbours are chosen anew soon after the group has changed, but not while it still does: in a mass join each would
  * make half a dozen connections for nothing, in the very moment in which everybody has most to do.

@@ -1,7 +1,6 @@
 /**
- * The spreader passes news on: as a passenger of every message that goes out anyway, and by ticks of its own while
- * there is news. What is said about the receiver itself goes first (Lifeguard's buddy system): the accused hears of it
- * with the next message, whoever sends it. Silent when there is nothing to tell.
+ * Piggybacks claims on every message and gossips by ticks while there are some. Claims about the receiver go first (the
+ * buddy system of Lifeguard), so that the accused hears of it with the next message.
  */
 import { datagramBytesMax } from '../../base/ports.ts';
 import type { EmbeddedPart } from '../../messages/membership.ts';

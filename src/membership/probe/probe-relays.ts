@@ -1,7 +1,4 @@
-/**
- * Probes on behalf of others: we are the helper. The target is pinged, and after a while asked by TCP as well; the one
- * who asked us hears in any case, by an indirect ack or by a nack, which says whether the host of the target refused us.
- */
+/** Helper side of indirect probes: pings a target for another member and replies indirectAck or nack in any case. */
 import type { NodeId } from '../../base/ids.ts';
 import type { Identity } from '../../base/ports.ts';
 import type { MembershipContext, MembershipMessageOf } from '../state/context.ts';

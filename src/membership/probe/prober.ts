@@ -1,4 +1,7 @@
 /**
+ * Probes one member per interval: ping, then helpers and TCP, then suspicion. Timeouts follow the measured round trip;
+ * a pause of this node voids the round.
+ *
  * The prober asks one member after the other whether it is there, each round in a new random order:
  *
  *   ping -> ack                                               well
@@ -7,8 +10,8 @@
  *                   -> nacks or silence                       accuse
  *
  * Timeouts follow the measured round trip of each peer and grow with our own bad health; a helper that cannot even send
- * a nack speaks against us, not against the target. Rounds that span a pause of ours are void. Probes on behalf of others
- * are in relays.ts, verdicts are the judge's.
+ * a nack speaks against us, not against the target. Rounds that span a pause of ours are void. Probes on behalf of
+ * others are in probe-relays.ts, verdicts are the judge's.
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,6 +1,9 @@
 /**
- * A claim is one thing said about one member: "w3 is suspect in its second incarnation, says m1". Claims about the same
- * member are ordered, the same way at every node and whatever the order of arrival, so that all end with the same view:
+ * One statement about one member (SWIM calls it an update), and the total order of statements: generation, incarnation,
+ * then alive < suspect < dead < left. Keeps no state.
+ *
+ * Claims about the same member are ordered, the same way at every node and whatever the order of arrival, so that all
+ * end with the same view:
  *
  *   a later life (generation) beats an earlier one;
  *   in the same life a higher incarnation beats a lower one, and only the member itself may raise it;

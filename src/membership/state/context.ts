@@ -1,7 +1,6 @@
 /**
- * What the parts of membership share: who we are, whom we know, what is to be told, and the outbox into which every
- * part puts what it wants done. The parts decide, one after the other, within one step of the machine; nothing here
- * reads a clock or acts.
+ * State shared by the parts of the membership machine during one step, and its effects, timers and outbox. Reads no
+ * clock and performs nothing.
  */
 import type { ErrorCode } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,7 +1,6 @@
 /**
- * Network coordinates (Vivaldi, with a height for the access link as in Serf): each node keeps a point such that the
- * distance between two points predicts the round trip between two nodes, also of pairs that never spoke. One measured
- * round trip moves our point a little towards or away from the other's, the less sure we are the further.
+ * Vivaldi network coordinates and their wire form: predict the round trip between nodes that never spoke. Ignores
+ * implausible samples.
  *
  * Distances are in milliseconds. The random direction for two points in one place comes from the Random handed in.
  */

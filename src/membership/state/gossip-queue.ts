@@ -1,7 +1,6 @@
 /**
- * What is still to be passed on, one claim per member (a newer one replaces the older). Every claim is told a number of
- * times that grows with the logarithm of the group, then forgotten. Those told least go first, and among equals the order
- * is join, left, alive, suspect, dead. Every message has a place for the oldest claim, whatever its rank: so each one
+ * Claims still to be gossiped, one per member, least transmitted first (memberlist: TransmitLimitedQueue). Bounded;
+ * never decides whether a claim is true. Every message has a place for the oldest claim, whatever its rank: so each one
  * reaches its count, and a death does not starve behind a flow of joins (Y23).
  *
  * The buffer has a bound: what does not fit any more pushes out the claim that was told most, and the owner hears of it

@@ -1,6 +1,6 @@
 /**
- * What membership keeps in the store over a restart: the incarnation, and some members, so that a node that starts again
- * finds its cluster without seeds. All of it is a hint: what is damaged or missing costs time and nothing else.
+ * What membership keeps over a restart: the incarnation and up to 64 addresses. A node that starts again finds its
+ * cluster without seeds. Only hints: damage costs time, nothing waits for the write.
  */
 import type { Address, Store, StoreEntry, StoreWrite } from '../../base/ports.ts';
 

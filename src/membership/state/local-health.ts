@@ -1,7 +1,6 @@
 /**
- * How far this node should trust itself, 0 (healthy) to 8. A node that is slow, starved or badly connected sees failures
- * everywhere; before it accuses others it gives them, and itself, more time: probe interval and timeout are multiplied
- * by (1 + score) (Lifeguard). The events are those of the seeds; the score says nothing about load or leadership.
+ * The Lifeguard local health score, 0 to 8: how slow this node itself is. Multiplies its probe interval and timeouts;
+ * says nothing about load.
  */
 export const localHealthMax = 8;
 

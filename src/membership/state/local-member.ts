@@ -1,10 +1,10 @@
 /**
- * What this node says of itself: its entry, its incarnation (raised only to refute), whether it is leaving, how its main
- * loop moves, its place in the network and the state that its roles want known.
+ * What this node states about itself: entry, incarnation, embedded state, leaving, stuck, coordinate. Only a refutation
+ * raises the incarnation.
  *
- * The incarnation is remembered over a restart, but nobody waits for the disk: a new life has a higher generation, which
- * was durable before its first word, so lives differ whatever became of the incarnation. A full disk must not keep a
- * node from refuting its own death.
+ * The incarnation is remembered over a restart, but nobody waits for the disk: a new life has a higher generation,
+ * which was durable before its first word, so lives differ whatever became of the incarnation. A full disk must not
+ * keep a node from refuting its own death.
  */
 import { assert } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';

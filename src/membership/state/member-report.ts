@@ -1,6 +1,6 @@
 /**
- * What a member says of itself besides that it lives, with an ack or with a heartbeat: its health, how its main loop
- * moves, its view and the state that its roles want known. It is taken over as it is said; nothing is judged by it.
+ * What a member reports of itself with an ack or heartbeat: health, lag, view hash, embedded state. Applied as
+ * reported; decides no liveness.
  */
 import type { EmbeddedPart } from '../../messages/membership.ts';
 import type { MembershipContext } from './context.ts';

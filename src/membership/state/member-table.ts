@@ -1,7 +1,6 @@
 /**
- * The members this node knows, dead and departed ones included until they are forgotten, and what their forgotten lives
- * were (tombstones), so that a zombie cannot return under an identity that is long buried. Also the order of probing:
- * every member once per round, in a random order that is drawn anew for each round.
+ * All known members, dead and departed ones included, and tombstones of forgotten lives, so that no zombie returns
+ * under them; the view hash; the probe order, reshuffled per round. Applies claims; never judges them.
  *
  * The table applies claims that were judged elsewhere; it starts no timers and tells nobody.
  */

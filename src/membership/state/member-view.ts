@@ -1,4 +1,4 @@
-/** What is shown of a member: a copy for people and for the other parts of the node, never the member itself. */
+/** Copies of a member for operators and other parts of the node. Never hands out the member itself. */
 import type { ValueOf } from '../../messages/codec/field-type.ts';
 import type { memberView } from '../../messages/diagnostics.ts';
 import type { NodeEntry } from '../../messages/node-entry.ts';

@@ -1,7 +1,4 @@
-/**
- * What membership counts, for the metrics: numbers that only grow, and round trips by size. It decides nothing and
- * nothing is decided by it.
- */
+/** Counters and round-trip buckets of membership for the metrics. Nothing is decided by them. */
 
 /** Upper bounds of the buckets, in milliseconds; what is longer is counted in the last one. */
 export const rttBucketsMs = [0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000] as const;

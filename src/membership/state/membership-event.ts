@@ -1,4 +1,4 @@
-/** What membership tells the rest of the node: that something changed, about whom, and the evidence for it. */
+/** Events that membership reports to the node, with their evidence: who accused, who saw the port closed. */
 import type { NodeId } from '../../base/ids.ts';
 
 export const membershipEventTypes = [

@@ -1,4 +1,6 @@
-/** The constants of membership, each in milliseconds, bytes or counts. The options table fills them by profile. */
+/**
+ * The constants of membership, and switches for what goes beyond plain SWIM. Filled by profile from the options table.
+ */
 export type MembershipOptions = {
   /** Without datagrams (push) this node sends heartbeats over TCP to a manager, which vouches for it. */
   readonly membership: 'swim' | 'push';

@@ -1,7 +1,6 @@
 /**
- * How long to wait for one peer, from how long it took before (Jacobson): mean plus four deviations, doubled for the
- * peer's own work, between a floor and a ceiling. An unknown peer gets the ceiling. So a LAN is judged in LAN time, and
- * a link of 200 ms is not called dead.
+ * Round-trip estimate per peer (Jacobson): the probe timeout is the mean plus four deviations, doubled for the work of
+ * the peer, between a floor and a ceiling. An unknown peer gets the ceiling. So a link of 200 ms is not called dead.
  */
 export class RttEstimator {
   #meanMs: number | undefined;

@@ -1,8 +1,9 @@
 /**
- * Restraint. A member whose links are bad in one direction can refute every accusation and return from every death, and
- * each time all others have to move. Who judges that from outside disagrees with somebody who saw less of it. The member
- * itself hears everything that is said about it, and what it says of itself is believed everywhere: so it takes itself
- * out for a while, each time for twice as long, when within a short time
+ * A member that is declared dead or suspected again and again withdraws itself, each time twice as long. Not after a
+ * pause, in small groups or in a network problem.
+ *
+ * The member itself hears everything that is said about it, and what it says of itself is believed everywhere: so it
+ * takes itself out for a while, each time for twice as long, when within a short time
  *
  *   it was buried twice, or
  *   it was accused six times, by at least four different members.

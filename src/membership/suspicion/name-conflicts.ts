@@ -1,6 +1,6 @@
 /**
- * Two living members may carry the same name by mistake. Names are for people and ids decide everything else, so both
- * stay members; but a name must mean one node, the same at every node: the lowest id keeps it. Each pair is told once.
+ * Two live members with one name: the lowest id keeps it, at every node. Reports each pair once; both stay members,
+ * because ids decide everything but what a name means.
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,7 +1,6 @@
 /**
- * What is said about ourselves, and what we say to the buried. An accusation is answered by a higher incarnation, which
- * is gossiped, and told once more to whoever still believes the old one: a refutation that was missed is repeated for
- * as long as it is missed. A member that was buried and speaks is told so, which lets it do the same.
+ * Answers claims about this node: raises the incarnation, gossips alive, repeats the refutation to peers that missed
+ * it. Never changes other members.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Peer } from '../../base/ports.ts';

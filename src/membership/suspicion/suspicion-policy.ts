@@ -1,14 +1,12 @@
 /**
- * The judge: hears claims about members, from gossip, from whole views and from our own probes, and decides what to
- * believe (the order of claims is in claim.ts), how long an accused member has (suspicion.ts), and what to pass on.
+ * Decides what to believe of each member: alive, suspect, dead, left; how long a suspect has; what to gossip. Never
+ * probes. Claims about this node go to refutation.ts.
  *
  *            join, ack                 accused                 time is up, or its port is closed
  *   unknown ----------> alive <----------------------> suspect ---------------------------------> dead --> forgotten
  *                         ^        refuted                                                          |
  *                         +-------------------------------------------------------------------------+
  *                                         higher incarnation, or a new life
- *
- * Claims about ourselves are left to refutation.ts. The judge never probes anybody.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Identity } from '../../base/ports.ts';

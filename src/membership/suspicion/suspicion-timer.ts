@@ -1,6 +1,9 @@
 /**
- * How long a suspected member has to clear itself (Lifeguard). Alone, an accuser waits the long time; each further
- * accuser who found the same by itself shortens the wait, towards the short time, and nothing ever extends it:
+ * How long one suspect has to refute (Lifeguard): starts long, shrinks with each independent accuser. Only a pause of
+ * this node extends it.
+ *
+ * Alone, an accuser waits the long time; each further accuser who found the same by itself shortens the wait, towards
+ * the short time, and nothing ever extends it:
  *
  *   wait = max(min, max - (max - min) * log(C + 1) / log(K + 1))      C confirmations of K expected
  *   min  = alpha * max(1, log10(n)) * probeInterval,  max = beta * min

@@ -1,6 +1,6 @@
 /**
- * Turns messages of a list of declarations into bytes and back. It knows the header and the total size limit; all else
- * is the declarations' business. Decoding either returns a whole, valid message or throws a rejection.
+ * Encodes and decodes the messages of a list of declarations: header, tag, size limit. Decoding returns one whole valid
+ * message or throws a coded error.
  */
 import { assert } from '../../base/assert.ts';
 import { RemusterError } from '../../base/errors.ts';

@@ -1,7 +1,6 @@
 /**
- * Kinds made of other kinds: records, lists and maps. A record is its fields in ascending order of their numbers, each
- * behind a key (number and wire type), so a reader passes over what it does not know. Nesting is limited by
- * construction: a kind can only contain kinds that were declared before it.
+ * Composite field types: record, list, map. Fields are written in ascending order and unknown ones are skipped, so
+ * neighbouring versions interoperate.
  */
 import { assert } from '../../base/assert.ts';
 import { type FieldSchema, type FieldType, invalidValue, tooLarge } from './field-type.ts';

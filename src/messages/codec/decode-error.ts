@@ -1,7 +1,6 @@
 /**
- * Why bytes or text from outside were refused, as a word that can be counted. A rejection is an ordinary RemusterError
- * (MALFORMED, TOO_LARGE or INCOMPATIBLE_VERSION) with one more property, `reason`. It names the field it choked on and
- * never repeats what the other side sent, so a hostile message cannot write into our logs.
+ * Why untrusted bytes were refused, as a countable reason. Names the field; never repeats what the peer sent, so a
+ * hostile message cannot write into the log.
  */
 import { type ErrorCode, RemusterError, isRemusterError } from '../../base/errors.ts';
 

@@ -1,7 +1,6 @@
 /**
- * A kind is what a field may hold: how it is written, how it is read back from a stranger, and a description of it as
- * data (`shape`), from which the protocol page and the generators of the tests are made. Kinds refuse on both ways:
- * what we are told to send (BAD_ARGUMENT, TOO_LARGE) and what arrives (a rejection with its reason).
+ * What a field type is: how it is written, how it is read from untrusted bytes, and its schema as data for the protocol
+ * page and the fuzzers.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { WireReader, WireType } from './reader.ts';

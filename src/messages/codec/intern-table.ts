@@ -1,8 +1,7 @@
 /**
- * Short texts that were on the wire of late, with their bytes, each in a place that its bytes tell: the same few are
- * said again and again, such as who calls in each call and which method. To compare or to copy one costs less than to
- * check it and to make it anew. Only what has been checked is put here, and only ASCII. Bounded: there is one text in a
- * place, and only some of those that are not found there take it over, so that many who share it cost little.
+ * A small direct-mapped table of recently used short ASCII strings and their bytes. Bounded; holds only strings that
+ * were validated. One string per slot, and only some of the misses replace it, so many strings that share a slot cost
+ * little.
  */
 
 const placesMax = 256;

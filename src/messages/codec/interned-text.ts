@@ -1,8 +1,6 @@
 /**
- * Text of any length of which the same few are said again and again, such as the words of jobs and the facts of their
- * workflows. To compare with one that was said before costs less than to encode or to decode it, and who reads gets the
- * very same text, which is found at once where it is a key. Only what has been checked is kept. Bounded: there is one text
- * in a place, long ones are not kept, and only some of those that are not found take a place over.
+ * A text field type that interns long, often repeated values (JSON of jobs): equal text is neither encoded nor decoded
+ * twice. Bounded.
  */
 import type { FieldType } from './field-type.ts';
 import { text } from './strings.ts';

@@ -1,6 +1,6 @@
 /**
- * `message({...})` declares one message, once: its number on the wire, who may send it over what, how large it may be,
- * its fields, and a sentence for people. Type, codec, role matrix and protocol page are all made from the declaration.
+ * Declares a message once: tag, senders, carrier, size limit, fields, sentence. Type, codec, role matrix and protocol
+ * page come from it.
  *
  *   bytes of a message = version (1) | tag (2, big endian) | fields in ascending order
  *

@@ -1,6 +1,6 @@
 /**
- * Kinds that are numbers on the wire: integers with their ranges, floats, truth values, enumerations and role sets.
- * Small ones are varints, so they may be widened later without a change of the wire type.
+ * Field types that are numbers on the wire: integers, floats, booleans, enums, role sets. Enum values are only ever
+ * appended. Small ones are varints, so they can be widened without a new wire type.
  */
 import type { Role } from '../../base/ports.ts';
 import { type FieldType, invalidValue } from './field-type.ts';

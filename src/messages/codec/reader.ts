@@ -1,6 +1,6 @@
 /**
- * Reads the primitive parts of the wire format from bytes of a stranger. Every length is compared with what is left
- * before anything is taken, numbers have exactly one accepted spelling, and nothing is allocated here.
+ * Reads wire primitives from untrusted bytes. Checks every length before use, accepts one encoding per number,
+ * allocates nothing.
  */
 import { type DecodeError, type RejectionReason, decodeError } from './decode-error.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Kinds that are runs of bytes: text, names, opaque bytes and node ids. Text is well-formed Unicode on both sides of
- * the wire, never with lone surrogates. Decoded bytes are copies: what arrives belongs to the transport.
+ * Field types that are runs of bytes: text, names, bytes, node ids. Text is well-formed Unicode; decoded bytes are
+ * copies.
  */
 import { assert } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,11 +1,11 @@
 /**
- * Any value of a user as bytes: arguments, results and the state of containers. Self-describing, with one spelling for
- * each value, so equal values made in the same way have equal bytes.
+ * Self-describing encoding of user values: arguments, results, container state. Bounds depth, bytes and object count in
+ * both directions. One encoding for each value, so equal values made in the same way have equal bytes.
  *
  *   bytes = version (1) | value;  value = tag (1) and what belongs to it; a tag of 0x80 and above is a number 0..127
  *
- * What cannot come back as it was is refused with its path: functions, symbols, instances of classes other than Date and
- * Uint8Array, text with lone surrogates. Depth, bytes and the number of objects are bounded in both directions.
+ * What cannot come back as it was is refused with its path: functions, symbols, instances of classes other than Date
+ * and Uint8Array, text with lone surrogates. Depth, bytes and the number of objects are bounded in both directions.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { WireReader, fieldError } from './reader.ts';

@@ -1,10 +1,9 @@
 /**
- * Writes the primitive parts of the wire format. Finished messages are views of a common slab, one behind the other,
- * because a fresh ArrayBuffer costs more than encoding a small message does. A slab is never written again where it was
- * handed out, and never cut: nobody may transfer it. A message that outgrows the slab is put together in a large buffer
- * and copied out of it at the end: a new buffer for each doubling would be garbage of several times its size.
+ * Writes wire primitives into shared slabs and checks the total size. Never rewrites bytes that were handed out. A
+ * message is a view of a slab, because a fresh ArrayBuffer costs more than encoding a small message; one that outgrows
+ * its slab is copied out of a large buffer once.
  *
- * The writer checks the size of the whole; the limits of values are the kinds' business (kind.ts).
+ * The writer checks the size of the whole; the limits of values are the kinds' business (field-type.ts).
  */
 import { RemusterError } from '../../base/errors.ts';
 

@@ -1,6 +1,6 @@
 /**
- * What callers of the key-value module may say. Calls also come over HTTP and from other versions, where no compiler
- * has looked at them: whatever is not allowed is BAD_ARGUMENT, before anything is read or written.
+ * Validates arguments of the key-value module, since calls also come over HTTP. BAD_ARGUMENT before anything is read or
+ * written.
  */
 import { methodError } from '../../containers/module.ts';
 

@@ -1,7 +1,6 @@
 /**
- * Lets a watcher sleep until a key of its container changes. Whoever writes wakes all who wait for that container; they
- * look at the state again, so being woken for nothing does no harm. Holds no state of a container: after a move the
- * watchers of the old place are ended by their signal.
+ * Lets watchers sleep until a key of their container changes. Woken watchers read the state again, so spurious wake-ups
+ * are harmless. Bounded; holds no state.
  */
 import { type Context, methodError } from '../../containers/module.ts';
 

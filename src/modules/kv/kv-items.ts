@@ -1,13 +1,14 @@
 /**
- * How the keys of one container lie in its state, and the only place that changes them.
+ * How keys, expiry and recent changes lie in a container's state; the only place that changes them. A version is the
+ * revision of its key's last change.
  *
  *   k/{key}             the value, its version, and when it expires
  *   x/{when}/{key}      the keys that expire, soonest first
  *   h/{revision}        which key changed: the last 1,000 changes, for watchers
  *   r                   the revision: grows with each change of any key of the container
  *
- * The version of a key is the revision of its last change. So it grows strictly, also over delete and create, without
- * a trace of deleted keys being kept.
+ * The version of a key is the revision of its last change. So it grows strictly, also over delete and create, without a
+ * trace of deleted keys being kept.
  */
 import { type Context, methodError } from '../../containers/module.ts';
 import type { KvCondition, KvListRange } from './kv-arguments.ts';

@@ -1,6 +1,6 @@
 /**
- * The key-value module: values under keys, with versions, expiry and watches. It is written through the public door
- * only, as any user's module: what it can do, theirs can.
+ * The key-value module: put, get, delete, list, watch. Uses only what a user's module may use. Order and revisions are
+ * per container.
  *
  * A key lives in the container that its hash names: `pool.hash(key).put(key, value)`, or `pool.dynamic()`, which takes
  * the hash of the first argument. Order and revisions are those of one container; `list` of all containers is merged.

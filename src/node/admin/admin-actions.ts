@@ -1,6 +1,6 @@
 /**
- * Every order of an operator by its name, and the way to the datacenter that it is about: each decides for itself, so an
- * order about another one is passed on to a node there, which carries it out as if it had been asked itself.
+ * Every admin action by name. A command about another datacenter is forwarded once to a node there. That node executes
+ * it as if it had been asked itself.
  */
 import {
   type Done,

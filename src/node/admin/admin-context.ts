@@ -1,4 +1,4 @@
-/** What the orders of operators have in common: the node that takes them, the words, and how they are passed on. */
+/** What admin actions share: the node, its control plane, the arguments, forwarding to the leader. */
 import { RemusterError, isRemusterError, toPromise } from '../../base/errors.ts';
 import type { ControlPlane } from '../control-plane/control-plane.ts';
 import { type GroupStatus, groupStatus } from '../group/group-status.ts';

@@ -1,6 +1,6 @@
 /**
- * What operators order about a datacenter as a whole: who belongs to its group of managers, who leads it, and how its
- * load lies. The leader carries it out; what would cost the quorum is refused with PRECONDITION.
+ * Admin actions on a datacenter's manager group and its load. The leader executes them; loss of quorum is refused with
+ * PRECONDITION.
  */
 import { RemusterError, toPromise } from '../../base/errors.ts';
 import { type RangeResult, onlyKey } from '../../base/registry.ts';

@@ -1,7 +1,4 @@
-/**
- * What operators order about modules: deploy, look, roll. The node that takes a bundle tries it first, where it can do
- * no harm: what cannot be imported, or is not what it says it is, never reaches the registry.
- */
+/** Admin actions on modules. The receiving node tries a bundle before anything reaches the registry. */
 import { RemusterError, toPromise } from '../../base/errors.ts';
 import type { DeployedModule } from '../../placement/modules/module-deployment.ts';
 import { ModuleOperations } from '../../placement/modules/module-operations.ts';

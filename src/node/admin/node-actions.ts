@@ -1,7 +1,4 @@
-/**
- * What operators order about one node: look at it, drain it, activate it, let it leave. What would cost data is refused
- * with PRECONDITION and says what stands in the way.
- */
+/** Admin actions on one node. What would lose data is refused with PRECONDITION and the reason. */
 import { RemusterError, isRemusterError, toPromise } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { DrainProgress } from '../../placement/operations/drain-progress.ts';

@@ -1,7 +1,4 @@
-/**
- * What operators order about pools and containers: create, delete, look, explain, move. Pools live in the registry of
- * one datacenter; everything but a move is one look or one guarded change there, a move is the leader's.
- */
+/** Admin actions on pools and containers. One read or one guarded write; a migration goes to the leader. */
 import { RemusterError, toPromise } from '../../base/errors.ts';
 import { type CreatedPool, PoolOperations } from '../../placement/operations/pool-operations.ts';
 import type { ContainerExplanation } from '../../placement/operations/container-explanation.ts';

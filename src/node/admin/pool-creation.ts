@@ -1,7 +1,6 @@
 /**
- * Creates a pool through this node, and says so when this node knows it: whoever is told may call it at once through
- * this node, whose table may still have a former one of its name. A table that is far behind is not waited for, because
- * the pool is there; calls through this node wait for the table then, and reach no former one.
+ * Creates a pool and replies when this node's address table has it, so that it is callable here at once. A table far
+ * behind is not awaited, because the pool exists; calls here wait for the table and reach no former pool.
  */
 import { type Done, success } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';

@@ -1,8 +1,4 @@
-/**
- * Who this node is: an id made once and kept, and a generation that grows with each start. The new generation is
- * durable before `startGeneration` ends, and nothing may be sent before that: two lives of a node never look like one,
- * whatever the clocks say and however early a life ends.
- */
+/** Node id, made once, and generation, incremented and durable at each start before anything is sent. Uses no clock. */
 import { RemusterError, type Done, success } from '../../base/errors.ts';
 import { type NodeId, parseNodeId } from '../../base/ids.ts';
 import type { Store, StoreEntry } from '../../base/ports.ts';

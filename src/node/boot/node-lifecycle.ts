@@ -1,7 +1,4 @@
-/**
- * The life of a running node as its owner sees it: it becomes ready, and it ends, once, for a reason. Whoever asks for
- * the end, and however often, the same walk is awaited. It closes nothing itself.
- */
+/** Ready once, ended once, for one reason. All callers of `stop` await the same shutdown. Closes nothing itself. */
 import { RemusterError } from '../../base/errors.ts';
 
 export type NodeExit = { readonly reason: string; readonly error?: unknown };

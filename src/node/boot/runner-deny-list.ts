@@ -1,6 +1,6 @@
 /**
- * The doors of the cluster, to which the code of users may never connect: the ports of all members, and what else this
- * node was told. It is asked often, looks again once in a while, and gives the same list as long as nothing has changed.
+ * Addresses that user code may never connect to: all members, HTTP port, etcd. Returns the same array while nothing has
+ * changed.
  */
 import type { Address, Clock } from '../../base/ports.ts';
 

@@ -1,7 +1,6 @@
 /**
- * Ending in order. Whatever a start has opened is registered here under the name of its step; the steps run in the
- * order of the list that was handed in, whichever of them exist, each with its own deadline. A step that hangs or
- * fails is named and does not stop the others: a half-finished start and a full stop are the same walk.
+ * Runs the registered shutdown steps in a fixed order, each with a deadline. A step that hangs or fails is named and
+ * does not stop the rest.
  */
 import { assert } from '../../base/assert.ts';
 import { RemusterError } from '../../base/errors.ts';

@@ -1,7 +1,6 @@
 /**
- * The composition root of a node, and the only file here that knows the real world: opens the data directory, the
- * store, the transport and the HTTP interface, boots the core on them, and ends all of it in a fixed order. A start
- * that fails half way ends what it had opened and leaves nothing behind.
+ * Composition root of a node: opens data directory, store, transport and HTTP, boots the core, closes all in a fixed
+ * order. A failed start leaves nothing open.
  */
 import { readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';

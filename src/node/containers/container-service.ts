@@ -1,7 +1,6 @@
 /**
- * A node's part in containers, wired: the table of who owns what, the lease that lets a worker serve, the state on its
- * disk, the containers it runs, and the calls from here to everywhere. Every node has a table and makes calls; workers
- * have the rest. It decides nothing; what belongs to the leader alone is in control/.
+ * A node's part in containers: address table, serving lease, hosting, replicas, calls. Wires them; placement belongs to
+ * the leader.
  *
  *   registry --> table --> copies, hosting       calls --> hosting here, or the node that the table names
  */

@@ -1,6 +1,5 @@
 /**
- * Says in the registry which modules this node can run, under the lease of its registration, so that it ends with the
- * node. Written when it changes and under each new lease; a quiet cluster writes nothing.
+ * Publishes which modules this node can run, under its registration lease. Writes only on change or under a new lease.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';

@@ -1,7 +1,6 @@
 /**
- * Keeps up with the modules that were deployed: what the registry has and this node has not is fetched, compared with
- * its hash, put on the disk and imported, newest version first, one at a time. What cannot be had is tried again, later
- * each time. What the registry no longer has is forgotten here, too. It also tries code that somebody wants to deploy.
+ * Fetches, verifies and imports deployed modules, newest first; drops what the registry no longer has. Retries with
+ * backoff.
  *
  *   registry --record--> file with that hash? --no--> parts --hash--> file --> import --> modules known
  */

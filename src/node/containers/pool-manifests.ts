@@ -1,7 +1,6 @@
 /**
- * One file per pool that is to come back after everything was lost, on each worker: written while the pool exists,
- * removed with it. The registry alone says which pools there are. Only a registry that has never had a pool is given
- * those of the files, all in one transaction, so that two workers, or a leader that dies, make no second or half set.
+ * One manifest file per pool that shall return after total loss. Creates pools only in a registry that never had one,
+ * in one transaction, so that two workers or a crash make no second or half set.
  *
  *   confirmed --> files here? --> no pool ever existed? --yes--> create them
  *                                      +--no--> files of pools that are gone are removed

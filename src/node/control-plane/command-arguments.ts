@@ -1,4 +1,4 @@
-/** The arguments of an order, as they arrive: JSON from another node, of which nothing is taken for granted. */
+/** Validates the JSON arguments of a command. Trusts nothing. */
 import { RemusterError } from '../../base/errors.ts';
 import { noteCharactersMax } from '../../registration/registration-records.ts';
 

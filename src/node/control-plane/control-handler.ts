@@ -1,7 +1,4 @@
-/**
- * What other nodes ask of this node's part in agreement, and where each question goes. Keeps nothing: a question that
- * this node cannot answer is refused with a code that says who could.
- */
+/** Routes registry, group, lease and command messages to the part that handles them. Keeps nothing. */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { Identity } from '../../base/ports.ts';
 import { type Message, encodeMessage } from '../../messages/catalogue.ts';

@@ -1,7 +1,6 @@
 /**
- * A node's part in what the cluster agrees on. Every node holds a registry and is registered in it; a manager has also
- * a seat in the group behind that registry, and does the leader's work while it leads. This file wires those parts to
- * each other and tells the node what happened; it decides nothing.
+ * A node's part in consensus: registry client, registration, manager role, leader services. Wires them and reports
+ * events; decides nothing.
  *
  *   membership --who lives--> seat (log, key space, server) <--streams--> other managers
  *                               ^

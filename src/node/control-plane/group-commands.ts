@@ -1,7 +1,6 @@
 /**
- * Changes of the group of managers that operators order, on its leader. A change that would cost the quorum is refused
- * before anything is written; one that comes while another is under way waits for it, within its time. Who was removed
- * is written down first, so that the leader does not take it in again.
+ * Executes membership changes of the manager group on the leader. One at a time. Refuses loss of quorum before writing;
+ * records removals first, so that the leader does not add the node again.
  */
 import { type Done, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import { type NodeId, namePattern, parseNodeId } from '../../base/ids.ts';

@@ -1,7 +1,5 @@
 /**
- * Orders of operators that only one node can carry out, given to any node: it passes them on to the leader as far as it
- * knows one, with a bound on the hops, or to the node that is meant, and brings the answer back. An order is carried
- * out at most once each time it is given; whoever gets no answer looks at what has become of it before giving it again.
+ * Commands that only the leader or one node can execute: forwarded with a hop limit, executed at most once per send.
  */
 import { type Done, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import { type NodeId, parseNodeId } from '../../base/ids.ts';

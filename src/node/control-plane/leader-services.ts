@@ -1,6 +1,6 @@
 /**
- * What only the leader does: it notes whose registration is over, gives what waits for a node to one, and places
- * containers. All of it runs on every node that can lead, and acts only while it does.
+ * Services of the leader: expiry of registrations, placement, rebalancing. They run on every manager and act only while
+ * it leads.
  */
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { Leadership, Registry } from '../../base/registry.ts';

@@ -1,8 +1,6 @@
 /**
- * Whom a node asks about what is agreed. While a manager of the group knows of no leader, or leads and has lost
- * the others, that is itself only, who refuses for sure: any other might lead and be out of reach, and what is lost on
- * the way there has no certain end. It hears of a leader as soon as there is one, and asks on. Nodes outside of the
- * group ask the managers that they know.
+ * Which manager a registry request goes to: the leader, then this node, then others; only to itself while its group has
+ * no leader.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Peer } from '../../base/ports.ts';

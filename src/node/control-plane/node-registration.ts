@@ -1,6 +1,6 @@
 /**
- * This node in the registry: its registration, what it holds of what is assigned to it, what it says about its load; and
- * a copy of who else is registered, for showing. It wires these to each other; what they decide is theirs.
+ * This node in the registry: registration, load report, and a directory of the other registrations. Wires them; decides
+ * nothing.
  */
 import type { Done } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,6 +1,6 @@
 /**
- * Who leads, as a node without a vote sees it: the highest term of which any manager has told with its embedded state.
- * It never leads itself, so nothing that it says permits an act; it is for finding the leader and for noticing a new one.
+ * Leadership as a non-voter sees it: the highest term that any manager gossips. For finding the leader; permits
+ * nothing.
  */
 import { isRemusterError } from '../../base/errors.ts';
 import { fenceOf } from '../../base/fence.ts';

@@ -1,8 +1,6 @@
 /**
- * Backups of the registry on their way out of the leader and back into it, in parts that fit into an order. The leader
- * makes a backup when the first part is asked for, from everything that was agreed before, and keeps one at a time for
- * as long as its parts are being fetched. What comes back goes into the log part by part: nothing is kept here, and a
- * new leader can go on with it.
+ * Reads and restores registry backups in parts on the leader. Caches one backup while it is being read; a restore goes
+ * into the log part by part.
  */
 import { type Done, RemusterError, failure, success } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';

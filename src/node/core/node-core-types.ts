@@ -1,7 +1,4 @@
-/**
- * What the core of a node needs and what it offers: its ports, its options, who is told what, and what others may ask of
- * it. Words only; core.ts is the wiring.
- */
+/** Ports, options, hooks and interface of a node's core. Types only. */
 import type { Done } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Clock, Identity, Log, Store, Streams } from '../../base/ports.ts';

@@ -1,7 +1,6 @@
 /**
- * What happened, as this node saw it: the last `eventsMax` events, numbered. Numbers grow over restarts too, because
- * each life counts in its own range, so a reader that resumes after a restart misses nothing and repeats nothing.
- * Old events fall off silently; a reader can tell by the gap in the numbers.
+ * The last events of this node, numbered across restarts (each life has its own range), so a reader that resumes misses
+ * and repeats nothing. A gap in the numbers means that older events were evicted.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';

@@ -1,6 +1,6 @@
 /**
- * What a node says about itself and the others, in the shapes of the public contract. What this version does not know
- * yet is null or empty: a field is never filled with a guess.
+ * What a node reports about itself (`GET /v1/node`) and one row per member. Unknown fields are null or empty, never
+ * guessed.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Identity } from '../../base/ports.ts';

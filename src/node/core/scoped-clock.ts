@@ -1,6 +1,6 @@
 /**
- * A clock whose timers end with their owner: after `close` nothing that was scheduled runs, and nothing is left that
- * could keep a process awake. Machines never cancel timers, so somebody has to do it for them.
+ * A clock whose timers end with their owner: after `close` nothing runs and nothing keeps the process awake. Machines
+ * never cancel timers.
  */
 import type { Cancel, Clock } from '../../base/ports.ts';
 

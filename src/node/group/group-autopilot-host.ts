@@ -1,4 +1,4 @@
-/** Drives the keeper of a group: shows it what there is, and carries its changes to consensus. Decides nothing. */
+/** Drives the autopilot: feeds it snapshots, carries its changes to consensus. Decides nothing. */
 import { unreachable } from '../../base/assert.ts';
 import type { Done } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

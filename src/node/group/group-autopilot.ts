@@ -1,7 +1,6 @@
 /**
- * Who should belong to the group of managers, decided by its leader one step at a time: a living manager that belongs to
- * no group is added, one that has caught up becomes a voter, and a voter that has been dead for long gives its place to
- * one that lives. It asks for single changes and never for two at once; the log decides whether they happen.
+ * On the leader: adds living managers, promotes caught-up ones, replaces voters that are dead for long, keeps voters
+ * odd. One change at a time.
  *
  * The number of voters is kept odd (an even one needs more of them for the same safety), except that two are better
  * than one: what the first has agreed to survives on the second.

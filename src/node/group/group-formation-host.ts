@@ -1,4 +1,4 @@
-/** Drives the formation of a group: carries its questions to other nodes and its one act to consensus. Decides nothing. */
+/** Drives group formation: carries its questions to nodes and its bootstrap to consensus. Decides nothing. */
 import { unreachable } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';
 import { Loop, noStore } from '../../base/runtime/loop.ts';

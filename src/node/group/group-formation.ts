@@ -1,16 +1,18 @@
 /**
- * How a group of managers comes into being: exactly one manager may begin it, alone, and all others are added to it
- * through its log. A manager that finds no state of a group on its disk asks all seeds and all managers it knows:
+ * Bootstraps a consensus group: exactly one manager may form it, after all seeds and known managers answered that none
+ * exists. A dead manager blocks.
+ *
+ * A manager that finds no state of a group on its disk asks all seeds and all managers it knows:
  *
  *   there is a group, or there was one        -> wait to be added
  *   a seed or a manager does not answer       -> wait: it may have begun one
  *   a manager with a lower id is here         -> wait: that one begins
  *   none of these, for two rounds in a row    -> begin
  *
- * Everybody who is asked tells which managers it has heard of, those who asked it included, and these are asked, too. So
- * of two managers that share a seed the later one always learns of the earlier, and the earlier is asked by the later
- * before that one begins. Managers without a common seed know of each other through membership, which takes a moment:
- * hence two rounds.
+ * Everybody who is asked tells which managers it has heard of, those who asked it included, and these are asked, too.
+ * So of two managers that share a seed the later one always learns of the earlier, and the earlier is asked by the
+ * later before that one begins. Managers without a common seed know of each other through membership, which takes a
+ * moment: hence two rounds.
  *
  * Death is no permission: a manager that begins is a group by itself, may acknowledge by itself, and has it all on its
  * disk when it comes back. So a manager that was ever here is waited for, dead or alive, until it answers, another one

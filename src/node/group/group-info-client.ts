@@ -1,4 +1,4 @@
-/** Asking another node what it knows of the group of managers, and reading the answer. Keeps nothing. */
+/** Requests group information from another node. Keeps nothing. */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { Address, Streams } from '../../base/ports.ts';
 import { type Message, encodeMessage, tryDecodeMessage } from '../../messages/catalogue.ts';

@@ -1,7 +1,5 @@
 /**
- * What this node can tell of groups of managers: of its own from its seat, of others nothing. Whoever asks also hears of
- * which managers this node knows, those who lately asked it included; that is how managers find each other before any
- * group exists (formation.ts). It remembers only who asked.
+ * What this node tells about a manager group: its own state, and which managers it knows, recent requesters included.
  */
 import type { Clock, Identity, Streams } from '../../base/ports.ts';
 import type { Leadership } from '../../base/registry.ts';

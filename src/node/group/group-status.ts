@@ -1,8 +1,4 @@
-/**
- * The groups of managers as any node can tell: of its own datacenter from its seat if it has one, otherwise by asking
- * managers there, the best one first, until somebody answers. A datacenter of which nobody answers has no leader as far
- * as this node can tell, and says so.
- */
+/** Leader, term and members of a datacenter's group: from this node, or by asking managers there until one answers. */
 import type { Done } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Identity, Streams } from '../../base/ports.ts';

@@ -1,4 +1,4 @@
-/** The managers of a datacenter as membership sees them, in the words of those who look for them. Keeps nothing. */
+/** The managers of a datacenter as membership sees them. Keeps nothing. */
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Identity, Peer } from '../../base/ports.ts';
 import type { MemberView } from '../../membership/state/member-view.ts';

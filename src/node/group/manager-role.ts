@@ -1,7 +1,6 @@
 /**
- * A manager's seat in the group that decides for its datacenter: the replicated log with the registry on it, how the
- * group comes into being, and who is taken into it. It wires these to each other and to the ports; what they decide is
- * theirs. Everything that stands on the registry is elsewhere, and is the same on nodes without a seat.
+ * A manager's part in the consensus group: log, registry replica, formation, autopilot. Wires them; services on the
+ * registry live elsewhere.
  */
 import { type Done, success } from '../../base/errors.ts';
 import { fenceParts } from '../../base/fence.ts';

@@ -1,7 +1,4 @@
-/**
- * Managers that an operator has removed from their group. The leader takes living managers into the group by itself;
- * those that stand here stay outside until somebody adds them again, also after a restart and under another leader.
- */
+/** Managers that an operator removed: the autopilot does not add them again. The registry key keeps its spelling. */
 import type { NodeId } from '../../base/ids.ts';
 import { type RegistryTransaction, onlyKey } from '../../base/registry.ts';
 import type { RegistryReplica } from '../../registry/replica/registry-replica.ts';

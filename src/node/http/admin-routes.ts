@@ -1,7 +1,5 @@
 /**
- * What operators order over HTTP: drain and activate nodes, let them leave, even out the load, change the group of
- * managers. Any node takes an order, of any datacenter; what it does not decide itself is passed on. What was ordered,
- * and why, stands in the events of the node that carried it out.
+ * Routes of admin commands: drain, activate, leave, rebalance, manager group. Any node accepts them for any datacenter.
  */
 import type { ApiRoute } from '../../base/http-routes.ts';
 import { objectReply } from './replies.ts';

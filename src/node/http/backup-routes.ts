@@ -1,6 +1,5 @@
 /**
- * Backups of the registry over HTTP, in parts: the leader makes them, and takes them back through its log. The bytes
- * are base64 in JSON. A backup says to which cluster and datacenter it belongs, and is restored nowhere else.
+ * Routes that read and restore registry backups in parts. A backup is restored only in its own cluster and datacenter.
  */
 import { RemusterError, toPromise } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';

@@ -1,7 +1,4 @@
-/**
- * Calls over HTTP: `POST /v1/call` asks this node, which finds the owners. Arguments and results are JSON here. A result
- * that holds more than JSON can say is shown as JSON says it: see `toPlainJson`.
- */
+/** `POST /v1/call`: arguments and result as JSON. A flow is collected into one reply, within bounds. */
 import { RemusterError } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
 import type { CallSession, ContainerCalls } from '../../containers/contract.ts';

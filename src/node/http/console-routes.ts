@@ -1,4 +1,4 @@
-/** The console over HTTP: a page and the few files it is made of. What it shows it asks of the other routes. */
+/** Serves the console's files. */
 import type { ApiRoute } from '../../base/http-routes.ts';
 
 export type LoadConsoleFile = (name: string) => Promise<{ readonly contentType: string; readonly text: string }>;

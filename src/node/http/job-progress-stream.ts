@@ -1,8 +1,4 @@
-/**
- * Follows one job for a client over HTTP: asks for the next change again and again and sends each as an event, the
- * version as its id. It goes on through changes of leaders, and ends with the job or with the client. A slow client
- * holds nobody back: it gets fewer versions, each of them complete.
- */
+/** Streams a job's progress as events across leader changes. A slow client gets fewer versions, each complete. */
 import { serializeError, isRemusterError } from '../../base/errors.ts';
 import type { SendServerSentEvent } from '../../base/http-routes.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';

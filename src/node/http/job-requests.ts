@@ -1,7 +1,6 @@
 /**
- * Asks the desk of jobs until it has an answer: while nobody leads, or the leader has just gone, it asks again after a
- * moment, for as long as the caller has time. What may have been carried out already is only asked again if twice is
- * the same as once, which for a submission is so under a key.
+ * Sends a job command until it succeeds or its time is over. What may have been executed is retried only if it is
+ * idempotent.
  */
 import { type Done, type ErrorCode, RemusterError, toPromise } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';

@@ -1,7 +1,4 @@
-/**
- * Jobs over HTTP, as data. Any node answers: its desk passes on what the managers have to decide. What is asked is not
- * judged here, except for its outer shape; progress is a stream of events that ends with the job.
- */
+/** Routes of jobs: submit, list, show, cancel, report, progress as events. Any node accepts them. */
 import { RemusterError, toPromise } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
 import type { JobVerb } from '../../messages/jobs.ts';

@@ -1,6 +1,6 @@
 /**
- * What operators ask about members over HTTP, as data: who is there, why somebody is believed to be dead, how far two
- * nodes are apart, and who hears whom. Where another node knows better, it is asked; one that does not answer is said.
+ * Routes about members: list, history, round trip, reachability. Forwards to the node that knows; says which did not
+ * answer.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';

@@ -1,7 +1,4 @@
-/**
- * Numbers of a node as Prometheus text: counters end in `_total`, times are in seconds, sizes in bytes. It formats
- * what it is given and measures nothing.
- */
+/** Prometheus text of given numbers. Measures nothing. */
 import { rttBucketsMs } from '../../membership/state/membership-counters.ts';
 import type { NodeStatus } from '../core/node-status.ts';
 

@@ -1,4 +1,4 @@
-/** Modules over HTTP, as data: deploying a bundle, looking, and telling pools to run another version. Any node answers. */
+/** Routes of modules: deploy, list, show, roll. */
 import type { ApiRequest, ApiRoute } from '../../base/http-routes.ts';
 import { type AdminActionName, executeAdminCommand } from '../admin/admin-actions.ts';
 import { argumentsOfBody } from '../admin/admin-context.ts';

@@ -1,7 +1,4 @@
-/**
- * Pools and containers over HTTP, as data. Any node answers, for its own datacenter or for `?dc=NAME`; who orders a
- * change finds it, and why, in the events of the node that carried it out.
- */
+/** Routes of pools and containers, for this datacenter or `?dc=`. */
 import { RemusterError } from '../../base/errors.ts';
 import type { ApiRequest, ApiRoute } from '../../base/http-routes.ts';
 import { type AdminActionName, executeAdminCommand } from '../admin/admin-actions.ts';

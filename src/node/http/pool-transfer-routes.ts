@@ -1,7 +1,6 @@
 /**
- * The state of a pool over HTTP, container by container: out as lines that are written as fast as they are read, in as
- * pages. Both are calls of methods that every container has, so whoever owns it meanwhile answers, and what is written
- * is as durable as anything in that pool.
+ * Exports and imports a pool container by container, through calls that every container answers, so the owner may
+ * change meanwhile and imports are as durable as any write.
  */
 import { RemusterError, serializeError } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';

@@ -1,4 +1,4 @@
-/** Entries and changes of the registry in the words of the HTTP interface. Pure. */
+/** Registry entries and changes as JSON. A value too large for an event is cut and marked. Pure. */
 import type { RegistryChange, RegistryEntry } from '../../base/registry.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });

@@ -1,7 +1,4 @@
-/**
- * The registry over HTTP, for operators and scripts: reading, writing with a condition, following changes. Values are
- * text here; one that is no text is shown in hexadecimal digits and said to be. Any node answers.
- */
+/** Routes of the registry: read, conditional write, watch. Values are text, or hexadecimal and marked as such. */
 import { RemusterError, isRemusterError, toPromise } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
 import {

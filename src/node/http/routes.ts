@@ -1,7 +1,4 @@
-/**
- * The HTTP interface of a node for operators, as data: what can be asked and what the answer is. Who may ask, and how
- * bytes travel, is the server's business.
- */
+/** All HTTP routes of a node as data. Access control and bytes belong to the server. */
 import { RemusterError } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
 import { listReply, objectReply } from './replies.ts';

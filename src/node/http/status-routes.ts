@@ -1,7 +1,4 @@
-/**
- * The cluster at a glance, over HTTP: who leads each datacenter, in which term, how many voters there are and how many
- * of them live, and what stands in the way of readiness. Any node answers for all. Changes nothing.
- */
+/** `GET /v1/status`: leader, term and quorum per datacenter, readiness and what prevents it. Changes nothing. */
 import { RemusterError } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
 import { listReply, objectReply } from './replies.ts';

@@ -1,6 +1,6 @@
 /**
- * Where applications and operators ask about jobs, at any node: what only the leading manager can answer is passed on to
- * it, with a bound on the hops, and its answer brought back. It knows no job itself.
+ * Accepts job commands on any node and forwards to the leader, with a hop limit, what only the leader can answer. Knows
+ * no job.
  */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { Peer } from '../../base/ports.ts';

@@ -1,8 +1,4 @@
-/**
- * A node's part in jobs: every node has a desk where they are asked for, one that may lead has a manager, one that works
- * has a worker. This file wires them to the rest of the node and gives each message to the part that answers; it decides
- * nothing.
- */
+/** A node's part in jobs: gateway on every node, manager and worker by role. Dispatches messages; decides nothing. */
 import { unreachable } from '../../base/assert.ts';
 import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

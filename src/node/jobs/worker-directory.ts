@@ -1,7 +1,4 @@
-/**
- * The workers of this datacenter as membership and registration know them, in the words of the manager of jobs. A view:
- * it keeps nothing.
- */
+/** Workers of this datacenter from membership and registration, as the job manager needs them. Keeps nothing. */
 import type { NodeId } from '../../base/ids.ts';
 import type { MemberView } from '../../membership/state/member-view.ts';
 import type { WorkerStatus } from '../../jobs/manager/job-manager-host.ts';

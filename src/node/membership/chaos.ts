@@ -1,7 +1,6 @@
 /**
- * A partition on purpose, for dev clusters: ports that silently lose all traffic to and from the peers that were cut
- * off, as a broken network would. Requests to them end at their deadline, requests from them are never answered.
- * Connections stay open underneath, so that healing is instant. It wraps ports and knows nothing of what they carry.
+ * Fault injection for dev clusters: wraps ports and silently drops traffic of partitioned peers. Connections stay open,
+ * so healing is instant.
  */
 import { failure } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

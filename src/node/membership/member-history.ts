@@ -1,6 +1,6 @@
 /**
- * Why is w3 dead? The last changes of each member with their evidence, as this node saw them, kept apart from the event
- * log so that a busy log does not push them out. Bounded per member and in members; it judges nothing.
+ * The last state changes of each member with their evidence (`remuster why`). Apart from the event log, so that a busy
+ * log does not evict it. Bounded per member and in members.
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,7 +1,4 @@
-/**
- * Members by id and by name, for those who ask for each call: membership gives a list. Made anew when something about a
- * member has changed, and from time to time. Knows no more than membership, and decides nothing.
- */
+/** Members by id and by name, rebuilt after a change and from time to time. Knows no more than membership. */
 import type { NodeId } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { MemberView } from '../../membership/state/member-view.ts';

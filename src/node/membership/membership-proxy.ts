@@ -1,7 +1,6 @@
 /**
- * The near end of membership when it runs in a thread of its own: performs for it what only the main thread can
- * (requests over connections, writes to the store), tells it of connections and questions, beats, and keeps a copy of
- * the members as last reported. It decides nothing.
+ * The main thread's side of the membership thread: makes its requests and writes, forwards connection events, sends the
+ * heartbeat, caches the member list. Decides nothing.
  */
 import { type Done, RemusterError, failure, success, parseErrorCode } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

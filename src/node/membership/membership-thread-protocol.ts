@@ -1,6 +1,6 @@
 /**
- * What the main thread and the membership thread say to each other, in the same codec as the messages between nodes and
- * with the same bounds. They never leave the process, so they have numbers of their own.
+ * Messages between main thread and membership thread, in the codec of the wire. They never leave the process, so they
+ * have numbers of their own.
  */
 import { createCodec } from '../../messages/codec/codec.ts';
 import { field, list, optional, record } from '../../messages/codec/compound.ts';

@@ -1,8 +1,6 @@
 /**
- * The program of the membership thread: the membership machine where no user code runs, so that a main loop that is
- * blocked cannot make the node look dead. It has a UDP socket of its own; a node without datagrams has connections of
- * its own instead, over which it sends heartbeats. The composition root of that thread. All other connections and the
- * store stay with the main thread; a channel stands in for them.
+ * Program of the membership thread: runs the membership machine beside its own socket, where user code cannot block it.
+ * A node without datagrams has connections there instead of a UDP socket. Composition root of that thread.
  */
 import { type Done, serializeError, failure, success, parseErrorCode } from '../../base/errors.ts';
 import type {

@@ -1,6 +1,6 @@
 /**
- * Who can hear whom: asks every living member for its own view, over streams, and puts the answers beside each other.
- * One who does not answer in time is named, and its row is missing; nothing is guessed for it.
+ * Who hears whom: asks every living member for its view. A member that does not answer in time is named, its row is
+ * missing.
  */
 import type { Outcome } from '../../base/errors.ts';
 import type { Address, Streams } from '../../base/ports.ts';

@@ -1,8 +1,4 @@
-/**
- * What a worker tells everybody with its embedded state: how new its address table is, how many cores it has and how
- * many of them are free, what it runs (as a number that differs when that differs), how busy its machine is. A hint for
- * people and for choices; who acts on it asks the worker, which alone decides about its cores.
- */
+/** Embedded state of a worker: table digest, cores, units, load. A hint; the worker itself decides about its cores. */
 import type { Clock } from '../../base/ports.ts';
 import { createCodec } from '../../messages/codec/codec.ts';
 import { field, optional } from '../../messages/codec/compound.ts';

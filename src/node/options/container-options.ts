@@ -1,7 +1,4 @@
-/**
- * The options of containers: rows with their defaults by profile, and what must hold between them and those of
- * agreement. What the constants do is told in containers/ and registry/placement/.
- */
+/** Option rows of containers, and their relations to the lease times. */
 import type { ControlPlaneValues } from './control-plane-options.ts';
 import { optionRow, timeOptionRow } from './option-rows.ts';
 import { textListOption } from './option-types.ts';

@@ -1,7 +1,4 @@
-/**
- * The options of agreement and registration: rows with their defaults by profile, what must hold between them, and the
- * way from a node's options to those of the parts. What the constants do is told in consensus/ and registry/.
- */
+/** Option rows of consensus, registration and rebalancing, and the mapping to those machines' options. */
 import { type ConsensusOptions, defaultConsensusOptions } from '../../consensus/state/options.ts';
 import { type RebalanceOptions, rebalanceOptions } from '../../placement/balance/rebalance-options.ts';
 import { type RegistrationOptions, registrationOptions } from '../../registration/registration-options.ts';

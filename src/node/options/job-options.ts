@@ -1,4 +1,4 @@
-/** The options of jobs: rows with their defaults by profile, and what must hold between them and those of agreement. */
+/** Option rows of jobs, and their relations to other options. */
 import type { ControlPlaneValues } from './control-plane-options.ts';
 import { optionRow, timeOptionRow } from './option-rows.ts';
 import { integerOption } from './option-types.ts';

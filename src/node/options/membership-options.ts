@@ -1,7 +1,4 @@
-/**
- * The options of membership: every constant of the machine as a row, its default by profile, what must hold between
- * them, and the way from a node's options to the machine's. What the constants do is told in membership/.
- */
+/** Option rows of membership, their defaults by profile and relations, and the mapping to the machine's options. */
 import { lanMembershipOptions, type MembershipOptions } from '../../membership/state/options.ts';
 import { type Profile, timeOptionRow, profileOptionRow } from './option-rows.ts';
 import { factorOption, integerOption } from './option-types.ts';

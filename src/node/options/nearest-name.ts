@@ -1,7 +1,4 @@
-/**
- * "Did you mean ...?": the candidate nearest to a mistyped name, by the number of slips of a finger. Silent when
- * nothing is near, because a far-fetched guess is worse than none.
- */
+/** "Did you mean": the nearest candidate by edit distance, or none: a far-fetched guess is worse. */
 
 export function nearestName(typed: string, candidates: readonly string[]): string | undefined {
   const budget = Math.max(1, Math.floor(typed.length / 3));

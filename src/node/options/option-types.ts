@@ -1,8 +1,4 @@
-/**
- * How the values of options are written and read: one small type per kind of value, each with the words that help and
- * docs use for it. Raw values come from flags and environment (text) or from a file (anything). Parsing never throws:
- * a problem is a sentence, so that all problems of a start can be told at once. Knows no option by name.
- */
+/** Value types of options: how each is parsed, printed and described. Parsing never throws; a problem is a sentence. */
 import { namePattern } from '../../base/ids.ts';
 import type { Address } from '../../base/ports.ts';
 

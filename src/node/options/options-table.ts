@@ -1,8 +1,7 @@
 /**
- * Every option of a node, declared once: the type `NodeOptions`, the flags and their help, the environment variables,
- * validation and docs/reference/options.md all come from this table. An option's name carries its unit; its flag and
- * variable do not (`probeIntervalMs`, `--probe-interval`, `REMUSTER_PROBE_INTERVAL`), because there a duration is
- * written with one. Holds no logic beyond what an option means; options.ts reads the sources.
+ * Every option of a node, declared once: type, flag, variable, help, validation and reference page come from it. A name
+ * carries its unit (`probeIntervalMs`); its flag and variable do not (`--probe-interval`, `REMUSTER_PROBE_INTERVAL`),
+ * because a duration is typed with one.
  */
 import type { LogLevel } from '../../base/ports.ts';
 import { containerOptionRelations, containerOptionRows } from './container-options.ts';

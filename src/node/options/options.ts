@@ -1,7 +1,6 @@
 /**
- * From sources to options: flag beats environment beats file beats default. Every value remembers where it came from,
- * and all problems are found at once, so that a start fails with the whole list. Pure: the sources are handed in as
- * data, and files that hold a secret are read by the function that is handed in.
+ * Resolves options: flag over environment over file over default. Remembers each value's origin, reports all problems
+ * at once. Pure.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { nearestName } from './nearest-name.ts';

@@ -1,6 +1,6 @@
 /**
- * How evenly the load lies on the nodes, assignments and owned containers together: what `remuster balance` shows. Only active nodes enter the figures,
- * since nothing can be given to the others; those are listed with what they still hold. Pure.
+ * How evenly load lies on the active nodes, for `remuster balance`; the other nodes are listed with what they still
+ * hold. Pure.
  */
 import type { NodeId } from '../../base/ids.ts';
 import {

@@ -1,6 +1,5 @@
 /**
- * Decides when a node writes its load report: at most once per look, only when it differs noticeably from what stands
- * in the registry, and again under each new lease, with which the former report has ended.
+ * Decides when a node writes its load report: after a significant change and under each new lease, one write at a time.
  */
 import type { Outcome } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,5 +1,8 @@
 /**
- * Spreading: a worker that joins or is activated gets its share of containers by itself. The rule:
+ * Gives a node that joined or was activated its share of containers. The mark is in the registry, so the next leader
+ * continues. Never writes it itself.
+ *
+ * The rule:
  *
  *   - Who is active, owns no container for `settleMs`, and would make the load more even by owning some, is marked as a
  *     newcomer, in the registry: so the next leader goes on where this one stopped.

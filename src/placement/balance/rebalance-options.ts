@@ -1,7 +1,7 @@
 /**
- * How eager the cluster is to even out its load. Three presets, as in seed 002: a careful one for assignments that are
- * dear to move, and an eager one for those that are not. To even out the load, nothing moves by itself unless `mode` is
- * `automatic`; containers for a worker that joins do unless it is `off` (spreader.ts).
+ * Presets and bounds of rebalancing: mode, strategy, moves per hour, cooldown, blacklist patterns without regular
+ * expressions. Nothing moves by itself unless `mode` is `automatic`; the share of a worker that joins does unless it is
+ * `off`. Its presets are those of seed 002: a careful one, and an eager one for containers that are cheap to move.
  */
 import type { BalanceStrategy } from '../plans/load-score.ts';
 

@@ -1,8 +1,6 @@
 /**
- * What should move to even out the load, assignments and containers alike. Pure: it looks at nodes and answers with
- * moves, from the heaviest to the freest node, the lightest first. A move is planned only if it makes the load more even than before,
- * so a plan ends by itself and the next one does not undo it. Balanced already, or nothing that helps, is a plan
- * without moves; what makes planning impossible is PRECONDITION with the reason.
+ * Plans moves from the most to the least loaded node. Every move lowers the coefficient of variation, so plans end and
+ * do not undo each other. Pure.
  */
 import { type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,8 +1,6 @@
 /**
- * Evening out, on the leader's side: makes a plan when somebody asks or when it is time, hands its moves out one by one
- * as tasks and knows how they ended. By itself it plans one move at a time, and none while another one is under way,
- * so that each plan stands on what the last one led to: to newcomers (spreader.ts) as soon as allowed, otherwise once
- * per cycle and only if `automatic`. It never writes anything.
+ * Turns rebalance requests, new nodes and the automatic cycle into moves, one at a time unless requested, so that each
+ * plan rests on what the last one led to. Never writes anything.
  */
 import { type Outcome, type RemusterError, failure, success } from '../../base/errors.ts';
 import { type ClusterView, type KnownNode, isActive } from '../state/cluster-view.ts';

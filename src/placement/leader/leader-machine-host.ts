@@ -1,7 +1,6 @@
 /**
- * Drives a machine that works while this node leads: tells it when that is so, follows `/cluster/` for it, carries its
- * transactions to the registry, and keeps those who asked it for something until it answers. It decides nothing, but
- * acts only while the lease of the leader surely holds.
+ * Runs a machine while this node leads: feeds it leadership, `/cluster/` and transaction results, and answers its
+ * callers. Acts only while the leader lease holds.
  */
 import { unreachable } from '../../base/assert.ts';
 import { type Done, type Outcome, failure } from '../../base/errors.ts';

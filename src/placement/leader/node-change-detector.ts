@@ -1,6 +1,6 @@
 /**
- * Notices when a node can do more than before, or less: it is registered, active, live, in another life, or no longer.
- * Then everything that it holds is to be looked at, and everything that waits for nodes. Nobody else looks at all nodes.
+ * Detects that a node can do more or less than before and enqueues what depends on it. The only place that scans all
+ * nodes.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { ReconcileQueue } from './reconcile-queue.ts';

@@ -1,7 +1,6 @@
 /**
- * What is being taken from nodes because their serving leases are over. While it is not known whether a taking has
- * happened, the node must not be granted its lease again: it might go on serving what another one is given. A taking
- * whose answer did not come stays open until the record has surely changed, or a later try has an answer.
+ * Takeovers whose outcome is unknown. While one is open, its node is granted no serving lease, or it could serve what
+ * another node received.
  */
 import type { Outcome } from '../../base/errors.ts';
 import type { TransactionResult } from '../../base/registry.ts';

@@ -1,8 +1,6 @@
 /**
- * Each change to pools, containers and numbers of nodes, as one guarded transaction. A guard is everything the decision
- * rests on: the records as they were seen, the registration and state of whoever is given something, and that the
- * leader who decides is still the one whose fence stands at `/cluster/container-placer`. If one of them has passed,
- * nothing happens. That leases are over is no guard of the registry: the leader knows it, and only it grants them.
+ * Every change of pools, containers, drains and node numbers as one guarded transaction. The guard names all records it
+ * rests on and the leader's fence.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { type RegistryCompare, type RegistryOp, type RegistryTransaction, onlyKey } from '../../base/registry.ts';

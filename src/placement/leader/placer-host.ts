@@ -1,7 +1,4 @@
-/**
- * Drives the placer (see ../leaders-host.ts), is asked for moves, and answers workers that ask for the serving lease.
- * Decides nothing.
- */
+/** Runs the placer while this node leads, takes move requests, and grants serving leases. Decides nothing. */
 import { type Done, type Outcome, failure } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import { LeaderMachineHost, type LeaderPorts } from './leader-machine-host.ts';

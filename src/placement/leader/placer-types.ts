@@ -1,4 +1,4 @@
-/** What the placer has done or found, for logs, events and whoever follows them. It is told after it has happened. */
+/** Options and events of the placer. An event is reported after its transaction has succeeded. */
 import type { NodeId } from '../../base/ids.ts';
 
 export type PlacementContainerEvent = {

@@ -1,6 +1,8 @@
 /**
- * The placer: on the leader, brings containers from where they are to where they should be. It decides from the
- * registry, and from who has asked it for the serving lease:
+ * The leader's placement machine: claims `/cluster/container-placer` with its fence, then runs guarded transactions.
+ * Holds nothing the next leader could not read.
+ *
+ * It decides from the registry, and from who has asked it for the serving lease:
  *
  *   became leader -> read all -> write our fence to /cluster/container-placer -> see it there -> task after task
  *

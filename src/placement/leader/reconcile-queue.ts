@@ -1,7 +1,6 @@
 /**
- * What has to be looked at, and when: the containers and pools that something has changed about, those that wait for a
- * time, for nodes or for their turn to make a copy. It makes sure that the leader of very many containers never looks
- * at all of them because of one. It decides nothing; its bound is the number of containers and pools.
+ * Which containers and pools the leader has to look at, now or later (as a Kubernetes work queue). One change never
+ * costs a scan of all containers.
  */
 import { DeadlineQueue } from '../../base/due-times.ts';
 import { UniqueQueue } from './once-queue.ts';

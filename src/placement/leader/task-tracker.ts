@@ -1,7 +1,6 @@
 /**
- * The transactions of the placer that are under way, or have happened and are not to be seen in the view yet. Two that
- * are about the same thing never run at the same time, and until both the answer and the view are there nothing is
- * decided about that thing again. It counts what nodes are about to be given.
+ * Transactions under way or not yet visible in the view. Two about the same thing never run at once. Counts what nodes
+ * are about to receive.
  */
 import { unreachable } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';

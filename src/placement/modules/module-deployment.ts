@@ -1,8 +1,7 @@
 /**
- * Puts one new version of a module into the registry: takes a number, writes the code part by part, and only then tells
- * of it, in one guarded transaction that also removes versions which nobody needs. A deployment that breaks off leaves
- * a number that is never used and parts that the next one removes. Two at the same time get two numbers; should the
- * later one end first, the earlier one is refused, because nobody would run it.
+ * Puts one module version into the registry: reserve a number, write the parts, then publish in one transaction. An
+ * aborted deployment leaves nothing visible. Two at once get two numbers; if the later one ends first, the earlier one
+ * is refused.
  *
  *   number (record.last) -> parts -> record.versions, minus old ones with their parts
  */

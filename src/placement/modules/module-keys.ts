@@ -1,6 +1,6 @@
 /**
- * The names of what the registry keeps of modules, built and read here and nowhere else. Code is apart from the records
- * that tell of it, so that whoever follows the records is not sent all code.
+ * Builds and parses keys under `/modules/`, `/module-parts/` and `/modules-loaded/`. Code is apart from records, so
+ * watchers of records get no code.
  *
  *   /modules/{name}                          which versions were deployed
  *   /module-parts/{name}/{version}/{part}    the code of one of them, in parts; versions have 8 digits, so they are in order

@@ -1,8 +1,4 @@
-/**
- * What operators ask about modules, answered from the registry by any node: deploying, listing, showing, and telling the
- * pools of a module to run another version. It runs no code and moves no container: the placer opens the containers of
- * a pool one after the other with what the pool is to run.
- */
+/** Deploy, list, show and roll modules, from any node. Runs no code and moves no container: the placer reopens them. */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';

@@ -1,4 +1,4 @@
-/** Reads what the registry says about modules, and about the pools that run them. It writes nothing. */
+/** Reads module records, loaded modules and the pools that use a module. Writes nothing. */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';

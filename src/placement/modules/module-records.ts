@@ -1,7 +1,6 @@
 /**
- * What the registry says about modules: which versions were deployed, and what each node can run. Versions count from 1
- * and are never given twice; 0 is what nodes load from their own configuration, and not here. Reading is strict: what
- * cannot be read is undefined.
+ * Records of deployed module versions and of what each node has loaded, with their limits. A version number is never
+ * used twice.
  */
 
 export type ModuleVersion = {

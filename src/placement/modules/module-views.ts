@@ -1,4 +1,4 @@
-/** Modules as people and scripts see them: versions, who can run them, how far their pools have got. Pure. */
+/** Modules as people and scripts see them: versions, which workers can run them, how far their pools are. Pure. */
 import type { ContainerRecord, PoolRecord } from '../state/container-records.ts';
 import { type LoadedModules, type ModuleRecord, type ModuleVersion, newestVersionOf } from './module-records.ts';
 

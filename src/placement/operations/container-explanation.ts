@@ -1,7 +1,4 @@
-/**
- * Why a container is where it is, what it waits for, who has its state and who could take over, in sentences: from its
- * record, its pool and what the registry says about the nodes. Pure.
- */
+/** Why a container is where it is, what it waits for and which nodes could take over, as sentences. Pure. */
 import { type ClusterView, isActive } from '../state/cluster-view.ts';
 import { type ContainerLookup, nodeNameIn } from './pool-views.ts';
 import type {

@@ -1,8 +1,4 @@
-/**
- * What can be said about draining a node, from the view alone: whether it can begin, how far it is, and what stands in
- * its way. Pure. The work itself is done by the leader, whoever that is, until it is done; asking only begins it: the
- * assigner moves assignments and owned containers away, the placer makes the copies anew elsewhere.
- */
+/** Whether a drain can start, how far it is, and what blocks it, in sentences. Pure; moves nothing. */
 import type { NodeId } from '../../base/ids.ts';
 import { nextMode } from '../../registration/node-modes.ts';
 import type { ClusterView, KnownNode } from '../state/cluster-view.ts';

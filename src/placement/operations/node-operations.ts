@@ -1,7 +1,6 @@
 /**
- * What an operator asks about assignments, answered by any node from the registry: how the load lies, what a rebalance
- * would do, how a drain goes on; and the beginning of a drain. What needs the leader is done by the leader, who sees in
- * the registry what was begun here.
+ * Balance report, rebalance preview, drain preflight, start and progress, from any node by reading the registry. The
+ * leader does the work; asking only starts it.
  */
 import { type Done, RemusterError, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

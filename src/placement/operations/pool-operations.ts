@@ -1,7 +1,6 @@
 /**
- * What operators ask about pools and containers, answered from the registry by any node: creating and deleting, listing
- * and explaining. It writes pool records only, each in one guarded transaction; containers are made, moved and removed
- * by the placer, which sees in the registry what was asked for here.
+ * Create, delete, list, show and explain pools, from any node. Writes pool records only; the placer makes, moves and
+ * removes containers.
  */
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';

@@ -1,4 +1,4 @@
-/** Reads pools, containers and nodes from the registry, in pages where there may be many. It writes nothing. */
+/** Reads pools, containers and nodes from the registry, page by page. Writes nothing. */
 import { type Done, failure, success } from '../../base/errors.ts';
 import { namePattern } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';

@@ -1,6 +1,6 @@
 /**
- * What somebody wants who creates a pool, checked and completed: from here on it is a whole specification. What a pool
- * is does not change afterwards, so asking twice for the same is asking once, and asking for another is refused.
+ * Validates and completes a request for a pool. A pool never changes afterwards, so the same request twice is one, and
+ * another is refused.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { namePattern } from '../../base/ids.ts';

@@ -1,7 +1,4 @@
-/**
- * Pools and containers as people and scripts see them: nodes by their names as long as they are registered, what is
- * missing as null, fences and versions as they are compared. Pure.
- */
+/** Pools and containers as people and scripts see them: names for node ids, null for what is missing. Pure. */
 import type { NodeId } from '../../base/ids.ts';
 import type { ClusterView } from '../state/cluster-view.ts';
 import type { ContainerMove, ContainerRecord, PoolDurability, PoolRecord } from '../state/container-records.ts';

@@ -1,6 +1,6 @@
 /**
- * What the leader should do about one container, read from the situation alone, so a new leader finds the same where
- * the old one stopped: at most one change of its record, or when to look again. Pure.
+ * The next change of one container's record, or when to look again. Read from the context alone, so a new leader
+ * continues where the old one stopped. Pure.
  */
 import { planReplicas } from './replica-plan.ts';
 import { planEvacuation, planMove } from './move-plan.ts';

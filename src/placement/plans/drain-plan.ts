@@ -1,7 +1,6 @@
 /**
- * What the leader should do next, read from the view alone, so a new leader finds the same tasks where the old one
- * stopped. In this order: take back what the lost held, give away what waits, empty who is draining, say who is
- * drained. Each task becomes one transaction. Pure; how many run at once and when one is tried again is the assigner's.
+ * What a draining node needs next: a move, the deadline noted, or the end of the drain. Pure: read from the view, so a
+ * new leader continues.
  */
 import { unreachable } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,5 +1,8 @@
 /**
- * How loaded nodes are compared with each other, as one number each: lower is freer. Three strategies:
+ * One load number per node by strategy (fair, weighted, balanced); lower is freer. A factor in which nodes hardly
+ * differ is left out.
+ *
+ * Three strategies:
  *
  *   fair      how many assignments it has
  *   weighted  the sum of their weights, by the capacity of the node

@@ -1,7 +1,6 @@
 /**
- * How a move goes on, and when it is given up. The leader asks, the owner does; whoever of them is lost on the way, the
- * record says how far it got. A move that is given up costs nothing: the owner has served all the time, or takes its
- * calls again. What has been let go is not given up any more: see owner-plan.ts.
+ * How a move advances and when it is cancelled. A cancelled move costs nothing; a handed container is never taken back.
+ * Pure.
  *
  *   copying --the destination has the state--> handing --the owner has let go--> handed --> another owner
  *      |                                          |

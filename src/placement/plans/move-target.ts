@@ -1,8 +1,6 @@
 /**
- * Which active node gets something. An assignment goes to the one it was meant for, the one it prefers, or the freest;
- * in this order, and only if that node is active. Nodes that could not take it are asked again only when nobody else is
- * there. A container that has to leave goes where its state is already, unless that node has more than its share; then
- * to the freest. Pure.
+ * Chooses the node a container moves to: one that has its state and not more than its share, else the least loaded.
+ * Pure.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { type ClusterView, type KnownNode, isActive } from '../state/cluster-view.ts';

@@ -1,7 +1,6 @@
 /**
- * Who is to own a container that nobody serves: after the end of its owner's lease, after an opening that failed, after
- * a move that has let go of it. Only who has its state gets it; state is never invented, except where a pool lives in
- * memory alone and everybody who had it is gone, or where an `init` has not ended and nothing was acknowledged.
+ * Who owns a container that no node serves. Only a node with its full state gets it; state is never invented, except
+ * for lost memory pools and failed `init`. Pure.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { type PlacementContainer, type PlacementNode, isActiveNode } from '../state/placement-view.ts';

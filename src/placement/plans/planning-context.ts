@@ -1,6 +1,6 @@
 /**
- * Everything a decision about a container may rest on: what the registry says, who may be serving, what is under way,
- * what the time is. And the questions that all decisions ask of it. Pure: it reads, and changes nothing.
+ * What a placement decision may rest on: view, leases, fence, tasks in flight, time. A node has a valid lease only if
+ * it asked for one; gossip does not count.
  *
  * That a node is live is only known from its asking for the serving lease. What membership believes is not here.
  */

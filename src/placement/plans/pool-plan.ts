@@ -1,7 +1,6 @@
 /**
- * What the leader should do about one pool as a whole: create the containers that it lacks, delete those of a pool that
- * is to go, bring one container after the other to the pool's version of the module. And the numbers of nodes. Pure;
- * each answer is at most one transaction's worth.
+ * What a pool as a whole needs: create missing containers, delete them, roll them to its module version one by one. At
+ * most one transaction each. Pure.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { PlacementNode, PlacementPool, PlacementView } from '../state/placement-view.ts';

@@ -1,7 +1,6 @@
 /**
- * Who is to hold copies of a container that is being served: as many as the pool wants and the nodes allow. A copy on a
- * node that is gone for good, is to be emptied or does not come to have the state (its disk is full) is made anew
- * elsewhere, first added and then dropped: nobody who has the state leaves before enough others have it. What it decides is only who should; the owner says who does.
+ * Which nodes should hold replicas. Adds before it drops: no replica with the state leaves before enough others have
+ * it. Pure.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { type PlacementContainer, type PlacementNode, isActiveNode } from '../state/placement-view.ts';

@@ -1,9 +1,6 @@
 /**
- * What the registry says about pools and their containers. One record per container holds everything that must change
- * together: who owns it, under which fence, who has its state. So each change is one guarded transaction on one key, and
- * whoever acts on an older record is refused. The leader writes owners, copies and moves; the owner itself writes who is
- * in sync, that it has opened, and that it has let go. Reading is strict: what cannot be read is undefined, and nobody
- * acts on it.
+ * Pool and container records. One record per container holds all that changes together, so every change is one
+ * compare-and-swap. A bad record reads as undefined.
  *
  *   nobody --the leader gives it--> opening --the owner has opened--> serving --its owner is surely gone--> opening ...
  *                                                                       |  move: copying -> handing -> handed

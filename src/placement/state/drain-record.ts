@@ -1,7 +1,6 @@
 /**
- * How a node is being drained: what was asked for, kept in the registry, so that it goes on whoever leads and whether
- * or not the one who asked still looks. The deadline is a duration which the leader measures; it begins anew with a new
- * leader, and once it has passed the record says so for good.
+ * The record of a drain: deadline, parallelism, size at start, overdue. In the registry, so that it goes on whoever
+ * leads. The leader measures the deadline; a damaged record reads as the defaults.
  */
 import { fieldsOf, numberIn } from '../../registry/assignment/record.ts';
 

@@ -1,8 +1,6 @@
 /**
- * What a node says about its load, and when it is worth saying. The report lives at `/cluster/load/{node}` under the
- * lease of the node's registration, so it ends with the node. It goes through the registry and not through the state
- * that membership embeds, because whoever takes over as leader must have it at once and all of it, and because a
- * report is written only when it differs noticeably: a quiet cluster writes none.
+ * What a node reports about its load, under the lease of its registration. In the registry and not in gossip, because a
+ * new leader must have all of it at once. A significant change is written; a quiet cluster writes none.
  */
 import { fieldsOf, numberIn } from '../../registry/assignment/record.ts';
 

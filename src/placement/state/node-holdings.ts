@@ -1,4 +1,7 @@
 /**
+ * The containers that one node owns or replicates, counted alike for drains and balance, with the revisions a change
+ * has to name. Pure.
+ *
  * What a node can hold, in two kinds that are counted, drained and evened out alike:
  *
  *   assignment   a key below its node; leaves when the node has released it, and is then given to anybody

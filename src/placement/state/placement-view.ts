@@ -1,8 +1,7 @@
 /**
- * What the registry says about pools, containers and the nodes that hold them, with the indexes that decisions need: per
- * node what it owns and copies, per pool what is missing, opening or behind. It is a copy and may be late; whoever acts
- * on it names the revisions it saw. `touched` names what has changed since the last look, so that nobody has to look at
- * everything. It holds what the registry holds under `/cluster/`, no more.
+ * Pools, containers and nodes as the registry shows them, indexed for decisions. May lag: a caller names the revisions
+ * it saw. `changedNames` names what has changed since the last look, so nobody has to look at everything. Holds only
+ * `/cluster/`.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { RegistryChange, RegistryEntry } from '../../base/registry.ts';

@@ -1,7 +1,6 @@
 /**
- * The leader's side of the serving leases: who may still be serving its containers, and of whom that is out of the
- * question. It counts by the leader's clock from the moment of granting, which is later than the moment of asking from
- * which the node counts; a node stops by itself at 0.8 of the lease.
+ * The leader's serving leases. `expired` only after 1.1 of the lease, proof of exit or a later life; a node stops
+ * itself at 0.8. Never asks the registry.
  *
  *   live     granted within the lease: it answers, and can be given something
  *   unsure   it may or may not be serving: nothing of it is given away, and nothing is given to it

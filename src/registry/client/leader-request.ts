@@ -1,7 +1,6 @@
 /**
- * One call to the registry from any node: finds whoever can answer, follows hints, pauses and tries again with the same
- * bytes until there is an answer or the time is over. Then it tells the truth about what is known: NO_QUORUM or
- * CAPACITY when no attempt can have had an effect, DEADLINE or NETWORK_TIMEOUT when one may have had.
+ * One registry request: finds the leader, follows redirects, retries the same bytes with backoff. Ends with NO_QUORUM
+ * or CAPACITY only if no attempt can have taken effect, else with DEADLINE or NETWORK_TIMEOUT.
  */
 import { type Done, type ErrorCode, type Outcome, RemusterError, failure, isRemusterError } from '../../base/errors.ts';
 import type { Cancel, Clock, Peer } from '../../base/ports.ts';

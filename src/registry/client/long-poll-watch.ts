@@ -1,7 +1,6 @@
 /**
- * One watch on the side of whoever watches: asks a manager what has changed since the last answer, and goes on with
- * another manager when that one is lost. The revision to go on from lives here, so nothing is missed and nothing is
- * told twice, whoever answers.
+ * Client side of one watch: polls a manager from a revision and goes on at another manager when that one fails. It
+ * keeps the revision to resume from, so nothing is missed or reported twice, whoever answers.
  */
 import type { Cancel, Peer } from '../../base/ports.ts';
 import type { KeyRange, WatchEvents } from '../../base/registry.ts';

@@ -1,7 +1,6 @@
 /**
- * The Registry port on any node: turns each call into a question to the managers. Writes are numbered within the life
- * of this node and keep their number when they are sent again, so each is executed once. A manager's own node uses it
- * too, with a short cut to the server beside it.
+ * The `Registry` port on any node. Numbers its writes and resends with the same number, so each runs once. Never
+ * answers from a local copy.
  */
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { Cancel, Clock, Identity, Peer, Streams } from '../../base/ports.ts';

@@ -1,6 +1,6 @@
 /**
- * The last changes of a key space, for watches that come back. Each revision is kept whole, and the oldest go when
- * there are too many or they take too much room; whoever asks for one of those is told where history begins now.
+ * Keeps the latest revisions whole for watches that resume; drops the oldest by count and bytes. A reader behind the
+ * oldest gets `compacted`, never a gap.
  */
 import type { KeyRange, RegistryChange } from '../../base/registry.ts';
 import { utf8SortKey } from '../../base/registry-validation.ts';

@@ -1,7 +1,6 @@
 /**
- * The key space: ordered keys with revisions, transactions over them, leases that keys end with, and the last changes.
- * Pure and deterministic: the same calls in the same order give the same state and the same answers everywhere. It has
- * no clock: when a lease is over is somebody else's decision, which arrives here as `revoke`.
+ * Ordered keys with revisions, transactions, leases and recent changes. Deterministic: same calls, same state and
+ * answers on every replica. Has no clock.
  *
  * The limits are part of what all replicas have to agree on, so nobody may set them differently outside of a test.
  */

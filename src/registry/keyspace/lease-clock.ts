@@ -1,7 +1,6 @@
 /**
- * When leases are over, by one monotonic clock: a full time after the last renewal. Renewing only notes the new end;
- * the timer that was set before finds it when it fires and sets itself again. It decides nothing: whoever owns it is
- * told that a lease is due, and takes it out when its end has been agreed on.
+ * Tracks when leases end on one monotonic clock. A renewal only moves the deadline. Reports a lease as due; never
+ * removes it itself.
  */
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { LeaseId } from '../../base/registry.ts';

@@ -1,7 +1,7 @@
 /**
- * A transaction with bytes of its own: whoever made it may write to its bytes again, and a registry keeps them for long.
- * Values of one transaction that are neither tiny nor large share memory, because a buffer for each costs more than all
- * else that is done with it. How little such a piece is bounds what one value that stays can keep of those that go.
+ * Copies the bytes of a transaction so that its caller may reuse them. Small values share a 4 KiB piece, because a
+ * buffer for each costs more than the rest of the work; large and tiny ones get their own buffer. The size of a piece
+ * bounds what one value that stays can keep of those that go.
  */
 import type { RegistryOp, RegistryTransaction } from '../../base/registry.ts';
 

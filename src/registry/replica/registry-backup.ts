@@ -1,9 +1,8 @@
 /**
- * Backups: the keys and leases of a registry in a file that says what it is, where it comes from and whether it is
- * whole. It is restored through the log, in parts that fit into it; the last part replaces the key space on every
- * replica at the same entry. A file that is damaged or not ours changes nothing.
+ * Backup file format and restore through the log; the last part replaces the key space on every replica at one entry. A
+ * damaged or foreign file changes nothing.
  *
- *   magic (8) | version (1) | CRC-32 of all that follows (4) | length and name of the cluster | image (image.ts)
+ *   magic (8) | version (1) | CRC-32 of all that follows (4) | length and name of the cluster | image (registry-snapshot.ts)
  */
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import { crc32 } from '../../base/checksum.ts';

@@ -1,7 +1,6 @@
 /**
- * The key space as a replica: applies the commands of the log, each numbered request once, and keeps what is needed to
- * answer a request that comes again. Deterministic; it has no clock and starts nothing. Whoever serves the state on
- * this node is told when it has changed.
+ * Applies log commands to the key space, each numbered request once. Deterministic, without a clock. Tells observers
+ * what changed; serves nothing itself.
  */
 import { type Outcome, isRemusterError } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';

@@ -1,7 +1,6 @@
 /**
- * The state of a replica as bytes: parts of a few hundred kilobytes, each behind its length, made and read one at a
- * time. Snapshots hold all of it, backups only the keys and leases. Whether the bytes are those that were written is
- * for whoever keeps them to say.
+ * Encodes the replica's state as length-prefixed parts, made and read one at a time. Snapshots hold all, backups only
+ * keys and leases. Has no checksum of its own.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { RegistryEntry } from '../../base/registry.ts';

@@ -1,7 +1,7 @@
 /**
- * Which writes have been executed, so that one that arrives again is answered and not repeated. A client is one life of
- * a node; it numbers its writes and tells with each the lowest to which it still waits for an answer, so everything
- * below is forgotten at once. It is part of the replicated state: every replica forgets the same at the same entry.
+ * Remembers which numbered writes ran and their results, so a resent write runs once. Part of the replicated state: all
+ * replicas forget at the same entry. A client is one life of a node; it tells the lowest number it still waits for, and
+ * everything below is forgotten.
  *
  * Two bounds make room by force. Old answers are dropped before new ones, but the fact that the request was executed
  * stays. The client that has been silent longest is forgotten when there are too many nodes; a request lives for

@@ -1,8 +1,6 @@
 /**
- * The leases at the leader: who renewed when, and whose time is over. Renewals are not in the log; they count from the
- * moment the leader heard of them, by its own clock. A new leader has heard nothing, so it first learns everything that
- * was agreed, then gives every lease its full time. The end of a lease is an entry of the log, and a renewal that
- * arrives while that entry is under way waits for it: it comes too late only if the entry is agreed.
+ * The leader's leases: renewals are not logged, ends are. A new leader first catches up, then gives every lease its
+ * full time, so no lease ends unheard.
  */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';

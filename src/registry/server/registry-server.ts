@@ -1,7 +1,6 @@
 /**
- * The registry on a manager: answers what nodes ask. Writes go into the log, reads wait for a barrier, renewals are the
- * leader's own business; stale reads and watches are answered by every manager from its replica. Whoever does not lead
- * says who does. It keeps nothing but what is being answered, and that is bounded.
+ * Answers registry requests on a manager: writes through the log, reads behind a barrier, stale reads and watches from
+ * the replica. Redirects when it does not lead.
  */
 import { type Done, RemusterError, isRemusterError, success } from '../../base/errors.ts';
 import type { Address, Cancel, Clock, Identity } from '../../base/ports.ts';

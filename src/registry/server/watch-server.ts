@@ -1,7 +1,6 @@
 /**
- * Answers watches on the side of a manager: each question names a range and a revision, and is answered when there is
- * something to tell, when its time is over, or when that part of history is gone. It keeps nothing about a watcher
- * between two questions, so that the next one can go to any other manager.
+ * Answers long-poll watches: on changes, on timeout, or with `compacted`. Keeps nothing about a watcher between two
+ * requests, so any manager can serve the next.
  */
 import { type Done, RemusterError } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';

@@ -1,4 +1,4 @@
-/** Reads amounts that people write: '30s' or 30000, '512mb' or 512. Undefined for what is none. */
+/** Parses amounts such as '30s' and '512mb'. Returns undefined for anything else. */
 
 const unitMs: Readonly<Record<string, number>> = { us: 0.001, ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 

@@ -1,4 +1,4 @@
-/** Checks the fields of a batch job: its items, what is done with each, and in which shares they are given away. */
+/** Validates the fields of a batch job: items, function, concurrency, unit size. Derives the default unit size. */
 import { jobLimits } from '../../jobs/limits.ts';
 import type { BatchFacts } from '../../jobs/workflow-facts.ts';
 import type { CheckedBatch } from './checked-workflow.ts';

@@ -1,6 +1,5 @@
 /**
- * A workflow as it is kept after it was checked: the functions of its author and the facts about it. Everything that may
- * be overridden when a job is submitted stands in the facts; the rest is read from here, in the runner.
+ * A validated workflow: the author's functions and its facts. What a submitter may override stands in the facts only.
  */
 import type { WorkflowFacts } from '../../jobs/workflow-facts.ts';
 import type { DataContext, EachContext, SetupContext, StepContext, WorkflowDefinition } from './workflow-context.ts';

@@ -1,4 +1,4 @@
-/** Finds what waits for itself. */
+/** Finds a dependency cycle among names. Ignores unknown names. */
 
 /** The names of one cycle, the first one again at its end; undefined if there is none. Unknown names are passed over. */
 export function findCycle(

@@ -1,6 +1,6 @@
 /**
- * From definitions to facts: which workflows a file has, and what managers have to know of each, with the overrides of
- * the command line applied.
+ * Derives WorkflowFacts from a definition with the submitter's overrides, and lists the workflows that a module
+ * exports. Never runs user code.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { jobLimits } from '../../jobs/limits.ts';

@@ -1,4 +1,4 @@
-/** Reads the fields of an object that a user wrote, each with its bounds. BAD_ARGUMENT names the field and the workflow. */
+/** Reads typed fields of an object that a user wrote. Each failure is BAD_ARGUMENT with the owner and the field. */
 import { RemusterError } from '../../base/errors.ts';
 import { parseDurationMs } from './amounts.ts';
 

@@ -1,6 +1,6 @@
 /**
- * `ctx.http` as the author of a workflow sees it, and what the runner is told of each request. Shapes only: the client
- * that does it is in http/, and a simulated world hands in another one.
+ * Types of `ctx.http` and of the recorder that hears of each request once. No implementation: http/ has it, the
+ * simulator another.
  */
 import type { Clock } from '../../base/ports.ts';
 

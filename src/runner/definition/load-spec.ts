@@ -1,4 +1,4 @@
-/** Checks the fields of a load test: its steps, how many users there are, and for how long. */
+/** Validates the fields of a load test: steps and their order, users, duration, stages, rate, think time. */
 import { jobLimits } from '../../jobs/limits.ts';
 import { stepNamePattern, stepsMax } from '../../jobs/report/bounds.ts';
 import type { LoadFacts, LoadStage } from '../../jobs/workflow-facts.ts';

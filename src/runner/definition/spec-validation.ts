@@ -1,6 +1,6 @@
 /**
- * Checks what was given to `workflow()` and makes a definition of it. Every mistake is told where it is made, when the
- * file is imported, and names the workflow and the field.
+ * Validates the argument of `workflow()` at import time. Each error names the workflow, the field and the allowed
+ * range.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { namePattern } from '../../base/ids.ts';

@@ -1,6 +1,6 @@
 /**
- * What the functions of a workflow are given, as its author sees it. Only types: run-context.ts makes the real thing.
- * A context is valid until the function that got it has ended.
+ * Types of the `ctx` that workflow functions receive. A context is valid until its function returns. author-context.ts
+ * implements it.
  */
 import type { LogLevel } from '../../base/ports.ts';
 import type { HttpClient } from './http-types.ts';

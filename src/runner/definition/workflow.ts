@@ -1,6 +1,6 @@
 /**
- * What a user writes to have work done: a load test (users that go through steps again and again) or a batch job (a
- * function for each item). Types, and one function that checks and returns what it was given: nothing here runs anything.
+ * The public workflow API: the types of load tests and batch jobs, and `workflow()`, which validates a definition.
+ * Never runs anything.
  */
 import type {
   DataContext,

@@ -1,4 +1,4 @@
-/** Waits that end early when the run does. */
+/** Sleeps that end early when the run is aborted: sleep() rejects with CANCELLED, wait() just ends. Bounded. */
 import { RemusterError } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 

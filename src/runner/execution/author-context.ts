@@ -1,7 +1,7 @@
 /**
- * The context that functions of a workflow are given. One belongs to one user (or one place among the items at work) and
- * is used again and again: making one for each item would cost more than many an item. Its functions are made when they
- * are first asked for, and work without their object: authors like to write `({ http, check }) =>`.
+ * Implements the author's `ctx`. One instance per user or item slot, reused, because one for each item would cost more
+ * than many an item. Members are created on first use and work without their object: authors write
+ * `({ http, check }) =>`.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { LogLevel } from '../../base/ports.ts';

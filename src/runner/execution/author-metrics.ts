@@ -1,4 +1,4 @@
-/** `ctx.metrics`: the author's own numbers, checked and counted. */
+/** Implements `ctx.metrics`: validates and counts the author's own numbers. */
 import { RemusterError } from '../../base/errors.ts';
 import { mergeGauge } from '../../jobs/report/summary.ts';
 import type { Metrics } from '../definition/workflow-context.ts';

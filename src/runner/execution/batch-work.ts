@@ -1,6 +1,6 @@
 /**
- * Works through the items of a unit: so many at a time as the workflow says, each counted, the values that `each` gives
- * kept in order. A function that returns at once costs no promise and no closure.
+ * Processes the items of a unit with bounded concurrency and keeps results in item order. No promise for a synchronous
+ * function.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { jobLimits } from '../../jobs/limits.ts';

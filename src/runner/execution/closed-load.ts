@@ -1,6 +1,6 @@
 /**
- * The closed model: a number of users, each beginning its next iteration when the last one has ended. Their number may
- * follow stages. It ends with its time, or with the last of its iterations.
+ * Closed load model: each user starts its next iteration when the last has ended. Ends at its duration or iteration
+ * count.
  */
 import type { LoadFacts } from '../../jobs/workflow-facts.ts';
 import type { CheckedLoad } from '../definition/checked-workflow.ts';

@@ -1,7 +1,4 @@
-/**
- * The end of a load test: when its time is over nothing new begins, what is under way gets some time to end by itself,
- * then it is cut off, and after a last moment it is left behind.
- */
+/** Ends a load test: no new work at the deadline, 10 s to finish, then abort, then abandon. Counts running users. */
 import type { Cancel } from '../../base/ports.ts';
 import type { RunScope } from './run-scope.ts';
 

@@ -1,7 +1,6 @@
 /**
- * How many users there are at a moment, and when arrivals are due, for workflows that change over time. Several units
- * share one plan: unit `unit` of `units` takes its part of the users, or each so-manyth arrival, so that all grow and
- * shrink together.
+ * Computes users and arrival times over load stages, split over units so that the shares of all units add up. Depends
+ * on elapsed time only.
  */
 import type { LoadFacts, LoadStage } from '../../jobs/workflow-facts.ts';
 

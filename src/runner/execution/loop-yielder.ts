@@ -1,6 +1,6 @@
 /**
- * Gives the loop of the process its turn. Code that never waits for anything would keep timers and the pipe from being
- * served for ever, and promises that resolve at once do not help: whoever works asks here now and then, and waits.
+ * Yields to the event loop every 8 ms, so that timers and the pipe are served while user code never awaits; promises
+ * that resolve at once would not let them.
  */
 import type { Clock } from '../../base/ports.ts';
 

@@ -1,6 +1,6 @@
 /**
- * The open model: iterations begin when they are due, however long the answers take. An arrival for which no user is
- * free is dropped and counted; one that begins late says so, and its duration is counted from when it was due.
+ * Open load model: iterations start at scheduled arrivals, whatever responses take. Drops and counts arrivals without a
+ * free user; measures from the due time.
  */
 import type { LoadFacts } from '../../jobs/workflow-facts.ts';
 import type { CheckedLoad } from '../definition/checked-workflow.ts';

@@ -1,4 +1,7 @@
-/** Says how far a run is, now and then, and notices when the loop of the process is late. */
+/**
+ * Reports the progress of a run every 200 ms and measures event-loop lag; marks the run saturated when ticks are late.
+ * Omits a summary that is too large.
+ */
 import type { Cancel, Clock } from '../../base/ports.ts';
 import { encodeSummary } from '../../jobs/report/summary-codec.ts';
 import type { Summary } from '../../jobs/report/summary.ts';

@@ -1,6 +1,6 @@
 /**
- * One run of one unit: what it is to do, what it has counted, and what all of its users share. It decides nothing about
- * the order of work; that is for batch-work.ts, user-work.ts and arrival-work.ts.
+ * State shared by everything in one unit run: data, summary, HTTP, sleeps, abort signal. After abort nothing is
+ * counted. Never decides the order of work.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { Histogram } from '../../base/histogram.ts';

@@ -1,6 +1,6 @@
 /**
- * One unit from its beginning to its end: setup, items, the work itself, teardown, as far as its phase asks for them.
- * What the author's setup, items and teardown throw ends the workflow; what steps and items throw is counted.
+ * Executes one unit by phase: setup, items, work, teardown. Failures of setup, items and teardown fail the workflow;
+ * failures of steps and items are counted.
  */
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
 import { jobLimits } from '../../jobs/limits.ts';

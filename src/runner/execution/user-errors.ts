@@ -1,7 +1,4 @@
-/**
- * What workflow code threw, as bounded text for people, and the line of its author where that is known. Code of users
- * may throw anything, also things that throw when they are looked at.
- */
+/** Describes whatever user code threw as bounded text with the author's line. Never throws itself. */
 
 /** How the bundler calls the files of the author (io/bundle/bundler.ts), and so the stack of an error does. */
 const authorScheme = 'deployed:';

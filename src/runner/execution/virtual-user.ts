@@ -1,6 +1,6 @@
 /**
- * One user of a load test: goes through the steps once per iteration, in order or as the steps say (`after`), and counts
- * each. A step that throws ends its iteration, or what comes after it; what fails is counted, never thrown.
+ * One virtual user: runs the steps of an iteration in sequence or by dependencies, and counts each. A failing step is
+ * counted, never thrown.
  */
 import { Histogram } from '../../base/histogram.ts';
 import type { StepCounts } from '../../jobs/report/summary.ts';

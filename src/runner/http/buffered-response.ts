@@ -1,7 +1,4 @@
-/**
- * An answer as the author of a workflow holds it. It keeps the bytes as they came, and decodes what is asked for when
- * it is asked for: most load tests look at nothing but the status.
- */
+/** A received response: keeps raw bytes, decodes headers, text and JSON on demand. */
 import { RemusterError } from '../../base/errors.ts';
 import type { HttpHeaders, HttpResponse } from '../definition/http-types.ts';
 

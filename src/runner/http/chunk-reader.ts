@@ -1,6 +1,6 @@
 /**
- * Takes the frame off a chunked body (RFC 9112, 7.1), whatever pieces it comes in. Extensions and trailers are read over; what
- * stands between two pieces of content has a bound, and so has the content, so that every body ends.
+ * Decodes a chunked body (RFC 9112, 7.1) from arbitrary pieces. Framing and content are bounded, so every body ends.
+ * Ignores extensions and trailers.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { GrowingBytes } from './growing-bytes.ts';

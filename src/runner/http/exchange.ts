@@ -1,4 +1,4 @@
-/** One request from the call to its end: what is sent, how long it may take, and who waits for it. Data only. */
+/** One request from call to end: text, deadline, byte counts, promise callbacks. Data only. */
 import type { HttpOptions, HttpRecorder, HttpResponse } from '../definition/http-types.ts';
 import type { Method, RequestText } from './request-text.ts';
 import type { RequestTarget } from './request-target.ts';

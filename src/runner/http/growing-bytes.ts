@@ -1,4 +1,4 @@
-/** Bytes that come in pieces. Grows by doubling, so that what somebody announces costs nothing until it comes. */
+/** A growable byte buffer that doubles, so an announced length costs nothing until the bytes arrive. */
 const nothing = new Uint8Array(0);
 
 export class GrowingBytes {

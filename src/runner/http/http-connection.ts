@@ -1,6 +1,6 @@
 /**
- * One connection to a server: it carries one request at a time and is used again as long as both sides allow it. It
- * turns what the wire tells into the end of the request, and never decides what happens next: its owner does.
+ * One connection with one request at a time. Turns socket events into the end of its exchange; its pool decides what
+ * happens next.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';

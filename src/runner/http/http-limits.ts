@@ -1,4 +1,4 @@
-/** The bounds of `ctx.http`, in one place. Each says what happens beyond it. */
+/** All limits of `ctx.http`, each with the error beyond it. */
 export type HttpLimits = {
   /** Of the head of an answer, and again of everything in a chunked body that is no body; TOO_LARGE beyond. */
   readonly headBytesMax: number;

@@ -1,7 +1,6 @@
 /**
- * `ctx.http`: a lean HTTP/1.1 client for making load. Connections are kept and shared by all users of a runner, one
- * request on each at a time. Every request ends once, in an answer or a coded error, is told to the recorder once, and
- * costs one promise. It keeps no cookies, undoes no compression and caches nothing.
+ * Lean HTTP/1.1 client for load: pooled connections shared by all users. Each request ends once and is recorded once.
+ * No cookies, compression or cache.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';

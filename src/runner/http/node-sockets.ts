@@ -1,6 +1,6 @@
 /**
- * Wires made of Node's sockets, plain and TLS. All plain sockets of a process read into one buffer, because what is read
- * is used before the next read; that spares an allocation and a stream for each answer. Nothing here knows HTTP.
+ * Implements the socket port with node:net and node:tls; all plain sockets share one read buffer, because what is read
+ * is used before the next read. Knows no HTTP.
  */
 import { Buffer } from 'node:buffer';
 import { connect, isIP, type Socket } from 'node:net';

@@ -1,4 +1,4 @@
-/** Opens the connections of `ctx.http` on real sockets. For the program of a runner; everything else hands in its own. */
+/** Opens `ctx.http` on real sockets. The only composition point of client and sockets. */
 import type { OpenHttp } from '../definition/http-types.ts';
 import { LoadHttpClient } from './load-http-client.ts';
 import { dialSocket, latin1 } from './node-sockets.ts';

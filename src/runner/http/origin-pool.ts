@@ -1,7 +1,6 @@
 /**
- * The connections to one server. A request takes an idle connection, the one used last, or waits, and for each request
- * that waits one connection is dialled, as far as the bound for all servers allows. A request that waits is served in
- * its turn by whichever connection is free first.
+ * Connections to one origin and its queue of requests. Reuses the most recent idle connection, dials one per waiting
+ * request, within the global limit.
  */
 import { BoundedQueue } from '../../base/collections/bounded-queue.ts';
 import { RemusterError } from '../../base/errors.ts';

@@ -1,4 +1,4 @@
-/** Where an answer sends a request on to, and what of the request may go there. Decides, and asks nobody. */
+/** Decides where a redirect leads and which headers and body may follow (RFC 9110, 15.4). Sends nothing. */
 import type { HttpOptions } from '../definition/http-types.ts';
 import type { BufferedResponse } from './buffered-response.ts';
 import type { Exchange } from './exchange.ts';

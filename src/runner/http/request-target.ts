@@ -1,6 +1,6 @@
 /**
- * Where a request goes: the parts of its address, checked and remembered, because load tests ask for the same few
- * addresses again and again. An address that is asked for a second time costs one look into a map.
+ * Parses and caches request targets and origins, bounded, because load tests request the same few addresses. Rejects
+ * credentials in URLs and schemes other than http and https.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { SocketAddress } from './socket-port.ts';

@@ -1,6 +1,6 @@
 /**
- * What goes over the wire for a request: its line, its headers and its body, checked so that nothing of an author's
- * values can become a header or a request of its own. A GET without options is made once for each address.
+ * Builds the bytes of a request and validates headers, so that no value can inject a header or a request. Caches a
+ * plain GET per target.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { HttpOptions, HttpRequestOptions } from '../definition/http-types.ts';

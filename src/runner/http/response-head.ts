@@ -1,7 +1,6 @@
 /**
- * Reads the head of an HTTP/1.x answer straight from bytes: the status, and what says where the answer ends and whether
- * the connection may be used again. Everything else stays bytes. It checks what would make the end of an answer
- * doubtful (RFC 9112) and refuses it as MALFORMED; it never guesses.
+ * Parses an HTTP/1.x response head from bytes: status, framing, keep-alive. Rejects ambiguous framing (RFC 9112) as
+ * MALFORMED, never guesses.
  */
 import { RemusterError } from '../../base/errors.ts';
 

@@ -1,7 +1,6 @@
 /**
- * Finds one answer in what a connection delivers, in whatever pieces, and says where it ends. It knows the rules of
- * bodies (RFC 9112, 6.3) and passes over answers that only announce another (1xx). What usually happens, a whole answer
- * in one piece, costs one pass over its head and one string; bodies that come in pieces are collected as bytes.
+ * Finds one response in arriving bytes and where it ends (RFC 9112, 6.3). One pass for a response in one piece. Skips
+ * 1xx.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { bodyTooLarge, ChunkReader } from './chunk-reader.ts';

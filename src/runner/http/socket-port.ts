@@ -1,6 +1,5 @@
 /**
- * What the HTTP client asks of the world: connections that carry bytes. sockets.ts implements it with Node's sockets;
- * tests hand in wires of their own.
+ * The socket port of the HTTP client: dial, write, close, events. node-sockets.ts implements it; tests pass in fakes.
  */
 import type { ErrorCode } from '../../base/errors.ts';
 

@@ -1,7 +1,4 @@
-/**
- * Imports the code of jobs into this process, from memory: a runner may not read files. What it imports by the name of
- * the package is the part of the package that works in a runner (provided.ts), which is imported already.
- */
+/** Imports bundles from memory through module hooks; `remuster` resolves to package-stub.ts. Never reads a file. */
 import { registerHooks, setSourceMapsSupport } from 'node:module';
 
 /** No such file is ever read. Node looks for maps of lines only in what it takes for files. */

@@ -1,4 +1,7 @@
-/** The program of a runner's process: joins the words on the pipe (runner.ts) to the process around it. */
+/**
+ * Entry point of a runner process: connects pipe, bundle import, HTTP and process guard. Imports everything before
+ * rights are dropped.
+ */
 import type { ProgramEndpoint, Program } from '../../base/ports.ts';
 import { createBundleImporter } from './bundle-import.ts';
 import { openHttp } from '../http/open-http.ts';

@@ -1,7 +1,4 @@
-/**
- * What `import ... from 'remuster'` gives in a runner: the same names as the public door (index.ts), of which those
- * that need a node, a network of nodes or a disk say that they do not work here.
- */
+/** What `import ... from 'remuster'` resolves to in a runner. What needs a node throws FORBIDDEN. */
 import { RemusterError } from '../../base/errors.ts';
 
 export { RemusterError, isRemusterError } from '../../base/errors.ts';

@@ -1,7 +1,4 @@
-/**
- * Keeps what the code of users throws where nobody waits for it (late promises, callbacks of timers) from ending the
- * process. What our own code breaks still ends it.
- */
+/** Contains uncaught exceptions and rejections of user code. A failed assertion of our own still ends the process. */
 import process from 'node:process';
 import { AssertionFailed } from '../../base/assert.ts';
 

@@ -1,6 +1,6 @@
 /**
- * A runner's side of the pipe: takes runs, one at a time, says how far they are and how they ended. Code that it was
- * given once is kept for further runs. Everything that the code does ends here as words, or with the process.
+ * The runner's side of the pipe: executes one run at a time, reports progress and exactly one end per run. Caches
+ * imported bundles.
  */
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
 import type { ProgramEndpoint } from '../../base/ports.ts';

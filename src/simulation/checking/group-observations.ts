@@ -1,6 +1,4 @@
-/**
- * What a simulated group of voters reports while it runs: facts, as data, for the properties beside this file.
- */
+/** Facts that a simulated group reports, as data. No behaviour. */
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';
 import type { CellCommand } from '../workloads/groups/replicated-cells.ts';

@@ -1,7 +1,4 @@
-/**
- * What simulated jobs report while they run: facts, as data, for the properties beside this file. All times are those of
- * the world.
- */
+/** Facts that simulated jobs report, as data, in world time. No behaviour. */
 import type { AttemptView, JobStatus } from '../../jobs/job-types.ts';
 import type { JobPlan } from '../workloads/jobs/job-plans.ts';
 

@@ -1,7 +1,6 @@
 /**
- * Is there one order of the operations that explains every answer? A history is linearizable when its operations can be
- * put in a row, each between its call and its end, so that a plain sequential model gives the answers that were seen.
- * An operation without an answer (`endedAt` is infinite) may have happened at any time after its call, or never.
+ * Checks a history for linearizability (Wing and Gong, with Lowe's cache). Returns `undecided` after a step limit;
+ * callers treat it as a failure.
  *
  * The search places one operation after the other and goes back when it is stuck (Wing and Gong), never looks at the
  * same set of placed operations with the same state twice (Lowe), and places what has an answer before what has none.

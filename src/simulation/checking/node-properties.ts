@@ -1,6 +1,6 @@
 /**
- * The properties that a scenario can name. Safety speaks in `observe`, at the very step that breaks it; liveness
- * speaks in `atEnd`, when everything has been well for a while.
+ * Properties of node workloads: requests end once, views agree, generations are unique, durable data stays. Safety in
+ * observe, liveness in atEnd.
  */
 import type { PropertyChecker, Observation, Property } from './workload.ts';
 

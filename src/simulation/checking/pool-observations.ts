@@ -1,6 +1,4 @@
-/**
- * What simulated pools of containers report while they run: facts, as data, for the properties beside this file.
- */
+/** Facts that simulated pools report, as data. No behaviour. */
 import type { ErrorCode } from '../../base/errors.ts';
 
 export type ContainerLabel = { readonly pool: string; readonly container: number };

@@ -1,7 +1,4 @@
-/**
- * The sequential model of one cell of text: read, put, compare-and-swap, append. For linearizability.ts; an answer that
- * is missing allows anything.
- */
+/** Sequential model of one text register: read, put, compare-and-swap, append. A missing reply allows any outcome. */
 import type { SequentialModel } from './linearizability.ts';
 
 export type RegisterAction =

@@ -1,6 +1,6 @@
 /**
- * What a workload reports while it runs, as data, and what a property makes of it. Workloads report facts and judge
- * nothing; properties judge and touch nothing.
+ * Types of workloads, observations and properties. Workloads report facts and never judge; properties judge and never
+ * act.
  */
 import type { ErrorCode } from '../../base/errors.ts';
 import type { GroupObservation } from './group-observations.ts';

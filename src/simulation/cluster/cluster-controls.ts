@@ -1,4 +1,4 @@
-/** What a test can do to a simulated cluster from outside, and see of it. */
+/** What a user's test can do to a simulated cluster and see of it: kill, partition, pause, advance, members. */
 import { RemusterError } from '../../base/errors.ts';
 import { parseOptionDuration } from '../../node/options/option-types.ts';
 import type { MemberRow } from '../../node/core/node-status.ts';

@@ -1,6 +1,6 @@
 /**
- * The hand of whoever operates a simulated cluster of whole nodes: gives orders through a node, drains nodes and lets
- * them work again. What is to be done and when is decided by the operators (jobs/operator.ts, pools/operator.ts).
+ * Performs admin actions on a simulated cluster through some node, with retries. Never decides what to do; the
+ * operators do.
  */
 import type { Done, ErrorCode } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,7 +1,4 @@
-/**
- * What the registry says about containers at this instant, whoever has heard of it: the newest that any manager has
- * applied. Managers come and go; each tells of every change in the very step in which it applies it.
- */
+/** Knows the newest container records that any manager has applied, at each instant. For checkers and test helpers. */
 import { keyRanges, parseClusterKey } from '../../registry/cluster-keys.ts';
 import { type ContainerRecord, readContainer, readPool } from '../../placement/state/container-records.ts';
 import type { Keyspace } from '../../registry/keyspace/keyspace.ts';

@@ -1,6 +1,6 @@
 /**
- * An application beside a simulated cluster: calls pools through some running node, and goes on through another one,
- * under the same call id, when that one is gone. A call ends at its deadline by the world's time at the latest.
+ * An application outside a simulated cluster: calls pools through some node and retries through another under the same
+ * call id until the deadline.
  */
 import { type Outcome, RemusterError } from '../../base/errors.ts';
 import type { CallId } from '../../base/ids.ts';

@@ -1,8 +1,4 @@
-/**
- * A whole cluster with pools inside one process, for tests of users' own modules: real code on a pretend network,
- * pretend disks and virtual time. Time passes while something that it gave is awaited, and with `advance`; the same seed
- * gives the same run as long as the modules wait for nothing but promises and the cluster.
- */
+/** A whole cluster with pools in one process, for tests of users' modules. Same seed, same run. */
 import { type Done, RemusterError, toPromise } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Methods, ModuleDefinition, PoolHandle } from '../../containers/module.ts';

@@ -1,7 +1,4 @@
-/**
- * The real node core on simulated ports: what compose.ts does for a real process, done for a pretend one. The machines,
- * the codec and the wiring are those of production; only the ports are pretended.
- */
+/** Boots the real node core on simulated ports, as compose.ts does on real ones. Only the ports are simulated. */
 import { RemusterError } from '../../base/errors.ts';
 import { nodeIdFrom } from '../../base/ids.ts';
 import type { Address, Clock, Datagrams, Identity, Program, Role, Runners, Store, Streams } from '../../base/ports.ts';

@@ -1,7 +1,6 @@
 /**
- * Lets virtual time pass for code that awaits something: until an instant, or for as long as somebody waits. Between two
- * events everybody who awaits a promise gets a turn, so that code with promises sees the same order in each run. Several
- * may wait at once; there is one line of events.
+ * Advances virtual time while code awaits; lets promises settle between two events, so that code with promises runs in
+ * the same order each time. Several waiters share one timeline.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { SimulatedWorld } from '../world/simulated-world.ts';

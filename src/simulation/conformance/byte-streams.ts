@@ -1,4 +1,4 @@
-/** The part of the Streams suite about byte streams: order, credit, the end of both directions, and breaking off. */
+/** Conformance of Streams: byte streams keep order and credit, end in both directions, and abort. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { Outcome } from '../../base/errors.ts';

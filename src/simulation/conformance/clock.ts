@@ -1,4 +1,4 @@
-/** The conformance suite of the Clock port: time goes forward, timers fire once, in order and never early. */
+/** Conformance of Clock: time moves forward; timers fire once, in order, never early. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Cancel, Clock } from '../../base/ports.ts';

@@ -1,6 +1,6 @@
 /**
- * The conformance suite of the Datagrams port: what arrives is what was sent, by whom it says, to whom it was meant.
- * Datagrams may be lost, so the suite repeats itself until it is heard, and never counts on the first one.
+ * Conformance of Datagrams: what arrives is what was sent, by whom it says, to whom it was addressed. Repeats because
+ * datagrams may be lost.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';

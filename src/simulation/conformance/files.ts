@@ -1,6 +1,6 @@
 /**
- * The conformance suite of the Files port: calls on one path happen in order, a replaced file is whole, a synced tail
- * survives a crash, and no path leads out of the root.
+ * Conformance of Files: calls on one path run in order, a replaced file is whole, a synced tail survives, no path
+ * leaves the root.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';

@@ -1,8 +1,4 @@
-/**
- * What every conformance suite shares: the world a port lives in, and how an ending is observed. A suite is a function
- * that declares tests of `node:test`; it holds the real and the simulated implementation to the same words and knows
- * neither.
- */
+/** Shared by all suites: how a port is opened and an outcome is awaited. Knows neither implementation. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { ErrorCode, Outcome } from '../../base/errors.ts';

@@ -1,4 +1,4 @@
-/** The words in which the suites of the Registry port speak: calls that settle, entries as text, watches that are checked. */
+/** Helpers of the Registry suites: calls that settle, entries as text, watches that are checked. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { ErrorCode } from '../../base/errors.ts';

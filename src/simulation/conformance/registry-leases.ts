@@ -1,4 +1,4 @@
-/** The conformance suite of the Registry port, leases: who keeps them alive, what ends with them and what does not. */
+/** Conformance of Registry: leases, their renewal, expiry and revocation. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { type LeaseId, type Registry, type RegistryChange, withPrefix } from '../../base/registry.ts';

@@ -1,4 +1,4 @@
-/** The conformance suite of the Registry port, transactions: comparisons, both branches, what operations see, races. */
+/** Conformance of Registry: comparisons, both branches, operation order, races. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { type LeaseId, type RegistryCompare, type RegistryOpResult, withPrefix } from '../../base/registry.ts';

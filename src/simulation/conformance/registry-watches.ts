@@ -1,4 +1,4 @@
-/** The conformance suite of the Registry port, watches: nothing missed, nothing told twice, ends said aloud. */
+/** Conformance of Registry: watches miss nothing, repeat nothing and report their end. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { onlyKey, withPrefix } from '../../base/registry.ts';

@@ -1,6 +1,6 @@
 /**
- * The conformance suite of the Registry port: keys, revisions and ranges here, transactions, leases and watches in the
- * files beside it. It runs in real time as well as in a pretended one, so leases in it are short.
+ * Conformance of Registry: keys, revisions, ranges, arguments. Runs in real and in virtual time, so its leases are
+ * short.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';

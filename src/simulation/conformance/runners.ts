@@ -1,7 +1,4 @@
-/**
- * The conformance suite of the Runners port: all that threads promise, plus the limit on the lifetime. What only a real
- * process can do wrong (memory, files, shells, network) is tested beside io/runner/runners.ts.
- */
+/** Conformance of Runners: everything Threads promise, plus the lifetime limit. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { RunnerLimits, Runners } from '../../base/ports.ts';

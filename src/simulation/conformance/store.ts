@@ -1,7 +1,4 @@
-/**
- * The conformance suite of the Store port: batches are whole, order is that of UTF-8 bytes, and what was acknowledged
- * is still there after a close and after a crash.
- */
+/** Conformance of Store: batches are atomic, order is UTF-8, acknowledged data survives close and crash. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { packRows } from '../../base/row-codec.ts';

@@ -1,7 +1,4 @@
-/**
- * The conformance suite of the Streams port: every request ends once, with a reply or a coded error; one-way messages
- * are bounded; byte streams keep order and credit; connections that come and go are told.
- */
+/** Conformance of Streams: every request ends once, one-way messages are bounded, connections are reported. */
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { type Outcome, RemusterError, success } from '../../base/errors.ts';

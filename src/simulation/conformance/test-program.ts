@@ -1,6 +1,6 @@
 /**
- * The program that the suites of Threads and Runners start: what it does is named by the data it is started with. It
- * uses nothing but its channel, so that a simulated thread can run it in the same process.
+ * The program that Threads and Runners suites start; its data names the behaviour. Uses only its channel, so that a
+ * simulated thread can run it in the same process.
  */
 import type { ProgramEndpoint } from '../../base/ports.ts';
 

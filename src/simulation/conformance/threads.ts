@@ -1,7 +1,4 @@
-/**
- * The conformance suite of the Threads port, and of what Runners share with it: a program gets its data, both sides
- * hear each other in order, and the end is told once, last, with a reason.
- */
+/** Conformance of Threads and Runners: data, order of messages, and one end, last, with a reason. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Program, ProgramEvents, RunningProgram, Threads } from '../../base/ports.ts';

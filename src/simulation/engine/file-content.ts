@@ -1,6 +1,4 @@
-/**
- * The bytes of one pretend file, and how many of them a power loss cannot take. It knows nothing of time or paths.
- */
+/** Bytes of one simulated file and how many a power loss cannot take. Knows no time and no path. */
 import type { Random } from '../../base/random.ts';
 
 const neverSynced = -1;

@@ -1,7 +1,4 @@
-/**
- * Things in the order in which they came, each of which may leave at any time. Timers come and go in every step of a
- * simulation; this costs a fraction of a set. Who adds something keeps its link, and bounds how much there is.
- */
+/** Doubly linked list with O(1) add and remove, for timers that come and go each step. Bounds nothing itself. */
 export type ListNode<T> = {
   readonly of: T;
   previous: ListNode<T> | undefined;

@@ -1,6 +1,6 @@
 /**
- * The pretend world's answer to `rare(label)`: a label is awake for a quarter of the seeds, and then fires in a quarter
- * of the calls. It counts, so that a campaign can report labels that were never asked for or never fired.
+ * Decides when a named rare() point fires: enabled for a quarter of the seeds, then in a quarter of the calls. Counts
+ * coverage, so that a campaign reports points that were never asked for or never fired.
  */
 import { noFailpoints, type Failpoints, type FailpointName, failpointNames } from '../../base/failpoints.ts';
 import type { Random } from '../../base/random.ts';

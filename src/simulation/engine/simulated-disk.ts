@@ -1,6 +1,8 @@
 /**
- * A pretend disk: an operation queue with a pace, files whose tail may not be durable yet, stores whose batches are
- * whole or absent. It survives its host's processes. What a crash does to it is decided here and nowhere else:
+ * A simulated disk: operation queue, unsynced tails, atomic batches. Alone decides what a crash with or without power
+ * loss keeps.
+ *
+ * What a crash does to it is decided here and nowhere else:
  *
  *   power kept   operations under way are done or not, from the first that is not nothing is done; the rest stays
  *   power lost   the same, and of what was appended but not synced an arbitrary, possibly torn prefix stays

@@ -1,7 +1,6 @@
 /**
- * The pretend network: for each directed pair of hosts what happens to bytes on the way. It decides when something
- * arrives, whether it arrives at all, and how often. It never looks into the bytes and does not know who listens; see
- * datagrams.ts and connection.ts for what is made of it.
+ * Decides for each directed link whether, when and how often bytes arrive. Never looks into them and does not know who
+ * listens.
  *
  * Datagrams suffer what the link does to them. Segments of a connection are resent until they arrive: loss costs them
  * time, and a cut holds them until the link is whole again.

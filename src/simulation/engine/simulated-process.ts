@@ -1,9 +1,8 @@
 /**
- * One running thing on a simulated host: the main loop of a process, a thread, a child process. Everything that the
- * world says to it passes `enter`, which runs it now, keeps it until a stall is over, or drops it when the life is
- * over. A life ends once, takes its children with it, and is never restarted: a restart is a new life.
+ * One simulated process or thread. All callbacks pass run(), which defers them while paused and drops them after exit.
+ * A restart is a new process.
  *
- * It owns no clock of its own (see host.ts) and knows nothing of networks or disks.
+ * It owns no clock of its own (see simulated-host.ts) and knows nothing of networks or disks.
  */
 import type { Cancel } from '../../base/ports.ts';
 import { LinkedList } from './linked-list.ts';

@@ -1,5 +1,6 @@
 /**
- * What happened in a world, one line per event: virtual milliseconds, the node, the words.
+ * Event log of a simulated world: virtual time, node, text. Same seed and commit give the same bytes. Details are
+ * formatted only on demand.
  *
  *     1042.250 n3       power lost
  *

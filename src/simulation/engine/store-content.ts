@@ -1,6 +1,6 @@
 /**
- * The entries of one pretend store, in the order of their keys' UTF-8 bytes. A real store has checksums; this one keeps
- * what was written beside what the medium holds, and compares when it is read. It knows nothing of time.
+ * Entries of one simulated store in UTF-8 key order; keeps what was written beside what the medium holds, to detect
+ * corruption.
  */
 import { failure, type Outcome, success } from '../../base/errors.ts';
 import type { StoreEntry, StoreWrite } from '../../base/ports.ts';

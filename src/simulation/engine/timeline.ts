@@ -1,6 +1,6 @@
 /**
- * Virtual time: what is to happen, ordered by when. Nothing happens by itself; whoever owns the timeline steps it.
- * Events of the same instant run in the order in which they were entered, so a run depends on its inputs alone.
+ * Virtual time: an ordered event queue on a grid of 1/1024 ms. Equal times run in insertion order, so a run depends on
+ * its inputs alone. Nothing runs unless its owner steps it.
  *
  * Time lies on a grid of 1/1024 ms. Sums on that grid are exact in floating point, so a delay is never short by a
  * rounding error and two machines print the same digits.

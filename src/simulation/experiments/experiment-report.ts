@@ -1,4 +1,4 @@
-/** What an experiment found: a table, what was wanted and whether it was met. For people as text, for programs as it is. */
+/** What an experiment found: table, goals, met or missed; as text or data. */
 
 export type ExperimentGoal = {
   readonly what: string;

@@ -1,4 +1,4 @@
-/** One member of a healthy group fails for good: when is it first declared dead, and when do all know? */
+/** Fails one healthy member and measures first suspicion, first detection and full spread. */
 import type { MembershipOptions } from '../../membership/state/options.ts';
 import { MembershipCluster } from './membership-cluster.ts';
 

@@ -1,8 +1,6 @@
 /**
- * The experiment of the Lifeguard paper: some members are slow, and the question is how many healthy ones are declared
- * dead because of them. A slow member handles no message for a while, then catches up and is well for a moment, again
- * and again; its timers go on. Summed over a grid of how many are slow at once, for how long, and how short the pauses
- * between are. Beside it: how soon a member that really fell silent is found, and known to all.
+ * The Lifeguard paper's experiment: how many healthy members are declared dead because others are slow, for SWIM and
+ * each refinement.
  *
  * All configurations are this project's machine: plain SWIM is the machine without its refinements and with the paper's
  * constants, then one refinement at a time, then all three of the paper, then what is in production.

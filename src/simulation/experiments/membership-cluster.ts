@@ -1,7 +1,6 @@
 /**
- * A lean world for large groups: only the membership machines, one timeline, and links that delay, lose and cut. Messages
- * are handed over as values, nothing is encoded, sealed or stored, so a hundred nodes run thousands of times faster than
- * real time. What must hold for whole nodes, with disks and codecs, is shown in ../world.ts instead.
+ * A fast world of membership machines only: messages are passed as values, nothing encoded or stored. A hundred nodes
+ * run thousands of times faster than real time. Whole nodes, with disks and codecs, are simulated elsewhere.
  */
 import { type NodeId, nodeIdFrom } from '../../base/ids.ts';
 import type { Address, Identity } from '../../base/ports.ts';

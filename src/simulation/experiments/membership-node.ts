@@ -1,5 +1,5 @@
 /**
- * One member of a lean group: a membership machine, and what can befall its process. It may be
+ * One member of a membership-only cluster and what can happen to its process: blocked, paused, killed, without power.
  *
  *   blocked   nothing comes in or goes out, messages queue up, timers go on (the slow member of the Lifeguard paper)
  *   stalled   nothing happens at all; what was missed happens afterwards, timers first (SIGSTOP)

@@ -1,7 +1,6 @@
 /**
- * Bad links in one direction, the cases of the Rapid paper: a member that does not hear for 20 s, hears for 20 s, and so
- * on; and a member of whose words four in five are lost. A group must get rid of such a member, once and not again and
- * again; nobody healthy may be declared dead because of it; and the others must agree.
+ * The one-way faults of the Rapid paper: a member that does not hear for 20 s and hears for 20 s in turn, and one that
+ * loses four of five messages. The group removes it once, no healthy member dies, and all agree.
  */
 import { lanMembershipOptions } from '../../membership/state/options.ts';
 import { type LinkFault, MembershipCluster } from './membership-cluster.ts';

@@ -1,8 +1,7 @@
 /**
- * What grows with the group, and what must not: messages per node at rest (flat), the time until a death is known to all
- * (as the logarithm), memory per member. With full tables, as in production, up to a thousand nodes; ten thousand share a
- * roll (shared-table.ts) and leave out what goes by stream (observers, anti-entropy, revival), because a hundred million
- * table entries do not fit into a machine. The sizes below are run both ways, so that the two can be compared.
+ * Measures growth with group size: messages per node, detection time, memory per member. Full tables up to a thousand
+ * nodes; ten thousand share one list and leave out what goes by stream, because a hundred million entries do not fit
+ * into memory. Some sizes run both ways, to compare them.
  */
 import { type MembershipOptions, lanMembershipOptions } from '../../membership/state/options.ts';
 import { MembershipCluster } from './membership-cluster.ts';

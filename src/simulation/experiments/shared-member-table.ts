@@ -1,7 +1,6 @@
 /**
- * The member tables of a very large simulated group. Ten thousand nodes that each know ten thousand members would be a
- * hundred million entries; but nearly all say the same: there, since the beginning. So that is said once, in a roll that
- * all share, and each node's own table holds only those it has had to do with. To the machine it looks like a full table.
+ * Member tables for very large groups: one shared list plus per-node differences, because nearly all entries say the
+ * same. Looks like a full table to the machine.
  *
  * Two things are simpler than in the real one: the order of probing is a random stride through the roll instead of a
  * shuffle, and a search for somebody that fits gives up after some draws.

@@ -1,6 +1,6 @@
 /**
- * The faults that a scenario can name. Each strikes again and again at random while the faults last, and takes back
- * what it did; `intensity` in (0, 1] says how often. What a fault leaves behind at the end, healing takes away.
+ * Faults any scenario can name: partition, loss, delay, crash, pause, drift, disk. Each strikes at random and undoes
+ * itself.
  */
 import type { Random } from '../../base/random.ts';
 import type { DiskConditions } from '../engine/simulated-disk.ts';

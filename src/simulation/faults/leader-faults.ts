@@ -1,4 +1,4 @@
-/** Faults that aim at the managers of whole nodes: at the one that begins their group, and at the one that leads it. */
+/** Faults that target managers: the leader, and the manager that bootstraps the group. */
 import { type Fault, type FaultContext, repeatedly } from './common-faults.ts';
 import type { SimulatedNode } from '../cluster/simulated-node.ts';
 import type { SimulatedWorld } from '../world/simulated-world.ts';

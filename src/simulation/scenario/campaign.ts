@@ -1,6 +1,6 @@
 /**
- * Many seeds over one or more scenarios. It reads no file, prints nothing and knows no real clock: scenarios, a clock
- * and a place for lines are handed in. `remuster sim` is this function with a face.
+ * Runs many seeds over scenarios and re-runs each failure in detail. Reads no file, prints nothing, owns no clock.
+ * `remuster sim` is this function with a face.
  */
 import type { FailpointName } from '../../base/failpoints.ts';
 import { RareCoverage } from '../engine/rare-draws.ts';

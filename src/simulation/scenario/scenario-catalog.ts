@@ -1,6 +1,4 @@
-/**
- * Everything that a scenario file can name. A test may add to it; the product's own names stand here.
- */
+/** Lists every workload, fault and property that a scenario file can name, and the old spellings. */
 import { groupFaults } from '../workloads/groups/group-faults.ts';
 import { groupWorkloads } from '../workloads/groups/group-workload.ts';
 import { historiesAreLinearizable } from '../workloads/groups/client-history.ts';

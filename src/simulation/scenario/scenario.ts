@@ -1,7 +1,6 @@
 /**
- * A scenario as data: which workload on how many nodes, which faults for how long, which properties must hold. Files
- * hold exactly this shape; a name that nobody registered, a missing field or an extra one is refused, so that no file
- * ever checks less than it says.
+ * A scenario as data: workload, nodes, faults, duration, properties. Rejects unknown names and extra fields, so no file
+ * checks less than it says.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { namePattern } from '../../base/ids.ts';

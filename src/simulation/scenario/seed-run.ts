@@ -1,5 +1,6 @@
 /**
- * One scenario with one seed, from beginning to end:
+ * Runs one scenario with one seed: setup, faults, heal, quiet, end. Stops at the first violation. The seed decides
+ * everything.
  *
  *   setup   all nodes start, nothing is wrong for `setupSeconds`
  *   faults  those that the seed has drawn, as often as it has drawn, for `seconds`

@@ -1,7 +1,6 @@
 /**
- * A bound port on a simulated host: who listens there and what it does with what arrives. It stands for the socket and
- * the sealing around it: the identity that a receiver is told is the one the sender listens with, and members of
- * another cluster are not heard.
+ * A bound port of a simulated host: who listens and what it does with arrivals. Enforces cluster membership as sealing
+ * would.
  */
 import type { Identity } from '../../base/ports.ts';
 import type { SimulatedProcess } from '../engine/simulated-process.ts';

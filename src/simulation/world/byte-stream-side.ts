@@ -1,7 +1,4 @@
-/**
- * One side of a pretend byte stream: chunks in both directions over a line, each direction with its own credit. A chunk
- * is taken when credit covers it; credit comes back when the other side has looked at the chunk.
- */
+/** One side of a simulated byte stream with credit-based flow control in each direction. */
 import { failure, RemusterError, success } from '../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents } from '../../base/ports.ts';
 import type { Failpoints } from '../../base/failpoints.ts';

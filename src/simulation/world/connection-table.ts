@@ -1,6 +1,5 @@
 /**
- * All pretend connections of a world: it dials, and it notices for both sides what keepalives would notice: a link that
- * stays cut, a host that lost its power.
+ * All simulated connections of a world: dials them, and closes them for both sides after a long cut or a power loss.
  */
 import type { Failpoints } from '../../base/failpoints.ts';
 import type { SimulationLog } from '../engine/simulation-log.ts';

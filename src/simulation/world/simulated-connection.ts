@@ -1,7 +1,6 @@
 /**
- * One side of a pretend connection between two listeners. What it carries arrives at the other side in order and once,
- * or the line closes. It knows nothing of requests or streams: it carries things to be done over there, each with the
- * size it would have on the wire.
+ * One side of a simulated connection: delivers in order and once, or closes. A cut link holds data until both sides
+ * give up. Knows nothing of requests or streams.
  *
  *   dialing --accepted--> open --close, reset, silence--> closed
  *      '-------- refused, timed out, silence --------------^

@@ -1,7 +1,6 @@
 /**
- * The Datagrams port on the pretend network. Addressed to somebody: a datagram for an id that no longer listens at
- * that address is dropped, as unsealing would drop it. What arrives while the process is stalled waits in a receive
- * buffer with a bound, and the rest is lost.
+ * The Datagrams port on the simulated network. Drops what is addressed to another id, as unsealing would; bounds what
+ * arrives while the process is paused.
  */
 import { assert } from '../../base/assert.ts';
 import { success } from '../../base/errors.ts';

@@ -1,6 +1,4 @@
-/**
- * The Files port on a pretend disk. `replace` is whole or absent, `append` is only sure after `sync`.
- */
+/** The Files port on a simulated disk. `replace` is atomic; `append` is durable only after `sync`. */
 import { failure, type Outcome, success } from '../../base/errors.ts';
 import type { Files } from '../../base/ports.ts';
 import { type SimulatedDisk, voidSuccess } from '../engine/simulated-disk.ts';

@@ -1,7 +1,6 @@
 /**
- * A simulated machine: power, a disk, the ports that are being listened on, and a clock that may run fast or slow. One
- * node process at a time lives on it. The monotonic clock starts somewhere else at each boot, so that nobody gets away
- * with comparing times of two lives.
+ * A simulated machine: power, disk, bound ports, a clock with drift. Runs one node process at a time. Monotonic clocks
+ * start elsewhere at each boot, to expose code that compares times of two lives.
  */
 import { assert } from '../../base/assert.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';

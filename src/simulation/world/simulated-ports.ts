@@ -1,7 +1,4 @@
-/**
- * All ports of one simulated process, made for one life of it. A program that holds them cannot tell that the world is
- * pretended, and cannot reach anything but this world.
- */
+/** All ports of one simulated process, made for one life of it. Reaches nothing but its world. */
 import { assert } from '../../base/assert.ts';
 import type { Clock, Datagrams, Files, Identity, Runners, Store, Streams, Threads } from '../../base/ports.ts';
 import { simulatedDatagrams } from './simulated-datagrams.ts';

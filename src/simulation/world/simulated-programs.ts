@@ -1,7 +1,6 @@
 /**
- * The Threads and Runners ports without threads: a program's `main` runs here, on virtual time, with a life of its own
- * that can be killed. It shares no memory with its starter as long as it keeps to its channel: bodies are copied.
- * It lives until it throws, is killed, or reaches the limit of its lifetime.
+ * The Threads and Runners ports without threads: `main` runs here on virtual time, in a process that can be killed.
+ * Copies all messages.
  */
 import { assert } from '../../base/assert.ts';
 import type {

@@ -1,6 +1,4 @@
-/**
- * The Store port on a pretend disk: a batch reaches the medium in one instant, or a crash comes first and it never was.
- */
+/** The Store port on a simulated disk: a batch is applied in one instant or never. */
 import { failure } from '../../base/errors.ts';
 import { unpackRows } from '../../base/row-codec.ts';
 import type { RowStore } from '../../base/ports.ts';

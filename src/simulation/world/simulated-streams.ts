@@ -1,8 +1,7 @@
 /**
- * The Streams port on pretend connections: requests with deadlines, one-way messages behind a bounded queue, byte
- * streams. Connections are dialled on demand, shared by all and kept. Bodies are bytes and are copied, so whatever
- * passes here has passed the real codec; a body is overwritten after the call that was given it, because it is only
- * valid during that call.
+ * The Streams port on simulated connections: requests with deadlines, bounded one-way messages, byte streams. Bodies
+ * are bytes, so they passed the real codec; they are copied, and overwritten after each call, because they are valid
+ * only during it.
  */
 import { assert } from '../../base/assert.ts';
 import { type Done, serializeError, failure, type Outcome, success } from '../../base/errors.ts';

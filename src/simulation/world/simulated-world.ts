@@ -1,7 +1,6 @@
 /**
- * A pretend world: hosts, a network between them, disks, and one program on each host, all on one timeline and drawn
- * from one seed. It offers what an evil operator could do (crash, cut, stall, fill a disk) and lets time pass; it does
- * none of it by itself, see faults.ts.
+ * A simulated world: hosts, network, disks and one program per host, from one seed. Offers crash, cut, pause; never
+ * does them by itself.
  *
  * The same seed, programs and orders give the same run, to the byte of the log. Two worlds share nothing.
  */

@@ -1,7 +1,4 @@
-/**
- * Debian's Chromium for tests, driven by playwright-core; installed with apt-get when it is missing. A page that writes
- * an error to its console, or throws, fails its test.
- */
+/** Chromium for tests; an error on a page fails its test. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Calls to the voters of a pretend group, and waits for how they end. */
+/** Requests to voters of the test cluster, and waits for their outcome. */
 import type { ErrorCode, Outcome } from '../../../src/base/errors.ts';
 import type { GroupChange } from '../../../src/consensus/state/state-machine.ts';
 import { ConsensusTestCluster, idOf } from './consensus-cluster.ts';

@@ -1,7 +1,5 @@
 /**
- * A few voters on a perfect network and perfect disks, with virtual time: messages take 5 ms and pass the real codec,
- * writes take 1 ms. What is said, decided and applied can be watched. For golden traces and tests of whole groups;
- * the simulator has the bad worlds.
+ * Voters on a perfect network and disk, on virtual time: messages take 5 ms and pass the real codec, writes take 1 ms.
  */
 import assert from 'node:assert/strict';
 import { type Outcome, failure, success } from '../../../src/base/errors.ts';

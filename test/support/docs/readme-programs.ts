@@ -1,4 +1,4 @@
-/** The programs of the README, which the tests use as they stand there: a workflow, and a service with its nodes. */
+/** The programs of the README as the tests run them. */
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 

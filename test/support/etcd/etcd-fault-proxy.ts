@@ -1,4 +1,4 @@
-/** Stands between a client and an etcd server and does to single exchanges what networks do: lose, hold up, cut. */
+/** Proxy before etcd that loses, delays or cuts single exchanges. */
 import { type IncomingMessage, type ServerResponse, createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 

@@ -1,7 +1,4 @@
-/**
- * Real etcd servers for tests, on loopback, with ports that were free and data in a temporary folder; they end with the
- * test. The Debian package is installed when it is missing; if that is not possible the test fails and says why.
- */
+/** Real etcd servers for a test, on free ports, ended with it. Installs the Debian package or fails with the reason. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';

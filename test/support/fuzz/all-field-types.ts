@@ -1,4 +1,4 @@
-/** A message with every kind of field there is, so that tests and fuzzing reach kinds which no real message uses yet. */
+/** A message with every type of field, so that tests and fuzzing reach types that no real message uses yet. */
 import { field, list, map, optional, record } from '../../../src/messages/codec/compound.ts';
 import { message } from '../../../src/messages/codec/message.ts';
 import {

@@ -1,7 +1,4 @@
-/**
- * Values of any declared message, derived from its shape: the same declaration that makes the codec makes the inputs
- * of its tests. Edges come up often: the largest numbers, empty and hostile texts, absent optional fields.
- */
+/** Values of any declared message, derived from its declaration. */
 import fc from 'fast-check';
 import { unreachable } from '../../../src/base/assert.ts';
 import { nodeIdFrom } from '../../../src/base/ids.ts';

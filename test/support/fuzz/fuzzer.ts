@@ -1,7 +1,6 @@
 /**
- * Mutates valid inputs of a decoder and watches what it does with them. A decoder may accept or refuse with a coded
- * error, which is counted by its reason; anything else (another exception, an accepted value that does not survive
- * being written again, memory that grows) ends the run with the input, so that it can become a test.
+ * Mutates valid inputs of a decoder. Anything but acceptance or a coded refusal (another exception, a value that does
+ * not survive being encoded again, memory that grows) ends the run with the input, so that it can become a test.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';

@@ -1,7 +1,4 @@
-/**
- * Answers to requests of `ctx.http`, as a broken or hostile server might send them. Whatever is accepted must be the same
- * however the network cuts it into pieces.
- */
+/** HTTP replies as a hostile server sends them, cut anywhere. */
 import { isRemusterError, type RemusterError } from '../../../src/base/errors.ts';
 import { ResponseReader } from '../../../src/runner/http/response-reader.ts';
 import { latin1 } from '../../../src/runner/http/node-sockets.ts';

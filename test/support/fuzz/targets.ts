@@ -1,4 +1,4 @@
-/** Every decoder that meets bytes or text from outside, with valid inputs to mutate and what must hold for what it accepts. */
+/** All decoders that read bytes or text from outside. */
 import fc from 'fast-check';
 import { isDeepStrictEqual } from 'node:util';
 import { catalogue } from '../../../src/messages/catalogue.ts';

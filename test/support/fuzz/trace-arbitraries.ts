@@ -1,4 +1,4 @@
-/** Sentences of the human grammar, for property tests and fuzzing. */
+/** Messages of the trace grammar for property tests. */
 import fc from 'fast-check';
 import type { Address } from '../../../src/base/ports.ts';
 import type { TraceUpdate, TraceMessage } from '../../../src/messages/trace-format.ts';

@@ -1,6 +1,6 @@
 /**
- * The decoders of the transport. `hello`, `frames` and `datagrams` are what a stranger can reach; `greeting`,
- * `sessions` and `segments` lie behind the seal, where only a member that has gone bad can send nonsense.
+ * Decoders of the transport: `hello`, `frames` and `datagrams` are what a stranger reaches; `greeting`, `sessions` and
+ * `segments` lie behind the seal.
  */
 import { BoundedLru } from '../../../src/base/collections/bounded-lru.ts';
 import { nodeIdFrom } from '../../../src/base/ids.ts';

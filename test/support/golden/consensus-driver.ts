@@ -1,7 +1,5 @@
 /**
- * A group on a perfect network, driven by the commands of test/golden/consensus-*.txt. Messages take 5 ms, writes 1 ms.
- * It shows what the voters say and what they decide, with virtual milliseconds on the left; heartbeats and their
- * answers only when asked for.
+ * Executes the commands of golden/consensus traces and prints messages and decisions. Messages take 5 ms, writes 1 ms.
  *
  *   options snapshotEntriesMax=10         from here on, for voters that start
  *   group 3 (n1 to n3, until one leads)   bootstrap 3 (n1 to n3, without waiting)

@@ -1,4 +1,4 @@
-/** How golden traces of consensus are worded: elections in the human grammar, the rest in short sentences. */
+/** How golden traces print consensus messages. */
 import { unreachable } from '../../../src/base/assert.ts';
 import type { ConsensusMessage } from '../../../src/messages/consensus.ts';
 import { formatTraceMessage } from '../../../src/messages/trace-format.ts';

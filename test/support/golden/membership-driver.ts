@@ -1,7 +1,5 @@
 /**
- * A handful of members on a perfect network, driven by the commands of test/golden/membership-*.txt. Each message takes
- * 5 ms. It shows what they say, in the human grammar where it has a word for it, and what they see, with virtual
- * milliseconds on the left. Who is not in its first life is written n3/2.
+ * Executes the commands of golden/membership traces and prints messages and views.
  *
  *   options reapAfterMs=60000              from here on, for nodes that start
  *   start n1 [seeds=n2,n3] [membership=push] [roles=manager]     group 5 (n1 to n5, which know each other)     mass-join 30 (all at once, with one seed)

@@ -1,4 +1,4 @@
-/** How golden traces of membership are worded: messages in the human grammar, nodes by the number that their id repeats. */
+/** How golden traces print membership messages. */
 import { unreachable } from '../../../src/base/assert.ts';
 import type { NodeId } from '../../../src/base/ids.ts';
 import type { Address, Identity } from '../../../src/base/ports.ts';

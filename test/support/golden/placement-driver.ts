@@ -1,6 +1,5 @@
 /**
- * A PlacementTestCluster driven by the commands of test/golden/placement-*.txt. It shows each change of a container's record
- * and what the leader tells, with virtual milliseconds on the left. Nodes are a, b, c ...
+ * Executes the commands of golden/placement traces and prints record changes and events.
  *
  *   nodes 3      lead a [quietly: the one before does not hear of it]      run 500
  *   pool p containers=2 copies=2 [durability=memory] [restart=yes] [moduleVersion=1]      delete p

@@ -1,4 +1,4 @@
-/** Nodes with sealed datagrams whose wire is an array, for the tests of datagrams and introductions. */
+/** Nodes with sealed datagrams on an in-memory wire and a manual clock. */
 import assert from 'node:assert/strict';
 
 import type { Address, Clock, Identity, Peer } from '../../../src/base/ports.ts';

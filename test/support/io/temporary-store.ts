@@ -1,4 +1,4 @@
-/** What the tests of the real store share: folders that are removed afterwards, and calls that are awaited. */
+/** Stores and logs in a folder that is removed after the test. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,7 +1,4 @@
-/**
- * What the tests of the transport share: a real clock, nodes on ports that the system chooses, and waits with a
- * deadline. Holds no tests itself.
- */
+/** Transport nodes on free ports, requests and waits with deadlines. */
 import { randomBytes } from 'node:crypto';
 import { after } from 'node:test';
 

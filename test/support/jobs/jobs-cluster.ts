@@ -1,7 +1,4 @@
-/**
- * A simulated cluster for tests that tell a story about jobs: real nodes, pretended runners, and rules for single
- * messages between managers and workers. Everything happens on virtual time, in the step in which the test asks for it.
- */
+/** A simulated cluster for job stories: real nodes, fake runners, a rule per message. */
 import assert from 'node:assert/strict';
 import type { Outcome } from '../../../src/base/errors.ts';
 import type { Identity, Streams } from '../../../src/base/ports.ts';

@@ -1,7 +1,4 @@
-/**
- * A manager that members without datagrams ping, with the real table and the real judge behind it, for the tests of
- * push-membership.ts and push-link.ts.
- */
+/** A manager that push members ping, with the real table and suspicion policy. */
 import assert from 'node:assert/strict';
 import { nodeIdFrom } from '../../../src/base/ids.ts';
 import type { Identity, Role } from '../../../src/base/ports.ts';

@@ -1,4 +1,4 @@
-/** One membership machine with its timers, for the tests of members without datagrams in push-node.test.ts. */
+/** One membership machine with its timers; what it sends is kept until taken. */
 import assert from 'node:assert/strict';
 import { nodeIdFrom } from '../../../src/base/ids.ts';
 import type { Identity } from '../../../src/base/ports.ts';

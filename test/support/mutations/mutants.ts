@@ -1,7 +1,6 @@
 /**
- * Deliberate bugs, kept as data in mutants.json: a snippet of one source file, and what it is replaced with when that
- * file is loaded. The file on the disk is never touched. A mutant runs in a process of its own, because a module that
- * has been loaded stays; `scripts/mutations.ts` is that process.
+ * Deliberate bugs as data; loads a source file with one applied, in a process of its own, because a loaded module
+ * stays. Never edits the disk.
  *
  * Each names the scenario that must find it and the properties that may be the one that speaks.
  */

@@ -1,8 +1,4 @@
-/**
- * A pretend cluster for tests of assignments: nodes with a simple registration, hosts that take and release with delays,
- * leaders that are appointed by the test. It checks at every revision that each assignment is in exactly one place and
- * that only active, registered nodes are given anything, and at every moment that no two nodes serve the same one.
- */
+/** Test cluster for assignments; checks at every revision that each is in one place. */
 import assert from 'node:assert/strict';
 
 import { type Done, type Outcome, failure, success } from '../../../src/base/errors.ts';

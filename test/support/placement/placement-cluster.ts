@@ -1,8 +1,5 @@
 /**
- * A pretend cluster for tests of the placer: nodes that open, copy, hand over and fail as they are told, each with a
- * placer of its own; leaders are appointed by the test. Owners write all the time, and the world remembers what was
- * acknowledged. It checks at every change of a record that fences rise and that only who has the state gets it, and at
- * every opening that nobody else may still be serving and that no acknowledged write is missing.
+ * Test cluster for the placer: nodes obey the test; checks fences, single owner and acknowledged writes at each change.
  */
 import assert from 'node:assert/strict';
 

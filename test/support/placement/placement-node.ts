@@ -1,8 +1,4 @@
-/**
- * One node of a PlacementTestCluster: registers, renews its serving lease with the leader, opens what it owns, writes to it,
- * brings copies in sync, lets go when asked. As slow and as broken as the test wants. What a node has seen of the
- * registry is its own; while it is cut off it sees nothing new and reaches nobody.
- */
+/** One node of the placement test cluster: registers, renews, opens, hands over, fails as told. */
 import assert from 'node:assert/strict';
 
 import type { NodeId } from '../../../src/base/ids.ts';

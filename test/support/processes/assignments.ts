@@ -1,4 +1,4 @@
-/** What is assigned to whom in a cluster of real processes: made, awaited and compared over HTTP. */
+/** Assignments over HTTP: create, await, compare. */
 import assert from 'node:assert/strict';
 import { type Entry, entries, history, put, type Target, until } from './manager-requests.ts';
 

@@ -1,6 +1,6 @@
 /**
- * A client that submits calls and is gone before they have an answer: `ADDRESS POOL exit|kill`. Started by tests as a
- * process of its own, because its death is what they are about.
+ * `ADDRESS POOL exit|kill`: a client process that submits calls and dies before the replies. A process, because its
+ * death is what the tests are about.
  */
 import { connect } from '../../../src/client/index.ts';
 import { counter } from './counter-module.ts';

@@ -1,7 +1,4 @@
-/**
- * A module of the tests' own, loaded by nodes with `--modules`. Each container counts, holds its turn for a while when it
- * is asked to, and remembers how often it was opened, and how: what was run once shows exactly once.
- */
+/** The module that process tests load with `--modules`: counts, holds its turn, remembers how it was opened. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Context, module, type Route } from '../../../src/containers/module.ts';
 

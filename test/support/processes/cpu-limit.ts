@@ -1,7 +1,4 @@
-/**
- * Gives a process half a processor, the hardest way that this machine allows: a group with a quota (cgroup version 2 or
- * 1), which the kernel enforces over all threads, or else by stopping and waking it all the time.
- */
+/** Limits a process to half a core by cgroup quota or by stop and continue. */
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 

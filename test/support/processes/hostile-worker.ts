@@ -1,4 +1,4 @@
-/** A worker with real runner processes and a leader that only listens: what the tests of hostile code run on. */
+/** A worker with real runners and a leader that only receives, for hostile workflow code. */
 import { createHash } from 'node:crypto';
 import { type Done, type Outcome, success } from '../../../src/base/errors.ts';
 import { nodeIdFrom } from '../../../src/base/ids.ts';

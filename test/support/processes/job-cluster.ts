@@ -1,7 +1,4 @@
-/**
- * A datacenter of real processes that runs jobs, for tests that kill some of them: managers, workers with a core each, a
- * session that submits, and a look at what is left in the end.
- */
+/** A datacenter of processes that runs jobs, and a check that nothing is left. */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

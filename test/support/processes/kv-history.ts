@@ -1,7 +1,6 @@
 /**
- * What writers asked of a key-value pool and what they were answered, and whether that can have happened: each key is one
- * item with a version. Every written value is unique, so a write that was lost, came back or was applied twice leaves a
- * history that no order of the calls explains. Pure: it is told everything.
+ * History of kv calls and the model that checks it for linearizability. Every written value is unique, so a lost,
+ * returned or repeated write leaves a history that no order explains. Pure.
  */
 import type { RemusterError } from '../../../src/base/errors.ts';
 import type { SequentialModel, HistoryOperation } from '../../../src/simulation/checking/linearizability.ts';

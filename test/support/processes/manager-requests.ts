@@ -1,7 +1,4 @@
-/**
- * Managers as real processes, and what a test asks them over HTTP. Every call ends with a result or with a coded error;
- * one that does neither in time is a caller that hangs, and fails the test. Restarts keep the data and the port.
- */
+/** Managers as processes, and what a test asks them over HTTP. A request without an end fails the test. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';

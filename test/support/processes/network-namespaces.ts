@@ -1,8 +1,6 @@
 /**
- * A network of its own for the processes of a test, made of Linux network namespaces: each process lives in one, with
- * one link to the others and another one to the test. Parting them moves links to another bridge, so that packets get
- * lost on the way as they do in a real network: nobody is told, connections stay open and are silent. It is removed
- * with the test.
+ * A network of Linux namespaces for processes; a partition moves links to another bridge, so packets are lost silently
+ * and connections stay open.
  */
 import { execFileSync } from 'node:child_process';
 import type { TestContext } from 'node:test';

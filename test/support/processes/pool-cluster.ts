@@ -1,8 +1,4 @@
-/**
- * Nodes that hold containers, as real processes: started, killed, stopped, brought back with the data and the port they
- * had. Whoever ends without having been told to fails the test, and at the end all have to end in good order and leave
- * no port taken. Callers are sessions of the client library; every wait has a deadline.
- */
+/** Nodes with containers as processes: start, kill, restart with the same data and port. */
 import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import type { RemusterError } from '../../../src/base/errors.ts';

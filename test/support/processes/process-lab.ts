@@ -1,8 +1,4 @@
-/**
- * Real processes for tests: agents and dev clusters that end with the test, whatever happens to it. Every wait is for
- * an event (a line, an exit, an event of a node) and has a deadline. Ports are the system's choice, data is temporary,
- * and the pointers of dev clusters go to a folder of the test's own.
- */
+/** Real processes for a test; they and their data end with it. Every wait has a deadline. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createSocket } from 'node:dgram';

@@ -1,8 +1,4 @@
-/**
- * Writers on a key-value pool while nodes are killed and come back, again and again. Whoever ends without having been
- * killed fails it; so does a writer that hangs. At the end every acknowledged write is there with its exact value and
- * version, none was applied twice, and one order of all calls explains all answers.
- */
+/** Writers while nodes are killed and return; checks every acknowledged write at the end. */
 import assert from 'node:assert/strict';
 import { setImmediate, setTimeout as pause } from 'node:timers/promises';
 import type { ClusterSession } from '../../../src/client/index.ts';

@@ -1,7 +1,5 @@
 /**
- * Clients that write through different nodes at the same time: some each to a key of its own, some count together by
- * compare-and-swap. Each written value is unique and its fate is kept, so that afterwards nothing that was acknowledged
- * may be missing, nothing that was refused may be there, and nothing may be there twice.
+ * Writers of unique values through several nodes; afterwards nothing acknowledged is missing and nothing appears twice.
  */
 import assert from 'node:assert/strict';
 import { errorTable } from '../../../src/base/error-table.ts';

@@ -1,7 +1,4 @@
-/**
- * Which folder of src may import which. This table is the law, docs/ARCHITECTURE.md shows the same table to people, and
- * architecture.test.ts holds both the sources and the page to it. Tests may import anything.
- */
+/** Which folder may import which. This table is the rule; the architecture page shows it. */
 
 export type Source = { readonly path: string; readonly text: string };
 

@@ -1,4 +1,4 @@
-/** What package-lock.json must be, so that `npm ci` accepts it on every platform and from every registry. */
+/** What package-lock.json must be so that `npm ci` accepts it everywhere. */
 
 export type LockfileEntry = {
   readonly version?: string;

@@ -1,4 +1,4 @@
-/** Checks on pages for people: their links lead somewhere, and the table of arrows is the one that is enforced. */
+/** Checks of pages: links, and the table of allowed imports. */
 import { allowedImports } from './dependencies.ts';
 
 export type Page = { readonly path: string; readonly text: string };

@@ -1,4 +1,4 @@
-/** Habits that a machine can check in one file at a time. Each rule returns what is wrong, with the line. */
+/** Rules for one source file at a time: each returns violations with their line. */
 import type { Source } from './dependencies.ts';
 
 const linesMax = 400;

@@ -1,6 +1,6 @@
 /**
- * Runs scenario files of this folder with as many seeds as they are registered for. A file that is not registered, or
- * registered and gone, fails. Fixed seeds keep `npm test` repeatable; `npm run sim` looks for new ones.
+ * Runs scenario files with their registered seeds. An unregistered file fails. Fixed seeds keep `npm test` repeatable;
+ * `npm run sim` looks for new ones.
  */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';

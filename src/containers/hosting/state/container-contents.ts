@@ -1,7 +1,4 @@
-/**
- * Everything that an open container holds in memory and on disks: its state, its timers, and which calls have run. One
- * call changes all three together, through `CallChanges`, or none of them.
- */
+/** State, timers and dedup table of an open container. One call changes all three together, or none. */
 import { RemusterError } from '../../../base/errors.ts';
 import type { StoreWrite } from '../../../base/ports.ts';
 import type { StateEntry } from '../../contract.ts';

@@ -1,6 +1,6 @@
 /**
- * The state of an open container in memory: keys in order, values as they were encoded. Every look decodes anew, so what
- * a method does to a value that it got changes nothing here. Only whole calls change it, see state-view.ts.
+ * Ordered keys and encoded values in memory. Every read decodes, so a caller cannot change it. Small values are
+ * overwritten in place unless pinned.
  *
  * Small values lie in memory that nobody else has, and one of the same size is written over the former: to allocate
  * anew would be the dearest part of a small write. Whoever wants to look at values for longer borrows them.

@@ -1,7 +1,6 @@
 /**
- * The rows in which the answers of one session lie. A row is used again when what it said is over, so a session has no
- * more of them than it has had answers at once, and a call that comes costs one row and no deletion. It owns the numbers
- * and names of rows, not what is in them.
+ * Allocates row numbers for the results of one session and reuses freed ones, so a call costs one row and no deletion,
+ * and a session has no more rows than it had pending results at once.
  */
 import { dedupRow } from './state-rows.ts';
 

@@ -1,7 +1,6 @@
 /**
- * The calls of one session that have run and are not over, and what they answered, as far as that is still kept: first
- * all have their answers, later the oldest only count as given. Found by counter, forgotten in the order in which they
- * were given. What is on the disk about them, and when they go, is decided in run-once.ts.
+ * The remembered calls of one session by counter: with result, or only the fact that they ran. Eviction is decided in
+ * `exactly-once.ts`.
  */
 import { assert } from '../../../base/assert.ts';
 import { BoundedQueue } from '../../../base/collections/bounded-queue.ts';

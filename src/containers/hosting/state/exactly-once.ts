@@ -1,12 +1,11 @@
 /**
- * Which calls have run in a container, and what they answered: so that a call which is sent again, after a crash, a move
- * or a lost reply, gets the first answer and does not run twice. It is part of the container's state and is committed
- * with what the call wrote.
+ * Remembers call ids and results in the container's state, so a resent call gets the first result. A forgotten result
+ * is refused, never run again. Bounded.
  *
- * Callers say up to where they have heard everything (`lowest`), and that far it is forgotten; whatever comes from there
- * nevertheless is refused. Where too much is kept, the oldest answers are dropped and only the fact that they were given
- * remains: such a call is refused as well, never run again. A session of which no call can be sent again is forgotten
- * altogether when its place is needed.
+ * Callers say up to where they have heard everything (`lowest`), and that far it is forgotten; whatever comes from
+ * there nevertheless is refused. Where too much is kept, the oldest answers are dropped and only the fact that they
+ * were given remains: such a call is refused as well, never run again. A session of which no call can be sent again is
+ * forgotten altogether when its place is needed.
  */
 import { parseErrorCode, RemusterError } from '../../../base/errors.ts';
 import type { CallId } from '../../../base/ids.ts';

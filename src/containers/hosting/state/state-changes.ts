@@ -1,6 +1,6 @@
 /**
- * What one call wrote to the state: of each key the last value, in the order in which the keys were first written. Most
- * calls write one key or a few, so it is a list that is looked through; a long one gets an index. Bounded by its owner.
+ * The last value per key that one call wrote, in order of first write. A list up to 8 keys, as most calls write few;
+ * then indexed.
  */
 
 /** `value` null: deleted. */

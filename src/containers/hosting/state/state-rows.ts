@@ -1,6 +1,5 @@
 /**
- * Everything durable of a container is rows of one key space, told apart by their first letter. The names of rows are
- * built and read here and nowhere else.
+ * Names of a container's durable rows: state, timers, dedup results. The only place that knows the prefixes.
  *
  *   o{session}/{generation}/{slot}   a call that ran, and what it answered; slots are used again
  *   s{key}                           the state, as the module sees it

@@ -1,7 +1,6 @@
 /**
- * What a method sees as `ctx.state`. A writing method gets a view of its own: what it writes stays in there until the
- * method has returned, and is forgotten when it threw or its time was over. Readonly methods share one view that writes
- * nothing. A view that has ended refuses everything, so nobody can write behind the back of the next call.
+ * `ctx.state`: a read view, and a write view whose changes are dropped unless the method returns. An ended view refuses
+ * everything, so no method writes behind the back of the next call.
  */
 import { RemusterError } from '../../../base/errors.ts';
 import type { StoreWrite } from '../../../base/ports.ts';

@@ -1,8 +1,4 @@
-/**
- * The timers of a container: rows of its state that name a method and a time on the wall clock. They are set and
- * cancelled by calls, all or nothing as everything else that a call does, and so they move and recover with the
- * container. Who waits for them and calls the method is somebody else.
- */
+/** Timers as rows of the container's state, so they commit, move and recover with it. Runs none. */
 import { RemusterError } from '../../../base/errors.ts';
 import type { StoreWrite } from '../../../base/ports.ts';
 import { utf8Length } from '../../../base/registry-validation.ts';

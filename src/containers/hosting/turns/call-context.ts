@@ -1,7 +1,4 @@
-/**
- * The `ctx` of one call or callback. Everything that costs something is made when it is first asked for: most methods
- * look at the state and nothing else. After `end` nothing can be done with it, whoever still holds it.
- */
+/** The `ctx` of one call or callback; expensive parts are made on first use. Refuses everything after `end`. */
 import type { RemusterError } from '../../../base/errors.ts';
 import { type CallId, formatCallId } from '../../../base/ids.ts';
 import type { Clock } from '../../../base/ports.ts';

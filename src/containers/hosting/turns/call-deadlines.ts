@@ -1,6 +1,6 @@
 /**
- * Ends what has a deadline, with one timer for all of it: most is over long before, and a timer for each would cost more
- * than the work itself. Each knows its place in the list, so that it can leave without being looked for.
+ * Ends what has a deadline in a container, with one timer for all: most is over long before, and a timer for each would
+ * cost more than the work.
  */
 import type { Cancel, Clock } from '../../../base/ports.ts';
 

@@ -1,7 +1,6 @@
 /**
- * The line of commits of one container, and who waits behind which of them. Commits are issued without waiting for the
- * former and end in order. An answer stands behind everything that its call could have seen, so nobody hears of what a
- * crash could take back. Owns numbers and order; commits nothing itself.
+ * Order of commits and of the answers behind them. An answer waits for every commit its call could have seen. So nobody
+ * hears of what a crash could take back. Commits nothing itself.
  */
 import { assert } from '../../../base/assert.ts';
 import { BoundedQueue } from '../../../base/collections/bounded-queue.ts';

@@ -1,7 +1,6 @@
 /**
- * All calls of one container that have not ended, found by their ids: so a call that is sent again joins the one that is
- * under way. Bounded in number and bytes. It keeps those that wait for the container to open, in order, and outlives its
- * openings and closings; what has its turn is kept elsewhere.
+ * All unfinished calls of a container by id, so a resend joins the running call. Holds calls while the container is not
+ * open. Bounded in number and bytes.
  */
 import { CompactingSet } from '../../../base/collections/compacting-map.ts';
 import { type Done, failure, type Outcome, RemusterError } from '../../../base/errors.ts';

@@ -1,4 +1,4 @@
-/** The methods of a module, ready to be called by name, and what becomes of what they throw. Runs nothing. */
+/** A module's methods by name, decoding of arguments, and what callers get of a thrown error. Runs nothing. */
 import { isRemusterError, RemusterError } from '../../../base/errors.ts';
 import { decodeValue } from '../../../messages/codec/value.ts';
 import { type Context, toMethodError, type ModuleDefinition } from '../../module.ts';

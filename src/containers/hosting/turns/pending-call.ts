@@ -1,6 +1,6 @@
 /**
- * A call between its arrival and its end: who waits for the answer, by when, and how far it has come. Each who waits is
- * answered once. It decides nothing about when it runs.
+ * One call from arrival to end: its waiters, deadline and stage. Each waiter is answered exactly once. Never decides
+ * when it runs.
  *
  *   waiting --its turn--> running --its method has returned--> committing --everything it saw is durable--> over
  *                            +----it gives item after item---> flowing ----its end, or its reader has enough--+

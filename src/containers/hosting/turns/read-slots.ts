@@ -1,7 +1,6 @@
 /**
- * Calls of readonly methods: they overlap with each other and with the writing turn, whose changes they do not see before
- * it has returned. Most return a plain value while nothing is being committed, and are answered on the spot without ever
- * being pending. Bounded in number; what is beyond waits.
+ * Readonly calls: they overlap each other and the writer, and see no uncommitted turn. Bounded; calls beyond the bound
+ * wait.
  */
 import { type Done, failure, type Outcome, RemusterError, success } from '../../../base/errors.ts';
 import type { Cancel } from '../../../base/ports.ts';

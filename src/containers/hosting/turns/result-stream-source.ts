@@ -1,7 +1,6 @@
 /**
- * The items of a method that is an async generator, encoded, for one reader. Each item is held back until everything it
- * could have seen is durable, and given only while the container is served. It ends with the generator, when its reader
- * has enough, or with an error from outside; a generator that does not listen to its signal cannot hold the reader.
+ * Items of a streaming method for one reader. Each item waits until all it could have seen is durable, and leaves only
+ * while the lease holds. A generator that ignores its signal cannot hold the reader.
  */
 import type { RemusterError } from '../../../base/errors.ts';
 import { encodeValue } from '../../../messages/codec/value.ts';

@@ -1,7 +1,6 @@
 /**
- * Waits for the timers of an open container and gives each its turn when it is due: the method runs and the timer is
- * removed in one commit, so it runs once. A method that throws is tried again a few times, later each time; then the
- * timer is dropped with a line in the log. Other timers do not wait for it.
+ * Runs due timers as turns: method and removal in one commit, so each runs once. A throwing timer is retried with
+ * backoff, then dropped and logged.
  */
 import type { Outcome } from '../../../base/errors.ts';
 import type { Cancel } from '../../../base/ports.ts';

@@ -1,4 +1,4 @@
-/** What takes turns in a container, and what those who give the turns need of the tenure they belong to. Types only. */
+/** What takes a turn (a call, a callback, a timer) and what turns need of their activation. Types only. */
 import type { Done, Outcome } from '../../../base/errors.ts';
 import type { Clock, Log, StoreWrite } from '../../../base/ports.ts';
 import type { CallOutput } from '../../contract.ts';

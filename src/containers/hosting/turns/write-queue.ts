@@ -1,7 +1,6 @@
 /**
- * One writing turn at a time, in the order of arrival. What a turn writes counts when its method has returned, all of it
- * at once, and not at all when the method threw or its time was over. The next turn begins without waiting for the
- * commit of the former. A method that returns a plain value is over at once, without a detour through promises.
+ * One writing turn at a time, in arrival order; all of its changes count on return, or none. The next turn does not
+ * wait for the commit of the one before.
  *
  * A method that does not end keeps the turn for a grace after its deadline and then loses it; its context is dead, so
  * it can do nothing to those who come after it.

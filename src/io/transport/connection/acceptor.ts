@@ -1,6 +1,5 @@
 /**
- * Who may knock: caps on half-open handshakes, in total and per address, and on connections. An attacker who holds many
- * sockets open takes a bounded share; the listener itself goes on whatever happens to a single socket.
+ * Caps on half-open handshakes, per address and in total, and on connections. The listener survives any single socket.
  */
 import type { Server, Socket } from 'node:net';
 

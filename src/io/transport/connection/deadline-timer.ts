@@ -1,7 +1,4 @@
-/**
- * One timer for all deadlines. It is armed for the earliest; a request with a later deadline costs one comparison. When
- * it fires, the tables that hold the deadlines end what is due and say which comes next.
- */
+/** One timer for all deadlines, armed for the earliest. */
 import type { Cancel, Clock } from '../../../base/ports.ts';
 
 export class DeadlineTimer {

@@ -1,6 +1,6 @@
 /**
- * The way to one address: its connection if there is one, what waits while one is being made, and when the next attempt
- * is allowed. What waits has certainly not been sent, so it ends with UNREACHABLE, which promises that nothing happened.
+ * State of one peer address: its connection, the queue while dialing, the next attempt. What is queued was not sent and
+ * fails with UNREACHABLE, which promises that nothing happened.
  */
 import { BoundedQueue } from '../../../base/collections/bounded-queue.ts';
 import { type Done, failure } from '../../../base/errors.ts';

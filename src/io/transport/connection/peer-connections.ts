@@ -1,8 +1,6 @@
 /**
- * Established connections by the identity at the other end, and the rule that keeps one per pair of nodes: of two that
- * were made at the same time both sides keep the one that the node with the smaller id dialed, and let the other run
- * dry. A later generation of a node replaces the earlier one at once. What another thread of a node opens to ask
- * something stands aside: it is neither counted nor used for anything of ours.
+ * Established connections by peer. Keeps one per pair: of two crossing dials, that of the smaller node id. Auxiliary
+ * connections are not counted.
  */
 import type { NodeId } from '../../../base/ids.ts';
 import type { SealedConnection } from './sealed-connection.ts';

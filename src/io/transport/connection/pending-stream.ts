@@ -1,6 +1,6 @@
 /**
- * A byte stream whose connection is still being made: it takes nothing until then, remembers `end` and `abort`, and
- * afterwards passes everything on.
+ * A byte stream whose connection is still being dialed: accepts nothing, remembers `end` and `abort`, then forwards
+ * everything.
  */
 import { failure, type Outcome } from '../../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents } from '../../../base/ports.ts';

@@ -1,6 +1,6 @@
 /**
- * One TCP connection: a socket, the handshake, and then sealed frames between the socket and the multiplexer. Whatever
- * goes wrong ends this connection and nothing else, and a peer that did not authenticate gets no answer.
+ * One TCP connection: handshake, then sealed frames between socket and multiplexer. A failure ends this connection
+ * only; a stranger gets no reply.
  *
  *   hello -> greeting -> open -> closed         each but the last within `handshakeMs`
  *

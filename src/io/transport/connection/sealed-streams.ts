@@ -1,7 +1,6 @@
 /**
- * The Streams port over real connections: finds or makes the connection to an address, keeps one per pair of nodes,
- * ends what can no longer be answered, and tells who came and went. What travels inside a connection is the
- * multiplexer's business.
+ * The Streams port: finds or dials the connection of an address, keeps one per pair of nodes, fails what can no longer
+ * be answered, reports changes.
  */
 import { randomInt } from 'node:crypto';
 import type { Socket } from 'node:net';

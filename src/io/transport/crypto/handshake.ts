@@ -1,5 +1,6 @@
 /**
- * How two strangers begin a connection, as functions on bytes.
+ * The handshake of a connection as functions on bytes: hello, greeting, keys bound to both identities. A hello is
+ * accepted once.
  *
  *   client                                   server
  *   hello: magic version keyId tag salt mac  ->  silence and close unless the mac is right and the salt new

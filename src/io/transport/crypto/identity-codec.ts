@@ -1,7 +1,4 @@
-/**
- * Identities and other small records in bytes, for the transport's own words. Reading checks every length and throws
- * nothing but MALFORMED.
- */
+/** Encodes identities and small records of the handshake. Checks every length; throws only MALFORMED. */
 import { RemusterError } from '../../../base/errors.ts';
 import { nodeIdBytes, nodeIdFrom, namePattern } from '../../../base/ids.ts';
 import type { Identity, Role } from '../../../base/ports.ts';

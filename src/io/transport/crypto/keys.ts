@@ -1,6 +1,6 @@
 /**
- * Keys of the cluster, by HKDF-SHA-256 from its secrets. Keys are KeyObjects, so they never show up in a dump of an
- * object and OpenSSL need not import them again for each message. A key id names a secret without giving it away.
+ * Cluster keys by HKDF-SHA-256 from the secrets. A key id names a secret without revealing it. Keys are KeyObjects:
+ * they never show in a dump, and OpenSSL imports them once.
  *
  *   secret -> master(cluster) -> hello key      authenticates the first bytes of a connection
  *                             -> key id         tells the receiver which secret was used

@@ -1,7 +1,6 @@
 /**
- * Which counters of one session were seen: everything below the window counts as seen, inside it one bit each. Checking
- * and marking are apart, because a counter may only be marked after its message proved authentic; otherwise a forger
- * could burn the counters of an honest sender.
+ * Which counters of one session were seen. Checks and marks separately: a counter is marked only after its message is
+ * authentic, or a forger could use up the counters of an honest sender.
  */
 import { assert } from '../../../base/assert.ts';
 

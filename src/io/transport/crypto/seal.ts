@@ -1,7 +1,6 @@
 /**
- * AES-256-GCM with counter nonces. A Sealer owns its key and counts by itself, so that a (key, nonce) pair cannot be
- * used twice: not by a caller's mistake, and not by running over, because the key is replaced by its successor after
- * every 2^20 seals. The Opener of an ordered connection follows the same steps without a word on the wire.
+ * AES-256-GCM with counter nonces. A Sealer owns key and counter, so no (key, nonce) pair repeats; keys are replaced
+ * after 2^20 seals.
  *
  * What a datagram vouches for besides its content goes in as additional data. A connection knows it once and for all,
  * so there it goes into the key: the same guarantee, without paying for it in each frame.

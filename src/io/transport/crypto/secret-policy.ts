@@ -1,6 +1,6 @@
 /**
- * What a cluster secret must look like. HKDF is no password hash: whoever captures one packet can guess offline as fast
- * as he likes, so a secret that a person would invent quickly is refused before it is ever used.
+ * Refuses secrets that a person would invent quickly: HKDF is no password hash, and whoever captures one packet can
+ * guess offline. The message names the weakness, never the secret.
  */
 import { RemusterError } from '../../../base/errors.ts';
 

@@ -1,6 +1,6 @@
 /**
- * A sealed datagram in bytes. The header is public and authenticated; the two tags in it are short hashes that let a
- * receiver name the reason of a refusal.
+ * Layout of a sealed datagram. The public header is authenticated; padding keeps a challenge no larger than its
+ * question.
  *
  *   version u8 | cluster tag u32 | key id u32 | recipient tag u32 | sender id 16 | generation u48 | salt 16 | counter u48
  *   sealed: kind u8 | length u16 | body | padding

@@ -1,7 +1,6 @@
 /**
- * Datagram sessions of others that were proven fresh, with their keys, replay windows and rates. Bounded: a session
- * that was not used for long is forgotten and has to be proven again, which a recording of it cannot do. From then on
- * nobody of whom something may have been forgotten is believed an introduction: it might be the recording of one.
+ * Proven datagram sessions of peers with key, replay window and rate. Bounded; a forgotten session must prove itself
+ * again.
  */
 import type { KeyObject } from 'node:crypto';
 

@@ -1,13 +1,11 @@
 /**
- * The first words to a peer say who speaks, and in which life of the receiver they were spoken: then it need not ask.
- * The number of its life is proof enough that they are no recording from before, because nobody knows it before that
- * life has begun. What was recorded since then is told by its session: nothing was ever delivered of one that is unknown,
- * as long as the receiver has forgotten none (inbound-sessions.ts).
+ * First datagrams to a peer name sender and the receiver's generation, so that no challenge is needed: nobody knows
+ * that number before the generation begins, so they are no replay. A lost introduction falls back to the challenge.
  *
  *   generation of the receiver u64 | length u16 | identity of the sender | body
  *
- * An introduction may be lost or come too late for a life: then the session is proven by challenge. It never asks for an
- * answer.
+ * An introduction may be lost or come too late for a life: then the session is proven by challenge. It never asks for
+ * an answer.
  */
 import type { Identity, Peer } from '../../../base/ports.ts';
 import { datagramBodyBytesMax } from './datagram-format.ts';

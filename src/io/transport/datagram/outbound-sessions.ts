@@ -1,7 +1,6 @@
 /**
- * The datagram sessions this node sends under: a random salt makes a key of its own, a counter makes the nonces. The
- * session is replaced after an hour or 2^24 messages, long before anything could repeat; its successor is made and
- * announced in advance, so that peers know it when it comes into use.
+ * The sessions under which this node sends datagrams; replaced after an hour or 2^24 messages, long before anything
+ * could repeat; the next one is announced in advance, so that peers know it.
  */
 import { randomBytes } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';

@@ -1,6 +1,8 @@
 /**
- * The Datagrams port: sealing, refusing, and proving that an unknown session is alive. Nothing here depends on a wall
- * clock. A session becomes known in one of three ways:
+ * The Datagrams port: seals, rejects, and proves that an unknown session is live, by connection, introduction or
+ * challenge. Delivers nothing unproven.
+ *
+ * A session becomes known in one of three ways:
  *
  *   over a connection     the peer announced it in its greeting
  *   by introduction       the first words to us name us in our present life, and who speaks (introduction.ts)

@@ -1,7 +1,6 @@
 /**
- * Zstandard for large bodies, off the loop, and the guard against bombs: the sender names the raw size in advance; it is
- * checked against the limit, the ratio and the memory of all connections together before a byte is inflated, and the
- * inflating stops at the named size.
+ * Zstandard off the loop, with a bomb guard: the announced raw size is checked against limit, ratio and budget before
+ * inflating.
  */
 import { zstdCompress, zstdDecompress } from 'node:zlib';
 

@@ -1,7 +1,6 @@
 /**
- * Messages larger than one chunk, both ways: compressed where it pays, sent in parts, put together and inflated at the
- * other side, each step inside its bound. Everything here is asynchronous, so each step first looks whether anybody
- * still waits for the message.
+ * Messages larger than a chunk, both ways: compress, send in parts, reassemble, inflate, each step within its bound.
+ * All of it is asynchronous, so each step first checks that the message is still wanted.
  */
 import { isRemusterError, RemusterError } from '../../../base/errors.ts';
 import type { ErrorCode } from '../../../base/error-table.ts';

@@ -1,6 +1,6 @@
 /**
- * What the multiplexers of all connections share: limits, counters, the service they hand things to. Handed in whole,
- * so that a multiplexer can be driven by a test without any socket.
+ * What all multiplexers share: limits, counters, service. Handed in whole, so that a test can drive one without a
+ * socket.
  */
 import type { Identity, Log, StreamService } from '../../../base/ports.ts';
 import type { Compression } from './compression.ts';

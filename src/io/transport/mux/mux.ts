@@ -1,8 +1,5 @@
 /**
- * The multiplexer: requests, replies, one-way messages and streams of one connection with one proven peer, as segments
- * in and segments out. It owns no socket and no timer: frames are fed by `receive`, taken by `takeFrame`, and the
- * deadline is asked for by `earliestMs`. Bytes that break the protocol throw a coded error, which ends the connection
- * and nothing else.
+ * Multiplexer of one connection: requests, replies, notifications and streams as segments. Owns no socket and no timer.
  *
  *   request -> pending slot -> queue ... reply -> slot -> done
  *   inbound request -> slot taken -> service -> reply, unless it was cancelled meanwhile

@@ -1,7 +1,4 @@
-/**
- * A message too large for one segment, on its way out: announced by `begin`, followed by parts. It owns its bytes. An
- * abandoned transfer says `drop` instead of the rest.
- */
+/** A large message on its way out: `begin`, then parts, or `drop`. Owns its bytes. */
 import { RemusterError } from '../../../base/errors.ts';
 import {
   compressedFlag,

@@ -1,7 +1,6 @@
 /**
- * Requests that wait for their reply, in slots instead of a map: the id on the wire is a sequence number above the slot,
- * so finding the caller is one array access, and a late reply to a slot that was given away is recognised. Deadlines
- * need no timer each: the table knows its earliest one, and is only searched when that has come.
+ * Requests that wait for replies, in slots with sequence numbers: the caller is found by one array access, and a late
+ * reply to a reused slot is recognised.
  */
 import { assert } from '../../../base/assert.ts';
 import type { Done } from '../../../base/errors.ts';

@@ -1,6 +1,6 @@
 /**
- * Large messages on their way in. Memory is reserved when a message is announced, from the connection's share and from
- * the share of all connections, so that no number of peers can make the node hold more than its bound.
+ * Large messages on their way in. Memory is reserved at `begin` from the connection's and the shared budget. No number
+ * of peers can make the node exceed it.
  */
 import { RemusterError } from '../../../base/errors.ts';
 import { type TransferHeader, readTransferHeader } from './outbound-transfer.ts';

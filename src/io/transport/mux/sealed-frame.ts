@@ -1,6 +1,5 @@
 /**
- * Frames on a byte stream: u32 length, ciphertext, tag. The reader checks a length before it keeps a single byte of
- * what it announces, opens whole frames where they lie, and copies only what arrives torn.
+ * Sealed frames on a byte stream: length, ciphertext, tag. Checks a length before it buffers; copies only torn frames.
  */
 import { RemusterError } from '../../../base/errors.ts';
 import { readU32, writeU32 } from './segment.ts';

@@ -1,6 +1,7 @@
 /**
- * The words inside a frame. A frame is a row of segments; each has the same 14-byte header, so that writing and reading
- * are a few fixed offsets:
+ * Layout of segments inside a frame. Checks each length before use; throws only MALFORMED.
+ *
+ * A frame is a row of segments; each has the same 14-byte header, so that writing and reading are a few fixed offsets:
  *
  *   kind u8 | flags u8 | id u32 | argument u32 | length u32 | body
  *

@@ -1,7 +1,5 @@
 /**
- * What waits to be sealed on one connection, and in which order it goes. Small segments are written at once into a
- * block that becomes a frame; large ones queue as sources and give one chunk per frame, in turn. So a small message
- * never waits for more than the chunk in front of it, whatever else is under way.
+ * What waits to be sealed and in which order. A small message never waits for more than one chunk of a large one.
  *
  *   push -> | block | block |  \
  *                               frame = one block of small segments, then one chunk

@@ -1,6 +1,6 @@
 /**
- * One end of one byte stream inside a connection: what it may still send (credit), what waits to be sent, and which
- * directions are over. It holds at most one window of bytes, because nothing is taken without credit.
+ * One end of a byte stream: credit, unsent bytes, closed directions. Holds at most one window, because nothing is
+ * accepted without credit.
  */
 import { RemusterError, success, type Outcome } from '../../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents } from '../../../base/ports.ts';

@@ -1,7 +1,4 @@
-/**
- * The byte streams of one connection, those opened here and those opened by the peer, and what the connection does for
- * them: give back credit after each frame, report the end, break them all when the connection is gone.
- */
+/** All byte streams of one connection: opens, accepts, grants credit, fails them when the connection ends. */
 import { failure, type Outcome, RemusterError } from '../../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents } from '../../../base/ports.ts';
 import { segmentKinds, openedByReceiverFlag } from './segment.ts';

@@ -1,6 +1,6 @@
 /**
- * Why bytes from outside were refused: the name of the counter, and at most one line in the log per reason and
- * interval, because an attacker must not be able to fill the disk with lines.
+ * Why bytes from outside were rejected: a counter and at most one log line per reason and interval, so that an attacker
+ * cannot fill the disk.
  */
 import { isRemusterError } from '../../../base/errors.ts';
 import type { Clock, Log } from '../../../base/ports.ts';

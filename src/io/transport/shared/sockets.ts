@@ -1,6 +1,6 @@
 /**
- * The only file that makes sockets: a TCP (or TLS) listener and a UDP socket on the same port number, and outgoing
- * connections. It knows nothing of what travels over them.
+ * The only file that makes sockets: TCP or TLS listener and UDP socket on one port number, outgoing connections. Knows
+ * nothing of what travels.
  */
 import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { lookup, type LookupOneOptions } from 'node:dns';

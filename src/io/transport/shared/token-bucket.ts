@@ -1,7 +1,4 @@
-/**
- * A token bucket whose time comes by argument. It fills continuously and holds at most `burst`; it never sleeps and
- * never goes below zero.
- */
+/** A token bucket; time is an argument. Never sleeps, never goes below zero. */
 import { assert } from '../../../base/assert.ts';
 
 export class TokenBucket {

@@ -1,6 +1,6 @@
 /**
- * Named numbers that only grow. Every refusal has its own name (`rejected.<reason>`), so that an operator can tell an
- * attack from a misconfiguration and a test can demand the exact reason.
+ * Named counters that only grow; every rejection has its own name `rejected.<reason>`, so that an operator can tell an
+ * attack from a misconfiguration.
  */
 
 export type Rejection =

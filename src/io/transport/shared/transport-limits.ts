@@ -1,6 +1,6 @@
 /**
- * Every bound of the transport in one place. A bound that a peer can reach is refused with a counter; a bound that a
- * caller can reach ends in backpressure or CAPACITY.
+ * Every bound of the transport. One that a peer can reach is refused with a counter; one that a caller can reach is
+ * backpressure or CAPACITY.
  */
 
 export type TransportLimits = {

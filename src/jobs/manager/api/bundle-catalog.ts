@@ -1,7 +1,4 @@
-/**
- * Which code is stored. The leader reads the mark of a bundle when a job first names it, and knows it from then on. Code
- * that no job and no schedule names any more is removed after a while: the mark first, with the parts.
- */
+/** Knows which bundles are stored and deletes those that no job or schedule references for 10 minutes, marker first. */
 import { type Outcome, success } from '../../../base/errors.ts';
 import { type KeyRange, type RangeResult, onlyKey } from '../../../base/registry.ts';
 import { jobKeys, jobRanges, lastKeySegment } from '../../job-keys.ts';

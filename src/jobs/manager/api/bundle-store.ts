@@ -1,7 +1,4 @@
-/**
- * Stores code in the registry, in parts, and a mark behind the last of them: code without its mark is not there. Any
- * manager may do so; what is stored already is left as it is.
- */
+/** Writes a bundle to the registry in parts, then its marker. Runs on any manager. Leaves stored bundles untouched. */
 import { type Done, failure, success } from '../../../base/errors.ts';
 import type { Registry } from '../../../base/registry.ts';
 import { jobKeys, jobRanges } from '../../job-keys.ts';

@@ -1,6 +1,6 @@
 /**
- * What is asked of the leading manager: each verb with its checks. Answers are given when what they say is recorded.
- * What is wrong with an order ends it with an error and changes nothing.
+ * Executes client commands on jobs (submit, list, watch, cancel ...). Replies only with recorded facts. An invalid
+ * command changes nothing.
  */
 import { unreachable } from '../../../base/assert.ts';
 import { type Outcome, RemusterError, failure, isRemusterError, success } from '../../../base/errors.ts';

@@ -1,6 +1,6 @@
 /**
- * Hands over what a report is made of: the job as it is recorded, and the summaries of the attempts that won. Made when
- * somebody asks. A summary that cannot be read, which only a broken worker sends, counts for nothing.
+ * Collects the input of a job report from recorded state and winning summaries. An unreadable summary counts as
+ * nothing.
  */
 import type { AttemptView, JobProgress } from '../../job-types.ts';
 import { latencyPercentiles, buildReport } from '../../report/report.ts';

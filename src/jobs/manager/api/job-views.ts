@@ -1,4 +1,4 @@
-/** Jobs as people and programs see them. Made when somebody asks, from what is recorded and, for numbers, from progress. */
+/** Builds the views of a job on request, from recorded state and live progress. Changes nothing but the rate sample. */
 import {
   type AttemptView,
   type JobOutcome,

@@ -1,6 +1,6 @@
 /**
- * Those who wait for news of a job. Each is told everything, once, when the job has a later version than they know or
- * their time is over; then they ask again. So a slow watcher holds nobody back, and their number has a bound.
+ * Long-polls job changes: each waiter gets the full state once, at a newer version or at its deadline. Bounded; a slow
+ * watcher delays no other.
  */
 import { RemusterError } from '../../../base/errors.ts';
 import type { ManagedJob } from '../model/managed-job.ts';

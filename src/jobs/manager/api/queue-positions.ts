@@ -1,4 +1,4 @@
-/** The place of a job among those that wait. Counted anew at most once a second: it is for people. */
+/** Computes the queue position of a waiting job, refreshed at most once a second. For display only. */
 import type { ManagedJob } from '../model/managed-job.ts';
 import type { ManagerState } from '../state/manager-state.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Reads what lies apart of a job that is over and makes the answer of `report` and `result` from it. Nothing is kept:
- * who asks again, has it read again. Results that are too large for one answer are given in parts.
+ * Reads out-of-line summaries and outputs of a finished job and builds the reply to `report` and `result`, in parts if
+ * large. Keeps nothing.
  */
 import { type Done, type Outcome, failure, success } from '../../../base/errors.ts';
 import type { Registry, RegistryEntry } from '../../../base/registry.ts';

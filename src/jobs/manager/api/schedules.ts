@@ -1,7 +1,6 @@
 /**
- * Jobs that begin again and again at certain times. A firing and the job that comes of it are recorded together, by the
- * one leader whose fence stands: so each time fires at most once, whoever leads. Times that passed while nobody led fire
- * once, late. When the job of the time before is still open, the time is left out.
+ * Runs cron schedules. A firing and its job commit together, so a time fires at most once. Missed times fire once,
+ * late; skips while the last job is open.
  */
 import { type Outcome, RemusterError, failure, success } from '../../../base/errors.ts';
 import { type JobRequest, isTerminalStatus } from '../../job-types.ts';

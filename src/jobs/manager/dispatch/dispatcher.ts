@@ -1,7 +1,6 @@
 /**
- * Gives units to workers: who is next, to whom, and how many at a time. A workflow begins its work when it can have all
- * the cores it wants at one time; smaller ones may pass it, but not for ever. What is given is recorded first and sent
- * after that, again and again until the worker has answered or its lease is over.
+ * Assigns units to workers, gang-scheduled where a workflow needs several cores. Records an assignment first, sends it
+ * after, resends until answered.
  */
 import { BoundedLru } from '../../../base/collections/bounded-lru.ts';
 import { type Outcome, isRemusterError } from '../../../base/errors.ts';

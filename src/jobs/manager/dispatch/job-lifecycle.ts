@@ -1,7 +1,6 @@
 /**
- * How a job goes from its beginning to its end: which workflow begins when, what follows on the end of a unit, what a
- * failure, a timeout, a cancellation or an early success does to the rest. States only go forward, and after the end
- * nothing changes. It neither chooses workers nor talks to them.
+ * Drives a job through its phases to its end: completion, failure, timeout, cancel, early success. Statuses only move
+ * forward. Never talks to workers.
  */
 import { isRemusterError } from '../../../base/errors.ts';
 import { type JobStatus, isTerminalStatus } from '../../job-types.ts';

@@ -1,7 +1,4 @@
-/**
- * The bytes that a worker gets to run a unit. They follow from what is recorded and from nothing else, so each attempt,
- * under whichever leader, gets the same ones.
- */
+/** Builds the UnitSpec of a unit from recorded data only, so every attempt under every leader gets the same bytes. */
 import { jobLimits } from '../../limits.ts';
 import { type UnitSpec, encodeUnitSpecMessage } from '../../unit-spec.ts';
 import { bytesOf } from '../submission/field-checks.ts';

@@ -1,7 +1,4 @@
-/**
- * Ends attempts at workers: a worker is asked again and again until it says that none of them runs, or until its lease
- * is over. Only then is the core counted as free, and whoever waits for the end is told.
- */
+/** Asks workers to stop attempts and resends until confirmed or the lease has expired. Only then is the core free. */
 import type { Outcome } from '../../../base/errors.ts';
 import type { AttemptId, JobMessage } from '../../../messages/jobs.ts';
 import { assignedAttemptId } from './dispatcher.ts';

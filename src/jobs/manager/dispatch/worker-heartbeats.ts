@@ -1,7 +1,6 @@
 /**
- * What the leader hears of workers themselves: reports, news, deaths. A report renews the lease of a worker and says what
- * it runs: what is ours goes on, what is not is ended, and what it should have and has not is sent again, the same
- * attempt. A later life of a worker ends the earlier one.
+ * Handles worker heartbeats: renews the lease and reconciles the listed attempts. A new generation, an expired lease or
+ * a gone process ends a session.
  */
 import { type Outcome, failure, success } from '../../../base/errors.ts';
 import type { NodeId } from '../../../base/ids.ts';

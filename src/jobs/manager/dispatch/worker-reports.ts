@@ -1,6 +1,6 @@
 /**
- * What workers tell about units. Only the present attempt of a unit counts, whatever else is told, how often, and in
- * which order. An end is taken once; the worker hears so when it is recorded, and repeats it until then.
+ * Applies unit reports of workers. Only the current attempt counts; an end is taken once and acknowledged after its
+ * commit.
  */
 import type { JobMessageOf, UnitReport } from '../../../messages/jobs.ts';
 import { isTerminalStatus } from '../../job-types.ts';

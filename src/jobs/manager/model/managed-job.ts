@@ -1,6 +1,6 @@
 /**
- * What the leading manager holds of jobs in memory: the job, its workflows, their units, and which worker has one of
- * them. Shapes and the smallest questions about them; who changes what is the business of others.
+ * Owns the in-memory job, workflow, unit and assignment of the leading manager. At most one current assignment per
+ * unit. Never changes state itself.
  */
 import type { NodeId } from '../../../base/ids.ts';
 import type { AttemptOutcome, JobRequest, JobStatus, WorkflowStatus } from '../../job-types.ts';

@@ -1,4 +1,4 @@
-/** A job as it is recorded. The other way, from records to memory, is in restoring.ts. */
+/** Converts jobs in memory to records. The reverse is job-restore.ts. Never writes. */
 import type { JobRecord, JobStateRecord, UnitRecord, WorkflowRecord } from '../../records/job-record.ts';
 import type { Attempt, ManagedJob, ManagedUnit, ManagedWorkflow } from './managed-job.ts';
 

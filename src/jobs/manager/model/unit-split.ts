@@ -1,6 +1,6 @@
 /**
- * How a workflow is cut into units: one that does everything if it needs one core, otherwise a plan, shares of the work
- * and a finish. The same facts always give the same units, so nothing of it has to be recorded but how many there are.
+ * Splits a workflow into units: whole, or plan, work shares and finish. Deterministic: the same facts give the same
+ * units, so only their number is recorded.
  */
 import { jobLimits } from '../../limits.ts';
 import { finishUnitNumber, planUnitNumber, type UnitPhase } from '../../unit-spec.ts';

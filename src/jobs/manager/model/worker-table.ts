@@ -1,6 +1,6 @@
 /**
- * The workers as the leader sees them: who reported, when, with how many cores, and what each has of us. A worker that
- * was not heard for its lease and a bit has surely stopped what it had. It chooses nobody and loses nothing by itself.
+ * Holds one session per worker generation: lease, cores, assignments. A lease is expired at 1.1 of its length. Never
+ * selects or removes a worker itself.
  */
 import { CompactingSet } from '../../../base/collections/compacting-map.ts';
 import type { NodeId } from '../../../base/ids.ts';

@@ -1,6 +1,6 @@
 /**
- * What a workflow hands on to those after it, and what a plan said. Outputs of units are JSON of strangers: they are
- * looked at here, and what is no JSON of the right shape is refused.
+ * Computes what a workflow passes to its dependents and what a plan unit returned. Treats unit output as untrusted JSON
+ * and rejects the wrong shape.
  */
 import { RemusterError } from '../../../base/errors.ts';
 import { jobLimits } from '../../limits.ts';

@@ -1,6 +1,6 @@
 /**
- * A job in memory, made from what a leader before us recorded. What a worker was given counts as being there until the
- * worker says otherwise, or its lease is over.
+ * Rebuilds a job from its records. A recorded assignment counts as running until the worker reports otherwise or its
+ * lease expires.
  */
 import type { NodeId } from '../../../base/ids.ts';
 import { isTerminalStatus } from '../../job-types.ts';

@@ -1,6 +1,6 @@
 /**
- * How a new leader gets its books: it claims them, reads them, and makes jobs in memory of what it read. When something
- * fails it begins anew a little later. It changes nothing but the claim.
+ * Restores the manager's state after a leader change: claim, read, rebuild. Retries from the start on failure. Writes
+ * only the claim.
  */
 import type { Outcome } from '../../../base/errors.ts';
 import type { NodeId } from '../../../base/ids.ts';

@@ -1,7 +1,6 @@
 /**
- * A new leader reads what the ones before it recorded: first it puts its own fence there, so that none of them can write
- * any more, then it reads everything, page by page, and last what lies apart and is needed to go on. It asks for one
- * thing at a time and begins again when something fails.
+ * Claims the manager key under the new fence, so that no earlier leader can write, then reads all job records page by
+ * page, one read at a time. The caller restarts it after a failure.
  */
 import { type KeyRange, type RegistryEntry, type RegistryTransaction, onlyKey } from '../../../base/registry.ts';
 import { jobKeys, jobRanges, lastKeySegment } from '../../job-keys.ts';

@@ -1,7 +1,6 @@
 /**
- * What was decided and is not recorded yet, and what has to wait for that: answers, events, units for workers. One
- * transaction at a time carries as much of it as fits; what is decided meanwhile goes into the next. Nobody outside hears
- * of a decision before it is recorded. A transaction whose end is unknown is sent again: it says the same.
+ * Batches decisions into one registry transaction at a time, guarded by the fence. Replies, events and assignments
+ * leave only after their commit.
  */
 import { assert } from '../../../base/assert.ts';
 import { isRemusterError } from '../../../base/errors.ts';

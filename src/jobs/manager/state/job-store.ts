@@ -1,6 +1,6 @@
 /**
- * All jobs that are known: open ones, with a bound for all and for each submitter, and those that are over, of which the
- * oldest are forgotten first. It writes nothing.
+ * Holds all known jobs, open and finished, within limits per submitter and in bytes. Evicts the oldest finished jobs
+ * first. Never writes.
  */
 import { CompactingMap, CompactingSet } from '../../../base/collections/compacting-map.ts';
 import { RemusterError } from '../../../base/errors.ts';

@@ -1,4 +1,4 @@
-/** What the manager of jobs asks its host to do, and what it is told. Shapes, no behaviour. */
+/** Declares the inputs and effects of the job manager machine. Types only. */
 import type { Outcome } from '../../../base/errors.ts';
 import type { Fence } from '../../../base/fence.ts';
 import type { NodeId } from '../../../base/ids.ts';

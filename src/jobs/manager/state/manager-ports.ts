@@ -1,4 +1,4 @@
-/** What the manager of jobs needs from its node, and what it tells. Shapes, no behaviour. */
+/** Declares what the job manager needs from its node, its options and its events. Types and defaults only. */
 import type { Done } from '../../../base/errors.ts';
 import type { NodeId } from '../../../base/ids.ts';
 import type { Address, Clock } from '../../../base/ports.ts';

@@ -1,4 +1,7 @@
-/** What all parts of the leading manager share: the books, the time of the step that goes on, and what comes of it. */
+/**
+ * State shared by the parts of the leading manager during one step: stores, current time, effects, next fence. Fences
+ * only grow.
+ */
 import { CompactingSet } from '../../../base/collections/compacting-map.ts';
 import type { Fence } from '../../../base/fence.ts';
 import type { Random } from '../../../base/random.ts';

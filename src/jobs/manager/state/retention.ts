@@ -1,6 +1,6 @@
 /**
- * Removes what the registry has of jobs that are forgotten. Jobs are named in the order of their submission, so those
- * that go together are mostly neighbours, and one deletion takes many of them.
+ * Deletes the records of evicted jobs, neighbours in one range: job ids are in the order of submission, so one deletion
+ * takes many. Never touches an open job.
  */
 import type { KeyRange } from '../../../base/registry.ts';
 import { jobKeys, jobRanges } from '../../job-keys.ts';

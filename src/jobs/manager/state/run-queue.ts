@@ -1,6 +1,6 @@
 /**
- * Workflows that have units nobody works on, in the order in which they may have cores: higher priority first, then in
- * turns between submitters, then first come, first served. It knows nothing of workers.
+ * Orders workflows with unassigned units: priority, then round-robin over submitters, then first come first served.
+ * Knows no workers.
  */
 import type { ManagedWorkflow } from '../model/managed-job.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Which worker gets a unit: one that may, has a core, and did not fail this unit before; of those the one with most free
- * cores, then the least loaded, then the healthiest, and chance among equals. It also says why nobody can.
+ * Selects the worker for a unit: eligible, with a core, not failed before; then most free cores, lowest load, best
+ * health, random. Explains refusals.
  */
 import type { NodeId } from '../../../base/ids.ts';
 import type { Random } from '../../../base/random.ts';

@@ -1,7 +1,6 @@
 /**
- * Times that repeat, in the five fields of cron: minute, hour, day of the month, month, day of the week; all UTC.
- * Lists, ranges, steps and English names of months and days. As in cron, when both kinds of day are restricted, either
- * will do. It owns no clock.
+ * Parses five-field cron expressions in UTC (lists, ranges, steps, English names) and computes the next time. If both
+ * kinds of day are restricted, either matches. Owns no clock.
  */
 import { badArgument } from './field-checks.ts';
 

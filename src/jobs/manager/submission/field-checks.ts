@@ -1,4 +1,7 @@
-/** Small checks on values from strangers, each of which ends with BAD_ARGUMENT and the name of what is wrong. */
+/**
+ * Validates single untrusted JSON values. Each failure is BAD_ARGUMENT with the field name and the allowed range. Never
+ * corrects a value.
+ */
 import { RemusterError } from '../../../base/errors.ts';
 
 export type JsonFields = Readonly<Record<string, unknown>>;

@@ -1,4 +1,4 @@
-/** A job in memory, made from what was asked for. It has no units yet: they are made when their time has come. */
+/** Creates a ManagedJob from a validated request. Creates no units: they are created when their phase begins. */
 import { jobKeys } from '../../job-keys.ts';
 import type { WorkflowFacts } from '../../workflow-facts.ts';
 import type { ManagedJob, ManagedWorkflow } from '../model/managed-job.ts';

@@ -1,7 +1,4 @@
-/**
- * What was asked for, read and checked. Many jobs are asked for in the same words, with a key of their own beside them:
- * those are looked at once, and the jobs share what came of it. Nobody changes it.
- */
+/** Caches validated requests by their JSON text, bounded. Equal submissions share one immutable result. */
 import { BoundedLru } from '../../../base/collections/bounded-lru.ts';
 import { RemusterError } from '../../../base/errors.ts';
 import type { JobRequest } from '../../job-types.ts';

@@ -1,7 +1,4 @@
-/**
- * Is what somebody wants to submit a job at all? Everything is checked here, once, because facts come from strangers:
- * numbers in their bounds, names that differ, dependencies that exist and have no cycle. Nothing is corrected.
- */
+/** Validates a submitted job once: ranges, unique names, existing dependencies, no cycle. Never corrects anything. */
 import type { JobRequest } from '../../job-types.ts';
 import { jobLimits } from '../../limits.ts';
 import type { WorkflowFacts } from '../../workflow-facts.ts';

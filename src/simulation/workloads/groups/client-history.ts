@@ -1,7 +1,4 @@
-/**
- * Everything that clients saw, and whether one cell for each key could have answered so: reads, puts, swaps and
- * appends, those without an answer included. Looked at once, at the end.
- */
+/** Collects all client operations and checks at the end that each key is linearizable. */
 import { registerModel, type RegisterAction } from '../../checking/register-model.ts';
 import { checkByKey, type HistoryOperation, type LinearizabilityResult } from '../../checking/linearizability.ts';
 import type { Property } from '../../checking/workload.ts';

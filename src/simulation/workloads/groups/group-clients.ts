@@ -1,8 +1,6 @@
 /**
- * Clients of a simulated group. They stand outside of all hosts and reach every running node, also one that is cut off
- * from the others: a leader that does not know it has been replaced is asked too. Each has one order at a time, sends it
- * to whom it believes to lead, sends it again under the same number until it is answered or its patience is over, and
- * then goes on with the next.
+ * Clients of a simulated group: one command at a time, retried under the same number until answered or given up. Reach
+ * isolated nodes too.
  */
 import { type Outcome, success } from '../../../base/errors.ts';
 import type { Random } from '../../../base/random.ts';

@@ -1,7 +1,4 @@
-/**
- * Faults that only a group of voters knows: changed members, handed-over leadership, voters that feel unwell, messages
- * that are lost, doubled or overtaken one by one, and crashes at the worst moment. See ../faults.ts for the others.
- */
+/** Faults only voters know: member changes, transfers, unhealthy voters, per-message faults, crashes around a vote. */
 import type { GroupChange, GroupMember } from '../../../consensus/state/state-machine.ts';
 import { type Fault, type FaultContext, repeatedly } from '../../faults/common-faults.ts';
 import type { SimulatedWorld } from '../../world/simulated-world.ts';

@@ -1,7 +1,6 @@
 /**
- * One simulated node with nothing on it but a place in a group: the real host and codec on pretend ports, a ledger as
- * the replica, and somebody beside it who writes down what it says and what it believes. No membership, no node core:
- * a run of many voters stays cheap.
+ * A simulated node with only a consensus group on it: real host and codec, simulated ports, an observer. No membership,
+ * no node core.
  */
 import { type NodeId, nodeIdFrom } from '../../../base/ids.ts';
 import type { Address, Clock, Identity, Store, Streams } from '../../../base/ports.ts';

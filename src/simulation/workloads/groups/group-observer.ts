@@ -1,8 +1,4 @@
-/**
- * Somebody who stands beside a simulated voter and writes down what it says and, after each thing that reaches it, what
- * it believes. It touches nothing. Beliefs change only when something reaches a node, except that a lease runs out by
- * itself; so whoever holds a lease is compared with all others each time something has reached it.
- */
+/** Observes one simulated voter: what it sends and what it believes after each event. Never changes anything. */
 import type { GroupHandle, GroupView } from '../../../consensus/state/state-machine.ts';
 import type { ConsensusMessage } from '../../../messages/consensus.ts';
 import type { Observation } from '../../checking/workload.ts';

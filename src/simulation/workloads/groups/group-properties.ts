@@ -1,6 +1,6 @@
 /**
- * What must hold for every group that agrees on a log: who leads, what is agreed, what clients may rely on. They judge
- * by what passes between nodes, clients and replicas, and know nothing of how the machine is made.
+ * Raft safety and liveness properties: one leader per term, one vote, majority commits, disjoint leases, growing
+ * fences, convergence.
  */
 import { fenceParts } from '../../../base/fence.ts';
 import type { Property } from '../../checking/workload.ts';

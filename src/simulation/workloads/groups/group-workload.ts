@@ -1,9 +1,7 @@
 /**
- * Workloads of voters that agree on a ledger, and of clients that use it. All nodes vote from the start; in
- * `groupWithSpares` the last two wait outside until somebody adds them. In `quietGroup` clients want something now and
- * then only, so that logs are equal most of the time; in `steadyGroup` no message is ever dropped by its sender, so that
- * a leader has no reason to go. Each seed draws its own limits, so that snapshots, full queues and small batches happen
- * in short runs.
+ * Workloads of voters that replicate cells, and their clients. Each seed draws its own limits, so that snapshots and
+ * full queues occur. In `quietGroup` clients rarely write, so logs are mostly equal; in `steadyGroup` no sender drops a
+ * message, so a leader has no reason to go.
  */
 import { Random } from '../../../base/random.ts';
 import { type ConsensusOptions, defaultConsensusOptions } from '../../../consensus/state/options.ts';

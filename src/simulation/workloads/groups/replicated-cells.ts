@@ -1,7 +1,6 @@
 /**
- * The state that simulated groups agree on: a few cells of text, and for each client its last order with the answer it
- * got, so that an order which is sent again is answered again and done once. Each applied entry is also folded into a
- * chain: two replicas whose chains are equal at an index have applied the same entries up to there, none left out.
+ * The replicated state machine of simulated groups: text cells with per-client deduplication, and a hash chain over
+ * applied entries.
  */
 import { registerModel, type RegisterAction } from '../../checking/register-model.ts';
 import type { AppliedEntry, StateMachine, SnapshotRestore } from '../../../consensus/state/state-machine.ts';

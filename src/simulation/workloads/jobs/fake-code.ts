@@ -1,7 +1,4 @@
-/**
- * What pretended runners run instead of JavaScript: a JSON text that says, for each workflow by name, how its units
- * behave. Its hash is pretended too; it only has to differ when the text differs.
- */
+/** The JSON that fake runners execute in place of JavaScript: how the units of each workflow behave. */
 import { Random } from '../../../base/random.ts';
 
 export type FakeCodeBehaviour = {

@@ -1,7 +1,6 @@
 /**
- * The program of a pretended runner: speaks the words between worker and runner (jobs/runner-protocol.ts) on virtual time,
- * and does what its code says (pretended-code.ts): items that take a while, fail, hang, or take the process with them.
- * Everything it does is told to a witness first, as an effect on the outside world would be seen by others.
+ * A fake runner program: speaks the runner protocol on virtual time and behaves as its fake code says. Reports every
+ * action to an observer first.
  */
 import { Random } from '../../../base/random.ts';
 import type { Cancel, ProgramEndpoint } from '../../../base/ports.ts';

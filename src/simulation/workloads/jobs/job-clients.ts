@@ -1,7 +1,6 @@
 /**
- * Clients of simulated jobs. Each job is one errand: its code is stored, it is submitted through some node, again through
- * another one with the same words until somebody says yes, followed until it is over, perhaps cancelled, and asked for
- * once more. Sometimes it is sent twice at once, again although it was accepted, or with other words under the same key.
+ * Clients of simulated jobs: submit through some node, retry through others, watch, cancel, read results. Also
+ * duplicate submits and reused keys.
  */
 import { errorTable } from '../../../base/error-table.ts';
 import type { Random } from '../../../base/random.ts';

@@ -1,4 +1,4 @@
-/** Faults that aim at jobs: at the manager that leads, and at workers that run something. See ../faults.ts for others. */
+/** Faults that target jobs: busy workers and the leading manager. */
 import { crashNode, leaderNameOf, simulatedNodeOf } from '../../faults/leader-faults.ts';
 import { type Fault, type FaultContext, repeatedly } from '../../faults/common-faults.ts';
 

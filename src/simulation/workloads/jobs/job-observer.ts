@@ -1,7 +1,4 @@
-/**
- * Sees everything about units that simulated nodes do, from outside: which attempts are sent to whom, which processes run
- * which unit at this instant, and what their code does. It listens to the wire and to the runners, and asks no manager.
- */
+/** Observes units from outside: assignments on the wire, running processes, what their code does. Asks no manager. */
 import { type Fence, fenceParts } from '../../../base/fence.ts';
 import type { Program, Runners, RunningProgram } from '../../../base/ports.ts';
 import type { AttemptId, UnitAssignment, JobMessageOf } from '../../../messages/jobs.ts';

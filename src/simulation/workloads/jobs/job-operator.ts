@@ -1,7 +1,4 @@
-/**
- * The operator of simulated jobs: drains workers and lets them work again, and now and then stops one in peace and starts
- * it anew. In the end everybody is to work.
- */
+/** Operator of simulated jobs: drains, activates and restarts workers; activates all at the end. */
 import type { Random } from '../../../base/random.ts';
 import { OperatorClient } from '../../cluster/operator-client.ts';
 import type { SimulatedNode } from '../../cluster/simulated-node.ts';

@@ -1,6 +1,6 @@
 /**
- * Draws what the clients of simulated jobs want: a request, the code that it names, and what may come of it. All plans of
- * a world come from its seed.
+ * Draws the jobs that simulated clients submit: request, fake code and expected behaviour. Everything comes from the
+ * seed.
  */
 import type { Random } from '../../../base/random.ts';
 import type { JobRequest } from '../../../jobs/job-types.ts';

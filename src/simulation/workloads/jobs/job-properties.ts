@@ -1,6 +1,5 @@
 /**
- * What must hold for jobs, whatever befalls the cluster: what was accepted is never lost, is done once, ends in time and
- * for a reason, and what is said about it in the end is exact and never changes.
+ * Properties of jobs: accepted jobs are kept, end in time with a reason, one job per key, final statuses never change.
  */
 import { isTerminalStatus } from '../../../jobs/job-types.ts';
 import type { Property } from '../../checking/workload.ts';

@@ -1,6 +1,6 @@
 /**
- * One question to the cluster about jobs, through some node: ends with the answer, an error, or nothing when that node is
- * gone or stands still. Tells of each as a request, so that one that never ends is found.
+ * Sends one job request through a node and observes its start and end; ends undefined when the node is gone. Each is
+ * observed as a request, so one that never ends is found.
  */
 import type { Outcome } from '../../../base/errors.ts';
 import type { JobVerb } from '../../../messages/jobs.ts';

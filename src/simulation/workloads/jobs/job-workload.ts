@@ -1,7 +1,6 @@
 /**
- * The workload of jobs: whole nodes, three managers and the rest workers, whose runners are pretended. Clients submit all
- * kinds of jobs through all nodes, an operator drains and stops workers, and a witness keeps everybody's word. When all
- * has been well for a while, every job is asked for, one more takes all cores, and every worker is asked for its cores.
+ * Workload of jobs: whole nodes with fake runners, clients, an operator and an observer. At the end reads every job and
+ * every core.
  */
 import { Random } from '../../../base/random.ts';
 import {

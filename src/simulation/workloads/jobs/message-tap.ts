@@ -1,4 +1,7 @@
-/** Listens to what managers and workers say to each other about units, as it is sent and as it arrives, and changes nothing. */
+/**
+ * Observes on the wire, as sent and received, which units are assigned to workers and what workers report of them.
+ * Changes nothing.
+ */
 import type { Streams } from '../../../base/ports.ts';
 import { decodeMessage } from '../../../messages/catalogue.ts';
 import { peekTag } from '../../../messages/codec/codec.ts';

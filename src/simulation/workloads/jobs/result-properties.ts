@@ -1,6 +1,5 @@
 /**
- * What a completed job says is what its units did, each counted once: the attempt that came last, and no other. Results
- * name the run that gave them.
+ * Properties of results: of each unit only the last attempt counts; a completed batch has every item once, in order.
  */
 import type { Property } from '../../checking/workload.ts';
 import type { ObservedJob, ItemCounts } from '../../checking/job-observations.ts';

@@ -1,7 +1,4 @@
-/**
- * What must hold for units, whatever befalls their nodes: one process at a time runs one, under a fence that only grows,
- * with the same words each time, on a core that is free, and not more often than was allowed.
- */
+/** Properties of units: one run at a time, growing fences, stable specs, bounded retries, silence after cancel. */
 import type { Property } from '../../checking/workload.ts';
 import type { UnitRun } from '../../checking/job-observations.ts';
 import type { JobPlan } from './job-plans.ts';

@@ -1,4 +1,7 @@
-/** What must hold for whole nodes that agree: one group, one holder of each thing, nothing acknowledged lost, all well at the end. */
+/**
+ * Properties of the control plane: one group, one holder per assignment, durable writes, everyone registered after
+ * healing.
+ */
 import type { PropertyChecker, Property } from '../../checking/workload.ts';
 
 /** However the managers start, die and are cut off: there is never a second group. */

@@ -1,7 +1,6 @@
 /**
- * The controlled workload: whole nodes with their part in agreement, three managers and the rest workers. Things are
- * made for workers to hold, keys are written through random nodes, and everybody's word is kept: which group began, who
- * holds what and may act on it at that instant, which writes were acknowledged.
+ * Workload of whole nodes with a control plane: registrations, assignments, registry writes. Reports who holds what and
+ * which writes were acknowledged.
  */
 import type { Clock } from '../../../base/ports.ts';
 import { Random } from '../../../base/random.ts';

@@ -1,7 +1,6 @@
 /**
- * The counter: the smallest machine that has something to lose. Each node counts, and tells a random peer how far it
- * has come, with the count persisted before it is told. It drives base/runtime/loop.ts, so a loop that performs effects too
- * early is found here.
+ * The smallest machine with something to lose: counts, persists, then announces. Drives base/runtime/loop.ts, to detect
+ * effects before persistence.
  */
 import {
   Loop,

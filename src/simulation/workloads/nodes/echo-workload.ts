@@ -1,7 +1,6 @@
 /**
- * The greetings workload: the real node core on every host, nodes that get to know each other through a seed, and each
- * node sending echo requests to random others. The last node belongs to another cluster but tries to join this one.
- * All traffic is watched from outside, at the ports: what is asked and how it ends, what is heard and from whom.
+ * Workload of whole nodes that join through a seed and send echo requests; one foreign node. Observes all traffic at
+ * the ports.
  */
 import type { Clock, Datagrams, Identity, Streams } from '../../../base/ports.ts';
 import type { Random } from '../../../base/random.ts';

@@ -1,6 +1,5 @@
 /**
- * The transfers workload: nodes send each other byte streams that are larger than the credit, and stop for writing
- * when it is used up. Each byte can be computed from its place, so a receiver knows whether it got the right ones.
+ * Workload of byte streams larger than the credit. Every byte follows from its position, so receivers verify content.
  */
 import { AssertionFailed } from '../../../base/assert.ts';
 import { nodeIdFrom } from '../../../base/ids.ts';

@@ -1,4 +1,4 @@
-/** What a client of simulated pools may want of their cells, drawn at random, and the words of it on each side. */
+/** Draws the calls of simulated clients and maps them to method calls and history keys. */
 import type { Random } from '../../../base/random.ts';
 import type { CallResult } from '../../../containers/contract.ts';
 import type { Route } from '../../../containers/module.ts';

@@ -1,7 +1,6 @@
 /**
- * The module that simulated pools run: cells of text, as in cell-model.ts. Its state also says whose it is and which
- * calls have been done in it, so that a checker sees state of another container and calls that run twice. Every method
- * is synchronous, and every run of one is told to the witness before it changes anything.
+ * The module that simulated pools run: text registers that also record their container and executed calls, to detect
+ * mixed state and duplicates.
  */
 import { type Context, type ModuleDefinition, module } from '../../../containers/module.ts';
 import { poolLabel } from './pool-label.ts';

@@ -1,4 +1,4 @@
-/** Numbers the calls of one simulated client, and knows which of them are open. */
+/** Numbers the calls of one simulated client and tracks which are open. */
 import type { CallId } from '../../../base/ids.ts';
 
 export class SimulatedSession {

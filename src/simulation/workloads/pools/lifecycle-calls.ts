@@ -1,8 +1,6 @@
 /**
- * The calls of one round of a pool that is made again and again: each goes through the node that has created the pool, as
- * long as that life of it lasts, and is sent again under the same id a few times. Others have promised nothing: one that
- * is behind may still own the former pool of that name. What is asked and answered is told as a history of the cells of
- * this round alone.
+ * Calls of one pool lifecycle, sent through the creating node and retried under the same id. Reports a history of this
+ * lifecycle only.
  */
 import { type CallId, formatCallId } from '../../../base/ids.ts';
 import type { Outcome } from '../../../base/errors.ts';

@@ -1,6 +1,6 @@
 /**
- * A node in one of its lives, as a patient client of a simulated cluster has it: what is asked of it ends when it answers
- * or when that life is over, and not before. So whoever asks knows that nothing of it is still under way there.
+ * A client of one node in one of its lives: a request ends with its reply or with that life, so nothing stays in flight
+ * there.
  */
 import type { Done, Outcome } from '../../../base/errors.ts';
 import type { NodeCore } from '../../../node/node-core.ts';

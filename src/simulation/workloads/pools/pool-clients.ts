@@ -1,7 +1,6 @@
 /**
- * Clients of simulated pools. Each is a session with a few calls at once. A call goes through some running node, is sent
- * again through another one under the same id until it is answered or patience is over, and is sometimes sent through
- * two nodes at once, or again although it was answered. What is asked and answered is told as a history of cells.
+ * Clients of simulated pools: concurrent calls, retried through other nodes under the same id; sometimes duplicated.
+ * Reports a history.
  */
 import type { Outcome } from '../../../base/errors.ts';
 import { type CallId, formatCallId } from '../../../base/ids.ts';

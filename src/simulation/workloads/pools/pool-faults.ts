@@ -1,6 +1,6 @@
 /**
- * Faults that only containers know: crashes in the middle of a move or a recovery, nodes that die twice, clocks and
- * links that are no worse than the leases allow for. See ../faults.ts for the others.
+ * Faults only containers know: crashes during a move or recovery, isolated owners, repeated crashes, drift and delay
+ * within lease limits.
  */
 import type { NodeId } from '../../../base/ids.ts';
 import type { Random } from '../../../base/random.ts';

@@ -1,7 +1,6 @@
 /**
- * Pools that are made again and again under one name, told apart: the params of each carry the number of its round, and
- * its label is its name with that number. The label of any other pool is its name. What is told about pools names labels;
- * nodes, registry and callers know the name.
+ * Tells apart pools that are recreated under one name: label = name plus lifecycle number. Nodes and registry only know
+ * the name.
  */
 export function lifecycleParams(round: number): { readonly round: number } {
   return { round };

@@ -1,4 +1,6 @@
 /**
+ * One lifecycle of a recreated pool: calling, deleting, gone, over. Ends only when no call of it is in flight.
+ *
  * One round of a pool that is made again and again, from the moment in which its client is told of it until it is gone
  * for that client and nothing of the round is under way any more:
  *

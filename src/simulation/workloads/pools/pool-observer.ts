@@ -1,6 +1,6 @@
 /**
- * Sees everything about containers that simulated nodes do, from outside: which methods run where and under which fence,
- * who else would have run them, what callers were told, and what the disks of those hold who are in sync.
+ * Observes containers from outside: executions and fences, other serving nodes, acknowledgements, and what in-sync
+ * replicas hold on disk.
  */
 import { fenceParts } from '../../../base/fence.ts';
 import type { NodeId } from '../../../base/ids.ts';

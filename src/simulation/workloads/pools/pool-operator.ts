@@ -1,7 +1,4 @@
-/**
- * The operator of simulated pools: creates them, has containers moved, drains nodes and lets them work again, and deletes
- * a pool that is meant to go. It acts through whichever node it likes, and goes on when that one fails.
- */
+/** Operator of simulated pools: creates, moves containers, drains nodes, deletes a pool. Retries through any node. */
 import type { Random } from '../../../base/random.ts';
 import type { NodeCore } from '../../../node/node-core.ts';
 import { PoolOperations } from '../../../placement/operations/pool-operations.ts';

@@ -1,6 +1,6 @@
 /**
- * What must hold for containers, whatever befalls their nodes: one owner, nothing lost, nothing twice, no mixture of
- * states, and everything served again when all is well.
+ * Properties of containers: one owner, durable writes, exactly-once calls, no mixed state, agreeing tables, everything
+ * serves again.
  */
 import { errorTable } from '../../../base/error-table.ts';
 import type { Property } from '../../checking/workload.ts';

@@ -1,7 +1,6 @@
 /**
- * The workload of pools: whole nodes, three managers and the rest workers, that run a module of cells. Clients call it
- * through all of them, an operator (operator.ts) makes the pools and troubles them, and a witness keeps everybody's word.
- * When all has been well for a while, every container is asked what it holds, and every node what it knows.
+ * Workload of pools: whole nodes with a cell module, clients, an operator, an observer. At the end dumps every
+ * container and every table.
  */
 import type { Clock } from '../../../base/ports.ts';
 import { Random } from '../../../base/random.ts';

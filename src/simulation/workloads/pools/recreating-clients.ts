@@ -1,7 +1,6 @@
 /**
- * Clients that make a pool, call it at once through the node that has told them of it, delete it, and make another one of
- * the same name, again and again; each has a name of its own. They want one thing after the other and wait for every
- * answer, so that each call belongs to one round (round.ts): what is seen of another round is a mistake.
+ * Clients that create, call, delete and recreate a pool of one name. Each waits for every reply, so a call belongs to
+ * one lifecycle.
  */
 import type { Random } from '../../../base/random.ts';
 import { createPoolAndAwaitTable } from '../../../node/admin/pool-creation.ts';

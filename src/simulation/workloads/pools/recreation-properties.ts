@@ -1,6 +1,6 @@
 /**
- * What must hold for pools that are deleted and made again under the same name. What was written into one is never seen
- * in another one, nor lost, because each round has histories and states of its own: see the properties of all pools.
+ * Properties of pools that are deleted and recreated under the same name. What was written into one is never seen in
+ * another, because each lifecycle has its own histories and states.
  */
 import type { Property } from '../../checking/workload.ts';
 

@@ -1,4 +1,4 @@
-/** What a disk holds of the state of a container, as it stands: for checkers that look from outside. */
+/** Reads from a simulated disk whether the active replica of a container has executed a call. For checkers only. */
 import { replicaMetaKey, readReplicaMeta, slotPrefix } from '../../../containers/replication/replica-layout.ts';
 import { stateRow } from '../../../containers/hosting/state/state-rows.ts';
 import type { SimulatedDisk } from '../../engine/simulated-disk.ts';

@@ -1,7 +1,4 @@
-/**
- * Compares what the address table of a node said when it ended with what its log holds: what is in memory must have been
- * durable before.
- */
+/** Compares a node's address table at its end with its log: what is in memory was durable before. */
 import { walPath } from '../../../containers/address-table/wal-files.ts';
 import { readWal } from '../../../containers/address-table/wal-record.ts';
 import type { NodeCore } from '../../../node/node-core.ts';
