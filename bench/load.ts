@@ -85,14 +85,14 @@ async function startSides(url: string, sides: LoadGenerator[], told: (text: stri
     sides.push(await NodeGenerator.start(name, file, [...words, url, String(connections)], generatorCore));
   };
   const missing: string[] = [];
-  await start('ours', 'load-runner.ts');
-  await start('client', 'load-generator.ts', 'client');
+  await start('ours', 'runner-generator-main.ts');
+  await start('client', 'npm-generator-main.ts', 'client');
   const noWrk = installDebianPackage(wrkProgram, told);
   if (noWrk === undefined) sides.push(wrkGenerator(`${url}/`, connections, generatorCore));
   else missing.push(`wrk: ${noWrk}`);
   const noPeers = installNpmPeers();
   if (noPeers !== undefined) return [...missing, `autocannon and undici: ${noPeers}`];
-  for (const name of ['autocannon', 'undici']) await start(name, 'load-generator.ts', name);
+  for (const name of ['autocannon', 'undici']) await start(name, 'npm-generator-main.ts', name);
   return missing;
 }
 

@@ -47,7 +47,7 @@ export const checks: readonly Stage[] = [
   {
     name: 'dead code',
     run: async () => {
-      const reporters = ['--reporter', 'symbols', '--reporter', './scripts/testing/knip-count.ts'];
+      const reporters = ['--reporter', 'symbols', '--reporter', './scripts/testing/knip-reporter.ts'];
       const ended = await runTool('knip', ['--no-progress', '--treat-config-hints-as-errors', ...reporters]);
       return stageReportOf('dead code', ended, numberIn(ended.output, /knip looked at (\d+) files/), 'files');
     },

@@ -2,16 +2,11 @@
  * The Raft machine of one voter: hands inputs to its parts and moves between follower, candidate and leader. Never
  * reads a clock or a disk, never looks into a command.
  *
- *   group-state   term, vote, log, members, outbox          election    pre-vote, votes, when to stand
- *   following     takes entries from a leader               promise     what a voter owes the leader
- *   leading       one term of leadership:                   eligibility, flapping: how long to wait
- *     replicator  brings others to the same log             snapshots, snapshot-receiver: a short log
- *     rounds      heartbeats, and the lease made of them    durability  what is surely on the disk
- *     proposals, reads, transfer
+ *   consensus-state  term, vote, log, members, outbox     election/    pre-vote, votes, when to stand
+ *   follower         takes entries from a leader          snapshots/   a short log
+ *   leader           one term: replication, heartbeats and the lease made of them, proposals, reads, transfer
  *
  *   follower --silence, pre-vote--> candidate --majority, durable--> leader --no majority, higher term, disk--> follower
- *
- * It knows nothing of what the entries mean, and never reads a clock or a disk.
  */
 import { RemusterError, failure, success } from '../base/errors.ts';
 import { fenceOf } from '../base/fence.ts';

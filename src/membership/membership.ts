@@ -2,15 +2,12 @@
  * The SWIM + Lifeguard machine: hands each input to the part that owns it and collects effects. Knows nothing of
  * leadership, work or load.
  *
- *   prober        asks one member after the other              observers     hold connections, see crashes at once
- *   judge         believes, suspects, buries                   refutation    answers what is said about us
- *   spreader      passes news on                               view-exchange compares views, revives
- *   departure     leaves in good order                         main-loop     is our own process stuck?
- *   push-member   pings a manager, without datagrams           push-manager  hears those who do
- *   newcomer      asks to come in                              front-door    answers who comes
- *   member-table  who is known                                 gossip-buffer what is news
- *
- * It knows nothing of leadership, work or load: others read its events. It runs where no user code runs.
+ *   prober           asks one member after the other       crash-observers   hold connections, see crashes at once
+ *   suspicion-policy believes, suspects, declares dead     local-member      refutes what is said about us
+ *   gossiper         passes changes on                     anti-entropy      compares views, revives
+ *   joiner           asks to come in                       join-coordinator  answers those who join
+ *   graceful-leave   leaves in good order                  main-loop-monitor is our own process stuck?
+ *   push-client-part, push-server-part                     the same without datagrams
  */
 import type { ErrorCode } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
@@ -341,7 +338,8 @@ export class Membership implements Machine<Input, Effect> {
       case 'mainLoop':
         return this.#mainLoop.tick();
       case 'remember':
-        return this.#remember();
+        this.#rememberIsDue = false;
+        return this.#rememberMembers();
       case 'heartbeats':
         return this.#pushManager.expire(timer.dueMs);
       case 'link':
@@ -375,11 +373,6 @@ export class Membership implements Machine<Input, Effect> {
     if (this.#rememberIsDue || table.viewHash === this.#rememberedView) return;
     this.#rememberIsDue = true;
     outbox.after(saveHintsDelayMs * random.between(0.8, 1.2), { kind: 'remember' });
-  }
-
-  #remember(): void {
-    this.#rememberIsDue = false;
-    this.#rememberMembers();
   }
 
   #rememberMembers(): void {

@@ -15,7 +15,7 @@ export type FakeUnitOutcome = { readonly afterMs: number; readonly news: Partial
 export type FakeWorkerBehaviour = (order: UnitSpec, worker: FakeWorker, attempt: AttemptId) => FakeUnitOutcome;
 
 /** Does what it is asked for, and counts it. */
-export const completeEveryUnit: FakeWorkerBehaviour = (order) => ({
+const completeEveryUnit: FakeWorkerBehaviour = (order) => ({
   afterMs: 50,
   news: { status: 'completed', completed: itemCountInSpec(order) },
 });
@@ -209,6 +209,6 @@ function nameOf({ job, workflow, unit, attempt, fence }: UnitReport): AttemptId 
   return { job, workflow, unit, attempt, fence };
 }
 
-export function attemptText({ job, workflow, unit, attempt, fence }: AttemptId): string {
+function attemptText({ job, workflow, unit, attempt, fence }: AttemptId): string {
   return `${job}/${workflow}/${unit}/${attempt}/${fence}`;
 }

@@ -98,7 +98,7 @@ export async function kvDeleteCommand(
 }
 
 /** What parses as JSON is meant as JSON; everything else is the text itself. */
-export function parseKvValue(text: string): unknown {
+function parseKvValue(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -57,10 +57,8 @@ export class RaftLeader {
 
   /** A majority was heard so lately that nobody else can have been elected. */
   leaseHolds(nowMs: number): boolean {
-    return (
-      nowMs < this.replicator.quorumSinceMs(nowMs) + leaderLeaseMs(this.#state.options) &&
-      !this.transfer.hasReleasedLease
-    );
+    const leaseEndMs = this.replicator.quorumSinceMs(nowMs) + leaderLeaseMs(this.#state.options);
+    return nowMs < leaseEndMs && !this.transfer.hasReleasedLease;
   }
 
   canServe(nowMs: number): boolean {

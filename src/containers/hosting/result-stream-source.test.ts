@@ -194,7 +194,7 @@ describe('a call of another container', () => {
     };
     scene.open();
     const ask = scene.call('ask', [], { remainingMs: 700 });
-    const hello = { pool: 'others', method: 'hello', args: ['you'], route: { id: 3 }, isFanned: false };
+    const hello = { pool: 'others', method: 'hello', args: ['you'], route: { id: 3 }, isFanOut: false };
     assert.deepEqual(made, [[hello, 700]]);
     ask.cancel();
     assert.equal(signal?.aborted, true);

@@ -16,12 +16,7 @@ import type { ReplicationRequest, ReplicaStatus } from '../../messages/replicati
 import type { ContainerRecord, NodeInstance } from '../../placement/state/container-records.ts';
 import type { ContainerChange, ContainerReplication, HostedContainer, OpenedLog } from '../contract.ts';
 import { AckPacer } from './ack-pacer.ts';
-import {
-  type RecordUpdatePorts,
-  type ContainerTarget,
-  type RecordUpdate,
-  updateContainerRecord,
-} from './record-update.ts';
+import { type RecordUpdatePorts, type RecordUpdate, updateContainerRecord } from './record-update.ts';
 import { handleReplication } from './replica-server.ts';
 import type { ReplicationEvent } from './copies-event.ts';
 import {
@@ -158,7 +153,7 @@ export class ReplicaManager implements ContainerReplication {
   }
 
   updateRecord(
-    container: ContainerTarget,
+    container: RecordUpdate['target'],
     fence: Fence,
     change: RecordUpdate['change'],
     done: Done<ContainerRecord>,

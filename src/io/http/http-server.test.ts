@@ -21,14 +21,11 @@ function failing(path: string, error: unknown): ApiRoute {
   return { method: 'GET', path, handler: () => Promise.reject(error) };
 }
 
+const upText = { status: 200, text: 'up 1\n', contentType: 'text/plain' };
 const routes: ApiRoute[] = [
   echo,
   { method: 'GET', path: '/livez', handler: async () => ({ status: 200, json: { ok: true } }) },
-  {
-    method: 'GET',
-    path: '/metrics',
-    handler: async () => ({ status: 200, text: 'up 1\n', contentType: 'text/plain' }),
-  },
+  { method: 'GET', path: '/metrics', handler: async () => upText },
   failing('/coded', new RemusterError('NO_QUORUM', 'two of three voters are gone')),
   failing('/bug', new TypeError('x is not a function at /home/me/secret.ts:3')),
   { method: 'GET', path: '/never', handler: () => new Promise(() => undefined) },
@@ -358,10 +355,8 @@ describe('event streams', { timeout: 30_000 }, () => {
 
   it('are bounded in number, and close with the server', async (t) => {
     const { route, next } = streaming();
-    const site = await open(t, {
-      routes: [route],
-      events: { clientsMax: 1, bufferBytesMax: 1_000, keepAliveMs: 1_000 },
-    });
+    const events = { clientsMax: 1, bufferBytesMax: 1_000, keepAliveMs: 1_000 };
+    const site = await open(t, { routes: [route], events });
     const client = listen(site);
     t.after(() => client.destroy());
     const stream = await next();
@@ -373,10 +368,8 @@ describe('event streams', { timeout: 30_000 }, () => {
 
   it('cut off a client that reads too slowly', async (t) => {
     const { route, next } = streaming();
-    const site = await open(t, {
-      routes: [route],
-      events: { clientsMax: 9, bufferBytesMax: 100_000, keepAliveMs: 1_000 },
-    });
+    const events = { clientsMax: 9, bufferBytesMax: 100_000, keepAliveMs: 1_000 };
+    const site = await open(t, { routes: [route], events });
     const client = listen(site);
     client.pause();
     t.after(() => client.destroy());

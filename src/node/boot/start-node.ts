@@ -97,8 +97,6 @@ const ownEntries = {
   'remuster/client': entryUrl(import.meta.url, '../../client/index').href,
 };
 const leftReason = 'left for good';
-/** In a process of its own: the code of users is in none of a node. */
-const runsElsewhere = (): void => {};
 
 type StartContext = {
   readonly options: NodeOptions;
@@ -238,7 +236,7 @@ function openJobs({ roles, cores }: NodeOptions, doors: RunnerDenyList): CorePor
   if (!roles.includes('worker')) return { sha256: sha256Hex, runners: undefined };
   const runners = openRunners(() => doors.addresses());
   const { isolation } = runners;
-  const program = { moduleUrl: entryUrl(import.meta.url, '../../runner/process/main').href, main: runsElsewhere };
+  const program = { moduleUrl: entryUrl(import.meta.url, '../../runner/process/main').href, main: () => {} };
   return {
     sha256: sha256Hex,
     runners: { runners, program, cores: cores === 0 ? availableParallelism() : cores, isolation },

@@ -272,7 +272,7 @@ describe('with the servers of Node', { timeout }, () => {
       import { dialSocket, latin1 } from ${sockets};
       import { systemClock } from ${clock};
       const client = new LoadHttpClient({ clock: systemClock(), dial: dialSocket, latin1 });
-      const http = client.user({ httpEnded: () => {} });
+      const http = client.clientFor({ httpEnded: () => {} });
       for (const url of ['http://127.0.0.1:9/', 'http://localhost:9/', 'https://127.0.0.1:9/']) {
         await http.get(url).then(() => console.log('answered'), (error) => console.log(error.code));
       }

@@ -8,7 +8,7 @@ test('in a runner the package has the same names as elsewhere, so that every imp
   assert.ok(names.includes('workflow') && names.includes('connect'));
   assert.deepEqual(
     Object.keys(provided)
-      .filter((name) => name !== 'providedUrl')
+      .filter((name) => name !== 'packageStubUrl')
       .toSorted(),
     names,
   );

@@ -263,7 +263,7 @@ export class HostingHarness {
   }
 }
 
-export const poolRecord: PoolRecord = {
+const poolRecord: PoolRecord = {
   major: 7,
   minor: 0,
   module: 'm',

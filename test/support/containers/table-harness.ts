@@ -32,7 +32,7 @@ export const poolRecord: PoolRecord = {
   ...{ durability: 'copies', restart: true, params: null, state: 'active' },
 };
 
-export function containerRecord(owner: NodeId | undefined, count = 1): ContainerRecord {
+function containerRecord(owner: NodeId | undefined, count = 1): ContainerRecord {
   const holder = owner === undefined ? undefined : { node: owner, generation: 1 };
   return {
     ...{ owner: holder, fence: fenceOf(1, count), opening: 'init', phase: 'serving', move: undefined },

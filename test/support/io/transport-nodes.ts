@@ -9,7 +9,7 @@ import { openTransport, type Transport, type TransportOptions } from '../../../s
 
 export const secret = 'x9K!mPq2$vRt7wLz4#nB';
 export const otherSecret = 'j3H@fDs8%yGc1eUo6&kA';
-export const waitMs = 10_000;
+const waitMs = 10_000;
 /** Every test ends within this time, whatever it waits for. */
 export const testTimeout = { timeout: 30_000 };
 

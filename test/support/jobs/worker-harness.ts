@@ -62,7 +62,7 @@ export function unitAssignmentOf(order: UnitSpec, changed: Partial<UnitAssignmen
 }
 
 /** Processes that are none. `failing`: they die before they are ready. */
-export class FakeRunners implements Runners {
+class FakeRunners implements Runners {
   readonly #timeline: Timeline;
   readonly #codes: ReadonlyMap<string, string>;
   alive = 0;

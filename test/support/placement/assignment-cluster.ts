@@ -19,11 +19,7 @@ import { creation } from '../../../src/placement/leader/transactions.ts';
 import { clusterKey, keyRanges, parseClusterKey } from '../../../src/registry/cluster-keys.ts';
 import { type FakeRegistry, fakeRegistry } from '../../fakes/fake-registry.ts';
 import type { NodeMode, StateReason } from '../../../src/registration/node-modes.ts';
-import {
-  type NodeStateRecord,
-  encodeRegistrationRecord,
-  readNodeState,
-} from '../../../src/registration/registration-records.ts';
+import * as records from '../../../src/registration/registration-records.ts';
 import { Timeline } from '../../../src/simulation/engine/timeline.ts';
 import { FakeLeadership } from '../../fakes/fake-leadership.ts';
 
@@ -180,7 +176,7 @@ export class AssignmentTestCluster {
     const key = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
     if (key?.kind === 'state') {
       const node = this.nodes.find(({ id }) => id === key.node);
-      const state = change.kind === 'put' ? readNodeState(change.entry.value) : undefined;
+      const state = change.kind === 'put' ? records.readNodeState(change.entry.value) : undefined;
       if (node !== undefined && state !== undefined) {
         node.mode = state.mode;
         node.state = state;
@@ -211,7 +207,7 @@ export class AssignmentTestCluster {
     const state = this.nodes.find((node) => node.id === id)?.state;
     if (state === undefined) return;
     const registration = clusterKey({ kind: 'registration', node: id });
-    const value = encodeRegistrationRecord({ ...state, lost: true });
+    const value = records.encodeRegistrationRecord({ ...state, lost: true });
     const then: RegistryOp[] = [{ kind: 'put', key: clusterKey({ kind: 'state', node: id }), value }];
     const compare = [{ key: registration, target: 'version', is: 'equal', than: 0 }] as const;
     this.registry.transact({ compare, then, otherwise: [] }, {}, () => {});
@@ -249,7 +245,7 @@ export class AssignmentTestNode {
   held!: AssignmentsHeldHost;
   assigner!: AssignerHost;
   mode: NodeMode = 'joining';
-  state: NodeStateRecord | undefined;
+  state: records.NodeStateRecord | undefined;
   isUp = false;
   /** Overrides what the host does; undefined is the usual. */
   takes: AssignmentHost['take'] | undefined;
@@ -313,11 +309,11 @@ export class AssignmentTestNode {
 
   #write(mode: NodeMode, reason: StateReason, lease: LeaseId | undefined, done: Done<unknown>): void {
     const own = { generation: this.#life, epoch: 1 };
-    const state = encodeRegistrationRecord({ ...own, mode, reason, lost: false, sinceWallMs: 0, note: '' });
+    const state = records.encodeRegistrationRecord({ ...own, mode, reason, lost: false, sinceWallMs: 0, note: '' });
     const address = { ...own, name: this.name, host: 'h', port: 1, roles: ['worker'], dc: 'd' } as const;
     const then: RegistryOp[] = [{ kind: 'put', key: clusterKey({ kind: 'state', node: this.id }), value: state }];
     const key = clusterKey({ kind: 'registration', node: this.id });
-    if (lease !== undefined) then.push({ kind: 'put', key, value: encodeRegistrationRecord(address), lease });
+    if (lease !== undefined) then.push({ kind: 'put', key, value: records.encodeRegistrationRecord(address), lease });
     this.registry.transact({ compare: [], then, otherwise: [] }, { timeoutMs: 1_000 }, done);
   }
 

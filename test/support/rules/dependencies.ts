@@ -9,7 +9,7 @@ type AllowedImports = {
   readonly packages: readonly string[];
 };
 
-const machines = ['base', 'messages', 'membership', 'consensus', 'registry'];
+const machines = ['base', 'messages', 'membership', 'consensus', 'registry', 'registration', 'placement'];
 
 /** A folder that is not here may not exist: add it with its arrows, here and on the page. */
 export const allowedImports: Readonly<Record<string, AllowedImports>> = {
@@ -18,7 +18,9 @@ export const allowedImports: Readonly<Record<string, AllowedImports>> = {
   membership: { folders: ['base', 'messages'], packages: [] },
   consensus: { folders: ['base', 'messages'], packages: [] },
   registry: { folders: ['base', 'messages', 'consensus'], packages: [] },
-  containers: { folders: ['base', 'messages', 'registry'], packages: [] },
+  registration: { folders: ['base', 'messages', 'registry'], packages: [] },
+  placement: { folders: ['base', 'messages', 'registry', 'registration'], packages: [] },
+  containers: { folders: ['base', 'messages', 'registry', 'placement'], packages: [] },
   modules: { folders: ['containers'], packages: [] },
   jobs: { folders: ['base', 'messages', 'registry'], packages: [] },
   runner: { folders: ['base', 'messages', 'jobs'], packages: [] },

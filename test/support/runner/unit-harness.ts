@@ -54,7 +54,7 @@ export const noHttp: OpenHttp = () => {
 };
 
 /** Answers with the status that the path says, after 10 ms. */
-export const fakeHttp: OpenHttp = ({ clock }) => {
+const fakeHttp: OpenHttp = ({ clock }) => {
   const request = async (recorder: HttpRecorder, url: string): Promise<never> => {
     await new Promise<void>((resolve) => void clock.schedule(10, resolve));
     const status = Number(url.slice(1));
