@@ -120,7 +120,7 @@ describe('manager failover', () => {
     const worker = cluster.workers[0] as string;
     const foreign = { job: 'no-such-job', workflow: 0, unit: 0, attempt: 1, fence: 3n };
     const told = cluster.say(worker, leader, {
-      ...{ kind: 'workerReport', generation: cluster.core(worker).identity.generation, coresTotal: 2, coresFree: 1 },
+      ...{ kind: 'workerReport', generation: cluster.core(worker).identity.generation, coresTotal: 2 },
       ...{ level: 'normal', draining: false, attempts: [foreign], isolation: 'full' },
     });
     assert.ok(told?.kind === 'workerHeard');

@@ -25,7 +25,7 @@ function running(): {
 
 function tell(cluster: JobsTestCluster, worker: string, ...news: readonly UnitReport[]): void {
   const { generation } = cluster.core(worker).identity;
-  cluster.say(worker, cluster.leader, { kind: 'tellUnits', generation, coresFree: 1, reports: [...news] });
+  cluster.say(worker, cluster.leader, { kind: 'tellUnits', generation, reports: [...news] });
 }
 
 describe('progress', () => {
@@ -74,7 +74,7 @@ describe('progress', () => {
     const { leader } = cluster;
     for (const manager of cluster.managers.filter((one) => one !== leader)) {
       const { generation } = cluster.core(worker).identity;
-      const told = cluster.say(worker, manager, { kind: 'tellUnits', generation, coresFree: 1, reports: [name] });
+      const told = cluster.say(worker, manager, { kind: 'tellUnits', generation, reports: [name] });
       assert.notEqual(told?.kind, 'unitsHeard');
     }
     assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 10);

@@ -134,7 +134,6 @@ const unitsTaken = message({
   doc: 'The answer to giveUnits: one for each, in the same order.',
   fields: {
     units: field(1, list(takenUnit, unitsMax), 'What became of them.'),
-    coresFree: field(2, u16, 'Free now.'),
   },
 });
 
@@ -159,7 +158,7 @@ const unitsStopped = message({
   from: members,
   bytesMax: 256,
   doc: 'The answer to stopUnits: none of them runs here now.',
-  fields: { coresFree: field(1, u16, 'Free now.') },
+  fields: {},
 });
 
 const unitNews = record('unitNews', {
@@ -185,7 +184,6 @@ const tellUnits = message({
   doc: 'What became of units at a worker: of each the latest, and each end until it was heard. Answered by unitsHeard.',
   fields: {
     generation: field(1, u32, 'The life of the worker.'),
-    coresFree: field(2, u16, 'Free now.'),
     reports: field(3, list(unitNews, unitsMax), 'In any order.'),
   },
 });
@@ -213,7 +211,6 @@ const workerReport = message({
   fields: {
     generation: field(1, u32, 'The life of the worker.'),
     coresTotal: field(2, u16, 'All.'),
-    coresFree: field(3, u16, 'Free now.'),
     level: field(4, name, 'How loaded it is: normal, elevated, high, severe, critical.'),
     draining: field(5, bool, 'It takes nothing new.'),
     attempts: field(6, list(attemptName, unitsMax), 'All that it runs or has not told the end of.'),

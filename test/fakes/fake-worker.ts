@@ -86,7 +86,7 @@ export class FakeWorker {
     const names = [...[...this.runs.values()].map(({ name }) => name), ...[...this.ends.values()].map(nameOf)];
     const message: JobMessageOf<'workerReport'> = {
       ...{ kind: 'workerReport', generation: this.identity.generation, coresTotal: this.coresTotal },
-      ...{ coresFree: this.#free(), level: 'normal', draining: this.draining, attempts: names, isolation: 'full' },
+      ...{ level: 'normal', draining: this.draining, attempts: names, isolation: 'full' },
     };
     this.world.toLeader(
       this,
@@ -109,7 +109,6 @@ export class FakeWorker {
     const message = {
       kind: 'tellUnits',
       generation: this.identity.generation,
-      coresFree: this.#free(),
       reports,
     } as const;
     this.world.toLeader(
@@ -146,12 +145,12 @@ export class FakeWorker {
       return reply(failure('FENCED'));
     this.seenTerm = message.term;
     const units = message.units.map((unit) => ({ code: this.#take(unit), why: undefined }));
-    reply(success({ kind: 'unitsTaken', units, coresFree: this.#free() }));
+    reply(success({ kind: 'unitsTaken', units }));
   }
 
   stopped({ units }: JobMessageOf<'stopUnits'>, reply: Done<JobMessage>): void {
     for (const name of units) this.#stop(name);
-    reply(success({ kind: 'unitsStopped', coresFree: this.#free() }));
+    reply(success({ kind: 'unitsStopped' }));
   }
 
   #take(given: UnitAssignment): string | undefined {

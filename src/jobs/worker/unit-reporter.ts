@@ -16,7 +16,6 @@ export type UnitReporterPorts = {
   readonly generation: number;
   leader(): Peer | undefined;
   ask(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void;
-  coresFree(): number;
   /** The leader says that these are superseded. */
   stop(names: readonly AttemptId[]): void;
   /** Every end was heard. */
@@ -170,7 +169,7 @@ export class UnitReporter {
     const epoch = this.#epoch;
     const hasProgress = reports.length > ends.length;
     this.#messages += 1;
-    const message: JobMessage = { kind: 'tellUnits', generation, coresFree: this.#ports.coresFree(), reports };
+    const message: JobMessage = { kind: 'tellUnits', generation, reports };
     this.#ports.ask(leader, message, timeoutMs, (outcome) => {
       if (epoch === this.#epoch) {
         this.#messages -= 1;

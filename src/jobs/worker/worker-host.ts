@@ -116,7 +116,6 @@ export class WorkerHost {
     const stop = (names: readonly AttemptId[]): void => this.#superseded(names);
     this.#teller = new UnitReporter({
       ...{ clock, random: random.fork('teller'), generation: self.generation, leader, ask, stop },
-      coresFree: () => this.#units.cores.free,
       allAcknowledged: () => this.#quiet(),
     });
     this.#lease = new WorkerLease(
@@ -137,7 +136,7 @@ export class WorkerHost {
     if (!this.#lease.acceptsTerm(term)) return reply(failure('FENCED', 'a later leader is known here'));
     runGuarded(this.#halted, () => {
       const taken = units.map((unit) => this.#units.accept(unit, this.#refusal()));
-      reply(success({ kind: 'unitsTaken', units: taken, coresFree: this.#units.cores.free }));
+      reply(success({ kind: 'unitsTaken', units: taken }));
     });
   }
 
@@ -146,7 +145,7 @@ export class WorkerHost {
     const as = message.why === 'timeout' ? 'timeout' : 'cancelled';
     const cause: StopCause = { why: message.why, as, graceMs };
     this.#stopUnits(message.units, cause, () => {
-      reply(success({ kind: 'unitsStopped', coresFree: this.#units.cores.free }));
+      reply(success({ kind: 'unitsStopped' }));
     });
   }
 
@@ -237,10 +236,10 @@ export class WorkerHost {
 
   #report(): JobMessageOf<'workerReport'> {
     const { self, isolation } = this.#ports;
-    const { total, free } = this.#units.cores;
+    const { total } = this.#units.cores;
     const attempts = [...this.#units.names(), ...this.#teller.unacknowledgedIds()];
     return {
-      ...{ kind: 'workerReport', generation: self.generation, coresTotal: total, coresFree: free, attempts, isolation },
+      ...{ kind: 'workerReport', generation: self.generation, coresTotal: total, attempts, isolation },
       ...{ level: this.#ports.loadLevel(), draining: this.#isDraining || this.#isStopping },
     };
   }

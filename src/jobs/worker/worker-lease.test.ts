@@ -16,7 +16,7 @@ class Heard {
 
   constructor(next: Outcome<JobMessage> = failure('UNREACHABLE')) {
     this.#answers.push(next);
-    const report = { kind: 'workerReport', generation: 1, coresTotal: 1, coresFree: 1, attempts: [] } as const;
+    const report = { kind: 'workerReport', generation: 1, coresTotal: 1, attempts: [] } as const;
     void new WorkerLease(
       {
         clock: {

@@ -26,7 +26,6 @@ import { openRunners } from '../../io/runner/runners.ts';
 import { entryUrl } from '../../io/system/entry-url.ts';
 import { openStore } from '../../io/store/store.ts';
 import { openThreads } from '../../io/system/threads.ts';
-import { warmUpStreams } from '../../io/transport/warm-up.ts';
 import {
   type Secrets,
   type StreamTransport,
@@ -77,7 +76,6 @@ export type RunningNode = {
 
 /** First the others hear of it, then we stop listening, and what is durable is closed last. */
 const shutdownOrder = [
-  'rehearsal',
   'goodbye',
   'http',
   'membership',
@@ -89,8 +87,6 @@ const shutdownOrder = [
   'data',
 ] as const;
 const portAttemptsMax = 8;
-/** Who is still alone then has time to rehearse. */
-const aloneMs = 1_000;
 /** What deployed modules get when they import the package: the copy that runs them. */
 const ownEntries = {
   remuster: entryUrl(import.meta.url, '../../index').href,
@@ -161,10 +157,6 @@ async function open(start: StartContext): Promise<RunningNode> {
     () => core.memberViews().map(({ entry }) => entry),
     [{ host: options.httpHost, port: httpPort }, ...options.etcdEndpoints],
   );
-  rehearseWhenAlone(start, core, async () => {
-    thread.rehearse();
-    await warmUpStreams(await transportOptions(start, identity));
-  });
   log('info', 'listening', { host: options.host, port: transport.port, httpHost: options.httpHost, httpPort });
   const { ready, ended } = life;
   const setSecrets = (secrets: Secrets): void => {
@@ -172,22 +164,6 @@ async function open(start: StartContext): Promise<RunningNode> {
     thread.setSecrets(secrets);
   };
   return { identity, port: transport.port, httpPort, ready, ended, setSecrets, stop: (reason) => life.stop(reason) };
-}
-
-function rehearseWhenAlone(
-  { clock, log, options, shutdown }: StartContext,
-  core: NodeCore,
-  rehearse: () => Promise<void>,
-): void {
-  let rehearsal: Promise<void> | undefined;
-  const cancel = clock.schedule(aloneMs, () => {
-    if (options.membership !== 'swim' || core.memberViews().length > 1) return;
-    rehearsal = rehearse().catch((error: unknown) => log('warn', 'the rehearsal failed', { error: String(error) }));
-  });
-  shutdown.add('rehearsal', async () => {
-    cancel();
-    await rehearsal;
-  });
 }
 
 /** A manager keeps the log of its group in a file of its own, so that its syncs wait for nothing else. */

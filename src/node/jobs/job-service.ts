@@ -12,7 +12,7 @@ import { type JobMessage, jobMessages } from '../../messages/jobs.ts';
 import type { JobValues } from '../options/job-options.ts';
 import type { WorkerSummary } from '../membership/worker-summary.ts';
 import { ForwardingJobGateway } from './job-gateway.ts';
-import { type WorkerDirectorySources, findWorker, listWorkers } from './worker-directory.ts';
+import { type WorkerDirectorySources, findWorker } from './worker-directory.ts';
 
 export type JobServicePorts = {
   readonly clock: Clock;
@@ -171,7 +171,6 @@ export class JobService {
       {
         ...{ clock, random: random.fork('manager'), registry, leadership, sha256, dc: identity.dc },
         request: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),
-        workers: () => listWorkers(seen),
         worker: (id) => findWorker(seen, id),
         emit: ({ kind, ...fields }) => reports.happened(kind, fields),
         halted: (error) => reports.halted(error),

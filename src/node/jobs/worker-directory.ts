@@ -5,17 +5,9 @@ import type { WorkerStatus } from '../../jobs/manager/job-manager-host.ts';
 
 export type WorkerDirectorySources = {
   readonly dc: string;
-  readonly views: () => readonly MemberView[];
   readonly view: (id: NodeId) => MemberView | undefined;
   readonly standingOf: (id: NodeId) => string | undefined;
 };
-
-export function listWorkers(seen: WorkerDirectorySources): readonly WorkerStatus[] {
-  return seen.views().flatMap((view) => {
-    const known = workerOf(seen, view);
-    return known === undefined ? [] : [known];
-  });
-}
 
 export function findWorker(seen: WorkerDirectorySources, id: NodeId): WorkerStatus | undefined {
   const view = seen.view(id);

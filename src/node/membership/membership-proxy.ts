@@ -81,11 +81,6 @@ export class MembershipProxy implements MembershipHandle {
     this.#say({ kind: 'asked', call, from, body });
   }
 
-  /** The thread has nothing else to do, and runs through what it will have to do in company. */
-  warmUp(): void {
-    this.#say({ kind: 'rehearse' });
-  }
-
   embed(role: EmbeddingRole, state: Uint8Array): void {
     this.#say({ kind: 'embed', role, state });
   }

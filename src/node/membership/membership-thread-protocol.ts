@@ -62,7 +62,6 @@ const toThread = [
   }),
   word('join', { seeds: field(1, list(address, peersMax), 'Whom to ask as well.') }),
   word('beat', {}),
-  word('rehearse', {}),
   word('disconnected', {
     peer: field(1, nodeEntry, 'From whom.'),
     reason: field(2, text(500), 'Why.'),

@@ -14,7 +14,6 @@ import { type ClusterSecrets, MembershipProxy } from './membership-proxy.ts';
 export type MembershipThread = {
   readonly membership: MembershipStart;
   cutOff(peers: readonly Peer[]): void;
-  rehearse(): void;
   /** For what the thread sends and receives itself. */
   setSecrets(secrets: ClusterSecrets): void;
   transportCounters(): Readonly<Record<string, number>>;
@@ -58,7 +57,6 @@ export async function startMembershipThread(threads: Threads, data: MembershipTh
     },
     setSecrets: (secrets) => near?.end.setSecrets(secrets),
     cutOff: (peers) => near?.end.partitionFrom(peers),
-    rehearse: () => near?.end.warmUp(),
     transportCounters: () => near?.end.transportCounters() ?? {},
     close,
   };

@@ -21,10 +21,8 @@ import {
   openOutboundTransport,
   openDatagramTransport,
 } from '../../io/transport/transport.ts';
-import { openWarmUpNodes } from '../../io/transport/warm-up.ts';
 import { entropyText } from '../../io/system/entropy.ts';
 import { MembershipHost } from '../../membership/membership-host.ts';
-import { warmUpMembership } from '../../membership/jit-warmup.ts';
 import type { MemberView } from '../../membership/state/member-view.ts';
 import type { Membership } from '../../membership/membership.ts';
 import type { MembershipListener } from '../../membership/membership-handle.ts';
@@ -62,7 +60,6 @@ type MembershipTransports = {
 const reportIntervalMs = 6_000;
 const requestsMax = 10_000;
 /** Enough to be each other's helpers. */
-const pretendedCount = 4;
 
 export function main(channel: ProgramEndpoint): void {
   const data = JSON.parse(new TextDecoder().decode(channel.data)) as MembershipThreadData;
@@ -131,16 +128,6 @@ class MembershipThreadHost {
     };
   }
 
-  /** Among pretended nodes; ours does not notice. */
-  async #rehearse(): Promise<void> {
-    const nodes = await openWarmUpNodes(this.#transportOptions(), pretendedCount);
-    const actors = nodes.map(({ identity, transport }) => ({ identity, datagrams: transport.datagrams }));
-    const ports = { clock: this.#clock, random: new Random(entropyText(16)) };
-    warmUpMembership(ports, actors, this.#data.options, () => {
-      for (const { transport } of nodes) void transport.close();
-    });
-  }
-
   /** What the machine knows of connections: requests that the main thread makes for us, and what it sees. */
   #streams(): Pick<Streams, 'request' | 'watch'> {
     return {
@@ -197,8 +184,6 @@ class MembershipThreadHost {
         return host.join(word.seeds);
       case 'beat':
         return host.beat();
-      case 'rehearse':
-        return void this.#rehearse();
       case 'disconnected':
       case 'refused':
         return this.#watcher(word);

@@ -99,7 +99,6 @@ export class FakeManagerCluster {
           sha256: fakeBundleHash,
         },
         request: (to, message, timeoutMs, done) => this.#ask(name, to, message, timeoutMs, done),
-        workers: () => [...this.workers.values()].map(({ known }) => known),
         worker: (id) => [...this.workers.values()].find(({ identity }) => identity.id === id)?.known,
         emit: (event) => this.events.push(event),
         halted: (error) => {

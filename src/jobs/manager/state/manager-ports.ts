@@ -37,13 +37,12 @@ export type JobEvent =
 export type JobManagerPorts = {
   readonly clock: Clock;
   readonly random: Random;
-  readonly registry: Pick<Registry, 'range' | 'watch' | 'transact'>;
+  readonly registry: Pick<Registry, 'range' | 'transact'>;
   readonly leadership: Leadership;
   readonly dc: string;
   /** Ends in the answer or an error, at the latest after `timeoutMs`. */
   request(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void;
-  /** As membership and registration know them now. */
-  workers(): readonly WorkerStatus[];
+  /** As membership and registration know it now. */
   worker(id: NodeId): WorkerStatus | undefined;
   sha256(bytes: Uint8Array): string;
   emit(event: JobEvent): void;
