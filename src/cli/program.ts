@@ -17,7 +17,6 @@ import { addOptionFlags, givenFlags } from './agent/option-flags.ts';
 import { type OutputFormat, outputFormats } from './output/render.ts';
 import { addPoolCommands } from './pools/pool-commands.ts';
 import { type ReadFlags, addReadCommand, integerFlag } from './command/command-flags.ts';
-import type { SimFlags } from './sim.ts';
 
 export type ProgramContext = {
   readonly version: string;
@@ -244,7 +243,7 @@ function addConfig(program: Command, { finish }: ProgramContext): void {
   });
 }
 
-function addTools(program: Command, { finish, entry }: ProgramContext): void {
+function addTools(program: Command, { finish }: ProgramContext): void {
   const tool = (words: string, sentence: string): Command =>
     program.command(words).description(sentence).helpGroup('Tools:');
   tool('explain [code]', 'what an error code means')
@@ -257,24 +256,6 @@ function addTools(program: Command, { finish, entry }: ProgramContext): void {
     const { completionCommand } = await import('./completion.ts');
     finish(completionCommand(program, shell));
   });
-  tool('sim', 'run simulated clusters and check that the promises hold')
-    .option('--seed <seed>', 'run this seed only')
-    .option('--seeds <count>', 'how many seeds')
-    .option('--scenario <file>', 'run this scenario only')
-    .option('--minutes <minutes>', 'go on with new seeds for so long')
-    .option('--experiment <name>', 'measure instead: lifeguard, one-way or scale')
-    .addOption(new Option('-o, --output <format>', 'how to show it').choices(['table', 'json']).default('table'))
-    .action(async (flags: Omit<SimFlags, 'entry'>) => {
-      const { simCommand } = await import('./sim.ts');
-      finish(await simCommand({ ...flags, entry }));
-    });
-  tool('bench [name]', 'measure against others; only in the source repository')
-    .allowUnknownOption()
-    .allowExcessArguments()
-    .action(async (_name: string | undefined, _flags: unknown, command: Command) => {
-      const { benchCommand } = await import('./bench.ts');
-      finish(await benchCommand(command.args, entry));
-    });
 }
 
 function unknownCommand(typed: string, word: string, parent: Command): RemusterError {

@@ -2,7 +2,7 @@
 import { toPromise } from '../base/errors.ts';
 import type { Clock } from '../base/ports.ts';
 import type { Registry, TransactionResult } from '../base/registry.ts';
-import { type RegistryHarness, describeRegistry } from '../simulation/conformance/registry.ts';
+import { type RegistryHarness, describeRegistry } from '../../test/simulation/conformance/registry.ts';
 import { Timeline } from '../simulation/engine/timeline.ts';
 import { fakeRegistry } from '../../test/fakes/fake-registry.ts';
 

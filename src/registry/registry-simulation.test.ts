@@ -18,7 +18,7 @@ import type { GroupMember } from '../consensus/state/state-machine.ts';
 import { decodeMessage } from '../messages/catalogue.ts';
 import type { ConsensusMessage } from '../messages/consensus.ts';
 import type { RegistryMessage } from '../messages/registry.ts';
-import { type RegistryHarness, describeRegistry } from '../simulation/conformance/registry.ts';
+import { type RegistryHarness, describeRegistry } from '../../test/simulation/conformance/registry.ts';
 import type { SimulatedPorts } from '../simulation/world/simulated-ports.ts';
 import { type NodeContext, SimulatedWorld } from '../simulation/world/simulated-world.ts';
 import type { KeyspaceLimits } from './keyspace/keyspace.ts';

@@ -8,7 +8,14 @@ import { join, resolve } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 
 import { optionsTable } from '../../src/node/options/options-table.ts';
-import { allowedImports, importViolations, importsOf, type Source } from '../support/rules/dependencies.ts';
+import {
+  allowedImports,
+  importViolations,
+  importsOf,
+  isSimulated,
+  simulationViolations,
+  type Source,
+} from '../support/rules/dependencies.ts';
 import { hostsInLockfile, type Lockfile, missingFromLockfile } from '../support/rules/lockfile.ts';
 import { anchorsOf, importTableDifferences, brokenLinks } from '../support/rules/pages.ts';
 import { sourceRules } from '../support/rules/source-rules.ts';
@@ -27,8 +34,8 @@ function seen<T>(context: TestContext, what: string, items: readonly T[]): reado
   return items;
 }
 
-const sources = read('src/**/*.ts');
-const product = sources.filter(({ path }) => !path.endsWith('.test.ts'));
+const sources = read('src/**/*.ts', 'test/simulation/**/*.ts');
+const product = sources.filter(({ path }) => path.startsWith('src/') && !path.endsWith('.test.ts'));
 
 describe('arrows between folders', () => {
   const planted: readonly (readonly [path: string, text: string])[] = [
@@ -55,11 +62,9 @@ describe('arrows between folders', () => {
     });
   }
 
-  it('lets the composition root and the conformance suites do what others may not', () => {
+  it('lets the composition root do what others may not', () => {
     const text = "import { b } from '../io/b.ts'; import 'node:os';";
     assert.deepEqual(importViolations({ path: 'src/node/boot/start-node.ts', text }), []);
-    const suite = "import assert from 'node:assert/strict';";
-    assert.deepEqual(importViolations({ path: 'src/simulation/conformance/a.ts', text: suite }), []);
   });
 
   it('sees no import in a comment', () => {
@@ -72,13 +77,25 @@ describe('arrows between folders', () => {
     assert.deepEqual(product.flatMap(importViolations), []);
   });
 
+  it('leave the simulated workloads, faults and checkers without the real world', (context) => {
+    const path = 'test/simulation/workloads/a.ts';
+    for (const planted of ["import 'node:fs';", "import { b } from '../../../src/io/b.ts';"])
+      assert.equal(simulationViolations({ path, text: planted }).length, 1, 'the planted violation');
+    const simulated = seen(
+      context,
+      'simulated files',
+      sources.filter((source) => isSimulated(source.path)),
+    );
+    assert.deepEqual(simulated.flatMap(simulationViolations), []);
+  });
+
   it('are those of a table that names no folder in vain', () => {
     const missing = Object.keys(allowedImports).filter((folder) => !existsSync(join(root, 'src', folder)));
     assert.deepEqual(missing, []);
   });
 });
 
-describe('tidiness of src', () => {
+describe('tidiness of src and of the simulation', () => {
   const paragraph = '/** A paragraph that says what this file owns. */\n';
   const planted: readonly string[] = [
     `${paragraph}${'a();\n'.repeat(400)}`,
@@ -171,7 +188,7 @@ describe('scenario files', () => {
   it('are named by what happens, in lower case with hyphens', (context) => {
     const named = /^(?:.*\/)?[a-z0-9]+(?:-[a-z0-9]+)*\.json$/;
     assert.doesNotMatch('test/simulation/Bad_Name.json', named, 'the planted violation');
-    const files = read('test/simulation/**/*.json', 'src/simulation/**/*.json').map(({ path }) => path);
+    const files = read('test/simulation/**/*.json').map(({ path }) => path);
     assert.deepEqual(
       seen(context, 'scenario files', files).filter((path) => !named.test(path)),
       [],

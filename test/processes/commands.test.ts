@@ -175,7 +175,6 @@ describe('commands that need no cluster', () => {
       [['members', '-o', 'xml'], /Allowed choices/],
       [['members', 'extra'], /too many arguments/],
       [['events', '--since', 'x'], /number of an event/],
-      [['sim', '--seed', 'x'], /--seed takes/],
       [['dev', '--workers', 'many'], /--workers must be/],
     ];
     const runs = await Promise.all(cases.map(([words]) => lab.run(words)));

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Random } from '../../src/base/random.ts';
-import { checkByKey } from '../../src/simulation/checking/linearizability.ts';
+import { checkByKey } from '../simulation/checking/linearizability.ts';
 import { absentKey, type KvAction, kvModel } from '../support/processes/kv-history.ts';
 import { runSurvival } from '../support/processes/survival.ts';
 

@@ -10,8 +10,8 @@ import type { RangeResult, TransactionResult } from '../../src/base/registry.ts'
 import { systemClock } from '../../src/io/system/clock.ts';
 import { type EtcdRegistry, etcdRegistry } from '../../src/io/etcd/etcd-registry.ts';
 import { createLeaseLeadership } from '../../src/registry/lease-leadership.ts';
-import { outcomeOf, realWorld } from '../../src/simulation/conformance/harness.ts';
-import { WatchRecorder, allKeys, putOp, buildTransaction } from '../../src/simulation/conformance/registry-harness.ts';
+import { outcomeOf, realWorld } from '../simulation/conformance/harness.ts';
+import { WatchRecorder, allKeys, putOp, buildTransaction } from '../simulation/conformance/registry-harness.ts';
 import { type EtcdServer, startEtcd } from '../support/etcd/etcd-server.ts';
 import { startEtcdFaultProxy } from '../support/etcd/etcd-fault-proxy.ts';
 

@@ -1,7 +1,7 @@
 /** Every registered scenario of jobs. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { isJobScenario, testRegisteredScenarios } from '../support/simulation/registered-scenarios.ts';
+import { isJobScenario, testRegisteredScenarios } from './scenario/registered-scenarios.ts';
 
 describe('the scenarios of jobs', () => {
   const { count } = testRegisteredScenarios(isJobScenario);

@@ -1,7 +1,7 @@
 /** Every registered scenario but those of jobs, and every rare path that is declared. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { isJobScenario, testRegisteredScenarios } from '../support/simulation/registered-scenarios.ts';
+import { isJobScenario, testRegisteredScenarios } from './scenario/registered-scenarios.ts';
 
 describe('the scenarios', () => {
   const { count, neverFired } = testRegisteredScenarios((file) => !isJobScenario(file));

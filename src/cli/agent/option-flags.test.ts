@@ -54,8 +54,6 @@ test('commands of the contract exist, and start is hidden', () => {
     'config',
     'explain',
     'completion',
-    'sim',
-    'bench',
     'start',
   ]) {
     assert.ok(names.includes(name), name);

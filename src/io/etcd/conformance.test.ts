@@ -2,8 +2,8 @@
 import { after, before } from 'node:test';
 
 import { type EtcdServer, startEtcd } from '../../../test/support/etcd/etcd-server.ts';
-import { realWorld } from '../../simulation/conformance/harness.ts';
-import { describeRegistry } from '../../simulation/conformance/registry.ts';
+import { realWorld } from '../../../test/simulation/conformance/harness.ts';
+import { describeRegistry } from '../../../test/simulation/conformance/registry.ts';
 import { systemClock } from '../system/clock.ts';
 import { etcdRegistry } from './etcd-registry.ts';
 

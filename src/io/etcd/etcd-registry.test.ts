@@ -16,7 +16,7 @@ import {
 } from '../../../test/support/etcd/etcd-fault-proxy.ts';
 import type { Outcome } from '../../base/errors.ts';
 import type { TransactionResult } from '../../base/registry.ts';
-import { outcomeOf, realWorld } from '../../simulation/conformance/harness.ts';
+import { outcomeOf, realWorld } from '../../../test/simulation/conformance/harness.ts';
 import {
   RegistryCaller,
   WatchRecorder,
@@ -27,7 +27,7 @@ import {
   deleteOp,
   formatEntries,
   buildTransaction,
-} from '../../simulation/conformance/registry-harness.ts';
+} from '../../../test/simulation/conformance/registry-harness.ts';
 import { systemClock } from '../system/clock.ts';
 import type { EtcdOptions } from './etcd-options.ts';
 import { type EtcdRegistry, etcdRegistry } from './etcd-registry.ts';

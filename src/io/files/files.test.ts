@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, it } from 'node:test';
 import { toPromise } from '../../base/errors.ts';
-import { describeFiles } from '../../simulation/conformance/files.ts';
-import { realWorld, utf8Text, utf8 } from '../../simulation/conformance/harness.ts';
+import { describeFiles } from '../../../test/simulation/conformance/files.ts';
+import { realWorld, utf8Text, utf8 } from '../../../test/simulation/conformance/harness.ts';
 import { type OpenFiles, openFiles } from './files.ts';
 
 type Folder = { readonly root: string; readonly open: () => OpenFiles };

@@ -9,8 +9,8 @@ import { type TestContext, describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Program, ProgramEvents, RunnerLimits, RunningProgram } from '../../base/ports.ts';
-import { realWorld, utf8Text } from '../../simulation/conformance/harness.ts';
-import { describeRunners } from '../../simulation/conformance/runners.ts';
+import { realWorld, utf8Text } from '../../../test/simulation/conformance/harness.ts';
+import { describeRunners } from '../../../test/simulation/conformance/runners.ts';
 import { type OpenRunners, openRunners } from './runners.ts';
 
 /** Runners that are gone when the test is. */

@@ -9,8 +9,8 @@ import type { Worker } from 'node:worker_threads';
 import { toPromise } from '../../base/errors.ts';
 import { packRows } from '../../base/row-codec.ts';
 import type { StoreRows } from '../../base/ports.ts';
-import { realWorld } from '../../simulation/conformance/harness.ts';
-import { type StoreHarness, describeStore } from '../../simulation/conformance/store.ts';
+import { realWorld } from '../../../test/simulation/conformance/harness.ts';
+import { type StoreHarness, describeStore } from '../../../test/simulation/conformance/store.ts';
 import { close, type TemporaryFolder, read, temporaryFolder, write } from '../../../test/support/io/temporary-store.ts';
 import { openStore } from './store.ts';
 

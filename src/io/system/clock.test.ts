@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { Random } from '../../base/random.ts';
-import { describeClock } from '../../simulation/conformance/clock.ts';
-import { realWorld } from '../../simulation/conformance/harness.ts';
+import { describeClock } from '../../../test/simulation/conformance/clock.ts';
+import { realWorld } from '../../../test/simulation/conformance/harness.ts';
 import { systemClock } from './clock.ts';
 import { type SystemTimer, SystemTimerHeap } from './timer-heap.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, it } from 'node:test';
 import type { Program, ProgramEvents, RunningProgram } from '../../base/ports.ts';
-import { realWorld } from '../../simulation/conformance/harness.ts';
-import { describeThreads } from '../../simulation/conformance/threads.ts';
+import { realWorld } from '../../../test/simulation/conformance/harness.ts';
+import { describeThreads } from '../../../test/simulation/conformance/threads.ts';
 import { openThreads } from './threads.ts';
 
 /** Threads that are gone when the test is. */

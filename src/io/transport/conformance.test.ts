@@ -1,9 +1,9 @@
 /** The real transport against the suites that hold for the simulated one as well. */
 import type { TestContext } from 'node:test';
 
-import { describeDatagrams } from '../../simulation/conformance/datagrams.ts';
-import { realWorld } from '../../simulation/conformance/harness.ts';
-import { describeStreams, type StreamsNode } from '../../simulation/conformance/streams.ts';
+import { describeDatagrams } from '../../../test/simulation/conformance/datagrams.ts';
+import { realWorld } from '../../../test/simulation/conformance/harness.ts';
+import { describeStreams, type StreamsNode } from '../../../test/simulation/conformance/streams.ts';
 import { realClock, identity, secret } from '../../../test/support/io/transport-nodes.ts';
 import { openTransport, type Transport } from './transport.ts';
 

@@ -3,9 +3,10 @@ import { keyRanges, parseClusterKey } from '../../registry/cluster-keys.ts';
 import { type ContainerRecord, readContainer, readPool } from '../../placement/state/container-records.ts';
 import type { Keyspace } from '../../registry/keyspace/keyspace.ts';
 import type { RegistryReplica } from '../../registry/replica/registry-replica.ts';
-import type { ContainerLabel } from '../checking/pool-observations.ts';
 
 const entriesMax = 10_000;
+
+export type ContainerLabel = { readonly pool: string; readonly container: number };
 
 export type RegistryOracleEvents = {
   readonly changed?: (name: ContainerLabel, record: ContainerRecord | undefined) => void;

@@ -10,7 +10,7 @@ import type { AssignmentHost } from '../../placement/assignments/assignments-hel
 import { startGeneration } from '../../node/boot/node-identity.ts';
 import { inlineMembership } from '../../node/membership/inline-membership.ts';
 import { type NodeOptions, nodeOptions } from '../../node/options/options.ts';
-import { pretendedHash } from '../workloads/jobs/fake-code.ts';
+import { simulatedHash } from '../engine/simulated-hash.ts';
 import type { SimulatedPorts } from '../world/simulated-ports.ts';
 import type { NodeContext, SimulatedWorld } from '../world/simulated-world.ts';
 
@@ -87,7 +87,7 @@ function jobPorts(
     cores: jobs.cores,
     isolation: 'full',
   } as const;
-  return { sha256: pretendedHash, runners: roles.includes('worker') ? own : undefined };
+  return { sha256: simulatedHash, runners: roles.includes('worker') ? own : undefined };
 }
 
 /** Whoever pretends the processes knows what they run. */

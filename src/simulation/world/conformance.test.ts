@@ -1,13 +1,13 @@
 /** The simulated ports against the suites that hold for the real ones as well. Time is pumped until a test has settled. */
 import { nodeIdFrom } from '../../base/ids.ts';
 import type { Datagrams, Identity } from '../../base/ports.ts';
-import { describeClock } from '../conformance/clock.ts';
-import { describeDatagrams } from '../conformance/datagrams.ts';
-import { describeFiles } from '../conformance/files.ts';
-import { describeRunners } from '../conformance/runners.ts';
-import { describeStore } from '../conformance/store.ts';
-import { describeStreams, type StreamsNode } from '../conformance/streams.ts';
-import { describeThreads } from '../conformance/threads.ts';
+import { describeClock } from '../../../test/simulation/conformance/clock.ts';
+import { describeDatagrams } from '../../../test/simulation/conformance/datagrams.ts';
+import { describeFiles } from '../../../test/simulation/conformance/files.ts';
+import { describeRunners } from '../../../test/simulation/conformance/runners.ts';
+import { describeStore } from '../../../test/simulation/conformance/store.ts';
+import { describeStreams, type StreamsNode } from '../../../test/simulation/conformance/streams.ts';
+import { describeThreads } from '../../../test/simulation/conformance/threads.ts';
 import type { SimulatedPorts } from './simulated-ports.ts';
 import { SimulatedWorld } from './simulated-world.ts';
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { toPromise } from '../../../src/base/errors.ts';
 import type { RowStore, Store, StoreEntry } from '../../../src/base/ports.ts';
-import { utf8 } from '../../../src/simulation/conformance/harness.ts';
+import { utf8 } from '../../simulation/conformance/harness.ts';
 import { StoreLogFile } from '../../../src/io/store/store-log-file.ts';
 import { StoreLogReader } from '../../../src/io/store/store-log-reader.ts';
 import { type StoreOptions, openStore } from '../../../src/io/store/store.ts';

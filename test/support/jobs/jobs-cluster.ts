@@ -12,22 +12,22 @@ import {
   bootSimulatedNode,
   type SimulatedNode,
 } from '../../../src/simulation/cluster/simulated-node.ts';
-import { JobRequester, type SimulatedJobRequest } from '../../../src/simulation/workloads/jobs/job-requester.ts';
-import { jobProperties } from '../../../src/simulation/workloads/jobs/job-properties.ts';
-import type { UnitRun } from '../../../src/simulation/checking/job-observations.ts';
+import { JobRequester, type SimulatedJobRequest } from '../../simulation/workloads/jobs/job-requester.ts';
+import { jobProperties } from '../../simulation/workloads/jobs/job-properties.ts';
+import type { UnitRun } from '../../simulation/checking/job-observations.ts';
 import {
   defaultBatchFacts,
   type JobPlan,
   type PlanKind,
   createJobPlan,
   defaultWorkflowFacts,
-} from '../../../src/simulation/workloads/jobs/job-plans.ts';
-import type { FakeCodeBehaviour } from '../../../src/simulation/workloads/jobs/fake-code.ts';
-import { unitProperties } from '../../../src/simulation/workloads/jobs/unit-properties.ts';
-import { resultProperties } from '../../../src/simulation/workloads/jobs/result-properties.ts';
-import { tapJobMessages } from '../../../src/simulation/workloads/jobs/message-tap.ts';
-import { JobObserver } from '../../../src/simulation/workloads/jobs/job-observer.ts';
-import type { PropertyChecker, Observation, WorkloadRun } from '../../../src/simulation/checking/workload.ts';
+} from '../../simulation/workloads/jobs/job-plans.ts';
+import type { FakeCodeBehaviour } from '../../simulation/workloads/jobs/fake-code.ts';
+import { unitProperties } from '../../simulation/workloads/jobs/unit-properties.ts';
+import { resultProperties } from '../../simulation/workloads/jobs/result-properties.ts';
+import { tapJobMessages } from '../../simulation/workloads/jobs/message-tap.ts';
+import { JobObserver } from '../../simulation/workloads/jobs/job-observer.ts';
+import type { PropertyChecker, Observation, WorkloadRun } from '../../simulation/checking/workload.ts';
 import { SimulatedWorld } from '../../../src/simulation/world/simulated-world.ts';
 import type { WorkflowFacts } from '../../../src/jobs/workflow-facts.ts';
 

@@ -72,9 +72,9 @@ export async function searchSeeds(
 ): Promise<MutantReport> {
   const plot = mutant === undefined ? undefined : plant(mutant);
   const [{ runSeed }, { parseScenario }, { scenarioCatalog: registry }] = await Promise.all([
-    import('../../../src/simulation/scenario/seed-run.ts'),
-    import('../../../src/simulation/scenario/scenario.ts'),
-    import('../../../src/simulation/scenario/scenario-catalog.ts'),
+    import('../../simulation/scenario/seed-run.ts'),
+    import('../../simulation/scenario/scenario.ts'),
+    import('../../simulation/scenario/scenario-catalog.ts'),
   ]);
   if (plot?.wasPlanted() === false) throw new Error(`nothing has loaded ${mutant?.file}`);
   const scenario = parseScenario(JSON.parse(readFileSync(new URL(scenarioFile, sourceRoot), 'utf8')));

@@ -3,7 +3,7 @@
  * returned or repeated write leaves a history that no order explains. Pure.
  */
 import type { RemusterError } from '../../../src/base/errors.ts';
-import type { SequentialModel, HistoryOperation } from '../../../src/simulation/checking/linearizability.ts';
+import type { SequentialModel, HistoryOperation } from '../../simulation/checking/linearizability.ts';
 
 export type KvRead = { readonly value: string; readonly version: number };
 

@@ -4,7 +4,7 @@ import { setImmediate, setTimeout as pause } from 'node:timers/promises';
 import type { ClusterSession } from '../../../src/client/index.ts';
 import type { PoolHandle } from '../../../src/containers/module.ts';
 import { kv } from '../../../src/modules/kv/kv.ts';
-import { checkByKey } from '../../../src/simulation/checking/linearizability.ts';
+import { checkByKey } from '../../simulation/checking/linearizability.ts';
 import type { Agent } from './process-lab.ts';
 import { absentKey, KvHistory, kvModel, type KvRead } from './kv-history.ts';
 import { httpCall, waitMsMax } from './manager-requests.ts';

@@ -29,7 +29,7 @@ export const allowedImports: Readonly<Record<string, AllowedImports>> = {
   io: { folders: ['base'], packages: ['node:*'] },
   simulation: { folders: [...machines, 'containers', 'modules', 'jobs', 'runner', 'client', 'node'], packages: [] },
   cli: {
-    folders: [...machines, 'containers', 'modules', 'jobs', 'runner', 'client', 'node', 'io', 'simulation'],
+    folders: [...machines, 'containers', 'modules', 'jobs', 'runner', 'client', 'node', 'io'],
     packages: ['node:*', 'commander', 'yaml'],
   },
 };
@@ -74,12 +74,21 @@ const exceptions: Readonly<Record<string, AllowedImports & { readonly reason: st
     packages: ['node:timers/promises'],
     reason: 'public door: waits for the promises of tests',
   },
-  'src/simulation/conformance/': {
-    folders: [],
-    packages: ['node:test', 'node:assert/strict'],
-    reason: 'suites of tests that are published',
-  },
 };
+
+/** Folders of test/simulation that run on virtual time: whatever reads the real world makes a seed unrepeatable. */
+const simulatedFolders = /^test\/simulation\/(?:checking|experiments|faults|workloads)\//;
+
+export function isSimulated(path: string): boolean {
+  return simulatedFolders.test(path) && !path.endsWith('.test.ts');
+}
+
+export function simulationViolations({ path, text }: Source): readonly string[] {
+  return importsOf(text).flatMap((specifier) => {
+    const target = specifier.startsWith('.') ? new URL(specifier, `file:///${path}`).pathname.slice(1) : specifier;
+    return /^(?:node:|src\/io\/|src\/cli\/)/.test(target) ? [`${path}: import of ${specifier} is not simulated`] : [];
+  });
+}
 
 /** The specifiers of static and dynamic imports and of re-exports, types included. */
 export function importsOf(text: string): readonly string[] {

@@ -1,0 +1,188 @@
+/**
+ * Draws the jobs that simulated clients submit: request, fake code and expected behaviour. Everything comes from the
+ * seed.
+ */
+import type { Random } from '../../../../src/base/random.ts';
+import type { JobRequest } from '../../../../src/jobs/job-types.ts';
+import type { BatchFacts, LoadFacts, WorkflowFacts } from '../../../../src/jobs/workflow-facts.ts';
+import { simulatedHash } from '../../../../src/simulation/engine/simulated-hash.ts';
+import { type FakeCodeBehaviour, encodeFakeCode } from './fake-code.ts';
+
+export type PlanKind = 'small' | 'long' | 'batch' | 'load' | 'dag' | 'search' | 'broken' | 'poison' | 'sick' | 'stuck';
+
+export type JobPlan = {
+  /** Names it among all plans of the world. */
+  readonly name: string;
+  readonly kind: PlanKind;
+  readonly submitter: string;
+  readonly request: JobRequest;
+  readonly code: Uint8Array;
+  /** How long a client waits after it was accepted before it cancels it; undefined: not at all. */
+  readonly cancelAfterMs: number | undefined;
+  /** It is to start so long after it was wanted, not earlier; undefined: at once. */
+  readonly startAfterMs: number | undefined;
+};
+
+type Part = { readonly facts: WorkflowFacts; readonly behaviour: FakeCodeBehaviour };
+
+/** Tells the code whose unit it is. */
+export const planVariable = 'PLAN';
+const workflowTimeoutMs = 9_000;
+/** Where nothing is hurt, crowds alone may take a while. */
+const patientMs = 30_000;
+
+/** What is the same in all workflows that are drawn here. */
+export function defaultWorkflowFacts(name: string, more: Partial<WorkflowFacts>): WorkflowFacts {
+  return {
+    ...{ name, style: 'batch', cores: 1, after: [], timeoutMs: workflowTimeoutMs, maxRetries: 3, network: false },
+    ...{ memoryMb: 64, hasSetup: false, hasTeardown: false, thresholds: {} },
+    ...more,
+  };
+}
+
+export function defaultBatchFacts(more: Partial<BatchFacts>): BatchFacts {
+  return { firstOnly: false, concurrency: 1, unitItemsMax: 10, keepResults: true, ...more };
+}
+
+export function createJobPlan(
+  spec: Pick<JobPlan, 'name' | 'kind' | 'submitter'> & Partial<Pick<JobPlan, 'cancelAfterMs' | 'startAfterMs'>>,
+  parts: readonly Part[],
+  words: Partial<JobRequest>,
+): JobPlan {
+  const code = encodeFakeCode({
+    workflows: Object.fromEntries(parts.map(({ facts, behaviour }) => [facts.name, behaviour])),
+  });
+  const workflows = parts.map(({ facts }) => facts);
+  const env = { [planVariable]: spec.name };
+  const request = { name: spec.name, bundle: simulatedHash(code), workflows, env, ...words };
+  return { cancelAfterMs: undefined, startAfterMs: undefined, ...spec, request, code };
+}
+
+export class JobPlanGenerator {
+  readonly #random: Random;
+  /** Nothing that fails for reasons of its own. */
+  readonly #areHealthy: boolean;
+  readonly #longChance: number;
+  #drawn = 0;
+
+  constructor(random: Random, areHealthy: boolean, longChance: number) {
+    this.#random = random;
+    this.#areHealthy = areHealthy;
+    this.#longChance = longChance;
+  }
+
+  draw(kind: PlanKind = this.#kind()): JobPlan {
+    const random = this.#random;
+    const name = `job-${++this.#drawn}`;
+    const drawnMs = Math.round(kind === 'stuck' ? random.between(3_000, 8_000) : random.between(6_000, 10_000));
+    const timeoutMs = this.#areHealthy ? patientMs : drawnMs;
+    const words: Partial<JobRequest> = {
+      ...{ timeoutMs, seed: random.below(1_000_000) },
+      ...(random.chance(0.9) ? { idempotencyKey: `key-of-${name}` } : {}),
+      ...(random.chance(0.3) ? { priority: random.below(10) } : {}),
+    };
+    const submitter = `client-${1 + random.below(3)}`;
+    const isCancelled = random.chance(kind === 'small' ? 0.05 : 0.2);
+    const cancelAfterMs = isCancelled ? random.between(0, 3_000) : undefined;
+    // Clocks on the wall are set by an hour where something is hurt.
+    const startAfterMs = this.#areHealthy && random.chance(0.1) ? Math.round(random.between(500, 4_000)) : undefined;
+    const parts = this.#parts(kind).map(({ facts, behaviour }) => ({
+      facts: this.#areHealthy ? { ...facts, timeoutMs: patientMs } : facts,
+      behaviour,
+    }));
+    return createJobPlan({ name, kind, submitter, cancelAfterMs, startAfterMs }, parts, words);
+  }
+
+  #kind(): PlanKind {
+    const random = this.#random;
+    if (random.chance(this.#longChance)) return 'long';
+    if (random.chance(0.45)) return 'small';
+    const kinds = ['batch', 'batch', 'batch', 'load', 'load', 'dag', 'dag', 'search'] as const;
+    const troubles = ['long', 'broken', 'poison', 'sick', 'stuck'] as const;
+    return random.pick<PlanKind>(this.#areHealthy ? kinds : [...kinds, ...troubles]);
+  }
+
+  #parts(kind: PlanKind): readonly Part[] {
+    const random = this.#random;
+    const draws: Readonly<Record<PlanKind, () => readonly Part[]>> = {
+      small: () => [this.#small()],
+      // Longer than a lease: whoever does not stop is still at it when another one begins.
+      long: () => {
+        const batch = defaultBatchFacts({ items: 12, unitItemsMax: 6 });
+        return [this.#batch('all', { itemMs: random.pick([700, 1_000]) }, { batch, cores: 2 })];
+      },
+      batch: () => [this.#batch('all', {})],
+      load: () => [this.#load()],
+      dag: () => this.#dag(),
+      search: () => [this.#search()],
+      broken: () => [this.#batch('all', { trouble: 'throws' }, { hasSetup: true })],
+      poison: () => {
+        const trouble = random.pick(['dies', 'dies', 'babbles'] as const);
+        return [this.#batch('all', { trouble, troubleUnit: 0 }, { maxRetries: random.below(4) })];
+      },
+      // The process dies once: the next attempt is well.
+      sick: () => [this.#batch('all', { trouble: 'dies', troubleRuns: 1, troubleUnit: 0 }, { maxRetries: 3 })],
+      stuck: () => {
+        const timeoutMs = random.chance(0.5) ? Math.round(random.between(1_500, 5_000)) : workflowTimeoutMs;
+        return [this.#batch('all', { trouble: random.pick(['hangs', 'deaf'] as const) }, { timeoutMs })];
+      },
+    };
+    return draws[kind]();
+  }
+
+  #small(): Part {
+    const random = this.#random;
+    const items = 1 + random.below(4);
+    const facts = defaultWorkflowFacts('only', { batch: defaultBatchFacts({ items }), hasSetup: random.chance(0.2) });
+    return { facts, behaviour: { itemMs: random.pick([1, 5, 40, 200]), failingPercent: random.pick([0, 0, 30]) } };
+  }
+
+  #batch(name: string, behaviour: Partial<FakeCodeBehaviour>, more: Partial<WorkflowFacts> = {}): Part {
+    const random = this.#random;
+    // The results of many do not fit into the record of their unit.
+    const areMany = behaviour.itemMs === undefined && random.chance(0.2);
+    const items = areMany ? 100 + random.below(150) : 5 + random.below(40);
+    const isKnown = random.chance(0.7);
+    const unitItemsMax = areMany ? 40 + random.below(60) : 2 + random.below(9);
+    const batch = defaultBatchFacts({ unitItemsMax, ...(isKnown ? { items } : {}) });
+    const facts = defaultWorkflowFacts(name, {
+      ...{ batch, cores: 1 + random.below(5), maxRetries: random.pick([0, 2, 3, 5]) },
+      ...{ hasSetup: random.chance(0.3), hasTeardown: random.chance(0.3) },
+      ...more,
+    });
+    const own = { itemMs: areMany ? 3 : random.pick([5, 30, 80, 150]), failingPercent: random.pick([0, 10]), items };
+    return { facts, behaviour: { ...own, ...behaviour } };
+  }
+
+  #load(): Part {
+    const random = this.#random;
+    const load: LoadFacts = {
+      ...{ vus: 2 + random.below(12), steps: [{ name: 'step', after: [] }] },
+      ...(random.chance(0.5) ? { durationMs: 500 + random.below(2_500) } : { iterations: 10 + random.below(80) }),
+    };
+    const facts = defaultWorkflowFacts('load', {
+      ...{ style: 'load', load, cores: 1 + random.below(4), maxRetries: random.pick([1, 3]) },
+      ...{ hasSetup: random.chance(0.3), hasTeardown: random.chance(0.3) },
+    });
+    return { facts, behaviour: { itemMs: random.pick([20, 50, 100]), failingPercent: random.pick([0, 5, 50]) } };
+  }
+
+  #search(): Part {
+    const random = this.#random;
+    const items = 20 + random.below(30);
+    const batch = defaultBatchFacts({ items, firstOnly: true, unitItemsMax: 5, keepResults: false });
+    const facts = defaultWorkflowFacts('search', { batch, cores: 2 + random.below(3) });
+    return { facts, behaviour: { itemMs: random.pick([20, 60]), finds: random.below(items) } };
+  }
+
+  #dag(): readonly Part[] {
+    const random = this.#random;
+    const parts: Part[] = [];
+    const count = 2 + random.below(3);
+    for (let at = 0; at < count; at++) {
+      const before = parts.map(({ facts }) => facts.name).filter(() => random.chance(0.6));
+      parts.push(this.#batch(`step-${at}`, { itemMs: random.pick([5, 20, 50]) }, { after: before }));
+    }
+    return parts;
+  }
+}
