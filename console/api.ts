@@ -32,7 +32,7 @@ export type JobProgressView = {
   readonly completed: number;
   readonly failed: number;
   readonly ratePerSecond: number;
-  readonly latencyMs: { readonly p50: number; readonly p95: number; readonly p99: number };
+  readonly latencyMs: { readonly p50: number; readonly p95: number; readonly p99: number } | null;
   readonly workers?: readonly string[];
   readonly incidents?: readonly { readonly time: string; readonly node: string; readonly effect: string }[];
 };

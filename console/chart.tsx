@@ -2,7 +2,11 @@
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 
-export type ChartSeries = { readonly label: string; readonly values: readonly number[]; readonly color: string };
+export type ChartSeries = {
+  readonly label: string;
+  readonly values: readonly (number | null)[];
+  readonly color: string;
+};
 
 type ChartProps = {
   readonly title: string;

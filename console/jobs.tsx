@@ -71,13 +71,18 @@ function isOver(status: string): boolean {
   return ['COMPLETED', 'FAILED', 'CANCELLED', 'TIMEOUT'].includes(status);
 }
 
+/** A dash as long as nothing has been measured. */
+function latencyText(ms: number | undefined): string {
+  return ms === undefined ? '-' : `${ms.toFixed(1)} ms`;
+}
+
 function Metrics({ last }: { readonly last: JobProgressView }) {
   const figures: readonly [string, string][] = [
     ['completed', last.completed.toLocaleString('en')],
     ['failed', last.failed.toLocaleString('en')],
     ['per second', Math.round(last.ratePerSecond).toLocaleString('en')],
-    ['p50', `${last.latencyMs.p50.toFixed(1)} ms`],
-    ['p99', `${last.latencyMs.p99.toFixed(1)} ms`],
+    ['p50', latencyText(last.latencyMs?.p50)],
+    ['p99', latencyText(last.latencyMs?.p99)],
     ['running for', `${(last.elapsedMs / 1_000).toFixed(1)} s`],
     ['on', (last.workers ?? []).join(', ') || '-'],
   ];
@@ -101,9 +106,9 @@ function Charts({ points }: { readonly points: readonly JobProgressView[] }) {
   const seconds = points.map(({ elapsedMs }) => elapsedMs / 1_000);
   const rate = [{ label: 'per second', values: points.map(({ ratePerSecond }) => ratePerSecond), color: '#4c8dff' }];
   const latency = [
-    { label: 'p50', values: points.map(({ latencyMs }) => latencyMs.p50), color: '#3fb27f' },
-    { label: 'p95', values: points.map(({ latencyMs }) => latencyMs.p95), color: '#e0a030' },
-    { label: 'p99', values: points.map(({ latencyMs }) => latencyMs.p99), color: '#e05d5d' },
+    { label: 'p50', values: points.map(({ latencyMs }) => latencyMs?.p50 ?? null), color: '#3fb27f' },
+    { label: 'p95', values: points.map(({ latencyMs }) => latencyMs?.p95 ?? null), color: '#e0a030' },
+    { label: 'p99', values: points.map(({ latencyMs }) => latencyMs?.p99 ?? null), color: '#e05d5d' },
   ];
   return (
     <div class="charts">

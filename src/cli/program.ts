@@ -9,11 +9,13 @@ import { RemusterError } from '../base/errors.ts';
 import { nearestName } from '../node/options/nearest-name.ts';
 import { addCallCommand } from './pools/call-program.ts';
 import { addClusterCommands } from './cluster/cluster-commands.ts';
+import type { DevControlFlags } from './dev/dev-control-client.ts';
 import type { DevFlags } from './dev/dev.ts';
 import { addJobCommands } from './jobs/job-commands.ts';
 import { addKvCommands } from './pools/kv-program.ts';
 import { addComposeCommand, addModuleCommands, addNewCommands } from './pools/module-commands.ts';
 import { addOptionFlags, givenFlags } from './agent/option-flags.ts';
+import { type RejoinPolicy, rejoinPolicies } from '../registration/registration-options.ts';
 import { type OutputFormat, outputFormats } from './output/render.ts';
 import { addPoolCommands } from './pools/pool-commands.ts';
 import { type ReadFlags, addReadCommand, integerFlag } from './command/command-flags.ts';
@@ -76,6 +78,7 @@ function addAgent(program: Command, { finish }: ProgramContext): void {
 
 type DevWords = Record<'gates' | 'managers' | 'workers' | 'dcs' | 'portBase', string> & {
   readonly modules?: string;
+  readonly rejoin: RejoinPolicy;
   readonly data?: string;
   readonly retain?: true;
   readonly output?: string;
@@ -95,6 +98,11 @@ function addDevFlags(command: Command): Command {
       '7400',
     )
     .option('--modules <paths>', 'files or packages with modules, loaded by every node')
+    .addOption(
+      new Option('--rejoin <policy>', 'how a node comes back that was away too long')
+        .choices(rejoinPolicies)
+        .default('active'),
+    )
     .option('--data <path>', 'data directory, kept at the end; by default a temporary one')
     .option('--retain', 'keep the temporary data directory at the end')
     .option('--no-console', 'do not serve the web console')
@@ -111,6 +119,7 @@ async function devFlags(words: DevWords, { entry }: ProgramContext): Promise<Dev
     dcs: Math.max(1, parseCount('--dcs', words.dcs, 16)),
     portBase: parseCount('--port-base', words.portBase, 65_000),
     modules: words.modules && absolutePaths(words.modules),
+    rejoin: words.rejoin,
     data: words.data,
     retain: words.retain === true,
     json: words.output === 'json',
@@ -145,10 +154,12 @@ function addDev(program: Command, context: ProgramContext): void {
   ): void => {
     const child = command.command(`${verb}${argument}`).description(sentence);
     child
-      .addOption(new Option('--data <path>', 'data directory of the dev cluster, when several run'))
+      .option('--addr <url>', 'HTTP address of any node of the dev cluster, when several run [REMUSTER_ADDR]')
+      .option('--data <path>', 'data directory of the dev cluster, when several run')
+      .addOption(new Option('-o, --output <format>', 'how to say what was done').choices(['table', 'json']))
       .action(async () => {
         const { devControlCommand } = await import('./dev/dev-control-client.ts');
-        finish(await devControlCommand(verb, child.args.join(' '), child.opts<{ data?: string }>().data));
+        finish(await devControlCommand(verb, child.args.join(' '), child.opts<DevControlFlags>()));
       });
   };
   order('kill', ' <name>', 'kill -9 a node of the running dev cluster');

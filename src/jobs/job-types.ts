@@ -111,7 +111,8 @@ export type JobProgress = {
   readonly completed: number;
   readonly failed: number;
   readonly ratePerSecond: number;
-  readonly latencyMs: { readonly p50: number; readonly p95: number; readonly p99: number };
+  /** Null until something has been measured: zero would be a claim. */
+  readonly latencyMs: { readonly p50: number; readonly p95: number; readonly p99: number } | null;
   readonly queue: JobView['queue'];
   readonly workflows: readonly Pick<
     WorkflowView,

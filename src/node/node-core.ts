@@ -21,6 +21,7 @@ import { MemberIndex } from './membership/member-index.ts';
 import { ControlPlane } from './control-plane/control-plane.ts';
 import type { CoreHooks, CoreOptions, CorePorts, NodeCore } from './core/node-core-types.ts';
 import { JobService } from './jobs/job-service.ts';
+import { activationHint, returnedDrained } from './core/late-return.ts';
 import { NodeEventLog } from './core/node-event-log.ts';
 import { type MemberHistoryEntry, MemberHistory } from './membership/member-history.ts';
 import { type MemberRow, type NodeStatus, memberRows, nodeStatus } from './core/node-status.ts';
@@ -107,6 +108,7 @@ class Core implements NodeCore {
   members(): readonly MemberRow[] {
     return memberRows(this.memberViews(), {
       registrationOf: (id) => this.control?.registration.registrationStatusOf(id),
+      registrationReasonOf: (id) => this.control?.registration.stateOf(id)?.reason,
       noticeOf: (id) => this.#noticeOf(id),
     });
   }
@@ -275,7 +277,9 @@ class Core implements NodeCore {
 
   /** Something about registration or leadership has changed; whether this node is active may be part of it. */
   #agreed(type: string, fields: Readonly<Record<string, unknown>>): void {
-    this.#emit(type, fields);
+    const activate = type === 'node.state' ? activationHint(fields, this.identity.name) : undefined;
+    this.#emit(type, activate === undefined ? fields : { ...fields, activate });
+    if (activate !== undefined) this.#ports.log('warn', returnedDrained, { activate });
     if (type !== 'node.state' && type !== 'node.registered') return;
     this.jobs?.modeChanged(this.control?.registration.registrationStatusOf(this.identity.id) === 'active');
   }

@@ -92,6 +92,6 @@ export function canServeIn(mode: NodeMode): boolean {
 }
 
 /** The node was drained because it came too late, not because somebody wanted it. */
-export function isLateReturn(reason: StateReason): boolean {
+export function isLateReturn(reason: StateReason | null): boolean {
   return reason === 'stale_restart' || reason === 'registration_expired';
 }

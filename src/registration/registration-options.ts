@@ -6,7 +6,8 @@ import { RemusterError } from '../base/errors.ts';
 import { registryLimits } from '../base/registry.ts';
 
 /** What becomes of a node that returns after its registration ran out while others went on. */
-export type RejoinPolicy = 'drained' | 'active' | 'auto';
+export const rejoinPolicies = ['drained', 'active', 'auto'] as const;
+export type RejoinPolicy = (typeof rejoinPolicies)[number];
 
 export type RegistrationOptions = {
   readonly ttlMs: number;

@@ -2,7 +2,10 @@
 import { getJson } from '../command/http-client.ts';
 import { type Column, type OutputFormat, renderList } from '../output/render.ts';
 import { resolveTarget, type TargetFlags } from '../command/target.ts';
+import { type StateReason, isLateReturn } from '../../registration/node-modes.ts';
+import { stripControls } from '../output/terminal.ts';
 import { printOrWatch } from '../command/watch.ts';
+import { activateHint } from './activate-hint.ts';
 
 export type MemberRow = {
   readonly name: string;
@@ -15,6 +18,7 @@ export type MemberRow = {
   readonly incarnation: number;
   readonly health: number;
   readonly registration: string | null;
+  readonly registrationReason: StateReason | null;
   readonly generation: number;
   readonly loadLevel: string | null;
   readonly cores?: { readonly total: number; readonly free: number } | null;
@@ -48,6 +52,14 @@ export async function membersCommand(flags: TargetFlags, format: OutputFormat, w
     const items = answer.items.toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
     const text = await renderList(format, items, columns, (row) => row.name);
     const news = JSON.stringify(items, (key, value: unknown) => (unsteady.has(key) ? undefined : value));
-    return { text, news };
+    return { text, news, notices: returnNotices(items) };
   });
+}
+
+/** A node that returned too late looks like one that works; it gets nothing until it is activated. */
+function returnNotices(items: readonly MemberRow[]): readonly string[] {
+  return items
+    .filter((row) => row.registration === 'drained' && isLateReturn(row.registrationReason))
+    .map(({ name }) => `${name} returned too late and is drained: ${activateHint(name)}`)
+    .map(stripControls);
 }

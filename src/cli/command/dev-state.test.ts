@@ -51,7 +51,7 @@ describe('a running dev cluster', () => {
     const state = stateOf('one');
     writeDevState(state);
     assert.deepEqual(onlyDevCluster(), state);
-    assert.deepEqual(devClusterAt(state.root), state);
+    assert.deepEqual(devClusterAt({ root: state.root }), state);
     removeDevState(state.root, true);
     assert.equal(onlyDevCluster(), undefined);
     assert.deepEqual(readdirSync(join(folder, 'run')), []);
@@ -70,8 +70,18 @@ describe('a running dev cluster', () => {
     writeDevState(stateOf('one'));
     writeDevState(stateOf('two'));
     assert.equal(onlyDevCluster(), undefined);
-    assert.throws(() => devClusterAt(undefined), /several dev clusters run/);
-    assert.equal(devClusterAt(join(folder, 'two')).root, join(folder, 'two'));
+    assert.throws(() => devClusterAt({}), /several dev clusters run/);
+    assert.equal(devClusterAt({ root: join(folder, 'two') }).root, join(folder, 'two'));
+  });
+
+  test('is named by the address of any of its nodes, and another address names none', () => {
+    const node = { id: 'x', name: 'w1', pid: process.pid, roles: [], dc: 'd', host: '127.0.0.1', port: 1 };
+    writeDevState(stateOf('one', { admin: 'http://127.0.0.1:71', nodes: [{ ...node, httpPort: 72 }] }));
+    writeDevState(stateOf('two', { admin: 'http://127.0.0.1:81', nodes: [{ ...node, httpPort: 82 }] }));
+    for (const addr of ['http://127.0.0.1:82', '127.0.0.1:82', 'http://localhost:81/'])
+      assert.equal(devClusterAt({ addr }).root, join(folder, 'two'), addr);
+    assert.throws(() => devClusterAt({ addr: 'http://10.0.0.1:71' }), /is no dev cluster of yours/);
+    assert.throws(() => devClusterAt({ addr: '127.0.0.1:72', root: join(folder, 'two') }), /is no dev cluster/);
   });
 });
 
@@ -80,7 +90,7 @@ describe('a stale pointer', () => {
     writeDevState(stateOf('dead', { pid: await deadPid() }));
     assert.deepEqual(runningDevClusters(), []);
     assert.throws(
-      () => devClusterAt(undefined),
+      () => devClusterAt({}),
       (error) => isRemusterError(error, 'UNREACHABLE'),
     );
   });

@@ -69,16 +69,31 @@ export function onlyDevCluster(): DevState | undefined {
   return running.length === 1 ? running[0] : undefined;
 }
 
-export function devClusterAt(root: string | undefined): DevState {
+/** How a command names a dev cluster: by its data directory, or by the HTTP address of one of its nodes. */
+export type DevClusterName = { readonly root?: string | undefined; readonly addr?: string | undefined };
+
+export function devClusterAt({ root, addr }: DevClusterName): DevState {
   const running = runningDevClusters();
-  const found = root === undefined ? running : running.filter((state) => state.root === root);
-  if (found.length > 1) {
-    const roots = found.map((state) => state.root).join(', ');
-    throw new RemusterError('BAD_ARGUMENT', `several dev clusters run; choose one with --data, out of ${roots}`);
-  }
+  const found = running.filter(
+    (state) => (root === undefined || state.root === root) && (addr === undefined || hasNodeAt(state, addr)),
+  );
+  const choices = running.map((state) => `--addr ${state.admin} (--data ${state.root})`).join(', ');
+  if (found.length > 1) throw new RemusterError('BAD_ARGUMENT', `several dev clusters run; choose one of ${choices}`);
   const [only] = found;
-  if (only === undefined) throw new RemusterError('UNREACHABLE', 'no dev cluster of yours runs on this machine');
-  return only;
+  if (only !== undefined) return only;
+  if (running.length === 0) throw new RemusterError('UNREACHABLE', 'no dev cluster of yours runs on this machine');
+  const wanted = [addr, root].filter((part) => part !== undefined).join(' with data in ');
+  throw new RemusterError('BAD_ARGUMENT', `${wanted} is no dev cluster of yours on this machine; there is ${choices}`);
+}
+
+function hasNodeAt({ admin, nodes }: DevState, addr: string): boolean {
+  const wanted = hostPortOf(addr);
+  return [admin, ...nodes.map((node) => `${node.host}:${node.httpPort}`)].some((own) => hostPortOf(own) === wanted);
+}
+
+function hostPortOf(addr: string): string {
+  const text = addr.includes('://') ? addr : `http://${addr}`;
+  return URL.canParse(text) ? new URL(text).host.replace(/^localhost:/, '127.0.0.1:') : addr;
 }
 
 /** Clears what crashed dev clusters left behind: only when its process and all its nodes are gone. */

@@ -22,11 +22,13 @@ import { type DevNode, removeDevState, removeDeadDevClusters } from '../command/
 import { choosePorts, type NodePortPair } from './free-ports.ts';
 import { getJson, postJson } from '../command/http-client.ts';
 import { NodeProcess } from './node-process.ts';
+import type { RejoinPolicy } from '../../registration/registration-options.ts';
 import type { ClusterTarget } from '../command/target.ts';
 
 export type DevClusterSpec = DevSize & {
   readonly entry: string;
   readonly modules?: string | undefined;
+  readonly rejoin: RejoinPolicy;
   readonly portBase: number;
   readonly data: string | undefined;
   readonly retain: boolean;
@@ -34,6 +36,7 @@ export type DevClusterSpec = DevSize & {
 };
 
 const readyMs = 60_000;
+const registrationMs = 5_000;
 const votersMax = 5;
 
 type DevStatus = {
@@ -170,6 +173,22 @@ export class DevCluster {
     return own.every(({ name }) => registered.has(name));
   }
 
+  /**
+   * How a node that has just started is registered, once it is settled; undefined if that is not known in time, as
+   * while no manager leads.
+   */
+  async registrationOf(name: string): Promise<string | undefined> {
+    const node = this.nodes.find((one) => one.name === name);
+    const deadline = Date.now() + registrationMs;
+    while (node !== undefined && Date.now() < deadline) {
+      const answer = await getJson(this.targetOf(node), '/v1/node').catch(() => undefined);
+      const { registration } = (answer ?? {}) as { registration?: string | null };
+      if (registration !== undefined && registration !== null && registration !== 'joining') return registration;
+      await pause(lookMs);
+    }
+    return undefined;
+  }
+
   /** Cuts every link between nodes of different groups; nodes that are in no group keep all theirs. */
   async partition(groups: readonly (readonly string[])[]): Promise<void> {
     const up = this.nodes.filter((node) => this.#processes.get(node.name)?.isUp === true);
@@ -228,7 +247,7 @@ export class DevCluster {
 
   #begin(node: PlannedNode, index: number, ports: readonly NodePortPair[]): void {
     const { root } = this.identity;
-    const environment = agentEnvironment(process.env, this.identity, this.#spec.modules);
+    const environment = agentEnvironment(process.env, this.identity, this.#spec);
     const own = ports[index] as NodePortPair;
     const words = agentArguments(node, own, seedsFor(index, ports), { root, temporary: this.temporary });
     const logFile = join(root, 'logs', `${node.name}.log`);

@@ -1,18 +1,26 @@
 /**
- * `remuster dev kill|restart|pause|resume NAME`, `dev partition A,B / C`, `dev heal`: finds the running dev cluster and
- * sends it a verb. Touches no process itself.
+ * `remuster dev kill|restart|pause|resume NAME`, `dev partition A,B / C`, `dev heal`: finds the dev cluster that --addr,
+ * --data or REMUSTER_ADDR names, or the only one that runs, and sends it a verb. Touches no process itself.
  */
 import { resolve } from 'node:path';
-import type { DevVerb } from './dev-control.ts';
+import type { DevVerb, DevVerbResult } from './dev-control.ts';
 import { devClusterAt } from '../command/dev-state.ts';
 import { exitOk } from '../command/exit.ts';
 import { postJson } from '../command/http-client.ts';
-import { printNotice } from '../output/terminal.ts';
+import { schemaVersion } from '../output/render.ts';
+import { printData, printNotice } from '../output/terminal.ts';
 
-export async function devControlCommand(order: DevVerb, names: string, data: string | undefined): Promise<number> {
-  const cluster = devClusterAt(data === undefined ? undefined : resolve(data));
+export type DevControlFlags = { readonly data?: string; readonly addr?: string; readonly output?: string };
+
+export async function devControlCommand(verb: DevVerb, names: string, flags: DevControlFlags): Promise<number> {
+  const root = flags.data === undefined ? undefined : resolve(flags.data);
+  // A data directory is the more exact name: an address left in the environment does not contradict it.
+  const addr = flags.addr ?? (root === undefined ? process.env['REMUSTER_ADDR'] || undefined : undefined);
+  const cluster = devClusterAt({ root, addr });
   const target = { addr: cluster.control, token: cluster.nonce };
-  const { done } = (await postJson(target, `/${order}`, { names })) as { done: string };
-  printNotice(done);
+  const result = (await postJson(target, `/${verb}`, { names })) as DevVerbResult;
+  if (flags.output === 'json') printData(JSON.stringify({ schemaVersion, ...result }));
+  else printNotice(result.done);
+  for (const warning of result.warnings) printNotice(warning);
   return exitOk;
 }

@@ -7,10 +7,22 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { serializeError, isRemusterError, RemusterError } from '../../base/errors.ts';
 import type { DevCluster } from './dev-cluster.ts';
+import type { DevNode } from '../command/dev-state.ts';
+import { activateHint } from '../cluster/activate-hint.ts';
 import { devHost, parseGroups } from './dev-plan.ts';
 
 export const devVerbs = ['kill', 'restart', 'pause', 'resume', 'partition', 'heal'] as const;
 export type DevVerb = (typeof devVerbs)[number];
+
+/** What was done, for people in `done` and for programs beside it. */
+export type DevVerbResult = {
+  readonly verb: DevVerb;
+  readonly done: string;
+  /** What else its user should know, and what to do about it. */
+  readonly warnings: readonly string[];
+  readonly node?: DevNode & { readonly registration?: string | null };
+  readonly groups?: readonly (readonly string[])[];
+};
 
 export type DevControlServer = { readonly url: string; readonly close: () => void };
 
@@ -58,34 +70,45 @@ async function answer(
     const order = devVerbs.find((word) => request.method === 'POST' && request.url === `/${word}`);
     if (order === undefined) throw new RemusterError('UNKNOWN_METHOD');
     const { names = '' } = JSON.parse(await bodyOf(request)) as { names?: string };
-    const done = await execute(cluster, order, names);
-    tell(done);
-    return { status: 200, body: { done } };
+    const result = await execute(cluster, order, names);
+    for (const text of [result.done, ...result.warnings]) tell(text);
+    return { status: 200, body: result };
   } catch (error) {
     const shape = serializeError(error);
     return { status: isRemusterError(error) ? error.row.httpStatus : 500, body: { error: shape } };
   }
 }
 
-async function execute(cluster: DevCluster, order: DevVerb, names: string): Promise<string> {
-  if (order === 'heal') {
+async function execute(cluster: DevCluster, verb: DevVerb, names: string): Promise<DevVerbResult> {
+  if (verb === 'heal') {
     await cluster.partition([]);
-    return 'healed: all links are back';
+    return { verb, done: 'healed: all links are back', warnings: [] };
   }
-  if (order === 'partition') {
+  if (verb === 'partition') {
     const known = cluster.nodes.map((node) => node.name);
     const groups = parseGroups(names, known);
     await cluster.partition(groups);
-    return `cut: ${groups.map((group) => group.join(',')).join(' / ')}`;
+    return { verb, done: `cut: ${groups.map((group) => group.join(',')).join(' / ')}`, groups, warnings: [] };
   }
-  if (order === 'restart') return `restarted: ${names} (pid ${(await cluster.restart(names)).pid})`;
-  const node = cluster.process(names);
-  if (order === 'kill') {
-    node.kill();
-    await node.ended;
-  } else if (order === 'pause') node.pause();
-  else node.resume();
-  return `${order === 'kill' ? 'killed' : `${order}d`}: ${names} (pid ${node.pid})`;
+  if (verb === 'restart') return await restart(cluster, names);
+  const child = cluster.process(names);
+  if (verb === 'kill') {
+    child.kill();
+    await child.ended;
+  } else if (verb === 'pause') child.pause();
+  else child.resume();
+  const node = cluster.nodes.find(({ name }) => name === names);
+  const done = `${verb === 'kill' ? 'killed' : `${verb}d`}: ${names} (pid ${child.pid})`;
+  return { verb, done, warnings: [], ...(node === undefined ? {} : { node }) };
+}
+
+/** A node that was away too long may come back drained, which looks like a node that works and gets nothing to do. */
+async function restart(cluster: DevCluster, name: string): Promise<DevVerbResult> {
+  const node = await cluster.restart(name);
+  const registration = await cluster.registrationOf(name);
+  const warnings = registration === 'drained' ? [`${name} is drained and gets no work: ${activateHint(name)}`] : [];
+  const done = `restarted: ${name} (pid ${node.pid})`;
+  return { verb: 'restart', done, warnings, node: { ...node, registration: registration ?? null } };
 }
 
 function isAuthorized(request: IncomingMessage, nonce: string): boolean {

@@ -43,13 +43,14 @@ describe('the plan', () => {
 test('secrets travel by environment, never by the command line, and foreign options stay behind', () => {
   const identity = { root: '/r', secret: 'the-secret', token: 'the-token' };
   const own = { PATH: '/bin', REMUSTER_PORT: '1', REMUSTER_LOG_LEVEL: 'debug', REMUSTER_AUTH_SECRET: 'other' };
-  const environment = agentEnvironment(own, identity);
+  const environment = agentEnvironment(own, identity, { rejoin: 'active' });
   assert.deepEqual(environment, {
     PATH: '/bin',
     REMUSTER_LOG_LEVEL: 'debug',
     REMUSTER_PROFILE: 'local',
     REMUSTER_AUTH_SECRET: 'the-secret',
     REMUSTER_TOKEN: 'the-token',
+    REMUSTER_REJOIN: 'active',
   });
   const words = agentArguments({ name: 'w1', roles: ['worker'], dc: 'dc1' }, { port: 1, httpPort: 2 }, [], {
     root: '/r',

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import type { Role } from '../../base/ports.ts';
 import { RemusterError } from '../../base/errors.ts';
+import type { RejoinPolicy } from '../../registration/registration-options.ts';
 import type { NodePortPair } from './free-ports.ts';
 
 export type DevSize = {
@@ -18,6 +19,9 @@ export type PlannedNode = { readonly name: string; readonly roles: readonly Role
 export type DevDataDir = { readonly root: string; readonly temporary: boolean };
 
 export type DevIdentity = { readonly root: string; readonly secret: string; readonly token: string };
+
+/** What all nodes of a dev cluster are started with. */
+export type DevNodeOptions = { readonly modules?: string | undefined; readonly rejoin: RejoinPolicy };
 
 export const devHost = '127.0.0.1';
 const nodesMax = 50;
@@ -81,7 +85,7 @@ const passedOn = ['LOG_LEVEL', 'TIME_SCALE', 'PROFILE', 'CORES', 'WARM_RUNNERS_M
 export function agentEnvironment(
   own: Readonly<Record<string, string | undefined>>,
   { secret, token }: DevIdentity,
-  modules?: string,
+  { modules, rejoin }: DevNodeOptions,
 ): Record<string, string | undefined> {
   const kept = Object.entries(own).filter(([name]) => !name.startsWith('REMUSTER_') || passedOn.includes(name));
   return {
@@ -89,6 +93,7 @@ export function agentEnvironment(
     ...Object.fromEntries(kept),
     REMUSTER_AUTH_SECRET: secret,
     REMUSTER_TOKEN: token,
+    REMUSTER_REJOIN: rejoin,
     ...(modules === undefined ? {} : { REMUSTER_MODULES: modules }),
   };
 }

@@ -9,6 +9,7 @@ import type { DevSize } from './dev-plan.ts';
 import { type DevNode, writeDevState } from '../command/dev-state.ts';
 import { exitFailed } from '../command/exit.ts';
 import { renderTable } from '../output/render.ts';
+import type { RejoinPolicy } from '../../registration/registration-options.ts';
 import { onParentExit } from '../agent/parent-watch.ts';
 import { onStopSignals, type StopRequest } from '../command/signals.ts';
 import { styled, printData, printNotice } from '../output/terminal.ts';
@@ -18,6 +19,8 @@ export type DevFlags = DevSize & {
   readonly portBase: number;
   /** As in the option of a node. */
   readonly modules?: string | undefined;
+  /** How a node comes back that was away too long. */
+  readonly rejoin: RejoinPolicy;
   readonly data: string | undefined;
   readonly retain: boolean;
   readonly json: boolean;

@@ -77,6 +77,14 @@ describe('the picture', () => {
     assert.match(progressLine(progress()), /^RUNNING {2}2\.0 s {2}1,234 done {2}0 failed {2}100\/s .* on w1 w2$/);
   });
 
+  test('says nothing of latencies before anything was measured', () => {
+    const view = new LiveView([load]);
+    const unmeasured = progress({ latencyMs: null });
+    view.update(0, unmeasured);
+    assert.match(view.lines(0, style).join('\n'), /latency {2}p50 - {3}p95 - {3}p99 -/);
+    assert.match(progressLine(unmeasured), /p50 - {2}p95 - {2}p99 -/);
+  });
+
   test('several workflows have lines of their own, and names cannot move the cursor', () => {
     const view = new LiveView([]);
     const evil = `a\u001b[2J`;

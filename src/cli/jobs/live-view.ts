@@ -11,8 +11,9 @@ import { stripControls } from '../output/terminal.ts';
 export type ProgressSample = {
   readonly elapsedMs: number;
   readonly ratePerSecond: number;
-  readonly p50: number;
-  readonly p99: number;
+  /** Undefined as long as nothing has been measured. */
+  readonly p50: number | undefined;
+  readonly p99: number | undefined;
   readonly failed: number;
 };
 
@@ -54,7 +55,7 @@ export class LiveView {
     const { elapsedMs, ratePerSecond, latencyMs, failed } = progress;
     this.#count += 1;
     if (this.#count % this.#stride !== 0 && !isTerminalStatus(progress.status)) return;
-    this.samples.push({ elapsedMs, ratePerSecond, p50: latencyMs.p50, p99: latencyMs.p99, failed });
+    this.samples.push({ elapsedMs, ratePerSecond, p50: latencyMs?.p50, p99: latencyMs?.p99, failed });
     if (this.samples.length < samplesMax) return;
     // The whole past stays in sight, more coarsely.
     this.samples.splice(0, samplesMax, ...this.samples.filter((_, i) => i % 2 === 0));
@@ -78,13 +79,12 @@ export class LiveView {
     const elapsedMs = progress.elapsedMs + (nowMs - this.#seenMs);
     const title = `${paint('bold', stripControls(progress.workflows[0]?.name ?? progress.jobId))}  ${progress.status}  ${formatElapsed(elapsedMs)}`;
     const workers = progress.workers.length === 0 ? '' : `  on ${stripControls(progress.workers.join(' '))}`;
-    const { p50, p95, p99 } = progress.latencyMs;
     const lines = [
       `${title}${workers}`,
       this.#bar(nowMs, style),
       `done     ${formatCount(progress.completed)}${failedText(progress.failed, paint)}`,
       `rate     ${formatRate(progress.ratePerSecond).padEnd(10)} ${paint('cyan', this.#plot(Math.max(10, columns - 24), style))}`,
-      `latency  p50 ${formatLatency(p50)}   p95 ${formatLatency(p95)}   p99 ${formatLatency(p99)}`,
+      `latency  ${percentilesText(progress, '   ')}`,
     ];
     if (progress.queue !== null)
       lines.push(`queued   place ${progress.queue.position}: ${stripControls(progress.queue.reason)}`);
@@ -124,13 +124,18 @@ export class LiveView {
   }
 }
 
+/** Dashes as long as nothing has been measured. */
+function percentilesText({ latencyMs }: JobProgress, gap: string): string {
+  const text = (name: 'p50' | 'p95' | 'p99') => `${name} ${formatLatency(latencyMs?.[name] ?? Number.NaN)}`;
+  return [text('p50'), text('p95'), text('p99')].join(gap);
+}
+
 /** One line for a log: what stands in the view, without its past. */
 export function progressLine(progress: JobProgress): string {
-  const { p50, p95, p99 } = progress.latencyMs;
   const queue = progress.queue === null ? '' : `  place ${progress.queue.position}: ${progress.queue.reason}`;
   const workers = progress.workers.length === 0 ? '' : `  on ${progress.workers.join(' ')}`;
   const counts = `${formatCount(progress.completed)} done  ${formatCount(progress.failed)} failed`;
-  const speed = `${formatRate(progress.ratePerSecond)}  p50 ${formatLatency(p50)}  p95 ${formatLatency(p95)}  p99 ${formatLatency(p99)}`;
+  const speed = `${formatRate(progress.ratePerSecond)}  ${percentilesText(progress, '  ')}`;
   return stripControls(
     `${progress.status}  ${formatElapsed(progress.elapsedMs)}  ${counts}  ${speed}${workers}${queue}`,
   );

@@ -64,7 +64,9 @@ function tiles({ jobId, status, elapsedMs, totals, attempts, error }: Report): s
 function plots(samples: readonly ProgressSample[]): string {
   const rate = plot([samples.map(({ elapsedMs, ratePerSecond }) => [elapsedMs, ratePerSecond])], formatRate);
   const latency = plot(
-    [samples.map(({ elapsedMs, p50 }) => [elapsedMs, p50]), samples.map(({ elapsedMs, p99 }) => [elapsedMs, p99])],
+    (['p50', 'p99'] as const).map((name) =>
+      samples.flatMap((sample) => (sample[name] === undefined ? [] : [[sample.elapsedMs, sample[name]] as const])),
+    ),
     formatLatency,
   );
   return `<h2>Rate</h2>${rate}<h2>Latency, p50 and p99</h2>${latency}`;
@@ -107,7 +109,9 @@ function steps({ steps: rows }: Report): string {
     titles,
     rows.map(({ workflow, step, count, failed, ratePerSecond, latencyMs: ms }) => [
       ...[`${workflow} / ${step}`, formatCount(count), formatCount(failed), formatRate(ratePerSecond)],
-      ...[ms.mean, ms.p50, ms.p90, ms.p95, ms.p99, ms.p999, ms.max].map(formatLatency),
+      ...[ms.mean, ms.p50, ms.p90, ms.p95, ms.p99, ms.p999, ms.max].map((one) =>
+        formatLatency(count === 0 ? Number.NaN : one),
+      ),
     ]),
   );
 }

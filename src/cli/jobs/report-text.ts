@@ -65,8 +65,8 @@ function stepsText({ steps }: Report): string {
       formatCount(failed),
       formatRate(ratePerSecond),
     ],
-    ...([latencyMs.mean, latencyMs.p50, latencyMs.p95, latencyMs.p99, latencyMs.p999, latencyMs.max] as const).map(
-      formatLatency,
+    ...[latencyMs.mean, latencyMs.p50, latencyMs.p95, latencyMs.p99, latencyMs.p999, latencyMs.max].map((ms) =>
+      formatLatency(count === 0 ? Number.NaN : ms),
     ),
   ]);
   return renderTable(titles, rows);
@@ -99,7 +99,7 @@ export function formatMetric({ kind, count, rate, min, max, last, latencyMs }: M
     case 'gauge':
       return `last ${last ?? '-'}, from ${min ?? '-'} to ${max ?? '-'}`;
     case 'trend':
-      return latencyMs === undefined
+      return latencyMs === undefined || count === 0
         ? '-'
         : `p50 ${formatLatency(latencyMs.p50)}, p99 ${formatLatency(latencyMs.p99)}, max ${formatLatency(latencyMs.max)}`;
     default:

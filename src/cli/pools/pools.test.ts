@@ -135,10 +135,10 @@ test('migrate ends when the container serves there; 1 when it was given up, 4 wh
   assert.equal(moved.exitCode, 0, moved.err);
   const { moving, moved: isMoved } = JSON.parse(moved.out) as { moving: boolean; moved: boolean };
   assert.deepEqual([moving, isMoved], [false, true]);
-  look({ move }, { note: 'stays: its destination is gone' });
+  look({ move }, { note: 'the move to w2 was cancelled: its serving lease is over' });
   const stayed = await run(...moveWords);
   assert.equal(stayed.exitCode, 1);
-  assert.match(stayed.out, /no: stays: its destination is gone/);
+  assert.match(stayed.out, /no: the move to w2 was cancelled: its serving lease is over/);
   look({ move });
   assert.equal((await run(...moveWords, '--timeout', '100ms')).exitCode, 4);
   assert.equal((await run(...moveWords, '--detach')).exitCode, 0);

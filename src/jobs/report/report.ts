@@ -170,7 +170,9 @@ export function hasFailedThresholds(report: Pick<Report, 'thresholds'>): boolean
 
 /** Percentiles for the live view: of requests where there are any, else of iterations or items. */
 export function latencyPercentiles(summary: Summary | undefined): JobProgress['latencyMs'] {
-  const { p50, p95, p99 } = latencyOf(summary?.http ?? summary?.iterationTimes);
+  const times = summary?.http ?? summary?.iterationTimes;
+  if (times === undefined || times.count === 0) return null;
+  const { p50, p95, p99 } = latencyOf(times);
   return { p50, p95, p99 };
 }
 

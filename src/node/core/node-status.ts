@@ -21,7 +21,10 @@ export type MemberRow = {
   readonly state: MemberView['state'];
   readonly incarnation: number;
   readonly health: number;
+  /** The mode of its registration; `lost` for a node that should work and is gone. */
   readonly registration: string | null;
+  /** Why it is in that mode, as `stale_restart` for a node that returned too late. */
+  readonly registrationReason: string | null;
   readonly generation: number;
   readonly loadLevel: string | null;
   /** For jobs, as the worker last told; null of everybody else. */
@@ -39,26 +42,39 @@ export function memberRows(
   views: readonly MemberView[],
   known: {
     readonly registrationOf: (id: NodeId) => string | undefined;
+    readonly registrationReasonOf: (id: NodeId) => string | undefined;
     readonly noticeOf: (id: NodeId) => WorkerSummary | undefined;
   },
 ): readonly MemberRow[] {
   const names = new Map(views.map(({ entry }) => [entry.id, entry.name]));
-  return views.map((view) =>
-    memberRow(view, names, known.registrationOf(view.entry.id), known.noticeOf(view.entry.id)),
-  );
+  return views.map((view) => {
+    const { id } = view.entry;
+    const registration = { mode: known.registrationOf(id), reason: known.registrationReasonOf(id) };
+    return memberRow(view, names, registration, known.noticeOf(id));
+  });
+}
+
+/** The record of a dead node says `active` until its time is over; it is not. Drained it will be when it returns. */
+function presentMode({ state }: MemberView, mode: string | undefined): string | null {
+  const isGone = state === 'dead' || state === 'left';
+  return isGone && (mode === 'active' || mode === 'joining') ? 'lost' : (mode ?? null);
 }
 
 function memberRow(
   view: MemberView,
   names: ReadonlyMap<NodeId, string>,
-  registration: string | undefined,
+  registration: { readonly mode: string | undefined; readonly reason: string | undefined },
   notice: WorkerSummary | undefined,
 ): MemberRow {
   const { entry, state, incarnation, health, stuck, lagMs, silentMs, roundTripUs } = view;
   const { name, id, host, port, roles, dc, generation } = entry;
   const watchedBy = entry.watchedBy === undefined ? null : (names.get(entry.watchedBy) ?? entry.watchedBy);
   const cores = notice === undefined ? null : { total: notice.coresTotal, free: notice.coresFree };
-  const others = { registration: registration ?? null, loadLevel: notice?.level ?? null, cores };
+  const registered = {
+    registration: presentMode(view, registration.mode),
+    registrationReason: registration.reason ?? null,
+  };
+  const others = { ...registered, loadLevel: notice?.level ?? null, cores };
   const roundTripMs = roundTripUs === undefined ? null : roundTripUs / 1_000;
   const seen = { state, incarnation, health, generation, stuck, lagMs, silentMs, roundTripMs, watchedBy };
   return { name, id, host, port, roles, dc, ...seen, ...others };

@@ -1,7 +1,11 @@
 /** Option rows of consensus, registration and rebalancing, and the mapping to those machines' options. */
 import { type ConsensusOptions, defaultConsensusOptions } from '../../consensus/state/options.ts';
 import { type RebalanceOptions, rebalanceOptions } from '../../placement/balance/rebalance-options.ts';
-import { type RegistrationOptions, registrationOptions } from '../../registration/registration-options.ts';
+import {
+  type RegistrationOptions,
+  registrationOptions,
+  rejoinPolicies,
+} from '../../registration/registration-options.ts';
 import type { AutopilotOptions } from '../group/group-autopilot.ts';
 import { optionRow, timeOptionRow } from './option-rows.ts';
 import { addressListOption, choiceOption, durationOption, integerOption, booleanOption } from './option-types.ts';
@@ -62,9 +66,9 @@ export const controlPlaneOptionRows = {
     'How long a node counts as present after its last renewal; it renews three times as often.',
   ),
   rejoin: optionRow(
-    choiceOption(['drained', 'active', 'auto']),
+    choiceOption([...rejoinPolicies]),
     'drained',
-    'What becomes of a node that returns after its registration ran out: drained until somebody activates it, active, or active after rejoinHold without incident.',
+    'How a node returns whose registration ran out while the cluster went on: drained until `remuster node activate`, active at once, or auto: active after rejoinHold without incident. A node that an operator drained stays drained.',
   ),
   rejoinHoldMs: optionRow(
     durationOption({ min: 0, max: day }),

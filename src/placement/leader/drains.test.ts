@@ -184,7 +184,7 @@ describe('draining a node with containers', () => {
     drain(both, 'b');
     for (const round of [1, 2, 3]) {
       both.cluster.until(() => both.placer.record('1').move !== undefined, 6_000, `move ${round}`);
-      both.placer.change('1', { move: undefined, note: 'stays: its destination is gone' });
+      both.placer.change('1', { move: undefined, note: 'the move to b was cancelled: its serving lease is over' });
     }
     const times = both.placer.moves.map(({ atMs }) => atMs);
     assert.equal(times.length, 3);

@@ -8,7 +8,12 @@
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
-import { type PlacementContainer, type PlacementNode, isActiveNode } from '../state/placement-view.ts';
+import {
+  type PlacementContainer,
+  type PlacementNode,
+  type PlacementView,
+  isActiveNode,
+} from '../state/placement-view.ts';
 import type { ContainerMove, PoolRecord } from '../state/container-records.ts';
 import {
   type ContainerUpdate,
@@ -42,8 +47,9 @@ export function planMove(
   const { nowMs, options, view } = situation;
   const target = view.nodes.get(move.to);
   if (target === undefined || !isActiveNode(target))
-    return cancel(placed, move, 'its destination is not active any more');
-  if (leaseStatusOf(situation, target) === 'over') return cancel(placed, move, 'its destination is gone');
+    return cancel(view, placed, move, 'it is not an active node any more');
+  if (leaseStatusOf(situation, target) === 'over')
+    return cancel(view, placed, move, 'its serving lease is over (dead, cut off or restarting)');
   const maxMs = move.step === 'copying' ? options.copyingMsMax : options.handingMsMax;
   const dueMs = placed.sinceMs + maxMs;
   const isReady = move.step === 'copying' && isInSync(situation, pool, placed.record, move.to);
@@ -51,12 +57,14 @@ export function planMove(
     const next = { ...placed.record, move: { ...move, step: 'handing' as const } };
     return { change: { placed, next, receivers: [move.to], previousOwner: undefined, isRepair: false, events: [] } };
   }
-  if (nowMs >= dueMs) return cancel(placed, move, `${move.step} took longer than ${maxMs} ms`);
+  if (nowMs >= dueMs) return cancel(view, placed, move, `${move.step} took longer than ${maxMs} ms`);
   return { dueMs };
 }
 
-function cancel(placed: PlacementContainer, move: ContainerMove, reason: string): ContainerPlan {
-  const next = { ...placed.record, move: undefined, note: `stays: ${reason}` };
+/** The container stays with its owner. The note outlives the move, so it names what was cancelled and why. */
+function cancel(view: PlacementView, placed: PlacementContainer, move: ContainerMove, reason: string): ContainerPlan {
+  const note = `the move to ${view.nameOf(move.to)} was cancelled: ${reason}`;
+  const next = { ...placed.record, move: undefined, note };
   const events = [containerEventOf(placed, 'container.moveCancelled', move.to, reason)];
   return { change: { placed, next, receivers: [], previousOwner: undefined, isRepair: false, events } };
 }

@@ -28,6 +28,7 @@ export type ListedMember = {
   readonly generation: number;
   readonly incarnation: number;
   readonly stuck: boolean;
+  readonly registration: string | null;
 };
 
 /** One process with its output. */
