@@ -179,8 +179,9 @@ export class DevCluster {
    */
   async registrationOf(name: string): Promise<string | undefined> {
     const node = this.nodes.find((one) => one.name === name);
+    if (node === undefined) return undefined;
     const deadline = Date.now() + registrationMs;
-    while (node !== undefined && Date.now() < deadline) {
+    while (Date.now() < deadline) {
       const answer = await getJson(this.targetOf(node), '/v1/node').catch(() => undefined);
       const { registration } = (answer ?? {}) as { registration?: string | null };
       if (registration !== undefined && registration !== null && registration !== 'joining') return registration;
