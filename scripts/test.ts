@@ -1,8 +1,10 @@
 /**
- * `npm test`: checks, then every test file, failures in full at the end, last line `N passed, M failed`.
+ * `npm test` and `npm run test:long`: the checks, then every test file of the tier, one line each; failures in full at
+ * the end, the ten slowest files, and as the last line `N passed, M failed`. A check counts as one test.
  *
- *   npm test                    everything
- *   npm test -- lint            only the stages and test files whose name contains "lint"
+ *   npm test                    the fast tier
+ *   npm run test:long           the long tier
+ *   npm test -- lint            only the stages and test files whose name contains "lint", of both tiers
  *   npm test -- src/io kv       the same, for several words
  */
 import { globSync, readFileSync } from 'node:fs';
@@ -12,10 +14,15 @@ import { join, posix } from 'node:path';
 import { importsOf } from '../test/support/rules/dependencies.ts';
 import { checks } from './testing/checks.ts';
 import { type StageFailure, projectRoot, type Stage, type StageReport } from './testing/stage.ts';
+import { isProcessTest, type Tier, tierOf } from './testing/tiers.ts';
+import { debianStage } from './testing/debian-stage.ts';
 import { type TestFileReport, killRunningTests, runTestFiles } from './testing/test-files.ts';
 
-const words = process.argv.slice(2);
-const isWanted = (name: string): boolean => words.length === 0 || words.some((word) => name.includes(word));
+const tier: Tier = process.argv[2] === '--long' ? 'long' : 'fast';
+const words = process.argv.slice(tier === 'long' ? 3 : 2);
+const isWanted = (name: string): boolean => words.some((word) => name.includes(word));
+const isInRun = (file: string): boolean => (words.length === 0 ? tierOf(file) === tier : isWanted(file));
+const slowestShown = 10;
 
 const candidates = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'], { cwd: projectRoot })
   .map((file) => file.replaceAll('\\', '/'))
@@ -32,15 +39,9 @@ function sharedFiles(): ReadonlySet<string> {
 }
 
 const shared = sharedFiles();
-const testFiles = candidates.filter((file) => isWanted(file) && !shared.has(file));
+const testFiles = candidates.filter((file) => isInRun(file) && !shared.has(file));
 
-/** Tests that start clusters of real processes need the machine for themselves. */
-const isProcessTest = (file: string): boolean => /^test\/(?:processes|browser)\//.test(file);
-
-const limits = {
-  light: { concurrency: availableParallelism(), fileTimeoutMs: 300_000, testTimeoutMs: 240_000 },
-  heavy: { concurrency: 1, fileTimeoutMs: 480_000, testTimeoutMs: 240_000 },
-} as const;
+const limits = { fileTimeoutMs: 480_000, testTimeoutMs: 240_000 };
 
 /**
  * A shared machine may stand still for seconds, and tests of real processes have deadlines. So a file that failed runs
@@ -49,26 +50,27 @@ const limits = {
  */
 const secondTriesMax = 4;
 const unsteady: StageFailure[] = [];
+const measured: TestFileReport[] = [];
 
-async function runTests(): Promise<StageReport> {
+async function runTests(
+  files: readonly string[],
+  { concurrency }: { readonly concurrency: number },
+): Promise<StageReport> {
   const reports = new Map<string, TestFileReport>();
   const ended = (report: TestFileReport): void => {
     reports.set(report.file, report);
     printFile(report);
   };
-  await runTestFiles(
-    testFiles.filter((file) => !isProcessTest(file)),
-    { ...limits.light, ended },
-  );
-  await runTestFiles(testFiles.filter(isProcessTest), { ...limits.heavy, ended });
+  await runTestFiles(files, { ...limits, concurrency, ended });
   const failed = [...reports.values()].filter((report) => report.failures.length > 0);
   if (failed.length <= secondTriesMax) {
     for (const first of failed) {
-      await runTestFiles([first.file], { ...limits.heavy, ended });
+      await runTestFiles([first.file], { ...limits, concurrency: 1, ended });
       if (reports.get(first.file)?.failures.length === 0) unsteady.push(...first.failures);
     }
   }
   const all = [...reports.values()];
+  measured.push(...all);
   const passed = sum(all, (report) => report.passed);
   const skipped = sum(all, (report) => report.skipped);
   const failures = all.flatMap((report) => report.failures);
@@ -80,6 +82,12 @@ function printFile({ file, passed, notes, elapsedMs, failures }: TestFileReport)
   const verdict = failures.length === 0 ? `${passed} passed` : `${passed} passed, ${failures.length} failed`;
   console.log(`  ${file.padEnd(54)} ${verdict.padEnd(22)} ${seconds(elapsedMs)}`);
   if (notes.length > 0) console.log(`    ${notes.join(', ').replaceAll(', looked at', ',')}`);
+}
+
+function printSlowest(): void {
+  const slowest = measured.toSorted((a, b) => b.elapsedMs - a.elapsedMs).slice(0, slowestShown);
+  console.log('slowest files:');
+  for (const { file, elapsedMs } of slowest) console.log(`  ${file.padEnd(54)} ${seconds(elapsedMs)}`);
 }
 
 function sum<T>(items: readonly T[], value: (item: T) => number): number {
@@ -115,15 +123,26 @@ for (const [signal, code] of [
   });
 }
 
-const stages = checks.filter((stage) => isWanted(stage.name));
-if (testFiles.length > 0) stages.push({ name: 'tests', run: runTests });
+/** Tests that start clusters of real processes need the machine for themselves; the others run side by side. */
+const testStages: readonly Stage[] = [
+  { name: 'tests', files: testFiles.filter((file) => !isProcessTest(file)), concurrency: availableParallelism() },
+  { name: 'processes', files: testFiles.filter(isProcessTest), concurrency: 1 },
+]
+  .filter(({ files }) => files.length > 0)
+  .map(({ name, files, concurrency }) => ({ name, run: () => runTests(files, { concurrency }) }));
+const checksOfRun = words.length > 0 ? checks.filter(({ name }) => isWanted(name)) : tier === 'fast' ? checks : [];
+
+if (words.length === 0) await runStage(debianStage);
+const startedMs = performance.now();
 const reports: StageReport[] = [];
-for (const stage of stages) reports.push(await runStage(stage));
+for (const stage of [...checksOfRun, ...testStages]) reports.push(await runStage(stage));
+if (measured.length > slowestShown) printSlowest();
 if (words.length === 0 && testFiles.length === 0) throw new Error('there is no test file');
 
 const failures = reports.flatMap((report) => report.failures);
 for (const { title, text } of unsteady) printFailure({ title: `unsteady, passed alone: ${title}`, text }, -1);
 for (const [index, failure] of failures.entries()) printFailure(failure, index);
 const passed = sum(reports, (report) => report.passed);
+console.log(`\nwithout the installation of packages:${seconds(performance.now() - startedMs)}`);
 console.log(`\n${passed} passed, ${failures.length} failed`);
 process.exitCode = failures.length === 0 && passed > 0 ? 0 : 1;

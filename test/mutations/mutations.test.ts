@@ -1,6 +1,6 @@
 /**
  * The properties of simulated groups find deliberate bugs. Each mutant runs with the seed that a search has found
- * (`node scripts/mutations.ts --record` writes them down), and is searched for when that one no longer finds it; the
+ * (`node scripts/proofs/mutations.ts --record` writes them down), and is searched for when that one no longer finds it; the
  * sources as they are run with the same seeds and pass. A mutant whose place in the sources is gone fails here: give it
  * a new one.
  */

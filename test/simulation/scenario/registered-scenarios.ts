@@ -15,20 +15,28 @@ function read(file: string): unknown {
   return JSON.parse(readFileSync(new URL(file, folder), 'utf8'));
 }
 
+/** Of which seeds: the first ones, as often as each file is registered, or others and more. */
+export type SeedRange = { readonly firstSeed: number; readonly times: number };
+
 /** One test for each file whose name is wanted. What it gives are the rare points that were never reached, by file. */
-export function testRegisteredScenarios(isWanted: (file: string) => boolean): {
+export function testRegisteredScenarios(
+  isWanted: (file: string) => boolean,
+  { firstSeed, times }: SeedRange = { firstSeed: 1, times: 1 },
+): {
   readonly count: number;
   readonly neverFired: readonly (readonly string[])[];
 } {
   const files = readdirSync(folder).filter((file) => file.endsWith('.json') && file !== register);
   const wanted = [...parseScenarioRegister(read(register), files)].filter(([file]) => isWanted(file));
   const neverFired: (readonly string[])[] = [];
-  for (const [file, seeds] of wanted) {
+  for (const [file, registered] of wanted) {
+    const seeds = registered * times;
     it(`${file}, ${seeds} seeds`, { timeout: 300_000 }, async () => {
       const scenario = parseScenario(read(file));
       assert.equal(`${scenario.name}.json`, file);
       const result = await runCampaign({
         scenarios: [{ file: `test/simulation/${file}`, scenario }],
+        firstSeed,
         seeds,
         nowMs: () => performance.now(),
       });

@@ -6,6 +6,7 @@ import { type Page, chromium } from 'playwright-core';
 import { installDebianPackage } from '../../../scripts/debian-packages.ts';
 
 const executablePath = '/usr/bin/chromium';
+export const chromiumPackage = { packageName: 'chromium', command: 'chromium', check: ['--version'] };
 /** It stays on this machine: without these it looks for its maker's hosts at every start. */
 const quiet = [
   '--no-sandbox',
@@ -20,8 +21,7 @@ const quiet = [
 export type BrowserPage = { readonly page: Page; readonly pageErrors: readonly string[] };
 
 export async function openPage(context: { after(end: () => Promise<void>): void }, url: string): Promise<BrowserPage> {
-  const program = { packageName: 'chromium', command: 'chromium', check: ['--version'] };
-  const fault = installDebianPackage(program, (text) => process.stderr.write(`${text}\n`));
+  const fault = installDebianPackage(chromiumPackage, (text) => process.stderr.write(`${text}\n`));
   if (fault !== undefined) throw new Error(fault);
   const folder = mkdtempSync(join(tmpdir(), 'remuster-browser-'));
   const browser = await chromium.launchPersistentContext(folder, { executablePath, args: quiet, timeout: 60_000 });

@@ -12,6 +12,7 @@ import { installDebianPackage } from '../../../scripts/debian-packages.ts';
 const readyMs = 30_000;
 const startsMax = 3;
 const command = 'etcd';
+export const etcdPackage = { packageName: 'etcd-server', command, check: ['--version'] };
 
 export type EtcdServerOptions = {
   /** Writes without fsync: for tests in which nothing is killed. */
@@ -27,8 +28,7 @@ type TestOwner = { after(run: () => Promise<void>): unknown };
 
 /** Why etcd cannot be used here, as the failure of the test. */
 function requireEtcd(): void {
-  const program = { packageName: 'etcd-server', command, check: ['--version'] };
-  const fault = installDebianPackage(program, (text) => process.stderr.write(`${text}\n`));
+  const fault = installDebianPackage(etcdPackage, (text) => process.stderr.write(`${text}\n`));
   if (fault !== undefined) throw new Error(fault);
 }
 

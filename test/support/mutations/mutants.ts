@@ -35,7 +35,7 @@ export type MutantReport = {
 
 export const sourceRoot = new URL('../../../', import.meta.url);
 export const mutantsFile = fileURLToPath(new URL('../../mutations/mutants.json', import.meta.url));
-const script = fileURLToPath(new URL('scripts/mutations.ts', sourceRoot));
+const script = fileURLToPath(new URL('scripts/proofs/mutations.ts', sourceRoot));
 
 export function readMutants(): readonly Mutant[] {
   return JSON.parse(readFileSync(mutantsFile, 'utf8')) as readonly Mutant[];

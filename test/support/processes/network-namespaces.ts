@@ -6,6 +6,8 @@ import { execFileSync } from 'node:child_process';
 import type { TestContext } from 'node:test';
 import { installDebianPackage } from '../../../scripts/debian-packages.ts';
 
+export const namespacesPackage = { packageName: 'iproute2', command: 'ip', check: ['-V'] };
+
 const hub = `remuster-${process.pid}-hub`;
 /** On this machine, to reach the processes whatever happens between them. The block is reserved for such purposes. */
 const ownBridge = `rm${process.pid}`;
@@ -16,7 +18,7 @@ const commonNet = '198.19.0';
 export function networkUnavailableReason(said: (text: string) => unknown): string | undefined {
   if (process.platform !== 'linux') return 'network namespaces are known to Linux only';
   if (process.getuid?.() !== 0) return 'only root can make network namespaces';
-  return installDebianPackage({ packageName: 'iproute2', command: 'ip', check: ['-V'] }, said);
+  return installDebianPackage(namespacesPackage, said);
 }
 
 export class NamespacedNetwork {

@@ -1,7 +1,7 @@
 /**
  * Agents that do not get the processor they need, and must not bury each other for it.
  *
- *   STARVE_MINUTES=5 node --test test/processes/cpu-starvation.test.ts    the whole of it; a short slice otherwise
+ *   STARVE_MINUTES=5 node --test test/long/cpu-starvation.test.ts    the whole of it; a short slice otherwise
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

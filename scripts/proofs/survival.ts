@@ -1,8 +1,8 @@
 /**
  * Writers while nodes are killed, for as long as told: nothing acknowledged lost, nothing applied twice.
  *
- *   node scripts/measure/survival.ts --minutes 10
- *   node scripts/measure/survival.ts --minutes 2 --every 3 --seed 7
+ *   node scripts/proofs/survival.ts --minutes 10
+ *   node scripts/proofs/survival.ts --minutes 2 --every 3 --seed 7
  */
 import { parseArgs } from 'node:util';
 import { Random } from '../../src/base/random.ts';

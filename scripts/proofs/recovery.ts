@@ -1,8 +1,8 @@
 /**
  * Measures how long a container is not callable after its owner is killed, stopped or shut down.
  *
- *   node scripts/measure/recovery.ts --trials 10                     all three, with the profile local
- *   node scripts/measure/recovery.ts --trials 10 --only kill --events --profile lan
+ *   node scripts/proofs/recovery.ts --trials 10                     all three, with the profile local
+ *   node scripts/proofs/recovery.ts --trials 10 --only kill --events --profile lan
  */
 import { parseArgs } from 'node:util';
 import { setTimeout as pause } from 'node:timers/promises';

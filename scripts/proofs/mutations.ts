@@ -1,5 +1,5 @@
 /**
- * `node scripts/mutations.ts [--seeds 200] [--mutant NAME] [--record]`: do the simulated groups find deliberate bugs?
+ * `node scripts/proofs/mutations.ts [--seeds 200] [--mutant NAME] [--record]`: do the simulated groups find deliberate bugs?
  * Searches the seeds that catch each mutant, from seed 1 on; `--record` stores them for `npm test`. Exits with 1 if one
  * is not caught by a property that its entry names.
  */
@@ -13,7 +13,7 @@ import {
   type MutantReport,
   mutantsFile,
   readMutants,
-} from '../test/support/mutations/mutants.ts';
+} from '../../test/support/mutations/mutants.ts';
 
 const { values } = parseArgs({
   options: {

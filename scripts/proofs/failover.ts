@@ -2,7 +2,7 @@
  * Measures how long three managers are without a leader after it is killed: to the new leader's own word, and to the
  * first acknowledged write that began after the kill. Writers on the two others never pause.
  *
- *   node scripts/measure/failover.ts --trials 10 --election-timeout 700ms
+ *   node scripts/proofs/failover.ts --trials 10 --election-timeout 700ms
  */
 import { parseArgs } from 'node:util';
 import { type Agent, ProcessLab } from '../../test/support/processes/process-lab.ts';

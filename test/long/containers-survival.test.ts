@@ -1,6 +1,6 @@
 /**
  * Content that survives: writers go on while nodes are killed and come back, and in the end everything is accounted for.
- * This is a slice; `node scripts/measure/survival.ts --minutes 10` is the whole of it.
+ * This is a slice; `node scripts/proofs/survival.ts --minutes 10` is the whole of it.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -3,8 +3,8 @@
  * a decoder misbehaves. `npm test` runs a short one.
  */
 import { parseArgs } from 'node:util';
-import { type FuzzReport, fuzz } from '../test/support/fuzz/fuzzer.ts';
-import { fuzzTargets } from '../test/support/fuzz/targets.ts';
+import { type FuzzReport, fuzz } from '../../test/support/fuzz/fuzzer.ts';
+import { fuzzTargets } from '../../test/support/fuzz/targets.ts';
 
 const { values } = parseArgs({
   options: {

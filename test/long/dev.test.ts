@@ -1,0 +1,155 @@
+/** Dev clusters: what they say, the orders they take, and that nothing is left of them, however they end. */
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import {
+  event,
+  eventually,
+  filesIn,
+  ProcessLab,
+  members,
+  processIsUp,
+  type ChildProgram,
+} from '../support/processes/process-lab.ts';
+import { type DevNode, nodeCalled, nothingIsLeft, type Ready, startDev } from '../support/processes/dev-clusters.ts';
+import { until } from '../support/processes/manager-requests.ts';
+
+/** Registrations of 3 s. */
+async function startWithShortLeases(lab: ProcessLab, ...words: string[]): Promise<{ dev: ChildProgram; ready: Ready }> {
+  lab.env['REMUSTER_TIME_SCALE'] = '0.1';
+  return await startDev(lab, '--data', join(lab.folder, 'data'), ...words);
+}
+
+type DevAnswer = { schemaVersion: number; verb: string; node: DevNode & { registration?: string } };
+
+/** Kills w1, waits until the registry has dropped its registration, and starts it again. */
+async function awayTooLong(lab: ProcessLab, ready: Ready): Promise<{ node: DevAnswer['node']; stderr: string }> {
+  const manager = nodeCalled(ready, 'm1');
+  const { id } = nodeCalled(ready, 'w1');
+  assert.equal((await lab.run(['dev', 'kill', 'w1'])).code, 0);
+  await until('w1 is not listed as active', async () => isRegistered(manager.addr, 'w1', 'lost'));
+  await until('the registration of w1 is over', async () => {
+    const { stdout } = await lab.run(['registry', 'list', `/cluster/register/${id}`, '-o', 'json']);
+    return (JSON.parse(stdout) as { items: unknown[] }).items.length === 0 || undefined;
+  });
+  const restarted = await lab.run(['dev', 'restart', 'w1', '-o', 'json']);
+  assert.equal(restarted.code, 0, restarted.stderr);
+  return { node: (JSON.parse(restarted.stdout) as DevAnswer).node, stderr: restarted.stderr };
+}
+
+async function isRegistered(addr: string, name: string, mode: string): Promise<true | undefined> {
+  const row = (await members(addr)).find((one) => one.name === name);
+  return row?.registration === mode || undefined;
+}
+
+describe('a dev cluster', () => {
+  test('leaves nothing behind when it is killed, not even a node that was paused', async (context) => {
+    const lab = new ProcessLab(context);
+    const { dev, ready } = await startDev(lab);
+    assert.equal((await lab.run(['dev', 'pause', 'w1'])).code, 0);
+    dev.kill('SIGKILL');
+    await nothingIsLeft(lab, ready);
+  });
+
+  test('ends in good order when the program that started it is gone', async (context) => {
+    const lab = new ProcessLab(context);
+    const { dev, ready } = await startDev(lab);
+    dev.child.stdin?.destroy();
+    assert.deepEqual(await dev.waitForExit(), { code: 1, signal: null });
+    await nothingIsLeft(lab, ready);
+  });
+
+  test('is stopped at once by a second signal', async (context) => {
+    const lab = new ProcessLab(context);
+    const { dev, ready } = await startDev(lab);
+    dev.kill('SIGTERM');
+    await dev.waitForOutput('stderr', /stopping/);
+    dev.kill('SIGTERM');
+    assert.deepEqual(await dev.waitForExit(), { code: 1, signal: null });
+    await nothingIsLeft(lab, ready);
+  });
+
+  test('keeps its data when asked to, and its nodes come back as themselves', async (context) => {
+    const lab = new ProcessLab(context);
+    const data = join(lab.folder, 'data');
+    const first = await startDev(lab, '--data', data);
+    first.dev.kill('SIGTERM');
+    assert.equal((await first.dev.waitForExit()).code, 0);
+    assert.deepEqual(readdirSync(data).toSorted(), ['g1', 'logs', 'm1', 'w1']);
+    const second = await startDev(lab, '--data', data);
+    assert.deepEqual(
+      second.ready.nodes.map(({ id }) => id),
+      first.ready.nodes.map(({ id }) => id),
+    );
+    const [row] = await members(nodeCalled(second.ready, 'g1').addr);
+    assert.equal(row?.generation, 2);
+    second.dev.kill('SIGKILL');
+    for (const { pid } of second.ready.nodes) await eventually('the node is gone', () => !processIsUp(pid));
+    assert.deepEqual(filesIn(lab.folder), ['data']);
+    assert.ok(existsSync(join(data, 'g1')) && !existsSync(join(data, 'dev.json')));
+  });
+
+  test('moves on when its ports are taken, and says so', async (context) => {
+    const lab = new ProcessLab(context);
+    const { ready } = await startDev(lab);
+    const base = nodeCalled(ready, 'g1').port;
+    const other = lab.program([
+      'dev',
+      '--with-parent',
+      '--gates',
+      '1',
+      '--managers',
+      '0',
+      '--workers',
+      '0',
+      '--port-base',
+      String(base),
+      '-o',
+      'json',
+    ]);
+    await other.waitForOutput('stderr', new RegExp(`ports from ${base} on are in use, taking \\d+`));
+    const [line] = await other.waitForOutput('stdout', /^\{"ready":true.*\}$/m);
+    assert.notEqual((JSON.parse(line) as Ready).nodes[0]?.port, base);
+    const several = await lab.run(['dev', 'kill', 'g1']);
+    assert.equal(several.code, 2);
+    assert.match(several.stderr, /several dev clusters run; choose one of --addr http/);
+    const { addr } = nodeCalled(ready, 'w1');
+    const paused = await lab.run(['dev', 'pause', 'w1', '-o', 'json'], { REMUSTER_ADDR: addr });
+    assert.equal(paused.code, 0, paused.stderr);
+    const { schemaVersion, verb, node } = JSON.parse(paused.stdout) as DevAnswer;
+    assert.deepEqual([schemaVersion, verb, node.name, node.pid], [1, 'pause', 'w1', nodeCalled(ready, 'w1').pid]);
+    assert.equal((await lab.run(['dev', 'resume', 'w1', '--addr', addr])).code, 0);
+    const foreign = await lab.run(['dev', 'kill', 'w1', '--addr', 'http://127.0.0.1:1']);
+    assert.equal(foreign.code, 2);
+    assert.match(foreign.stderr, /http:\/\/127\.0\.0\.1:1 is no dev cluster of yours/);
+  });
+
+  test('a node that was away too long is active again', async (context) => {
+    const lab = new ProcessLab(context);
+    const { ready } = await startWithShortLeases(lab);
+    const { node, stderr } = await awayTooLong(lab, ready);
+    assert.equal(node.registration, 'active');
+    assert.doesNotMatch(stderr, /drained/);
+  });
+
+  test('with --rejoin drained a node that was away too long says how to activate it', async (context) => {
+    const lab = new ProcessLab(context);
+    const { dev, ready } = await startWithShortLeases(lab, '--rejoin', 'drained');
+    const { node, stderr } = await awayTooLong(lab, ready);
+    assert.equal(node.registration, 'drained');
+    const activate = /w1 is drained and gets no work: remuster node activate w1/;
+    assert.match(stderr, activate);
+    await dev.waitForOutput('stderr', activate);
+    const { stdout, stderr: notices } = await lab.run(['members']);
+    assert.match(stdout, /^w1 +worker +dc1 +alive +drained /m);
+    assert.match(notices, /w1 returned too late and is drained: remuster node activate w1/);
+    const { addr } = nodeCalled(ready, 'w1');
+    const drained = await event(addr, ({ type, mode }) => type === 'node.state' && mode === 'drained', 'drained');
+    assert.equal(drained['activate'], 'remuster node activate w1');
+    const log = readFileSync(join(lab.folder, 'data', 'logs', 'w1.log'), 'utf8');
+    assert.match(log, /"level":"warn".*returned after its registration had run out.*remuster node activate w1/);
+    assert.equal((await lab.run(['node', 'activate', 'w1'])).code, 0);
+    await until('w1 is active', async () => isRegistered(addr, 'w1', 'active'));
+  });
+});
