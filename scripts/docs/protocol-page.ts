@@ -2,7 +2,8 @@
 import { unreachable } from '../../src/base/assert.ts';
 import { catalogue } from '../../src/messages/catalogue.ts';
 import type { FieldSchema, FieldTypeSchema } from '../../src/messages/codec/field-type.ts';
-import { type MessageDeclaration, protocolVersion, protocolVersionMin } from '../../src/messages/codec/message.ts';
+import { wireFormat } from '../../src/base/format-versions.ts';
+import type { MessageDeclaration } from '../../src/messages/codec/message.ts';
 import { roleNames } from '../../src/messages/codec/numbers.ts';
 import { rejectionReasons } from '../../src/messages/codec/decode-error.ts';
 
@@ -28,12 +29,12 @@ connection, is the transport's business and described in \`docs/ARCHITECTURE.md\
 
 ## Encoding
 
-A message is \`version u8 | tag u16 big endian | fields\`. This version is ${protocolVersion}; versions ${protocolVersionMin} to ${protocolVersion} are understood, others
-are refused with INCOMPATIBLE_VERSION. The version changes only when old bytes change their meaning.
+A message is \`version u8 | tag u16 big endian | fields\`. The version is ${wireFormat}; every other one
+is refused with INCOMPATIBLE_VERSION, and before 1.0 any change of this page may raise it.
 
 A field is a key and a value. The key is the varint \`number * 4 + wire type\`; fields come in ascending order of their
-numbers, each at most once. A receiver passes over fields it does not know, so a newer sender may add some; a field that
-is added after a release is optional, so an older sender may lack it.
+numbers, each at most once. A receiver passes over fields it does not know, so that from 1.0 on neighbouring versions can
+talk to each other; a field that is added after that is optional.
 
 | Wire type | Value | Kinds |
 |---|---|---|

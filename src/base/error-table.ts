@@ -77,8 +77,8 @@ export const errorTable = {
     },
   ),
   INCOMPATIBLE_VERSION: errorRow(
-    'The peer speaks a protocol version that this one cannot.',
-    'Upgrade the older side; neighbouring versions talk to each other.',
+    'A peer, a data directory or a file has a format that this version does not read.',
+    'Run one version of Remuster on all nodes and clients; start old data with the version that wrote it, or begin with an empty directory.',
   ),
   INTERNAL: errorRow(
     'The program itself is wrong; the details are in the log of the node.',

@@ -122,8 +122,7 @@ export class ExportReader {
 
 function headOf(line: ExportLine): ExportHead {
   if (!('export' in line) || line.export !== exportKind) throw damaged('it is no exported pool');
-  if (line.format !== exportFormat)
-    throw new RemusterError('INCOMPATIBLE_VERSION', `the file has format ${line.format}, and ${exportFormat} is known`);
+  if (line.format !== exportFormat) throw new RemusterError('INCOMPATIBLE_VERSION', wrongFormat(line.format));
   return line;
 }
 
@@ -139,4 +138,9 @@ function parsed(text: string): ExportLine {
 
 function damaged(what: string): RemusterError {
   return new RemusterError('STORE_CORRUPT', `the file cannot be used: ${what}`);
+}
+
+function wrongFormat(format: unknown): string {
+  const text = `the file has format ${String(format)}, and this version reads format ${exportFormat} only`;
+  return `${text}; import it with the version that wrote it`;
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { wireFormat } from '../base/format-versions.ts';
 
 import { catalogue, encodeMessage } from './catalogue.ts';
 import type { Role } from '../base/ports.ts';
@@ -8,7 +9,7 @@ import { checkSender } from './role-matrix.ts';
 
 test('every message is admitted over its carrier from its senders and from nobody else', () => {
   for (const { kind, tag, carrier, from } of catalogue) {
-    const body = Uint8Array.of(1, tag >> 8, tag & 0xff);
+    const body = Uint8Array.of(wireFormat, tag >> 8, tag & 0xff);
     for (const over of ['datagram', 'stream'] as const) {
       for (const role of roleNames) {
         const allowed: readonly string[] = from;
@@ -30,7 +31,7 @@ test('a client may ask, but not pose as a member', () => {
 
 test('what cannot be judged is refused', () => {
   assert.equal(checkSender('stream', ['worker'], Uint8Array.of()), 'header');
-  assert.equal(checkSender('stream', ['worker'], Uint8Array.of(1, 0)), 'header');
+  assert.equal(checkSender('stream', ['worker'], Uint8Array.of(wireFormat, 0)), 'header');
   assert.equal(checkSender('stream', ['worker'], Uint8Array.of(0, 0, 1)), 'version');
-  assert.equal(checkSender('stream', ['worker'], Uint8Array.of(1, 0xff, 0xfe)), 'unknownTag');
+  assert.equal(checkSender('stream', ['worker'], Uint8Array.of(wireFormat, 0xff, 0xfe)), 'unknownTag');
 });

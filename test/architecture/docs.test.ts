@@ -8,6 +8,7 @@ import { after, describe, it } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 
+import { tierOf } from '../../scripts/testing/tiers.ts';
 import { preparedJob } from '../../src/client/submission.ts';
 import { openWorkflowFile } from '../../src/io/bundle/workflow-file.ts';
 import { readmeOutput, readmeProgram, readmeWorkflow } from '../support/docs/readme-programs.ts';
@@ -69,6 +70,23 @@ describe('npm scripts', () => {
     assert.ok(entries.length > 0);
     assert.deepEqual(
       entries.filter((entry) => globSync(entry, { cwd: root }).length === 0),
+      [],
+    );
+  });
+});
+
+describe('the tiers of tests', () => {
+  it('are told for every file that starts processes', (context) => {
+    const table = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8');
+    const files = globSync('test/{processes,browser,package,long}/*.test.ts', { cwd: root });
+    assert.ok(files.length > 0, 'looked at no test file');
+    context.diagnostic(`looked at ${files.length} test files`);
+    const rows = table.split('\n').filter((line) => line.startsWith('|'));
+    const told = (file: string): boolean =>
+      rows.some((row) => row.includes(`\`${file}\``) && row.includes(`| ${tierOf(file)} `));
+    assert.equal(told('test/long/planted.test.ts'), false, 'the planted violation');
+    assert.deepEqual(
+      files.map((file) => file.replaceAll('\\', '/')).filter((file) => !told(file)),
       [],
     );
   });

@@ -57,16 +57,20 @@ export class MisbehavingPeer {
   }
 
   /** Up to the point where it may send segments. */
-  static async join(node: TransportTestNode, more: Partial<Identity> = {}): Promise<MisbehavingPeer> {
+  static async join(
+    node: TransportTestNode,
+    more: Partial<Identity> = {},
+    changeGreeting: (greeting: Buffer) => Buffer = (greeting) => greeting,
+  ): Promise<MisbehavingPeer> {
     const socket = connect({ host: '127.0.0.1', port: node.transport.port });
     socket.on('error', () => undefined);
     await once(socket, 'connect');
     const evil = new MisbehavingPeer(socket, identity('evil', more));
-    await evil.#handshake();
+    await evil.#handshake(changeGreeting);
     return evil;
   }
 
-  async #handshake(): Promise<void> {
+  async #handshake(changeGreeting: (greeting: Buffer) => Buffer): Promise<void> {
     const master = makeKeyRing('test', { current: secret, previous: [] }).current;
     const salt = randomBytes(saltBytes);
     this.socket.write(makeHello(master, 'test', salt));
@@ -89,7 +93,7 @@ export class MisbehavingPeer {
           isGreeting = false;
           this.#greeted = true;
           const peer = readGreeting(plain).identity;
-          this.#write(makeGreeting({ identity: this.self, sessions: Buffer.from([0]) }));
+          this.#write(changeGreeting(makeGreeting({ identity: this.self, sessions: Buffer.from([0]) })));
           sealer.bind(pairBinding(transportVersion, 'test', this.self, peer.id));
           opener.bind(pairBinding(transportVersion, 'test', peer, this.self.id));
           greeted.resolve();

@@ -9,6 +9,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { wireFormat } from '../../src/base/format-versions.ts';
 import type { UnitReport } from '../../src/messages/jobs.ts';
 import { HostileWorker } from '../support/processes/hostile-worker.ts';
 
@@ -181,11 +182,11 @@ describe('a worker contains', { timeout: 200_000, concurrency: 3 }, () => {
     const frame = (kind: number, body: readonly number[]): string =>
       `Buffer.from([0, 0, 0, ${body.length}, ${[kind, ...body].join(', ')}])`;
     // Not a word; a word about a run that does not exist (tag 11, run 99); a frame of a kind that only we may send.
-    for (const forged of [frame(2, [9, 9, 9, 9]), frame(2, [1, 0, 11, 4, 99]), frame(1, [0, 0, 0, 0])]) {
+    for (const forged of [frame(2, [9, 9, 9, 9]), frame(2, [wireFormat, 0, 11, 4, 99]), frame(1, [0, 0, 0, 0])]) {
       const news = await hostile.run(`load('fs').writeSync(3, ${forged}); await new Promise(() => undefined);`);
       killed(news, /^protocol: /);
     }
-    const printed = `process.stdout.write(${frame(2, [1, 0, 13, 4, 1])}); return 'printed';`;
+    const printed = `process.stdout.write(${frame(2, [wireFormat, 0, 13, 4, 1])}); return 'printed';`;
     assert.equal(outputOf(await hostile.run(printed)), 'printed');
   });
 });

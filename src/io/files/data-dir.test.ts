@@ -67,6 +67,30 @@ describe('a data directory', { timeout: 30_000 }, () => {
     assert.throws(() => openDataDir({ path: join(folder, 'file') }), /cannot be used: E/);
   });
 
+  it('of another format is refused with its number and what to do, and left alone', (t) => {
+    const folder = temporaryFolder(t);
+    const refused = (path: string, text: RegExp): void => {
+      assert.throws(() => openDataDir({ path, ephemeral: true }), { code: 'INCOMPATIBLE_VERSION', message: text });
+    };
+    const older = join(folder, 'older');
+    mkdirSync(older);
+    writeFileSync(join(older, 'lock'), '');
+    refused(older, /has format 1, and this version reads format 2 only; start it with the version/);
+    assert.deepEqual(readdirSync(older), ['lock']);
+    const later = join(folder, 'later');
+    openDataDir({ path: later }).release();
+    openDataDir({ path: later }).release();
+    writeFileSync(join(later, 'format'), '3\n');
+    refused(later, /has format 3, and this version reads format 2 only/);
+  });
+
+  it('is usable after a start that was cut off before its lock', (t) => {
+    const path = join(temporaryFolder(t), 'data');
+    mkdirSync(path);
+    writeFileSync(join(path, 'format'), '2\n');
+    openDataDir({ path }).release();
+  });
+
   it('is removed when it is ephemeral', (t) => {
     const named = openDataDir({ path: join(temporaryFolder(t), 'data'), ephemeral: true });
     const unnamed = openDataDir({ ephemeral: true });

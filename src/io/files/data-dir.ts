@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { RemusterError } from '../../base/errors.ts';
+import { dataFormat } from '../../base/format-versions.ts';
 import { diskError } from './disk-error.ts';
 
 export type DataDir = {
@@ -20,6 +21,7 @@ export type DataDir = {
 };
 
 const lockName = 'lock';
+const formatName = 'format';
 const holderName = 'holder';
 const directoryMode = 0o700;
 const sqliteBusy = 5;
@@ -51,11 +53,23 @@ export function openDataDir(options: { readonly path?: string; readonly ephemera
 function prepare(path: string): string {
   mkdirSync(path, { recursive: true, mode: directoryMode });
   const names = readdirSync(path);
-  if (names.length > 0 && !names.includes(lockName)) {
-    throw new RemusterError('BAD_ARGUMENT', 'the data directory is neither empty nor one of ours; choose another one');
-  }
+  // Written before anything else, so that a start that is cut off leaves a directory that can be used.
+  if (names.length === 0) writeFileSync(join(path, formatName), `${dataFormat}\n`, { mode: 0o600 });
+  else checkFormat(path, names);
   if ((statSync(path).mode & 0o077) !== 0 && process.platform !== 'win32') chmodSync(path, directoryMode);
   return path;
+}
+
+/** Directories had no number before the second format. */
+function checkFormat(path: string, names: readonly string[]): void {
+  if (!names.includes(formatName) && !names.includes(lockName)) {
+    throw new RemusterError('BAD_ARGUMENT', 'the data directory is neither empty nor one of ours; choose another one');
+  }
+  const found = names.includes(formatName) ? readFileSync(join(path, formatName), 'utf8').trim() : '1';
+  if (found === String(dataFormat)) return;
+  const text = `the data directory ${path} has format ${found.slice(0, 40)}, and this version reads format ${dataFormat} only`;
+  const advice = 'start it with the version that wrote it, or choose an empty directory';
+  throw new RemusterError('INCOMPATIBLE_VERSION', `${text}; ${advice}`);
 }
 
 function acquire(path: string): DatabaseSync {

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 
 import { AssertionFailed } from '../../base/assert.ts';
 import { type ErrorCode, isRemusterError } from '../../base/errors.ts';
+import { wireFormat } from '../../base/format-versions.ts';
 import { createCodec, peekTag } from './codec.ts';
 import { type MessageFields, field, list, optional, record } from './compound.ts';
 import { message } from './message.ts';
@@ -20,7 +21,7 @@ const codec = createCodec([
 ]);
 const value = { kind: 'note', count: 7, at: { x: 1, y: 2 }, word: undefined } as const;
 /** Version, tag; field 2 varint 7; field 4 delimited, 4 bytes: field 1 varint 1, field 2 varint 2. */
-const valid = [1, 1, 2, 8, 7, 18, 4, 4, 1, 8, 2];
+const valid = [wireFormat, 1, 2, 8, 7, 18, 4, 4, 1, 8, 2];
 
 function refuses(input: readonly number[], reason: RejectionReason, code: ErrorCode = 'MALFORMED'): void {
   assert.throws(
@@ -40,7 +41,7 @@ describe('the bytes of a message', () => {
 
   test('do not depend on the order in which fields were declared or given', () => {
     const shuffled = createCodec([note({ b: field(2, u8, '.'), a: field(1, u8, '.') })]);
-    assert.deepEqual([...shuffled.encode({ b: 2, kind: 'note', a: 1 })], [1, 1, 2, 4, 1, 8, 2]);
+    assert.deepEqual([...shuffled.encode({ b: 2, kind: 'note', a: 1 })], [wireFormat, 1, 2, 4, 1, 8, 2]);
   });
 
   test('hold field numbers of more than one byte', () => {
@@ -53,22 +54,22 @@ describe('the bytes of a message', () => {
 describe('what is not exactly one valid message is refused', () => {
   test('by its header', () => {
     refuses([], 'header');
-    refuses([1, 1], 'header');
-    refuses([0, ...valid.slice(1)], 'version', 'INCOMPATIBLE_VERSION');
-    refuses([2, ...valid.slice(1)], 'version', 'INCOMPATIBLE_VERSION');
-    refuses([1, 1, 3, ...valid.slice(3)], 'unknownTag');
+    refuses([wireFormat, 1], 'header');
+    refuses([wireFormat - 1, ...valid.slice(1)], 'version', 'INCOMPATIBLE_VERSION');
+    refuses([wireFormat + 1, ...valid.slice(1)], 'version', 'INCOMPATIBLE_VERSION');
+    refuses([wireFormat, 1, 3, ...valid.slice(3)], 'unknownTag');
   });
 
   test('by its fields', () => {
-    refuses([1, 1, 2, 18, 4, 4, 1, 8, 2], 'missingField');
-    refuses([1, 1, 2, 8, 7, 18, 2, 4, 1], 'missingField');
-    refuses([1, 1, 2, 8, 7, 8, 7, 18, 4, 4, 1, 8, 2], 'duplicateField');
+    refuses([wireFormat, 1, 2, 18, 4, 4, 1, 8, 2], 'missingField');
+    refuses([wireFormat, 1, 2, 8, 7, 18, 2, 4, 1], 'missingField');
+    refuses([wireFormat, 1, 2, 8, 7, 8, 7, 18, 4, 4, 1, 8, 2], 'duplicateField');
     refuses([...valid, 18, 4, 4, 1, 8, 2], 'duplicateField');
     refuses([...valid, 8, 7], 'fieldOrder');
     refuses([...valid, 22, 0, 22, 0], 'duplicateField');
-    refuses([1, 1, 2, 8, 7, 4, 7, 18, 4, 4, 1, 8, 2], 'fieldOrder');
-    refuses([1, 1, 2, 10, 1, 7, 18, 4, 4, 1, 8, 2], 'wireType');
-    refuses([1, 1, 2, 8, 7, 18, 5, 4, 1, 8, 2], 'fieldLength');
+    refuses([wireFormat, 1, 2, 8, 7, 4, 7, 18, 4, 4, 1, 8, 2], 'fieldOrder');
+    refuses([wireFormat, 1, 2, 10, 1, 7, 18, 4, 4, 1, 8, 2], 'wireType');
+    refuses([wireFormat, 1, 2, 8, 7, 18, 5, 4, 1, 8, 2], 'fieldLength');
     refuses([...valid, 0], 'fieldNumber');
     refuses([...valid, 0x80, 0x80, 0x01, 0], 'fieldNumber');
     refuses([...valid, 27], 'wireType');
@@ -94,7 +95,7 @@ describe('what is not exactly one valid message is refused', () => {
       );
     }
     assert.throws(
-      () => small.decode(Uint8Array.from([1, 1, 2, ...new Uint8Array(98)])),
+      () => small.decode(Uint8Array.from([wireFormat, 1, 2, ...new Uint8Array(98)])),
       (error) => rejectionReason(error) === 'messageBytes' && isRemusterError(error, 'TOO_LARGE'),
     );
   });

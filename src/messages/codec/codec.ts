@@ -4,13 +4,8 @@
  */
 import { assert } from '../../base/assert.ts';
 import { RemusterError } from '../../base/errors.ts';
-import {
-  type MessageDeclaration,
-  type MessageOf,
-  messageHeaderBytes,
-  protocolVersion,
-  protocolVersionMin,
-} from './message.ts';
+import { wireFormat } from '../../base/format-versions.ts';
+import { type MessageDeclaration, type MessageOf, messageHeaderBytes } from './message.ts';
 import { WireReader } from './reader.ts';
 import { decodeError } from './decode-error.ts';
 import { WireWriter } from './writer.ts';
@@ -27,8 +22,7 @@ export function peekTag(bytes: Uint8Array): number | undefined {
 }
 
 export function supportsVersion(bytes: Uint8Array): boolean {
-  const version = bytes[0];
-  return version !== undefined && version >= protocolVersionMin && version <= protocolVersion;
+  return bytes[0] === wireFormat;
 }
 
 export function createCodec<const L extends readonly MessageDeclaration[]>(declarations: L): Codec<MessageOf<L>> {
@@ -69,7 +63,7 @@ function encodeAs(declaration: MessageDeclaration, message: { kind: string }): U
   const writer = idleWriter ?? new WireWriter();
   idleWriter = undefined;
   try {
-    writer.start(declaration.bytesMax, protocolVersion, declaration.tag);
+    writer.start(declaration.bytesMax, wireFormat, declaration.tag);
     declaration.codec.write(writer, message);
     return writer.finish();
   } finally {

@@ -1,6 +1,6 @@
 /**
  * Composite field types: record, list, map. Fields are written in ascending order and unknown ones are skipped, so
- * neighbouring versions interoperate.
+ * that neighbouring versions can interoperate from 1.0 on.
  */
 import { assert } from '../../base/assert.ts';
 import { type FieldSchema, type FieldType, invalidValue, tooLarge } from './field-type.ts';

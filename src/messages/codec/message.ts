@@ -12,11 +12,6 @@ import { type MessageFields, type FieldsCodec, type RecordOf, fieldsCodec } from
 import type { WireReader } from './reader.ts';
 import { type WireWriter, wireBytesMax } from './writer.ts';
 
-/** Raised only when the meaning of old bytes changes; a new optional field or message does not. */
-export const protocolVersion = 1;
-/** The oldest version that is still understood. */
-export const protocolVersionMin = 1;
-
 export const messageHeaderBytes = 3;
 
 export type Carrier = 'datagram' | 'stream';

@@ -6,6 +6,7 @@
  */
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import { crc32 } from '../../base/checksum.ts';
+import { dataFormat } from '../../base/format-versions.ts';
 import type { GroupHandle } from '../../consensus/state/state-machine.ts';
 import {
   type RegistryCommand,
@@ -18,7 +19,7 @@ import type { RegistryReplica } from './registry-replica.ts';
 import { type RegistryWriteResult, errorOfRefusal } from '../registry-messages.ts';
 
 const magic = new TextEncoder().encode('RMSTRREG');
-const version = 1;
+
 const checksumAt = magic.length + 1;
 const bodyAt = checksumAt + 4;
 /** More than any key space may hold. */
@@ -29,7 +30,7 @@ export function encodeBackup(replica: RegistryReplica, cluster: string): Uint8Ar
   const name = new TextEncoder().encode(cluster);
   const keyspace = { ...replica.keyspace.snapshot(), history: [] };
   const image = registrySnapshotParts({ keyspace, clients: [], answers: [], staged: undefined });
-  const bytes = concatBytes([magic, Uint8Array.of(version, 0, 0, 0, 0, name.length), name, ...image]);
+  const bytes = concatBytes([magic, Uint8Array.of(dataFormat, 0, 0, 0, 0, name.length), name, ...image]);
   new DataView(bytes.buffer).setUint32(checksumAt, crc32(bytes.subarray(bodyAt)));
   return bytes;
 }
@@ -38,8 +39,11 @@ export function encodeBackup(replica: RegistryReplica, cluster: string): Uint8Ar
 export function decodeBackup(bytes: Uint8Array, cluster: string): KeyspaceSnapshot {
   if (bytes.length <= bodyAt || magic.some((byte, at) => bytes[at] !== byte))
     throw new RemusterError('BAD_ARGUMENT', 'this is not a backup of a registry');
-  if (bytes[magic.length] !== version)
-    throw new RemusterError('INCOMPATIBLE_VERSION', 'the backup was made by a version that writes them differently');
+  const format = bytes[magic.length];
+  if (format !== dataFormat) {
+    const text = `the backup has format ${format}, and this version reads format ${dataFormat} only`;
+    throw new RemusterError('INCOMPATIBLE_VERSION', `${text}; restore it with the version that wrote it`);
+  }
   const body = bytes.subarray(bodyAt);
   const checksum = new DataView(bytes.buffer, bytes.byteOffset).getUint32(checksumAt);
   if (crc32(body) !== checksum) throw new RemusterError('STORE_CORRUPT', 'the backup is damaged: its checksum differs');

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { after, test } from 'node:test';
 
+import { wireFormat } from '../../../base/format-versions.ts';
 import { Random } from '../../../base/random.ts';
 import {
   transferHeaderBytes,
@@ -62,6 +63,17 @@ test(
     await assertUnharmed(node);
   },
 );
+
+test('a peer of another wire format is refused under the name of its version', testTimeout, async () => {
+  const node = await startTransportNode('n');
+  const later = await MisbehavingPeer.join(node, {}, (greeting) => {
+    greeting.writeUInt16BE(wireFormat + 1, 0);
+    return greeting;
+  });
+  await once(later.socket, 'close');
+  assert.equal(counterOf(node, 'rejected.version'), 1);
+  await assertUnharmed(node);
+});
 
 test('no flipped bit of a hello gets an answer', testTimeout, async () => {
   const node = await startTransportNode('n', roomy);

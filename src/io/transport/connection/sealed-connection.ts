@@ -30,7 +30,7 @@ import { pairBinding } from '../crypto/identity-codec.ts';
 import { type KeyRing, type MasterKey, transportVersion } from '../crypto/keys.ts';
 import type { MuxContext } from '../mux/mux-context.ts';
 import { Mux } from '../mux/mux.ts';
-import { type RejectionLog, RejectedError, rejectionReasonOf } from '../shared/rejections.ts';
+import { type RejectionLog, RejectedError, detailOf, rejectionReasonOf } from '../shared/rejections.ts';
 import { segmentKinds } from '../mux/segment.ts';
 import { receive } from '../shared/sockets.ts';
 
@@ -263,10 +263,11 @@ export class SealedConnection {
   #greeted(plain: Uint8Array): void {
     const { cluster } = this.#context;
     const self = this.#context.self();
+    const { sealer, opener } = this.#seals!;
+    // Before theirs is read: a server of another version learns from it why this connection ends.
+    if (this.side === 'client') this.#write(sealFrame(sealer, this.#greeting()));
     const { identity: peer, sessions, auxiliary } = readGreeting(plain);
     if (peer.id === self.id) throw new RejectedError('self');
-    const { sealer, opener } = this.#seals!;
-    if (this.side === 'client') this.#write(sealFrame(sealer, this.#greeting()));
     sealer.bind(pairBinding(transportVersion, cluster, self, peer.id));
     opener.bind(pairBinding(transportVersion, cluster, peer, self.id));
     this.#overdue?.();
@@ -288,7 +289,7 @@ export class SealedConnection {
   #refuse(error: unknown): void {
     if (this.#phase === 'closed') return;
     const reason = rejectionReasonOf(error);
-    if (reason !== undefined) this.#context.refusals.count(reason, this.#from);
+    if (reason !== undefined) this.#context.refusals.count(reason, this.#from, detailOf(error));
     else this.#context.mux.log('error', 'a connection failed', { error: String(error), from: this.#from });
     this.close(reason ?? 'internal error');
   }

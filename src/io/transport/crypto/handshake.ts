@@ -16,6 +16,7 @@ import { RemusterError } from '../../../base/errors.ts';
 import type { Identity } from '../../../base/ports.ts';
 import type { BoundedLru } from '../../../base/collections/bounded-lru.ts';
 import { ByteReader, ByteWriter, readIdentity, writeIdentity } from './identity-codec.ts';
+import { wireFormat } from '../../../base/format-versions.ts';
 import { clusterTag, deriveKey, hmacSha256, type KeyRing, type MasterKey, transportVersion } from './keys.ts';
 import { RejectedError } from '../shared/rejections.ts';
 import { Opener, Sealer } from './seal.ts';
@@ -96,13 +97,19 @@ export type Greeting = {
 };
 
 export function makeGreeting({ identity, sessions, auxiliary = false }: Greeting): Buffer {
-  const writer = writeIdentity(new ByteWriter(), identity).u16(sessions.length).bytes(sessions);
+  const head = new ByteWriter().u16(wireFormat);
+  const writer = writeIdentity(head, identity).u16(sessions.length).bytes(sessions);
   return (auxiliary ? writer.u8(1) : writer).done();
 }
 
-/** Bytes after the known fields are allowed: a later version may say more. */
+/** Throws INCOMPATIBLE_VERSION before it reads anything that another version may write differently. */
 export function readGreeting(plain: Uint8Array): Required<Greeting> {
   const reader = new ByteReader(plain);
+  const format = reader.u16();
+  if (format !== wireFormat) {
+    const text = `it speaks wire format ${format} and this node ${wireFormat}: run one version on all nodes and clients`;
+    throw new RemusterError('INCOMPATIBLE_VERSION', text);
+  }
   const identity = readIdentity(reader);
   if (identity.roles.length === 0) throw new RemusterError('MALFORMED', 'an identity without a role');
   const sessions = new Uint8Array(reader.bytes(reader.u16()));

@@ -21,7 +21,13 @@ export function rejectionReasonOf(error: unknown): Rejection | undefined {
   if (error instanceof RejectedError) return error.reason;
   if (isRemusterError(error, 'TOO_LARGE')) return 'tooLarge';
   if (isRemusterError(error, 'UNAUTHENTICATED')) return 'unauthenticated';
+  if (isRemusterError(error, 'INCOMPATIBLE_VERSION')) return 'version';
   return isRemusterError(error, 'MALFORMED') ? 'malformed' : undefined;
+}
+
+/** For the log: what its reader can do about it. */
+export function detailOf(error: unknown): string | undefined {
+  return isRemusterError(error, 'INCOMPATIBLE_VERSION') ? `${error.code}: ${error.message}` : undefined;
 }
 
 const logIntervalMs = 10_000;
@@ -38,12 +44,16 @@ export class RejectionLog {
     this.#log = log;
   }
 
-  count(reason: Rejection, from: string): void {
+  count(reason: Rejection, from: string, detail?: string): void {
     this.#counters.reject(reason);
     const nowMs = this.#clock.nowMs();
     if (nowMs - (this.#loggedAtMs.get(reason) ?? -Infinity) < logIntervalMs) return;
     this.#loggedAtMs.set(reason, nowMs);
     // The first datagram of every session is unproven: that is how sessions begin, and no reason to worry.
-    this.#log(reason === 'unproven' ? 'debug' : 'warn', 'refused', { reason, from });
+    this.#log(reason === 'unproven' ? 'debug' : 'warn', 'refused', {
+      reason,
+      from,
+      ...(detail === undefined ? {} : { detail }),
+    });
   }
 }

@@ -121,7 +121,7 @@ export class Schedules {
   }
 }
 
-/** What an earlier or later version took for one may be none for this one: it stays where it is. */
+/** A schedule that cannot be parsed stays where it is: removing what is not understood would lose it. */
 function cronOf(text: string): CronSpec | undefined {
   try {
     return parseCron(text);

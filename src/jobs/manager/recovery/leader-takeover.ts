@@ -97,7 +97,7 @@ export class LeaderTakeover {
         job.version = JobWatchers.firstVersion(term);
         this.#jobs.push(job);
       } catch {
-        // A later version wrote what this one does not understand: it stays as it is.
+        // A record that cannot be read stays as it is: removing what is not understood would lose it.
       }
     }
     const over = this.#jobs

@@ -88,7 +88,7 @@ export class RestoreState {
     };
   }
 
-  /** What cannot be read stays where it is: a later version may have written it. */
+  /** A record that cannot be read stays where it is: removing what is not understood would lose it. */
   #take({ key, value }: RegistryEntry): void {
     const word = lastKeySegment(key);
     if (key === jobKeys.clock) this.clockMs = decodeManagerClock(value) ?? 0;
