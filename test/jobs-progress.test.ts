@@ -7,7 +7,7 @@ import { JobsTestCluster, batch } from './support/jobs/jobs-cluster.ts';
 
 const nothing = {
   ...{ completed: 0, failed: 0, summary: undefined, output: undefined, code: undefined, why: undefined },
-  ...{ found: undefined, durationMs: undefined },
+  ...{ found: undefined, durationMs: undefined, failures: undefined },
 };
 
 function running(): {

@@ -110,8 +110,8 @@ export const errorTable = {
     { ...retryLater, exitCode: 5 },
   ),
   PARTIAL: errorRow(
-    'Some of the containers that were asked answered, others did not.',
-    'The message names those that did not; ask them again with the same call id.',
+    'A part succeeded and a part did not: containers of a call, or items of a batch.',
+    'Of a call the message names those that did not answer: ask again with the same call id. Of a batch, `remuster job failures ID` lists the failed items.',
     { stateChanged: 'maybe', retryable: true, httpStatus: 502, exitCode: 4 },
   ),
   PLUGGED: errorRow(
@@ -210,7 +210,7 @@ export const errorTable = {
   ),
   WORKFLOW_FAILED: errorRow(
     'The workflow ended with an error of its own.',
-    'The report shows the error and the line in your file.',
+    'The report shows the error and the line in your file; `remuster job failures ID` lists failed items of a batch.',
     { stateChanged: 'yes' },
   ),
   WORKFLOW_TIMEOUT: errorRow(

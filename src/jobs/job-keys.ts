@@ -14,6 +14,9 @@
  */
 import { type KeyRange, withPrefix } from '../base/registry.ts';
 
+/** s for the summary, o for the output, f for the failed items. */
+export type ResultKind = 's' | 'o' | 'f';
+
 const digits = (count: number, width: number): string => String(count).padStart(width, '0');
 
 export const jobKeys = {
@@ -23,8 +26,7 @@ export const jobKeys = {
   state: (job: string): string => `/jobs/state/${job}`,
   unitBlock: (job: string, workflow: number, block: number): string =>
     `/jobs/unit/${job}/${digits(workflow, 3)}/${digits(block, 4)}`,
-  /** `kind` is s for the summary, o for the output. */
-  result: (job: string, workflow: number, unit: number, kind: 's' | 'o', part: number): string =>
+  result: (job: string, workflow: number, unit: number, kind: ResultKind, part: number): string =>
     `/jobs/end/${job}/${digits(workflow, 3)}/${digits(unit, 7)}/${kind}${digits(part, 3)}`,
   schedule: (hash: string): string => `/jobs/schedule/${hash}`,
   bundlePart: (sha256: string, part: number): string => `/jobs/bundle/${sha256}/${digits(part, 2)}`,
@@ -41,8 +43,8 @@ export const jobRanges = {
   bundleParts: (sha256: string): KeyRange => withPrefix(`/jobs/bundle/${sha256}/`),
   resultsOf: (job: string): KeyRange => withPrefix(`/jobs/end/${job}/`),
   unitBlocksOf: (job: string): KeyRange => withPrefix(`/jobs/unit/${job}/`),
-  /** Summary or output of one unit; its parts are in order. */
-  resultOf: (job: string, workflow: number, unit: number, kind: 's' | 'o'): KeyRange =>
+  /** Summary, output or failures of one unit; its parts are in order. */
+  resultOf: (job: string, workflow: number, unit: number, kind: ResultKind): KeyRange =>
     withPrefix(`/jobs/end/${job}/${digits(workflow, 3)}/${digits(unit, 7)}/${kind}`),
 } as const;
 

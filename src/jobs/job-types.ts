@@ -2,7 +2,7 @@
  * Owns the types of a job: request, statuses, views, progress, incidents. A status only moves forward. Changes nothing
  * itself.
  */
-import type { WorkflowFacts } from './workflow-facts.ts';
+import type { WorkflowFacts, WorkflowStyle } from './workflow-facts.ts';
 
 /** In this order; a job never goes back. */
 export const jobStatuses = [
@@ -13,17 +13,36 @@ export const jobStatuses = [
   'COMPLETING',
   'CANCELLING',
   'COMPLETED',
+  'PARTIAL',
   'FAILED',
   'CANCELLED',
   'TIMEOUT',
 ] as const;
 export type JobStatus = (typeof jobStatuses)[number];
 
-export const workflowStatuses = ['PENDING', 'ASSIGNED', 'RUNNING', 'COMPLETED', 'FAILED', 'CANCELLED'] as const;
+export const workflowStatuses = [
+  'PENDING',
+  'ASSIGNED',
+  'RUNNING',
+  'COMPLETED',
+  'PARTIAL',
+  'FAILED',
+  'CANCELLED',
+] as const;
 export type WorkflowStatus = (typeof workflowStatuses)[number];
 
+/** Reached before the end; every other status is one. */
+const openStatuses: ReadonlySet<JobStatus> = new Set([
+  ...(['SUBMITTED', 'QUEUED', 'DISPATCHING', 'RUNNING', 'COMPLETING', 'CANCELLING'] as const),
+]);
+
 export function isTerminalStatus(status: JobStatus): boolean {
-  return status === 'COMPLETED' || status === 'FAILED' || status === 'CANCELLED' || status === 'TIMEOUT';
+  return !openStatuses.has(status);
+}
+
+/** Workflows after it may begin. */
+export function isSuccess(status: WorkflowStatus): boolean {
+  return status === 'COMPLETED' || status === 'PARTIAL';
 }
 
 /** The words of `submit`: JSON of a jobOrder. */
@@ -65,8 +84,10 @@ export type AttemptView = {
 export type WorkflowView = {
   readonly id: string;
   readonly name: string;
+  readonly style: WorkflowStyle;
   readonly status: WorkflowStatus;
   readonly attempts: readonly AttemptView[];
+  /** Items (or iterations) that went well; no failed one is among them. */
   readonly completed: number;
   readonly failed: number;
   readonly ratePerSecond: number;

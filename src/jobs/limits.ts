@@ -15,6 +15,8 @@ export const jobLimits = {
   contextBytesMax: 1_000_000,
   /** Of the results of one unit, and of a workflow unless the managers allow more; beyond it is TOO_LARGE, and says so. */
   resultBytesMax: 10_000_000,
+  /** Of the list of failed items of one unit; with its results at most `resultBytesMax`. */
+  failuresBytesMax: 3_000_000,
   /** Jobs that are not over; CAPACITY beyond. */
   openJobsMax: 20_000,
   /** Of one submitter. */

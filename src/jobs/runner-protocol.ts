@@ -39,15 +39,15 @@ const fromRunner = [
   word('started', 11, { run: runId }),
   word('progress', 12, {
     run: runId,
-    completed: field(2, u53, 'Iterations or items done.'),
-    failed: field(3, u53, 'Of those, how many went wrong.'),
+    completed: field(2, u53, 'Iterations or items that went well.'),
+    failed: field(3, u53, 'Those that went wrong.'),
     summary: field(4, summary, 'So far (jobs/report/summary.ts).'),
   }),
   word('ended', 13, {
     run: runId,
     what: field(2, enumOf('completed', 'failed', 'cancelled'), 'How.'),
-    completed: field(3, u53, 'Iterations or items done.'),
-    failed: field(4, u53, 'Of those, how many went wrong.'),
+    completed: field(3, u53, 'Iterations or items that went well.'),
+    failed: field(4, u53, 'Those that went wrong.'),
     summary: field(5, summary, 'All of it.'),
     output: field(6, optional(bytes(jobLimits.resultBytesMax)), 'JSON.'),
     code: field(7, optional(text(40)), 'Why it failed.'),
@@ -58,6 +58,7 @@ const fromRunner = [
       optional(bool),
       'Its code still runs, although it is over: this process is not to be used again.',
     ),
+    failures: field(11, optional(bytes(jobLimits.failuresBytesMax)), 'Failed items (jobs/report/item-failures.ts).'),
   }),
   word('said', 14, {
     run: runId,

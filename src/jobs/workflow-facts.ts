@@ -4,6 +4,18 @@
  */
 export type WorkflowStyle = 'load' | 'batch';
 
+/**
+ * What a failed item means: `fail` lets the others run, and more than `maxFailures` fail the workflow; `stop` begins
+ * nothing after the first one; `continue` tolerates all as long as one item completes.
+ */
+export const itemErrorPolicies = ['fail', 'stop', 'continue'] as const;
+export type ItemErrorPolicy = (typeof itemErrorPolicies)[number];
+
+/** A threshold on `failed` decides alone how a batch ends. */
+export function hasFailedThreshold({ thresholds }: Pick<WorkflowFacts, 'thresholds'>): boolean {
+  return (thresholds['failed']?.length ?? 0) > 0;
+}
+
 /** Users (or iterations per second, where the workflow has a rate) go straight to `target` within `durationMs`. */
 export type LoadStage = { readonly durationMs: number; readonly target: number };
 
@@ -52,4 +64,8 @@ export type BatchFacts = {
   readonly unitItemsMax: number;
   /** Are the values that `each` gives kept as the result? */
   readonly keepResults: boolean;
+  /** `fail` if left out. */
+  readonly onItemError?: ItemErrorPolicy;
+  /** So many failed items make it PARTIAL instead of FAILED; 0 if left out. */
+  readonly maxFailures?: number;
 };

@@ -19,6 +19,7 @@ const summaryBytesMax = 262_144;
 const orderBytesMax = 10_200_000;
 /** Below what the transport takes in one piece. */
 const largeBytesMax = 10_480_000;
+const failuresBytesMax = 3_000_000;
 const unitsMax = 1_024;
 const jobId = text(64);
 
@@ -52,6 +53,7 @@ export const jobVerbs = [
   'watch',
   'report',
   'result',
+  'failures',
   'cancel',
   'explain',
   'schedules',
@@ -165,14 +167,15 @@ const unitNews = record('unitNews', {
   ...attempt,
   /** `returned`: the worker gives it back unharmed (it stops, or could not begin in time); that is no failure. */
   status: field(6, enumOf('started', 'progress', 'completed', 'failed', 'cancelled', 'returned'), 'What became of it.'),
-  completed: field(7, u53, 'Iterations or items done.'),
-  failed: field(8, u53, 'Of those, how many went wrong.'),
+  completed: field(7, u53, 'Iterations or items that went well.'),
+  failed: field(8, u53, 'Those that went wrong.'),
   summary: field(9, optional(bytes(summaryBytesMax)), 'Numbers and histograms so far (jobs/report/summary.ts).'),
   output: field(10, optional(bytes(answerBytesMax)), 'JSON of what it gave, at its end.'),
   code: field(11, optional(text(40)), 'Why it failed.'),
   why: field(12, optional(text(4_000)), 'The same for people.'),
   found: field(13, optional(bool), 'Batch: it has what the whole workflow was looking for.'),
   durationMs: field(14, optional(u53), 'How long it ran.'),
+  failures: field(15, optional(bytes(failuresBytesMax)), 'Failed items (jobs/report/item-failures.ts).'),
 });
 
 const tellUnits = message({

@@ -200,7 +200,7 @@ export class FakeWorker {
 function bare({ job, workflow, unit, attempt, fence }: AttemptId): UnitReport {
   return {
     ...{ job, workflow, unit, attempt, fence, status: 'completed', completed: 0, failed: 0, summary: undefined },
-    ...{ output: undefined, code: undefined, why: undefined, found: undefined, durationMs: 5 },
+    ...{ output: undefined, code: undefined, why: undefined, found: undefined, durationMs: 5, failures: undefined },
   };
 }
 

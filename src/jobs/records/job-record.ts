@@ -38,13 +38,15 @@ const attemptRecord = record('attempt', {
 });
 
 const endRecord = record('end', {
-  completed: field(1, u53, 'Iterations or items done.'),
-  failed: field(2, u53, 'Of those, how many went wrong.'),
+  completed: field(1, u53, 'Iterations or items that went well.'),
+  failed: field(2, u53, 'Those that went wrong.'),
   tookMs: field(3, u53, 'How long it ran.'),
   summary: field(4, optional(bytes(inlineResultBytesMax)), 'If it is small.'),
   output: field(5, optional(bytes(inlineResultBytesMax)), 'If it is small.'),
   summaryBytes: field(6, u53, 'How large it is; it lies apart if it is not here.'),
   outputBytes: field(7, u53, 'How large it is; it lies apart if it is not here.'),
+  failures: field(8, optional(bytes(inlineResultBytesMax)), 'If it is small.'),
+  failuresBytes: field(9, optional(u53), 'How large it is, if there is one; it lies apart if it is not here.'),
 });
 
 const unitRecord = record('unit', {

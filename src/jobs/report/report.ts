@@ -5,7 +5,9 @@
 import type { Histogram } from '../../base/histogram.ts';
 import type { AttemptView, Incident, JobProgress, JobStatus, WorkflowStatus } from '../job-types.ts';
 import type { WorkflowFacts } from '../workflow-facts.ts';
+import type { ItemFailure } from './item-failures.ts';
 import { measuredMetric } from './measured.ts';
+import { type WorkflowFailures, reportFailures } from './report-failures.ts';
 import { type MetricCounts, Summary } from './summary.ts';
 import { thresholdHolds, parseThreshold, thresholdValue } from './thresholds.ts';
 
@@ -25,8 +27,11 @@ export type WorkflowReportInput = {
   readonly status: WorkflowStatus;
   /** Of all its units together (mergeSummaries); undefined if it never ran. */
   readonly summary: Summary | undefined;
+  /** Disjoint from `failed`. */
   readonly completed: number;
   readonly failed: number;
+  /** The first failed items of a batch, in order. */
+  readonly failures?: readonly ItemFailure[];
   /** From its first unit to its last, if that is known. */
   readonly elapsedMs?: number;
   readonly error?: { readonly code: string; readonly message: string };
@@ -91,6 +96,8 @@ export type Report = {
     readonly place: string;
     readonly count: number;
   }[];
+  /** Of each batch with failed items. */
+  readonly failures: readonly WorkflowFailures[];
   readonly attempts: ReportInput['attempts'];
   readonly incidents: readonly Incident[];
   readonly generator: {
@@ -151,6 +158,7 @@ export function buildReport(facts: ReportInput): Report {
     metrics: workflows.flatMap(metricsShown),
     thresholds: workflows.flatMap(thresholdsShown),
     errors: workflows.flatMap(errorsShown),
+    failures: reportFailures(workflows),
     attempts: facts.attempts.slice(0, attemptsShownMax),
     incidents: facts.incidents,
     generator: {
@@ -192,7 +200,7 @@ function workflowShown(one: WorkflowReportInput): Report['workflows'][number] {
     completed,
     failed,
     elapsedMs,
-    ratePerSecond: perSecond(completed, elapsedMs),
+    ratePerSecond: perSecond(completed + failed, elapsedMs),
     ...(error === undefined ? {} : { error }),
   };
 }

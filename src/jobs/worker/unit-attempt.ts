@@ -64,7 +64,7 @@ export class UnitAttempt {
 
   /** How far it is. */
   progress(nowMs: number): UnitReport {
-    const what = this.summary === undefined && this.completed === 0 ? 'started' : 'progress';
+    const what = this.summary === undefined && this.completed + this.failed === 0 ? 'started' : 'progress';
     return this.#news(nowMs, what, {});
   }
 
@@ -72,8 +72,9 @@ export class UnitAttempt {
     return this.#news(nowMs, what, more);
   }
 
-  #news(nowMs: number, status: UnitReport['status'], { output, code, why, found }: Partial<UnitReport>): UnitReport {
+  #news(nowMs: number, status: UnitReport['status'], more: Partial<UnitReport>): UnitReport {
     const { completed, failed, summary, startedMs } = this;
+    const { output, code, why, found, failures } = more;
     const { job, workflow, unit, attempt, fence } = this.name;
     // Without it nothing of the unit was ever run.
     const durationMs = startedMs === undefined ? undefined : Math.max(0, Math.round(nowMs - startedMs));
@@ -93,6 +94,7 @@ export class UnitAttempt {
       why,
       found,
       durationMs,
+      failures,
     };
   }
 }

@@ -296,18 +296,18 @@ export class UnitExecutor {
     if (unit.state === 'behind') return this.#endedBefore(unit);
     recordProgress(unit, word);
     unit.startedMs ??= this.#ports.clock.nowMs();
-    const { output, found, what, tainted } = word;
+    const { output, found, failures, what, tainted } = word;
     if (what === 'completed' && tainted !== true && unit.stopCause === undefined && runner !== undefined) {
       runner.recordDuration(this.#ports.clock.nowMs() - unit.startedMs);
       const next = unit.prefetched.shift();
       if (next === undefined) this.#ports.pool.release(runner);
       else this.#follow(unit, next);
-      return this.#over(unit, 'completed', { output, found });
+      return this.#over(unit, 'completed', { output, found, failures });
     }
     // Whatever it left behind (timers, open requests) ends with its process, and its core is free only then.
     unit.state = 'ending';
     const end = (): void => {
-      if (what === 'completed') this.#over(unit, 'completed', { output, found });
+      if (what === 'completed') this.#over(unit, 'completed', { output, found, failures });
       else if (unit.stopCause !== undefined) this.#stopped(unit, unit.stopCause);
       else if (what === 'cancelled') this.#over(unit, 'cancelled', { why: word.why });
       else this.#over(unit, 'failed', { code: userErrorCode(word.code), why: word.why, output });

@@ -226,6 +226,7 @@ function isOf({ news }: End, { job, workflow, unit, attempt, fence }: AttemptId)
   );
 }
 
-function sizeOf({ summary, output, why }: UnitReport): number {
-  return overheadBytes + (summary?.length ?? 0) + (output?.length ?? 0) + 3 * (why?.length ?? 0);
+function sizeOf({ summary, output, failures, why }: UnitReport): number {
+  const bytes = (summary?.length ?? 0) + (output?.length ?? 0) + (failures?.length ?? 0);
+  return overheadBytes + bytes + 3 * (why?.length ?? 0);
 }

@@ -1,10 +1,18 @@
 /** Validates the fields of a batch job: items, function, concurrency, unit size. Derives the default unit size. */
 import { jobLimits } from '../../jobs/limits.ts';
-import type { BatchFacts } from '../../jobs/workflow-facts.ts';
+import {
+  type BatchFacts,
+  type WorkflowFacts,
+  hasFailedThreshold,
+  itemErrorPolicies,
+} from '../../jobs/workflow-facts.ts';
 import type { CheckedBatch } from './checked-workflow.ts';
 import type { FieldReader } from './field-reader.ts';
 
-export const batchFields = ['items', 'each', 'concurrency', 'first', 'results', 'unitItems'];
+export const batchFields = [
+  ...['items', 'each', 'concurrency', 'first', 'results', 'unitItems'],
+  ...['onItemError', 'maxFailures'],
+];
 export const concurrencyMax = 100_000;
 export const unitItemsLimit = 1_000_000;
 /** So many shares for each core: what is lost with a worker is a small part, and the last ones end about together. */
@@ -14,7 +22,7 @@ const shareUnknown = 1_000;
 
 export function parseBatchSpec(
   reader: FieldReader,
-  cores: number,
+  common: Pick<WorkflowFacts, 'cores' | 'thresholds'>,
 ): { readonly facts: BatchFacts; readonly defined: CheckedBatch } {
   const each = reader.callback<CheckedBatch['each']>('each');
   if (each === undefined) throw reader.invalid('each', 'is missing');
@@ -24,10 +32,30 @@ export function parseBatchSpec(
     ...(count === undefined ? {} : { items: count }),
     firstOnly: reader.boolean('first') ?? false,
     concurrency: reader.integer('concurrency', 1, concurrencyMax) ?? 1,
-    unitItemsMax: unitItems ?? defaultUnitItems(count, cores),
+    unitItemsMax: unitItems ?? defaultUnitItems(count, common.cores),
     keepResults: reader.boolean('results') ?? true,
+    ...parseFailurePolicy(reader, {}, hasFailedThreshold(common)),
   };
   return { facts, defined: { items, each, unitItems } };
+}
+
+type FailurePolicy = Pick<BatchFacts, 'onItemError' | 'maxFailures'>;
+
+/**
+ * What `before` says holds where the reader has nothing. Refuses what would contradict itself: `continue` has no limit,
+ * and what `stop` has cut off is never within one.
+ */
+export function parseFailurePolicy(reader: FieldReader, before: FailurePolicy, hasLimit: boolean): FailurePolicy {
+  const onItemError = reader.oneOf('onItemError', itemErrorPolicies) ?? before.onItemError;
+  const maxFailures = reader.integer('maxFailures', 0, jobLimits.itemsMax) ?? before.maxFailures;
+  if (maxFailures !== undefined && onItemError !== undefined && onItemError !== 'fail')
+    throw reader.invalid('maxFailures', `cannot stand beside onItemError: '${onItemError}'`);
+  if (hasLimit && onItemError === 'stop')
+    throw reader.invalid('onItemError', "cannot be 'stop' beside a threshold on `failed`, which judges all items");
+  return {
+    ...(onItemError === undefined ? {} : { onItemError }),
+    ...(maxFailures === undefined ? {} : { maxFailures }),
+  };
 }
 
 /** How many items are given away at one time when nobody says it. */

@@ -4,12 +4,12 @@
  */
 import { RemusterError } from '../../base/errors.ts';
 import { jobLimits } from '../../jobs/limits.ts';
-import type { BatchFacts, LoadFacts, WorkflowFacts } from '../../jobs/workflow-facts.ts';
+import { type BatchFacts, type LoadFacts, type WorkflowFacts, hasFailedThreshold } from '../../jobs/workflow-facts.ts';
 import type { WorkflowDefinition } from './workflow-context.ts';
 import { findCycle } from './dependency-cycle.ts';
 import { checkedWorkflowOf } from './checked-workflow.ts';
 import { FieldReader, type Fields } from './field-reader.ts';
-import { concurrencyMax, defaultUnitItems, unitItemsLimit } from './batch-spec.ts';
+import { concurrencyMax, defaultUnitItems, parseFailurePolicy, unitItemsLimit } from './batch-spec.ts';
 import { memoryMbMax, memoryMbMin } from './spec-validation.ts';
 import { parseMemoryMb } from './amounts.ts';
 
@@ -42,7 +42,9 @@ export function deriveFacts(definition: WorkflowDefinition, overrides: FactsOver
     network: set.boolean('network') ?? facts.network,
     memoryMb: memoryFrom(set) ?? facts.memoryMb,
     ...(load === undefined ? {} : { load }),
-    ...(facts.batch === undefined ? {} : { batch: batchWith(facts.batch, defined.batch?.unitItems, cores, set) }),
+    ...(facts.batch === undefined
+      ? {}
+      : { batch: batchWith(facts.batch, { facts, unitItems: defined.batch?.unitItems, cores }, set) }),
   };
 }
 
@@ -54,7 +56,7 @@ function timeoutFor(timeoutMs: number, load: LoadFacts | undefined): number {
 
 const commonSettings = ['cores', 'timeout', 'retries', 'network', 'memory'];
 const loadSettings = ['vus', 'duration', 'iterations', 'rate'];
-const batchSettings = ['concurrency', 'unitItems', 'results', 'items'];
+const batchSettings = ['concurrency', 'unitItems', 'results', 'items', 'onItemError', 'maxFailures'];
 
 /** What is typed is text: numbers and truths become what they say. */
 function settingsOf(set: Readonly<Record<string, string>>): Fields {
@@ -93,7 +95,12 @@ function loadWith(load: LoadFacts, given: FieldReader, set: FieldReader): LoadFa
   };
 }
 
-function batchWith(batch: BatchFacts, unitItems: number | undefined, cores: number, set: FieldReader): BatchFacts {
+function batchWith(
+  batch: BatchFacts,
+  of: { readonly facts: WorkflowFacts; readonly unitItems: number | undefined; readonly cores: number },
+  set: FieldReader,
+): BatchFacts {
+  const { facts, unitItems, cores } = of;
   const items = set.integer('items', 0, jobLimits.itemsMax);
   if (items !== undefined && batch.items === undefined)
     throw set.invalid('items', 'cannot be set: a function of the workflow says which there are');
@@ -104,6 +111,7 @@ function batchWith(batch: BatchFacts, unitItems: number | undefined, cores: numb
     concurrency: set.integer('concurrency', 1, concurrencyMax) ?? batch.concurrency,
     unitItemsMax: set.integer('unitItems', 1, unitItemsLimit) ?? unitItems ?? defaultUnitItems(count, cores),
     keepResults: set.boolean('results') ?? batch.keepResults,
+    ...parseFailurePolicy(set, batch, hasFailedThreshold(facts)),
   };
 }
 

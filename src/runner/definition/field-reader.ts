@@ -61,6 +61,12 @@ export class FieldReader {
     throw this.invalid(field, 'has to be true or false');
   }
 
+  oneOf<const T extends string>(field: string, known: readonly T[]): T | undefined {
+    const value = this.#fields[field];
+    if (value === undefined || known.includes(value as T)) return value as T | undefined;
+    throw this.invalid(field, `has to be one of ${known.join(', ')}`);
+  }
+
   strings(field: string, max: number): readonly string[] {
     const value = this.#fields[field];
     if (value === undefined) return [];

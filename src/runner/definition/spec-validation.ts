@@ -44,6 +44,9 @@ export function validateWorkflowSpec(name: unknown, spec: unknown): WorkflowDefi
   const isLoad = reader.has('steps');
   if (isLoad === reader.has('each'))
     throw reader.invalid('steps', 'makes a load test and `each` a batch job: it needs exactly one of them');
+  if (isLoad)
+    for (const field of ['onItemError', 'maxFailures'])
+      if (reader.has(field)) throw reader.invalid(field, 'is for batches; of a load test thresholds judge what failed');
   reader.rejectUnknown([...commonFields, ...(isLoad ? loadFields : batchFields)]);
   return toWorkflowDefinition(isLoad ? loadDefined(name, reader) : batchDefined(name, reader));
 }
@@ -59,7 +62,7 @@ function loadDefined(name: string, reader: FieldReader): CheckedWorkflow {
 
 function batchDefined(name: string, reader: FieldReader): CheckedWorkflow {
   const common = commonFacts(name, reader, { network: false, lastsMs: 0 });
-  const { facts: batch, defined } = parseBatchSpec(reader, common.cores);
+  const { facts: batch, defined } = parseBatchSpec(reader, common);
   return { facts: { ...common, style: 'batch', batch }, ...functionsOf(reader, undefined, defined) };
 }
 

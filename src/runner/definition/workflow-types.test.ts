@@ -98,6 +98,12 @@ export function mistakes(): void {
   workflow('x', { iterations: 1, users: 3, steps: { a: () => 1 } });
   // @ts-expect-error: users are for load tests
   workflow('x', { items: 1, vus: 3, each: () => 1 });
+  // @ts-expect-error: failed items are those of a batch
+  workflow('x', { iterations: 1, steps: { a: () => 1 }, onItemError: 'stop' });
+  // @ts-expect-error: no such policy
+  workflow('x', { items: 1, onItemError: 'ignore', each: () => 1 });
+  // @ts-expect-error: a limit contradicts `continue`
+  workflow('x', { items: 1, onItemError: 'continue', maxFailures: 3, each: () => 1 });
   // @ts-expect-error: a batch needs items
   workflow('x', { each: () => 1 });
   workflow('x', {

@@ -112,6 +112,17 @@ describe('a batch job', () => {
     assert.deepEqual(batch, { firstOnly: false, concurrency: 1, unitItemsMax: 1_000, keepResults: true });
   });
 
+  it('says what failed items mean, and a submitter may say otherwise', () => {
+    const tolerant = workflow('tolerant', { items: 10, onItemError: 'continue', each: nothing });
+    assert.equal(deriveFacts(tolerant).batch?.onItemError, 'continue');
+    assert.equal(deriveFacts(tolerant, { set: { onItemError: 'stop' } }).batch?.onItemError, 'stop');
+    const limited = workflow('limited', { items: 10, maxFailures: 3, each: nothing });
+    assert.equal(deriveFacts(limited).batch?.maxFailures, 3);
+    assert.equal(deriveFacts(limited, { set: { maxFailures: '5' } }).batch?.maxFailures, 5);
+    assert.throws(() => deriveFacts(limited, { set: { onItemError: 'continue' } }), /maxFailures cannot stand beside/);
+    assert.throws(() => deriveFacts(limited, { set: { onItemError: 'ignore' } }), /one of fail, stop, continue/);
+  });
+
   it('is cut into shares by its cores, and never into too many', () => {
     const count = (items: number, cores: number): number | undefined =>
       deriveFacts(workflow('sum', { items, each: nothing }), { cores }).batch?.unitItemsMax;
@@ -138,6 +149,16 @@ describe('a wrong definition', () => {
     for (const vus of [0, -1, 1.5, NaN, 1e9, '7']) refused('x', { steps, iterations: 1, vus }, /vus has to be/);
     for (const cores of [0, 1e9, NaN]) refused('x', { steps, iterations: 1, cores }, /cores has to be/);
     for (const timeout of [0, NaN, 1e18, '7 weeks']) refused('x', { steps, iterations: 1, timeout }, /timeout has to/);
+    const batch = { items: 1, each: nothing };
+    refused('x', { ...batch, onItemError: 'ignore' }, /onItemError has to be one of fail, stop, continue/);
+    for (const maxFailures of [-1, 0.5, '1', NaN])
+      refused('x', { ...batch, maxFailures }, /maxFailures has to be a whole/);
+    for (const onItemError of ['stop', 'continue'])
+      refused('x', { ...batch, onItemError, maxFailures: 1 }, /maxFailures cannot stand beside onItemError/);
+    const thresholds = { failed: ['rate<1%'] };
+    refused('x', { ...batch, onItemError: 'stop', thresholds }, /onItemError cannot be 'stop' beside a threshold/);
+    refused('x', { steps, iterations: 1, onItemError: 'stop' }, /onItemError is for batches/);
+    refused('x', { steps, iterations: 1, maxFailures: 1 }, /maxFailures is for batches/);
     refused('x', { steps, iterations: 1, memory: 1 }, /memory has to be/);
     refused('x', { steps, duration: '1s', stages: [{ duration: 1, target: 1 }] }, /duration cannot stand beside/);
     refused('x', { steps, stages: [{ target: 1 }] }, /stages\[0\] needs a duration and a target/);

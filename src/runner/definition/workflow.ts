@@ -23,7 +23,7 @@ export type Thresholds = Readonly<Record<string, readonly string[]>>;
 type Common<D> = {
   /** How many cores it may use at one time, 1 if left out. */
   readonly cores?: number;
-  /** Names of workflows that have to be completed first. */
+  /** Names of workflows that have to be COMPLETED or PARTIAL first. */
   readonly after?: readonly string[];
   readonly timeout?: Duration;
   /** How often work that was lost with its worker begins anew elsewhere, 3 if left out; 0 is at most once. */
@@ -72,6 +72,8 @@ export type FlowSpec<D> = LoadShape<D> & { readonly steps: (flow: Flow<D, object
 type LoadShape<D> = Common<D> & {
   readonly items?: undefined;
   readonly each?: undefined;
+  readonly onItemError?: undefined;
+  readonly maxFailures?: undefined;
   /** Users that work at one time, 1 if left out; with a rate the most that there may be. */
   readonly vus?: number;
   readonly duration?: Duration;
@@ -102,7 +104,16 @@ export type BatchSpec<D, I, R> = Common<D> & {
   readonly results?: boolean;
   /** How many items are given to a worker at one time; what is lost with a worker is at most so much. */
   readonly unitItems?: number;
-};
+} & FailurePolicy;
+
+/**
+ * What an item means whose `each` threw. `fail` (if left out): the others still run, and the batch fails if more than
+ * `maxFailures` (0) items failed, else it ends as PARTIAL. `stop`: nothing new begins after the first one, and the batch
+ * fails. `continue`: PARTIAL however many failed, if at least one completed.
+ */
+export type FailurePolicy =
+  | { readonly onItemError?: 'fail'; readonly maxFailures?: number }
+  | { readonly onItemError: 'stop' | 'continue'; readonly maxFailures?: undefined };
 
 export function workflow<D = undefined>(name: string, spec: FlowSpec<D>): WorkflowDefinition<D>;
 export function workflow<D = undefined, Names extends string = string>(

@@ -153,7 +153,8 @@ export class AuthorContext {
     try {
       isOk = Boolean(predicate(value));
     } catch (error) {
-      this.#run.recordError(this.#step, error);
+      // An error of an item is a failed item; this is a failed check.
+      this.#run.recordError(this.#run.facts.batch === undefined ? this.#step : 'check', error);
     }
     this.#hasChecked = true;
     if (!isOk) this.#hasFailedCheck = true;

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { startTestUnit } from '../../../test/support/runner/unit-harness.ts';
+import { type UnitFailures, decodeFailures } from '../../jobs/report/item-failures.ts';
 import { workflow } from '../definition/workflow.ts';
 
+const failuresOf = (end: { readonly failures?: Uint8Array | undefined }): UnitFailures | undefined =>
+  end.failures && decodeFailures(end.failures);
 const outputOf = (end: { readonly output?: string | undefined }): unknown => JSON.parse(end.output ?? 'null');
 
 describe('a batch', () => {
@@ -56,12 +59,61 @@ describe('a batch', () => {
     const end = await ended();
     const { summary } = unit.run;
     assert.deepEqual(outputOf(end), ['a', null, 'c', 'd']);
-    assert.deepEqual([summary.iterations, summary.failed, summary.errors], [4, 2, 1]);
+    assert.deepEqual([summary.iterations, summary.failed, summary.errors], [4, 1, 1]);
     assert.deepEqual(
       [...summary.errorSamples.values()],
       [{ step: 'each', text: 'TypeError: b is bad', place: '', count: 1 }],
     );
     assert.deepEqual([...summary.checks], [['is x', { passed: 0, failed: 1 }]]);
+    const failure = { index: 1, error: { name: 'TypeError', message: 'b is bad' } };
+    assert.deepEqual(failuresOf(end), { runs: [{ from: 1, count: 1 }], items: [failure] });
+  });
+
+  it('lists the first failed items of its share, cut to a length, and the places of all', async () => {
+    const bad = workflow('bad', {
+      items: 100_000,
+      each: (item) => {
+        if (item % 10 !== 0) throw new RangeError('x'.repeat(5_000));
+        return item;
+      },
+    });
+    const share = { phase: 'work', items: { from: 50_000, count: 2_000, list: undefined } } as const;
+    const end = await startTestUnit(bad, share).ended();
+    const { runs = [], items = [] } = failuresOf(end) ?? {};
+    assert.deepEqual([runs.length, runs[0]], [200, { from: 50_001, count: 9 }]);
+    assert.equal(items.length, 1_000);
+    const [first] = items;
+    assert.deepEqual([first?.index, first?.error.name, first?.error.message.length], [50_001, 'RangeError', 300]);
+    assert.ok((end.failures?.length ?? 0) < 1_000_000);
+  });
+
+  it('keeps no places where no results are kept, and no list where nothing failed', async () => {
+    const fails = (item: number): never => {
+      throw new Error(`${item}`);
+    };
+    const end = await startTestUnit(workflow('none', { items: 3, results: false, each: fails })).ended();
+    assert.deepEqual([failuresOf(end)?.runs, failuresOf(end)?.items.length], [[], 3]);
+    assert.equal((await startTestUnit(workflow('well', { items: 3, each: () => 1 })).ended()).failures, undefined);
+  });
+
+  it('begins nothing after the first failed item when it says stop; what is under way ends', async () => {
+    const begun: number[] = [];
+    const stops = workflow('stops', {
+      items: 100,
+      concurrency: 3,
+      onItemError: 'stop',
+      each: async (item, ctx) => {
+        begun.push(item);
+        await ctx.sleep(item === 4 ? 1 : 10);
+        if (item === 4) throw new Error('four');
+        return item;
+      },
+    });
+    const { unit, ended } = startTestUnit(stops);
+    const end = await ended();
+    assert.deepEqual(begun, [0, 1, 2, 3, 4, 5]);
+    assert.deepEqual([end.outcome, unit.run.summary.iterations, unit.run.summary.failed], ['completed', 6, 1]);
+    assert.deepEqual(outputOf(end), [0, 1, 2, 3, null, 5], 'items that never began have no place');
   });
 
   it('ends with the first success', async () => {

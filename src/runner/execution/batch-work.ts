@@ -1,12 +1,14 @@
 /**
- * Processes the items of a unit with bounded concurrency and keeps results in item order. No promise for a synchronous
- * function.
+ * Processes the items of a unit with bounded concurrency and keeps results in item order. An item fails when its
+ * function throws, and then it gives nothing. No promise for a synchronous function.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { jobLimits } from '../../jobs/limits.ts';
+import { eachName } from '../../jobs/report/report-failures.ts';
 import type { StepCounts } from '../../jobs/report/summary.ts';
 import type { CheckedBatch } from '../definition/checked-workflow.ts';
 import { AuthorContext } from './author-context.ts';
+import { FailureCollector } from './failure-collector.ts';
 import type { RunScope } from './run-scope.ts';
 import { isThenable } from './user-errors.ts';
 
@@ -17,7 +19,6 @@ export type UnitItems = {
   readonly list: readonly unknown[] | undefined;
 };
 
-const eachName = 'each';
 /** A digit and a comma. */
 const valueBytesMin = 2;
 
@@ -27,6 +28,8 @@ export class BatchWork {
   readonly #each: CheckedBatch['each'];
   readonly #firstOnly: boolean;
   readonly #keeps: boolean;
+  readonly #stopsOnFailure: boolean;
+  readonly #failures: FailureCollector;
   readonly #counts: StepCounts;
   #next = 0;
   /** Made with the first value: most functions for their effects give none. */
@@ -42,6 +45,8 @@ export class BatchWork {
     this.#each = batch.each;
     this.#firstOnly = facts.batch?.firstOnly ?? false;
     this.#keeps = (facts.batch?.keepResults ?? true) && !this.#firstOnly;
+    this.#stopsOnFailure = facts.batch?.onItemError === 'stop';
+    this.#failures = new FailureCollector(items.from, items.count, this.#keeps);
     this.#counts = run.summary.step(eachName);
     run.summary.iterationTimes = this.#counts.durations;
   }
@@ -58,21 +63,39 @@ export class BatchWork {
     if (this.#exceedsResultLimit) throw tooLarge();
   }
 
-  /** JSON: what was found first, or all values in order (null where there is none); undefined if nobody gave any. */
+  /** JSON: what was found first, or all values in order (null where there is none); undefined if no item gave any. */
   output(): string | undefined {
     if (this.#firstOnly) return this.#found === undefined ? 'null' : resultJson(this.#found.value);
-    return this.#values === undefined ? undefined : resultJson(this.#values);
+    if (this.#values === undefined) return undefined;
+    // Items that never began have no value, not even null.
+    if (this.#stopsOnFailure) this.#values.length = this.#next;
+    return resultJson(this.#values);
+  }
+
+  /** Which items failed, encoded; undefined if none did. */
+  failures(): Uint8Array | undefined {
+    return this.#failures.encode();
+  }
+
+  get #isOver(): boolean {
+    return (
+      this.#next >= this.#items.count ||
+      this.#run.isStopped ||
+      this.#found !== undefined ||
+      this.#exceedsResultLimit ||
+      (this.#stopsOnFailure && !this.#failures.isEmpty)
+    );
   }
 
   async #lane(): Promise<void> {
     const run = this.#run;
     const { clock, pacer, summary } = run;
-    const { from, count, list } = this.#items;
+    const { from, list } = this.#items;
     const { durations } = this.#counts;
     const each = this.#each;
     const ctx = new AuthorContext(run, eachName);
     let startMs = clock.nowMs();
-    while (this.#next < count && !run.isStopped && this.#found === undefined && !this.#exceedsResultLimit) {
+    while (!this.#isOver) {
       const place = this.#next++;
       ctx.beginItem(from + place);
       let hasFailed = false;
@@ -80,10 +103,10 @@ export class BatchWork {
         let value = each(list === undefined ? from + place : list[place], ctx);
         if (isThenable(value)) value = await value;
         if (value !== undefined) this.#keep(place, value);
-        hasFailed = ctx.hasFailed;
       } catch (error) {
         hasFailed = true;
         run.recordError(eachName, error);
+        if (!run.isAborted) this.#failures.add(place, error);
       }
       if (run.isAborted) {
         summary.interrupted += 1;

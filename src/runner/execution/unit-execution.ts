@@ -19,10 +19,12 @@ export type UnitExecutionEnd = {
   /** JSON. */
   readonly output?: string | undefined;
   readonly found?: boolean | undefined;
+  /** Which items failed (jobs/report/item-failures.ts). */
+  readonly failures?: Uint8Array | undefined;
   readonly error?: { readonly code: string; readonly why: string } | undefined;
 };
 
-type Done = Pick<UnitExecutionEnd, 'output' | 'found'>;
+type Done = Pick<UnitExecutionEnd, 'output' | 'found' | 'failures'>;
 
 export class UnitExecution {
   readonly #spec: UnitRunSpec;
@@ -57,8 +59,8 @@ export class UnitExecution {
   async #ended(): Promise<UnitExecutionEnd> {
     const { run } = this;
     try {
-      const { output, found } = await this.#phase();
-      return run.isStopped ? { outcome: 'cancelled' } : { outcome: 'completed', output, found };
+      const done = await this.#phase();
+      return run.isStopped ? { outcome: 'cancelled' } : { outcome: 'completed', ...done };
     } catch (error) {
       if (run.isStopped) return { outcome: 'cancelled' };
       const known = isRemusterError(error) ? error : new RemusterError('INTERNAL', describeThrown(error));
@@ -118,7 +120,8 @@ export class UnitExecution {
     const items = order.items === undefined ? await this.#itemsByCode(batch) : itemsByOrder(order.items, batch);
     const work = new BatchWork(this.run, batch, items);
     await work.run();
-    return this.run.isStopped ? {} : { output: work.output(), found: work.isFound || undefined };
+    if (this.run.isStopped) return {};
+    return { output: work.output(), found: work.isFound || undefined, failures: work.failures() };
   }
 
   async #itemsByCode(batch: CheckedBatch): Promise<UnitItems> {

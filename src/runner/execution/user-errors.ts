@@ -23,6 +23,17 @@ export function thrownMessage(thrown: unknown): string {
   }
 }
 
+/** The two of them apart; what is no error has the name Error. */
+export function thrownError(thrown: unknown): { readonly name: string; readonly message: string } {
+  try {
+    if (!(thrown instanceof Error)) return { name: 'Error', message: String(thrown) };
+    const { name, message } = thrown as { readonly name: unknown; readonly message: unknown };
+    return { name: String(name), message: String(message) };
+  } catch {
+    return { name: 'Error', message: 'something that cannot be shown was thrown' };
+  }
+}
+
 /** `checkout.ts:12:7`, or nothing. */
 export function thrownLocation(thrown: unknown): string {
   try {

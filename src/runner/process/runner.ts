@@ -4,6 +4,7 @@
  */
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
 import type { ProgramEndpoint } from '../../base/ports.ts';
+import { jobLimits } from '../../jobs/limits.ts';
 import { encodeSummary } from '../../jobs/report/summary-codec.ts';
 import {
   type RunnerEvent,
@@ -44,6 +45,7 @@ const nothing = {
   why: undefined,
   found: undefined,
   tainted: undefined,
+  failures: undefined,
 };
 
 export class Runner {
@@ -121,8 +123,8 @@ export class Runner {
     current.unit = unit;
     this.#send({ kind: 'started', run });
     const ticks = new ProgressReporter(clock, unit.run.summary, (summary) => {
-      const { iterations: completed, failed } = unit.run.summary;
-      this.#send({ kind: 'progress', run, completed, failed, summary });
+      const { iterations, failed } = unit.run.summary;
+      this.#send({ kind: 'progress', run, completed: iterations - failed, failed, summary });
     });
     let end: UnitExecutionEnd;
     try {
@@ -134,16 +136,19 @@ export class Runner {
   }
 
   /** Exactly once for each run. What is too large to be said is a failure that says so. */
-  #ended(current: Current, { outcome: what, output, found, error }: UnitExecutionEnd): void {
+  #ended(current: Current, { outcome: what, output, found, failures, error }: UnitExecutionEnd): void {
     const { run } = current;
     this.#current = undefined;
     const [next] = this.#prefetched;
     // Its code is here: it begins before anything else happens, and says so.
     const isMore = next !== undefined && next.code === undefined && current.unit?.isTainted !== true;
     const summary = current.unit?.run.summary;
-    const completed = summary?.iterations ?? 0;
     const failed = summary?.failed ?? 0;
+    const completed = (summary?.iterations ?? 0) - failed;
     try {
+      const encoded = output === undefined ? undefined : encoder.encode(output);
+      if ((encoded?.length ?? 0) + (failures?.length ?? 0) > jobLimits.resultBytesMax)
+        throw new RemusterError('TOO_LARGE', `results and failures are more than ${jobLimits.resultBytesMax} bytes`);
       const word: RunnerEvent = {
         kind: 'ended',
         run,
@@ -151,11 +156,12 @@ export class Runner {
         completed,
         failed,
         summary: summary && encodeSummary(summary),
-        output: output === undefined ? undefined : encoder.encode(output),
+        output: encoded,
         code: error?.code,
         why: error && truncateUtf8(error.why, whyBytesMax),
         found,
         tainted: current.unit?.isTainted || undefined,
+        failures,
       };
       this.#send(word, isMore);
     } catch (thrown) {

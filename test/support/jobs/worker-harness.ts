@@ -122,7 +122,7 @@ class FakeRunners implements Runners {
       const done = { completed: what === 'completed' ? 1 : 0, failed: 0, summary: undefined, output };
       const tainted = behaviour === 'spends' ? true : undefined;
       const why = code === undefined ? undefined : 'why';
-      say({ kind: 'ended', run, what, ...done, code, why, found: undefined, tainted });
+      say({ kind: 'ended', run, what, ...done, code, why, found: undefined, tainted, failures: undefined });
       const next = queue.shift();
       if (next !== undefined) begin(next, 1);
     };
@@ -170,6 +170,7 @@ class FakeRunners implements Runners {
               why: undefined,
               found: undefined,
               tainted: undefined,
+              failures: undefined,
             };
             const ended = {
               kind: 'ended',

@@ -7,7 +7,7 @@ import { type Outcome, RemusterError, failure, isRemusterError, success } from '
 import type { JobVerb } from '../../../messages/jobs.ts';
 import { type JobView, type JobStatus, isTerminalStatus, jobStatuses } from '../../job-types.ts';
 import { jobLimits } from '../../limits.ts';
-import type { ResultQuery, ManagerInput } from '../state/manager-io.ts';
+import type { ResultQuery, ResultVerb, ManagerInput } from '../state/manager-io.ts';
 import {
   type JsonFields,
   badArgument,
@@ -45,7 +45,7 @@ export type JobCommandPorts = {
   /** Calls back with whether that code is stored. */
   readonly knowsBundle: (sha256: string, done: (outcome: Outcome<boolean>) => void) => void;
   /** Reads what lies apart, and answers. */
-  readonly gather: (call: number, verb: 'report' | 'result', job: ManagedJob, words: ResultQuery) => void;
+  readonly gather: (call: number, verb: ResultVerb, job: ManagedJob, words: ResultQuery) => void;
 };
 
 const listMax = 1_000;
@@ -207,6 +207,7 @@ export class JobCommands {
         return answer(success(JSON.stringify({ lines: this.#explain(this.#job(fields)) })));
       case 'report':
       case 'result':
+      case 'failures':
         return this.#gather(call, verb, this.#job(fields), fields);
       case 'schedules':
         return answer(success(JSON.stringify({ items: this.#schedules.list() })));
@@ -294,7 +295,7 @@ export class JobCommands {
     return lines;
   }
 
-  #gather(call: number, verb: 'report' | 'result', job: ManagedJob, fields: JsonFields): void {
+  #gather(call: number, verb: ResultVerb, job: ManagedJob, fields: JsonFields): void {
     const workflow =
       fields['workflow'] === undefined ? undefined : checkText(fields['workflow'], 'workflow', jobLimits.nameLengthMax);
     const part = checkOptionalInteger(fields['part'], 'part', 0, 10_000);
@@ -302,7 +303,7 @@ export class JobCommands {
       throw new RemusterError('PRECONDITION', `job ${job.id} is ${job.recordedStatus} and not over`);
     if (workflow !== undefined && !job.workflows.some(({ facts }) => facts.name === workflow))
       throw badArgument(`job ${job.id} has no workflow ${JSON.stringify(workflow)}`);
-    this.#ports.gather(call, verb, job, { workflow, part });
+    this.#ports.gather(call, verb, job, { workflow, part, oneByOne: fields['oneByOne'] === true });
   }
 
   #parts(job: ManagedJob): Parameters<typeof jobViewOf>[1] {

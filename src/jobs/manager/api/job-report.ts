@@ -3,7 +3,10 @@
  * nothing.
  */
 import type { AttemptView, JobProgress } from '../../job-types.ts';
+import { failuresMax } from '../../report/bounds.ts';
+import type { ItemFailure, UnitFailures } from '../../report/item-failures.ts';
 import { latencyPercentiles, buildReport } from '../../report/report.ts';
+import { workflowFailures } from '../../report/report-failures.ts';
 import { decodeSummary } from '../../report/summary-codec.ts';
 import { Summary } from '../../report/summary.ts';
 import { nameOf } from '../submission/job-factory.ts';
@@ -13,19 +16,40 @@ import { attemptViewsOf, incidentViewsOf } from './job-views.ts';
 /** By unit: its summary. */
 export type UnitSummaries = ReadonlyMap<ManagedUnit, Uint8Array>;
 
-export function jobReportJson(job: ManagedJob, summaries: UnitSummaries): string {
+/** By unit: its failed items, if they can be read. */
+export type FailuresByUnit = ReadonlyMap<ManagedUnit, UnitFailures | undefined>;
+
+export function jobReportJson(job: ManagedJob, summaries: UnitSummaries, failures: FailuresByUnit): string {
   const report = buildReport({
     ...{ jobId: job.id, name: nameOf(job), status: job.recordedStatus, incidents: incidentViewsOf(job) },
     elapsedMs: Math.max(0, (job.endedMs ?? 0) - (job.startedMs ?? job.endedMs ?? 0)),
     workflows: job.workflows.map((workflow) => ({
       ...{ facts: workflow.facts, status: workflow.status, ...itemCountsOf(workflow, false) },
       summary: mergedOf(workflow, summaries),
+      failures: itemFailuresOf(workflow, failures),
       ...errorOf(workflow),
     })),
     attempts: job.workflows.flatMap(attemptsOf),
     ...errorOf(job),
   });
   return JSON.stringify(report);
+}
+
+/** Of each workflow that has failed items. */
+export function jobFailuresJson(
+  job: ManagedJob,
+  workflows: readonly ManagedWorkflow[],
+  { summaries, failures }: { readonly summaries: UnitSummaries; readonly failures: FailuresByUnit },
+): string {
+  const lists = workflows.flatMap((workflow) =>
+    workflowFailures({
+      facts: workflow.facts,
+      failed: itemCountsOf(workflow, false).failed,
+      summary: mergedOf(workflow, summaries),
+      failures: itemFailuresOf(workflow, failures),
+    }),
+  );
+  return JSON.stringify({ jobId: job.id, failures: lists });
 }
 
 /** Of what is known so far: ends whose summaries are small or were seen by a watcher, and progress. */
@@ -55,6 +79,12 @@ export function addSummary(sum: Summary, bytes: Uint8Array | undefined): void {
 function attemptsOf(workflow: ManagedWorkflow): readonly (AttemptView & { readonly workflow: string })[] {
   const of = { workflow: workflow.facts.name };
   return attemptViewsOf(workflow).map((attempt) => Object.assign(attempt, of));
+}
+
+/** In the order of the items. */
+function itemFailuresOf({ units }: ManagedWorkflow, failures: FailuresByUnit): readonly ItemFailure[] {
+  const items = units.flatMap((unit) => failures.get(unit)?.items ?? []);
+  return items.toSorted((a, b) => a.index - b.index).slice(0, failuresMax);
 }
 
 function mergedOf({ units }: ManagedWorkflow, summaries: UnitSummaries): Summary | undefined {

@@ -57,7 +57,7 @@ export function jobProgressOf(
   latencyMs: JobProgress['latencyMs'],
 ): JobProgress {
   const workflows = job.workflows.map((workflow) => {
-    const { attempts: _attempts, error: _error, ...rest } = workflowShown(workflow, nowMs);
+    const { attempts: _attempts, error: _error, style: _style, ...rest } = workflowShown(workflow, nowMs);
     return rest;
   });
   const workers = new Set<string>();
@@ -97,7 +97,7 @@ function workflowShown(workflow: ManagedWorkflow, nowMs: number): WorkflowView {
   for (const { assignment } of units) if (assignment !== undefined) running += 1;
   const error = code === undefined ? {} : { error: { code, message: errorMessage ?? '' } };
   return {
-    ...{ id: `${job.id}/${index}`, name: facts.name, status, attempts: attemptViewsOf(workflow) },
+    ...{ id: `${job.id}/${index}`, name: facts.name, style: facts.style, status, attempts: attemptViewsOf(workflow) },
     ...itemCountsOf(workflow, !isTerminalStatus(job.status)),
     ratePerSecond: rateOf(workflow, nowMs),
     units: { total: units.length, done, running },
@@ -118,16 +118,17 @@ function totalsOf(job: ManagedJob, withLive: boolean): { readonly completed: num
 /** Of about the last second; over all of its time when it is over. */
 function rateOf(workflow: ManagedWorkflow, nowMs: number): number {
   const { pace, job } = workflow;
-  const { completed } = itemCountsOf(workflow, true);
+  const { completed, failed } = itemCountsOf(workflow, true);
+  const ended = completed + failed;
   if (isTerminalStatus(job.status)) {
     const spentMs = (job.endedMs ?? 0) - (workflow.startedMs ?? job.endedMs ?? 0);
-    return spentMs <= 0 ? 0 : round((completed * 1_000) / spentMs);
+    return spentMs <= 0 ? 0 : round((ended * 1_000) / spentMs);
   }
   const passedMs = nowMs - pace.atMs;
   if (passedMs < paceMs) return pace.ratePerSecond;
   // After a while in which nobody asked, the time in between tells too little to be called the present rate; it is all there is.
-  const ratePerSecond = round((Math.max(0, completed - pace.completed) * 1_000) / passedMs);
-  workflow.pace = { atMs: nowMs, completed, ratePerSecond };
+  const ratePerSecond = round((Math.max(0, ended - pace.ended) * 1_000) / passedMs);
+  workflow.pace = { atMs: nowMs, ended, ratePerSecond };
   return ratePerSecond;
 }
 

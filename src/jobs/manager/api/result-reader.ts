@@ -1,14 +1,16 @@
 /**
- * Reads out-of-line summaries and outputs of a finished job and builds the reply to `report` and `result`, in parts if
- * large. Keeps nothing.
+ * Reads out-of-line summaries, outputs and failures of a finished job and builds the reply to `report`, `result` and
+ * `failures`, in parts if large. Keeps nothing.
  */
 import { type Done, type Outcome, failure, success } from '../../../base/errors.ts';
 import type { Registry, RegistryEntry } from '../../../base/registry.ts';
-import { jobRanges } from '../../job-keys.ts';
-import type { ResultQuery } from '../state/manager-io.ts';
+import { type ResultKind, jobRanges } from '../../job-keys.ts';
+import { type UnitFailures, decodeFailures } from '../../report/item-failures.ts';
+import type { ResultQuery, ResultVerb } from '../state/manager-io.ts';
 import { joined } from '../recovery/restore-reader.ts';
 import type { ManagedJob, ManagedUnit, ManagedWorkflow } from '../model/managed-job.ts';
-import { jobReportJson } from './job-report.ts';
+import { type UnitResults, resultsByPlace, resultsOneByOne } from '../model/item-results.ts';
+import { jobFailuresJson, jobReportJson } from './job-report.ts';
 import { joinUnitOutputs, jsonTextOf } from '../model/workflow-values.ts';
 
 const timeoutMs = 5_000;
@@ -18,46 +20,55 @@ const partCharacters = 2_000_000;
 
 export function readJobResult(
   registry: Pick<Registry, 'range'>,
-  {
-    verb,
-    job,
-    argumentsJson,
-  }: { readonly verb: 'report' | 'result'; readonly job: ManagedJob; readonly argumentsJson: ResultQuery },
+  { verb, job, argumentsJson }: { verb: ResultVerb; job: ManagedJob; argumentsJson: ResultQuery },
   done: Done<string>,
 ): void {
   const workflows = job.workflows.filter(
     ({ facts }) => argumentsJson.workflow === undefined || facts.name === argumentsJson.workflow,
   );
   const units = workflows.flatMap(({ units: all, plan }) => (plan === undefined ? all : [plan, ...all]));
-  readAll(registry, job, verb === 'report' ? 's' : 'o', units, (outcome) => {
-    if (!outcome.ok) return done(outcome);
-    if (verb === 'report') return done(success(jobReportJson(job, outcome.value)));
-    done(resultOf(workflows, outcome.value, argumentsJson.part));
+  readAll(registry, job, { kind: verb === 'result' ? 'o' : 's', units }, (first) => {
+    if (!first.ok) return done(first);
+    readAll(registry, job, { kind: 'f', units }, (second) => {
+      if (!second.ok) return done(second);
+      const failures = new Map([...second.value].map(([unit, bytes]) => [unit, decodeFailures(bytes)]));
+      if (verb === 'report') return done(success(jobReportJson(job, first.value, failures)));
+      const json =
+        verb === 'failures'
+          ? jobFailuresJson(job, workflows, { summaries: first.value, failures })
+          : resultsJson(workflows, { outputs: first.value, failures, oneByOne: argumentsJson.oneByOne });
+      done(inParts(json, argumentsJson.part));
+    });
   });
 }
 
 type Bytes = ReadonlyMap<ManagedUnit, Uint8Array>;
 
+/** What of a unit is stored as that kind: in its record, apart, or not at all. */
+function storedPart({ end }: ManagedUnit, kind: ResultKind): { bytes: Uint8Array | undefined; size: number } {
+  if (kind === 's') return { bytes: end?.summary, size: end?.summaryBytes ?? 0 };
+  if (kind === 'o') return { bytes: end?.output, size: end?.outputBytes ?? 0 };
+  return { bytes: end?.failures, size: end?.failuresBytes ?? 0 };
+}
+
 function readAll(
   registry: Pick<Registry, 'range'>,
   job: ManagedJob,
-  kind: 's' | 'o',
-  units: readonly ManagedUnit[],
+  { kind, units }: { readonly kind: ResultKind; readonly units: readonly ManagedUnit[] },
   done: (outcome: Outcome<Bytes>) => void,
 ): void {
   const found = new Map<ManagedUnit, Uint8Array>();
   const apart: ManagedUnit[] = [];
   for (const unit of units) {
-    const bytes = kind === 's' ? unit.end?.summary : unit.end?.output;
-    const size = kind === 's' ? unit.end?.summaryBytes : unit.end?.outputBytes;
+    const { bytes, size } = storedPart(unit, kind);
     if (bytes !== undefined) found.set(unit, bytes);
-    else if (size !== undefined && size > 0) apart.push(unit);
+    else if (size > 0) apart.push(unit);
   }
   const next = (): void => {
     const unit = apart.shift();
     if (unit === undefined) return done(success(found));
     const range = jobRanges.resultOf(job.id, unit.workflow.index, unit.number, kind);
-    const size = (kind === 's' ? unit.end?.summaryBytes : unit.end?.outputBytes) ?? 0;
+    const { size } = storedPart(unit, kind);
     readRange(registry, range.from, range.to, [], (outcome) => {
       if (!outcome.ok) return done(outcome);
       if (outcome.value.length === 0)
@@ -91,12 +102,23 @@ function readRange(
   });
 }
 
-function resultOf(workflows: readonly ManagedWorkflow[], bytes: Bytes, part: number | undefined): Outcome<string> {
+type Parts = {
+  readonly outputs: Bytes;
+  readonly failures: ReadonlyMap<ManagedUnit, UnitFailures | undefined>;
+  /** Batches only, each item with its place. */
+  readonly oneByOne: boolean;
+};
+
+function resultsJson(workflows: readonly ManagedWorkflow[], parts: Parts): string {
   const results = workflows.flatMap((workflow) => {
-    const text = outputOf(workflow, bytes);
+    const text = outputOf(workflow, parts);
     return text === undefined ? [] : [`${JSON.stringify(workflow.facts.name)}:${text}`];
   });
-  const json = `{"results":{${results.join(',')}}}`;
+  return `{"results":{${results.join(',')}}}`;
+}
+
+/** What fits into one answer is the answer, unless a part was asked for. */
+function inParts(json: string, part: number | undefined): Outcome<string> {
   const parts = Math.max(1, Math.ceil(json.length / partCharacters));
   if (parts === 1 && part === undefined) return success(json);
   const wanted = part ?? 0;
@@ -106,11 +128,18 @@ function resultOf(workflows: readonly ManagedWorkflow[], bytes: Bytes, part: num
 }
 
 /** JSON of what a workflow gave; undefined if it gave nothing. */
-function outputOf(workflow: ManagedWorkflow, bytes: Bytes): string | undefined {
+function outputOf(workflow: ManagedWorkflow, { outputs, failures, oneByOne }: Parts): string | undefined {
   const { foundUnit, units, facts, plan } = workflow;
-  if (facts.load !== undefined && plan !== undefined) return dataOf(bytes.get(plan));
-  if (foundUnit !== undefined) return jsonTextOf(bytes.get(units[foundUnit] as ManagedUnit));
-  return joinUnitOutputs(workflow, (unit) => jsonTextOf(bytes.get(unit)));
+  const results: UnitResults = {
+    textOf: (unit) => jsonTextOf(outputs.get(unit)),
+    failuresOf: (unit) => failures.get(unit),
+  };
+  if (oneByOne) return facts.batch === undefined ? undefined : resultsOneByOne(workflow, results);
+  if (facts.load !== undefined && plan !== undefined) return dataOf(outputs.get(plan));
+  if (foundUnit !== undefined) return results.textOf(units[foundUnit] as ManagedUnit);
+  const isList = facts.batch?.keepResults === true && !facts.batch.firstOnly;
+  if (isList && units.some((unit) => failures.get(unit) !== undefined)) return resultsByPlace(workflow, results);
+  return joinUnitOutputs(workflow, results.textOf);
 }
 
 function dataOf(output: Uint8Array | undefined): string | undefined {

@@ -3,7 +3,8 @@
  * forward. Never talks to workers.
  */
 import { isRemusterError } from '../../../base/errors.ts';
-import { type JobStatus, isTerminalStatus } from '../../job-types.ts';
+import { batchEnd } from '../../batch-end.ts';
+import { type JobStatus, isSuccess, isTerminalStatus } from '../../job-types.ts';
 import { truncateText } from '../submission/field-checks.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import {
@@ -13,6 +14,7 @@ import {
   type ManagedUnit,
   type ManagedWorkflow,
   isWorkflowEnded,
+  itemCountsOf,
   allUnits,
 } from '../model/managed-job.ts';
 import type { ManagerState } from '../state/manager-state.ts';
@@ -45,7 +47,7 @@ export class JobLifecycle {
     for (const workflow of job.workflows) this.startIfReady(workflow);
   }
 
-  /** Begins a workflow if everything before it is completed. */
+  /** Begins a workflow if everything before it is COMPLETED or PARTIAL. */
   startIfReady(workflow: ManagedWorkflow): void {
     const { facts, job } = workflow;
     if (workflow.phase !== 'none' || isWorkflowEnded(workflow)) return;
@@ -56,7 +58,7 @@ export class JobLifecycle {
       this.#office.commits.markJob(job);
       return this.#afterWorkflow(workflow);
     }
-    if (before.every(({ status }) => status === 'COMPLETED')) this.#beginPhase(workflow, firstPhaseOf(workflow));
+    if (before.every(({ status }) => isSuccess(status))) this.#beginPhase(workflow, firstPhaseOf(workflow));
   }
 
   /** A unit is done, and its end is about to be recorded. */
@@ -80,6 +82,14 @@ export class JobLifecycle {
     const isLate = workflow.errorCode === 'WORKFLOW_TIMEOUT';
     if (workflow.facts.hasTeardown && workflow.phase === 'work' && !isLate) this.#beginPhase(workflow, 'finish');
     else this.#conclude(workflow);
+  }
+
+  /** `onItemError: 'stop'`: with the first failed item that is known everything of the workflow ends. */
+  stopOnFailure(workflow: ManagedWorkflow): void {
+    if (workflow.facts.batch?.onItemError !== 'stop' || workflow.foundUnit !== undefined) return;
+    const counts = itemCountsOf(workflow, false);
+    if (counts.failed === 0 || workflow.phase === 'finish') return;
+    this.fail(workflow, 'WORKFLOW_FAILED', `stopped after the first failure: ${failedItemsText(workflow, counts)}`);
   }
 
   /** It has what the whole workflow was looking for. */
@@ -189,12 +199,19 @@ export class JobLifecycle {
     for (const workflow of job.workflows) {
       if (isWorkflowEnded(workflow)) continue;
       if (workflow.phase === 'none') this.startIfReady(workflow);
-      else if (workflow.errorCode !== undefined || workflow.foundUnit !== undefined) this.#resumeEnding(workflow);
-      else if (workflow.phase === 'plan' && workflow.plan?.state === 'done') this.#planned(workflow, workflow.plan);
-      else if (workflow.waiting.length > 0) this.#office.runQueue.add(workflow);
+      else this.#resumeWorkflow(workflow);
       this.advance(workflow);
     }
     this.#checkEnd(job);
+  }
+
+  #resumeWorkflow(workflow: ManagedWorkflow): void {
+    // The end of a unit may be recorded, and what should have followed not.
+    if (workflow.errorCode === undefined) this.stopOnFailure(workflow);
+    if (isWorkflowEnded(workflow)) return;
+    if (workflow.errorCode !== undefined || workflow.foundUnit !== undefined) this.#resumeEnding(workflow);
+    else if (workflow.phase === 'plan' && workflow.plan?.state === 'done') this.#planned(workflow, workflow.plan);
+    else if (workflow.waiting.length > 0) this.#office.runQueue.add(workflow);
   }
 
   #resumeEnding(workflow: ManagedWorkflow): void {
@@ -269,11 +286,22 @@ export class JobLifecycle {
   #conclude(workflow: ManagedWorkflow): void {
     if (isWorkflowEnded(workflow) || isTerminalStatus(workflow.job.status) || workflow.job.status === 'CANCELLING')
       return;
-    workflow.status = workflow.errorCode === undefined ? 'COMPLETED' : 'FAILED';
+    this.#decideEnd(workflow);
     this.#office.runQueue.delete(workflow);
     workflow.planned = undefined;
     this.#office.commits.markJob(workflow.job);
     this.#afterWorkflow(workflow);
+  }
+
+  /** From recorded ends and the request alone: the next leader decides the same. */
+  #decideEnd(workflow: ManagedWorkflow): void {
+    workflow.status = 'FAILED';
+    if (workflow.errorCode !== undefined) return;
+    const counts = itemCountsOf(workflow, false);
+    workflow.status = batchEnd(workflow.facts, { ...counts, isFound: workflow.foundUnit !== undefined });
+    if (workflow.status === 'COMPLETED') return;
+    workflow.errorCode = workflow.status === 'PARTIAL' ? 'PARTIAL' : 'WORKFLOW_FAILED';
+    workflow.errorMessage = failedItemsText(workflow, counts);
   }
 
   #afterWorkflow(workflow: ManagedWorkflow): void {
@@ -284,11 +312,14 @@ export class JobLifecycle {
 
   #checkEnd(job: ManagedJob): void {
     if (isTerminalStatus(job.status) || job.status === 'CANCELLING' || !job.workflows.every(isWorkflowEnded)) return;
-    const failed = job.workflows.find(({ status }) => status === 'FAILED');
-    if (failed === undefined) return this.#end(job, 'COMPLETED');
-    job.errorCode = failed.errorCode;
-    job.errorMessage = truncateText(`${failed.facts.name}: ${failed.errorMessage ?? ''}`, whyMax);
-    this.#end(job, failed.errorCode === 'WORKFLOW_TIMEOUT' ? 'TIMEOUT' : 'FAILED');
+    const { workflows } = job;
+    const worst =
+      workflows.find(({ status }) => status === 'FAILED') ?? workflows.find(({ status }) => status === 'PARTIAL');
+    if (worst === undefined) return this.#end(job, 'COMPLETED');
+    job.errorCode = worst.errorCode;
+    job.errorMessage = truncateText(`${worst.facts.name}: ${worst.errorMessage ?? ''}`, whyMax);
+    if (worst.status === 'PARTIAL') this.#end(job, 'PARTIAL');
+    else this.#end(job, worst.errorCode === 'WORKFLOW_TIMEOUT' ? 'TIMEOUT' : 'FAILED');
   }
 
   #cancelled(job: ManagedJob): void {
@@ -325,6 +356,14 @@ export class JobLifecycle {
     unit.state = 'cancelled';
     this.#office.commits.markUnit(unit);
   }
+}
+
+function failedItemsText(
+  { failureSample }: ManagedWorkflow,
+  { completed, failed }: { readonly completed: number; readonly failed: number },
+): string {
+  const sample = failureSample === undefined ? '' : `, one with ${failureSample}`;
+  return `${failed} of ${completed + failed} items failed${sample}`;
 }
 
 function isWorkDone(workflow: ManagedWorkflow): boolean {

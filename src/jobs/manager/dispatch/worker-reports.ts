@@ -21,6 +21,7 @@ import {
 import type { ManagerState } from '../state/manager-state.ts';
 import type { WorkerSession } from '../model/worker-table.ts';
 import { addSummary } from '../api/job-report.ts';
+import { keptFailures } from '../model/kept-failures.ts';
 import { retainOutput } from '../model/workflow-values.ts';
 
 type Name = JobMessageOf<'unitsHeard'>['heard'][number];
@@ -103,9 +104,9 @@ export class WorkerReports {
     this.#letGo(run);
     attempt.outcome = run.stopping === undefined ? 'lost' : 'cancelled';
     if (run.stopping !== undefined) return this.#stopped(unit);
-    const uncounted = unit.liveProgress?.completed ?? 0;
+    const { completed, failed } = unit.liveProgress ?? { completed: 0, failed: 0 };
     const counted = countedAttempts(unit);
-    const effect = `${placeOf(unit)} ${nextOf(unit, counted)}; ${uncounted} ${itemWord(unit)} of the lost attempt are not counted`;
+    const effect = `${placeOf(unit)} ${nextOf(unit, counted)}; ${completed + failed} ${itemWord(unit)} of the lost attempt are not counted`;
     this.#office.addIncident(workflow.job, 'worker.lost', worker.name, effect);
     this.#tell(run);
     this.#office.commits.markJob(workflow.job);
@@ -154,8 +155,9 @@ export class WorkerReports {
     const { unit } = run;
     if (status !== 'progress' || unit.state !== 'running') return;
     // Counts of one attempt only grow: what is lower was overtaken on its way.
-    if (unit.liveProgress !== undefined && completed < unit.liveProgress.completed) return;
-    unit.liveProgress = { completed, failed, summary: summary ?? unit.liveProgress?.summary };
+    const { liveProgress: before } = unit;
+    if (before !== undefined && completed + failed < before.completed + before.failed) return;
+    unit.liveProgress = { completed, failed, summary: summary ?? before?.summary };
     this.#office.markProgress(unit.workflow);
   }
 
@@ -207,22 +209,24 @@ export class WorkerReports {
     const { unit } = run;
     const { job } = unit.workflow;
     const { summary, output, completed, failed, durationMs } = item;
-    const apart = [summary, output].map((bytes) =>
-      bytes === undefined || bytes.length <= inlineResultBytesMax ? 0 : bytes.length,
-    );
-    const apartBytes = (apart[0] as number) + (apart[1] as number);
+    const failures = keptFailures(unit.workflow, item);
+    const apartBytes = apartOf(summary) + apartOf(output) + apartOf(failures?.bytes);
     if (apartBytes > 0 && this.#storingBytes + apartBytes > storingBytesMax) return false;
     this.#letGo(run);
+    unit.workflow.failuresListed += failures?.count ?? 0;
+    unit.workflow.failureSample ??= failures?.sample;
     if (unit.phase === 'whole' || unit.phase === 'work')
       this.#giving.recordDuration(job.request.bundle, durationMs ?? 0);
     const end: UnitResult = {
       completed,
       failed,
       tookMs: durationMs ?? 0,
-      summary: apart[0] === 0 ? summary : undefined,
-      output: apart[1] === 0 ? output : undefined,
+      summary: apartOf(summary) === 0 ? summary : undefined,
+      output: apartOf(output) === 0 ? output : undefined,
+      failures: apartOf(failures?.bytes) === 0 ? failures?.bytes : undefined,
       summaryBytes: summary?.length ?? 0,
       outputBytes: output?.length ?? 0,
+      failuresBytes: failures?.bytes.length,
     };
     if (apartBytes === 0) {
       this.#settle(run, end, item, recorded);
@@ -241,7 +245,7 @@ export class WorkerReports {
     }
     this.#storingBytes += apartBytes;
     this.#completing(job);
-    this.#store(unit, item, () => {
+    this.#store(unit, { summary, output, failures: failures?.bytes }, () => {
       this.#storingBytes -= apartBytes;
       if (unit.state !== 'storing') return recorded();
       this.#settle(run, end, item, recorded);
@@ -250,7 +254,11 @@ export class WorkerReports {
   }
 
   /** Its parts first; the record that names them after they are there. */
-  #store(unit: ManagedUnit, { summary, output }: UnitReport, stored: () => void): void {
+  #store(
+    unit: ManagedUnit,
+    { summary, output, failures }: Pick<UnitReport, 'summary' | 'output' | 'failures'>,
+    stored: () => void,
+  ): void {
     const { workflow, number } = unit;
     const { id } = workflow.job;
     let waits = 1;
@@ -258,8 +266,8 @@ export class WorkerReports {
       waits -= 1;
       if (waits === 0) stored();
     };
-    for (const [kind, bytes] of [['s', summary] as const, ['o', output] as const]) {
-      if (bytes === undefined || bytes.length <= inlineResultBytesMax) continue;
+    for (const [kind, bytes] of [['s', summary] as const, ['o', output] as const, ['f', failures] as const]) {
+      if (bytes === undefined || apartOf(bytes) === 0) continue;
       for (let part = 0; part * jobLimits.partBytesMax < bytes.length; part++) {
         waits += 1;
         const from = part * jobLimits.partBytesMax;
@@ -292,6 +300,7 @@ export class WorkerReports {
     this.#tell(run);
     commits.markUnit(unit);
     if (item.found === true && workflow.facts.batch?.firstOnly === true) this.#flow.markFound(unit);
+    if (end.failed > 0) this.#flow.stopOnFailure(workflow);
     const { jobResultBytesMax } = this.#office.options;
     if (workflow.outputBytes > jobResultBytesMax)
       this.#flow.fail(
@@ -326,6 +335,11 @@ export class WorkerReports {
       ...{ attempt: attempt.attempt, worker: attempt.name, outcome: attempt.outcome },
     });
   }
+}
+
+/** Larger ones lie apart from the record of the unit. */
+function apartOf(bytes: Uint8Array | undefined): number {
+  return bytes === undefined || bytes.length <= inlineResultBytesMax ? 0 : bytes.length;
 }
 
 function isSame({ attempt }: ActiveAssignment, item: UnitReport): boolean {

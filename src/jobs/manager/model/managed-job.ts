@@ -3,7 +3,13 @@
  * unit. Never changes state itself.
  */
 import type { NodeId } from '../../../base/ids.ts';
-import type { AttemptOutcome, JobRequest, JobStatus, WorkflowStatus } from '../../job-types.ts';
+import {
+  type AttemptOutcome,
+  type JobRequest,
+  type JobStatus,
+  type WorkflowStatus,
+  isSuccess,
+} from '../../job-types.ts';
 import type { IncidentRecord, UnitRecord, WorkflowRecord } from '../../records/job-record.ts';
 import type { UnitPhase } from '../../unit-spec.ts';
 import type { Summary } from '../../report/summary.ts';
@@ -102,12 +108,16 @@ export type ManagedWorkflow = {
   foundUnit: number | undefined;
   /** Of all its units together. */
   outputBytes: number;
+  /** Failed items that its units list: at most `failuresMax`. */
+  failuresListed: number;
+  /** The first failure that this leader was told of, for people; a later leader may know of none. */
+  failureSample: string | undefined;
   /** Bytes of outputs that are kept in memory to be handed on; undefined once they are too many. */
   retainedBytes: number | undefined;
   /** What watchers have seen of ends; undefined while nobody watches. */
   watched: Summary | undefined;
   /** For rates: when and how many the last time, and the rate of then. */
-  pace: { atMs: number; completed: number; ratePerSecond: number };
+  pace: { atMs: number; ended: number; ratePerSecond: number };
 };
 
 export type ManagedJob = {
@@ -165,7 +175,7 @@ export function* allUnits(workflow: ManagedWorkflow): Generator<ManagedUnit> {
 
 export function isWorkflowEnded(workflow: ManagedWorkflow): boolean {
   const { status } = workflow;
-  return status === 'COMPLETED' || status === 'FAILED' || status === 'CANCELLED';
+  return isSuccess(status) || status === 'FAILED' || status === 'CANCELLED';
 }
 
 /** Attempts that used up one of its chances. */
@@ -175,7 +185,7 @@ export function countedAttempts(unit: ManagedUnit): number {
   return count;
 }
 
-/** What is counted of a workflow: ends that were recorded, and what those that run have told so far. */
+/** What is counted of a workflow, disjoint: ends that were recorded, and the progress of units that run. */
 export function itemCountsOf(
   workflow: ManagedWorkflow,
   withLive: boolean,

@@ -3,9 +3,10 @@
  * lease expires.
  */
 import type { NodeId } from '../../../base/ids.ts';
-import { isTerminalStatus } from '../../job-types.ts';
+import { isSuccess, isTerminalStatus } from '../../job-types.ts';
 import { jobLimits } from '../../limits.ts';
 import type { JobRecord, JobStateRecord, UnitRecord, WorkflowRecord } from '../../records/job-record.ts';
+import { failuresMax } from '../../report/bounds.ts';
 import { finishUnitNumber, planUnitNumber } from '../../unit-spec.ts';
 import { createJob } from '../submission/job-factory.ts';
 import {
@@ -16,6 +17,7 @@ import {
   type ManagedUnit,
   type ManagedWorkflow,
   isWorkflowEnded,
+  itemCountsOf,
   findUnit,
   allUnits,
 } from '../model/managed-job.ts';
@@ -101,6 +103,7 @@ function restoreUnit(workflow: ManagedWorkflow, record: UnitRecord, around: Rest
     const { end } = record;
     if (end.summary === undefined) workflow.job.outOfLineBytes += end.summaryBytes;
     if (end.output === undefined) workflow.job.outOfLineBytes += end.outputBytes;
+    if (end.failures === undefined) workflow.job.outOfLineBytes += end.failuresBytes ?? 0;
     unit.output = end.output;
   }
   if (last?.outcome !== 'running') return;
@@ -126,6 +129,9 @@ function countUnits(workflow: ManagedWorkflow): void {
   let kept = 0;
   for (const unit of allUnits(workflow)) kept += unit.end?.outputBytes ?? 0;
   workflow.outputBytes = kept;
+  // A unit lists all of its failed items as long as there is room.
+  const { failed } = itemCountsOf(workflow, false);
+  workflow.failuresListed = Math.min(failuresMax, failed);
   workflow.retainedBytes = kept <= jobLimits.contextBytesMax ? kept : undefined;
   workflow.done = workflow.units.filter(({ state }) => state === 'done').length;
   const present = currentUnits(workflow);
@@ -146,7 +152,7 @@ export function restoreValues(job: ManagedJob): void {
       workflow.planned = plannedOf(workflow, plan.output);
       plan.output = undefined;
     }
-    const isDone = workflow.status === 'COMPLETED';
+    const isDone = isSuccess(workflow.status);
     if (isDone || (phase === 'finish' && workflow.errorCode === undefined)) workflow.value = workflowValue(workflow);
     if (isDone) workflow.planned = undefined;
   }

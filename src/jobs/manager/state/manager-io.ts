@@ -20,7 +20,7 @@ export type ManagerAction =
   | {
       readonly kind: 'gather';
       readonly call: number;
-      readonly verb: 'report' | 'result';
+      readonly verb: ResultVerb;
       readonly job: ManagedJob;
       readonly argumentsJson: ResultQuery;
     }
@@ -28,7 +28,14 @@ export type ManagerAction =
   | { readonly kind: 'stop'; readonly id: number; readonly to: Address; readonly message: JobMessageOf<'stopUnits'> }
   | { readonly kind: 'tell'; readonly event: JobEvent };
 
-export type ResultQuery = { readonly workflow: string | undefined; readonly part: number | undefined };
+export type ResultVerb = 'report' | 'result' | 'failures';
+
+export type ResultQuery = {
+  readonly workflow: string | undefined;
+  readonly part: number | undefined;
+  /** Of `result`: items of batches as `{index, value}` or `{index, error}`. */
+  readonly oneByOne: boolean;
+};
 
 export type ManagerTimer = 'flush' | 'tick';
 export type ManagerEffect = ManagerAction | Schedule<ManagerTimer> | CancelTimer;

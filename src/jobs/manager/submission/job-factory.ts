@@ -84,9 +84,11 @@ function newWorkflow(
     errorMessage: undefined,
     foundUnit: undefined,
     outputBytes: 0,
+    failuresListed: 0,
+    failureSample: undefined,
     retainedBytes: 0,
     watched: undefined,
-    pace: { atMs: nowMs, completed: 0, ratePerSecond: 0 },
+    pace: { atMs: nowMs, ended: 0, ratePerSecond: 0 },
   };
 }
 

@@ -1,7 +1,7 @@
 /** Validates a submitted job once: ranges, unique names, existing dependencies, no cycle. Never corrects anything. */
 import type { JobRequest } from '../../job-types.ts';
 import { jobLimits } from '../../limits.ts';
-import type { WorkflowFacts } from '../../workflow-facts.ts';
+import { type ItemErrorPolicy, type WorkflowFacts, itemErrorPolicies } from '../../workflow-facts.ts';
 import { parseThreshold } from '../../report/thresholds.ts';
 import {
   type JsonFields,
@@ -98,6 +98,10 @@ function checkBatch(batch: JsonFields, of: (what: string) => string): void {
   checkInteger(batch['concurrency'], of('concurrency'), 1, 100_000);
   checkInteger(batch['unitItemsMax'], of('unitItemsMax'), 1, jobLimits.itemsMax);
   for (const flag of ['firstOnly', 'keepResults']) checkBoolean(batch[flag], of(flag));
+  const { onItemError } = batch;
+  if (onItemError !== undefined && !itemErrorPolicies.includes(onItemError as ItemErrorPolicy))
+    throw badArgument(`${of('onItemError')} is not one of ${itemErrorPolicies.join(', ')}`);
+  checkOptionalInteger(batch['maxFailures'], of('maxFailures'), 0, jobLimits.itemsMax);
 }
 
 function checkNames(value: unknown, label: string, max: number): readonly string[] {

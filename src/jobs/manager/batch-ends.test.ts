@@ -1,0 +1,212 @@
+/** Failed items at the manager: how the batch ends, what is counted, listed and kept, through losses and new leaders. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeManagerCluster } from '../../../test/support/jobs/manager-cluster.ts';
+import { batchTestFacts } from '../../../test/support/jobs/workflow-facts.ts';
+import { type FakeUnitOutcome, type FakeWorkerBehaviour, itemCountInSpec } from '../../../test/fakes/fake-worker.ts';
+import { onlyKey } from '../../base/registry.ts';
+import type { AttemptId, UnitReport } from '../../messages/jobs.ts';
+import { jobKeys } from '../job-keys.ts';
+import { decodeJobState, decodeUnitBlock } from '../records/job-record.ts';
+import { encodeFailures } from '../report/item-failures.ts';
+import type { WorkflowFailures } from '../report/report-failures.ts';
+import { Summary } from '../report/summary.ts';
+import { encodeSummary } from '../report/summary-codec.ts';
+import type { UnitSpec } from '../unit-spec.ts';
+
+const json = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
+
+/** What a runner says of a share in which the items fail for which `isBad` says so. */
+function endOf(order: UnitSpec, isBad: (index: number) => boolean, message = 'bad'): FakeUnitOutcome {
+  const from = order.items?.from ?? 0;
+  const indexes = Array.from({ length: itemCountInSpec(order) }, (_, at) => from + at);
+  const bad = indexes.filter(isBad);
+  const summary = new Summary();
+  summary.iterations = indexes.length;
+  summary.failed = bad.length;
+  for (const index of bad) summary.error('each', `Error: ${message} ${index % 2}`, () => 'a.ts:1');
+  const items = bad
+    .slice(0, 1_000)
+    .map((index) => ({ index, error: { name: 'Error', message: `${message} ${index % 2}` } }));
+  const failures = encodeFailures({ runs: bad.map((index) => ({ from: index, count: 1 })), items });
+  return {
+    afterMs: 50,
+    news: {
+      ...{ completed: indexes.length - bad.length, failed: bad.length, summary: encodeSummary(summary) },
+      output: json(indexes.map((index) => (isBad(index) ? null : index * 10))),
+      ...(bad.length === 0 ? {} : { failures }),
+    },
+  };
+}
+
+function reportOf({ job, workflow, unit, attempt, fence }: AttemptId): UnitReport {
+  return {
+    ...{ job, workflow, unit, attempt, fence, status: 'completed', completed: 0, failed: 0, summary: undefined },
+    ...{ output: undefined, code: undefined, why: undefined, found: undefined, durationMs: 5, failures: undefined },
+  };
+}
+
+function world(behave: FakeWorkerBehaviour, workers: Readonly<Record<string, number>> = { w1: 2 }): FakeManagerCluster {
+  const made = FakeManagerCluster.start(workers);
+  for (const worker of made.workers.values()) worker.behave = behave;
+  return made;
+}
+
+const facts = (more: Parameters<typeof batchTestFacts>[2] = {}, others: Parameters<typeof batchTestFacts>[1] = {}) =>
+  batchTestFacts('one', { cores: 2, ...others }, { items: 20, unitItemsMax: 5, ...more });
+const isOdd = (index: number): boolean => index % 2 === 1;
+
+test('a batch with failed items is FAILED and says how many; what comes after it is cancelled', () => {
+  const cluster = world((order) => endOf(order, isOdd));
+  const after = batchTestFacts('two', { after: ['one'] }, { items: 1 });
+  const shown = cluster.untilStatus(cluster.submit({ workflows: [facts(), after] }), 'FAILED');
+  assert.deepEqual(shown.totals, { completed: 10, failed: 10 });
+  assert.deepEqual(
+    shown.workflows.map(({ status }) => status),
+    ['FAILED', 'CANCELLED'],
+  );
+  assert.deepEqual(shown.error, {
+    code: 'WORKFLOW_FAILED',
+    message: 'one: 10 of 20 items failed, one with Error: bad 1',
+  });
+});
+
+test('what is tolerated makes it PARTIAL, and what comes after it runs with what it gave', () => {
+  const contexts: string[] = [];
+  const cluster = world((order) => {
+    contexts.push(order.context);
+    return endOf(order, (index) => order.workflow === 0 && isOdd(index));
+  });
+  const after = batchTestFacts('two', { after: ['one'] }, { items: 1 });
+  for (const tolerant of [{ onItemError: 'continue' }, { maxFailures: 10 }] as const) {
+    const shown = cluster.untilStatus(cluster.submit({ workflows: [facts(tolerant), after] }), 'PARTIAL');
+    assert.deepEqual(
+      shown.workflows.map(({ status }) => status),
+      ['PARTIAL', 'COMPLETED'],
+    );
+    assert.equal(shown.error?.code, 'PARTIAL');
+    const { one } = JSON.parse(contexts.at(-1) ?? '') as { one: unknown[] };
+    assert.deepEqual(one.slice(0, 4), [0, null, 20, null]);
+  }
+});
+
+test('results name failed items in their place, or one by one; failures are listed and counted by message', () => {
+  const cluster = world((order) => endOf(order, (index) => index < 3 || index === 19));
+  const jobId = cluster.submit({ workflows: [facts({ onItemError: 'continue' })] });
+  cluster.untilStatus(jobId, 'PARTIAL');
+  const { one } = cluster.must<{ results: { one: unknown[] } }>('result', { jobId }).results;
+  assert.equal(one.length, 20);
+  assert.deepEqual(one[0], { index: 0, error: { name: 'Error', message: 'bad 0' } });
+  assert.deepEqual([one[3], one[18]], [30, 180]);
+  const items = cluster.must<{ results: { one: unknown[] } }>('result', { jobId, oneByOne: true }).results.one;
+  assert.equal(items.length, 20);
+  assert.deepEqual(items[3], { index: 3, value: 30 });
+  assert.deepEqual(items[19], { index: 19, error: { name: 'Error', message: 'bad 1' } });
+  const [list] = cluster.must<{ failures: WorkflowFailures[] }>('failures', { jobId }).failures;
+  assert.deepEqual(
+    list?.items.map(({ index }) => index),
+    [0, 1, 2, 19],
+  );
+  assert.deepEqual([list?.count, list?.other], [4, 0]);
+  assert.deepEqual(list?.messages, [
+    { message: 'Error: bad 0', at: 'a.ts:1', count: 2 },
+    { message: 'Error: bad 1', at: 'a.ts:1', count: 2 },
+  ]);
+  const report = cluster.must<{ failures: unknown; totals: unknown }>('report', { jobId });
+  assert.deepEqual(report.failures, [list]);
+});
+
+test('at most 1,000 failures of a workflow are kept, also those that lie apart and through a new leader', () => {
+  const cluster = world((order) => endOf(order, () => true));
+  const jobId = cluster.submit({ workflows: [facts({ items: 3_000, unitItemsMax: 600 })] });
+  const shown = cluster.untilStatus(jobId, 'FAILED');
+  assert.deepEqual(shown.totals, { completed: 0, failed: 3_000 });
+  cluster.elect('m2');
+  const [list] = cluster.must<{ failures: WorkflowFailures[] }>('failures', { jobId }).failures;
+  assert.deepEqual([list?.count, list?.items.length], [3_000, 1_000]);
+  const { one } = cluster.must<{ results: { one: { index: number }[] } }>('result', { jobId }).results;
+  assert.ok(
+    one.every(({ index }, place) => index === place),
+    'every failed item is named, listed or not',
+  );
+});
+
+test('stop: with the first failed item nothing new begins, what runs is ended, also under a new leader', () => {
+  const cluster = world((order) => (order.unit === 0 ? endOf(order, (index) => index === 1) : 'hold'));
+  const jobId = cluster.submit({ workflows: [facts({ onItemError: 'stop' })] });
+  const shown = cluster.untilStatus(jobId, 'FAILED');
+  assert.match(shown.error?.message ?? '', /stopped after the first failure: 1 of 5 items failed/);
+  cluster.until(() => cluster.get('w1').runs.size === 0, 'the others are ended');
+  assert.equal(cluster.get('w1').began.length, 2, 'four units, two cores: two never began');
+  assert.deepEqual(shown.totals, { completed: 4, failed: 1 });
+  cluster.elect('m2');
+  cluster.run(1_000);
+  assert.deepEqual([cluster.show(jobId).status, cluster.get('w1').began.length], ['FAILED', 2]);
+});
+
+test('stop: a leader that finds a failed item recorded, but not what follows from it, ends the batch', () => {
+  const cluster = world(() => 'hold', { w1: 1_000 });
+  const worker = cluster.get('w1');
+  const one = facts({ items: 2_000, unitItemsMax: 1, onItemError: 'stop' }, { cores: 1_000 });
+  const jobId = cluster.submit({ workflows: [one] });
+  cluster.until(() => worker.runs.size === 1_000, 'all cores are at work');
+  // So much at once that the units go into one commit, and the state of the job into the next.
+  const output = json('x'.repeat(900));
+  const failures = encodeFailures({ runs: [], items: [{ index: 0, error: { name: 'Error', message: 'bad' } }] });
+  for (const [key, { name }] of worker.runs) {
+    const isBad = name.unit === 0;
+    const more = isBad ? { completed: 0, failed: 1, failures } : { completed: 1, output, summary: output };
+    worker.runs.delete(key);
+    worker.ends.set(key, { ...reportOf(name), ...more });
+  }
+  worker.tell();
+  const isFailureRecorded = (): boolean => {
+    const { value } = cluster.registry.keyspace.range(onlyKey(jobKeys.unitBlock(jobId, 0, 0)), 1).entries[0] ?? {};
+    return value !== undefined && decodeUnitBlock(value)?.[0]?.end?.failed === 1;
+  };
+  cluster.until(isFailureRecorded, 'the end of the first unit is recorded');
+  cluster.managers.get('m1')?.registry.interrupt();
+  const stored = cluster.registry.keyspace.range(onlyKey(jobKeys.state(jobId)), 1).entries[0]?.value;
+  assert.equal(stored && decodeJobState(stored)?.workflows[0]?.code, undefined, 'the failure is not recorded yet');
+  cluster.elect('m2');
+  const shown = cluster.untilStatus(jobId, 'FAILED');
+  assert.match(shown.error?.message ?? '', /stopped after the first failure/);
+  assert.equal(worker.began.length, 1_000, 'nothing new began');
+});
+
+test('failed items of an attempt that was lost count for nothing', () => {
+  const cluster = world((order, _worker, { attempt }) => (attempt === 1 ? 'hold' : endOf(order, () => false)), {
+    w1: 1,
+    w2: 1,
+  });
+  const jobId = cluster.submit({ workflows: [facts({ items: 4 }, { cores: 1, maxRetries: 1 })] });
+  cluster.until(() => [...cluster.workers.values()].some(({ runs }) => runs.size === 1), 'it runs');
+  const first = [...cluster.workers.values()].find(({ runs }) => runs.size === 1) ?? assert.fail();
+  const { name } = first.began[0] ?? assert.fail();
+  first.progress(name, 1, 2);
+  cluster.until(() => cluster.show(jobId).totals.failed === 2, 'its progress is known');
+  assert.deepEqual(cluster.show(jobId).totals, { completed: 1, failed: 2 });
+  first.kill();
+  cluster.host('m1').processGone(first.identity.id, first.identity.generation);
+  const shown = cluster.untilStatus(jobId, 'COMPLETED');
+  assert.deepEqual(shown.totals, { completed: 4, failed: 0 });
+});
+
+test('the next leader decides the end from what is recorded', () => {
+  const cluster = world((order) => (order.unit === 0 ? endOf(order, isOdd) : 'hold'));
+  const jobId = cluster.submit({ workflows: [facts({ items: 10, onItemError: 'continue' })] });
+  cluster.until(() => cluster.show(jobId).workflows[0]?.units.done === 1, 'one unit is done');
+  cluster.elect('m2');
+  cluster.run(500);
+  const worker = cluster.get('w1');
+  for (const { name } of worker.runs.values()) worker.end(name, { completed: 5 });
+  const shown = cluster.untilStatus(jobId, 'PARTIAL');
+  assert.deepEqual(shown.totals, { completed: 8, failed: 2 });
+  assert.equal(shown.error?.message, 'one: 2 of 10 items failed');
+});
+
+test('options that mean nothing are refused', () => {
+  const cluster = FakeManagerCluster.start({});
+  for (const wrong of [{ onItemError: 'ignore' as never }, { maxFailures: -1 }, { maxFailures: 0.5 }])
+    assert.throws(() => cluster.submit({ workflows: [facts(wrong)] }), JSON.stringify(wrong));
+});

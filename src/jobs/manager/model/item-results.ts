@@ -1,0 +1,87 @@
+/**
+ * Puts the values and the failed items of a batch together: by place, with `{index, error}` where an item failed, or one
+ * by one. Treats what units gave as untrusted. Keeps nothing.
+ */
+import { failuresMax } from '../../report/bounds.ts';
+import type { ItemError, UnitFailures } from '../../report/item-failures.ts';
+import type { ManagedUnit, ManagedWorkflow } from './managed-job.ts';
+import { evenShare, itemCountOf } from './unit-split.ts';
+
+export type UnitResults = {
+  /** JSON: a list of values. */
+  readonly textOf: (unit: ManagedUnit) => string | undefined;
+  readonly failuresOf: (unit: ManagedUnit) => UnitFailures | undefined;
+};
+
+type ItemEnd = { readonly index: number; readonly value?: unknown; readonly error?: ItemError };
+
+/** Without a single value nothing but failures is worth as many words. */
+const emptyItemsMax = 1_000_000;
+const notListed: ItemError = { name: 'Error', message: `not listed: more than ${failuresMax} items failed` };
+
+/** JSON of a list with a place for each item: null where it gave nothing or never ended. Undefined if there is none. */
+export function resultsByPlace(workflow: ManagedWorkflow, results: UnitResults): string | undefined {
+  if (hasTooManyEmpty(workflow, results)) return undefined;
+  const places: string[] = [];
+  for (const [number, unit] of workflow.units.entries()) {
+    const { from, count } = shareOf(workflow, number, unit, results);
+    const base = places.length;
+    for (let place = 0; place < count; place++) places.push('null');
+    for (const one of unitEnds(unit, from, results)) {
+      const place = base + one.index - from;
+      if (place >= base && place < places.length) places[place] = JSON.stringify('error' in one ? one : one.value);
+    }
+  }
+  return `[${places.join(',')}]`;
+}
+
+/** JSON of a list of `{index, value}` and `{index, error}`, in order; items that never ended are not in it. */
+export function resultsOneByOne(workflow: ManagedWorkflow, results: UnitResults): string {
+  const isEmpty = hasTooManyEmpty(workflow, results);
+  const hasValues = workflow.facts.batch?.keepResults === true && !workflow.facts.batch.firstOnly && !isEmpty;
+  const ends: string[] = [];
+  for (const [number, unit] of workflow.units.entries()) {
+    const { from } = shareOf(workflow, number, unit, results);
+    if (hasValues) for (const one of unitEnds(unit, from, results)) ends.push(JSON.stringify(one));
+    else for (const one of results.failuresOf(unit)?.items ?? []) ends.push(JSON.stringify(one));
+  }
+  return `[${ends.join(',')}]`;
+}
+
+function hasTooManyEmpty(workflow: ManagedWorkflow, { textOf }: UnitResults): boolean {
+  let ended = 0;
+  for (const { end } of workflow.units) ended += (end?.completed ?? 0) + (end?.failed ?? 0);
+  return ended > emptyItemsMax && workflow.units.every((unit) => textOf(unit) === undefined);
+}
+
+/** With one unit only its code may know how many items there are. */
+function shareOf(workflow: ManagedWorkflow, number: number, unit: ManagedUnit, results: UnitResults) {
+  const items = itemCountOf(workflow);
+  if (items !== undefined) return evenShare(items, number, workflow.units.length);
+  return { from: 0, count: endedCount(unit, valuesOf(unit, results)) };
+}
+
+function endedCount({ end }: ManagedUnit, values: readonly unknown[] | undefined): number {
+  return values?.length ?? (end?.completed ?? 0) + (end?.failed ?? 0);
+}
+
+function valuesOf(unit: ManagedUnit, { textOf }: UnitResults): readonly unknown[] | undefined {
+  const text = textOf(unit);
+  const values: unknown = text === undefined ? undefined : JSON.parse(text);
+  return Array.isArray(values) ? values : undefined;
+}
+
+function* unitEnds(unit: ManagedUnit, from: number, results: UnitResults): Generator<ItemEnd> {
+  const values = valuesOf(unit, results);
+  const failures = results.failuresOf(unit);
+  const errors = new Map(failures?.items.map(({ index, error }) => [index, error]));
+  const runs = [...(failures?.runs ?? [])];
+  const ended = endedCount(unit, values);
+  let run = runs.shift();
+  for (let index = from; index < from + ended; index++) {
+    while (run !== undefined && index >= run.from + run.count) run = runs.shift();
+    const hasFailed = run !== undefined && index >= run.from;
+    if (hasFailed) yield { index, error: errors.get(index) ?? notListed };
+    else yield { index, value: values?.[index - from] ?? null };
+  }
+}

@@ -1,0 +1,34 @@
+/**
+ * Bounds the failed items that a workflow lists: the first 1,000 that are reported, over all units. Their number and
+ * places are kept for all. A list that cannot be read counts as none.
+ */
+import type { UnitReport } from '../../../messages/jobs.ts';
+import { failuresMax } from '../../report/bounds.ts';
+import { type ItemFailure, decodeFailures, encodeFailures } from '../../report/item-failures.ts';
+import type { ManagedWorkflow } from './managed-job.ts';
+
+export type KeptFailures = {
+  readonly bytes: Uint8Array;
+  readonly count: number;
+  /** One of them, for people. */
+  readonly sample: string | undefined;
+};
+
+/** Undefined if no item failed. */
+export function keptFailures(
+  { facts, failuresListed }: Pick<ManagedWorkflow, 'facts' | 'failuresListed'>,
+  { failures: bytes }: Pick<UnitReport, 'failures'>,
+): KeptFailures | undefined {
+  if (bytes === undefined || facts.batch === undefined) return undefined;
+  const read = decodeFailures(bytes);
+  if (read === undefined) return undefined;
+  const { runs, items } = read;
+  const sample = items[0] && failureText(items[0]);
+  const room = failuresMax - failuresListed;
+  if (items.length <= room) return { bytes, count: items.length, sample };
+  return { bytes: encodeFailures({ runs, items: items.slice(0, room) }), count: room, sample };
+}
+
+function failureText({ error: { name, message, at } }: ItemFailure): string {
+  return `${name}: ${message}${at === undefined ? '' : ` (${at})`}`;
+}

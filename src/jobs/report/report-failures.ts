@@ -1,0 +1,55 @@
+/** Builds what a report says about the failed items of a batch: how many, by message, and the first of them. Bounded. */
+import type { WorkflowFacts } from '../workflow-facts.ts';
+import { failuresMax } from './bounds.ts';
+import type { ItemFailure } from './item-failures.ts';
+import type { Summary } from './summary.ts';
+
+export type WorkflowFailures = {
+  readonly workflow: string;
+  /** All failed items. */
+  readonly count: number;
+  /** By message, the most frequent first; at most `errorsMax`. */
+  readonly messages: readonly { readonly message: string; readonly at: string; readonly count: number }[];
+  /** Failed items with still other messages. */
+  readonly other: number;
+  /** The first 1,000, in the order of the items. */
+  readonly items: readonly ItemFailure[];
+};
+
+export type FailuresInput = {
+  readonly facts: Pick<WorkflowFacts, 'name' | 'batch'>;
+  readonly failed: number;
+  readonly summary: Summary | undefined;
+  readonly failures?: readonly ItemFailure[];
+};
+
+/** Errors of the items of a batch are counted under it. */
+export const eachName = 'each';
+
+/** None for a load test, and for a batch without failed items. */
+export function workflowFailures({
+  facts,
+  failed,
+  summary,
+  failures = [],
+}: FailuresInput): readonly WorkflowFailures[] {
+  if (facts.batch === undefined || failed === 0) return [];
+  const samples = [...(summary?.errorSamples.values() ?? [])].filter(({ step }) => step === eachName);
+  const messages = samples
+    .toSorted((a, b) => b.count - a.count || (a.text < b.text ? -1 : 1))
+    .map(({ text, place, count }) => ({ message: text, at: place, count }));
+  const counted = messages.reduce((sum, { count }) => sum + count, 0);
+  return [{ workflow: facts.name, count: failed, messages, other: Math.max(0, failed - counted), items: failures }];
+}
+
+/** Lists at most `failuresMax` items over all workflows: `job failures` lists more. */
+export function reportFailures(workflows: readonly FailuresInput[]): readonly WorkflowFailures[] {
+  let room = failuresMax;
+  const lists: WorkflowFailures[] = [];
+  for (const one of workflows.flatMap(workflowFailures)) {
+    const items = one.items.slice(0, room);
+    room -= items.length;
+    lists.push({ ...one, items });
+  }
+  return lists;
+}
