@@ -102,7 +102,8 @@ class UnitWork {
   readonly #count: number;
   /** Users of a load work side by side. */
   readonly #atOnce: number;
-  #completed = 0;
+  /** Items or iterations that are over; some of them failed. */
+  #done = 0;
   #failed = 0;
   #toldMs: number;
   #cancel: Cancel | undefined;
@@ -161,32 +162,38 @@ class UnitWork {
     const step = Math.max(1, Math.ceil(this.#count / ticksMax));
     const rounds = Math.max(1, Math.min(step, this.#left()) / this.#atOnce);
     const takes = this.#random.between(0.5, 1.5) * this.#behaviour.itemMs * rounds;
-    this.#later(isStuck && this.#completed > 0 ? hangTickMs : takes, () => {
+    this.#later(isStuck && this.#done > 0 ? hangTickMs : takes, () => {
       this.#spec.witnessed.acted();
       if (trouble === 'throws') return this.#end('failed', 'WORKFLOW_FAILED');
-      if (isStuck && this.#completed > 0) return this.#tick();
+      if (isStuck && this.#done > 0) return this.#tick();
       this.#work(Math.min(step, this.#left()));
       if (trouble === 'dies') throw new Error('the code has ended its process');
       if (trouble === 'babbles') return this.#spec.channel.send(Uint8Array.of(9, 9, 9));
-      if (this.#hasFound() || (this.#left() === 0 && !isStuck)) return this.#end('completed');
+      if (this.#hasFound() || this.#hasStopped() || (this.#left() === 0 && !isStuck)) return this.#end('completed');
       this.#report();
       this.#tick();
     });
   }
 
   #left(): number {
-    return Math.max(0, this.#count - this.#completed);
+    return Math.max(0, this.#count - this.#done);
   }
 
   #work(items: number): void {
     const percent = this.#behaviour.failingPercent ?? 0;
-    for (let at = 0; at < items; at++) if (this.#random.below(100) < percent) this.#failed += 1;
-    this.#completed += items;
+    for (let at = 0; at < items && !this.#hasStopped(); at++) {
+      this.#done += 1;
+      if (this.#random.below(100) < percent) this.#failed += 1;
+    }
+  }
+
+  #hasStopped(): boolean {
+    return this.#facts.batch?.onItemError === 'stop' && this.#failed > 0;
   }
 
   #hasFound(): boolean {
     const { finds = -1 } = this.#behaviour;
-    return this.#facts.batch?.firstOnly === true && finds >= this.#from && finds < this.#from + this.#completed;
+    return this.#facts.batch?.firstOnly === true && finds >= this.#from && finds < this.#from + this.#done;
   }
 
   #report(): void {
@@ -194,14 +201,20 @@ class UnitWork {
     const nowMs = channel.clock.nowMs();
     if (nowMs - this.#toldMs < progressMs) return;
     this.#toldMs = nowMs;
-    say({ kind: 'progress', run: number, completed: this.#completed, failed: this.#failed, summary: undefined });
+    say({
+      kind: 'progress',
+      run: number,
+      completed: this.#done - this.#failed,
+      failed: this.#failed,
+      summary: undefined,
+    });
   }
 
   #end(what: 'completed' | 'failed' | 'cancelled', code?: string): void {
     if (this.isOver) return;
     this.isOver = true;
     const { number, say, witnessed } = this.#spec;
-    const totals = { completed: this.#completed, failed: this.#failed };
+    const totals = { completed: this.#done - this.#failed, failed: this.#failed };
     witnessed.ended(what, totals);
     const output = what === 'completed' ? new TextEncoder().encode(JSON.stringify(this.#output())) : undefined;
     const why = code === undefined ? undefined : 'the code says so';
@@ -217,6 +230,7 @@ class UnitWork {
       why,
       found,
       tainted: undefined,
+      failures: undefined,
     });
   }
 

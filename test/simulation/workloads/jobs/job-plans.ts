@@ -133,7 +133,8 @@ export class JobPlanGenerator {
   #small(): Part {
     const random = this.#random;
     const items = 1 + random.below(4);
-    const facts = defaultWorkflowFacts('only', { batch: defaultBatchFacts({ items }), hasSetup: random.chance(0.2) });
+    const batch = defaultBatchFacts({ items, ...this.#policy() });
+    const facts = defaultWorkflowFacts('only', { batch, hasSetup: random.chance(0.2) });
     return { facts, behaviour: { itemMs: random.pick([1, 5, 40, 200]), failingPercent: random.pick([0, 0, 30]) } };
   }
 
@@ -144,7 +145,7 @@ export class JobPlanGenerator {
     const items = areMany ? 100 + random.below(150) : 5 + random.below(40);
     const isKnown = random.chance(0.7);
     const unitItemsMax = areMany ? 40 + random.below(60) : 2 + random.below(9);
-    const batch = defaultBatchFacts({ unitItemsMax, ...(isKnown ? { items } : {}) });
+    const batch = defaultBatchFacts({ unitItemsMax, ...(isKnown ? { items } : {}), ...this.#policy() });
     const facts = defaultWorkflowFacts(name, {
       ...{ batch, cores: 1 + random.below(5), maxRetries: random.pick([0, 2, 3, 5]) },
       ...{ hasSetup: random.chance(0.3), hasTeardown: random.chance(0.3) },
@@ -152,6 +153,12 @@ export class JobPlanGenerator {
     });
     const own = { itemMs: areMany ? 3 : random.pick([5, 30, 80, 150]), failingPercent: random.pick([0, 10]), items };
     return { facts, behaviour: { ...own, ...behaviour } };
+  }
+
+  /** What failed items mean, in turns: no draw depends on it. */
+  #policy(): Pick<BatchFacts, 'onItemError' | 'maxFailures'> {
+    const policies = [{}, { onItemError: 'continue' }, { maxFailures: 2 }, { onItemError: 'stop' }] as const;
+    return policies[this.#drawn % policies.length] as (typeof policies)[number];
   }
 
   #load(): Part {

@@ -34,6 +34,12 @@ const planned = (name: string, kind: PlanKind, cancelAfterMs?: number): JobPlan 
     ...{ timeoutMs: 5_000, idempotencyKey: 'key' },
   });
 const plan = planned('p', 'batch');
+const tolerantFacts = { ...facts, batch: defaultBatchFacts({ items: 2, onItemError: 'continue' }) };
+const tolerant = createJobPlan(
+  { name: 'p', kind: 'batch', submitter: 'client-1' },
+  [{ facts: tolerantFacts, behaviour: { itemMs: 1 } }],
+  {},
+);
 const poison = planned('p', 'poison');
 const here: UnitRun = { run: 1, node: 'n4', job: 'j', workflow: 0, unit: 0, attempt: 1, fence: 5n };
 const wanted = (one = plan): Observation => ({ kind: 'jobWanted', plan: one });
@@ -46,6 +52,7 @@ const seen = (status: JobStatus, more: Partial<ObservedJob> = {}): Observation =
     ...more,
   },
 });
+const counts = (completed: number, failed: number): Partial<ObservedJob> => ({ totals: { completed, failed } });
 const looked: Observation = { kind: 'jobsLookedAt' };
 const healed: Observation = { kind: 'healed' };
 const cancel: Observation = { kind: 'cancelWanted', job: 'j' };
@@ -179,6 +186,13 @@ const cases: readonly (readonly [Name, RegExp | undefined, readonly Step[]])[] =
     /attempt 1 counts although there was attempt 2/,
     [accepted(), seen('COMPLETED', { attempts: [[attempt(1, 'completed'), attempt(2, 'lost')]] })],
   ],
+  ['batchEndsAreTrue', undefined, [accepted(), seen('COMPLETED')]],
+  ['batchEndsAreTrue', undefined, [accepted('j', true, tolerant), seen('PARTIAL', counts(1, 1))]],
+  ['batchEndsAreTrue', /counts 2 and 1 of 2 items/, [accepted(), seen('RUNNING', counts(2, 1))]],
+  ['batchEndsAreTrue', /is COMPLETED with 1 and 0 of 2 items/, [accepted(), seen('COMPLETED', counts(1, 0))]],
+  ['batchEndsAreTrue', /not FAILED/, [accepted(), seen('COMPLETED', counts(1, 1))]],
+  ['batchEndsAreTrue', /not FAILED/, [accepted('j', true, tolerant), seen('PARTIAL', counts(0, 2))]],
+  ['batchEndsAreTrue', /no batch has ended/, [accepted(), seen('RUNNING')]],
   ['resultsAreWhole', undefined, [accepted(), seen('COMPLETED'), result(0, 1)]],
   ['resultsAreWhole', /has 1 results of all, not 2/, [accepted(), seen('COMPLETED'), result(0)]],
   ['resultsAreWhole', /result 0 of all is/, [accepted(), seen('COMPLETED'), result(1, 0)]],

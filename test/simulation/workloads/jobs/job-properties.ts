@@ -113,7 +113,7 @@ const failuresHaveReasons: Property = (stage) => {
   const plans = new Map<string, JobPlan>();
   const wantedMs = new Map<JobPlan, number>();
   const cancelled = new Set<string>();
-  const why = ({ job, status, code, attempts }: ObservedJob, plan: JobPlan): string | undefined => {
+  const why = ({ job, status, code, attempts, totals: { failed } }: ObservedJob, plan: JobPlan): string | undefined => {
     const { nowMs } = stage.world.timeline;
     const { request, kind } = plan;
     const passedMs = (nowMs - (wantedMs.get(plan) ?? nowMs)) * fastestClock;
@@ -121,10 +121,10 @@ const failuresHaveReasons: Property = (stage) => {
     // The time of a workflow begins when somebody decides to give it away, which nobody else sees.
     const isLate = passedMs >= allowedMs(plan) || request.workflows.some(({ timeoutMs }) => passedMs >= timeoutMs);
     if (status === 'TIMEOUT') return isLate ? undefined : 'it had time left';
-    if (status === 'COMPLETED')
+    if (status === 'COMPLETED' || status === 'PARTIAL')
       return kind === 'broken' || kind === 'poison' || kind === 'stuck' ? `its code is ${kind}` : undefined;
     if (status !== 'FAILED' || attempts === undefined) return undefined;
-    if (code === 'WORKFLOW_FAILED') return kind === 'broken' ? undefined : 'its code does not fail';
+    if (code === 'WORKFLOW_FAILED') return kind === 'broken' || failed > 0 ? undefined : 'its code does not fail';
     if (code === undefined) return 'nobody knows why';
     // With one attempt only, the code is that of the attempt.
     return exhausted(plan, attempts) ? undefined : `it had attempts left: ${code}`;
@@ -158,7 +158,7 @@ function exhausted({ request }: JobPlan, attempts: NonNullable<ObservedJob['atte
   });
 }
 
-/** For scenarios in which nothing is hurt and no code is troublesome: what nobody cancels is completed. */
+/** For scenarios in which nothing is hurt and no code is troublesome: what nobody cancels completes but for its items. */
 const healthyJobsComplete: Property = () => {
   const plans = new Map<string, JobPlan>();
   const completed = new Set<string>();
@@ -166,8 +166,9 @@ const healthyJobsComplete: Property = () => {
     observe(seen) {
       if (seen.kind === 'jobAccepted') plans.set(seen.job, seen.plan);
       if (seen.kind !== 'jobSeen' || !isTerminalStatus(seen.sight.status)) return undefined;
-      const { job, status } = seen.sight;
+      const { job, status, totals } = seen.sight;
       if (status === 'COMPLETED') completed.add(job);
+      if ((status === 'PARTIAL' || status === 'FAILED') && totals.failed > 0) return undefined;
       if (status === 'COMPLETED' || plans.get(job)?.cancelAfterMs !== undefined) return undefined;
       return `${job} (${plans.get(job)?.kind}) is ${status} although all is well`;
     },

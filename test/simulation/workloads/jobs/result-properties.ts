@@ -1,6 +1,7 @@
 /**
  * Properties of results: of each unit only the last attempt counts; a completed batch has every item once, in order.
  */
+import type { JobStatus } from '../../../jobs/job-types.ts';
 import type { Property } from '../../checking/workload.ts';
 import type { ObservedJob, ItemCounts } from '../../checking/job-observations.ts';
 import type { JobPlan } from './job-plans.ts';
@@ -31,7 +32,7 @@ const totalsAreExact: Property = () => {
         unit.attempt = Math.max(unit.attempt, seen.attempt);
       }
       if (seen.kind === 'unitEnded') unitOf(seen).ended.set(seen.attempt, { how: seen.how, totals: seen.totals });
-      if (seen.kind !== 'jobSeen' || seen.sight.status !== 'COMPLETED') return undefined;
+      if (seen.kind !== 'jobSeen' || !isDone(seen.sight.status)) return undefined;
       const { sight } = seen;
       return lastAttempts(sight) ?? sums(sight, plans.get(sight.job), units.get(sight.job) ?? new Map());
     },
@@ -78,7 +79,7 @@ const resultsAreComplete: Property = () => {
   return {
     observe(seen) {
       if (seen.kind === 'jobAccepted') plans.set(seen.job, seen.plan);
-      if (seen.kind === 'jobSeen' && seen.sight.status === 'COMPLETED') completed.add(seen.sight.job);
+      if (seen.kind === 'jobSeen' && isDone(seen.sight.status)) completed.add(seen.sight.job);
       const plan = seen.kind === 'resultSeen' && completed.has(seen.job) ? plans.get(seen.job) : undefined;
       if (plan === undefined || seen.kind !== 'resultSeen') return undefined;
       for (const { name, batch } of plan.request.workflows) {
@@ -97,6 +98,40 @@ const resultsAreComplete: Property = () => {
   };
 };
 
-export const resultProperties = { resultsAreWhole: resultsAreComplete, totalsAreExact } as const satisfies Readonly<
-  Record<string, Property>
->;
+/** Completed and failed items are disjoint, add up to the items, and decide the end of a batch as its options say. */
+const batchEndsAreTrue: Property = () => {
+  const plans = new Map<string, JobPlan>();
+  const ends = new Set<JobStatus>();
+  return {
+    observe(seen) {
+      if (seen.kind === 'jobAccepted') plans.set(seen.job, seen.plan);
+      if (seen.kind !== 'jobSeen') return undefined;
+      const { job, status, totals, code } = seen.sight;
+      const [workflow, ...others] = plans.get(job)?.request.workflows ?? [];
+      const { batch } = workflow ?? {};
+      if (batch === undefined || batch.firstOnly || others.length > 0) return undefined;
+      const { completed, failed } = totals;
+      const { items = Infinity, onItemError, maxFailures = 0 } = batch;
+      if (completed + failed > items) return `${job} counts ${completed} and ${failed} of ${items} items`;
+      const byItems = isDone(status) || (status === 'FAILED' && code === 'WORKFLOW_FAILED' && failed > 0);
+      if (!byItems) return undefined;
+      ends.add(status);
+      if (onItemError !== 'stop' && items !== Infinity && completed + failed !== items)
+        return `${job} is ${status} with ${completed} and ${failed} of ${items} items`;
+      const isTolerated = completed > 0 && (onItemError === 'continue' || failed <= maxFailures);
+      const wanted = failed === 0 ? 'COMPLETED' : isTolerated ? 'PARTIAL' : 'FAILED';
+      return status === wanted ? undefined : `${job} is ${status} with ${failed} failed items, not ${wanted}`;
+    },
+    atEnd: () => (ends.size === 0 ? 'no batch has ended' : undefined),
+  };
+};
+
+function isDone(status: JobStatus): boolean {
+  return status === 'COMPLETED' || status === 'PARTIAL';
+}
+
+export const resultProperties = {
+  batchEndsAreTrue,
+  resultsAreWhole: resultsAreComplete,
+  totalsAreExact,
+} as const satisfies Readonly<Record<string, Property>>;
