@@ -8,12 +8,15 @@ export {
   type ClusterMember,
   type ClusterSession,
   type ConnectOptions,
+  type ItemResult,
   type Job,
+  type JobFailure,
   type JobsListed,
   type PoolWanted,
   type PreparedJob,
   type SubmitOptions,
   connect,
+  isJobFailure,
 } from './client/index.ts';
 export {
   type Callbacks,
@@ -36,6 +39,8 @@ export {
   type Timers,
 } from './containers/module.ts';
 export type { Incident, JobProgress, JobRow, JobView as JobShown, JobStatus } from './jobs/job-types.ts';
+export type { ItemError, ItemFailure } from './jobs/report/item-failures.ts';
+export type { WorkflowFailures } from './jobs/report/report-failures.ts';
 export type { Report } from './jobs/report/report.ts';
 export { kv } from './modules/kv/kv.ts';
 export { type RunningNode, type StartHooks, startNode } from './node/boot/start-node.ts';
@@ -62,6 +67,7 @@ export type {
 export {
   type BatchSpec,
   type Duration,
+  type FailurePolicy,
   type Flow,
   type FlowSpec,
   type ItemsOf,

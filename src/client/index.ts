@@ -16,7 +16,8 @@ import { type ClusterSession, openSession } from './session.ts';
 import { clientSettings, type ConnectOptions } from './options.ts';
 
 export type { ClusterMember, ClusterSession, PoolWanted } from './session.ts';
-export type { Job } from './job.ts';
+export type { ItemResult, Job } from './job.ts';
+export { type JobFailure, isJobFailure } from './job-failure.ts';
 export type { JobsListed } from './session-jobs.ts';
 export type { ConnectOptions } from './options.ts';
 export type { PreparedJob, SubmitOptions } from './submission.ts';

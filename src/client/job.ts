@@ -1,7 +1,7 @@
 /**
  * Handle of one job: progress, result, report, cancel. The job runs on without it; another session can open it by id.
  */
-import { RemusterError, parseErrorCode } from '../base/errors.ts';
+import { RemusterError } from '../base/errors.ts';
 import {
   type JobOutcome,
   type JobProgress,
@@ -9,7 +9,10 @@ import {
   type JobStatus,
   isTerminalStatus,
 } from '../jobs/job-types.ts';
+import type { ItemFailure } from '../jobs/report/item-failures.ts';
 import type { Report } from '../jobs/report/report.ts';
+import type { WorkflowFailures } from '../jobs/report/report-failures.ts';
+import { type JobFailure, createJobFailure } from './job-failure.ts';
 import type { JobRequests } from './job-requests.ts';
 
 export type Job = {
@@ -19,8 +22,14 @@ export type Job = {
    * slowly gets fewer of them. It outlives the loss of nodes and leaders.
    */
   progress(): AsyncGenerator<JobProgress, void, undefined>;
-  /** Waits for the end. By name of the workflows, what they gave. Throws the error of a job that did not complete. */
+  /** Waits for the end. By name of the workflows, what they gave. Throws a JobFailure unless the job is COMPLETED. */
   result(): Promise<Readonly<Record<string, unknown>>>;
+  /**
+   * Waits for the end, however the job ends, and yields what became of each item of a batch, in order; items that never
+   * ended are left out. Without kept results only the failed items are known, at most 1,000. `workflow` is its name,
+   * where the job has several batches.
+   */
+  results(workflow?: string): AsyncGenerator<ItemResult, void, undefined>;
   /** Waits for the end. Counts, latencies, thresholds and what went wrong, however it ended. */
   report(): Promise<Report>;
   /** Waits for the end, and for nothing else. */
@@ -31,9 +40,13 @@ export type Job = {
   cancel(): Promise<JobStatus>;
 };
 
+/** What became of one item. */
+export type ItemResult = { readonly index: number; readonly value: unknown } | ItemFailure;
+
 /** Of a result in one piece or, if it is large, cut into several: together their `json` is that one piece. */
 type ResultAnswer =
   | { readonly results: Readonly<Record<string, unknown>> }
+  | { readonly failures: readonly WorkflowFailures[] }
   | { readonly part: number; readonly parts: number; readonly json: string };
 
 const resultPartsMax = 10_000;
@@ -53,8 +66,14 @@ export function jobHandle(orders: JobRequests, id: string): Job {
     progress,
     result: async () => {
       const { status, error } = await ended();
-      if (status !== 'COMPLETED') throw jobError(id, status, error);
-      return await resultOf(orders, id);
+      if (status !== 'COMPLETED') throw await jobFailure(orders, { jobId: id, status, ...(error && { error }) });
+      return (await inOnePiece<JobResults>(orders, 'result', words)).results;
+    },
+    results: async function* (workflow) {
+      await ended();
+      const name = workflow ?? (await onlyBatch(orders, id));
+      const { results } = await inOnePiece<JobResults>(orders, 'result', { ...words, workflow: name, oneByOne: true });
+      yield* (results[name] ?? []) as readonly ItemResult[];
     },
     report: async () => {
       await ended();
@@ -78,21 +97,32 @@ async function* progressUpdates(orders: JobRequests, jobId: string): AsyncGenera
   }
 }
 
-async function resultOf(orders: JobRequests, jobId: string): Promise<Readonly<Record<string, unknown>>> {
-  const first = (await orders.send('result', { jobId })) as ResultAnswer;
-  if ('results' in first) return first.results;
+type JobResults = { readonly results: Readonly<Record<string, unknown>> };
+
+async function inOnePiece<T>(orders: JobRequests, verb: 'result' | 'failures', words: object): Promise<T> {
+  const first = (await orders.send(verb, words)) as ResultAnswer;
+  if (!('json' in first)) return first as T;
   const texts = [first.json];
   if (first.parts > resultPartsMax) throw new RemusterError('TOO_LARGE', `the result has ${first.parts} parts`);
   for (let part = 1; part < first.parts; part++) {
-    const next = (await orders.send('result', { jobId, part })) as ResultAnswer;
+    const next = (await orders.send(verb, { ...words, part })) as ResultAnswer;
     if (!('json' in next)) throw new RemusterError('MALFORMED', 'a part of a result is missing');
     texts.push(next.json);
   }
-  return (JSON.parse(texts.join('')) as Extract<ResultAnswer, { readonly results: unknown }>).results;
+  return JSON.parse(texts.join('')) as T;
 }
 
-function jobError(id: string, status: JobStatus, error: JobOutcome['error']): RemusterError {
-  if (error !== undefined) return new RemusterError(parseErrorCode(error.code), error.message);
-  const code = status === 'CANCELLED' ? 'CANCELLED' : status === 'TIMEOUT' ? 'WORKFLOW_TIMEOUT' : 'WORKFLOW_FAILED';
-  return new RemusterError(code, `the job ${id} ended as ${status}`);
+/** The failed items of a job that is over. A batch lists the first 1,000 of them. */
+async function jobFailure(orders: JobRequests, outcome: JobOutcome): Promise<JobFailure> {
+  const words = { jobId: outcome.jobId };
+  const { totals } = (await orders.send('show', words)) as JobView;
+  const { failures } = await inOnePiece<{ failures: readonly WorkflowFailures[] }>(orders, 'failures', words);
+  return createJobFailure(outcome, totals, failures);
+}
+
+async function onlyBatch(orders: JobRequests, jobId: string): Promise<string> {
+  const { workflows } = (await orders.send('show', { jobId })) as JobView;
+  const names = workflows.filter(({ style }) => style === 'batch').map(({ name }) => name);
+  if (names.length === 1) return names[0] as string;
+  throw new RemusterError('BAD_ARGUMENT', `job ${jobId} has ${names.length} batches: name one of ${names.join(', ')}`);
 }

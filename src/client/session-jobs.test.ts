@@ -7,6 +7,7 @@ import { encodeMessage, type Message } from '../messages/catalogue.ts';
 import { workflow } from '../runner/definition/workflow.ts';
 import { FakeCluster, opened } from '../../test/fakes/fake-cluster.ts';
 import { type WorkflowBundler, type PreparedJob, preparedJob } from './submission.ts';
+import { isJobFailure } from './job-failure.ts';
 
 type Order = Message & { kind: 'jobOrder' };
 
@@ -200,9 +201,61 @@ test('results come whole or in parts, after the end; a job that failed throws it
     status: 'FAILED',
     error: { code: 'RETRIES_EXHAUSTED', message: 'three times' },
   });
+  managers.answers['show'] = () => ({ totals: { completed: 3, failed: 0 } });
+  managers.answers['failures'] = () => ({ failures: [] });
   await assert.rejects(managers.cluster.until(job.result()), refusedWith('RETRIES_EXHAUSTED'));
   managers.answers['watch'] = () => ({ status: 'CANCELLED' });
   await assert.rejects(managers.cluster.until(job.result()), refusedWith('CANCELLED'));
+});
+
+async function listed<T>(items: AsyncIterable<T>): Promise<readonly T[]> {
+  const all: T[] = [];
+  for await (const one of items) all.push(one);
+  return all;
+}
+
+test('an end that is not COMPLETED throws what is known of it; results tell of every item one by one', async () => {
+  const managers = new PretendManagers(1);
+  const session = await opened(managers.cluster);
+  const job = session.job('job-1');
+  const item = (index: number) => ({ index, error: { name: 'TypeError', message: 'bad', at: 'a.ts:1:2' } });
+  const failures = {
+    workflow: 'sum',
+    count: 1_500,
+    messages: [],
+    other: 0,
+    items: Array.from({ length: 1_000 }, (_, i) => item(i)),
+  };
+  const text = JSON.stringify({ failures: [failures, { ...failures, workflow: 'other' }] });
+  const error = { code: 'PARTIAL', message: 'sum: 1500 of 4500 items failed' };
+  managers.answers = {
+    watch: () => ({ jobId: 'job-1', status: 'PARTIAL', error }),
+    show: () => ({ totals: { completed: 3_000, failed: 1_500 }, workflows: [{ name: 'sum', style: 'batch' }] }),
+    failures: ({ part = 0 }) => ({ part, parts: 2, json: part === 0 ? text.slice(0, 90) : text.slice(90) }),
+    result: (words) => (
+      assert.deepEqual(words, { jobId: 'job-1', workflow: 'sum', oneByOne: true }),
+      { results: { sum: [{ index: 0, value: 1 }, item(1)] } }
+    ),
+  };
+  await assert.rejects(managers.cluster.until(job.result()), (thrown: unknown) => {
+    assert.ok(isJobFailure(thrown));
+    const { code, status, completed, failed, jobId, message } = thrown;
+    assert.deepEqual([code, status, completed, failed, jobId], ['PARTIAL', 'PARTIAL', 3_000, 1_500, 'job-1']);
+    assert.equal(message, error.message);
+    assert.equal(thrown.failures.length, 1_000);
+    assert.deepEqual(thrown.failures[7], { workflow: 'sum', ...item(7) });
+    return true;
+  });
+  const all = await managers.cluster.until(listed(job.results()));
+  assert.deepEqual(all, [{ index: 0, value: 1 }, item(1)]);
+  managers.answers['show'] = () => ({
+    workflows: [
+      { name: 'a', style: 'batch' },
+      { name: 'b', style: 'batch' },
+      { name: 'c', style: 'load' },
+    ],
+  });
+  await assert.rejects(managers.cluster.until(listed(job.results())), /has 2 batches: name one of a, b/);
 });
 
 test('run waits for the end in one question, and asks on when the job takes longer', async () => {

@@ -18,5 +18,6 @@ test('what needs a node says so', () => {
   for (const call of [provided.connect, provided.startNode, provided.nodeOptions])
     assert.throws(() => call(), /does not work in a workflow/);
   assert.deepEqual(provided.module('counter', { methods: {} }), { methods: {}, name: 'counter' });
+  assert.equal(provided.isJobFailure(), false);
   assert.equal(provided.workflow('w', { items: 1, each: () => 1 }).name, 'w');
 });
