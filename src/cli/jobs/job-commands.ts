@@ -42,7 +42,10 @@ function addRun(program: Command, finish: Finish): void {
   submitter(program, 'run <file>', 'run the workflows of a file on the cluster, watch, and print the report')
     .option('--out <file>', 'also write the report: .html a page, .json with the results; repeatable', gathered)
     .option('--detach', 'only print the id of the job')
-    .addHelpText('after', '\nExit code 99 when a threshold fails, 1 when the job does. Ctrl-C cancels the job.')
+    .addHelpText(
+      'after',
+      '\nExit code 99 when a threshold fails, 1 when the job does, 4 when a part of it did. Ctrl-C cancels the job.',
+    )
     .action(async (file: string, flags: RunFlags) => {
       const { runCommand } = await import('./run.ts');
       finish(await runCommand(file, flags));
@@ -102,12 +105,18 @@ function addEnds(job: Command, finish: Finish): void {
       const { jobReportCommand } = await import('./jobs.ts');
       finish(await jobReportCommand(id, flags));
     });
-  addReadCommand(job, 'result <id>', 'what the workflows of a job gave, as JSON', 'json')
+  addReadCommand(job, 'result <id>', 'what the workflows of a job gave; -o json is all of it')
     .option('--workflow <name>', 'only of this one')
     .option('--out <file>', 'to a file, however large')
     .action(async (id: string, flags: ReadFlags & { out?: string; workflow?: string }) => {
-      const { jobResultCommand } = await import('./jobs.ts');
+      const { jobResultCommand } = await import('./job-results.ts');
       finish(await jobResultCommand(id, flags));
+    });
+  addReadCommand(job, 'failures <id>', 'the failed items of a job that is over, at most 1,000 of a workflow')
+    .option('--workflow <name>', 'only of this one')
+    .action(async (id: string, flags: ReadFlags & { workflow?: string }) => {
+      const { jobFailuresCommand } = await import('./job-results.ts');
+      finish(await jobFailuresCommand(id, flags));
     });
 }
 

@@ -90,7 +90,15 @@ function progress(version: number, status: string, others: object = {}): object 
     ...{ ratePerSecond: 12.5, latencyMs: { p50: 1, p95: 2, p99: 3 }, queue: null, workers: ['w1'], incidents: [] },
     workflows: [
       {
-        ...{ id: '0', name: 'checkout', status: 'RUNNING', completed: version * 10, failed: 0, ratePerSecond: 12.5 },
+        ...{
+          id: '0',
+          name: 'checkout',
+          style: 'load',
+          status: 'RUNNING',
+          completed: version * 10,
+          failed: 0,
+          ratePerSecond: 12.5,
+        },
         units: { total: 2, done: 0, running: 2 },
       },
     ],
@@ -162,6 +170,7 @@ test('run bundles, submits, follows and reports; the exit code says how it ended
 test('run ends with 99 for thresholds, 1 for failure, 4 for time, 130 for a cancelled job', async () => {
   for (const [status, failed, exitCode] of [
     ['COMPLETED', 50, 99],
+    ['PARTIAL', 0, 4],
     ['FAILED', 0, 1],
     ['TIMEOUT', 0, 4],
     ['CANCELLED', 0, 130],
@@ -172,6 +181,54 @@ test('run ends with 99 for thresholds, 1 for failure, 4 for time, 130 for a canc
     assert.match(ran.out, new RegExp(status));
     assert.match(ran.out, /worker\.lost {2}w2 {2}unit 1 begins anew/);
   }
+});
+
+/** A batch of which the odd items failed. */
+function partialBatch(): void {
+  const bad = (index: number) => ({
+    index,
+    error: { name: 'TypeError', message: `item ${index} is bad`, at: 'b.ts:3:4' },
+  });
+  const items = Array.from({ length: 100 }, (_, at) => bad(2 * at + 1));
+  const messages = [{ message: 'TypeError: bad', at: 'b.ts:3:4', count: 90 }];
+  const failures = [{ workflow: 'w', count: 2_000, messages, other: 1_910, items }];
+  answers = {
+    report: () => ({ ...report('PARTIAL', 0), failures }),
+    result: () => ({ results: { w: [0, ...items.slice(0, 10)] } }),
+    failures: () => ({ jobId: 'j1', failures }),
+  };
+}
+
+test('job result prints 50 lines for people and all for programs, and exits as the job ended', async () => {
+  partialBatch();
+  const people = await run(['job', 'result', 'j1']);
+  assert.equal(people.exitCode, 4, people.err);
+  assert.equal(people.out.trimEnd().split('\n').length, 50);
+  assert.match(people.out, /^\{\n {2}"w": \[\n {4}0,\n {4}\{\n {6}"index": 1,/);
+  assert.match(people.err, /35 more lines: remuster job result j1 --out FILE/);
+  assert.match(
+    people.err,
+    /the job is PARTIAL\nw: 2,000 failed items\n {2}90 x {2}TypeError: bad \(b\.ts:3:4\)\n {2}1,910 x/,
+  );
+  const whole = await run(['job', 'result', 'j1', '-o', 'json']);
+  assert.equal((JSON.parse(whole.out) as { w: unknown[] }).w.length, 11);
+  assert.equal(whole.exitCode, 4);
+});
+
+test('job failures lists failed items as a table or one in a line, and says how many are not listed', async () => {
+  partialBatch();
+  const table = await run(['job', 'failures', 'j1']);
+  assert.match(table.out, /^WORKFLOW {2}INDEX {2}ERROR +AT\nw +1 +TypeError: item 1 is bad +b\.ts:3:4\n/);
+  assert.match(table.err, /2,000 items failed; the first 100 are listed/);
+  const lines = (await run(['job', 'failures', 'j1', '-o', 'jsonl'])).out.trim().split('\n');
+  assert.equal(lines.length, 100);
+  assert.deepEqual(JSON.parse(lines[1] ?? ''), {
+    ...{ workflow: 'w', index: 3 },
+    error: { name: 'TypeError', message: 'item 3 is bad', at: 'b.ts:3:4' },
+  });
+  answers['failures'] = () => ({ jobId: 'j1', failures: [] });
+  const none = await run(['job', 'failures', 'j1']);
+  assert.deepEqual([none.exitCode, none.out, none.err], [0, 'WORKFLOW  INDEX  ERROR  AT\n', 'no item failed\n']);
 });
 
 test('run writes a page and a file with the results', async () => {
@@ -270,7 +327,7 @@ test('job list, show, explain, cancel, watch, report and result', async () => {
     datacenters: [{ dc: 'dc1', status: 'RUNNING' }],
     workflows: [
       {
-        ...{ id: '0', name: 'checkout', status: 'RUNNING', completed: 5, failed: 1, ratePerSecond: 2.5 },
+        ...{ id: '0', name: 'checkout', style: 'load', status: 'RUNNING', completed: 5, failed: 1, ratePerSecond: 2.5 },
         units: { total: 3, done: 1, running: 2 },
         attempts: [{ worker: 'w2', cores: 1, fence: '77', outcome: 'lost', unit: 1, attempt: 1 }],
       },

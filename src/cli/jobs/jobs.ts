@@ -1,17 +1,13 @@
 /**
  * Submits, lists, shows, watches, cancels and explains jobs.
- * `remuster job submit|list|show|watch|cancel|report|result|explain` and `schedule list|delete`.
+ * `remuster job submit|list|show|watch|cancel|report|explain` and `schedule list|delete`.
  */
-import { createWriteStream } from 'node:fs';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
-import { RemusterError } from '../../base/errors.ts';
 import type { JobRow, JobView, JobStatus, WorkflowView } from '../../jobs/job-types.ts';
 import { finishUnitNumber, planUnitNumber } from '../../jobs/unit-spec.ts';
 import { formatCount, formatElapsed, formatRate } from '../output/amounts.ts';
 import { exitOk } from '../command/exit.ts';
 import { withQuery } from '../command/http-client.ts';
-import { exitCodeOfJob, fetchReport, streamResults, fetchResults } from './job-outcome.ts';
+import { exitCodeOfJob, fetchReport, fetchResults, hasResults } from './job-outcome.ts';
 import { jobPath, openJobHttpClient, withoutSchemaVersion } from './job-client.ts';
 import {
   type ScheduleFlags,
@@ -130,32 +126,8 @@ export async function jobReportCommand(
   const report = await fetchReport(site, jobId);
   const isForPeople = flags.output === 'table' || flags.output === 'wide';
   printData(isForPeople ? formatReport(report) : await renderObject(flags.output, report, { name: jobId, lines: [] }));
-  const results = async (): Promise<unknown> =>
-    report.status === 'COMPLETED' ? await fetchResults(site, jobId) : undefined;
+  const results = async (): Promise<unknown> => (hasResults(report) ? await fetchResults(site, jobId) : undefined);
   await writeReportFiles(flags.out ?? [], report, [], results);
-  return exitOk;
-}
-
-/** JSON by workflow, to stdout or to a file; piece by piece, however large it is. */
-export async function jobResultCommand(
-  jobId: string,
-  flags: Flags & { readonly out?: string; readonly workflow?: string },
-): Promise<number> {
-  const site = await openJobHttpClient(flags);
-  const texts = streamResults(site, jobId, flags.workflow);
-  if (flags.out === undefined) {
-    for await (const text of texts) process.stdout.write(text);
-    printData('');
-    return exitOk;
-  }
-  try {
-    await pipeline(Readable.from(texts), createWriteStream(flags.out));
-  } catch (error) {
-    if (error instanceof Error && 'syscall' in error)
-      throw new RemusterError('BAD_ARGUMENT', `cannot write ${flags.out}: ${error.message}`);
-    throw error;
-  }
-  printNotice(`wrote ${flags.out}`);
   return exitOk;
 }
 
@@ -172,10 +144,10 @@ export async function jobExplainCommand(jobId: string, flags: Flags): Promise<nu
 }
 
 async function shownText(job: JobView, format: 'table' | 'wide'): Promise<string> {
-  const { startedAtMs, endedAtMs, queue, error } = job;
+  const { startedAtMs, endedAtMs, queue } = job;
   const lines: [string, string][] = [
     ['JOB', `${job.jobId} (${job.name})`],
-    ['STATUS', error === undefined ? job.status : `${job.status}: ${error.code}, ${error.message}`],
+    ['STATUS', statusText(job)],
     ['SUBMITTED', `${momentText(job.submittedAtMs)} by ${job.submitter}, priority ${job.priority}`],
     ['TIMEOUT', formatElapsed(job.timeoutMs)],
     ...(startedAtMs === null ? [] : ([['STARTED', momentText(startedAtMs)]] as [string, string][])),
@@ -186,6 +158,12 @@ async function shownText(job: JobView, format: 'table' | 'wide'): Promise<string
   const head = await renderObject(format, {}, { name: job.jobId, lines });
   const workflows = await renderList(format, job.workflows, workflowColumns, (row) => row.name);
   return [head, workflows, attemptsText(job, format)].filter((part) => part !== '').join('\n\n');
+}
+
+/** With the reason, and its code unless that says the same. */
+function statusText({ status, error }: JobView): string {
+  if (error === undefined) return status;
+  return error.code === status ? `${status}: ${error.message}` : `${status}: ${error.code}, ${error.message}`;
 }
 
 /** What runs and what went wrong; those that simply completed only with `-o wide`. */

@@ -2,7 +2,7 @@
  * A running job as terminal lines: progress, rate, latency, incidents. It gets time and progress and returns text;
  * prints nothing.
  */
-import { type Incident, type JobProgress, isTerminalStatus } from '../../jobs/job-types.ts';
+import { type Incident, type JobProgress, isSuccess, isTerminalStatus } from '../../jobs/job-types.ts';
 import type { WorkflowFacts } from '../../jobs/workflow-facts.ts';
 import { formatCount, formatElapsed, formatLatency, formatRate } from '../output/amounts.ts';
 import { stripControls } from '../output/terminal.ts';
@@ -108,14 +108,17 @@ export class LiveView {
     return sparkline(rates, blocks ? blockLevels : asciiLevels);
   }
 
-  #fractionOf({ name, status, completed, units }: JobProgress['workflows'][number], nowMs: number): number | undefined {
-    if (status === 'COMPLETED' || status === 'FAILED' || status === 'CANCELLED') return 1;
+  #fractionOf(
+    { name, status, completed, failed, units }: JobProgress['workflows'][number],
+    nowMs: number,
+  ): number | undefined {
+    if (isSuccess(status) || status === 'FAILED' || status === 'CANCELLED') return 1;
     if (status === 'PENDING') return 0;
     const facts = this.#facts.get(name);
     const begunMs = this.#begunMs.get(name);
     const byUnits = units.total > 1 ? units.done / units.total : undefined;
     const items = facts?.batch?.items ?? facts?.load?.iterations;
-    const byItems = items === undefined || items === 0 ? undefined : completed / items;
+    const byItems = items === undefined || items === 0 ? undefined : (completed + failed) / items;
     const durationMs = facts?.load?.durationMs;
     const byTime = durationMs === undefined || begunMs === undefined ? undefined : (nowMs - begunMs) / durationMs;
     const known = [byItems, byTime].filter((one) => one !== undefined);

@@ -57,3 +57,28 @@ test('the text says how it ended, what failed and what came of it', () => {
   assert.match(text, /FAILED {2}failed: rate<1% {2}\(0\.1\)/);
   assert.match(text, /worker\.lost .* unit 1 begins anew/);
 });
+
+test('text and page list failed items and count them by message', () => {
+  const summary = new Summary();
+  const bad = (index: number) => ({ index, error: { name: 'TypeError', message: evil, at: 'b.ts:3' } });
+  for (let index = 0; index < 7; index++) summary.error('each', `TypeError: ${evil}`, () => 'b.ts:3');
+  const facts = deriveFacts(workflow('resize', { items: 100, onItemError: 'continue', each: () => 1 }));
+  const made = buildReport({
+    ...{ jobId: 'j1', name: 'resize', status: 'PARTIAL', elapsedMs: 1_000, attempts: [], incidents: [] },
+    workflows: [
+      { facts, status: 'PARTIAL', summary, completed: 90, failed: 10, failures: [0, 1, 2, 3, 4, 5, 6].map(bad) },
+    ],
+    error: { code: 'PARTIAL', message: 'resize: 10 of 100 items failed' },
+  });
+  assert.deepEqual(made.failures[0]?.messages, [{ message: `TypeError: ${evil}`, at: 'b.ts:3', count: 7 }]);
+  assert.equal(made.failures[0]?.other, 3);
+  const text = formatReport(made);
+  assert.match(
+    text,
+    /PARTIAL[\s\S]*90 completed, 10 failed[\s\S]*7 x {2}resize\/each: TypeError: <img[\s\S]*3 x {2}other/,
+  );
+  assert.match(text, /Failed items of resize:\n {2}0 {2}TypeError: <img .* \(b\.ts:3\)[\s\S]*and 5 more/);
+  const page = renderReportPage(made, []);
+  assert.ok(page.includes('10 items failed; the first 7 are listed') && !page.includes('<img'));
+  assert.ok(page.includes('<td>6</td><td>TypeError: &lt;img'));
+});

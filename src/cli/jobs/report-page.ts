@@ -1,5 +1,6 @@
 /** A job's report as one self-contained HTML page. What came from a job is escaped text. */
 import type { Report } from '../../jobs/report/report.ts';
+import type { WorkflowFailures } from '../../jobs/report/report-failures.ts';
 import { formatBytes, formatCount, formatElapsed, formatLatency, formatRate } from '../output/amounts.ts';
 import type { ProgressSample } from './live-view.ts';
 import { formatMetric } from './report-text.ts';
@@ -8,14 +9,14 @@ const plotWidth = 720;
 const plotHeight = 160;
 
 const css = `
-:root { color-scheme: light dark; --line: #8884; --accent: #2a7de1; --bad: #d0342c; --good: #2e8b57; }
+:root { color-scheme: light dark; --line: #8884; --accent: #2a7de1; --bad: #d0342c; --good: #2e8b57; --half: #b8860b; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child, table.words :is(th, td) { text-align: left; }
 .tiles { display: flex; flex-wrap: wrap; gap: 1rem; } .tile { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1rem; }
-.tile b { display: block; font-size: 1.3rem; } .bad { color: var(--bad); } .good { color: var(--good); }
+.tile b { display: block; font-size: 1.3rem; } .bad { color: var(--bad); } .good { color: var(--good); } .half { color: var(--half); }
 svg { width: 100%; height: auto; border: 1px solid var(--line); border-radius: .5rem; }
 svg path { fill: none; stroke: var(--accent); stroke-width: 1.5; } svg path.second { stroke: var(--bad); }
 svg text { font-size: 11px; fill: currentColor; }
@@ -27,6 +28,7 @@ export function renderReportPage(report: Report, samples: readonly ProgressSampl
     samples.length > 1 ? plots(samples) : '',
     section('Steps', steps(report)),
     section('Errors', errors(report)),
+    ...report.failures.map((one) => section(`Failed items of ${one.workflow}`, failedItems(one))),
     section('Checks', checks(report)),
     section('Metrics', metrics(report)),
     section('Thresholds', thresholds(report)),
@@ -48,7 +50,7 @@ function safe(text: string): string {
 
 function tiles({ jobId, status, elapsedMs, totals, attempts, error }: Report): string {
   const tile = (name: string, value: string): string => `<div class="tile"><b>${safe(value)}</b>${safe(name)}</div>`;
-  const mood = status === 'COMPLETED' ? 'good' : 'bad';
+  const mood = status === 'COMPLETED' ? 'good' : status === 'PARTIAL' ? 'half' : 'bad';
   const why = error === undefined ? '' : `<p class="bad">${safe(error.code)}: ${safe(error.message)}</p>`;
   return `<h1>${safe(jobId)} <span class="${mood}">${safe(status)}</span></h1>${why}<div class="tiles">${[
     tile('elapsed', formatElapsed(elapsedMs)),
@@ -124,6 +126,16 @@ function errors({ workflows, errors: rows }: Report): string {
     ...[`${workflow} / ${step}`, message, place, formatCount(count)],
   ]);
   return grid(['Where', 'Error', 'Line', 'Times'], [...own, ...counted], 'words');
+}
+
+/** By message, then the first of them. */
+function failedItems({ count, messages, other, items }: WorkflowFailures): string {
+  const byMessage = messages.map(({ message, at, count: times }) => [message, at, formatCount(times)]);
+  const rest = other === 0 ? [] : [['other messages', '', formatCount(other)]];
+  const rows = items.map(({ index, error: { name, message, at = '' } }) => [String(index), `${name}: ${message}`, at]);
+  const head = `<p>${safe(formatCount(count))} items failed; the first ${safe(formatCount(items.length))} are listed.</p>`;
+  const counts = grid(['Message', 'Line', 'Items'], [...byMessage, ...rest], 'words');
+  return `${head}${counts}${grid(['Item', 'Error', 'Line'], rows, 'words')}`;
 }
 
 function metrics({ metrics: rows }: Report): string {

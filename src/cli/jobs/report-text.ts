@@ -15,6 +15,7 @@ import { styled, stripControls } from '../output/terminal.ts';
 
 const incidentsMax = 50;
 const errorsMax = 10;
+const failuresShownMax = 5;
 
 export function formatReport(report: Report): string {
   const { totals } = report;
@@ -30,20 +31,23 @@ export function formatReport(report: Report): string {
       `${formatCount(report.attempts.length)} attempts`,
     ].join(';  '),
   ].join('\n');
-  const parts = [head, errorText(report), stepsText(report), checksText(report)];
+  const parts = [head, errorText(report), failuresText(report), stepsText(report), checksText(report)];
   return [...parts, metricsText(report), thresholdsText(report), incidentsText(report), generatorText(report)]
     .filter((part) => part !== '')
     .join('\n\n');
 }
 
 function statusText(status: string): string {
-  return styled(status === 'COMPLETED' ? 'green' : 'red', status);
+  return styled(status === 'COMPLETED' ? 'green' : status === 'PARTIAL' ? 'yellow' : 'red', status);
 }
 
-function errorText({ error, workflows, errors }: Report): string {
-  const first = error === undefined ? [] : [`${styled('red', error.code)}  ${stripControls(error.message)}`];
+function errorText({ status, error, workflows, errors, failures }: Report): string {
+  const first =
+    error === undefined
+      ? []
+      : [`${styled(status === 'PARTIAL' ? 'yellow' : 'red', error.code)}  ${stripControls(error.message)}`];
   const own = workflows.flatMap(({ name, error: one }) =>
-    one === undefined || one.message === error?.message
+    one === undefined || error?.message === `${name}: ${one.message}`
       ? []
       : [`${stripControls(name)}: ${styled('red', one.code)}  ${stripControls(one.message)}`],
   );
@@ -51,7 +55,27 @@ function errorText({ error, workflows, errors }: Report): string {
     const where = place === '' ? '' : ` (${stripControls(place)})`;
     return `${formatCount(count)} x  ${stripControls(workflow)}/${stripControls(step)}: ${stripControls(message)}${where}`;
   });
-  return [...first, ...own, ...counted].join('\n');
+  const rest = errors.slice(errorsMax).reduce((sum, { count }) => sum + count, 0);
+  const others = failures.reduce((sum, { other }) => sum + other, rest);
+  const more = others === 0 ? [] : [`${formatCount(others)} x  other messages`];
+  return [...first, ...own, ...counted, ...more].join('\n');
+}
+
+/** The first failed items of each batch. */
+function failuresText({ failures }: Report): string {
+  const lines = failures.flatMap(({ workflow, count, items }) => {
+    const shown = items.slice(0, failuresShownMax).map(({ index, error: { name, message, at } }) => {
+      const where = at === undefined ? '' : ` (${stripControls(at)})`;
+      return `  ${index}  ${stripControls(`${name}: ${message}`)}${where}`;
+    });
+    const left = count - shown.length;
+    return [
+      `Failed items of ${stripControls(workflow)}:`,
+      ...shown,
+      ...(left > 0 ? [`  and ${formatCount(left)} more`] : []),
+    ];
+  });
+  return lines.join('\n');
 }
 
 function stepsText({ steps }: Report): string {

@@ -1,8 +1,10 @@
 /** `remuster run FILE`: bundle, submit, live view, report. Ctrl-C cancels the job; a second one exits. */
 import { isRemusterError } from '../../base/errors.ts';
 import type { SubmitReply } from '../../jobs/job-types.ts';
+import type { Report } from '../../jobs/report/report.ts';
 import { exitInterrupted, exitOk } from '../command/exit.ts';
-import { exitCodeOfJob, fetchReport, streamResults, fetchResults } from './job-outcome.ts';
+import { exitCodeOfJob, fetchReport, fetchResults, hasResults } from './job-outcome.ts';
+import { listHint, printResults } from './job-results.ts';
 import { type JobHttpClient, jobPath, openJobHttpClient } from './job-client.ts';
 import {
   type PreparedSubmission,
@@ -22,8 +24,6 @@ import { stripControls, printData, printNotice } from '../output/terminal.ts';
 
 export type RunFlags = TargetFlags &
   SubmissionFlags & { readonly output: OutputFormat; readonly out?: readonly string[]; readonly detach?: true };
-
-const resultCharactersMax = 1_000;
 
 export async function runCommand(file: string, flags: RunFlags): Promise<number> {
   checkReportFiles(flags.out ?? []);
@@ -98,21 +98,18 @@ export async function followToEnd(
     ? `\n${formatReport(report)}`
     : await renderObject(flags.output, report, { name: jobId, lines: [] });
   printData(text);
-  if (isForPeople && report.status === 'COMPLETED' && report.workflows.some(({ style }) => style === 'batch'))
-    await showResults(site, jobId);
-  const results = async (): Promise<unknown> =>
-    report.status === 'COMPLETED' ? await fetchResults(site, jobId) : undefined;
+  if (isForPeople) await showResults(site, report);
+  const results = async (): Promise<unknown> => (hasResults(report) ? await fetchResults(site, jobId) : undefined);
   await writeReportFiles(flags.out ?? [], report, view.samples, results);
   return exitCodeOfJob(report);
 }
 
-/** What is short enough to be looked at. */
-async function showResults(site: JobHttpClient, jobId: string): Promise<void> {
-  for await (const text of streamResults(site, jobId)) {
-    if (text.length <= resultCharactersMax) printData(`\n${stripControls(text)}`);
-    else printNotice(`what it gave: remuster job result ${stripControls(jobId)}`);
-    return;
-  }
+/** Of batches: what the items gave, and where the failed ones are listed. */
+async function showResults(site: JobHttpClient, report: Report): Promise<void> {
+  if (report.failures.length > 0) printNotice(listHint(report.jobId));
+  if (!hasResults(report) || !report.workflows.some(({ style }) => style === 'batch')) return;
+  printData('');
+  await printResults(site, report.jobId);
 }
 
 async function sayDetached(submitted: SubmitReply, output: OutputFormat): Promise<number> {

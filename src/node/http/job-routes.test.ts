@@ -67,6 +67,7 @@ describe('routes of jobs', () => {
     await scene.json('GET', '/v1/jobs/:id/report', { params });
     await scene.json('GET', '/v1/jobs/:id/explain', { params });
     await scene.json('GET', '/v1/jobs/:id/result', { params, query: { workflow: 'w', part: '2' } });
+    await scene.json('GET', '/v1/jobs/:id/failures', { params });
     await scene.json('GET', '/v1/schedules');
     await scene.json('DELETE', '/v1/schedules/:name', { params: { name: 'nightly' } });
     assert.deepEqual(
@@ -78,6 +79,7 @@ describe('routes of jobs', () => {
         ['report', { jobId: 'j1' }],
         ['explain', { jobId: 'j1' }],
         ['result', { jobId: 'j1', workflow: 'w', part: 2 }],
+        ['failures', { jobId: 'j1' }],
         ['schedules', {}],
         ['unschedule', { name: 'nightly' }],
       ],

@@ -29,6 +29,7 @@ export function jobRoutes(desk: () => JobGateway | undefined, clock: JobProgress
     route('GET', '/v1/jobs/:id/report', 'report', jobWords),
     route('GET', '/v1/jobs/:id/explain', 'explain', jobWords),
     route('GET', '/v1/jobs/:id/result', 'result', resultWords),
+    route('GET', '/v1/jobs/:id/failures', 'failures', resultWords),
     {
       method: 'GET',
       path: '/v1/jobs/:id/progress',
