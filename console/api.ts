@@ -37,6 +37,14 @@ export type JobProgressView = {
   readonly incidents?: readonly { readonly time: string; readonly node: string; readonly effect: string }[];
 };
 
+export type FailuresView = {
+  readonly failures?: readonly {
+    readonly workflow: string;
+    readonly count: number;
+    readonly messages: readonly { readonly message: string; readonly at: string; readonly count: number }[];
+  }[];
+};
+
 const tokenKey = 'remuster.token';
 const retryDelayMs = 1_000;
 

@@ -1,9 +1,10 @@
 /** The job list, and one job with its numbers, charts and incidents. */
 import { useEffect, useState } from 'preact/hooks';
-import { type JobRow, type JobProgressView, followEvents } from './api.ts';
+import { type FailuresView, type JobRow, type JobProgressView, fetchJson, followEvents } from './api.ts';
 import { Chart } from './chart.tsx';
 
 const pointsMax = 600;
+const messagesMax = 10;
 
 export function Jobs({ jobs }: { readonly jobs: readonly JobRow[] }) {
   const [chosen, choose] = useState<string>();
@@ -63,12 +64,13 @@ function Job({ jobId }: { readonly jobId: string }) {
       <Metrics last={last} />
       <Charts points={points} />
       <Incidents last={last} />
+      {isOver(last.status) && last.failed > 0 ? <Failures jobId={jobId} /> : null}
     </div>
   );
 }
 
 function isOver(status: string): boolean {
-  return ['COMPLETED', 'FAILED', 'CANCELLED', 'TIMEOUT'].includes(status);
+  return ['COMPLETED', 'PARTIAL', 'FAILED', 'CANCELLED', 'TIMEOUT'].includes(status);
 }
 
 /** A dash as long as nothing has been measured. */
@@ -115,6 +117,30 @@ function Charts({ points }: { readonly points: readonly JobProgressView[] }) {
       <Chart title="Iterations per second" seconds={seconds} lines={rate} />
       <Chart title="Latency, ms" seconds={seconds} lines={latency} />
     </div>
+  );
+}
+
+/** Of batches that are over: failed items by message. */
+function Failures({ jobId }: { readonly jobId: string }) {
+  const [view, setView] = useState<FailuresView>({});
+  useEffect(() => {
+    fetchJson<FailuresView>(`/v1/jobs/${encodeURIComponent(jobId)}/failures`).then(setView, () => undefined);
+  }, [jobId]);
+  return (
+    <ul id="failures">
+      {(view.failures ?? []).map(({ workflow, count, messages }) => (
+        <li key={workflow}>
+          {workflow}: {count.toLocaleString('en')} failed items (remuster job failures {jobId})
+          <ul>
+            {messages.slice(0, messagesMax).map(({ message, at, count: times }) => (
+              <li key={message}>
+                <b>{times.toLocaleString('en')} x</b> {message} <span class="quiet">{at}</span>
+              </li>
+            ))}
+          </ul>
+        </li>
+      ))}
+    </ul>
   );
 }
 
