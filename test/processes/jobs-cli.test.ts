@@ -109,7 +109,7 @@ describe('jobs on a dev cluster', () => {
     const result = await ran('job', 'result', jobId);
     assert.deepEqual((JSON.parse(result.stdout) as { sum: unknown }).sum, [5_050]);
     assert.equal((await ran('job', 'show', 'nobody')).code, 1);
-    assert.match((await ran('run', 'sum.ts')).stdout, /COMPLETED[\s\S]*"sum":\[5050\]/);
+    assert.match((await ran('run', 'sum.ts')).stdout, /COMPLETED[\s\S]*"sum": \[\n {4}5050\n/);
   });
 
   test('from a program: submitted by file, followed, and prepared for many', async () => {
