@@ -135,7 +135,7 @@ test('stop: with the first failed item nothing new begins, what runs is ended, a
   const cluster = world((order) => (order.unit === 0 ? endOf(order, (index) => index === 1) : 'hold'));
   const jobId = cluster.submit({ workflows: [facts({ onItemError: 'stop' })] });
   const shown = cluster.untilStatus(jobId, 'FAILED');
-  assert.match(shown.error?.message ?? '', /stopped after the first failure: 1 of 5 items failed/);
+  assert.match(shown.error?.message ?? '', /one: stopped after the first failed item, one with Error: bad 1/);
   cluster.until(() => cluster.get('w1').runs.size === 0, 'the others are ended');
   assert.equal(cluster.get('w1').began.length, 2, 'four units, two cores: two never began');
   assert.deepEqual(shown.totals, { completed: 4, failed: 1 });
@@ -170,7 +170,7 @@ test('stop: a leader that finds a failed item recorded, but not what follows fro
   assert.equal(stored && decodeJobState(stored)?.workflows[0]?.code, undefined, 'the failure is not recorded yet');
   cluster.elect('m2');
   const shown = cluster.untilStatus(jobId, 'FAILED');
-  assert.match(shown.error?.message ?? '', /stopped after the first failure/);
+  assert.match(shown.error?.message ?? '', /stopped after the first failed item/);
   assert.equal(worker.began.length, 1_000, 'nothing new began');
 });
 

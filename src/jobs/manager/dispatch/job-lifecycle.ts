@@ -87,9 +87,8 @@ export class JobLifecycle {
   /** `onItemError: 'stop'`: with the first failed item that is known everything of the workflow ends. */
   stopOnFailure(workflow: ManagedWorkflow): void {
     if (workflow.facts.batch?.onItemError !== 'stop' || workflow.foundUnit !== undefined) return;
-    const counts = itemCountsOf(workflow, false);
-    if (counts.failed === 0 || workflow.phase === 'finish') return;
-    this.fail(workflow, 'WORKFLOW_FAILED', `stopped after the first failure: ${failedItemsText(workflow, counts)}`);
+    if (itemCountsOf(workflow, false).failed === 0 || workflow.phase === 'finish') return;
+    this.fail(workflow, 'WORKFLOW_FAILED', `stopped after the first failed item${sampleText(workflow)}`);
   }
 
   /** It has what the whole workflow was looking for. */
@@ -359,11 +358,14 @@ export class JobLifecycle {
 }
 
 function failedItemsText(
-  { failureSample }: ManagedWorkflow,
+  workflow: ManagedWorkflow,
   { completed, failed }: { readonly completed: number; readonly failed: number },
 ): string {
-  const sample = failureSample === undefined ? '' : `, one with ${failureSample}`;
-  return `${failed} of ${completed + failed} items failed${sample}`;
+  return `${failed} of ${completed + failed} items failed${sampleText(workflow)}`;
+}
+
+function sampleText({ failureSample }: ManagedWorkflow): string {
+  return failureSample === undefined ? '' : `, one with ${failureSample}`;
 }
 
 function isWorkDone(workflow: ManagedWorkflow): boolean {
