@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { JobView } from '../src/jobs/job-types.ts';
-import { defaultBatchFacts } from '../src/simulation/workloads/jobs/job-plans.ts';
+import { defaultBatchFacts } from './simulation/workloads/jobs/job-plans.ts';
 import { JobsTestCluster, batch } from './support/jobs/jobs-cluster.ts';
 
 function losses({ workflows }: JobView): number {

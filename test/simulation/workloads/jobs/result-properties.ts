@@ -1,7 +1,7 @@
 /**
  * Properties of results: of each unit only the last attempt counts; a completed batch has every item once, in order.
  */
-import type { JobStatus } from '../../../jobs/job-types.ts';
+import type { JobStatus } from '../../../../src/jobs/job-types.ts';
 import type { Property } from '../../checking/workload.ts';
 import type { ObservedJob, ItemCounts } from '../../checking/job-observations.ts';
 import type { JobPlan } from './job-plans.ts';
