@@ -191,6 +191,7 @@ class Core implements NodeCore {
         ...{ identity, seeds, options: this.#options, requestTimeoutMs },
         rank: (...asked) => this.#rank(...asked),
         workAt: (node) => this.jobs?.manager?.unitsOn(node) ?? 0,
+        reconcile: (done) => this.#reconcile(done),
       },
       () => this.memberViews(),
       {
@@ -207,6 +208,12 @@ class Core implements NodeCore {
     };
     tellHealth();
     return part;
+  }
+
+  /** A node serves only after the registry has confirmed which containers it has. */
+  #reconcile(done: Done<void>): void {
+    if (this.containers === undefined) this.clock.schedule(0, () => done(success(undefined)));
+    else this.containers.awaitConfirmed(done);
   }
 
   /** The word of the module, where it is loaded and has one. */

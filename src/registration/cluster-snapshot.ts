@@ -1,19 +1,19 @@
 /**
- * What a node reads at one revision before it decides about itself. Read from the leader, never from a local copy,
- * which could lag behind its own removal.
+ * What a node reads at one revision before it decides about itself, and what changes of its own keys mean. Read from the
+ * leader, never from a local copy, which could lag behind its own removal.
  */
 import { type Done, success } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import {
-  type KeyRange,
   type Registry,
+  type RegistryChange,
   type RegistryEntry,
   type RegistryOp,
   type TransactionResult,
   onlyKey,
   registryLimits,
 } from '../base/registry.ts';
-import { type ContainerName, clusterKey, keyRanges, parseClusterKey } from '../registry/cluster-keys.ts';
+import { clusterKey, keyRanges, parseClusterKey } from '../registry/cluster-keys.ts';
 import {
   type EpochRecord,
   type RegistrationRecord,
@@ -26,15 +26,12 @@ import {
 /** A key that exists. Its record is undefined when it cannot be read. */
 export type StoredRecord<Record> = { readonly entry: RegistryEntry; readonly record: Record | undefined };
 
-export type Assignment = ContainerName & { readonly entry: RegistryEntry };
-
 export type ClusterSnapshot = {
   /** A watch from the next revision misses nothing. */
   readonly revision: number;
   readonly registration: StoredRecord<RegistrationRecord> | undefined;
   readonly state: StoredRecord<NodeStateRecord> | undefined;
   readonly epoch: StoredRecord<EpochRecord> | undefined;
-  readonly assignments: readonly Assignment[];
   /** Of all other registrations the one that has been there for longest. */
   readonly oldestPeer: RegistryEntry | undefined;
   /** Of the present leader, as far as this node knows; 0 when it knows nothing. */
@@ -46,7 +43,7 @@ type Outside = Pick<ClusterSnapshot, 'term' | 'wallMs'>;
 type Found = {
   readonly revision: number;
   readonly registrations: readonly RegistryEntry[];
-  readonly own: readonly RegistryEntry[];
+  readonly state: RegistryEntry | undefined;
   readonly epoch: RegistryEntry | undefined;
 };
 
@@ -59,25 +56,23 @@ export function readClusterSnapshot(
   outside: () => Outside,
   done: Done<ClusterSnapshot>,
 ): void {
-  const ownRegistration = onlyKey(clusterKey({ kind: 'registration', node: self }));
   const reads = [
     keyRanges.registrations,
-    keyRanges.ofNode(self),
+    onlyKey(clusterKey({ kind: 'state', node: self })),
     onlyKey(clusterKey({ kind: 'epoch' })),
-    ownRegistration,
+    onlyKey(clusterKey({ kind: 'registration', node: self })),
   ];
   const then = reads.map((range): RegistryOp => ({ kind: 'read', range, limit }));
   registry.transact({ compare: [], then, otherwise: [] }, { timeoutMs }, (outcome) => {
     if (!outcome.ok) return done(outcome);
-    const [registrations, own, epoch, registration] = outcome.value.results.map(entriesOf);
+    const [registrations, state, epoch, registration] = outcome.value.results.map(entriesOf);
     const found = {
       revision: outcome.value.revision,
       registrations: [...(registrations ?? []), ...(registration ?? [])],
+      state: state?.[0],
+      epoch: epoch?.[0],
     };
-    const finish = (all: readonly RegistryEntry[]): void =>
-      done(success(pictureOf(self, { ...found, own: all, epoch: epoch?.[0] }, outside())));
-    if (!isCut(outcome.value, 1)) return finish(own ?? []);
-    readOn(registry, keyRanges.ofNode(self), own ?? [], timeoutMs, (all) => (all.ok ? finish(all.value) : done(all)));
+    done(success(pictureOf(self, found, outside())));
   });
 }
 
@@ -85,7 +80,7 @@ function pictureOf(self: NodeId, found: Found, outside: Outside): ClusterSnapsho
   const registration = found.registrations.find(
     (entry) => entry.key === clusterKey({ kind: 'registration', node: self }),
   );
-  const state = found.own.find((entry) => entry.key === clusterKey({ kind: 'state', node: self }));
+  const { state } = found;
   const others = found.registrations.filter((entry) => entry.key !== registration?.key);
   return {
     ...outside,
@@ -93,39 +88,38 @@ function pictureOf(self: NodeId, found: Found, outside: Outside): ClusterSnapsho
     registration: registration && { entry: registration, record: readRegistration(registration.value) },
     state: state && { entry: state, record: readNodeState(state.value) },
     epoch: found.epoch && { entry: found.epoch, record: readEpoch(found.epoch.value) },
-    assignments: found.own.flatMap(assignmentOf),
     oldestPeer: others.toSorted((a, b) => a.createRevision - b.createRevision)[0],
   };
-}
-
-export function assignmentOf(entry: RegistryEntry): readonly Assignment[] {
-  const key = parseClusterKey(entry.key);
-  return key?.kind === 'assignment' ? [{ pool: key.pool, container: key.container, entry }] : [];
-}
-
-/** The rest of a range that was cut at the limit. Later pages may be newer: whoever watches from the first hears it again. */
-function readOn(
-  registry: Pick<Registry, 'range'>,
-  range: KeyRange,
-  sofar: readonly RegistryEntry[],
-  timeoutMs: number,
-  done: Done<readonly RegistryEntry[]>,
-): void {
-  const last = sofar.at(-1);
-  const rest = last === undefined ? range : { from: `${last.key}\0`, to: range.to };
-  registry.range(rest, { limit, timeoutMs }, (outcome) => {
-    if (!outcome.ok) return done(outcome);
-    const all = [...sofar, ...outcome.value.entries];
-    if (outcome.value.more) readOn(registry, range, all, timeoutMs, done);
-    else done(success(all));
-  });
 }
 
 function entriesOf(result: TransactionResult['results'][number]): readonly RegistryEntry[] {
   return result.kind === 'read' ? result.entries : [];
 }
 
-function isCut({ results }: TransactionResult, index: number): boolean {
-  const result = results[index];
-  return result?.kind === 'read' && result.more;
+export type OwnKeyChanges = {
+  /** Another process has written or deleted the registration, or the state says what only a look can tell. */
+  readonly needsReread: boolean;
+  readonly state: { readonly record: NodeStateRecord; readonly modRevision: number } | undefined;
+};
+
+/** What changes of the node's own keys mean to it. What it wrote itself, or has seen before, is skipped. */
+export function ownKeyChanges(
+  changes: readonly RegistryChange[],
+  known: { readonly registration: number; readonly state: number },
+): OwnKeyChanges {
+  let needsReread = false;
+  let state: OwnKeyChanges['state'];
+  for (const change of changes) {
+    const key = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
+    if (key?.kind === 'registration') needsReread ||= revisionOf(change) > known.registration;
+    if (key?.kind !== 'state' || revisionOf(change) <= known.state) continue;
+    const record = change.kind === 'put' ? readNodeState(change.entry.value) : undefined;
+    if (record === undefined || record.lost) needsReread = true;
+    else state = { record, modRevision: revisionOf(change) };
+  }
+  return { needsReread, state };
+}
+
+function revisionOf(change: RegistryChange): number {
+  return change.kind === 'put' ? change.entry.modRevision : change.modRevision;
 }

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { failure, success } from '../base/errors.ts';
-import { clusterKey, keyRanges } from '../registry/cluster-keys.ts';
 import {
   RegistrationTestCluster,
   running,
@@ -127,11 +126,15 @@ describe('answers that are lost', () => {
 
   test('a watch whose history is gone begins anew and misses nothing', () => {
     const cluster = running(['a', 'b'], {}, { historyChangesMax: 10 });
+    const reconciled = cluster.node('b').reconciled;
     cluster.cut('b');
-    for (let i = 0; i < 20; i++) cluster.assign('b', 'p', String(i));
+    for (let i = 0; i < 20; i++) cluster.write({ kind: 'put', key: `/else/${i}`, value: new Uint8Array() });
+    setMode(cluster, 'b', 'draining');
+    for (let i = 0; i < 20; i++) cluster.write({ kind: 'put', key: `/else/${i}`, value: new Uint8Array() });
     cluster.heal('b');
     cluster.run(5_000);
-    assert.equal(cluster.node('b').lists.at(-1)?.length, 20);
+    assert.equal(cluster.node('b').host?.state?.mode, 'draining');
+    assert.equal(cluster.node('b').reconciled, reconciled + 1);
     assert.equal(cluster.node('b').serving, true);
     assert.equal(
       cluster.log.some((line) => line.endsWith('b stops')),
@@ -191,15 +194,15 @@ describe('what changes between the look and the entry', () => {
     assert.equal(cluster.epoch(), 2);
   });
 
-  test('the registration ends while the node is still taking what is assigned: it does not become active', () => {
+  test('the registration ends while the node still confirms what it holds: it does not become active', () => {
     const cluster = running(['a', 'b']);
     cluster.crash('b');
     cluster.start('b');
-    cluster.node('b').reconcile = (_, done) => {
-      cluster.node('b').reconcile = (_list, again) => again(success({ failed: [] }));
+    cluster.node('b').reconcile = (done) => {
+      cluster.node('b').reconcile = (again) => again(success(undefined));
       const lease = cluster.row('b')?.registration?.entry.lease;
       assert.ok(lease);
-      cluster.registry.revoke(lease, {}, () => done(success({ failed: [] })));
+      cluster.registry.revoke(lease, {}, () => done(success(undefined)));
     };
     cluster.run(1);
     assert.notEqual(cluster.row('b')?.state?.record?.mode, 'active');
@@ -208,167 +211,38 @@ describe('what changes between the look and the entry', () => {
   });
 });
 
-describe('taking what is assigned', () => {
-  test('D10: it is tried again and reported, and given to others after the deadline', () => {
-    const cluster = new RegistrationTestCluster(['a']);
-    cluster.assign('a', 'p', '1');
-    cluster.assign('a', 'p', '2');
-    cluster.node('a').reconcile = (assignments, done) =>
-      done(success({ failed: assignments.filter(({ container }) => container === '2') }));
-    cluster.start('a');
-    cluster.run(30_000);
-    assert.equal(cluster.standing('a'), 'joining boot');
-    cluster.run(60_000);
-    assert.equal(cluster.standing('a'), 'active boot');
-    assert.deepEqual(cluster.node('a').lists.at(-1), ['p/1']);
-    const waiting = cluster.registry.keyspace.range(keyRanges.unassigned, 10).entries.map(({ key }) => key);
-    assert.deepEqual(waiting, [clusterKey({ kind: 'unassigned', pool: 'p', container: '2' })]);
-    assert.ok(cluster.log.filter((line) => line.includes('reconcile.failed')).length > 5);
-  });
-
-  test('a node that was drained and is activated takes what is assigned before it serves', () => {
+describe('confirming what it holds', () => {
+  test('a node that was drained and is activated confirms it before it serves', () => {
     const cluster = running(['a', 'b']);
     setMode(cluster, 'b', 'drained');
     cluster.run(10);
     assert.equal(cluster.node('b').serving, false);
-    cluster.assign('b', 'p', '1');
-    cluster.run(10);
     let serving: boolean | undefined;
-    cluster.node('b').reconcile = (_, done) => {
+    cluster.node('b').reconcile = (done) => {
       serving = cluster.node('b').host?.canServe();
-      done(success({ failed: [] }));
+      done(success(undefined));
     };
     setMode(cluster, 'b', 'active');
     cluster.run(10);
     assert.equal(serving, false);
-    assert.deepEqual(cluster.node('b').lists.at(-1), ['p/1']);
     assert.equal(cluster.node('b').serving, true);
   });
 
-  test('a hook that never answers, or throws an error at all of it, is asked again', () => {
+  test('D10: a hook that never answers, or fails, is called again; it is reported, and nothing is served', () => {
     const cluster = new RegistrationTestCluster(['a']);
-    cluster.assign('a', 'p', '1');
-    let asked = 0;
-    cluster.node('a').reconcile = (_, done) => {
-      asked += 1;
-      if (asked === 2) done(failure('STORE_FAILED'));
-      if (asked === 3) done(success({ failed: [] }));
+    let called = 0;
+    cluster.node('a').reconcile = (done) => {
+      called += 1;
+      assert.equal(cluster.node('a').serving, false);
+      if (called === 2) done(failure('STORE_FAILED'));
+      if (called === 3) done(success(undefined));
     };
     cluster.start('a');
-    cluster.run(30_000);
-    assert.equal(asked, 3);
+    cluster.run(15_000);
+    assert.equal(cluster.standing('a'), 'joining boot');
+    cluster.run(15_000);
+    assert.equal(called, 3);
     assert.equal(cluster.standing('a'), 'active boot');
-  });
-});
-
-describe('what becomes of a late return', () => {
-  test('rejoin active: it works again at once, and the reason stays visible', () => {
-    const cluster = running(['a', 'b'], { rejoin: 'active' });
-    cluster.crash('b');
-    cluster.run(100_000);
-    cluster.start('b');
-    cluster.run(1_000);
-    assert.equal(cluster.standing('b'), 'active stale_restart');
-    assert.equal(cluster.node('b').serving, true);
-  });
-
-  test('rejoin auto: drained first, active after 60 s without a failure (L20)', () => {
-    const cluster = running(['a', 'b'], { rejoin: 'auto' });
-    cluster.cut('b');
-    cluster.run(100_000);
-    cluster.heal('b');
-    cluster.run(10_000);
-    assert.equal(cluster.standing('b'), 'drained registration_expired');
-    cluster.cut('b', 'NO_QUORUM');
-    cluster.run(15_000);
-    cluster.heal('b');
-    cluster.run(50_000);
-    assert.equal(cluster.standing('b'), 'drained registration_expired', 'the glitch began the hold anew');
-    cluster.run(20_000);
-    assert.equal(cluster.standing('b'), 'active registration_expired');
-    assert.equal(cluster.node('b').serving, true);
-  });
-
-  test('rejoin auto never undoes what an operator did', () => {
-    const cluster = running(['a', 'b'], { rejoin: 'auto' });
-    setMode(cluster, 'b', 'drained');
-    cluster.run(300_000);
-    assert.equal(cluster.standing('b'), 'drained admin_drain');
-  });
-
-  test('one that was being drained comes back drained', () => {
-    const cluster = running(['a', 'b']);
-    setMode(cluster, 'b', 'draining');
-    cluster.crash('b');
-    cluster.run(100_000);
-    cluster.start('b');
-    cluster.run(1_000);
-    assert.equal(cluster.standing('b'), 'drained drain_complete');
-  });
-});
-
-describe('epochs', () => {
-  test('who starts right after a change of the leader waits for a sign of those who lived through it', () => {
-    const cluster = running(['a', 'b', 'c']);
-    cluster.crash('c');
-    for (const name of ['a', 'b']) cluster.cut(name);
-    cluster.lead('b');
-    cluster.start('c');
-    cluster.run(1_000);
-    assert.equal(cluster.node('c').serving, false);
-    for (const name of ['a', 'b']) cluster.heal(name);
-    cluster.run(5_000);
-    assert.equal(cluster.standing('c'), 'active fast_restart');
-    assert.equal(cluster.epoch(), 1);
-  });
-
-  test('a node that lived on but was not heard takes over the epoch of the others', () => {
-    const cluster = running(['a', 'b', 'c']);
-    const lease = cluster.row('c')?.registration?.entry.lease;
-    assert.ok(lease);
-    cluster.cut('c');
-    for (const name of ['a', 'b']) cluster.crash(name);
-    cluster.run(1_000);
-    cluster.lead('b');
-    for (const name of ['a', 'b']) cluster.start(name);
-    cluster.run(10_000);
-    assert.equal(cluster.standing('a'), 'active full_cluster_restart');
-    assert.equal(cluster.epoch(), 2);
-    cluster.heal('c');
-    cluster.run(15_000);
-    assert.equal(cluster.standing('c'), 'active join');
-    assert.equal(cluster.row('c')?.state?.record?.epoch, 2);
-    cluster.crash('c');
-    cluster.run(ttlMs);
-    cluster.start('c');
-    cluster.run(1_000);
-    assert.equal(cluster.standing('c'), 'drained stale_restart', 'and is late when it comes late');
-  });
-
-  test('stopped one after the other over minutes, started together: nobody outlived the restart', () => {
-    const cluster = running(['a', 'b', 'c']);
-    for (const name of ['c', 'b', 'a']) {
-      cluster.crash(name);
-      cluster.run(60_000);
-    }
-    cluster.lead('a');
-    for (const name of ['b', 'c', 'a']) cluster.start(name);
-    cluster.run(10_000);
-    for (const name of ['a', 'b', 'c']) assert.equal(cluster.standing(name), 'active full_cluster_restart');
-  });
-});
-
-describe('leaving for good', () => {
-  test('the node is forgotten, and a later start is a first one', () => {
-    const cluster = running(['a', 'b']);
-    const ends: boolean[] = [];
-    cluster.node('b').host?.leave(({ ok }) => ends.push(ok));
-    cluster.run(10);
-    assert.deepEqual(ends, [true]);
-    assert.equal(cluster.row('b'), undefined);
-    assert.equal(cluster.node('b').serving, false);
-    cluster.start('b');
-    cluster.run(1_000);
-    assert.equal(cluster.standing('b'), 'active join');
+    assert.equal(cluster.log.filter((line) => line.includes('reconcile.failed')).length, 2);
   });
 });

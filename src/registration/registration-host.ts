@@ -7,31 +7,27 @@ import { Loop, noStore } from '../base/runtime/loop.ts';
 import type { Cancel, Clock, Identity } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 import { type LeaseId, type Leadership, type Registry, type WatchEvents, onlyKey } from '../base/registry.ts';
-import { clusterKey, keyRanges } from '../registry/cluster-keys.ts';
+import { clusterKey } from '../registry/cluster-keys.ts';
 import type {
-  AssignmentChange,
-  ReconcileResult,
   RegistrationEffect,
   RegistrationEvent,
   RegistrationInput,
   RegistrationTimer,
 } from './registration-types.ts';
 import type { RegistrationOptions } from './registration-options.ts';
-import { type Assignment, readClusterSnapshot } from './cluster-snapshot.ts';
+import { readClusterSnapshot } from './cluster-snapshot.ts';
 import type { NodeStateRecord } from './registration-records.ts';
 import { Registration } from './registration.ts';
 
 /** What a node does with its registration. */
 export type RegistrationHooks = {
   /**
-   * Everything that is assigned to this node, at the start and after each time in which changes may have been missed.
-   * What it holds beyond the list is no longer its own. It answers with what could not be taken; that is asked again.
+   * At the start, and after each time in which changes may have been missed: learn again what this node holds. It does not
+   * serve before this has ended well; a failure is tried again.
    */
-  reconcile(assignments: readonly Assignment[], done: Done<ReconcileResult>): void;
-  /** In order, since the last reconciliation. */
-  changed(changes: readonly AssignmentChange[]): void;
-  /** May this node act on what is assigned to it? When this says no, it stops before the call returns. */
-  servingChanged(serving: boolean, why: string): void;
+  reconcile(done: Done<void>): void;
+  /** May this node act on what it holds? When this says no, it stops before the call returns. */
+  servingChanged?(serving: boolean, why: string): void;
   event(event: RegistrationEvent): void;
   /** FENCED: another life of this node has taken over, and this process must end. */
   fenced(error: RemusterError): void;
@@ -100,7 +96,7 @@ export class RegistrationHost {
     return this.#machine.lease;
   }
 
-  /** To be asked before each act in the name of an assignment. */
+  /** May this node act on what it holds, at this moment? */
   canServe(): boolean {
     return this.#machine.canServe(this.#ports.clock.nowMs());
   }
@@ -127,14 +123,11 @@ export class RegistrationHost {
         // Whether or not it works: what is not renewed ends by itself.
         return registry.revoke(effect.lease, options, () => {});
       case 'reconcile':
-        return this.#hooks.reconcile(effect.assignments, (outcome) =>
-          this.#loop.feed({ kind: 'reconciled', call: effect.call, outcome }),
-        );
+        return this.#hooks.reconcile((outcome) => this.#loop.feed({ kind: 'reconciled', call: effect.call, outcome }));
       case 'watch':
         return this.#watch(effect.watch, effect.fromRevision);
       case 'unwatch':
         return this.#unwatch();
-      case 'assignments':
       case 'serving':
       case 'event':
       case 'left':
@@ -145,14 +138,10 @@ export class RegistrationHost {
     }
   }
 
-  #report(
-    effect: Extract<RegistrationEffect, { kind: 'assignments' | 'serving' | 'event' | 'left' | 'fenced' }>,
-  ): void {
+  #report(effect: Extract<RegistrationEffect, { kind: 'serving' | 'event' | 'left' | 'fenced' }>): void {
     switch (effect.kind) {
-      case 'assignments':
-        return this.#hooks.changed(effect.changes);
       case 'serving':
-        return this.#hooks.servingChanged(effect.serving, effect.why);
+        return this.#hooks.servingChanged?.(effect.serving, effect.why);
       case 'event':
         return this.#hooks.event(effect.event);
       case 'left':
@@ -179,8 +168,8 @@ export class RegistrationHost {
       changed: (changes) => this.#loop.feed({ kind: 'changed', watch, changes }),
       compacted: () => this.#loop.feed({ kind: 'compacted', watch }),
     };
-    const ranges = [keyRanges.ofNode(node), onlyKey(clusterKey({ kind: 'registration', node }))];
-    this.#watches = ranges.map((range) => this.#ports.registry.watch(range, fromRevision, events));
+    const keys = [clusterKey({ kind: 'state', node }), clusterKey({ kind: 'registration', node })];
+    this.#watches = keys.map((key) => this.#ports.registry.watch(onlyKey(key), fromRevision, events));
   }
 
   #unwatch(): void {

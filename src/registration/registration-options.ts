@@ -21,9 +21,8 @@ export type RegistrationOptions = {
   readonly stopServingAfterMs: number;
   /** How much longer than the registration the leader waits before it gives things to others. */
   readonly regrantDelayMs: number;
-  /** For one attempt to take what is assigned, and for all of them. */
+  /** For one attempt to confirm what this node holds. */
   readonly reconcileTimeoutMs: number;
-  readonly reconcileGiveUpMs: number;
   /** How long a starting node waits for a sign that somebody lived on while the leader changed. */
   readonly survivorGraceMs: number;
   readonly rejoin: RejoinPolicy;
@@ -48,7 +47,6 @@ export function registrationOptions(chosen: Partial<RegistrationOptions> = {}): 
     stopServingAfterMs: 0.8 * ttlMs,
     regrantDelayMs: 0.1 * ttlMs,
     reconcileTimeoutMs: 20_000 * scale,
-    reconcileGiveUpMs: 60_000 * scale,
     survivorGraceMs: 2_000 * scale,
     rejoin: 'drained',
     rejoinHoldMs: rejoinAfterMs * scale,

@@ -3,6 +3,7 @@
  * means active.
  */
 import type { Identity, Role } from '../base/ports.ts';
+import { readRecord, strictCount, strictList, strictOneOf, strictText } from '../registry/json-record.ts';
 import { type NodeMode, type StateReason, nodeModes, stateReasons } from './node-modes.ts';
 
 /** Lives as long as the node's lease. */
@@ -18,8 +19,7 @@ export type NodeStateRecord = {
   readonly epoch: number;
   /**
    * The leader found the registration gone, waited until a holder with a slow clock must have stopped, and says so here.
-   * Only then may what it holds be given to others. A node that is registered and drained has stopped by itself: what is
-   * still assigned to it may be taken at once.
+   * Only then may what it holds be given to others. A node that is registered and drained has stopped by itself.
    */
   readonly lost: boolean;
   /** For people. */
@@ -42,77 +42,29 @@ export function encodeRegistrationRecord(record: RegistrationRecord | NodeStateR
 }
 
 export function readRegistration(value: Uint8Array): RegistrationRecord | undefined {
-  return read(value, (fields) => ({
-    name: fields.text('name', textMax),
-    generation: fields.count('generation'),
-    host: fields.text('host', textMax),
-    port: fields.count('port'),
-    roles: fields.list('roles').map((role) => oneOf(roles, role)),
-    dc: fields.text('dc', textMax),
-    epoch: fields.count('epoch'),
+  return readRecord(value, (fields) => ({
+    name: strictText(fields['name'], textMax),
+    generation: strictCount(fields['generation']),
+    host: strictText(fields['host'], textMax),
+    port: strictCount(fields['port']),
+    roles: strictList(fields['roles'], roles.length).map((role) => strictOneOf(roles, role)),
+    dc: strictText(fields['dc'], textMax),
+    epoch: strictCount(fields['epoch']),
   }));
 }
 
 export function readNodeState(value: Uint8Array): NodeStateRecord | undefined {
-  return read(value, (fields) => ({
-    mode: oneOf(nodeModes, fields.any('mode')),
-    reason: oneOf(stateReasons, fields.any('reason')),
-    generation: fields.count('generation'),
-    epoch: fields.count('epoch'),
-    lost: fields.any('lost') === true,
-    sinceWallMs: fields.count('sinceWallMs'),
-    note: fields.text('note', noteCharactersMax),
+  return readRecord(value, (fields) => ({
+    mode: strictOneOf(nodeModes, fields['mode']),
+    reason: strictOneOf(stateReasons, fields['reason']),
+    generation: strictCount(fields['generation']),
+    epoch: strictCount(fields['epoch']),
+    lost: fields['lost'] === true,
+    sinceWallMs: strictCount(fields['sinceWallMs']),
+    note: strictText(fields['note'], noteCharactersMax),
   }));
 }
 
 export function readEpoch(value: Uint8Array): EpochRecord | undefined {
-  return read(value, (fields) => ({ epoch: fields.count('epoch'), term: fields.count('term') }));
-}
-
-/** Only ever caught by `read`. */
-class Unreadable extends Error {}
-
-class Fields {
-  readonly #fields: Readonly<Record<string, unknown>>;
-
-  constructor(value: unknown) {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Unreadable();
-    this.#fields = value as Readonly<Record<string, unknown>>;
-  }
-
-  any(name: string): unknown {
-    return Object.hasOwn(this.#fields, name) ? this.#fields[name] : undefined;
-  }
-
-  text(name: string, charactersMax: number): string {
-    const value = this.any(name);
-    if (typeof value !== 'string' || value.length > charactersMax) throw new Unreadable();
-    return value;
-  }
-
-  count(name: string): number {
-    const value = this.any(name);
-    if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) throw new Unreadable();
-    return value;
-  }
-
-  list(name: string): readonly unknown[] {
-    const value = this.any(name);
-    if (!Array.isArray(value) || value.length > roles.length) throw new Unreadable();
-    return value;
-  }
-}
-
-function oneOf<T>(known: readonly T[], value: unknown): T {
-  const found = known.find((one) => one === value);
-  if (found === undefined) throw new Unreadable();
-  return found;
-}
-
-function read<T>(value: Uint8Array, shape: (fields: Fields) => T): T | undefined {
-  try {
-    return shape(new Fields(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(value))));
-  } catch {
-    return undefined;
-  }
+  return readRecord(value, (fields) => ({ epoch: strictCount(fields['epoch']), term: strictCount(fields['term']) }));
 }

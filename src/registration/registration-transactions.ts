@@ -12,14 +12,9 @@ import {
   type RegistryTransaction,
   onlyKey,
 } from '../base/registry.ts';
-import { decodeAssigned, encodeUnassigned } from '../registry/assignment/record.ts';
 import { clusterKey } from '../registry/cluster-keys.ts';
-import type { Assignment } from './cluster-snapshot.ts';
 import { type EpochRecord, type NodeStateRecord, encodeRegistrationRecord } from './registration-records.ts';
 import type { RegistrationEntry } from './registration-decision.ts';
-
-/** Two writes and one comparison each, with room for the guards. */
-export const giveBacksPerTransaction = 32;
 
 /** Registration, state and epoch appear together: nobody ever sees the node registered in its former state. */
 export function registerTransaction(
@@ -98,7 +93,7 @@ export function adoptEpochTransaction(
   };
 }
 
-/** The node was here, is gone, and leaves nothing behind but what is assigned to it. */
+/** The node was here, is gone, and leaves nothing behind but what the records of containers say of it. */
 export function deregisterTransaction(node: NodeId, modRevision: number): RegistryTransaction {
   return {
     compare: [isRegisteredAs(node, modRevision)],
@@ -106,23 +101,6 @@ export function deregisterTransaction(node: NodeId, modRevision: number): Regist
       { kind: 'delete', range: onlyKey(clusterKey({ kind: 'registration', node })) },
       { kind: 'delete', range: onlyKey(clusterKey({ kind: 'state', node })) },
     ],
-    otherwise: [],
-  };
-}
-
-/** Takes containers back from their owner, which could not take them, and lets them wait for another. */
-export function giveBackTransaction(owner: NodeId, assignments: readonly Assignment[]): RegistryTransaction {
-  return {
-    compare: assignments.map(({ entry }) => isUnchanged(entry)),
-    then: assignments.flatMap(({ pool, container, entry }): readonly RegistryOp[] => {
-      const { hint, attempts } = decodeAssigned(entry.value);
-      const record = { hint, reason: 'take_failed', from: owner, to: undefined, attempts: attempts + 1 } as const;
-      const key = clusterKey({ kind: 'unassigned', pool, container });
-      return [
-        { kind: 'delete', range: onlyKey(entry.key) },
-        { kind: 'put', key, value: encodeUnassigned(record) },
-      ];
-    }),
     otherwise: [],
   };
 }

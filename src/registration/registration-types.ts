@@ -6,9 +6,8 @@ import type { Outcome, RemusterError } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Schedule } from '../base/runtime/loop.ts';
 import type { LeaseId, RegistryChange, RegistryTransaction, TransactionResult } from '../base/registry.ts';
-import type { ContainerName } from '../registry/cluster-keys.ts';
 import type { NodeMode, StateReason } from './node-modes.ts';
-import type { Assignment, ClusterSnapshot } from './cluster-snapshot.ts';
+import type { ClusterSnapshot } from './cluster-snapshot.ts';
 
 /** Each call carries a number; an answer to a call that is no longer waited for is passed over. */
 type Call = { readonly call: number };
@@ -28,19 +27,12 @@ export type RegistrationInput =
   | ({ readonly kind: 'granted'; readonly outcome: Outcome<{ lease: LeaseId; ttlMs: number }> } & Call)
   | ({ readonly kind: 'written'; readonly outcome: Outcome<TransactionResult> } & Call)
   | ({ readonly kind: 'renewed'; readonly outcome: Outcome<{ ttlMs: number }> } & Call)
-  | ({ readonly kind: 'reconciled'; readonly outcome: Outcome<ReconcileResult> } & Call)
+  | ({ readonly kind: 'reconciled'; readonly outcome: Outcome<void> } & Call)
   | { readonly kind: 'changed'; readonly watch: number; readonly changes: readonly RegistryChange[] }
   | { readonly kind: 'compacted'; readonly watch: number }
   /** This node has heard of a leader. */
   | { readonly kind: 'term'; readonly term: number }
   | { readonly kind: 'leave' };
-
-/** Those that could not be taken. */
-export type ReconcileResult = { readonly failed: readonly ContainerName[] };
-
-export type AssignmentChange =
-  | { readonly kind: 'assigned'; readonly assignment: Assignment }
-  | ({ readonly kind: 'released' } & ContainerName);
 
 export type RegistrationEvent =
   | { readonly type: 'node.registered'; readonly node: NodeId; readonly generation: number; readonly epoch: number }
@@ -51,13 +43,8 @@ export type RegistrationEvent =
   | { readonly type: 'registration.resumed'; readonly node: NodeId }
   /** Something stands in the way of registering; it is tried again. */
   | { readonly type: 'registration.blocked'; readonly node: NodeId; readonly text: string }
-  /** `givenUp`: others are to have them. */
-  | {
-      readonly type: 'reconcile.failed';
-      readonly node: NodeId;
-      readonly failed: readonly ContainerName[];
-      readonly givenUp: boolean;
-    };
+  /** What this node holds could not be confirmed; it is tried again. */
+  | { readonly type: 'reconcile.failed'; readonly node: NodeId; readonly text: string };
 
 export type RegistrationEffect =
   | ({ readonly kind: 'look' } & Call)
@@ -65,11 +52,11 @@ export type RegistrationEffect =
   | ({ readonly kind: 'write'; readonly transaction: RegistryTransaction } & Call)
   | ({ readonly kind: 'renew'; readonly lease: LeaseId } & Call)
   | { readonly kind: 'revoke'; readonly lease: LeaseId }
-  | ({ readonly kind: 'reconcile'; readonly assignments: readonly Assignment[] } & Call)
-  /** Own state, assignments and registration; what was watched before is over. */
+  /** Let this node learn again what it holds, before it serves. */
+  | ({ readonly kind: 'reconcile' } & Call)
+  /** Own state and registration; what was watched before is over. */
   | { readonly kind: 'watch'; readonly watch: number; readonly fromRevision: number }
   | { readonly kind: 'unwatch' }
-  | { readonly kind: 'assignments'; readonly changes: readonly AssignmentChange[] }
   | { readonly kind: 'serving'; readonly serving: boolean; readonly why: string }
   | { readonly kind: 'event'; readonly event: RegistrationEvent }
   | { readonly kind: 'left'; readonly outcome: Outcome<void> }

@@ -18,30 +18,22 @@ import type { Random } from '../base/random.ts';
 import type { LeaseId, RegistryChange, TransactionResult } from '../base/registry.ts';
 import {
   RegistrationOutbox,
-  type ReconcileResult,
   type RegistrationEffect,
   type RegistrationInput,
   type RegistrationTimer,
 } from './registration-types.ts';
 import { canServeIn } from './node-modes.ts';
 import type { RegistrationOptions } from './registration-options.ts';
-import { ownKeyChanges } from './own-news.ts';
-import type { Assignment, ClusterSnapshot } from './cluster-snapshot.ts';
+import { type ClusterSnapshot, ownKeyChanges } from './cluster-snapshot.ts';
 import type { NodeStateRecord } from './registration-records.ts';
 import { LeaseRenewal, registrationBackoffMs } from './lease-renewal.ts';
 import { type OwnStateRecord, RegistrationMaintenance } from './registration-maintenance.ts';
 import { type RegistrationEntry, type RegistrationDecision, decideRegistration } from './registration-decision.ts';
-import {
-  registerTransaction,
-  giveBackTransaction,
-  giveBacksPerTransaction,
-  deregisterTransaction,
-  becomeActiveTransaction,
-} from './registration-transactions.ts';
+import { registerTransaction, deregisterTransaction, becomeActiveTransaction } from './registration-transactions.ts';
 
 type Phase =
   | { readonly kind: 'idle' | 'settled' | 'paused' | 'over' }
-  | { readonly kind: 'looking' | 'entering' | 'givingBack' | 'leaving'; readonly call: number }
+  | { readonly kind: 'looking' | 'entering' | 'leaving'; readonly call: number }
   | { readonly kind: 'granting'; readonly call: number; readonly entry: RegistrationEntry; readonly sentMs: number }
   | { readonly kind: 'reconciling' | 'turning'; readonly call: number; readonly picture: ClusterSnapshot };
 
@@ -66,9 +58,8 @@ export class Registration implements Machine<Input, Effect> {
   #drainedMs = 0;
   /** Of an earlier life, to be revoked once we hold the registration. */
   #supersededLease: LeaseId | undefined;
-  /** Everything that is assigned here has been taken, and no change can have been missed since. */
+  /** What this node holds has been confirmed, and no change can have been missed since. */
   #ready = false;
-  #reconcilingSinceMs: number | undefined;
   #newTerm: { readonly term: number; readonly sinceMs: number } | undefined;
   #watch = 0;
   /** For people only. */
@@ -257,7 +248,7 @@ export class Registration implements Machine<Input, Effect> {
     this.#settle(phase.picture);
   }
 
-  // Holding the registration: take what is assigned, then serve.
+  // Holding the registration: confirm what this node holds, then serve.
 
   #hold(picture: ClusterSnapshot, record: NodeStateRecord): void {
     const revision = picture.registration?.entry.modRevision ?? 0;
@@ -271,38 +262,27 @@ export class Registration implements Machine<Input, Effect> {
     this.#wasRegistered = true;
     this.#adopt({ record, modRevision: picture.state?.entry.modRevision ?? 0 });
     if (record.mode === 'drained') return this.#settle(picture);
-    this.#reconcilingSinceMs ??= this.#out.nowMs;
     const call = this.#out.newCall();
     this.#phase = { kind: 'reconciling', call, picture };
-    this.#out.push({ kind: 'reconcile', call, assignments: picture.assignments });
+    this.#out.push({ kind: 'reconcile', call });
     this.#out.scheduleIn(this.#options.reconcileTimeoutMs, { kind: 'reconcile', call });
   }
 
-  #reconciled(call: number, outcome: Outcome<ReconcileResult>): void {
+  #reconciled(call: number, outcome: Outcome<void>): void {
     if (this.#phase.kind !== 'reconciling' || this.#phase.call !== call) return;
     const { picture } = this.#phase;
-    const isFailed = (one: Assignment): boolean =>
-      !outcome.ok || outcome.value.failed.some((name) => name.pool === one.pool && name.container === one.container);
-    const failed = picture.assignments.filter(isFailed);
-    if (failed.length > 0 || !outcome.ok) return this.#notReconciled(failed);
+    if (!outcome.ok) {
+      this.#out.emit({ type: 'reconcile.failed', node: this.#identity.id, text: outcome.error.message });
+      return this.#lookLater();
+    }
     if (this.#state?.record.mode !== 'joining') return this.#settle(picture);
     const turn = becomeActiveTransaction(this.#identity.id, this.#state, this.#registrationRevision, this.#wallMs);
     this.#phase = { kind: 'turning', call: this.#out.write(turn), picture };
   }
 
-  #notReconciled(failed: readonly Assignment[]): void {
-    const givenUp = this.#out.nowMs - (this.#reconcilingSinceMs ?? this.#out.nowMs) >= this.#options.reconcileGiveUpMs;
-    const names = failed.map(({ pool, container }) => ({ pool, container }));
-    this.#out.emit({ type: 'reconcile.failed', node: this.#identity.id, failed: names, givenUp });
-    if (!givenUp || failed.length === 0) return this.#lookLater();
-    const giveBack = giveBackTransaction(this.#identity.id, failed.slice(0, giveBacksPerTransaction));
-    this.#phase = { kind: 'givingBack', call: this.#out.write(giveBack) };
-  }
-
   #settle(picture: ClusterSnapshot): void {
     this.#phase = { kind: 'settled' };
     this.#failures = 0;
-    this.#reconcilingSinceMs = undefined;
     this.#lostTold = false;
     this.#ready = this.#state !== undefined && canServeIn(this.#state.record.mode);
     this.#watch += 1;
@@ -318,11 +298,10 @@ export class Registration implements Machine<Input, Effect> {
     if (news.needsReread) return this.#look();
     if (news.state !== undefined) {
       this.#adopt(news.state);
-      // Activated: what is assigned here is taken before it is served, as at the start.
+      // Activated: what this node holds is confirmed before it serves, as at the start.
       if (!this.#ready && news.state.record.mode !== 'drained') return this.#look();
       this.#maintain();
     }
-    if (news.assignments.length > 0 && this.#ready) this.#out.push({ kind: 'assignments', changes: news.assignments });
   }
 
   #adopt(state: OwnStateRecord): void {

@@ -22,26 +22,17 @@ describe('cluster keys', () => {
       { kind: 'load', node },
       { kind: 'state', node },
       { kind: 'registration', node },
-      { kind: 'assignment', node, pool: 'orders', container: '12' },
-      { kind: 'unassigned', pool: 'orders', container: '12' },
     ];
     for (const key of keys) assert.deepEqual(parseClusterKey(clusterKey(key)), key);
-  });
-
-  test('D11: a pool or container named "state" is one, and the state of the node is not', () => {
-    const pool = clusterKey({ kind: 'assignment', node, pool: 'state', container: 'state' });
-    assert.notEqual(pool, clusterKey({ kind: 'state', node }));
-    assert.deepEqual(parseClusterKey(pool), { kind: 'assignment', node, pool: 'state', container: 'state' });
-    assert.equal(parseClusterKey(clusterKey({ kind: 'state', node }))?.kind, 'state');
   });
 
   test('D11: names that could be read as something else are refused', () => {
     for (const name of ['', 'a/b', '..', 'A', '\0', 'a\n', 'x'.repeat(64)]) {
       assert.throws(
-        () => clusterKey({ kind: 'unassigned', pool: name, container: '1' }),
+        () => clusterKey({ kind: 'container', pool: name, container: '1' }),
         /cannot be the name of a pool/,
       );
-      assert.throws(() => clusterKey({ kind: 'assignment', node, pool: 'p', container: name }), /of a container/);
+      assert.throws(() => clusterKey({ kind: 'container', pool: 'p', container: name }), /of a container/);
     }
   });
 
@@ -54,23 +45,22 @@ describe('cluster keys', () => {
       `/cluster/nodes/${node}`,
       `/cluster/nodes/${node}/`,
       `/cluster/nodes/${node}/other`,
-      `/cluster/nodes/${node}/p/1/2`,
-      `/cluster/nodes/${node}/P/1`,
+      `/cluster/nodes/${node}/p/1`,
       '/cluster/nodes/me/state',
       `/cluster/register/${node}/x`,
       `/cluster/register/${node.toUpperCase()}`,
       `cluster/register/${node}`,
-      '/cluster/unassigned/p',
+      '/cluster/unassigned/p/1',
+      '/cluster/containers/P/1',
       `/pools/nodes/${node}/state`,
     ];
     for (const key of foreign) assert.equal(parseClusterKey(key), undefined, key);
   });
 
-  test('the roster holds registrations, states, assignments and the epoch', () => {
+  test('the roster holds registrations, states and the epoch, and no containers', () => {
     const { from, to } = keyRanges.roster;
     const inside = (key: ClusterKey): boolean => clusterKey(key) >= from && clusterKey(key) < to;
     assert.ok(inside({ kind: 'epoch' }) && inside({ kind: 'state', node }) && inside({ kind: 'registration', node }));
-    assert.ok(inside({ kind: 'assignment', node, pool: 'zzz', container: '1' }));
-    assert.ok(!inside({ kind: 'unassigned', pool: 'p', container: '1' }));
+    assert.ok(!inside({ kind: 'container', pool: 'zzz', container: '1' }));
   });
 });

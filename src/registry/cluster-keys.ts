@@ -2,7 +2,7 @@
  * Builds and parses every key under `/cluster/`; checks each part. The only place that knows their spelling. Never
  * reads or writes a value.
  *
- *   /cluster/assigner                           the fence of the leader that may assign
+ *   /cluster/assigner                           the fence of the leader that may drain and rebalance
  *   /cluster/container-last-deletion            the name of the pool that was deleted last
  *   /cluster/container-last-pool                the highest number that a pool ever had
  *   /cluster/container-nodes/{node}             the number of the node in address tables
@@ -13,17 +13,15 @@
  *   /cluster/epoch                              counts the times in which somebody was registered without a gap
  *   /cluster/load/{node}                        what the node last said about its load
  *   /cluster/nodes/{node}/state                 active, draining, drained: survives the node
- *   /cluster/nodes/{node}/{pool}/{container}    is assigned to that node
  *   /cluster/register/{node}                    the node is here, under its lease
  *   /cluster/spreads/{node}                     the node came without containers, and gets its share of them
- *   /cluster/unassigned/{pool}/{container}      waits for a node
  */
 import { unreachable } from '../base/assert.ts';
 import { RemusterError } from '../base/errors.ts';
 import { type NodeId, namePattern, parseNodeId } from '../base/ids.ts';
 import { type KeyRange, withPrefix } from '../base/registry.ts';
 
-/** What can be assigned to a node: one container of a pool. Both names follow `namePattern`. */
+/** One container of a pool. Both names follow `namePattern`. */
 export type ContainerName = { readonly pool: string; readonly container: string };
 
 export type ClusterKey =
@@ -39,9 +37,7 @@ export type ClusterKey =
   | { readonly kind: 'load'; readonly node: NodeId }
   | { readonly kind: 'spread'; readonly node: NodeId }
   | { readonly kind: 'state'; readonly node: NodeId }
-  | ({ readonly kind: 'assignment'; readonly node: NodeId } & ContainerName)
-  | { readonly kind: 'registration'; readonly node: NodeId }
-  | ({ readonly kind: 'unassigned' } & ContainerName);
+  | { readonly kind: 'registration'; readonly node: NodeId };
 
 /** BAD_ARGUMENT when a name could be read as something else. */
 export function clusterKey(key: ClusterKey): string {
@@ -69,13 +65,9 @@ export function clusterKey(key: ClusterKey): string {
     case 'spread':
       return `/cluster/spreads/${parseNodeId(key.node)}`;
     case 'state':
-      return `${nodePrefix(key.node)}state`;
-    case 'assignment':
-      return `${nodePrefix(key.node)}${containerPath(key)}`;
+      return `/cluster/nodes/${parseNodeId(key.node)}/state`;
     case 'registration':
       return `/cluster/register/${parseNodeId(key.node)}`;
-    case 'unassigned':
-      return `/cluster/unassigned/${containerPath(key)}`;
     default:
       return unreachable(key);
   }
@@ -94,9 +86,9 @@ export function parseClusterKey(text: string): ClusterKey | undefined {
     const [pool, ...more] = rest;
     return more.length === 0 && pool !== undefined && namePattern.test(pool) ? { kind: 'pool', pool } : undefined;
   }
-  if (area === 'unassigned' || area === 'containers') {
+  if (area === 'containers') {
     const name = containerOf(rest);
-    return name === undefined ? undefined : { kind: area === 'containers' ? 'container' : area, ...name };
+    return name === undefined ? undefined : { kind: 'container', ...name };
   }
   const node = nodeOf(rest[0]);
   return node === undefined ? undefined : nodeKeyOf(area, node, rest.slice(1));
@@ -108,32 +100,19 @@ function nodeKeyOf(area: string | undefined, node: NodeId, rest: readonly string
   if (area === 'load') return rest.length === 0 ? { kind: 'load', node } : undefined;
   if (area === 'spreads') return rest.length === 0 ? { kind: 'spread', node } : undefined;
   if (area === 'register') return rest.length === 0 ? { kind: 'registration', node } : undefined;
-  if (area !== 'nodes') return undefined;
-  if (rest.length === 1 && rest[0] === 'state') return { kind: 'state', node };
-  const name = containerOf(rest);
-  return name === undefined ? undefined : { kind: 'assignment', node, ...name };
+  return area === 'nodes' && rest.length === 1 && rest[0] === 'state' ? { kind: 'state', node } : undefined;
 }
 
 export const keyRanges = {
   registrations: withPrefix('/cluster/register/'),
-  unassigned: withPrefix('/cluster/unassigned/'),
   cluster: withPrefix('/cluster/'),
   /** Numbers of nodes, pools and containers: everything an address table is made of, in one watch. */
   containers: { from: '/cluster/container-', to: withPrefix('/cluster/containers/').to },
   containersOf: (pool: string): KeyRange => withPrefix(`/cluster/containers/${poolPath(pool)}/`),
   pools: withPrefix('/cluster/container-pools/'),
-  load: withPrefix('/cluster/load/'),
-  /** States and assignments of all nodes. */
-  nodes: withPrefix('/cluster/nodes/'),
-  /** Epoch, states, assignments and registrations are neighbours, with the load in between: one watch, one order. */
+  /** Epoch, states and registrations are neighbours, with the load in between: one watch, one order. */
   roster: { from: '/cluster/epoch', to: withPrefix('/cluster/register/').to },
-  /** State and assignments of one node. */
-  ofNode: (node: NodeId): KeyRange => withPrefix(nodePrefix(node)),
 } as const;
-
-function nodePrefix(node: NodeId): string {
-  return `/cluster/nodes/${parseNodeId(node)}/`;
-}
 
 function poolPath(pool: string): string {
   if (!namePattern.test(pool)) throw new RemusterError('BAD_ARGUMENT', `"${pool}" cannot be the name of a pool`);

@@ -12,12 +12,12 @@ import {
   encodePool,
   readContainer,
 } from '../../src/placement/state/container-records.ts';
-import type { AssignmentTestCluster, AssignmentTestNode } from '../support/placement/assignment-cluster.ts';
+import type { DrainTestCluster, DrainTestNode } from '../support/placement/drain-cluster.ts';
 
 type Seen = { readonly record: ContainerRecord; readonly revision: number };
 
 export class FakePlacer {
-  readonly #cluster: AssignmentTestCluster;
+  readonly #cluster: DrainTestCluster;
   readonly #pool: string;
   readonly #copies: number;
   readonly #seen = new Map<string, Seen>();
@@ -28,7 +28,7 @@ export class FakePlacer {
   moveMs: number | undefined = 20;
   replacesCopies = true;
 
-  constructor(cluster: AssignmentTestCluster, copies: number, pool = 'q') {
+  constructor(cluster: DrainTestCluster, copies: number, pool = 'q') {
     this.#cluster = cluster;
     this.#pool = pool;
     this.#copies = copies;
@@ -145,6 +145,6 @@ export class FakePlacer {
   }
 
   #isActive(id: NodeId): boolean {
-    return this.#cluster.nodes.find((node: AssignmentTestNode) => node.id === id)?.mode === 'active';
+    return this.#cluster.nodes.find((node: DrainTestNode) => node.id === id)?.mode === 'active';
   }
 }

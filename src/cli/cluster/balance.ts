@@ -10,10 +10,8 @@ import { printOrWatch } from '../command/watch.ts';
 type NodeLoad = {
   readonly name: string;
   readonly isActive: boolean;
-  readonly assignments: number;
   readonly containers: number;
   readonly copies: number;
-  readonly serving?: number;
   readonly load: number;
   readonly isOverloaded: boolean;
   readonly isUnderloaded: boolean;
@@ -22,7 +20,6 @@ type NodeLoad = {
 type Balance = {
   readonly strategy: string;
   readonly activeNodes: number;
-  readonly assignments: number;
   readonly containers: number;
   readonly unassigned: number;
   readonly variation: number;
@@ -33,11 +30,9 @@ type Balance = {
 
 const nodeColumns: readonly Column<NodeLoad>[] = [
   { title: 'NODE', cell: (row) => row.name },
-  { title: 'HOLDS', cell: (row) => String(row.assignments + row.containers) },
   { title: 'CONTAINERS', cell: (row) => String(row.containers) },
   { title: 'COPIES', cell: (row) => String(row.copies) },
   { title: 'LOAD', cell: (row) => row.load.toFixed(2) },
-  { title: 'SERVES', wide: true, cell: (row) => String(row.serving ?? '-') },
   { title: 'NOTE', cell: noteOf },
 ];
 
@@ -61,11 +56,11 @@ export async function balanceCommand(
 }
 
 async function balanceText(thing: Balance, format: 'table' | 'wide'): Promise<string> {
-  const { band, variation, variationMax, assignments, containers, unassigned, activeNodes, strategy, nodes } = thing;
+  const { band, variation, variationMax, containers, unassigned, activeNodes, strategy, nodes } = thing;
   const sorted = nodes.toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
   return [
     `${band}: coefficient of variation ${variation.toFixed(3)}, at most ${variationMax} is wanted`,
-    `${assignments + containers} held by ${activeNodes} active nodes, ${unassigned} wait for a node (strategy ${strategy})`,
+    `${containers} containers on ${activeNodes} active nodes, ${unassigned} wait for a node (strategy ${strategy})`,
     '',
     await renderList(format, sorted, nodeColumns, (row) => row.name),
   ].join('\n');

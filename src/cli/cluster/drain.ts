@@ -71,8 +71,8 @@ export async function pollDrained(
 }
 
 /** Activated by somebody else meanwhile is over, too. */
-function isOver({ phase, overdue, adrift }: DrainView): boolean {
-  return (phase === 'drained' && adrift === 0) || phase === 'not draining' || overdue;
+function isOver({ phase, overdue }: DrainView): boolean {
+  return phase !== 'draining' || overdue;
 }
 
 function goesOn(name: string): string {

@@ -58,21 +58,15 @@ export function hostedText({
   containers,
   copies,
 }: Pick<DrainView, 'remaining' | 'containers' | 'copies'>): string {
-  const others = remaining - containers - copies;
-  const parts = [
-    ...(containers > 0 ? [`${containers} containers`] : []),
-    ...(copies > 0 ? [`${copies} copies`] : []),
-    ...(others > 0 && others < remaining ? [`${others} assignments`] : []),
-  ];
+  const parts = [...(containers > 0 ? [`${containers} containers`] : []), ...(copies > 0 ? [`${copies} copies`] : [])];
   return parts.length === 0 ? String(remaining) : `${remaining} (${parts.join(', ')})`;
 }
 
-export function drainProgressText({ phase, total, remaining, copies, releasing, adrift, overdue }: DrainView): string {
+export function drainProgressText({ phase, total, remaining, copies, releasing, overdue }: DrainView): string {
   const open = [
     ...(total > 0 ? [`${total - remaining} of ${total} moved away`] : []),
     ...(copies > 0 ? [`${copies} of the rest are copies`] : []),
     ...(releasing > 0 ? [`${releasing} on the move`] : []),
-    ...(adrift > 0 ? [`${adrift} on the way to another node`] : []),
     ...(overdue ? ['the deadline has passed'] : []),
   ];
   return [phase, ...open].join(', ');

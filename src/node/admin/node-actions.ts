@@ -93,11 +93,11 @@ export async function leave(desk: AdminContext, member: MemberRow): Promise<obje
 
 async function leaveBlockers(desk: AdminContext, { id, name, dc }: MemberRow): Promise<string[]> {
   const { core, control } = desk;
-  const { phase, remaining, adrift } = await progressOf(control, id);
+  const { phase, remaining } = await progressOf(control, id);
   const others = core.members().filter((one) => one.id !== id && one.dc === dc && one.registration === 'active');
   const blockers: string[] = [];
   if (phase !== 'drained' && others.length > 0) blockers.push(`${name} is not drained: drain it first`);
-  if (remaining + adrift > 0) blockers.push(`${name} still holds ${remaining}, and ${adrift} wait for another node`);
+  if (remaining > 0) blockers.push(`${name} still holds ${remaining}`);
   const group = await groupStatusOf(desk);
   if (group.members.some((one) => one.id === id))
     blockers.push(`${name} belongs to the group of managers: remove it first`);

@@ -39,7 +39,6 @@ import { kv } from '../../modules/kv/kv.ts';
 import { createLeaseLeadership } from '../../registry/lease-leadership.ts';
 import { Chaos } from '../membership/chaos.ts';
 import type { ExternalRegistry } from '../control-plane/control-plane.ts';
-import { heldAtOnce } from '../control/held-at-once.ts';
 import { type CorePorts, type NodeCore, bootNode } from '../node-core.ts';
 import { RunnerDenyList } from './runner-deny-list.ts';
 import { type NodeGeneration, startGeneration } from './node-identity.ts';
@@ -168,7 +167,7 @@ async function open(start: StartContext): Promise<RunningNode> {
 
 /** A manager keeps the log of its group in a file of its own, so that its syncs wait for nothing else. */
 async function openControl(start: StartContext, directory: string, { id }: Identity): Promise<CorePorts['control']> {
-  const { options, shutdown, clock } = start;
+  const { options, shutdown } = start;
   if (options.registry === 'none') return undefined;
   const random = new Random(`control/${nodeIdFrom(entropyBytes(nodeIdBytes))}`);
   const load = machineLoad();
@@ -176,7 +175,7 @@ async function openControl(start: StartContext, directory: string, { id }: Ident
     const { cpu, memory, cores: capacity } = load();
     return { cpu, memory, perSecond: 0, capacity };
   };
-  const common = { random, assignments: heldAtOnce(clock), measure };
+  const common = { random, measure };
   const isManager = options.roles.includes('manager');
   if (options.registry === 'etcd') {
     return { ...common, logStore: undefined, external: openEtcd(start, id, isManager) };

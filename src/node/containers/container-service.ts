@@ -100,6 +100,7 @@ export class ContainerService {
   readonly #ends: Cancel[] = [];
   readonly #met = new BoundedLru<NodeId, true>(metMax);
   #digestIsDue = false;
+  #awaiting: Done<void> | undefined;
 
   constructor(
     ports: ContainerServicePorts,
@@ -138,6 +139,16 @@ export class ContainerService {
     const changed = (): void => this.#works?.lease.leaderChanged();
     this.#ends.push(this.#around.leadership.watch({ changed }));
     if (this.keeper !== undefined) this.#keepModules(this.keeper);
+  }
+
+  /**
+   * Ends when the registry has confirmed the address table, so what was given to others while this node was away is no
+   * longer taken for its own. Later doubts are those of the serving lease. An earlier caller that still waits is CANCELLED.
+   */
+  awaitConfirmed(done: Done<void>): void {
+    this.#awaiting?.(failure('CANCELLED'));
+    this.#awaiting = done;
+    if (this.table.isConfirmed) this.#ports.clock.schedule(0, () => this.#endAwaiting(success(undefined)));
   }
 
   /** What the node itself owns and keeps copies of. */
@@ -202,6 +213,7 @@ export class ContainerService {
   /** Lets go of everything in good order: what runs ends, what was committed is on the disk. */
   stop(done: Done<void>): void {
     for (const end of this.#ends) end();
+    this.#endAwaiting(failure('CANCELLED'));
     const finish = (): void => {
       this.#works?.lease.stop();
       this.#works?.copies.stop();
@@ -228,6 +240,7 @@ export class ContainerService {
 
   /** All records are known now: what else lies on the disk belongs to pools and places of former times. */
   #confirmed(): void {
+    this.#endAwaiting(success(undefined));
     if (this.#works === undefined) return;
     const { copies, restartFiles } = this.#works;
     restartFiles.onPoolsLoaded();
@@ -236,6 +249,12 @@ export class ContainerService {
       const pool = this.table.poolByNumber(major);
       return pool !== undefined && ours.has(`${pool.name}/${container}`) ? 'mine' : 'notMine';
     });
+  }
+
+  #endAwaiting(outcome: Outcome<void>): void {
+    const done = this.#awaiting;
+    this.#awaiting = undefined;
+    done?.(outcome);
   }
 
   #advanced(revision: number): void {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 
-import { type AssignmentTestCluster, settled } from '../../../test/support/placement/assignment-cluster.ts';
+import { type DrainTestCluster, startedCluster } from '../../../test/support/placement/drain-cluster.ts';
 import { FakeFiles } from '../../../test/fakes/fake-files.ts';
 import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
 import { type LeaseId, onlyKey } from '../../base/registry.ts';
@@ -17,7 +17,7 @@ import { publishLoadedModules } from './loaded-modules.ts';
 
 /** Here the code of a module is its name, and some words about it. */
 class Scene {
-  readonly cluster: AssignmentTestCluster;
+  readonly cluster: DrainTestCluster;
   readonly files: FakeFiles;
   readonly known = new ModuleCatalog();
   readonly told: string[] = [];
@@ -25,7 +25,7 @@ class Scene {
   readonly loads: string[] = [];
   readonly operations: ModuleOperations;
 
-  constructor(cluster: AssignmentTestCluster = settled(1, 0)) {
+  constructor(cluster: DrainTestCluster = startedCluster(1)) {
     this.cluster = cluster;
     this.files = new FakeFiles(cluster.clock);
     this.operations = new ModuleOperations(cluster.registry, cluster.clock);

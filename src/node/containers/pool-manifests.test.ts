@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parse } from 'yaml';
 
-import { type AssignmentTestCluster, settled } from '../../../test/support/placement/assignment-cluster.ts';
+import { type DrainTestCluster, startedCluster } from '../../../test/support/placement/drain-cluster.ts';
 import { FakeFiles } from '../../../test/fakes/fake-files.ts';
 import type { Done } from '../../base/errors.ts';
 import type { KnownPool } from '../../containers/contract.ts';
@@ -20,10 +20,10 @@ const record: PoolRecord = {
 class Worker {
   readonly restartFiles: PoolManifests;
   readonly told: string[] = [];
-  readonly cluster: AssignmentTestCluster;
+  readonly cluster: DrainTestCluster;
   readonly files: FakeFiles;
 
-  constructor(cluster: AssignmentTestCluster, files: FakeFiles = new FakeFiles(cluster.clock)) {
+  constructor(cluster: DrainTestCluster, files: FakeFiles = new FakeFiles(cluster.clock)) {
     this.cluster = cluster;
     this.files = files;
     this.restartFiles = new PoolManifests({
@@ -50,23 +50,23 @@ function pool(name: string, change: Partial<PoolRecord> = {}): KnownPool {
   return { name, record: { ...record, ...change } };
 }
 
-function ask<T>(cluster: AssignmentTestCluster, start: (done: Done<T>) => void): T {
+function ask<T>(cluster: DrainTestCluster, start: (done: Done<T>) => void): T {
   const outcome = cluster.ask(start);
   assert.ok(outcome.ok, outcome.ok ? '' : outcome.error.message);
   return outcome.value;
 }
 
-function rows(cluster: AssignmentTestCluster): readonly PoolRow[] {
+function rows(cluster: DrainTestCluster): readonly PoolRow[] {
   return ask<readonly PoolRow[]>(cluster, (done) => new PoolOperations(cluster.registry, cluster.clock).list(done));
 }
 
 /** The disk of a worker that has known these pools. */
-function diskWith(cluster: AssignmentTestCluster, ...names: readonly string[]): FakeFiles {
+function diskWith(cluster: DrainTestCluster, ...names: readonly string[]): FakeFiles {
   return new Worker(cluster).confirm(...names.map((name) => pool(name))).files;
 }
 
 test('a file is there as long as its pool is, and only for pools that are to come back', () => {
-  const cluster = settled(1, 0);
+  const cluster = startedCluster(1);
   const worker = new Worker(cluster).confirm(pool('a'), pool('b', { restart: false }));
   assert.deepEqual(worker.names, ['a.yaml']);
   assert.deepEqual(parse(worker.files.text('restart/a.yaml')), {
@@ -87,7 +87,7 @@ test('a file is there as long as its pool is, and only for pools that are to com
 });
 
 test('a disk that fails is tried again', () => {
-  const cluster = settled(1, 0);
+  const cluster = startedCluster(1);
   const worker = new Worker(cluster).confirm();
   worker.files.fails = true;
   worker.restartFiles.poolChanged(pool('a'), false);
@@ -99,9 +99,9 @@ test('a disk that fails is tried again', () => {
 });
 
 test('a registry that never had a pool gets those of the files, once and all together', () => {
-  const before = settled(1, 0);
+  const before = startedCluster(1);
   const files = diskWith(before, 'a', 'b');
-  const cluster = settled(1, 0);
+  const cluster = startedCluster(1);
   const workers = [new Worker(cluster, copy(cluster, files)), new Worker(cluster, copy(cluster, files))];
   for (const worker of workers) worker.restartFiles.onPoolsLoaded();
   cluster.run(100);
@@ -120,18 +120,18 @@ test('a registry that never had a pool gets those of the files, once and all tog
 });
 
 test('the files stay while the table has not told of the new pools yet', () => {
-  const cluster = settled(1, 0);
+  const cluster = startedCluster(1);
   const worker = new Worker(cluster, diskWith(cluster, 'a')).confirm();
   assert.deepEqual(worker.told, ['restart.created']);
   assert.deepEqual(worker.names, ['a.yaml']);
 });
 
 test('where pools were deleted they stay deleted, and old files go', () => {
-  const cluster = settled(1, 0);
+  const cluster = startedCluster(1);
   const pools = new PoolOperations(cluster.registry, cluster.clock);
   ask<CreatedPool>(cluster, (done) => pools.create({ name: 'a', module: 'counter', containers: 1 }, done));
   ask<PoolDescription>(cluster, (done) => pools.delete('a', done));
-  const worker = new Worker(cluster, diskWith(settled(1, 0), 'a', 'b'));
+  const worker = new Worker(cluster, diskWith(startedCluster(1), 'a', 'b'));
   const files = copy(cluster, worker.files);
   const late = new Worker(cluster, files).confirm();
   assert.deepEqual([late.names, late.told], [[], []]);
@@ -142,7 +142,7 @@ test('where pools were deleted they stay deleted, and old files go', () => {
 });
 
 test('a registry that does not answer is asked again; what is no file of ours is left alone', () => {
-  const cluster = settled(1, 0);
+  const cluster = startedCluster(1);
   const files = diskWith(cluster, 'a');
   files.content.set('restart/mine.yaml', new TextEncoder().encode('compose: []\n'));
   files.content.set('restart/notes.txt', new TextEncoder().encode('by hand'));
@@ -156,7 +156,7 @@ test('a registry that does not answer is asked again; what is no file of ours is
 });
 
 /** The same content, in the time of another cluster. */
-function copy(cluster: AssignmentTestCluster, files: FakeFiles): FakeFiles {
+function copy(cluster: DrainTestCluster, files: FakeFiles): FakeFiles {
   const other = new FakeFiles(cluster.clock);
   for (const [path, bytes] of files.content) other.content.set(path, bytes);
   return other;

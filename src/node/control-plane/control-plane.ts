@@ -4,7 +4,7 @@
  *
  *   membership --who lives--> seat (log, key space, server) <--streams--> other managers
  *                               ^
- *   registration, assignments --+-- registry client --> whichever manager leads
+ *   registration, load report --+-- registry client --> whichever manager leads
  */
 import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -15,7 +15,6 @@ import type { ReceivedServingGrant } from '../../containers/serving-lease-renewa
 import type { MemberView } from '../../membership/state/member-view.ts';
 import type { ConsensusMessage } from '../../messages/consensus.ts';
 import type { AssignerHost } from '../../placement/leader/assigner-host.ts';
-import type { AssignmentHost } from '../../placement/assignments/assignments-held-host.ts';
 import type { LoadReport } from '../../placement/state/load-report.ts';
 import { NodeOperations } from '../../placement/operations/node-operations.ts';
 import type { PlacerHost, PlacerPorts } from '../../placement/leader/placer-host.ts';
@@ -51,10 +50,8 @@ export type ControlPlanePorts = {
   /** Where a manager keeps the log; nodes without a seat need none. */
   readonly logStore: Store | undefined;
   readonly external: ExternalRegistry | undefined;
-  /** Whoever really holds what is assigned to this node. */
-  readonly assignments: AssignmentHost;
-  /** How busy the machine is; what is served is added here. */
-  readonly measure: () => Omit<LoadReport, 'serving'>;
+  /** How busy the machine is. */
+  readonly measure: () => LoadReport;
 };
 
 export type ControlPlaneSettings = {
@@ -65,6 +62,8 @@ export type ControlPlaneSettings = {
   readonly rank: NonNullable<PlacerPorts['rank']>;
   /** Work of a node besides containers, as the leader knows it. */
   readonly workAt: (node: NodeId) => number;
+  /** See NodeRegistrationPorts. */
+  readonly reconcile: (done: Done<void>) => void;
   readonly requestTimeoutMs: number;
 };
 
@@ -256,11 +255,11 @@ export class ControlPlane {
   }
 
   #bePresent(): NodeRegistration {
-    const { clock, random, assignments, measure } = this.#ports;
-    const { identity, options } = this.#settings;
+    const { clock, random, measure } = this.#ports;
+    const { identity, options, reconcile } = this.#settings;
     const { registry, leadership } = this;
     return new NodeRegistration(
-      { registry, leadership, clock, random, assignments, measure },
+      { registry, leadership, clock, random, reconcile, measure },
       { identity, registration: registrationOptionsOf(options) },
       this.#tellers(),
     );

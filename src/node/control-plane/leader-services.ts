@@ -37,11 +37,7 @@ export function startLeaderServices(
   });
   expiry.start();
   const emit = ({ kind, ...fields }: { readonly kind: string }): void => reports.happened(eventType(kind), fields);
-  const { rebalance, registration } = options;
-  const assigner = new AssignerHost(
-    { ...ports, emit, onHalt },
-    { rebalance, regrantDelayMs: registration.regrantDelayMs },
-  );
+  const assigner = new AssignerHost({ ...ports, emit, onHalt }, { rebalance: options.rebalance });
   const placer = new PlacerHost(
     { ...ports, emit: ({ kind, ...fields }) => reports.happened(kind, fields), onHalt },
     options.placement,
@@ -57,8 +53,7 @@ export function startLeaderServices(
   };
 }
 
-/** What is about containers has the name that it has for everybody. */
+/** What is about containers has a full name already. */
 function eventType(kind: string): string {
-  if (kind.includes('.')) return kind;
-  return kind === 'assigned' ? 'container.assigned' : `assigner.${kind}`;
+  return kind.includes('.') ? kind : `assigner.${kind}`;
 }

@@ -7,11 +7,9 @@ import type { NodeId } from '../../base/ids.ts';
 import type { Cancel, Clock, Identity } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { Leadership, LeaseId, Registry } from '../../base/registry.ts';
-import { type AssignmentHost, AssignmentsHeldHost } from '../../placement/assignments/assignments-held-host.ts';
 import type { LoadReport } from '../../placement/state/load-report.ts';
-import { startLoadReporter } from '../../placement/balance/load-reporter-host.ts';
+import { startLoadReporter } from '../../placement/balance/load-reporter.ts';
 import { startInformer } from '../../registry/informer.ts';
-import { heldHooks } from '../../placement/assignments/registration-hooks.ts';
 import { keyRanges } from '../../registry/cluster-keys.ts';
 import type { RegistrationOptions } from '../../registration/registration-options.ts';
 import type { NodeStateRecord } from '../../registration/registration-records.ts';
@@ -23,8 +21,9 @@ export type NodeRegistrationPorts = {
   readonly leadership: Leadership;
   readonly clock: Clock;
   readonly random: Random;
-  readonly assignments: AssignmentHost;
-  readonly measure: () => Omit<LoadReport, 'serving'>;
+  /** Ends when this node knows by the registry which containers it has. */
+  readonly reconcile: (done: Done<void>) => void;
+  readonly measure: () => LoadReport;
 };
 
 export type NodeRegistrationReports = {
@@ -36,7 +35,6 @@ export class NodeRegistration {
   readonly #ports: NodeRegistrationPorts;
   readonly #identity: Identity;
   readonly #reports: NodeRegistrationReports;
-  readonly #held: AssignmentsHeldHost;
   readonly #registration: RegistrationHost;
   readonly #roster = new NodeDirectory();
   readonly #ends: readonly Cancel[];
@@ -49,7 +47,6 @@ export class NodeRegistration {
     this.#ports = ports;
     this.#identity = settings.identity;
     this.#reports = reports;
-    this.#held = this.#holdAssignments();
     this.#registration = this.#register(settings.registration);
     this.#ends = [this.#followRoster(), this.#reportLoad()];
   }
@@ -61,7 +58,6 @@ export class NodeRegistration {
   /** The process ends and may be back soon: the registration stays until its time is over. */
   stop(): void {
     this.#registration.stop();
-    this.#held.stop();
     for (const end of this.#ends) end();
   }
 
@@ -87,34 +83,15 @@ export class NodeRegistration {
     return this.#registration.lease;
   }
 
-  /** May this node act on what is assigned to it, at this moment? */
-  canServe(): boolean {
-    return this.#registration.canServe();
-  }
-
-  #holdAssignments(): AssignmentsHeldHost {
-    const { registry, clock, assignments: host } = this.#ports;
-    return new AssignmentsHeldHost(this.#identity.id, {
-      ...{ registry, clock, host },
-      tell: ({ kind, ...fields }) => this.#reports.happened(`container.${kind}`, fields),
-      onHalt: (error) => this.#reports.halted(error),
-    });
-  }
-
   #register(options: RegistrationOptions): RegistrationHost {
-    const { registry, clock, random, leadership } = this.#ports;
-    const hooks = heldHooks(this.#held);
+    const { registry, clock, random, leadership, reconcile } = this.#ports;
     return new RegistrationHost(
       { registry, clock, random: random.fork('registration'), leadership },
       this.#identity,
       options,
       {
-        ...hooks,
-        event: (event) => {
-          const { type, ...fields } = event;
-          this.#reports.happened(type, fields);
-          hooks.event(event);
-        },
+        reconcile,
+        event: ({ type, ...fields }) => this.#reports.happened(type, fields),
         fenced: (error) => this.#reports.halted(error),
         onHalt: (error) => this.#reports.halted(error),
       },
@@ -130,10 +107,6 @@ export class NodeRegistration {
 
   #reportLoad(): Cancel {
     const { registry, clock, measure } = this.#ports;
-    return startLoadReporter(this.#identity.id, {
-      ...{ registry, clock },
-      measure: () => ({ ...measure(), serving: this.#held.held().length }),
-      lease: () => this.lease,
-    });
+    return startLoadReporter(this.#identity.id, { registry, clock, measure, lease: () => this.lease });
   }
 }

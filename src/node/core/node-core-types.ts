@@ -30,9 +30,7 @@ export type CorePorts = {
   readonly log: Log;
   readonly membership: MembershipStart;
   /** For a part in what the cluster agrees on; without it the node is a member and no more. */
-  readonly control?:
-    | Pick<ControlPlanePorts, 'random' | 'logStore' | 'external' | 'assignments' | 'measure'>
-    | undefined;
+  readonly control?: Pick<ControlPlanePorts, 'random' | 'logStore' | 'external' | 'measure'> | undefined;
   /** For containers; only together with `control`. */
   readonly containers?: Pick<ContainerServicePorts, 'files' | 'store' | 'modules' | 'bundles'> | undefined;
   /** For jobs; only together with `control`. */

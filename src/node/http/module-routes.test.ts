@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { type AssignmentTestCluster, settled } from '../../../test/support/placement/assignment-cluster.ts';
+import { type DrainTestCluster, startedCluster } from '../../../test/support/placement/drain-cluster.ts';
 import { type Done, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { ApiRequest } from '../../base/http-routes.ts';
 import { module } from '../../containers/module.ts';
@@ -17,7 +17,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** A node whose keeper takes everything but the word "broken" for a module `counter`. */
 class Scene {
-  readonly cluster: AssignmentTestCluster = settled(2, 0);
+  readonly cluster: DrainTestCluster = startedCluster(2);
   readonly ordered: Fields[] = [];
   /** Hears of nothing by itself: who creates a pool waits for it for a moment, and no longer. */
   readonly expected: string[] = [];

@@ -1,7 +1,7 @@
 /** Pools and containers over HTTP: what the routes answer, refuse and order, asked of a node on a pretend cluster. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type AssignmentTestCluster, settled } from '../../../test/support/placement/assignment-cluster.ts';
+import { type DrainTestCluster, startedCluster } from '../../../test/support/placement/drain-cluster.ts';
 import { FakePlacer } from '../../../test/fakes/fake-placer.ts';
 import { type Done, isRemusterError, success } from '../../base/errors.ts';
 import type { ApiRequest } from '../../base/http-routes.ts';
@@ -12,7 +12,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** One node of the cluster as far as these routes ask it. */
 class Scene {
-  readonly cluster: AssignmentTestCluster = settled(3, 0, { rebalance: { mode: 'off' } });
+  readonly cluster: DrainTestCluster = startedCluster(3, { mode: 'off' });
   readonly placer = new FakePlacer(this.cluster, 2);
   readonly ordered: Fields[] = [];
   readonly given: unknown[] = [];

@@ -15,8 +15,7 @@ import {
 export type BalancedNode = NodeLoad & {
   readonly name: string;
   readonly isActive: boolean;
-  /** Of the count: containers that it owns. Beside it: those whose state it only keeps a copy of. */
-  readonly containers: number;
+  /** Containers of others whose state it keeps a copy of: they are no load. */
   readonly copies: number;
 };
 
@@ -24,12 +23,9 @@ export type BalanceRow = {
   readonly id: NodeId;
   readonly name: string;
   readonly isActive: boolean;
-  readonly assignments: number;
   /** Owned ones are load, copies are not. */
   readonly containers: number;
   readonly copies: number;
-  /** What it says it serves; undefined when it has not reported. */
-  readonly serving: number | undefined;
   readonly load: number;
   readonly isOverloaded: boolean;
   readonly isUnderloaded: boolean;
@@ -46,9 +42,8 @@ export type BalanceBand = (typeof bands)[number]['band'] | 'severely imbalanced'
 export type BalanceReport = {
   readonly strategy: BalanceStrategy;
   readonly activeNodes: number;
-  readonly assignments: number;
   readonly containers: number;
-  /** What waits for a node, of both kinds. */
+  /** Containers without an owner. */
   readonly unassigned: number;
   readonly meanLoad: number;
   readonly maxLoad: number;
@@ -75,8 +70,7 @@ export function balanceReport(
   return {
     strategy,
     activeNodes: active.length,
-    assignments: nodes.reduce((sum, node) => sum + node.count - node.containers, 0),
-    containers: nodes.reduce((sum, node) => sum + node.containers, 0),
+    containers: nodes.reduce((sum, node) => sum + node.count, 0),
     unassigned,
     meanLoad,
     maxLoad: Math.max(0, ...scores),
@@ -91,16 +85,14 @@ export function balanceReport(
 }
 
 function row(node: BalancedNode, load: number | undefined, mean: number, deviation: number): BalanceRow {
-  const { id, name, isActive, count, containers, copies, report } = node;
-  const known = load ?? count;
+  const { id, name, isActive, count: containers, copies } = node;
+  const known = load ?? containers;
   return {
     id,
     name,
     isActive,
-    assignments: count - containers,
     containers,
     copies,
-    serving: report?.serving,
     load: known,
     isOverloaded: isActive && deviation > 0 && known > mean + deviation,
     isUnderloaded: isActive && deviation > 0 && known < mean - deviation && known < mean / 2,

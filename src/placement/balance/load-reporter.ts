@@ -1,9 +1,11 @@
 /**
- * Decides when a node writes its load report: after a significant change and under each new lease, one write at a time.
+ * Measures the load of a node every few seconds, and decides when to write it: after a significant change and under each
+ * new lease, one write at a time.
  */
 import type { Outcome } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { LeaseId, RegistryTransaction, TransactionResult } from '../../base/registry.ts';
+import type { Cancel, Clock } from '../../base/ports.ts';
+import type { LeaseId, Registry, RegistryTransaction, TransactionResult } from '../../base/registry.ts';
 import { clusterKey } from '../../registry/cluster-keys.ts';
 import { type LoadReport, isSignificantChange, encodeLoadReport } from '../state/load-report.ts';
 
@@ -41,4 +43,31 @@ export class LoadReporter {
     const put = { kind: 'put' as const, key: this.#key, value: encodeLoadReport(report), lease };
     return [{ kind: 'write', transaction: { compare: [], then: [put], otherwise: [] } }];
   }
+}
+
+type LoadReporterPorts = {
+  readonly registry: Pick<Registry, 'transact'>;
+  readonly clock: Clock;
+  readonly measure: () => LoadReport;
+  /** That of the registration. */
+  readonly lease: () => LeaseId | undefined;
+};
+
+const loadReportIntervalMs = 5_000;
+
+/** Until it is cancelled. */
+export function startLoadReporter(self: NodeId, ports: LoadReporterPorts, intervalMs = loadReportIntervalMs): Cancel {
+  const { registry, clock } = ports;
+  const machine = new LoadReporter(self);
+  let cancel: Cancel = () => {};
+  const feed = (input: LoadReporterInput): void => {
+    for (const { transaction } of machine.step(clock.nowMs(), input))
+      registry.transact(transaction, { timeoutMs: intervalMs }, (outcome) => feed({ kind: 'written', outcome }));
+  };
+  const look = (): void => {
+    cancel = clock.schedule(intervalMs, look);
+    feed({ kind: 'measured', report: ports.measure(), lease: ports.lease() });
+  };
+  look();
+  return () => cancel();
 }

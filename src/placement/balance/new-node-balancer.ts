@@ -12,12 +12,11 @@
  *   - It is no newcomer any more when no further move to it would help, or when it is not active.
  *
  * This needs no automatic rebalancing: `manual` is about evening out what has grown uneven, a newcomer is meant to take
- * part. `off` moves nothing. Assignments are not spread. It never writes anything itself.
+ * part. `off` moves nothing.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { type ClusterView, type KnownNode, isActive } from '../state/cluster-view.ts';
-import type { HourlyMoveBudget } from './move-budget.ts';
-import type { RebalanceOptions } from './rebalance-options.ts';
+import type { HourlyMoveBudget, RebalanceOptions } from './rebalance-options.ts';
 import { type RebalanceNode, type PlannedMove, planRebalance } from './rebalance-plan.ts';
 
 /** `seenRevision`: of the view in which a move to it would not have helped; looked at again when there is a newer one. */

@@ -13,9 +13,9 @@ export type RebalanceOptions = {
   readonly variationMax: number;
   readonly intervalMs: number;
   readonly movesPerHourMax: number;
-  /** An assignment stays at least this long where it came to, before it is moved by itself again. */
+  /** A container stays at least this long where it came to, before it is moved by itself again. */
   readonly cooldownMs: number;
-  /** Assignments that never move to even out the load: `pool/container`, `*` stands for any characters. */
+  /** Containers that never move to even out the load: `pool/container`, `*` stands for any characters. */
   readonly blacklist: readonly string[];
 };
 
@@ -48,4 +48,28 @@ function matches(pattern: string, name: string): boolean {
     at = found + part.length;
   }
   return true;
+}
+
+const hourMs = 3_600_000;
+
+/** How many automatic moves may start within an hour. Remembers no more of them than are allowed. */
+export class HourlyMoveBudget {
+  readonly #perHourMax: number;
+  #begunMs: number[] = [];
+
+  constructor(perHourMax: number) {
+    this.#perHourMax = perHourMax;
+  }
+
+  /** From when on one may begin. */
+  nextFreeMs(nowMs: number): number {
+    this.#begunMs = this.#begunMs.filter((atMs) => nowMs - atMs < hourMs);
+    if (this.#perHourMax === 0) return Infinity;
+    return this.#begunMs.length < this.#perHourMax ? nowMs : (this.#begunMs[0] ?? nowMs) + hourMs;
+  }
+
+  /** One begins. */
+  take(nowMs: number): void {
+    this.#begunMs.push(nowMs);
+  }
 }

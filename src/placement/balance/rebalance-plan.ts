@@ -4,7 +4,6 @@
  */
 import { type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { Held } from '../state/node-holdings.ts';
 import {
   type NodeLoad,
   type BalanceStrategy,
@@ -16,11 +15,7 @@ import {
 import { type RebalanceOptions, isBlacklisted } from './rebalance-options.ts';
 
 export type MovableContainer = {
-  readonly kind: Held['kind'];
   readonly name: string;
-  readonly weight: number;
-  /** It wishes to be where it is: others go first. */
-  readonly isAtHome: boolean;
   /** Since it came to its node. */
   readonly settledMs: number;
 };
@@ -29,7 +24,6 @@ export type MovableContainer = {
 export type RebalanceNode = NodeLoad & { readonly movable: readonly MovableContainer[] };
 
 export type PlannedMove = {
-  readonly kind: Held['kind'];
   readonly name: string;
   readonly from: NodeId;
   readonly to: NodeId;
@@ -49,7 +43,7 @@ export type RebalancePlanRequest = {
   readonly movesMax: number;
   /** Asked for by a person: the cooldown does not count, and `manual` is enough. */
   readonly isManual: boolean;
-  /** Only containers, and only to these nodes, which came without any: also for this `manual` is enough. */
+  /** Only to these nodes, which came without containers: also for this `manual` is enough. */
   readonly newNodes?: ReadonlySet<NodeId>;
 };
 
@@ -74,8 +68,7 @@ export function planRebalance(
     if (step === undefined) break;
     loads = step.loads;
     const { held, from, to } = step;
-    const { kind, name } = held;
-    moves.push({ kind, name, from, to, variationBefore: variation, variationAfter: step.variation });
+    moves.push({ name: held.name, from, to, variationBefore: variation, variationAfter: step.variation });
     movable.set(from, movable.get(from)?.filter((one) => one !== held) ?? []);
     variation = step.variation;
     why = variation <= options.variationMax ? 'balanced after these moves' : 'as many moves as allowed';
@@ -101,11 +94,9 @@ function candidates(
   request: RebalancePlanRequest,
 ): readonly MovableContainer[] {
   return node.movable
-    .filter(({ kind }) => kind === 'container' || request.newNodes === undefined)
     .filter(({ settledMs }) => request.isManual || settledMs >= options.cooldownMs)
     .filter(({ name }) => !isBlacklisted(options.blacklist, name))
-    .filter(({ weight }) => weight > 0 || options.strategy !== 'weighted')
-    .toSorted((a, b) => Number(a.isAtHome) - Number(b.isAtHome) || a.weight - b.weight || (a.name < b.name ? -1 : 1));
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 type Step = {
@@ -130,13 +121,13 @@ function bestStep(
     .toSorted((a, b) => b.score - a.score || (a.id < b.id ? -1 : 1));
   const variation = coefficientOfVariation(scores);
   for (const { id: from } of ranked.filter(({ score }) => score > mean)) {
-    const lightest = movable.get(from)?.[0];
-    if (lightest === undefined) continue;
+    const first = movable.get(from)?.[0];
+    if (first === undefined) continue;
     const takers = ranked.filter(({ id, score }) => score < mean && (newcomers?.has(id) ?? true));
     for (const { id: to } of takers.toReversed()) {
-      const after = loadsAfterMove(loads, from, to, lightest.weight);
+      const after = loadsAfterMove(loads, from, to);
       const left = coefficientOfVariation(loadScores(strategy, after));
-      if (left < variation - improvementMin) return { held: lightest, from, to, loads: after, variation: left };
+      if (left < variation - improvementMin) return { held: first, from, to, loads: after, variation: left };
     }
   }
   return undefined;

@@ -4,10 +4,9 @@
  */
 import { type Outcome, type RemusterError, failure, success } from '../../base/errors.ts';
 import { type ClusterView, type KnownNode, isActive } from '../state/cluster-view.ts';
-import { canMove, findHeldContainer, containersHeldBy, loadWeight } from '../state/node-holdings.ts';
-import { HourlyMoveBudget } from './move-budget.ts';
+import { canMove } from '../state/node-holdings.ts';
 import type { NodeLoad } from '../plans/load-score.ts';
-import type { RebalanceOptions } from './rebalance-options.ts';
+import { HourlyMoveBudget, type RebalanceOptions } from './rebalance-options.ts';
 import { type RebalanceNode, type PlannedMove, type RebalancePlan, planRebalance } from './rebalance-plan.ts';
 import { NewNodeBalancer } from './new-node-balancer.ts';
 import { type InFlightLoad, nodeLoads } from '../plans/move-target.ts';
@@ -106,16 +105,13 @@ export class Rebalancer {
     for (let move = this.#moves.shift(); move !== undefined; move = this.#moves.shift()) {
       const node = view.nodes.get(move.from);
       const to = view.nodes.get(move.to);
-      const held = node && findHeldContainer(node, { kind: move.kind, text: move.name });
+      const held = node?.owned.get(move.name);
       if (node === undefined || held === undefined || !canMove(held)) {
         this.#note(move.name, 'it has moved meanwhile');
       } else if (to === undefined || !isActive(to) || !isActive(node)) {
         this.#note(move.name, 'one of its nodes is no longer active');
       } else {
-        const task: DrainTask =
-          held.kind === 'container'
-            ? { kind: 'move', node, held, cause: this.#cause, to }
-            : { kind: 'release', node, held, reason: 'rebalance', to };
+        const task: DrainTask = { kind: 'move', node, held, cause: this.#cause, to };
         this.#begun.set(drainTaskKey(task), move.name);
         return task;
       }
@@ -179,18 +175,11 @@ export function rebalanceNodes(view: ClusterView, nowMs: number, onTheWay: InFli
   const nodes = view.activeNodes();
   const loads = nodeLoads(nodes, onTheWay);
   return nodes.map((node, index) => {
-    const { id, count, weight, report } = loads[index] as NodeLoad;
-    const gone = node.releasing + node.leaving;
-    return { id, count: count - gone, weight: weight - node.leaving, report, movable: movableOf(node, nowMs) };
+    const { id, count, report } = loads[index] as NodeLoad;
+    return { id, count: count - node.leaving, report, movable: movableOf(node, nowMs) };
   });
 }
 
-function movableOf(node: KnownNode, nowMs: number): RebalanceNode['movable'] {
-  return [...containersHeldBy(node)].filter(canMove).map((held) => ({
-    kind: held.kind,
-    name: held.text,
-    weight: loadWeight(held),
-    isAtHome: held.kind === 'assignment' && held.record.hint.preferred === node.id,
-    settledMs: nowMs - held.sinceMs,
-  }));
+function movableOf({ owned }: KnownNode, nowMs: number): RebalanceNode['movable'] {
+  return [...owned.values()].filter(canMove).map(({ text, sinceMs }) => ({ name: text, settledMs: nowMs - sinceMs }));
 }

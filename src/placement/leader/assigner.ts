@@ -1,5 +1,5 @@
 /**
- * The assigner: on the leader, brings who holds what from what is to what should be. It decides from the registry alone:
+ * The assigner: on the leader, carries out drains and moves for balance. It decides from the registry alone:
  *
  *   became leader -> read all -> write our fence to /cluster/assigner -> task after task, each one guarded transaction
  *
@@ -16,7 +16,6 @@ import type { RegistryTransaction, TransactionResult } from '../../base/registry
 import type { LeaderEffect, LeaderInput } from './leader-machine-host.ts';
 import { type BalanceEvent, balanceEventOf } from './assigner-event.ts';
 import { ClusterView } from '../state/cluster-view.ts';
-import { loadWeight } from '../state/node-holdings.ts';
 import type { RebalanceOptions } from '../balance/rebalance-options.ts';
 import { type RebalanceRequest, Rebalancer, type RebalanceResult } from '../balance/rebalancer.ts';
 import { type InFlightLoad, inFlightLoad } from '../plans/move-target.ts';
@@ -50,8 +49,6 @@ export const assignerDefaults = {
   transactionsMax: 16,
   retryMsMin: 50,
   retryMsMax: 5_000,
-  releaseTimeoutMs: 60_000,
-  regrantDelayMs: 3_200,
 } as const;
 
 export type AssignerPhase = 'follower' | 'loading' | 'claiming' | 'leading' | 'superseded';
@@ -276,17 +273,15 @@ export class Assigner {
   }
 
   #onTheWay(view: ClusterView): InFlightLoad {
-    const more: (readonly [NodeId, number])[] = [];
-    for (const { task } of this.#running.values()) {
-      if (task.kind === 'give') more.push([task.to.id, task.waiting.record.hint.weight]);
-      if (task.kind === 'move' && !view.moving.has(task.held.text)) more.push([task.to.id, loadWeight(task.held)]);
-    }
-    return inFlightLoad(view, more);
+    const begun: NodeId[] = [];
+    for (const { task } of this.#running.values())
+      if (task.kind === 'move' && !view.moving.has(task.held.text)) begun.push(task.to.id);
+    return inFlightLoad(view, begun);
   }
 
   /** Only for times to come: what is due and waits for a free hand is looked at when one becomes free. */
   #wakeLater(nowMs: number, view: ClusterView): void {
-    const times = [nextDrainDueMs(view, nowMs, this.#options), this.#rebalancer?.nextMs, this.#pausedUntilMs];
+    const times = [nextDrainDueMs(view, nowMs), this.#rebalancer?.nextMs, this.#pausedUntilMs];
     for (const [, { untilMs }] of this.#paused.entries()) times.push(untilMs);
     const later = times.filter((atMs) => atMs !== undefined && atMs > nowMs && atMs < Infinity) as number[];
     if (later.length > 0)

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { Random } from '../../base/random.ts';
-import { ReconcileQueue } from './reconcile-queue.ts';
+import { ReconcileQueue, UniqueQueue } from './reconcile-queue.ts';
 import { DeadlineQueue } from '../../base/due-times.ts';
-import { UniqueQueue } from './once-queue.ts';
 
 describe('due times', () => {
   test('the earliest first, each once, replaced and taken back as told', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { type AssignmentTestCluster, settled } from '../../../test/support/placement/assignment-cluster.ts';
+import { type DrainTestCluster, startedCluster } from '../../../test/support/placement/drain-cluster.ts';
 import { FakePlacer } from '../../../test/fakes/fake-placer.ts';
 import { type Fence, fenceOf } from '../../base/fence.ts';
 import type { RangeResult, RegistryTransaction, TransactionResult } from '../../base/registry.ts';
@@ -9,41 +9,24 @@ import { keyRanges } from '../../registry/cluster-keys.ts';
 import { ClusterView, type KnownNode } from '../state/cluster-view.ts';
 import type { HeldContainer } from '../state/node-holdings.ts';
 import {
-  askToRelease,
   startMoveTransaction,
   markNewNodeTransaction,
   endDrainTransaction,
   unmarkNewNodeTransaction,
-  give,
-  giveBack,
   updateDrainTransaction,
-  reclaim,
 } from './transactions.ts';
 
 describe('guards', () => {
   /** What each transaction of a leader does to the same cluster, under a fence. */
   function attempts(fence: Uint8Array): readonly boolean[] {
-    const cluster = settled(3, 6);
+    const cluster = startedCluster(3);
     cluster.node('a').leadership.lose();
-    cluster.node('b').kill();
-    cluster.create(1);
     new FakePlacer(cluster, 1).create(1, 'a');
-    cluster.run(5_000);
     const view = viewOf(cluster);
-    const [a, b, c] = ['a', 'b', 'c'].map((name) => view.nodes.get(cluster.node(name).id)) as [
-      KnownNode,
-      KnownNode,
-      KnownNode,
-    ];
-    const [lost] = [...b.assignments.values()];
-    const [held] = [...a.assignments.values()];
-    const [waiting] = [...view.unassigned.values()];
-    assert.ok(lost && held && waiting && a.state?.record);
+    const [a, c] = ['a', 'c'].map((name) => view.nodes.get(cluster.node(name).id)) as [KnownNode, KnownNode];
+    assert.ok(a.state?.record);
     const state = a.state.record;
     const all: readonly RegistryTransaction[] = [
-      give(fence, waiting, a),
-      reclaim(fence, b, lost),
-      askToRelease(fence, a.id, held, { reason: 'rebalance', to: undefined }, undefined),
       endDrainTransaction(fence, a, { ...state, mode: 'drained' }),
       updateDrainTransaction(fence, a, undefined),
       unmarkNewNodeTransaction(fence, c),
@@ -62,7 +45,7 @@ describe('guards', () => {
     return found;
   }
 
-  function viewOf(cluster: AssignmentTestCluster): ClusterView {
+  function viewOf(cluster: DrainTestCluster): ClusterView {
     const range = cluster.ask<RangeResult>((done) => cluster.registry.range(keyRanges.cluster, {}, done));
     assert.ok(range.ok);
     return ClusterView.from(range.value.entries, range.value.revision, 0);
@@ -76,33 +59,15 @@ describe('guards', () => {
   });
 
   /** How many of them were carried out, one after the other. */
-  function succeeded(cluster: AssignmentTestCluster, transactions: readonly RegistryTransaction[]): number {
+  function succeeded(cluster: DrainTestCluster, transactions: readonly RegistryTransaction[]): number {
     const outcomes = transactions.map((transaction) =>
       cluster.ask<TransactionResult>((done) => cluster.registry.transact(transaction, {}, done)),
     );
     return outcomes.filter((outcome) => outcome.ok && outcome.value.succeeded).length;
   }
 
-  test('what was given, taken back or given back already is refused: late news decide nothing', () => {
-    const cluster = settled(2, 2);
-    cluster.node('a').leadership.lose();
-    for (const { held } of cluster.nodes) held.stop();
-    cluster.create(1);
-    cluster.run(100);
-    const view = viewOf(cluster);
-    const [a, b] = ['a', 'b'].map((name) => view.nodes.get(cluster.node(name).id)) as [KnownNode, KnownNode];
-    const [waiting] = [...view.unassigned.values()];
-    const [held] = [...a.assignments.values()];
-    assert.ok(waiting && held && view.assigner);
-    const fence = view.assigner.value;
-    const back = { reason: 'bounced', to: undefined } as const;
-    assert.equal(succeeded(cluster, [give(fence, waiting, a), give(fence, waiting, b)]), 1);
-    assert.equal(succeeded(cluster, [reclaim(fence, a, held)]), 0, 'its owner is registered');
-    assert.equal(succeeded(cluster, [giveBack(a.id, held, back, 0), giveBack(a.id, held, back, 0)]), 1);
-  });
-
   test('a container is moved from the record that was seen, and only by the first of two', () => {
-    const cluster = settled(3, 0);
+    const cluster = startedCluster(3);
     const placer = new FakePlacer(cluster, 1);
     placer.moveMs = undefined;
     placer.create(2, 'a');
@@ -136,24 +101,20 @@ describe('guards', () => {
     assert.throws(() => startMoveTransaction(fence, other, view.nodes.get(cluster.node('a').id) as KnownNode, 'drain'));
   });
 
-  test('nothing is given to a node whose state or registration is another than was seen', () => {
+  test('nothing moves to a node whose state or registration is another than was seen', () => {
     for (const change of ['state', 'registration'] as const) {
-      const cluster = settled(1, 0);
-      const { id } = cluster.node('a');
-      cluster.run(100);
+      const cluster = startedCluster(2);
+      new FakePlacer(cluster, 1).create(1, 'a');
       cluster.node('a').leadership.lose();
-      cluster.create(1);
-      cluster.run(100);
       const view = viewOf(cluster);
-      if (change === 'state') cluster.node('a').setMode('draining', 'admin_drain');
-      else cluster.node('a').kill();
+      const { id } = cluster.node('b');
+      if (change === 'state') cluster.node('b').setMode('draining', 'admin_drain');
+      else cluster.node('b').kill();
       cluster.run(5_000);
-      const [waiting] = [...view.unassigned.values()];
       const node = view.nodes.get(id);
-      assert.ok(waiting && node && view.assigner);
-      const transaction = give(view.assigner.value, waiting, node);
-      const outcome = cluster.ask<TransactionResult>((done) => cluster.registry.transact(transaction, {}, done));
-      assert.ok(outcome.ok && !outcome.value.succeeded, change);
+      assert.ok(node && view.assigner);
+      const transaction = startMoveTransaction(view.assigner.value, containerOf(view, 'q/0'), node, 'drain');
+      assert.equal(succeeded(cluster, [transaction]), 0, change);
     }
   });
 });

@@ -1,26 +1,17 @@
 /**
- * Each change to who holds what, as one guarded transaction. A guard is everything the decision rests on: what was seen
- * of the assignment, of the target's registration and state, and that the leader who decides is still the one whose
- * fence stands at `/cluster/assigner`. If one of them has passed, nothing happens. So a leader that was superseded is
- * refused, two that race cannot both win, and a transaction that is sent twice is executed once.
+ * Moves, drains and marks of new nodes, each as one guarded transaction. A guard is everything the decision rests on:
+ * what was seen of the container, of the target's registration and state, and that the leader who decides is still the
+ * one whose fence stands at `/cluster/assigner`. If one of them has passed, nothing happens. So a leader that was
+ * superseded is refused, two that race cannot both win, and a transaction that is sent twice is executed once.
  */
 import { assert } from '../../base/assert.ts';
-import type { NodeId } from '../../base/ids.ts';
 import { type RegistryCompare, type RegistryOp, type RegistryTransaction, onlyKey } from '../../base/registry.ts';
-import { type ContainerName, clusterKey } from '../../registry/cluster-keys.ts';
+import { clusterKey } from '../../registry/cluster-keys.ts';
 import { type NodeStateRecord, encodeRegistrationRecord } from '../../registration/registration-records.ts';
 import { type ContainerMove, encodeContainer } from '../state/container-records.ts';
-import { type KnownNode, type KnownUnassigned, isActive } from '../state/cluster-view.ts';
+import { type KnownNode, isActive } from '../state/cluster-view.ts';
 import { type DrainRecord, encodeDrain } from '../state/drain-record.ts';
-import type { KnownAssignment, HeldContainer } from '../state/node-holdings.ts';
-import {
-  type AssignmentHint,
-  type MoveReason,
-  type Releasing,
-  encodeAssigned,
-  encodeUnassigned,
-} from '../../registry/assignment/record.ts';
-
+import type { HeldContainer } from '../state/node-holdings.ts';
 const assignerKey = clusterKey({ kind: 'assigner' });
 /** The key says everything. */
 const spreadMark = new TextEncoder().encode('{"v":1}');
@@ -28,46 +19,6 @@ const spreadMark = new TextEncoder().encode('{"v":1}');
 /** What the leader writes there when it begins, and what all its transactions compare. */
 export function claim(fence: Uint8Array, seenRevision: number): RegistryTransaction {
   return guarded([unchanged(assignerKey, seenRevision)], [put(assignerKey, fence)]);
-}
-
-/** From waiting to its owner. The owner is still registered as it was, and still active. */
-export function give(fence: Uint8Array, waiting: KnownUnassigned, to: KnownNode): RegistryTransaction {
-  const { hint, attempts } = waiting.record;
-  const source = clusterKey({ kind: 'unassigned', ...waiting.name });
-  const target = clusterKey({ kind: 'assignment', node: to.id, ...waiting.name });
-  return guarded(
-    [leads(fence), unchanged(source, waiting.modRevision), ...activeStill(to), unchanged(target, 0)],
-    [remove(source), put(target, encodeAssigned({ hint, attempts, releasing: undefined }))],
-  );
-}
-
-/** The owner is not registered, and its state is as it was seen: the end of its lease was its release. */
-export function reclaim(fence: Uint8Array, owner: KnownNode, held: KnownAssignment): RegistryTransaction {
-  const { id: node } = owner;
-  return guarded(
-    [
-      leads(fence),
-      unchanged(clusterKey({ kind: 'registration', node }), 0),
-      unchanged(clusterKey({ kind: 'state', node }), owner.state?.modRevision ?? 0),
-      unchangedHeld(node, held),
-    ],
-    moveToWaiting(node, held, { reason: 'lost', to: undefined }, 0),
-  );
-}
-
-/** Asks the owner to let go. It stays the owner until it has. `to` is active, and the assignment is meant for it. */
-export function askToRelease(
-  fence: Uint8Array,
-  owner: NodeId,
-  held: KnownAssignment,
-  releasing: Releasing,
-  to: KnownNode | undefined,
-): RegistryTransaction {
-  const { hint, attempts } = held.record;
-  return guarded(
-    [leads(fence), unchangedHeld(owner, held), ...(to === undefined ? [] : activeStill(to))],
-    [put(heldKey(owner, held.name), encodeAssigned({ hint, attempts, releasing }))],
-  );
 }
 
 /**
@@ -97,25 +48,6 @@ export function markNewNodeTransaction(fence: Uint8Array, node: KnownNode): Regi
 export function unmarkNewNodeTransaction(fence: Uint8Array, { id, spread }: KnownNode): RegistryTransaction {
   const key = clusterKey({ kind: 'spread', node: id });
   return guarded([leads(fence), unchanged(key, spread?.modRevision ?? 0)], [remove(key)]);
-}
-
-/** Takes the request back: the owner keeps it. */
-export function keep(fence: Uint8Array, owner: NodeId, held: KnownAssignment): RegistryTransaction {
-  const { hint, attempts } = held.record;
-  return guarded(
-    [leads(fence), unchangedHeld(owner, held)],
-    [put(heldKey(owner, held.name), encodeAssigned({ hint, attempts, releasing: undefined }))],
-  );
-}
-
-/** By the owner itself, which holds it no longer, or never did. Its own key is guard enough. */
-export function giveBack(
-  owner: NodeId,
-  held: Pick<KnownAssignment, 'name' | 'modRevision' | 'record'>,
-  releasing: Releasing,
-  attempts: number,
-): RegistryTransaction {
-  return guarded([unchangedHeld(owner, held)], moveToWaiting(owner, held, releasing, attempts));
 }
 
 /** By an operator: the node goes on serving while it is emptied. */
@@ -153,32 +85,6 @@ export function updateDrainTransaction(
   );
 }
 
-/**
- * How an assignment comes into the world: together with whatever makes it unique, such as the record of its pool, in one
- * transaction of the caller.
- */
-export function creation(name: ContainerName, hint: AssignmentHint): RegistryOp {
-  const record = { hint, reason: 'created' as const, from: undefined, to: undefined, attempts: 0 };
-  return put(clusterKey({ kind: 'unassigned', ...name }), encodeUnassigned(record));
-}
-
-function moveToWaiting(
-  owner: NodeId,
-  held: Pick<KnownAssignment, 'name' | 'record'>,
-  { reason, to }: { readonly reason: MoveReason; readonly to: NodeId | undefined },
-  attempts: number,
-): readonly RegistryOp[] {
-  const record = { hint: held.record.hint, reason, from: owner, to, attempts };
-  return [
-    remove(heldKey(owner, held.name)),
-    put(clusterKey({ kind: 'unassigned', ...held.name }), encodeUnassigned(record)),
-  ];
-}
-
-function heldKey(node: NodeId, name: ContainerName): string {
-  return clusterKey({ kind: 'assignment', node, ...name });
-}
-
 function guarded(compare: readonly RegistryCompare[], then: readonly RegistryOp[]): RegistryTransaction {
   return { compare, then, otherwise: [] };
 }
@@ -190,10 +96,6 @@ function leads(fence: Uint8Array): RegistryCompare {
 /** Zero: there is none. */
 function unchanged(key: string, modRevision: number): RegistryCompare {
   return { key, target: 'modRevision', is: 'equal', than: modRevision };
-}
-
-function unchangedHeld(owner: NodeId, held: Pick<KnownAssignment, 'name' | 'modRevision'>): RegistryCompare {
-  return unchanged(heldKey(owner, held.name), held.modRevision);
 }
 
 function activeStill(node: KnownNode): readonly RegistryCompare[] {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { describe, test } from 'node:test';
 
-import { type AssignmentTestCluster, settled } from '../../../test/support/placement/assignment-cluster.ts';
+import { type DrainTestCluster, startedCluster } from '../../../test/support/placement/drain-cluster.ts';
 import { FakePlacer } from '../../../test/fakes/fake-placer.ts';
 import { type Done, type Outcome, failure } from '../../base/errors.ts';
 import { type RegistryOp, withPrefix } from '../../base/registry.ts';
@@ -20,7 +20,7 @@ function bundle(text: string, name = 'counter'): ModuleBundle {
 }
 
 class Scene {
-  readonly cluster: AssignmentTestCluster = settled(3, 0, { rebalance: { mode: 'off' } });
+  readonly cluster: DrainTestCluster = startedCluster(3, { mode: 'off' });
   readonly modules = new ModuleOperations(this.cluster.registry, this.cluster.clock);
   readonly pools = new PoolOperations(this.cluster.registry, this.cluster.clock);
 

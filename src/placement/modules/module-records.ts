@@ -2,6 +2,7 @@
  * Records of deployed module versions and of what each node has loaded, with their limits. A version number is never
  * used twice.
  */
+import { recordFieldsOf } from '../../registry/json-record.ts';
 
 export type ModuleVersion = {
   readonly version: number;
@@ -35,7 +36,6 @@ export const moduleLimits = {
 } as const;
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder('utf-8', { fatal: true });
 
 export function newestVersionOf(record: ModuleRecord | undefined): ModuleVersion | undefined {
   return record?.versions.at(-1);
@@ -46,7 +46,7 @@ export function encodeModule(record: ModuleRecord): Uint8Array {
 }
 
 export function readModule(value: Uint8Array): ModuleRecord | undefined {
-  const { last, versions } = fieldsOf(value);
+  const { last, versions } = recordFieldsOf(value) ?? {};
   if (!isCount(last) || !Array.isArray(versions) || !versions.every(isVersion)) return undefined;
   return { last, versions };
 }
@@ -56,22 +56,13 @@ export function encodeLoadedModules(loaded: LoadedModules): Uint8Array {
 }
 
 export function readLoadedModules(value: Uint8Array): LoadedModules {
-  const rows = Object.entries(fieldsOf(value));
+  const rows = Object.entries(recordFieldsOf(value) ?? {});
   return new Map(
     rows.filter((row): row is [string, number[]] => {
       const [, versions] = row;
       return Array.isArray(versions) && versions.every(isCount);
     }),
   );
-}
-
-function fieldsOf(value: Uint8Array): Readonly<Record<string, unknown>> {
-  try {
-    const read: unknown = JSON.parse(decoder.decode(value));
-    return typeof read === 'object' && read !== null && !Array.isArray(read) ? { ...read } : {};
-  } catch {
-    return {};
-  }
 }
 
 function isVersion(value: unknown): value is ModuleVersion {

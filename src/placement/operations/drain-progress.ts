@@ -12,10 +12,8 @@ export type DrainProgress = {
   /** Of the remaining: containers that it owns, and copies of containers of others. */
   readonly containers: number;
   readonly copies: number;
-  /** Of the remaining: the node was asked to release them, or they are moving. */
+  /** Of the remaining: on their way to another node. */
   readonly releasing: number;
-  /** Released, and given to nobody yet. */
-  readonly adrift: number;
   /** The deadline has passed. Nothing is taken by force: what is left stays where it is. */
   readonly overdue: boolean;
   /** In words: why it does not go on at this moment. */
@@ -48,8 +46,7 @@ export function drainProgress(view: ClusterView, id: NodeId): DrainProgress {
     remaining,
     containers: node?.owned.size ?? 0,
     copies: node?.copied.size ?? 0,
-    releasing: (node?.releasing ?? 0) + (node?.leaving ?? 0),
-    adrift: node?.adrift ?? 0,
+    releasing: node?.leaving ?? 0,
     overdue: node?.drain?.record.overdue ?? false,
     blockedBy: node !== undefined && phase === 'draining' ? blockers(view, node) : [],
     warnings: node === undefined ? [] : fewerCopies(view, node),
@@ -62,15 +59,9 @@ function blockers(view: ClusterView, node: KnownNode): readonly string[] {
       ? []
       : [`node ${node.name} has nothing left but units of jobs, which end there`];
   if (node.registered === undefined)
-    return [`node ${node.name} is gone; the leader takes back what it held, and recovers its containers from copies`];
+    return [`node ${node.name} is gone; the leader recovers its containers from copies`];
   if (othersActive(view, node.id).length === 0) return [noTarget(node)];
-  return [...unreleased(view, node), ...moving(view, node), ...unopened(node), ...leftCopies(node)];
-}
-
-function unreleased(view: ClusterView, node: KnownNode): readonly string[] {
-  if (node.releasing === 0) return [];
-  const names = [...view.releasing].filter(([, owner]) => owner === node.id).map(([text]) => text);
-  return [`node ${node.name} has not released ${some(names)} yet`];
+  return [...moving(view, node), ...unopened(node), ...leftCopies(node)];
 }
 
 function moving(view: ClusterView, node: KnownNode): readonly string[] {
@@ -88,8 +79,8 @@ function unopened(node: KnownNode): readonly string[] {
 }
 
 /** Only copies are left. */
-function leftCopies({ assignments, owned, copied }: KnownNode): readonly string[] {
-  if (assignments.size + owned.size > 0) return [];
+function leftCopies({ owned, copied }: KnownNode): readonly string[] {
+  if (owned.size > 0) return [];
   return [`the state of ${some([...copied.keys()])} has not been copied to another node yet`];
 }
 

@@ -15,26 +15,12 @@ import { type DrainRecord, drainDefaults, drainLimits } from '../state/drain-rec
 import type { RebalanceOptions } from '../balance/rebalance-options.ts';
 import { type RebalancePlan, planRebalance } from '../balance/rebalance-plan.ts';
 import { rebalanceNodes } from '../balance/rebalancer.ts';
-import type { MoveReason } from '../../registry/assignment/record.ts';
 import { nodeLoads, inFlightLoad } from '../plans/move-target.ts';
 import { startDrainTransaction } from '../leader/transactions.ts';
 
 export type DrainRequest = { readonly deadlineMs?: number; readonly parallelMax?: number; readonly note?: string };
 
-export type Pending = {
-  readonly total: number;
-  readonly shown: readonly {
-    readonly name: string;
-    /** What brought it here. */
-    readonly reason: MoveReason;
-    readonly attempts: number;
-    /** What it waits for, in words. */
-    readonly why: string;
-  }[];
-};
-
 const timeoutMs = 5_000;
-const pendingShownMax = 100;
 const pageEntries = 1_000;
 const conflictsMax = 5;
 
@@ -51,11 +37,6 @@ export class NodeOperations {
 
   balance(done: Done<BalanceReport>): void {
     this.#look((outcome) => done(outcome.ok ? success(balanceOf(outcome.value, this.#options)) : outcome));
-  }
-
-  /** What waits for a node, and why; the first of them when there are many. */
-  pending(done: Done<Pending>): void {
-    this.#look((outcome) => done(outcome.ok ? success(pendingOf(outcome.value)) : outcome));
   }
 
   /** What a rebalance would do now; nothing moves. */
@@ -121,37 +102,16 @@ export class NodeOperations {
   }
 }
 
-function pendingOf(view: ClusterView): Pending {
-  const why = (attempts: number): string => {
-    if (view.activeNodes().length === 0) return 'no node is active';
-    return attempts > 0
-      ? `${attempts} times no node could take it; it is tried again`
-      : 'the leader has not given it yet';
-  };
-  const assignments = [...view.unassigned.values()].map(({ text, record }) => {
-    const { reason, attempts } = record;
-    return { name: text, reason, attempts, why: why(attempts) };
-  });
-  const containers = [...view.unowned.values()].map(({ text, record }) => {
-    const { note, failures: attempts, inSync } = record;
-    const reason: MoveReason = inSync.length === 0 ? 'created' : 'lost';
-    return { name: text, reason, attempts, why: note === '' ? why(attempts) : note };
-  });
-  const all = [...assignments, ...containers];
-  return { total: all.length, shown: all.slice(0, pendingShownMax) };
-}
-
 function balanceOf(view: ClusterView, { strategy, variationMax }: RebalanceOptions): BalanceReport {
   const nodes = [...view.nodes.values()].filter(
     (node) => (node.works && node.registered !== undefined) || heldCount(node) > 0,
   );
   const loads = nodeLoads(nodes, new Map());
   const rows = nodes.map((node, index) => {
-    const { id, count, weight, report } = loads[index] as (typeof loads)[number];
-    const [containers, copies] = [node.owned.size, node.copied.size];
-    return { id, name: node.name, count, weight, report, containers, copies, isActive: isActive(node) };
+    const load = loads[index] as (typeof loads)[number];
+    return { ...load, name: node.name, copies: node.copied.size, isActive: isActive(node) };
   });
-  return balanceReport(strategy, variationMax, rows, view.unassigned.size + view.unowned.size);
+  return balanceReport(strategy, variationMax, rows, view.unowned.size);
 }
 
 function definedIn({ deadlineMs, parallelMax }: DrainRequest): Partial<DrainRecord> {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { type AssignmentTestCluster, settled } from '../../../test/support/placement/assignment-cluster.ts';
+import { type DrainTestCluster, startedCluster } from '../../../test/support/placement/drain-cluster.ts';
 import { FakePlacer } from '../../../test/fakes/fake-placer.ts';
 import type { Done, Outcome } from '../../base/errors.ts';
 import { type RegistryOp, onlyKey } from '../../base/registry.ts';
@@ -14,29 +14,29 @@ import type { ContainerRecord } from '../state/container-records.ts';
 
 const request: PoolRequest = { name: 'visits', module: 'counter', containers: 16 };
 
-function operationsOn(cluster: AssignmentTestCluster): PoolOperations {
+function operationsOn(cluster: DrainTestCluster): PoolOperations {
   return new PoolOperations(cluster.registry, cluster.clock);
 }
 
-function succeed<T>(cluster: AssignmentTestCluster, start: (done: Done<T>) => void): T {
+function succeed<T>(cluster: DrainTestCluster, start: (done: Done<T>) => void): T {
   const outcome = cluster.ask(start);
   assert.ok(outcome.ok, outcome.ok ? '' : outcome.error.message);
   return outcome.value;
 }
 
-function fail(cluster: AssignmentTestCluster, start: (done: Done<unknown>) => void): string {
+function fail(cluster: DrainTestCluster, start: (done: Done<unknown>) => void): string {
   const outcome = cluster.ask(start);
   assert.ok(!outcome.ok);
   return `${outcome.error.code}: ${outcome.error.message}`;
 }
 
-function write(cluster: AssignmentTestCluster, then: readonly RegistryOp[]): void {
+function write(cluster: DrainTestCluster, then: readonly RegistryOp[]): void {
   succeed(cluster, (done) => cluster.registry.transact({ compare: [], then, otherwise: [] }, {}, done));
 }
 
 describe('creating pools', () => {
   test('fills in what was not said, and numbers it', () => {
-    const cluster = settled(1, 0);
+    const cluster = startedCluster(1);
     const created = succeed<CreatedPool>(cluster, (done) => operationsOn(cluster).create(request, done));
     assert.deepEqual(created, {
       ...{ name: 'visits', id: '1.0', module: 'counter', moduleVersion: 0, containers: 16, copies: 2 },
@@ -45,16 +45,16 @@ describe('creating pools', () => {
   });
 
   test('the same again is no error and changes nothing; another of that name is refused and says what differs', () => {
-    const cluster = settled(1, 0);
+    const cluster = startedCluster(1);
     const pools = operationsOn(cluster);
     const params = { a: 1, b: { c: [1, 2], d: 2 } };
     succeed<CreatedPool>(cluster, (done) => pools.create({ ...request, params }, done));
-    const before = cluster.revisionsChecked;
+    const before = cluster.revisionsSeen;
     const again = succeed<CreatedPool>(cluster, (done) =>
       pools.create({ ...request, copies: 2, params: { b: { d: 2, c: [1, 2] }, a: 1 } }, done),
     );
     assert.deepEqual([again.created, again.id], [false, '1.0']);
-    assert.equal(cluster.revisionsChecked, before);
+    assert.equal(cluster.revisionsSeen, before);
     const other = fail(cluster, (done) => pools.create({ ...request, containers: 17, restart: true, params }, done));
     assert.match(
       other,
@@ -67,7 +67,7 @@ describe('creating pools', () => {
   });
 
   test('a number is never given twice, also when the pool is gone', () => {
-    const cluster = settled(1, 0);
+    const cluster = startedCluster(1);
     const pools = operationsOn(cluster);
     const idOf = (name: string): string =>
       succeed<CreatedPool>(cluster, (done) => pools.create({ ...request, name }, done)).id;
@@ -82,7 +82,7 @@ describe('creating pools', () => {
   });
 
   test('two at the same time both get an answer and a number of their own', () => {
-    const cluster = settled(1, 0);
+    const cluster = startedCluster(1);
     const pools = operationsOn(cluster);
     const ended: Outcome<{ readonly name: string; readonly id: string; readonly created: boolean }>[] = [];
     for (const name of ['a', 'b', 'a', 'c']) pools.create({ ...request, name }, (outcome) => ended.push(outcome));
@@ -94,7 +94,7 @@ describe('creating pools', () => {
   });
 
   test('what could never be is refused, and what has to be meant as well', () => {
-    const cluster = settled(1, 0);
+    const cluster = startedCluster(1);
     const pools = operationsOn(cluster);
     const refused = (others: object): string => fail(cluster, (done) => pools.create({ ...request, ...others }, done));
     assert.match(refused({ name: 'A b' }), /BAD_ARGUMENT: "A b" cannot be the name of a pool/);
@@ -121,7 +121,7 @@ describe('creating pools', () => {
 
 describe('changing pools', () => {
   test('deleting is a state that the placer acts on; twice is once', () => {
-    const cluster = settled(1, 0);
+    const cluster = startedCluster(1);
     const pools = operationsOn(cluster);
     assert.match(
       fail(cluster, (done) => pools.delete('visits', done)),
@@ -129,13 +129,13 @@ describe('changing pools', () => {
     );
     succeed<CreatedPool>(cluster, (done) => pools.create(request, done));
     assert.equal(succeed<PoolDescription>(cluster, (done) => pools.delete('visits', done)).state, 'deleting');
-    const before = cluster.revisionsChecked;
+    const before = cluster.revisionsSeen;
     assert.equal(succeed<PoolDescription>(cluster, (done) => pools.delete('visits', done)).state, 'deleting');
-    assert.equal(cluster.revisionsChecked, before);
+    assert.equal(cluster.revisionsSeen, before);
   });
 
   test('the version of the module is set, but not of a pool that is being deleted', () => {
-    const cluster = settled(1, 0);
+    const cluster = startedCluster(1);
     const pools = operationsOn(cluster);
     succeed<CreatedPool>(cluster, (done) => pools.create(request, done));
     assert.equal(
@@ -155,8 +155,8 @@ describe('changing pools', () => {
 });
 
 /** A pool "q" of 12 containers with 2 copies on the nodes a, b and c. */
-function shown(): { cluster: AssignmentTestCluster; placer: FakePlacer; pools: PoolOperations } {
-  const cluster = settled(3, 0, { rebalance: { mode: 'off' } });
+function shown(): { cluster: DrainTestCluster; placer: FakePlacer; pools: PoolOperations } {
+  const cluster = startedCluster(3, { mode: 'off' });
   const placer = new FakePlacer(cluster, 2);
   placer.replacesCopies = false;
   placer.moveMs = undefined;

@@ -4,12 +4,12 @@
  *
  * Three strategies:
  *
- *   fair      how many assignments it has
- *   weighted  the sum of their weights, by the capacity of the node
- *   balanced  assignments 0.3, CPU 0.3, memory 0.2, throughput 0.2, each relative to the mean of the nodes; without a
+ *   fair      how many containers it owns
+ *   weighted  the same, by the capacity of the node
+ *   balanced  containers 0.3, CPU 0.3, memory 0.2, throughput 0.2, each relative to the mean of the nodes; without a
  *             report of every node it is `fair`
  *
- * A factor in which the nodes hardly differ says nothing about where the next assignment should go. It is left out and
+ * A factor in which the nodes hardly differ says nothing about where the next container should go. It is left out and
  * the others share its weight; otherwise the memory that every process needs would hide that one of them does nothing.
  */
 import { unreachable } from '../../base/assert.ts';
@@ -22,8 +22,6 @@ export type BalanceStrategy = (typeof balanceStrategies)[number];
 export type NodeLoad = {
   readonly id: NodeId;
   readonly count: number;
-  /** The sum of the weights of its assignments. */
-  readonly weight: number;
   readonly report: LoadReport | undefined;
 };
 
@@ -36,7 +34,7 @@ export function loadScores(strategy: BalanceStrategy, nodes: readonly NodeLoad[]
     case 'fair':
       return nodes.map((node) => node.count);
     case 'weighted':
-      return nodes.map((node) => node.weight / (node.report?.capacity ?? 1));
+      return nodes.map((node) => node.count / (node.report?.capacity ?? 1));
     case 'balanced':
       return balancedScores(nodes);
     default:
@@ -55,7 +53,7 @@ function balancedScores(nodes: readonly NodeLoad[]): readonly number[] {
   ].filter(({ values }) => Math.max(...values) - Math.min(...values) >= differenceMin);
   const factors = [{ weight: 0.3, values: nodes.map((node) => node.count) }, ...telling];
   const weights = factors.reduce((sum, { weight }) => sum + weight, 0);
-  // In units of assignments, so that a score means the same whichever factors are in it.
+  // In units of containers, so that a score means the same whichever factors are in it.
   const countMean = meanOf(nodes.map((node) => node.count));
   return nodes.map((_, index) => {
     const relative = factors.reduce((sum, { weight, values }) => sum + weight * relativeTo(values, index), 0);
@@ -84,13 +82,8 @@ export function coefficientOfVariation(values: readonly number[]): number {
   return mean === 0 ? 0 : deviationOf(values) / mean;
 }
 
-/** What it would look like after a move: an assignment takes its share of the measured load along. */
-export function loadsAfterMove(
-  nodes: readonly NodeLoad[],
-  from: NodeId,
-  to: NodeId,
-  weight: number,
-): readonly NodeLoad[] {
+/** What it would look like after a move of one container: it takes its share of the measured load along. */
+export function loadsAfterMove(nodes: readonly NodeLoad[], from: NodeId, to: NodeId): readonly NodeLoad[] {
   const source = nodes.find((node) => node.id === from);
   const share = source === undefined || source.count === 0 ? 0 : 1 / source.count;
   const moved = source?.report;
@@ -98,7 +91,7 @@ export function loadsAfterMove(
     if (node.id !== from && node.id !== to) return node;
     const sign = node.id === from ? -1 : 1;
     const report = node.report && moved && shifted(node.report, moved, sign * share);
-    return { id: node.id, count: node.count + sign, weight: node.weight + sign * weight, report };
+    return { id: node.id, count: node.count + sign, report };
   });
 }
 
@@ -111,10 +104,10 @@ function shifted(report: LoadReport, moved: LoadReport, share: number): LoadRepo
   };
 }
 
-/** The freest first; the one with fewer assignments and then the lower id among equals, so that all decide alike. */
+/** The freest first; the one with fewer containers and then the lower id among equals, so that all decide alike. */
 export function leastLoadedFirst(strategy: BalanceStrategy, nodes: readonly NodeLoad[]): readonly NodeLoad[] {
   // With one more, because among idle nodes the one with the greater capacity is the freer.
-  const asked = strategy === 'weighted' ? nodes.map((node) => ({ ...node, weight: node.weight + 1 })) : nodes;
+  const asked = strategy === 'weighted' ? nodes.map((node) => ({ ...node, count: node.count + 1 })) : nodes;
   const scores = loadScores(strategy, asked);
   return nodes
     .map((node, index) => ({ node, score: scores[index] as number }))

@@ -8,6 +8,14 @@
  */
 import { type Fence, parseFence } from '../../base/fence.ts';
 import { type NodeId, parseNodeId } from '../../base/ids.ts';
+import {
+  readRecord,
+  strictCount,
+  strictFields,
+  strictList,
+  strictOneOf,
+  strictText,
+} from '../../registry/json-record.ts';
 
 export const poolDurabilities = ['memory', 'local', 'copies'] as const;
 /** When a write is acknowledged: held by every copy in memory, by the owner's disk, by the disks of all copies in sync. */
@@ -93,33 +101,33 @@ export function encodeContainer(record: ContainerRecord): Uint8Array {
 }
 
 export function readPool(value: Uint8Array): PoolRecord | undefined {
-  return read(value, (fields) => ({
-    major: count(fields['major']),
-    minor: count(fields['minor']),
-    module: text(fields['module']),
-    moduleVersion: count(fields['moduleVersion']),
-    containers: count(fields['containers']),
-    copies: count(fields['copies']),
-    durability: oneOf(poolDurabilities, fields['durability']),
+  return readRecord(value, (fields) => ({
+    major: strictCount(fields['major']),
+    minor: strictCount(fields['minor']),
+    module: strictText(fields['module']),
+    moduleVersion: strictCount(fields['moduleVersion']),
+    containers: strictCount(fields['containers']),
+    copies: strictCount(fields['copies']),
+    durability: strictOneOf(poolDurabilities, fields['durability']),
     restart: fields['restart'] === true,
     params: fields['params'] ?? null,
-    state: oneOf(['active', 'deleting'] as const, fields['state']),
+    state: strictOneOf(['active', 'deleting'] as const, fields['state']),
   }));
 }
 
 export function readContainer(value: Uint8Array): ContainerRecord | undefined {
-  return read(value, (fields) => ({
+  return readRecord(value, (fields) => ({
     owner: fields['owner'] === undefined ? undefined : holder(fields['owner']),
-    fence: parseFence(text(fields['fence'])),
-    opening: oneOf(activationReasons, fields['opening']),
-    phase: oneOf(['opening', 'serving'] as const, fields['phase']),
-    copies: list(fields['copies']).map((node) => parseNodeId(text(node))),
-    inSync: list(fields['inSync']).map(holder),
+    fence: parseFence(strictText(fields['fence'])),
+    opening: strictOneOf(activationReasons, fields['opening']),
+    phase: strictOneOf(['opening', 'serving'] as const, fields['phase']),
+    copies: strictList(fields['copies']).map((node) => parseNodeId(strictText(node))),
+    inSync: strictList(fields['inSync']).map(holder),
     move: fields['move'] === undefined ? undefined : moveOf(fields['move']),
-    moduleVersion: count(fields['moduleVersion']),
-    failures: count(fields['failures']),
-    ...(fields['failuresBefore'] === undefined ? {} : { failuresBefore: count(fields['failuresBefore']) }),
-    note: text(fields['note']),
+    moduleVersion: strictCount(fields['moduleVersion']),
+    failures: strictCount(fields['failures']),
+    ...(fields['failuresBefore'] === undefined ? {} : { failuresBefore: strictCount(fields['failuresBefore']) }),
+    note: strictText(fields['note']),
   }));
 }
 
@@ -142,47 +150,16 @@ export function readNodeNumber(value: Uint8Array): number | undefined {
   }
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-
-function read<T>(value: Uint8Array, build: (fields: Fields) => T): T | undefined {
-  try {
-    return build(fieldsOf(JSON.parse(decoder.decode(value))));
-  } catch {
-    return undefined;
-  }
-}
-
-function fieldsOf(value: unknown): Fields {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new TypeError('not an object');
-  return value as Fields;
-}
-
 function holder(value: unknown): NodeInstance {
-  const { node, generation } = fieldsOf(value);
-  return { node: parseNodeId(text(node)), generation: count(generation) };
+  const { node, generation } = strictFields(value);
+  return { node: parseNodeId(strictText(node)), generation: strictCount(generation) };
 }
 
 function moveOf(value: unknown): ContainerMove {
-  const { to, cause, step } = fieldsOf(value);
-  return { to: parseNodeId(text(to)), cause: oneOf(moveCauses, cause), step: oneOf(moveSteps, step) };
-}
-
-function list(value: unknown): readonly unknown[] {
-  if (!Array.isArray(value)) throw new TypeError('not a list');
-  return value;
-}
-
-function text(value: unknown): string {
-  if (typeof value !== 'string') throw new TypeError('not a text');
-  return value;
-}
-
-function count(value: unknown): number {
-  if (!Number.isSafeInteger(value) || (value as number) < 0) throw new TypeError('not a count');
-  return value as number;
-}
-
-function oneOf<const T extends readonly string[]>(allowed: T, value: unknown): T[number] {
-  if (!allowed.includes(value as T[number])) throw new TypeError('not one of the words');
-  return value as T[number];
+  const { to, cause, step } = strictFields(value);
+  return {
+    to: parseNodeId(strictText(to)),
+    cause: strictOneOf(moveCauses, cause),
+    step: strictOneOf(moveSteps, step),
+  };
 }

@@ -2,11 +2,11 @@
  * The record of a drain: deadline, parallelism, size at start, overdue. In the registry, so that it goes on whoever
  * leads. The leader measures the deadline; a damaged record reads as the defaults.
  */
-import { fieldsOf, numberIn } from '../../registry/assignment/record.ts';
+import { numberField, recordFieldsOf } from '../../registry/json-record.ts';
 
 export type DrainRecord = {
   readonly deadlineMs: number;
-  /** How many assignments and containers may be between two nodes at a time. */
+  /** How many containers may be between two nodes at a time. */
   readonly parallelMax: number;
   /** How much it held in the beginning, copies included. */
   readonly total: number;
@@ -25,12 +25,12 @@ export function encodeDrain(record: DrainRecord): Uint8Array {
 
 /** What cannot be read has the defaults: a drain is never stopped by a damaged word. */
 export function readDrain(value: Uint8Array): DrainRecord {
-  const fields = fieldsOf(value);
+  const fields = recordFieldsOf(value);
   const { deadlineMsMin, deadlineMsMax, parallelMax } = drainLimits;
   return {
-    deadlineMs: numberIn(fields?.['deadlineMs'], deadlineMsMin, deadlineMsMax) ?? drainDefaults.deadlineMs,
-    parallelMax: Math.floor(numberIn(fields?.['parallelMax'], 1, parallelMax) ?? drainDefaults.parallelMax),
-    total: Math.floor(numberIn(fields?.['total'], 0, Number.MAX_SAFE_INTEGER) ?? 0),
+    deadlineMs: numberField(fields?.['deadlineMs'], deadlineMsMin, deadlineMsMax) ?? drainDefaults.deadlineMs,
+    parallelMax: Math.floor(numberField(fields?.['parallelMax'], 1, parallelMax) ?? drainDefaults.parallelMax),
+    total: Math.floor(numberField(fields?.['total'], 0, Number.MAX_SAFE_INTEGER) ?? 0),
     overdue: fields?.['overdue'] === true,
   };
 }

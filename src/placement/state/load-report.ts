@@ -2,11 +2,9 @@
  * What a node reports about its load, under the lease of its registration. In the registry and not in gossip, because a
  * new leader must have all of it at once. A significant change is written; a quiet cluster writes none.
  */
-import { fieldsOf, numberIn } from '../../registry/assignment/record.ts';
+import { numberField, recordFieldsOf } from '../../registry/json-record.ts';
 
 export type LoadReport = {
-  /** How many assignments it has taken and serves now. */
-  readonly serving: number;
   /** Shares of what the machine has, 0 to 1. */
   readonly cpu: number;
   readonly memory: number;
@@ -28,21 +26,20 @@ export function encodeLoadReport(report: LoadReport): Uint8Array {
 
 /** Undefined when it cannot be read: then the node counts as one of which nothing is known. */
 export function readLoadReport(value: Uint8Array): LoadReport | undefined {
-  const fields = fieldsOf(value);
+  const fields = recordFieldsOf(value);
   if (fields === undefined) return undefined;
-  const serving = numberIn(fields['serving'], 0, Number.MAX_SAFE_INTEGER);
-  const cpu = numberIn(fields['cpu'], 0, 1);
-  const memory = numberIn(fields['memory'], 0, 1);
-  const perSecond = numberIn(fields['perSecond'], 0, Number.MAX_SAFE_INTEGER);
-  const capacity = numberIn(fields['capacity'], 0.001, 1_000_000);
-  if (serving === undefined || cpu === undefined || memory === undefined) return undefined;
+  const cpu = numberField(fields['cpu'], 0, 1);
+  const memory = numberField(fields['memory'], 0, 1);
+  const perSecond = numberField(fields['perSecond'], 0, Number.MAX_SAFE_INTEGER);
+  const capacity = numberField(fields['capacity'], 0.001, 1_000_000);
+  if (cpu === undefined || memory === undefined) return undefined;
   if (perSecond === undefined || capacity === undefined) return undefined;
-  return { serving, cpu, memory, perSecond, capacity };
+  return { cpu, memory, perSecond, capacity };
 }
 
 /** A change that could change somebody's decision. */
 export function isSignificantChange(a: LoadReport, b: LoadReport): boolean {
-  if (a.serving !== b.serving || a.capacity !== b.capacity) return true;
+  if (a.capacity !== b.capacity) return true;
   if (Math.abs(a.cpu - b.cpu) >= shareStep || Math.abs(a.memory - b.memory) >= shareStep) return true;
   return Math.abs(a.perSecond - b.perSecond) >= Math.max(rateFloor, rateStep * Math.max(a.perSecond, b.perSecond));
 }

@@ -1,12 +1,10 @@
 /** Boots the real node core on simulated ports, as compose.ts does on real ones. Only the ports are simulated. */
 import { RemusterError } from '../../base/errors.ts';
 import { nodeIdFrom } from '../../base/ids.ts';
-import type { Address, Clock, Datagrams, Identity, Program, Role, Runners, Store, Streams } from '../../base/ports.ts';
+import type { Address, Datagrams, Identity, Program, Role, Runners, Store, Streams } from '../../base/ports.ts';
 import type { ModuleDefinition } from '../../containers/module.ts';
 import { ModuleCatalog } from '../../containers/module-catalog.ts';
 import { bootNode, type CorePorts, type NodeCore } from '../../node/node-core.ts';
-import { heldAtOnce } from '../../node/control/held-at-once.ts';
-import type { AssignmentHost } from '../../placement/assignments/assignments-held-host.ts';
 import { startGeneration } from '../../node/boot/node-identity.ts';
 import { inlineMembership } from '../../node/membership/inline-membership.ts';
 import { type NodeOptions, nodeOptions } from '../../node/options/options.ts';
@@ -28,8 +26,6 @@ export type SimulatedNodeOptions = {
   readonly roles?: (name: string) => readonly Role[];
   /** Of the node of that name; all are in one datacenter if left out. */
   readonly dc?: (name: string) => string;
-  /** Who holds what is assigned to the node; by doing nothing if left out. */
-  readonly assignments?: (clock: Clock) => AssignmentHost;
   /** Besides none: only with these there are containers. */
   readonly modules?: readonly ModuleDefinition[];
   /** Only with these there are jobs: what runs in the place of a runner, and on how many cores of each worker. */
@@ -50,17 +46,11 @@ export type SimulatedJobsOptions = {
 
 export type WrappedPorts = { readonly streams: Streams; readonly datagrams: Datagrams };
 
-function controlPorts(
-  ports: SimulatedPorts,
-  context: NodeContext,
-  { roles }: Identity,
-  assignments: SimulatedNodeOptions['assignments'] = heldAtOnce,
-): CorePorts['control'] {
+function controlPorts(ports: SimulatedPorts, context: NodeContext, { roles }: Identity): CorePorts['control'] {
   return {
     random: context.random.fork('control'),
     logStore: roles.includes('manager') ? ports.openStore('log') : undefined,
     external: undefined,
-    assignments: assignments(ports.clock),
     measure: () => ({ cpu: 0, memory: 0, perSecond: 0, capacity: 1 }),
   };
 }
@@ -158,7 +148,7 @@ function live(
     {
       ...{ clock: ports.clock, streams, store, log: context.log },
       membership: inlineMembership(datagrams, context.random, own),
-      control: own.registry === 'none' ? undefined : controlPorts(ports, context, identity, options.assignments),
+      control: own.registry === 'none' ? undefined : controlPorts(ports, context, identity),
       containers: options.modules === undefined ? undefined : containerPorts(ports, identity, options.modules),
       jobs: options.jobs === undefined ? undefined : jobPorts(ports, identity, options.jobs),
     },

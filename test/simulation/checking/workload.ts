@@ -53,8 +53,6 @@ export type Observation =
     }
   /** A manager has begun a group of managers. */
   | { readonly kind: 'groupBegan'; readonly node: string }
-  /** A worker has taken what was assigned to it; `alsoHeldBy` hold it too and would act on it at this instant. */
-  | { readonly kind: 'took'; readonly node: string; readonly thing: string; readonly alsoHeldBy: readonly string[] }
   /** A write to the registry was acknowledged; what is there in the end. */
   | { readonly kind: 'wrote'; readonly key: string }
   | { readonly kind: 'found'; readonly keys: readonly string[] }

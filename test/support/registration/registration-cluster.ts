@@ -10,14 +10,11 @@ import type { Clock, Identity } from '../../../src/base/ports.ts';
 import { Random } from '../../../src/base/random.ts';
 import type { Leadership, LeadershipEvents, LeadershipView, Registry } from '../../../src/base/registry.ts';
 import { Timeline } from '../../../src/simulation/engine/timeline.ts';
-import { encodeAssigned, noHint } from '../../../src/registry/assignment/record.ts';
 import { clusterKey, keyRanges } from '../../../src/registry/cluster-keys.ts';
 import type { KeyspaceLimits } from '../../../src/registry/keyspace/keyspace.ts';
 import { type FakeRegistry, fakeRegistry } from '../../fakes/fake-registry.ts';
 import { ExpiryWorkerHost } from '../../../src/registration/expiry-worker-host.ts';
-import type { AssignmentChange, ReconcileResult } from '../../../src/registration/registration-types.ts';
 import { type RegistrationOptions, registrationOptions } from '../../../src/registration/registration-options.ts';
-import type { Assignment } from '../../../src/registration/cluster-snapshot.ts';
 import { RegistrationHost } from '../../../src/registration/registration-host.ts';
 import {
   NodeDirectory,
@@ -27,7 +24,7 @@ import {
 
 export const ttlMs = 32_000;
 
-export type Reconcile = (assignments: readonly Assignment[], done: Done<ReconcileResult>) => void;
+export type Reconcile = (done: Done<void>) => void;
 
 type Node = {
   readonly id: NodeId;
@@ -38,8 +35,8 @@ type Node = {
   serving: boolean;
   fenced: string | undefined;
   reconcile: Reconcile;
-  readonly lists: (readonly string[])[];
-  readonly changes: AssignmentChange[];
+  /** How often it was told to confirm what it holds. */
+  reconciled: number;
 };
 
 /** Who leads is what the test says; its term grows with each change. */
@@ -106,9 +103,8 @@ export class RegistrationTestCluster {
         host: undefined,
         serving: false,
         fenced: undefined,
-        reconcile: (_, done) => done(success({ failed: [] })),
-        lists: [],
-        changes: [],
+        reconcile: (done) => done(success(undefined)),
+        reconciled: 0,
       };
       this.nodes.set(name, node);
     }
@@ -151,11 +147,10 @@ export class RegistrationTestCluster {
       leadership: this.leaders.of(name),
     };
     const host: RegistrationHost = new RegistrationHost(ports, identity, this.options, {
-      reconcile: (assignments, done) => {
-        node.lists.push(assignments.map(({ pool, container }) => `${pool}/${container}`));
-        node.reconcile(assignments, done);
+      reconcile: (done) => {
+        node.reconciled += 1;
+        node.reconcile(done);
       },
-      changed: (changes) => node.changes.push(...changes),
       servingChanged: (serving) => {
         if (node.host !== undefined && node.host !== host) return;
         node.serving = serving;
@@ -232,12 +227,6 @@ export class RegistrationTestCluster {
 
   epoch(): number {
     return this.roster().epoch?.record?.epoch ?? 0;
-  }
-
-  assign(name: string, pool: string, container: string): void {
-    const key = clusterKey({ kind: 'assignment', node: this.node(name).id, pool, container });
-    const value = encodeAssigned({ hint: noHint, releasing: undefined, attempts: 0 });
-    this.write({ kind: 'put', key, value });
   }
 
   write(op: Parameters<Registry['transact']>[0]['then'][number]): void {

@@ -1,6 +1,5 @@
 /**
- * Properties of the control plane: one group, one holder per assignment, durable writes, everyone registered after
- * healing.
+ * Properties of the control plane: one group, durable writes, everyone registered after healing.
  */
 import type { PropertyChecker, Property } from '../../checking/workload.ts';
 
@@ -15,20 +14,6 @@ const oneGroupForms: Property = (): PropertyChecker => {
       return undefined;
     },
     atEnd: () => (first === undefined ? 'no group ever began' : undefined),
-  };
-};
-
-/** S8, S10: nobody takes what another one still may act on. */
-const oneHolderEach: Property = (): PropertyChecker => {
-  let taken = 0;
-  return {
-    observe(seen) {
-      if (seen.kind !== 'took') return undefined;
-      taken += 1;
-      const [other] = seen.alsoHeldBy;
-      return other === undefined ? undefined : `${seen.node} takes ${seen.thing} while ${other} may still act on it`;
-    },
-    atEnd: () => (taken === 0 ? 'nothing was ever taken' : undefined),
   };
 };
 
@@ -69,6 +54,5 @@ const allNodesRegistered: Property = (): PropertyChecker => {
 export const controlPlaneProperties = {
   everybodyIsRegistered: allNodesRegistered,
   oneGroupBegins: oneGroupForms,
-  oneHolderEach,
   whatWasWrittenStays: writesAreDurable,
 } as const satisfies Readonly<Record<string, Property>>;

@@ -1,12 +1,10 @@
 /**
- * Workload of whole nodes with a control plane: registrations, assignments, registry writes. Reports who holds what and
- * which writes were acknowledged.
+ * Workload of whole nodes with a control plane: registrations and registry writes. Reports who is registered and which
+ * writes were acknowledged.
  */
 import type { Clock } from '../../../../src/base/ports.ts';
 import { Random } from '../../../../src/base/random.ts';
 import type { Registry } from '../../../../src/base/registry.ts';
-import { heldAtOnce } from '../../../../src/node/control/held-at-once.ts';
-import type { AssignmentHost } from '../../../../src/placement/assignments/assignments-held-host.ts';
 import {
   simulatedAddress,
   aliveMembersOf,
@@ -17,7 +15,6 @@ import type { WorkloadRun, WorkloadContext } from '../../checking/workload.ts';
 import { SimulatedWorld } from '../../../../src/simulation/world/simulated-world.ts';
 
 const managersCount = 3;
-const thingsCount = 6;
 const writeEveryMs = 400;
 const writeTimeoutMs = 4_000;
 const settledMs = 4_000;
@@ -41,7 +38,6 @@ class Controlled {
   readonly #names: readonly string[];
   readonly #observe: WorkloadContext['observe'];
   readonly #random: Random;
-  readonly #holding = new Map<string, Set<string>>();
   #resting = false;
   #writes = 0;
 
@@ -54,12 +50,10 @@ class Controlled {
       ...{ seed, names, detailed, sink },
       boot: (ports, context) => {
         const { name } = context;
-        this.#holding.set(name, new Set());
         const node = bootSimulatedNode(ports, context, {
           join: managers.map((manager) => simulatedAddress(this.world, manager)),
           roles: (one) => (managers.includes(one) ? ['manager'] : ['worker']),
           options: { registry: 'embedded', registrationTtlMs },
-          assignments: (clock) => this.#witnessed(clock, name),
         });
         this.#listen(ports.clock, name, node);
         return node;
@@ -68,7 +62,6 @@ class Controlled {
   }
 
   start(): void {
-    this.world.timeline.after(settledMs, () => this.#createThings());
     this.world.timeline.after(settledMs, () => this.#write());
   }
 
@@ -91,32 +84,6 @@ class Controlled {
     return new Map(this.#names.map((name) => [name, aliveMembersOf(this.world.program(name))]));
   }
 
-  #witnessed(clock: Clock, name: string): AssignmentHost {
-    const inner = heldAtOnce(clock);
-    return {
-      take: (assignment, done) =>
-        inner.take(assignment, (outcome) => {
-          const thing = `${assignment.pool}/${assignment.container}`;
-          this.#holding.get(name)?.add(thing);
-          this.#observe({ kind: 'took', node: name, thing, alsoHeldBy: this.#actingHolders(thing, name) });
-          done(outcome);
-        }),
-      release: (assignment, done) => {
-        this.#holding.get(name)?.delete(`${assignment.pool}/${assignment.container}`);
-        inner.release(assignment, done);
-      },
-    };
-  }
-
-  /** Who else holds it and would act on it now. A node that stands still does nothing. */
-  #actingHolders(thing: string, but: string): readonly string[] {
-    return this.#names.filter((name) => {
-      if (name === but || this.#holding.get(name)?.has(thing) !== true || !this.world.isUp(name)) return false;
-      const isStalled = (this.world.host(name).process?.deferredCount ?? 0) > 0;
-      return !isStalled && this.world.program(name)?.core?.control?.registration.canServe() === true;
-    });
-  }
-
   /** The core is there once the disk has told who the node is. */
   #listen(clock: Clock, name: string, node: SimulatedNode): void {
     if (node.core === undefined) return void clock.schedule(1, () => this.#listen(clock, name, node));
@@ -135,17 +102,6 @@ class Controlled {
     this.#registryOf(this.#random.pick(this.#names))?.transact(put, { timeoutMs: writeTimeoutMs }, ({ ok }) => {
       if (ok) this.#observe({ kind: 'wrote', key });
     });
-  }
-
-  /** Once, by whoever can: a mark is created with them. */
-  #createThings(): void {
-    if (this.#resting) return;
-    this.world.timeline.after(writeTimeoutMs, () => this.#createThings());
-    const mark = '/made';
-    const keys = [mark, ...Array.from({ length: thingsCount }, (_, i) => `/cluster/unassigned/things/t${i + 1}`)];
-    const then = keys.map((key) => ({ kind: 'put', key, value: new Uint8Array() }) as const);
-    const make = { compare: [{ key: mark, target: 'version', is: 'equal', than: 0 }], then, otherwise: [] } as const;
-    this.#registryOf(this.#random.pick(this.#names))?.transact(make, { timeoutMs: writeTimeoutMs }, () => undefined);
   }
 
   #registryOf(name: string): Registry | undefined {
