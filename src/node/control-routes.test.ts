@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isRemusterError } from '../base/errors.ts';
 import type { ApiResponse, ServerSentEvent, ApiRequest } from '../base/http-routes.ts';
+import { kv } from '../modules/kv/kv.ts';
 import { type SimulatedNode, bootSimulatedNode } from '../simulation/cluster/simulated-node.ts';
 import { SimulatedWorld } from '../simulation/world/simulated-world.ts';
 import type { NodeCore } from './node-core.ts';
@@ -30,6 +31,7 @@ class Scene {
           join,
           dc,
           roles: (name) => (name.startsWith('m') ? ['manager', 'worker'] : ['worker']),
+          modules: [kv],
           options: { registry: 'embedded' },
         }),
     });
@@ -92,6 +94,12 @@ class Scene {
 
   async put(key: string, value: string, ifVersion?: number): Promise<Fields> {
     return await this.json('w1', '/v1/registry', { method: 'PUT', body: { key, value, ifVersion } });
+  }
+
+  /** Containers without copies, all open. */
+  async pool(containers: number): Promise<void> {
+    await this.json('m1', '/v1/pools', { method: 'POST', body: { name: 'p', module: 'kv', containers, copies: 1 } });
+    this.advance(5_000);
   }
 
   async refused(code: Parameters<typeof isRemusterError>[1], pattern: RegExp, asked: Promise<unknown>): Promise<void> {
@@ -194,8 +202,7 @@ test('a watch says where it begins, tells each change, and stops with its reader
 
 test('a node is drained and activated, and the event says why', async () => {
   const scene = new Scene();
-  for (let i = 0; i < 8; i++) await scene.put(`/cluster/unassigned/pool/c${i}`, '{}');
-  scene.advance(5_000);
+  await scene.pool(8);
   const drain = (body: object): Promise<Fields> => scene.post('m1', '/v1/nodes/:name/drain', 'w1', body);
   const preflight = await drain({ dryRun: true });
   assert.deepEqual([preflight['dryRun'], preflight['blockedBy']], [true, []]);
@@ -213,7 +220,8 @@ test('a node is drained and activated, and the event says why', async () => {
 
   const active = await scene.post('m1', '/v1/nodes/:name/activate', 'w1', { reason: 'disk is in' });
   assert.deepEqual([active['registration'], active['reason']], ['active', 'admin_activate']);
-  scene.advance(2_000);
+  // Sooner than it gets its share by itself.
+  scene.advance(500);
   const plan = await scene.json('w1', '/v1/rebalance', { method: 'POST', body: { dryRun: true, maxMoves: 1 } });
   assert.deepEqual(
     (plan['moves'] as readonly Fields[]).map(({ to }) => to),
@@ -300,8 +308,7 @@ test('no manager is removed whom the quorum needs', async () => {
 
 test('a node leaves only when nothing depends on it', async () => {
   const scene = new Scene();
-  for (let i = 0; i < 4; i++) await scene.put(`/cluster/unassigned/pool/c${i}`, '{}');
-  scene.advance(5_000);
+  await scene.pool(4);
   const leave = (name: string, body: object = {}): Promise<Fields> =>
     scene.post('m1', '/v1/nodes/:name/leave', name, body);
   await scene.refused('PRECONDITION', /w1 is not drained: drain it first; w1 still holds 1/, leave('w1'));
