@@ -86,7 +86,7 @@ export function nextMode(reason: StateReason, from: PreviousMode): NodeMode | un
   return table[reason][from];
 }
 
-/** In these modes a node works on what is assigned to it; in `active` it also gets new work. */
+/** In these modes a node works on the containers it has; in `active` it also gets others. */
 export function canServeIn(mode: NodeMode): boolean {
   return mode === 'active' || mode === 'draining';
 }

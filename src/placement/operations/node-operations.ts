@@ -108,8 +108,8 @@ function balanceOf(view: ClusterView, { strategy, variationMax }: RebalanceOptio
   );
   const loads = nodeLoads(nodes, new Map());
   const rows = nodes.map((node, index) => {
-    const load = loads[index] as (typeof loads)[number];
-    return { ...load, name: node.name, copies: node.copied.size, isActive: isActive(node) };
+    const { id, count, report } = loads[index] as (typeof loads)[number];
+    return { id, count, report, name: node.name, copies: node.copied.size, isActive: isActive(node) };
   });
   return balanceReport(strategy, variationMax, rows, view.unowned.size);
 }

@@ -54,6 +54,8 @@ export class KvPool {
     this.#writers = this.#written.map(async (_, container) => {
       while (this.#isWriting) await this.#put(container);
     });
+    // Thrown by `endWriting`, and not before.
+    for (const writer of this.#writers) writer.catch(() => {});
   }
 
   /** Every write that was begun has been done. */
