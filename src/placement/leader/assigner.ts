@@ -25,9 +25,8 @@ import {
   nextDrainDueMs,
   drainTaskKey,
   drainTasks,
-  drainTransaction,
 } from '../plans/drain-plan.ts';
-import { claim } from './transactions.ts';
+import { claim, drainTransaction } from './transactions.ts';
 
 export type OwnAssignerInput = {
   readonly kind: 'rebalance';

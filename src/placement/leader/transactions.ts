@@ -4,7 +4,7 @@
  * one whose fence stands at `/cluster/assigner`. If one of them has passed, nothing happens. So a leader that was
  * superseded is refused, two that race cannot both win, and a transaction that is sent twice is executed once.
  */
-import { assert } from '../../base/assert.ts';
+import { assert, unreachable } from '../../base/assert.ts';
 import { type RegistryCompare, type RegistryOp, type RegistryTransaction, onlyKey } from '../../base/registry.ts';
 import { clusterKey } from '../../registry/cluster-keys.ts';
 import { type NodeStateRecord, encodeRegistrationRecord } from '../../registration/registration-records.ts';
@@ -12,6 +12,7 @@ import { type ContainerMove, encodeContainer } from '../state/container-records.
 import { type KnownNode, isActive } from '../state/cluster-view.ts';
 import { type DrainRecord, encodeDrain } from '../state/drain-record.ts';
 import type { HeldContainer } from '../state/node-holdings.ts';
+import type { DrainTask } from '../plans/drain-plan.ts';
 const assignerKey = clusterKey({ kind: 'assigner' });
 /** The key says everything. */
 const spreadMark = new TextEncoder().encode('{"v":1}');
@@ -50,20 +51,7 @@ export function unmarkNewNodeTransaction(fence: Uint8Array, { id, spread }: Know
   return guarded([leads(fence), unchanged(key, spread?.modRevision ?? 0)], [remove(key)]);
 }
 
-/** By an operator: the node goes on serving while it is emptied. */
-export function startDrainTransaction(
-  node: KnownNode,
-  state: NodeStateRecord,
-  record: DrainRecord,
-): RegistryTransaction {
-  const key = clusterKey({ kind: 'state', node: node.id });
-  return guarded(
-    [unchanged(key, node.state?.modRevision ?? 0)],
-    [put(key, encodeRegistrationRecord(state)), put(clusterKey({ kind: 'drain', node: node.id }), encodeDrain(record))],
-  );
-}
-
-/** It holds nothing. Nothing can have come meanwhile, because `give` compares the state as well. */
+/** It holds nothing. Nothing can have come meanwhile, because every transaction that gives something compares the state as well. */
 export function endDrainTransaction(fence: Uint8Array, node: KnownNode, state: NodeStateRecord): RegistryTransaction {
   const key = clusterKey({ kind: 'state', node: node.id });
   return guarded(
@@ -83,6 +71,26 @@ export function updateDrainTransaction(
     [leads(fence), unchanged(key, node.drain?.modRevision ?? 0)],
     [record === undefined ? remove(key) : put(key, encodeDrain(record))],
   );
+}
+
+/** What carries out a task under the fence of the leader. */
+export function drainTransaction(task: DrainTask, fence: Uint8Array): RegistryTransaction {
+  switch (task.kind) {
+    case 'move':
+      return startMoveTransaction(fence, task.held, task.to, task.cause);
+    case 'drained':
+      return endDrainTransaction(fence, task.node, task.state);
+    case 'overdue':
+      return updateDrainTransaction(fence, task.node, task.node.drain && { ...task.node.drain.record, overdue: true });
+    case 'forgetDrain':
+      return updateDrainTransaction(fence, task.node, undefined);
+    case 'beginSpread':
+      return markNewNodeTransaction(fence, task.node);
+    case 'endSpread':
+      return unmarkNewNodeTransaction(fence, task.node);
+    default:
+      return unreachable(task);
+  }
 }
 
 function guarded(compare: readonly RegistryCompare[], then: readonly RegistryOp[]): RegistryTransaction {

@@ -5,18 +5,18 @@
 import { type Done, RemusterError, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';
-import type { Registry, RegistryEntry } from '../../base/registry.ts';
-import { keyRanges } from '../../registry/cluster-keys.ts';
+import type { Registry, RegistryEntry, RegistryTransaction } from '../../base/registry.ts';
+import { type NodeStateRecord, encodeRegistrationRecord } from '../../registration/registration-records.ts';
+import { clusterKey, keyRanges } from '../../registry/cluster-keys.ts';
 import { type BalanceReport, balanceReport } from '../balance/balance-report.ts';
-import { ClusterView, isActive } from '../state/cluster-view.ts';
+import { ClusterView, type KnownNode, isActive } from '../state/cluster-view.ts';
 import { heldCount } from '../state/node-holdings.ts';
 import { type DrainProgress, drainPreflight, drainProgress } from './drain-progress.ts';
-import { type DrainRecord, drainDefaults, drainLimits } from '../state/drain-record.ts';
+import { type DrainRecord, drainDefaults, drainLimits, encodeDrain } from '../state/drain-record.ts';
 import type { RebalanceOptions } from '../balance/rebalance-options.ts';
 import { type RebalancePlan, planRebalance } from '../balance/rebalance-plan.ts';
 import { rebalanceNodes } from '../balance/rebalancer.ts';
 import { nodeLoads, inFlightLoad } from '../plans/move-target.ts';
-import { startDrainTransaction } from '../leader/transactions.ts';
 
 export type DrainRequest = { readonly deadlineMs?: number; readonly parallelMax?: number; readonly note?: string };
 
@@ -100,6 +100,23 @@ export class NodeOperations {
     };
     page(keyRanges.cluster.from, []);
   }
+}
+
+/** The node goes on serving while it is emptied. */
+function startDrainTransaction(
+  { id, state }: KnownNode,
+  next: NodeStateRecord,
+  drain: DrainRecord,
+): RegistryTransaction {
+  const key = clusterKey({ kind: 'state', node: id });
+  return {
+    compare: [{ key, target: 'modRevision', is: 'equal', than: state?.modRevision ?? 0 }],
+    then: [
+      { kind: 'put', key, value: encodeRegistrationRecord(next) },
+      { kind: 'put', key: clusterKey({ kind: 'drain', node: id }), value: encodeDrain(drain) },
+    ],
+    otherwise: [],
+  };
 }
 
 function balanceOf(view: ClusterView, { strategy, variationMax }: RebalanceOptions): BalanceReport {

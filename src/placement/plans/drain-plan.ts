@@ -2,22 +2,13 @@
  * What a draining node needs next: a move, the deadline noted, or the end of the drain. Pure: read from the view, so a
  * new leader continues.
  */
-import { unreachable } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { RegistryTransaction } from '../../base/registry.ts';
 import type { ContainerMove } from '../state/container-records.ts';
 import type { NodeStateRecord } from '../../registration/registration-records.ts';
 import type { ClusterView, KnownNode } from '../state/cluster-view.ts';
 import { type HeldContainer, canMove, heldCount, moveRetryDueMs } from '../state/node-holdings.ts';
 import type { BalanceStrategy } from './load-score.ts';
 import { type InFlightLoad, chooseMoveTarget } from './move-target.ts';
-import {
-  startMoveTransaction,
-  markNewNodeTransaction,
-  endDrainTransaction,
-  unmarkNewNodeTransaction,
-  updateDrainTransaction,
-} from '../leader/transactions.ts';
 
 export type DrainTask =
   | {
@@ -107,23 +98,4 @@ export function nextDrainDueMs(view: ClusterView, nowMs: number): number | undef
   }
   const later = times.filter((atMs) => atMs > nowMs && atMs < Infinity);
   return later.length === 0 ? undefined : later.reduce((a, b) => Math.min(a, b));
-}
-
-export function drainTransaction(task: DrainTask, fence: Uint8Array): RegistryTransaction {
-  switch (task.kind) {
-    case 'move':
-      return startMoveTransaction(fence, task.held, task.to, task.cause);
-    case 'drained':
-      return endDrainTransaction(fence, task.node, task.state);
-    case 'overdue':
-      return updateDrainTransaction(fence, task.node, task.node.drain && { ...task.node.drain.record, overdue: true });
-    case 'forgetDrain':
-      return updateDrainTransaction(fence, task.node, undefined);
-    case 'beginSpread':
-      return markNewNodeTransaction(fence, task.node);
-    case 'endSpread':
-      return unmarkNewNodeTransaction(fence, task.node);
-    default:
-      return unreachable(task);
-  }
 }
