@@ -35,7 +35,7 @@ test('a cut that is longer than the registration: given up, back and drained, an
   const { agent: leader } = await cluster.leader();
   const [alone] = cluster.others(leader);
   const others = cluster.others(alone);
-  // Through the others: nobody asks the one that is cut off.
+  // Through the others: the one that is cut off could not answer.
   const session = await cluster.session({ addr: others.map(({ port }) => `127.0.0.1:${port}`) });
   const pool = await KvPool.create(cluster, session, 'things', { containers: 6, copies: 2 });
   assert.ok((await pool.ownedBy(alone)).length > 0);
@@ -55,7 +55,7 @@ test('a cut that is longer than the registration: given up, back and drained, an
   cluster.nobodyFell();
 });
 
-test('a restart after the registration ended: drained, it gives back what only it has, until somebody activates it (DA-8, DA-12)', async (context) => {
+test('a restart after the registration ended: drained, it gives back what only it has, until it is activated (DA-8, DA-12)', async (context) => {
   const cluster = await PoolCluster.start(context, nodes, words);
   const session = await cluster.session();
   const copied = await KvPool.create(cluster, session, 'copied', { containers: 6, copies: 2 });
@@ -64,6 +64,8 @@ test('a restart after the registration ended: drained, it gives back what only i
   const [killed] = cluster.others(leader);
   const others = cluster.others(killed);
   assert.ok((await copied.ownedBy(killed)).length > 0 && (await single.ownedBy(killed)).length > 0);
+  const keys = (await entries(others[0], '/cluster/register/')).map(({ key }) => key);
+  assert.ok(keys.includes(`/cluster/register/${killed.id}`), keys.join());
   const registrations = await Watched.open(context, others[0], '/cluster/register/');
   const elsewhere = await Watched.open(context, others[0], '/elsewhere/');
   await cluster.kill(killed);

@@ -41,7 +41,7 @@ function counts({ placer }: Both, names: string): readonly number[] {
 }
 
 describe('the load of containers', () => {
-  test('owned ones count, copies are only told', () => {
+  test('owned ones count, copies do not', () => {
     const { cluster } = clusterWith(3, 9, 'abc');
     new FakePlacer(cluster, 1, 'r').create(3, 'a');
     const report = cluster.balance();

@@ -64,7 +64,7 @@ export class KvPool {
     await Promise.all(this.#writers);
   }
 
-  /** Every container has exactly what was acknowledged, as told to those who ask at these nodes. */
+  /** Every container has exactly what was acknowledged, as read through these nodes. */
   async assertKept(...at: readonly Agent[]): Promise<void> {
     const addr = (at.length > 0 ? at : this.#cluster.up).map(({ port }) => `127.0.0.1:${port}`);
     const handle = this.#handle(await this.#cluster.session({ addr }));

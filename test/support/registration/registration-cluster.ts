@@ -35,7 +35,7 @@ type Node = {
   serving: boolean;
   fenced: string | undefined;
   reconcile: Reconcile;
-  /** How often it was told to confirm what it holds. */
+  /** How often it had to confirm what it holds. */
   reconciled: number;
 };
 
