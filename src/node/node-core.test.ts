@@ -1,6 +1,7 @@
 /** The core on simulated ports: what it says to others, what it answers, what it keeps over a restart. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { wireFormat } from '../base/format-versions.ts';
 import type { Outcome } from '../base/errors.ts';
 import { nodeIdFrom } from '../base/ids.ts';
 import type { Clock, Identity, Streams } from '../base/ports.ts';
@@ -250,7 +251,7 @@ test('it refuses what cannot be read and what is no question, and counts it', ()
     const outcome = ask(world, 'a', 'b', body);
     return outcome.ok ? 'ok' : outcome.error.code;
   };
-  assert.equal(codeOf(Uint8Array.of(1, 2, 3, 4)), 'FORBIDDEN');
+  assert.equal(codeOf(Uint8Array.of(wireFormat, 2, 3, 4)), 'FORBIDDEN');
   assert.equal(codeOf(encodeMessage({ kind: 'streamPong', generation: 1, incarnation: 1 })), 'UNKNOWN_METHOD');
   assert.deepEqual(coreOf(world, 'b').status().rejected, { unknownTag: 1 });
 });
