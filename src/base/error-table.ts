@@ -7,10 +7,13 @@
  * same call id or look. `retryable` answers "can the same request succeed later, unchanged?".
  */
 
+/** Did anything happen? */
+export type StateChanged = 'no' | 'maybe' | 'yes';
+
 export type ErrorRow = {
   readonly summary: string;
   readonly hint: string;
-  readonly stateChanged: 'no' | 'maybe' | 'yes';
+  readonly stateChanged: StateChanged;
   readonly retryable: boolean;
   readonly httpStatus: number;
   readonly exitCode: 1 | 2 | 3 | 4 | 5 | 99 | 130;

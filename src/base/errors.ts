@@ -1,9 +1,9 @@
 /**
  * RemusterError, and `Outcome`/`Done` for callbacks. Never carries a stack trace, path or secret to another process.
  */
-import { type ErrorCode, type ErrorRow, errorTable } from './error-table.ts';
+import { type ErrorCode, type ErrorRow, type StateChanged, errorTable } from './error-table.ts';
 
-export type { ErrorCode } from './error-table.ts';
+export type { ErrorCode, StateChanged } from './error-table.ts';
 
 /** Recognised by a registered symbol, so that two installed copies of the package understand each other. */
 const brand = Symbol.for('remuster.error');
@@ -12,10 +12,13 @@ export class RemusterError extends Error {
   override readonly name = 'RemusterError';
   readonly [brand] = true;
   readonly code: ErrorCode;
+  /** Of this error, which may know more than its code: 'no' is a promise that the request had no effect. */
+  readonly stateChanged: StateChanged;
 
-  constructor(code: ErrorCode, message?: string) {
+  constructor(code: ErrorCode, message?: string, stateChanged: StateChanged = errorTable[code].stateChanged) {
     super(message ?? errorTable[code].summary);
     this.code = code;
+    this.stateChanged = stateChanged;
   }
 
   get row(): ErrorRow {
@@ -28,9 +31,25 @@ export function isRemusterError(value: unknown, code?: ErrorCode): value is Remu
   return code === undefined || (value as RemusterError).code === code;
 }
 
+/** The same error with another answer to whether anything happened. */
+export function withStateChanged(error: RemusterError, stateChanged: StateChanged): RemusterError {
+  if (error.stateChanged === stateChanged) return error;
+  return new RemusterError(error.code, error.message, stateChanged);
+}
+
+/** For whoever has caused effects, or may have, before this error came: it can no longer promise that there are none. */
+export function withPossibleEffect(error: RemusterError): RemusterError {
+  return error.stateChanged === 'no' ? withStateChanged(error, 'maybe') : error;
+}
+
 /** A code that came as text, from another thread or over a wire; one that this version does not know is INTERNAL. */
 export function parseErrorCode(text: string): ErrorCode {
   return Object.hasOwn(errorTable, text) ? (text as ErrorCode) : 'INTERNAL';
+}
+
+/** As it came as text; what this version does not know promises nothing. */
+export function parseStateChanged(text: unknown): StateChanged {
+  return text === 'no' || text === 'yes' ? text : 'maybe';
 }
 
 /** What an error looks like to the other side of a wire, the HTTP interface and `-o json`. */
@@ -38,15 +57,16 @@ export type SerializedError = {
   readonly code: ErrorCode;
   readonly message: string;
   readonly hint: string;
-  readonly stateChanged: ErrorRow['stateChanged'];
+  readonly stateChanged: StateChanged;
   readonly retryable: boolean;
 };
 
 /** Anything that is not one of ours is a mistake of ours: its text stays in the log and does not travel. */
 export function serializeError(error: unknown): SerializedError {
   const known = isRemusterError(error) ? error : new RemusterError('INTERNAL');
-  const { hint, stateChanged, retryable } = errorTable[known.code];
-  return { code: known.code, message: known.message, hint, stateChanged, retryable };
+  const { code, message, stateChanged } = known;
+  const { hint, retryable } = errorTable[code];
+  return { code, message, hint, stateChanged, retryable };
 }
 
 /** How ports report an ending: as data, because an outcome becomes the input of a machine. */
@@ -60,8 +80,9 @@ export function success<T>(value: T): Outcome<T> {
   return { ok: true, value };
 }
 
-export function failure(code: ErrorCode, message?: string): Outcome<never> {
-  return { ok: false, error: new RemusterError(code, message) };
+/** `stateChanged` where this place knows it better than the row of the code. */
+export function failure(code: ErrorCode, message?: string, stateChanged?: StateChanged): Outcome<never> {
+  return { ok: false, error: new RemusterError(code, message, stateChanged) };
 }
 
 /** Turns a callback ending into a promise, for code at the edges that is not driven by a loop. */

@@ -5,7 +5,7 @@
  *                           ^                                      ^
  *   somebody's call --> calls (routes, sends, resends) --calls-----+   only while the serving lease holds
  */
-import type { Done } from '../base/errors.ts';
+import type { Done, StateChanged } from '../base/errors.ts';
 import type { CallId, NodeId } from '../base/ids.ts';
 import type { Cancel, StoreWrite } from '../base/ports.ts';
 import type { ContainerRecord, PoolRecord } from '../placement/state/container-records.ts';
@@ -145,7 +145,12 @@ export type RoutedCall = {
 /** What one container answered. */
 export type ContainerCallResult = { readonly container: number } & (
   | { readonly ok: true; readonly value: Uint8Array }
-  | { readonly ok: false; readonly code: string; readonly message: string }
+  | {
+      readonly ok: false;
+      readonly code: string;
+      readonly message: string;
+      readonly stateChanged: StateChanged;
+    }
 );
 
 /** `parts` when several containers were asked and nobody here can aggregate; in the order of their numbers, none missing. */

@@ -6,7 +6,7 @@ import type { Role } from '../base/ports.ts';
 import { field, list, optional, record } from './codec/compound.ts';
 import type { ValueOf } from './codec/field-type.ts';
 import { type MessageOf, message } from './codec/message.ts';
-import { bool, enumOf, u32, u53, u8 } from './codec/numbers.ts';
+import { bool, enumOf, stateChanged, u32, u53, u8 } from './codec/numbers.ts';
 import { methodName, callFastCodec, callReplyFastCodec, valueBytes } from './call-fast-codec.ts';
 import { name, nodeId, text } from './codec/strings.ts';
 import { valueBytesMax } from './codec/value.ts';
@@ -78,6 +78,7 @@ const callRefused = message({
     message: field(2, errorText, 'For people.'),
     owner: field(3, optional(nodeId), 'With STALE_TABLE: who owns it, as far as the one who was asked knows,'),
     version: field(4, u53, 'and the version of that entry; 0 when nothing is known.'),
+    stateChanged: field(5, stateChanged, 'Whether it had an effect.'),
   },
 });
 
@@ -113,7 +114,8 @@ const callPart = record('callPart', {
   container: field(1, u32, 'Which container.'),
   value: field(2, optional(valueBytes), 'What its method returned,'),
   code: field(3, optional(errorCode), 'or the code of the error'),
-  message: field(4, optional(errorText), 'and its sentence.'),
+  message: field(4, optional(errorText), 'and its sentence,'),
+  stateChanged: field(5, optional(stateChanged), 'and whether it had an effect.'),
 });
 
 export type WireCallPart = ValueOf<typeof callPart>;
@@ -129,8 +131,9 @@ const wantedCall = message({
     value: field(1, optional(valueBytes), 'What the method returned, or what was made of what all returned.'),
     parts: field(2, optional(list(callPart, partsMax)), 'What each container returned, in the order of their numbers.'),
     stream: field(3, optional(bool), 'It gives a flow: open one.'),
-    code: field(4, optional(errorCode), 'Why it failed: an error code'),
-    message: field(5, optional(errorText), 'and a sentence.'),
+    code: field(4, optional(errorCode), 'Why it failed: an error code,'),
+    message: field(5, optional(errorText), 'a sentence,'),
+    stateChanged: field(6, optional(stateChanged), 'and whether it had an effect.'),
   },
 });
 

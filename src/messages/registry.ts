@@ -7,7 +7,7 @@ import type { Role } from '../base/ports.ts';
 import { field, list, optional, record } from './codec/compound.ts';
 import type { FieldType, ValueOf } from './codec/field-type.ts';
 import { type MessageOf, message } from './codec/message.ts';
-import { bool, enumOf, u16, u32, u53 } from './codec/numbers.ts';
+import { bool, enumOf, stateChanged, u16, u32, u53 } from './codec/numbers.ts';
 import { bytes, nodeId, text } from './codec/strings.ts';
 
 const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
@@ -163,6 +163,7 @@ const registryRefusal = message({
     leader: field(3, optional(nodeId), 'Who leads, if the one who was asked does not,'),
     host: field(4, optional(text(255)), 'and where'),
     port: field(5, optional(u16), 'it is.'),
+    stateChanged: field(6, stateChanged, 'Whether it had an effect.'),
   },
 });
 

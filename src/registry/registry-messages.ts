@@ -2,7 +2,8 @@
  * Converts between registry types and wire messages, and checks that each kind has its fields. Never judges whether a
  * transaction makes sense.
  */
-import { type ErrorCode, RemusterError, parseErrorCode } from '../base/errors.ts';
+import { errorTable } from '../base/error-table.ts';
+import { type ErrorCode, RemusterError, type StateChanged, parseErrorCode } from '../base/errors.ts';
 import type {
   RegistryChange,
   RegistryCompare,
@@ -23,13 +24,18 @@ export type RegistryRefusal = RegistryMessageOf<'registryRefusal'>;
 
 const messageCharactersMax = 300;
 
-export function registryRefusalOf(code: ErrorCode, message: string): RegistryRefusal {
+export function registryRefusalOf(
+  code: ErrorCode,
+  message: string,
+  stateChanged: StateChanged = errorTable[code].stateChanged,
+): RegistryRefusal {
   const shortened = message.slice(0, messageCharactersMax).toWellFormed();
-  return { kind: 'registryRefusal', code, message: shortened, leader: undefined, host: undefined, port: undefined };
+  const leader = { leader: undefined, host: undefined, port: undefined };
+  return { kind: 'registryRefusal', code, message: shortened, ...leader, stateChanged };
 }
 
-export function errorOfRefusal({ code, message }: RegistryRefusal): RemusterError {
-  return new RemusterError(parseErrorCode(code), message);
+export function errorOfRefusal({ code, message, stateChanged }: RegistryRefusal): RemusterError {
+  return new RemusterError(parseErrorCode(code), message, stateChanged);
 }
 
 type WireTransaction = {

@@ -124,7 +124,7 @@ export class FakeCluster {
   parts(values: readonly (number | 'lost')[]): Uint8Array {
     const parts = values.map((value, container): ContainerCallResult =>
       value === 'lost'
-        ? { container, ok: false, code: 'NETWORK_TIMEOUT', message: 'lost' }
+        ? { container, ok: false, code: 'NETWORK_TIMEOUT', message: 'lost', stateChanged: 'maybe' }
         : { container, ok: true, value: encodeValue(value) },
     );
     return encodeMessage(routeCallReplyOf(success({ parts })));

@@ -13,9 +13,10 @@ export const exitInterrupted = 130;
 /** Prints the error and says with which code to exit. */
 export function reportFailure(error: unknown, asJson: boolean): number {
   const known = isRemusterError(error) ? error : new RemusterError('INTERNAL', internalMessage(error));
-  const { code, message, hint } = serializeError(known);
+  const shape = serializeError(known);
+  const { code, message, hint } = shape;
   if (asJson) {
-    printNotice(JSON.stringify({ error: { code, message, hint } }));
+    printNotice(JSON.stringify({ error: shape }));
   } else {
     printNotice(`${styled('red', 'error', process.stderr)} ${code}: ${message}`);
     printNotice(`${styled('dim', 'hint', process.stderr)} ${hint} (remuster explain ${code})`);

@@ -1,6 +1,6 @@
 /** HTTP requests to a node: JSON, deadlines, size limits, coded errors. Never retries. */
 import { type IncomingMessage, request as httpRequest } from 'node:http';
-import { RemusterError } from '../../base/errors.ts';
+import { RemusterError, parseStateChanged } from '../../base/errors.ts';
 import { errorTable, type ErrorCode } from '../../base/error-table.ts';
 import type { ClusterTarget } from './target.ts';
 
@@ -93,7 +93,7 @@ export async function* postLines(target: ClusterTarget, path: string): AsyncGene
     }
   } catch (error) {
     if (error instanceof RemusterError) throw error;
-    throw new RemusterError('UNREACHABLE', 'the connection broke before the answer was complete');
+    throw new RemusterError('UNREACHABLE', 'the connection broke before the answer was complete', 'maybe');
   }
 }
 
@@ -124,15 +124,13 @@ async function send(target: ClusterTarget, { method, path, body, timeoutMs }: Se
     sent.setTimeout(timeoutMs, () =>
       sent.destroy(new RemusterError('DEADLINE', `${url.origin} did not answer within ${timeoutMs} ms`)),
     );
+    // Whatever breaks after this may have been carried out.
+    let isConnected = false;
+    sent.on('socket', (socket) => socket.once('connect', () => (isConnected = true)));
     sent.on('error', (error) => {
-      if (error instanceof RemusterError) reject(error);
-      else
-        reject(
-          new RemusterError(
-            'UNREACHABLE',
-            `cannot reach ${url.origin} (${(error as NodeJS.ErrnoException).code ?? error.message})`,
-          ),
-        );
+      if (error instanceof RemusterError) return reject(error);
+      const why = (error as NodeJS.ErrnoException).code ?? error.message;
+      reject(new RemusterError('UNREACHABLE', `cannot reach ${url.origin} (${why})`, isConnected ? 'maybe' : 'no'));
     });
     sent.end(body);
   });
@@ -145,12 +143,12 @@ async function readAll(response: IncomingMessage): Promise<string> {
   try {
     for await (const chunk of response as AsyncIterable<Uint8Array>) {
       size += chunk.length;
-      if (size > answerBytesMax) throw new RemusterError('TOO_LARGE', 'the answer of the node is too large');
+      if (size > answerBytesMax) throw new RemusterError('TOO_LARGE', 'the answer of the node is too large', 'maybe');
       chunks.push(chunk);
     }
   } catch (error) {
     if (error instanceof RemusterError) throw error;
-    throw new RemusterError('UNREACHABLE', 'the connection broke before the answer was complete');
+    throw new RemusterError('UNREACHABLE', 'the connection broke before the answer was complete', 'maybe');
   }
   return Buffer.concat(chunks).toString('utf8');
 }
@@ -165,13 +163,16 @@ function parsed(text: string): unknown {
 
 function successful(answer: NodeReply): unknown {
   if (answer.status >= 200 && answer.status < 300) return answer.body;
-  const error = (answer.body as { error?: { code?: unknown; message?: unknown } } | null)?.error;
+  const error = (answer.body as { error?: { code?: unknown; message?: unknown; stateChanged?: unknown } } | null)
+    ?.error;
   const code =
     typeof error?.code === 'string' && Object.hasOwn(errorTable, error.code) ? (error.code as ErrorCode) : undefined;
   const message = typeof error?.message === 'string' ? error.message : undefined;
   throw new RemusterError(
     code ?? codeOf(answer.status),
     message ?? `the node answered with HTTP status ${answer.status}`,
+    // Without a code it is no error of a node, and the row of the code that stands for it must do.
+    code === undefined ? undefined : parseStateChanged(error?.stateChanged),
   );
 }
 

@@ -53,11 +53,19 @@ export function callIdFields({ session, generation, counter }: CallId): CallId {
   return { session, generation, counter };
 }
 
+const nothing = {
+  value: undefined,
+  parts: undefined,
+  stream: undefined,
+  code: undefined,
+  message: undefined,
+  stateChanged: undefined,
+};
+
 export function routeCallReplyOf(outcome: Outcome<CallResult>): CallMessageOf<'wantedCall'> {
-  const nothing = { value: undefined, parts: undefined, stream: undefined, code: undefined, message: undefined };
   if (!outcome.ok) {
-    const { code, message } = outcome.error;
-    return { ...nothing, kind: 'wantedCall', code, message: truncateErrorText(message) };
+    const { code, message, stateChanged } = outcome.error;
+    return { ...nothing, kind: 'wantedCall', code, message: truncateErrorText(message), stateChanged };
   }
   const result = outcome.value;
   if ('flow' in result) return { ...nothing, kind: 'wantedCall', stream: true };
@@ -69,8 +77,8 @@ export function routeCallReplyOf(outcome: Outcome<CallResult>): CallMessageOf<'w
 export function callResultOfReply(
   message: CallMessageOf<'wantedCall'>,
 ): Outcome<Exclude<CallResult, { flow: unknown }> | { readonly flow: true }> {
-  const { value, parts, stream: flow, code, message: words } = message;
-  if (code !== undefined) return failure(parseErrorCode(code), words);
+  const { value, parts, stream: flow, code, message: words, stateChanged = 'maybe' } = message;
+  if (code !== undefined) return failure(parseErrorCode(code), words, stateChanged);
   if (flow === true) return success({ flow });
   if (value !== undefined) return success({ value });
   if (parts !== undefined) return success({ parts: parts.map(partFromWire) });
@@ -93,11 +101,18 @@ function cut(words: string): string {
 
 function partToWire(part: ContainerCallResult): WireCallPart {
   const { container } = part;
-  if (part.ok) return { container, value: part.value, code: undefined, message: undefined };
-  return { container, value: undefined, code: part.code, message: truncateErrorText(part.message) };
+  if (part.ok) return { container, value: part.value, code: undefined, message: undefined, stateChanged: undefined };
+  const { code, message, stateChanged } = part;
+  return { container, value: undefined, code, message: truncateErrorText(message), stateChanged };
 }
 
-function partFromWire({ container, value, code, message }: WireCallPart): ContainerCallResult {
+function partFromWire({ container, value, code, message, stateChanged }: WireCallPart): ContainerCallResult {
   if (value !== undefined) return { container, ok: true, value };
-  return { container, ok: false, code: code ?? 'INTERNAL', message: message ?? '' };
+  return {
+    container,
+    ok: false,
+    code: code ?? 'INTERNAL',
+    message: message ?? '',
+    stateChanged: stateChanged ?? 'maybe',
+  };
 }

@@ -94,7 +94,7 @@ export class CallServer {
       const bytes = encodeCallMessage({ kind: 'called', version, value });
       return bytes.ok ? bytes : this.#answerOf(message, bytes);
     }
-    const { code, message: words } = outcome.error;
+    const { code, message: words, stateChanged } = outcome.error;
     const isStale = code === 'STALE_TABLE' && pool !== undefined;
     const owner = isStale ? table.ownerOf(pool, message.container) : undefined;
     return encodeCallMessage({
@@ -103,6 +103,7 @@ export class CallServer {
       message: truncateErrorText(words),
       owner,
       version: isStale ? version : 0,
+      stateChanged,
     });
   }
 

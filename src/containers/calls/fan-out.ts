@@ -105,11 +105,15 @@ export class FanOut {
 }
 
 function partOf(container: number, outcome: Outcome<CallOutput>): ContainerCallResult {
-  if (!outcome.ok) return { container, ok: false, code: outcome.error.code, message: outcome.error.message };
+  if (!outcome.ok) {
+    const { code, message, stateChanged } = outcome.error;
+    return { container, ok: false, code, message, stateChanged };
+  }
   if ('value' in outcome.value) return { container, ok: true, value: outcome.value.value };
   discardOutput(outcome.value);
   const message = 'the method gives a flow: ask one container at a time';
-  return { container, ok: false, code: 'BAD_ARGUMENT', message };
+  // Only a readonly method gives a flow.
+  return { container, ok: false, code: 'BAD_ARGUMENT', message, stateChanged: 'no' };
 }
 
 function gathered(parts: readonly ContainerCallResult[]): Outcome<readonly SuccessfulPart[]> {

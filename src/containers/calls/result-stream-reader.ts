@@ -135,5 +135,5 @@ class ResultStreamReader implements AsyncIterableIterator<Uint8Array> {
 function refusalOf(bytes: Uint8Array): RemusterError {
   const message = tryDecodeMessage(bytes);
   if (message?.kind !== 'callRefused') return new RemusterError('MALFORMED', 'the end of a flow cannot be read');
-  return new RemusterError(parseErrorCode(message.code), message.message);
+  return new RemusterError(parseErrorCode(message.code), message.message, message.stateChanged);
 }

@@ -121,8 +121,8 @@ export class ResultStreamWriter {
 
   #refuse(error: unknown): void {
     if (this.#over) return;
-    const { code, message } = serializeError(error);
-    const words = { code, message: truncateErrorText(message), owner: undefined, version: 0 };
+    const { code, message, stateChanged } = serializeError(error);
+    const words = { code, message: truncateErrorText(message), owner: undefined, version: 0, stateChanged };
     this.#sender.send(resultFrameKinds.refused, encodeMessage({ kind: 'callRefused', ...words }));
     this.#close();
   }

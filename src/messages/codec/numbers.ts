@@ -111,6 +111,9 @@ export function enumOf<const Word extends string>(...words: readonly Word[]): Fi
   };
 }
 
+/** Whether what failed had an effect. */
+export const stateChanged = enumOf('no', 'maybe', 'yes');
+
 /** In the order of their bits, which is the order in which a decoded set lists them. */
 export const roleNames = ['gate', 'manager', 'worker', 'client'] as const satisfies readonly Role[];
 

@@ -130,7 +130,7 @@ export class MembershipProxy implements MembershipHandle {
       case 'reply':
         return this.#finish(word.call, success(word.body));
       case 'noReply':
-        return this.#finish(word.call, failure(parseErrorCode(word.code)));
+        return this.#finish(word.call, failure(parseErrorCode(word.code), undefined, word.stateChanged));
       case 'event': {
         const { kind: _, ...event } = word;
         return this.#reports.event(event);
@@ -164,7 +164,10 @@ export class MembershipProxy implements MembershipHandle {
   #request({ call, to, timeoutMs, body }: FromMembershipThread & { kind: 'request' }): void {
     this.#ports.streams.request(to, body, timeoutMs, (outcome) => {
       if (outcome.ok) this.#say({ kind: 'answered', call, body: outcome.value });
-      else this.#say({ kind: 'unanswered', call, code: outcome.error.code });
+      else {
+        const { code, stateChanged } = outcome.error;
+        this.#say({ kind: 'unanswered', call, code, stateChanged });
+      }
     });
   }
 

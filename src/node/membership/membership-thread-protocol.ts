@@ -8,7 +8,7 @@ import { memberView } from '../../messages/diagnostics.ts';
 import { embeddedPart, embeddingRoles } from '../../messages/membership.ts';
 import { type MessageOf, message } from '../../messages/codec/message.ts';
 import { nodeEntry } from '../../messages/node-entry.ts';
-import { bool, enumOf, u16, u32, u53 } from '../../messages/codec/numbers.ts';
+import { bool, enumOf, stateChanged, u16, u32, u53 } from '../../messages/codec/numbers.ts';
 import { bytes, nodeId, text } from '../../messages/codec/strings.ts';
 import { membershipEventTypes } from '../../membership/state/membership-event.ts';
 
@@ -69,7 +69,7 @@ const toThread = [
   }),
   word('refused', { address: field(1, address, 'Where.'), reason: field(2, text(500), 'Why.') }),
   word('answered', { call, body: field(2, bytes(bodyBytesMax), 'The answer.') }),
-  word('unanswered', { call, code: field(2, code, 'Why.') }),
+  word('unanswered', { call, code: field(2, code, 'Why.'), stateChanged: field(3, stateChanged, 'By the request.') }),
   word('asked', { call, from: field(2, nodeEntry, 'By whom.'), body: field(3, bytes(bodyBytesMax), 'What.') }),
   word('embed', {
     role: field(1, enumOf(...embeddingRoles), 'Who wants it known.'),
@@ -94,7 +94,7 @@ const fromThread = [
     body: field(4, bytes(bodyBytesMax), 'What.'),
   }),
   word('reply', { call, body: field(2, bytes(bodyBytesMax), 'To asked.') }),
-  word('noReply', { call, code: field(2, code, 'Why.') }),
+  word('noReply', { call, code: field(2, code, 'Why.'), stateChanged: field(3, stateChanged, 'By the request.') }),
   word('event', {
     type: field(1, enumOf(...membershipEventTypes), 'What happened.'),
     id: field(2, nodeId, 'To whom.'),

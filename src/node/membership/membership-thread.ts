@@ -190,7 +190,7 @@ class MembershipThreadHost {
       case 'answered':
         return this.#ended(word.call, success(word.body));
       case 'unanswered':
-        return this.#ended(word.call, failure(parseErrorCode(word.code)));
+        return this.#ended(word.call, failure(parseErrorCode(word.code), undefined, word.stateChanged));
       case 'asked':
         return this.#asked(host, word);
       case 'embed':
@@ -215,7 +215,10 @@ class MembershipThreadHost {
   #asked(host: MembershipHost, { call, from, body }: ToMembershipThread & { kind: 'asked' }): void {
     host.handleRequest(from, body, (outcome) => {
       if (outcome.ok) this.#send({ kind: 'reply', call, body: outcome.value });
-      else this.#send({ kind: 'noReply', call, code: outcome.error.code });
+      else {
+        const { code, stateChanged } = outcome.error;
+        this.#send({ kind: 'noReply', call, code, stateChanged });
+      }
     });
   }
 

@@ -2,7 +2,7 @@
  * Applies log commands to the key space, each numbered request once. Deterministic, without a clock. Tells observers
  * what changed; serves nothing itself.
  */
-import { type Outcome, isRemusterError } from '../../base/errors.ts';
+import { type Outcome, type RemusterError, isRemusterError } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';
 import type { LeaseId, RegistryTransaction } from '../../base/registry.ts';
 import type { AppliedEntry, StateMachine, SnapshotRestore } from '../../consensus/state/state-machine.ts';
@@ -109,7 +109,7 @@ export class RegistryReplica implements StateMachine<RegistryWriteResult> {
       return this.#execute(expected?.command ?? registryCommandCodec.decode(bytes), index, expected?.transaction);
     } catch (error) {
       // Only what reading a command throws: from there on nothing may.
-      if (isRemusterError(error)) return registryRefusalOf(error.code, error.message);
+      if (isRemusterError(error)) return refusalOf(error);
       throw error;
     }
   }
@@ -145,15 +145,19 @@ export class RegistryReplica implements StateMachine<RegistryWriteResult> {
 
   #restorePart(part: Extract<RegistryCommand, { readonly kind: 'registryRestorePart' }>): RegistryWriteResult {
     const outcome = this.#staged.add(part);
-    if (!outcome.ok) return registryRefusalOf(outcome.error.code, outcome.error.message);
+    if (!outcome.ok) return refusalOf(outcome.error);
     if (outcome.value === undefined) return done;
     const replaced = this.keyspace.replaceWith(outcome.value);
-    if (!replaced.ok) return registryRefusalOf(replaced.error.code, replaced.error.message);
+    if (!replaced.ok) return refusalOf(replaced.error);
     for (const observer of this.#observers) observer.replaced();
     return done;
   }
 }
 
+function refusalOf({ code, message, stateChanged }: RemusterError): RegistryWriteResult {
+  return registryRefusalOf(code, message, stateChanged);
+}
+
 function answerOf<T>(outcome: Outcome<T>, message: (value: T) => RegistryWriteResult): RegistryWriteResult {
-  return outcome.ok ? message(outcome.value) : registryRefusalOf(outcome.error.code, outcome.error.message);
+  return outcome.ok ? message(outcome.value) : refusalOf(outcome.error);
 }

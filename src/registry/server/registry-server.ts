@@ -198,7 +198,7 @@ export class RegistryServer {
   }
 
   #refusal(error: RemusterError): RegistryRefusal {
-    const refusal = registryRefusalOf(error.code, error.message);
+    const refusal = registryRefusalOf(error.code, error.message, error.stateChanged);
     return error.code === 'NOT_LEADER' ? { ...refusal, ...this.#leader() } : refusal;
   }
 

@@ -261,9 +261,9 @@ function lost(line: SimulatedConnection, reason: string): Outcome<never> {
   return failure('NETWORK_TIMEOUT', `the connection was lost before an answer came: ${reason}`);
 }
 
-/** An error is told by code and text; whatever else it holds stays where it was. */
+/** An error is told by code, text and whether anything happened; whatever else it holds stays where it was. */
 function copiedReply(outcome: Outcome<Uint8Array>): Outcome<Uint8Array> {
   if (outcome.ok) return success(outcome.value.slice());
-  const { code, message } = serializeError(outcome.error);
-  return failure(code, message);
+  const { code, message, stateChanged } = serializeError(outcome.error);
+  return failure(code, message, stateChanged);
 }

@@ -7,7 +7,7 @@
  * were given remains: such a call is refused as well, never run again. A session of which no call can be sent again is
  * forgotten altogether when its place is needed.
  */
-import { parseErrorCode, RemusterError } from '../../../base/errors.ts';
+import { parseErrorCode, parseStateChanged, RemusterError } from '../../../base/errors.ts';
 import type { CallId } from '../../../base/ids.ts';
 import type { StoreWrite } from '../../../base/ports.ts';
 import { decodeValue, encodeValue } from '../../../messages/codec/value.ts';
@@ -221,8 +221,8 @@ function refusedBy(code: 'CAPACITY' | 'PRECONDITION', why = noAnswer): DedupResu
 function encodeAnswer(floor: number, counter: number, answer: DedupResult | undefined): Uint8Array {
   if (answer === undefined) return encodeValue([floor, counter]);
   if ('value' in answer) return encodeValue([floor, counter, answer.value], answer.value.length + rowHeadBytesMax);
-  const { code, message } = answer.error;
-  return encodeValue([floor, counter, code, message.slice(0, messageCharactersMax)]);
+  const { code, message, stateChanged } = answer.error;
+  return encodeValue([floor, counter, code, message.slice(0, messageCharactersMax), stateChanged]);
 }
 
 const rowHeadBytesMax = 40;
@@ -236,12 +236,13 @@ type ReadAnswer = {
 
 function decodeAnswer(row: Uint8Array): ReadAnswer | undefined {
   const read = decodeValue(row, row.length);
-  const [floor, counter, kept, message]: readonly unknown[] = Array.isArray(read) ? read : [];
+  const [floor, counter, kept, message, stateChanged]: readonly unknown[] = Array.isArray(read) ? read : [];
   if (typeof floor !== 'number' || typeof counter !== 'number') return undefined;
   if (kept === undefined) return { floor, counter, answer: undefined };
   if (kept instanceof Uint8Array) return { floor, counter, answer: { value: kept } };
   if (typeof kept !== 'string' || typeof message !== 'string') return undefined;
-  return { floor, counter, answer: { error: new RemusterError(parseErrorCode(kept), message) } };
+  const error = new RemusterError(parseErrorCode(kept), message, parseStateChanged(stateChanged));
+  return { floor, counter, answer: { error } };
 }
 
 /** Of a name as `callerKeyOf` makes it. */

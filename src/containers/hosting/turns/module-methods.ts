@@ -41,7 +41,7 @@ export function decodeArgs(bytes: Uint8Array): unknown[] {
 export function methodFailure(thrown: unknown): RemusterError {
   const error = isRemusterError(thrown, 'STORE_FULL') ? thrown : toMethodError(thrown);
   if (error.message.length <= messageCharactersMax) return error;
-  return new RemusterError(error.code, error.message.slice(0, messageCharactersMax));
+  return new RemusterError(error.code, error.message.slice(0, messageCharactersMax), error.stateChanged);
 }
 
 export function isThenable(value: unknown): value is PromiseLike<unknown> {

@@ -8,6 +8,7 @@ import {
   type Done,
   type ErrorCode,
   parseErrorCode,
+  parseStateChanged,
   serializeError,
   failure,
   type Outcome,
@@ -277,8 +278,8 @@ export class Mux {
   }
 
   #answerError(id: number, error: unknown): void {
-    const { code, message } = serializeError(error);
-    const text = new TextEncoder().encode(`${code}\n${message.slice(0, errorMessageMax)}`);
+    const { code, message, stateChanged } = serializeError(error);
+    const text = new TextEncoder().encode(`${code}\n${stateChanged}\n${message.slice(0, errorMessageMax)}`);
     this.queue.push(segmentKinds.error, 0, id, 0, text);
     this.#events.wake();
   }
@@ -335,7 +336,9 @@ export class Mux {
 
 function readError(body: Uint8Array): RemusterError {
   const text = new TextDecoder().decode(body);
-  const at = text.indexOf('\n');
-  const code = text.slice(0, Math.max(0, at));
-  return new RemusterError(parseErrorCode(code), text.slice(at + 1, at + 1 + errorMessageMax));
+  const codeEnd = text.indexOf('\n');
+  const stateEnd = text.indexOf('\n', codeEnd + 1);
+  const code = parseErrorCode(text.slice(0, Math.max(0, codeEnd)));
+  const message = text.slice(stateEnd + 1, stateEnd + 1 + errorMessageMax);
+  return new RemusterError(code, message, parseStateChanged(text.slice(codeEnd + 1, Math.max(0, stateEnd))));
 }
