@@ -4,7 +4,8 @@
  * docs/reference/errors.md all come from this table.
  *
  * `stateChanged` answers "did anything happen?": 'no' is a promise, 'maybe' means that the caller must resend with the
- * same call id or look. `retryable` answers "can the same request succeed later, unchanged?".
+ * same call id or look. It is what an error says that states nothing else: 'no' only where every place that makes this
+ * error is before any effect. A place that knows more, or has caused something, states it (`RemusterError`). `retryable` answers "can the same request succeed later, unchanged?".
  */
 
 /** Did anything happen? */
@@ -65,12 +66,12 @@ export const errorTable = {
   DRAINED: errorRow(
     'The node is drained or draining and takes no new work.',
     'Use another node, or `remuster node activate NAME`.',
-    retryLater,
+    { ...retryLater, stateChanged: 'maybe' },
   ),
   FENCED: errorRow(
     'The sender acted under an older fence than the receiver has seen.',
-    'The sender has been superseded and must ask the leader for its present role.',
-    { httpStatus: 409 },
+    'What it had sent before may count or not: resend with the same call id, or look. A node must ask the leader for its present role.',
+    { stateChanged: 'maybe', httpStatus: 409 },
   ),
   FORBIDDEN: errorRow(
     'The sender is known, but its role may not do this.',
@@ -91,26 +92,26 @@ export const errorTable = {
   LEASE_EXPIRED: errorRow(
     'The lease is unknown: it ran out, was revoked or never existed.',
     'Whoever held it has been given up meanwhile: take a new lease and begin again from what the registry says now.',
-    { httpStatus: 409 },
+    { stateChanged: 'maybe', httpStatus: 409 },
   ),
   MALFORMED: errorRow(
     'Bytes from outside do not follow the protocol.',
     'Look for a foreign program on this port, or a damaged link.',
+    { stateChanged: 'maybe' },
   ),
   NETWORK_TIMEOUT: errorRow(
     'No owner could be reached within the retry limit.',
     'Check `remuster members`; retry when the cluster has recovered.',
     { stateChanged: 'maybe', retryable: true, httpStatus: 504, exitCode: 4 },
   ),
-  NOT_LEADER: errorRow(
-    'This node does not lead the group that decides this.',
-    'Ask the node named in the message.',
-    retryLater,
-  ),
+  NOT_LEADER: errorRow('This node does not lead the group that decides this.', 'Ask the node named in the message.', {
+    ...retryLater,
+    stateChanged: 'maybe',
+  }),
   NO_QUORUM: errorRow(
     'A majority of the configured voters cannot be reached, so nothing may be decided.',
-    'Bring voters back; nothing was changed.',
-    { ...retryLater, exitCode: 5 },
+    'Bring voters back. What had begun before may have happened: resend with the same call id, or look.',
+    { ...retryLater, stateChanged: 'maybe', exitCode: 5 },
   ),
   PARTIAL: errorRow(
     'A part succeeded and a part did not: containers of a call, or items of a batch.',
@@ -124,8 +125,8 @@ export const errorTable = {
   ),
   PRECONDITION: errorRow(
     'The cluster is not in a state in which this can be done safely.',
-    'The message names what stands in the way; nothing was changed.',
-    { httpStatus: 409, exitCode: 5 },
+    'The message names what stands in the way.',
+    { stateChanged: 'maybe', httpStatus: 409, exitCode: 5 },
   ),
   RATE_LIMITED: errorRow('The sender exceeded its rate.', 'Slow down; the bucket refills continuously.', {
     ...retryLater,
@@ -134,7 +135,7 @@ export const errorTable = {
   REPLAYED: errorRow(
     'A message was seen before, or is older than the replay window.',
     'If no attacker is near, look for duplicated packets or a cloned data directory.',
-    { httpStatus: 409 },
+    { stateChanged: 'maybe', httpStatus: 409 },
   ),
   RETRIES_EXHAUSTED: errorRow(
     'Every permitted attempt failed.',
@@ -154,7 +155,7 @@ export const errorTable = {
   STORE_CORRUPT: errorRow(
     'Stored bytes fail their checksum.',
     'The damaged part is refused and copied again from a healthy copy if there is one.',
-    { httpStatus: 500 },
+    { stateChanged: 'maybe', httpStatus: 500 },
   ),
   STORE_FAILED: errorRow(
     'The disk refused or failed: an input/output error, a missing right, or the store is closed.',
@@ -166,7 +167,10 @@ export const errorTable = {
     'Free space or raise the quota; writing resumes by itself.',
     { ...retryLater, httpStatus: 507 },
   ),
-  TOO_LARGE: errorRow('A message or value exceeds its size limit.', 'Send less, or use a stream.', { httpStatus: 413 }),
+  TOO_LARGE: errorRow('A message or value exceeds its size limit.', 'Send less, or use a stream.', {
+    stateChanged: 'maybe',
+    httpStatus: 413,
+  }),
   UNAUTHENTICATED: errorRow(
     'The sender could not prove who it is.',
     'Check the secret, the cluster name and the token.',

@@ -1,5 +1,13 @@
 /** Turns the reply to a routed call into a value, the aggregate of several containers, PARTIAL, or a retry. */
-import { type ErrorCode, RemusterError, parseErrorCode, failure, isRemusterError, success } from '../base/errors.ts';
+import {
+  type ErrorCode,
+  RemusterError,
+  parseErrorCode,
+  failure,
+  isRemusterError,
+  success,
+  withPossibleEffect,
+} from '../base/errors.ts';
 import type { ContainerCallResult } from '../containers/contract.ts';
 import { callResultOfReply } from '../containers/calls/call-messages.ts';
 import type { Methods } from '../containers/module.ts';
@@ -40,7 +48,8 @@ function aggregateParts(parts: readonly ContainerCallResult[], method: Methods[s
   try {
     return aggregate(values);
   } catch (error) {
-    if (isRemusterError(error)) throw error;
-    throw new RemusterError('CALL_FAILED', error instanceof Error ? error.message : String(error));
+    // All containers have run the method by now.
+    if (isRemusterError(error)) throw withPossibleEffect(error);
+    throw new RemusterError('CALL_FAILED', error instanceof Error ? error.message : String(error), 'maybe');
   }
 }

@@ -100,8 +100,8 @@ export class PoolCalls {
   }
 
   #check({ signal }: CallOptions): void {
-    if (this.#closed) throw new RemusterError('CANCELLED', 'the session is closed');
-    if (signal?.aborted === true) throw new RemusterError('CANCELLED');
+    if (this.#closed) throw new RemusterError('CANCELLED', 'the session is closed', 'no');
+    if (signal?.aborted === true) throw new RemusterError('CANCELLED', undefined, 'no');
     if (this.#open.size >= callsMax)
       throw new RemusterError('CAPACITY', `more than ${callsMax} calls of one session at once`);
     this.#began();

@@ -9,6 +9,7 @@
  */
 import { type Done, type ErrorCode, type Outcome, RemusterError, failure, isRemusterError } from '../base/errors.ts';
 import type { Address, Cancel, Clock, Streams } from '../base/ports.ts';
+import { afterUncertainAttempt } from '../containers/calls/verdicts.ts';
 import type { Random } from '../base/random.ts';
 import { type Message, decodeMessage } from '../messages/catalogue.ts';
 import type { LivenessListener, LivenessMonitor } from './liveness-monitor.ts';
@@ -44,9 +45,15 @@ export type ClusterRequest<T> = {
   isPermanent?(error: RemusterError, times: number): boolean;
 };
 
-/** Nobody got it, or whoever got it did not begin. */
-const notStarted: readonly ErrorCode[] = ['UNREACHABLE', 'DRAINED', 'CAPACITY', 'RATE_LIMITED'];
-const retryable: readonly ErrorCode[] = [...notStarted, 'NETWORK_TIMEOUT', 'CANCELLED'];
+/** This node could not help, or its answer was lost: with the same call id another attempt does no harm. */
+const retryable: readonly ErrorCode[] = [
+  'CANCELLED',
+  'CAPACITY',
+  'DRAINED',
+  'NETWORK_TIMEOUT',
+  'RATE_LIMITED',
+  'UNREACHABLE',
+];
 const backoffMsMin = 50;
 const pauseMsMax = 1_000;
 /** Of one question that has no end of its own. */
@@ -64,6 +71,8 @@ export class RetryingRequest<T> implements LivenessListener {
   #number = 0;
   #rounds = 0;
   #failures = 0;
+  /** An attempt has ended in a way that does not exclude an effect. */
+  #isUncertain = false;
   #over = false;
   #cancel: Cancel = nothing;
 
@@ -114,7 +123,10 @@ export class RetryingRequest<T> implements LivenessListener {
   #answered(address: Address, outcome: Outcome<Uint8Array>): void {
     if (outcome.ok) return this.#judge(address, outcome.value);
     const { error } = outcome;
-    if (error.code === 'DEADLINE' && this.#question.deadlineMs === Infinity) return this.#ask(address);
+    if (error.code === 'DEADLINE' && this.#question.deadlineMs === Infinity) {
+      this.#isUncertain = true;
+      return this.#ask(address);
+    }
     const mayPass = retryable.includes(error.code) || this.#question.isRetryable?.(error) === true;
     if (mayPass) return this.#failed(address, error, error.code === 'NETWORK_TIMEOUT');
     this.#finish(outcome);
@@ -136,7 +148,8 @@ export class RetryingRequest<T> implements LivenessListener {
     const { retryUntilMs, isBoundToNode } = this.#question;
     const key = addressKey(address);
     this.#failures += 1;
-    if (isBoundToNode && !notStarted.includes(error.code)) return this.#finish({ ok: false, error });
+    if (error.stateChanged !== 'no') this.#isUncertain = true;
+    if (isBoundToNode && error.stateChanged !== 'no') return this.#finish({ ok: false, error });
     if (this.#question.isPermanent?.(error, this.#failures) === true) return this.#finish({ ok: false, error });
     if (this.#site.clock.nowMs() >= retryUntilMs) return this.#retriesOver(address, error);
     if (sameAgain && this.#askedTwice?.has(key) !== true) {
@@ -176,7 +189,7 @@ export class RetryingRequest<T> implements LivenessListener {
   #giveUp(code: 'DEADLINE' | 'NETWORK_TIMEOUT', lastWords: string | undefined): void {
     const words =
       lastWords === undefined ? undefined : `no node of the cluster could help in time; the last was ${lastWords}`;
-    this.#finish({ ok: false, error: new RemusterError(code, words) });
+    this.#finish(failure(code, words, this.#isUncertain ? 'maybe' : 'no'));
   }
 
   #finish(outcome: Outcome<T>): void {
@@ -184,7 +197,8 @@ export class RetryingRequest<T> implements LivenessListener {
     this.#over = true;
     this.#cancel = nothing;
     if (this.#asked !== undefined) this.#site.silence.stopWaiting(this.#asked, this, false);
-    this.#done(outcome);
+    if (outcome.ok || !this.#isUncertain) this.#done(outcome);
+    else this.#done({ ok: false, error: afterUncertainAttempt(outcome.error) });
   }
 }
 

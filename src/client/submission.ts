@@ -116,7 +116,7 @@ function checkEnv(env: Readonly<Record<string, string>>): void {
     characters += key.length + value.length;
   }
   if (characters > jobLimits.envBytesMax)
-    throw new RemusterError('TOO_LARGE', `env has more than ${jobLimits.envBytesMax} characters`);
+    throw new RemusterError('TOO_LARGE', `env has more than ${jobLimits.envBytesMax} characters`, 'no');
 }
 
 function momentOf(startAt: Date | number): number {

@@ -201,7 +201,7 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
   #ask<T>(timeoutMs: number, done: Done<T>, input: (call: number) => ConsensusInput): void {
     this.#calls.runDeferred(() => {
       const call = this.#calls.open(timeoutMs, done);
-      if (this.#loop === undefined) this.#calls.end(call, failure('NOT_LEADER', 'the group is not running here'));
+      if (this.#loop === undefined) this.#calls.end(call, failure('NOT_LEADER', 'the group is not running here', 'no'));
       else this.#loop.feed(input(call));
     });
   }
@@ -257,7 +257,7 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
     const proposals = this.#batch;
     this.#batch = [];
     if (this.#loop !== undefined && proposals.length > 0) return this.#loop.feed({ kind: 'propose', proposals });
-    const refused = failure('NOT_LEADER', 'the group is not running here');
+    const refused = failure('NOT_LEADER', 'the group is not running here', 'no');
     for (const { call } of proposals) this.#calls.end(call, refused);
   }
 

@@ -161,9 +161,9 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
   #bootstrap(members: readonly GroupMember[], call: number): void {
     const state = this.#state;
     if (state.members.members.length > 0)
-      return this.#end(call, new RemusterError('PRECONDITION', 'the group exists already'));
+      return this.#end(call, new RemusterError('PRECONDITION', 'the group exists already', 'no'));
     if (!members.some(({ standing }) => standing === 'voter'))
-      return this.#end(call, new RemusterError('PRECONDITION', 'a group needs a voter'));
+      return this.#end(call, new RemusterError('PRECONDITION', 'a group needs a voter', 'no'));
     state.snapshot = { ...noSnapshot, members };
     state.members.reset(state.snapshot);
     state.persist([
@@ -265,7 +265,7 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
   #notLeader(): RemusterError {
     const { leader, members } = this.#state;
     const name = leader === undefined ? undefined : (members.get(leader)?.name ?? leader);
-    return new RemusterError('NOT_LEADER', name === undefined ? 'nobody leads at this moment' : `${name} leads`);
+    return new RemusterError('NOT_LEADER', name === undefined ? 'nobody leads at this moment' : `${name} leads`, 'no');
   }
 
   #durable(): void {

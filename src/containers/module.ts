@@ -198,9 +198,9 @@ const thrownCodes = [
 ] as const satisfies readonly ErrorCode[];
 export type ThrownCode = (typeof thrownCodes)[number];
 
-/** For a method that says no: `throw refusal('PRECONDITION', 'the account is closed')`. */
+/** For a method that refuses: `throw methodError('PRECONDITION', 'the account is closed')`. Nothing it did is kept. */
 export function methodError(code: ThrownCode, message: string): RemusterError {
-  return new RemusterError(code, message);
+  return new RemusterError(code, message, 'no');
 }
 
 /** What the caller of a method gets to hear of what the method threw. */

@@ -30,7 +30,7 @@ export type DispatcherParts = {
 export function messageDispatcher(parts: DispatcherParts): StreamService {
   return {
     request: (from, body, remainingMs, reply) => {
-      if (parts.stopping()) return reply(failure('DRAINED'));
+      if (parts.stopping()) return reply(failure('DRAINED', undefined, 'no'));
       const allowed = isAllowed(parts, from, body);
       if (allowed && isMembershipRequest(body)) return parts.membership(from, body, reply);
       const message = allowed ? read(parts, body) : undefined;

@@ -79,7 +79,9 @@ export class ExpiryWorkerHost {
   #write({ call, transaction }: Extract<ExpiryEffect, { kind: 'write' }>): void {
     const { registry, clock, leadership } = this.#ports;
     if (!leadership.isLeading()) {
-      clock.schedule(0, () => this.#loop.feed({ kind: 'written', call, outcome: failure('NOT_LEADER') }));
+      clock.schedule(0, () =>
+        this.#loop.feed({ kind: 'written', call, outcome: failure('NOT_LEADER', undefined, 'no') }),
+      );
       return;
     }
     registry.transact(transaction, { timeoutMs: this.#options.callTimeoutMs }, (outcome) =>

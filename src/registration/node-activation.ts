@@ -37,7 +37,7 @@ function attempt(
     if (registration !== undefined && former?.mode === 'active') return done(success(former));
     const fault = faultOf(request.node, looked.value);
     if (fault !== undefined || registration === undefined || state === undefined)
-      return done({ ok: false, error: fault ?? new RemusterError('PRECONDITION') });
+      return done({ ok: false, error: fault ?? new RemusterError('PRECONDITION', undefined, 'no') });
     const record: NodeStateRecord = {
       generation: former?.generation ?? registration.record?.generation ?? 0,
       epoch: former?.epoch ?? looked.value.epoch?.record?.epoch ?? 0,
@@ -62,9 +62,9 @@ function faultOf(node: NodeId, { registration, state }: ClusterSnapshot): Remust
     return new RemusterError('BAD_ARGUMENT', `there is no node ${node}`);
   const name = registration?.record?.name ?? node;
   if (registration === undefined)
-    return new RemusterError('PRECONDITION', `node ${name} is not registered: start it, then activate it`);
+    return new RemusterError('PRECONDITION', `node ${name} is not registered: start it, then activate it`, 'no');
   const mode = state === undefined ? 'none' : (state.record?.mode ?? 'unknown');
   return nextMode('admin_activate', mode) === undefined
-    ? new RemusterError('PRECONDITION', `node ${name} is ${mode}, not drained`)
+    ? new RemusterError('PRECONDITION', `node ${name} is ${mode}, not drained`, 'no')
     : undefined;
 }

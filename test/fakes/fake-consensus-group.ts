@@ -179,7 +179,7 @@ export class FakeManager implements GroupHandle<RegistryWriteResult> {
   propose(command: Uint8Array, timeoutMs: number, done: Done<CommittedResult<RegistryWriteResult>>): void {
     const { timeline, agreementMs, proposals, term } = this.#cluster;
     const life = this.#life;
-    if (this.#cluster.leader !== this) return void timeline.after(0, () => done(failure('NOT_LEADER')));
+    if (this.#cluster.leader !== this) return void timeline.after(0, () => done(failure('NOT_LEADER', undefined, 'no')));
     if (proposals === 'refused') return void timeline.after(agreementMs, () => done(failure('NO_QUORUM')));
     timeline.after(agreementMs, () => {
       if (this.#cluster.term !== term || life !== this.#life) return done(failure('NETWORK_TIMEOUT'));
@@ -194,7 +194,7 @@ export class FakeManager implements GroupHandle<RegistryWriteResult> {
 
   readBarrier(_timeoutMs: number, done: Done<void>): void {
     this.#cluster.timeline.after(this.#cluster.agreementMs, () => {
-      if (this.#cluster.leader !== this) return done(failure('NOT_LEADER'));
+      if (this.#cluster.leader !== this) return done(failure('NOT_LEADER', undefined, 'no'));
       this.catchUp();
       done(success(undefined));
     });

@@ -232,7 +232,7 @@ export class DevCluster {
     const node = this.#planned[index];
     if (node === undefined) throw new RemusterError('BAD_ARGUMENT', `no node is called ${JSON.stringify(name)}`);
     if (this.#processes.get(name)?.isUp === true)
-      throw new RemusterError('PRECONDITION', `node ${name} runs; kill it first`);
+      throw new RemusterError('PRECONDITION', `node ${name} runs; kill it first`, 'no');
     this.#begin(node, index, this.nodes);
     await Promise.race([inTime(), this.#whenReady(node)]);
     if (this.#tell !== undefined) void this.#tellEnd(this.#nodes.get(name) as DevNode, this.#tell);

@@ -158,7 +158,7 @@ async function sendPart(target: ClusterTarget, part: object): Promise<void> {
       await sendJson(target, 'POST', '/v1/registry/snapshot', part, partTimeoutMs);
       return;
     } catch (error) {
-      const mayRepeat = isRemusterError(error) && error.row.retryable && error.row.stateChanged === 'no';
+      const mayRepeat = isRemusterError(error) && error.row.retryable && error.stateChanged === 'no';
       if (!mayRepeat || attempt === partAttemptsMax) throw error;
       await pause(againMs);
     }

@@ -7,7 +7,8 @@ import { RemusterError } from '../../base/errors.ts';
 export function writeNewFiles(folder: string, files: Readonly<Record<string, string>>): readonly string[] {
   const paths = Object.keys(files).map((file) => join(folder, file));
   const taken = paths.find((path) => existsSync(path));
-  if (taken !== undefined) throw new RemusterError('PRECONDITION', `${taken} is there already; nothing was written`);
+  if (taken !== undefined)
+    throw new RemusterError('PRECONDITION', `${taken} is there already; nothing was written`, 'no');
   mkdirSync(folder, { recursive: true });
   // `wx`: not even over a file that came into being this very moment.
   for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, file), text, { flag: 'wx' });

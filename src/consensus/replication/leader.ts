@@ -84,8 +84,10 @@ export class RaftLeader {
   /** Why nothing can be proposed now. */
   proposalRefusal(): RemusterError | undefined {
     const { options, outbox } = this.#state;
-    if (this.transfer.isOpen) return new RemusterError('NOT_LEADER', 'leadership is being handed over');
-    return this.hasQuorum(outbox.nowMs, leaderLeaseMs(options)) ? undefined : new RemusterError('NO_QUORUM');
+    if (this.transfer.isOpen) return new RemusterError('NOT_LEADER', 'leadership is being handed over', 'no');
+    return this.hasQuorum(outbox.nowMs, leaderLeaseMs(options))
+      ? undefined
+      : new RemusterError('NO_QUORUM', undefined, 'no');
   }
 
   /** One change of members at a time, and none before an entry of our own is agreed. */

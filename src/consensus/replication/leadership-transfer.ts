@@ -118,6 +118,11 @@ export class LeadershipTransfer {
 
   #refuse(call: number | undefined, code: 'CAPACITY' | 'PRECONDITION' | 'DEADLINE', text: string): void {
     if (call !== undefined)
-      this.#state.outbox.put({ kind: 'ended', call, outcome: failure(code, text), immediate: true });
+      this.#state.outbox.put({
+        kind: 'ended',
+        call,
+        outcome: failure(code, text, code === 'DEADLINE' ? 'maybe' : 'no'),
+        immediate: true,
+      });
   }
 }

@@ -78,6 +78,7 @@ export class ProposalQueue {
   }
 
   #refuse(call: number, code: 'TOO_LARGE' | 'CAPACITY' | 'NOT_LEADER'): void {
-    this.#state.outbox.put({ kind: 'ended', call, outcome: failure(code), immediate: true });
+    // It never entered the log.
+    this.#state.outbox.put({ kind: 'ended', call, outcome: failure(code, undefined, 'no'), immediate: true });
   }
 }

@@ -55,7 +55,7 @@ export class ReadIndex {
   failAll(): void {
     const calls = [...this.#unbound, ...this.#waiting.map(({ call }) => call)];
     for (const call of calls)
-      this.#state.outbox.put({ kind: 'ended', call, outcome: failure('NOT_LEADER'), immediate: true });
+      this.#state.outbox.put({ kind: 'ended', call, outcome: failure('NOT_LEADER', undefined, 'no'), immediate: true });
     this.#unbound = [];
     this.#waiting = [];
   }

@@ -103,7 +103,7 @@ export function configurationAfter(
   change: GroupChange,
   isCaughtUp: (id: NodeId) => boolean,
 ): readonly GroupMember[] | RemusterError {
-  const refuse = (text: string): RemusterError => new RemusterError('PRECONDITION', text);
+  const refuse = (text: string): RemusterError => new RemusterError('PRECONDITION', text, 'no');
   if (change.kind === 'add') {
     if (members.some(({ id }) => id === change.member.id)) return refuse('it is a member already');
     if (members.some(({ name }) => name === change.member.name)) return refuse('another member has that name');

@@ -2,7 +2,15 @@
  * Runs the module's `aggregate` over the results of a fan-out, within the deadline. It is user code: what it throws is
  * CALL_FAILED. Without a definition on this node the parts stay parts.
  */
-import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
+import {
+  type Done,
+  type Outcome,
+  RemusterError,
+  failure,
+  isRemusterError,
+  success,
+  withPossibleEffect,
+} from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import type { CallResult } from '../contract.ts';
@@ -64,8 +72,10 @@ function attempted<T>(make: () => T): Outcome<T> {
   }
 }
 
+/** All containers have run the method by now. */
 function failureOf(error: unknown): RemusterError {
-  return isRemusterError(error) ? error : new RemusterError('CALL_FAILED', `aggregate: ${errorText(error)}`);
+  if (isRemusterError(error)) return withPossibleEffect(error);
+  return new RemusterError('CALL_FAILED', `aggregate: ${errorText(error)}`, 'maybe');
 }
 
 function isPromise(value: unknown): value is PromiseLike<unknown> {

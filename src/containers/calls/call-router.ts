@@ -177,7 +177,11 @@ export class CallRouter implements ContainerCalls {
     const definition = this.#definition(pool);
     const { module } = pool.record;
     if (definition === undefined)
-      throw new RemusterError('PRECONDITION', `the module ${module} is not loaded on this node: ask one that has it`);
+      throw new RemusterError(
+        'PRECONDITION',
+        `the module ${module} is not loaded on this node: ask one that has it`,
+        'no',
+      );
     const list = decodeValue(args);
     return dynamicRoute(definition, pool, method, Array.isArray(list) ? list : []);
   }

@@ -2,7 +2,15 @@
  * Answers other nodes: runs calls for its own containers, routes calls for clients, reports the status of a call. Keeps
  * only the number of open result streams.
  */
-import { type Done, type Outcome, failure, isRemusterError, success } from '../../base/errors.ts';
+import {
+  type Done,
+  type Outcome,
+  type RemusterError,
+  failure,
+  isRemusterError,
+  success,
+  withPossibleEffect,
+} from '../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents, Cancel, Clock, Identity } from '../../base/ports.ts';
 import type { CallMessage, CallMessageOf } from '../../messages/calls.ts';
 import type {
@@ -92,7 +100,7 @@ export class CallServer {
       // It has not begun: whoever opens the flow has it made anew.
       discardOutput(outcome.value);
       const bytes = encodeCallMessage({ kind: 'called', version, value });
-      return bytes.ok ? bytes : this.#answerOf(message, bytes);
+      return bytes.ok ? bytes : this.#answerOf(message, failedAfterRun(bytes.error));
     }
     const { code, message: words, stateChanged } = outcome.error;
     const isStale = code === 'STALE_TABLE' && pool !== undefined;
@@ -111,7 +119,7 @@ export class CallServer {
     const told = (outcome: Outcome<CallResult>): void => {
       if (outcome.ok && 'flow' in outcome.value) discardOutput(outcome.value);
       const bytes = encodeCallMessage(routeCallReplyOf(outcome));
-      reply(bytes.ok ? bytes : encodeCallMessage(routeCallReplyOf(bytes)));
+      reply(bytes.ok ? bytes : encodeCallMessage(routeCallReplyOf(failedAfterRun(bytes.error))));
     };
     const wanted = attempted(() => routeCallFromMessage(message, remainingMs));
     if (wanted.ok) this.#parts.calls.call(wanted.value, told);
@@ -138,7 +146,7 @@ export class CallServer {
     const call = { pool, method, args, route: route.value, id, lowestPending: lowest, timeoutMs, retryTimeoutMs };
     return this.#parts.calls.call(call, (outcome) => {
       if (!outcome.ok) return done(outcome);
-      if ('parts' in outcome.value) return done(failure('BAD_ARGUMENT', 'a flow comes from one container'));
+      if ('parts' in outcome.value) return done(failure('BAD_ARGUMENT', 'a flow comes from one container', 'maybe'));
       done(success(outcome.value));
     });
   }
@@ -160,6 +168,11 @@ export class CallServer {
     }
     return hosting.call({ pool, container: route.id, method, args, id, lowestPending, remainingMs: timeoutMs }, done);
   }
+}
+
+/** What it gave cannot be sent. */
+function failedAfterRun(error: RemusterError): Outcome<never> {
+  return { ok: false, error: withPossibleEffect(error) };
 }
 
 function attempted<T>(make: () => T): Outcome<T> {

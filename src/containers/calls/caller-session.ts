@@ -2,7 +2,7 @@
  * A caller in this process: numbers its calls, tracks the lowest outstanding one, encodes and decodes values. Its call
  * ids are unique across restarts.
  */
-import { type Outcome, RemusterError } from '../../base/errors.ts';
+import { type Outcome, RemusterError, isRemusterError, withStateChanged } from '../../base/errors.ts';
 import { type CallId, type NodeId, namePattern, parseCallId } from '../../base/ids.ts';
 import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import type { CallResult, CallSession, RoutedCall } from '../contract.ts';
@@ -118,11 +118,11 @@ export class CallerSession implements CallSession {
     resolve: Resolve,
     reject: Reject,
   ): void {
-    if (signal?.aborted === true) throw new RemusterError('CANCELLED');
+    if (signal?.aborted === true) throw new RemusterError('CANCELLED', undefined, 'no');
     checkTimeout('timeoutMs', timeoutMs);
     checkTimeout('retryTimeoutMs', retryTimeoutMs);
     const { args } = call;
-    const bytes = args.length === 0 ? noArgs : encodeValue(args);
+    const bytes = args.length === 0 ? noArgs : encodeArgs(args);
     const id = callId === undefined ? this.#id(++this.#counter) : callIdOf(callId);
     const open = new OutstandingCall(call, bytes, id, resolve, reject);
     open.timeoutMs = timeoutMs;
@@ -148,6 +148,15 @@ export class CallerSession implements CallSession {
     last.after = open;
     this.#ends.before = open;
     open.lowestPending = this.#ends.after.id.counter;
+  }
+}
+
+/** What cannot be encoded is not sent. */
+function encodeArgs(args: readonly unknown[]): Uint8Array {
+  try {
+    return encodeValue(args);
+  } catch (error) {
+    throw isRemusterError(error) ? withStateChanged(error, 'no') : error;
   }
 }
 

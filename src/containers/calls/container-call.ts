@@ -7,7 +7,16 @@
  *      +--- pausing <--refused-+
  *            |   the table names another owner: attempt at once
  */
-import { type ErrorCode, type Outcome, parseErrorCode, failure, isRemusterError, success } from '../../base/errors.ts';
+import {
+  type Outcome,
+  RemusterError,
+  type StateChanged,
+  parseErrorCode,
+  failure,
+  isRemusterError,
+  success,
+  withStateChanged,
+} from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Cancel, Clock, Streams } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
@@ -17,7 +26,7 @@ import type { AddressTable, CallOutput, ContainerHosting, KnownPool, RoutedCall 
 import type { CallTimerList, DeadlineWaiter } from './alarms.ts';
 import type { CallRouterOptions } from './call-options.ts';
 import { CallRetryBudget } from './call-retry.ts';
-import { isRetryableCallError } from './verdicts.ts';
+import { afterUncertainAttempt, isRetryableCallError } from './verdicts.ts';
 
 export type ContainerCallPorts = {
   readonly self: { readonly id: NodeId };
@@ -78,6 +87,10 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
   readonly #patience: CallRetryBudget;
   #phase: 'pausing' | 'here' | 'asked' = 'pausing';
   #over = false;
+  /** Attempts without an answer. */
+  #unanswered = 0;
+  /** An attempt has ended in a way that does not exclude an effect. */
+  #hasFailedOpen = false;
   /** Of the sending that counts; the answer of an earlier one is taken if it is one, its refusal is not. */
   #number = 0;
   #asked: NodeId | undefined;
@@ -120,7 +133,12 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
   }
 
   cancel(): void {
-    this.#finish(failure('CANCELLED'));
+    this.#finish(failure('CANCELLED', undefined, this.#soFar));
+  }
+
+  /** What can be promised of all attempts so far. */
+  get #soFar(): StateChanged {
+    return this.#hasFailedOpen || this.#unanswered !== 0 ? 'maybe' : 'no';
   }
 
   onDeadline(nowMs: number): void {
@@ -143,7 +161,7 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     const over = this.#patience.exhausted(nowMs);
     if (over !== undefined) return this.#giveUp(over);
     if (this.#number > 0 && ports.table.poolByNumber(pool.record.major) === undefined)
-      return this.#finish(failure('UNKNOWN_POOL', `the pool "${pool.name}" is gone`));
+      return this.#finish(failure('UNKNOWN_POOL', `the pool "${pool.name}" is gone`, this.#soFar));
     const owner = this.#owner();
     this.#number += 1;
     this.#asked = owner;
@@ -172,11 +190,13 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     const { pool, container } = this;
     const { method, args, id, lowestPending } = this.#call;
     const remainingMs = this.#patience.remainingMs(nowMs);
+    this.#unanswered += 1;
     const cancel = hosting.call({ pool, container, method, args, id, lowestPending, remainingMs }, (outcome) => {
+      this.#unanswered -= 1;
       if (this.#over) return outcome.ok ? discardOutput(outcome.value) : undefined;
       if (number === this.#number) this.#cancel = nothing;
       if (outcome.ok) this.#finish(outcome);
-      else if (number === this.#number) this.#failed(outcome.error.code, outcome.error.message);
+      else this.#attemptFailed(number, outcome.error);
     });
     if (this.#over || number !== this.#number || this.#phase !== 'here') return;
     this.#cancel = cancel;
@@ -204,32 +224,30 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
         args,
       });
     } catch (error) {
-      if (isRemusterError(error)) return this.#finish({ ok: false, error });
+      if (isRemusterError(error)) return this.#finish({ ok: false, error: withStateChanged(error, this.#soFar) });
       throw error;
     }
     this.#phase = 'asked';
+    this.#unanswered += 1;
     this.#heardMs = nowMs;
     this.#cancel = ports.streams.request(address, body, this.#patience.remainingMs(nowMs), (outcome) =>
       this.#answered(number, address, outcome),
     );
-    this.#wakeAt(Math.min(this.#patience.expiresAtMs, nowMs + options.watchAfterMs));
+    const watchMs = Math.min(options.watchAfterMs, this.#probeAfterMs);
+    this.#wakeAt(Math.min(this.#patience.expiresAtMs, nowMs + watchMs));
     // Somebody told us of this owner before the table did: it may already be another one.
     if (this.#ownerHint !== undefined) this.#watch();
   }
 
   #answered(number: number, address: Address, outcome: Outcome<Uint8Array>): void {
+    this.#unanswered -= 1;
     if (this.#over) return;
-    const isCurrent = number === this.#number;
-    if (isCurrent) this.#cancel = nothing;
-    if (!outcome.ok) {
-      if (isCurrent) this.#failed(outcome.error.code, outcome.error.message);
-      return;
-    }
+    if (number === this.#number) this.#cancel = nothing;
+    if (!outcome.ok) return this.#attemptFailed(number, outcome.error);
     const answer = tryDecodeMessage(outcome.value);
-    if (answer?.kind === 'called') return this.#succeeded(answer, address);
-    if (!isCurrent) return;
-    if (answer?.kind === 'callRefused') this.#refused(answer);
-    else this.#finish(failure('INTERNAL', 'the answer of the owner cannot be read'));
+    if (answer?.kind === 'called') this.#succeeded(answer, address);
+    else if (answer?.kind === 'callRefused') this.#refused(number, answer);
+    else this.#attemptFailed(number, new RemusterError('INTERNAL', 'the answer of the owner cannot be read'));
   }
 
   #succeeded({ value, version }: CallMessageOf<'called'>, address: Address): void {
@@ -241,12 +259,16 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     this.#finish(success({ flow: this.#site.openStream(address, this, this.#call, remainingMs) }));
   }
 
-  #refused({ code, message, owner, version }: CallMessageOf<'callRefused'>): void {
+  #refused(number: number, refusal: CallMessageOf<'callRefused'>): void {
+    const { message, owner, version, stateChanged } = refusal;
+    const code = parseErrorCode(refusal.code);
     const { ports } = this.#site;
     const { table } = ports;
     const { pool, container } = this;
-    if (code !== 'STALE_TABLE' || version <= table.versionOf(pool, container))
-      return this.#failed(parseErrorCode(code), message);
+    const isHint = code === 'STALE_TABLE' && version > table.versionOf(pool, container);
+    if (!isHint || number !== this.#number)
+      return this.#attemptFailed(number, new RemusterError(code, message, stateChanged));
+    if (stateChanged !== 'no') this.#hasFailedOpen = true;
     ports.count('calls.corrected');
     this.#ownerHint = { owner, version };
     this.#isCorrecting = true;
@@ -256,12 +278,22 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     else this.#pause(message);
   }
 
-  #failed(code: ErrorCode, message: string): void {
+  #attemptFailed(number: number, error: RemusterError): void {
+    const wasOpen = this.#soFar === 'maybe';
+    if (error.stateChanged !== 'no') this.#hasFailedOpen = true;
+    if (number !== this.#number) return;
+    const { code, message } = error;
     const { clock } = this.#site.ports;
     const isOurs = code === 'DEADLINE' && this.#phase === 'asked';
     if (isOurs) return this.#giveUp(this.#patience.exhausted(clock.nowMs()) ?? 'DEADLINE');
-    if (!isRetryableCallError(code)) return this.#finish(failure(code, message));
-    this.#pause(`${code}: ${message}`);
+    if (isRetryableCallError(code)) return this.#pause(`${code}: ${message}`);
+    this.#finish({ ok: false, error: wasOpen ? afterUncertainAttempt(error) : error });
+  }
+
+  /** Often enough that an owner which has the call is heard before the retries are over. */
+  get #probeAfterMs(): number {
+    const { retryTimeoutMs = this.#site.options.retryTimeoutMs } = this.#call;
+    return Math.min(this.#site.options.probeAfterMs, retryTimeoutMs / 3);
   }
 
   #pause(why: string): void {
@@ -300,19 +332,19 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
   }
 
   #silent(nowMs: number): void {
-    const { options } = this.#site;
+    const probeAfterMs = this.#probeAfterMs;
     this.#watch();
     const owner = this.#owner();
     if (owner !== undefined && owner !== this.#asked) return this.#ownerChanged();
-    if (nowMs - this.#heardMs >= options.probeAfterMs) {
+    if (nowMs - this.#heardMs >= probeAfterMs) {
       this.#heardMs = nowMs;
       if (!this.#isProbing) this.#probe(nowMs);
     }
-    this.#wakeAt(Math.min(this.#patience.expiresAtMs, this.#heardMs + options.probeAfterMs));
+    this.#wakeAt(Math.min(this.#patience.expiresAtMs, this.#heardMs + probeAfterMs));
   }
 
   #probe(nowMs: number): void {
-    const { ports, options } = this.#site;
+    const { ports } = this.#site;
     const { pool, container } = this;
     const { id } = this.#call;
     const address = this.#asked === undefined ? undefined : ports.addressOf(this.#asked, nowMs);
@@ -321,7 +353,7 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     const number = this.#number;
     this.#isProbing = true;
     const body = encodeMessage({ kind: 'askCall', ...id, pool: pool.record.major, container });
-    this.#cancelProbe = ports.streams.request(address, body, options.probeAfterMs, (outcome) => {
+    this.#cancelProbe = ports.streams.request(address, body, this.#probeAfterMs, (outcome) => {
       this.#isProbing = false;
       const answer = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;
       if (this.#over || number !== this.#number || this.#phase !== 'asked') return;
@@ -339,7 +371,7 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     }
     this.#heardMs = nowMs;
     this.#patience.ownerHasCall(nowMs);
-    this.#wakeAt(Math.min(this.#patience.expiresAtMs, nowMs + this.#site.options.probeAfterMs));
+    this.#wakeAt(Math.min(this.#patience.expiresAtMs, nowMs + this.#probeAfterMs));
   }
 
   #wakeAt(atMs: number): void {
@@ -351,9 +383,12 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     const { pool, container } = this;
     const { timeoutMs, retryTimeoutMs = this.#site.options.retryTimeoutMs } = this.#call;
     this.#site.ports.count(`calls.${code === 'DEADLINE' ? 'late' : 'lost'}`);
-    const limit = code === 'DEADLINE' ? `within ${timeoutMs} ms` : `and no owner had it for ${retryTimeoutMs} ms`;
+    const stateChanged = this.#soFar;
+    const silence = stateChanged === 'no' ? 'no owner had it' : 'no owner was heard of that has it';
+    const limit = code === 'DEADLINE' ? `within ${timeoutMs} ms` : `and ${silence} for ${retryTimeoutMs} ms`;
     const words = `container ${container} of "${pool.name}" did not answer ${limit}`;
-    this.#finish(failure(code, this.#phase === 'pausing' ? `${words}; the last word: ${this.#lastWords}` : words));
+    const text = this.#phase === 'pausing' ? `${words}; the last word: ${this.#lastWords}` : words;
+    this.#finish(failure(code, text, stateChanged));
   }
 
   #finish(outcome: Outcome<CallOutput>): void {

@@ -90,7 +90,7 @@ export class FanOut {
     this.#left -= 1;
     if (part.ok) this.#bytes += part.value.length;
     if (this.#bytes > this.#plan.bytesMax) {
-      return this.#end(failure('TOO_LARGE', `the answers add up to more than ${this.#plan.bytesMax} bytes`));
+      return this.#end(failure('TOO_LARGE', `the answers add up to more than ${this.#plan.bytesMax} bytes`, 'maybe'));
     }
     if (this.#left === 0) this.#end(gathered(this.#parts as ContainerCallResult[]));
   }
@@ -120,10 +120,13 @@ function gathered(parts: readonly ContainerCallResult[]): Outcome<readonly Succe
   const failed = parts.filter((part) => !part.ok);
   const [first] = failed;
   if (first === undefined) return success(parts as readonly SuccessfulPart[]);
+  // One that has ended well has run, and one that may have run is enough.
+  const stateChanged =
+    failed.length === parts.length && failed.every((part) => part.stateChanged === 'no') ? 'no' : 'maybe';
   const isSame = failed.length === parts.length && failed.every(({ code }) => code === first.code);
   // Nobody answered, and all for one reason: that is the reason, not that a part is missing.
-  if (isSame) return { ok: false, error: new RemusterError(first.code as ErrorCode, namesOf(failed)) };
-  return failure('PARTIAL', `${failed.length} of ${parts.length} containers failed: ${namesOf(failed)}`);
+  if (isSame) return { ok: false, error: new RemusterError(first.code as ErrorCode, namesOf(failed), stateChanged) };
+  return failure('PARTIAL', `${failed.length} of ${parts.length} containers failed: ${namesOf(failed)}`, stateChanged);
 }
 
 function namesOf(failed: readonly Extract<ContainerCallResult, { ok: false }>[]): string {

@@ -36,7 +36,7 @@ export class CallablePoolWait {
   cancel(): void {
     if (this.#lookMs === Infinity) return;
     this.#timer();
-    this.#end(() => this.#done(failure('CANCELLED')));
+    this.#end(() => this.#done(failure('CANCELLED', undefined, 'no')));
   }
 
   #later(): Cancel {
@@ -49,7 +49,7 @@ export class CallablePoolWait {
     if (pool !== undefined) return this.#end(() => this.#done(success(pool)));
     if (this.#clock.nowMs() >= this.#untilMs) {
       const { code, message } = this.#pools.refusal(this.#name);
-      return this.#end(() => this.#done(failure(code, message)));
+      return this.#end(() => this.#done(failure(code, message, 'no')));
     }
     this.#lookMs = Math.min(lookMsMax, this.#lookMs * 2);
     this.#timer = this.#later();

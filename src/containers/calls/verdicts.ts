@@ -3,7 +3,7 @@
  * is always safe, because the call id is the same and the container remembers what it has run. A code that is not here
  * is an answer.
  */
-import type { ErrorCode } from '../../base/errors.ts';
+import { type ErrorCode, type RemusterError, withPossibleEffect } from '../../base/errors.ts';
 
 const retryable: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   // Nobody answered, or the connection broke: the owner may be gone, and another one comes.
@@ -29,6 +29,24 @@ const retryable: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'STORE_FAILED',
   'STORE_CORRUPT',
 ]);
+
+/**
+ * What a method throws. The container remembers it as the answer of the call id, so an earlier attempt cannot have done
+ * anything else. Any other refusal speaks of its own attempt only.
+ */
+const remembered: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'BAD_ARGUMENT',
+  'CALL_FAILED',
+  'FORBIDDEN',
+  'PRECONDITION',
+  'TOO_LARGE',
+  'UNKNOWN_KEY',
+]);
+
+/** `error` ends a request of which an earlier attempt may have had an effect. */
+export function afterUncertainAttempt(error: RemusterError): RemusterError {
+  return remembered.has(error.code) ? error : withPossibleEffect(error);
+}
 
 /** STORE_FULL is no reason to wait: somebody has to make room first. */
 export function isRetryableCallError(code: ErrorCode): boolean {

@@ -150,7 +150,7 @@ export class Container {
     const tenure = this.#hold?.tenure;
     this.#hold?.handing?.stop();
     tenure?.plug();
-    this.inbox.failWaiting(new RemusterError('NO_QUORUM', 'this node is stopping'));
+    this.inbox.failWaiting(new RemusterError('NO_QUORUM', 'this node is stopping', 'no'));
     const close = once(() => this.#close('this node is stopping'));
     const finish = once(() => {
       this.inbox.deadlines.stop();
@@ -316,7 +316,7 @@ export class Container {
 }
 
 function refused(done: Done<CallOutput>, code: ErrorCode): Cancel {
-  done(failure(code));
+  done(failure(code, undefined, 'no'));
   return nothing;
 }
 

@@ -132,7 +132,9 @@ export class ReplicaManager implements ContainerReplication {
     const key = replicaKey(pool.record.major, container);
     const holding = this.#book.get(pool.record.major, container, pool.record.durability === 'memory');
     if (record === undefined || holding === undefined || this.#isStopped) {
-      this.#ports.clock.schedule(0, () => done(failure(holding === undefined ? 'CAPACITY' : 'FENCED')));
+      this.#ports.clock.schedule(0, () =>
+        done(failure(holding === undefined ? 'CAPACITY' : 'FENCED', undefined, 'no')),
+      );
       return;
     }
     this.changed(change);

@@ -203,7 +203,9 @@ export class Replicator {
     }
     const waiter = { seq: this.#log.tail.last, bytes, error, done };
     if (this.#isOver || !this.#waiters.push(waiter)) {
-      this.#ports.clock.schedule(0, () => done(failure(error ?? 'CAPACITY')));
+      this.#ports.clock.schedule(0, () =>
+        done(error === undefined ? failure('CAPACITY', undefined, 'maybe') : notWritten(error)),
+      );
       return;
     }
     this.#waitingBytes += bytes;
@@ -349,7 +351,7 @@ export class Replicator {
       this.#waiters.shift();
       this.#waitingBytes -= head.bytes;
       if (head.error !== undefined && this.#waiters.peek()?.error === undefined) this.#refusing = undefined;
-      head.done(head.error === undefined ? success(undefined) : failure(head.error));
+      head.done(head.error === undefined ? success(undefined) : notWritten(head.error));
     }
     const isIdle = this.#waiters.length === 0 && !this.#isWriting;
     if (this.#closing !== undefined && isIdle && !this.#isOver) this.#end('closed', undefined);
@@ -382,8 +384,8 @@ export class Replicator {
     this.#ports.ended(this);
     const waiters = [...this.#waiters];
     this.#waiters.clear();
-    // Some copy may have it, and another owner may find it there: nobody knows whether it has happened.
-    for (const { done } of waiters) done(failure('FENCED', reason));
+    // A replica may have it, and the next owner may find it there: it is unknown whether it has happened.
+    for (const { error: refused, done } of waiters) done(refused ? notWritten(refused) : failure('FENCED', reason));
     const { opened, closing } = { opened: this.#opened, closing: this.#closing };
     this.#opened = undefined;
     if (opened !== undefined) opened({ ok: false, error: error ?? new RemusterError('FENCED', reason) });
@@ -391,4 +393,9 @@ export class Replicator {
     else this.#lost(reason);
     if (error !== undefined) this.#ports.tell('lost', reason);
   }
+}
+
+/** Refused before its rows entered the log, or taken back from it before any replica saw them. */
+function notWritten(code: ErrorCode): Outcome<never> {
+  return failure(code, undefined, 'no');
 }

@@ -200,7 +200,7 @@ function troubleAfter(
 function refusal({ code, reason, uncertain }: RetryState): EtcdReply {
   const ours = uncertain && code !== 'CANCELLED' ? 'DEADLINE' : code;
   const text = uncertain ? `it may have happened, but no answer came from etcd (${reason})` : `etcd: ${reason}`;
-  return { kind: 'refused', error: new RemusterError(ours, text), etcdSays: reason };
+  return { kind: 'refused', error: new RemusterError(ours, text, uncertain ? 'maybe' : 'no'), etcdSays: reason };
 }
 
 function checkEndpoint(endpoint: string): void {

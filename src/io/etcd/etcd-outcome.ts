@@ -43,7 +43,7 @@ function verdictOnBroken({ stage, reason }: EtcdHttpFailure): EtcdOutcome {
   if (stage === 'sent') return again('maybe', reason === timeoutReason ? 'DEADLINE' : 'UNREACHABLE', reason);
   return {
     kind: 'refused',
-    error: new RemusterError('TOO_LARGE', 'the answer of etcd is too large'),
+    error: new RemusterError('TOO_LARGE', 'the answer of etcd is too large', 'maybe'),
     etcdSays: reason,
   };
 }

@@ -156,7 +156,7 @@ export class IdempotentTransactions {
 
   /** The lease that marks end with. Another call may have asked for it with less time than we have: then we ask again. */
   async #guardLease(deadlineMs: number): Promise<string> {
-    let trouble = new RemusterError('NO_QUORUM', 'etcd granted no lease in time, and nothing was written');
+    let trouble = new RemusterError('NO_QUORUM', 'etcd granted no lease in time, and nothing was written', 'no');
     while (this.#client.nowMs < deadlineMs) {
       if (this.#lease.present !== undefined) return this.#lease.present;
       const tooLate = this.#client.delay(deadlineMs - this.#client.nowMs);

@@ -25,7 +25,7 @@ export async function readJsonBody(request: IncomingMessage): Promise<unknown> {
 }
 
 function tooLarge(): RemusterError {
-  return new RemusterError('TOO_LARGE', `a body has at most ${bodyBytesMax} bytes`);
+  return new RemusterError('TOO_LARGE', `a body has at most ${bodyBytesMax} bytes`, 'no');
 }
 
 /** A property of that name would change the prototype of whatever it is later copied into. */

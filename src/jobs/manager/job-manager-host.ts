@@ -157,7 +157,7 @@ export class JobManagerHost {
     this.#loop.feed({ kind: 'lost' });
     for (const [call, { verb }] of this.#calls) {
       const mayHaveHappened = verb === 'submit' || verb === 'cancel' || verb === 'unschedule';
-      this.#answer(call, mayHaveHappened ? failure('NETWORK_TIMEOUT', why) : failure('NOT_LEADER', why));
+      this.#answer(call, mayHaveHappened ? failure('NETWORK_TIMEOUT', why) : failure('NOT_LEADER', why, 'no'));
     }
   }
 
@@ -188,7 +188,7 @@ export class JobManagerHost {
 
   #ask(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void {
     if (this.#ports.leadership.isLeading()) this.#ports.request(to, message, timeoutMs, done);
-    else this.#ports.clock.schedule(0, () => done(failure('NOT_LEADER')));
+    else this.#ports.clock.schedule(0, () => done(failure('NOT_LEADER', undefined, 'no')));
   }
 
   #read(id: number, range: KeyRange, limit: number): void {
@@ -204,7 +204,9 @@ export class JobManagerHost {
         this.#loop.feed({ kind: 'transacted', id, outcome });
       });
     } else {
-      clock.schedule(0, () => this.#loop.feed({ kind: 'transacted', id, outcome: failure('NOT_LEADER') }));
+      clock.schedule(0, () =>
+        this.#loop.feed({ kind: 'transacted', id, outcome: failure('NOT_LEADER', undefined, 'no') }),
+      );
     }
   }
 }

@@ -194,7 +194,7 @@ export class JobManager {
   }
 
   #lost(): void {
-    for (const { call } of this.#held) this.#answer(call, failure('NOT_LEADER', 'this node leads no longer'));
+    for (const { call } of this.#held) this.#answer(call, failure('NOT_LEADER', 'this node leads no longer', 'no'));
     this.#forgetAll();
     this.#phase = 'idle';
   }
@@ -211,7 +211,7 @@ export class JobManager {
 
   #hold(input: Held): void {
     if (this.#phase === 'leading') return this.#serve(input);
-    if (this.#phase === 'idle') this.#answer(input.call, failure('NOT_LEADER', 'this node does not lead'));
+    if (this.#phase === 'idle') this.#answer(input.call, failure('NOT_LEADER', 'this node does not lead', 'no'));
     else if (this.#held.length >= heldMax) this.#answer(input.call, failure('CAPACITY', 'the new leader still reads'));
     else this.#held.push(input);
   }

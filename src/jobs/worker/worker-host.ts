@@ -132,8 +132,8 @@ export class WorkerHost {
   assignUnits(_from: Identity, message: JobMessageOf<'giveUnits'>, reply: Done<JobMessageOf<'unitsTaken'>>): void {
     const { term, generation, units } = message;
     if (generation !== this.#ports.self.generation)
-      return reply(failure('FENCED', 'another life of this node is meant'));
-    if (!this.#lease.acceptsTerm(term)) return reply(failure('FENCED', 'a later leader is known here'));
+      return reply(failure('FENCED', 'another life of this node is meant', 'no'));
+    if (!this.#lease.acceptsTerm(term)) return reply(failure('FENCED', 'a later leader is known here', 'no'));
     runGuarded(this.#halted, () => {
       const taken = units.map((unit) => this.#units.accept(unit, this.#refusal()));
       reply(success({ kind: 'unitsTaken', units: taken }));
@@ -141,7 +141,7 @@ export class WorkerHost {
   }
 
   stopUnits(_from: Identity, message: JobMessageOf<'stopUnits'>, reply: Done<JobMessageOf<'unitsStopped'>>): void {
-    if (!this.#lease.acceptsTerm(message.term)) return reply(failure('FENCED', 'a later leader is known here'));
+    if (!this.#lease.acceptsTerm(message.term)) return reply(failure('FENCED', 'a later leader is known here', 'no'));
     const as = message.why === 'timeout' ? 'timeout' : 'cancelled';
     const cause: StopCause = { why: message.why, as, graceMs };
     this.#stopUnits(message.units, cause, () => {

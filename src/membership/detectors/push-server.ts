@@ -81,7 +81,7 @@ export class PushServer {
   onPing(nowMs: number, from: Identity, ping: PushPing): Outcome<PushAck> {
     const { id, generation } = from;
     const life = { generation, incarnation: ping.incarnation };
-    if (!this.#detector.running) return failure('NOT_LEADER', 'this node does not take heartbeats now');
+    if (!this.#detector.running) return failure('NOT_LEADER', 'this node does not take heartbeats now', 'no');
     if (this.#detector.isFull && !this.#detector.isMonitored(id)) {
       return failure('CAPACITY', 'this node watches as many workers as it may');
     }

@@ -14,7 +14,7 @@ export const adminTimeoutMs = 8_000;
 
 export function requireControlPlane({ control }: NodeCore): ControlPlane {
   if (control !== undefined) return control;
-  throw new RemusterError('PRECONDITION', 'this node was started with registry none: it is a member and no more');
+  throw new RemusterError('PRECONDITION', 'this node was started with registry none: it is a member and no more', 'no');
 }
 
 export function argumentsOfBody(body: unknown): CommandArguments {
@@ -35,14 +35,14 @@ export async function sendLeaderCommand<Answer extends object>(
 export function requireSameDatacenter({ core }: AdminContext, { name, dc }: MemberRow): void {
   const { dc: own, name: self } = core.identity;
   if (dc === own) return;
-  throw new RemusterError('PRECONDITION', `${name} is in ${dc}, and ${self} is in ${own}: ask a node of ${dc}`);
+  throw new RemusterError('PRECONDITION', `${name} is in ${dc}, and ${self} is in ${own}: ask a node of ${dc}`, 'no');
 }
 
 /** The cluster is here; it is this one node that does not answer. */
 export async function unreachableAsPrecondition<T>({ name }: MemberRow, answer: Promise<T>): Promise<T> {
   return await answer.catch((error: unknown) => {
     if (!isRemusterError(error, 'UNREACHABLE')) throw error;
-    throw new RemusterError('PRECONDITION', `${name} cannot be reached`);
+    throw new RemusterError('PRECONDITION', `${name} cannot be reached`, 'no');
   });
 }
 

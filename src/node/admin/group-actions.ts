@@ -43,10 +43,10 @@ export async function addManager(desk: AdminContext, member: MemberRow): Promise
   requireSameDatacenter(desk, member);
   const { control, args } = desk;
   const { id, name, host, port } = member;
-  if (!member.roles.includes('manager')) throw new RemusterError('PRECONDITION', `${name} is no manager`);
-  if (!isLiveState(member.state)) throw new RemusterError('PRECONDITION', `${name} is ${member.state}`);
+  if (!member.roles.includes('manager')) throw new RemusterError('PRECONDITION', `${name} is no manager`, 'no');
+  if (!isLiveState(member.state)) throw new RemusterError('PRECONDITION', `${name} is ${member.state}`, 'no');
   if (await belongsElsewhere(desk, member))
-    throw new RemusterError('PRECONDITION', `${name} belongs to another group of managers`);
+    throw new RemusterError('PRECONDITION', `${name} belongs to another group of managers`, 'no');
   control.recordAdminEvent('manager-add', { target: name, reason: reasonArgument(args) });
   await sendLeaderCommand(control, 'change-group', { kind: 'add', id, name, host, port });
   return { manager: name, id, standing: 'syncing' };

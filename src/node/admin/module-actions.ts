@@ -77,7 +77,7 @@ export async function moduleVersionForPool(
 function keeperOf({ core }: AdminContext): ModuleSync {
   const keeper = core.containers?.keeper;
   if (keeper !== undefined) return keeper;
-  throw new RemusterError('PRECONDITION', 'this node takes no part in containers');
+  throw new RemusterError('PRECONDITION', 'this node takes no part in containers', 'no');
 }
 
 function moduleIn({ module }: CommandArguments): string {
@@ -94,6 +94,6 @@ function optionalText(words: CommandArguments, field: string): string | undefine
 function codeIn({ code }: CommandArguments): Uint8Array {
   if (typeof code !== 'string') throw new RemusterError('BAD_ARGUMENT', 'the body must be {"code": base64, "name"?}');
   if (code.length > base64CharactersMax)
-    throw new RemusterError('TOO_LARGE', `a bundle has at most ${moduleLimits.bundleBytesMax} bytes`);
+    throw new RemusterError('TOO_LARGE', `a bundle has at most ${moduleLimits.bundleBytesMax} bytes`, 'no');
   return decodeBase64(code);
 }

@@ -67,6 +67,7 @@ async function moduleVersionFor(desk: AdminContext, { name, module }: PoolReques
   throw new RemusterError(
     'PRECONDITION',
     `no node knows a module ${JSON.stringify(module)}, only ${known}: deploy it, or name its file in the option modules`,
+    'no',
   );
 }
 

@@ -197,7 +197,7 @@ export class ContainerService {
   handle(from: Identity, message: Message, remainingMs: number, reply: Done<Uint8Array>): boolean {
     if (this.calls.handle(from, message, remainingMs, reply)) return true;
     if (message.kind !== 'replicateCommits' && message.kind !== 'replicateSnapshot') return false;
-    if (this.#works === undefined) reply(failure('PRECONDITION', 'this node is no worker and keeps no copies'));
+    if (this.#works === undefined) reply(failure('PRECONDITION', 'this node is no worker and keeps no copies', 'no'));
     else {
       this.#works.copies.handle(from, message, (outcome) => {
         reply(outcome.ok ? success(encodeMessage(outcome.value)) : outcome);

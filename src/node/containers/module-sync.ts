@@ -99,7 +99,7 @@ export class ModuleSync {
   ): void {
     const { files, bundles } = this.#ports;
     if (code.length > moduleLimits.bundleBytesMax)
-      return done(failure('TOO_LARGE', `a bundle has at most ${moduleLimits.bundleBytesMax} bytes`));
+      return done(failure('TOO_LARGE', `a bundle has at most ${moduleLimits.bundleBytesMax} bytes`, 'no'));
     if (this.#checking.size >= checksMax) return done(failure('CAPACITY', 'other bundles are being tried'));
     const sha256 = bundles.sha256(code);
     const path = pathOf(sha256);

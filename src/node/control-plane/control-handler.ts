@@ -33,7 +33,7 @@ export function handleControlRequest(
 ): boolean {
   const { manager } = control;
   if (isRegistryMessage(message)) {
-    if (manager === undefined) reply(failure('NOT_LEADER', 'this node is no manager'));
+    if (manager === undefined) reply(failure('NOT_LEADER', 'this node is no manager', 'no'));
     else manager.server.handle(from, message, body, remainingMs, reply);
     return true;
   }

@@ -156,7 +156,8 @@ export class ControlPlane {
   /** May that life of a node go on serving its containers? Only the leader can say so. */
   grantServing(node: NodeId, generation: number, revision: number): Outcome<ReceivedServingGrant> {
     const outcome =
-      this.placer?.grantServingLease(node, generation, revision) ?? failure('NOT_LEADER', 'this node is no manager');
+      this.placer?.grantServingLease(node, generation, revision) ??
+      failure('NOT_LEADER', 'this node is no manager', 'no');
     if (!outcome.ok) return outcome;
     const { leaseMs, term, revision: takenRevision } = outcome.value;
     return success({ leaseMs, term, takenRevision });

@@ -2,7 +2,7 @@
  * Executes membership changes of the manager group on the leader. One at a time. Refuses loss of quorum before writing;
  * records removals first, so that the leader does not add the node again.
  */
-import { type Done, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
+import { type Done, RemusterError, failure, isRemusterError, success, withPossibleEffect } from '../../base/errors.ts';
 import { type NodeId, namePattern, parseNodeId } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { Registry, RegistryTransaction } from '../../base/registry.ts';
@@ -51,17 +51,18 @@ export class GroupCommands {
 
   #remove(id: NodeId, fields: CommandArguments, untilMs: number, done: Done<object>): void {
     const refusal = removalBlocker(this.#members(), id, (other) => this.#follows(other));
-    if (refusal !== undefined) return done(failure('PRECONDITION', refusal));
+    if (refusal !== undefined) return done(failure('PRECONDITION', refusal, 'no'));
     const voters = this.#members().filter((member) => member.standing === 'voter' && member.id !== id).length;
     if (fields['dryRun'] === true) return done(success({ dryRun: true, voters }));
     const name = this.#nameOf(id) ?? id;
     this.#write(recordRemoval(id, { name, reason: reasonArgument(fields) }), untilMs, (written) => {
       if (!written.ok) return done(written);
       this.#change({ kind: 'remove', id }, untilMs, (outcome) => {
-        if (outcome.ok || outcome.error.row.stateChanged !== 'no')
-          return done(outcome.ok ? success({ voters }) : outcome);
+        if (outcome.ok || outcome.error.stateChanged !== 'no') return done(outcome.ok ? success({ voters }) : outcome);
         // It surely did not happen: then it must not be kept out, either.
-        this.#write(clearRemoval(id), untilMs, () => done(outcome));
+        this.#write(clearRemoval(id), untilMs, (cleared) =>
+          done(cleared.ok ? outcome : { ok: false, error: withPossibleEffect(outcome.error) }),
+        );
       });
     });
   }
@@ -84,7 +85,12 @@ export class GroupCommands {
       const { error } = outcome;
       const isBusy = isRemusterError(error, 'CAPACITY') && clock.nowMs() + busyRetryMs < untilMs;
       if (isBusy) clock.schedule(busyRetryMs, () => this.#change(change, untilMs, done));
-      else done(isRemusterError(error, 'PRECONDITION') ? failure(error.code, `${name}: ${error.message}`) : outcome);
+      else
+        done(
+          isRemusterError(error, 'PRECONDITION')
+            ? failure(error.code, `${name}: ${error.message}`, error.stateChanged)
+            : outcome,
+        );
     });
   }
 

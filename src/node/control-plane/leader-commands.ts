@@ -74,8 +74,8 @@ export class LeaderCommands {
     if (personal.has(order.verb) || this.#parts.leadership.isLeading()) return this.#carryOut(order, timeoutMs, done);
     const { leader } = this.#parts.leadership.view();
     const to = leader === undefined || leader === this.#parts.self ? undefined : this.#parts.locate(leader);
-    if (to === undefined) return done(failure('NO_QUORUM', 'nobody leads at this moment'));
-    if (order.hops >= hopsMax) return done(failure('NOT_LEADER', 'the leader changes too fast; try again'));
+    if (to === undefined) return done(failure('NO_QUORUM', 'nobody leads at this moment', 'no'));
+    if (order.hops >= hopsMax) return done(failure('NOT_LEADER', 'the leader changes too fast; try again', 'no'));
     this.#pass(to, order, timeoutMs, done);
   }
 
@@ -105,7 +105,11 @@ export class LeaderCommands {
     const { group, backups, assigner } = this.#parts;
     const without = (): void =>
       done(
-        failure('PRECONDITION', 'the registry is kept by etcd: there is no group of managers, and etcd is backed up'),
+        failure(
+          'PRECONDITION',
+          'the registry is kept by etcd: there is no group of managers, and etcd is backed up',
+          'no',
+        ),
       );
     switch (verb) {
       case 'rebalance':
@@ -132,7 +136,7 @@ export class LeaderCommands {
   #migrate(words: unknown, done: Done<object>): void {
     const { pool, container, to } = migrationIn(words);
     const { placer } = this.#parts;
-    if (placer === undefined) return done(failure('PRECONDITION', 'this node places no containers'));
+    if (placer === undefined) return done(failure('PRECONDITION', 'this node places no containers', 'no'));
     placer.requestMove(pool, container, to, 'admin', (outcome) => done(outcome.ok ? success({}) : outcome));
   }
 }

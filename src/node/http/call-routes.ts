@@ -28,7 +28,7 @@ export function callRoutes(calls: () => Pick<ContainerCalls, 'session'> | undefi
 }
 
 async function call(session: CallSession | undefined, { body }: ApiRequest): Promise<ApiResponse> {
-  if (session === undefined) throw new RemusterError('PRECONDITION', 'this node takes no part in containers');
+  if (session === undefined) throw new RemusterError('PRECONDITION', 'this node takes no part in containers', 'no');
   const words = argumentsOfBody(body);
   const { pool, method, args = [] } = words;
   if (typeof pool !== 'string' || typeof method !== 'string' || !Array.isArray(args)) {

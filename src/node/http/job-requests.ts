@@ -2,7 +2,7 @@
  * Sends a job command until it succeeds or its time is over. What may have been executed is retried only if it is
  * idempotent.
  */
-import { type Done, type ErrorCode, RemusterError, toPromise } from '../../base/errors.ts';
+import { type Done, type ErrorCode, RemusterError, toPromise, withPossibleEffect } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { JobVerb } from '../../messages/jobs.ts';
 import type { JobGateway } from '../jobs/job-gateway.ts';
@@ -16,9 +16,14 @@ export const jobCommandTimeoutMs = 20_000;
 const retryDelayMs = 200;
 /** A leader that has fallen silent is not waited for until the end. */
 const attemptMs = 8_000;
-/** Nobody has begun anything. */
-const notStarted: readonly ErrorCode[] = ['NO_QUORUM', 'NOT_LEADER', 'UNREACHABLE'];
-const mayHaveExecuted: readonly ErrorCode[] = ['NETWORK_TIMEOUT', 'CANCELLED', 'DEADLINE'];
+const passing: readonly ErrorCode[] = [
+  'CANCELLED',
+  'DEADLINE',
+  'NETWORK_TIMEOUT',
+  'NOT_LEADER',
+  'NO_QUORUM',
+  'UNREACHABLE',
+];
 
 /** `desk` is undefined on a node that has nothing to do with jobs. */
 export function retryingJobCommands(
@@ -29,14 +34,20 @@ export function retryingJobCommands(
     const endsMs = clock.nowMs() + remainingMs;
     const text = JSON.stringify(words);
     const isRepeatable = verb !== 'submit' || 'idempotencyKey' in words;
-    const passing = isRepeatable ? [...notStarted, ...mayHaveExecuted] : notStarted;
+    let isUncertain = false;
+    const mayRepeat = ({ code, stateChanged }: RemusterError): boolean =>
+      passing.includes(code) && (isRepeatable || stateChanged === 'no');
     const longestMs = isRepeatable ? attemptMs + waitMsIn(words) : remainingMs;
     const answer = await toPromise<string>((done) => {
       const ask = (): void => {
         requireJobGateway(desk).send(verb, text, submitter, Math.min(longestMs, endsMs - clock.nowMs()), (outcome) => {
-          const again = !outcome.ok && passing.includes(outcome.error.code) && clock.nowMs() + retryDelayMs < endsMs;
-          if (again) clock.schedule(retryDelayMs, () => attempt(ask, done));
-          else done(outcome);
+          if (outcome.ok) return done(outcome);
+          const { error } = outcome;
+          const wasUncertain = isUncertain;
+          isUncertain ||= error.stateChanged !== 'no';
+          if (mayRepeat(error) && clock.nowMs() + retryDelayMs < endsMs)
+            clock.schedule(retryDelayMs, () => attempt(ask, done));
+          else done({ ok: false, error: wasUncertain ? withPossibleEffect(error) : error });
         });
       };
       ask();
@@ -48,7 +59,7 @@ export function retryingJobCommands(
 export function requireJobGateway(desk: () => JobGateway | undefined): JobGateway {
   const found = desk();
   if (found !== undefined) return found;
-  throw new RemusterError('PRECONDITION', 'this node takes no part in jobs');
+  throw new RemusterError('PRECONDITION', 'this node takes no part in jobs', 'no');
 }
 
 /** The desk may be gone by then. */

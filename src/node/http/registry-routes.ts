@@ -68,7 +68,8 @@ async function conditional(core: NodeCore, key: string, ifVersion: unknown, op: 
     registry.transact(transaction, {}, done),
   );
   const { version = 0 } = results.flatMap((one) => (one.kind === 'read' ? one.entries : []))[0] ?? {};
-  if (!succeeded) throw new RemusterError('PRECONDITION', `${key} has version ${version}, not ${String(ifVersion)}`);
+  if (!succeeded)
+    throw new RemusterError('PRECONDITION', `${key} has version ${version}, not ${String(ifVersion)}`, 'no');
   const deleted = results.find((one) => one.kind === 'delete')?.deleted;
   return objectReply({ key, revision, ...(deleted === undefined ? { version } : { deleted }) });
 }

@@ -53,7 +53,7 @@ export function planRebalance(
   request: RebalancePlanRequest,
 ): Outcome<RebalancePlan> {
   const refused = refusal(nodes, options, request);
-  if (refused !== undefined) return failure('PRECONDITION', refused);
+  if (refused !== undefined) return failure('PRECONDITION', refused, 'no');
   const variationBefore = coefficientOfVariation(loadScores(options.strategy, nodes));
   const movable = new Map(nodes.map((node) => [node.id, candidates(node, options, request)]));
   const moves: PlannedMove[] = [];

@@ -69,7 +69,7 @@ export class Rebalancer {
       return { call, outcome: failure('BAD_ARGUMENT', message) };
     }
     if (!dryRun && this.#isBusy()) {
-      return { call, outcome: failure('PRECONDITION', 'another rebalance is under way') };
+      return { call, outcome: failure('PRECONDITION', 'another rebalance is under way', 'no') };
     }
     const planned = planRebalance(rebalanceNodes(view, nowMs, onTheWay), this.#options, { movesMax, isManual: true });
     if (!planned.ok) return { call, outcome: planned };

@@ -48,7 +48,7 @@ export class PlacerHost {
     seenRevision = Infinity,
   ): Outcome<ServingLeaseGrant & { readonly term: number }> {
     const { leadership, clock } = this.#ports;
-    if (!leadership.isLeading()) return failure('NOT_LEADER', 'only the leader grants the serving lease');
+    if (!leadership.isLeading()) return failure('NOT_LEADER', 'only the leader grants the serving lease', 'no');
     const outcome = this.#machine.grantServingLease(clock.nowMs(), { node, generation, seenRevision });
     if (!outcome.ok) return outcome;
     this.#host.feed({ kind: 'renewed', node });

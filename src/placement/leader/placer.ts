@@ -271,12 +271,12 @@ export class Placer {
     const answer = (error: RemusterError): void =>
       void this.#effects.push({ kind: 'answer', call, outcome: { ok: false, error } });
     if (this.#phase !== 'leading' || this.#view === undefined) {
-      return answer(new RemusterError('NOT_LEADER', 'only the leader moves containers'));
+      return answer(new RemusterError('NOT_LEADER', 'only the leader moves containers', 'no'));
     }
     const change = planRequestedMove(this.#situation(nowMs, this.#view), request);
     if (change instanceof RemusterError) return answer(change);
     if (this.#runs.has(change.placed.fullName)) {
-      return answer(new RemusterError('PRECONDITION', 'it is being changed at this moment'));
+      return answer(new RemusterError('PRECONDITION', 'it is being changed at this moment', 'no'));
     }
     this.#start(nowMs, this.#view, { kind: 'change', change, call });
   }

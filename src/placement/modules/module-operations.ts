@@ -87,10 +87,14 @@ export class ModuleOperations {
       if (!shown.ok) return done(shown);
       const wanted = shown.value.versions.find((one) => one.version === (version ?? shown.value.version));
       if (wanted === undefined || wanted.version === 0)
-        return done(failure('PRECONDITION', `there is no deployed version ${version ?? ''} of ${name}`));
+        return done(failure('PRECONDITION', `there is no deployed version ${version ?? ''} of ${name}`, 'no'));
       if (wanted.missingOn.length > 0)
         return done(
-          failure('PRECONDITION', `${wanted.missingOn.join(', ')} cannot run version ${wanted.version} of ${name} yet`),
+          failure(
+            'PRECONDITION',
+            `${wanted.missingOn.join(', ')} cannot run version ${wanted.version} of ${name} yet`,
+            'no',
+          ),
         );
       this.#reader.pools(name, (pools) => {
         if (!pools.ok) return done(pools);

@@ -74,7 +74,7 @@ export class NodeOperations {
       if (state?.mode === 'draining' || state?.mode === 'drained') return done(success(drainProgress(view, id)));
       const [blocked] = drainPreflight(view, id);
       if (blocked !== undefined || node === undefined || state === undefined)
-        return done(failure('PRECONDITION', blocked ?? `there is no node ${id}`));
+        return done(failure('PRECONDITION', blocked ?? `there is no node ${id}`, 'no'));
       const sinceWallMs = Math.max(0, Math.floor(this.#clock.wallMs()));
       const next = { ...state, mode: 'draining', reason: 'admin_drain', sinceWallMs, note } as const;
       const transaction = startDrainTransaction(node, next, { ...record, total: heldCount(node) });

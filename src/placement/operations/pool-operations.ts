@@ -63,7 +63,7 @@ export class PoolOperations {
       name,
       (record) => {
         if (!isVersion) throw new RemusterError('BAD_ARGUMENT', 'a version is a whole number from 0 on');
-        if (record.state === 'deleting') throw new RemusterError('PRECONDITION', `pool ${name} is being deleted`);
+        if (record.state === 'deleting') throw new RemusterError('PRECONDITION', `pool ${name} is being deleted`, 'no');
         // Who comes late with an older one must not take the newer one away.
         return version <= record.moduleVersion ? record : { ...record, moduleVersion: version };
       },
@@ -156,11 +156,12 @@ export class PoolOperations {
   }
 
   #answerExisting(name: string, spec: PoolSpec, there: PoolRecord | undefined, done: Done<CreatedPool>): void {
-    if (there === undefined) return done(failure('PRECONDITION', `the record of pool ${name} cannot be read`));
+    if (there === undefined) return done(failure('PRECONDITION', `the record of pool ${name} cannot be read`, 'no'));
     const differs = poolSpecDifference(spec, there);
     if (there.state === 'deleting')
-      return done(failure('PRECONDITION', `pool ${name} is being deleted; wait until it is gone`));
-    if (differs !== undefined) return done(failure('PRECONDITION', `pool ${name} exists already, and has ${differs}`));
+      return done(failure('PRECONDITION', `pool ${name} is being deleted; wait until it is gone`, 'no'));
+    if (differs !== undefined)
+      return done(failure('PRECONDITION', `pool ${name} exists already, and has ${differs}`, 'no'));
     done(success({ ...describePool(name, there), created: false }));
   }
 

@@ -34,7 +34,7 @@ export class PoolReader {
       const entry = outcome.value.get(key);
       if (entry === undefined) return done(failure('UNKNOWN_POOL', `there is no pool ${name}`));
       const record = readPool(entry.value);
-      if (record === undefined) return done(failure('PRECONDITION', `the record of pool ${name} cannot be read`));
+      if (record === undefined) return done(failure('PRECONDITION', `the record of pool ${name} cannot be read`, 'no'));
       found({ record, modRevision: entry.modRevision });
     });
   }

@@ -97,7 +97,7 @@ export function planRequestedMove(
   if (placed === undefined) {
     return new RemusterError('UNKNOWN_CONTAINER', `pool ${request.pool} has no container ${request.container}`);
   }
-  const refused = (why: string): RemusterError => new RemusterError('PRECONDITION', why);
+  const refused = (why: string): RemusterError => new RemusterError('PRECONDITION', why, 'no');
   const { owner, move, phase } = placed.record;
   if (pool.record.state !== 'active') return refused(`pool ${pool.name} is being deleted`);
   if (move !== undefined) return refused(`it is already moving to ${view.nameOf(move.to)}`);

@@ -16,11 +16,11 @@ export function grantServingLease(
 ): Outcome<ServingLeaseGrant> {
   switch (leases.renew(nowMs, node, generation, seenRevision)) {
     case 'superseded':
-      return failure('FENCED', 'that life of the node is known to have ended');
+      return failure('FENCED', 'that life of the node is known to have ended', 'no');
     case 'disputed':
-      return failure('PRECONDITION', 'what the node had is being given to others');
+      return failure('PRECONDITION', 'what the node had is being given to others', 'no');
     case 'behind':
-      return failure('PRECONDITION', 'the address table of the node is behind');
+      return failure('PRECONDITION', 'the address table of the node is behind', 'no');
     case 'full':
       return failure('CAPACITY', 'too many nodes ask for the serving lease');
     case 'granted':

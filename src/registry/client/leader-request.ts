@@ -127,18 +127,22 @@ export class LeaderRequest {
     if (!passing.has(error.code)) return this.#finish({ ok: false, error });
     const leader = leaderOf(refusal);
     if (leader === undefined || leader.id === from.id || this.#hops === hopsMax) return this.#failed(from, error);
-    this.#last = error;
+    this.#note(error);
     this.#hops += 1;
     this.#parts.finder.leaderIs(leader);
     this.#attempt();
   }
 
   #failed(at: Peer, error: RemusterError): void {
-    this.#last = error;
-    if (error.row.stateChanged !== 'no') this.#uncertain = true;
+    this.#note(error);
     // One that is only busy is still the one to ask.
     if (error.code !== 'CAPACITY' && error.code !== 'RATE_LIMITED') this.#parts.finder.avoid(at);
     this.#pause();
+  }
+
+  #note(error: RemusterError): void {
+    this.#last = error;
+    if (error.stateChanged !== 'no') this.#uncertain = true;
   }
 
   #pause(): void {
@@ -158,7 +162,7 @@ export class LeaderRequest {
       return this.#finish(failure(code, `the registry did not answer in time: ${why}`));
     }
     const busy = this.#last?.code === 'CAPACITY' || this.#last?.code === 'RATE_LIMITED';
-    this.#finish(failure(busy ? 'CAPACITY' : 'NO_QUORUM', `the registry could not be reached in time: ${why}`));
+    this.#finish(failure(busy ? 'CAPACITY' : 'NO_QUORUM', `the registry could not be reached in time: ${why}`, 'no'));
   }
 
   #finish(outcome: Outcome<Message>): void {

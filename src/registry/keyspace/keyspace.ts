@@ -274,7 +274,7 @@ export class Keyspace {
   #leaseObstacle(lease: LeaseId | undefined, key: string): Outcome<never> | undefined {
     if (lease === undefined) return undefined;
     const known = this.#leases.get(lease);
-    if (known === undefined) return failure('LEASE_EXPIRED', `there is no lease ${lease}`);
+    if (known === undefined) return failure('LEASE_EXPIRED', `there is no lease ${lease}`, 'no');
     if (known.keys.size < this.#limits.changesMax || known.keys.has(key)) return undefined;
     return failure('TOO_LARGE', `a lease may hold at most ${this.#limits.changesMax} keys`);
   }

@@ -2,7 +2,7 @@
  * Applies log commands to the key space, each numbered request once. Deterministic, without a clock. Tells observers
  * what changed; serves nothing itself.
  */
-import { type Outcome, type RemusterError, isRemusterError } from '../../base/errors.ts';
+import { type Outcome, type RemusterError, isRemusterError, withStateChanged } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';
 import type { LeaseId, RegistryTransaction } from '../../base/registry.ts';
 import type { AppliedEntry, StateMachine, SnapshotRestore } from '../../consensus/state/state-machine.ts';
@@ -109,7 +109,7 @@ export class RegistryReplica implements StateMachine<RegistryWriteResult> {
       return this.#execute(expected?.command ?? registryCommandCodec.decode(bytes), index, expected?.transaction);
     } catch (error) {
       // Only what reading a command throws: from there on nothing may.
-      if (isRemusterError(error)) return refusalOf(error);
+      if (isRemusterError(error)) return refusalOf(withStateChanged(error, 'no'));
       throw error;
     }
   }
@@ -159,5 +159,6 @@ function refusalOf({ code, message, stateChanged }: RemusterError): RegistryWrit
 }
 
 function answerOf<T>(outcome: Outcome<T>, message: (value: T) => RegistryWriteResult): RegistryWriteResult {
-  return outcome.ok ? message(outcome.value) : refusalOf(outcome.error);
+  // The key space takes all of a write or nothing.
+  return outcome.ok ? message(outcome.value) : refusalOf(withStateChanged(outcome.error, 'no'));
 }

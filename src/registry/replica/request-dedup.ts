@@ -74,7 +74,8 @@ export class RequestDedup {
         'the node has been started again since: this was a request of its former life',
       );
     if (client === undefined || generation > client.generation) client = this.#begin(request, client);
-    if (counter < client.lowest) return registryRefusalOf('REPLAYED', 'the request was given up or answered before');
+    if (counter < client.lowest)
+      return registryRefusalOf('REPLAYED', 'the request was given up or answered before', 'maybe');
     const known = client.answers.get(counter);
     if (known !== undefined)
       return known.answer ?? registryRefusalOf('DEADLINE', 'it was executed, but its answer is no longer known');

@@ -61,7 +61,7 @@ export class LeaseKeeper {
     if (this.#settled && this.#parts.group.leadership.isLeading()) return this.#renew(lease, timeoutMs, done);
     this.#parts.group.readBarrier(timeoutMs, (outcome) => {
       if (!outcome.ok) return done(outcome);
-      if (this.#reign === 0) return done(failure('NOT_LEADER'));
+      if (this.#reign === 0) return done(failure('NOT_LEADER', undefined, 'no'));
       this.#settle();
       this.#renew(lease, timeoutMs, done);
     });
@@ -111,12 +111,12 @@ export class LeaseKeeper {
   }
 
   #renew(lease: LeaseId, timeoutMs: number, done: Done<{ readonly ttlMs: number }>): void {
-    if (this.#reign === 0) return done(failure('NOT_LEADER'));
+    if (this.#reign === 0) return done(failure('NOT_LEADER', undefined, 'no'));
     const waiting = this.#ending.get(lease);
     if (waiting !== undefined) return this.#wait(waiting, lease, timeoutMs, done);
     const ttlMs = this.#leases.renew(lease);
     if (ttlMs !== undefined) return done(success({ ttlMs }));
-    done(failure('LEASE_EXPIRED', `there is no lease ${lease}`));
+    done(failure('LEASE_EXPIRED', `there is no lease ${lease}`, 'no'));
   }
 
   #wait(waiting: Set<() => void>, lease: LeaseId, timeoutMs: number, done: Done<{ readonly ttlMs: number }>): void {
@@ -139,7 +139,7 @@ export class LeaseKeeper {
     this.#parts.group.propose(command, expiryTimeoutMs, (outcome) => {
       // When it was agreed, the replica has told of it already.
       if (outcome.ok || reign !== this.#reign || !this.#leases.has(lease)) return;
-      if (outcome.error.row.stateChanged === 'no') this.#notEnded(lease);
+      if (outcome.error.stateChanged === 'no') this.#notEnded(lease);
       this.#parts.clock.schedule(retryMs, () => {
         if (reign === this.#reign && this.#leases.isDue(lease)) this.#expire(lease);
       });

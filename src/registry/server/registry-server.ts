@@ -117,7 +117,7 @@ export class RegistryServer {
   close(): void {
     for (const stop of this.#stop) stop();
     this.#leases.close();
-    this.#watches.close(new RemusterError('DRAINED', 'this manager is stopping'));
+    this.#watches.close(new RemusterError('DRAINED', 'this manager is stopping', 'no'));
   }
 
   #write(
@@ -182,7 +182,7 @@ export class RegistryServer {
     if (fault !== undefined) return reply(this.#refusal(fault));
     // A manager that follows nobody may have missed everything since: another one knows more.
     if (this.#parts.group.leadership.view().leader === undefined)
-      return reply(registryRefusalOf('NO_QUORUM', 'this manager knows of no leader'));
+      return reply(registryRefusalOf('NO_QUORUM', 'this manager knows of no leader', 'no'));
     const waitMs = Math.min(question.waitMs, timeoutMs);
     this.#watches.watch({ range, fromRevision, waitMs }, (outcome) => {
       reply(outcome.ok ? outcome.value : this.#refusal(outcome.error));
@@ -193,7 +193,7 @@ export class RegistryServer {
   #leaderless(): void {
     this.#parts.clock.schedule(leaderlessMs, () => {
       if (this.#parts.group.leadership.view().leader !== undefined) return;
-      this.#watches.close(new RemusterError('NO_QUORUM', 'this manager knows of no leader'));
+      this.#watches.close(new RemusterError('NO_QUORUM', 'this manager knows of no leader', 'no'));
     });
   }
 

@@ -115,7 +115,7 @@ export class KvHistory {
     if (error.code === 'PRECONDITION' && action.at !== undefined) {
       action.refused = true;
       operation.endedAt = ++this.#now;
-    } else if (error.row?.stateChanged === 'no') {
+    } else if (error.stateChanged === 'no') {
       // It is promised that it never happened: whoever sees it later finds a value that nobody wrote.
       this.operations.splice(this.operations.indexOf(operation), 1);
     } else {

@@ -215,7 +215,8 @@ function bytesOf(answer: DedupResult | undefined): number {
 }
 
 function refusedBy(code: 'CAPACITY' | 'PRECONDITION', why = noAnswer): DedupResult {
-  return { error: new RemusterError(code, `the call cannot run: ${why}`) };
+  const message = code === 'CAPACITY' ? why : `the call cannot run again: ${why}`;
+  return { error: new RemusterError(code, message) };
 }
 
 function encodeAnswer(floor: number, counter: number, answer: DedupResult | undefined): Uint8Array {

@@ -37,6 +37,8 @@ export class CallContext implements Context {
   #aborter: AbortController | undefined;
   #reason: RemusterError | undefined;
   #hasEnded = false;
+  /** It has called another container: what that changed stays, whatever becomes of this call. */
+  hasCalled = false;
 
   constructor(home: ContextInfo, state: State, timers: Timers, id: CallId | undefined, deadlineMs: number) {
     this.#home = home;
@@ -104,6 +106,7 @@ export class CallContext implements Context {
   /** Calls of a call end with it: they get no more time than it has, and its signal. */
   #invoke(call: HandleCall, options: CallOptions): Promise<unknown> {
     if (this.#hasEnded) throw viewEndedError();
+    this.hasCalled = true;
     return this.#home.session().call(call, this.#capped(options));
   }
 

@@ -3,7 +3,7 @@
  * open. Bounded in number and bytes.
  */
 import { CompactingSet } from '../../../base/collections/compacting-map.ts';
-import { type Done, failure, type Outcome, RemusterError } from '../../../base/errors.ts';
+import { type Done, failure, type Outcome, RemusterError, withStateChanged } from '../../../base/errors.ts';
 import type { CallId } from '../../../base/ids.ts';
 import type { Cancel, Clock } from '../../../base/ports.ts';
 import type { IncomingCall, CallOutput } from '../../contract.ts';
@@ -97,7 +97,7 @@ export class Inbox {
   /** Answers everybody. What has not begun is over; what runs goes on, and may be joined again. */
   answerAll(error: RemusterError): void {
     for (const pending of this.#calls.all()) {
-      if (pending.stage === 'waiting') this.end(pending, { ok: false, error });
+      if (pending.stage === 'waiting') this.end(pending, { ok: false, error: withStateChanged(error, 'no') });
       else pending.answer({ ok: false, error });
     }
   }

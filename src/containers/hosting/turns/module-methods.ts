@@ -1,5 +1,5 @@
 /** A module's methods by name, decoding of arguments, and what callers get of a thrown error. Runs nothing. */
-import { isRemusterError, RemusterError } from '../../../base/errors.ts';
+import { isRemusterError, RemusterError, withPossibleEffect, withStateChanged } from '../../../base/errors.ts';
 import { decodeValue } from '../../../messages/codec/value.ts';
 import { type Context, toMethodError, type ModuleDefinition } from '../../module.ts';
 
@@ -37,9 +37,13 @@ export function decodeArgs(bytes: Uint8Array): unknown[] {
   return args;
 }
 
-/** What the caller gets to hear. A full quota keeps its code: it is no mistake of the method. */
-export function methodFailure(thrown: unknown): RemusterError {
-  const error = isRemusterError(thrown, 'STORE_FULL') ? thrown : toMethodError(thrown);
+/**
+ * What the caller gets to hear: nothing that the method changed is kept. A full quota keeps its code: it is no mistake of the method. `hasCalled`: what it
+ * changed in other containers stays.
+ */
+export function methodFailure(thrown: unknown, hasCalled = false): RemusterError {
+  const own = isRemusterError(thrown, 'STORE_FULL') ? thrown : toMethodError(thrown);
+  const error = hasCalled ? withPossibleEffect(own) : withStateChanged(own, 'no');
   if (error.message.length <= messageCharactersMax) return error;
   return new RemusterError(error.code, error.message.slice(0, messageCharactersMax), error.stateChanged);
 }

@@ -130,7 +130,7 @@ export class ReadSlots {
     try {
       return success(method.run(ctx, ...decodeArgs(args)));
     } catch (thrown) {
-      return { ok: false, error: methodFailure(thrown) };
+      return { ok: false, error: methodFailure(thrown, ctx.hasCalled) };
     }
   }
 
@@ -146,7 +146,7 @@ export class ReadSlots {
     if (!isThenable(result)) return this.#flow(reader, result);
     result.then(
       (value) => this.#settled(reader, success(value)),
-      (thrown: unknown) => this.#settled(reader, { ok: false, error: methodFailure(thrown) }),
+      (thrown: unknown) => this.#settled(reader, { ok: false, error: methodFailure(thrown, ctx.hasCalled) }),
     );
   }
 

@@ -180,7 +180,7 @@ export class WriteQueue {
 
   #failed(running: Running, thrown: unknown): void {
     const { turn } = running;
-    const error = methodFailure(thrown);
+    const error = methodFailure(thrown, running.ctx.hasCalled);
     if (turn instanceof PendingCall) return this.#answered(running, turn, { error });
     this.#finish(running);
     turn.done({ ok: false, error });
@@ -190,7 +190,7 @@ export class WriteQueue {
   #checkSize({ changes }: Running, resultBytes: number): void {
     const { commitBytesMax } = this.#ports.limits;
     if (changes.writtenBytes + resultBytes <= commitBytesMax) return;
-    throw new RemusterError('TOO_LARGE', `what a call writes and returns exceeds ${commitBytesMax} bytes`);
+    throw new RemusterError('TOO_LARGE', `what a call writes and returns exceeds ${commitBytesMax} bytes`, 'no');
   }
 
   #succeeded(running: Running, turn: InternalTurn): void {
@@ -210,7 +210,8 @@ export class WriteQueue {
     const { contents, clock, commit, canServe } = this.#ports;
     this.#finish(running);
     // Without the lease somebody else may own it by now. As nothing was changed, it may as well not have run.
-    if (!canServe()) return this.#ports.inbox.end(pending, failure('NO_QUORUM'));
+    if (!canServe())
+      return this.#ports.inbox.end(pending, failure('NO_QUORUM', undefined, running.ctx.hasCalled ? 'maybe' : 'no'));
     pending.outcome = outcomeOf(answer);
     // An error that another time may not give is not kept: the caller is meant to try again.
     if ('error' in answer && answer.error.row.retryable) return this.#ports.answer(pending, pending.outcome);

@@ -81,7 +81,7 @@ export class SealedStreams implements Streams {
   notify(to: Address, body: Uint8Array): boolean {
     const { messageBytesMax } = this.#context.mux.limits;
     if (body.length > messageBytesMax)
-      throw new RemusterError('TOO_LARGE', `a message has at most ${messageBytesMax} bytes`);
+      throw new RemusterError('TOO_LARGE', `a message has at most ${messageBytesMax} bytes`, 'no');
     const channel = this.#channels.get(to);
     if (channel?.connection !== undefined) {
       channel.connection.lastUsedMs = this.#context.clock.nowMs();
@@ -184,7 +184,7 @@ export class SealedStreams implements Streams {
     }
     return () =>
       queueMicrotask(() => {
-        if (item.sent === undefined) completeQueuedRequest(item, failure('CANCELLED'));
+        if (item.sent === undefined) completeQueuedRequest(item, failure('CANCELLED', undefined, 'no'));
         else item.sent.connection.mux.abandon(item.sent.id, failure('CANCELLED'));
       });
   }

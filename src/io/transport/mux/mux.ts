@@ -308,14 +308,15 @@ export class Mux {
   }
 
   #refuseLarge(kind: number, id: number, code: ErrorCode): void {
-    if (kind === segmentKinds.request) this.#answerError(id, new RemusterError(code));
-    else if (kind === segmentKinds.reply) this.#settle(id, failure(code, 'the reply was refused for its size'));
+    if (kind === segmentKinds.request) this.#answerError(id, new RemusterError(code, undefined, 'no'));
+    else if (kind === segmentKinds.reply)
+      this.#settle(id, failure(code, 'the reply was refused for its size', 'maybe'));
   }
 
   #unsendable(kind: number, id: number, code: ErrorCode): void {
     if (kind === segmentKinds.reply)
-      this.#answerError(id, new RemusterError('TOO_LARGE', 'the reply exceeds the limit'));
-    else if (kind === segmentKinds.request) this.#settle(id, failure(code));
+      this.#answerError(id, new RemusterError('TOO_LARGE', 'the reply exceeds the limit', 'maybe'));
+    else if (kind === segmentKinds.request) this.#settle(id, failure(code, undefined, 'no'));
   }
 
   #guarded(run: () => void): boolean {

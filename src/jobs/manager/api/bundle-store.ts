@@ -20,7 +20,7 @@ export function storeBundle(
   const { sha256, code } = bundle;
   if (code.length === 0) return done(failure('BAD_ARGUMENT', 'the bundle is empty'));
   if (code.length > jobLimits.bundleBytesMax)
-    return done(failure('TOO_LARGE', `a bundle has at most ${jobLimits.bundleBytesMax} bytes`));
+    return done(failure('TOO_LARGE', `a bundle has at most ${jobLimits.bundleBytesMax} bytes`, 'no'));
   registry.range(jobRanges.bundleMarkers, { limit: marksMax, timeoutMs }, (outcome) => {
     if (!outcome.ok) return done(outcome);
     const { entries } = outcome.value;

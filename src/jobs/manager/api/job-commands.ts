@@ -154,7 +154,9 @@ export class JobCommands {
     const job = this.#office.jobs.byIdempotencyKey(key);
     if (job === undefined) return false;
     if (job.hash !== checked.hash()) {
-      answer(failure('PRECONDITION', `the idempotency key was used before, with other content, for job ${job.id}`));
+      answer(
+        failure('PRECONDITION', `the idempotency key was used before, with other content, for job ${job.id}`, 'no'),
+      );
       return true;
     }
     this.#office.commits.onceJobCommitted(job, () => this.#acknowledge(job, false, answer, untilMs));
@@ -300,7 +302,7 @@ export class JobCommands {
       fields['workflow'] === undefined ? undefined : checkText(fields['workflow'], 'workflow', jobLimits.nameLengthMax);
     const part = checkOptionalInteger(fields['part'], 'part', 0, 10_000);
     if (!isTerminalStatus(job.recordedStatus))
-      throw new RemusterError('PRECONDITION', `job ${job.id} is ${job.recordedStatus} and not over`);
+      throw new RemusterError('PRECONDITION', `job ${job.id} is ${job.recordedStatus} and not over`, 'no');
     if (workflow !== undefined && !job.workflows.some(({ facts }) => facts.name === workflow))
       throw badArgument(`job ${job.id} has no workflow ${JSON.stringify(workflow)}`);
     this.#ports.gather(call, verb, job, { workflow, part, oneByOne: fields['oneByOne'] === true });

@@ -65,7 +65,7 @@ export class Schedules {
     const hash = this.#ports.hashOf(submitter, name);
     const known = this.#schedules.get(hash);
     if (known !== undefined && known.record.words !== words)
-      return answer(failure('PRECONDITION', `there is a schedule ${JSON.stringify(name)} with other content`));
+      return answer(failure('PRECONDITION', `there is a schedule ${JSON.stringify(name)} with other content`, 'no'));
     if (known === undefined && this.#schedules.size >= jobLimits.schedulesMax)
       throw new RemusterError('CAPACITY', `${jobLimits.schedulesMax} schedules are kept already`);
     const cron = parseCron(request.cron as string);

@@ -52,7 +52,7 @@ export class WorkerHeartbeats {
     const seat = this.#office.workers.get(from.id);
     // Who did not report yet has no lease; its ends are told again after that.
     if (seat === undefined || !seat.hasReported || seat.generation !== message.generation)
-      return reply(failure('PRECONDITION', 'report first'));
+      return reply(failure('PRECONDITION', 'report first', 'no'));
     this.#news.applyReports(seat, message.reports, (answer) => reply(success(answer)));
   }
 
@@ -86,7 +86,7 @@ export class WorkerHeartbeats {
     const { workers, nowMs } = this.#office;
     const known = workers.get(from.id);
     if (known !== undefined && known.generation > generation)
-      return failure('FENCED', `generation ${known.generation} of ${from.name} is known`);
+      return failure('FENCED', `generation ${known.generation} of ${from.name} is known`, 'no');
     if (known?.generation === generation) return success(known);
     if (known === undefined && workers.isFull()) return failure('CAPACITY', 'there are too many workers');
     if (known !== undefined) this.removeWorker(known, 'it was started anew');

@@ -49,7 +49,7 @@ export class RequestCache {
 
   #checked(json: string): ValidatedRequest {
     if (bytesOf(json) > wordsBytesMax)
-      throw new RemusterError('TOO_LARGE', `a request has at most ${wordsBytesMax} bytes`);
+      throw new RemusterError('TOO_LARGE', `a request has at most ${wordsBytesMax} bytes`, 'no');
     if (!json.isWellFormed()) throw badArgument('the words are no Unicode');
     const request = validateJobRequest(parseJsonObject(json));
     const { workflows } = request;
