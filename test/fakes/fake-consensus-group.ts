@@ -179,8 +179,10 @@ export class FakeManager implements GroupHandle<RegistryWriteResult> {
   propose(command: Uint8Array, timeoutMs: number, done: Done<CommittedResult<RegistryWriteResult>>): void {
     const { timeline, agreementMs, proposals, term } = this.#cluster;
     const life = this.#life;
-    if (this.#cluster.leader !== this) return void timeline.after(0, () => done(failure('NOT_LEADER', undefined, 'no')));
-    if (proposals === 'refused') return void timeline.after(agreementMs, () => done(failure('NO_QUORUM')));
+    if (this.#cluster.leader !== this)
+      return void timeline.after(0, () => done(failure('NOT_LEADER', undefined, 'no')));
+    if (proposals === 'refused')
+      return void timeline.after(agreementMs, () => done(failure('NO_QUORUM', undefined, 'no')));
     timeline.after(agreementMs, () => {
       if (this.#cluster.term !== term || life !== this.#life) return done(failure('NETWORK_TIMEOUT'));
       const index = this.#cluster.log.length + 1;

@@ -1,5 +1,5 @@
 /** Facts that a simulated group reports, as data. No behaviour. */
-import type { ErrorCode } from '../../../src/base/errors.ts';
+import type { ErrorCode, StateChanged } from '../../../src/base/errors.ts';
 import type { Fence } from '../../../src/base/fence.ts';
 import type { CellCommand } from '../workloads/groups/replicated-cells.ts';
 
@@ -47,7 +47,12 @@ export type GroupObservation =
       readonly fence: Fence;
     }
   /** A node has ended an attempt with an error. */
-  | { readonly kind: 'attemptFailed'; readonly order: CellCommand; readonly code: ErrorCode }
+  | {
+      readonly kind: 'attemptFailed';
+      readonly order: CellCommand;
+      readonly code: ErrorCode;
+      readonly stateChanged: StateChanged;
+    }
   /** A change of members was asked of a node, and how it ended. */
   | { readonly kind: 'changeStarted'; readonly node: string; readonly change: number }
   | { readonly kind: 'changeEnded'; readonly node: string; readonly change: number; readonly ok: boolean }

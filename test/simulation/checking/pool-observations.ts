@@ -40,6 +40,12 @@ export type PoolObservation =
   | (ContainerLabel & { readonly kind: 'copiesLooked'; readonly lacks: readonly MissingWrite[] })
   /** A call ended with an error, at the first attempt or a later one. */
   | { readonly kind: 'callFailed'; readonly call: string; readonly code: ErrorCode; readonly message: string }
+  /** All attempts of a call have ended with the promise that nothing happened, and its client makes no more. */
+  | {
+      readonly kind: 'refused';
+      readonly call: string;
+      readonly orders: readonly { readonly client: string; readonly number: number }[];
+    }
   /** All containers are asked now what they hold. */
   | { readonly kind: 'dumping' }
   /** What a container answers in the end, when all is well: the ids of the calls that its state has seen. */

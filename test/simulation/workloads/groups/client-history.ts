@@ -15,6 +15,8 @@ export const historiesAreLinearizable: Property = () => {
         const { client, number, key, action } = seen.order;
         entries.set(`${client}/${number}`, { key, action, calledAt: events, endedAt: Infinity });
       }
+      // It is promised that it never happens: whoever sees it sees what nobody wrote.
+      if (seen.kind === 'refused') for (const { client, number } of seen.orders) entries.delete(`${client}/${number}`);
       if (seen.kind !== 'answered') return undefined;
       const entry = entries.get(`${seen.order.client}/${seen.order.number}`);
       if (entry === undefined) return 'an answer to what nobody asked';

@@ -162,7 +162,8 @@ class Client {
         observe({ kind: 'agreed', node, order, index, fence });
         this.#answered(order, result);
       } else {
-        observe({ kind: 'attemptFailed', order, code: outcome.error.code });
+        const { code, stateChanged } = outcome.error;
+        observe({ kind: 'attemptFailed', order, code, stateChanged });
         this.#failed(seat, order);
       }
     });

@@ -158,16 +158,20 @@ const cases: readonly Case[] = [
     /order c1\/1 is done at 1 and at 2/,
     [applied('n1', 1, 1), applied('n1', 2, 2, { order: order(1, 2) })],
   ],
-  ['ordersAreDoneOnce', undefined, [{ kind: 'attemptFailed', order: order(1), code: 'DEADLINE' }, applied('n1', 1, 1)]],
+  [
+    'ordersAreDoneOnce',
+    undefined,
+    [{ kind: 'attemptFailed', order: order(1), code: 'DEADLINE', stateChanged: 'maybe' }, applied('n1', 1, 1)],
+  ],
   [
     'ordersAreDoneOnce',
     /c1\/1\/1 ended with NO_QUORUM, but is agreed/,
-    [{ kind: 'attemptFailed', order: order(1), code: 'NO_QUORUM' }, applied('n1', 1, 1)],
+    [{ kind: 'attemptFailed', order: order(1), code: 'NO_QUORUM', stateChanged: 'no' }, applied('n1', 1, 1)],
   ],
   [
     'ordersAreDoneOnce',
     /c1\/1\/1 ended with NOT_LEADER, but was agreed/,
-    [applied('n1', 1, 1), { kind: 'attemptFailed', order: order(1), code: 'NOT_LEADER' }],
+    [applied('n1', 1, 1), { kind: 'attemptFailed', order: order(1), code: 'NOT_LEADER', stateChanged: 'no' }],
   ],
 
   [

@@ -189,7 +189,7 @@ const commandsApplyOnce: Property = () => {
   const appliedAt = new Set<string>();
   return {
     observe(seen) {
-      if (seen.kind === 'attemptFailed' && promisesNever.has(seen.code)) {
+      if (seen.kind === 'attemptFailed' && seen.stateChanged === 'no') {
         const attempt = nameOf(seen.order, true);
         refused.set(attempt, seen.code);
         return appliedAt.has(attempt) ? `${attempt} ended with ${seen.code}, but was agreed` : undefined;
@@ -207,8 +207,6 @@ const commandsApplyOnce: Property = () => {
     },
   };
 };
-
-const promisesNever: ReadonlySet<string> = new Set(['NOT_LEADER', 'NO_QUORUM', 'CAPACITY']);
 
 function nameOf(
   { client, number, attempt }: { client: string; number: number; attempt: number },

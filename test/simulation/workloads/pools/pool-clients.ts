@@ -27,6 +27,8 @@ const timeoutsMs = [900, 3_000, 9_000];
 const patientTimeoutMs = 20_000;
 const patienceMs = 16_000;
 const againMsMax = 300;
+/** Of so many calls one is not sent again once it is promised that nothing happened. */
+const givesUpEvery = 4;
 /** By how much a clock may run faster than the world; see the fault `drift`. */
 const fastestClock = 1.2;
 
@@ -89,6 +91,9 @@ type Open = {
   /** An answer that this client pretends to have lost. */
   lost: CallResult | undefined;
   attempt: number;
+  /** Requests, and those of them that were answered with the promise that nothing happened. */
+  sent: number;
+  refused: number;
 };
 
 class CallLane {
@@ -115,7 +120,7 @@ class CallLane {
       const id = this.#session.begin();
       const wish = drawCellCall(this.#random, this.#random.pick(pools), formatCallId(id), this.#lastSeen);
       const giveUpMs = this.#spec.world.timeline.nowMs + patienceMs;
-      const open: Open = { id, wish, giveUpMs, lost: undefined, attempt: 1 };
+      const open: Open = { id, wish, giveUpMs, lost: undefined, attempt: 1, sent: 0, refused: 0 };
       this.#open = open;
       for (const { client, key } of historyKeysOf(this.#session.name, wish))
         this.#spec.observe({
@@ -137,6 +142,7 @@ class CallLane {
     const again = (): void => this.#again(open, attempt);
     const [entrance, life] = [entryPoint(node), world.host(node).process];
     if (entrance === undefined || life === undefined) return again();
+    open.sent += 1;
     life.run(() => this.#ask(node, entrance, open, timeoutMs));
     // The node may be gone by now, or stand still: then nobody answers.
     this.#later(timeoutMs * this.#random.between(0.7, 1.5) + againMsMax, again);
@@ -166,7 +172,8 @@ class CallLane {
   #ended(open: Open, attempt: number, outcome: Outcome<CallResult>): void {
     const call = formatCallId(open.id);
     if (!outcome.ok) {
-      const { code, message } = outcome.error;
+      const { code, message, stateChanged } = outcome.error;
+      if (stateChanged === 'no') open.refused += 1;
       // Of a call that is over for its caller nobody has to know any more.
       if (this.#open === open && this.#spec.pools().includes(open.wish.pool))
         this.#spec.observe({ kind: 'callFailed', call, code, message });
@@ -200,13 +207,22 @@ class CallLane {
     if (this.#open !== open || open.attempt !== attempt) return;
     open.attempt += 1;
     const isGone = !this.#spec.pools().includes(open.wish.pool);
-    if (isGone || this.#spec.world.timeline.nowMs > open.giveUpMs) {
+    const isRefused = open.sent > 0 && open.refused === open.sent;
+    const givesUp = isRefused && open.id.counter % givesUpEvery === 0;
+    if (isGone || givesUp || this.#spec.world.timeline.nowMs > open.giveUpMs) {
+      if (isRefused) this.#refused(open);
       this.#session.close(open.id);
       return this.next();
     }
     this.#later(this.#random.between(1, againMsMax), () => {
       if (this.#open === open) this.#send(open);
     });
+  }
+
+  #refused({ id, wish }: Open): void {
+    const clients = historyKeysOf(this.#session.name, wish);
+    const orders = clients.map(({ client }) => ({ client, number: id.counter }));
+    this.#spec.observe({ kind: 'refused', call: formatCallId(id), orders });
   }
 
   #later(delayMs: number, run: () => void): void {

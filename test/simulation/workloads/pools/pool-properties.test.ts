@@ -35,6 +35,7 @@ const failed = (code: 'DEADLINE' | 'CALL_FAILED'): Observation => ({
 });
 const answered = (saw: string): Observation => ({ kind: 'answered', order: { client: 'c', number: 1 }, saw });
 const again = (text: string): Observation => ({ kind: 'answeredAgain', call: 'a', first: '<a>', again: text });
+const refused = (call: string): Observation => ({ kind: 'refused', call, orders: [{ client: 'c', number: 1 }] });
 const deleted: Observation = { kind: 'poolDeleted', pool: 'p' };
 const poolsSeen = (...pools: readonly string[]): Observation => ({ kind: 'poolsSeen', node: 'n1', pools });
 const logLooked = (known: number, logged: number): Observation => ({
@@ -46,6 +47,8 @@ type Case = readonly [keyof typeof poolProperties, RegExp | undefined, readonly 
 
 const cases: readonly Case[] = [
   ['oneOwnerEach', undefined, [executed('a'), executed('b')]],
+  ['refusalsHaveNoEffect', undefined, [refused('a'), dumped('b')]],
+  ['refusalsHaveNoEffect', /nothing was to happen of a, and p\/3 has it/, [refused('a'), dumped('a')]],
   ['oneOwnerEach', /while n5 serves it too/, [executed('a', { alsoServedBy: [{ node: 'n5', fence: 4n }] })]],
   ['oneOwnerEach', /its lease is over/, [executed('a', { hasLease: false })]],
   ['fencesNeverFall', undefined, [executed('a'), executed('b', { fence: 6n }), acknowledged('b'), acknowledged('a')]],

@@ -117,6 +117,23 @@ const acknowledgedWritesAreDurable: Property = () => {
   };
 };
 
+/** What was answered with the promise that nothing happened is in no container in the end. */
+const refusalsHaveNoEffect: Property = () => {
+  const refused = new Set<string>();
+  const found = new Map<string, string>();
+  return {
+    observe(seen) {
+      if (seen.kind === 'refused') refused.add(seen.call);
+      if (seen.kind === 'dumped') for (const call of seen.done) found.set(call, print(seen));
+      return undefined;
+    },
+    atEnd() {
+      const broken = [...refused].find((call) => found.has(call));
+      return broken && `nothing was to happen of ${broken}, and ${found.get(broken)} has it`;
+    },
+  };
+};
+
 /** S16: a call meets the state of its own container, and no other. */
 const statesAreNotMixed: Property = () => ({
   observe(seen) {
@@ -245,6 +262,7 @@ export const poolProperties = {
   inSyncHasAll: isrHasAllWrites,
   oneOwnerEach,
   openedBeforeCalled,
+  refusalsHaveNoEffect,
   statesAreNotMixed,
   tablesAgree,
   tablesAreLogged,
