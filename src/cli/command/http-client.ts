@@ -2,6 +2,7 @@
 import { type IncomingMessage, request as httpRequest } from 'node:http';
 import { RemusterError, parseStateChanged } from '../../base/errors.ts';
 import { errorTable, type ErrorCode } from '../../base/error-table.ts';
+import { changing } from './changes-so-far.ts';
 import type { ClusterTarget } from './target.ts';
 
 export type NodeReply = { readonly status: number; readonly body: unknown };
@@ -31,7 +32,7 @@ export async function sendJson(
   body?: unknown,
   timeoutMs = defaultTimeoutMs,
 ): Promise<unknown> {
-  return successful(await request(target, method, path, body, timeoutMs));
+  return await changing(async () => successful(await request(target, method, path, body, timeoutMs)));
 }
 
 export function withQuery(path: string, query: Readonly<Record<string, string>>): string {

@@ -95,6 +95,31 @@ test('create waits until all containers serve, or until the time is over', async
   assert.equal((JSON.parse(refused.err) as { error: { code: string } }).error.code, 'PRECONDITION');
 });
 
+type PrintedError = {
+  readonly error: { readonly code: string; readonly stateChanged: string; readonly retryable: boolean };
+};
+
+function printedError({ err }: Ran): PrintedError['error'] {
+  return (JSON.parse(err) as PrintedError).error;
+}
+
+test('an error is printed with what it says about its own effect', async () => {
+  const words = ['pool', 'create', 'visits', '--module', 'counter', '--containers', '2', '-o', 'json'];
+  for (const stateChanged of ['no', 'maybe'] as const) {
+    answers.set('POST /v1/pools', [new RemusterError('PRECONDITION', 'not now', stateChanged)]);
+    const { code, stateChanged: printed, retryable } = printedError(await run(...words));
+    assert.deepEqual([code, printed, retryable], ['PRECONDITION', stateChanged, false]);
+  }
+});
+
+test('a command of which one request was carried out does not promise that nothing happened', async () => {
+  answers.set('POST /v1/pools', [{ ...facts, created: true }]);
+  answers.set('GET /v1/pools/visits', [new RemusterError('UNKNOWN_POOL')]);
+  const words = ['pool', 'create', 'visits', '--module', 'counter', '--containers', '2', '-o', 'json'];
+  const { code, stateChanged } = printedError(await run(...words));
+  assert.deepEqual([code, stateChanged], ['UNKNOWN_POOL', 'maybe']);
+});
+
 test('list and show print what there is', async () => {
   answers.set('GET /v1/pools', [{ items: [{ ...facts, serving: 2, inSync: 1 }] }]);
   answers.set('GET /v1/pools/visits', [pool(1)]);

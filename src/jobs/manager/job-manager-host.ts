@@ -123,7 +123,7 @@ export class JobManagerHost {
     const refusal =
       !this.#isOpen || !leadership.isLeading() ? 'NOT_LEADER' : this.#calls.size >= callsMax ? 'CAPACITY' : undefined;
     if (refusal !== undefined) {
-      clock.schedule(0, () => done(failure(refusal)));
+      clock.schedule(0, () => done(failure(refusal, undefined, 'no')));
       return undefined;
     }
     const call = this.#nextCall++;

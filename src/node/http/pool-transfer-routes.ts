@@ -24,7 +24,7 @@ type PoolTransferParts = Pick<ContainerService, 'calls' | 'table'>;
 export function poolTransferRoutes(containers: () => PoolTransferParts | undefined): readonly ApiRoute[] {
   const parts = (): PoolTransferParts => {
     const found = containers();
-    if (found === undefined) throw new RemusterError('PRECONDITION', 'this node takes no part in containers');
+    if (found === undefined) throw new RemusterError('PRECONDITION', 'this node takes no part in containers', 'no');
     return found;
   };
   return [
@@ -92,6 +92,7 @@ async function importPage(
     throw new RemusterError(
       'PRECONDITION',
       `pool ${place.pool} has ${record.containers} containers of ${record.module}, not ${String(containers)} of ${String(module)}`,
+      'no',
     );
   const page = [first, rows.map(rowIn)];
   const options = { callId, timeoutMs: importTimeoutMs };

@@ -2,7 +2,6 @@
  * Writers of unique values through several nodes; afterwards nothing acknowledged is missing and nothing appears twice.
  */
 import assert from 'node:assert/strict';
-import { errorTable } from '../../../src/base/error-table.ts';
 import {
   type Entry,
   type HttpOutcome,
@@ -102,18 +101,20 @@ export class WriteLoad {
 
   async #send(target: Target, key: string, value: string, ifVersion?: number): Promise<boolean> {
     this.fates.set(value, 'unknown');
-    const { code } = await put(target, key, value, ifVersion);
+    const reply = await put(target, key, value, ifVersion);
+    const { code } = reply;
     this.codes.set(code, (this.codes.get(code) ?? 0) + 1);
-    this.fates.set(value, fateOf(code));
+    this.fates.set(value, fateOf(reply));
     if (code === 'OK') this.#acknowledged += 1;
     this.#wakeUp();
     return code !== 'GONE';
   }
 }
 
-function fateOf(code: HttpOutcome['code']): Fate {
+function fateOf({ code, body }: HttpOutcome): Fate {
   if (code === 'OK') return 'acknowledged';
-  return code !== 'GONE' && errorTable[code].stateChanged === 'no' ? 'refused' : 'unknown';
+  const { stateChanged } = (body['error'] ?? {}) as { readonly stateChanged?: unknown };
+  return stateChanged === 'no' ? 'refused' : 'unknown';
 }
 
 async function until(send: () => Promise<HttpOutcome>): Promise<HttpOutcome> {
