@@ -42,7 +42,8 @@ export function errorsPage(): string {
     generated,
     '# Error codes',
     'Every error that a user or another node can see has one of these codes. `remuster explain CODE` shows the same text. ' +
-      '"Did anything happen" is a promise when it says no; maybe means: look, or resend with the same call id.',
+      '"Did anything happen" is a promise when it says no; maybe means: look, or resend with the same call id. An error ' +
+      'itself can know more than its code: its field `stateChanged` counts.',
     ...codes,
   ].join('\n\n')}\n`;
 }

@@ -32,7 +32,7 @@ async function one(typed: string, format: OutputFormat): Promise<string> {
     ['CODE', code],
     ['MEANING', row.summary],
     ['WHAT TO DO', row.hint],
-    ['DID ANYTHING HAPPEN', row.stateChanged],
+    ['DID ANYTHING HAPPEN', `${row.stateChanged}, unless the error itself says otherwise`],
     ['CAN A RETRY HELP', row.retryable ? 'yes' : 'no'],
     ['HTTP STATUS', String(row.httpStatus)],
     ['EXIT CODE', String(row.exitCode)],

@@ -1,8 +1,9 @@
 /** Converts calls, routes and results to messages and back. Strict on input: a malformed route is BAD_ARGUMENT. */
-import { type Outcome, RemusterError, parseErrorCode, failure, success } from '../../base/errors.ts';
+import { type Outcome, RemusterError, isRemusterError, parseErrorCode, failure, success } from '../../base/errors.ts';
 import type { CallId } from '../../base/ids.ts';
 import { type CallMessageOf, type WireCallPart, type WireRoute, errorTextBytesMax } from '../../messages/calls.ts';
-import type { ContainerCallResult, CallResult, RoutedCall } from '../contract.ts';
+import { encodeMessage } from '../../messages/catalogue.ts';
+import type { ContainerCallResult, CallResult, KnownPool, RoutedCall } from '../contract.ts';
 import type { Route } from '../module.ts';
 
 export function routeToWire(route: Route): WireRoute {
@@ -32,6 +33,28 @@ export function routeFromWire({ mode, key, number, count }: WireRoute): Route {
 export function routeCallToMessage(call: RoutedCall): CallMessageOf<'wantCall'> {
   const { pool, method, args, lowestPending: lowest, retryTimeoutMs } = call;
   return { kind: 'wantCall', ...call.id, lowest, pool, route: routeToWire(call.route), retryTimeoutMs, method, args };
+}
+
+/** To the owner of one container. `version`: of the sender's entry of the address table. */
+export function encodeContainerCall(
+  { id, lowestPending: lowest, method, args }: Pick<RoutedCall, 'id' | 'lowestPending' | 'method' | 'args'>,
+  pool: KnownPool,
+  container: number,
+  version: number,
+): Uint8Array {
+  const { session, generation, counter } = id;
+  return encodeMessage({
+    kind: 'call',
+    session,
+    generation,
+    counter,
+    lowest,
+    pool: pool.record.major,
+    container,
+    version,
+    method,
+    args,
+  });
 }
 
 /** `timeoutMs` is what is left of the deadline that travelled with it. */
@@ -83,6 +106,16 @@ export function callResultOfReply(
   if (value !== undefined) return success({ value });
   if (parts !== undefined) return success({ parts: parts.map(partFromWire) });
   return failure('MALFORMED', 'the answer to a call says nothing');
+}
+
+/** A message that breaks a bound is an outcome, and not thrown. */
+export function encodeCallMessage(message: Parameters<typeof encodeMessage>[0]): Outcome<Uint8Array> {
+  try {
+    return success(encodeMessage(message));
+  } catch (error) {
+    if (isRemusterError(error)) return { ok: false, error };
+    throw error;
+  }
 }
 
 /** The sentence of an error as a message may carry it. */

@@ -11,14 +11,17 @@ const correctionsMax = 3;
 export class CallRetryBudget {
   readonly #deadlineMs: number;
   readonly #retryTimeoutMs: number;
+  /** Often enough that an owner which has the call is heard before the retries are over. */
+  readonly probeAfterMs: number;
   #inHandMs: number;
   #pauses = 0;
   #corrections = 0;
 
-  constructor(nowMs: number, timeoutMs: number, retryTimeoutMs: number) {
+  constructor(nowMs: number, timeoutMs: number, retryTimeoutMs: number, probeAfterMs: number) {
     this.#deadlineMs = nowMs + timeoutMs;
     this.#retryTimeoutMs = retryTimeoutMs;
     this.#inHandMs = nowMs;
+    this.probeAfterMs = Math.min(probeAfterMs, retryTimeoutMs / 3);
   }
 
   /** When it is over, as things are now. */

@@ -22,8 +22,9 @@ import type {
   ContainerHosting,
 } from '../contract.ts';
 import { ResultStreamWriter } from './result-stream-writer.ts';
-import { discardOutput, encodeCallMessage } from './container-call.ts';
+import { discardOutput } from './container-call.ts';
 import {
+  encodeCallMessage,
   callIdFields,
   routeCallReplyOf,
   routeFromWire,

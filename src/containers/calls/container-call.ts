@@ -25,6 +25,7 @@ import { encodeMessage, tryDecodeMessage } from '../../messages/catalogue.ts';
 import type { AddressTable, CallOutput, ContainerHosting, KnownPool, RoutedCall } from '../contract.ts';
 import type { CallTimerList, DeadlineWaiter } from './alarms.ts';
 import type { CallRouterOptions } from './call-options.ts';
+import { encodeContainerCall } from './call-messages.ts';
 import { CallRetryBudget } from './call-retry.ts';
 import { afterUncertainAttempt, isRetryableCallError } from './verdicts.ts';
 
@@ -124,7 +125,7 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     this.#tally = tally;
     const nowMs = site.ports.clock.nowMs();
     this.#heardMs = nowMs;
-    this.#patience = new CallRetryBudget(nowMs, call.timeoutMs, retryTimeoutMs);
+    this.#patience = new CallRetryBudget(nowMs, call.timeoutMs, retryTimeoutMs, site.options.probeAfterMs);
   }
 
   /** It may be over before this returns. */
@@ -206,23 +207,11 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
   #send(address: Address, nowMs: number): void {
     const { ports, options } = this.#site;
     const { pool, container } = this;
-    const { method, args, id, lowestPending: lowest } = this.#call;
     const number = this.#number;
     if (number > 1) ports.count('calls.resent');
     let body: Uint8Array;
     try {
-      body = encodeMessage({
-        kind: 'call',
-        session: id.session,
-        generation: id.generation,
-        counter: id.counter,
-        lowest,
-        pool: pool.record.major,
-        container,
-        version: ports.table.versionOf(pool, container),
-        method,
-        args,
-      });
+      body = encodeContainerCall(this.#call, pool, container, ports.table.versionOf(pool, container));
     } catch (error) {
       if (isRemusterError(error)) return this.#finish({ ok: false, error: withStateChanged(error, this.#soFar) });
       throw error;
@@ -233,8 +222,9 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     this.#cancel = ports.streams.request(address, body, this.#patience.remainingMs(nowMs), (outcome) =>
       this.#answered(number, address, outcome),
     );
-    const watchMs = Math.min(options.watchAfterMs, this.#probeAfterMs);
-    this.#wakeAt(Math.min(this.#patience.expiresAtMs, nowMs + watchMs));
+    this.#wakeAt(
+      Math.min(this.#patience.expiresAtMs, nowMs + Math.min(options.watchAfterMs, this.#patience.probeAfterMs)),
+    );
     // Somebody told us of this owner before the table did: it may already be another one.
     if (this.#ownerHint !== undefined) this.#watch();
   }
@@ -290,12 +280,6 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     this.#finish({ ok: false, error: wasOpen ? afterUncertainAttempt(error) : error });
   }
 
-  /** Often enough that an owner which has the call is heard before the retries are over. */
-  get #probeAfterMs(): number {
-    const { retryTimeoutMs = this.#site.options.retryTimeoutMs } = this.#call;
-    return Math.min(this.#site.options.probeAfterMs, retryTimeoutMs / 3);
-  }
-
   #pause(why: string): void {
     const { ports, options } = this.#site;
     const nowMs = ports.clock.nowMs();
@@ -332,7 +316,7 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
   }
 
   #silent(nowMs: number): void {
-    const probeAfterMs = this.#probeAfterMs;
+    const { probeAfterMs } = this.#patience;
     this.#watch();
     const owner = this.#owner();
     if (owner !== undefined && owner !== this.#asked) return this.#ownerChanged();
@@ -353,7 +337,7 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     const number = this.#number;
     this.#isProbing = true;
     const body = encodeMessage({ kind: 'askCall', ...id, pool: pool.record.major, container });
-    this.#cancelProbe = ports.streams.request(address, body, this.#probeAfterMs, (outcome) => {
+    this.#cancelProbe = ports.streams.request(address, body, this.#patience.probeAfterMs, (outcome) => {
       this.#isProbing = false;
       const answer = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;
       if (this.#over || number !== this.#number || this.#phase !== 'asked') return;
@@ -371,7 +355,7 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     }
     this.#heardMs = nowMs;
     this.#patience.ownerHasCall(nowMs);
-    this.#wakeAt(Math.min(this.#patience.expiresAtMs, nowMs + this.#probeAfterMs));
+    this.#wakeAt(Math.min(this.#patience.expiresAtMs, nowMs + this.#patience.probeAfterMs));
   }
 
   #wakeAt(atMs: number): void {
@@ -401,15 +385,6 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     this.#unwatch?.();
     if (this.#tally !== undefined) this.#tally.open -= 1;
     this.#hearer.complete(outcome);
-  }
-}
-
-export function encodeCallMessage(message: Parameters<typeof encodeMessage>[0]): Outcome<Uint8Array> {
-  try {
-    return success(encodeMessage(message));
-  } catch (error) {
-    if (isRemusterError(error)) return { ok: false, error };
-    throw error;
   }
 }
 

@@ -203,10 +203,8 @@ export class Replicator {
     }
     const waiter = { seq: this.#log.tail.last, bytes, error, done };
     if (this.#isOver || !this.#waiters.push(waiter)) {
-      this.#ports.clock.schedule(0, () =>
-        done(error === undefined ? failure('CAPACITY', undefined, 'maybe') : notWritten(error)),
-      );
-      return;
+      const refused = error === undefined ? failure('CAPACITY', undefined, 'maybe') : notWritten(error);
+      return void this.#ports.clock.schedule(0, () => done(refused));
     }
     this.#waitingBytes += bytes;
     this.#ports.wake(this);

@@ -21,5 +21,8 @@ export function errnoOf(error: unknown): string {
 export function diskError(what: string, error: unknown): RemusterError {
   if (error instanceof RemusterError) return error;
   const code = errnoOf(error);
-  return new RemusterError(codes[code] ?? 'STORE_FAILED', `${what}: ${code === '' ? 'unexpected failure' : code}`);
+  const text = `${what}: ${code === '' ? 'unexpected failure' : code}`;
+  const ours = codes[code] ?? 'STORE_FAILED';
+  // Files run out in the middle of an operation as well.
+  return ours === 'CAPACITY' ? new RemusterError(ours, text, 'maybe') : new RemusterError(ours, text);
 }

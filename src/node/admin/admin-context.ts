@@ -42,7 +42,7 @@ export function requireSameDatacenter({ core }: AdminContext, { name, dc }: Memb
 export async function unreachableAsPrecondition<T>({ name }: MemberRow, answer: Promise<T>): Promise<T> {
   return await answer.catch((error: unknown) => {
     if (!isRemusterError(error, 'UNREACHABLE')) throw error;
-    throw new RemusterError('PRECONDITION', `${name} cannot be reached`, 'no');
+    throw new RemusterError('PRECONDITION', `${name} cannot be reached`, error.stateChanged);
   });
 }
 

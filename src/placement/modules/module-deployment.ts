@@ -5,7 +5,7 @@
  *
  *   number (record.last) -> parts -> record.versions, minus old ones with their parts
  */
-import { type Done, failure, success } from '../../base/errors.ts';
+import { type Done, failure, success, withPossibleEffect } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import { registryLimits, type Registry, type RegistryCompare, type RegistryOp } from '../../base/registry.ts';
 import { moduleKey, moduleRanges, modulePartKey, moduleVersionMax } from './module-keys.ts';
@@ -37,6 +37,8 @@ export class ModuleDeployment {
   readonly #parts: number;
   readonly #done: Done<DeployedModule>;
   #conflicts = 0;
+  /** A version number is taken, and perhaps parts are stored. */
+  #hasWritten = false;
 
   constructor(
     ports: { readonly registry: Pick<Registry, 'range' | 'transact'>; readonly clock: Clock },
@@ -48,7 +50,10 @@ export class ModuleDeployment {
     this.#reader = new ModuleReader(ports.registry, ports.clock);
     this.#bundle = bundle;
     this.#parts = Math.max(1, Math.ceil(bundle.code.length / moduleLimits.partBytesMax));
-    this.#done = done;
+    this.#done = (outcome) => {
+      if (outcome.ok || !this.#hasWritten) done(outcome);
+      else done({ ok: false, error: withPossibleEffect(outcome.error) });
+    };
   }
 
   start(): void {
@@ -156,6 +161,7 @@ export class ModuleDeployment {
   ): void {
     this.#registry.transact({ compare, then, otherwise: [] }, { timeoutMs }, (outcome) => {
       if (!outcome.ok) return this.#done(outcome);
+      this.#hasWritten ||= outcome.value.succeeded;
       if (outcome.value.succeeded) return ends.succeeded();
       this.#conflicts += 1;
       if (this.#conflicts > conflictsMax)

@@ -1,5 +1,5 @@
 /** Deploy, list, show and roll modules, from any node. Runs no code and moves no container: the placer reopens them. */
-import { type Done, failure, success } from '../../base/errors.ts';
+import { type Done, failure, success, withPossibleEffect } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { Registry, RegistryEntry } from '../../base/registry.ts';
@@ -114,8 +114,9 @@ export class ModuleOperations {
     if (pool === undefined) return done(success(all));
     const { registry, clock } = this.#ports;
     new PoolOperations(registry, clock).setModuleVersion(pool.name, version, (outcome) => {
-      if (outcome.ok || outcome.error.code === 'UNKNOWN_POOL') this.#raise(left, version, done, all);
-      else done(outcome);
+      if (outcome.ok || outcome.error.code === 'UNKNOWN_POOL') return this.#raise(left, version, done, all);
+      const isFirst = left.length === all.length - 1;
+      done(isFirst ? outcome : { ok: false, error: withPossibleEffect(outcome.error) });
     });
   }
 

@@ -143,11 +143,11 @@ function describeRequests(open: OpenHarness<StreamsHarness>): void {
 function describeFailures(open: OpenHarness<StreamsHarness>): void {
   it('carries the code and the text of an error', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
-    const error = new RemusterError('NOT_LEADER', 'ask c');
+    const error = new RemusterError('NOT_LEADER', 'ask c', 'yes');
     b.streams.serve(serviceWith({ request: (_from, _body, _ms, reply) => reply({ ok: false, error }) }));
     const outcome = await harness.settle(asks(a, b.self, utf8.encode('x')));
     assert.ok(!outcome.ok);
-    assert.equal(outcome.error.code, 'NOT_LEADER');
+    assert.deepEqual([outcome.error.code, outcome.error.stateChanged], ['NOT_LEADER', 'yes']);
     assert.equal(outcome.error.message, 'ask c');
   });
 

@@ -1,5 +1,5 @@
 /** Writes a bundle to the registry in parts, then its marker. Runs on any manager. Leaves stored bundles untouched. */
-import { type Done, failure, success } from '../../../base/errors.ts';
+import { type Done, failure, success, withPossibleEffect } from '../../../base/errors.ts';
 import type { Registry } from '../../../base/registry.ts';
 import { jobKeys, jobRanges } from '../../job-keys.ts';
 import { jobLimits } from '../../limits.ts';
@@ -47,8 +47,9 @@ function writePart(registry: Store, bundle: Parameters<typeof storeBundle>[1], p
     : [];
   const transaction = { compare, then: [{ kind: 'put', key, value } as const], otherwise: [] };
   registry.transact(transaction, { timeoutMs }, (outcome) => {
-    if (!outcome.ok) return done(outcome);
-    if (!outcome.value.succeeded) return done(failure('CAPACITY', 'the code was removed while it was being stored'));
+    if (!outcome.ok) return done(part === 0 ? outcome : { ok: false, error: withPossibleEffect(outcome.error) });
+    if (!outcome.value.succeeded)
+      return done(failure('CAPACITY', 'the code was removed while it was being stored', 'maybe'));
     if (isEnd) done(success(undefined));
     else writePart(registry, bundle, part + 1, done);
   });

@@ -1,0 +1,115 @@
+/** Places in the registry, its client and the group that agrees on its writes. */
+import assert from 'node:assert/strict';
+import { type Outcome, failure } from '../../../src/base/errors.ts';
+import { Random } from '../../../src/base/random.ts';
+import { type RegistryTransaction, onlyKey } from '../../../src/base/registry.ts';
+import { RegistryClient } from '../../../src/registry/client/registry-client.ts';
+import { RequestDedup } from '../../../src/registry/replica/request-dedup.ts';
+import { FakeConsensusGroup, nodeIdOf } from '../../fakes/fake-consensus-group.ts';
+import { threeVoters } from '../consensus/consensus-calls.ts';
+import type { Ending, Place } from './place.ts';
+
+const value = new Uint8Array([1]);
+
+function registry(loses: (answers: number) => boolean) {
+  const cluster = new FakeConsensusGroup(3);
+  cluster.lead(cluster.managers[0]);
+  const self = { id: nodeIdOf(100), generation: 1 };
+  const parts = { clock: cluster.clock, random: new Random('client'), self, managers: () => cluster.peers };
+  const client = new RegistryClient({ ...parts, send: cluster.askAs(self) });
+  let asked = 0;
+  cluster.loses = () => loses(++asked);
+  const put: RegistryTransaction = { compare: [], then: [{ kind: 'put', key: 'k', value }], otherwise: [] };
+  const end = (timeoutMs: number): Ending => {
+    let outcome: Outcome<unknown> | undefined;
+    client.transact(put, { timeoutMs }, (ended) => (outcome = ended));
+    cluster.run(timeoutMs + 1_000);
+    const written = cluster.managers.some(({ replica }) => replica.keyspace.range(onlyKey('k'), 1).entries.length > 0);
+    return { outcome, happened: written };
+  };
+  return { cluster, end };
+}
+
+const numbered = { client: nodeIdOf(7), generation: 2 };
+
+/** Two writes have run; the answer of the first is kept no longer. */
+function dedupOfWrites(limits: { readonly answerBytesMax?: number } = {}): RequestDedup {
+  const memory = new RequestDedup(limits);
+  for (const counter of [1, 2]) {
+    assert.equal(memory.resultOf({ ...numbered, counter, lowest: 1 }), undefined);
+    memory.record({ ...numbered, counter, lowest: 1 }, counter, { kind: 'registryDone' });
+  }
+  return memory;
+}
+
+function refusal(memory: RequestDedup, request: Parameters<RequestDedup['resultOf']>[0]): Ending {
+  const answer = memory.resultOf(request);
+  assert.equal(answer?.kind, 'registryRefusal');
+  return { outcome: failure('INTERNAL', answer.code, answer.stateChanged), happened: true };
+}
+
+export const registryPlaces: readonly Place[] = [
+  {
+    place: 'registry: the write is agreed, and its answers are lost',
+    says: 'maybe',
+    run: () => registry((asked) => asked % 2 === 0).end(2_000),
+  },
+  {
+    place: 'registry: the write is agreed, its answer is lost, and then nobody leads',
+    says: 'maybe',
+    run: () => {
+      const { cluster, end } = registry((asked) => {
+        if (asked === 2) cluster.lead(undefined);
+        return asked === 2;
+      });
+      return end(4_000);
+    },
+  },
+  {
+    place: 'registry: nobody leads',
+    says: 'no',
+    run: () => {
+      const { cluster, end } = registry(() => false);
+      cluster.lead(undefined);
+      return end(1_000);
+    },
+  },
+  {
+    place: 'registry dedup trimmed: executed, and its answer is dropped',
+    says: 'maybe',
+    run: () => refusal(dedupOfWrites({ answerBytesMax: 64 }), { ...numbered, counter: 1, lowest: 1 }),
+  },
+  {
+    place: 'registry dedup trimmed: executed, and given up by its client',
+    says: 'maybe',
+    run: () => {
+      const memory = dedupOfWrites();
+      memory.resultOf({ ...numbered, counter: 3, lowest: 3 });
+      return refusal(memory, { ...numbered, counter: 1, lowest: 1 });
+    },
+  },
+  {
+    place: 'registry restart: executed for a former life of the client',
+    says: 'maybe',
+    run: () => {
+      const memory = dedupOfWrites();
+      memory.resultOf({ ...numbered, generation: 3, counter: 1, lowest: 1 });
+      return refusal(memory, { ...numbered, counter: 1, lowest: 1 });
+    },
+  },
+  {
+    place: 'consensus: the leader has appended and is replaced by one that has the entry',
+    says: 'maybe',
+    run: () => {
+      const { world, leader, others } = threeVoters();
+      let outcome: Outcome<unknown> | undefined;
+      // Followers get the entry, and the leader never hears of it.
+      world.travel = ({ kind }) => (kind === 'appendReply' ? [] : [5]);
+      world.voter(leader).host.propose(new TextEncoder().encode('x'), 60_000, (ended) => (outcome = ended));
+      world.until('the proposal ends', () => outcome !== undefined);
+      world.travel = () => [5];
+      world.run(10_000);
+      return { outcome, happened: others.some((key) => world.voter(key).replica.items.includes('x')) };
+    },
+  },
+];

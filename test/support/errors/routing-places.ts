@@ -1,0 +1,165 @@
+/** Places between the caller and the owner: forwarding nodes, calls of many containers, the client library. */
+import assert from 'node:assert/strict';
+import { RemusterError, failure, success } from '../../../src/base/errors.ts';
+import { routeCallReplyOf } from '../../../src/containers/calls/call-messages.ts';
+import { encodeMessage } from '../../../src/messages/catalogue.ts';
+import { FakeCluster, counter, opened as openedSession } from '../../fakes/fake-cluster.ts';
+import { CallHarness } from '../containers/call-harness.ts';
+import type { Ending, Place } from './place.ts';
+
+/** The owner runs the call, and its reply is lost with the connection. */
+export function ranWithoutReply(timeoutMs = 20_000) {
+  const scene = new CallHarness(['a', 'b', 'c'], 3);
+  scene.loses = (kind) => kind === 'called';
+  const call = scene.call('a', { route: { id: 1 }, timeoutMs });
+  scene.advance(5);
+  assert.equal(scene.ran.length, 1);
+  const end = (): Ending => ({ outcome: call.endings[0]?.outcome, happened: scene.ran.length > 0 });
+  return { scene, end };
+}
+
+async function clientCall(cluster: FakeCluster): Promise<Ending> {
+  const session = await openedSession(cluster, { requestTimeoutMs: 3_000, retryTimeoutMs: 2_000 });
+  const ended = await cluster.until(
+    session
+      .pool(counter, 'visits')
+      .hash('x')
+      .add(1)
+      .then(
+        () => success(undefined),
+        (error: unknown) => ({ ok: false as const, error: error as RemusterError }),
+      ),
+  );
+  return { outcome: ended, happened: cluster.ran.length > 0 };
+}
+
+export const routingPlaces: readonly Place[] = [
+  {
+    place: 'forward: no owner could be asked at all',
+    says: 'no',
+    run: () => {
+      const scene = new CallHarness(['a', 'b', 'c'], 3);
+      scene.own(1, undefined);
+      const call = scene.call('a', { route: { id: 1 }, timeoutMs: 2_000 });
+      scene.advance(3_000);
+      return { outcome: call.endings[0]?.outcome, happened: scene.ran.length > 0 };
+    },
+  },
+  {
+    place: 'forward: the reply is lost, and the owner goes',
+    says: 'maybe',
+    run: () => {
+      const { scene, end } = ranWithoutReply();
+      scene.kill('b');
+      scene.advance(60_000);
+      return end();
+    },
+  },
+  {
+    place: 'forward: the reply is lost, and the pool is deleted',
+    says: 'maybe',
+    run: () => {
+      const { scene, end } = ranWithoutReply();
+      for (const { table } of scene.seats) table.known.clear();
+      scene.sever('b');
+      scene.advance(60_000);
+      return end();
+    },
+  },
+  {
+    place: 'forward: the reply is lost, and the next owner does not know the method',
+    says: 'maybe',
+    run: () => {
+      const { scene, end } = ranWithoutReply();
+      scene.loses = () => false;
+      scene.seat('c').refuses = 'UNKNOWN_METHOD';
+      scene.own(1, 'c');
+      scene.sever('b');
+      scene.advance(60_000);
+      return end();
+    },
+  },
+  {
+    place: 'forward: a node answers what the owner has told it',
+    says: 'no',
+    run: () => {
+      const scene = new CallHarness(['a', 'b', 'c'], 3);
+      scene.seat('b').manner = (_call, _run, done) => {
+        done(failure('PRECONDITION', 'not now', 'no'));
+        return undefined;
+      };
+      const call = scene.call('a', { route: { id: 1 } });
+      scene.advance(5);
+      return { outcome: call.endings[0]?.outcome, happened: scene.ran.length > 0 };
+    },
+  },
+  {
+    place: 'forward: of a range some have run',
+    says: 'maybe',
+    run: () => {
+      const scene = new CallHarness(['a', 'b', 'c'], 3);
+      scene.seat('c').refuses = 'FORBIDDEN';
+      const call = scene.call('a', { route: { broadcast: true } });
+      scene.advance(5);
+      return { outcome: call.endings[0]?.outcome, happened: scene.ran.length > 0 };
+    },
+  },
+  {
+    place: 'forward: all have run, and what is made of their results fails',
+    says: 'maybe',
+    run: () => {
+      const scene = new CallHarness(['a', 'b', 'c'], 3);
+      const aggregate = (): never => {
+        throw new RemusterError('BAD_ARGUMENT', 'no');
+      };
+      scene.seat('a').definitions.set('counter', { name: 'counter', methods: { add: { run: () => 1, aggregate } } });
+      const call = scene.call('a', { route: { broadcast: true } });
+      scene.advance(5);
+      return { outcome: call.endings[0]?.outcome, happened: scene.ran.length > 0 };
+    },
+  },
+  {
+    place: 'client: the first node has it run and goes, the next ones refuse',
+    says: 'maybe',
+    run: () => {
+      const cluster = new FakeCluster(3);
+      cluster.injectFault = (_node, call, reply) => {
+        if (cluster.ran.length > 0) reply(failure('RATE_LIMITED'));
+        else {
+          cluster.run(call);
+          reply(failure('NETWORK_TIMEOUT'));
+        }
+        return 'handled';
+      };
+      return clientCall(cluster);
+    },
+  },
+  {
+    place: 'client: the first node has it run and goes, the next one does not know the pool',
+    says: 'maybe',
+    run: () => {
+      const cluster = new FakeCluster(3);
+      cluster.injectFault = (_node, call, reply) => {
+        if (cluster.ran.length > 0) reply(success(encodeMessage(routeCallReplyOf(failure('UNKNOWN_POOL')))));
+        else {
+          cluster.run(call);
+          reply(failure('NETWORK_TIMEOUT'));
+        }
+        return 'handled';
+      };
+      return clientCall(cluster);
+    },
+  },
+  {
+    place: 'client: every node refuses at once',
+    says: 'no',
+    run: () => {
+      const cluster = new FakeCluster(3);
+      cluster.injectFault = (_node, _call, reply) => {
+        reply(failure('RATE_LIMITED'));
+        return 'handled';
+      };
+      return clientCall(cluster);
+    },
+  },
+];
