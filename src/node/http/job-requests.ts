@@ -39,15 +39,19 @@ export function retryingJobCommands(
       passing.includes(code) && (isRepeatable || stateChanged === 'no');
     const longestMs = isRepeatable ? attemptMs + waitMsIn(words) : remainingMs;
     const answer = await toPromise<string>((done) => {
+      // Of all attempts: one that may have been carried out leaves a doubt.
+      const end: Done<string> = (outcome) => {
+        if (outcome.ok || !isUncertain) done(outcome);
+        else done({ ok: false, error: withPossibleEffect(outcome.error) });
+      };
       const ask = (): void => {
         requireJobGateway(desk).send(verb, text, submitter, Math.min(longestMs, endsMs - clock.nowMs()), (outcome) => {
           if (outcome.ok) return done(outcome);
           const { error } = outcome;
-          const wasUncertain = isUncertain;
           isUncertain ||= error.stateChanged !== 'no';
           if (mayRepeat(error) && clock.nowMs() + retryDelayMs < endsMs)
-            clock.schedule(retryDelayMs, () => attempt(ask, done));
-          else done({ ok: false, error: wasUncertain ? withPossibleEffect(error) : error });
+            clock.schedule(retryDelayMs, () => attempt(ask, end));
+          else end(outcome);
         });
       };
       ask();

@@ -1,7 +1,14 @@
 /** Jobs over HTTP: what is passed on to the desk, what is refused, what is asked again, and how a job is followed. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type ErrorCode, type Outcome, failure, isRemusterError, success } from '../../base/errors.ts';
+import {
+  type ErrorCode,
+  type Outcome,
+  type StateChanged,
+  failure,
+  isRemusterError,
+  success,
+} from '../../base/errors.ts';
 import type { ApiResponse, ServerSentEvent, ApiRequest } from '../../base/http-routes.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { JobStatus } from '../../jobs/job-types.ts';
@@ -54,6 +61,8 @@ class Scene {
 }
 
 const refusedWith = (code: ErrorCode) => (error: unknown) => isRemusterError(error, code);
+const saying = (stateChanged: StateChanged) => (error: unknown) =>
+  isRemusterError(error) && error.stateChanged === stateChanged;
 const progress = (version: number, status: JobStatus): Outcome<string> =>
   success(JSON.stringify({ jobId: 'j1', version, status }));
 
@@ -85,6 +94,26 @@ describe('routes of jobs', () => {
       ],
     );
     assert.ok(scene.ordered.every(({ submitter }) => submitter === 'http'));
+  });
+
+  test('a submission without a key is sent again only after the promise that nothing happened', async () => {
+    for (const [stateChanged, times] of [
+      ['no', 2],
+      ['maybe', 1],
+    ] as const) {
+      const scene = new Scene();
+      scene.answer = (_order, time) => (time === 1 ? failure('NOT_LEADER', 'x', stateChanged) : success('{}'));
+      const body = { request: { bundle: 'a' } };
+      await scene.ask('POST', '/v1/jobs', { body }).catch((error: unknown) => assert.ok(saying('maybe')(error)));
+      assert.equal(scene.ordered.length, times, stateChanged);
+    }
+  });
+
+  test('an order that may have been carried out is not said to have done nothing by a later refusal', async () => {
+    const scene = new Scene();
+    scene.answer = (_order, times) => failure(times === 1 ? 'NETWORK_TIMEOUT' : 'UNKNOWN_JOB');
+    await assert.rejects(scene.ask('DELETE', '/v1/jobs/:id', { params: { id: 'j1' } }), saying('maybe'));
+    assert.equal(scene.ordered.length, 2);
   });
 
   test('a submission stores its code first', async () => {
