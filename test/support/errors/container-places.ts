@@ -120,6 +120,19 @@ export const containerPlaces: readonly Place[] = [
     },
   },
   {
+    place: 'reply: too many requests wait for a call that runs',
+    says: 'maybe',
+    run: async () => {
+      const { scene, gates } = opened({ waitersMax: 1 });
+      scene.call('addSlowly', [1], { counter: 1 });
+      const again = scene.call('addSlowly', [1], { counter: 1 });
+      gates[0]?.open();
+      await settle();
+      scene.run(10);
+      return ending(scene, again);
+    },
+  },
+  {
     place: 'reply: the lease ends before the call has its turn',
     says: 'no',
     run: async () => {

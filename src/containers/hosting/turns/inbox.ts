@@ -45,7 +45,7 @@ export class Inbox {
   /** One more request of a call that is here already. */
   join(pending: PendingCall, done: Done<CallOutput>): Cancel {
     if (pending.waiters < this.#limits.waitersMax) return pending.attach(done);
-    done(failure('CAPACITY', 'too many requests of this call wait for its answer'));
+    done(failure('CAPACITY', 'too many requests of this call wait for its answer', 'maybe'));
     return nothing;
   }
 
