@@ -1,5 +1,5 @@
 /** The error of a job that did not complete: its code, status, counts and the first failed items. Never asks anything. */
-import { RemusterError, isRemusterError, parseErrorCode } from '../base/errors.ts';
+import { RemusterError, isRemusterError, parseErrorCode, withPossibleEffect } from '../base/errors.ts';
 import type { JobOutcome, JobStatus, JobView } from '../jobs/job-types.ts';
 import { failuresMax } from '../jobs/report/bounds.ts';
 import type { ItemFailure } from '../jobs/report/item-failures.ts';
@@ -25,7 +25,9 @@ export function createJobFailure(
 ): JobFailure {
   const failures = lists.flatMap(({ workflow, items }) => items.map((item) => ({ workflow, ...item })));
   const details = { jobId, status, completed, failed, failures: failures.slice(0, failuresMax) };
-  if (error !== undefined) return Object.assign(new RemusterError(parseErrorCode(error.code), error.message), details);
+  // A job that has ended has begun, whatever ended it.
+  if (error !== undefined)
+    return Object.assign(withPossibleEffect(new RemusterError(parseErrorCode(error.code), error.message)), details);
   const code = status in statusCodes ? statusCodes[status as keyof typeof statusCodes] : 'WORKFLOW_FAILED';
   return Object.assign(new RemusterError(code, `the job ${jobId} ended as ${status}`), details);
 }
