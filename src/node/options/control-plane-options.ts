@@ -68,7 +68,7 @@ export const controlPlaneOptionRows = {
   rejoin: optionRow(
     choiceOption([...rejoinPolicies]),
     'drained',
-    'How a node returns whose registration ran out while the cluster went on: drained until `remuster node activate`, active at once, or auto: active after rejoinHold without incident. A node that an operator drained stays drained.',
+    'How a node returns whose registration ran out while the cluster went on: drained until `remuster node activate`, active at once, or (auto) after rejoinHold without incident; a node that an operator drained stays drained.',
   ),
   rejoinHoldMs: optionRow(
     durationOption({ min: 0, max: day }),
