@@ -10,6 +10,7 @@ import { printOrWatch } from '../command/watch.ts';
 type NodeLoad = {
   readonly name: string;
   readonly isActive: boolean;
+  readonly isGone: boolean;
   readonly containers: number;
   readonly copies: number;
   readonly load: number;
@@ -24,6 +25,8 @@ type Balance = {
   readonly unassigned: number;
   readonly variation: number;
   readonly variationMax: number;
+  readonly movesToEven: number;
+  readonly balanced: boolean;
   readonly band: string;
   readonly nodes: readonly NodeLoad[];
 };
@@ -36,7 +39,8 @@ const nodeColumns: readonly Column<NodeLoad>[] = [
   { title: 'NOTE', cell: noteOf },
 ];
 
-function noteOf({ isActive, isOverloaded, isUnderloaded }: NodeLoad): string {
+function noteOf({ isActive, isGone, isOverloaded, isUnderloaded }: NodeLoad): string {
+  if (isGone) return 'gone: its containers are being recovered';
   if (!isActive) return 'not active';
   if (isOverloaded) return 'overloaded';
   return isUnderloaded ? 'has room' : '';
@@ -56,14 +60,23 @@ export async function balanceCommand(
 }
 
 async function balanceText(thing: Balance, format: 'table' | 'wide'): Promise<string> {
-  const { band, variation, variationMax, containers, unassigned, activeNodes, strategy, nodes } = thing;
+  const { containers, unassigned, activeNodes, strategy, nodes } = thing;
   const sorted = nodes.toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
   return [
-    `${band}: coefficient of variation ${variation.toFixed(3)}, at most ${variationMax} is wanted`,
+    verdictOf(thing),
     `${containers} containers on ${activeNodes} active nodes, ${unassigned} wait for a node (strategy ${strategy})`,
     '',
     await renderList(format, sorted, nodeColumns, (row) => row.name),
   ].join('\n');
+}
+
+/** What is so, and what to do about it. */
+function verdictOf({ band, balanced, variation, variationMax, movesToEven, containers }: Balance): string {
+  const figure = `coefficient of variation ${variation.toFixed(3)}`;
+  if (movesToEven === 0) return `${band}: ${figure}, and no move would make it more even`;
+  const moves = `${movesToEven} of ${containers} containers would have to move to be as even as possible`;
+  if (balanced) return `${band}: ${figure}, within the ${variationMax} that is wanted; ${moves}`;
+  return `${band}: ${figure}, at most ${variationMax} is wanted; ${moves}: remuster rebalance`;
 }
 
 type Move = { readonly name: string; readonly from: string; readonly to: string };

@@ -110,7 +110,9 @@ export class ControlPlane {
     this.#client = ports.external === undefined ? this.#openClient() : undefined;
     this.registry = ports.external?.registry ?? (this.#client as RegistryClient);
     this.leadership = ports.external?.leadership ?? this.manager?.group.leadership ?? this.#seen;
-    this.operations = new NodeOperations(this.registry, ports.clock, rebalanceOptionsOf(settings.options));
+    const isGone = (id: NodeId): boolean =>
+      members().some(({ entry, state }) => entry.id === id && (state === 'dead' || state === 'left'));
+    this.operations = new NodeOperations(this.registry, ports.clock, rebalanceOptionsOf(settings.options), isGone);
     this.groupInfo = this.#knowGroups();
     this.registration = this.#bePresent();
     const work = this.#leadWhenLeading();

@@ -73,9 +73,15 @@ describe('ranking of nodes', () => {
 describe('the balance report', () => {
   function report(...counts: number[]): ReturnType<typeof balanceReport> {
     const nodes = counts.map((count, index): BalancedNode => {
-      return Object.assign(nodeLoad(index + 1, count), { name: `n${index}`, isActive: true, copies: 0 });
+      return Object.assign(nodeLoad(index + 1, count), { name: `n${index}`, isActive: true, isGone: false, copies: 0 });
     });
-    return balanceReport('fair', 0.3, nodes, 0);
+    const plan = planRebalance(
+      nodes.map((node, index) => planNode(index + 1, node.count)),
+      options({ variationMax: 0 }),
+      { movesMax: 100, isManual: true },
+    );
+    const movesToEven = plan.ok ? plan.value.moves.length : 0;
+    return balanceReport({ strategy: 'fair', variationMax: 0.3, movesToEven }, nodes, 0);
   }
 
   test('gives mean, deviation, variation and a verdict', () => {
@@ -100,6 +106,36 @@ describe('the balance report', () => {
         [false, true],
       ],
     );
+  });
+
+  test('few containers are never a severe imbalance, and none if they cannot lie more evenly', () => {
+    const { band, balanced, movesToEven } = report(5, 3, 0);
+    assert.deepEqual([band, balanced, movesToEven], ['imbalanced', false, 2]);
+    assert.deepEqual(
+      [report(1, 0, 0).band, report(1, 0, 0).balanced, report(1, 0, 0).movesToEven],
+      ['well balanced', true, 0],
+    );
+    assert.deepEqual([report(3, 3, 2).band, report(50, 30, 0).band], ['well balanced', 'severely imbalanced']);
+  });
+
+  test('no node is overloaded where the whole is balanced', () => {
+    const counts = Array.from({ length: 16 }, (_, index) => (index < 6 ? 11 : 10));
+    const { nodes, balanced } = report(...counts);
+    assert.equal(balanced, true);
+    assert.deepEqual(
+      nodes.filter(({ isOverloaded, isUnderloaded }) => isOverloaded || isUnderloaded),
+      [],
+    );
+  });
+
+  test('a node that is known dead is not counted among the active ones', () => {
+    const nodes = [4, 4, 4].map((count, index): BalancedNode => {
+      const standing = { name: `n${index}`, isActive: true, isGone: index === 2, copies: 0 };
+      return Object.assign(nodeLoad(index + 1, count), standing);
+    });
+    const found = balanceReport({ strategy: 'fair', variationMax: 0.3, movesToEven: 0 }, nodes, 0);
+    assert.equal(found.activeNodes, 2);
+    assert.deepEqual(found.nodes.map(({ isActive, isGone }) => [isActive, isGone])[2], [false, true]);
   });
 
   test('nothing at all is balanced', () => {

@@ -15,6 +15,8 @@ import {
 export type BalancedNode = NodeLoad & {
   readonly name: string;
   readonly isActive: boolean;
+  /** Known dead, although its registration still has time left. */
+  readonly isGone: boolean;
   /** Containers of others whose state it keeps a copy of: they are no load. */
   readonly copies: number;
 };
@@ -23,6 +25,7 @@ export type BalanceRow = {
   readonly id: NodeId;
   readonly name: string;
   readonly isActive: boolean;
+  readonly isGone: boolean;
   /** Owned ones are load, copies are not. */
   readonly containers: number;
   readonly copies: number;
@@ -36,6 +39,9 @@ const bands = [
   { below: 0.3, band: 'balanced' },
   { below: 0.4, band: 'imbalanced' },
 ] as const;
+
+/** With fewer containers a node, one more or less is so large a part that the worst word would be an alarm over nothing. */
+const containersForAlarm = 4;
 
 export type BalanceBand = (typeof bands)[number]['band'] | 'severely imbalanced';
 
@@ -52,49 +58,57 @@ export type BalanceReport = {
   /** Deviation by mean: 0 is perfectly even. */
   readonly variation: number;
   readonly variationMax: number;
+  /** How many containers would have to move for the most even spread that there is; at 0 nothing is wrong. */
+  readonly movesToEven: number;
   readonly band: BalanceBand;
   readonly balanced: boolean;
   readonly nodes: readonly BalanceRow[];
 };
 
-export function balanceReport(
-  strategy: BalanceStrategy,
-  variationMax: number,
-  nodes: readonly BalancedNode[],
-  unassigned: number,
-): BalanceReport {
-  const active = nodes.filter((node) => node.isActive);
-  const scores = loadScores(strategy, active);
+export type BalanceGoal = Pick<BalanceReport, 'strategy' | 'variationMax' | 'movesToEven'>;
+
+export function balanceReport(goal: BalanceGoal, nodes: readonly BalancedNode[], unassigned: number): BalanceReport {
+  const active = nodes.filter(({ isActive, isGone }) => isActive && !isGone);
+  const scores = loadScores(goal.strategy, active);
   const [meanLoad, deviation, variation] = [meanOf(scores), deviationOf(scores), coefficientOfVariation(scores)];
   const loads = new Map(active.map((node, index) => [node.id, scores[index] as number]));
+  const containers = nodes.reduce((sum, node) => sum + node.count, 0);
+  const balanced = goal.movesToEven === 0 || variation <= goal.variationMax;
   return {
-    strategy,
+    ...goal,
     activeNodes: active.length,
-    containers: nodes.reduce((sum, node) => sum + node.count, 0),
+    containers,
     unassigned,
     meanLoad,
     maxLoad: Math.max(0, ...scores),
     minLoad: scores.length === 0 ? 0 : Math.min(...scores),
     deviation,
     variation,
-    variationMax,
-    band: bands.find(({ below }) => variation < below)?.band ?? 'severely imbalanced',
-    balanced: variation <= variationMax,
-    nodes: nodes.map((node) => row(node, loads.get(node.id), meanLoad, deviation)),
+    band: goal.movesToEven === 0 ? 'well balanced' : bandOf(variation, containers / active.length),
+    balanced,
+    // Where the whole is balanced, a node a little above the others is not a finding.
+    nodes: nodes.map((node) => row(node, loads.get(node.id), meanLoad, balanced ? 0 : deviation)),
   };
 }
 
+function bandOf(variation: number, containersPerNode: number): BalanceBand {
+  const found = bands.find(({ below }) => variation < below)?.band;
+  return found ?? (containersPerNode < containersForAlarm ? 'imbalanced' : 'severely imbalanced');
+}
+
 function row(node: BalancedNode, load: number | undefined, mean: number, deviation: number): BalanceRow {
-  const { id, name, isActive, count: containers, copies } = node;
+  const { id, name, isActive, isGone, count: containers, copies } = node;
   const known = load ?? containers;
+  const isCompared = load !== undefined && deviation > 0;
   return {
     id,
     name,
-    isActive,
+    isActive: isActive && !isGone,
+    isGone,
     containers,
     copies,
     load: known,
-    isOverloaded: isActive && deviation > 0 && known > mean + deviation,
-    isUnderloaded: isActive && deviation > 0 && known < mean - deviation && known < mean / 2,
+    isOverloaded: isCompared && known > mean + deviation,
+    isUnderloaded: isCompared && known < mean - deviation && known < mean / 2,
   };
 }

@@ -15,7 +15,7 @@ import { type DrainProgress, drainPreflight, drainProgress } from './drain-progr
 import { type DrainRecord, drainDefaults, drainLimits, encodeDrain } from '../state/drain-record.ts';
 import type { RebalanceOptions } from '../balance/rebalance-options.ts';
 import { type RebalancePlan, planRebalance } from '../balance/rebalance-plan.ts';
-import { rebalanceNodes } from '../balance/rebalancer.ts';
+import { rebalanceLimits, rebalanceNodes } from '../balance/rebalancer.ts';
 import { nodeLoads, inFlightLoad } from '../plans/move-target.ts';
 
 export type DrainRequest = { readonly deadlineMs?: number; readonly parallelMax?: number; readonly note?: string };
@@ -28,15 +28,23 @@ export class NodeOperations {
   readonly #registry: Pick<Registry, 'range' | 'transact'>;
   readonly #clock: Clock;
   readonly #options: RebalanceOptions;
+  readonly #isGone: (node: NodeId) => boolean;
 
-  constructor(registry: Pick<Registry, 'range' | 'transact'>, clock: Clock, options: RebalanceOptions) {
+  /** `isGone`: membership knows that the node is dead, which the registry learns later. */
+  constructor(
+    registry: Pick<Registry, 'range' | 'transact'>,
+    clock: Clock,
+    options: RebalanceOptions,
+    isGone: (node: NodeId) => boolean = () => false,
+  ) {
     this.#registry = registry;
     this.#clock = clock;
     this.#options = options;
+    this.#isGone = isGone;
   }
 
   balance(done: Done<BalanceReport>): void {
-    this.#look((outcome) => done(outcome.ok ? success(balanceOf(outcome.value, this.#options)) : outcome));
+    this.#look((outcome) => done(outcome.ok ? success(this.#balanceOf(outcome.value)) : outcome));
   }
 
   /** What a rebalance would do now; nothing moves. */
@@ -46,6 +54,30 @@ export class NodeOperations {
       const nodes = rebalanceNodes(outcome.value, this.#clock.nowMs(), inFlightLoad(outcome.value));
       done(planRebalance(nodes, this.#options, { movesMax, isManual: true }));
     });
+  }
+
+  #balanceOf(view: ClusterView): BalanceReport {
+    const { strategy, variationMax } = this.#options;
+    const nodes = [...view.nodes.values()].filter(
+      (node) => (node.works && node.registered !== undefined) || heldCount(node) > 0,
+    );
+    const loads = nodeLoads(nodes, new Map());
+    const rows = nodes.map((node, index) => {
+      const { id, count, report } = loads[index] as (typeof loads)[number];
+      const standing = { isActive: isActive(node), isGone: this.#isGone(id) };
+      return { id, count, report, name: node.name, copies: node.copied.size, ...standing };
+    });
+    const goal = { strategy, variationMax, movesToEven: this.#movesToEven(view) };
+    return balanceReport(goal, rows, view.unowned.size);
+  }
+
+  /** As many as a rebalance would make that stops only where no move helps any more. */
+  #movesToEven(view: ClusterView): number {
+    const all = rebalanceNodes(view, this.#clock.nowMs(), inFlightLoad(view));
+    const nodes = all.filter(({ id }) => !this.#isGone(id));
+    const options = { ...this.#options, mode: 'manual' as const, variationMax: 0 };
+    const plan = planRebalance(nodes, options, { movesMax: rebalanceLimits.movesMax, isManual: true });
+    return plan.ok ? plan.value.moves.length : 0;
   }
 
   /** Why a drain could not begin; an empty list when it can. */
@@ -117,18 +149,6 @@ function startDrainTransaction(
     ],
     otherwise: [],
   };
-}
-
-function balanceOf(view: ClusterView, { strategy, variationMax }: RebalanceOptions): BalanceReport {
-  const nodes = [...view.nodes.values()].filter(
-    (node) => (node.works && node.registered !== undefined) || heldCount(node) > 0,
-  );
-  const loads = nodeLoads(nodes, new Map());
-  const rows = nodes.map((node, index) => {
-    const { id, count, report } = loads[index] as (typeof loads)[number];
-    return { id, count, report, name: node.name, copies: node.copied.size, isActive: isActive(node) };
-  });
-  return balanceReport(strategy, variationMax, rows, view.unowned.size);
 }
 
 function definedIn({ deadlineMs, parallelMax }: DrainRequest): Partial<DrainRecord> {
