@@ -25,6 +25,9 @@ test('the next time that fits', () => {
     // Both kinds of day: either will do.
     ['0 0 13 * fri', '2026-01-01T00:00:00Z', '2026-01-02T00:00'],
     ['0 0 13 * fri', '2026-01-09T00:00:00Z', '2026-01-13T00:00'],
+    // A field that begins with a star restricts nothing by itself, as in crontab(5): both have to match.
+    ['0 0 */2 * fri', '2026-01-01T00:00:00Z', '2026-01-09T00:00'],
+    ['0 0 13 * */2', '2026-01-01T00:00:00Z', '2026-01-13T00:00'],
     ['59 23 31 dec *', '2026-12-31T23:58:00Z', '2026-12-31T23:59'],
     ['10/20 * * * *', '2026-01-01T00:31:00Z', '2026-01-01T00:50'],
   ];
@@ -47,4 +50,57 @@ test('what is none, or never comes', () => {
       (error) => isRemusterError(error, 'BAD_ARGUMENT'),
       text,
     );
+});
+
+test('an invalid expression is refused with the part that is wrong and what is allowed', () => {
+  const cases: readonly (readonly [string, RegExp])[] = [
+    ['* * * *', /five fields/],
+    ['@daily', /five fields/],
+    ['2026-01-01T00:00:00', /five fields/],
+    ['5* * * * *', /"5\*": 0 to 59/],
+    ['* 24 * * *', /"24": 0 to 23/],
+    ['0 0 0 * *', /"0": 1 to 31/],
+    ['0 0 L * *', /"L": 1 to 31/],
+    ['0 0 * janfeb *', /"janfeb": 1 to 12/],
+    ['0 0 * * fri#2', /"fri#2": 0 to 7/],
+    ['0 0 * * 0-sun/0', /cannot read 0-sun\/0/],
+    ['0 0 * * fri-mon', /fri-mon: it ends before it begins/],
+    ['0 0 31 apr,jun *', /"0 0 31 apr,jun \*" never comes/],
+  ];
+  for (const [text, message] of cases)
+    assert.throws(
+      () => parseCron(text),
+      (error) => isRemusterError(error, 'BAD_ARGUMENT') && message.test(error.message),
+      text,
+    );
+});
+
+/** Each next time is computed from the one before, in a process whose clocks change by an hour on that day. */
+test('schedules are in UTC: a change of the local clocks skips no time and repeats none', (context) => {
+  const zone = process.env['TZ'];
+  context.after(() => {
+    if (zone === undefined) delete process.env['TZ'];
+    else process.env['TZ'] = zone;
+  });
+  const gap = '2026-03-08T07:00:00Z';
+  const overlap = '2026-11-01T06:00:00Z';
+  const cases: readonly (readonly [string, string, readonly string[]])[] = [
+    ['*/30 * * * *', gap, ['2026-03-08T07:30', '2026-03-08T08:00', '2026-03-08T08:30']],
+    ['30 2 * * *', gap, ['2026-03-09T02:30', '2026-03-10T02:30']],
+    ['0 0 8-9 3 *', '2026-03-07T12:00:00Z', ['2026-03-08T00:00', '2026-03-09T00:00', '2027-03-08T00:00']],
+    ['*/30 * * * *', overlap, ['2026-11-01T06:30', '2026-11-01T07:00', '2026-11-01T07:30']],
+    ['30 1 * * *', overlap, ['2026-11-02T01:30', '2026-11-03T01:30']],
+    ['0 0 1 nov *', '2026-10-31T12:00:00Z', ['2026-11-01T00:00', '2027-11-01T00:00']],
+    ['0 0 * * sun', '2026-10-31T12:00:00Z', ['2026-11-01T00:00', '2026-11-08T00:00']],
+  ];
+  for (const local of ['UTC', 'America/New_York', 'Europe/Berlin', 'Pacific/Auckland']) {
+    process.env['TZ'] = local;
+    for (const [text, from, wanted] of cases) {
+      let after = from;
+      for (const time of wanted) {
+        assert.equal(next(text, after), time, `${text} after ${after} in ${local}`);
+        after = `${time}:00Z`;
+      }
+    }
+  }
 });
