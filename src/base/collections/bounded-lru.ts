@@ -1,6 +1,7 @@
 /**
  * A map with a size limit that evicts the least recently used entry and tells its owner. Never expires an entry by
- * time.
+ * time. Compared with lru-cache and quick-lru (decision 18): they evict faster from a map of 10,000, which no owner
+ * does all the time.
  */
 import { assert } from '../assert.ts';
 

@@ -1,6 +1,7 @@
 /**
  * Calls an etcd cluster: fails over between endpoints and retries until the deadline. Promises "nothing changed" only
- * if no attempt can have had an effect.
+ * if no attempt can have had an effect. Compared with etcd3 (decision 18): 37 packages, no release for two years, and
+ * a write in doubt is left to the caller.
  */
 import { type ErrorCode, RemusterError } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';

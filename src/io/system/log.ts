@@ -1,6 +1,7 @@
 /**
  * The process log: JSON lines, or one readable line on a terminal. Every field is sanitized, so no field can forge a
- * line or drive a terminal.
+ * line or drive a terminal. Compared with pino (decision 18): it takes a third less time, but brings 13 packages and
+ * hides no secret by its value.
  */
 import type { Log, LogLevel } from '../../base/ports.ts';
 import { type SanitizeOptions, sanitizeFields, sanitizeText, safeJson } from './log-sanitizer.ts';

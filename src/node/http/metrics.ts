@@ -1,4 +1,7 @@
-/** Prometheus text of given numbers. Measures nothing. */
+/**
+ * Prometheus text of given numbers. Measures nothing. Compared with prom-client (decision 18): it is as fast, but
+ * keeps every number a second time.
+ */
 import { rttBucketsMs } from '../../membership/state/membership-counters.ts';
 import type { NodeStatus } from '../core/node-status.ts';
 

@@ -1,7 +1,8 @@
 /**
- * Every option of a node, declared once: type, flag, variable, help, validation and reference page come from it. A name
- * carries its unit (`probeIntervalMs`); its flag and variable do not (`--probe-interval`, `REMUSTER_PROBE_INTERVAL`),
- * because a duration is typed with one.
+ * Every option of a node, declared once: type, flag, variable, help, validation and reference page come from it. A
+ * name carries its unit (`probeIntervalMs`); its flag and variable do not (`--probe-interval`,
+ * `REMUSTER_PROBE_INTERVAL`), because a duration is typed with one. Compared with valibot and zod (decision 18): a
+ * schema would be a second table beside flags, variables and the page.
  */
 import type { LogLevel } from '../../base/ports.ts';
 import { containerOptionRelations, containerOptionRows } from './container-options.ts';

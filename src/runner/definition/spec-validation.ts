@@ -1,6 +1,7 @@
 /**
  * Validates the argument of `workflow()` at import time. Each error names the workflow, the field and the allowed
- * range.
+ * range. Compared with valibot (decision 18): relations between fields and errors that name the workflow would stay
+ * ours.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { namePattern } from '../../base/ids.ts';

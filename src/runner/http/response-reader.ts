@@ -1,6 +1,6 @@
 /**
  * Finds one response in arriving bytes and where it ends (RFC 9112, 6.3). One pass for a response in one piece. Skips
- * 1xx.
+ * 1xx. Compared with llhttp (decision 18): npm has it only as a generator of C, or as WebAssembly inside undici.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { bodyTooLarge, ChunkReader } from './chunk-reader.ts';

@@ -25,6 +25,10 @@ test('the next time that fits', () => {
     // Both kinds of day: either will do.
     ['0 0 13 * fri', '2026-01-01T00:00:00Z', '2026-01-02T00:00'],
     ['0 0 13 * fri', '2026-01-09T00:00:00Z', '2026-01-13T00:00'],
+    // February has no day 31 that could be this Wednesday.
+    ['0 0 1 * wed', '2027-02-26T12:00:00Z', '2027-03-01T00:00'],
+    ['0 0 1 * mon', '2026-02-27T12:00:00Z', '2026-03-01T00:00'],
+    ['0 3 31 * mon', '2027-04-28T12:00:00Z', '2027-05-03T03:00'],
     // A field that begins with a star restricts nothing by itself, as in crontab(5): both have to match.
     ['0 0 */2 * fri', '2026-01-01T00:00:00Z', '2026-01-09T00:00'],
     ['0 0 13 * */2', '2026-01-01T00:00:00Z', '2026-01-13T00:00'],

@@ -1,4 +1,7 @@
-/** Validates a submitted job once: ranges, unique names, existing dependencies, no cycle. Never corrects anything. */
+/**
+ * Validates a submitted job once: ranges, unique names, existing dependencies, no cycle. Never corrects anything.
+ * Compared with valibot and typebox (decision 18): graphs, relations and the wording of errors would stay ours.
+ */
 import type { JobRequest } from '../../job-types.ts';
 import { jobLimits } from '../../limits.ts';
 import { type ItemErrorPolicy, type WorkflowFacts, itemErrorPolicies } from '../../workflow-facts.ts';
