@@ -7,9 +7,16 @@
  *     |  '-- the same node once more if the connection broke, else another one
  *     '----> pausing: all were tried; then from the first again
  */
-import { type Done, type ErrorCode, type Outcome, RemusterError, failure, isRemusterError } from '../base/errors.ts';
+import {
+  type Done,
+  type ErrorCode,
+  type Outcome,
+  RemusterError,
+  failure,
+  isRemusterError,
+  withPossibleEffect,
+} from '../base/errors.ts';
 import type { Address, Cancel, Clock, Streams } from '../base/ports.ts';
-import { afterUncertainAttempt } from '../containers/calls/verdicts.ts';
 import type { Random } from '../base/random.ts';
 import { type Message, decodeMessage } from '../messages/catalogue.ts';
 import type { LivenessListener, LivenessMonitor } from './liveness-monitor.ts';
@@ -197,8 +204,9 @@ export class RetryingRequest<T> implements LivenessListener {
     this.#over = true;
     this.#cancel = nothing;
     if (this.#asked !== undefined) this.#site.silence.stopWaiting(this.#asked, this, false);
+    // The last node may have refused at its own door: its `no` does not speak for an earlier attempt at another node.
     if (outcome.ok || !this.#isUncertain) this.#done(outcome);
-    else this.#done({ ok: false, error: afterUncertainAttempt(outcome.error) });
+    else this.#done({ ok: false, error: withPossibleEffect(outcome.error) });
   }
 }
 

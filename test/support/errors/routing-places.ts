@@ -151,6 +151,23 @@ export const routingPlaces: readonly Place[] = [
     },
   },
   {
+    place: 'client: the first node has it run and goes, the next one has not loaded the module',
+    says: 'maybe',
+    run: () => {
+      const cluster = new FakeCluster(3);
+      cluster.injectFault = (_node, call, reply) => {
+        const refused = failure('PRECONDITION', 'the module is not loaded on this node', 'no');
+        if (cluster.ran.length > 0) reply(success(encodeMessage(routeCallReplyOf(refused))));
+        else {
+          cluster.run(call);
+          reply(failure('NETWORK_TIMEOUT'));
+        }
+        return 'handled';
+      };
+      return clientCall(cluster);
+    },
+  },
+  {
     place: 'client: every node refuses at once',
     says: 'no',
     run: () => {
