@@ -4,8 +4,9 @@
  * docs/reference/errors.md all come from this table.
  *
  * `stateChanged` answers "did anything happen?": 'no' is a promise, 'maybe' means that the caller must resend with the
- * same call id or look. It is what an error says that states nothing else: 'no' only where every place that makes this
- * error is before any effect. A place that knows more, or has caused something, states it (`RemusterError`). `retryable` answers "can the same request succeed later, unchanged?".
+ * same call id or look. It is the default of an error: 'no' only where every place that makes this error is before any
+ * effect. A place that knows more, or has caused something, states it (`RemusterError`). `retryable` answers "can the
+ * same request succeed later, unchanged?".
  */
 
 /** Did anything happen? */

@@ -37,7 +37,7 @@ export function withStateChanged(error: RemusterError, stateChanged: StateChange
   return new RemusterError(error.code, error.message, stateChanged);
 }
 
-/** For whoever has caused effects, or may have, before this error came: it can no longer promise that there are none. */
+/** The caller has caused effects before this error, or may have: the error can no longer promise that there are none. */
 export function withPossibleEffect(error: RemusterError): RemusterError {
   return error.stateChanged === 'no' ? withStateChanged(error, 'maybe') : error;
 }

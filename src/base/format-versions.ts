@@ -1,7 +1,7 @@
 /**
- * The formats that this version writes, and the only ones that it reads. Before 1.0 nothing older is kept alive: whoever
- * changes a record on disk or a message raises the number, and data or a peer with another one is refused with
- * INCOMPATIBLE_VERSION.
+ * The formats that this version writes, and the only ones that it reads. A change of a record on disk or of a message
+ * raises the number; data or a peer with another one is refused with INCOMPATIBLE_VERSION. Before 1.0 no older format is
+ * read.
  */
 
 /** Everything in a data directory: store, logs, files. */

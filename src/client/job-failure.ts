@@ -1,4 +1,4 @@
-/** The error of a job that did not complete: its code, status, counts and the first failed items. Never asks anything. */
+/** The error of a job that did not complete: code, status, counts, the first failed items. Never sends a request. */
 import { RemusterError, isRemusterError, parseErrorCode, withPossibleEffect } from '../base/errors.ts';
 import type { JobOutcome, JobStatus, JobView } from '../jobs/job-types.ts';
 import { failuresMax } from '../jobs/report/bounds.ts';

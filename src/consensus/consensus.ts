@@ -265,7 +265,7 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
   #notLeader(): RemusterError {
     const { leader, members } = this.#state;
     const name = leader === undefined ? undefined : (members.get(leader)?.name ?? leader);
-    return new RemusterError('NOT_LEADER', name === undefined ? 'nobody leads at this moment' : `${name} leads`, 'no');
+    return new RemusterError('NOT_LEADER', name === undefined ? 'no node leads at this moment' : `${name} leads`, 'no');
   }
 
   #durable(): void {

@@ -22,8 +22,8 @@ import { Registration } from './registration.ts';
 /** What a node does with its registration. */
 export type RegistrationHooks = {
   /**
-   * At the start, and after each time in which changes may have been missed: learn again what this node holds. It does not
-   * serve before this has ended well; a failure is tried again.
+   * At the start, and after each time in which changes may have been missed: learn again what this node holds. It does
+   * not serve before this has succeeded; a failure is retried.
    */
   reconcile(done: Done<void>): void;
   /** May this node act on what it holds? When this says no, it stops before the call returns. */

@@ -11,7 +11,7 @@ const correctionsMax = 3;
 export class CallRetryBudget {
   readonly #deadlineMs: number;
   readonly #retryTimeoutMs: number;
-  /** Often enough that an owner which has the call is heard before the retries are over. */
+  /** Often enough that an owner which has the call can say so before the retries are over. */
   readonly probeAfterMs: number;
   #inHandMs: number;
   #pauses = 0;

@@ -144,5 +144,5 @@ function somebodyIn(members: readonly MemberRow[], dc: string): MemberRow {
   const up = there.filter(({ state }) => isLiveState(state));
   const best = up.find(({ roles }) => roles.includes('manager')) ?? up[0];
   if (best !== undefined) return best;
-  throw new RemusterError('PRECONDITION', `nobody in ${dc} is alive`, 'no');
+  throw new RemusterError('PRECONDITION', `no node of ${dc} is alive`, 'no');
 }

@@ -78,7 +78,7 @@ export async function leave(desk: AdminContext, member: MemberRow): Promise<obje
   const { control, args } = desk;
   const { id, name } = member;
   if (!isLiveState(member.state))
-    throw new RemusterError('PRECONDITION', `${name} is ${member.state}: there is nobody to tell`, 'no');
+    throw new RemusterError('PRECONDITION', `${name} is ${member.state}: it cannot be told to leave`, 'no');
   const blockedBy = await leaveBlockers(desk, member);
   if (booleanArgument(args, 'dryRun')) return { node: name, id, dryRun: true, blockedBy };
   if (blockedBy.length > 0) throw new RemusterError('PRECONDITION', blockedBy.join('; '), 'no');

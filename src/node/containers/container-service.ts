@@ -142,8 +142,9 @@ export class ContainerService {
   }
 
   /**
-   * Ends when the registry has confirmed the address table, so what was given to others while this node was away is no
-   * longer taken for its own. Later doubts are those of the serving lease. An earlier caller that still waits is CANCELLED.
+   * Ends when the registry has confirmed the address table, so that what was given to others while this node was away is
+   * no longer taken for its own. Later doubts are those of the serving lease. An earlier caller that still waits gets
+   * CANCELLED.
    */
   awaitConfirmed(done: Done<void>): void {
     this.#awaiting?.(failure('CANCELLED'));

@@ -74,7 +74,7 @@ export class LeaderCommands {
     if (personal.has(order.verb) || this.#parts.leadership.isLeading()) return this.#carryOut(order, timeoutMs, done);
     const { leader } = this.#parts.leadership.view();
     const to = leader === undefined || leader === this.#parts.self ? undefined : this.#parts.locate(leader);
-    if (to === undefined) return done(failure('NO_QUORUM', 'nobody leads at this moment', 'no'));
+    if (to === undefined) return done(failure('NO_QUORUM', 'no node leads at this moment', 'no'));
     if (order.hops >= hopsMax) return done(failure('NOT_LEADER', 'the leader changes too fast; try again', 'no'));
     this.#pass(to, order, timeoutMs, done);
   }

@@ -61,7 +61,7 @@ export class ForwardingJobGateway implements JobGateway {
     if (this.#parts.isLeading()) return this.#parts.carryOut(order, remainingMs, done);
     const leader = this.#parts.leader();
     if (leader === undefined || leader.id === this.#parts.self)
-      return done(failure('NO_QUORUM', 'nobody leads at this moment', 'no'));
+      return done(failure('NO_QUORUM', 'no node leads at this moment', 'no'));
     if (order.hops >= hopsMax) return done(failure('NOT_LEADER', 'the leader changes too fast; try again', 'no'));
     const timeoutMs = Math.max(marginMs, remainingMs - marginMs);
     this.#parts.ask(

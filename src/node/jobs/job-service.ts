@@ -216,7 +216,7 @@ export class JobService {
   #store(sha256: string, code: Uint8Array, done: Done<void>): void {
     if (this.manager !== undefined) return this.manager.storeBundle(sha256, code, done);
     const leader = this.#around.leader();
-    if (leader === undefined) return done(failure('NO_QUORUM', 'nobody leads at this moment', 'no'));
+    if (leader === undefined) return done(failure('NO_QUORUM', 'no node leads at this moment', 'no'));
     this.#ask(leader, { kind: 'storeBundle', sha256, code }, storeTimeoutMs, (outcome) => {
       done(outcome.ok ? success(undefined) : outcome);
     });

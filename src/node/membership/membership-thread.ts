@@ -59,7 +59,6 @@ type MembershipTransports = {
 /** What changes a belief is reported at once; this is for the rest, and a wake-up of two threads is not free. */
 const reportIntervalMs = 6_000;
 const requestsMax = 10_000;
-/** Enough to be each other's helpers. */
 
 export function main(channel: ProgramEndpoint): void {
   const data = JSON.parse(new TextDecoder().decode(channel.data)) as MembershipThreadData;

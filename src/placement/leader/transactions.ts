@@ -13,6 +13,7 @@ import { type KnownNode, isActive } from '../state/cluster-view.ts';
 import { type DrainRecord, encodeDrain } from '../state/drain-record.ts';
 import type { HeldContainer } from '../state/node-holdings.ts';
 import type { DrainTask } from '../plans/drain-plan.ts';
+
 const assignerKey = clusterKey({ kind: 'assigner' });
 /** The key says everything. */
 const spreadMark = new TextEncoder().encode('{"v":1}');
@@ -51,7 +52,7 @@ export function unmarkNewNodeTransaction(fence: Uint8Array, { id, spread }: Know
   return guarded([leads(fence), unchanged(key, spread?.modRevision ?? 0)], [remove(key)]);
 }
 
-/** It holds nothing. Nothing can have come meanwhile, because every transaction that gives something compares the state as well. */
+/** It holds nothing. Nothing can have come meanwhile: every transaction that gives something compares the state as well. */
 export function endDrainTransaction(fence: Uint8Array, node: KnownNode, state: NodeStateRecord): RegistryTransaction {
   const key = clusterKey({ kind: 'state', node: node.id });
   return guarded(

@@ -38,8 +38,8 @@ export function decodeArgs(bytes: Uint8Array): unknown[] {
 }
 
 /**
- * What the caller gets to hear: nothing that the method changed is kept. A full quota keeps its code: it is no mistake of the method. `hasCalled`: what it
- * changed in other containers stays.
+ * The error that the caller of a method gets: nothing that the method changed is kept. A full quota keeps its code: it is
+ * no mistake of the method. `hasCalled`: what the method changed in other containers stays.
  */
 export function methodFailure(thrown: unknown, hasCalled = false): RemusterError {
   const own = isRemusterError(thrown, 'STORE_FULL') ? thrown : toMethodError(thrown);

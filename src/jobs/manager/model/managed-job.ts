@@ -110,7 +110,7 @@ export type ManagedWorkflow = {
   outputBytes: number;
   /** Failed items that its units list: at most `failuresMax`. */
   failuresListed: number;
-  /** The first failure that this leader was told of, for people; a later leader may know of none. */
+  /** The first failure that was reported to this leader, for people; a later leader may know of none. */
   failureSample: string | undefined;
   /** Bytes of outputs that are kept in memory to be handed on; undefined once they are too many. */
   retainedBytes: number | undefined;
