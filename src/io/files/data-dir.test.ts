@@ -89,6 +89,11 @@ describe('a data directory', { timeout: 30_000 }, () => {
     mkdirSync(path);
     writeFileSync(join(path, 'format'), '2\n');
     openDataDir({ path }).release();
+    const empty = join(temporaryFolder(t), 'empty');
+    mkdirSync(empty);
+    writeFileSync(join(empty, 'format'), '');
+    openDataDir({ path: empty }).release();
+    openDataDir({ path: empty }).release();
   });
 
   it('is removed when it is ephemeral', (t) => {

@@ -54,10 +54,16 @@ function prepare(path: string): string {
   mkdirSync(path, { recursive: true, mode: directoryMode });
   const names = readdirSync(path);
   // Written before anything else, so that a start that is cut off leaves a directory that can be used.
-  if (names.length === 0) writeFileSync(join(path, formatName), `${dataFormat}\n`, { mode: 0o600 });
+  if (isUnused(path, names)) writeFileSync(join(path, formatName), `${dataFormat}\n`, { mode: 0o600 });
   else checkFormat(path, names);
   if ((statSync(path).mode & 0o077) !== 0 && process.platform !== 'win32') chmodSync(path, directoryMode);
   return path;
+}
+
+/** Empty, or cut off while its format was written. */
+function isUnused(path: string, names: readonly string[]): boolean {
+  if (names.length === 0) return true;
+  return names.length === 1 && names[0] === formatName && statSync(join(path, formatName)).size === 0;
 }
 
 /** Directories had no number before the second format. */
