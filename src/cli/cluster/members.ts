@@ -57,8 +57,11 @@ export async function membersCommand(flags: TargetFlags, format: OutputFormat, w
 }
 
 /** A node that returned too late looks like one that works; it gets nothing until it is activated. */
-function returnNotices(items: readonly MemberRow[]): readonly string[] {
+export function returnNotices(
+  items: readonly Pick<MemberRow, 'name' | 'state' | 'registration' | 'registrationReason'>[],
+): readonly string[] {
   return items
+    .filter(({ state }) => state !== 'dead' && state !== 'left')
     .filter((row) => row.registration === 'drained' && isLateReturn(row.registrationReason))
     .map(({ name }) => `${name} returned too late and is drained: ${activateHint(name)}`)
     .map(stripControls);

@@ -1,0 +1,15 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { returnNotices } from './members.ts';
+
+test('a node that returned too late and lives is named with the command that activates it', () => {
+  const late = { registration: 'drained', registrationReason: 'stale_restart' } as const;
+  const rows = [
+    { name: 'w1', state: 'alive', ...late },
+    { name: 'w2', state: 'dead', ...late },
+    { name: 'w3', state: 'left', ...late },
+    { name: 'w4', state: 'alive', registration: 'drained', registrationReason: 'drain_complete' },
+    { name: 'w5', state: 'alive', registration: 'active', registrationReason: 'stale_restart' },
+  ] as const;
+  assert.deepEqual(returnNotices(rows), ['w1 returned too late and is drained: remuster node activate w1']);
+});
