@@ -144,6 +144,18 @@ test('stop: with the first failed item nothing new begins, what runs is ended, a
   assert.deepEqual([cluster.show(jobId).status, cluster.get('w1').began.length], ['FAILED', 2]);
 });
 
+test('stop: a result with millions of items that never began is not built, one by one it is', () => {
+  const cluster = world((order) => (order.unit === 0 ? endOf(order, (index) => index === 1) : 'hold'));
+  const jobId = cluster.submit({ workflows: [facts({ items: 3_000_000, unitItemsMax: 1_000, onItemError: 'stop' })] });
+  cluster.untilStatus(jobId, 'FAILED');
+  assert.deepEqual(cluster.must<{ results: object }>('result', { jobId }).results, {});
+  const { results } = cluster.must<{ results: { one: unknown[] } }>('result', { jobId, oneByOne: true });
+  assert.deepEqual(results.one.slice(0, 2), [
+    { index: 0, value: 0 },
+    { index: 1, error: { name: 'Error', message: 'bad 1' } },
+  ]);
+});
+
 test('stop: a leader that finds a failed item recorded, but not what follows from it, ends the batch', () => {
   const cluster = world(() => 'hold', { w1: 1_000 });
   const worker = cluster.get('w1');

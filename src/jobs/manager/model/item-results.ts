@@ -15,16 +15,21 @@ export type UnitResults = {
 
 type ItemEnd = { readonly index: number; readonly value?: unknown; readonly error?: ItemError };
 
-/** Without a single value nothing but failures is worth as many words. */
+/** Places or items without a value; a result with more of them is not built. */
 const emptyItemsMax = 1_000_000;
 const notListed: ItemError = { name: 'Error', message: `not listed: more than ${failuresMax} items failed` };
 
-/** JSON of a list with a place for each item: null where it gave nothing or never ended. Undefined if there is none. */
+/**
+ * JSON of a list with a place for each item: null where it gave nothing or never ended. Undefined if more than
+ * `emptyItemsMax` places are in units without values.
+ */
 export function resultsByPlace(workflow: ManagedWorkflow, results: UnitResults): string | undefined {
-  if (hasTooManyEmpty(workflow, results)) return undefined;
   const places: string[] = [];
+  let empty = 0;
   for (const [number, unit] of workflow.units.entries()) {
     const { from, count } = shareOf(workflow, number, unit, results);
+    if (results.textOf(unit) === undefined) empty += count;
+    if (empty > emptyItemsMax) return undefined;
     const base = places.length;
     for (let place = 0; place < count; place++) places.push('null');
     for (const one of unitEnds(unit, from, results)) {
