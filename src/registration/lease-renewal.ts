@@ -90,7 +90,7 @@ export class LeaseRenewal {
 
   /** Nobody else can have been given what we hold. */
   isCertainlyHeld(nowMs: number): boolean {
-    return this.#lease !== undefined && nowMs < this.#goodSentMs + this.#options.stopServingAfterMs * this.#share;
+    return this.#lease !== undefined && nowMs < this.#goodSentMs + this.#options.certainForMs * this.#share;
   }
 
   isOver(nowMs: number): boolean {
@@ -103,10 +103,10 @@ export class LeaseRenewal {
 
   #succeeded(lease: LeaseId): void {
     this.#failures = 0;
-    const { renewAfterMs, stopServingAfterMs, ttlMs } = this.#options;
+    const { renewAfterMs, certainForMs, ttlMs } = this.#options;
     const sinceSentMs = this.sinceRenewalMs(this.#out.nowMs);
     this.#out.scheduleIn(renewAfterMs * this.#share, { kind: 'renew', lease });
-    this.#out.scheduleIn(stopServingAfterMs * this.#share - sinceSentMs, { kind: 'lease' });
+    this.#out.scheduleIn(certainForMs * this.#share - sinceSentMs, { kind: 'lease' });
     this.#out.scheduleIn(ttlMs * this.#share - sinceSentMs + 1, { kind: 'lease' });
   }
 }

@@ -22,12 +22,10 @@ import { Registration } from './registration.ts';
 /** What a node does with its registration. */
 export type RegistrationHooks = {
   /**
-   * At the start, and after each time in which changes may have been missed: learn again what this node holds. It does
-   * not serve before this has succeeded; a failure is retried.
+   * At the start, and after each time in which changes may have been missed: learn again what this node holds. It is
+   * not active before this has succeeded; a failure is retried.
    */
   reconcile(done: Done<void>): void;
-  /** May this node act on what it holds? When this says no, it stops before the call returns. */
-  servingChanged?(serving: boolean, why: string): void;
   event(event: RegistrationEvent): void;
   /** FENCED: another life of this node has taken over, and this process must end. */
   fenced(error: RemusterError): void;
@@ -96,11 +94,6 @@ export class RegistrationHost {
     return this.#machine.lease;
   }
 
-  /** May this node act on what it holds, at this moment? */
-  canServe(): boolean {
-    return this.#machine.canServe(this.#ports.clock.nowMs());
-  }
-
   #perform(effect: RegistrationEffect): void {
     const { registry } = this.#ports;
     const options = { timeoutMs: this.#options.callTimeoutMs };
@@ -128,7 +121,6 @@ export class RegistrationHost {
         return this.#watch(effect.watch, effect.fromRevision);
       case 'unwatch':
         return this.#unwatch();
-      case 'serving':
       case 'event':
       case 'left':
       case 'fenced':
@@ -138,10 +130,8 @@ export class RegistrationHost {
     }
   }
 
-  #report(effect: Extract<RegistrationEffect, { kind: 'serving' | 'event' | 'left' | 'fenced' }>): void {
+  #report(effect: Extract<RegistrationEffect, { kind: 'event' | 'left' | 'fenced' }>): void {
     switch (effect.kind) {
-      case 'serving':
-        return this.#hooks.servingChanged?.(effect.serving, effect.why);
       case 'event':
         return this.#hooks.event(effect.event);
       case 'left':

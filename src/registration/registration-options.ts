@@ -1,6 +1,6 @@
 /**
  * Times of registration, all derived from the TTL, so that a short one in a test keeps every relation. Invariant: stop
- * serving < registration over < given to another node.
+ * certain < registration over < given to another node.
  */
 import { RemusterError } from '../base/errors.ts';
 import { registryLimits } from '../base/registry.ts';
@@ -17,8 +17,8 @@ export type RegistrationOptions = {
   readonly backoffMaxMs: number;
   /** For one call to the registry. */
   readonly callTimeoutMs: number;
-  /** Since the last good renewal was sent: from then on nothing is served. */
-  readonly stopServingAfterMs: number;
+  /** Since the last good renewal was sent: so long the registration is certainly held. */
+  readonly certainForMs: number;
   /** How much longer than the registration the leader waits before it gives things to others. */
   readonly regrantDelayMs: number;
   /** For one attempt to confirm what this node holds. */
@@ -44,7 +44,7 @@ export function registrationOptions(chosen: Partial<RegistrationOptions> = {}): 
     backoffMinMs: 1_000 * scale,
     backoffMaxMs: 5_000 * scale,
     callTimeoutMs: 4_000 * scale,
-    stopServingAfterMs: 0.8 * ttlMs,
+    certainForMs: 0.8 * ttlMs,
     regrantDelayMs: 0.1 * ttlMs,
     reconcileTimeoutMs: 20_000 * scale,
     survivorGraceMs: 2_000 * scale,
@@ -57,14 +57,14 @@ export function registrationOptions(chosen: Partial<RegistrationOptions> = {}): 
   return options;
 }
 
-function check({ ttlMs, renewAfterMs, stopServingAfterMs, backoffMaxMs, callTimeoutMs }: RegistrationOptions): void {
+function check({ ttlMs, renewAfterMs, certainForMs, backoffMaxMs, callTimeoutMs }: RegistrationOptions): void {
   if (ttlMs < registryLimits.ttlMsMin || ttlMs > registryLimits.ttlMsMax)
     throw new RemusterError('BAD_ARGUMENT', `a registration of ${ttlMs} ms is out of bounds`);
-  if (renewAfterMs + callTimeoutMs + backoffMaxMs >= stopServingAfterMs)
+  if (renewAfterMs + callTimeoutMs + backoffMaxMs >= certainForMs)
     throw new RemusterError(
       'BAD_ARGUMENT',
-      'a renewal that fails once must have time for another before serving stops',
+      'a renewal that fails once must have time for another while the registration is certain',
     );
-  if (stopServingAfterMs >= ttlMs)
-    throw new RemusterError('BAD_ARGUMENT', 'a node must stop serving before its registration is over');
+  if (certainForMs >= ttlMs)
+    throw new RemusterError('BAD_ARGUMENT', 'a registration must be in doubt (certainForMs) before it is over');
 }

@@ -94,9 +94,9 @@ describe('options', () => {
   test('a shorter registration keeps the relations; impossible ones are refused', () => {
     const short = registrationOptions({ ttlMs: 3_200 });
     assert.equal(short.backoffMaxMs, 500);
-    assert.equal(short.stopServingAfterMs, 2_560);
+    assert.equal(short.certainForMs, 2_560);
     assert.throws(() => registrationOptions({ ttlMs: 10 }), /out of bounds/);
-    assert.throws(() => registrationOptions({ stopServingAfterMs: 32_000 }), /must stop serving before/);
+    assert.throws(() => registrationOptions({ certainForMs: 32_000 }), /in doubt \(certainForMs\) before/);
     assert.throws(() => registrationOptions({ renewAfterMs: 20_000 }), /time for another/);
   });
 });

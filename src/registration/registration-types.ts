@@ -52,12 +52,11 @@ export type RegistrationEffect =
   | ({ readonly kind: 'write'; readonly transaction: RegistryTransaction } & Call)
   | ({ readonly kind: 'renew'; readonly lease: LeaseId } & Call)
   | { readonly kind: 'revoke'; readonly lease: LeaseId }
-  /** Let this node learn again what it holds, before it serves. */
+  /** Let this node learn again what it holds, before it is active. */
   | ({ readonly kind: 'reconcile' } & Call)
   /** Own state and registration; what was watched before is over. */
   | { readonly kind: 'watch'; readonly watch: number; readonly fromRevision: number }
   | { readonly kind: 'unwatch' }
-  | { readonly kind: 'serving'; readonly serving: boolean; readonly why: string }
   | { readonly kind: 'event'; readonly event: RegistrationEvent }
   | { readonly kind: 'left'; readonly outcome: Outcome<void> }
   /** Another life of this node is registered: this one must end. */
@@ -71,11 +70,6 @@ export class RegistrationOutbox {
 
   push(effect: RegistrationEffect): void {
     this.#effects.push(effect);
-  }
-
-  /** Before anything else of this step. */
-  pushFront(effect: RegistrationEffect): void {
-    this.#effects.unshift(effect);
   }
 
   emit(event: RegistrationEvent): void {

@@ -1,6 +1,6 @@
 /**
  * Registration of one node as a machine: read, register, reconcile, activate, renew. Whatever is in doubt is read again
- * from the registry. Never serves anything itself.
+ * from the registry. Serves nothing: that is for the serving lease of the containers.
  *
  *   look --> grant --> enter --> look --> reconcile --> turn active --> settled, watching
  *    ^         (a lease)                                                  |        ^
@@ -8,7 +8,7 @@
  *    +---- the lease holds after all, or the registry says it is gone --- paused --+
  *
  * Whatever is in doubt leads back to `look`: what stands in the registry decides, never what this node remembers.
- * Renewal runs beside all this and never ends. The machine never serves anything itself and knows no container.
+ * Renewal runs beside all this and never ends. The machine knows no container.
  */
 import { unreachable } from '../base/assert.ts';
 import { type Outcome, RemusterError, failure, success } from '../base/errors.ts';
@@ -64,7 +64,6 @@ export class Registration implements Machine<Input, Effect> {
   #watch = 0;
   /** For people only. */
   #wallOffsetMs = 0;
-  #servingTold = false;
   #lostTold = false;
   #blockedTold = '';
 
@@ -86,21 +85,10 @@ export class Registration implements Machine<Input, Effect> {
     return this.#renewal.lease;
   }
 
-  /** To be asked at the moment of acting: a process that was stopped for a while has had no time to hear of it. */
-  canServe(nowMs: number): boolean {
-    return (
-      this.#ready &&
-      this.#state !== undefined &&
-      canServeIn(this.#state.record.mode) &&
-      this.#renewal.isCertainlyHeld(nowMs)
-    );
-  }
-
   step(nowMs: number, input: Input): readonly Effect[] {
     this.#out.nowMs = nowMs;
     if (this.#phase.kind !== 'over') this.#take(input);
     this.#checkLease();
-    this.#tellServing();
     return this.#out.takeAll();
   }
 
@@ -248,7 +236,7 @@ export class Registration implements Machine<Input, Effect> {
     this.#settle(phase.picture);
   }
 
-  // Holding the registration: confirm what this node holds, then serve.
+  // Holding the registration: confirm what this node holds, then be active.
 
   #hold(picture: ClusterSnapshot, record: NodeStateRecord): void {
     const revision = picture.registration?.entry.modRevision ?? 0;
@@ -298,7 +286,7 @@ export class Registration implements Machine<Input, Effect> {
     if (news.needsReread) return this.#look();
     if (news.state !== undefined) {
       this.#adopt(news.state);
-      // Activated: what this node holds is confirmed before it serves, as at the start.
+      // Activated: what this node holds is confirmed first, as at the start.
       if (!this.#ready && news.state.record.mode !== 'drained') return this.#look();
       this.#maintain();
     }
@@ -331,16 +319,6 @@ export class Registration implements Machine<Input, Effect> {
     this.#lostTold = true;
     const silentMs = this.#renewal.sinceRenewalMs(this.#out.nowMs);
     this.#out.emit({ type: 'registration.lost', node: this.#identity.id, silentMs });
-  }
-
-  #tellServing(): void {
-    const serving = this.canServe(this.#out.nowMs);
-    if (serving === this.#servingTold) return;
-    this.#servingTold = serving;
-    const mode = this.#state?.record.mode ?? 'unknown';
-    const why = serving || mode === 'drained' || this.#phase.kind === 'over' ? mode : 'the registration may run out';
-    if (serving) this.#out.push({ kind: 'serving', serving, why });
-    else this.#out.pushFront({ kind: 'serving', serving, why });
   }
 
   get #wallMs(): number {

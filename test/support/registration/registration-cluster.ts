@@ -32,7 +32,6 @@ type Node = {
   rate: number;
   side: FakeRegistry | undefined;
   host: RegistrationHost | undefined;
-  serving: boolean;
   fenced: string | undefined;
   reconcile: Reconcile;
   /** How often it had to confirm what it holds. */
@@ -83,7 +82,6 @@ export class RegistrationTestCluster {
   readonly nodes = new Map<string, Node>();
   readonly options: RegistrationOptions;
   #worker: ExpiryWorkerHost | undefined;
-  onServing: (name: string, serving: boolean) => void = () => {};
 
   constructor(
     names: readonly string[],
@@ -101,7 +99,6 @@ export class RegistrationTestCluster {
         rate: 1,
         side: undefined,
         host: undefined,
-        serving: false,
         fenced: undefined,
         reconcile: (done) => done(success(undefined)),
         reconciled: 0,
@@ -151,12 +148,6 @@ export class RegistrationTestCluster {
         node.reconciled += 1;
         node.reconcile(done);
       },
-      servingChanged: (serving) => {
-        if (node.host !== undefined && node.host !== host) return;
-        node.serving = serving;
-        this.onServing(name, serving);
-        this.#note(`${name} ${serving ? 'serves' : 'stops'}`);
-      },
       event: ({ type, ...event }) => {
         const words = 'mode' in event ? ` ${event.mode} ${event.reason}` : '';
         this.#note(`${name} ${type}${words}`);
@@ -177,8 +168,6 @@ export class RegistrationTestCluster {
     const node = this.node(name);
     node.host?.stop();
     node.host = undefined;
-    if (node.serving) this.onServing(name, false);
-    node.serving = false;
     if (this.leaders.leader === name) this.leaders.elect(undefined);
   }
 
