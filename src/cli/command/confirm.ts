@@ -18,5 +18,5 @@ export async function confirm(question: string, flags: ConfirmFlags, whenNobody:
   terminal.close();
   if (/^y(es)?$/i.test(answer.trim())) return;
   printNotice('nothing was changed');
-  throw new RemusterError('CANCELLED', 'you did not say yes');
+  throw new RemusterError('CANCELLED', 'you did not say yes', 'no');
 }

@@ -121,7 +121,7 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   let text = '';
   for await (const chunk of request.setEncoding('utf8') as AsyncIterable<string>) {
     text += chunk;
-    if (text.length > orderBytesMax) throw new RemusterError('TOO_LARGE');
+    if (text.length > orderBytesMax) throw new RemusterError('TOO_LARGE', undefined, 'no');
   }
   return text === '' ? '{}' : text;
 }

@@ -127,6 +127,7 @@ async function upload(target: ClusterTarget, file: string, { name, reason }: Mod
     throw new RemusterError(
       'TOO_LARGE',
       `the bundle has ${code.length} bytes, and ${moduleLimits.bundleBytesMax} may be`,
+      'no',
     );
   const sha256 = createHash('sha256').update(code).digest('hex');
   const body = { code: Buffer.from(code).toString('base64'), sha256, name, reason };

@@ -198,6 +198,7 @@ async function ready(target: ClusterTarget, name: string, head: ExportHead, flag
     throw new RemusterError(
       'PRECONDITION',
       `pool ${name} has ${pool.containerCount} containers of ${pool.module}, and the file ${containers} of ${module}`,
+      'no',
     );
   const { isDone, text } = await pollUntil(flags.timeout, async () => {
     const { serving, containerCount } = await poolOf(target, name);

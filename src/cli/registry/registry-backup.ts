@@ -81,7 +81,7 @@ async function fetchedOnce(target: ClusterTarget): Promise<{ readonly bytes: Uin
     parts.push(bytes);
     offset += bytes.length;
     if (offset > fileBytesMax || part.size > fileBytesMax)
-      throw new RemusterError('TOO_LARGE', 'the backup is too large');
+      throw new RemusterError('TOO_LARGE', 'the backup is too large', 'no');
     if (part.last) return { bytes: new Uint8Array(Buffer.concat(parts)), revision: part.revision };
     if (bytes.length === 0) throw new RemusterError('MALFORMED', 'the node sent an empty part');
     part = await fetchPart(target, { id: part.id, offset: String(offset) });
@@ -133,7 +133,8 @@ export async function registrySnapshotRestoreCommand(file: string, flags: Snapsh
 
 function read(file: string): Uint8Array {
   try {
-    if (statSync(file).size > fileBytesMax) throw new RemusterError('TOO_LARGE', `${file} is too large for a backup`);
+    if (statSync(file).size > fileBytesMax)
+      throw new RemusterError('TOO_LARGE', `${file} is too large for a backup`, 'no');
     return new Uint8Array(readFileSync(file));
   } catch (error) {
     if (isRemusterError(error)) throw error;

@@ -81,7 +81,7 @@ export class RegistryBackups {
   #part(id: string, offset: number): ReturnType<typeof failure> | { readonly ok: true; readonly value: BackupPart } {
     const kept = this.#kept;
     if (kept?.id !== id)
-      return failure('PRECONDITION', 'this backup is not kept any more, or another leader made it: begin again');
+      return failure('PRECONDITION', 'this backup is not kept any more, or another leader made it: begin again', 'no');
     if (offset >= kept.bytes.length) return failure('BAD_ARGUMENT', 'the backup ends before this part');
     this.#forget();
     this.#forget = this.#clock.schedule(keptMs, () => {

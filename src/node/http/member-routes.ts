@@ -95,7 +95,11 @@ async function viewFrom(core: NodeCore, member: MemberRow): Promise<readonly Mem
 async function reachabilityAnswer(core: NodeCore): Promise<ApiResponse> {
   // Everybody is asked about everybody: the answer grows with the square of the group.
   if (core.memberViews().length > reachabilityMembersMax) {
-    throw new RemusterError('TOO_LARGE', `reachability is for groups of at most ${reachabilityMembersMax} members`);
+    throw new RemusterError(
+      'TOO_LARGE',
+      `reachability is for groups of at most ${reachabilityMembersMax} members`,
+      'no',
+    );
   }
   return await new Promise((resolve) => {
     core.reachability((result) => {

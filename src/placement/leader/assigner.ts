@@ -221,7 +221,7 @@ export class Assigner {
       this.#phase !== 'leading' || this.#rebalancer === undefined || this.#view === undefined
         ? {
             call,
-            outcome: { ok: false as const, error: new RemusterError('NOT_LEADER', 'only the leader rebalances') },
+            outcome: { ok: false as const, error: new RemusterError('NOT_LEADER', 'only the leader rebalances', 'no') },
           }
         : this.#rebalancer.request(call, request, this.#view, nowMs, this.#onTheWay(this.#view));
     if (answer !== undefined) this.#effects.push({ kind: 'answer', ...answer });

@@ -125,7 +125,9 @@ export class LeaderMachineHost<Own, Result, Event> {
         this.#loop.feed({ kind: 'transacted', id, outcome });
       });
     } else {
-      clock.schedule(0, () => this.#loop.feed({ kind: 'transacted', id, outcome: failure('NOT_LEADER') }));
+      clock.schedule(0, () =>
+        this.#loop.feed({ kind: 'transacted', id, outcome: failure('NOT_LEADER', undefined, 'no') }),
+      );
     }
   }
 }

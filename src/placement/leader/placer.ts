@@ -98,7 +98,7 @@ export class Placer {
   /** May that node go on serving? Answered at once, and followed by the input `renewed`. */
   grantServingLease(nowMs: number, asker: ServingLeaseRequest): Outcome<ServingLeaseGrant> {
     if (this.#phase === 'leading') return grantServingLease(this.#leases, nowMs, asker);
-    return failure('NOT_LEADER', 'this node does not place containers');
+    return failure('NOT_LEADER', 'this node does not place containers', 'no');
   }
 
   step(nowMs: number, input: PlacerInput): readonly PlacerEffect[] {

@@ -62,7 +62,9 @@ export class ModuleDeployment {
       const { bundleBytesMax, modulesMax, allBytesMax } = moduleLimits;
       const { name, code } = this.#bundle;
       if (code.length > bundleBytesMax)
-        return this.#done(failure('TOO_LARGE', `the bundle has ${code.length} bytes, and ${bundleBytesMax} may be`));
+        return this.#done(
+          failure('TOO_LARGE', `the bundle has ${code.length} bytes, and ${bundleBytesMax} may be`, 'no'),
+        );
       if (!outcome.value.has(name) && outcome.value.size >= modulesMax)
         return this.#done(failure('CAPACITY', `there are ${modulesMax} modules already`));
       const bytes = [...outcome.value.values()].reduce((sum, record) => sum + bytesOf(record), 0);
@@ -104,7 +106,7 @@ export class ModuleDeployment {
     this.#found((found) => {
       const newest = newestVersionOf(found.record);
       if (newest !== undefined && newest.version > version)
-        return this.#done(failure('PRECONDITION', `version ${newest.version} of ${name} was deployed meanwhile`));
+        return this.#done(failure('PRECONDITION', `version ${newest.version} of ${name} was deployed meanwhile`, 'no'));
       this.#inUse(found.record, (used) => {
         const own = { version, sha256, bytes: code.length, parts: this.#parts, deployedWallMs: this.#clock.wallMs() };
         const kept = [...found.record.versions.filter((one) => used.has(one.version)), own];
@@ -165,7 +167,7 @@ export class ModuleDeployment {
       if (outcome.value.succeeded) return ends.succeeded();
       this.#conflicts += 1;
       if (this.#conflicts > conflictsMax)
-        return this.#done(failure('PRECONDITION', `others deploy ${this.#bundle.name} at the same time`));
+        return this.#done(failure('PRECONDITION', `others deploy ${this.#bundle.name} at the same time`, 'no'));
       ends.conflict();
     });
   }

@@ -39,7 +39,8 @@ export class ModuleReader {
       const entry = outcome.value.get(key);
       if (entry === undefined) return done(success(nothing));
       const record = readModule(entry.value);
-      if (record === undefined) return done(failure('PRECONDITION', `the record of module ${name} cannot be read`));
+      if (record === undefined)
+        return done(failure('PRECONDITION', `the record of module ${name} cannot be read`, 'no'));
       done(success({ record, modRevision: entry.modRevision }));
     });
   }

@@ -108,6 +108,8 @@ describe('creating pools', () => {
     assert.match(refused({ durability: 'paper' }), /BAD_ARGUMENT: durability is one of memory, local, copies/);
     assert.match(refused({ params: 'x'.repeat(70_000) }), /BAD_ARGUMENT: params/);
     assert.match(refused({ containers: 10_001 }), /PRECONDITION: 10001 containers .* say force/);
+    const unforced = cluster.ask<CreatedPool>((done) => pools.create({ ...request, containers: 10_001 }, done));
+    assert.equal(!unforced.ok && unforced.error.stateChanged, 'no');
     assert.deepEqual(
       succeed<readonly PoolRow[]>(cluster, (done) => pools.list(done)),
       [],

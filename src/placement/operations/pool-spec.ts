@@ -50,6 +50,7 @@ export function poolSpec(request: PoolRequest): PoolSpec {
     throw new RemusterError(
       'PRECONDITION',
       `${containers} containers are more than ${containersUnforcedMax}: say force if that is meant`,
+      'no',
     );
   return { module, containers, copies, durability, restart, params };
 }

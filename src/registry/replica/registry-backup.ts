@@ -50,7 +50,11 @@ export function decodeBackup(bytes: Uint8Array, cluster: string): KeyspaceSnapsh
   const nameEnd = 1 + (body[0] as number);
   const name = new TextDecoder().decode(body.subarray(1, nameEnd));
   if (name !== cluster)
-    throw new RemusterError('PRECONDITION', `the backup belongs to the cluster "${name}", and this is "${cluster}"`);
+    throw new RemusterError(
+      'PRECONDITION',
+      `the backup belongs to the cluster "${name}", and this is "${cluster}"`,
+      'no',
+    );
   return readRegistrySnapshot(body.subarray(nameEnd));
 }
 
