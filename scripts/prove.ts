@@ -1,6 +1,6 @@
 /**
- * `npm run prove NAME [-- ARGUMENTS]`: proofs that take minutes to hours; without a name it lists them. The long tier
- * of the tests runs the shortest slice of each.
+ * `npm run prove NAME [-- ARGUMENTS]`: proofs that take minutes to hours; without a name it lists them. The two tiers of
+ * the tests run the shortest slice of each but recovery and failover, which only measure.
  */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
