@@ -133,7 +133,7 @@ function Failures({ jobId }: { readonly jobId: string }) {
           {workflow}: {count.toLocaleString('en')} failed items (remuster job failures {jobId})
           <ul>
             {messages.slice(0, messagesMax).map(({ message, at, count: times }) => (
-              <li key={message}>
+              <li key={`${message} ${at}`}>
                 <b>{times.toLocaleString('en')} x</b> {message} <span class="quiet">{at}</span>
               </li>
             ))}

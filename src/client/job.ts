@@ -71,7 +71,7 @@ export function jobHandle(orders: JobRequests, id: string): Job {
     },
     results: async function* (workflow) {
       await ended();
-      const name = workflow ?? (await onlyBatch(orders, id));
+      const name = await batchName(orders, id, workflow);
       const { results } = await inOnePiece<JobResults>(orders, 'result', { ...words, workflow: name, oneByOne: true });
       yield* (results[name] ?? []) as readonly ItemResult[];
     },
@@ -120,9 +120,11 @@ async function jobFailure(orders: JobRequests, outcome: JobOutcome): Promise<Job
   return createJobFailure(outcome, totals, failures);
 }
 
-async function onlyBatch(orders: JobRequests, jobId: string): Promise<string> {
+async function batchName(orders: JobRequests, jobId: string, wanted: string | undefined): Promise<string> {
   const { workflows } = (await orders.send('show', { jobId })) as JobView;
   const names = workflows.filter(({ style }) => style === 'batch').map(({ name }) => name);
-  if (names.length === 1) return names[0] as string;
-  throw new RemusterError('BAD_ARGUMENT', `job ${jobId} has ${names.length} batches: name one of ${names.join(', ')}`);
+  const name = wanted ?? (names.length === 1 ? names[0] : undefined);
+  if (name !== undefined && names.includes(name)) return name;
+  const what = wanted === undefined ? `${names.length} batches` : `no batch called ${JSON.stringify(wanted)}`;
+  throw new RemusterError('BAD_ARGUMENT', `job ${jobId} has ${what}: name one of ${names.join(', ') || '(none)'}`);
 }

@@ -256,6 +256,7 @@ test('an end that is not COMPLETED throws what is known of it; results tell of e
     ],
   });
   await assert.rejects(managers.cluster.until(listed(job.results())), /has 2 batches: name one of a, b/);
+  await assert.rejects(managers.cluster.until(listed(job.results('c'))), /no batch called "c": name one of a, b/);
 });
 
 test('run waits for the end in one question, and asks on when the job takes longer', async () => {

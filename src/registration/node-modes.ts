@@ -95,3 +95,8 @@ export function canServeIn(mode: NodeMode): boolean {
 export function isLateReturn(reason: StateReason | null): boolean {
   return reason === 'stale_restart' || reason === 'registration_expired';
 }
+
+/** The command that gives a drained node work again, as every place that finds one names it. */
+export function activateCommand(name: string): string {
+  return `remuster node activate ${name}`;
+}

@@ -2,10 +2,9 @@
 import { getJson } from '../command/http-client.ts';
 import { type Column, type OutputFormat, renderList } from '../output/render.ts';
 import { resolveTarget, type TargetFlags } from '../command/target.ts';
-import { type StateReason, isLateReturn } from '../../registration/node-modes.ts';
+import { type StateReason, activateCommand, isLateReturn } from '../../registration/node-modes.ts';
 import { stripControls } from '../output/terminal.ts';
 import { printOrWatch } from '../command/watch.ts';
-import { activateHint } from './activate-hint.ts';
 
 export type MemberRow = {
   readonly name: string;
@@ -63,6 +62,6 @@ export function returnNotices(
   return items
     .filter(({ state }) => state !== 'dead' && state !== 'left')
     .filter((row) => row.registration === 'drained' && isLateReturn(row.registrationReason))
-    .map(({ name }) => `${name} returned too late and is drained: ${activateHint(name)}`)
+    .map(({ name }) => `${name} returned too late and is drained: ${activateCommand(name)}`)
     .map(stripControls);
 }

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { serializeError, isRemusterError, RemusterError } from '../../base/errors.ts';
 import type { DevCluster } from './dev-cluster.ts';
 import type { DevNode } from '../command/dev-state.ts';
-import { activateHint } from '../cluster/activate-hint.ts';
+import { activateCommand } from '../../registration/node-modes.ts';
 import { devHost, parseGroups } from './dev-plan.ts';
 
 export const devVerbs = ['kill', 'restart', 'pause', 'resume', 'partition', 'heal'] as const;
@@ -106,7 +106,7 @@ async function execute(cluster: DevCluster, verb: DevVerb, names: string): Promi
 async function restart(cluster: DevCluster, name: string): Promise<DevVerbResult> {
   const node = await cluster.restart(name);
   const registration = await cluster.registrationOf(name);
-  const warnings = registration === 'drained' ? [`${name} is drained and gets no work: ${activateHint(name)}`] : [];
+  const warnings = registration === 'drained' ? [`${name} is drained and gets no work: ${activateCommand(name)}`] : [];
   const done = `restarted: ${name} (pid ${node.pid})`;
   return { verb: 'restart', done, warnings, node: { ...node, registration: registration ?? null } };
 }

@@ -7,6 +7,8 @@ import type { CallRouterOptions } from './call-options.ts';
 
 /** New owners that are followed at once; after that a pause, so that nodes which contradict each other cost little. */
 const correctionsMax = 3;
+/** Sooner than a round trip takes, asking again would only add load. */
+const probeFloorMs = 50;
 
 export class CallRetryBudget {
   readonly #deadlineMs: number;
@@ -21,7 +23,7 @@ export class CallRetryBudget {
     this.#deadlineMs = nowMs + timeoutMs;
     this.#retryTimeoutMs = retryTimeoutMs;
     this.#inHandMs = nowMs;
-    this.probeAfterMs = Math.min(probeAfterMs, retryTimeoutMs / 3);
+    this.probeAfterMs = Math.min(probeAfterMs, Math.max(probeFloorMs, retryTimeoutMs / 3));
   }
 
   /** When it is over, as things are now. */

@@ -139,9 +139,12 @@ describe('summaries', () => {
     const summary = new Summary();
     for (let i = 0; i < 100; i++) {
       const { durations } = summary.step(`step${i}`);
+      const trend = summary.metric(`metric${i}`, 'trend');
+      assert.ok(trend.kind === 'trend');
+      for (let value = 1; value < 3_600_000_000; value = Math.ceil(value * 1.008)) trend.values.record(value);
       for (let value = 1; value < 3_600_000_000; value = Math.ceil(value * 1.008)) durations.record(value);
     }
-    assert.throws(() => encodeSummary(summary), /TOO_LARGE|limit of 262144 bytes/);
+    assert.throws(() => encodeSummary(summary), /TOO_LARGE|limit of 393216 bytes/);
   });
 
   it('refuse more names than they may have', () => {

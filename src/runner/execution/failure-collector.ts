@@ -2,6 +2,7 @@
  * Collects the failed items of one unit: the first with their errors, and the places of all of them where results are
  * kept. Bounded by the number of items. Never counts.
  */
+import { isRemusterError } from '../../base/errors.ts';
 import { errorBytesMax, failuresMax, nameBytesMax } from '../../jobs/report/bounds.ts';
 import { type FailedRun, type ItemFailure, encodeFailures } from '../../jobs/report/item-failures.ts';
 import { jobLimits } from '../../jobs/limits.ts';
@@ -48,7 +49,14 @@ export class FailureCollector {
 
   /** Undefined if no item failed. */
   encode(): Uint8Array | undefined {
-    return this.isEmpty ? undefined : encodeFailures({ runs: this.#runs(), items: this.#items });
+    if (this.isEmpty) return undefined;
+    try {
+      return encodeFailures({ runs: this.#runs(), items: this.#items });
+    } catch (error) {
+      if (!isRemusterError(error, 'TOO_LARGE')) throw error;
+      // Millions of places that alternate: the errors say what went wrong, the places would fail the whole unit.
+      return encodeFailures({ runs: [], items: this.#items });
+    }
   }
 
   #runs(): readonly FailedRun[] {

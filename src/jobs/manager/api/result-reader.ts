@@ -130,16 +130,26 @@ function inParts(json: string, part: number | undefined): Outcome<string> {
 /** JSON of what a workflow gave; undefined if it gave nothing. */
 function outputOf(workflow: ManagedWorkflow, { outputs, failures, oneByOne }: Parts): string | undefined {
   const { foundUnit, units, facts, plan } = workflow;
-  const results: UnitResults = {
-    textOf: (unit) => jsonTextOf(outputs.get(unit)),
-    failuresOf: (unit) => failures.get(unit),
-  };
+  const textOf = (unit: ManagedUnit): string | undefined => jsonTextOf(outputs.get(unit));
+  const results: UnitResults = { valuesOf: listsOf(outputs), failuresOf: (unit) => failures.get(unit) };
   if (oneByOne) return facts.batch === undefined ? undefined : resultsOneByOne(workflow, results);
   if (facts.load !== undefined && plan !== undefined) return dataOf(outputs.get(plan));
-  if (foundUnit !== undefined) return results.textOf(units[foundUnit] as ManagedUnit);
+  if (foundUnit !== undefined) return textOf(units[foundUnit] as ManagedUnit);
   const isList = facts.batch?.keepResults === true && !facts.batch.firstOnly;
   if (isList && units.some((unit) => failures.get(unit) !== undefined)) return resultsByPlace(workflow, results);
-  return joinUnitOutputs(workflow, results.textOf);
+  return joinUnitOutputs(workflow, textOf);
+}
+
+function listsOf(outputs: Bytes): UnitResults['valuesOf'] {
+  const lists = new Map<ManagedUnit, readonly unknown[] | undefined>();
+  return (unit) => {
+    if (!lists.has(unit)) {
+      const text = jsonTextOf(outputs.get(unit));
+      const value: unknown = text === undefined ? undefined : JSON.parse(text);
+      lists.set(unit, Array.isArray(value) ? value : undefined);
+    }
+    return lists.get(unit);
+  };
 }
 
 function dataOf(output: Uint8Array | undefined): string | undefined {

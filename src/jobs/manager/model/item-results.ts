@@ -8,15 +8,15 @@ import type { ManagedUnit, ManagedWorkflow } from './managed-job.ts';
 import { evenShare, itemCountOf } from './unit-split.ts';
 
 export type UnitResults = {
-  /** JSON: a list of values. */
-  readonly textOf: (unit: ManagedUnit) => string | undefined;
+  /** What the unit gave, if it is a list: parsed once, because lists are large and read several times. */
+  readonly valuesOf: (unit: ManagedUnit) => readonly unknown[] | undefined;
   readonly failuresOf: (unit: ManagedUnit) => UnitFailures | undefined;
 };
 
 type ItemEnd = { readonly index: number; readonly value?: unknown; readonly error?: ItemError };
 
 /** Places or items without a value; a result with more of them is not built. */
-const emptyItemsMax = 1_000_000;
+export const emptyItemsMax = 1_000_000;
 const notListed: ItemError = { name: 'Error', message: `not listed: more than ${failuresMax} items failed` };
 
 /**
@@ -28,7 +28,7 @@ export function resultsByPlace(workflow: ManagedWorkflow, results: UnitResults):
   let empty = 0;
   for (const [number, unit] of workflow.units.entries()) {
     const { from, count } = shareOf(workflow, number, unit, results);
-    if (results.textOf(unit) === undefined) empty += count;
+    if (results.valuesOf(unit) === undefined) empty += count;
     if (empty > emptyItemsMax) return undefined;
     const base = places.length;
     for (let place = 0; place < count; place++) places.push('null');
@@ -53,31 +53,25 @@ export function resultsOneByOne(workflow: ManagedWorkflow, results: UnitResults)
   return `[${ends.join(',')}]`;
 }
 
-function hasTooManyEmpty(workflow: ManagedWorkflow, { textOf }: UnitResults): boolean {
+function hasTooManyEmpty(workflow: ManagedWorkflow, { valuesOf }: UnitResults): boolean {
   let ended = 0;
   for (const { end } of workflow.units) ended += (end?.completed ?? 0) + (end?.failed ?? 0);
-  return ended > emptyItemsMax && workflow.units.every((unit) => textOf(unit) === undefined);
+  return ended > emptyItemsMax && workflow.units.every((unit) => valuesOf(unit) === undefined);
 }
 
 /** With one unit only its code may know how many items there are. */
 function shareOf(workflow: ManagedWorkflow, number: number, unit: ManagedUnit, results: UnitResults) {
   const items = itemCountOf(workflow);
   if (items !== undefined) return evenShare(items, number, workflow.units.length);
-  return { from: 0, count: endedCount(unit, valuesOf(unit, results)) };
+  return { from: 0, count: endedCount(unit, results.valuesOf(unit)) };
 }
 
 function endedCount({ end }: ManagedUnit, values: readonly unknown[] | undefined): number {
   return values?.length ?? (end?.completed ?? 0) + (end?.failed ?? 0);
 }
 
-function valuesOf(unit: ManagedUnit, { textOf }: UnitResults): readonly unknown[] | undefined {
-  const text = textOf(unit);
-  const values: unknown = text === undefined ? undefined : JSON.parse(text);
-  return Array.isArray(values) ? values : undefined;
-}
-
 function* unitEnds(unit: ManagedUnit, from: number, results: UnitResults): Generator<ItemEnd> {
-  const values = valuesOf(unit, results);
+  const values = results.valuesOf(unit);
   const failures = results.failuresOf(unit);
   const errors = new Map(failures?.items.map(({ index, error }) => [index, error]));
   const runs = [...(failures?.runs ?? [])];

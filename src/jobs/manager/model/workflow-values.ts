@@ -2,6 +2,7 @@
  * Computes what a workflow passes to its dependents and what a plan unit returned. Treats unit output as untrusted JSON
  * and rejects the wrong shape.
  */
+import { emptyItemsMax } from './item-results.ts';
 import { RemusterError } from '../../../base/errors.ts';
 import { jobLimits } from '../../limits.ts';
 import type { PlanResult, ManagedUnit, ManagedWorkflow } from './managed-job.ts';
@@ -87,8 +88,10 @@ function innerOf(text: string): string | undefined {
   return trimmed.startsWith('[') && trimmed.endsWith(']') ? trimmed.slice(1, -1).trim() : undefined;
 }
 
-function nulls(workflow: ManagedWorkflow, index: number): string {
+/** Undefined for more than a result may hold. */
+function nulls(workflow: ManagedWorkflow, index: number): string | undefined {
   const { count } = evenShare(itemCountOf(workflow) ?? 0, index, workflow.units.length);
+  if (count > emptyItemsMax) return undefined;
   return Array.from({ length: count }, () => 'null').join(',');
 }
 
