@@ -18,7 +18,7 @@ import { assert } from '../base/assert.ts';
 import type { Identity } from '../base/ports.ts';
 import type { LeaseId, RegistryCompare } from '../base/registry.ts';
 import { clusterKey } from '../registry/cluster-keys.ts';
-import { type PreviousMode, type NodeMode, type StateReason, nextMode } from './node-modes.ts';
+import { type PreviousMode, type NodeMode, type StateReason, isLateReturn, nextMode } from './node-modes.ts';
 import type { RegistrationOptions } from './registration-options.ts';
 import type { ClusterSnapshot } from './cluster-snapshot.ts';
 import type { EpochRecord, NodeStateRecord } from './registration-records.ts';
@@ -95,7 +95,7 @@ function enter(picture: ClusterSnapshot, life: RegistrationContext, time: Contin
   const { registration, state } = picture;
   const from: PreviousMode = state === undefined ? 'none' : (state.record?.mode ?? 'unknown');
   const cause = causeOf(picture, life, time);
-  const mode = policyOf(cause, from, life) ?? nextMode(cause, from);
+  const mode = policyOf(cause, from, life, state?.record) ?? nextMode(cause, from);
   assert(mode !== undefined, `there is no way from ${from} by ${cause}`);
   const stays = from === mode && (from === 'drained' || from === 'draining');
   const reason = stays ? (state?.record?.reason ?? cause) : from === 'draining' ? 'drain_complete' : cause;
@@ -124,8 +124,16 @@ function causeOf(
   return life.wasRegistered ? 'registration_expired' : 'stale_restart';
 }
 
-function policyOf(cause: StateReason, from: PreviousMode, { policy }: RegistrationContext): NodeMode | undefined {
+function policyOf(
+  cause: StateReason,
+  from: PreviousMode,
+  { policy }: RegistrationContext,
+  former: NodeStateRecord | undefined,
+): NodeMode | undefined {
   if (cause === 'join' && policy.firstJoin === 'drained') return 'drained';
+  // Drained for an earlier late return, and started with another policy since: no operator wanted it drained.
+  if (policy.rejoin === 'active' && from === 'drained' && former !== undefined && isLateReturn(former.reason))
+    return 'joining';
   const tooLate = cause === 'stale_restart' || cause === 'registration_expired';
   return tooLate && policy.rejoin === 'active' && (from === 'active' || from === 'joining') ? 'joining' : undefined;
 }

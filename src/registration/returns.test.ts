@@ -13,6 +13,16 @@ describe('what becomes of a late return', () => {
     assert.equal(cluster.standing('b'), 'active stale_restart');
   });
 
+  test('rejoin active: a node that an earlier late return has drained works again, one that an operator drained does not', () => {
+    const cluster = running(['a', 'b', 'c'], { rejoin: 'active' });
+    setMode(cluster, 'b', 'drained', 'stale_restart');
+    setMode(cluster, 'c', 'drained');
+    for (const name of ['b', 'c']) cluster.crash(name);
+    for (const name of ['b', 'c']) cluster.start(name);
+    cluster.run(1_000);
+    assert.deepEqual([cluster.standing('b'), cluster.standing('c')], ['active fast_restart', 'drained admin_drain']);
+  });
+
   test('rejoin auto: a late node is drained, and active after 60 s without a failure (L20)', () => {
     const cluster = running(['a', 'b'], { rejoin: 'auto' });
     cluster.cut('b');

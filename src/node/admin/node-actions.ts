@@ -64,6 +64,10 @@ export async function activate(desk: AdminContext, member: MemberRow): Promise<o
   requireSameDatacenter(desk, member);
   const { control, args } = desk;
   const { id, name } = member;
+  if (!isLiveState(member.state)) {
+    const text = `${name} is ${member.state}: start it, then activate it`;
+    throw new RemusterError('PRECONDITION', text, 'no');
+  }
   const note = reasonArgument(args);
   control.recordAdminEvent('activate', { target: name, reason: note });
   const { mode, reason } = await toPromise<{ readonly mode: string; readonly reason: string }>((done) =>

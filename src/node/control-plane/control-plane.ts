@@ -92,6 +92,8 @@ export class ControlPlane {
   readonly #settings: ControlPlaneSettings;
   readonly #reports: ControlPlaneReports;
   readonly #managers: ManagerDirectory;
+  /** Membership knows that the node is dead, which the registry learns later. */
+  readonly #isGone: (node: NodeId) => boolean;
   readonly #seen = new ObservedLeadership();
   readonly #client: RegistryClient | undefined;
   readonly #ends: Cancel[] = [];
@@ -110,9 +112,10 @@ export class ControlPlane {
     this.#client = ports.external === undefined ? this.#openClient() : undefined;
     this.registry = ports.external?.registry ?? (this.#client as RegistryClient);
     this.leadership = ports.external?.leadership ?? this.manager?.group.leadership ?? this.#seen;
-    const isGone = (id: NodeId): boolean =>
+    this.#isGone = (id) =>
       members().some(({ entry, state }) => entry.id === id && (state === 'dead' || state === 'left'));
-    this.operations = new NodeOperations(this.registry, ports.clock, rebalanceOptionsOf(settings.options), isGone);
+    const rebalance = rebalanceOptionsOf(settings.options);
+    this.operations = new NodeOperations(this.registry, ports.clock, rebalance, this.#isGone);
     this.groupInfo = this.#knowGroups();
     this.registration = this.#bePresent();
     const work = this.#leadWhenLeading();
@@ -281,7 +284,7 @@ export class ControlPlane {
     };
     const { rank, workAt } = this.#settings;
     const work = startLeaderServices(
-      { registry, leadership, clock, rank, runningUnitsAt: workAt },
+      { registry, leadership, clock, rank, runningUnitsAt: workAt, isGone: this.#isGone },
       own,
       this.#tellers(),
     );

@@ -19,6 +19,7 @@ export function startLeaderServices(
     readonly clock: Clock;
     readonly rank: NonNullable<PlacerPorts['rank']>;
     readonly runningUnitsAt: NonNullable<AssignerPorts['runningUnitsAt']>;
+    readonly isGone: NonNullable<AssignerPorts['isGone']>;
   },
   options: {
     readonly registration: RegistrationOptions;

@@ -69,7 +69,8 @@ function memberRow(
   const { entry, state, incarnation, health, stuck, lagMs, silentMs, roundTripUs } = view;
   const { name, id, host, port, roles, dc, generation } = entry;
   const watchedBy = entry.watchedBy === undefined ? null : (names.get(entry.watchedBy) ?? entry.watchedBy);
-  const cores = notice === undefined ? null : { total: notice.coresTotal, free: notice.coresFree };
+  const isGone = state === 'dead' || state === 'left';
+  const cores = notice === undefined || isGone ? null : { total: notice.coresTotal, free: notice.coresFree };
   const registered = {
     registration: presentMode(view, registration.mode),
     registrationReason: registration.reason ?? null,

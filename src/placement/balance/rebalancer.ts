@@ -3,6 +3,7 @@
  * plan rests on what the last one led to. Never writes anything.
  */
 import { type Outcome, type RemusterError, failure, success } from '../../base/errors.ts';
+import type { NodeId } from '../../base/ids.ts';
 import { type ClusterView, type KnownNode, isActive } from '../state/cluster-view.ts';
 import { canMove } from '../state/node-holdings.ts';
 import type { NodeLoad } from '../plans/load-score.ts';
@@ -34,6 +35,7 @@ type Asked = {
 
 export class Rebalancer {
   readonly #options: RebalanceOptions;
+  readonly #isGone: (node: NodeId) => boolean;
   readonly #budget: HourlyMoveBudget;
   readonly #spreader: NewNodeBalancer;
   #moves: PlannedMove[] = [];
@@ -43,7 +45,8 @@ export class Rebalancer {
   #asked: Asked | undefined;
   #cycleMs: number;
 
-  constructor(options: RebalanceOptions, nowMs: number) {
+  constructor(options: RebalanceOptions, nowMs: number, isGone: (node: NodeId) => boolean = () => false) {
+    this.#isGone = isGone;
     this.#options = options;
     this.#budget = new HourlyMoveBudget(options.movesPerHourMax);
     this.#spreader = new NewNodeBalancer(options, this.#budget);
@@ -71,7 +74,7 @@ export class Rebalancer {
     if (!dryRun && this.#isBusy()) {
       return { call, outcome: failure('PRECONDITION', 'another rebalance is under way', 'no') };
     }
-    const planned = planRebalance(rebalanceNodes(view, nowMs, onTheWay), this.#options, { movesMax, isManual: true });
+    const planned = planRebalance(this.#nodes(view, nowMs, onTheWay), this.#options, { movesMax, isManual: true });
     if (!planned.ok) return { call, outcome: planned };
     const plan = planned.value;
     if (dryRun || plan.moves.length === 0) {
@@ -83,18 +86,22 @@ export class Rebalancer {
     return undefined;
   }
 
+  #nodes(view: ClusterView, nowMs: number, onTheWay: InFlightLoad): readonly RebalanceNode[] {
+    return rebalanceNodes(view, nowMs, onTheWay, this.#isGone);
+  }
+
   /** Who becomes a newcomer, and who is one no longer. */
   newNodeMarks(view: ClusterView, nowMs: number, onTheWay: () => InFlightLoad): Iterable<DrainTask> {
-    return this.#spreader.newNodeMarks(view, nowMs, () => rebalanceNodes(view, nowMs, onTheWay()));
+    return this.#spreader.newNodeMarks(view, nowMs, () => this.#nodes(view, nowMs, onTheWay()));
   }
 
   /** Looks, if it is time. */
   tick(view: ClusterView, nowMs: number, onTheWay: () => InFlightLoad): void {
     if (this.#isBusy() || view.hasMovesInFlight()) return void this.#skipCycle(nowMs);
-    const move = this.#spreader.nextMove(view, nowMs, () => rebalanceNodes(view, nowMs, onTheWay()));
+    const move = this.#spreader.nextMove(view, nowMs, () => this.#nodes(view, nowMs, onTheWay()));
     if (move !== undefined) return this.#begin(move, 'spread', nowMs);
     if (!this.#skipCycle(nowMs) || this.#budget.nextFreeMs(nowMs) > nowMs) return;
-    const nodes = rebalanceNodes(view, nowMs, onTheWay());
+    const nodes = this.#nodes(view, nowMs, onTheWay());
     const planned = planRebalance(nodes, this.#options, { movesMax: 1, isManual: false });
     const [even] = planned.ok ? planned.value.moves : [];
     if (even !== undefined) this.#begin(even, 'rebalance', nowMs);
@@ -171,8 +178,14 @@ export class Rebalancer {
   }
 }
 
-export function rebalanceNodes(view: ClusterView, nowMs: number, onTheWay: InFlightLoad): readonly RebalanceNode[] {
-  const nodes = view.activeNodes();
+/** `isGone`: membership knows that a node is dead before its registration has run out. It is no place to move to. */
+export function rebalanceNodes(
+  view: ClusterView,
+  nowMs: number,
+  onTheWay: InFlightLoad,
+  isGone: (node: NodeId) => boolean,
+): readonly RebalanceNode[] {
+  const nodes = view.activeNodes().filter(({ id }) => !isGone(id));
   const loads = nodeLoads(nodes, onTheWay);
   return nodes.map((node, index) => {
     const { id, count, report } = loads[index] as NodeLoad;

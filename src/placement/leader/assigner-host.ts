@@ -17,20 +17,26 @@ import { type RebalanceRequest, type RebalanceResult, rebalanceLimits } from '..
 export type AssignerPorts = LeaderPorts<BalanceEvent> & {
   /** Units of jobs at a node, and whatever else has to end before it is drained. */
   readonly runningUnitsAt?: (node: NodeId) => number;
+  /** Membership knows that the node is dead. */
+  readonly isGone?: (node: NodeId) => boolean;
 };
 
 export class AssignerHost {
   readonly #machine: Assigner;
   readonly #host: LeaderMachineHost<OwnAssignerInput, RebalanceResult, BalanceEvent>;
 
-  constructor(ports: AssignerPorts, options: Partial<Omit<AssignerOptions, 'wallOffsetMs' | 'runningUnitsAt'>> = {}) {
-    const { clock, runningUnitsAt = () => 0 } = ports;
+  constructor(
+    ports: AssignerPorts,
+    options: Partial<Omit<AssignerOptions, 'wallOffsetMs' | 'runningUnitsAt' | 'isGone'>> = {},
+  ) {
+    const { clock, runningUnitsAt = () => 0, isGone = () => false } = ports;
     this.#machine = new Assigner({
       ...assignerDefaults,
       rebalance: rebalanceOptions('balanced'),
       ...options,
       wallOffsetMs: clock.wallMs() - clock.nowMs(),
       runningUnitsAt,
+      isGone,
     });
     this.#host = new LeaderMachineHost(ports, this.#machine);
   }

@@ -39,6 +39,8 @@ export type AssignerEffect = AssignerAct | Schedule<'wake'>;
 
 export type AssignerOptions = Omit<DrainPlanOptions, 'strategy'> & {
   readonly rebalance: RebalanceOptions;
+  /** Membership knows that the node is dead. */
+  readonly isGone: (node: NodeId) => boolean;
   readonly transactionsMax: number;
   readonly retryMsMin: number;
   readonly retryMsMax: number;
@@ -164,7 +166,7 @@ export class Assigner {
   #lead(nowMs: number): void {
     this.#phase = 'leading';
     this.#errors = 0;
-    this.#rebalancer = new Rebalancer(this.#options.rebalance, nowMs);
+    this.#rebalancer = new Rebalancer(this.#options.rebalance, nowMs, this.#options.isGone);
     this.#effects.push({ kind: 'tell', event: { kind: 'leading' } });
   }
 

@@ -4,6 +4,9 @@ import { describe, test } from 'node:test';
 import { type DrainTestCluster, startedCluster } from '../../../test/support/placement/drain-cluster.ts';
 import { FakePlacer } from '../../../test/fakes/fake-placer.ts';
 import type { Outcome } from '../../base/errors.ts';
+import { type RangeResult, onlyKey } from '../../base/registry.ts';
+import { readNodeState } from '../../registration/registration-records.ts';
+import { clusterKey } from '../../registry/cluster-keys.ts';
 import type { DrainProgress } from '../operations/drain-progress.ts';
 import type { RebalanceOptions } from '../balance/rebalance-options.ts';
 
@@ -181,6 +184,23 @@ describe('draining a node with containers', () => {
     assert.deepEqual(progress(two, 'b').warnings, [warning]);
     assert.equal(preflight(two, 'b'), '');
     assert.deepEqual(progress(clusterWith(3, 4, 'abc'), 'b').warnings, []);
+  });
+
+  test('is recorded as the operator wanted it also of a node that was drained for returning late', () => {
+    const both = clusterWith(2, 2, 'a');
+    const { cluster } = both;
+    const node = cluster.node('b');
+    node.setMode('drained', 'stale_restart');
+    cluster.run(50);
+    const drained = cluster.ask<unknown>((done) =>
+      cluster.operations.drain(node.id, { note: 'the disk is broken' }, done),
+    );
+    assert.ok(drained.ok);
+    const key = clusterKey({ kind: 'state', node: node.id });
+    const found = cluster.ask<RangeResult>((done) => cluster.registry.range(onlyKey(key), {}, done));
+    assert.ok(found.ok);
+    const state = readNodeState(found.value.entries[0]!.value);
+    assert.deepEqual([state?.mode, state?.reason, state?.note], ['drained', 'admin_drain', 'the disk is broken']);
   });
 
   test('is refused when nobody else is active', () => {

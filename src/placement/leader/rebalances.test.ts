@@ -4,10 +4,12 @@ import { describe, test } from 'node:test';
 import { type DrainTestCluster, startedCluster } from '../../../test/support/placement/drain-cluster.ts';
 import { FakePlacer } from '../../../test/fakes/fake-placer.ts';
 import type { Outcome } from '../../base/errors.ts';
+import type { NodeId } from '../../base/ids.ts';
 import { type RangeResult, onlyKey } from '../../base/registry.ts';
 import { clusterKey } from '../../registry/cluster-keys.ts';
 import type { DrainProgress } from '../operations/drain-progress.ts';
 import type { RebalanceOptions } from '../balance/rebalance-options.ts';
+import type { RebalancePlan } from '../balance/rebalance-plan.ts';
 import type { RebalanceResult } from '../balance/rebalancer.ts';
 
 type Both = { readonly cluster: DrainTestCluster; readonly placer: FakePlacer };
@@ -54,6 +56,23 @@ describe('evening out containers', () => {
     both.cluster.until(() => both.placer.owned('c') === result.value.moves.length, 3_000, 'moved');
     assert.ok(both.placer.moves.every(({ cause }) => cause === 'rebalance'));
     assert.ok(both.cluster.balance().balanced);
+  });
+
+  test('nothing moves to a node that is known dead, although its registration lasts', () => {
+    const both = clusterWith(3, 12, 'ab', { ...manual, blacklist: [], movesPerHourMax: 0, variationMax: 0 });
+    const { cluster } = both;
+    cluster.gone.add(cluster.node('c').id);
+    const { activeNodes, nodes } = cluster.balance();
+    assert.deepEqual(
+      [activeNodes, nodes.map(({ name, isGone }) => `${name} ${isGone}`)],
+      [2, ['a false', 'b false', 'c true']],
+    );
+    const plan = cluster.ask<RebalancePlan>((done) => cluster.operations.rebalancePlan(10, done));
+    assert.ok(plan.ok);
+    const result = rebalance(both, { movesMax: 4 });
+    assert.ok(result.ok);
+    const target = (move: { readonly to: NodeId }): boolean => cluster.gone.has(move.to);
+    assert.deepEqual([...plan.value.moves, ...result.value.moves].filter(target), []);
   });
 
   test('what moves, opens or waits is left alone', () => {

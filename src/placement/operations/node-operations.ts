@@ -7,6 +7,7 @@ import type { NodeId } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { Registry, RegistryEntry, RegistryTransaction } from '../../base/registry.ts';
 import { type NodeStateRecord, encodeRegistrationRecord } from '../../registration/registration-records.ts';
+import { isLateReturn } from '../../registration/node-modes.ts';
 import { clusterKey, keyRanges } from '../../registry/cluster-keys.ts';
 import { type BalanceReport, balanceReport } from '../balance/balance-report.ts';
 import { ClusterView, type KnownNode, isActive } from '../state/cluster-view.ts';
@@ -51,7 +52,7 @@ export class NodeOperations {
   rebalancePlan(movesMax: number, done: Done<RebalancePlan>): void {
     this.#look((outcome) => {
       if (!outcome.ok) return done(outcome);
-      const nodes = rebalanceNodes(outcome.value, this.#clock.nowMs(), inFlightLoad(outcome.value));
+      const nodes = rebalanceNodes(outcome.value, this.#clock.nowMs(), inFlightLoad(outcome.value), this.#isGone);
       done(planRebalance(nodes, this.#options, { movesMax, isManual: true }));
     });
   }
@@ -73,8 +74,7 @@ export class NodeOperations {
 
   /** As many as a rebalance would make that stops only where no move helps any more. */
   #movesToEven(view: ClusterView): number {
-    const all = rebalanceNodes(view, this.#clock.nowMs(), inFlightLoad(view));
-    const nodes = all.filter(({ id }) => !this.#isGone(id));
+    const nodes = rebalanceNodes(view, this.#clock.nowMs(), inFlightLoad(view), this.#isGone);
     const options = { ...this.#options, mode: 'manual' as const, variationMax: 0 };
     const plan = planRebalance(nodes, options, { movesMax: rebalanceLimits.movesMax, isManual: true });
     return plan.ok ? plan.value.moves.length : 0;
@@ -97,13 +97,33 @@ export class NodeOperations {
     else this.#drain(node, record, request.note ?? '', conflictsMax, done);
   }
 
+  /** Drained for its late return, it would be activated by `rejoin`; an operator's drain stays. */
+  #keepDrained(
+    node: KnownNode,
+    state: NodeStateRecord,
+    { record, note, conflicts }: { record: DrainRecord; note: string; conflicts: number },
+    done: Done<DrainProgress>,
+  ): void {
+    if (!isLateReturn(state.reason)) return this.drainProgress(node.id, done);
+    const sinceWallMs = Math.max(0, Math.floor(this.#clock.wallMs()));
+    const transaction = recordDrainTransaction(node, { ...state, reason: 'admin_drain', sinceWallMs, note });
+    this.#registry.transact(transaction, { timeoutMs }, (outcome) => {
+      if (!outcome.ok) done(outcome);
+      else if (outcome.value.succeeded) this.drainProgress(node.id, done);
+      else if (conflicts > 0) this.#drain(node.id, record, note, conflicts - 1, done);
+      else done(failure('CAPACITY', 'the state of the node changes too fast'));
+    });
+  }
+
   #drain(id: NodeId, record: DrainRecord, note: string, conflicts: number, done: Done<DrainProgress>): void {
     this.#look((looked) => {
       if (!looked.ok) return done(looked);
       const view = looked.value;
       const node = view.nodes.get(id);
       const state = node?.state?.record;
-      if (state?.mode === 'draining' || state?.mode === 'drained') return done(success(drainProgress(view, id)));
+      if (state?.mode === 'draining') return done(success(drainProgress(view, id)));
+      if (node !== undefined && state?.mode === 'drained')
+        return this.#keepDrained(node, state, { record, note, conflicts }, done);
       const [blocked] = drainPreflight(view, id);
       if (blocked !== undefined || node === undefined || state === undefined)
         return done(failure('PRECONDITION', blocked ?? `there is no node ${id}`, 'no'));
@@ -147,6 +167,16 @@ function startDrainTransaction(
       { kind: 'put', key, value: encodeRegistrationRecord(next) },
       { kind: 'put', key: clusterKey({ kind: 'drain', node: id }), value: encodeDrain(drain) },
     ],
+    otherwise: [],
+  };
+}
+
+/** It is drained already, and holds nothing: only who wanted it changes. */
+function recordDrainTransaction({ id, state }: KnownNode, next: NodeStateRecord): RegistryTransaction {
+  const key = clusterKey({ kind: 'state', node: id });
+  return {
+    compare: [{ key, target: 'modRevision', is: 'equal', than: state?.modRevision ?? 0 }],
+    then: [{ kind: 'put', key, value: encodeRegistrationRecord(next) }],
     otherwise: [],
   };
 }

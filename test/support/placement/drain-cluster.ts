@@ -27,6 +27,8 @@ export class DrainTestCluster {
   readonly rebalance: RebalanceOptions;
   readonly operations: NodeOperations;
   readonly nodes: DrainTestNode[] = [];
+  /** Known dead to membership, although they are still registered. */
+  readonly gone = new Set<NodeId>();
   revisionsSeen = 0;
   #term = 0;
 
@@ -39,7 +41,7 @@ export class DrainTestCluster {
     };
     this.rebalance = rebalanceOptions('balanced', { strategy: 'fair', ...rebalance });
     this.registry = fakeRegistry({ clock: this.clock });
-    this.operations = new NodeOperations(this.registry, this.clock, this.rebalance);
+    this.operations = new NodeOperations(this.registry, this.clock, this.rebalance, (id) => this.gone.has(id));
     this.registry.watch(keyRanges.cluster, 1, {
       changed: (changes) => {
         this.revisionsSeen += 1;
@@ -145,7 +147,8 @@ export class DrainTestNode {
     const { clock, rebalance } = cluster;
     const { registry, leadership } = this;
     const onHalt = (error: unknown): void => assert.fail(String(error));
-    this.assigner = new AssignerHost({ registry, leadership, clock, emit: () => {}, onHalt }, { rebalance });
+    const isGone = (node: NodeId): boolean => cluster.gone.has(node);
+    this.assigner = new AssignerHost({ registry, leadership, clock, emit: () => {}, onHalt, isGone }, { rebalance });
   }
 
   start(): void {

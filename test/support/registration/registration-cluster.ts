@@ -14,6 +14,7 @@ import { clusterKey, keyRanges } from '../../../src/registry/cluster-keys.ts';
 import type { KeyspaceLimits } from '../../../src/registry/keyspace/keyspace.ts';
 import { type FakeRegistry, fakeRegistry } from '../../fakes/fake-registry.ts';
 import { ExpiryWorkerHost } from '../../../src/registration/expiry-worker-host.ts';
+import type { StateReason } from '../../../src/registration/node-modes.ts';
 import { type RegistrationOptions, registrationOptions } from '../../../src/registration/registration-options.ts';
 import { RegistrationHost } from '../../../src/registration/registration-host.ts';
 import {
@@ -257,10 +258,15 @@ export function running(
 }
 
 /** As an operator would. */
-export function setMode(cluster: RegistrationTestCluster, name: string, mode: 'draining' | 'drained' | 'active'): void {
+export function setMode(
+  cluster: RegistrationTestCluster,
+  name: string,
+  mode: 'draining' | 'drained' | 'active',
+  reason: StateReason = mode === 'active' ? 'admin_activate' : 'admin_drain',
+): void {
   const state = cluster.row(name)?.state?.record;
   assert.ok(state);
-  const record = { ...state, mode, reason: mode === 'active' ? 'admin_activate' : 'admin_drain' };
+  const record = { ...state, mode, reason };
   const value = new TextEncoder().encode(JSON.stringify(record));
   cluster.write({ kind: 'put', key: clusterKey({ kind: 'state', node: cluster.node(name).id }), value });
 }
