@@ -56,12 +56,12 @@ export const errorTable = {
   ),
   CONNECTION_LOST: errorRow(
     'The connection ended before the whole answer had come.',
-    'The other side may have done what was asked: look, or ask again if asking twice does no harm.',
+    'Check that the other side runs and can be reached.',
     { stateChanged: 'maybe', retryable: true, httpStatus: 502, exitCode: 3 },
   ),
   DEADLINE: errorRow(
     'The deadline passed before an answer came.',
-    'It may still have happened: resend with the same call id, or allow more time.',
+    'Allow more time, or look with `remuster status` at what the cluster waits for.',
     { stateChanged: 'maybe', retryable: true, httpStatus: 504, exitCode: 4 },
   ),
   DRAINED: errorRow(
@@ -71,7 +71,7 @@ export const errorTable = {
   ),
   FENCED: errorRow(
     'The sender acted under an older fence than the receiver has seen.',
-    'What it had sent before may count or not: resend with the same call id, or look. A node must ask the leader for its present role.',
+    'Send it to the present owner or leader; a node must ask the leader for its present role.',
     { stateChanged: 'maybe', httpStatus: 409 },
   ),
   FORBIDDEN: errorRow(
@@ -111,7 +111,7 @@ export const errorTable = {
   }),
   NO_QUORUM: errorRow(
     'A majority of the configured voters cannot be reached, so nothing may be decided.',
-    'Bring voters back. What had begun before may have happened: resend with the same call id, or look.',
+    'Bring voters back, or wait until the owner has its serving lease again.',
     { ...retryLater, stateChanged: 'maybe', exitCode: 5 },
   ),
   PARTIAL: errorRow(

@@ -65,8 +65,15 @@ export type SerializedError = {
 export function serializeError(error: unknown): SerializedError {
   const known = isRemusterError(error) ? error : new RemusterError('INTERNAL');
   const { code, message, stateChanged } = known;
-  const { hint, retryable } = errorTable[code];
-  return { code, message, hint, stateChanged, retryable };
+  const { retryable } = errorTable[code];
+  return { code, message, hint: hintOf(code, stateChanged), stateChanged, retryable };
+}
+
+/** What to do about the code, and what this very error knows about its effect: the two never contradict each other. */
+function hintOf(code: ErrorCode, stateChanged: StateChanged): string {
+  const { hint, stateChanged: usual } = errorTable[code];
+  if (stateChanged === 'maybe') return `${hint} It may have had an effect: look, or resend with the same call id.`;
+  return stateChanged === 'no' && usual !== 'no' ? `${hint} Nothing was changed.` : hint;
 }
 
 /** How ports report an ending: as data, because an outcome becomes the input of a machine. */

@@ -27,7 +27,9 @@ import {
   text,
   waitUntil,
 } from '../../../../test/support/io/transport-nodes.ts';
-import { helloBytes, makeHello } from '../crypto/handshake.ts';
+import { BoundedLru } from '../../../base/collections/bounded-lru.ts';
+import { helloBytes, makeGreeting, makeHello, makeSealPair, readHello } from '../crypto/handshake.ts';
+import { sealFrame } from '../mux/sealed-frame.ts';
 import { makeKeyRing } from '../crypto/keys.ts';
 import { segmentKinds } from '../mux/segment.ts';
 import { streamWindowBytes } from '../mux/stream-endpoint.ts';
@@ -73,6 +75,28 @@ test('a peer of another wire format is refused under the name of its version', t
   await once(later.socket, 'close');
   assert.equal(counterOf(node, 'rejected.version'), 1);
   await assertUnharmed(node);
+});
+
+test('who dials a peer of another wire format is told both numbers', testTimeout, async () => {
+  const client = await startTransportNode('client');
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.once('data', (bytes: Buffer) => {
+      const ring = makeKeyRing('test', { current: secret, previous: [] });
+      const hello = readHello(bytes, ring, 'test', new BoundedLru<string, true>(8));
+      const salt = randomBytes(32);
+      const { sealer } = makeSealPair('server', hello.master, 'test', { client: hello.salt, server: salt });
+      const greeting = makeGreeting({ identity: identity('later'), sessions: new Uint8Array(0) });
+      greeting.writeUInt16BE(wireFormat + 1, 0);
+      for (const part of [salt, ...sealFrame(sealer, greeting)]) socket.write(part);
+    });
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  after(() => server.close());
+  const { port } = server.address() as { port: number };
+  const outcome = await ask(client, { ...client.self, port }, text('x'));
+  assert.ok(!outcome.ok && outcome.error.code === 'INCOMPATIBLE_VERSION');
+  assert.match(outcome.error.message, new RegExp(`wire format ${wireFormat + 1} and this node ${wireFormat}`));
 });
 
 test('no flipped bit of a hello gets an answer', testTimeout, async () => {

@@ -3,7 +3,7 @@
  * fails with UNREACHABLE, which promises that nothing happened.
  */
 import { BoundedQueue } from '../../../base/collections/bounded-queue.ts';
-import { type Done, failure } from '../../../base/errors.ts';
+import { type Done, type RemusterError, failure } from '../../../base/errors.ts';
 import type { Address } from '../../../base/ports.ts';
 import type { SealedConnection } from './sealed-connection.ts';
 import type { PendingStream } from './pending-stream.ts';
@@ -28,7 +28,7 @@ export class PeerChannel {
   dialing = false;
   failures = 0;
   retryAtMs = 0;
-  lastFailure = '';
+  lastFailure: RemusterError | undefined;
   readonly drainWaiters: (() => void)[] = [];
   readonly #waiting: BoundedQueue<QueuedItem>;
   readonly #bytesMax: number;
@@ -79,8 +79,8 @@ export class PeerChannel {
     return earliest;
   }
 
-  failQueued(reason: string): void {
-    const outcome = failure('UNREACHABLE', `${this.address.host}:${this.address.port}: ${reason}`);
+  failQueued({ code, message }: RemusterError): void {
+    const outcome = failure(code, `${this.address.host}:${this.address.port}: ${message}`, 'no');
     for (const item of this.dequeueAll()) {
       if (item.kind === 'request') completeQueuedRequest(item, outcome);
       else if (item.kind === 'open') item.stream.fail(outcome);

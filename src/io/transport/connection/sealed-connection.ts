@@ -54,7 +54,8 @@ export type SealedConnectionEvents = {
   /** Nothing new may go this way. Called before those who wait for answers hear that none will come: they ask again. */
   parting(connection: SealedConnection): void;
   /** Called once. `peer` is known if the connection was established. */
-  closed(connection: SealedConnection, reason: string): void;
+  /** `cause`: the error that ended it, if one did. */
+  closed(connection: SealedConnection, reason: string, cause?: unknown): void;
   /** The queue has room again. */
   drained(connection: SealedConnection): void;
   /** The peer will ask nothing more over this connection. */
@@ -173,7 +174,7 @@ export class SealedConnection {
     });
   }
 
-  #end(reason: string, shut: () => void): void {
+  #end(reason: string, shut: () => void, cause?: unknown): void {
     if (this.#phase === 'closed') return;
     const wasOpen = this.#phase === 'open';
     this.#phase = 'closed';
@@ -181,7 +182,7 @@ export class SealedConnection {
     shut();
     this.#events.parting(this);
     if (wasOpen) this.mux.end(reason);
-    this.#events.closed(this, reason);
+    this.#events.closed(this, reason, cause);
   }
 
   #sayHello(): void {
@@ -291,7 +292,7 @@ export class SealedConnection {
     const reason = rejectionReasonOf(error);
     if (reason !== undefined) this.#context.refusals.count(reason, this.#from, detailOf(error));
     else this.#context.mux.log('error', 'a connection failed', { error: String(error), from: this.#from });
-    this.close(reason ?? 'internal error');
+    this.#end(reason ?? 'internal error', () => this.#socket.destroy(), error);
   }
 
   #wake(): void {

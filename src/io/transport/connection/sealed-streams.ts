@@ -5,7 +5,7 @@
 import { randomInt } from 'node:crypto';
 import type { Socket } from 'node:net';
 
-import { type Done, failure, RemusterError, success } from '../../../base/errors.ts';
+import { type Done, failure, isRemusterError, RemusterError, success } from '../../../base/errors.ts';
 import type {
   Address,
   ByteStream,
@@ -111,7 +111,7 @@ export class SealedStreams implements Streams {
     const refusal = this.#refusal(channel);
     if (channel?.connection !== undefined) this.#deliver(channel.connection, item);
     else if (channel === undefined || refusal !== undefined)
-      stream.fail(failure('UNREACHABLE', refusal ?? 'too many peers'));
+      stream.fail({ ok: false, error: refusal ?? unreachable('too many peers') });
     else if (!this.#wait(channel, { ...item, body: new Uint8Array(opening) })) stream.fail(failure('CAPACITY'));
     return stream;
   }
@@ -130,7 +130,7 @@ export class SealedStreams implements Streams {
     this.#deadlines.stop();
     for (const socket of this.#dialing) socket.destroy();
     for (const connection of this.#connections) connection.finish('this node is closing');
-    for (const channel of this.#channels) channel.failQueued('this node is closing');
+    for (const channel of this.#channels) channel.failQueued(unreachable('this node is closing'));
     const closed = (): void => done(success(undefined));
     if (this.#acceptor === undefined) queueMicrotask(closed);
     else this.#acceptor.close(closed);
@@ -178,7 +178,7 @@ export class SealedStreams implements Streams {
     };
     const refusal = this.#refusal(channel);
     if (channel === undefined || refusal !== undefined) {
-      queueMicrotask(() => completeQueuedRequest(item, failure('UNREACHABLE', refusal ?? 'too many peers')));
+      queueMicrotask(() => completeQueuedRequest(item, { ok: false, error: refusal ?? unreachable('too many peers') }));
     } else if (!this.#wait(channel, item)) {
       queueMicrotask(() => completeQueuedRequest(item, failure('CAPACITY', 'the queue to that peer is full')));
     }
@@ -190,10 +190,12 @@ export class SealedStreams implements Streams {
   }
 
   /** Why no connection will be tried now. */
-  #refusal(channel: PeerChannel | undefined): string | undefined {
-    if (this.#closed) return 'this node is closing';
+  #refusal(channel: PeerChannel | undefined): RemusterError | undefined {
+    if (this.#closed) return unreachable('this node is closing');
     if (channel === undefined || channel.dialing || channel.retryAtMs <= this.#context.clock.nowMs()) return undefined;
-    return `${channel.address.host}:${channel.address.port}: ${channel.lastFailure}; tried again soon`;
+    const { code = 'UNREACHABLE', message = '' } = channel.lastFailure ?? {};
+    const { host, port } = channel.address;
+    return new RemusterError(code, `${host}:${port}: ${message}; tried again soon`, 'no');
   }
 
   #wait(channel: PeerChannel, item: QueuedItem): boolean {
@@ -208,7 +210,7 @@ export class SealedStreams implements Streams {
     const socket = dial(channel.address, this.#tls, (connected, reason) => {
       tooLate();
       this.#dialing.delete(socket);
-      if (connected === undefined) this.#dialFailed(channel, reason);
+      if (connected === undefined) this.#dialFailed(channel, unreachable(reason));
       else if (this.#closed) connected.destroy();
       else this.#connections.add(new SealedConnection('client', connected, this.#context, this.#events(channel)));
     });
@@ -216,26 +218,26 @@ export class SealedStreams implements Streams {
     const tooLate = clock.schedule(mux.limits.connectMs, () => socket.destroy());
   }
 
-  #dialFailed(channel: PeerChannel, reason: string): void {
+  #dialFailed(channel: PeerChannel, error: RemusterError): void {
     const { clock, mux } = this.#context;
     channel.dialing = false;
-    if (channel.connection !== undefined || this.#closed) return channel.failQueued(reason);
+    if (channel.connection !== undefined || this.#closed) return channel.failQueued(error);
     channel.failures += 1;
-    channel.lastFailure = reason;
+    channel.lastFailure = error;
     const fraction = randomInt(randomScale) / randomScale;
     const pauseMs = dialBackoffMs(channel.failures, mux.limits.backoffMsMin, mux.limits.backoffMsMax, fraction);
     channel.retryAtMs = clock.nowMs() + pauseMs;
     mux.counters.add('connections.failed');
-    channel.failQueued(reason);
+    channel.failQueued(error);
     channel.notifyDrained();
-    return this.#emit({ kind: 'refused', address: channel.address, reason });
+    return this.#emit({ kind: 'refused', address: channel.address, reason: error.message });
   }
 
   #events(channel: PeerChannel | undefined): SealedConnectionEvents {
     return {
       established: (connection) => this.#established(connection, channel),
       parting: (connection) => this.#detach(connection),
-      closed: (connection, reason) => this.#lost(connection, channel, reason),
+      closed: (connection, reason, cause) => this.#lost(connection, channel, reason, cause),
       drained: (connection) => this.#eachChannelOf(connection, (c) => c.notifyDrained()),
       goodbye: (connection) => this.#retire(connection),
     };
@@ -301,10 +303,12 @@ export class SealedStreams implements Streams {
     });
   }
 
-  #lost(connection: SealedConnection, dialed: PeerChannel | undefined, reason: string): void {
+  #lost(connection: SealedConnection, dialed: PeerChannel | undefined, reason: string, cause?: unknown): void {
     const { peer, aside } = connection;
     if (dialed?.dialing === true) {
-      this.#dialFailed(dialed, `closed during the handshake (${reason}): are secret and cluster name the same?`);
+      const isVersion = isRemusterError(cause, 'INCOMPATIBLE_VERSION');
+      const text = `closed during the handshake (${reason}): are secret and cluster name the same?`;
+      this.#dialFailed(dialed, isVersion ? cause : unreachable(text));
     }
     const graceful = connection.retired || connection.peerLeft || this.#closed;
     const wasLast = peer !== undefined && !aside && !this.#live.has(peer.id);
@@ -382,3 +386,7 @@ export class SealedStreams implements Streams {
 const idleKeepaliveRatio = 8;
 
 function doNothing(): void {}
+
+function unreachable(text: string): RemusterError {
+  return new RemusterError('UNREACHABLE', text);
+}
