@@ -1,6 +1,6 @@
 /** Dev clusters: what they say, the orders they take, and that nothing is left of them, however they end. */
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import {
@@ -12,7 +12,14 @@ import {
   processIsUp,
   type ChildProgram,
 } from '../support/processes/process-lab.ts';
-import { type DevNode, nodeCalled, nothingIsLeft, type Ready, startDev } from '../support/processes/dev-clusters.ts';
+import {
+  type DevNode,
+  devSize,
+  nodeCalled,
+  nothingIsLeft,
+  type Ready,
+  startDev,
+} from '../support/processes/dev-clusters.ts';
 import { until } from '../support/processes/manager-requests.ts';
 
 /** Registrations of 3 s. */
@@ -50,6 +57,32 @@ describe('a dev cluster', () => {
     assert.equal((await lab.run(['dev', 'pause', 'w1'])).code, 0);
     dev.kill('SIGKILL');
     await nothingIsLeft(lab, ready);
+  });
+
+  test('leaves nothing behind when it is killed, not even a restarted node that was paused', async (context) => {
+    const lab = new ProcessLab(context);
+    const { dev, ready } = await startDev(lab);
+    assert.equal((await lab.run(['dev', 'kill', 'w1'])).code, 0);
+    const restarted = await lab.run(['dev', 'restart', 'w1', '-o', 'json']);
+    const { node } = JSON.parse(restarted.stdout) as DevAnswer;
+    assert.equal((await lab.run(['dev', 'pause', 'w1'])).code, 0);
+    dev.kill('SIGKILL');
+    await eventually('w1 is gone', () => !processIsUp(node.pid));
+    await nothingIsLeft(lab, ready);
+  });
+
+  test('says which format of data it does not read', async (context) => {
+    const lab = new ProcessLab(context);
+    const data = join(lab.folder, 'data');
+    const first = await startDev(lab, '--data', data);
+    first.dev.kill('SIGTERM');
+    await first.dev.waitForExit();
+    writeFileSync(join(data, 'w1', 'format'), '7\n');
+    const refused = await lab.run(['dev', ...devSize, '-o', 'json', '--data', data]);
+    assert.equal(refused.code, 1);
+    const { error } = JSON.parse(refused.stderr.trim().split('\n').at(-1) ?? '') as { error: Record<string, string> };
+    assert.deepEqual([error['code'], error['stateChanged']], ['INCOMPATIBLE_VERSION', 'no']);
+    assert.match(String(error['message']), /^node w1 does not start: the data directory .* has format 7/);
   });
 
   test('ends in good order when the program that started it is gone', async (context) => {

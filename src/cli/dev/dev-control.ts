@@ -28,13 +28,22 @@ export type DevControlServer = { readonly url: string; readonly close: () => voi
 
 const orderBytesMax = 8_192;
 
-export async function serveDevControl(cluster: DevCluster, tell: (text: string) => void): Promise<DevControlServer> {
-  const server = createServer((request, response) => void respond(cluster, request, response, tell));
+/** `changed`: a node has another process id, which the state file has to name. */
+export async function serveDevControl(
+  cluster: DevCluster,
+  tell: (text: string) => void,
+  changed: (url: string) => void,
+): Promise<DevControlServer> {
+  const url = (): string => `http://${devHost}:${(server.address() as AddressInfo).port}`;
+  const told = (text: string): void => {
+    tell(text);
+    changed(url());
+  };
+  const server = createServer((request, response) => void respond(cluster, request, response, told));
   server.requestTimeout = 5_000;
   await listening(server);
-  const { port } = server.address() as AddressInfo;
   return {
-    url: `http://${devHost}:${port}`,
+    url: url(),
     close: () => {
       server.close();
       server.closeAllConnections();

@@ -60,7 +60,7 @@ export async function withDevCluster(flags: DevFlags, visit: WithDevCluster): Pr
     const interrupted = stopAsked.then(({ exitCode }) => exitCode);
     const visited = (async () => {
       await cluster.start();
-      control = await serveDevControl(cluster, printNotice);
+      control = await serveDevControl(cluster, printNotice, (url) => publish(cluster, url));
       publish(cluster, control.url);
       const allDead = whenAllDead(cluster);
       return (await visit(cluster)) ?? (await allDead);

@@ -4,7 +4,8 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync, statSync, truncateSync } from 'node:fs';
-import { RemusterError } from '../../base/errors.ts';
+import { errorTable } from '../../base/error-table.ts';
+import { RemusterError, parseErrorCode } from '../../base/errors.ts';
 
 export type ReadyLine = { readonly id: string; readonly port: number; readonly httpPort: number };
 
@@ -29,12 +30,15 @@ export class NodeProcess {
   readonly ended: Promise<string>;
   readonly #child: ChildProcess;
   readonly #logFile: string;
+  /** What stands before it in the file is of former lives. */
+  readonly #logFrom: number;
   #paused = false;
 
   constructor(spec: NodeProcessSpec) {
     this.name = spec.name;
     this.#logFile = spec.logFile;
     const log = openSync(spec.logFile, 'a', 0o600);
+    this.#logFrom = statSync(spec.logFile).size;
     this.#child = spawn(process.execPath, [spec.entry, ...spec.words], {
       cwd: spec.folder,
       env: { ...spec.environment },
@@ -84,7 +88,8 @@ export class NodeProcess {
 
   logTail(): string {
     try {
-      return readFileSync(this.#logFile, 'utf8').trimEnd().split('\n').slice(-logTailLines).join('\n');
+      const own = readFileSync(this.#logFile).subarray(this.#logFrom).toString('utf8');
+      return own.trimEnd().split('\n').slice(-logTailLines).join('\n');
     } catch {
       return '';
     }
@@ -113,8 +118,16 @@ export class NodeProcess {
       });
     });
     const early = this.ended.then((how) => {
-      throw new RemusterError('INTERNAL', `node ${this.name} ended before it was ready (${how})\n${this.logTail()}`);
+      throw startError(this.name, how, this.logTail());
     });
     return await Promise.race([found, early]);
   }
+}
+
+/** The node's own coded error, which its command printed last; INTERNAL only if it ended without one. */
+function startError(name: string, how: string, tail: string): RemusterError {
+  const [, code, message] = /^error ([A-Z_]+): (.*)$/m.exec(tail) ?? [];
+  if (code !== undefined && message !== undefined && code in errorTable)
+    return new RemusterError(parseErrorCode(code), `node ${name} does not start: ${message}`, 'no');
+  return new RemusterError('INTERNAL', `node ${name} ended before it was ready (${how})\n${tail}`);
 }

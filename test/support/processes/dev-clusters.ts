@@ -14,10 +14,10 @@ export type DevNode = {
 };
 export type Ready = { ready: true; admin: string; token: string; nodes: DevNode[] };
 
-const size = ['--gates', '1', '--managers', '1', '--workers', '1', '--port-base', '0'];
+export const devSize = ['--gates', '1', '--managers', '1', '--workers', '1', '--port-base', '0'];
 
 export async function startDev(lab: ProcessLab, ...words: string[]): Promise<{ dev: ChildProgram; ready: Ready }> {
-  const dev = lab.program(['dev', '--with-parent', ...size, '-o', 'json', ...words]);
+  const dev = lab.program(['dev', '--with-parent', ...devSize, '-o', 'json', ...words]);
   const [line] = await dev.waitForOutput('stdout', /^\{"ready":true.*\}$/m);
   return { dev, ready: JSON.parse(line) as Ready };
 }
