@@ -30,6 +30,8 @@ export type AddressTable = {
   pool(name: string): KnownPool | undefined;
   poolByNumber(major: number): KnownPool | undefined;
   pools(): readonly KnownPool[];
+  /** False until the registry has said it all: a pool that it lacks may exist. */
+  readonly isConfirmed?: boolean;
   /** Undefined: nobody owns it, or we do not know. */
   ownerOf(pool: KnownPool, container: number): NodeId | undefined;
   /** 0 when we do not know the container. */

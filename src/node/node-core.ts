@@ -284,9 +284,10 @@ class Core implements NodeCore {
 
   /** Something about registration or leadership has changed; whether this node is active may be part of it. */
   #agreed(type: string, fields: Readonly<Record<string, unknown>>): void {
-    const activate = type === 'node.state' ? activationHint(fields, this.identity.name) : undefined;
+    const activate = type === 'node.state' ? activationHint(fields) : undefined;
     this.#emit(type, activate === undefined ? fields : { ...fields, activate });
-    if (activate !== undefined) this.#ports.log('warn', returnedDrained, { activate });
+    const isOwn = fields['id'] === this.identity.id;
+    if (activate !== undefined && isOwn) this.#ports.log('warn', returnedDrained(this.#options), { activate });
     if (type !== 'node.state' && type !== 'node.registered') return;
     this.jobs?.modeChanged(this.control?.registration.registrationStatusOf(this.identity.id) === 'active');
   }

@@ -11,6 +11,7 @@ import {
   members,
   processIsUp,
   type ChildProgram,
+  type NodeEvent,
 } from '../support/processes/process-lab.ts';
 import {
   type DevNode,
@@ -178,8 +179,11 @@ describe('a dev cluster', () => {
     assert.match(stdout, /^w1 +worker +dc1 +alive +drained /m);
     assert.match(notices, /w1 returned too late and is drained: remuster node activate w1/);
     const { addr } = nodeCalled(ready, 'w1');
-    const drained = await event(addr, ({ type, mode }) => type === 'node.state' && mode === 'drained', 'drained');
-    assert.equal(drained['activate'], 'remuster node activate w1');
+    for (const one of [addr, nodeCalled(ready, 'm1').addr]) {
+      const isDrained = ({ type, member, mode }: NodeEvent): boolean =>
+        type === 'node.state' && member === 'w1' && mode === 'drained';
+      assert.equal((await event(one, isDrained, 'drained'))['activate'], 'remuster node activate w1');
+    }
     const log = readFileSync(join(lab.folder, 'data', 'logs', 'w1.log'), 'utf8');
     assert.match(log, /"level":"warn".*returned after its registration had run out.*remuster node activate w1/);
     assert.equal((await lab.run(['node', 'activate', 'w1'])).code, 0);

@@ -9,7 +9,7 @@ describe('a dev cluster', () => {
     const lab = new ProcessLab(context);
     const { dev, ready } = await startDev(lab);
     assert.equal(dev.stdout.trim().split('\n').length, 1);
-    assert.deepEqual(Object.keys(ready), ['ready', 'admin', 'token', 'secret', 'nodes']);
+    assert.deepEqual(Object.keys(ready), ['ready', 'admin', 'token', 'cluster', 'secret', 'nodes']);
     assert.deepEqual(
       ready.nodes.map(({ name, roles, dc }) => `${name} ${roles.join()} ${dc}`),
       ['g1 gate dc1', 'm1 manager dc1', 'w1 worker dc1'],

@@ -62,6 +62,9 @@ export function returnNotices(
   return items
     .filter(({ state }) => state !== 'dead' && state !== 'left')
     .filter((row) => row.registration === 'drained' && isLateReturn(row.registrationReason))
-    .map(({ name }) => `${name} returned too late and is drained: ${activateCommand(name)}`)
+    .map(
+      ({ name }) =>
+        `${name} returned too late and is drained: ${activateCommand(name)} (with rejoin auto it is active again by itself)`,
+    )
     .map(stripControls);
 }

@@ -86,6 +86,11 @@ export function devClusterAt({ root, addr }: DevClusterName): DevState {
   throw new RemusterError('BAD_ARGUMENT', `${wanted} is no dev cluster of yours on this machine; there is ${choices}`);
 }
 
+/** Whoever may read the state file of a dev cluster has its token: an address of one of its nodes is enough. */
+export function devTokenOf(addr: string): string | undefined {
+  return runningDevClusters().find((state) => hasNodeAt(state, addr))?.token;
+}
+
 function hasNodeAt({ admin, nodes }: DevState, addr: string): boolean {
   const wanted = hostPortOf(addr);
   return [admin, ...nodes.map((node) => `${node.host}:${node.httpPort}`)].some((own) => hostPortOf(own) === wanted);

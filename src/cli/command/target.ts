@@ -13,7 +13,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { RemusterError } from '../../base/errors.ts';
 import { nearestName } from '../../node/options/nearest-name.ts';
-import { onlyDevCluster } from './dev-state.ts';
+import { devTokenOf, onlyDevCluster, runningDevClusters } from './dev-state.ts';
 
 export type ClusterTarget = { readonly addr: string; readonly token: string | undefined };
 export type TargetFlags = { readonly addr?: string; readonly context?: string; readonly token?: string };
@@ -31,14 +31,21 @@ async function findCluster(flags: TargetFlags): Promise<ClusterTarget> {
   if (flags.addr !== undefined && flags.context !== undefined) {
     throw new RemusterError('BAD_ARGUMENT', '--addr and --context both name a cluster; give one of them');
   }
-  if (flags.addr !== undefined) return { addr: flags.addr, token: undefined };
+  if (flags.addr !== undefined) return { addr: flags.addr, token: devTokenOf(flags.addr) };
   if (flags.context !== undefined) return await contextNamed(flags.context);
   const fromEnvironment = process.env['REMUSTER_ADDR'];
-  if (fromEnvironment) return { addr: fromEnvironment, token: undefined };
+  if (fromEnvironment) return { addr: fromEnvironment, token: devTokenOf(fromEnvironment) };
   const { current } = await readContexts();
   if (current !== undefined) return await contextNamed(current);
   const dev = onlyDevCluster();
-  return dev === undefined ? { addr: fallbackAddr, token: undefined } : { addr: dev.admin, token: dev.token };
+  if (dev !== undefined) return { addr: dev.admin, token: dev.token };
+  const running = runningDevClusters().map(({ admin }) => admin);
+  if (running.length > 1)
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `several dev clusters run; choose one with --addr, out of ${running.join(', ')}`,
+    );
+  return { addr: fallbackAddr, token: undefined };
 }
 
 async function contextNamed(name: string): Promise<ClusterTarget> {

@@ -23,6 +23,7 @@ export type DevIdentity = { readonly root: string; readonly secret: string; read
 /** What all nodes of a dev cluster are started with. */
 export type DevNodeOptions = { readonly modules?: string | undefined; readonly rejoin: RejoinPolicy };
 
+export const devClusterName = 'dev';
 export const devHost = '127.0.0.1';
 const nodesMax = 50;
 const seedsMax = 3;
@@ -62,7 +63,7 @@ export function agentArguments(
   place: DevDataDir,
 ): string[] {
   const { root, temporary } = place;
-  const words = ['agent', '--with-parent', '--dev-root', root, '--cluster', 'dev', '--chaos'];
+  const words = ['agent', '--with-parent', '--dev-root', root, '--cluster', devClusterName, '--chaos'];
   if (temporary) words.push('--dev-temporary');
   const values = {
     '--name': node.name,

@@ -5,7 +5,7 @@
 import { RemusterError } from '../../base/errors.ts';
 import { DevCluster } from './dev-cluster.ts';
 import { type DevControlServer, serveDevControl } from './dev-control.ts';
-import type { DevSize } from './dev-plan.ts';
+import { type DevSize, devClusterName } from './dev-plan.ts';
 import { type DevNode, writeDevState } from '../command/dev-state.ts';
 import { exitFailed } from '../command/exit.ts';
 import { renderTable } from '../output/render.ts';
@@ -89,7 +89,8 @@ function whenAllDead(cluster: DevCluster): Promise<number> {
 }
 
 function readyLine({ nodes, admin, identity }: DevCluster): string {
-  return JSON.stringify({ ready: true, admin: admin.addr, token: identity.token, secret: identity.secret, nodes });
+  const { token, secret } = identity;
+  return JSON.stringify({ ready: true, admin: admin.addr, token, cluster: devClusterName, secret, nodes });
 }
 
 export function banner({ nodes, admin, identity }: DevCluster): string {
@@ -98,6 +99,7 @@ export function banner({ nodes, admin, identity }: DevCluster): string {
     '',
     `admin  ${admin.addr}`,
     `token  ${identity.token}`,
+    `cluster ${devClusterName} (a program connects with this name and the secret)`,
     `secret ${identity.secret}`,
     `data   ${identity.root}`,
     '',

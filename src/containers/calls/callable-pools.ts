@@ -6,7 +6,7 @@ import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { AddressTable, KnownPool } from '../contract.ts';
 
-export type CallablePoolsPorts = { readonly clock: Clock; readonly table: Pick<AddressTable, 'pool'> };
+export type CallablePoolsPorts = { readonly clock: Clock; readonly table: Pick<AddressTable, 'pool' | 'isConfirmed'> };
 
 type Expected = { readonly major: number; readonly untilMs: number };
 
@@ -54,6 +54,11 @@ export class CallablePools {
     if (this.isExpected(name))
       return { code: 'DEADLINE', message: `the address table of this node does not have the pool ${shown} yet` };
     const isGoing = this.#ports.table.pool(name) !== undefined;
+    if (!isGoing && this.#ports.table.isConfirmed === false)
+      return {
+        code: 'DEADLINE',
+        message: `this node has just started and does not know yet whether there is a pool ${shown}`,
+      };
     return {
       code: 'UNKNOWN_POOL',
       message: isGoing ? `the pool ${shown} is being deleted` : `there is no pool ${shown}`,

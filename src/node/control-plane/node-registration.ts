@@ -6,13 +6,14 @@ import type { Done } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Cancel, Clock, Identity } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
-import type { Leadership, LeaseId, Registry } from '../../base/registry.ts';
+import type { Leadership, LeaseId, Registry, RegistryChange } from '../../base/registry.ts';
 import type { LoadReport } from '../../placement/state/load-report.ts';
 import { startLoadReporter } from '../../placement/balance/load-reporter.ts';
 import { startInformer } from '../../registry/informer.ts';
-import { keyRanges } from '../../registry/cluster-keys.ts';
+import { keyRanges, parseClusterKey } from '../../registry/cluster-keys.ts';
+import { isLateReturn } from '../../registration/node-modes.ts';
 import type { RegistrationOptions } from '../../registration/registration-options.ts';
-import type { NodeStateRecord } from '../../registration/registration-records.ts';
+import { type NodeStateRecord, readNodeState } from '../../registration/registration-records.ts';
 import { RegistrationHost } from '../../registration/registration-host.ts';
 import { NodeDirectory, registrationStatus } from '../../registration/node-directory.ts';
 
@@ -101,8 +102,21 @@ export class NodeRegistration {
   #followRoster(): Cancel {
     return startInformer(this.#ports.registry, this.#ports.clock, keyRanges.roster, {
       loaded: (entries) => this.#roster.load(entries),
-      changed: (changes) => this.#roster.apply(changes),
+      changed: (changes) => {
+        for (const change of changes) this.#noteLateReturn(change);
+        this.#roster.apply(changes);
+      },
     });
+  }
+
+  /** Another node is drained for returning too late: its own events say so, and those of all others. */
+  #noteLateReturn(change: RegistryChange): void {
+    const key = change.kind === 'put' ? parseClusterKey(change.entry.key) : undefined;
+    if (change.kind !== 'put' || key?.kind !== 'state' || key.node === this.#identity.id) return;
+    const state = readNodeState(change.entry.value);
+    const wasDrained = this.#roster.get(key.node)?.state?.record?.mode === 'drained';
+    if (state?.mode !== 'drained' || wasDrained || !isLateReturn(state.reason)) return;
+    this.#reports.happened('node.state', { node: key.node, mode: state.mode, reason: state.reason });
   }
 
   #reportLoad(): Cancel {

@@ -65,8 +65,8 @@ export class NodeOperations {
     const loads = nodeLoads(nodes, new Map());
     const rows = nodes.map((node, index) => {
       const { id, count, report } = loads[index] as (typeof loads)[number];
-      const standing = { isActive: isActive(node), isGone: this.#isGone(id) };
-      return { id, count, report, name: node.name, copies: node.copied.size, ...standing };
+      const { name, copied } = node;
+      return { id, count, report, name, copies: copied.size, isActive: isActive(node), isGone: this.#isGone(id) };
     });
     const goal = { strategy, variationMax, movesToEven: this.#movesToEven(view) };
     return balanceReport(goal, rows, view.unowned.size);
