@@ -69,7 +69,10 @@ export function parseCallId(text: string): CallId {
   const [, session, generation, counter] = callIdPattern.exec(text) ?? [];
   const id = { session: session ?? '', generation: Number(generation), counter: Number(counter) };
   if (session === undefined || !Number.isSafeInteger(id.counter) || id.generation > 0xffff_ffff) {
-    throw new RemusterError('BAD_ARGUMENT', 'a call id is session/generation/counter');
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      'a call id is a name (a-z, 0-9, ".", "_", "-"; at most 63 characters) or session/generation/counter',
+    );
   }
   return id;
 }
