@@ -5,6 +5,7 @@
 import { RemusterError } from '../../base/errors.ts';
 import { Histogram } from '../../base/histogram.ts';
 import type { Clock, LogLevel } from '../../base/ports.ts';
+import { jobLimits } from '../../jobs/limits.ts';
 import { errorBytesMax } from '../../jobs/report/bounds.ts';
 import { Summary } from '../../jobs/report/summary.ts';
 import type { UnitSpec } from '../../jobs/unit-spec.ts';
@@ -112,7 +113,12 @@ export class RunScope {
   from(name: string): unknown {
     this.#before ??= JSON.parse(this.order.context === '' ? '{}' : this.order.context) as Record<string, unknown>;
     if (Object.hasOwn(this.#before, name)) return this.#before[name];
-    throw new RemusterError('BAD_ARGUMENT', `"${name}" gave nothing: it has to stand in \`after\``);
+    const { name: mine, after } = this.facts;
+    const why = after.includes(name)
+      ? `"${name}" handed nothing on: a load test hands on what its \`setup\` returned, a batch what its items gave ` +
+        `(unless it says \`results: false\`), and all together at most ${jobLimits.contextBytesMax} bytes`
+      : `"${name}" is not in \`after\` of "${mine}": only what stands there can be read`;
+    throw new RemusterError('BAD_ARGUMENT', why);
   }
 
   log(level: LogLevel, text: string): void {

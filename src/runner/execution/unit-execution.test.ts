@@ -68,7 +68,17 @@ describe('a unit', () => {
     const second = workflow('second', { items: 1, each: (_item, ctx) => ctx.from(first).concat(ctx.from('other')) });
     const { ended, unit } = startTestUnit(second, { context: '{"first":[0,1],"other":[5]}' });
     assert.equal((await ended()).output, '[[0,1,5]]');
-    assert.throws(() => unit.run.from('third'), /it has to stand in `after`/);
+    assert.throws(() => unit.run.from('third'), /"third" is not in `after` of "second"/);
+  });
+
+  it('says why a workflow in `after` handed nothing on', async () => {
+    const second = workflow('second', { after: ['load'], items: 1, each: () => 1 });
+    const { unit, ended } = startTestUnit(second);
+    await ended();
+    assert.throws(
+      () => unit.run.from('load'),
+      /"load" handed nothing on: a load test hands on what its `setup` returned/,
+    );
   });
 
   it('may use the network only if it said so', async () => {
