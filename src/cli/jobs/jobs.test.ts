@@ -111,7 +111,10 @@ function report(status: Report['status'], failed: number, request?: JobRequest):
   summary.iterations = 100;
   summary.failed = failed;
   const [facts] = request?.workflows ?? [];
-  const one = facts === undefined ? [] : [{ facts, status: 'COMPLETED' as const, summary, completed: 100, failed }];
+  const one =
+    facts === undefined
+      ? []
+      : [{ facts, status: 'COMPLETED' as const, summary, completed: 100, failed, elapsedMs: 9_000 }];
   return buildReport({
     ...{ jobId: 'j1', name: 'checkout', status, elapsedMs: 10_000, workflows: one, attempts: [] },
     incidents: [{ time: '2026-01-01T10:00:00.000Z', type: 'worker.lost', node: 'w2', effect: 'unit 1 begins anew' }],

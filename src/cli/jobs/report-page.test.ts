@@ -23,7 +23,7 @@ function report(): ReturnType<typeof buildReport> {
   );
   return buildReport({
     ...{ jobId: 'j1', name: 'checkout', status: 'FAILED', elapsedMs: 61_000, attempts: [] },
-    workflows: [{ facts, status: 'FAILED', summary, completed: 10, failed: 1 }],
+    workflows: [{ facts, status: 'FAILED', summary, completed: 10, failed: 1, elapsedMs: 60_000 }],
     incidents: [{ time: '2026-01-01T10:00:00.000Z', type: 'worker.lost', node: evil, effect: 'unit 1 begins anew' }],
     error: { code: 'RETRIES_EXHAUSTED', message: evil },
   });
@@ -66,7 +66,15 @@ test('text and page list failed items and count them by message', () => {
   const made = buildReport({
     ...{ jobId: 'j1', name: 'resize', status: 'PARTIAL', elapsedMs: 1_000, attempts: [], incidents: [] },
     workflows: [
-      { facts, status: 'PARTIAL', summary, completed: 90, failed: 10, failures: [0, 1, 2, 3, 4, 5, 6].map(bad) },
+      {
+        facts,
+        status: 'PARTIAL',
+        summary,
+        completed: 90,
+        failed: 10,
+        elapsedMs: 900,
+        failures: [0, 1, 2, 3, 4, 5, 6].map(bad),
+      },
     ],
     error: { code: 'PARTIAL', message: 'resize: 10 of 100 items failed' },
   });

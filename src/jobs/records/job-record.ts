@@ -71,6 +71,7 @@ const workflowRecord = record('workflow', {
     'Its units, unless they lie in blocks; plan and finish always.',
   ),
   found: field(9, optional(u32), 'The unit that found what was looked for.'),
+  endedMs: field(10, optional(u53), 'Its end, in the time of the managers.'),
 });
 
 const incidentRecord = record('incident', {

@@ -32,8 +32,8 @@ export type WorkflowReportInput = {
   readonly failed: number;
   /** The first failed items of a batch, in order. */
   readonly failures?: readonly ItemFailure[];
-  /** From its first unit to its last, if that is known. */
-  readonly elapsedMs?: number;
+  /** From its first assignment to its end. */
+  readonly elapsedMs: number;
   readonly error?: { readonly code: string; readonly message: string };
 };
 
@@ -184,15 +184,8 @@ export function latencyPercentiles(summary: Summary | undefined): JobProgress['l
   return { p50, p95, p99 };
 }
 
-/** If nobody knows: as if its cores had been at work all the time. */
-function elapsedOf({ facts, elapsedMs, summary }: WorkflowReportInput): number {
-  if (elapsedMs !== undefined || summary === undefined) return elapsedMs ?? 0;
-  return rounded(Math.max(summary.activeUsMax, summary.activeUsSum / facts.cores) / 1_000);
-}
-
 function workflowShown(one: WorkflowReportInput): Report['workflows'][number] {
-  const { facts, status, completed, failed, error } = one;
-  const elapsedMs = elapsedOf(one);
+  const { facts, status, completed, failed, elapsedMs, error } = one;
   return {
     name: facts.name,
     style: facts.style,
@@ -200,7 +193,7 @@ function workflowShown(one: WorkflowReportInput): Report['workflows'][number] {
     completed,
     failed,
     elapsedMs,
-    ratePerSecond: perSecond(completed + failed, elapsedMs),
+    ratePerSecond: averageRate(completed + failed, elapsedMs),
     ...(error === undefined ? {} : { error }),
   };
 }
@@ -218,7 +211,7 @@ function stepsShown(one: WorkflowReportInput): Report['steps'] {
       step,
       count,
       failed: counts?.failed ?? 0,
-      ratePerSecond: perSecond(count, elapsedOf(one)),
+      ratePerSecond: averageRate(count, one.elapsedMs),
       latencyMs: latencyOf(counts?.durations),
     };
   });
@@ -282,7 +275,8 @@ function latencyOf(histogram: Histogram | undefined): LatencyMs {
   };
 }
 
-function perSecond(count: number, elapsedMs: number): number {
+/** What ended, by the time it took: the rate of what is over, in every view. */
+export function averageRate(count: number, elapsedMs: number): number {
   return elapsedMs <= 0 ? 0 : rounded((count * 1_000) / elapsedMs);
 }
 

@@ -80,7 +80,6 @@ const summaryMessage = message({
     checks: field(16, optional(list(check, checksMax)), 'By name.'),
     metrics: field(17, optional(list(metric, metricsMax)), 'By name.'),
     errorSamples: field(18, optional(list(error, errorsMax)), 'Some of the errors.'),
-    activeUsSum: field(19, count, 'Of all units.'),
   },
 });
 
@@ -101,7 +100,6 @@ const countNames = [
   'dropped',
   'lagMaxUs',
   'activeUsMax',
-  'activeUsSum',
 ] as const;
 
 /** Field by field: each unit has one, and to spread objects takes longer than to encode them. */
@@ -119,7 +117,6 @@ export function encodeSummary(summary: Summary): Uint8Array {
     dropped: counted(summary.dropped),
     lagMaxUs: counted(summary.lagMaxUs),
     activeUsMax: counted(summary.activeUsMax),
-    activeUsSum: counted(summary.activeUsSum),
     saturated: summary.saturated || undefined,
     http: summary.http && histogramOut(summary.http),
     iterationTimes: summary.iterationTimes && histogramOut(summary.iterationTimes),

@@ -49,9 +49,8 @@ export class Summary {
   saturated = false;
   /** How late the loop of a runner was at most. */
   lagMaxUs = 0;
-  /** For how long the longest unit worked, and all together. */
+  /** For how long the longest unit worked. */
   activeUsMax = 0;
-  activeUsSum = 0;
   readonly steps = new Map<string, StepCounts>();
   readonly checks = new Map<string, CheckCounts>();
   readonly metrics = new Map<string, MetricCounts>();
@@ -101,7 +100,6 @@ export class Summary {
     this.saturated ||= other.saturated;
     this.lagMaxUs = Math.max(this.lagMaxUs, other.lagMaxUs);
     this.activeUsMax = Math.max(this.activeUsMax, other.activeUsMax);
-    this.activeUsSum += other.activeUsSum;
     this.http = mergedHistogram(this.http, other.http);
     this.iterationTimes = mergedHistogram(this.iterationTimes, other.iterationTimes);
   }

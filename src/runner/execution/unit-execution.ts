@@ -49,7 +49,7 @@ export class UnitExecution {
     const startMs = this.run.clock.nowMs();
     const end = await this.#ended();
     const { summary } = this.run;
-    summary.activeUsMax = summary.activeUsSum = Math.round((this.run.clock.nowMs() - startMs) * 1_000);
+    summary.activeUsMax = Math.round((this.run.clock.nowMs() - startMs) * 1_000);
     this.run.abort('the run is over');
     if (this.#spec.order.phase !== 'whole' || end.outcome === 'cancelled') return end;
     await this.#afterwards();

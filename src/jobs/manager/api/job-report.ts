@@ -9,6 +9,7 @@ import { latencyPercentiles, buildReport } from '../../report/report.ts';
 import { workflowFailures } from '../../report/report-failures.ts';
 import { decodeSummary } from '../../report/summary-codec.ts';
 import { Summary } from '../../report/summary.ts';
+import { jobElapsedMs, workflowElapsedMs } from '../model/elapsed-times.ts';
 import { nameOf } from '../submission/job-factory.ts';
 import { type ManagedJob, type ManagedUnit, type ManagedWorkflow, itemCountsOf } from '../model/managed-job.ts';
 import { attemptViewsOf, incidentViewsOf } from './job-views.ts';
@@ -22,11 +23,12 @@ export type FailuresByUnit = ReadonlyMap<ManagedUnit, UnitFailures | undefined>;
 export function jobReportJson(job: ManagedJob, summaries: UnitSummaries, failures: FailuresByUnit): string {
   const report = buildReport({
     ...{ jobId: job.id, name: nameOf(job), status: job.recordedStatus, incidents: incidentViewsOf(job) },
-    elapsedMs: Math.max(0, (job.endedMs ?? 0) - (job.startedMs ?? job.endedMs ?? 0)),
+    elapsedMs: jobElapsedMs(job, job.endedMs ?? 0),
     workflows: job.workflows.map((workflow) => ({
       ...{ facts: workflow.facts, status: workflow.status, ...itemCountsOf(workflow, false) },
       summary: mergedOf(workflow, summaries),
       failures: itemFailuresOf(workflow, failures),
+      elapsedMs: workflowElapsedMs(workflow),
       ...errorOf(workflow),
     })),
     attempts: job.workflows.flatMap(attemptsOf),

@@ -8,8 +8,16 @@ import {
   type WorkflowView,
   isTerminalStatus,
 } from '../../job-types.ts';
+import { averageRate } from '../../report/report.ts';
+import { jobElapsedMs, workflowElapsedMs } from '../model/elapsed-times.ts';
 import { nameOf } from '../submission/job-factory.ts';
-import { type ManagedJob, type ManagedWorkflow, itemCountsOf, allUnits } from '../model/managed-job.ts';
+import {
+  type ManagedJob,
+  type ManagedWorkflow,
+  allUnits,
+  isWorkflowEnded,
+  itemCountsOf,
+} from '../model/managed-job.ts';
 
 /** Attempts that are shown of one workflow: all that went wrong, and the latest of the others. */
 const attemptsShownMax = 200;
@@ -63,13 +71,15 @@ export function jobProgressOf(
   const workers = new Set<string>();
   for (const workflow of job.workflows)
     for (const unit of allUnits(workflow)) if (unit.assignment !== undefined) workers.add(unit.assignment.worker.name);
-  let ratePerSecond = 0;
-  for (const one of workflows) ratePerSecond += one.ratePerSecond;
+  const elapsedMs = jobElapsedMs(job, managerMs);
+  const totals = totalsOf(job, true);
   return {
     ...{ jobId: job.id, version: job.version, status: job.recordedStatus },
-    elapsedMs: Math.max(0, (job.endedMs ?? managerMs) - (job.startedMs ?? job.endedMs ?? managerMs)),
-    ...totalsOf(job, true),
-    ...{ ratePerSecond, latencyMs, queue, workflows, workers: [...workers].toSorted() },
+    ...{ elapsedMs, ...totals },
+    ratePerSecond: isTerminalStatus(job.recordedStatus)
+      ? averageRate(totals.completed + totals.failed, elapsedMs)
+      : runningRate(workflows),
+    ...{ latencyMs, queue, workflows, workers: [...workers].toSorted() },
     incidents: incidentViewsOf(job),
   };
 }
@@ -115,23 +125,23 @@ function totalsOf(job: ManagedJob, withLive: boolean): { readonly completed: num
   return { completed, failed };
 }
 
+/** Of those that run now: what has ended adds nothing to the present rate. */
+function runningRate(workflows: JobProgress['workflows']): number {
+  let rate = 0;
+  for (const { status, ratePerSecond } of workflows) if (status === 'RUNNING') rate += ratePerSecond;
+  return rate;
+}
+
 /** Of about the last second; over all of its time when it is over. */
 function rateOf(workflow: ManagedWorkflow, nowMs: number): number {
-  const { pace, job } = workflow;
+  const { pace } = workflow;
   const { completed, failed } = itemCountsOf(workflow, true);
   const ended = completed + failed;
-  if (isTerminalStatus(job.status)) {
-    const spentMs = (job.endedMs ?? 0) - (workflow.startedMs ?? job.endedMs ?? 0);
-    return spentMs <= 0 ? 0 : round((ended * 1_000) / spentMs);
-  }
+  if (isWorkflowEnded(workflow)) return averageRate(ended, workflowElapsedMs(workflow));
   const passedMs = nowMs - pace.atMs;
   if (passedMs < paceMs) return pace.ratePerSecond;
   // After a while in which nobody asked, the time in between tells too little to be called the present rate; it is all there is.
-  const ratePerSecond = round((Math.max(0, ended - pace.ended) * 1_000) / passedMs);
+  const ratePerSecond = averageRate(Math.max(0, ended - pace.ended), passedMs);
   workflow.pace = { atMs: nowMs, ended, ratePerSecond };
   return ratePerSecond;
-}
-
-function round(value: number): number {
-  return Math.round(value * 100) / 100;
 }

@@ -234,6 +234,7 @@ export class Dispatcher {
     if (workflow.status === 'PENDING') {
       workflow.status = 'ASSIGNED';
       workflow.startedMs = managerClockMs;
+      workflow.pace = { ...workflow.pace, atMs: nowMs };
       commits.markJob(job);
     }
     if (job.status === 'QUEUED') {

@@ -4,7 +4,7 @@
  */
 import { isRemusterError } from '../../../base/errors.ts';
 import { batchEnd } from '../../batch-end.ts';
-import { type JobStatus, isSuccess, isTerminalStatus } from '../../job-types.ts';
+import { type JobStatus, type WorkflowStatus, isSuccess, isTerminalStatus } from '../../job-types.ts';
 import { truncateText } from '../submission/field-checks.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import {
@@ -54,7 +54,7 @@ export class JobLifecycle {
     if (facts.after.length === 0) return this.#beginPhase(workflow, firstPhaseOf(workflow));
     const before = job.workflows.filter((one) => facts.after.includes(one.facts.name));
     if (before.some(({ status }) => status === 'FAILED' || status === 'CANCELLED')) {
-      workflow.status = 'CANCELLED';
+      this.#setEnd(workflow, 'CANCELLED');
       this.#office.commits.markJob(job);
       return this.#afterWorkflow(workflow);
     }
@@ -165,7 +165,7 @@ export class JobLifecycle {
       if (isWorkflowEnded(workflow)) continue;
       this.#endUnits(workflow, wasCancelled ? 'cancelled' : 'timeout');
       const isCut = !wasCancelled && workflow.status !== 'PENDING';
-      workflow.status = isCut ? 'FAILED' : 'CANCELLED';
+      this.#setEnd(workflow, isCut ? 'FAILED' : 'CANCELLED');
       if (isCut) [workflow.errorCode, workflow.errorMessage] = ['WORKFLOW_TIMEOUT', `the job had ${timeoutMs} ms`];
     }
     if (!wasCancelled) {
@@ -294,13 +294,17 @@ export class JobLifecycle {
 
   /** From recorded ends and the request alone: the next leader decides the same. */
   #decideEnd(workflow: ManagedWorkflow): void {
-    workflow.status = 'FAILED';
-    if (workflow.errorCode !== undefined) return;
+    if (workflow.errorCode !== undefined) return this.#setEnd(workflow, 'FAILED');
     const counts = itemCountsOf(workflow, false);
-    workflow.status = batchEnd(workflow.facts, { ...counts, isFound: workflow.foundUnit !== undefined });
+    this.#setEnd(workflow, batchEnd(workflow.facts, { ...counts, isFound: workflow.foundUnit !== undefined }));
     if (workflow.status === 'COMPLETED') return;
     workflow.errorCode = workflow.status === 'PARTIAL' ? 'PARTIAL' : 'WORKFLOW_FAILED';
     workflow.errorMessage = failedItemsText(workflow, counts);
+  }
+
+  #setEnd(workflow: ManagedWorkflow, status: WorkflowStatus): void {
+    workflow.status = status;
+    workflow.endedMs = this.#office.managerClockMs;
   }
 
   #afterWorkflow(workflow: ManagedWorkflow): void {
@@ -324,7 +328,7 @@ export class JobLifecycle {
   #cancelled(job: ManagedJob): void {
     for (const workflow of job.workflows)
       for (const unit of allUnits(workflow)) if (unit.assignment !== undefined) return;
-    for (const workflow of job.workflows) if (!isWorkflowEnded(workflow)) workflow.status = 'CANCELLED';
+    for (const workflow of job.workflows) if (!isWorkflowEnded(workflow)) this.#setEnd(workflow, 'CANCELLED');
     this.#end(job, 'CANCELLED');
   }
 

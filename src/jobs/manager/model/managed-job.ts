@@ -97,6 +97,7 @@ export type ManagedWorkflow = {
   coresToStart: number;
   readyMs: number;
   startedMs: number | undefined;
+  endedMs: number | undefined;
   items: number | undefined;
   planned: PlanResult | undefined;
   /** JSON of what those before it handed on; made when it is first needed. */

@@ -36,6 +36,7 @@ function workflowRecordOf(workflow: ManagedWorkflow): WorkflowRecord {
     status,
     phase,
     startedMs,
+    endedMs,
     items,
     errorCode: code,
     errorMessage: why,
@@ -48,7 +49,7 @@ function workflowRecordOf(workflow: ManagedWorkflow): WorkflowRecord {
   const inline: UnitRecord[] = [];
   for (const unit of [plan, finish]) if (unit !== undefined) inline.push(toUnitRecord(unit));
   if (job.isInline) for (const unit of units) inline.push(toUnitRecord(unit));
-  return { status, phase, startedMs, units: units.length, items, code, why, inline, found };
+  return { status, phase, startedMs, units: units.length, items, code, why, inline, found, endedMs };
 }
 
 /** All that count; of the others the latest. */

@@ -81,8 +81,11 @@ export function restoreJob({ id, job: record, state: latest, blocks }: StoredJob
 }
 
 function restoreWorkflow(workflow: ManagedWorkflow, record: WorkflowRecord, around: RestoreContext): void {
-  const { status, phase, startedMs, items, code, why, found, units } = record;
-  Object.assign(workflow, { status, phase, startedMs, items, errorCode: code, errorMessage: why, foundUnit: found });
+  const { status, phase, startedMs, endedMs, items, code, why, found, units } = record;
+  Object.assign(workflow, {
+    ...{ status, phase, startedMs, endedMs, items },
+    ...{ errorCode: code, errorMessage: why, foundUnit: found },
+  });
   const workPhase = phase === 'whole' ? 'whole' : 'work';
   workflow.units = Array.from({ length: units }, (_, number) => createUnit(workflow, number, workPhase));
   for (const unit of record.inline) {

@@ -76,6 +76,7 @@ function newWorkflow(
     coresToStart: 1,
     readyMs: nowMs,
     startedMs: undefined,
+    endedMs: undefined,
     items: undefined,
     planned: undefined,
     context: undefined,

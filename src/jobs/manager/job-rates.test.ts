@@ -1,0 +1,58 @@
+/** Rates and times of jobs and workflows: one definition for `show`, `watch` and the report, also under a new leader. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeManagerCluster } from '../../../test/support/jobs/manager-cluster.ts';
+import { batchTestFacts } from '../../../test/support/jobs/workflow-facts.ts';
+import type { Report } from '../report/report.ts';
+
+const chain = [
+  batchTestFacts('a', { cores: 1 }, { items: 100, onItemError: 'continue' }),
+  batchTestFacts('b', { cores: 1, after: ['a'] }, { items: 10 }),
+];
+
+/** Workflow a takes 10 s for its 100 items, b 1 s for its 10. */
+function started(): { readonly cluster: FakeManagerCluster; readonly jobId: string } {
+  const cluster = FakeManagerCluster.start({ w1: 1 });
+  cluster.get('w1').behave = ({ workflow }) =>
+    workflow === 0
+      ? { afterMs: 10_000, news: { completed: 99, failed: 1 } }
+      : { afterMs: 1_000, news: { completed: 10, failed: 0 } };
+  return { cluster, jobId: cluster.submit({ workflows: chain }) };
+}
+
+test('the rate of a running job is that of the workflows that run now', () => {
+  const { cluster, jobId } = started();
+  cluster.until(() => cluster.show(jobId).workflows[1]?.status === 'RUNNING', 'b runs');
+  const { ratePerSecond, workflows } = cluster.watch(jobId);
+  assert.deepEqual([ratePerSecond, workflows[1]?.ratePerSecond], [0, 0], 'nothing of b has ended');
+  const [a] = workflows;
+  assert.ok(Math.abs((a?.ratePerSecond ?? 0) - 10) < 0.5, `a ended with ${a?.ratePerSecond}/s`);
+});
+
+test('an ended job has one rate: what ended by the time it ran; show and report agree on each workflow', () => {
+  const { cluster, jobId } = started();
+  cluster.untilStatus(jobId, 'PARTIAL');
+  for (const leader of ['m1', 'm2']) {
+    if (leader === 'm2') cluster.elect('m2');
+    cluster.run(500);
+    const { ratePerSecond, elapsedMs, workflows: live } = cluster.watch(jobId);
+    assert.ok(elapsedMs >= 11_000 && elapsedMs < 12_500, `${elapsedMs} ms`);
+    assert.ok(Math.abs(ratePerSecond - 110_000 / elapsedMs) < 0.01, `${ratePerSecond}/s in ${elapsedMs} ms`);
+    const report = cluster.must<Report>('report', { jobId });
+    const shown = cluster.show(jobId).workflows;
+    const rates = (list: readonly { readonly ratePerSecond: number }[]) => list.map((one) => one.ratePerSecond);
+    assert.deepEqual(rates(report.workflows), rates(shown), leader);
+    assert.deepEqual(rates(live), rates(shown), leader);
+    for (const rate of rates(shown)) assert.ok(rate > 8 && rate <= 10, `${rate}/s`);
+    const times = report.workflows.map((one) => one.elapsedMs);
+    assert.ok((times[0] ?? 0) >= 10_000 && (times[1] ?? 0) < 2_000, times.join(' '));
+  }
+});
+
+test('a job that ran out of time in the queue took as long as it waited', () => {
+  const cluster = FakeManagerCluster.start({});
+  const jobId = cluster.submit({ workflows: [batchTestFacts('a', {}, { items: 1 })], timeoutMs: 4_000 });
+  cluster.untilStatus(jobId, 'TIMEOUT');
+  for (const elapsedMs of [cluster.watch(jobId).elapsedMs, cluster.must<Report>('report', { jobId }).elapsedMs])
+    assert.ok(elapsedMs >= 4_000 && elapsedMs < 6_000, `${elapsedMs} ms`);
+});
