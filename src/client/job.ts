@@ -26,7 +26,8 @@ export type Job = {
   result(): Promise<Readonly<Record<string, unknown>>>;
   /**
    * Waits for the end, however the job ends, and yields what became of each item of a batch, in order; items that never
-   * ended are left out. Without kept results only the failed items are known, at most 1,000. `workflow` is its name,
+   * ended are left out. Without kept results only the failed items are known, at most 1,000; of a search (`first: true`) also the one
+   * that was found. `workflow` is its name,
    * where the job has several batches.
    */
   results(workflow?: string): AsyncGenerator<ItemResult, void, undefined>;

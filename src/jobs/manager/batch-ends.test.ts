@@ -116,6 +116,42 @@ test('results name failed items in their place, or one by one; failures are list
   assert.deepEqual(report.failures, [list]);
 });
 
+test('items that never ran, and failed ones that are not listed, have names of their own', () => {
+  const cluster = world((order) => (order.unit === 0 ? endOf(order, () => false) : 'hold'));
+  const jobId = cluster.submit({ workflows: [facts({ items: 10 })] });
+  cluster.until(() => cluster.show(jobId).workflows[0]?.units.done === 1, 'one unit is done');
+  cluster.must('cancel', { jobId });
+  cluster.untilStatus(jobId, 'CANCELLED');
+  const { one } = cluster.must<{ results: { one: unknown[] } }>('result', { jobId }).results;
+  const notRun = { name: 'NotRun', message: 'this item did not run: the batch ended before' };
+  assert.deepEqual(
+    [one.length, one[4], one[5], one[9]],
+    [10, 40, { index: 5, error: notRun }, { index: 9, error: notRun }],
+  );
+  const many = world((order) => endOf(order, () => true));
+  const second = many.submit({ workflows: [facts({ items: 1_010, unitItemsMax: 1_010 }, { cores: 1 })] });
+  many.untilStatus(second, 'FAILED');
+  const all = many.must<{ results: { one: unknown[] } }>('result', { jobId: second }).results.one;
+  const notListed = { name: 'NotListed', message: 'it failed, but at most 1000 failed items of a batch are listed' };
+  assert.deepEqual(all[1_009], { index: 1_009, error: notListed });
+});
+
+test('a search yields its winner among the failed items, with its place', () => {
+  const cluster = world((order) => {
+    const end = endOf(order, (index) => index === 1);
+    if (end === 'hold') return end;
+    const found = json({ index: 3, value: { password: 'x' } });
+    return { ...end, news: { ...end.news, found: true, output: found } };
+  });
+  const jobId = cluster.submit({ workflows: [facts({ items: 5, firstOnly: true }, { cores: 1 })] });
+  cluster.untilStatus(jobId, 'COMPLETED');
+  assert.deepEqual(cluster.must('result', { jobId }), { results: { one: { password: 'x' } } });
+  assert.deepEqual(cluster.must<{ results: { one: unknown } }>('result', { jobId, oneByOne: true }).results.one, [
+    { index: 1, error: { name: 'Error', message: 'bad 1' } },
+    { index: 3, value: { password: 'x' } },
+  ]);
+});
+
 test('at most 1,000 failures of a workflow are kept, also those that lie apart and through a new leader', () => {
   const cluster = world((order) => endOf(order, () => true));
   const jobId = cluster.submit({ workflows: [facts({ items: 3_000, unitItemsMax: 600 })] });

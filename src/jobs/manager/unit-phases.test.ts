@@ -155,13 +155,18 @@ test('what waits for a failed workflow never begins; what does not goes on to it
 test('the first success ends a search: others are stopped, nothing of them is counted', () => {
   const world = FakeManagerCluster.start({ w1: 4 });
   everywhere(world, ({ unit }) =>
-    unit === 2 ? { afterMs: 50, news: { completed: 5, found: true, output: json('here') } } : 'hold',
+    unit === 2
+      ? { afterMs: 50, news: { completed: 5, found: true, output: json({ index: 23, value: 'here' }) } }
+      : 'hold',
   );
   const facts = batchTestFacts('search', { cores: 4 }, { items: 400, firstOnly: true, unitItemsMax: 10 });
   const jobId = world.submit({ workflows: [facts] });
   const shown = world.untilStatus(jobId, 'COMPLETED');
   assert.equal(shown.totals.completed, 5);
   assert.deepEqual(world.must('result', { jobId }), { results: { search: 'here' } });
+  assert.deepEqual(world.must('result', { jobId, oneByOne: true }), {
+    results: { search: [{ index: 23, value: 'here' }] },
+  });
   world.until(() => world.get('w1').runs.size === 0, 'the others are stopped');
   assert.equal(allBegan(world).length, 4);
 });

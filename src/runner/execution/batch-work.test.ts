@@ -124,8 +124,62 @@ describe('a batch', () => {
     });
     const { unit, ended } = startTestUnit(crack);
     const end = await ended();
-    assert.deepEqual([end.outcome, end.found, outputOf(end)], ['completed', true, { password: 41 }]);
+    assert.deepEqual(
+      [end.outcome, end.found, outputOf(end)],
+      ['completed', true, { index: 41, value: { password: 41 } }],
+    );
     assert.equal(unit.run.summary.iterations, 42);
+  });
+
+  it('fails an item whose result is no JSON, and no other', async () => {
+    const cycle: { self?: unknown } = {};
+    cycle.self = cycle;
+    const throws = {
+      toJSON: () => {
+        throw new RangeError('not me');
+      },
+    };
+    const odd = workflow('odd', {
+      items: [1n, cycle, throws, () => 1, 'fine'],
+      onItemError: 'continue',
+      each: (item) => item,
+    });
+    const { unit, ended } = startTestUnit(odd);
+    const end = await ended();
+    assert.equal(end.outcome, 'completed');
+    assert.deepEqual(outputOf(end), [null, null, null, null, 'fine']);
+    assert.equal(unit.run.summary.failed, 3);
+    const { runs, items } = failuresOf(end) ?? assert.fail();
+    assert.deepEqual(runs, [{ from: 0, count: 3 }]);
+    assert.deepEqual(
+      items.map(({ error: { name, message } }) => [name, message]),
+      [
+        ['TypeError', 'its result is no JSON: TypeError: Do not know how to serialize a BigInt'],
+        ['TypeError', 'its result is no JSON: TypeError: Converting circular structure to JSON'],
+        ['TypeError', 'its result is no JSON: RangeError: not me'],
+      ],
+    );
+  });
+
+  it('does not take for found what is no JSON', async () => {
+    const search = workflow('search', { items: 3, first: true, each: (item) => (item === 0 ? 1n : item === 2) });
+    const end = await startTestUnit(search).ended();
+    assert.deepEqual([end.found, outputOf(end)], [true, { index: 2, value: true }]);
+    assert.deepEqual(failuresOf(end)?.items[0]?.index, 0);
+  });
+
+  it('ends early when its results are too large', async () => {
+    let begun = 0;
+    const big = workflow('big', {
+      items: 1_000,
+      each: () => {
+        begun += 1;
+        return 'x'.repeat(1_000_000);
+      },
+    });
+    const end = await startTestUnit(big).ended();
+    assert.equal(end.error?.code, 'TOO_LARGE');
+    assert.ok(begun < 20, `${begun} items began`);
   });
 
   it('says when nothing was found', async () => {
@@ -164,11 +218,7 @@ describe('a batch', () => {
     assert.match((await startTestUnit(none).ended()).error?.why ?? '', /items: it gave neither a list nor ctx.range/);
   });
 
-  it('refuses results that are no JSON or too large', async () => {
-    const cyclic: { self?: unknown } = {};
-    cyclic.self = cyclic;
-    const end = await startTestUnit(workflow('cyclic', { items: 1, each: () => cyclic })).ended();
-    assert.deepEqual([end.outcome, end.error?.code], ['failed', 'WORKFLOW_FAILED']);
+  it('refuses results that are too large', async () => {
     const huge = workflow('huge', { items: 11, each: () => 'x'.repeat(1_000_000) });
     assert.equal((await startTestUnit(huge).ended()).error?.code, 'TOO_LARGE');
     let calls = 0;

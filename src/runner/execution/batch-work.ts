@@ -10,7 +10,7 @@ import type { CheckedBatch } from '../definition/checked-workflow.ts';
 import { AuthorContext } from './author-context.ts';
 import { FailureCollector } from './failure-collector.ts';
 import type { RunScope } from './run-scope.ts';
-import { isThenable } from './user-errors.ts';
+import { isThenable, thrownMessage } from './user-errors.ts';
 
 /** The items of a unit: places among all, from `from` on, and what they are unless they are numbers. */
 export type UnitItems = {
@@ -32,10 +32,13 @@ export class BatchWork {
   readonly #failures: FailureCollector;
   readonly #counts: StepCounts;
   #next = 0;
-  /** Made with the first value: most functions for their effects give none. */
-  #values: unknown[] | undefined;
-  #found: { readonly value: unknown } | undefined;
-  /** There are more items than there can be results. */
+  /** JSON by place, made with the first value: most functions for their effects give none. */
+  #values: string[] | undefined;
+  /** Characters of all values. */
+  #size = 0;
+  /** JSON of the place and the value. */
+  #found: string | undefined;
+  /** The values are larger than a result may be. */
   #exceedsResultLimit = false;
 
   constructor(run: RunScope, batch: CheckedBatch, items: UnitItems) {
@@ -63,13 +66,16 @@ export class BatchWork {
     if (this.#exceedsResultLimit) throw tooLarge();
   }
 
-  /** JSON: what was found first, or all values in order (null where there is none); undefined if no item gave any. */
+  /**
+   * JSON: `{index, value}` of what was found first, or all values in order (null where there is none); undefined if no
+   * item gave any.
+   */
   output(): string | undefined {
-    if (this.#firstOnly) return this.#found === undefined ? 'null' : resultJson(this.#found.value);
+    if (this.#firstOnly) return withinLimit(this.#found ?? 'null');
     if (this.#values === undefined) return undefined;
     // Items that never began have no value, not even null.
     if (this.#stopsOnFailure) this.#values.length = this.#next;
-    return resultJson(this.#values);
+    return withinLimit(`[${this.#values.join(',')}]`);
   }
 
   /** Which items failed, encoded; undefined if none did. */
@@ -129,18 +135,37 @@ export class BatchWork {
 
   #keep(place: number, value: unknown): void {
     if (this.#firstOnly) {
-      if (value !== null && value !== false && !this.#run.isAborted) this.#found ??= { value };
+      if (value === null || value === false || this.#run.isAborted) return;
+      const json = itemJson(value);
+      this.#found ??= `{"index":${this.#items.from + place},"value":${json}}`;
     } else if (this.#keeps) {
+      const json = itemJson(value);
       this.#values ??= this.#emptyValues();
-      this.#values[place] = value;
+      this.#size += json.length;
+      if (this.#size > jobLimits.resultBytesMax) this.#exceedsResultLimit = true;
+      if (!this.#exceedsResultLimit) this.#values[place] = json;
     }
   }
 
   /** That those of the unit are too large is said with the first value, not after hours. */
-  #emptyValues(): unknown[] {
+  #emptyValues(): string[] {
     const { count } = this.#items;
     this.#exceedsResultLimit = count * valueBytesMin > jobLimits.resultBytesMax;
-    return this.#exceedsResultLimit ? [] : Array.from({ length: count });
+    return this.#exceedsResultLimit ? [] : Array.from({ length: count }, () => 'null');
+  }
+}
+
+/** One value, so that what is no JSON fails its item and no other. */
+function itemJson(value: unknown): string {
+  try {
+    const json: string | undefined = JSON.stringify(value);
+    return json ?? 'null';
+  } catch (error) {
+    const [why = ''] = thrownMessage(error).split('\n');
+    const wrong = new TypeError(`its result is no JSON: ${why}`);
+    // The line of the author, if a toJSON threw.
+    if (error instanceof Error && error.stack !== undefined) wrong.stack = error.stack;
+    throw wrong;
   }
 }
 
@@ -152,7 +177,10 @@ export function resultJson(value: unknown): string {
   } catch (error) {
     throw new RemusterError('WORKFLOW_FAILED', `a result is no JSON: ${error instanceof Error ? error.message : ''}`);
   }
-  const text = json ?? 'null';
+  return withinLimit(json ?? 'null');
+}
+
+function withinLimit(text: string): string {
   if (text.length > jobLimits.resultBytesMax) throw tooLarge();
   return text;
 }

@@ -9,7 +9,7 @@ import { type UnitFailures, decodeFailures } from '../../report/item-failures.ts
 import type { ResultQuery, ResultVerb } from '../state/manager-io.ts';
 import { joined } from '../recovery/restore-reader.ts';
 import type { ManagedJob, ManagedUnit, ManagedWorkflow } from '../model/managed-job.ts';
-import { type UnitResults, resultsByPlace, resultsOneByOne } from '../model/item-results.ts';
+import { type UnitResults, foundValueJson, resultsByPlace, resultsOneByOne } from '../model/item-results.ts';
 import { jobFailuresJson, jobReportJson } from './job-report.ts';
 import { joinUnitOutputs, jsonTextOf } from '../model/workflow-values.ts';
 
@@ -131,12 +131,13 @@ function inParts(json: string, part: number | undefined): Outcome<string> {
 function outputOf(workflow: ManagedWorkflow, { outputs, failures, oneByOne }: Parts): string | undefined {
   const { foundUnit, units, facts, plan } = workflow;
   const textOf = (unit: ManagedUnit): string | undefined => jsonTextOf(outputs.get(unit));
-  const results: UnitResults = { valuesOf: listsOf(outputs), failuresOf: (unit) => failures.get(unit) };
+  const results: UnitResults = { textOf, valuesOf: listsOf(outputs), failuresOf: (unit) => failures.get(unit) };
   if (oneByOne) return facts.batch === undefined ? undefined : resultsOneByOne(workflow, results);
   if (facts.load !== undefined && plan !== undefined) return dataOf(outputs.get(plan));
-  if (foundUnit !== undefined) return textOf(units[foundUnit] as ManagedUnit);
+  if (foundUnit !== undefined) return foundValueJson(textOf(units[foundUnit] as ManagedUnit));
   const isList = facts.batch?.keepResults === true && !facts.batch.firstOnly;
-  if (isList && units.some((unit) => failures.get(unit) !== undefined)) return resultsByPlace(workflow, results);
+  const isWhole = units.every((unit) => unit.end !== undefined && failures.get(unit) === undefined);
+  if (isList && !isWhole) return resultsByPlace(workflow, results);
   return joinUnitOutputs(workflow, textOf);
 }
 

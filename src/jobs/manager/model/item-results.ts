@@ -8,6 +8,8 @@ import type { ManagedUnit, ManagedWorkflow } from './managed-job.ts';
 import { evenShare, itemCountOf } from './unit-split.ts';
 
 export type UnitResults = {
+  /** What the unit gave: JSON. */
+  readonly textOf: (unit: ManagedUnit) => string | undefined;
   /** What the unit gave, if it is a list: parsed once, because lists are large and read several times. */
   readonly valuesOf: (unit: ManagedUnit) => readonly unknown[] | undefined;
   readonly failuresOf: (unit: ManagedUnit) => UnitFailures | undefined;
@@ -15,33 +17,62 @@ export type UnitResults = {
 
 type ItemEnd = { readonly index: number; readonly value?: unknown; readonly error?: ItemError };
 
-/** Places or items without a value; a result with more of them is not built. */
-export const emptyItemsMax = 1_000_000;
-const notListed: ItemError = { name: 'Error', message: `not listed: more than ${failuresMax} items failed` };
+/** Places or items without a value; a result with more of them is not built: each may take a hundred bytes. */
+const emptyItemsMax = 100_000;
+const notListed: ItemError = {
+  name: 'NotListed',
+  message: `it failed, but at most ${failuresMax} failed items of a batch are listed`,
+};
+const notRun: ItemError = { name: 'NotRun', message: 'this item did not run: the batch ended before' };
 
 /**
- * JSON of a list with a place for each item: null where it gave nothing or never ended. Undefined if more than
- * `emptyItemsMax` places are in units without values.
+ * JSON of a list with a place for each item: null where it gave nothing, an error where it failed or never ran.
+ * Undefined if more than `emptyItemsMax` places are without a value for their unit, or if it never began.
  */
 export function resultsByPlace(workflow: ManagedWorkflow, results: UnitResults): string | undefined {
+  if (workflow.units.every(({ end }) => end === undefined) && itemCountOf(workflow) === undefined) return undefined;
   const places: string[] = [];
   let empty = 0;
   for (const [number, unit] of workflow.units.entries()) {
     const { from, count } = shareOf(workflow, number, unit, results);
-    if (results.valuesOf(unit) === undefined) empty += count;
+    empty += Math.max(0, count - (results.valuesOf(unit)?.length ?? 0));
     if (empty > emptyItemsMax) return undefined;
-    const base = places.length;
-    for (let place = 0; place < count; place++) places.push('null');
+    let next = from;
     for (const one of unitEnds(unit, from, results)) {
-      const place = base + one.index - from;
-      if (place >= base && place < places.length) places[place] = JSON.stringify('error' in one ? one : one.value);
+      if (next === from + count) break;
+      places.push(JSON.stringify('error' in one ? one : one.value));
+      next += 1;
     }
+    for (; next < from + count; next++) places.push(JSON.stringify({ index: next, error: notRun }));
   }
   return `[${places.join(',')}]`;
 }
 
+/** What a search found: the output of its unit. Undefined for what is none. */
+function foundItemOf(output: string | undefined): { readonly index: number; readonly value: unknown } | undefined {
+  const found: unknown = output === undefined ? undefined : JSON.parse(output);
+  if (typeof found !== 'object' || found === null || !('index' in found) || !('value' in found)) return undefined;
+  const { index, value } = found;
+  return typeof index === 'number' && Number.isSafeInteger(index) && index >= 0 ? { index, value } : undefined;
+}
+
+export function foundValueJson(output: string | undefined): string | undefined {
+  const found = foundItemOf(output);
+  return found && JSON.stringify(found.value);
+}
+
+/** The winner among the failed items: of others nothing is known. */
+function searchResults({ units, foundUnit }: ManagedWorkflow, { textOf, failuresOf }: UnitResults): string {
+  const ends = units.flatMap((unit): readonly ItemEnd[] => {
+    const winner = unit.number === foundUnit ? foundItemOf(textOf(unit)) : undefined;
+    return [...(winner === undefined ? [] : [winner]), ...(failuresOf(unit)?.items ?? [])];
+  });
+  return JSON.stringify(ends.toSorted((a, b) => a.index - b.index));
+}
+
 /** JSON of a list of `{index, value}` and `{index, error}`, in order; items that never ended are not in it. */
 export function resultsOneByOne(workflow: ManagedWorkflow, results: UnitResults): string {
+  if (workflow.foundUnit !== undefined) return searchResults(workflow, results);
   const isEmpty = hasTooManyEmpty(workflow, results);
   const hasValues = workflow.facts.batch?.keepResults === true && !workflow.facts.batch.firstOnly && !isEmpty;
   const ends: string[] = [];

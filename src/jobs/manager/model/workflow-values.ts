@@ -2,12 +2,14 @@
  * Computes what a workflow passes to its dependents and what a plan unit returned. Treats unit output as untrusted JSON
  * and rejects the wrong shape.
  */
-import { emptyItemsMax } from './item-results.ts';
+import { foundValueJson } from './item-results.ts';
 import { RemusterError } from '../../../base/errors.ts';
 import { jobLimits } from '../../limits.ts';
 import type { PlanResult, ManagedUnit, ManagedWorkflow } from './managed-job.ts';
 import { itemCountOf, evenShare } from './unit-split.ts';
 
+/** Nulls for one unit that gave nothing. */
+const nullsMax = 1_000_000;
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
 /** WORKFLOW_FAILED or TOO_LARGE when it is none. */
@@ -60,7 +62,7 @@ export function workflowValue(workflow: ManagedWorkflow): string | undefined {
   for (const unit of units) unit.output = undefined;
   if (facts.load !== undefined && workflow.phase !== 'whole') return planned?.data;
   if (workflow.retainedBytes === undefined) return undefined;
-  if (foundUnit !== undefined) return jsonTextOf(outputs.get(units[foundUnit] as ManagedUnit));
+  if (foundUnit !== undefined) return foundValueJson(jsonTextOf(outputs.get(units[foundUnit] as ManagedUnit)));
   return joinUnitOutputs(workflow, (unit) => jsonTextOf(outputs.get(unit)));
 }
 
@@ -91,7 +93,7 @@ function innerOf(text: string): string | undefined {
 /** Undefined for more than a result may hold. */
 function nulls(workflow: ManagedWorkflow, index: number): string | undefined {
   const { count } = evenShare(itemCountOf(workflow) ?? 0, index, workflow.units.length);
-  if (count > emptyItemsMax) return undefined;
+  if (count > nullsMax) return undefined;
   return Array.from({ length: count }, () => 'null').join(',');
 }
 

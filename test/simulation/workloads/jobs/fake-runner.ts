@@ -241,7 +241,10 @@ class UnitWork {
     if (order.phase === 'plan') return planOutput(data, batch?.items === undefined ? this.#behaviour.items : undefined);
     if (style === 'load' || order.phase === 'finish') return data ?? null;
     const resultOf = (item: number): ItemResult => ({ item, run: this.#spec.witnessed.run });
-    if (this.#hasFound()) return resultOf(this.#behaviour.finds ?? -1);
+    if (this.#hasFound()) {
+      const index = this.#behaviour.finds ?? -1;
+      return { index, value: resultOf(index) };
+    }
     return Array.from({ length: this.#count }, (_, at) => resultOf(this.#from + at));
   }
 
