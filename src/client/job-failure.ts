@@ -1,5 +1,11 @@
 /** The error of a job that did not complete: code, status, counts, the first failed items. Never sends a request. */
-import { RemusterError, isRemusterError, parseErrorCode, withPossibleEffect } from '../base/errors.ts';
+import {
+  RemusterError,
+  isRemusterError,
+  parseErrorCode,
+  withPossibleEffect,
+  withStateChanged,
+} from '../base/errors.ts';
 import type { JobOutcome, JobStatus, JobView } from '../jobs/job-types.ts';
 import { failuresMax } from '../jobs/report/bounds.ts';
 import type { ItemFailure } from '../jobs/report/item-failures.ts';
@@ -12,7 +18,7 @@ export type JobFailure = RemusterError & {
   /** Items (or iterations) that completed. */
   readonly completed: number;
   readonly failed: number;
-  /** The first 1,000 failed items. */
+  /** At most 1,000 of the failed items, in order. */
   readonly failures: readonly (ItemFailure & { readonly workflow: string })[];
 };
 
@@ -25,11 +31,18 @@ export function createJobFailure(
 ): JobFailure {
   const failures = lists.flatMap(({ workflow, items }) => items.map((item) => ({ workflow, ...item })));
   const details = { jobId, status, completed, failed, failures: failures.slice(0, failuresMax) };
-  // A job that has ended has begun, whatever ended it.
-  if (error !== undefined)
-    return Object.assign(withPossibleEffect(new RemusterError(parseErrorCode(error.code), error.message)), details);
   const code = status in statusCodes ? statusCodes[status as keyof typeof statusCodes] : 'WORKFLOW_FAILED';
-  return Object.assign(new RemusterError(code, `the job ${jobId} ended as ${status}`), details);
+  const thrown =
+    error === undefined
+      ? new RemusterError(code, `the job ${jobId} ended as ${status}`)
+      : new RemusterError(parseErrorCode(error.code), error.message);
+  return Object.assign(withEffectOf(status, thrown), details);
+}
+
+/** A job that is PARTIAL or FAILED has begun; one that was cancelled or late may have. */
+function withEffectOf(status: JobStatus, error: RemusterError): RemusterError {
+  const hasBegun = status === 'PARTIAL' || status === 'FAILED';
+  return hasBegun ? withStateChanged(error, 'yes') : withPossibleEffect(error);
 }
 
 export function isJobFailure(value: unknown): value is JobFailure {

@@ -113,7 +113,7 @@ async function inOnePiece<T>(orders: JobRequests, verb: 'result' | 'failures', w
   return JSON.parse(texts.join('')) as T;
 }
 
-/** The failed items of a job that is over. A batch lists the first 1,000 of them. */
+/** The failed items of a job that is over. A batch lists at most 1,000 of them. */
 async function jobFailure(orders: JobRequests, outcome: JobOutcome): Promise<JobFailure> {
   const words = { jobId: outcome.jobId };
   const { totals } = (await orders.send('show', words)) as JobView;

@@ -203,7 +203,8 @@ test('results come whole or in parts, after the end; a job that failed throws it
   });
   managers.answers['show'] = () => ({ totals: { completed: 3, failed: 0 } });
   managers.answers['failures'] = () => ({ failures: [] });
-  await assert.rejects(managers.cluster.until(job.result()), refusedWith('RETRIES_EXHAUSTED'));
+  const changed = { code: 'RETRIES_EXHAUSTED', stateChanged: 'yes' };
+  await assert.rejects(managers.cluster.until(job.result()), changed);
   managers.answers['watch'] = () => ({ status: 'CANCELLED' });
   await assert.rejects(managers.cluster.until(job.result()), refusedWith('CANCELLED'));
 });
@@ -242,6 +243,7 @@ test('an end that is not COMPLETED throws what is known of it; results tell of e
     const { code, status, completed, failed, jobId, message } = thrown;
     assert.deepEqual([code, status, completed, failed, jobId], ['PARTIAL', 'PARTIAL', 3_000, 1_500, 'job-1']);
     assert.equal(message, error.message);
+    assert.equal(thrown.stateChanged, 'yes', 'what completed has happened');
     assert.equal(thrown.failures.length, 1_000);
     assert.deepEqual(thrown.failures[7], { workflow: 'sum', ...item(7) });
     return true;

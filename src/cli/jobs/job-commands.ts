@@ -105,7 +105,7 @@ function addEnds(job: Command, finish: Finish): void {
       const { jobReportCommand } = await import('./jobs.ts');
       finish(await jobReportCommand(id, flags));
     });
-  addReadCommand(job, 'result <id>', 'what the workflows of a job gave; -o json is all of it')
+  addReadCommand(job, 'result <id>', 'what the workflows of a job gave: 50 lines on a terminal, all of it elsewhere')
     .option('--workflow <name>', 'only of this one')
     .option('--out <file>', 'to a file, however large')
     .action(async (id: string, flags: ReadFlags & { out?: string; workflow?: string }) => {

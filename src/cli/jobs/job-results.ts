@@ -3,11 +3,12 @@ import { createWriteStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { RemusterError } from '../../base/errors.ts';
-import type { ItemFailure } from '../../jobs/report/item-failures.ts';
+import { type ItemFailure, itemErrorText } from '../../jobs/report/item-failures.ts';
+import type { Report } from '../../jobs/report/report.ts';
 import type { WorkflowFailures } from '../../jobs/report/report-failures.ts';
 import { exitOk } from '../command/exit.ts';
 import type { TargetFlags } from '../command/target.ts';
-import { formatCount } from '../output/amounts.ts';
+import { formatAmount, formatCount } from '../output/amounts.ts';
 import { type Column, type OutputFormat, renderList } from '../output/render.ts';
 import { printData, printNotice, stripControls } from '../output/terminal.ts';
 import { type JobHttpClient, openJobHttpClient } from './job-client.ts';
@@ -16,14 +17,14 @@ import { exitCodeOfJob, fetchFailures, fetchReport, fetchResults, streamResults 
 type Flags = TargetFlags & { readonly output: OutputFormat; readonly workflow?: string };
 type FailureRow = ItemFailure & { readonly workflow: string };
 
-/** For people; what is longer belongs in a file. */
-const linesMax = 50;
+/** On a terminal; what is longer belongs in a file. */
+const linesOnTerminal = 50;
 const messagesMax = 10;
 
 const failureColumns: readonly Column<FailureRow>[] = [
   { title: 'WORKFLOW', cell: (row) => row.workflow },
   { title: 'INDEX', cell: (row) => String(row.index) },
-  { title: 'ERROR', cell: ({ error: { name, message } }) => `${name}: ${message}` },
+  { title: 'ERROR', cell: ({ error }) => itemErrorText(error) },
   { title: 'AT', cell: ({ error }) => error.at ?? '' },
 ];
 
@@ -33,26 +34,28 @@ export async function jobResultCommand(jobId: string, flags: Flags & { readonly 
   const { out, output, workflow } = flags;
   const report = await fetchReport(site, jobId);
   if (out !== undefined) await writeResults(out, streamResults(site, jobId, workflow));
-  else if (output === 'table' || output === 'wide') await printResults(site, jobId, workflow);
+  else if (output === 'table' || output === 'wide')
+    await printResults(site, jobId, { workflow, linesMax: process.stdout.isTTY ? linesOnTerminal : Infinity });
   else {
     for await (const text of streamResults(site, jobId, workflow)) process.stdout.write(text);
     printData('');
   }
-  if (report.status !== 'COMPLETED') printNotice(endText(jobId, report.status, report.failures));
-  return exitCodeOfJob(report);
+  const exitCode = exitCodeOfJob(report);
+  if (exitCode !== exitOk) printNotice(endText(report));
+  return exitCode;
 }
 
-/** Also at the end of `run`: up to 50 lines, and how many are left. */
-export async function printResults(site: JobHttpClient, jobId: string, workflow?: string): Promise<void> {
-  const { shown, left } = prettyLines(await fetchResults(site, jobId, workflow));
-  printData(shown.map(stripControls).join('\n'));
-  const id = stripControls(jobId);
-  if (left > 0) printNotice(`${formatCount(left)} more lines: remuster job result ${id} --out FILE`);
-}
-
-function prettyLines(results: unknown): { readonly shown: readonly string[]; readonly left: number } {
-  const lines = JSON.stringify(results, undefined, 2).split('\n');
-  return { shown: lines.slice(0, linesMax), left: Math.max(0, lines.length - linesMax) };
+/** Also at the end of `run`: so many lines at most, and how many are left. */
+export async function printResults(
+  site: JobHttpClient,
+  jobId: string,
+  { workflow, linesMax = linesOnTerminal }: { readonly workflow?: string | undefined; readonly linesMax?: number } = {},
+): Promise<void> {
+  const lines = JSON.stringify(await fetchResults(site, jobId, workflow), undefined, 2).split('\n');
+  printData(lines.slice(0, linesMax).map(stripControls).join('\n'));
+  const left = Math.max(0, lines.length - linesMax);
+  if (left === 0) return;
+  printNotice(`${formatAmount(left, 'more line')}: remuster job result ${stripControls(jobId)} --out FILE`);
 }
 
 export async function jobFailuresCommand(jobId: string, flags: Flags): Promise<number> {
@@ -63,14 +66,13 @@ export async function jobFailuresCommand(jobId: string, flags: Flags): Promise<n
   if (text !== '') printData(text);
   const all = lists.reduce((sum, { count }) => sum + count, 0);
   if (all === 0) printNotice('no item failed');
-  if (all > rows.length)
-    printNotice(`${formatCount(all)} items failed; the first ${formatCount(rows.length)} are listed`);
+  if (all > rows.length) printNotice(`${formatCount(rows.length)} of ${formatAmount(all, 'failed item')} are listed`);
   return exitOk;
 }
 
 async function writeResults(file: string, texts: AsyncIterable<string>): Promise<void> {
   try {
-    await pipeline(Readable.from(texts), createWriteStream(file));
+    await pipeline(Readable.from(withNewline(texts)), createWriteStream(file));
   } catch (error) {
     if (error instanceof Error && 'syscall' in error)
       throw new RemusterError('BAD_ARGUMENT', `cannot write ${file}: ${error.message}`);
@@ -79,11 +81,24 @@ async function writeResults(file: string, texts: AsyncIterable<string>): Promise
   printNotice(`wrote ${file}`);
 }
 
-function endText(jobId: string, status: string, failures: readonly WorkflowFailures[]): string {
-  const id = stripControls(jobId);
-  return [`the job is ${status}`, ...failureLines(failures), ...(failures.length === 0 ? [] : [listHint(id)])].join(
-    '\n',
+async function* withNewline(texts: AsyncIterable<string>): AsyncGenerator<string> {
+  yield* texts;
+  yield '\n';
+}
+
+/** Why the exit code is not 0. */
+function endText({ jobId, status, failures, thresholds }: Report): string {
+  const broken = thresholds.filter(({ ok }) => !ok);
+  const isJudged = status === 'COMPLETED';
+  const lines = broken.map(
+    ({ expr, value }) => `  ${stripControls(expr)}  (${value === null ? 'nothing was measured' : String(value)})`,
   );
+  return [
+    isJudged ? `the job is COMPLETED, but ${formatAmount(broken.length, 'threshold')} failed:` : `the job is ${status}`,
+    ...(isJudged ? lines : []),
+    ...failureLines(failures),
+    ...(failures.length === 0 ? [] : [listHint(jobId)]),
+  ].join('\n');
 }
 
 /** How many items failed, and with which messages. */
@@ -95,7 +110,7 @@ function failureLines(failures: readonly WorkflowFailures[]): readonly string[] 
     });
     const rest = messages.slice(messagesMax).reduce((sum, one) => sum + one.count, other);
     const more = rest === 0 ? [] : [`  ${formatCount(rest)} x  other messages`];
-    return [`${stripControls(workflow)}: ${formatCount(count)} failed items`, ...shown, ...more];
+    return [`${stripControls(workflow)}: ${formatAmount(count, 'failed item')}`, ...shown, ...more];
   });
 }
 

@@ -4,7 +4,7 @@
  */
 import type { JobRow, JobView, JobStatus, WorkflowView } from '../../jobs/job-types.ts';
 import { finishUnitNumber, planUnitNumber } from '../../jobs/unit-spec.ts';
-import { formatCount, formatElapsed, formatRate } from '../output/amounts.ts';
+import { formatAmount, formatCount, formatElapsed, formatRate } from '../output/amounts.ts';
 import { exitOk } from '../command/exit.ts';
 import { withQuery } from '../command/http-client.ts';
 import { exitCodeOfJob, fetchReport, fetchResults, hasResults } from './job-outcome.ts';
@@ -171,12 +171,17 @@ function attemptsText(job: JobView, format: 'table' | 'wide'): string {
   const all = job.workflows.flatMap(({ name, attempts }) => attempts.map((one) => ({ name, ...one })));
   const isWide = format === 'wide';
   const shown = isWide ? all : all.filter(({ outcome }) => outcome !== 'completed');
-  if (shown.length === 0) return all.length === 0 ? '' : `${all.length} attempts, all completed (-o wide shows them)`;
+  if (shown.length === 0) return all.length === 0 ? '' : ranToEndText(all.length);
   const rows = shown.map(({ name, unit, attempt, worker, outcome, fence }) => {
     const row = [stripControls(name), unitText(unit), String(attempt), stripControls(worker), outcome];
     return isWide ? row.concat(fence) : row;
   });
   return renderTable(['WORKFLOW', 'UNIT', 'ATTEMPT', 'WORKER', 'OUTCOME', ...(isWide ? ['FENCE'] : [])], rows);
+}
+
+/** Of the attempts: items may have failed in them. */
+function ranToEndText(count: number): string {
+  return `${formatAmount(count, 'attempt')}, ${count === 1 ? 'which' : 'all of which'} ran to the end (-o wide shows them)`;
 }
 
 function unitText(unit: number): string {

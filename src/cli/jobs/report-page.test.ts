@@ -85,8 +85,28 @@ test('text and page list failed items and count them by message', () => {
     text,
     /PARTIAL[\s\S]*90 completed, 10 failed[\s\S]*7 x {2}resize\/each: TypeError: <img[\s\S]*3 x {2}other/,
   );
-  assert.match(text, /Failed items of resize:\n {2}0 {2}TypeError: <img .* \(b\.ts:3\)[\s\S]*and 5 more/);
+  assert.match(text, /Failed items of resize \(5 of 10 are listed\):\n {2}0 {2}TypeError: <img .* \(b\.ts:3\)/);
   const page = renderReportPage(made, []);
-  assert.ok(page.includes('10 items failed; the first 7 are listed') && !page.includes('<img'));
+  assert.ok(page.includes('10 failed items; 7 of 10 are listed') && !page.includes('<img'));
   assert.ok(page.includes('<td>6</td><td>TypeError: &lt;img'));
+});
+
+test('control characters reach neither page nor text, and an error without a message shows its name', () => {
+  const summary = new Summary();
+  summary.error('each', 'TypeError', () => 'b.ts:3');
+  const facts = deriveFacts(workflow('odd', { items: 2, onItemError: 'continue', each: () => 1 }));
+  const items = [
+    { index: 0, error: { name: 'TypeError', message: '', at: 'b.ts:3' } },
+    { index: 1, error: { name: 'Error', message: 'a\u001b[31m\u0000\u009bb\nc' } },
+  ];
+  const made = buildReport({
+    ...{ jobId: 'j1', name: 'odd', status: 'PARTIAL', elapsedMs: 1_000, attempts: [], incidents: [] },
+    workflows: [{ facts, status: 'PARTIAL', summary, completed: 0, failed: 2, elapsedMs: 900, failures: items }],
+  });
+  const page = renderReportPage(made, []);
+  // oxlint-disable-next-line no-control-regex
+  assert.doesNotMatch(page, /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/);
+  assert.match(page, /<td>TypeError<\/td>/);
+  assert.match(page, /a\?\[31m\?\?b\nc/);
+  assert.match(formatReport(made), /\n {2}0 {2}TypeError \(b\.ts:3\)\n/);
 });

@@ -1,7 +1,8 @@
 /** A job's report as one self-contained HTML page. What came from a job is escaped text. */
 import type { Report } from '../../jobs/report/report.ts';
 import type { WorkflowFailures } from '../../jobs/report/report-failures.ts';
-import { formatBytes, formatCount, formatElapsed, formatLatency, formatRate } from '../output/amounts.ts';
+import { itemErrorText } from '../../jobs/report/item-failures.ts';
+import { formatAmount, formatBytes, formatCount, formatElapsed, formatLatency, formatRate } from '../output/amounts.ts';
 import type { ProgressSample } from './live-view.ts';
 import { formatMetric } from './report-text.ts';
 
@@ -43,9 +44,12 @@ export function renderReportPage(report: Report, samples: readonly ProgressSampl
   return `<!doctype html>\n<html lang="en"><head>${head}<style>${css}</style></head>\n<body>\n${sections.filter(Boolean).join('\n')}\n</body></html>\n`;
 }
 
+/** Text, without controls but line ends and tabs. */
 function safe(text: string): string {
   const names: Readonly<Record<string, string>> = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot', "'": '#39' };
-  return text.replaceAll(/[&<>"']/g, (character) => `&${names[character] ?? ''};`);
+  // oxlint-disable-next-line no-control-regex
+  const shown = text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '?');
+  return shown.replaceAll(/[&<>"']/g, (character) => `&${names[character] ?? ''};`);
 }
 
 function tiles({ jobId, status, elapsedMs, totals, attempts, error }: Report): string {
@@ -128,12 +132,13 @@ function errors({ workflows, errors: rows }: Report): string {
   return grid(['Where', 'Error', 'Line', 'Times'], [...own, ...counted], 'words');
 }
 
-/** By message, then the first of them. */
+/** By message, then those that are listed. */
 function failedItems({ count, messages, other, items }: WorkflowFailures): string {
   const byMessage = messages.map(({ message, at, count: times }) => [message, at, formatCount(times)]);
   const rest = other === 0 ? [] : [['other messages', '', formatCount(other)]];
-  const rows = items.map(({ index, error: { name, message, at = '' } }) => [String(index), `${name}: ${message}`, at]);
-  const head = `<p>${safe(formatCount(count))} items failed; the first ${safe(formatCount(items.length))} are listed.</p>`;
+  const rows = items.map(({ index, error }) => [String(index), itemErrorText(error), error.at ?? '']);
+  const listed = items.length < count ? `; ${formatCount(items.length)} of ${formatCount(count)} are listed` : '';
+  const head = `<p>${safe(`${formatAmount(count, 'failed item')}${listed}`)}.</p>`;
   const counts = grid(['Message', 'Line', 'Items'], [...byMessage, ...rest], 'words');
   return `${head}${counts}${grid(['Item', 'Error', 'Line'], rows, 'words')}`;
 }

@@ -1,7 +1,9 @@
 /** A job's report as text. */
 import { unreachable } from '../../base/assert.ts';
 import type { MetricView, Report } from '../../jobs/report/report.ts';
+import { itemErrorText } from '../../jobs/report/item-failures.ts';
 import {
+  formatAmount,
   formatBytes,
   formatCount,
   formatElapsed,
@@ -25,10 +27,10 @@ export function formatReport(report: Report): string {
       `${formatCount(totals.completed)} completed, ${formatCount(totals.failed)} failed`,
       ...(totals.requests > 0
         ? [
-            `${formatCount(totals.requests)} requests, ${formatBytes(totals.bytesIn)} in, ${formatBytes(totals.bytesOut)} out`,
+            `${formatAmount(totals.requests, 'request')}, ${formatBytes(totals.bytesIn)} in, ${formatBytes(totals.bytesOut)} out`,
           ]
         : []),
-      `${formatCount(report.attempts.length)} attempts`,
+      formatAmount(report.attempts.length, 'attempt'),
     ].join(';  '),
   ].join('\n');
   const parts = [head, errorText(report), failuresText(report), stepsText(report), checksText(report)];
@@ -61,19 +63,15 @@ function errorText({ status, error, workflows, errors, failures }: Report): stri
   return [...first, ...own, ...counted, ...more].join('\n');
 }
 
-/** The first failed items of each batch. */
+/** Some failed items of each batch. */
 function failuresText({ failures }: Report): string {
   const lines = failures.flatMap(({ workflow, count, items }) => {
-    const shown = items.slice(0, failuresShownMax).map(({ index, error: { name, message, at } }) => {
-      const where = at === undefined ? '' : ` (${stripControls(at)})`;
-      return `  ${index}  ${stripControls(`${name}: ${message}`)}${where}`;
+    const shown = items.slice(0, failuresShownMax).map(({ index, error }) => {
+      const where = error.at === undefined ? '' : ` (${stripControls(error.at)})`;
+      return `  ${index}  ${stripControls(itemErrorText(error))}${where}`;
     });
-    const left = count - shown.length;
-    return [
-      `Failed items of ${stripControls(workflow)}:`,
-      ...shown,
-      ...(left > 0 ? [`  and ${formatCount(left)} more`] : []),
-    ];
+    const listed = count > shown.length ? ` (${formatCount(shown.length)} of ${formatCount(count)} are listed)` : '';
+    return [`Failed items of ${stripControls(workflow)}${listed}:`, ...shown];
   });
   return lines.join('\n');
 }

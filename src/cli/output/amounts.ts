@@ -6,6 +6,11 @@ export function formatCount(value: number): string {
   return whole.format(value);
 }
 
+/** `1 item`, `2,000 items`. */
+export function formatAmount(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
+}
+
 /** Rates below ten keep a digit. */
 export function formatRate(perSecond: number): string {
   return `${perSecond < 10 ? trimmed(perSecond, 1) : formatCount(perSecond)}/s`;

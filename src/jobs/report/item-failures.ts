@@ -23,6 +23,11 @@ export type ItemFailure = {
   readonly error: ItemError;
 };
 
+/** For one line: an error without a message is shown by its name. */
+export function itemErrorText({ name, message: said }: ItemError): string {
+  return said === '' ? name : `${name}: ${said}`;
+}
+
 /** So many failed items in a row, from `from` on. */
 export type FailedRun = { readonly from: number; readonly count: number };
 

@@ -1,4 +1,4 @@
-/** Builds what a report says about the failed items of a batch: how many, by message, and the first of them. Bounded. */
+/** Builds what a report says about the failed items of a batch: how many, by message, and a list of them. Bounded. */
 import type { WorkflowFacts } from '../workflow-facts.ts';
 import { failuresMax } from './bounds.ts';
 import type { ItemFailure } from './item-failures.ts';
@@ -12,7 +12,7 @@ export type WorkflowFailures = {
   readonly messages: readonly { readonly message: string; readonly at: string; readonly count: number }[];
   /** Failed items with still other messages. */
   readonly other: number;
-  /** The first 1,000, in the order of the items. */
+  /** At most 1,000 of them, in the order of the items. */
   readonly items: readonly ItemFailure[];
 };
 

@@ -30,7 +30,7 @@ export type WorkflowReportInput = {
   /** Disjoint from `failed`. */
   readonly completed: number;
   readonly failed: number;
-  /** The first failed items of a batch, in order. */
+  /** The failed items of a batch that are listed, in order. */
   readonly failures?: readonly ItemFailure[];
   /** From its first assignment to its end. */
   readonly elapsedMs: number;

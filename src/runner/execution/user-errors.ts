@@ -10,27 +10,49 @@ export function truncateUtf8(text: string, bytesMax: number): string {
   return text.slice(0, Math.floor(bytesMax / bytesPerCharacterMax)).toWellFormed();
 }
 
-/** `TypeError: x is not a function`; of plain errors only the message. */
+const unshowable = 'something that cannot be shown was thrown';
+
+/** `TypeError: x is not a function`; of plain errors only the message, and only the name if there is no message. */
 export function thrownMessage(thrown: unknown): string {
   try {
-    if (!(thrown instanceof Error)) return String(thrown);
+    if (!(thrown instanceof Error)) return textOf(thrown);
     const { name, message } = thrown as { readonly name: unknown; readonly message: unknown };
     const code: unknown = 'code' in thrown ? thrown.code : undefined;
-    const head = typeof code === 'string' ? code : name === 'Error' ? '' : String(name);
-    return head === '' ? String(message) : `${head}: ${String(message)}`;
+    const head = typeof code === 'string' ? code : String(name);
+    if (message === '') return head;
+    return head === 'Error' || head === '' ? String(message) : `${head}: ${String(message)}`;
   } catch {
-    return 'something that cannot be shown was thrown';
+    return unshowable;
   }
 }
 
-/** The two of them apart; what is no error has the name Error. */
+/** The two of them apart; what is no error, and has no name, has the name Error. */
 export function thrownError(thrown: unknown): { readonly name: string; readonly message: string } {
   try {
-    if (!(thrown instanceof Error)) return { name: 'Error', message: String(thrown) };
+    if (!(thrown instanceof Error)) return { name: nameOf(thrown), message: textOf(thrown) };
     const { name, message } = thrown as { readonly name: unknown; readonly message: unknown };
     return { name: String(name), message: String(message) };
   } catch {
-    return { name: 'Error', message: 'something that cannot be shown was thrown' };
+    return { name: 'Error', message: unshowable };
+  }
+}
+
+function nameOf(thrown: unknown): string {
+  const isNamed = typeof thrown === 'object' && thrown !== null && 'name' in thrown && typeof thrown.name === 'string';
+  return isNamed && thrown.name !== '' ? (thrown.name as string) : 'Error';
+}
+
+/** Of a plain object its message, else JSON. */
+function textOf(thrown: unknown): string {
+  if (thrown === '') return 'an empty text was thrown';
+  if (typeof thrown !== 'object' || thrown === null) return String(thrown);
+  if ('message' in thrown && typeof thrown.message === 'string' && thrown.message !== '') return thrown.message;
+  const unnamed = Object.prototype.toString.call(thrown);
+  try {
+    const json: string | undefined = JSON.stringify(thrown);
+    return json ?? unnamed;
+  } catch {
+    return unnamed;
   }
 }
 

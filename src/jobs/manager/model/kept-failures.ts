@@ -1,10 +1,10 @@
 /**
- * Bounds the failed items that a workflow lists: the first 1,000 that are reported, over all units. Their number and
+ * Bounds the failed items that a workflow lists: the 1,000 that are reported first, over all units, which need not be the first by place. Their number and
  * places are kept for all. A list that cannot be read counts as none.
  */
 import type { UnitReport } from '../../../messages/jobs.ts';
 import { failuresMax } from '../../report/bounds.ts';
-import { type ItemFailure, decodeFailures, encodeFailures } from '../../report/item-failures.ts';
+import { type ItemFailure, decodeFailures, encodeFailures, itemErrorText } from '../../report/item-failures.ts';
 import type { ManagedWorkflow } from './managed-job.ts';
 
 export type KeptFailures = {
@@ -29,6 +29,6 @@ export function keptFailures(
   return { bytes: encodeFailures({ runs, items: items.slice(0, room) }), count: room, sample };
 }
 
-function failureText({ error: { name, message, at } }: ItemFailure): string {
-  return `${name}: ${message}${at === undefined ? '' : ` (${at})`}`;
+function failureText({ error }: ItemFailure): string {
+  return `${itemErrorText(error)}${error.at === undefined ? '' : ` (${error.at})`}`;
 }

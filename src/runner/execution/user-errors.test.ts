@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { thrownError, thrownMessage } from './user-errors.ts';
+
+describe('what was thrown', () => {
+  it('is shown by its message, else as short JSON, if it is a plain object', () => {
+    assert.equal(thrownMessage({ message: 'no such row', code: 7 }), 'no such row');
+    assert.deepEqual(thrownError({ name: 'DbError', message: 'no such row' }), {
+      name: 'DbError',
+      message: 'no such row',
+    });
+    assert.equal(thrownMessage({ status: 404 }), '{"status":404}');
+    assert.deepEqual(thrownError({ status: 404 }), { name: 'Error', message: '{"status":404}' });
+    assert.equal(thrownMessage([1, 2]), '[1,2]');
+    const cycle: { self?: unknown } = {};
+    cycle.self = cycle;
+    assert.equal(thrownMessage(cycle), '[object Object]');
+  });
+
+  it('is never shown as nothing', () => {
+    assert.equal(thrownMessage(new Error('')), 'Error');
+    assert.equal(thrownMessage(new TypeError('')), 'TypeError');
+    assert.equal(thrownMessage(''), 'an empty text was thrown');
+    assert.deepEqual(thrownError(''), { name: 'Error', message: 'an empty text was thrown' });
+    assert.equal(thrownMessage(undefined), 'undefined');
+  });
+
+  it('is the message of a plain error, with name or code for others', () => {
+    assert.equal(thrownMessage(new Error('gone')), 'gone');
+    assert.equal(thrownMessage(new RangeError('gone')), 'RangeError: gone');
+    assert.equal(thrownMessage(Object.assign(new Error('gone'), { code: 'EX' })), 'EX: gone');
+    assert.equal(thrownMessage('gone'), 'gone');
+    assert.equal(
+      thrownMessage({
+        get message() {
+          throw new Error('never');
+        },
+      }),
+      'something that cannot be shown was thrown',
+    );
+  });
+});
