@@ -33,6 +33,16 @@ export default workflow('batch', { items: 1000, cores: 2, unitItems: 10, onItemE
   if (item === 3) throw new Error('item 3 is bad');
 } });
 `,
+  search: `import { workflow } from 'remuster';
+export default workflow('search', { items: 40, cores: 2, unitItems: 5, first: true, each: async (item, ctx) => {
+  if (item === 1) throw { code: 7 };
+  await ctx.sleep(20);
+  return item === 3 ? { password: item } : undefined;
+} });
+`,
+  odd: `import { workflow } from 'remuster';
+export default workflow('odd', { items: 3, onItemError: 'continue', each: (item) => (item === 1 ? 1n : item) });
+`,
   wrong: `import { workflow } from 'remuster';
 export default workflow('batch', { items: 1, onItemError: 'ignore', each: () => 1 });
 `,
@@ -194,6 +204,20 @@ describe('the end of a batch', () => {
         count += 1;
       }
       assert.equal(count, 40);
+
+      const search = await cluster.submit(join(lab.folder, 'search.ts'));
+      assert.deepEqual(await search.result(), { search: { password: 3 } });
+      const found: unknown[] = [];
+      for await (const one of search.results()) if (one.index === 1 || one.index === 3) found.push(one);
+      assert.deepEqual(found, [
+        { index: 1, error: { name: 'Error', message: '{"code":7}' } },
+        { index: 3, value: { password: 3 } },
+      ]);
+      const odd = await cluster.submit(join(lab.folder, 'odd.ts'));
+      const ends: unknown[] = [];
+      for await (const one of odd.results()) ends.push('error' in one ? one.error.message : one.value);
+      assert.deepEqual(ends, [0, 'its result is no JSON: TypeError: Do not know how to serialize a BigInt', 2]);
+      await assert.rejects(odd.result(), { code: 'PARTIAL', stateChanged: 'yes' });
     } finally {
       await cluster.close();
     }
