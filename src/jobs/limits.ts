@@ -25,7 +25,7 @@ export const jobLimits = {
   finishedJobsMax: 1_000,
   schedulesMax: 1_000,
   /** Of one unit: counts and histograms. */
-  summaryBytesMax: 393_216,
+  summaryBytesMax: 335_872,
   /** In one message between manager and worker. */
   unitsInMessageMax: 256,
   nameLengthMax: 63,

@@ -15,7 +15,7 @@ const managers = ['gate', 'manager'] as const satisfies readonly Role[];
 const codeBytesMax = 4_194_304;
 const wordsBytesMax = 2_000_000;
 const answerBytesMax = 10_400_000;
-const summaryBytesMax = 393_216;
+const summaryBytesMax = 335_872;
 const orderBytesMax = 10_200_000;
 /** Below what the transport takes in one piece. */
 const largeBytesMax = 10_480_000;

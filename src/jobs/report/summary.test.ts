@@ -144,7 +144,7 @@ describe('summaries', () => {
       for (let value = 1; value < 3_600_000_000; value = Math.ceil(value * 1.008)) trend.values.record(value);
       for (let value = 1; value < 3_600_000_000; value = Math.ceil(value * 1.008)) durations.record(value);
     }
-    assert.throws(() => encodeSummary(summary), /TOO_LARGE|limit of 393216 bytes/);
+    assert.throws(() => encodeSummary(summary), /TOO_LARGE|limit of 335872 bytes/);
   });
 
   it('refuse more names than they may have', () => {
