@@ -17,7 +17,7 @@ describe('provisioning', () => {
     const job = cluster.submit(cluster.plan([[one, {}]]));
     let known = 0;
     cluster.rule((message) => {
-      if (message.kind === 'giveUnits') known = knowing(cluster, job);
+      if (message.kind === 'assignUnits') known = knowing(cluster, job);
       return 'pass';
     });
     cluster.ends(job, 'COMPLETED');
@@ -72,7 +72,7 @@ describe('provisioning', () => {
   it('a worker that never hears what it is given is soon given nothing', () => {
     const cluster = new JobsTestCluster();
     const deaf = cluster.workers[0] as string;
-    const lost = cluster.fate('giveUnits', 'lose', Infinity, deaf);
+    const lost = cluster.fate('assignUnits', 'lose', Infinity, deaf);
     const job = cluster.submit(cluster.plan([[batch(40, 1, 6), { itemMs: 300 }]]));
     const shown = cluster.ends(job, 'COMPLETED');
     assert.equal(shown.totals.completed, 40);
@@ -102,7 +102,7 @@ describe('dispatch', () => {
     const cluster = new JobsTestCluster();
     let victim = '';
     cluster.rule((message, at) => {
-      if (message.kind !== 'giveUnits' || victim !== '') return 'pass';
+      if (message.kind !== 'assignUnits' || victim !== '') return 'pass';
       victim = at;
       cluster.world.timeline.after(0, () => cluster.world.crash(at, 'kept'));
       return 'lose';
@@ -137,7 +137,7 @@ describe('dispatch', () => {
 
   it('worker dies after finishing, before its result was heard: another one does it again, and it counts once', () => {
     const cluster = new JobsTestCluster();
-    cluster.fate('tellUnits', 'lose');
+    cluster.fate('reportUnits', 'lose');
     const job = cluster.submit(cluster.plan([[one, {}]]));
     cluster.until('it has finished', () => cluster.ended.length === 1);
     cluster.world.crash(cluster.ended[0]?.node as string, 'kept');
@@ -149,7 +149,7 @@ describe('dispatch', () => {
 
   it('a late answer: the unit runs once, and counts once', () => {
     const cluster = new JobsTestCluster();
-    const late = cluster.fate('giveUnits', 'late', 1);
+    const late = cluster.fate('assignUnits', 'late', 1);
     const shown = cluster.ends(cluster.submit(cluster.plan([[one, { itemMs: 900 }]])), 'COMPLETED');
     assert.equal(late.struck(), 1);
     assert.equal(shown.totals.completed, 4);
@@ -158,7 +158,7 @@ describe('dispatch', () => {
 
   it('a lost answer: the unit runs once', () => {
     const cluster = new JobsTestCluster();
-    cluster.fate('giveUnits', 'loseAnswer', 1);
+    cluster.fate('assignUnits', 'loseAnswer', 1);
     const shown = cluster.ends(cluster.submit(cluster.plan([[one, { itemMs: 900 }]])), 'COMPLETED');
     assert.equal(shown.totals.completed, 4);
     assert.equal(cluster.began.length, 1);
@@ -166,7 +166,7 @@ describe('dispatch', () => {
 
   it('given twice it runs once, and one core is taken', () => {
     const cluster = new JobsTestCluster({ workers: 1, cores: 2 });
-    const twice = cluster.fate('giveUnits', 'twice');
+    const twice = cluster.fate('assignUnits', 'twice');
     const job = cluster.submit(cluster.plan([[batch(8, 2, 2), { itemMs: 300 }]]));
     cluster.until('both run', () => cluster.began.length === 2);
     assert.equal(cluster.core('n4').jobs?.worker?.coreCounts().free, 0);
@@ -178,7 +178,7 @@ describe('dispatch', () => {
 
   it('its end told twice counts once', () => {
     const cluster = new JobsTestCluster();
-    cluster.fate('tellUnits', 'twice');
+    cluster.fate('reportUnits', 'twice');
     const shown = cluster.ends(cluster.submit(cluster.plan([[batch(30, 3, 4), { itemMs: 40 }]])), 'COMPLETED');
     assert.equal(shown.totals.completed, 30);
   });
@@ -258,7 +258,7 @@ describe('dispatch', () => {
 
   it('cores are conserved over completion, failure, cancelling, death and doubled messages', () => {
     const cluster = new JobsTestCluster();
-    cluster.fate('giveUnits', 'twice');
+    cluster.fate('assignUnits', 'twice');
     const jobs = [
       cluster.submit(cluster.plan([[batch(20, 2, 3), {}]])),
       cluster.submit(

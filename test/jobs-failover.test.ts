@@ -104,7 +104,7 @@ describe('manager failover', () => {
 
   it('an end that the old leader has recorded, told again to the new one, counts once', () => {
     const cluster = new JobsTestCluster();
-    cluster.fate('tellUnits', 'loseAnswer');
+    cluster.fate('reportUnits', 'loseAnswer');
     const job = cluster.submit(cluster.plan([[batch(4, 2, 2), { itemMs: 100 }]]));
     cluster.until('one unit has ended', () => cluster.ended.length === 1);
     cluster.advance(200);
@@ -121,10 +121,10 @@ describe('manager failover', () => {
     const worker = cluster.workers[0] as string;
     const foreign = { job: 'no-such-job', workflow: 0, unit: 0, attempt: 1, fence: 3n };
     const told = cluster.say(worker, leader, {
-      ...{ kind: 'workerReport', generation: cluster.core(worker).identity.generation, coresTotal: 2 },
-      ...{ level: 'normal', draining: false, attempts: [foreign], isolation: 'full' },
+      ...{ kind: 'workerHeartbeat', generation: cluster.core(worker).identity.generation, coresTotal: 2 },
+      ...{ loadLevel: 'normal', draining: false, attempts: [foreign], isolation: 'full' },
     });
-    assert.ok(told?.kind === 'workerHeard');
+    assert.ok(told?.kind === 'workerHeartbeatReply');
     assert.deepEqual(told.stop, [foreign]);
   });
 

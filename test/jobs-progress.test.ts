@@ -6,7 +6,7 @@ import type { UnitReport } from '../src/messages/jobs.ts';
 import { JobsTestCluster, batch } from './support/jobs/jobs-cluster.ts';
 
 const nothing = {
-  ...{ completed: 0, failed: 0, summary: undefined, output: undefined, code: undefined, why: undefined },
+  ...{ completed: 0, failed: 0, summary: undefined, output: undefined, code: undefined, message: undefined },
   ...{ found: undefined, durationMs: undefined, failures: undefined },
 };
 
@@ -25,7 +25,7 @@ function running(): {
 
 function tell(cluster: JobsTestCluster, worker: string, ...news: readonly UnitReport[]): void {
   const { generation } = cluster.core(worker).identity;
-  cluster.say(worker, cluster.leader, { kind: 'tellUnits', generation, reports: [...news] });
+  cluster.say(worker, cluster.leader, { kind: 'reportUnits', generation, reports: [...news] });
 }
 
 describe('progress', () => {
@@ -74,8 +74,8 @@ describe('progress', () => {
     const { leader } = cluster;
     for (const manager of cluster.managers.filter((one) => one !== leader)) {
       const { generation } = cluster.core(worker).identity;
-      const told = cluster.say(worker, manager, { kind: 'tellUnits', generation, reports: [name] });
-      assert.notEqual(told?.kind, 'unitsHeard');
+      const told = cluster.say(worker, manager, { kind: 'reportUnits', generation, reports: [name] });
+      assert.notEqual(told?.kind, 'reportUnitsAck');
     }
     assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 10);
   });
@@ -131,7 +131,7 @@ describe('progress', () => {
     const cluster = new JobsTestCluster();
     let told = 0;
     cluster.rule((message) => {
-      if (message.kind === 'tellUnits') told += 1;
+      if (message.kind === 'reportUnits') told += 1;
       return 'pass';
     });
     const job = cluster.submit(cluster.plan([[batch(3_000, 3_000, 1), { itemMs: 1 }]]));

@@ -105,7 +105,7 @@ export class NatsServer {
 /** How many bytes one of our calls that does nothing has on its way: the bare transport carries as many. */
 function callBytes(): number {
   const session = `${nodeIdFrom(new Uint8Array(16).fill(7))}.1.drivers-0`;
-  const numbers = { generation: 1, counter: 100_000, lowest: 100_000, pool: 2, container: 1, version: 100 };
+  const numbers = { generation: 1, counter: 100_000, lowestPending: 100_000, pool: 2, container: 1, version: 100 };
   return encodeMessage({ kind: 'call', session, ...numbers, method: 'noop', args: encodeValue([]) }).length;
 }
 

@@ -22,7 +22,7 @@ export async function startServer(): Promise<Record<string, number>> {
     request: (_from, bytes, _remainingMs, reply) => {
       const asked = decodeMessage(bytes);
       if (asked.kind !== 'echo') throw new Error(`unexpected ${asked.kind}`);
-      reply({ ok: true, value: encodeMessage({ kind: 'echoed', payload: asked.payload }) });
+      reply({ ok: true, value: encodeMessage({ kind: 'echoReply', payload: asked.payload }) });
     },
     notify: () => undefined,
     open: () => ({ chunk: () => undefined, writable: () => undefined, ended: () => undefined }),
@@ -67,7 +67,7 @@ export async function remusterClient(port: number): Promise<TransportPeer> {
       transport.streams.request(to, encodeMessage({ kind: 'echo', payload: body }), 30_000, (outcome) => {
         if (!outcome.ok) throw outcome.error;
         const { kind } = decodeMessage(outcome.value);
-        if (kind !== 'echoed') throw new Error(`unexpected ${kind}`);
+        if (kind !== 'echoReply') throw new Error(`unexpected ${kind}`);
         done();
       });
     },

@@ -10,7 +10,7 @@ test('the page has a section with tag, carrier, senders, limit and every field f
   for (const { kind, tag, from, codec } of catalogue) {
     const section = page.split(`\n### ${kind}\n`)[1]?.split('\n### ')[0] ?? '';
     assert.match(section, new RegExp(`Tag ${tag}, over .*, from ${from.join(', ')}, at most [\\d,]+ bytes\\.`));
-    for (const { number, name, doc } of codec.shapes)
+    for (const { number, name, doc } of codec.schemas)
       assert.ok(section.includes(`| ${number} | ${name} | `), name + doc);
   }
 });

@@ -60,7 +60,7 @@ function overview(messages: readonly MessageDeclaration[]): string {
 
 function messageSection({ kind, tag, carrier, from, bytesMax, doc, codec }: MessageDeclaration): string {
   const facts = `Tag ${tag}, over ${carrierText(carrier)}, from ${from.join(', ')}, at most ${counted(bytesMax)} bytes.`;
-  return `### ${kind}\n\n${doc}\n\n${facts}\n\n${fieldTable(codec.shapes)}`;
+  return `### ${kind}\n\n${doc}\n\n${facts}\n\n${fieldTable(codec.schemas)}`;
 }
 
 function carrierText(carrier: MessageDeclaration['carrier']): string {
@@ -92,8 +92,8 @@ function kindText(shape: FieldTypeSchema): string {
     case 'text':
     case 'bytes':
       return `${shape.type}, at most ${counted(shape.bytesMax)} bytes`;
-    case 'oneOf':
-      return `one of ${shape.words.map((word) => `\`${word}\``).join(', ')}`;
+    case 'enum':
+      return `one of ${shape.values.map((value) => `\`${value}\``).join(', ')}`;
     case 'list':
       return `list of at most ${counted(shape.itemsMax)}: ${kindText(shape.item)}`;
     case 'map':
@@ -115,7 +115,7 @@ function recordsIn(messages: readonly MessageDeclaration[]): ReadonlyMap<string,
     found.set(shape.name, shape.fields);
     for (const field of shape.fields) visit(field.schema);
   };
-  for (const { codec } of messages) for (const field of codec.shapes) visit(field.schema);
+  for (const { codec } of messages) for (const field of codec.schemas) visit(field.schema);
   return found;
 }
 

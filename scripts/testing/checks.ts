@@ -1,5 +1,5 @@
 /**
- * The checks before the tests: generated pages, format, lint, types, dead code, banned words. Each proves that it saw
+ * The checks before the tests: generated pages, format, lint, types, dead code. Each proves that it saw
  * files, because a tool that sees none is silent and green.
  */
 import { stageReportOf, projectRoot, runTool, type Stage, type StageReport } from './stage.ts';

@@ -12,7 +12,7 @@ export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new AssertionFailed(message);
 }
 
-/** Ends a switch over a union: the compiler proves that it cannot be reached, the process says so if it is. */
+/** Ends a switch over a union: the compiler proves that it is unreachable, and the process throws if it is reached. */
 export function unreachable(value: never): never {
   throw new AssertionFailed(`unreachable: ${JSON.stringify(value)}`);
 }

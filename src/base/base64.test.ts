@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { decodeBase64, encodeBase64 } from './base64.ts';
 
-test('bytes come back as they were, in the common alphabet', () => {
+test('bytes survive the round trip in the standard alphabet', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {
       const text = encodeBase64(bytes);
@@ -15,6 +15,6 @@ test('bytes come back as they were, in the common alphabet', () => {
   assert.deepEqual(decodeBase64(encodeBase64(large)), large);
 });
 
-test('other text is refused', () => {
+test('decodeBase64 rejects text that is not base64', () => {
   for (const text of ['#', 'a', '\u{1f600}']) assert.throws(() => decodeBase64(text), /not base64/);
 });

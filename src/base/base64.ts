@@ -1,16 +1,15 @@
-/** Base64 without Node APIs. */
+/** Base64 in the standard alphabet, without Node APIs. Throws BAD_ARGUMENT for text that is not base64. */
 import { RemusterError } from './errors.ts';
 
-const charactersAtOnce = 8_192;
+const charactersPerCall = 8_192;
 
 export function encodeBase64(bytes: Uint8Array): string {
   const parts: string[] = [];
-  for (let at = 0; at < bytes.length; at += charactersAtOnce)
-    parts.push(String.fromCharCode(...bytes.subarray(at, at + charactersAtOnce)));
+  for (let at = 0; at < bytes.length; at += charactersPerCall)
+    parts.push(String.fromCharCode(...bytes.subarray(at, at + charactersPerCall)));
   return btoa(parts.join(''));
 }
 
-/** BAD_ARGUMENT when the text is something else. */
 export function decodeBase64(text: string): Uint8Array {
   let characters: string;
   try {

@@ -1,11 +1,10 @@
 /**
- * Keyed deadlines in a timing wheel: set, move and drop cost the same at any size. Owns no clock; its owner wakes at
- * `nextMs` and takes what is `due`.
+ * Keyed deadlines in a timing wheel: set, move and delete cost the same at any size. Owns no clock and no timer: its
+ * owner wakes at `nextMs` and takes the keys that are `due`.
  *
- *   slots   | 0 | 1 | 2 | ... | 63 |      each slotMs wide, the first is the one that time stands in
+ *   slots   | 0 | 1 | 2 | ... | 63 |      each slotMs wide, the first holds the current time
  *
- * Slots only sort; the deadlines stay exact. What lies beyond the last slot waits in it and is sorted again when time
- * gets there. The wheel owns no clock and calls nobody: its owner wakes at `nextMs` and asks what is `due`.
+ * Slots only presort; deadlines stay exact. Those beyond the last slot wait in it and are sorted again when it is due.
  */
 import { assert } from './assert.ts';
 
@@ -15,11 +14,11 @@ export class DeadlineQueue<K> {
   readonly #slotMs: number;
   readonly #slots = Array.from({ length: slotsCount }, () => new Map<K, number>());
   readonly #slotOf = new Map<K, Map<K, number>>();
-  /** The slot that time stands in, counted from the beginning of time. */
+  /** The slot of the current time, counted from time 0. */
   #currentSlot = 0;
 
   constructor(slotMs: number) {
-    assert(slotMs > 0, 'a slot of a wheel has a width');
+    assert(slotMs > 0, 'the slots of a wheel need a positive width');
     this.#slotMs = slotMs;
   }
 
@@ -30,7 +29,7 @@ export class DeadlineQueue<K> {
   /** Sets or moves the one deadline of this key. */
   set(nowMs: number, key: K, atMs: number): void {
     this.delete(key);
-    // Nobody turns an empty wheel, so it catches up with the first key.
+    // An empty wheel does not turn, so it catches up with the first key.
     if (this.#slotOf.size === 0) this.#currentSlot = this.#turnAt(nowMs);
     const turn = Math.min(Math.max(this.#turnAt(atMs), this.#currentSlot), this.#currentSlot + slotsCount - 1);
     const slot = this.#slot(turn);
@@ -48,7 +47,7 @@ export class DeadlineQueue<K> {
     this.#slotOf.clear();
   }
 
-  /** When to look again: the first deadline, or a little earlier when those beyond the last slot must be sorted. */
+  /** When to wake: the first deadline, or a little earlier if those beyond the last slot must be sorted again. */
   get nextMs(): number | undefined {
     for (let turn = this.#currentSlot; turn < this.#currentSlot + slotsCount; turn++) {
       const slot = this.#slot(turn);
@@ -60,7 +59,7 @@ export class DeadlineQueue<K> {
     return undefined;
   }
 
-  /** Takes out the keys whose deadline has come, the earliest first. */
+  /** Removes and returns the keys whose deadline has passed, the earliest first. */
   due(nowMs: number): readonly K[] {
     const last = Math.max(this.#currentSlot, this.#turnAt(nowMs));
     const found: { readonly key: K; readonly atMs: number }[] = [];

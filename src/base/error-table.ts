@@ -3,13 +3,13 @@
  * exit code. The type of codes, the exit code of the command line, the HTTP status, the text of `remuster explain` and
  * docs/reference/errors.md all come from this table.
  *
- * `stateChanged` answers "did anything happen?": 'no' is a promise, 'maybe' means that the caller must resend with the
- * same call id or look. It is the default of an error: 'no' only where every place that makes this error is before any
- * effect. A place that knows more, or has caused something, states it (`RemusterError`). `retryable` answers "can the
- * same request succeed later, unchanged?".
+ * `stateChanged` tells whether the request had an effect: 'no' is a promise, 'maybe' means that the caller must resend with
+ * the same call id or check. The row holds the default: it is 'no' only if every place that throws this code does so
+ * before any effect. A place that knows more passes its own value to `RemusterError`. `retryable` tells whether the same
+ * request can succeed later, unchanged.
  */
 
-/** Did anything happen? */
+/** Whether a failed request had an effect. */
 export type StateChanged = 'no' | 'maybe' | 'yes';
 
 export type ErrorRow = {
@@ -32,163 +32,174 @@ const retryLater = { retryable: true, httpStatus: 503 } as const;
 export const errorTable = {
   BAD_ARGUMENT: errorRow(
     'An argument or option is missing, malformed or out of bounds.',
-    'Correct the named argument; --help lists what is accepted.',
+    'Correct the argument that the message names; --help lists what is accepted.',
     { exitCode: 2 },
   ),
   BUNDLE_INVALID: errorRow(
-    'The bundle of a module or workflow cannot be read, does not match its hash or breaks a rule.',
-    'Correct what the message names, and bundle it again with this version of remuster.',
+    'The bundle of a module or workflow cannot be read, does not match its hash or violates a rule.',
+    'Correct what the message names, then bundle it again with this version of remuster.',
   ),
   CALL_FAILED: errorRow(
-    'The method that was called threw an error; nothing that it had changed was kept.',
-    'The message is the one of the method; correct the arguments or the module.',
+    'The called method threw an error; its changes of the state were rolled back.',
+    'The message comes from the method: correct the arguments or the module.',
     { httpStatus: 422 },
   ),
-  CANCELLED: errorRow('The caller cancelled the operation.', 'Nothing to do, unless the cancellation was not yours.', {
-    stateChanged: 'maybe',
-    httpStatus: 499,
-    exitCode: 130,
-  }),
+  CANCELLED: errorRow(
+    'The caller cancelled the operation.',
+    'Nothing to do if you cancelled it; otherwise look for the caller that did.',
+    {
+      stateChanged: 'maybe',
+      httpStatus: 499,
+      exitCode: 130,
+    },
+  ),
   CAPACITY: errorRow(
-    'A bounded queue is full, so the request was refused before anything was done.',
-    'Retry after a pause with jitter; add capacity if it persists.',
+    'A bounded queue is full: the request was refused before it had any effect.',
+    'Retry with backoff and jitter; add capacity if it persists.',
     { ...retryLater, httpStatus: 429 },
   ),
   CONNECTION_LOST: errorRow(
-    'The connection ended before the whole answer had come.',
+    'The connection was lost before the complete reply arrived.',
     'Check that the other side runs and can be reached.',
     { stateChanged: 'maybe', retryable: true, httpStatus: 502, exitCode: 3 },
   ),
   DEADLINE: errorRow(
-    'The deadline passed before an answer came.',
+    'The deadline passed before a reply arrived.',
     'Allow more time, or look with `remuster status` at what the cluster waits for.',
     { stateChanged: 'maybe', retryable: true, httpStatus: 504, exitCode: 4 },
   ),
   DRAINED: errorRow(
     'The node is drained or draining and takes no new work.',
-    'Use another node, or `remuster node activate NAME`.',
+    'Use another node, or activate this one: `remuster node activate NAME`.',
     { ...retryLater, stateChanged: 'maybe' },
   ),
   FENCED: errorRow(
-    'The sender acted under an older fence than the receiver has seen.',
-    'Send it to the present owner or leader; a node must ask the leader for its present role.',
+    'The sender acted under an older fence than the receiver has already seen.',
+    'Send it to the current owner or leader; a node asks the leader for its current role.',
     { stateChanged: 'maybe', httpStatus: 409 },
   ),
   FORBIDDEN: errorRow(
-    'The sender is known, but its role may not do this.',
-    'Use a token or a node whose role allows it.',
+    'The sender is authenticated, but its role does not permit this.',
+    'Use a token or a node whose role permits it.',
     {
       httpStatus: 403,
     },
   ),
   INCOMPATIBLE_VERSION: errorRow(
     'A peer, a data directory or a file has a format that this version does not read.',
-    'Run one version of Remuster on all nodes and clients; start old data with the version that wrote it, or begin with an empty directory.',
+    'Run one version of Remuster on all nodes and clients; open old data with the version that wrote it, or start with an empty data directory.',
   ),
   INTERNAL: errorRow(
-    'The program itself is wrong; the details are in the log of the node.',
-    'Report it together with the output of `remuster debug bundle`.',
+    'A bug in Remuster; the details are in the log of the node.',
+    'Report it with the output of `remuster debug bundle`.',
     { stateChanged: 'maybe', httpStatus: 500 },
   ),
   LEASE_EXPIRED: errorRow(
-    'The lease is unknown: it ran out, was revoked or never existed.',
-    'Whoever held it has been given up meanwhile: take a new lease and begin again from what the registry says now.',
+    'The lease expired, was revoked or never existed.',
+    'Its keys are deleted and its holder counts as gone: grant a new lease and start from the current state of the registry.',
     { stateChanged: 'maybe', httpStatus: 409 },
   ),
   MALFORMED: errorRow(
-    'Bytes from outside do not follow the protocol.',
-    'Look for a foreign program on this port, or a damaged link.',
+    'Received bytes do not follow the protocol.',
+    'Look for another program on this port, or for a damaged network link.',
     { stateChanged: 'maybe' },
   ),
   NETWORK_TIMEOUT: errorRow(
     'No owner could be reached within the retry limit.',
-    'Check `remuster members`; retry when the cluster has recovered.',
+    'Check `remuster members`, and retry when the cluster has recovered.',
     { stateChanged: 'maybe', retryable: true, httpStatus: 504, exitCode: 4 },
   ),
-  NOT_LEADER: errorRow('This node does not lead the group that decides this.', 'Ask the node named in the message.', {
-    ...retryLater,
-    stateChanged: 'maybe',
-  }),
+  NOT_LEADER: errorRow(
+    'This node is not the leader of the group that decides this.',
+    'Send the request to the leader that the message names.',
+    {
+      ...retryLater,
+      stateChanged: 'maybe',
+    },
+  ),
   NO_QUORUM: errorRow(
-    'A majority of the configured voters cannot be reached, so nothing may be decided.',
+    'No majority of the configured voters is reachable, so no decision is possible.',
     'Bring voters back, or wait until the owner has its serving lease again.',
     { ...retryLater, stateChanged: 'maybe', exitCode: 5 },
   ),
   PARTIAL: errorRow(
-    'A part succeeded and a part did not: containers of a call, or items of a batch.',
-    'Of a call the message names those that did not answer: ask again with the same call id. Of a batch, `remuster job failures ID` lists the failed items.',
+    'Some containers of a call, or some items of a batch, failed; the others succeeded.',
+    'For a call the message names the containers without a reply: resend with the same call id. For a batch, `remuster job failures ID` lists the failed items.',
     { stateChanged: 'maybe', retryable: true, httpStatus: 502, exitCode: 4 },
   ),
   PLUGGED: errorRow(
-    'The container is being moved and takes no calls at this moment.',
-    'Retry: it opens at its new place within seconds.',
+    'The container is moving to another node and takes no calls at the moment.',
+    'Retry: it opens on the new node within seconds.',
     retryLater,
   ),
   PRECONDITION: errorRow(
-    'The cluster is not in a state in which this can be done safely.',
-    'The message names what stands in the way.',
+    'The current state of the cluster does not allow this operation.',
+    'The message names the condition that is not met.',
     { stateChanged: 'maybe', httpStatus: 409, exitCode: 5 },
   ),
-  RATE_LIMITED: errorRow('The sender exceeded its rate.', 'Slow down; the bucket refills continuously.', {
-    ...retryLater,
-    httpStatus: 429,
-  }),
+  RATE_LIMITED: errorRow(
+    'The sender exceeded its rate limit.',
+    'Send fewer requests; the limit refills continuously.',
+    {
+      ...retryLater,
+      httpStatus: 429,
+    },
+  ),
   REPLAYED: errorRow(
-    'A message was seen before, or is older than the replay window.',
-    'If no attacker is near, look for duplicated packets or a cloned data directory.',
+    'A message was received before, or is older than the replay window.',
+    'Look for duplicated packets or a cloned data directory; otherwise suspect an attack.',
     { stateChanged: 'maybe', httpStatus: 409 },
   ),
   RETRIES_EXHAUSTED: errorRow(
-    'Every permitted attempt failed.',
-    'The incidents of the report say why each attempt failed.',
+    'All allowed attempts failed.',
+    'The incidents in the report show why each attempt failed.',
     { stateChanged: 'maybe' },
   ),
   RUNNER_KILLED: errorRow(
-    'The process that ran the code was killed: memory, time or a signal.',
+    'The process that ran the code was killed: memory limit, time limit or a signal.',
     'Raise the limit that the message names, or correct the code.',
     { stateChanged: 'maybe' },
   ),
-  STALE_TABLE: errorRow(
-    'The caller used an old address table.',
-    'The newer entry is attached; resend to the owner it names.',
-    { retryable: true, httpStatus: 409 },
-  ),
+  STALE_TABLE: errorRow('The caller used an outdated address table.', 'Resend to the owner in the attached entry.', {
+    retryable: true,
+    httpStatus: 409,
+  }),
   STORE_CORRUPT: errorRow(
-    'Stored bytes fail their checksum.',
-    'The damaged part is refused and copied again from a healthy copy if there is one.',
+    'Stored data does not match its checksum.',
+    'The damaged data is not used; it is restored from a healthy replica if there is one.',
     { stateChanged: 'maybe', httpStatus: 500 },
   ),
   STORE_FAILED: errorRow(
-    'The disk refused or failed: an input/output error, a missing right, or the store is closed.',
-    'Look at the disk, the mount and the rights of the data directory; the message names the system error.',
+    'The disk failed: an I/O error, a missing permission, or the store is closed.',
+    'Check the disk, the mount and the permissions of the data directory; the message names the system error.',
     { ...retryLater, stateChanged: 'maybe', httpStatus: 500 },
   ),
   STORE_FULL: errorRow(
-    'The disk or the quota is full; nothing was written and nothing is lost.',
+    'The disk or the quota is full: nothing was written, and no data is lost.',
     'Free space or raise the quota; writing resumes by itself.',
     { ...retryLater, httpStatus: 507 },
   ),
-  TOO_LARGE: errorRow('A message or value exceeds its size limit.', 'Send less, or use a stream.', {
+  TOO_LARGE: errorRow('A message or value exceeds its size limit.', 'Send less data, or use a stream.', {
     stateChanged: 'maybe',
     httpStatus: 413,
   }),
   UNAUTHENTICATED: errorRow(
-    'The sender could not prove who it is.',
+    'The sender could not be authenticated.',
     'Check the secret, the cluster name and the token.',
     {
       httpStatus: 401,
     },
   ),
   UNKNOWN_BUNDLE: errorRow(
-    'The managers do not have the code that a job names.',
-    'Store the code first, then submit again; clients do both by themselves.',
+    'The managers do not have the bundle that the job names.',
+    'Store the bundle, then submit again; clients do both automatically.',
     { retryable: true, httpStatus: 404 },
   ),
   UNKNOWN_CONTAINER: errorRow('The pool has no such container.', '`remuster pool show NAME` lists the containers.', {
     httpStatus: 404,
   }),
   UNKNOWN_JOB: errorRow(
-    'There is no such job, or it was over so long ago that it is forgotten.',
+    'There is no such job, or it ended so long ago that its record was deleted.',
     '`remuster job list` lists the jobs.',
     { httpStatus: 404 },
   ),
@@ -207,8 +218,8 @@ export const errorTable = {
     httpStatus: 404,
   }),
   UNREACHABLE: errorRow(
-    'The other side cannot be reached: refused, reset or no route.',
-    'Check that it runs and that the address is right.',
+    'The other side cannot be reached: connection refused, reset, or no route.',
+    'Check that it runs and that the address is correct.',
     { ...retryLater, exitCode: 3 },
   ),
   WEAK_SECRET: errorRow(
@@ -217,13 +228,13 @@ export const errorTable = {
     { exitCode: 2 },
   ),
   WORKFLOW_FAILED: errorRow(
-    'The workflow ended with an error of its own.',
+    'The code of the workflow failed.',
     'The report shows the error and the line in your file; `remuster job failures ID` lists failed items of a batch.',
     { stateChanged: 'yes' },
   ),
   WORKFLOW_TIMEOUT: errorRow(
     'The workflow did not end within its time limit.',
-    'Allow more time or look for what it waits for.',
+    'Allow more time, or find out what it waits for.',
     { stateChanged: 'maybe', exitCode: 4 },
   ),
 } as const satisfies Record<string, ErrorRow>;

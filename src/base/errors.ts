@@ -5,14 +5,14 @@ import { type ErrorCode, type ErrorRow, type StateChanged, errorTable } from './
 
 export type { ErrorCode, StateChanged } from './error-table.ts';
 
-/** Recognised by a registered symbol, so that two installed copies of the package understand each other. */
+/** A registered symbol instead of `instanceof`: two installed copies of the package recognise each other's errors. */
 const brand = Symbol.for('remuster.error');
 
 export class RemusterError extends Error {
   override readonly name = 'RemusterError';
   readonly [brand] = true;
   readonly code: ErrorCode;
-  /** Of this error, which may know more than its code: 'no' is a promise that the request had no effect. */
+  /** May be more precise than the row of the code. 'no' is a promise that the request had no effect. */
   readonly stateChanged: StateChanged;
 
   constructor(code: ErrorCode, message?: string, stateChanged: StateChanged = errorTable[code].stateChanged) {
@@ -31,28 +31,28 @@ export function isRemusterError(value: unknown, code?: ErrorCode): value is Remu
   return code === undefined || (value as RemusterError).code === code;
 }
 
-/** The same error with another answer to whether anything happened. */
+/** The same error with another `stateChanged`. */
 export function withStateChanged(error: RemusterError, stateChanged: StateChanged): RemusterError {
   if (error.stateChanged === stateChanged) return error;
   return new RemusterError(error.code, error.message, stateChanged);
 }
 
-/** The caller has caused effects before this error, or may have: the error can no longer promise that there are none. */
+/** For a caller that may have caused effects before this error: 'no' becomes 'maybe'. */
 export function withPossibleEffect(error: RemusterError): RemusterError {
   return error.stateChanged === 'no' ? withStateChanged(error, 'maybe') : error;
 }
 
-/** A code that came as text, from another thread or over a wire; one that this version does not know is INTERNAL. */
+/** Parses a code from another thread or node. A code that this version does not know is INTERNAL. */
 export function parseErrorCode(text: string): ErrorCode {
   return Object.hasOwn(errorTable, text) ? (text as ErrorCode) : 'INTERNAL';
 }
 
-/** As it came as text; what this version does not know promises nothing. */
+/** Parses `stateChanged` from another thread or node. An unknown value promises nothing: 'maybe'. */
 export function parseStateChanged(text: unknown): StateChanged {
   return text === 'no' || text === 'yes' ? text : 'maybe';
 }
 
-/** What an error looks like to the other side of a wire, the HTTP interface and `-o json`. */
+/** An error as a peer, an HTTP client and `-o json` see it. */
 export type SerializedError = {
   readonly code: ErrorCode;
   readonly message: string;
@@ -61,7 +61,7 @@ export type SerializedError = {
   readonly retryable: boolean;
 };
 
-/** Anything that is not one of ours is a mistake of ours: its text stays in the log and does not travel. */
+/** Any other error is a bug of this program: it becomes INTERNAL, and its text stays in the log of this node. */
 export function serializeError(error: unknown): SerializedError {
   const known = isRemusterError(error) ? error : new RemusterError('INTERNAL');
   const { code, message, stateChanged } = known;
@@ -76,7 +76,7 @@ function hintOf(code: ErrorCode, stateChanged: StateChanged): string {
   return stateChanged === 'no' && usual !== 'no' ? `${hint} Nothing was changed.` : hint;
 }
 
-/** How ports report an ending: as data, because an outcome becomes the input of a machine. */
+/** The result of a port call, as data: an outcome becomes the input of a machine. */
 export type Outcome<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly error: RemusterError };
@@ -87,12 +87,12 @@ export function success<T>(value: T): Outcome<T> {
   return { ok: true, value };
 }
 
-/** `stateChanged` where this place knows it better than the row of the code. */
+/** Pass `stateChanged` when the caller knows it more precisely than the row of the code. */
 export function failure(code: ErrorCode, message?: string, stateChanged?: StateChanged): Outcome<never> {
   return { ok: false, error: new RemusterError(code, message, stateChanged) };
 }
 
-/** Turns a callback ending into a promise, for code at the edges that is not driven by a loop. */
+/** Turns a callback into a promise, for code at the edges that no loop drives. */
 export function toPromise<T>(start: (done: Done<T>) => void): Promise<T> {
   return new Promise((resolve, reject) => {
     start((outcome) => {

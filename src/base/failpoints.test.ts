@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { noFailpoints, failpointNames, failpointTable } from './failpoints.ts';
 
-it('never takes a rare path in real life', () => {
-  for (const label of failpointNames) assert.equal(noFailpoints(label), false);
+it('fires no failpoint in production', () => {
+  for (const name of failpointNames) assert.equal(noFailpoints(name), false);
 });
 
-it('declares each label with a sentence', () => {
+it('declares each failpoint with a sentence', () => {
   assert.ok(failpointNames.length > 0);
-  for (const label of failpointNames) {
-    assert.match(label, /^[a-z]+(-[a-z]+)*$/);
-    assert.match(failpointTable[label], /^[A-Z].*\.$/);
+  for (const name of failpointNames) {
+    assert.match(name, /^[a-z]+(-[a-z]+)*$/);
+    assert.match(failpointTable[name], /^[A-Z].*\.$/);
   }
 });

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { fenceOf, fenceParts, parseFence, termMax } from './fence.ts';
 
 describe('fence', () => {
-  it('orders like the pair of term and index: 24 cases, equal and lower ones included', () => {
+  it('orders like the pair of term and index, equal and lower pairs included', () => {
     const pairs: readonly (readonly [number, number])[] = [
       [1, 0],
       [1, 1],
@@ -21,7 +21,7 @@ describe('fence', () => {
     assert.ok(compared >= 24);
   });
 
-  it('comes back from its parts and from text', () => {
+  it('survives the round trip through its parts and through text', () => {
     const fence = fenceOf(7, 123_456_789_012);
     assert.deepEqual(fenceParts(fence), { term: 7, index: 123_456_789_012 });
     assert.equal(parseFence(fence.toString()), fence);
@@ -29,7 +29,7 @@ describe('fence', () => {
       assert.throws(() => parseFence(text), { code: 'BAD_ARGUMENT' });
   });
 
-  it('refuses terms and indexes that nobody can have', () => {
+  it('rejects terms and indexes that are out of bounds', () => {
     assert.throws(() => fenceOf(termMax + 1, 0), /out of bounds/);
     assert.throws(() => fenceOf(1, 2 ** 40), /out of bounds/);
     assert.throws(() => fenceOf(-1, 0), /out of bounds/);

@@ -1,6 +1,6 @@
 /**
  * Fencing tokens: (term, index) as one ordered number. A receiver keeps the highest fence it saw and rejects lower
- * ones. It grows with each new leader and within the term of one. Wire and JSON carry it as text.
+ * ones. A fence grows with each new leader and within one term. JSON carries it as decimal text.
  */
 import { assert } from './assert.ts';
 import { RemusterError } from './errors.ts';
@@ -10,7 +10,7 @@ export type Fence = bigint & { readonly [fenceBrand]: true };
 
 const indexBits = 40n;
 const indexMax = 2 ** 40 - 1;
-/** A new term each second for half a year; a peer that claims more is refused, so that nobody can use the terms up. */
+/** A new term each second for half a year. Larger terms are refused, so that no peer can exhaust the range. */
 export const termMax = 2 ** 24 - 1;
 const fencePattern = /^\d{1,20}$/;
 
@@ -27,6 +27,6 @@ export function fenceParts(fence: Fence): { readonly term: number; readonly inde
 export function parseFence(text: string): Fence {
   const value = fencePattern.test(text) ? BigInt(text) : -1n;
   if (value < 0n || value > fenceOf(termMax, indexMax))
-    throw new RemusterError('BAD_ARGUMENT', 'a fence is a number in decimal digits');
+    throw new RemusterError('BAD_ARGUMENT', 'a fence is a decimal number of at most 20 digits');
   return value as Fence;
 }

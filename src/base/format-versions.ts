@@ -1,10 +1,10 @@
 /**
- * The formats that this version writes, and the only ones that it reads. A change of a record on disk or of a message
- * raises the number; data or a peer with another one is refused with INCOMPATIBLE_VERSION. Before 1.0 no older format is
- * read.
+ * Format numbers that this version writes, and the only ones that it reads. Before 1.0 there is no compatibility: a
+ * change of a record on disk or of a message raises the number, and data or a peer with another number is refused with
+ * INCOMPATIBLE_VERSION (decision 16).
  */
 
-/** Everything in a data directory: store, logs, files. */
+/** All records in a data directory: store, logs, files. */
 export const dataFormat = 2;
 
 /** Every message between nodes and clients. */

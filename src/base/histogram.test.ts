@@ -17,7 +17,7 @@ function filled(values: readonly number[]): Histogram {
 }
 
 describe('histogram', () => {
-  it('says the same of a few values as of many: kept one by one, counted, or merged', () => {
+  it('gives the same result for values that are kept one by one, counted or merged', () => {
     fc.assert(
       fc.property(fc.array(durationUs, { maxLength: 20 }), (values) => {
         const all = filled(values);
@@ -73,13 +73,13 @@ describe('histogram', () => {
     );
   });
 
-  it('travels without loss', () => {
+  it('survives its sparse form without loss', () => {
     fc.assert(
       fc.property(fc.array(durationUs, { maxLength: 100 }), (values) => {
         const histogram = filled(values);
-        const arrived = Histogram.fromSparse(histogram.toSparse());
-        assert.deepEqual(arrived.toSparse(), histogram.toSparse());
-        assert.equal(arrived.count, values.length);
+        const decoded = Histogram.fromSparse(histogram.toSparse());
+        assert.deepEqual(decoded.toSparse(), histogram.toSparse());
+        assert.equal(decoded.count, values.length);
       }),
     );
   });
@@ -99,7 +99,7 @@ describe('histogram', () => {
     assert.deepEqual([histogram.minUs, histogram.maxUs], [histogramMinUs, histogramMaxUs]);
   });
 
-  it('refuses counters that cannot be', () => {
+  it('rejects impossible buckets, counts and bounds', () => {
     for (const buckets of [
       [-1, 1],
       [1e9, 1],

@@ -12,20 +12,20 @@ export const histogramMinUs = 1;
 export const histogramMaxUs = 3_600_000_000;
 
 const stepsPerOctave = 64;
-/** Below 2 x 64 each whole microsecond has its own counter; above, an octave has 64 counters. */
+/** Below 2 x 64 us each microsecond has its own bucket; above, each octave has 64 buckets. */
 const linearUs = 2 * stepsPerOctave;
 const bucketCount = bucketOf(histogramMaxUs) + 1;
-/** So many values are kept one by one: a small job records no more, and counters would be most of what it costs. */
+/** The first values are kept one by one: a small job records no more, and buckets would be most of its cost. */
 const samplesMax = 8;
 
 export class Histogram {
-  /** Made with the first value that is not one of few. */
+  /** Allocated when `#samples` is full. */
   #counts: Float64Array | undefined;
-  /** Until then, for each value its counter. */
+  /** Until then, the bucket of each value. */
   #samples: number[] = [];
   #count = 0;
   #sumUs = 0n;
-  /** Adding to a bigint for each value is slow, so sums are collected here and moved over before they lose precision. */
+  /** Adding to a bigint per value is slow, so values are summed here and moved over before precision is lost. */
   #sumUsRecent = 0;
   #minUs = histogramMaxUs;
   #maxUs = histogramMinUs;
@@ -38,18 +38,18 @@ export class Histogram {
     else addTo(this.#counts ?? this.#buckets(), bucket, 1);
     this.#count += 1;
     this.#sumUsRecent += us;
-    if (this.#sumUsRecent > 2 ** 52) this.#settleSum();
+    if (this.#sumUsRecent > 2 ** 52) this.#moveRecentSum();
     if (us < this.#minUs) this.#minUs = us;
     if (us > this.#maxUs) this.#maxUs = us;
   }
 
-  /** Adds the other's counts. The order of merging does not matter, not even in the last bit. */
+  /** Commutative and associative, exact to the last bit. */
   merge(other: Histogram): void {
     const counts = this.#buckets();
     if (other.#counts === undefined) for (const bucket of other.#samples) addTo(counts, bucket, 1);
     else for (let i = 0; i < bucketCount; i++) counts[i] = (counts[i] as number) + (other.#counts[i] as number);
     this.#count += other.#count;
-    this.#settleSum();
+    this.#moveRecentSum();
     this.#sumUs += other.#sumUs + BigInt(other.#sumUsRecent);
     this.#minUs = Math.min(this.#minUs, other.#minUs);
     this.#maxUs = Math.max(this.#maxUs, other.#maxUs);
@@ -75,7 +75,7 @@ export class Histogram {
     return this.#count === 0 ? 0 : Number(this.sumUs) / this.#count;
   }
 
-  /** The value below or at which the given share of all values lies; 0 when empty. */
+  /** The nearest-rank quantile; 0 when empty. */
   quantileUs(share: number): number {
     assert(share >= 0 && share <= 1, 'a quantile is between 0 and 1');
     const rank = Math.max(1, Math.ceil(share * this.#count));
@@ -88,7 +88,7 @@ export class Histogram {
     return 0;
   }
 
-  /** The counters that are not zero, as [bucket, count, bucket, count ...], ready for a message. */
+  /** The non-empty buckets as [bucket, count, bucket, count ...], for a message. */
   toSparse(): SparseHistogram {
     const buckets = this.#counts === undefined ? sparseOf(this.#samples) : pairsOf(this.#counts);
     return { buckets, sumUs: this.sumUs, minUs: this.minUs, maxUs: this.maxUs };
@@ -132,7 +132,7 @@ export class Histogram {
     return this.#counts;
   }
 
-  #settleSum(): void {
+  #moveRecentSum(): void {
     this.#sumUs += BigInt(this.#sumUsRecent);
     this.#sumUsRecent = 0;
   }
@@ -173,7 +173,7 @@ function bucketOf(us: number): number {
   return octave * stepsPerOctave + Math.floor(us / 2 ** octave);
 }
 
-/** The middle of the values that share a counter. */
+/** The middle of the values that share a bucket. */
 function middleOf(bucket: number): number {
   if (bucket < linearUs) return bucket;
   const octave = Math.floor(bucket / stepsPerOctave) - 1;

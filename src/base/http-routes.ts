@@ -6,33 +6,33 @@
 export type ApiMethod = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 export type ApiRequest = {
-  /** What the `:name` segments of the path matched, percent-decoded. */
+  /** Values of the `:name` segments of the path, percent-decoded. */
   readonly params: Readonly<Record<string, string>>;
-  /** The last value wins when a name is repeated; a name without a value is ''. */
+  /** The last value of a repeated name; '' for a name without a value. */
   readonly query: Readonly<Record<string, string>>;
-  /** Parsed JSON, or undefined when there was no body. Untrusted: its shape was not checked. */
+  /** Parsed JSON, or undefined without a body. Untrusted: its shape is not validated yet. */
   readonly body: unknown;
-  /** Where a broken event stream wants to go on. */
+  /** The last event that a reconnecting client received (header Last-Event-ID). */
   readonly lastEventId: string | undefined;
 };
 
 export type ServerSentEvent = { readonly data: unknown; readonly id?: string; readonly event?: string };
 
-/** Gives one event to the client. False means that the client is gone: stop sending. */
+/** Sends one event. False: the client disconnected, stop sending. */
 export type SendServerSentEvent = (event: ServerSentEvent) => boolean;
 
 export type ApiResponse =
   | { readonly status: number; readonly json: unknown }
   | { readonly status: number; readonly text: string; readonly contentType: string }
-  /** Written as they come, no faster than the client reads; the iteration is ended when the client is gone. */
+  /** Written no faster than the client reads; the iteration is closed when the client disconnects. */
   | { readonly status: number; readonly contentType: string; readonly chunks: AsyncIterable<string> }
-  /** Called once the stream is open; `end` closes it. The function it returns is called once when the client is gone. */
+  /** Called once the stream is open; `end` closes it. The returned function is called once when the client disconnects. */
   | { readonly sse: (send: SendServerSentEvent, end: () => void) => () => void };
 
 export type ApiRoute = {
   readonly method: ApiMethod;
   /** Literal segments and `:name` segments, for example `/v1/nodes/:name/drain`. A literal wins over a name. */
   readonly path: string;
-  /** A rejection with a coded error becomes its HTTP status and shape; any other one becomes INTERNAL. */
+  /** A rejection with a coded error becomes its HTTP status and JSON; any other rejection becomes INTERNAL. */
   readonly handler: (request: ApiRequest) => Promise<ApiResponse>;
 };

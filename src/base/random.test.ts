@@ -12,14 +12,14 @@ describe('random', () => {
     assert.deepEqual(draw(new Random('17'), 3), [3017469523, 3630736328, 3866424973]);
   });
 
-  it('forks into streams that do not depend on what was drawn elsewhere', () => {
+  it('forks into streams that do not depend on draws from other streams', () => {
     const [one, two] = [new Random('s'), new Random('s')];
     draw(one, 100);
     assert.deepEqual(draw(one.fork('net'), 5), draw(two.fork('net'), 5));
     assert.notDeepEqual(draw(two.fork('net'), 5), draw(two.fork('disk'), 5));
   });
 
-  it('is even over its range', () => {
+  it('is uniform over its range', () => {
     const random = new Random('even');
     const counts = Array.from({ length: 10 }, () => 0);
     for (let i = 0; i < 100_000; i++) counts[random.below(10)]! += 1;
@@ -28,7 +28,7 @@ describe('random', () => {
     assert.ok(chiSquared < 30, `chi squared ${chiSquared}`);
   });
 
-  it('shuffles without losing or doubling', () => {
+  it('shuffles without losing or duplicating an item', () => {
     const items = Array.from({ length: 50 }, (_, i) => i);
     const shuffled = new Random('x').shuffled(items);
     assert.notDeepEqual(shuffled, items);

@@ -1,8 +1,6 @@
 /**
  * Seeded pseudo-random streams (sfc32), forked by label: one more draw in one machine changes nothing in the others, so
- * a failing seed stays the same failure. Never used for keys, salts or ids.
- *
- * Not for keys, salts or ids: those come from the operating system, in io/.
+ * a failing seed stays the same failure. Never used for keys, salts or ids: those come from the operating system (io/).
  */
 import { assert } from './assert.ts';
 
@@ -54,7 +52,7 @@ export class Random {
   }
 
   pick<T>(items: readonly T[]): T {
-    assert(items.length > 0, 'Random.pick from nothing');
+    assert(items.length > 0, 'Random.pick needs at least one item');
     return items[this.below(items.length)] as T;
   }
 

@@ -3,7 +3,7 @@
  * States what each error promises about a write.
  *
  * Each successful transaction that changes something raises the revision by one, and all its changes carry that
- * revision. Endings are callbacks as in ports.ts: called exactly once, never before the call has returned, and always
+ * revision. Results are callbacks as in ports.ts: called exactly once, never before the call has returned, and always
  * within `timeoutMs`. A write that ended in DEADLINE or NETWORK_TIMEOUT may have happened; one that ended in NO_QUORUM,
  * NOT_LEADER or CAPACITY has not.
  */
@@ -19,11 +19,11 @@ export type LeaseId = string & { readonly [leaseIdBrand]: true };
 export type RegistryEntry = {
   readonly key: string;
   readonly value: Uint8Array;
-  /** The revision that created it, the one that changed it last, and how often it was written since its creation (1 = new). */
+  /** Revisions of its creation and last change; `version` counts the writes since its creation (1 = new). */
   readonly createRevision: number;
   readonly modRevision: number;
   readonly version: number;
-  /** The key ends with this lease. */
+  /** The key is deleted when this lease ends. */
   readonly lease: LeaseId | undefined;
 };
 
@@ -41,7 +41,7 @@ export type RegistryCompare =
 export type KeyRange = { readonly from: string; readonly to: string };
 
 export type RegistryOp =
-  /** With a lease that does not exist the whole transaction fails with LEASE_EXPIRED. Without one a former lease is let go. */
+  /** With an unknown lease the transaction fails with LEASE_EXPIRED. Without a lease the key is detached from a former one. */
   | { readonly kind: 'put'; readonly key: string; readonly value: Uint8Array; readonly lease?: LeaseId }
   | { readonly kind: 'delete'; readonly range: KeyRange }
   | { readonly kind: 'read'; readonly range: KeyRange; readonly limit: number };
@@ -67,16 +67,16 @@ export type TransactionResult = {
 
 export type RangeResult = {
   readonly entries: readonly RegistryEntry[];
-  /** There are further keys beyond the limit. */
+  /** More keys follow beyond the limit. */
   readonly more: boolean;
-  /** Of the key space when it was read: a watch from `revision + 1` misses nothing. */
+  /** The revision of the read: a watch from `revision + 1` misses nothing. */
   readonly revision: number;
 };
 
 export type RangeOptions = {
   readonly limit?: number;
   readonly timeoutMs?: number;
-  /** What this node or its nearest manager has, perhaps old; never waits for a majority. Otherwise linearizable. */
+  /** A stale read from this node or its nearest manager, without a majority. Otherwise reads are linearizable. */
   readonly stale?: boolean;
 };
 
@@ -85,9 +85,9 @@ export type RegistryChange =
   | { readonly kind: 'delete'; readonly key: string; readonly modRevision: number };
 
 export type WatchEvents = {
-  /** Changes in order, those of one revision always together. */
+  /** Changes in order; all changes of one revision come together. */
   changed(changes: readonly RegistryChange[], revision: number): void;
-  /** History before `oldestRevision` is gone: the watch is over; read again and watch from there. */
+  /** The watch ended because history before `oldestRevision` was compacted: read again and watch from there. */
   compacted(oldestRevision: number): void;
 };
 
@@ -95,29 +95,29 @@ export type WriteOptions = { readonly timeoutMs?: number };
 
 export type Registry = {
   range(range: KeyRange, options: RangeOptions, done: Done<RangeResult>): void;
-  /** Resent by itself, and then still executed once, until it is answered or the time is over. */
+  /** Retries until it has a result or `timeoutMs` is over; executes once. */
   transact(transaction: RegistryTransaction, options: WriteOptions, done: Done<TransactionResult>): void;
   grant(ttlMs: number, options: WriteOptions, done: Done<{ readonly lease: LeaseId; readonly ttlMs: number }>): void;
-  /** The full time begins anew. LEASE_EXPIRED when there is no such lease. */
+  /** Renews the lease for its full time. LEASE_EXPIRED when there is no such lease. */
   keepAlive(lease: LeaseId, options: WriteOptions, done: Done<{ readonly ttlMs: number }>): void;
-  /** Its keys end with it. Revoking what is gone is no error. */
+  /** Deletes the keys of the lease. Idempotent. */
   revoke(lease: LeaseId, options: WriteOptions, done: Done<void>): void;
-  /** From `fromRevision` on, that one included. Survives the loss of whoever serves it; ends by cancelling or compaction. */
+  /** From `fromRevision`, inclusive. Survives the loss of its server; ends by `Cancel` or by compaction. */
   watch(range: KeyRange, fromRevision: number, events: WatchEvents): Cancel;
 };
 
 export type LeadershipView = {
-  /** As far as this node knows; undefined while nobody leads. */
+  /** As far as this node knows; undefined without a leader. */
   readonly leader: NodeId | undefined;
   readonly term: number;
-  /** Of the present leader; undefined while nobody leads. */
+  /** Of the current leader; undefined without a leader. */
   readonly fence: Fence | undefined;
 };
 
-/** Who leads the group that this node belongs to, and whether that is this node. By composition: nobody inherits. */
+/** The leader of the group that this node belongs to, and whether that is this node. */
 export type Leadership = {
   view(): LeadershipView;
-  /** True only while our own lease surely holds: ask at the moment of acting, act under `view().fence`. */
+  /** True only while the leader lease of this node holds: check right before acting, and act under `view().fence`. */
   isLeading(): boolean;
   watch(events: LeadershipEvents): Cancel;
 };
@@ -132,7 +132,7 @@ export const registryLimits = {
   keyBytesMax: 1_024,
   valueBytesMax: 1_048_576,
   transactionBytesMax: 1_572_864,
-  /** Comparisons, and operations in one branch. etcd allows 128 together with what we have to add to them. */
+  /** Comparisons, and operations per branch. etcd allows 128, which include those that this package adds. */
   transactionOpsMax: 120,
   rangeLimitMax: 10_000,
   ttlMsMin: 1_000,
@@ -143,7 +143,7 @@ export function onlyKey(key: string): KeyRange {
   return { from: key, to: `${key}\0` };
 }
 
-/** All keys that begin with these characters. */
+/** All keys with this prefix. */
 export function withPrefix(prefix: string): KeyRange {
   return { from: prefix, to: `${prefix}\u{10ffff}` };
 }

@@ -13,7 +13,7 @@ const rows: readonly StoreWrite[] = [
 const others: readonly StoreWrite[] = [...rows, { key: 'gr\u00f6\u00dfe \u{1f600}', value: Uint8Array.of(9) }];
 
 for (const [name, some] of Object.entries({ 'plain keys': rows, 'other keys': others, nothing: [] })) {
-  test(`what was packed is found again behind its prefix: ${name}`, () => {
+  test(`unpackRows returns the packed rows with their prefix: ${name}`, () => {
     const packed = packRows(some);
     const found = unpackRows({ prefix: 'p/', packed });
     assert.deepEqual(
@@ -24,7 +24,7 @@ for (const [name, some] of Object.entries({ 'plain keys': rows, 'other keys': ot
   });
 }
 
-test('bytes that are cut, too many or no text are no rows', () => {
+test('isPackedRows rejects truncated rows, too many rows and keys that are not UTF-8', () => {
   const packed = packRows(others);
   const ends = new Set<number>([0]);
   for (let count = 1; count <= others.length; count++) ends.add(packRows(others.slice(0, count)).length);
@@ -33,6 +33,10 @@ test('bytes that are cut, too many or no text are no rows', () => {
   assert.equal(isPackedRows(packed.subarray(0, -1), 10, 300), false);
   assert.equal(isPackedRows(packed, others.length - 1, 300), false);
   assert.equal(isPackedRows(packed, 10, 299), false);
-  assert.equal(isPackedRows(Uint8Array.of(0, 0, 0, 1, 0, 0, 0, 0, 0xff), 10, 300), false, 'no UTF-8');
-  assert.equal(isPackedRows(Uint8Array.of(0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0), 10, 300), false, 'what logs mean by it');
+  assert.equal(isPackedRows(Uint8Array.of(0, 0, 0, 1, 0, 0, 0, 0, 0xff), 10, 300), false, 'not UTF-8');
+  assert.equal(
+    isPackedRows(Uint8Array.of(0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0), 10, 300),
+    false,
+    'the tombstone length as a key length',
+  );
 });

@@ -10,7 +10,7 @@ import type { StoreRows, StoreWrite } from './ports.ts';
 export const rowHeaderBytes = 8;
 export const tombstoneLength = 0xffff_ffff;
 
-/** Small pieces share one, because to allocate is dear. Nobody keeps them for long. */
+/** Small results share a slab, because an allocation costs more than the encoding. They are short-lived. */
 const slabBytes = 8_192;
 const slabShareBytesMax = slabBytes / 8;
 let slab = new Uint8Array(slabBytes);
@@ -38,7 +38,7 @@ export function packRows(rows: readonly StoreWrite[]): Uint8Array {
   return packed;
 }
 
-/** The values share the memory of what they were packed in. */
+/** The values are views of `packed`. */
 export function unpackRows({ prefix, packed }: StoreRows): StoreWrite[] {
   const rows: StoreWrite[] = [];
   for (let at = 0; at < packed.length;) {
@@ -46,14 +46,14 @@ export function unpackRows({ prefix, packed }: StoreRows): StoreWrite[] {
     const keyEnd = keyAt + readUint32(packed, at);
     const valueBytes = readUint32(packed, at + 4);
     at = valueBytes === tombstoneLength ? keyEnd : keyEnd + valueBytes;
-    assert(at <= packed.length, 'packed rows are whole');
+    assert(at <= packed.length, 'packed rows are complete');
     const key = prefix + decoder.decode(packed.subarray(keyAt, keyEnd));
     rows.push({ key, value: valueBytes === tombstoneLength ? null : packed.subarray(keyEnd, at) });
   }
   return rows;
 }
 
-/** Are these bytes of a stranger rows, and not too many? */
+/** Validates untrusted bytes: complete rows within both limits, keys in UTF-8. */
 export function isPackedRows(packed: Uint8Array, rowsMax: number, keyBytesMax: number): boolean {
   let count = 0;
   for (let at = 0; at < packed.length; count++) {
@@ -82,7 +82,7 @@ export function writeUint32(bytes: Uint8Array, at: number, value: number): void 
   bytes[at + 3] = value;
 }
 
-/** Where it ends; -1 if it is no plain ASCII. A call into the engine's encoder would cost more than the loop. */
+/** Returns the end; -1 if the text is not ASCII. For short keys the loop costs less than a call of TextEncoder. */
 export function writeAscii(bytes: Uint8Array, start: number, text: string): number {
   const { length } = text;
   let all = 0;

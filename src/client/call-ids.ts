@@ -8,15 +8,15 @@ export class CallIdAllocator {
   readonly #session: string;
   readonly #open = new Set<number>();
   #next = 1;
-  #lowest = 1;
+  #lowestPending = 1;
 
   constructor(session: string) {
     this.#session = session;
   }
 
   /** The lowest number that is still waited for; that of the next call when none is. */
-  get lowest(): number {
-    return this.#lowest;
+  get lowestPending(): number {
+    return this.#lowestPending;
   }
 
   get openCount(): number {
@@ -33,6 +33,6 @@ export class CallIdAllocator {
   release({ session, counter }: CallId): void {
     if (session !== this.#session) return;
     this.#open.delete(counter);
-    while (this.#lowest < this.#next && !this.#open.has(this.#lowest)) this.#lowest += 1;
+    while (this.#lowestPending < this.#next && !this.#open.has(this.#lowestPending)) this.#lowestPending += 1;
   }
 }

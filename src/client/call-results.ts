@@ -23,7 +23,7 @@ export function classifyCallReply(
   method: Methods[string],
   isEndless: boolean,
 ): ClassifiedReply<unknown> {
-  if (answer.kind !== 'wantedCall') return { outcome: failure('MALFORMED', `${answer.kind} answers a call`) };
+  if (answer.kind !== 'routeCallReply') return { outcome: failure('MALFORMED', `${answer.kind} answers a call`) };
   const result = callResultOfReply(answer);
   if (!result.ok) {
     const mayPass = retryable.includes(result.error.code) || (isEndless && result.error.code === 'DEADLINE');

@@ -45,15 +45,20 @@ export class JobRequests {
     return await this.#order(verb, JSON.stringify(words), undefined, undefined);
   }
 
-  /** With `waitMs` it is answered when the job is over, at the latest after so long. */
-  submit(words: string, key: string | undefined, waitMs: number | undefined): Promise<unknown> {
-    return this.#order('submit', words, key, waitMs);
+  /** With `waitMs` the reply comes when the job has ended, at the latest after this time. */
+  submit(args: string, idempotencyKey: string | undefined, waitMs: number | undefined): Promise<unknown> {
+    return this.#order('submit', args, idempotencyKey, waitMs);
   }
 
-  async #order(verb: JobVerb, args: string, key: string | undefined, waitMs: number | undefined): Promise<unknown> {
-    const question = { kind: 'jobOrder', verb, args, hops: 0, submitter: '', waitMs, key } as const;
+  async #order(
+    verb: JobVerb,
+    args: string,
+    idempotencyKey: string | undefined,
+    waitMs: number | undefined,
+  ): Promise<unknown> {
+    const request = { kind: 'jobRequest', verb, args, hops: 0, submitter: '', waitMs, idempotencyKey } as const;
     const attemptMs = Math.min(attemptMsMax, this.#requestMs);
-    const { answer } = await this.#ask(question, 'jobTold', {
+    const { answer } = await this.#ask(request, 'jobReply', {
       attemptMs,
       isRetryable: mayPass,
       isPermanent: isHopeless,
@@ -81,7 +86,7 @@ export class JobRequests {
     const [oldest] = this.#stored.keys();
     if (this.#stored.size >= storedMax && oldest !== undefined) this.#forget(oldest);
     const attemptMs = Math.max(storeMsMax, this.#requestMs);
-    const stored = this.#ask({ kind: 'storeBundle', sha256, code }, 'bundleStored', {
+    const stored = this.#ask({ kind: 'storeBundle', sha256, code }, 'storeBundleReply', {
       attemptMs,
       isRetryable: mayPass,
       isPermanent: isHopeless,

@@ -118,7 +118,7 @@ export class PoolCalls {
       ...{ pool, method, route, id, timeoutMs: wireMsMax },
       args: encodeValue(call.args),
       // Of an id from outside nobody knows what else is still waited for.
-      lowestPending: options.callId === undefined ? this.#callIds.lowest : 0,
+      lowestPending: options.callId === undefined ? this.#callIds.lowestPending : 0,
       retryTimeoutMs:
         retryTimeoutMs === undefined || retryTimeoutMs < 0
           ? undefined

@@ -76,12 +76,17 @@ class StreamCall {
   }
 
   #open(address: ReturnType<ClientContext['servers']['nextUntried']> & object): AsyncIterableIterator<Uint8Array> {
-    const { pool, route, method, args, id, lowestPending: lowest, retryTimeoutMs } = this.#call;
+    const { pool, route, method, args, id, lowestPending, retryTimeoutMs } = this.#call;
     const remainingMs = this.#limits.deadlineMs - this.#site.clock.nowMs();
     if (remainingMs <= 0) throw new RemusterError('DEADLINE');
     const timeoutMs = Math.ceil(Math.min(streamMsMax, remainingMs));
-    const wire = { ...id, lowest, pool, route: routeToWire(route), retryTimeoutMs, method };
-    this.#reader = readResultStream(this.#site, address, { kind: 'openFlow', ...wire, timeoutMs, hops: 0 }, args);
+    const wire = { ...id, lowestPending, pool, route: routeToWire(route), retryTimeoutMs, method };
+    this.#reader = readResultStream(
+      this.#site,
+      address,
+      { kind: 'openResultStream', ...wire, timeoutMs, hops: 0 },
+      args,
+    );
     return this.#reader;
   }
 

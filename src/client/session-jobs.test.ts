@@ -9,7 +9,7 @@ import { FakeCluster, opened } from '../../test/fakes/fake-cluster.ts';
 import { type WorkflowBundler, type PreparedJob, preparedJob } from './submission.ts';
 import { isJobFailure } from './job-failure.ts';
 
-type Order = Message & { kind: 'jobOrder' };
+type Order = Message & { kind: 'jobRequest' };
 
 const checkout = workflow('checkout', { vus: 4, duration: '10s', steps: { browse: () => 1 } });
 const code = new TextEncoder().encode('code');
@@ -34,9 +34,9 @@ class PretendManagers {
       if (message.kind === 'storeBundle') {
         this.stored += 1;
         this.has.add(message.sha256);
-        return reply(success(encodeMessage({ kind: 'bundleStored', sha256: message.sha256 })));
+        return reply(success(encodeMessage({ kind: 'storeBundleReply', sha256: message.sha256 })));
       }
-      assert.equal(message.kind, 'jobOrder');
+      assert.equal(message.kind, 'jobRequest');
       this.#ordered(node, message, reply);
     };
   }
@@ -52,15 +52,15 @@ class PretendManagers {
     const words = JSON.parse(order.args) as Record<string, unknown>;
     if (order.verb !== 'submit' || (this.answers['submit'] !== undefined && (order.waitMs ?? 0) > 0)) {
       const answer = this.answers[order.verb] ?? assert.fail(`nobody answers ${order.verb}`);
-      return success(encodeMessage({ kind: 'jobTold', answer: JSON.stringify(answer(words)) }));
+      return success(encodeMessage({ kind: 'jobReply', answer: JSON.stringify(answer(words)) }));
     }
     const request = words as unknown as JobRequest;
     if (!this.has.has(request.bundle)) return failure('UNKNOWN_BUNDLE');
-    const key = order.key ?? assert.fail('a submission without a key');
+    const key = order.idempotencyKey ?? assert.fail('a submission without a key');
     const isNew = !this.jobs.has(key);
     this.jobs.set(key, request);
     const jobId = `job-${[...this.jobs.keys()].indexOf(key) + 1}`;
-    return success(encodeMessage({ kind: 'jobTold', answer: JSON.stringify({ jobId, status: 'QUEUED', isNew }) }));
+    return success(encodeMessage({ kind: 'jobReply', answer: JSON.stringify({ jobId, status: 'QUEUED', isNew }) }));
   }
 }
 

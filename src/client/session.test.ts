@@ -64,7 +64,7 @@ test('an echo returns the same bytes', async () => {
 
 test('a client may not join as a member', async () => {
   const { world, streams } = nodeAndClient();
-  const body = encodeMessage({ kind: 'sync', viewHash: 0, claims: [], reply: 'differences' });
+  const body = encodeMessage({ kind: 'syncView', viewHash: 0, claims: [], reply: 'differences' });
   const answer = toPromise<Uint8Array>((done) => streams.request(address, body, 500, done));
   await assert.rejects(within(world, answer), (error) => isRemusterError(error, 'FORBIDDEN'));
 });

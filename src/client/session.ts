@@ -19,7 +19,7 @@ import { ServerList } from './server-list.ts';
 import { LivenessMonitor } from './liveness-monitor.ts';
 import type { WorkflowBundler, PreparedJob, SubmitOptions } from './submission.ts';
 
-type MemberView = (Message & { kind: 'memberList' })['members'][number];
+type MemberView = (Message & { kind: 'listMembersReply' })['members'][number];
 
 /** A member as the asked node sees it. */
 export type ClusterMember = MemberView['entry'] &
@@ -127,17 +127,17 @@ class Session implements ClusterSession {
       times >= handshakesMax && message.includes('handshake');
     const deadlineMs = nowMs + (waitMs === 0 ? this.#times.requestTimeoutMs : waitMs);
     const limits = { deadlineMs, retryUntilMs: nowMs + waitMs, isPermanent };
-    this.#learn(await this.#ask({ kind: 'listMembers' }, 'memberList', limits));
+    this.#learn(await this.#ask({ kind: 'listMembers' }, 'listMembersReply', limits));
   }
 
   async members(): Promise<readonly ClusterMember[]> {
-    const list = await this.#ask({ kind: 'listMembers' }, 'memberList', this.#limits());
+    const list = await this.#ask({ kind: 'listMembers' }, 'listMembersReply', this.#limits());
     this.#learn(list);
     return list.members.map(flat);
   }
 
   async echo(payload: Uint8Array): Promise<Uint8Array> {
-    return (await this.#ask({ kind: 'echo', payload }, 'echoed', this.#limits())).payload;
+    return (await this.#ask({ kind: 'echo', payload }, 'echoReply', this.#limits())).payload;
   }
 
   pool<M extends Methods>(definition: ModuleDefinition<M>, name: string): PoolHandle<M> {
@@ -158,7 +158,7 @@ class Session implements ClusterSession {
   }
 
   async #managePool(action: 'create' | 'delete', words: object): Promise<void> {
-    await this.#ask({ kind: 'wantPool', action, spec: JSON.stringify(words) }, 'poolTold', this.#limits());
+    await this.#ask({ kind: 'managePool', action, spec: JSON.stringify(words) }, 'managePoolReply', this.#limits());
   }
 
   submit(what: string | PreparedJob, options?: SubmitOptions): Promise<Job> {
@@ -234,13 +234,13 @@ class Session implements ClusterSession {
     if (nowMs - this.#learnedMs < membersTtlMs) return;
     this.#learnedMs = nowMs;
     const limits = { deadlineMs: nowMs + this.#times.requestTimeoutMs, retryUntilMs: nowMs };
-    this.#ask({ kind: 'listMembers' }, 'memberList', limits).then(
+    this.#ask({ kind: 'listMembers' }, 'listMembersReply', limits).then(
       (list) => this.#learn(list),
       () => undefined,
     );
   }
 
-  #learn({ members }: Answer<'memberList'>): void {
+  #learn({ members }: Answer<'listMembersReply'>): void {
     this.#learnedMs = this.#site.clock.nowMs();
     const alive = members.filter(({ state, entry }) => state === 'alive' && !entry.roles.includes('client'));
     this.#site.servers.update(alive.map(({ entry: { host, port } }) => ({ host, port })));

@@ -4,19 +4,19 @@ import { describe, test } from 'node:test';
 import { type PendingOutcome, change, threeVoters, untilEnded } from '../../test/support/consensus/consensus-calls.ts';
 import { ConsensusTestCluster, addressOf, idOf } from '../../test/support/consensus/consensus-cluster.ts';
 
-const newcomer = { id: idOf('n4'), name: 'n4', ...addressOf('n4') };
+const joiner = { id: idOf('n4'), name: 'n4', ...addressOf('n4') };
 
-describe('members', () => {
-  test('are added, caught up, promoted and removed one at a time', () => {
+describe('configuration changes', () => {
+  test('add, promote and remove members one at a time', () => {
     const { world, leader } = threeVoters();
     assert.equal(untilEnded(world, world.propose(leader, 'a')), 'ok');
     world.start('n4');
     world.run(10);
     assert.equal(world.voter('n4').host.view().self, 'outside');
-    const added = change(world, leader, { kind: 'add', member: newcomer });
+    const added = change(world, leader, { kind: 'add', member: joiner });
     assert.equal(untilEnded(world, change(world, leader, { kind: 'remove', id: idOf('n4') })), 'CAPACITY');
     assert.equal(untilEnded(world, added), 'ok');
-    assert.equal(untilEnded(world, change(world, leader, { kind: 'add', member: newcomer })), 'PRECONDITION');
+    assert.equal(untilEnded(world, change(world, leader, { kind: 'add', member: joiner })), 'PRECONDITION');
     world.until('it has caught up', () =>
       world
         .voter(leader)
@@ -35,36 +35,36 @@ describe('members', () => {
     assert.equal(world.voter(leader).host.view().members.length, 3);
   });
 
-  test('that have not caught up are not promoted', () => {
+  test('do not promote a member that has not caught up', () => {
     const { world, leader } = threeVoters();
-    assert.equal(untilEnded(world, change(world, leader, { kind: 'add', member: newcomer })), 'ok');
+    assert.equal(untilEnded(world, change(world, leader, { kind: 'add', member: joiner })), 'ok');
     assert.equal(untilEnded(world, change(world, leader, { kind: 'promote', id: idOf('n4') })), 'PRECONDITION');
     assert.equal(untilEnded(world, change(world, leader, { kind: 'promote', id: idOf('n9') })), 'PRECONDITION');
   });
 
-  test('that do not know yet that they are members are not promoted: they would refuse to vote', () => {
+  test('do not promote a member that lacks the entry that adds it: it would grant no vote', () => {
     const world = new ConsensusTestCluster();
     world.group('n1');
     world.untilLeader();
     world.start('n4');
-    world.travel = (message) => (message.kind === 'append' && message.entries.length > 0 ? [] : [1]);
-    assert.equal(untilEnded(world, change(world, 'n1', { kind: 'add', member: newcomer })), 'ok');
+    world.travel = (message) => (message.kind === 'appendEntries' && message.entries.length > 0 ? [] : [1]);
+    assert.equal(untilEnded(world, change(world, 'n1', { kind: 'add', member: joiner })), 'ok');
     world.run(1_000);
     assert.equal(world.voter('n4').host.view().self, 'outside');
-    assert.equal(untilEnded(world, change(world, 'n1', { kind: 'promote', id: newcomer.id })), 'PRECONDITION');
+    assert.equal(untilEnded(world, change(world, 'n1', { kind: 'promote', id: joiner.id })), 'PRECONDITION');
   });
 
-  test('that sync count in no majority', () => {
+  test('count a syncing member in no majority', () => {
     const { world, leader, others } = threeVoters();
     world.start('n4');
-    assert.equal(untilEnded(world, change(world, leader, { kind: 'add', member: newcomer })), 'ok');
+    assert.equal(untilEnded(world, change(world, leader, { kind: 'add', member: joiner })), 'ok');
     world.run(300);
     for (const other of others) world.kill(other);
     world.run(1_000);
     assert.equal(world.leader(), undefined);
   });
 
-  test('the leader may remove itself, and another takes over at once', () => {
+  test('may remove the leader, and another voter is elected at once', () => {
     const { world, leader } = threeVoters();
     const removed = change(world, leader, { kind: 'remove', id: idOf(leader) });
     assert.equal(untilEnded(world, removed), 'ok');
@@ -74,14 +74,14 @@ describe('members', () => {
     assert.equal(world.voter(world.leader() as string).host.view().members.length, 2);
   });
 
-  test('the last voter cannot be removed', () => {
+  test('cannot remove the last voter', () => {
     const world = new ConsensusTestCluster();
     world.group('n1');
     world.untilLeader();
     assert.equal(untilEnded(world, change(world, 'n1', { kind: 'remove', id: idOf('n1') })), 'PRECONDITION');
   });
 
-  test('a group of one grows to three, and a dead voter is replaced', () => {
+  test('grow a group of one to three, and replace a dead voter', () => {
     const world = new ConsensusTestCluster();
     world.group('n1');
     world.untilLeader();
@@ -105,7 +105,7 @@ describe('members', () => {
     world.untilLeader();
   });
 
-  test('are made once', () => {
+  test('happen once', () => {
     const { world } = threeVoters();
     const ended: PendingOutcome = {};
     world.voter('n1').host.bootstrap([], (outcome) => {

@@ -1,9 +1,6 @@
 /**
  * Runs the consensus machine on ports, applies committed entries to the state machine, completes pending calls. Decides
- * nothing itself.
- *
- * `leadership.isLeading()` is the read barrier that needs no waiting: while it is true, the state of the replica is the
- * truth.
+ * nothing itself. While `leadership.isLeading()` is true, reads of the state machine are linearizable without a barrier.
  */
 import { assert } from '../base/assert.ts';
 import { type Done, failure, success } from '../base/errors.ts';
@@ -17,7 +14,7 @@ import { encodeMessage } from '../messages/catalogue.ts';
 import { type ConsensusMessage, groupMembersMax } from '../messages/consensus.ts';
 import { PendingCalls } from './pending-calls.ts';
 import { Consensus } from './consensus.ts';
-import type { ConsensusEvent } from './state/consensus-event.ts';
+import type { ConsensusEvent } from './state/effects.ts';
 import type { ConsensusInput } from './consensus-input.ts';
 import type { LogEntry } from './state/log-entry.ts';
 import { LeadershipPort } from './leadership-port.ts';
@@ -48,13 +45,13 @@ export type ConsensusSettings = {
   readonly group: string;
   readonly self: Identity;
   readonly options: ConsensusOptions;
-  /** Where a member is now, if that is known better than by the configuration. */
+  /** The current address of a member, if known better than by the configuration. */
   readonly locate?: (id: NodeId) => Address | undefined;
 };
 
 export type ConsensusListener = {
   event(event: ConsensusEvent): void;
-  /** The group is over on this node because of a mistake of ours. */
+  /** The group stopped on this node because of a bug. */
   onHalt(error: unknown): void;
 };
 
@@ -62,38 +59,38 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
   readonly leadership: LeadershipPort;
   readonly #ports: ConsensusPorts;
   readonly #settings: ConsensusSettings;
-  readonly #replica: StateMachine<Result>;
-  readonly #reports: ConsensusListener;
+  readonly #stateMachine: StateMachine<Result>;
+  readonly #listener: ConsensusListener;
   readonly #calls: PendingCalls;
   readonly #snapshots: SnapshotBridge;
   readonly #counters = new Map<string, number>();
-  /** Where those were who spoke to us. */
-  readonly #heardAt = new BoundedLru<NodeId, Address>(4 * groupMembersMax);
+  /** Addresses of the senders of messages. */
+  readonly #lastAddresses = new BoundedLru<NodeId, Address>(4 * groupMembersMax);
   #machine: Consensus | undefined;
   #loop: Loop<ConsensusInput, ConsensusEffect, ConsensusTimer> | undefined;
-  /** The last entry that the replica has seen. */
+  /** Index of the last entry that the state machine has applied. */
   #appliedIndex = 0;
-  /** Made in this turn. */
+  /** Proposals of this turn. */
   #batch: Proposal[] = [];
   #stopped = false;
 
   constructor(
     ports: ConsensusPorts,
     settings: ConsensusSettings,
-    replica: StateMachine<Result>,
-    reports: ConsensusListener,
+    stateMachine: StateMachine<Result>,
+    listener: ConsensusListener,
   ) {
     checkConsensusOptions(settings.options);
     this.#ports = ports;
     this.#settings = settings;
-    this.#replica = replica;
-    this.#reports = reports;
+    this.#stateMachine = stateMachine;
+    this.#listener = listener;
     this.#calls = new PendingCalls(ports.clock);
     this.#snapshots = new SnapshotBridge({
       clock: ports.clock,
-      replica,
+      stateMachine,
       onPart: (number, part) => this.#loop?.feed({ kind: 'snapshotPart', number, part }),
-      failed: (error) => this.#halted(error),
+      onFailed: (error) => this.#halt(error),
     });
     this.leadership = new LeadershipPort(
       () => this.#machine?.leadershipView ?? { leader: undefined, term: 0, fence: undefined },
@@ -101,7 +98,7 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
     );
   }
 
-  /** Reads what the disk has of this group; `fresh` when that is nothing. STORE_CORRUPT when it cannot be used. */
+  /** Recovers the group from disk; `fresh` if there is nothing. Ends with STORE_CORRUPT if it is damaged. */
   start(done: Done<{ readonly fresh: boolean }>): void {
     recoverGroup(this.#ports.store, this.#settings.group, (outcome) => {
       if (this.#stopped) return done(failure('CANCELLED', 'the group was stopped'));
@@ -116,16 +113,16 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
     });
   }
 
-  /** Makes the first members of a new group, once; the same on all of them. PRECONDITION when the group exists already. */
+  /** Bootstraps a new group with the same members on each of them. PRECONDITION if the group already exists. */
   bootstrap(members: readonly GroupMember[], done: Done<void>): void {
-    this.#ask(bootstrapTimeoutMs, done, (call) => ({ kind: 'bootstrap', members, call }));
+    this.#request(bootstrapTimeoutMs, done, (call) => ({ kind: 'bootstrap', members, call }));
   }
 
-  /** The transport has proved who speaks, and the message has passed the role matrix. */
+  /** The transport has authenticated the sender, and the role matrix admits the message. */
   onMessage(from: Identity, message: ConsensusMessage): void {
     const { id, generation, host, port } = from;
-    const known = this.#heardAt.peek(id);
-    if (known?.host !== host || known.port !== port) this.#heardAt.set(id, { host, port });
+    const known = this.#lastAddresses.peek(id);
+    if (known?.host !== host || known.port !== port) this.#lastAddresses.set(id, { host, port });
     this.#loop?.feed({ kind: 'message', from: { id, generation }, message });
   }
 
@@ -134,15 +131,15 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
     this.#loop?.feed({ kind: 'health', score: Math.max(0, Math.min(8, score)) });
   }
 
-  /** Positive proof that this process is gone, and no mere silence: what it was promised is void. */
+  /** Proof that this process ended, not mere silence: the lease that it held ends. */
   onProcessGone(id: NodeId, generation: number): void {
-    this.#loop?.feed({ kind: 'gone', id, generation });
+    this.#loop?.feed({ kind: 'processGone', id, generation });
   }
 
-  /** Nothing is said, written or applied any more. Open calls end with NETWORK_TIMEOUT. */
+  /** Sends, writes and applies nothing afterwards. Pending calls end with NETWORK_TIMEOUT. */
   stop(): void {
     this.#stopped = true;
-    this.#over();
+    this.#end();
   }
 
   view(): GroupView {
@@ -151,57 +148,58 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
     return this.#machine?.view() ?? { group, ...nothing, self: 'outside' };
   }
 
-  /** Of the other members; empty unless this node leads. */
+  /** Progress of the other members; empty unless this node leads. */
   progress(): readonly GroupMemberProgress[] {
     return this.#machine?.progress() ?? [];
   }
 
-  /** Numbers that only grow, by name; `rejected.<reason>` for what was refused. */
+  /** Counters by name; `rejected.<reason>` for ignored messages. */
   counters(): Readonly<Record<string, number>> {
     return { ...Object.fromEntries(this.#counters), ...this.#machine?.counters() };
   }
 
   propose(command: Uint8Array, timeoutMs: number, done: Done<CommittedResult<Result>>): void {
     const count = this.#batch.push({ call: this.#calls.open(timeoutMs, done), command });
-    if (count === 1) this.#ports.clock.schedule(0, () => this.#proposeGathered());
-    // More than the machine takes need not gather: it says so to each.
-    else if (count > this.#settings.options.proposalsMax) this.#calls.runDeferred(() => this.#proposeGathered());
+    if (count === 1) this.#ports.clock.schedule(0, () => this.#proposeBatch());
+    // The machine refuses more than this at once, so a larger batch has no use.
+    else if (count > this.#settings.options.proposalsMax) this.#calls.runDeferred(() => this.#proposeBatch());
   }
 
   readBarrier(timeoutMs: number, done: Done<void>): void {
-    this.#ask(timeoutMs, done, (call) => ({ kind: 'barrier', call }));
+    this.#request(timeoutMs, done, (call) => ({ kind: 'readBarrier', call }));
   }
 
   change(change: GroupChange, timeoutMs: number, done: Done<void>): void {
-    this.#ask(timeoutMs, done, (call) => ({ kind: 'change', change, call }));
+    this.#request(timeoutMs, done, (call) => ({ kind: 'change', change, call }));
   }
 
   transfer(to: NodeId | undefined, timeoutMs: number, done: Done<void>): void {
-    this.#ask(timeoutMs, done, (call) => ({ kind: 'transfer', to, call }));
+    this.#request(timeoutMs, done, (call) => ({ kind: 'transfer', to, call }));
   }
 
-  #begin(restored: RecoveredState): void {
+  #begin(recovered: RecoveredState): void {
     const { clock, store, random } = this.#ports;
     const { group, self, options } = this.#settings;
-    this.#appliedIndex = restored.snapshot.index;
+    this.#appliedIndex = recovered.snapshot.index;
     const machine = new Consensus(
       { group, self: self.id, options, random: random.fork(`consensus/${group}`) },
-      restored,
+      recovered,
     );
     this.#machine = machine;
     this.#loop = new Loop<ConsensusInput, ConsensusEffect, ConsensusTimer>(machine, {
       clock,
       store,
       perform: (effect) => this.#perform(effect),
-      onHalt: (error) => this.#halted(error),
+      onHalt: (error) => this.#halt(error),
     });
     this.#loop.feed({ kind: 'start' });
   }
 
-  #ask<T>(timeoutMs: number, done: Done<T>, input: (call: number) => ConsensusInput): void {
+  #request<T>(timeoutMs: number, done: Done<T>, input: (call: number) => ConsensusInput): void {
     this.#calls.runDeferred(() => {
       const call = this.#calls.open(timeoutMs, done);
-      if (this.#loop === undefined) this.#calls.end(call, failure('NOT_LEADER', 'the group is not running here', 'no'));
+      if (this.#loop === undefined)
+        this.#calls.end(call, failure('NOT_LEADER', 'the group is not running on this node', 'no'));
       else this.#loop.feed(input(call));
     });
   }
@@ -214,30 +212,30 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
         return this.#loop?.feed({ kind: 'durable' });
       case 'apply':
         return this.#apply(effect.entries);
-      case 'takeSnapshot':
-        assert(effect.index === this.#appliedIndex, 'a snapshot is of the entry that was applied last');
+      case 'captureSnapshot':
+        assert(effect.index === this.#appliedIndex, 'a snapshot covers the last applied entry');
         return this.#snapshots.startCapture(effect.number);
-      case 'nextPart':
+      case 'captureNextPart':
         return this.#snapshots.captureNext();
-      case 'dropSnapshot':
+      case 'dropCapture':
         return this.#snapshots.dropCapture();
       case 'restorePart':
         return this.#snapshots.restorePart(effect.part);
       case 'dropRestore':
         return this.#snapshots.dropRestore();
-      case 'restore':
+      case 'finishRestore':
         this.#appliedIndex = effect.index;
         return this.#snapshots.finishRestore();
-      case 'ended':
+      case 'callEnded':
         return this.#calls.end(effect.call, effect.outcome);
       case 'event':
-        return this.#reports.event(effect.event);
+        return this.#listener.event(effect.event);
       case 'leadership':
         return this.leadership.notify(effect.change);
     }
   }
 
-  /** What cannot be sent is lost; heartbeats find out. */
+  /** A message that cannot be sent is lost; heartbeats repair the loss. */
   #send(to: NodeId, message: ConsensusMessage): void {
     const address = this.#addressOf(to);
     if (address === undefined) return this.#count('unknownAddress');
@@ -245,7 +243,7 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
   }
 
   #addressOf(id: NodeId): Address | undefined {
-    const located = this.#settings.locate?.(id) ?? this.#heardAt.peek(id);
+    const located = this.#settings.locate?.(id) ?? this.#lastAddresses.peek(id);
     return located ?? this.#machine?.member(id);
   }
 
@@ -253,11 +251,11 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
     for (const entry of entries) this.#applyOne(entry);
   }
 
-  #proposeGathered(): void {
+  #proposeBatch(): void {
     const proposals = this.#batch;
     this.#batch = [];
     if (this.#loop !== undefined && proposals.length > 0) return this.#loop.feed({ kind: 'propose', proposals });
-    const refused = failure('NOT_LEADER', 'the group is not running here', 'no');
+    const refused = failure('NOT_LEADER', 'the group is not running on this node', 'no');
     for (const { call } of proposals) this.#calls.end(call, refused);
   }
 
@@ -266,24 +264,27 @@ export class ConsensusHost<Result> implements GroupHandle<Result> {
     assert(index === this.#appliedIndex + 1, 'entries are applied in order, each once');
     this.#appliedIndex = index;
     if (kind === 'command') {
-      const result = this.#replica.apply(entry);
+      const result = this.#stateMachine.apply(entry);
       if (call === undefined) return;
-      const agreed: CommittedResult<Result> = { index, fence: fenceOf(term, index), result };
-      this.#calls.end(call, success(agreed));
+      const committed: CommittedResult<Result> = { index, fence: fenceOf(term, index), result };
+      this.#calls.end(call, success(committed));
     } else if (call !== undefined) this.#calls.end(call, success(undefined));
   }
 
-  #halted(error: unknown): void {
-    this.#ports.log('error', 'a group stopped by mistake', { group: this.#settings.group, error: String(error) });
-    this.#over();
-    this.#reports.onHalt(error);
+  #halt(error: unknown): void {
+    this.#ports.log('error', 'a consensus group stopped because of a bug', {
+      group: this.#settings.group,
+      error: String(error),
+    });
+    this.#end();
+    this.#listener.onHalt(error);
   }
 
-  #over(): void {
+  #end(): void {
     this.#loop?.stop();
     this.#loop = undefined;
     this.#snapshots.stop();
-    this.#calls.failAll(failure('NETWORK_TIMEOUT', 'this node stops'));
+    this.#calls.failAll(failure('NETWORK_TIMEOUT', 'this node is stopping'));
   }
 
   #count(name: string): void {

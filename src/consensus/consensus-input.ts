@@ -11,11 +11,11 @@ export type ConsensusInput =
   | { readonly kind: 'bootstrap'; readonly members: readonly GroupMember[]; readonly call: number }
   | { readonly kind: 'message'; readonly from: MessageSender; readonly message: ConsensusMessage }
   | { readonly kind: 'propose'; readonly proposals: readonly Proposal[] }
-  | { readonly kind: 'barrier'; readonly call: number }
+  | { readonly kind: 'readBarrier'; readonly call: number }
   | { readonly kind: 'change'; readonly change: GroupChange; readonly call: number }
   | { readonly kind: 'transfer'; readonly to: NodeId | undefined; readonly call: number }
   | { readonly kind: 'durable' }
   /** Without a part: the one before was the last. */
   | { readonly kind: 'snapshotPart'; readonly number: number; readonly part: Uint8Array | undefined }
   | { readonly kind: 'health'; readonly score: number }
-  | { readonly kind: 'gone'; readonly id: NodeId; readonly generation: number };
+  | { readonly kind: 'processGone'; readonly id: NodeId; readonly generation: number };

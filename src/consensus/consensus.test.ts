@@ -13,8 +13,8 @@ import { isRemusterError } from '../base/errors.ts';
 import type { ConsensusMessage } from '../messages/consensus.ts';
 import { defaultConsensusOptions, leaderLeaseMs } from './state/options.ts';
 
-describe('a group', () => {
-  test('of one voter agrees with itself, and waits a promise after a restart', () => {
+describe('a consensus group', () => {
+  test('of one voter commits alone, and waits for its voter lease after a restart', () => {
     const world = new ConsensusTestCluster();
     world.group('n1');
     world.untilLeader(500);
@@ -27,10 +27,10 @@ describe('a group', () => {
     assert.deepEqual(world.voter('n1').replica.items, ['a']);
   });
 
-  test('of three agrees in the same order, and results come to the one who proposed', () => {
+  test('of three commits in one order, and returns results to the proposer', () => {
     const { world, leader } = threeVoters();
     const ends = Array.from({ length: 100 }, (_, i) => world.propose(leader, `${i}`));
-    world.until('all agreed', () => ends.every(({ outcome }) => outcome?.ok === true));
+    world.until('all committed', () => ends.every(({ outcome }) => outcome?.ok === true));
     assert.deepEqual(
       ends.map(({ outcome }) => outcome?.ok === true && (outcome.value as { result: number }).result),
       Array.from({ length: 100 }, (_, i) => i + 1),
@@ -39,7 +39,7 @@ describe('a group', () => {
     world.until('all applied', () => appliedEverywhere(world, items), 500);
   });
 
-  test('ends no call before it has returned', () => {
+  test('calls back only after the call has returned', () => {
     const { world, leader, others } = threeVoters();
     const refused = world.propose(others[0] as string, 'x');
     assert.equal(refused.outcome, undefined);
@@ -58,7 +58,7 @@ describe('a group', () => {
     assert.ok(world.nowMs - startMs <= 53);
   });
 
-  test('elects another leader when its leader dies, and loses nothing that was agreed', () => {
+  test('elects another leader when its leader dies, and loses no committed entry', () => {
     const { world, leader } = threeVoters();
     assert.equal(untilEnded(world, world.propose(leader, 'a')), 'ok');
     world.kill(leader);
@@ -70,7 +70,7 @@ describe('a group', () => {
     world.until('the old leader follows', () => appliedEverywhere(world, ['a', 'b']));
   });
 
-  test('is faster when the process of the leader is known to be gone', () => {
+  test('elects faster when the process of the leader is known to have ended', () => {
     const { world, leader, others } = threeVoters();
     const { generation } = world.voter(leader).self;
     world.kill(leader);
@@ -78,7 +78,7 @@ describe('a group', () => {
     world.untilLeader(400);
   });
 
-  test('does not believe that an earlier life of the leader matters', () => {
+  test('ignores the end of an earlier process of the leader', () => {
     const { world, leader, others } = threeVoters();
     for (const other of others) world.voter(other).host.onProcessGone(idOf(leader), 0);
     world.run(3_000);
@@ -87,8 +87,8 @@ describe('a group', () => {
   });
 });
 
-describe('the lease', () => {
-  test('ends a leader without a majority, by itself and in time, and says NO_QUORUM', () => {
+describe('the leader lease', () => {
+  test('ends without a majority, and proposals fail with NO_QUORUM', () => {
     const { world, leader } = threeVoters();
     world.isolate(leader);
     assert.ok(world.voter(leader).host.leadership.isLeading());
@@ -98,7 +98,7 @@ describe('the lease', () => {
     assert.equal(untilEnded(world, world.propose(leader, 'x')), 'NO_QUORUM');
   });
 
-  test('is never held by two, whatever the clocks do within 1.2', () => {
+  test('is never held by two leaders while clocks drift within 1.2', () => {
     for (const [own, other] of [
       [1 / 1.2, 1.2],
       [1.2, 1 / 1.2],
@@ -123,25 +123,25 @@ describe('the lease', () => {
     }
   });
 
-  test('is not renewed by the answer to a message of an earlier term, which names no round', () => {
-    const answers: ConsensusMessage[] = [];
+  test('is not renewed by a reply to a message of an earlier term, which names no round', () => {
+    const replies: ConsensusMessage[] = [];
     const world = new ConsensusTestCluster({
-      said: (_from, _to, message) => void (message.kind === 'appendReply' && answers.push(message)),
+      onSend: (_from, _to, message) => void (message.kind === 'appendEntriesReply' && replies.push(message)),
     });
     world.group('n1', 'n2', 'n3');
     const former = world.untilLeader();
     assert.equal(untilEnded(world, transfer(world, former.self.name)), 'ok');
     const follower = world.keys.find((key) => key !== former.self.name && key !== world.leader()) as string;
-    answers.length = 0;
+    replies.length = 0;
     const late = { prevIndex: 0, prevTerm: 0, commitIndex: 0, entries: [] };
     const { group } = world.voter(follower).host.view();
-    world.voter(follower).host.onMessage(former.self, { kind: 'append', group, term: 1, round: 11, ...late });
+    world.voter(follower).host.onMessage(former.self, { kind: 'appendEntries', group, term: 1, round: 11, ...late });
     world.run(1);
-    const answer = answers.find((message) => message.kind === 'appendReply' && !message.ok);
-    assert.ok(answer?.kind === 'appendReply' && answer.term === 2 && answer.round === 0, JSON.stringify(answer));
+    const reply = replies.find((message) => message.kind === 'appendEntriesReply' && !message.ok);
+    assert.ok(reply?.kind === 'appendEntriesReply' && reply.term === 2 && reply.round === 0, JSON.stringify(reply));
   });
 
-  test('a voter that is cut off raises no term', () => {
+  test('an isolated voter does not raise its term', () => {
     const { world, leader, others } = threeVoters();
     const [cut] = others as [string];
     world.isolate(cut);
@@ -154,7 +154,7 @@ describe('the lease', () => {
     assert.equal(world.voter(leader).host.view().term, 1);
   });
 
-  test('reads without a lease ask a majority first', () => {
+  test('a read without a lease waits for a majority', () => {
     const { world, leader, others } = threeVoters();
     world.isolate(leader);
     world.until('it stops', () => !world.voter(leader).host.leadership.isLeading());
@@ -168,7 +168,7 @@ describe('the lease', () => {
 });
 
 describe('leadership', () => {
-  test('is handed over to the voter that is named', () => {
+  test('is transferred to the named voter', () => {
     const { world, leader, others } = threeVoters();
     const [, to] = others as [string, string];
     const ended = transfer(world, leader, to);
@@ -176,7 +176,7 @@ describe('leadership', () => {
     world.until('it leads', () => world.leader() === to, 100);
   });
 
-  test('stays when the other voter does not take it, and goes on', () => {
+  test('stays when the target is not elected', () => {
     const { world, leader, others } = threeVoters();
     const [to] = others as [string];
     world.cut(leader, to, true);
@@ -188,7 +188,7 @@ describe('leadership', () => {
     assert.equal(untilEnded(world, world.propose(leader, 'y')), 'ok');
   });
 
-  test('is refused to those who cannot have it', () => {
+  test('is not transferred to an invalid target', () => {
     const { world, leader, others } = threeVoters();
     assert.equal(untilEnded(world, transfer(world, leader, 'n9')), 'PRECONDITION');
     assert.equal(untilEnded(world, transfer(world, leader, leader)), 'PRECONDITION');
@@ -199,7 +199,7 @@ describe('leadership', () => {
     assert.equal(untilEnded(alone, transfer(alone, 'n1')), 'PRECONDITION');
   });
 
-  test('goes to a healthier voter, and stays when there is none', () => {
+  test('is transferred to a healthier voter, and stays when there is none', () => {
     const { world, leader } = threeVoters();
     for (const key of world.keys) world.voter(key).host.healthChanged(8);
     world.run(2_000);
@@ -208,7 +208,7 @@ describe('leadership', () => {
     world.until('another leads', () => (world.leader() ?? leader) !== leader, 2_000);
   });
 
-  test('comes back although all voters are unhealthy', () => {
+  test('is established even if all voters are unhealthy', () => {
     const { world, leader } = threeVoters();
     for (const key of world.keys) world.voter(key).host.healthChanged(8);
     world.run(500);
@@ -216,23 +216,23 @@ describe('leadership', () => {
     world.untilLeader(5_000);
   });
 
-  test('is told to those who watch', () => {
+  test('notifies its watchers', () => {
     const { world, leader, others } = threeVoters();
-    const heard: string[] = [];
+    const notices: string[] = [];
     const [to] = others as [string];
-    world.voter(leader).host.leadership.watch({ lost: (reason) => heard.push(`lost: ${reason}`) });
+    world.voter(leader).host.leadership.watch({ lost: (reason) => notices.push(`lost: ${reason}`) });
     const cancel = world.voter(to).host.leadership.watch({
-      elected: (fence) => heard.push(`became ${fence >> 40n}`),
-      changed: ({ term }) => heard.push(`changed ${term}`),
+      elected: (fence) => notices.push(`elected ${fence >> 40n}`),
+      changed: ({ term }) => notices.push(`changed ${term}`),
     });
     assert.equal(untilEnded(world, transfer(world, leader, to)), 'ok');
     world.run(100);
     cancel();
     world.kill(to);
-    assert.deepEqual(heard, ['changed 2', 'lost: another voter has a higher term', 'changed 2', 'became 2']);
+    assert.deepEqual(notices, ['changed 2', 'lost: another voter has a higher term', 'changed 2', 'elected 2']);
   });
 
-  test('is given up when the disk fails, and nothing is lost when it works again', () => {
+  test('ends when the disk fails, and no entry is lost when it works again', () => {
     const { world, leader } = threeVoters();
     world.voter(leader).diskFull = true;
     const open = world.propose(leader, 'a');
@@ -246,18 +246,18 @@ describe('leadership', () => {
   });
 });
 
-describe('what makes no sense', () => {
-  test('changes nothing', () => {
+describe('invalid input', () => {
+  test('changes no state', () => {
     const { world, leader, others } = threeVoters();
     const from = world.voter(others[0] as string).self;
     const { host } = world.voter(leader);
     const before = host.view();
     const about = { group: 'g', term: 2 ** 24, lastIndex: 99, lastTerm: 9 } as const;
-    host.onMessage(from, { kind: 'vote', ...about, releasedTerm: undefined, releasedRound: undefined });
+    host.onMessage(from, { kind: 'requestVote', ...about, releasedTerm: undefined, releasedRound: undefined });
     host.onMessage(from, { kind: 'preVote', ...about, group: 'other', term: 2 });
-    host.onMessage(from, { kind: 'takeOver', group: 'g', term: 1, round: 1 });
+    host.onMessage(from, { kind: 'timeoutNow', group: 'g', term: 1, round: 1 });
     const append = {
-      kind: 'append',
+      kind: 'appendEntries',
       group: 'g',
       term: 1,
       round: 1,
@@ -275,7 +275,7 @@ describe('what makes no sense', () => {
     assert.deepEqual(host.counters(), { 'rejected.term': 1, 'rejected.group': 1, 'rejected.secondLeader': 1 });
   });
 
-  test('options that contradict each other are refused', () => {
+  test('options that contradict each other are rejected', () => {
     const world = new ConsensusTestCluster();
     world.options = { ...defaultConsensusOptions, heartbeatMs: 400 };
     assert.throws(

@@ -2,9 +2,9 @@
  * The Raft machine of one voter: hands inputs to its parts and moves between follower, candidate and leader. Never
  * reads a clock or a disk, never looks into a command.
  *
- *   consensus-state  term, vote, log, members, outbox     election/    pre-vote, votes, when to stand
- *   follower         takes entries from a leader          snapshots/   a short log
- *   leader           one term: replication, heartbeats and the lease made of them, proposals, reads, transfer
+ *   consensus-state  term, vote, log, configuration      election/    pre-vote, votes, election delay
+ *   follower         accepts entries from a leader       snapshots/   snapshots and log compaction
+ *   leader           one term: replication, heartbeats, leader lease, proposals, reads, transfer
  *
  *   follower --silence, pre-vote--> candidate --majority, durable--> leader --no majority, higher term, disk--> follower
  */
@@ -17,12 +17,12 @@ import type { ConsensusMessage } from '../messages/consensus.ts';
 import { RearmableTimer } from './state/rearmable-timer.ts';
 import { LogApplier } from './replication/log-applier.ts';
 import type { ConsensusInput, MessageSender } from './consensus-input.ts';
-import { Election, type ConsensusMessageOf } from './election/election.ts';
+import { Election } from './election/election.ts';
 import { LeaderFlapping } from './election/leader-flapping.ts';
 import { RaftFollower } from './replication/follower.ts';
 import { type ConsensusStateSettings, ConsensusState } from './state/consensus-state.ts';
 import { RaftLeader } from './replication/leader.ts';
-import type { ConsensusStepEffect, ConsensusTimer } from './state/effects.ts';
+import type { ConsensusMessageOf, ConsensusStepEffect, ConsensusTimer } from './state/effects.ts';
 import type { Proposal } from './replication/proposal-queue.ts';
 import type { GroupChange, GroupMember, GroupView } from './state/state-machine.ts';
 import type { GroupMemberProgress } from './replication/log-replicator.ts';
@@ -46,20 +46,20 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
   readonly #applier: LogApplier;
   readonly #rejected = new Map<string, number>();
   #leader: RaftLeader | undefined;
-  /** Waits to hear that somebody else leads. */
+  /** A transfer that ends when another leader is known. */
   #transferCall: number | undefined;
 
-  constructor(settings: ConsensusStateSettings, restored: RecoveredState) {
-    this.#state = new ConsensusState(settings, restored);
-    this.#fresh = restored.fresh;
+  constructor(settings: ConsensusStateSettings, recovered: RecoveredState) {
+    this.#state = new ConsensusState(settings, recovered);
+    this.#fresh = recovered.fresh;
     this.#election = new Election(this.#state, this.#flapping, {
-      standing: () => this.#forgetLeader(),
-      won: () => this.#won(),
+      started: () => this.#clearLeader(),
+      won: () => this.#onElected(),
       superseded: (term) => this.#superseded(term),
-      handedOver: (word) => this.#leader?.transfer.matches(word) === true,
+      hasReleased: (lease) => this.#leader?.transfer.matches(lease) === true,
     });
     this.#follower = new RaftFollower(this.#state);
-    this.#snapshots = new SnapshotManager(this.#state, restored.obsoleteKeys);
+    this.#snapshots = new SnapshotManager(this.#state, recovered.obsoleteKeys);
     this.#receiver = new SnapshotReceiver(this.#state, this.#snapshots);
     this.#tick = new RearmableTimer(this.#state.outbox, 'tick');
     this.#applier = new LogApplier(this.#state, this.#snapshots);
@@ -68,7 +68,7 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
   step(nowMs: number, input: Input): readonly ConsensusStepEffect[] {
     this.#state.outbox.nowMs = nowMs;
     this.#handle(input);
-    // A proposal that only joins those that wait changes nothing else.
+    // A proposal that only joins a waiting batch changes nothing else.
     if (input.kind !== 'propose' || this.#leader?.proposals.isDue !== false) this.#advance();
     return this.#state.outbox.take();
   }
@@ -92,7 +92,7 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
     return this.#leader?.canServe(nowMs) === true;
   }
 
-  /** Of the other members; empty unless we lead. */
+  /** Progress of the other members; empty unless this voter leads. */
   progress(): readonly GroupMemberProgress[] {
     return this.#leader?.replicator.progress() ?? [];
   }
@@ -108,10 +108,10 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
       case 'bootstrap':
         return this.#bootstrap(input.members, input.call);
       case 'message':
-        return this.#received(input.from, input.message);
+        return this.#onMessage(input.from, input.message);
       case 'propose':
         return this.#propose(input.proposals);
-      case 'barrier':
+      case 'readBarrier':
         return this.#barrier(input.call);
       case 'change':
         return this.#change(input.change, input.call);
@@ -125,7 +125,7 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
       case 'health':
         this.#state.health = input.score;
         return this.#election.resetDelay();
-      case 'gone':
+      case 'processGone':
         return this.#onProcessGone(input.id, input.generation);
       case 'expired':
         return this.#expired(input.timer);
@@ -134,7 +134,7 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
     }
   }
 
-  /** What follows from whatever happened in this step. */
+  /** What every input may cause: appends, commits, reads, snapshots. */
   #advance(): void {
     const state = this.#state;
     this.#leader?.advance();
@@ -145,7 +145,7 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
     const isRemoved = state.members.get(state.self) === undefined && state.members.index <= state.commitIndex;
     if (this.#leader !== undefined && isRemoved) {
       this.#leader.transfer.releaseOnStepDown();
-      this.#stepDown('it was removed from the group');
+      this.#stepDown('the leader was removed from the group');
     }
     state.persist();
   }
@@ -153,74 +153,74 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
   #start(): void {
     const { outbox, members } = this.#state;
     if (this.#fresh) return;
-    // Nobody remembers what was promised before the restart.
-    this.#election.promise.onRestart(outbox.nowMs);
+    // The voter lease is not stored: assume that it was renewed just before the restart.
+    this.#election.voterLease.onRestart(outbox.nowMs);
     if (members.members.length > 0) this.#election.wait();
   }
 
   #bootstrap(members: readonly GroupMember[], call: number): void {
     const state = this.#state;
     if (state.members.members.length > 0)
-      return this.#end(call, new RemusterError('PRECONDITION', 'the group exists already', 'no'));
+      return this.#end(call, new RemusterError('PRECONDITION', 'the group already exists', 'no'));
     if (!members.some(({ standing }) => standing === 'voter'))
-      return this.#end(call, new RemusterError('PRECONDITION', 'a group needs a voter', 'no'));
+      return this.#end(call, new RemusterError('PRECONDITION', 'a group needs at least one voter', 'no'));
     state.snapshot = { ...noSnapshot, members };
     state.members.reset(state.snapshot);
     state.persist([
       hardStateWrite(state.keys, state.term, state.vote),
       snapshotHeadWrite(state.keys, state.snapshot, state.log.base),
     ]);
-    state.outbox.put({ kind: 'ended', call, outcome: success(undefined) });
+    state.outbox.put({ kind: 'callEnded', call, outcome: success(undefined) });
     this.#election.startSoon();
   }
 
-  #received(from: MessageSender, message: ConsensusMessage): void {
+  #onMessage(from: MessageSender, message: ConsensusMessage): void {
     const state = this.#state;
     if (message.group !== state.group || from.id === state.self) return this.#reject('group');
     if (!state.isPlausibleTerm(message.term)) return this.#reject('term');
-    // Who cannot write can promise nothing, so it says nothing.
+    // A voter that cannot write can promise nothing, so it sends no reply.
     if (state.diskFailed) return this.#reject('diskFailed');
     switch (message.kind) {
       case 'preVote':
         return this.#mayVote ? this.#election.onPreVoteRequest(from.id, message) : this.#reject('outside');
-      case 'vote':
+      case 'requestVote':
         return this.#mayVote ? this.#election.onVoteRequest(from.id, message) : this.#reject('outside');
       case 'preVoteReply':
-        return this.#election.preVoted(from.id, message);
-      case 'voteReply':
+        return this.#election.onPreVoteReply(from.id, message);
+      case 'requestVoteReply':
         return this.#election.onVoteReply(from.id, message);
-      case 'append':
+      case 'appendEntries':
         if (this.#follow(from, message) && !this.#follower.append(from.id, message)) this.#reject('malformed');
         return;
-      case 'snapshotChunk':
+      case 'installSnapshot':
         if (this.#follow(from, message) && !this.#receiver.onChunk(from.id, message)) this.#reject('malformed');
         return;
-      case 'appendReply':
-        if (this.#isAnswer(message.term)) this.#leader?.replicator.onAppendReply(from.id, message);
+      case 'appendEntriesReply':
+        if (this.#isCurrentReply(message.term)) this.#leader?.replicator.onAppendReply(from.id, message);
         return;
-      case 'snapshotReply':
-        if (this.#isAnswer(message.term)) this.#leader?.replicator.onSnapshotReply(from.id, message);
+      case 'installSnapshotReply':
+        if (this.#isCurrentReply(message.term)) this.#leader?.replicator.onSnapshotReply(from.id, message);
         return;
-      case 'takeOver':
+      case 'timeoutNow':
         if (message.term !== state.term || from.id !== state.leader || state.role !== 'follower') return;
         return this.#election.onTimeoutNow({ term: message.term, round: message.round });
     }
   }
 
-  /** Who knows of no members is no voter, whatever it was before it lost its memory. */
+  /** A node without a configuration is not a voter, even if it was one before it lost its disk. */
   get #mayVote(): boolean {
     return this.#state.members.members.length > 0;
   }
 
-  /** True if the sender leads in our term; we follow it then. */
-  #follow(from: MessageSender, message: ConsensusMessageOf<'append' | 'snapshotChunk'>): boolean {
+  /** True if the sender leads in the current term: this voter follows it then. */
+  #follow(from: MessageSender, message: ConsensusMessageOf<'appendEntries' | 'installSnapshot'>): boolean {
     const state = this.#state;
     const { term } = message;
     if (term < state.term) {
-      // It names no round: the sender may lead in our term by now, and must not take an old round for one of its own.
+      // No round: if the sender leads the current term by now, it must not take this reply for one of its own rounds.
       const about = { group: state.group, term: state.term, round: 0, prevIndex: 0, index: 0, hintTerm: 0, health: 0 };
       state.persist();
-      state.outbox.send(from.id, { kind: 'appendReply', ...about, ok: false });
+      state.outbox.send(from.id, { kind: 'appendEntriesReply', ...about, ok: false });
       return false;
     }
     if (term > state.term) this.#superseded(term);
@@ -228,18 +228,18 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
       this.#reject('secondLeader');
       return false;
     }
-    if (this.#election.promise.isFromDeadProcess(state.outbox.nowMs, from)) {
+    if (this.#election.voterLease.isFromDeadProcess(state.outbox.nowMs, from)) {
       this.#reject('fromTheDead');
       return false;
     }
     state.role = 'follower';
     if (state.leader !== from.id) this.#setLeader(from.id);
-    this.#election.promise.renew(state.outbox.nowMs, from, term, message.round);
+    this.#election.voterLease.renew(state.outbox.nowMs, from, term, message.round);
     this.#election.wait();
     return true;
   }
 
-  #isAnswer(term: number): boolean {
+  #isCurrentReply(term: number): boolean {
     if (term > this.#state.term) this.#superseded(term);
     return term === this.#state.term;
   }
@@ -265,7 +265,8 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
   #notLeader(): RemusterError {
     const { leader, members } = this.#state;
     const name = leader === undefined ? undefined : (members.get(leader)?.name ?? leader);
-    return new RemusterError('NOT_LEADER', name === undefined ? 'no node leads at this moment' : `${name} leads`, 'no');
+    const text = name === undefined ? 'the group has no leader at the moment' : `the leader is ${name}`;
+    return new RemusterError('NOT_LEADER', text, 'no');
   }
 
   #durable(): void {
@@ -289,26 +290,23 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
   #onLeaderTimeout(): void {
     const { leader } = this.#state;
     if (leader !== undefined) {
-      this.#state.emitEvent('leader.lost', 'nothing was heard of it', { leader });
+      this.#state.emitEvent('leader.lost', 'it sent nothing within the election timeout', { leader });
       this.#setLeader(undefined);
     }
     this.#election.start();
   }
 
   #onProcessGone(id: NodeId, generation: number): void {
-    if (
-      !this.#election.promise.onProcessGone(this.#state.outbox.nowMs, id, generation) ||
-      this.#state.role === 'leader'
-    )
-      return;
+    const { voterLease } = this.#election;
+    if (!voterLease.onProcessGone(this.#state.outbox.nowMs, id, generation) || this.#state.role === 'leader') return;
     if (this.#state.leader === id) {
-      this.#state.emitEvent('leader.lost', 'its process is gone', { leader: id });
+      this.#state.emitEvent('leader.lost', 'its process ended', { leader: id });
       this.#setLeader(undefined);
     }
     this.#election.startSoon();
   }
 
-  #won(): void {
+  #onElected(): void {
     const state = this.#state;
     state.role = 'leader';
     this.#setLeader(state.self);
@@ -317,20 +315,20 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
     this.#tick.set(state.outbox.nowMs + state.options.heartbeatMs);
   }
 
-  #announce(leading: RaftLeader): void {
+  #announce(raftLeader: RaftLeader): void {
     const { outbox, term, self } = this.#state;
-    leading.announced = true;
-    this.#state.emitEvent('leader.elected', 'a majority voted for it', { leader: self });
-    outbox.put({ kind: 'leadership', change: { kind: 'became', fence: fenceOf(term, 0) }, immediate: true });
+    raftLeader.announced = true;
+    this.#state.emitEvent('leader.elected', 'elected by a majority', { leader: self });
+    outbox.put({ kind: 'leadership', change: { kind: 'elected', fence: fenceOf(term, 0) }, immediate: true });
   }
 
   #onTick(): void {
     const { outbox, options } = this.#state;
-    const leading = this.#leader;
-    if (leading === undefined) return;
-    if (this.#tick.lateMs > options.heartbeatMs) leading.onPause();
-    if (leading.hasLostQuorum(outbox.nowMs)) return this.#stepDown('no majority answered');
-    leading.tick();
+    const raftLeader = this.#leader;
+    if (raftLeader === undefined) return;
+    if (this.#tick.lateMs > options.heartbeatMs) raftLeader.onPause();
+    if (raftLeader.hasLostQuorum(outbox.nowMs)) return this.#stepDown('no majority replied');
+    raftLeader.tick();
     this.#tick.set(outbox.nowMs + options.heartbeatMs);
   }
 
@@ -339,12 +337,12 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
     this.#state.diskFailed = true;
     if (this.#leader === undefined) return;
     this.#leader.transfer.releaseOnStepDown();
-    this.#stepDown(`its disk failed: ${error.code}`);
+    this.#stepDown(`a write to its disk failed: ${error.code}`);
   }
 
   #superseded(term: number): void {
     if (this.#leader !== undefined) this.#stepDown('another voter has a higher term');
-    this.#forgetLeader();
+    this.#clearLeader();
     this.#state.raiseTerm(term);
     this.#state.role = 'follower';
     this.#election.abort();
@@ -352,22 +350,22 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
 
   #stepDown(reason: string): void {
     const { self, outbox } = this.#state;
-    const leading = this.#leader;
-    if (leading === undefined) return;
+    const raftLeader = this.#leader;
+    if (raftLeader === undefined) return;
     this.#leader = undefined;
     this.#tick.clear();
     this.#state.role = 'follower';
-    leading.proposals.failAll();
-    leading.reads.failAll();
-    this.#transferCall = leading.transfer.call ?? this.#transferCall;
+    raftLeader.proposals.failAll();
+    raftLeader.reads.failAll();
+    this.#transferCall = raftLeader.transfer.call ?? this.#transferCall;
     this.#setLeader(undefined);
     this.#election.wait();
-    if (!leading.announced) return;
+    if (!raftLeader.announced) return;
     this.#state.emitEvent('leader.lost', reason, { leader: self });
     outbox.put({ kind: 'leadership', change: { kind: 'lost', reason }, immediate: true });
   }
 
-  #forgetLeader(): void {
+  #clearLeader(): void {
     if (this.#state.leader !== undefined) this.#setLeader(undefined);
   }
 
@@ -378,17 +376,17 @@ export class Consensus implements Machine<Input, ConsensusStepEffect> {
     if (leader === undefined) return;
     this.#election.resetDelay();
     if (this.#flapping.onLeader(state.outbox.nowMs, leader, state.term))
-      state.emitEvent('leader.flapping', 'leadership moves too often', { leader });
-    if (leader !== state.self) state.emitEvent('leader.elected', 'it was heard as leader', { leader });
+      state.emitEvent('leader.flapping', 'the leader changes too often', { leader });
+    if (leader !== state.self) state.emitEvent('leader.elected', 'first message of this leader', { leader });
     if (this.#transferCall === undefined) return;
     const failed = failure('DEADLINE', 'this node was elected again');
     const outcome = leader === state.self ? failed : success(undefined);
-    state.outbox.put({ kind: 'ended', call: this.#transferCall, outcome, immediate: true });
+    state.outbox.put({ kind: 'callEnded', call: this.#transferCall, outcome, immediate: true });
     this.#transferCall = undefined;
   }
 
   #end(call: number, error: RemusterError): void {
-    this.#state.outbox.put({ kind: 'ended', call, outcome: { ok: false, error }, immediate: true });
+    this.#state.outbox.put({ kind: 'callEnded', call, outcome: { ok: false, error }, immediate: true });
   }
 
   #reject(reason: string): void {

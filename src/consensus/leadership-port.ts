@@ -22,7 +22,7 @@ export class LeadershipPort implements Leadership {
   }
 
   watch(events: LeadershipEvents): Cancel {
-    // Another object each time, so that watching twice is two watches.
+    // A new object per call: watching twice with the same events makes two watches.
     const watcher = { ...events };
     this.#watchers.add(watcher);
     return () => void this.#watchers.delete(watcher);
@@ -30,7 +30,7 @@ export class LeadershipPort implements Leadership {
 
   notify(change: LeadershipChange): void {
     for (const watcher of this.#watchers) {
-      if (change.kind === 'became') watcher.elected?.(change.fence);
+      if (change.kind === 'elected') watcher.elected?.(change.fence);
       else if (change.kind === 'lost') watcher.lost?.(change.reason);
       else watcher.changed?.(this.#view());
     }

@@ -27,8 +27,8 @@ function setUp(): {
   return { timeline, calls, ended, open };
 }
 
-describe('calls', () => {
-  test('end once, with what they are ended with', () => {
+describe('pending calls', () => {
+  test('end once, with the given outcome', () => {
     const { calls, ended, open } = setUp();
     const call = open('a', 100);
     calls.end(call, success('x'));
@@ -37,7 +37,7 @@ describe('calls', () => {
     assert.deepEqual(ended, ['0 a x']);
   });
 
-  test('end at their deadlines, whatever the order in which they came', () => {
+  test('end at their deadlines in any order', () => {
     const { timeline, ended, open } = setUp();
     open('late', 300);
     open('soon', 50);
@@ -47,7 +47,7 @@ describe('calls', () => {
     assert.deepEqual(ended, ['0 now DEADLINE', '50 soon DEADLINE', '52 next DEADLINE', '300 late DEADLINE']);
   });
 
-  test('that end while they are asked are told after that', () => {
+  test('call back after a deferred request, not during it', () => {
     const { timeline, calls, ended, open } = setUp();
     calls.runDeferred(() => {
       calls.end(open('a', 10), failure('NOT_LEADER'));
@@ -59,7 +59,7 @@ describe('calls', () => {
     assert.deepEqual(ended, ['0 a NOT_LEADER', '0 b CAPACITY']);
   });
 
-  test('leave no timer behind when all have ended', () => {
+  test('leave no timer when all have ended', () => {
     const { timeline, calls, ended, open } = setUp();
     open('a', 100);
     open('b', 50);

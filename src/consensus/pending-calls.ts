@@ -5,20 +5,20 @@
 import { type Done, type Outcome, failure } from '../base/errors.ts';
 import type { Cancel, Clock } from '../base/ports.ts';
 
-type Call = { readonly deadlineMs: number; readonly done: Done<unknown> };
+type PendingCall = { readonly deadlineMs: number; readonly done: Done<unknown> };
 
-/** Sweeps are no closer to each other, so that many deadlines cost little. */
+/** Minimum time between sweeps, so that many deadlines cost little. */
 const sweepMsMin = 2;
 
 export class PendingCalls {
   readonly #clock: Clock;
-  readonly #open = new Map<number, Call>();
+  readonly #open = new Map<number, PendingCall>();
   #last = 0;
   #sweep: Cancel | undefined;
   #sweepAtMs = Infinity;
-  /** Ended while their caller is still in the middle of asking. */
+  /** Callbacks of calls that ended while their request was still running. */
   #deferred: (() => void)[] = [];
-  #asking = 0;
+  #running = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -32,13 +32,13 @@ export class PendingCalls {
     return call;
   }
 
-  /** Whatever ends during `ask` is told after it has returned. */
-  runDeferred(ask: () => void): void {
-    this.#asking += 1;
+  /** Callbacks of calls that end during `request` run after it has returned. */
+  runDeferred(request: () => void): void {
+    this.#running += 1;
     try {
-      ask();
+      request();
     } finally {
-      this.#asking -= 1;
+      this.#running -= 1;
     }
   }
 
@@ -47,9 +47,9 @@ export class PendingCalls {
     if (known === undefined) return;
     this.#open.delete(call);
     if (this.#open.size === 0) this.#disarm();
-    if (this.#asking === 0) return known.done(outcome);
+    if (this.#running === 0) return known.done(outcome);
     this.#deferred.push(() => known.done(outcome));
-    if (this.#deferred.length === 1) this.#clock.schedule(0, () => this.#tellEarly());
+    if (this.#deferred.length === 1) this.#clock.schedule(0, () => this.#flushDeferred());
   }
 
   isOpen(call: number): boolean {
@@ -60,8 +60,8 @@ export class PendingCalls {
     for (const call of [...this.#open.keys()]) this.end(call, outcome);
   }
 
-  #tellEarly(): void {
-    for (const tell of this.#deferred.splice(0)) tell();
+  #flushDeferred(): void {
+    for (const callback of this.#deferred.splice(0)) callback();
   }
 
   #arm(atMs: number): void {

@@ -13,8 +13,8 @@ import { Random } from '../base/random.ts';
 import type { ConsensusMessage } from '../messages/consensus.ts';
 import { defaultConsensusOptions } from './state/options.ts';
 
-describe('the log', () => {
-  test('is repaired after a leader wrote what nobody else has', () => {
+describe('the replicated log', () => {
+  test('is repaired after a leader appended entries that no follower has', () => {
     const { world, leader, others } = threeVoters();
     assert.equal(untilEnded(world, world.propose(leader, 'a')), 'ok');
     world.isolate(leader);
@@ -28,7 +28,7 @@ describe('the log', () => {
     world.until('also after a restart', () => appliedEverywhere(world, ['a', 'b']));
   });
 
-  test('arrives although messages are lost', () => {
+  test('is replicated although messages are lost', () => {
     const { world, leader, others } = threeVoters();
     const [slow] = others as [string];
     world.cut(leader, slow, true);
@@ -38,7 +38,7 @@ describe('the log', () => {
     world.until('it has caught up', () => appliedEverywhere(world, items), 500);
   });
 
-  test('arrives although answers are lost', () => {
+  test('is replicated although replies are lost', () => {
     const { world, leader, others } = threeVoters();
     const [slow, other] = others as [string, string];
     world.isolate(other);
@@ -50,7 +50,7 @@ describe('the log', () => {
     assert.equal(untilEnded(world, ended), 'ok');
   });
 
-  test('arrives although messages are lost, doubled and overtake each other', () => {
+  test('is replicated although messages are lost, duplicated and reordered', () => {
     for (let seed = 0; seed < 10; seed++) {
       const { world, leader } = threeVoters();
       const random = new Random(`rough ${seed}`);
@@ -66,7 +66,7 @@ describe('the log', () => {
     }
   });
 
-  test('takes no more than it can hold', () => {
+  test('refuses proposals beyond its bounds', () => {
     const world = new ConsensusTestCluster();
     world.options = { ...defaultConsensusOptions, proposalsMax: 10 };
     world.group('n1', 'n2', 'n3');
@@ -81,16 +81,16 @@ describe('the log', () => {
     assert.equal(untilEnded(world, large), 'TOO_LARGE');
   });
 
-  test('of many proposals at once is a few messages', () => {
-    const said: ConsensusMessage[] = [];
-    const world = new ConsensusTestCluster({ said: (_from, _to, message) => said.push(message) });
+  test('carries many proposals in few messages', () => {
+    const sent: ConsensusMessage[] = [];
+    const world = new ConsensusTestCluster({ onSend: (_from, _to, message) => sent.push(message) });
     world.group('n1', 'n2', 'n3');
     const leader = world.untilLeader().self.name;
     world.run(50);
-    said.length = 0;
+    sent.length = 0;
     const ends = Array.from({ length: 1_000 }, (_, i) => world.propose(leader, `${i}`));
-    world.until('all agreed', () => ends.every(({ outcome }) => outcome?.ok === true));
-    assert.ok(said.filter(({ kind }) => kind === 'append').length <= 8);
+    world.until('all committed', () => ends.every(({ outcome }) => outcome?.ok === true));
+    assert.ok(sent.filter(({ kind }) => kind === 'appendEntries').length <= 8);
   });
 });
 
@@ -110,7 +110,7 @@ describe('snapshots', () => {
 
   const items = (count: number): readonly string[] => Array.from({ length: count }, (_, i) => `item ${i}`);
 
-  test('keep the log short, also on the disk, and survive a restart', () => {
+  test('keep the log short in memory and on disk, and survive a restart', () => {
     const world = small();
     world.untilLeader();
     fill(world, 0, 100);
@@ -123,7 +123,7 @@ describe('snapshots', () => {
     fill(world, 100, 101);
   });
 
-  test('bring back a voter that was away for long', () => {
+  test('bring a voter that was away for long up to date', () => {
     const world = small();
     const leader = world.untilLeader().self.name;
     const away = world.keys.find((key) => key !== leader) as string;
@@ -138,7 +138,7 @@ describe('snapshots', () => {
     world.until('also after a restart', () => appliedEverywhere(world, items(105)), 3_000);
   });
 
-  test('of many parts arrive whole', () => {
+  test('of many parts arrive complete', () => {
     const world = new ConsensusTestCluster();
     world.options = { ...defaultConsensusOptions, snapshotLogBytes: 100_000, tailEntriesMax: 0 };
     world.group('n1', 'n2', 'n3');

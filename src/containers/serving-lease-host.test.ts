@@ -19,7 +19,7 @@ class Granter {
   answer: 'grant' | 'superseded' | 'notLeader' | 'nonsense' | 'elsewhere' = 'grant';
   term = 1;
   leaseMs = leaseMs;
-  takenRevision = 0;
+  revokedRevision = 0;
   lastGrantMs = -Infinity;
   asked = 0;
 
@@ -32,7 +32,7 @@ class Granter {
     if (this.answer === 'superseded') return failure('FENCED');
     if (this.answer === 'notLeader') return failure('NOT_LEADER');
     this.lastGrantMs = this.clock.nowMs();
-    return success({ leaseMs: this.leaseMs, term: this.term, takenRevision: this.takenRevision });
+    return success({ leaseMs: this.leaseMs, term: this.term, revokedRevision: this.revokedRevision });
   }
 
   /** From now on somebody else may serve what the worker served. */
@@ -139,12 +139,12 @@ class Scene {
 function serviceOf(granter: Granter): StreamService {
   return {
     request: (_from, body, _remainingMs, reply) => {
-      assert.equal(decodeMessage(body).kind, 'renewServing');
+      assert.equal(decodeMessage(body).kind, 'renewServingLease');
       if (granter.answer === 'nonsense') return reply(success(new Uint8Array([1, 2, 3, 4])));
       if (granter.answer === 'elsewhere')
-        return reply(success(encodeMessage({ kind: 'servingElsewhere', leaderHint: new Uint8Array([1]) })));
+        return reply(success(encodeMessage({ kind: 'servingLeaseRedirect', leaderHint: new Uint8Array([1]) })));
       const outcome = granter.grant();
-      reply(outcome.ok ? success(encodeMessage({ kind: 'servingGranted', ...outcome.value })) : outcome);
+      reply(outcome.ok ? success(encodeMessage({ kind: 'servingLeaseGranted', ...outcome.value })) : outcome);
     },
     notify: () => assert.fail('nobody notifies'),
     open: () => assert.fail('nobody opens'),
@@ -276,7 +276,7 @@ describe('the serving lease', () => {
     scene.run(10_000);
     scene.world.cut('w', 'm1');
     scene.run(2 * leaseMs);
-    scene.granter().takenRevision = 12;
+    scene.granter().revokedRevision = 12;
     scene.world.mend('w', 'm1');
     scene.run(2 * leaseMs);
     assert.equal(scene.lease.holds(), false);

@@ -117,12 +117,12 @@ export class ServingLeaseHost implements ServingLease {
       const outcome = grant(self.id, self.generation, revision);
       answered(outcome.ok ? { kind: 'granted', ...outcome.value } : refusalOf(outcome.error));
     } else {
-      const question = encodeMessage({ kind: 'renewServing', generation: self.generation, revision });
+      const question = encodeMessage({ kind: 'renewServingLease', generation: self.generation, revision });
       this.#cancel = streams.request(to, question, timeoutMs, (outcome) => {
         const answer = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;
         answered(outcome.ok ? answerOf(answer) : refusalOf(outcome.error));
         // Last: one that is new to us makes us ask again.
-        if (answer?.kind === 'servingElsewhere') this.#ports.onLeaderNotice(answer.leaderHint);
+        if (answer?.kind === 'servingLeaseRedirect') this.#ports.onLeaderNotice(answer.leaderHint);
       });
     }
   }
@@ -139,9 +139,9 @@ export class ServingLeaseHost implements ServingLease {
 }
 
 function answerOf(answer: Message | undefined): ServingLeaseReply {
-  if (answer?.kind !== 'servingGranted') return { kind: 'failed' };
-  const { leaseMs, term, takenRevision } = answer;
-  return { kind: 'granted', leaseMs, term, takenRevision };
+  if (answer?.kind !== 'servingLeaseGranted') return { kind: 'failed' };
+  const { leaseMs, term, revokedRevision } = answer;
+  return { kind: 'granted', leaseMs, term, revokedRevision };
 }
 
 function refusalOf(error: RemusterError): ServingLeaseReply {

@@ -19,7 +19,7 @@ export type ReceivedServingGrant = {
   readonly leaseMs: number;
   readonly term: number;
   /** What the table has to have reached first; see the message. */
-  readonly takenRevision: number;
+  readonly revokedRevision: number;
 };
 
 export type ServingLeaseReply =
@@ -60,7 +60,7 @@ export class ServingLeaseRenewal {
   #term = 0;
   #untilMs = -Infinity;
   #appliedRevision = 0;
-  #takenRevision = 0;
+  #revokedRevision = 0;
   #asked: { readonly id: number; readonly sentMs: number } | undefined;
   #nextId = 1;
   #failures = 0;
@@ -78,7 +78,7 @@ export class ServingLeaseRenewal {
   }
 
   holds(nowMs: number): boolean {
-    return nowMs < this.#untilMs && this.#appliedRevision >= this.#takenRevision;
+    return nowMs < this.#untilMs && this.#appliedRevision >= this.#revokedRevision;
   }
 
   step(nowMs: number, input: ServingLeaseInput): readonly Effect[] {
@@ -122,21 +122,21 @@ export class ServingLeaseRenewal {
     this.#schedule(nowMs + Math.min(intervalMs, firstMs * 2 ** tries) * this.#random.between(0.5, 1));
   }
 
-  #granted(sentMs: number, { leaseMs, term, takenRevision }: ReceivedServingGrant): void {
+  #granted(sentMs: number, { leaseMs, term, revokedRevision }: ReceivedServingGrant): void {
     const untilMs = sentMs + leaseMs * servingLeaseShares.stop;
     // A new leader knows nothing of what the former one granted, so only its own word counts from now on.
     this.#untilMs = term > this.#term ? untilMs : Math.max(this.#untilMs, untilMs);
     this.#term = term;
-    this.#takenRevision = Math.max(this.#takenRevision, takenRevision);
+    this.#revokedRevision = Math.max(this.#revokedRevision, revokedRevision);
     this.#leaseMs = leaseMs;
     this.#failures = 0;
     this.#schedule(sentMs + leaseMs * servingLeaseShares.interval);
-    this.#effects.push({ kind: 'unschedule', key: 'end' });
+    this.#effects.push({ kind: 'cancelTimer', key: 'end' });
     this.#effects.push({ kind: 'schedule', key: 'end', atMs: this.#untilMs, timer: { kind: 'end' } });
   }
 
   #schedule(atMs: number): void {
-    this.#effects.push({ kind: 'unschedule', key: 'ask' });
+    this.#effects.push({ kind: 'cancelTimer', key: 'ask' });
     this.#effects.push({ kind: 'schedule', key: 'ask', atMs, timer: { kind: 'ask', id: this.#nextId } });
   }
 

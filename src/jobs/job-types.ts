@@ -45,7 +45,7 @@ export function isSuccess(status: WorkflowStatus): boolean {
   return status === 'COMPLETED' || status === 'PARTIAL';
 }
 
-/** The words of `submit`: JSON of a jobOrder. */
+/** The words of `submit`: JSON of a jobRequest. */
 export type JobRequest = {
   /** For people; by default that of its first workflow. */
   readonly name?: string;

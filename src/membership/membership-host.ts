@@ -9,7 +9,6 @@ import type { Random } from '../base/random.ts';
 import { type Message, decodeMessage, encodeMessage } from '../messages/catalogue.ts';
 import { peekTag } from '../messages/codec/codec.ts';
 import { type EmbeddingRole, type MembershipMessage, membershipMessages } from '../messages/membership.ts';
-import { pushMessages } from '../messages/push.ts';
 import { rejectionReason } from '../messages/codec/decode-error.ts';
 import { checkSender } from '../messages/role-matrix.ts';
 import type { MembershipEffect, RequestPurpose, MembershipTimer } from './state/context.ts';
@@ -178,15 +177,15 @@ export class MembershipHost implements MembershipHandle {
   }
 }
 
-const declared = [...membershipMessages, ...pushMessages];
+const declared = membershipMessages;
 const kinds = new Set<string>(declared.map(({ kind }) => kind));
-const requestKinds: readonly string[] = ['streamPing', 'sync', 'departure', 'pushPing'];
-const questionTags = new Set(declared.filter(({ kind }) => requestKinds.includes(kind)).map(({ tag }) => tag));
+const requestKinds: readonly string[] = ['streamPing', 'syncView', 'leave', 'pushPing'];
+const requestTags = new Set(declared.filter(({ kind }) => requestKinds.includes(kind)).map(({ tag }) => tag));
 
 /** Is this a question for `asked`? Found out without reading it. */
 export function isMembershipRequest(body: Uint8Array): boolean {
   const tag = peekTag(body);
-  return tag !== undefined && questionTags.has(tag);
+  return tag !== undefined && requestTags.has(tag);
 }
 
 function isMembershipMessage(message: Message): message is MembershipMessage {

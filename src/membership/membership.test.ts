@@ -194,7 +194,7 @@ describe('connections', () => {
       kind: 'asked',
       from: identity(2),
       call: 7,
-      message: { kind: 'departure', incarnation: 0, reason: '' },
+      message: { kind: 'leave', incarnation: 0, reason: '' },
     });
     assert.deepEqual(
       subject.take('reply').map(({ call, message }) => [call, message.kind]),
@@ -218,7 +218,7 @@ describe('leaving', () => {
     subject.effects = [];
     subject.feed({ kind: 'leave', reason: 'maintenance' });
     const asked = subject.take('request');
-    assert.deepEqual(new Set(asked.map(({ message }) => message.kind)), new Set(['departure']));
+    assert.deepEqual(new Set(asked.map(({ message }) => message.kind)), new Set(['leave']));
     assert.equal(asked.length, 2);
     assert.ok(subject.take('datagram').length >= 2);
     const answer = { kind: 'streamPong', generation: 1, incarnation: 0 } as const;
@@ -299,7 +299,7 @@ describe('doubts', () => {
     for (let n = 2; n < 7; n++) subject.hears(identity(n));
     subject.take('datagram');
     const claims = [claim('dead', identity(2), 0, identity(3))];
-    const message = { kind: 'sync', viewHash: 1, reply: 'nothing', claims } as const;
+    const message = { kind: 'syncView', viewHash: 1, reply: 'nothing', claims } as const;
     subject.feed({ kind: 'asked', from: identity(3), call: 1, message });
     assert.equal(subject.state(identity(2)), 'suspect');
     const pinged = subject.take('datagram').filter(({ message: { kind } }) => kind === 'ping');
@@ -373,7 +373,12 @@ describe('joining', () => {
       ['join 2', 'greet 3'],
     );
     assert.deepEqual(second.take('joined'), []);
-    const message = { kind: 'synced', viewHash: 1, claims: [claim('alive', identity(2))], id: identity(2).id } as const;
+    const message = {
+      kind: 'syncViewReply',
+      viewHash: 1,
+      claims: [claim('alive', identity(2))],
+      id: identity(2).id,
+    } as const;
     second.feed({ kind: 'answered', purpose: asked[0]!.purpose, message });
     assert.equal(second.take('joined').length, 1);
     assert.equal(second.state(identity(2)), 'alive');

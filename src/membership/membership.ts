@@ -261,9 +261,9 @@ export class Membership implements Machine<Input, Effect> {
 
   #asked(from: Identity, call: number, message: MembershipMessage): void {
     const { self, outbox } = this.#group;
-    if (message.kind === 'sync') return this.#joins.handleSync(from.id, { call, message });
+    if (message.kind === 'syncView') return this.#joins.handleSync(from.id, { call, message });
     if (message.kind === 'pushPing') return this.#pushManager.onPing(from, call, message);
-    if (message.kind === 'departure') this.#judge.applyClaim(leftClaim(from, message.incarnation), from.id);
+    if (message.kind === 'leave') this.#judge.applyClaim(leftClaim(from, message.incarnation), from.id);
     const { generation } = self.entry;
     outbox.put({ kind: 'reply', call, message: { kind: 'streamPong', generation, incarnation: self.incarnation } });
   }
@@ -278,7 +278,7 @@ export class Membership implements Machine<Input, Effect> {
       if (this.#pushMember.answered(purpose, message)) this.#join();
       return;
     }
-    if (message.kind !== 'synced') return this.#unanswered(purpose);
+    if (message.kind !== 'syncViewReply') return this.#unanswered(purpose);
     const address = this.#placeOf(purpose);
     const asNewcomer = purpose.kind === 'join' || purpose.kind === 'greet';
     if (address !== undefined) this.#views.onReply(address, message, asNewcomer);

@@ -9,33 +9,33 @@ import { WireReader } from './codec/reader.ts';
 import { rejectionReason } from './codec/decode-error.ts';
 import { WireWriter } from './codec/writer.ts';
 
-type Way = { write(writer: WireWriter, value: object): void; read(reader: WireReader): unknown };
+type TestedCodec = { write(writer: WireWriter, value: object): void; read(reader: WireReader): unknown };
 
-function waysOf(kind: 'call' | 'called'): { readonly spelled: Way; readonly general: Way } {
+function codecsOf(kind: 'call' | 'callReply'): { readonly fast: TestedCodec; readonly general: TestedCodec } {
   const declaration = catalogue.find((one) => one.kind === kind);
   assert.ok(declaration !== undefined);
-  return { spelled: declaration.codec, general: fieldsCodec<object>(declaration.fields, kind) };
+  return { fast: declaration.codec, general: fieldsCodec<object>(declaration.fields, kind) };
 }
 
-function written(way: Way, value: object): Uint8Array {
+function written(codec: TestedCodec, value: object): Uint8Array {
   const writer = new WireWriter();
   writer.start(1_000_000, 1, 1);
-  way.write(writer, value);
+  codec.write(writer, value);
   return writer.finish();
 }
 
-/** What was read, or why nothing was. */
-function read(way: Way, bytes: Uint8Array): unknown {
+/** The decoded value, or the reason of the decode error. */
+function read(codec: TestedCodec, bytes: Uint8Array): unknown {
   try {
-    return way.read(new WireReader(bytes, messageHeaderBytes));
+    return codec.read(new WireReader(bytes, messageHeaderBytes));
   } catch (error) {
     return { refused: rejectionReason(error) ?? error };
   }
 }
 
-function refusal(way: Way, value: object): string | undefined {
+function refusal(codec: TestedCodec, value: object): string | undefined {
   try {
-    written(way, value);
+    written(codec, value);
     return undefined;
   } catch (error) {
     return String(error);
@@ -52,56 +52,56 @@ function randomCall(random: Random): object {
   const small = (): number => random.pick(numbers);
   return {
     ...{ kind: 'call', session: random.pick(sessions), generation: small(), counter: random.pick(large) },
-    ...{ lowest: random.pick(large), pool: small(), container: small(), version: random.pick(large) },
+    ...{ lowestPending: random.pick(large), pool: small(), container: small(), version: random.pick(large) },
     ...{ method: random.pick(words), args },
   };
 }
 
 function randomCalled(random: Random): object {
   const value = random.below(5) === 0 ? undefined : new Uint8Array(random.below(200)).fill(random.below(256));
-  return { kind: 'called', version: random.pick(large), value };
+  return { kind: 'callReply', version: random.pick(large), value };
 }
 
 for (const [kind, make] of [
   ['call', randomCall],
-  ['called', randomCalled],
+  ['callReply', randomCalled],
 ] as const) {
-  const { spelled, general } = waysOf(kind);
-  describe(`${kind}, spelled out`, () => {
-    test('has the bytes of the general way and comes back alike', () => {
+  const { fast, general } = codecsOf(kind);
+  describe(`the fast codec of ${kind}`, () => {
+    test('writes and reads the same as the general codec', () => {
       const random = new Random('7');
       for (let i = 0; i < 500; i++) {
         const value = make(random);
-        const bytes = written(spelled, value);
+        const bytes = written(fast, value);
         assert.deepEqual(bytes, written(general, value));
-        assert.deepEqual(read(spelled, bytes), value);
+        assert.deepEqual(read(fast, bytes), value);
         assert.deepEqual(read(general, bytes), value);
       }
     });
 
-    test('is refused for the same reasons when it is cut or changed', () => {
+    test('rejects truncated and changed bytes for the same reasons as the general codec', () => {
       const random = new Random('11');
       for (let i = 0; i < 60; i++) {
-        const bytes = written(spelled, make(random));
+        const bytes = written(fast, make(random));
         for (let length = messageHeaderBytes; length < Math.min(bytes.length, 150); length++) {
           const cut = bytes.slice(0, length);
-          assert.deepEqual(read(spelled, cut), read(general, cut));
+          assert.deepEqual(read(fast, cut), read(general, cut));
           const changed = bytes.slice();
           changed[length] = random.below(256);
-          assert.deepEqual(read(spelled, changed), read(general, changed));
+          assert.deepEqual(read(fast, changed), read(general, changed));
         }
         const longer = Uint8Array.from([...bytes, 4 * 40, 1, 9]);
-        assert.deepEqual(read(spelled, longer), read(general, longer));
+        assert.deepEqual(read(fast, longer), read(general, longer));
       }
     });
 
-    test('refuses to write what the general way refuses', () => {
+    test('refuses to write the values that the general codec refuses', () => {
       const value = make(new Random('3'));
       for (const name of Object.keys(value)) {
         for (const bad of [-1, 1.5, 'No Name', '\ud800', {}, null, 'z'.repeat(300)]) {
           if (name === 'kind') continue;
           const changed = { ...value, [name]: bad };
-          assert.equal(refusal(spelled, changed), refusal(general, changed), `${name}: ${JSON.stringify(bad)}`);
+          assert.equal(refusal(fast, changed), refusal(general, changed), `${name}: ${JSON.stringify(bad)}`);
         }
       }
     });

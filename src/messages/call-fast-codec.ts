@@ -1,6 +1,6 @@
 /**
- * Hand-written codec of the two most frequent messages. Same bytes and same refusals as the general codec, which reads
- * whatever differs.
+ * Hand-written codec of the two most frequent messages. Same bytes and same errors as the general codec, which reads what
+ * this one does not expect.
  */
 import type { FastCodec } from './codec/message.ts';
 import { u32, u53 } from './codec/numbers.ts';
@@ -11,27 +11,27 @@ import { valueBytesMax } from './codec/value.ts';
 export const methodName = shortInternedText(255);
 export const valueBytes = internedBytes(valueBytesMax);
 
-// As declared in calls.ts, which cannot be asked for its types here: it would be asked about itself.
+// As declared in calls.ts, whose types cannot be imported here: they would refer to themselves.
 type Call = {
   readonly kind: 'call';
   readonly session: string;
   readonly generation: number;
   readonly counter: number;
-  readonly lowest: number;
+  readonly lowestPending: number;
   readonly pool: number;
   readonly container: number;
   readonly version: number;
   readonly method: string;
   readonly args: Uint8Array;
 };
-type Called = { readonly kind: 'called'; readonly version: number; readonly value: Uint8Array | undefined };
+type CallReply = { readonly kind: 'callReply'; readonly version: number; readonly value: Uint8Array | undefined };
 
-/** What stands before each field: its number and its wire type. */
+/** The key of each field: its number and wire type. */
 const keys = {
   session: 6,
   generation: 8,
   counter: 12,
-  lowest: 16,
+  lowestPending: 16,
   pool: 20,
   container: 24,
   version: 28,
@@ -47,8 +47,8 @@ export const callFastCodec: FastCodec<Call> = {
     u32.write(writer, message.generation, 'generation');
     writer.byte(keys.counter);
     u53.write(writer, message.counter, 'counter');
-    writer.byte(keys.lowest);
-    u53.write(writer, message.lowest, 'lowest');
+    writer.byte(keys.lowestPending);
+    u53.write(writer, message.lowestPending, 'lowestPending');
     writer.byte(keys.pool);
     u32.write(writer, message.pool, 'pool');
     writer.byte(keys.container);
@@ -67,8 +67,8 @@ export const callFastCodec: FastCodec<Call> = {
     const generation = u32.read(reader, 'generation');
     if (!skipKey(reader, keys.counter)) return undefined;
     const counter = u53.read(reader, 'counter');
-    if (!skipKey(reader, keys.lowest)) return undefined;
-    const lowest = u53.read(reader, 'lowest');
+    if (!skipKey(reader, keys.lowestPending)) return undefined;
+    const lowestPending = u53.read(reader, 'lowestPending');
     if (!skipKey(reader, keys.pool)) return undefined;
     const pool = u32.read(reader, 'pool');
     if (!skipKey(reader, keys.container)) return undefined;
@@ -80,30 +80,30 @@ export const callFastCodec: FastCodec<Call> = {
     if (!skipKey(reader, keys.args)) return undefined;
     const args = valueBytes.read(reader, 'args');
     if (reader.position !== reader.end) return undefined;
-    return { kind: 'call', session, generation, counter, lowest, pool, container, version, method, args };
+    return { kind: 'call', session, generation, counter, lowestPending, pool, container, version, method, args };
   },
 };
 
-const calledKeys = { version: 4, value: 10 } as const;
+const replyKeys = { version: 4, value: 10 } as const;
 
-export const callReplyFastCodec: FastCodec<Called> = {
+export const callReplyFastCodec: FastCodec<CallReply> = {
   write: (writer, { version, value }) => {
-    writer.byte(calledKeys.version);
+    writer.byte(replyKeys.version);
     u53.write(writer, version, 'version');
     if (value === undefined) return;
-    writer.byte(calledKeys.value);
+    writer.byte(replyKeys.value);
     valueBytes.write(writer, value, 'value');
   },
   read: (reader) => {
-    if (!skipKey(reader, calledKeys.version)) return undefined;
+    if (!skipKey(reader, replyKeys.version)) return undefined;
     const version = u53.read(reader, 'version');
-    if (!skipKey(reader, calledKeys.value)) return undefined;
+    if (!skipKey(reader, replyKeys.value)) return undefined;
     const value = valueBytes.read(reader, 'value');
-    return reader.position === reader.end ? { kind: 'called', version, value } : undefined;
+    return reader.position === reader.end ? { kind: 'callReply', version, value } : undefined;
   },
 };
 
-/** Passes over the key if it is that one; behind the last field there is none. */
+/** Skips the key if it is the expected one. After the last field there is none. */
 function skipKey(reader: WireReader, key: number): boolean {
   if (reader.bytes[reader.position] !== key) return false;
   reader.position += 1;

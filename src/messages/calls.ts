@@ -11,177 +11,198 @@ import { methodName, callFastCodec, callReplyFastCodec, valueBytes } from './cal
 import { name, nodeId, text } from './codec/strings.ts';
 import { valueBytesMax } from './codec/value.ts';
 
-const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
-const anybody = [...members, 'client'] as const satisfies readonly Role[];
+const nodeRoles = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
+const allRoles = [...nodeRoles, 'client'] as const satisfies readonly Role[];
 
-/** What is around a value. Together they stay below what the transport takes as one message: 10 MiB. */
+/** Fields around a value. Both together stay below the message limit of the transport, 10 MiB. */
 const envelopeBytesMax = 8_192;
 const smallBytesMax = 4_096;
 const keyBytesMax = 4_096;
-/** Of the sentence of an error. */
+/** Of the message of an error. */
 export const errorTextBytesMax = 2_048;
-/** As many as a pool may have containers. */
+/** The maximum number of containers of a pool. */
 const partsMax = 1_048_576;
 
 const errorText = text(errorTextBytesMax);
 const errorCode = text(40);
 
-/** Who calls, and for the how-manyth time: run once, however often it arrives. */
+/** The call id: the owner executes a call once, however often it arrives. */
 const callIdFields = {
-  session: field(1, name, 'Who calls,'),
-  generation: field(2, u32, 'in which of its lives,'),
-  counter: field(3, u53, 'and the number of the call in that life.'),
-  lowest: field(4, u53, 'The lowest number to which it still waits for an answer.'),
+  session: field(1, name, 'Session of the caller.'),
+  generation: field(2, u32, 'Generation of the caller.'),
+  counter: field(3, u53, 'Number of the call in this generation.'),
+  lowestPending: field(
+    4,
+    u53,
+    'Lowest number that the caller still waits for; the owner may drop dedup entries below it.',
+  ),
 };
 
 const call = message({
   kind: 'call',
   tag: 112,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: valueBytesMax + envelopeBytesMax,
-  doc: 'Run this method, or give the answer of the first time. Answered by called or callRefused.',
+  doc: 'Runs a method at the owner of a container; a repeated call id returns the first result. Answered by callReply or callError.',
   fields: {
     ...callIdFields,
-    pool: field(5, u32, 'The number of the pool.'),
-    container: field(6, u32, 'Which of its containers.'),
-    version: field(7, u53, "Of the caller's entry of the address table."),
-    method: field(8, methodName, 'Which method.'),
-    args: field(9, valueBytes, 'A list, as a value.'),
+    pool: field(5, u32, 'Number of the pool.'),
+    container: field(6, u32, 'Number of the container.'),
+    version: field(7, u53, "Version of the caller's address table entry."),
+    method: field(8, methodName, 'Method name.'),
+    args: field(9, valueBytes, 'Arguments: an encoded list.'),
   },
-  spelled: callFastCodec,
+  fastCodec: callFastCodec,
 });
 
-const called = message({
-  kind: 'called',
+const callReply = message({
+  kind: 'callReply',
   tag: 113,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: valueBytesMax + envelopeBytesMax,
-  doc: 'The answer to call.',
+  doc: 'Successful reply to call.',
   fields: {
-    version: field(1, u53, "Of the owner's entry of the address table."),
-    value: field(2, optional(valueBytes), 'What the method returned. Absent: it gives a flow, open one.'),
+    version: field(1, u53, "Version of the owner's address table entry."),
+    value: field(
+      2,
+      optional(valueBytes),
+      'Result of the method. Absent: the method returns a result stream, open one.',
+    ),
   },
-  spelled: callReplyFastCodec,
+  fastCodec: callReplyFastCodec,
 });
 
-const callRefused = message({
-  kind: 'callRefused',
+const callError = message({
+  kind: 'callError',
   tag: 114,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: smallBytesMax,
-  doc: 'It failed, or was not run, or nobody can say: the code tells which. Also the end of a flow that failed.',
+  doc: 'The call failed, was not executed, or its outcome is unknown: the code tells which. Also ends a result stream that failed.',
   fields: {
-    code: field(1, errorCode, 'An error code.'),
-    message: field(2, errorText, 'For people.'),
-    owner: field(3, optional(nodeId), 'With STALE_TABLE: who owns it, as far as the one who was asked knows,'),
-    version: field(4, u53, 'and the version of that entry; 0 when nothing is known.'),
-    stateChanged: field(5, stateChanged, 'Whether it had an effect.'),
+    code: field(1, errorCode, 'Error code.'),
+    message: field(2, errorText, 'Message for people.'),
+    owner: field(3, optional(nodeId), 'With STALE_TABLE: the owner that the receiver knows.'),
+    version: field(4, u53, 'Version of that address table entry; 0 if none is known.'),
+    stateChanged: field(5, stateChanged, 'Whether the call had an effect.'),
   },
 });
 
 const route = record('route', {
-  mode: field(1, enumOf('hash', 'number', 'id', 'range', 'broadcast', 'node', 'local', 'dynamic'), 'How it is found.'),
-  key: field(2, optional(text(keyBytesMax)), 'The text of a hash, or the name of a node.'),
-  number: field(3, optional(u53), 'Of a hash that is a number, the container of an id, the first of a range.'),
-  count: field(4, optional(u53), 'How many containers a range has.'),
+  mode: field(
+    1,
+    enumOf('hash', 'number', 'id', 'range', 'broadcast', 'node', 'local', 'dynamic'),
+    'How the containers are chosen.',
+  ),
+  key: field(2, optional(text(keyBytesMax)), 'Text to hash, or the name of a node.'),
+  number: field(3, optional(u53), 'Number to hash, container number, or the first container of a range.'),
+  count: field(4, optional(u53), 'Number of containers in a range.'),
 });
 
 export type WireRoute = ValueOf<typeof route>;
 
-/** A call as somebody wants it made who leaves the finding to the receiver. */
+/** A call that leaves finding the owner to the receiver. */
 const routedCallFields = {
   ...callIdFields,
-  pool: field(5, name, 'The name of the pool.'),
-  route: field(6, route, 'Which containers.'),
-  retryTimeoutMs: field(7, optional(u32), 'How long an owner that cannot be reached is looked for.'),
-  method: field(8, methodName, 'Which method.'),
+  pool: field(5, name, 'Name of the pool.'),
+  route: field(6, route, 'Which containers to call.'),
+  retryTimeoutMs: field(7, optional(u32), 'How long the receiver retries while no owner is reachable.'),
+  method: field(8, methodName, 'Method name.'),
 };
 
-const wantCall = message({
-  kind: 'wantCall',
+const routeCall = message({
+  kind: 'routeCall',
   tag: 115,
   carrier: 'stream',
-  from: anybody,
+  from: allRoles,
   bytesMax: valueBytesMax + envelopeBytesMax,
-  doc: 'Find the owners, have it run there, and gather. Any node does; answered by wantedCall.',
-  fields: { ...routedCallFields, args: field(9, valueBytes, 'A list, as a value.') },
+  doc: 'The receiver, any node, resolves the route, sends the call to the owners and returns the combined result. Answered by routeCallReply.',
+  fields: { ...routedCallFields, args: field(9, valueBytes, 'Arguments: an encoded list.') },
 });
 
 const callPart = record('callPart', {
-  container: field(1, u32, 'Which container.'),
-  value: field(2, optional(valueBytes), 'What its method returned,'),
-  code: field(3, optional(errorCode), 'or the code of the error'),
-  message: field(4, optional(errorText), 'and its sentence,'),
-  stateChanged: field(5, optional(stateChanged), 'and whether it had an effect.'),
+  container: field(1, u32, 'Number of the container.'),
+  value: field(2, optional(valueBytes), 'Result of the method.'),
+  code: field(3, optional(errorCode), 'Or the error code.'),
+  message: field(4, optional(errorText), 'Message of the error.'),
+  stateChanged: field(5, optional(stateChanged), 'Whether the call had an effect.'),
 });
 
 export type WireCallPart = ValueOf<typeof callPart>;
 
-const wantedCall = message({
-  kind: 'wantedCall',
+const routeCallReply = message({
+  kind: 'routeCallReply',
   tag: 116,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: valueBytesMax + envelopeBytesMax,
-  doc: 'The answer to wantCall: one of its fields.',
+  doc: 'Reply to routeCall: a value, parts, a result stream or an error.',
   fields: {
-    value: field(1, optional(valueBytes), 'What the method returned, or what was made of what all returned.'),
-    parts: field(2, optional(list(callPart, partsMax)), 'What each container returned, in the order of their numbers.'),
-    stream: field(3, optional(bool), 'It gives a flow: open one.'),
-    code: field(4, optional(errorCode), 'Why it failed: an error code,'),
-    message: field(5, optional(errorText), 'a sentence,'),
-    stateChanged: field(6, optional(stateChanged), 'and whether it had an effect.'),
+    value: field(1, optional(valueBytes), 'Result of the method, or the aggregate of several results.'),
+    parts: field(2, optional(list(callPart, partsMax)), 'Result of each container, by container number.'),
+    stream: field(3, optional(bool), 'The method returns a result stream: open one.'),
+    code: field(4, optional(errorCode), 'Error code.'),
+    message: field(5, optional(errorText), 'Message of the error.'),
+    stateChanged: field(6, optional(stateChanged), 'Whether the call had an effect.'),
   },
 });
 
-const askCall = message({
-  kind: 'askCall',
+const queryCallStatus = message({
+  kind: 'queryCallStatus',
   tag: 117,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: smallBytesMax,
-  doc: 'What has become of a call to which no answer came for a while? Answered by callStanding.',
+  doc: 'Asks the owner for the status of a call that has no reply yet. Answered by queryCallStatusReply.',
   fields: {
     session: callIdFields.session,
     generation: callIdFields.generation,
     counter: callIdFields.counter,
-    pool: field(5, u32, 'The number of the pool.'),
-    container: field(6, u32, 'Which of its containers.'),
+    pool: field(5, u32, 'Number of the pool.'),
+    container: field(6, u32, 'Number of the container.'),
   },
 });
 
-const callStanding = message({
-  kind: 'callStanding',
+const queryCallStatusReply = message({
+  kind: 'queryCallStatusReply',
   tag: 118,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: smallBytesMax,
-  doc: 'The answer to askCall.',
-  fields: { status: field(1, enumOf('waiting', 'running', 'unknown'), 'In the inbox, at work, or not there.') },
+  doc: 'Reply to queryCallStatus.',
+  fields: { status: field(1, enumOf('waiting', 'running', 'unknown'), 'Queued, running, or unknown to the owner.') },
 });
 
-const openFlow = message({
-  kind: 'openFlow',
+const openResultStream = message({
+  kind: 'openResultStream',
   tag: 119,
   carrier: 'stream',
-  from: anybody,
+  from: allRoles,
   bytesMax: keyBytesMax + smallBytesMax,
-  doc: 'The beginning of a stream that carries the items of a method which gives a flow; see docs/guides/calls.md.',
+  doc: 'Opens the result stream of a generator method; see docs/guides/calls.md.',
   fields: {
     ...routedCallFields,
-    timeoutMs: field(9, u32, 'How long the whole flow may take.'),
+    timeoutMs: field(9, u32, 'Deadline of the whole stream.'),
     hops: field(
       10,
       u8,
-      '0: find the owner. Otherwise the receiver is held to be the owner, and passes it on to nobody.',
+      '0: the receiver finds the owner. Otherwise the sender takes the receiver for the owner, and it must not forward.',
     ),
   },
 });
 
-export const callMessages = [call, called, callRefused, wantCall, wantedCall, askCall, callStanding, openFlow] as const;
+export const callMessages = [
+  call,
+  callReply,
+  callError,
+  routeCall,
+  routeCallReply,
+  queryCallStatus,
+  queryCallStatusReply,
+  openResultStream,
+] as const;
 
 export type CallMessage = MessageOf<typeof callMessages>;
 export type CallMessageOf<K extends CallMessage['kind']> = Extract<CallMessage, { readonly kind: K }>;

@@ -43,20 +43,20 @@ describe('the catalogue', () => {
     assert.equal(new Set(catalogue.map(({ kind }) => kind)).size, catalogue.length);
     assert.equal(new Set(catalogue.map(({ tag }) => tag)).size, catalogue.length);
     for (const { kind, carrier, bytesMax, from, codec, doc } of catalogue) {
-      assert.equal(new Set(codec.shapes.map(({ number }) => number)).size, codec.shapes.length, kind);
+      assert.equal(new Set(codec.schemas.map(({ number }) => number)).size, codec.schemas.length, kind);
       if (carrier !== 'stream') assert.ok(bytesMax <= datagramBytesMax, kind);
       assert.ok(from.length > 0 && doc.length > 0, kind);
     }
   });
 
-  test('gives no tag of a message that is no longer said to another', () => {
+  test('never reuses a retired tag', () => {
     assert.deepEqual(
       catalogue.filter(({ tag }) => retiredTags.includes(tag)),
       [],
     );
   });
 
-  test('writes the bytes that it always wrote', () => {
+  test('writes the recorded bytes', () => {
     const expected = [
       ['02', '0025'],
       ['04', '07'],
@@ -79,7 +79,7 @@ describe('every declared message', () => {
           const encoded = codec.encode(value as Parameters<typeof codec.encode>[0]);
           assert.ok(encoded.length <= declaration.bytesMax);
           assert.deepEqual(codec.decode(encoded), value);
-          // What the transport hands over is a Buffer, somewhere in a larger one.
+          // The transport hands over a Buffer, a view of a larger one.
           assert.deepEqual(codec.decode(Buffer.concat([Buffer.of(9), encoded]).subarray(1)), value);
         }),
         { numRuns: 100 },
@@ -87,16 +87,16 @@ describe('every declared message', () => {
     });
   }
 
-  test('is a plain object with declared properties only', () => {
-    const message = decodeMessage(encodeMessage({ kind: 'departure', incarnation: 1, reason: '__proto__' }));
+  test('decodes to a plain object with declared properties only', () => {
+    const message = decodeMessage(encodeMessage({ kind: 'leave', incarnation: 1, reason: '__proto__' }));
     assert.equal(Object.getPrototypeOf(message), Object.prototype);
     assert.deepEqual(Object.keys(message), ['kind', 'incarnation', 'reason']);
-    assert.ok(message.kind === 'departure' && message.reason === '__proto__');
+    assert.ok(message.kind === 'leave' && message.reason === '__proto__');
   });
 });
 
 describe('the size limits', () => {
-  test('leave room for the fullest lists', () => {
+  test('leave room for the longest lists', () => {
     const member = {
       entry: longest,
       state: 'left',
@@ -114,17 +114,17 @@ describe('the size limits', () => {
     } as const;
     const fullest: readonly Message[] = [
       {
-        ...{ kind: 'sync', viewHash: 2 ** 32 - 1, reply: 'nothing' },
+        ...{ kind: 'syncView', viewHash: 2 ** 32 - 1, reply: 'nothing' },
         claims: Array.from({ length: 14_000 }, () => joinOf(longest, 2 ** 32 - 1)),
       },
-      { kind: 'memberList', members: Array.from({ length: 10_000 }, () => member) },
+      { kind: 'listMembersReply', members: Array.from({ length: 10_000 }, () => member) },
       { kind: 'echo', payload: new Uint8Array(10_000_000) },
-      { kind: 'departure', incarnation: 1, reason: '\u20ac'.repeat(66) },
+      { kind: 'leave', incarnation: 1, reason: '\u20ac'.repeat(66) },
     ];
     for (const message of fullest) assert.deepEqual(decodeMessage(encodeMessage(message)), message);
   });
 
-  test('of a datagram hold an ack with all that belongs to it, and refuse what no datagram can carry', () => {
+  test('admit a full ack in a datagram, and reject larger ones', () => {
     const ack = (one: NodeEntry, claims: number): Message => ({
       ...{ kind: 'ack', incarnation: 1, seq: 2 ** 32 - 1, health: 8, stuck: true, viewHash: 2 ** 32 - 1 },
       claims: Array.from({ length: claims }, () => joinOf(one, 2 ** 32 - 1)),

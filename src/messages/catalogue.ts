@@ -10,11 +10,10 @@ import type { MessageOf } from './codec/message.ts';
 import { echo, echoReply, listMembers, listMembersReply } from './diagnostics.ts';
 import { membershipMessages } from './membership.ts';
 import { poolMessages } from './pools.ts';
-import { pushMessages } from './push.ts';
 import { registryMessages } from './registry.ts';
 import { servingLeaseMessages } from './serving-lease.ts';
 
-/** Tags of messages that are no longer said. */
+/** Tags of messages that no longer exist; they are never reused. */
 export const retiredTags: readonly number[] = [1, 2, 3, 4, 5];
 
 export const catalogue = [
@@ -23,7 +22,6 @@ export const catalogue = [
   echo,
   echoReply,
   ...membershipMessages,
-  ...pushMessages,
   ...consensusMessages,
   ...registryMessages,
   ...groupAdminMessages,
@@ -38,17 +36,17 @@ export type Message = MessageOf<typeof catalogue>;
 
 const codec = createCodec(catalogue);
 
-/** Throws BAD_ARGUMENT or TOO_LARGE for what no receiver would accept. */
+/** Throws BAD_ARGUMENT or TOO_LARGE for a message that no receiver would accept. */
 export function encodeMessage(message: Message): Uint8Array {
   return codec.encode(message);
 }
 
-/** Throws a rejection (see rejection.ts) for whatever is not exactly one valid message. Keeps nothing of `bytes`. */
+/** Throws a decode error (codec/decode-error.ts) unless `bytes` is exactly one valid message. Keeps no view of `bytes`. */
 export function decodeMessage(bytes: Uint8Array): Message {
   return codec.decode(bytes);
 }
 
-/** Undefined for whatever is not exactly one valid message, for those who ask somebody else then. */
+/** Undefined unless `bytes` is exactly one valid message, for callers that then try another node. */
 export function tryDecodeMessage(bytes: Uint8Array): Message | undefined {
   try {
     return decodeMessage(bytes);

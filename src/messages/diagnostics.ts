@@ -7,62 +7,66 @@ import { nodeEntry } from './node-entry.ts';
 import { bool, enumOf, u32, u53, u8 } from './codec/numbers.ts';
 import { bytes } from './codec/strings.ts';
 
-const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
-const anybody = [...members, 'client'] as const satisfies readonly Role[];
+const nodeRoles = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
+const allRoles = [...nodeRoles, 'client'] as const satisfies readonly Role[];
 
 const payloadBytesMax = 10_000_000;
 const payload = bytes(payloadBytesMax);
-/** Header, key and length around the payload. */
+/** The payload with header, key and length. */
 const echoBytesMax = payloadBytesMax + 16;
 
 export const memberView = record('memberView', {
-  entry: field(1, nodeEntry, 'Who it is.'),
-  state: field(2, enumOf('alive', 'probe-failed', 'suspect', 'dead', 'left'), 'What the asked node thinks of it.'),
-  incarnation: field(3, u32, 'Grows each time the member refutes a suspicion.'),
-  health: field(4, u8, 'Its local health: 0 is well, 8 is very slow.'),
-  silentMs: field(5, u53, 'How long the asked node has not heard of it.'),
-  stuck: field(6, bool, 'Alive, but its main loop does not move.'),
-  lagMs: field(7, u32, 'How late its main loop was lately.'),
-  roundTripUs: field(8, optional(u32), 'To it and back, as the asked node measured lately.'),
-  coordinate: field(9, optional(coordinate), 'Its place in the network, as far as it has told.'),
+  entry: field(1, nodeEntry, 'Identity and address.'),
+  state: field(
+    2,
+    enumOf('alive', 'probe-failed', 'suspect', 'dead', 'left'),
+    'State of the member as the receiver sees it.',
+  ),
+  incarnation: field(3, u32, 'Incarnation; grows each time the member refutes a suspicion.'),
+  health: field(4, u8, 'Local health score: 0 is healthy, 8 is very slow.'),
+  silentMs: field(5, u53, 'Time since the receiver last heard from the member.'),
+  stuck: field(6, bool, 'Alive, but its main loop is blocked.'),
+  lagMs: field(7, u32, 'Recent delay of its main loop.'),
+  roundTripUs: field(8, optional(u32), 'Recent round trip, measured by the receiver.'),
+  coordinate: field(9, optional(coordinate), 'Network coordinate of the member, if known.'),
 });
 
 export const listMembers = message({
   kind: 'listMembers',
   tag: 16,
   carrier: 'stream',
-  from: anybody,
+  from: allRoles,
   bytesMax: 256,
-  doc: 'Whom do you know? Answered by memberList.',
+  doc: 'Asks for the member list. Answered by listMembersReply.',
   fields: {},
 });
 
 export const listMembersReply = message({
-  kind: 'memberList',
+  kind: 'listMembersReply',
   tag: 17,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: 6_500_000,
-  doc: 'The answer to listMembers.',
-  fields: { members: field(1, list(memberView, 10_000), 'The asked node included.') },
+  doc: 'Reply to listMembers.',
+  fields: { members: field(1, list(memberView, 10_000), 'All members, the replying node included.') },
 });
 
 export const echo = message({
   kind: 'echo',
   tag: 18,
   carrier: 'stream',
-  from: anybody,
+  from: allRoles,
   bytesMax: echoBytesMax,
-  doc: 'Send this back. Answered by echoed. Measures a connection.',
-  fields: { payload: field(1, payload, 'Anything.') },
+  doc: 'Measures a connection. Answered by echoReply with the same payload.',
+  fields: { payload: field(1, payload, 'Any bytes.') },
 });
 
 export const echoReply = message({
-  kind: 'echoed',
+  kind: 'echoReply',
   tag: 19,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: echoBytesMax,
-  doc: 'The answer to echo.',
-  fields: { payload: field(1, payload, 'What came.') },
+  doc: 'Reply to echo.',
+  fields: { payload: field(1, payload, 'Payload of the echo.') },
 });

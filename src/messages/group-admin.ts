@@ -10,79 +10,79 @@ import { type MessageOf, message } from './codec/message.ts';
 import { bool, u32, u53, u8 } from './codec/numbers.ts';
 import { name, nodeId, text } from './codec/strings.ts';
 
-const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
-const orderBytesMax = 1_000_000;
-const orderAnswerBytesMax = 4_000_000;
+const nodeRoles = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
+const argsBytesMax = 1_000_000;
+const answerBytesMax = 4_000_000;
 
-const askGroup = message({
-  kind: 'askGroup',
+const describeGroup = message({
+  kind: 'describeGroup',
   tag: 96,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: 256,
-  doc: 'What do you know of the group that decides in this datacenter? Answered by toldGroup.',
-  fields: { group: field(1, name, 'The group.') },
+  doc: 'Asks a node what it knows of a consensus group. Answered by describeGroupReply.',
+  fields: { group: field(1, name, 'Name of the group.') },
 });
 
-const toldGroup = message({
-  kind: 'toldGroup',
+const describeGroupReply = message({
+  kind: 'describeGroupReply',
   tag: 97,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: 64_000,
-  doc: 'The answer to askGroup.',
+  doc: 'Reply to describeGroup.',
   fields: {
-    id: field(1, nodeId, 'Of the one who answers.'),
-    isCandidate: field(2, bool, 'It is a manager of that group, or would like to be.'),
-    isMember: field(3, bool, 'It is a member of that group, as a voter or not yet.'),
-    leader: field(4, optional(nodeId), 'Who leads, as far as it knows.'),
-    term: field(5, u32, 'The latest term it knows.'),
-    members: field(6, groupMembers, 'Who belongs to it.'),
-    appliedIndex: field(7, u53, 'How far it has followed what was agreed.'),
-    managers: field(8, groupMembers, 'Managers of whom it has heard, inside or outside the group.'),
+    id: field(1, nodeId, 'Id of the replying node.'),
+    isCandidate: field(2, bool, 'The node is a manager of the group or is ready to join it.'),
+    isMember: field(3, bool, 'The node is a member of the group, voter or syncing.'),
+    leader: field(4, optional(nodeId), 'Leader that the node knows.'),
+    term: field(5, u32, 'Latest term that the node knows.'),
+    members: field(6, groupMembers, 'Members of the group.'),
+    appliedIndex: field(7, u53, 'Index of the last entry that the node applied.'),
+    managers: field(8, groupMembers, 'Managers that the node knows, inside or outside the group.'),
   },
 });
 
-const order = message({
-  kind: 'order',
+const adminCommand = message({
+  kind: 'adminCommand',
   tag: 98,
   carrier: 'stream',
-  from: members,
-  bytesMax: orderBytesMax + 256,
-  doc: 'Something that an operator wants done by the leader. Answered by orderDone or an error.',
+  from: nodeRoles,
+  bytesMax: argsBytesMax + 256,
+  doc: 'A command of an operator for the leader; other nodes forward it. Answered by adminCommandReply or an error.',
   fields: {
-    verb: field(1, name, 'What.'),
-    args: field(2, text(orderBytesMax), 'With which arguments: JSON.'),
-    hops: field(3, u8, 'How often it was passed on already.'),
+    verb: field(1, name, 'Name of the command.'),
+    args: field(2, text(argsBytesMax), 'Arguments: JSON.'),
+    hops: field(3, u8, 'How often the command was forwarded.'),
   },
 });
 
-const orderDone = message({
-  kind: 'orderDone',
+const adminCommandReply = message({
+  kind: 'adminCommandReply',
   tag: 99,
   carrier: 'stream',
-  from: members,
-  bytesMax: orderAnswerBytesMax + 256,
-  doc: 'The answer to order.',
-  fields: { answer: field(1, text(orderAnswerBytesMax), 'JSON.') },
+  from: nodeRoles,
+  bytesMax: answerBytesMax + 256,
+  doc: 'Reply to adminCommand.',
+  fields: { answer: field(1, text(answerBytesMax), 'Result: JSON.') },
 });
 
-const leadershipNotice = message({
-  kind: 'leadershipNotice',
+const leaderHint = message({
+  kind: 'leaderHint',
   tag: 100,
   carrier: 'datagram',
   from: ['gate', 'manager'],
   bytesMax: 128,
-  doc: 'Who leads, as a manager tells everybody with its embedded state. A hint: who acts on it is corrected by the fence.',
+  doc: 'The leader that a manager knows, in its embedded state. A hint: fences correct a wrong one.',
   fields: {
-    term: field(1, u32, 'The latest term that the manager knows.'),
-    leader: field(2, optional(nodeId), 'Who leads in it, if anybody.'),
-    since: field(3, optional(u53), 'Since which entry of the log.'),
+    term: field(1, u32, 'Latest term that the manager knows.'),
+    leader: field(2, optional(nodeId), 'Leader of that term, if known.'),
+    since: field(3, optional(u53), 'Log index of the election.'),
   },
 });
 
-/** Embedded in the state of a member and never a message of its own, so not in the catalogue. */
-export const leaderHintCodec = createCodec([leadershipNotice]);
-export type LeaderHint = MessageOf<readonly [typeof leadershipNotice]>;
+/** Part of the embedded state of a member, never sent alone, so not in the catalogue. */
+export const leaderHintCodec = createCodec([leaderHint]);
+export type LeaderHint = MessageOf<readonly [typeof leaderHint]>;
 
-export const groupAdminMessages = [askGroup, toldGroup, order, orderDone] as const;
+export const groupAdminMessages = [describeGroup, describeGroupReply, adminCommand, adminCommandReply] as const;

@@ -9,15 +9,15 @@ import { bool, enumOf, u16, u32, u53, u64, u8 } from './codec/numbers.ts';
 import { internedText } from './codec/interned-text.ts';
 import { bytes, name, text } from './codec/strings.ts';
 
-const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
-const anybody = [...members, 'client'] as const satisfies readonly Role[];
+const nodeRoles = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
+const allRoles = [...nodeRoles, 'client'] as const satisfies readonly Role[];
 const managers = ['gate', 'manager'] as const satisfies readonly Role[];
 const codeBytesMax = 4_194_304;
-const wordsBytesMax = 2_000_000;
+const argsBytesMax = 2_000_000;
 const answerBytesMax = 10_400_000;
 const summaryBytesMax = 335_872;
-const orderBytesMax = 10_200_000;
-/** Below what the transport takes in one piece. */
+const specBytesMax = 10_200_000;
+/** Below the message limit of the transport. */
 const largeBytesMax = 10_480_000;
 const failuresBytesMax = 3_000_000;
 const unitsMax = 1_024;
@@ -27,23 +27,23 @@ const storeBundle = message({
   kind: 'storeBundle',
   tag: 140,
   carrier: 'stream',
-  from: anybody,
+  from: allRoles,
   bytesMax: codeBytesMax + 256,
-  doc: 'Keep this code, so that jobs can name it. What is kept already is no error. Answered by bundleStored.',
+  doc: 'Stores a bundle, so that jobs can name it; idempotent. Answered by storeBundleReply.',
   fields: {
-    sha256: field(1, text(64), 'Of the code, in hexadecimal digits.'),
+    sha256: field(1, text(64), 'SHA-256 of the code in hex.'),
     code: field(2, bytes(codeBytesMax), 'One module of plain JavaScript.'),
   },
 });
 
-const bundleStored = message({
-  kind: 'bundleStored',
+const storeBundleReply = message({
+  kind: 'storeBundleReply',
   tag: 141,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: 256,
-  doc: 'The answer to storeBundle.',
-  fields: { sha256: field(1, text(64), 'Of the code.') },
+  doc: 'Reply to storeBundle.',
+  fields: { sha256: field(1, text(64), 'SHA-256 of the code in hex.') },
 });
 
 export const jobVerbs = [
@@ -61,81 +61,89 @@ export const jobVerbs = [
 ] as const;
 export type JobVerb = (typeof jobVerbs)[number];
 
-const jobOrder = message({
-  kind: 'jobOrder',
+const jobRequest = message({
+  kind: 'jobRequest',
   tag: 142,
   carrier: 'stream',
-  from: anybody,
-  bytesMax: wordsBytesMax + 512,
-  doc: 'Something about jobs, for the manager that leads; others pass it on. Answered by jobTold or an error.',
+  from: allRoles,
+  bytesMax: argsBytesMax + 512,
+  doc: 'A job command for the leading manager; other nodes forward it. Answered by jobReply or an error.',
   fields: {
-    verb: field(1, enumOf(...jobVerbs), 'What.'),
-    args: field(2, internedText(wordsBytesMax), 'With which arguments: JSON.'),
-    hops: field(3, u8, 'How often it was passed on already.'),
-    submitter: field(4, internedText(256), 'On whose behalf. Only members may name somebody other than themselves.'),
-    waitMs: field(5, optional(u32), 'Of submit: answer when the job is over, at the latest after so long.'),
-    key: field(
+    verb: field(1, enumOf(...jobVerbs), 'Command.'),
+    args: field(2, internedText(argsBytesMax), 'Arguments: JSON.'),
+    hops: field(3, u8, 'How often the request was forwarded.'),
+    submitter: field(
+      4,
+      internedText(256),
+      'User on whose behalf the request is made. Only nodes of the cluster may name another one than themselves.',
+    ),
+    waitMs: field(5, optional(u32), 'With submit: reply when the job has ended, at the latest after this time.'),
+    idempotencyKey: field(
       6,
       optional(text(1_024)),
-      'Of submit: its idempotencyKey, if the words, which others may share, have none.',
+      'With submit: the idempotency key, if `args`, which other submissions may share, has none.',
     ),
   },
 });
 
-const jobTold = message({
-  kind: 'jobTold',
+const jobReply = message({
+  kind: 'jobReply',
   tag: 143,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: largeBytesMax,
-  doc: 'The answer to jobOrder.',
-  fields: { answer: field(1, text(answerBytesMax), 'JSON.') },
+  doc: 'Reply to jobRequest.',
+  fields: { answer: field(1, text(answerBytesMax), 'Result: JSON.') },
 });
 
 const attempt = {
-  job: field(1, jobId, 'The job.'),
-  workflow: field(2, u16, 'Which of its workflows.'),
-  unit: field(3, u32, 'Which unit of that.'),
-  attempt: field(4, u32, 'For the how-manyth time, counted from 1.'),
-  fence: field(5, u64, 'Under which it was given.'),
+  job: field(1, jobId, 'Job id.'),
+  workflow: field(2, u16, 'Number of the workflow in the job.'),
+  unit: field(3, u32, 'Number of the unit in the workflow.'),
+  attempt: field(4, u32, 'Attempt number, from 1.'),
+  fence: field(5, u64, 'Fence of the leader that assigned it.'),
 };
 
-const attemptName = record('attemptName', attempt);
+const attemptId = record('attemptId', attempt);
 
-const givenUnit = record('givenUnit', {
+const unitAssignment = record('unitAssignment', {
   ...attempt,
-  spec: field(6, bytes(orderBytesMax), 'What to do (jobs/unit-words.ts).'),
-  mayWait: field(7, bool, 'It may wait for a free core for a short while; otherwise it has one now or is refused.'),
+  spec: field(6, bytes(specBytesMax), 'What to run (jobs/unit-spec.ts).'),
+  mayWait: field(
+    7,
+    bool,
+    'The unit may wait a short time for a free core; otherwise the worker refuses it if none is free.',
+  ),
 });
 
-const giveUnits = message({
-  kind: 'giveUnits',
+const assignUnits = message({
+  kind: 'assignUnits',
   tag: 144,
   carrier: 'stream',
   from: managers,
   bytesMax: largeBytesMax,
-  doc: 'Run these. Given twice they run once. Answered by unitsTaken.',
+  doc: 'Assigns units to a worker; an attempt that is assigned twice runs once. Answered by assignUnitsReply.',
   fields: {
-    term: field(1, u32, 'Of the leader; lower ones than the worker has seen are FENCED.'),
-    generation: field(2, u32, 'Of the worker that is meant.'),
-    units: field(3, list(givenUnit, unitsMax), 'In order.'),
+    term: field(1, u32, 'Term of the leader; a term lower than the worker has seen is refused with FENCED.'),
+    generation: field(2, u32, 'Generation of the worker.'),
+    units: field(3, list(unitAssignment, unitsMax), 'Units in the order of their start.'),
   },
 });
 
-const takenUnit = record('takenUnit', {
-  code: field(1, optional(text(40)), 'Why it was refused; taken without one.'),
-  why: field(2, optional(text(500)), 'The same for people.'),
+const unitAssignmentResult = record('unitAssignmentResult', {
+  code: field(1, optional(text(40)), 'Error code; absent if the worker accepted the unit.'),
+  message: field(2, optional(text(500)), 'Message for people.'),
 });
 
-const unitsTaken = message({
-  kind: 'unitsTaken',
+const assignUnitsReply = message({
+  kind: 'assignUnitsReply',
   tag: 145,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: unitsMax * 600,
-  doc: 'The answer to giveUnits: one for each, in the same order.',
+  doc: 'Reply to assignUnits: one result per unit, in the same order.',
   fields: {
-    units: field(1, list(takenUnit, unitsMax), 'What became of them.'),
+    units: field(1, list(unitAssignmentResult, unitsMax), 'Results.'),
   },
 });
 
@@ -145,103 +153,116 @@ const stopUnits = message({
   carrier: 'stream',
   from: managers,
   bytesMax: unitsMax * 160,
-  doc: 'End these attempts, whatever they are doing. Answered by unitsStopped when none of them runs any more.',
+  doc: 'Stops attempts in any state. Answered by stopUnitsReply when none of them runs.',
   fields: {
-    term: field(1, u32, 'Of the leader.'),
-    units: field(2, list(attemptName, unitsMax), 'Which.'),
-    why: field(3, enumOf('cancelled', 'timeout', 'superseded'), 'For what reason.'),
+    term: field(1, u32, 'Term of the leader.'),
+    units: field(2, list(attemptId, unitsMax), 'Attempts to stop.'),
+    reason: field(3, enumOf('cancelled', 'timeout', 'superseded'), 'Reason.'),
   },
 });
 
-const unitsStopped = message({
-  kind: 'unitsStopped',
+const stopUnitsReply = message({
+  kind: 'stopUnitsReply',
   tag: 147,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: 256,
-  doc: 'The answer to stopUnits: none of them runs here now.',
+  doc: 'Reply to stopUnits: none of the attempts runs on the worker.',
   fields: {},
 });
 
-const unitNews = record('unitNews', {
+const unitReport = record('unitReport', {
   ...attempt,
-  /** `returned`: the worker gives it back unharmed (it stops, or could not begin in time); that is no failure. */
-  status: field(6, enumOf('started', 'progress', 'completed', 'failed', 'cancelled', 'returned'), 'What became of it.'),
-  completed: field(7, u53, 'Iterations or items that went well.'),
-  failed: field(8, u53, 'Those that went wrong.'),
-  summary: field(9, optional(bytes(summaryBytesMax)), 'Numbers and histograms so far (jobs/report/summary.ts).'),
-  output: field(10, optional(bytes(answerBytesMax)), 'JSON of what it gave, at its end.'),
-  code: field(11, optional(text(40)), 'Why it failed.'),
-  why: field(12, optional(text(4_000)), 'The same for people.'),
-  found: field(13, optional(bool), 'Batch: it has what the whole workflow was looking for.'),
-  durationMs: field(14, optional(u53), 'How long it ran.'),
+  /** `returned`: the worker stops or could not start the unit in time; this is not a failed attempt. */
+  status: field(
+    6,
+    enumOf('started', 'progress', 'completed', 'failed', 'cancelled', 'returned'),
+    'Status of the attempt.',
+  ),
+  completed: field(7, u53, 'Iterations or items that succeeded.'),
+  failed: field(8, u53, 'Iterations or items that failed.'),
+  summary: field(9, optional(bytes(summaryBytesMax)), 'Counters and histograms so far (jobs/report/summary.ts).'),
+  output: field(10, optional(bytes(answerBytesMax)), 'Output at its end: JSON.'),
+  code: field(11, optional(text(40)), 'Error code of a failure.'),
+  message: field(12, optional(text(4_000)), 'Message for people.'),
+  found: field(13, optional(bool), 'In a batch: the unit found the result that ends the workflow.'),
+  durationMs: field(14, optional(u53), 'Duration of the attempt.'),
   failures: field(15, optional(bytes(failuresBytesMax)), 'Failed items (jobs/report/item-failures.ts).'),
 });
 
-const tellUnits = message({
-  kind: 'tellUnits',
+const reportUnits = message({
+  kind: 'reportUnits',
   tag: 148,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: largeBytesMax,
-  doc: 'What became of units at a worker: of each the latest, and each end until it was heard. Answered by unitsHeard.',
+  doc: 'Latest status of the units of a worker; an end is repeated until it is acknowledged. Answered by reportUnitsAck.',
   fields: {
-    generation: field(1, u32, 'The life of the worker.'),
-    reports: field(3, list(unitNews, unitsMax), 'In any order.'),
+    generation: field(1, u32, 'Generation of the worker.'),
+    reports: field(3, list(unitReport, unitsMax), 'Reports in any order.'),
   },
 });
 
-const unitsHeard = message({
-  kind: 'unitsHeard',
+const reportUnitsAck = message({
+  kind: 'reportUnitsAck',
   tag: 149,
   carrier: 'stream',
   from: managers,
   bytesMax: unitsMax * 320,
-  doc: 'The answer to tellUnits. Ends that are named here are recorded, or nobody waits for them: the worker forgets them.',
+  doc: 'Reply to reportUnits. The worker drops acknowledged ends: they are recorded or no longer needed.',
   fields: {
-    heard: field(1, list(attemptName, unitsMax), 'Ends that need not be told again.'),
-    stop: field(2, list(attemptName, unitsMax), 'Attempts that are superseded: the worker ends them.'),
+    acknowledged: field(1, list(attemptId, unitsMax), 'Attempts whose end need not be reported again.'),
+    stop: field(2, list(attemptId, unitsMax), 'Superseded attempts, which the worker stops.'),
   },
 });
 
-const workerReport = message({
-  kind: 'workerReport',
+const workerHeartbeat = message({
+  kind: 'workerHeartbeat',
   tag: 150,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: unitsMax * 160,
-  doc: 'A worker says what it is and what it runs: to each new leader at once, and again before its lease is over. Answered by workerHeard; FENCED when a later life of it is known.',
+  doc: 'A worker lists its attempts and renews its lease: at once with each new leader, and before the lease ends. Answered by workerHeartbeatReply, or FENCED if a later generation of the worker is known.',
   fields: {
-    generation: field(1, u32, 'The life of the worker.'),
-    coresTotal: field(2, u16, 'All.'),
-    level: field(4, name, 'How loaded it is: normal, elevated, high, severe, critical.'),
-    draining: field(5, bool, 'It takes nothing new.'),
-    attempts: field(6, list(attemptName, unitsMax), 'All that it runs or has not told the end of.'),
-    isolation: field(7, enumOf('full', 'weak'), 'How well the code of users is locked in there.'),
+    generation: field(1, u32, 'Generation of the worker.'),
+    coresTotal: field(2, u16, 'Number of cores.'),
+    loadLevel: field(4, name, 'Load level: normal, elevated, high, severe or critical.'),
+    draining: field(5, bool, 'The worker accepts no new unit.'),
+    attempts: field(6, list(attemptId, unitsMax), 'Attempts that run or whose end is not acknowledged.'),
+    isolation: field(7, enumOf('full', 'weak'), 'Isolation of user code on the worker.'),
   },
 });
 
-const workerHeard = message({
-  kind: 'workerHeard',
+const workerHeartbeatReply = message({
+  kind: 'workerHeartbeatReply',
   tag: 151,
   carrier: 'stream',
   from: managers,
   bytesMax: unitsMax * 160,
-  doc: 'The answer to workerReport: go on for so long, counted by the worker from when it asked. What it runs ends by itself when no answer comes for 0.8 of that.',
+  doc: 'Renews the lease of the worker, which counts it from the moment of its request. Without a reply for 0.8 of the lease the worker stops its attempts.',
   fields: {
-    term: field(1, u32, 'Of the leader.'),
-    leaseMs: field(2, u32, 'The full time.'),
-    stop: field(3, list(attemptName, unitsMax), 'Attempts that are superseded: the worker ends them.'),
+    term: field(1, u32, 'Term of the leader.'),
+    leaseMs: field(2, u32, 'Full duration of the lease.'),
+    stop: field(3, list(attemptId, unitsMax), 'Superseded attempts, which the worker stops.'),
   },
 });
 
 export const jobMessages = [
-  ...([storeBundle, bundleStored, jobOrder, jobTold, giveUnits, unitsTaken, stopUnits, unitsStopped] as const),
-  ...([tellUnits, unitsHeard, workerReport, workerHeard] as const),
+  ...([
+    storeBundle,
+    storeBundleReply,
+    jobRequest,
+    jobReply,
+    assignUnits,
+    assignUnitsReply,
+    stopUnits,
+    stopUnitsReply,
+  ] as const),
+  ...([reportUnits, reportUnitsAck, workerHeartbeat, workerHeartbeatReply] as const),
 ] as const;
 
 export type JobMessage = MessageOf<typeof jobMessages>;
 export type JobMessageOf<K extends JobMessage['kind']> = Extract<JobMessage, { readonly kind: K }>;
-export type UnitReport = JobMessageOf<'tellUnits'>['reports'][number];
-export type UnitAssignment = JobMessageOf<'giveUnits'>['units'][number];
-export type AttemptId = JobMessageOf<'workerReport'>['attempts'][number];
+export type UnitReport = JobMessageOf<'reportUnits'>['reports'][number];
+export type UnitAssignment = JobMessageOf<'assignUnits'>['units'][number];
+export type AttemptId = JobMessageOf<'workerHeartbeat'>['attempts'][number];

@@ -7,11 +7,10 @@ import { field, list, optional, record } from './codec/compound.ts';
 import type { ValueOf } from './codec/field-type.ts';
 import { type MessageOf, message } from './codec/message.ts';
 import { nodeEntry } from './node-entry.ts';
-import type { PushMessage } from './push.ts';
 import { bool, i32, enumOf, u16, u32, u8 } from './codec/numbers.ts';
 import { bytes, nodeId, text } from './codec/strings.ts';
 
-const members = ['gate', 'manager', 'worker'] as const;
+const nodeRoles = ['gate', 'manager', 'worker'] as const;
 export const embeddedBytesMax = 512;
 const claimsInDatagramMax = 32;
 export const viewClaimsMax = 20_000;
@@ -19,72 +18,72 @@ export const viewClaimsBytesMax = 8_000_000;
 const viewBytesMax = viewClaimsBytesMax + 1_000;
 
 const claim = record('claim', {
-  kind: field(1, enumOf('join', 'alive', 'suspect', 'dead', 'left'), 'What is said.'),
-  id: field(2, nodeId, 'Of whom.'),
-  generation: field(3, u32, 'Of which of its lives.'),
-  incarnation: field(4, u32, 'Of which incarnation within that life.'),
-  by: field(5, nodeId, 'Who found it.'),
-  refused: field(6, bool, 'The host of the member refused: its port is closed.'),
-  entry: field(7, optional(nodeEntry), 'Where to find it; in join and alive.'),
+  kind: field(1, enumOf('join', 'alive', 'suspect', 'dead', 'left'), 'Claimed state.'),
+  id: field(2, nodeId, 'Node id of the member.'),
+  generation: field(3, u32, 'Generation of the member.'),
+  incarnation: field(4, u32, 'Incarnation within that generation.'),
+  by: field(5, nodeId, 'Node that made the claim.'),
+  refused: field(6, bool, 'The host of the member refused the connection: its port is closed.'),
+  entry: field(7, optional(nodeEntry), 'Identity and address; in join and alive.'),
 });
 
 export const embeddingRoles = ['gate', 'manager', 'worker'] as const;
 export type EmbeddingRole = (typeof embeddingRoles)[number];
 
 export const embeddedPart = record('embeddedPart', {
-  role: field(1, enumOf(...embeddingRoles), 'Which role of the sender wants it known.'),
-  state: field(2, bytes(embeddedBytesMax), 'What it wants known, in words of its own.'),
+  role: field(1, enumOf(...embeddingRoles), 'Role of the sender that publishes it.'),
+  state: field(2, bytes(embeddedBytesMax), 'Bytes in a format of that role.'),
 });
 
 export type EmbeddedPart = ValueOf<typeof embeddedPart>;
 
-/** A point of membership/state/coordinates.ts in whole microseconds and thousandths, which is finer than any measurement. */
+/** Wire form of membership/state/coordinates.ts, in microseconds and thousandths: finer than any measurement. */
 export const coordinate = record('coordinate', {
-  pointUs: field(1, list(i32, 8), 'The point.'),
-  heightUs: field(2, u32, 'Its height above the plane.'),
-  errorPermille: field(3, u16, 'How unsure it is.'),
+  pointUs: field(1, list(i32, 8), 'Vector.'),
+  heightUs: field(2, u32, 'Height.'),
+  errorPermille: field(3, u16, 'Relative error estimate.'),
 });
 
-const incarnation = field(1, u32, 'Of the sender: a message from it is proof of its life.');
-const claims = field(3, list(claim, claimsInDatagramMax), 'Gossip.');
+const incarnation = field(1, u32, 'Incarnation of the sender: its message proves that it is alive in it.');
+const claims = field(3, list(claim, claimsInDatagramMax), 'Piggybacked gossip.');
 
 const ping = message({
   kind: 'ping',
   tag: 32,
   carrier: 'datagram',
-  from: members,
+  from: nodeRoles,
   bytesMax: datagramBytesMax,
-  doc: 'Are you there? Answered by ack. Carries what is said about the receiver first.',
+  doc: 'Probes the receiver (SWIM: ping). Claims about the receiver come first. Answered by ack.',
   fields: {
     incarnation,
-    seq: field(2, u32, 'Named again in the ack.'),
+    seq: field(2, u32, 'Sequence number, repeated in the ack.'),
     claims,
-    stateVersion: field(4, optional(u32), 'Of the embedded state that the sender has of the receiver.'),
+    stateVersion: field(4, optional(u32), 'Version of the embedded state that the sender has from the receiver.'),
   },
 });
 
-export const ack = message({
+const ack = message({
   kind: 'ack',
   tag: 33,
   carrier: 'datagram',
-  from: members,
+  from: nodeRoles,
   bytesMax: datagramBytesMax,
-  doc: 'I am here; and what my role wants known.',
+  doc: 'Reply to ping, with the embedded state of the sender.',
   fields: {
     incarnation,
-    seq: field(2, u32, 'Of the ping.'),
+    seq: field(2, u32, 'Sequence number of the ping.'),
     claims,
-    health: field(4, u8, 'Local health, 0 to 8.'),
-    stuck: field(5, bool, 'The main loop of the sender does not move.'),
-    viewHash: field(6, u32, 'Equal views have equal hashes.'),
-    coordinate: field(7, optional(coordinate), 'Where the sender stands in the network.'),
-    stateVersion: field(8, optional(u32), 'Of the embedded state; grows within one life of the sender.'),
+    health: field(4, u8, 'Local health score, 0 to 8.'),
+    stuck: field(5, bool, 'The main loop of the sender is blocked.'),
+    viewHash: field(6, u32, 'Hash of the view of the sender; equal views have equal hashes.'),
+    coordinate: field(7, optional(coordinate), 'Network coordinate of the sender.'),
+    stateVersion: field(8, optional(u32), 'Version of the embedded state; grows within one generation of the sender.'),
     state: field(
       9,
       list(embeddedPart, embeddingRoles.length),
-      'The embedded state, together with its version, when the receiver does not have it yet.',
+      'Embedded state, if the receiver does not have this version.',
     ),
-    lagMs: field(10, u32, 'How late the main loop of the sender was lately.'),
+    lagMs: field(10, u32, 'Recent delay of the main loop of the sender.'),
   },
 });
 
@@ -92,15 +91,15 @@ const pingRequest = message({
   kind: 'pingRequest',
   tag: 34,
   carrier: 'datagram',
-  from: members,
+  from: nodeRoles,
   bytesMax: datagramBytesMax,
-  doc: 'Probe somebody for me. Answered by indirectAck or nack.',
+  doc: 'Asks the receiver to probe a target (SWIM: ping-req). Answered by indirectAck or nack.',
   fields: {
     incarnation,
-    seq: field(2, u32, 'Named again in the answer.'),
+    seq: field(2, u32, 'Sequence number, repeated in the reply.'),
     claims,
-    target: field(4, nodeId, 'Whom to probe.'),
-    timeoutMs: field(5, u32, 'Answer with a nack after this time.'),
+    target: field(4, nodeId, 'Node to probe.'),
+    timeoutMs: field(5, u32, 'Time after which the receiver replies with a nack.'),
   },
 });
 
@@ -108,24 +107,24 @@ const indirectAck = message({
   kind: 'indirectAck',
   tag: 35,
   carrier: 'datagram',
-  from: members,
+  from: nodeRoles,
   bytesMax: datagramBytesMax,
-  doc: 'The one you asked me to probe has answered.',
-  fields: { incarnation, seq: field(2, u32, 'Of the pingRequest.'), claims },
+  doc: 'The target of the pingRequest replied.',
+  fields: { incarnation, seq: field(2, u32, 'Sequence number of the pingRequest.'), claims },
 });
 
 const nack = message({
   kind: 'nack',
   tag: 36,
   carrier: 'datagram',
-  from: members,
+  from: nodeRoles,
   bytesMax: datagramBytesMax,
-  doc: 'I am here and tried, but it has not answered me.',
+  doc: 'The helper is alive, but the target did not reply to it (Lifeguard: nack).',
   fields: {
     incarnation,
-    seq: field(2, u32, 'Of the pingRequest.'),
+    seq: field(2, u32, 'Sequence number of the pingRequest.'),
     claims,
-    refused: field(4, bool, 'Its host refused me: the port is closed.'),
+    refused: field(4, bool, 'The host of the target refused the connection: its port is closed.'),
   },
 });
 
@@ -133,9 +132,9 @@ const gossip = message({
   kind: 'gossip',
   tag: 37,
   carrier: 'datagram',
-  from: members,
+  from: nodeRoles,
   bytesMax: datagramBytesMax,
-  doc: 'News, without a question.',
+  doc: 'Claims without a probe.',
   fields: { incarnation, claims },
 });
 
@@ -143,9 +142,9 @@ const streamPing = message({
   kind: 'streamPing',
   tag: 38,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: 64,
-  doc: 'A probe by TCP: the way around lost datagrams, and the line that an observer holds.',
+  doc: 'A probe over TCP: the fallback when datagrams are lost, and the probe of crash observers. Answered by streamPong.',
   fields: {},
 });
 
@@ -153,52 +152,113 @@ const streamPong = message({
   kind: 'streamPong',
   tag: 39,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: 64,
-  doc: 'The answer to streamPing and to departure.',
-  fields: { generation: field(1, u32, 'Which life answers.'), incarnation: field(2, u32, 'Which incarnation.') },
+  doc: 'Reply to streamPing and to leave.',
+  fields: {
+    generation: field(1, u32, 'Generation of the sender.'),
+    incarnation: field(2, u32, 'Incarnation of the sender.'),
+  },
 });
 
-const sync = message({
-  kind: 'sync',
+const syncView = message({
+  kind: 'syncView',
   tag: 40,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: viewBytesMax,
-  doc: 'My view of the group, or only its hash. Answered by synced.',
+  doc: 'Anti-entropy: the view of the sender, or only its hash. Answered by syncViewReply.',
   fields: {
-    viewHash: field(1, u32, 'Of the sender.'),
+    viewHash: field(1, u32, 'Hash of the view of the sender.'),
     claims: field(
       2,
       list(claim, viewClaimsMax),
-      'The claims that the receiver may not know; the sender itself, unless another one vouches for it.',
+      'Claims that the receiver may not know; includes the sender, unless a manager vouches for it.',
     ),
-    reply: field(3, enumOf('differences', 'nothing'), 'Whether the receiver should send its view back if it differs.'),
+    reply: field(3, enumOf('differences', 'nothing'), 'Whether the receiver returns its view if it differs.'),
   },
 });
 
-const synced = message({
-  kind: 'synced',
+const syncViewReply = message({
+  kind: 'syncViewReply',
   tag: 41,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: viewBytesMax,
-  doc: 'The answer to sync: my view, or nothing when both are the same.',
+  doc: 'Reply to syncView: the view of the receiver, empty if both are equal.',
   fields: {
-    viewHash: field(1, u32, 'Of the one who answers, after it has taken over what it was told.'),
-    claims: field(2, list(claim, viewClaimsMax), 'Its view.'),
-    id: field(3, nodeId, 'Who answers.'),
+    viewHash: field(1, u32, 'Hash of the view of the sender, after it merged the claims of the request.'),
+    claims: field(2, list(claim, viewClaimsMax), 'View of the sender.'),
+    id: field(3, nodeId, 'Id of the sender.'),
   },
 });
 
-const departure = message({
-  kind: 'departure',
+const leave = message({
+  kind: 'leave',
   tag: 42,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: 512,
-  doc: 'I leave on purpose: do not take the closed connection for a crash. Answered by streamPong.',
-  fields: { incarnation, reason: field(2, text(200), 'For people.') },
+  doc: 'The sender leaves on purpose: its closed connections are no crash. Answered by streamPong.',
+  fields: { incarnation, reason: field(2, text(200), 'Reason for people.') },
+});
+
+/*
+ * Heartbeats over TCP, for members without datagrams and as a second detector for the others. One exchange serves both
+ * sides: the ping proves to the manager that the member is alive, and the ack proves the same of the manager and tells
+ * the member its state in the group. Both carry gossip, as ping and ack do.
+ */
+
+export const pushPing = message({
+  kind: 'pushPing',
+  tag: 46,
+  carrier: 'stream',
+  from: nodeRoles,
+  bytesMax: datagramBytesMax,
+  doc: 'Heartbeat to a manager. The first one of a member without datagrams is its join. Answered by pushAck.',
+  fields: {
+    incarnation: field(
+      1,
+      u32,
+      'Incarnation of the sender; raised when it changes its manager and when it was declared dead.',
+    ),
+    seq: field(2, u32, 'Sequence number, repeated in the pushAck.'),
+    claims: field(3, list(claim, claimsInDatagramMax), 'Piggybacked gossip.'),
+    hearsYou: field(4, bool, 'The receiver replied to the previous pushPing: both directions work.'),
+    datagrams: field(5, bool, 'The sender also replies to datagrams, so others probe it too.'),
+    health: field(6, u8, 'Local health score, 0 to 8.'),
+    stuck: field(7, bool, 'The main loop of the sender is blocked.'),
+    lagMs: field(8, u32, 'Recent delay of the main loop of the sender.'),
+    viewHash: field(9, u32, 'Hash of the view of the sender.'),
+    stateVersion: field(10, optional(u32), 'Version of the embedded state.'),
+    state: field(
+      11,
+      list(embeddedPart, embeddingRoles.length),
+      'Embedded state as in ack, if the receiver does not have this version.',
+    ),
+  },
+});
+
+export const pushAck = message({
+  kind: 'pushAck',
+  tag: 47,
+  carrier: 'stream',
+  from: nodeRoles,
+  bytesMax: datagramBytesMax,
+  doc: 'Reply to pushPing: the state of the member in the group.',
+  fields: {
+    incarnation: field(1, u32, 'Incarnation of the sender.'),
+    seq: field(2, u32, 'Sequence number of the pushPing.'),
+    claims: field(3, list(claim, claimsInDatagramMax), 'Piggybacked gossip.'),
+    verdict: field(
+      4,
+      enumOf('member', 'accused', 'superseded'),
+      'accused: the group takes the member for suspect, dead or left, so it raises its incarnation above `known`. superseded: a later generation exists, so it stops.',
+    ),
+    known: field(5, u32, 'Incarnation of the member that the group knows.'),
+    viewHash: field(6, u32, 'Hash of the view of the sender; if it differs, both exchange views.'),
+    stateVersion: field(7, optional(u32), 'Version of the embedded state that the sender has from the member.'),
+  },
 });
 
 export const membershipMessages = [
@@ -210,9 +270,11 @@ export const membershipMessages = [
   gossip,
   streamPing,
   streamPong,
-  sync,
-  synced,
-  departure,
+  syncView,
+  syncViewReply,
+  leave,
+  pushPing,
+  pushAck,
 ] as const;
 
-export type MembershipMessage = MessageOf<typeof membershipMessages> | PushMessage;
+export type MembershipMessage = MessageOf<typeof membershipMessages>;

@@ -18,21 +18,21 @@ import {
 import { bytes, nodeId, text } from './codec/strings.ts';
 
 const managers = ['manager'] as const;
-/** Smaller than what one entry of the log may be. */
+/** Fits into one log entry. */
 export const registryRestorePartBytesMax = 1_048_576;
-/** An image is cut into parts of about this size; one part may hold one large thing more. */
+/** A snapshot is split into parts of about this size; a part may exceed it by one large item. */
 export const registrySnapshotPartBytes = 262_144;
 export const registrySnapshotPartBytesMax = 64_000_000;
 const itemsMax = 1_000_000;
 
-const registryExpire = message({
-  kind: 'registryExpire',
+const registryExpireLease = message({
+  kind: 'registryExpireLease',
   tag: 83,
   carrier: 'stream',
   from: managers,
   bytesMax: 256,
-  doc: 'The leader has not heard of the holder of a lease in time: it ends with its keys.',
-  fields: { lease: field(1, leaseId, 'Which lease.') },
+  doc: 'The leader expires a lease that was not renewed in time; its keys are deleted.',
+  fields: { lease: field(1, leaseId, 'Lease id.') },
 });
 
 const registryRestorePart = message({
@@ -41,63 +41,63 @@ const registryRestorePart = message({
   carrier: 'stream',
   from: managers,
   bytesMax: registryRestorePartBytesMax + 256,
-  doc: 'A part of a backup, in order; the last one replaces the key space by it.',
+  doc: 'A part of a backup, in order; the last part replaces the key space.',
   fields: {
-    id: field(1, text(32), 'Which restoring it belongs to: another one gives up the one before.'),
-    offset: field(2, u53, 'Where the part belongs: 0 begins anew.'),
-    bytes: field(3, bytes(registryRestorePartBytesMax), 'The part.'),
-    last: field(4, bool, 'It is the last one.'),
-    cluster: field(5, text(63), 'The cluster that this is, to which the backup must belong.'),
+    id: field(1, text(32), 'Id of the restore; a new one cancels the one before.'),
+    offset: field(2, u53, 'Offset of the part; 0 restarts.'),
+    bytes: field(3, bytes(registryRestorePartBytesMax), 'Bytes of the part.'),
+    last: field(4, bool, 'This is the last part.'),
+    cluster: field(5, text(63), 'Name of this cluster, which the backup must match.'),
   },
 });
 
-const imageLease = record('imageLease', {
-  lease: field(1, leaseId, 'The lease.'),
-  ttlMs: field(2, u32, 'Its full time.'),
+const snapshotLease = record('snapshotLease', {
+  lease: field(1, leaseId, 'Lease id.'),
+  ttlMs: field(2, u32, 'Full time to live.'),
 });
 
-const imageClient = record('imageClient', {
-  client: field(1, nodeId, 'A node that has written,'),
-  generation: field(2, u32, 'in its latest life,'),
-  lowest: field(3, u53, 'and the lowest request to which it may still want an answer.'),
+const snapshotClient = record('snapshotClient', {
+  client: field(1, nodeId, 'Node id of a client.'),
+  generation: field(2, u32, 'Latest generation of the client.'),
+  lowestPending: field(3, u53, 'Lowest request that the client may still wait for.'),
 });
 
-/** `index` orders answers by age; without `answer` only the fact that the request was executed is known. */
-const imageAnswer = record('imageAnswer', {
-  index: field(1, u53, 'The entry of the log that it answers.'),
-  client: field(2, nodeId, 'Who asked.'),
-  counter: field(3, u53, 'The number of the request.'),
-  answer: field(4, optional(bytes(registrySnapshotPartBytesMax)), 'The answer, as it is sent.'),
+/** `index` orders replies by age. Without `answer` only the fact that the request was executed is known. */
+const snapshotReply = record('snapshotReply', {
+  index: field(1, u53, 'Log index of the request.'),
+  client: field(2, nodeId, 'Node id of the client.'),
+  counter: field(3, u53, 'Number of the request.'),
+  answer: field(4, optional(bytes(registrySnapshotPartBytesMax)), 'Encoded reply.'),
 });
 
-export type RegistrySnapshotClient = ValueOf<typeof imageClient>;
-export type RegistrySnapshotReply = ValueOf<typeof imageAnswer>;
+export type RegistrySnapshotClient = ValueOf<typeof snapshotClient>;
+export type RegistrySnapshotReply = ValueOf<typeof snapshotReply>;
 
-const registryImagePart = message({
-  kind: 'registryImagePart',
+const registrySnapshotPart = message({
+  kind: 'registrySnapshotPart',
   tag: 95,
   carrier: 'stream',
   from: managers,
   bytesMax: registrySnapshotPartBytesMax,
-  doc: 'A part of the state of a replica.',
+  doc: 'A part of the registry state.',
   fields: {
-    revision: field(1, optional(u53), 'In the first part: the revision,'),
-    lastLease: field(2, optional(u53), 'and the last lease that was granted.'),
-    leases: field(3, list(imageLease, itemsMax), 'Leases.'),
-    entries: field(4, list(registryEntry, itemsMax), 'Keys, in order.'),
-    history: field(5, list(registryRevision, itemsMax), 'The last changes, in order.'),
-    clients: field(6, list(imageClient, itemsMax), 'From the longest silent to the latest heard.'),
-    answers: field(7, list(imageAnswer, itemsMax), 'What they may ask for again.'),
-    stagedId: field(8, optional(text(32)), 'The restoring that is under way,'),
-    staged: field(9, optional(bytes(registryRestorePartBytesMax)), 'and a part of what has arrived of it.'),
+    revision: field(1, optional(u53), 'In the first part: the revision.'),
+    lastLease: field(2, optional(u53), 'In the first part: the last granted lease.'),
+    leases: field(3, list(snapshotLease, itemsMax), 'Leases.'),
+    entries: field(4, list(registryEntry, itemsMax), 'Entries by key.'),
+    history: field(5, list(registryRevision, itemsMax), 'Recent revisions in order.'),
+    clients: field(6, list(snapshotClient, itemsMax), 'Clients by last request, the oldest first.'),
+    answers: field(7, list(snapshotReply, itemsMax), 'Replies that clients may request again.'),
+    stagedId: field(8, optional(text(32)), 'Id of the restore in progress.'),
+    staged: field(9, optional(bytes(registryRestorePartBytesMax)), 'Received bytes of that restore.'),
   },
 });
 
-const commands = [registryTransact, registryGrant, registryRevoke, registryExpire, registryRestorePart] as const;
+const commands = [registryTransact, registryGrant, registryRevoke, registryExpireLease, registryRestorePart] as const;
 
 export type RegistryCommand = MessageOf<typeof commands>;
-export type RegistrySnapshotPart = MessageOf<typeof registryImagePart>;
+export type RegistrySnapshotPart = MessageOf<typeof registrySnapshotPart>;
 
-/** Commands as they stand in the log. */
+/** Commands in the log. */
 export const registryCommandCodec = createCodec(commands);
-export const registrySnapshotCodec = createCodec([registryImagePart] as const);
+export const registrySnapshotCodec = createCodec([registrySnapshotPart] as const);

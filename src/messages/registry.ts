@@ -10,60 +10,60 @@ import { type MessageOf, message } from './codec/message.ts';
 import { bool, enumOf, stateChanged, u16, u32, u53 } from './codec/numbers.ts';
 import { bytes, nodeId, text } from './codec/strings.ts';
 
-const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
+const nodeRoles = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
 const { keyBytesMax, valueBytesMax, transactionBytesMax, transactionOpsMax, rangeLimitMax } = registryLimits;
-/** A bound of a range is a key and the mark behind it. */
+/** A bound of a range may be a key plus one character. */
 const boundBytesMax = keyBytesMax + 4;
 const smallBytesMax = 4_096;
-/** Below what the transport takes in one piece; what is in it is bounded by the key space. */
+/** Below the message limit of the transport; the number of entries is bounded by the key space. */
 const answerBytesMax = 10_000_000;
-/** As many changes as one revision may have, and as many revisions as fit. */
+/** Of changes in one revision, and of revisions in one message. */
 const changesMax = 100_000;
 
 export const leaseId = text(19) as FieldType<LeaseId>;
 const bound = text(boundBytesMax);
 
 export const registryEntry = record('registryEntry', {
-  key: field(1, text(keyBytesMax), 'The key.'),
-  value: field(2, bytes(valueBytesMax), 'Its value.'),
-  createRevision: field(3, u53, 'The revision that created it.'),
-  modRevision: field(4, u53, 'The revision that changed it last.'),
-  version: field(5, u53, 'How often it was written since its creation.'),
-  lease: field(6, optional(leaseId), 'The lease it ends with.'),
+  key: field(1, text(keyBytesMax), 'Key.'),
+  value: field(2, bytes(valueBytesMax), 'Value.'),
+  createRevision: field(3, u53, 'Revision that created the key.'),
+  modRevision: field(4, u53, 'Revision of the last change.'),
+  version: field(5, u53, 'Number of writes since the creation.'),
+  lease: field(6, optional(leaseId), 'Lease of the key.'),
 });
 
 const registryCompare = record('registryCompare', {
-  key: field(1, text(keyBytesMax), 'Whose property is compared.'),
-  target: field(2, enumOf('version', 'createRevision', 'modRevision', 'value'), 'Which property.'),
-  is: field(3, enumOf('equal', 'less', 'greater', 'notEqual'), 'How it must be.'),
-  than: field(4, optional(u53), 'Compared with this number,'),
-  value: field(5, optional(bytes(valueBytesMax)), 'or with these bytes.'),
+  key: field(1, text(keyBytesMax), 'Key to compare.'),
+  target: field(2, enumOf('version', 'createRevision', 'modRevision', 'value'), 'Property to compare.'),
+  is: field(3, enumOf('equal', 'less', 'greater', 'notEqual'), 'Comparison.'),
+  than: field(4, optional(u53), 'Number to compare with.'),
+  value: field(5, optional(bytes(valueBytesMax)), 'Bytes to compare with.'),
 });
 
 const registryOp = record('registryOp', {
-  kind: field(1, enumOf('put', 'delete', 'read'), 'What is done.'),
-  from: field(2, bound, 'The key of a put, otherwise the first key of the range.'),
-  to: field(3, optional(bound), 'The first key behind the range; not in a put.'),
-  value: field(4, optional(bytes(valueBytesMax)), 'Of a put.'),
-  lease: field(5, optional(leaseId), 'Of a put, if the key ends with one.'),
-  limit: field(6, optional(u32), 'Of a read.'),
+  kind: field(1, enumOf('put', 'delete', 'read'), 'Operation.'),
+  from: field(2, bound, 'Key of a put, or the first key of a range.'),
+  to: field(3, optional(bound), 'First key after the range; absent in a put.'),
+  value: field(4, optional(bytes(valueBytesMax)), 'Value of a put.'),
+  lease: field(5, optional(leaseId), 'Lease of a put.'),
+  limit: field(6, optional(u32), 'Maximum number of entries of a read.'),
 });
 
 const registryOpResult = record('registryOpResult', {
-  kind: field(1, enumOf('put', 'delete', 'read'), 'As in the operation.'),
-  deleted: field(2, optional(u53), 'How many keys a delete found.'),
-  entries: field(3, optional(list(registryEntry, rangeLimitMax)), 'What a read found.'),
-  more: field(4, optional(bool), 'There are further keys beyond what was read.'),
+  kind: field(1, enumOf('put', 'delete', 'read'), 'Kind of the operation.'),
+  deleted: field(2, optional(u53), 'Number of deleted keys.'),
+  entries: field(3, optional(list(registryEntry, rangeLimitMax)), 'Entries of a read.'),
+  more: field(4, optional(bool), 'More keys follow beyond the limit.'),
 });
 
 const registryChange = record('registryChange', {
-  put: field(1, optional(registryEntry), 'What was written,'),
-  delete: field(2, optional(text(keyBytesMax)), 'or the key that was deleted.'),
+  put: field(1, optional(registryEntry), 'Written entry.'),
+  delete: field(2, optional(text(keyBytesMax)), 'Or the deleted key.'),
 });
 
 export const registryRevision = record('registryRevision', {
-  revision: field(1, u53, 'The revision.'),
-  changes: field(2, list(registryChange, changesMax), 'In order.'),
+  revision: field(1, u53, 'Revision.'),
+  changes: field(2, list(registryChange, changesMax), 'Changes in order.'),
 });
 
 export type WireOp = ValueOf<typeof registryOp>;
@@ -71,12 +71,12 @@ export type WireCompare = ValueOf<typeof registryCompare>;
 export type WireOpResult = ValueOf<typeof registryOpResult>;
 export type WireRevision = ValueOf<typeof registryRevision>;
 
-/** Who asks, and for the how-manyth time: executed once, however often it arrives. */
+/** The request id: a request is executed once, however often it arrives. */
 const requestIdFields = {
-  client: field(1, nodeId, 'The node that asks,'),
-  generation: field(2, u32, 'in which of its lives,'),
-  counter: field(3, u53, 'and the number of the request in that life.'),
-  lowest: field(4, u53, 'The lowest number to which it still waits for an answer.'),
+  client: field(1, nodeId, 'Node id of the client.'),
+  generation: field(2, u32, 'Generation of the client.'),
+  counter: field(3, u53, 'Number of the request in this generation.'),
+  lowestPending: field(4, u53, 'Lowest number that the client still waits for; replies below it may be dropped.'),
 };
 
 const ops = list(registryOp, transactionOpsMax);
@@ -85,14 +85,14 @@ export const registryTransact = message({
   kind: 'registryTransact',
   tag: 80,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: transactionBytesMax + 300_000,
-  doc: 'Change keys if they are as expected. Answered by registryTransacted or registryRefusal.',
+  doc: 'Executes a transaction. Answered by registryTransactReply or registryError.',
   fields: {
     ...requestIdFields,
-    compare: field(5, list(registryCompare, transactionOpsMax), 'What must hold,'),
-    then: field(6, ops, 'for these to be done,'),
-    otherwise: field(7, ops, 'or these instead.'),
+    compare: field(5, list(registryCompare, transactionOpsMax), 'Conditions.'),
+    then: field(6, ops, 'Operations if all conditions hold.'),
+    otherwise: field(7, ops, 'Operations otherwise.'),
   },
 });
 
@@ -100,100 +100,100 @@ export const registryGrant = message({
   kind: 'registryGrant',
   tag: 81,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: smallBytesMax,
-  doc: 'Give me a lease. Answered by registryGranted or registryRefusal.',
-  fields: { ...requestIdFields, ttlMs: field(5, u32, 'How long it lasts without a renewal.') },
+  doc: 'Grants a lease. Answered by registryLeaseReply or registryError.',
+  fields: { ...requestIdFields, ttlMs: field(5, u32, 'Time to live without renewal.') },
 });
 
 export const registryRevoke = message({
   kind: 'registryRevoke',
   tag: 82,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: smallBytesMax,
-  doc: 'End a lease and its keys. Answered by registryDone or registryRefusal.',
-  fields: { ...requestIdFields, lease: field(5, leaseId, 'Which lease.') },
+  doc: 'Revokes a lease and deletes its keys. Answered by registryRevokeReply or registryError.',
+  fields: { ...requestIdFields, lease: field(5, leaseId, 'Lease id.') },
 });
 
-const registryTransacted = message({
-  kind: 'registryTransacted',
+const registryTransactReply = message({
+  kind: 'registryTransactReply',
   tag: 85,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: answerBytesMax,
-  doc: 'The answer to registryTransact.',
+  doc: 'Reply to registryTransact.',
   fields: {
-    succeeded: field(1, bool, 'All comparisons held.'),
-    revision: field(2, u53, 'Of the key space afterwards.'),
-    results: field(3, list(registryOpResult, transactionOpsMax), 'One for each operation.'),
+    succeeded: field(1, bool, 'All conditions held.'),
+    revision: field(2, u53, 'Revision after the transaction.'),
+    results: field(3, list(registryOpResult, transactionOpsMax), 'One result per operation.'),
   },
 });
 
-const registryGranted = message({
-  kind: 'registryGranted',
+const registryLeaseReply = message({
+  kind: 'registryLeaseReply',
   tag: 86,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: smallBytesMax,
-  doc: 'The answer to registryGrant and to registryKeepAlive.',
-  fields: { lease: field(1, leaseId, 'The lease.'), ttlMs: field(2, u32, 'Its full time, which begins now.') },
+  doc: 'Reply to registryGrant and registryKeepAlive.',
+  fields: { lease: field(1, leaseId, 'Lease id.'), ttlMs: field(2, u32, 'Full time to live, from now on.') },
 });
 
-const registryDone = message({
-  kind: 'registryDone',
+const registryRevokeReply = message({
+  kind: 'registryRevokeReply',
   tag: 87,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: smallBytesMax,
-  doc: 'It is done: the answer to registryRevoke.',
+  doc: 'Reply to registryRevoke.',
   fields: {},
 });
 
-const registryRefusal = message({
-  kind: 'registryRefusal',
+const registryError = message({
+  kind: 'registryError',
   tag: 88,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: smallBytesMax,
-  doc: 'It was not done, or nobody can say: the code tells which.',
+  doc: 'The request was not executed, or its outcome is unknown: the code tells which.',
   fields: {
-    code: field(1, text(40), 'An error code.'),
-    message: field(2, text(1_000), 'For people.'),
-    leader: field(3, optional(nodeId), 'Who leads, if the one who was asked does not,'),
-    host: field(4, optional(text(255)), 'and where'),
-    port: field(5, optional(u16), 'it is.'),
-    stateChanged: field(6, stateChanged, 'Whether it had an effect.'),
+    code: field(1, text(40), 'Error code.'),
+    message: field(2, text(1_000), 'Message for people.'),
+    leader: field(3, optional(nodeId), 'Leader, if the receiver is not.'),
+    host: field(4, optional(text(255)), 'Host of the leader.'),
+    port: field(5, optional(u16), 'Port of the leader.'),
+    stateChanged: field(6, stateChanged, 'Whether the request had an effect.'),
   },
 });
 
-const range = { from: field(1, bound, 'The first key,'), to: field(2, bound, 'and the first key behind the range.') };
+const range = { from: field(1, bound, 'First key.'), to: field(2, bound, 'First key after the range.') };
 
 const registryRange = message({
   kind: 'registryRange',
   tag: 89,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: smallBytesMax,
-  doc: 'What is there? Answered by registryEntries or registryRefusal.',
+  doc: 'Reads a range of keys. Answered by registryRangeReply or registryError.',
   fields: {
     ...range,
-    limit: field(3, u32, 'At most so many.'),
-    stale: field(4, bool, 'What the receiver has, perhaps old. Otherwise only a leader answers.'),
+    limit: field(3, u32, 'Maximum number of entries.'),
+    stale: field(4, bool, 'A stale read from the receiver. Otherwise only the leader replies, linearizably.'),
   },
 });
 
-const registryEntries = message({
-  kind: 'registryEntries',
+const registryRangeReply = message({
+  kind: 'registryRangeReply',
   tag: 90,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: answerBytesMax,
-  doc: 'The answer to registryRange.',
+  doc: 'Reply to registryRange.',
   fields: {
-    entries: field(1, list(registryEntry, rangeLimitMax), 'In order.'),
-    more: field(2, bool, 'There are further keys beyond these.'),
-    revision: field(3, u53, 'Of the key space when it was read.'),
+    entries: field(1, list(registryEntry, rangeLimitMax), 'Entries by key.'),
+    more: field(2, bool, 'More keys follow beyond the limit.'),
+    revision: field(3, u53, 'Revision of the read.'),
   },
 });
 
@@ -201,37 +201,37 @@ const registryKeepAlive = message({
   kind: 'registryKeepAlive',
   tag: 91,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: smallBytesMax,
-  doc: 'The holder of a lease lives. Answered by registryGranted or registryRefusal.',
-  fields: { lease: field(1, leaseId, 'Which lease.') },
+  doc: 'Renews a lease. Answered by registryLeaseReply or registryError.',
+  fields: { lease: field(1, leaseId, 'Lease id.') },
 });
 
 const registryWatch = message({
   kind: 'registryWatch',
   tag: 93,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: smallBytesMax,
-  doc: 'What has changed since? Any manager answers, with registryChanges or registryRefusal, when there is something.',
+  doc: 'Long poll for changes at any manager. Answered by registryWatchReply or registryError when there are changes.',
   fields: {
     ...range,
-    fromRevision: field(3, u53, 'Everything before it is known.'),
-    waitMs: field(4, u32, 'Answer after this time also when there is nothing.'),
+    fromRevision: field(3, u53, 'First revision that the sender needs.'),
+    waitMs: field(4, u32, 'Time after which the receiver replies without changes.'),
   },
 });
 
-const registryChanges = message({
-  kind: 'registryChanges',
+const registryWatchReply = message({
+  kind: 'registryWatchReply',
   tag: 94,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: answerBytesMax,
-  doc: 'The answer to registryWatch.',
+  doc: 'Reply to registryWatch.',
   fields: {
-    revisions: field(1, list(registryRevision, changesMax), 'In order, each whole.'),
-    next: field(2, u53, 'Where to go on.'),
-    oldestRevision: field(3, optional(u53), 'History before this one is gone: the watch is over.'),
+    revisions: field(1, list(registryRevision, changesMax), 'Complete revisions in order.'),
+    next: field(2, u53, 'First revision of the next poll.'),
+    oldestRevision: field(3, optional(u53), 'History before this revision was compacted: the watch ends.'),
   },
 });
 
@@ -239,15 +239,15 @@ export const registryMessages = [
   registryTransact,
   registryGrant,
   registryRevoke,
-  registryTransacted,
-  registryGranted,
-  registryDone,
-  registryRefusal,
+  registryTransactReply,
+  registryLeaseReply,
+  registryRevokeReply,
+  registryError,
   registryRange,
-  registryEntries,
+  registryRangeReply,
   registryKeepAlive,
   registryWatch,
-  registryChanges,
+  registryWatchReply,
 ] as const;
 
 export type RegistryMessage = MessageOf<typeof registryMessages>;

@@ -8,54 +8,54 @@ import { type MessageOf, message } from './codec/message.ts';
 import { bool, enumOf, u32, u53, u64 } from './codec/numbers.ts';
 import { bytes, text } from './codec/strings.ts';
 
-const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
+const nodeRoles = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
 
 export const replicationLimits = {
-  /** What one commit may write, as `commitBytes` of containers/replication/log-tail.ts counts it: it has to fit into one message. */
+  /** Of one commit, as `commitBytes` in containers/replication/log-tail.ts counts it: it must fit into one message. */
   commitBytesMax: 10_300_000,
   commitWritesMax: 100_000,
   stateKeyCharactersMax: 4_000,
 } as const;
 
-/** Below what the transport takes in one piece. */
+/** Below the message limit of the transport. */
 const requestBytesMax = 10_480_000;
 const { commitBytesMax, commitWritesMax, stateKeyCharactersMax } = replicationLimits;
-/** A character takes at most three bytes. */
+/** A UTF-16 code unit takes at most three bytes. */
 const stateKey = text(stateKeyCharactersMax * 3);
 const value = bytes(commitBytesMax);
 
 const stateEntry = record('stateEntry', {
-  key: field(1, stateKey, 'Of the state of the container.'),
+  key: field(1, stateKey, 'Key in the state of the container.'),
   value: field(2, value, 'Its value.'),
 });
 
 const statePosition = record('statePosition', {
-  fence: field(1, u64, 'Of the owner that made the last commit.'),
-  seq: field(2, u53, 'The number of the last commit.'),
+  fence: field(1, u64, 'Fence of the owner that made the last commit.'),
+  seq: field(2, u53, 'Number of the last commit.'),
 });
 
-/** Each is what it changes, all of it or nothing: rows as base/row-codec.ts packs them. The receiver looks at them. */
+/** Each commit is a batch of rows, packed by base/row-codec.ts. The receiver validates and applies it atomically. */
 const commits = list(value, commitWritesMax);
 
 const ownerFields = {
-  pool: field(1, u53, 'The number of the pool.'),
-  container: field(2, u32, 'The number of the container.'),
-  fence: field(3, u64, 'Under which the sender owns it.'),
-  inMemory: field(4, bool, 'The state of this pool is never on a disk.'),
-  revision: field(10, u53, 'Of the record by which the receiver is to hold a copy.'),
+  pool: field(1, u53, 'Number of the pool.'),
+  container: field(2, u32, 'Number of the container.'),
+  fence: field(3, u64, 'Fence under which the sender owns the container.'),
+  inMemory: field(4, bool, 'The pool keeps its state in memory only.'),
+  revision: field(10, u53, 'Registry revision of the record that makes the receiver a replica.'),
 };
 
 const replicateCommits = message({
   kind: 'replicateCommits',
   tag: 120,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: requestBytesMax,
-  doc: 'Append these commits to your copy, if it ends where they begin. Without any: where does it stand? Answered by copyStanding.',
+  doc: 'Appends commits to a replica whose position is `after`. Without commits it asks for the position. Answered by replicaStatus.',
   fields: {
     ...ownerFields,
-    after: field(5, statePosition, 'The commit before the first of them.'),
-    commits: field(6, commits, 'In order, without a gap; of each the rows that it changes, packed.'),
+    after: field(5, statePosition, 'Position before the first commit.'),
+    commits: field(6, commits, 'Consecutive commits: the packed rows of each.'),
   },
 });
 
@@ -63,49 +63,45 @@ const replicateSnapshot = message({
   kind: 'replicateSnapshot',
   tag: 121,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: requestBytesMax,
-  doc: 'One step of a new copy that is built beside the old one and takes its place at the end. Answered by copyStanding.',
+  doc: 'One step of a snapshot that is built beside the replica and replaces it at the end. Answered by replicaStatus.',
   fields: {
     ...ownerFields,
-    snapshot: field(5, u53, 'Tells it from others of this fence; later ones have higher numbers.'),
-    step: field(6, u32, 'Steps are done in order and once; 0 begins.'),
-    entries: field(7, list(stateEntry, commitWritesMax), 'A part of the state.'),
-    commits: field(8, commits, 'Or commits that were made since the beginning.'),
-    install: field(
-      9,
-      optional(statePosition),
-      'Where the new copy stands. It is whole now and takes the place of the old one.',
-    ),
+    snapshot: field(5, u53, 'Number of the snapshot under this fence; later ones are higher.'),
+    step: field(6, u32, 'Steps run in order and once; 0 starts the snapshot.'),
+    entries: field(7, list(stateEntry, commitWritesMax), 'Part of the state.'),
+    commits: field(8, commits, 'Or commits made since step 0.'),
+    install: field(9, optional(statePosition), 'The snapshot is complete at this position and replaces the replica.'),
   },
 });
 
-const copyRefusals = ['fenced', 'mismatch', 'full', 'failed', 'corrupt', 'busy'] as const;
+const replicationRefusals = ['fenced', 'mismatch', 'full', 'failed', 'corrupt', 'busy'] as const;
 /**
- * fenced: a later owner was here. mismatch: not where the request begins. full, failed, corrupt: the disk. busy: too much
- * waits already.
+ * fenced: the replica has seen a later owner. mismatch: its position is not where the request begins. full, failed,
+ * corrupt: the disk. busy: too many requests wait.
  */
-export type ReplicationRefusal = (typeof copyRefusals)[number];
+export type ReplicationRefusal = (typeof replicationRefusals)[number];
 
-const copyStanding = message({
-  kind: 'copyStanding',
+const replicaStatus = message({
+  kind: 'replicaStatus',
   tag: 122,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: 1_024,
-  doc: 'The answer to replicateCommits and replicateSnapshot: where this copy stands, durably.',
+  doc: 'Reply to replicateCommits and replicateSnapshot: the durable position of the replica.',
   fields: {
-    generation: field(1, u32, 'In which of its lives the node is.'),
-    highestFence: field(2, u64, 'The highest fence under which somebody owned it here.'),
-    position: field(3, optional(statePosition), 'The last commit that this copy has; absent when it has nothing.'),
-    snapshot: field(4, optional(u53), 'The snapshot that is being built,'),
-    step: field(5, optional(u32), 'and its last step.'),
-    refusal: field(6, optional(enumOf(...copyRefusals)), 'Why nothing was done.'),
+    generation: field(1, u32, 'Generation of the node.'),
+    highestFence: field(2, u64, 'Highest fence that the replica has seen.'),
+    position: field(3, optional(statePosition), 'Last commit of the replica; absent if it has no state.'),
+    snapshot: field(4, optional(u53), 'Snapshot in progress.'),
+    step: field(5, optional(u32), 'Last step of that snapshot.'),
+    refusal: field(6, optional(enumOf(...replicationRefusals)), 'Why the request was refused.'),
   },
 });
 
-export const replicationMessages = [replicateCommits, replicateSnapshot, copyStanding] as const;
+export const replicationMessages = [replicateCommits, replicateSnapshot, replicaStatus] as const;
 export type ReplicateCommits = MessageOf<typeof replicateCommits>;
 export type ReplicateSnapshot = MessageOf<typeof replicateSnapshot>;
-export type ReplicaStatus = MessageOf<typeof copyStanding>;
+export type ReplicaStatus = MessageOf<typeof replicaStatus>;
 export type ReplicationRequest = ReplicateCommits | ReplicateSnapshot;

@@ -7,7 +7,7 @@ import type { Role } from '../base/ports.ts';
 import { roleNames } from './codec/numbers.ts';
 import { checkSender } from './role-matrix.ts';
 
-test('every message is admitted over its carrier from its senders and from nobody else', () => {
+test('checkSender admits every message over its carrier from its senders only', () => {
   for (const { kind, tag, carrier, from } of catalogue) {
     const body = Uint8Array.of(wireFormat, tag >> 8, tag & 0xff);
     for (const over of ['datagram', 'stream'] as const) {
@@ -21,7 +21,7 @@ test('every message is admitted over its carrier from its senders and from nobod
   }
 });
 
-test('a client may ask, but not pose as a member', () => {
+test('a client may send requests, but no messages of members', () => {
   assert.equal(checkSender('stream', ['client'], encodeMessage({ kind: 'listMembers' })), undefined);
   assert.equal(checkSender('stream', ['client'], encodeMessage({ kind: 'streamPing' })), 'role');
   assert.equal(checkSender('stream', ['client', 'worker'], encodeMessage({ kind: 'streamPing' })), undefined);
@@ -29,7 +29,7 @@ test('a client may ask, but not pose as a member', () => {
   assert.equal(checkSender('stream', [], encodeMessage({ kind: 'listMembers' })), 'role');
 });
 
-test('what cannot be judged is refused', () => {
+test('checkSender rejects bodies without a valid header', () => {
   assert.equal(checkSender('stream', ['worker'], Uint8Array.of()), 'header');
   assert.equal(checkSender('stream', ['worker'], Uint8Array.of(wireFormat, 0)), 'header');
   assert.equal(checkSender('stream', ['worker'], Uint8Array.of(0, 0, 1)), 'version');

@@ -12,11 +12,11 @@ export type SenderRefusal = 'header' | 'version' | 'unknownTag' | 'carrier' | 'r
 
 type Rule = { readonly carrier: MessageDeclaration['carrier']; readonly senders: number };
 
-/** By tag; an array and no map, because it is asked for each message. */
+/** By tag. An array, because it is read for each message. */
 const rules: (Rule | undefined)[] = Array.from({ length: Math.max(...catalogue.map(({ tag }) => tag)) + 1 });
 for (const { tag, carrier, from } of catalogue) rules[tag] = { carrier, senders: roleBits(from) };
 
-/** Why a body must not be handed on, or undefined if it may. One role that is allowed is enough. */
+/** Why a message must be refused, or undefined. One permitted role of the sender is enough. */
 export function checkSender(carrier: Carrier, roles: readonly Role[], body: Uint8Array): SenderRefusal | undefined {
   const tag = peekTag(body);
   if (tag === undefined) return 'header';

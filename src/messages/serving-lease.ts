@@ -1,52 +1,56 @@
-/** How a worker renews the lease under which it serves containers. A manager that does not lead redirects. */
+/** How a worker renews its serving lease, without which it serves no container. Only the leader grants it. */
 import type { Role } from '../base/ports.ts';
 import { field } from './codec/compound.ts';
 import { message } from './codec/message.ts';
 import { u32, u53 } from './codec/numbers.ts';
 import { bytes } from './codec/strings.ts';
 
-const noticeBytesMax = 128;
-const members = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
+const hintBytesMax = 128;
+const nodeRoles = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
 
-const renewServing = message({
-  kind: 'renewServing',
+const renewServingLease = message({
+  kind: 'renewServingLease',
   tag: 130,
   carrier: 'stream',
-  from: members,
+  from: nodeRoles,
   bytesMax: 64,
-  doc: 'May I go on serving my containers? Answered by servingGranted, by servingElsewhere, or an error: FENCED when a later life of the asking node is known, NOT_LEADER when the one asked is no manager, PRECONDITION when it has to see first what was decided about it.',
+  doc: 'Renews the serving lease of the sender. Answered by servingLeaseGranted, servingLeaseRedirect or an error: FENCED if a later generation of the sender is registered, NOT_LEADER if the receiver is not a manager, PRECONDITION if the sender must first apply registry changes about itself.',
   fields: {
-    generation: field(1, u32, 'The life of the node that asks.'),
-    revision: field(2, u53, 'Of the registry: how far its address table has got.'),
+    generation: field(1, u32, 'Generation of the sender.'),
+    revision: field(2, u53, 'Registry revision of its address table.'),
   },
 });
 
-const servingGranted = message({
-  kind: 'servingGranted',
+const servingLeaseGranted = message({
+  kind: 'servingLeaseGranted',
   tag: 131,
   carrier: 'stream',
   from: ['gate', 'manager'],
   bytesMax: 64,
-  doc: 'The answer to renewServing: yes, for so long, counted by the asking node from when it asked.',
+  doc: 'Grants a serving lease, which the worker counts from the moment of its request.',
   fields: {
-    leaseMs: field(1, u32, 'The full time. The node stops by itself well before its end, the leader waits longer.'),
-    term: field(2, u32, 'Of the leader that grants it.'),
-    takenRevision: field(
+    leaseMs: field(
+      1,
+      u32,
+      'Full duration. The worker stops serving well before its end; the leader reassigns only after it.',
+    ),
+    term: field(2, u32, 'Term of the granting leader.'),
+    revokedRevision: field(
       3,
       u53,
-      'Something was given to others at this revision of the registry: until its address table has got there, the node serves nothing. 0 if nothing was.',
+      'Registry revision at which containers of the worker were reassigned: it serves nothing until its address table has reached it. 0 if none was.',
     ),
   },
 });
 
-const servingElsewhere = message({
-  kind: 'servingElsewhere',
+const servingLeaseRedirect = message({
+  kind: 'servingLeaseRedirect',
   tag: 132,
   carrier: 'stream',
   from: ['gate', 'manager'],
   bytesMax: 256,
-  doc: 'The answer to renewServing of a manager that does not lead: ask whoever does.',
-  fields: { leaderHint: field(1, bytes(noticeBytesMax), 'Who leads, as it tells everybody with its embedded state.') },
+  doc: 'Reply of a manager that is not the leader: send the request to the leader.',
+  fields: { leaderHint: field(1, bytes(hintBytesMax), 'The leader that the manager knows: an encoded leaderHint.') },
 });
 
-export const servingLeaseMessages = [renewServing, servingGranted, servingElsewhere] as const;
+export const servingLeaseMessages = [renewServingLease, servingLeaseGranted, servingLeaseRedirect] as const;

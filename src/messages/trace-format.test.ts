@@ -17,9 +17,9 @@ function refuses(text: string, reason?: string): void {
 
 const ack: TraceMessage = { verb: 'ack', address: { host: '10.0.0.5', port: 8_000 }, updates: [], state: undefined };
 
-describe('sentences', () => {
-  test('of each verb, as people know them', () => {
-    const sentences = [
+describe('trace messages', () => {
+  test('of each verb survive parsing and formatting', () => {
+    const lines = [
       'probe>192.168.1.10:8001',
       'ack>192.168.1.5:8000#eyJub2RlX2lkIjoiLi4uIn0=',
       'ping-req>192.168.1.15:8002',
@@ -37,10 +37,10 @@ describe('sentences', () => {
       'ack>192.168.1.5:8000|J:192.168.1.20:8003:0|A:192.168.1.10:8001:5',
       'ack>[2001:db8::1]:8000|L:[::1]:1:2|S:n3.cluster.local:8001:9|D:[::ffff:10.0.0.1]:0:1#AA==',
     ];
-    for (const text of sentences) assert.equal(formatTraceMessage(parseTraceMessage(text)), text);
+    for (const text of lines) assert.equal(formatTraceMessage(parseTraceMessage(text)), text);
   });
 
-  test('mean what they say', () => {
+  test('are parsed into their parts', () => {
     assert.deepEqual(parseTraceMessage('pre-vote-response:5:true>[fe80::1%eth0]:1|D:b:2:3#AQI='), {
       verb: 'pre-vote-response',
       term: 5,
@@ -51,16 +51,16 @@ describe('sentences', () => {
     });
   });
 
-  test('survive printing and parsing', () => {
+  test('survive formatting and parsing', () => {
     fc.assert(
-      fc.property(traceMessageArbitrary, (sentence) =>
-        assert.deepEqual(parseTraceMessage(formatTraceMessage(sentence)), sentence),
+      fc.property(traceMessageArbitrary, (traceMessage) =>
+        assert.deepEqual(parseTraceMessage(formatTraceMessage(traceMessage)), traceMessage),
       ),
     );
   });
 });
 
-describe('junk is refused', () => {
+describe('parsing rejects invalid text', () => {
   test('in verbs and their details', () => {
     for (const text of ['', '>', 'ack', 'ack>', '>a:1', 'ACK>a:1', 'nack>a:1', '__proto__>a:1', 'constructor:1>a:1'])
       refuses(text);
@@ -123,7 +123,7 @@ describe('junk is refused', () => {
     refuses('ack>a:1#AA==|J:a:1:1', 'grammarState');
   });
 
-  test('when it is too long', () => {
+  test('beyond its length limits', () => {
     refuses(`ack>${'a'.repeat(5_000)}:1`, 'grammarLength');
     refuses(`ack>a:1${'|J:a:1:1'.repeat(65)}`, 'grammarLength');
     refuses(`ack>a:1#${btoa('x'.repeat(513))}`, 'grammarLength');
@@ -132,7 +132,7 @@ describe('junk is refused', () => {
   });
 });
 
-describe('printing refuses what could be read as something else', () => {
+describe('formatting rejects parts that would parse differently', () => {
   const hosts = ['a|J:b:1:1', 'a>b', 'a#AA==', 'a\nack>b', 'a:1', '[::1]', '', 'a b', '::1]:1|J:[::2', 'a'.repeat(256)];
   for (const host of hosts) {
     test(`the host ${JSON.stringify(host.slice(0, 20))}`, () => {
@@ -160,9 +160,9 @@ describe('printing refuses what could be read as something else', () => {
         'TOO_LARGE',
       ],
     ];
-    for (const [sentence, code] of bad) {
+    for (const [traceMessage, code] of bad) {
       assert.throws(
-        () => formatTraceMessage(sentence as TraceMessage),
+        () => formatTraceMessage(traceMessage as TraceMessage),
         (error) => isRemusterError(error) && error.code === code,
       );
     }

@@ -237,8 +237,8 @@ test('leadership goes to the voter that is named, and to no other node', async (
     scene.json('w1', '/v1/transfer', { method: 'POST', body: { to } });
   const former = await scene.leader();
   const to = ['m1', 'm2', 'm3'].find((name) => name !== former);
-  await scene.refused('PRECONDITION', /leads already/, transfer(former));
-  await scene.refused('PRECONDITION', /no voter/, transfer('w1'));
+  await scene.refused('PRECONDITION', /already the leader/, transfer(former));
+  await scene.refused('PRECONDITION', /not a voter/, transfer('w1'));
   await scene.refused('BAD_ARGUMENT', /no member/, transfer('nobody'));
   await scene.refused('BAD_ARGUMENT', /name of a manager/, transfer(1));
   await transfer(to);
@@ -259,12 +259,12 @@ test('a manager that was removed stays outside until it is added again', async (
   assert.deepEqual(await scene.standings(), { ...all, [removed]: 'outside' });
   // It is no voter any more, and still knows whom to ask.
   assert.equal((await scene.json(removed, '/v1/leader'))['leader'], leader);
-  await scene.refused('PRECONDITION', /it is no member/, scene.post(removed, '/v1/managers/:name/promote', removed));
+  await scene.refused('PRECONDITION', /not a member/, scene.post(removed, '/v1/managers/:name/promote', removed));
   await scene.refused('PRECONDITION', /w1 is no manager/, scene.post('w1', '/v1/managers/:name/add', 'w1'));
   assert.equal((await scene.post(removed, '/v1/managers/:name/add', removed))['standing'], 'syncing');
   scene.advance(10_000);
   assert.deepEqual(await scene.standings(), all);
-  await scene.refused('PRECONDITION', /a member already/, scene.post('w1', '/v1/managers/:name/add', removed));
+  await scene.refused('PRECONDITION', /already a member/, scene.post('w1', '/v1/managers/:name/add', removed));
 });
 
 test('a manager that was removed while it was down is one of ours when it is back', async () => {

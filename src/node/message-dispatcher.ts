@@ -51,7 +51,7 @@ export function messageDispatcher(parts: DispatcherParts): StreamService {
     },
     open: (from, opening, stream) => {
       const message = readAllowed(parts, from, opening);
-      if (message?.kind === 'openFlow' && parts.containers !== undefined)
+      if (message?.kind === 'openResultStream' && parts.containers !== undefined)
         return parts.containers.handleFlow(from, message, stream);
       parts.count('rejected.unexpected');
       stream.abort('this node opens no such stream');
@@ -64,14 +64,14 @@ const ignored: ByteStreamEvents = { chunk: () => {}, writable: () => {}, ended: 
 
 function answer(parts: DispatcherParts, message: Message, reply: Done<Uint8Array>): void {
   const { kind } = message;
-  if (kind === 'wantPool') {
+  if (kind === 'managePool') {
     return parts.pools(message.action, message.spec, (outcome) => {
-      reply(outcome.ok ? success(encodeMessage({ kind: 'poolTold', pool: outcome.value })) : outcome);
+      reply(outcome.ok ? success(encodeMessage({ kind: 'managePoolReply', pool: outcome.value })) : outcome);
     });
   }
   if (kind === 'listMembers')
-    return reply(success(encodeMessage({ kind: 'memberList', members: parts.members().slice(0, 10_000) })));
-  if (kind === 'echo') return reply(success(encodeMessage({ kind: 'echoed', payload: message.payload })));
+    return reply(success(encodeMessage({ kind: 'listMembersReply', members: parts.members().slice(0, 10_000) })));
+  if (kind === 'echo') return reply(success(encodeMessage({ kind: 'echoReply', payload: message.payload })));
   reply(failure('UNKNOWN_METHOD', `${kind} is not a request`));
 }
 

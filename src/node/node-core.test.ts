@@ -236,11 +236,11 @@ test('it answers echo and listMembers', () => {
   const world = clusterOf(['a', 'b']);
   world.advance(3_000);
   assert.deepEqual(answerTo(world, { kind: 'echo', payload: Uint8Array.of(1, 2) }), {
-    kind: 'echoed',
+    kind: 'echoReply',
     payload: Uint8Array.of(1, 2),
   });
   const list = answerTo(world, { kind: 'listMembers' });
-  assert.ok(list.kind === 'memberList');
+  assert.ok(list.kind === 'listMembersReply');
   assert.deepEqual(list.members.map(({ entry, state }) => `${entry.name} ${state}`).toSorted(), ['a alive', 'b alive']);
 });
 

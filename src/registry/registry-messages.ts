@@ -18,9 +18,9 @@ import type { RevisionChanges } from './keyspace/change-history.ts';
 export type RegistryMessageOf<K extends RegistryMessage['kind']> = Extract<RegistryMessage, { readonly kind: K }>;
 /** What a write is answered with, and what a replica remembers of it. */
 export type RegistryWriteResult = RegistryMessageOf<
-  'registryTransacted' | 'registryGranted' | 'registryDone' | 'registryRefusal'
+  'registryTransactReply' | 'registryLeaseReply' | 'registryRevokeReply' | 'registryError'
 >;
-export type RegistryRefusal = RegistryMessageOf<'registryRefusal'>;
+export type RegistryRefusal = RegistryMessageOf<'registryError'>;
 
 const messageCharactersMax = 300;
 
@@ -31,7 +31,7 @@ export function registryRefusalOf(
 ): RegistryRefusal {
   const shortened = message.slice(0, messageCharactersMax).toWellFormed();
   const leader = { leader: undefined, host: undefined, port: undefined };
-  return { kind: 'registryRefusal', code, message: shortened, ...leader, stateChanged };
+  return { kind: 'registryError', code, message: shortened, ...leader, stateChanged };
 }
 
 export function errorOfRefusal({ code, message, stateChanged }: RegistryRefusal): RemusterError {
@@ -54,10 +54,10 @@ export function transactionFromWire({ compare, then, otherwise }: WireTransactio
 }
 
 export function resultToMessage({ succeeded, revision, results }: TransactionResult): RegistryWriteResult {
-  return { kind: 'registryTransacted', succeeded, revision, results: results.map(resultToWire) };
+  return { kind: 'registryTransactReply', succeeded, revision, results: results.map(resultToWire) };
 }
 
-export function resultFromMessage(message: RegistryMessageOf<'registryTransacted'>): TransactionResult {
+export function resultFromMessage(message: RegistryMessageOf<'registryTransactReply'>): TransactionResult {
   const { succeeded, revision, results } = message;
   return { succeeded, revision, results: results.map(resultFromWire) };
 }

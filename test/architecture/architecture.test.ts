@@ -1,6 +1,6 @@
 /**
- * The house rules, as tests. Every rule is first shown a planted violation that it must find, then the real files; and
- * each says how many files it looked at, because a rule that looked at nothing is always satisfied.
+ * The architecture rules, as tests. Every rule is first shown a planted violation that it must find, then the real files.
+ * Each reports how many files it looked at, because a rule that looked at no file is always satisfied.
  */
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
@@ -27,7 +27,7 @@ function read(...patterns: string[]): readonly Source[] {
   return paths.toSorted().map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }));
 }
 
-/** Fails on no file; says the number otherwise. */
+/** Fails if there are no items; reports their number otherwise. */
 function seen<T>(context: TestContext, what: string, items: readonly T[]): readonly T[] {
   assert.ok(items.length > 0, `looked at no ${what}`);
   context.diagnostic(`looked at ${items.length} ${what}`);
@@ -37,7 +37,7 @@ function seen<T>(context: TestContext, what: string, items: readonly T[]): reado
 const sources = read('src/**/*.ts', 'test/simulation/**/*.ts');
 const product = sources.filter(({ path }) => path.startsWith('src/') && !path.endsWith('.test.ts'));
 
-describe('arrows between folders', () => {
+describe('dependencies between folders', () => {
   const planted: readonly (readonly [path: string, text: string])[] = [
     ['src/base/a.ts', "import { b } from '../messages/b.ts';"],
     ['src/base/a.ts', "export * from '../io/b.ts';"],
@@ -54,7 +54,7 @@ describe('arrows between folders', () => {
     ['src/cli/a.ts', "import { b } from '../../scripts/b.ts';"],
     ['src/cli/a.ts', "import { b } from './b.js';"],
     ['src/cli/a.ts', "import { b } from './b.test.ts';"],
-    ['src/unheard/a.ts', ''],
+    ['src/undeclared/a.ts', ''],
   ];
   for (const [path, text] of planted) {
     it(`would find ${JSON.stringify(text)} in ${path}`, () => {
@@ -62,22 +62,22 @@ describe('arrows between folders', () => {
     });
   }
 
-  it('lets the composition root do what others may not', () => {
+  it('admit io imports in the composition root', () => {
     const text = "import { b } from '../io/b.ts'; import 'node:os';";
     assert.deepEqual(importViolations({ path: 'src/node/boot/start-node.ts', text }), []);
   });
 
-  it('sees no import in a comment', () => {
+  it('ignore an import in a comment', () => {
     assert.deepEqual(importsOf("/** from './a.ts' */\n// import './b.ts'\nimport './c.ts';"), ['./c.ts']);
   });
 
-  it('are kept', (context) => {
+  it('follow the table', (context) => {
     const imports = seen(context, 'source files', product).flatMap(({ text }) => importsOf(text));
     seen(context, 'imports', imports);
     assert.deepEqual(product.flatMap(importViolations), []);
   });
 
-  it('leave the simulated workloads, faults and checkers without the real world', (context) => {
+  it('keep simulated workloads, faults and checkers away from the real world', (context) => {
     const path = 'test/simulation/workloads/a.ts';
     for (const planted of ["import 'node:fs';", "import { b } from '../../../src/io/b.ts';"])
       assert.equal(simulationViolations({ path, text: planted }).length, 1, 'the planted violation');
@@ -89,7 +89,7 @@ describe('arrows between folders', () => {
     assert.deepEqual(simulated.flatMap(simulationViolations), []);
   });
 
-  it('are those of a table that names no folder in vain', () => {
+  it('have a table in which every folder exists', () => {
     const missing = Object.keys(allowedImports).filter((folder) => !existsSync(join(root, 'src', folder)));
     assert.deepEqual(missing, []);
   });
@@ -139,7 +139,7 @@ describe('pages', () => {
     statSync(join(root, path)).isFile() ? anchorsOf(textOf(path)) : [];
   const exists = (path: string): boolean => existsSync(join(root, path));
 
-  it('would be caught with a link to nothing', () => {
+  it('are rejected with a broken link', () => {
     const page = { path: 'docs/a.md', text: '[a](b.md) [c](#d) [e](https://example.org)\n\n# E\n' };
     assert.equal(
       brokenLinks(
@@ -151,16 +151,28 @@ describe('pages', () => {
     );
   });
 
-  it('link to what exists', (context) => {
+  it('have no broken link', (context) => {
     const links = seen(context, 'pages', pages).flatMap((page) => brokenLinks(page, exists, headings));
     assert.deepEqual(links, []);
   });
 
-  it('show the arrows that are enforced, on at most 400 lines', () => {
+  it('show the enforced dependencies on at most 400 lines', () => {
     const page = textOf('docs/ARCHITECTURE.md');
     assert.ok(importTableDifferences('| `base/` | x | `io` |').length > 0, 'the planted violation');
     assert.deepEqual(importTableDifferences(page), []);
     assert.ok(page.split('\n').length <= 400);
+  });
+});
+
+describe('the glossary', () => {
+  const termsOf = (text: string): readonly string[] =>
+    [...text.matchAll(/^\| (?!term |---)([^|]+?) +\|/gm)].map((match) => (match[1] as string).toLowerCase());
+
+  it('lists each term once, in alphabetical order', (context) => {
+    assert.deepEqual(termsOf('| term | meaning |\n| --- | --- |\n| Fence | a |\n'), ['fence']);
+    const terms = seen(context, 'terms', termsOf(readFileSync(join(root, 'docs/glossary.md'), 'utf8')));
+    assert.ok(terms.length >= 80, `only ${terms.length} terms`);
+    assert.deepEqual(terms, [...new Set(terms)].toSorted());
   });
 });
 

@@ -54,7 +54,7 @@ describe('what an error says about its effect', () => {
     for (const stateChanged of ['no', 'maybe', 'yes'] as const) {
       const error = failure('FENCED', 'why', stateChanged);
       const message = decodeMessage(encodeMessage(routeCallReplyOf(error)));
-      assert.ok(message.kind === 'wantedCall');
+      assert.ok(message.kind === 'routeCallReply');
       assert.equal(message.stateChanged, stateChanged);
     }
   });

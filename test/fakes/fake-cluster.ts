@@ -32,7 +32,7 @@ export const counter = module('counter', {
   },
 });
 
-export type RouteCallMessage = CallMessageOf<'wantCall'>;
+export type RouteCallMessage = CallMessageOf<'routeCall'>;
 /** What a node does with a call instead of answering it. `undefined`: it answers. */
 export type FaultInjection = (node: string, call: RouteCallMessage, reply: Done<Uint8Array>) => 'handled' | undefined;
 
@@ -136,7 +136,7 @@ export class FakeCluster {
       notify: () => {},
       open: (_from, opening, stream) => {
         const call = decodeMessage(opening);
-        assert.equal(call.kind, 'openFlow');
+        assert.equal(call.kind, 'openResultStream');
         this.received.push(`${node} ${call.method} ${formatCallId(call)}`);
         const begin: StartStreamingCall = (_args, done) => {
           const outcome = this.flow(node);
@@ -149,17 +149,17 @@ export class FakeCluster {
   }
 
   #request(node: string, message: Message, reply: Done<Uint8Array>): void {
-    if (message.kind === 'echo') return reply(success(encodeMessage({ kind: 'echoed', payload: message.payload })));
+    if (message.kind === 'echo') return reply(success(encodeMessage({ kind: 'echoReply', payload: message.payload })));
     if (message.kind === 'listMembers')
-      return reply(success(encodeMessage({ kind: 'memberList', members: this.#members() })));
-    if (message.kind !== 'wantCall') return this.answerOther(node, message, reply);
+      return reply(success(encodeMessage({ kind: 'listMembersReply', members: this.#members() })));
+    if (message.kind !== 'routeCall') return this.answerOther(node, message, reply);
     const call = message;
     this.received.push(`${node} ${call.method} ${formatCallId(call)}`);
-    this.arrivedLowest.push(call.lowest);
+    this.arrivedLowest.push(call.lowestPending);
     if (this.injectFault(node, call, reply) === undefined) reply(success(this.run(call)));
   }
 
-  #members(): (Message & { kind: 'memberList' })['members'] {
+  #members(): (Message & { kind: 'listMembersReply' })['members'] {
     return this.names.map((name, index) => {
       const id = nodeIdFrom(new Uint8Array(16).fill(index));
       const entry: Identity = { id, name, ...this.address(name), generation: 1, roles: ['worker'], dc: 'dc1' };

@@ -84,16 +84,16 @@ export class FakeWorker {
     if (!this.alive) return;
     const sentMs = this.world.timeline.nowMs;
     const names = [...[...this.runs.values()].map(({ name }) => name), ...[...this.ends.values()].map(nameOf)];
-    const message: JobMessageOf<'workerReport'> = {
-      ...{ kind: 'workerReport', generation: this.identity.generation, coresTotal: this.coresTotal },
-      ...{ level: 'normal', draining: this.draining, attempts: names, isolation: 'full' },
+    const message: JobMessageOf<'workerHeartbeat'> = {
+      ...{ kind: 'workerHeartbeat', generation: this.identity.generation, coresTotal: this.coresTotal },
+      ...{ loadLevel: 'normal', draining: this.draining, attempts: names, isolation: 'full' },
     };
     this.world.toLeader(
       this,
       (host, done) => host.onHeartbeat(this.identity, message, done),
       (outcome) => {
         if (!this.alive || !outcome.ok) return;
-        const heard = outcome.value as JobMessageOf<'workerHeard'>;
+        const heard = outcome.value as JobMessageOf<'workerHeartbeatReply'>;
         this.seenTerm = Math.max(this.seenTerm, heard.term);
         this.#goodMs = Math.max(this.#goodMs, sentMs);
         for (const name of heard.stop) this.#stop(name);
@@ -107,7 +107,7 @@ export class FakeWorker {
     const reports = [...this.ends.values(), ...more];
     if (!this.alive || reports.length === 0) return;
     const message = {
-      kind: 'tellUnits',
+      kind: 'reportUnits',
       generation: this.identity.generation,
       reports,
     } as const;
@@ -120,8 +120,8 @@ export class FakeWorker {
           this.world.timeline.after(300, () => this.tell());
           return;
         }
-        const heard = outcome.value as JobMessageOf<'unitsHeard'>;
-        for (const name of heard.heard) this.ends.delete(attemptText(name));
+        const heard = outcome.value as JobMessageOf<'reportUnitsAck'>;
+        for (const name of heard.acknowledged) this.ends.delete(attemptText(name));
         for (const name of heard.stop) this.#stop(name);
       },
     );
@@ -140,17 +140,17 @@ export class FakeWorker {
     this.tell();
   }
 
-  given(message: JobMessageOf<'giveUnits'>, reply: Done<JobMessage>): void {
+  given(message: JobMessageOf<'assignUnits'>, reply: Done<JobMessage>): void {
     if (message.generation !== this.identity.generation || message.term < this.seenTerm)
       return reply(failure('FENCED'));
     this.seenTerm = message.term;
-    const units = message.units.map((unit) => ({ code: this.#take(unit), why: undefined }));
-    reply(success({ kind: 'unitsTaken', units }));
+    const units = message.units.map((unit) => ({ code: this.#take(unit), message: undefined }));
+    reply(success({ kind: 'assignUnitsReply', units }));
   }
 
   stopped({ units }: JobMessageOf<'stopUnits'>, reply: Done<JobMessage>): void {
     for (const name of units) this.#stop(name);
-    reply(success({ kind: 'unitsStopped' }));
+    reply(success({ kind: 'stopUnitsReply' }));
   }
 
   #take(given: UnitAssignment): string | undefined {
@@ -200,7 +200,7 @@ export class FakeWorker {
 function bare({ job, workflow, unit, attempt, fence }: AttemptId): UnitReport {
   return {
     ...{ job, workflow, unit, attempt, fence, status: 'completed', completed: 0, failed: 0, summary: undefined },
-    ...{ output: undefined, code: undefined, why: undefined, found: undefined, durationMs: 5, failures: undefined },
+    ...{ output: undefined, code: undefined, message: undefined, found: undefined, durationMs: 5, failures: undefined },
   };
 }
 

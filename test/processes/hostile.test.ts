@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { wireFormat } from '../../src/base/format-versions.ts';
+import { decodeFailures } from '../../src/jobs/report/item-failures.ts';
 import type { UnitReport } from '../../src/messages/jobs.ts';
 import { HostileWorker } from '../support/processes/hostile-worker.ts';
 
@@ -47,7 +48,7 @@ function portOf(server: typeof door): number {
 }
 
 function outputOf(news: UnitReport): unknown {
-  assert.equal(news.status, 'completed', news.why ?? '');
+  assert.equal(news.status, 'completed', news.message ?? '');
   return (JSON.parse(text.decode(news.output)) as unknown[])[0];
 }
 
@@ -64,8 +65,8 @@ function attempts(expressions: Readonly<Record<string, string>>): string {
 
 function killed(news: UnitReport, why: RegExp): void {
   assert.equal(news.status, 'failed');
-  assert.equal(news.code, 'RUNNER_KILLED', news.why ?? '');
-  assert.match(news.why ?? '', why);
+  assert.equal(news.code, 'RUNNER_KILLED', news.message ?? '');
+  assert.match(news.message ?? '', why);
 }
 
 const connect = (port: string | number, host: string): string => `new Promise((resolve, reject) => {
@@ -165,16 +166,17 @@ describe('a worker contains', { timeout: 200_000, concurrency: 3 }, () => {
     assert.ok(status === 'completed' || code === 'RUNNER_KILLED' || code === 'WORKFLOW_TIMEOUT', `${code}`);
   });
 
-  it('results that are too large, have no end, or are nothing that can be told', async () => {
+  it('results that are too large, have no end, or are no JSON', async () => {
+    const large = await hostile.run("return 'x'.repeat(50_000_000);");
+    assert.deepEqual([large.status, large.code], ['failed', 'TOO_LARGE']);
+    assert.match(large.message ?? '', /bytes|large/i);
     for (const [result, why] of [
-      ["'x'.repeat(50_000_000)", /bytes|large/i],
       ['(() => { const a = []; a.push(a); return a; })()', /circular/i],
       ['10n', /bigint/i],
     ] as const) {
-      const { status, code, why: said } = await hostile.run(`return ${result};`);
-      assert.equal(status, 'failed');
-      assert.ok(code === 'TOO_LARGE' || code === 'WORKFLOW_FAILED', `${code}`);
-      assert.match(said ?? '', why);
+      const { completed, failed, failures } = await hostile.run(`return ${result};`);
+      assert.deepEqual([completed, failed], [0, 1], 'the item fails, not its unit');
+      assert.match(decodeFailures(failures ?? new Uint8Array())?.items[0]?.error.message ?? '', why);
     }
   });
 

@@ -8,21 +8,21 @@ import { assert } from '../assert.ts';
 export class BoundedLru<K, V> {
   readonly max: number;
   readonly #entries = new Map<K, V>();
-  /** The one that was used last stands where it belongs; often it is the same again and again. */
+  /** Its entry is already the last of the map: repeated use of one key moves nothing. */
   #mostRecentKey: K | undefined;
-  readonly #evicted: (key: K, value: V) => void;
+  readonly #onEvict: (key: K, value: V) => void;
 
-  constructor(max: number, evicted: (key: K, value: V) => void = () => {}) {
+  constructor(max: number, onEvict: (key: K, value: V) => void = () => {}) {
     assert(Number.isSafeInteger(max) && max > 0, 'a bounded cache needs a positive bound');
     this.max = max;
-    this.#evicted = evicted;
+    this.#onEvict = onEvict;
   }
 
   get size(): number {
     return this.#entries.size;
   }
 
-  /** Looks up and marks as used. */
+  /** Marks the entry as used. */
   get(key: K): V | undefined {
     const value = this.#entries.get(key);
     if (value === undefined || key === this.#mostRecentKey) return value;
@@ -32,7 +32,7 @@ export class BoundedLru<K, V> {
     return value;
   }
 
-  /** Looks up without marking: for questions that should not keep an entry alive. */
+  /** Does not mark the entry as used. */
   peek(key: K): V | undefined {
     return this.#entries.get(key);
   }
@@ -44,12 +44,12 @@ export class BoundedLru<K, V> {
     if (this.#entries.size <= this.max) return;
     for (const [oldestKey, oldest] of this.#entries) {
       this.#entries.delete(oldestKey);
-      this.#evicted(oldestKey, oldest);
+      this.#onEvict(oldestKey, oldest);
       return;
     }
   }
 
-  /** Forgets without telling: the caller already has the value in hand. */
+  /** Does not call `onEvict`. */
   delete(key: K): V | undefined {
     const value = this.#entries.get(key);
     this.#entries.delete(key);
@@ -57,7 +57,7 @@ export class BoundedLru<K, V> {
     return value;
   }
 
-  /** From the longest unused to the latest used. */
+  /** From least to most recently used. */
   entries(): IterableIterator<[K, V]> {
     return this.#entries.entries();
   }

@@ -9,7 +9,7 @@ import { CompactingMap, CompactingSet } from './compacting-map.ts';
 import { CounterIndex } from './counter-index.ts';
 
 describe('bounded queue', () => {
-  it('behaves as an array that refuses at its bound', () => {
+  it('behaves like an array that rejects items at its bound', () => {
     const command = fc.oneof(
       fc.record({ push: fc.integer() }),
       fc.constant('shift' as const),
@@ -38,7 +38,7 @@ describe('bounded queue', () => {
 });
 
 describe('bounded lru', () => {
-  it('forgets what was not used for longest, and says so', () => {
+  it('evicts the least recently used entry and reports it', () => {
     const gone: string[] = [];
     const cache = new BoundedLru<string, number>(2, (key) => gone.push(key));
     cache.set('a', 1);
@@ -62,7 +62,7 @@ describe('bounded lru', () => {
     assert.deepEqual(gone, ['a']);
   });
 
-  it('keeps those that were used last, in the order of their use', () => {
+  it('keeps the most recently used entries in the order of their use', () => {
     const key = fc.integer({ min: 0, max: 5 });
     const command = fc.oneof(fc.record({ get: key }), fc.record({ set: key }), fc.record({ drop: key }));
     fc.assert(
@@ -100,7 +100,7 @@ describe('bounded lru', () => {
   });
 });
 
-describe('busy collections', () => {
+describe('compacting collections', () => {
   const key = fc.integer({ min: 0, max: 99 });
   const command = fc.oneof(
     { weight: 20, arbitrary: fc.record({ add: key }) },
@@ -109,66 +109,66 @@ describe('busy collections', () => {
   );
   const commands = fc.array(command, { maxLength: 400, size: 'max' });
 
-  it('behave as the set of the language', () => {
+  it('behave like a Set', () => {
     fc.assert(
       fc.property(commands, (steps) => {
-        const busy = new CompactingSet<number>();
+        const compacting = new CompactingSet<number>();
         const model = new Set<number>();
         for (const step of steps) {
           if (step === 'clear') {
-            busy.clear();
+            compacting.clear();
             model.clear();
           } else if ('add' in step) {
-            busy.add(step.add);
+            compacting.add(step.add);
             model.add(step.add);
-          } else assert.equal(busy.delete(step.drop), model.delete(step.drop));
-          assert.equal(busy.size, model.size);
+          } else assert.equal(compacting.delete(step.drop), model.delete(step.drop));
+          assert.equal(compacting.size, model.size);
         }
-        assert.deepEqual([...busy], [...model]);
-        for (let item = 0; item < 100; item++) assert.equal(busy.has(item), model.has(item));
+        assert.deepEqual([...compacting], [...model]);
+        for (let item = 0; item < 100; item++) assert.equal(compacting.has(item), model.has(item));
       }),
     );
   });
 
-  it('behave as the map of the language', () => {
+  it('behave like a Map', () => {
     fc.assert(
       fc.property(commands, (steps) => {
-        const busy = new CompactingMap<number, number>();
+        const compacting = new CompactingMap<number, number>();
         const model = new Map<number, number>();
         for (const [at, step] of steps.entries()) {
           if (step === 'clear') {
-            busy.clear();
+            compacting.clear();
             model.clear();
           } else if ('add' in step) {
-            busy.set(step.add, at);
+            compacting.set(step.add, at);
             model.set(step.add, at);
-          } else assert.equal(busy.delete(step.drop), model.delete(step.drop));
-          assert.equal(busy.size, model.size);
+          } else assert.equal(compacting.delete(step.drop), model.delete(step.drop));
+          assert.equal(compacting.size, model.size);
         }
-        assert.deepEqual([...busy], [...model]);
-        assert.deepEqual([[...busy.keys()], [...busy.values()]], [[...model.keys()], [...model.values()]]);
+        assert.deepEqual([...compacting], [...model]);
+        assert.deepEqual([[...compacting.keys()], [...compacting.values()]], [[...model.keys()], [...model.values()]]);
         for (let item = 0; item < 100; item++)
-          assert.deepEqual([busy.get(item), busy.has(item)], [model.get(item), model.has(item)]);
+          assert.deepEqual([compacting.get(item), compacting.has(item)], [model.get(item), model.has(item)]);
       }),
     );
   });
 
-  it('keep nothing of what is gone', () => {
+  it('retain no deleted item', () => {
     const set = new CompactingSet<object>();
     const map = new CompactingMap<number, object>();
     assert.ok(
-      keptBytes(
+      retainedBytes(
         ({ item }) => set.add(item),
         ({ item }) => set.delete(item),
       ) <
-        passedBytes / 4,
+        addedBytes / 4,
     );
     assert.ok(
-      keptBytes(
+      retainedBytes(
         ({ item, at }) => map.set(at, item),
         ({ at }) => map.delete(at),
       ) <
-        passedBytes / 4,
+        addedBytes / 4,
     );
   });
 });
@@ -179,12 +179,12 @@ function numbered(counter: number, item: object = {}): Numbered {
   return { counter, nextInChain: undefined, item };
 }
 
-describe('an index of counters', () => {
-  it('finds what was added last with a number, and all the others behind it', () => {
-    // More come than go, so that it grows on the way; whoever goes may stand anywhere in a chain.
+describe('the counter index', () => {
+  it('finds the latest item with a number, and the earlier ones in its chain', () => {
+    // More adds than deletes, so that the index grows; a deleted item may be anywhere in a chain.
     const step = fc.oneof(
       { weight: 3, arbitrary: fc.record({ counter: fc.nat({ max: 100 }) }) },
-      { weight: 1, arbitrary: fc.record({ goes: fc.nat() }) },
+      { weight: 1, arbitrary: fc.record({ drops: fc.nat() }) },
     );
     fc.assert(
       fc.property(fc.array(step, { minLength: 100, maxLength: 300 }), (steps) => {
@@ -192,7 +192,7 @@ describe('an index of counters', () => {
         // The newest first.
         const model: Numbered[] = [];
         for (const one of steps) {
-          const [gone] = 'goes' in one ? model.splice(one.goes % Math.max(1, model.length), 1) : [];
+          const [gone] = 'drops' in one ? model.splice(one.drops % Math.max(1, model.length), 1) : [];
           if (gone !== undefined) assert.deepEqual([index.delete(gone), index.delete(gone)], [true, false]);
           if ('counter' in one) {
             model.unshift(numbered(one.counter));
@@ -205,18 +205,18 @@ describe('an index of counters', () => {
             index.find(counter),
             model.find((one) => one.counter === counter),
           );
-        // Of the same number the newest comes first: a sort keeps that order.
+        // Among equal numbers the newest comes first: the sort is stable.
         assert.ok(index.all().every((one, at) => one === model.toSorted((x, y) => x.counter - y.counter)[at]));
       }),
     );
   });
 
-  it('keeps nothing of what is gone', () => {
+  it('retains no deleted item', () => {
     const index = new CounterIndex<Numbered>();
-    // More than are in it at once.
+    // More than are in the index at once.
     const places = 128;
     const added: Numbered[] = [];
-    const kept = keptBytes(
+    const retained = retainedBytes(
       ({ item, at }) => {
         const one = numbered(at, item);
         added[(at + places) % places] = one;
@@ -224,34 +224,34 @@ describe('an index of counters', () => {
       },
       ({ at }) => index.delete(added[(at + places) % places] as Numbered),
     );
-    assert.ok(kept < passedBytes / 4);
+    assert.ok(retained < addedBytes / 4);
   });
 });
 
-type Passing = { readonly item: object; readonly at: number };
+type TransientItem = { readonly item: object; readonly at: number };
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as (options?: { readonly type: 'minor' }) => void;
 const itemNumbers = 1_000;
-const passingItems = 4_000;
-const passedBytes = itemNumbers * 8 * passingItems;
+const transientItems = 4_000;
+const addedBytes = itemNumbers * 8 * transientItems;
 
-/** So much is left after many items have come and gone, and the young ones among what nobody holds were collected. */
-function keptBytes(add: (one: Passing) => void, remove: (one: Passing) => void): number {
+/** The heap growth after many adds and deletes, with the young generation collected. */
+function retainedBytes(add: (one: TransientItem) => void, remove: (one: TransientItem) => void): number {
   add({ item: {}, at: -1 });
-  // From now on it is old, with all that belongs to it.
+  // Moves the collection into the old generation.
   collectGarbage();
   collectGarbage();
   const before = process.memoryUsage().heapUsed;
-  const inside: Passing[] = [];
-  for (let at = 0; at < passingItems; at++) {
+  const present: TransientItem[] = [];
+  for (let at = 0; at < transientItems; at++) {
     const one = { item: Array.from({ length: itemNumbers }, () => at), at };
-    inside.push(one);
+    present.push(one);
     add(one);
-    const first = inside.length > 64 ? inside.shift() : undefined;
+    const first = present.length > 64 ? present.shift() : undefined;
     if (first !== undefined) remove(first);
   }
-  for (const one of inside.splice(0)) remove(one);
+  for (const one of present.splice(0)) remove(one);
   for (let times = 0; times < 3; times++) collectGarbage({ type: 'minor' });
   return process.memoryUsage().heapUsed - before;
 }

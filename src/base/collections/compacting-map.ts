@@ -1,16 +1,14 @@
 /**
  * A map and a set that copy themselves after many deletions, so that old hash tables do not stay reachable. Never
- * promises a stable view to a loop that changes it.
- *
- * Whoever goes through one while it changes may still meet what is gone, and may miss what has come.
+ * promises a stable view to a loop that changes it: an iteration under way may return deleted items and miss new ones.
  */
 
-/** So many have to be gone, and as many as are left, so that copying them costs about as much as adding them did. */
+/** Copies after this many deletions, and at least as many as items are left, so the copy costs no more than the adds. */
 const deletionsMin = 32;
 
 export class CompactingSet<T> {
   #items = new Set<T>();
-  /** Since it was made anew. */
+  /** Since the last copy. */
   #deletions = 0;
 
   get size(): number {
@@ -30,9 +28,9 @@ export class CompactingSet<T> {
   }
 
   delete(item: T): boolean {
-    const isGone = this.#items.delete(item);
-    if (isGone) this.#deletions += 1;
-    return isGone;
+    const wasPresent = this.#items.delete(item);
+    if (wasPresent) this.#deletions += 1;
+    return wasPresent;
   }
 
   clear(): void {
@@ -40,7 +38,7 @@ export class CompactingSet<T> {
     this.#deletions = 0;
   }
 
-  /** In the order in which they came. */
+  /** In insertion order. */
   [Symbol.iterator](): SetIterator<T> {
     return this.#items.values();
   }
@@ -65,7 +63,7 @@ export class CompactingMap<K, V> {
   set(key: K, value: V): void {
     if (this.#deletions >= deletionsMin && this.#deletions >= this.#items.size) {
       const items = new Map<K, V>();
-      // A map that is made of another one makes a pair of each entry on the way.
+      // `new Map(map)` would allocate a pair per entry.
       this.#items.forEach((value, key) => items.set(key, value));
       this.#items = items;
       this.#deletions = 0;
@@ -74,9 +72,9 @@ export class CompactingMap<K, V> {
   }
 
   delete(key: K): boolean {
-    const isGone = this.#items.delete(key);
-    if (isGone) this.#deletions += 1;
-    return isGone;
+    const wasPresent = this.#items.delete(key);
+    if (wasPresent) this.#deletions += 1;
+    return wasPresent;
   }
 
   clear(): void {
@@ -92,7 +90,7 @@ export class CompactingMap<K, V> {
     return this.#items.values();
   }
 
-  /** In the order in which they came. */
+  /** In insertion order. */
   [Symbol.iterator](): MapIterator<[K, V]> {
     return this.#items.entries();
   }

@@ -1,11 +1,11 @@
 /**
- * A hash index by a growing number, chained through a field of the items: no allocation per item. An item is in one
- * index at a time.
+ * A hash index by an increasing number, chained through a field of the items: no allocation per item. Invariant: an item
+ * is in one index at a time.
  */
 
 export type CounterIndexItem<T> = {
   readonly counter: number;
-  /** Belongs to the index. */
+  /** Owned by the index. */
   nextInChain: T | undefined;
 };
 
@@ -20,21 +20,20 @@ export class CounterIndex<T extends CounterIndexItem<T>> {
     return this.#size;
   }
 
-  /** The last that was added with this number; those before it follow in its chain, with others between them. */
+  /** The latest item with this number. Earlier ones follow in its chain, mixed with other numbers. */
   find(counter: number): T | undefined {
     let item = this.#chains[counter & this.#mask];
     while (item !== undefined && item.counter !== counter) item = item.nextInChain;
     return item;
   }
 
-  /** An item is in one index at a time. */
   add(item: T): void {
     if (this.#size > this.#mask) this.#grow();
     this.#link(item);
     this.#size += 1;
   }
 
-  /** False: it was not there. */
+  /** False if the item was not in the index. */
   delete(item: T): boolean {
     const at = item.counter & this.#mask;
     let before: T | undefined;
@@ -51,7 +50,7 @@ export class CounterIndex<T extends CounterIndexItem<T>> {
     return true;
   }
 
-  /** In the order of their numbers; of those with the same number, the last that was added comes first. */
+  /** By number; among equal numbers the latest first. */
   all(): T[] {
     const all: T[] = [];
     for (const first of this.#chains)
@@ -69,7 +68,7 @@ export class CounterIndex<T extends CounterIndexItem<T>> {
     const all = this.all();
     this.#chains = emptyChains(this.#chains.length * 2);
     this.#mask = this.#chains.length - 1;
-    // Those with the same number stay in their order.
+    // Items with the same number keep their order.
     for (const item of all.toReversed()) this.#link(item);
   }
 }

@@ -1,18 +1,18 @@
 /**
  * A map with range scans in UTF-8 byte order: hash map plus sorted runs. Invariant: every run is sorted and, except the
- * only one, not empty. A run is searched by halving and changed by shifting a few hundred references, so a million keys
- * cost about as much as a thousand.
+ * only one, not empty. A run is searched by bisection and changed by shifting a few hundred references, so an operation
+ * on a million keys costs about as much as one on a thousand.
  */
 import { utf8SortKey } from '../registry-validation.ts';
 
-/** Longer runs are cut in two. */
+/** Longer runs are split in two. */
 const runMax = 512;
 
 type Item<V> = { readonly key: string; readonly order: string; value: V };
 
 export class OrderedMap<V> {
   readonly #items = new Map<string, Item<V>>();
-  /** None is empty, except the only one. */
+  /** None is empty, except a single one. */
   #runs: Item<V>[][] = [[]];
 
   get size(): number {
@@ -27,7 +27,7 @@ export class OrderedMap<V> {
     this.replace(key, value);
   }
 
-  /** Sets it, and gives back what stood there. */
+  /** Sets the value and returns the previous one. */
   replace(key: string, value: V): V | undefined {
     const known = this.#items.get(key);
     if (known === undefined) {
@@ -50,7 +50,7 @@ export class OrderedMap<V> {
     return true;
   }
 
-  /** Takes out all keys with `from <= key < to`, in order; whole pieces at a time. */
+  /** Removes and returns all keys with `from <= key < to`, in order, whole runs at a time. */
   takeRange(from: string, to: string): readonly V[] {
     const first = utf8SortKey(from);
     const end = utf8SortKey(to);
@@ -91,7 +91,7 @@ export class OrderedMap<V> {
     }
   }
 
-  /** The same keys from the last to the first. */
+  /** The same keys in descending order. */
   visitBack(from: string, to: string, visitor: (value: V, key: string) => boolean): void {
     const first = utf8SortKey(from);
     const end = utf8SortKey(to);
@@ -104,7 +104,7 @@ export class OrderedMap<V> {
     }
   }
 
-  /** All of them, in order, as they are now. */
+  /** All values in key order. */
   values(): V[] {
     const out: V[] = [];
     for (const run of this.#runs) for (const item of run) out.push(item.value);
@@ -120,7 +120,7 @@ export class OrderedMap<V> {
     if (run.length > runMax) this.#runs.splice(at + 1, 0, run.splice(runMax >> 1));
   }
 
-  /** Keys often come in ascending order, from snapshots always: they need no place to be found, and fill the runs. */
+  /** Keys often arrive in ascending order (from snapshots always): these need no search, and fill the runs. */
   #append(item: Item<V>): boolean {
     const run = this.#runs.at(-1) as Item<V>[];
     const last = run.at(-1);
@@ -130,7 +130,7 @@ export class OrderedMap<V> {
     return true;
   }
 
-  /** The last run that begins at or before this, or the first one. */
+  /** The last run that begins at or before `order`, or the first run. */
   #runFor(order: string): number {
     let low = 0;
     let high = this.#runs.length - 1;

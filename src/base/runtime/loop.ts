@@ -2,17 +2,17 @@
  * Feeds one input at a time to a machine and performs its effects in order. An effect behind a `persist` waits until
  * that write is durable.
  *
- *   input -> machine.step -> [schedule* | unschedule*] at once
+ *   input -> machine.step -> [schedule* | cancelTimer*] at once
  *                            [persist | other]* -> queue -> store.write -> perform
  *
- * Inputs are stepped while a write is under way; all persists that queue up meanwhile go into the next write together
- * (group commit). An effect that is marked `ahead` depends on nothing that is being written and does not wait.
+ * Inputs are stepped while a write is under way; all persists that queue up meanwhile go into the next write (group
+ * commit). An `immediate` effect depends on no write under way and does not wait.
  *
- * When the store fails, the machine is told, everything behind the failed write is held, and the write is tried again:
- * a full disk stops answers, it does not lose or reorder them. A queue that exceeds its bound halts the loop for good,
- * which the owner treats as a crash.
+ * When a write fails, the machine gets `persistFailed`, all effects behind the write stay queued, and the write is
+ * retried: a full disk delays replies, and never loses or reorders them. A queue that exceeds its bound halts the loop
+ * for good; the owner treats that as a crash.
  *
- * The loop never looks into an input or an effect beyond `kind`, and knows nothing of what the machine is about.
+ * The loop never looks into an input or an effect beyond `kind`.
  */
 import { unreachable } from '../assert.ts';
 import { BoundedQueue } from '../collections/bounded-queue.ts';
@@ -24,35 +24,35 @@ export type Schedule<Timer> = {
   readonly kind: 'schedule';
   readonly atMs: number;
   readonly timer: Timer;
-  /** For `unschedule`. */
+  /** For `cancelTimer`. */
   readonly key?: string;
 };
-/** The timer with this key is not needed any more. It only saves a wake-up: one that expires nevertheless must do no harm. */
-export type CancelTimer = { readonly kind: 'unschedule'; readonly key: string };
+/** Saves a wake-up only: a machine must ignore a timer that expires nevertheless. */
+export type CancelTimer = { readonly kind: 'cancelTimer'; readonly key: string };
 export type TimerExpired<Timer> = { readonly kind: 'expired'; readonly timer: Timer };
 export type PersistFailed = { readonly kind: 'persistFailed'; readonly error: RemusterError };
 
 export type Machine<Input, Effect> = { step(nowMs: number, input: Input): readonly Effect[] };
 
-/** `ahead`: true of what would be just as right if every write under way failed, such as the heartbeat of a leader. */
-type Act = { readonly kind: string; readonly immediate?: boolean };
+/** `immediate`: correct even if every write under way fails, such as a heartbeat of the leader. */
+type EffectLike = { readonly kind: string; readonly immediate?: boolean };
 
 export type LoopOptions<Effect, Timer> = {
   readonly clock: Clock;
   readonly store: Pick<Store, 'write'>;
   readonly perform: (effect: Exclude<Effect, Persist | Schedule<Timer> | CancelTimer>) => void;
-  /** The loop is over: the machine threw, or more effects wait for the disk than `heldMax`. */
+  /** The loop ended: the machine threw, or more effects wait for the disk than `queuedEffectsMax`. */
   readonly onHalt: (error: unknown) => void;
   readonly queuedEffectsMax?: number;
   readonly retryMs?: number;
 };
 
-/** For a machine that asks for nothing to be durable. */
+/** For a machine without persists. */
 export const noStore: Pick<Store, 'write'> = {
   write: (writes) => unreachable(writes as never),
 };
 
-export class Loop<Input, Effect extends Act, Timer> {
+export class Loop<Input, Effect extends EffectLike, Timer> {
   readonly #machine: Machine<
     Input | TimerExpired<Timer> | PersistFailed,
     Effect | Persist | Schedule<Timer> | CancelTimer
@@ -60,14 +60,14 @@ export class Loop<Input, Effect extends Act, Timer> {
   readonly #options: LoopOptions<Effect, Timer>;
   readonly #queue: BoundedQueue<Effect | Persist>;
   readonly #retryMs: number;
-  /** Of the timers with a key that have not expired. */
+  /** Of the pending timers that have a key. */
   readonly #cancels = new Map<string, Cancel>();
   /** How many effects at the head of the queue are covered by the last successful write. */
   #durable = 0;
-  /** True while effects are performed or a write is under way: who feeds the loop meanwhile only queues. */
+  /** True while effects are performed or a write is under way; effects of further inputs only queue. */
   #busy = false;
-  /** Effects that wait for nothing but the end of the one that is being performed. */
-  #ahead: Act[] = [];
+  /** Effects that wait only for the end of the one being performed. */
+  #immediate: EffectLike[] = [];
   #isPerforming = false;
   #open = true;
 
@@ -86,31 +86,31 @@ export class Loop<Input, Effect extends Act, Timer> {
     try {
       const effects = this.#machine.step(this.#options.clock.nowMs(), input);
       for (const effect of effects) this.#accept(effect);
-      // Only now, because what they cause may feed this loop again, and the order of the others must stay.
-      for (const effect of effects) if (isAhead(effect)) this.#ahead.push(effect);
-      // An effect is performed whole before the next one, whoever is fed meanwhile.
+      // After the others are queued: performing one may feed this loop again, and the queue must keep its order.
+      for (const effect of effects) if (isImmediate(effect)) this.#immediate.push(effect);
+      // An effect is performed completely before the next one, even if it feeds this loop.
       if (this.#isPerforming) return;
-      this.#performAhead();
+      this.#performImmediate();
       if (!this.#busy) this.#drain();
     } catch (error) {
       this.#halt(error);
     }
   }
 
-  /** Nothing is stepped or performed from now on; a write under way ends by itself. */
+  /** Steps and performs nothing afterwards; a write under way ends by itself. */
   stop(): void {
     this.#open = false;
     this.#cancels.clear();
     this.#queue.clear();
-    this.#ahead = [];
+    this.#immediate = [];
   }
 
   #accept(effect: Effect | Persist | Schedule<Timer> | CancelTimer): void {
     if (isSchedule<Timer>(effect)) this.#schedule(effect);
-    else if (isUnschedule(effect)) {
+    else if (isCancelTimer(effect)) {
       this.#cancels.get(effect.key)?.();
       this.#cancels.delete(effect.key);
-    } else if (!isAhead(effect) && !this.#queue.push(effect)) {
+    } else if (!isImmediate(effect) && !this.#queue.push(effect)) {
       throw new RemusterError('CAPACITY', `more than ${this.#queue.max} effects wait for the disk`);
     }
   }
@@ -124,9 +124,10 @@ export class Loop<Input, Effect extends Act, Timer> {
     if (key !== undefined) this.#cancels.set(key, cancel);
   }
 
-  /** Also those that are caused by performing one. */
-  #performAhead(): void {
-    for (let effect = this.#ahead.shift(); effect !== undefined; effect = this.#ahead.shift()) this.#perform(effect);
+  /** Also those that the performed effects cause. */
+  #performImmediate(): void {
+    for (let effect = this.#immediate.shift(); effect !== undefined; effect = this.#immediate.shift())
+      this.#perform(effect);
   }
 
   /** Performs from the head of the queue up to the first persist that is not durable yet, then starts its write. */
@@ -140,12 +141,12 @@ export class Loop<Input, Effect extends Act, Timer> {
       this.#queue.shift();
       this.#durable = Math.max(0, this.#durable - 1);
       if (!isPersist(effect)) this.#perform(effect);
-      this.#performAhead();
+      this.#performImmediate();
     }
     this.#busy = false;
   }
 
-  #perform(effect: Act): void {
+  #perform(effect: EffectLike): void {
     this.#isPerforming = true;
     try {
       this.#options.perform(effect as Exclude<Effect, Persist | Schedule<Timer> | CancelTimer>);
@@ -187,18 +188,18 @@ export class Loop<Input, Effect extends Act, Timer> {
   }
 }
 
-function isAhead(effect: Act): boolean {
+function isImmediate(effect: EffectLike): boolean {
   return effect.immediate === true;
 }
 
-function isPersist(effect: Act): effect is Persist {
+function isPersist(effect: EffectLike): effect is Persist {
   return effect.kind === 'persist';
 }
 
-function isUnschedule(effect: Act): effect is CancelTimer {
-  return effect.kind === 'unschedule';
+function isCancelTimer(effect: EffectLike): effect is CancelTimer {
+  return effect.kind === 'cancelTimer';
 }
 
-function isSchedule<Timer>(effect: Act): effect is Schedule<Timer> {
+function isSchedule<Timer>(effect: EffectLike): effect is Schedule<Timer> {
   return effect.kind === 'schedule';
 }

@@ -4,8 +4,8 @@ import { isRemusterError } from '../errors.ts';
 import type { Clock } from '../ports.ts';
 import { TaskRunner } from './task-runner.ts';
 
-/** A clock whose timers expire when the test says so. */
-function handClock(): { clock: Clock; expireAll: () => void } {
+/** A clock whose timers the test expires. */
+function manualClock(): { clock: Clock; expireAll: () => void } {
   const timers: (() => void)[] = [];
   const clock: Clock = { nowMs: () => 0, wallMs: () => 0, schedule: (_delayMs, run) => (timers.push(run), () => {}) };
   return { clock, expireAll: () => timers.splice(0).forEach((run) => run()) };
@@ -19,13 +19,13 @@ function untilAborted(signal: AbortSignal): Promise<void> {
 
 function runner(tasksMax?: number) {
   const failures: string[] = [];
-  const { clock, expireAll } = handClock();
+  const { clock, expireAll } = manualClock();
   const options = { clock, onTaskFailed: (name: string, error: unknown) => failures.push(`${name}: ${String(error)}`) };
   return { tasks: new TaskRunner(tasksMax === undefined ? options : { ...options, tasksMax }), failures, expireAll };
 }
 
 describe('task runner', () => {
-  it('lists what runs, and cancels by token', async () => {
+  it('lists running tasks, and cancels by token', async () => {
     const { tasks, failures } = runner();
     const cleanup = tasks.run('cleanup', untilAborted);
     tasks.run('sync', untilAborted);
@@ -42,7 +42,7 @@ describe('task runner', () => {
     assert.deepEqual(failures, []);
   });
 
-  it('reports a task that throws, once, and lets the others live', async () => {
+  it('reports a task that throws once, and keeps the others running', async () => {
     const { tasks, failures } = runner();
     tasks.run('steady', untilAborted);
     await tasks.cancel(tasks.run('other', async () => {}));
@@ -58,7 +58,7 @@ describe('task runner', () => {
     );
   });
 
-  it('waits for all at stop, and starts nothing afterwards', async () => {
+  it('waits for all tasks at stop, and starts none afterwards', async () => {
     const { tasks } = runner();
     let ended = false;
     tasks.run('slow to end', async (signal) => {
@@ -75,27 +75,27 @@ describe('task runner', () => {
     );
   });
 
-  it('names those that do not end within the deadline', async () => {
+  it('names tasks that do not end within the deadline', async () => {
     const { tasks, expireAll } = runner();
-    tasks.run('deaf', () => new Promise(() => {}));
+    tasks.run('stuck', () => new Promise(() => {}));
     await new Promise(setImmediate);
     const stopping = tasks.stop(1000);
     expireAll();
-    assert.deepEqual(await stopping, { stuck: ['deaf'] });
+    assert.deepEqual(await stopping, { stuck: ['stuck'] });
   });
 
-  it('never begins what was cancelled before its turn', async () => {
+  it('never starts a task that was cancelled before its turn', async () => {
     const { tasks } = runner();
-    let began = false;
+    let started = false;
     await tasks.cancel(
       tasks.run('too late', async () => {
-        began = true;
+        started = true;
       }),
     );
-    assert.equal(began, false);
+    assert.equal(started, false);
   });
 
-  it('has a bound', () => {
+  it('rejects a task beyond its bound', () => {
     const { tasks } = runner(1);
     tasks.run('one', untilAborted);
     assert.throws(

@@ -1,8 +1,7 @@
 /**
- * Runs named background tasks that can be listed, cancelled and awaited at shutdown. Never restarts a task.
- *
- * A task that throws is reported once and is over; it never takes the process or its neighbours with it. The runner
- * does not restart tasks: a loop that must go on catches its own errors.
+ * Runs named background tasks that can be listed, cancelled and awaited at shutdown. A task that throws is reported
+ * once and ends; it affects neither the process nor other tasks. Never restarts a task: a loop that must continue
+ * catches its own errors.
  */
 import { RemusterError } from '../errors.ts';
 import type { Clock } from '../ports.ts';
@@ -29,7 +28,7 @@ export class TaskRunner {
     this.#tasksMax = options.tasksMax ?? 10_000;
   }
 
-  /** Starts a task. The signal tells it to end; a task must heed it in every wait. One cancelled in time never begins. */
+  /** Starts a task. It must end when the signal aborts, in each of its waits. If cancelled before its turn, it never starts. */
   run(name: string, body: (signal: AbortSignal) => Promise<void>): TaskToken {
     if (!this.#open) throw new RemusterError('CANCELLED', `cannot start ${name}: shutting down`);
     if (this.#tasks.size >= this.#tasksMax) throw new RemusterError('CAPACITY', `cannot start ${name}: too many tasks`);
@@ -40,7 +39,7 @@ export class TaskRunner {
     return token;
   }
 
-  /** Asks the task to end and waits for it. A token of a task that is over is fine. */
+  /** Aborts the task and waits for its end. Idempotent. */
   async cancel(token: TaskToken): Promise<void> {
     const task = this.#tasks.get(token.id);
     task?.controller.abort();
@@ -51,7 +50,7 @@ export class TaskRunner {
     return [...this.#tasks.values()].map((task) => task.token);
   }
 
-  /** Ends all tasks. Those that have not ended within the deadline are named in the answer. */
+  /** Aborts all tasks. Returns the names of those that did not end within the deadline. */
   async stop(deadlineMs: number): Promise<{ readonly stuck: readonly string[] }> {
     this.#open = false;
     const tasks = [...this.#tasks.values()];
@@ -61,7 +60,7 @@ export class TaskRunner {
   }
 
   async #lifetime(token: TaskToken, signal: AbortSignal, body: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    // The turn in between lets `run` return, and register the task, before its body starts.
+    // `run` returns and registers the task before its body starts.
     await Promise.resolve();
     try {
       if (!signal.aborted) await body(signal);

@@ -7,16 +7,16 @@ import type { Random } from '../../base/random.ts';
 export type ElectionRanking = {
   /** 0 to 8. */
   readonly health: number;
-  /** 0 to 10; 0 stands first. */
+  /** 0 to 10; 0 starts first. */
   readonly priority: number;
-  /** Place among the voters by id. */
+  /** Rank among the voters by id. */
   readonly rank: number;
   readonly cooldownRatio: number;
   /** There is no other voter. */
   readonly isOnlyVoter: boolean;
 };
 
-/** Above this a leader hands over to a healthier voter, if there is one. */
+/** Above this score a leader transfers leadership to a healthier voter, if there is one. */
 export const leaderHealthMax = 4;
 
 const healthMaxScore = 8;
@@ -30,18 +30,18 @@ function shiftRatio({ health, priority, rank, cooldownRatio }: ElectionRanking):
   return byHealth + (priority / priorityMax) * 0.5 + Math.min(rank, rankMax) * rankRatio + cooldownRatio;
 }
 
-/** After the leader was heard last. */
+/** Delay since the leader was last heard. */
 export function electionDelayMs(timeoutMs: number, candidate: ElectionRanking, random: Random): number {
   if (candidate.isOnlyVoter) return timeoutMs;
   return timeoutMs * (1 + random.fraction() + shiftRatio(candidate));
 }
 
-/** After the process of the leader is known to be gone: nobody has to wait for its lease. */
+/** Delay after the process of the leader ended: its lease need not be waited for. */
 export function leaderGoneDelayMs(timeoutMs: number, candidate: ElectionRanking, random: Random): number {
   return timeoutMs * (0.2 * random.fraction() + shiftRatio(candidate));
 }
 
-/** After an election without a winner. */
+/** Delay after an election without a winner. */
 export function electionRetryDelayMs(timeoutMs: number, candidate: ElectionRanking, random: Random): number {
   return timeoutMs * (0.4 + random.fraction() + Math.min(candidate.rank, rankMax) * rankRatio);
 }

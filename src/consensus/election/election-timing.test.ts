@@ -19,51 +19,51 @@ import { HeartbeatRounds } from '../replication/heartbeat-rounds.ts';
 const [a, b] = ['a'.repeat(32) as NodeId, 'b'.repeat(32) as NodeId];
 const leader = { id: a, generation: 3 };
 
-describe('a promise', () => {
-  test('binds for its time after the leader was heard', () => {
-    const promise = new VoterLease(700);
-    assert.equal(promise.isBound(0), false);
-    promise.renew(100, leader, 1, 1);
-    promise.renew(200, leader, 1, 2);
-    assert.equal(promise.isBound(899), true);
-    assert.equal(promise.isBound(900), false);
+describe('the voter lease', () => {
+  test('lasts for its time after the leader was heard', () => {
+    const voterLease = new VoterLease(700);
+    assert.equal(voterLease.isBound(0), false);
+    voterLease.renew(100, leader, 1, 1);
+    voterLease.renew(200, leader, 1, 2);
+    assert.equal(voterLease.isBound(899), true);
+    assert.equal(voterLease.isBound(900), false);
   });
 
-  test('binds after a restart, whoever asks', () => {
-    const promise = new VoterLease(700);
-    promise.onRestart(50);
-    assert.equal(promise.isBound(749, { term: 9, round: 99 }), true);
-    assert.equal(promise.isBound(750), false);
+  test('holds after a restart, even against a released lease', () => {
+    const voterLease = new VoterLease(700);
+    voterLease.onRestart(50);
+    assert.equal(voterLease.isBound(749, { term: 9, round: 99 }), true);
+    assert.equal(voterLease.isBound(750), false);
   });
 
-  test('is void if the leader gave up what it was told, and only then', () => {
-    const promise = new VoterLease(700);
-    promise.renew(0, leader, 4, 10);
-    assert.equal(promise.isBound(1, { term: 4, round: 10 }), false);
-    assert.equal(promise.isBound(1, { term: 4, round: 9 }), true);
-    assert.equal(promise.isBound(1, { term: 3, round: 10 }), true);
-    promise.renew(2, leader, 4, 8);
-    assert.equal(promise.isBound(3, { term: 4, round: 9 }), true);
-    promise.renew(4, { id: b, generation: 1 }, 5, 1);
-    assert.equal(promise.isBound(5, { term: 5, round: 1 }), false);
+  test('ends if the leader released this lease, and only then', () => {
+    const voterLease = new VoterLease(700);
+    voterLease.renew(0, leader, 4, 10);
+    assert.equal(voterLease.isBound(1, { term: 4, round: 10 }), false);
+    assert.equal(voterLease.isBound(1, { term: 4, round: 9 }), true);
+    assert.equal(voterLease.isBound(1, { term: 3, round: 10 }), true);
+    voterLease.renew(2, leader, 4, 8);
+    assert.equal(voterLease.isBound(3, { term: 4, round: 9 }), true);
+    voterLease.renew(4, { id: b, generation: 1 }, 5, 1);
+    assert.equal(voterLease.isBound(5, { term: 5, round: 1 }), false);
   });
 
-  test('is void if the process of the leader is gone, and its last words are not heard', () => {
-    const promise = new VoterLease(700);
-    promise.renew(0, leader, 1, 1);
-    assert.equal(promise.onProcessGone(1, b, 9), false);
-    assert.equal(promise.onProcessGone(1, a, 2), false);
-    assert.equal(promise.isBound(1), true);
-    assert.equal(promise.onProcessGone(1, a, 3), true);
-    assert.equal(promise.isBound(1), false);
-    assert.equal(promise.isFromDeadProcess(2, leader), true);
-    assert.equal(promise.isFromDeadProcess(2, { id: a, generation: 4 }), false);
-    assert.equal(promise.isFromDeadProcess(701, leader), false);
+  test('ends if the process of the leader ended, and its late messages are ignored', () => {
+    const voterLease = new VoterLease(700);
+    voterLease.renew(0, leader, 1, 1);
+    assert.equal(voterLease.onProcessGone(1, b, 9), false);
+    assert.equal(voterLease.onProcessGone(1, a, 2), false);
+    assert.equal(voterLease.isBound(1), true);
+    assert.equal(voterLease.onProcessGone(1, a, 3), true);
+    assert.equal(voterLease.isBound(1), false);
+    assert.equal(voterLease.isFromDeadProcess(2, leader), true);
+    assert.equal(voterLease.isFromDeadProcess(2, { id: a, generation: 4 }), false);
+    assert.equal(voterLease.isFromDeadProcess(701, leader), false);
   });
 });
 
-describe('rounds', () => {
-  test('are known by when they began, for a while', () => {
+describe('heartbeat rounds', () => {
+  test('keep their start times for a while', () => {
     const rounds = new HeartbeatRounds();
     for (let round = 1; round <= 300; round++) rounds.begin(round * 10);
     assert.equal(rounds.beganMs(300), 3_000);
@@ -73,7 +73,7 @@ describe('rounds', () => {
     assert.equal(rounds.beganMs(0), undefined);
   });
 
-  test('do not begin while leadership is handed over, and prove nothing afterwards', () => {
+  test('are frozen during a transfer, and earlier ones do not count afterwards', () => {
     const rounds = new HeartbeatRounds();
     rounds.begin(1);
     rounds.freeze();
@@ -86,8 +86,8 @@ describe('rounds', () => {
   });
 });
 
-describe('flapping', () => {
-  test('is four changes in a minute, cools down more and more up to a bound, and ends by itself', () => {
+describe('leader flapping', () => {
+  test('starts with four changes in a minute, increases the cooldown up to a bound, and ends by itself', () => {
     const flapping = new LeaderFlapping();
     const led = (nowMs: number, term: number): boolean => flapping.onLeader(nowMs, a, term);
     assert.deepEqual([led(0, 1), led(1_000, 2), led(2_000, 3)], [false, false, false]);
@@ -103,7 +103,7 @@ describe('flapping', () => {
     assert.equal(flapping.cooldownRatio(65_000), 0);
   });
 
-  test('does not count changes that are far apart, nor the same leader heard again', () => {
+  test('ignores changes that are far apart and a leader that is heard again', () => {
     const flapping = new LeaderFlapping();
     for (let term = 1; term < 20; term++) assert.equal(flapping.onLeader(term * 20_000, a, term), false);
     for (let i = 0; i < 20; i++) assert.equal(flapping.onLeader(400_000 + i, b, 20), false);
@@ -111,7 +111,7 @@ describe('flapping', () => {
   });
 });
 
-describe('the wait before standing', () => {
+describe('the election delay', () => {
   const candidate: ElectionRanking = { health: 0, priority: 0, rank: 0, cooldownRatio: 0, isOnlyVoter: false };
   const worst: ElectionRanking = { health: 8, priority: 10, rank: 60, cooldownRatio: 2, isOnlyVoter: false };
   const draws = (draw: (random: Random) => number): readonly number[] => {
@@ -119,37 +119,37 @@ describe('the wait before standing', () => {
     return Array.from({ length: 200 }, () => draw(random));
   };
 
-  test('lies between one and two timeouts for a good candidate', () => {
+  test('is between one and two timeouts for a healthy voter', () => {
     const all = draws((random) => electionDelayMs(700, candidate, random));
     assert.ok(Math.min(...all) >= 700 && Math.max(...all) < 1_400);
     assert.ok(Math.max(...all) - Math.min(...all) > 500);
   });
 
-  test('is shifted by health, priority, rank and flapping, each', () => {
+  test('grows with health score, priority, rank and flapping', () => {
     const same = (one: ElectionRanking): number => electionDelayMs(700, one, new Random('x'));
     for (const worse of [{ health: 5 }, { priority: 3 }, { rank: 1 }, { cooldownRatio: 0.5 }]) {
       assert.ok(same({ ...candidate, ...worse }) > same(candidate), JSON.stringify(worse));
     }
   });
 
-  test('never forbids: with all that is bad it is still below 10 seconds, and shorter the next time', () => {
+  test('never forbids an election: the worst case is below 10 seconds, and shorter on a retry', () => {
     assert.ok(Math.max(...draws((random) => electionDelayMs(700, worst, random))) < 4_200);
     assert.ok(Math.max(...draws((random) => electionRetryDelayMs(700, worst, random))) < 1_300);
   });
 
-  test('is short when the leader is gone, and a single voter draws no lot', () => {
+  test('is short when the leader process ended, and fixed for a single voter', () => {
     assert.ok(Math.max(...draws((random) => leaderGoneDelayMs(700, candidate, random))) <= 140);
     assert.equal(electionDelayMs(700, { ...candidate, isOnlyVoter: true }, new Random('x')), 700);
   });
 });
 
 describe('options', () => {
-  test('by default hold, and a lease ends before a promise whatever clocks do within 1.2', () => {
+  test('are valid by default, and a leader lease ends before a voter lease while clocks drift within 1.2', () => {
     checkConsensusOptions(defaultConsensusOptions);
     assert.ok(voterLeaseMs(defaultConsensusOptions) / leaderLeaseMs(defaultConsensusOptions) > 1.2 * 1.2);
   });
 
-  const refused: readonly Partial<ConsensusOptions>[] = [
+  const invalid: readonly Partial<ConsensusOptions>[] = [
     { heartbeatMs: 300 },
     { heartbeatMs: 0 },
     { electionTimeoutMs: NaN },
@@ -158,8 +158,8 @@ describe('options', () => {
     { proposalsMax: 0 },
     { appendBytes: 10_000_000 },
   ];
-  for (const patch of refused) {
-    test(`${JSON.stringify(patch)} is refused`, () => {
+  for (const patch of invalid) {
+    test(`reject ${JSON.stringify(patch)}`, () => {
       assert.throws(
         () => checkConsensusOptions({ ...defaultConsensusOptions, ...patch }),
         (error) => isRemusterError(error, 'BAD_ARGUMENT'),

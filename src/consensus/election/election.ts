@@ -1,105 +1,99 @@
 /**
- * Elections: pre-vote, votes, one vote per term and only for a log at least as new. Pre-vote asks whether a vote could
- * be won and changes nothing. Grants none while a leader lease binds this voter.
+ * Elections: pre-vote, then votes; one vote per term, only for a log at least as new. A pre-vote asks whether an election
+ * could be won and changes no state. Never grants a vote while the voter lease holds.
  */
 import { termMax } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { ConsensusMessage } from '../../messages/consensus.ts';
 import { RearmableTimer } from '../state/rearmable-timer.ts';
 import { type ElectionRanking, electionDelayMs, leaderGoneDelayMs, electionRetryDelayMs } from './election-delay.ts';
 import type { LeaderFlapping } from './leader-flapping.ts';
 import type { ConsensusState } from '../state/consensus-state.ts';
 import { voterLeaseMs } from '../state/options.ts';
-import type { ConsensusTimer } from '../state/effects.ts';
+import type { ConsensusMessageOf, ConsensusTimer } from '../state/effects.ts';
 import { type ReleasedLease, VoterLease } from './voter-lease.ts';
 
-export type ConsensusMessageOf<Kind extends ConsensusMessage['kind']> = Extract<
-  ConsensusMessage,
-  { readonly kind: Kind }
->;
-
 export type ElectionEvents = {
-  /** A new term begins with us as a candidate: nobody leads in it. */
-  standing(): void;
+  /** This voter starts a new term as a candidate; the term has no leader yet. */
+  started(): void;
   won(): void;
-  /** A higher term was heard of: whatever we were, we follow now. */
+  /** A message has a higher term: this voter becomes a follower. */
   superseded(term: number): void;
-  /** We lead, and have given our lease up in favour of whoever names this. */
-  handedOver(word: ReleasedLease): boolean;
+  /** This voter leads and has released exactly this lease. */
+  hasReleased(lease: ReleasedLease): boolean;
 };
 
 export class Election {
-  readonly promise: VoterLease;
+  readonly voterLease: VoterLease;
   readonly #state: ConsensusState;
   readonly #flapping: LeaderFlapping;
   readonly #events: ElectionEvents;
-  readonly #alarm: RearmableTimer;
+  readonly #timer: RearmableTimer;
   #phase: 'none' | 'preVote' | 'vote' = 'none';
   #granted = new Set<NodeId>();
-  /** Drawn when a leader is first heard, not with each of its messages. */
+  /** Drawn when a leader is first heard, not per message. */
   #delayMs: number | undefined;
-  /** We slept, and what was sent to us meanwhile is read first. */
-  #excused = false;
+  /** This node was paused: messages that arrived meanwhile are processed first. */
+  #graceUsed = false;
 
   constructor(state: ConsensusState, flapping: LeaderFlapping, events: ElectionEvents) {
     this.#state = state;
     this.#flapping = flapping;
     this.#events = events;
-    this.promise = new VoterLease(voterLeaseMs(state.options));
-    this.#alarm = new RearmableTimer(state.outbox, 'election');
+    this.voterLease = new VoterLease(voterLeaseMs(state.options));
+    this.#timer = new RearmableTimer(state.outbox, 'election');
   }
 
   get isRunning(): boolean {
     return this.#phase !== 'none';
   }
 
-  /** A leader was heard, or is being elected with our vote: wait for it. */
+  /** A leader was heard, or this voter has granted its vote. */
   wait(): void {
     this.#phase = 'none';
-    this.#excused = false;
-    this.#delayMs ??= electionDelayMs(this.#timeoutMs, this.#candidate, this.#state.random);
-    this.#alarm.set(this.#state.outbox.nowMs + this.#delayMs);
+    this.#graceUsed = false;
+    this.#delayMs ??= electionDelayMs(this.#timeoutMs, this.#ranking, this.#state.random);
+    this.#timer.set(this.#state.outbox.nowMs + this.#delayMs);
   }
 
-  /** Another leader, or another health: the next wait has another length. */
+  /** Draws a new delay next time, for another leader or another health. */
   resetDelay(): void {
     this.#delayMs = undefined;
   }
 
-  /** The process of the leader is gone. */
+  /** The process of the leader ended. */
   startSoon(): void {
     this.resetDelay();
-    this.#alarm.set(this.#state.outbox.nowMs + leaderGoneDelayMs(this.#timeoutMs, this.#candidate, this.#state.random));
+    this.#timer.set(this.#state.outbox.nowMs + leaderGoneDelayMs(this.#timeoutMs, this.#ranking, this.#state.random));
   }
 
-  /** Nobody leads and our own attempt is over. */
+  /** The attempt of this voter failed, and there is no leader. */
   retry(): void {
     this.#phase = 'none';
-    this.#alarm.set(
-      this.#state.outbox.nowMs + electionRetryDelayMs(this.#timeoutMs, this.#candidate, this.#state.random),
+    this.#timer.set(
+      this.#state.outbox.nowMs + electionRetryDelayMs(this.#timeoutMs, this.#ranking, this.#state.random),
     );
   }
 
-  /** Our attempt is over, because another term has begun. */
+  /** Another term ends the attempt of this voter. */
   abort(): void {
     this.#phase = 'none';
-    if (this.#alarm.dueMs === undefined) this.wait();
+    if (this.#timer.dueMs === undefined) this.wait();
   }
 
-  /** We lead: there is nothing to wait for. */
+  /** This voter leads. */
   stop(): void {
     this.#phase = 'none';
     this.resetDelay();
-    this.#alarm.clear();
+    this.#timer.clear();
   }
 
-  /** True when it is time to stand. */
+  /** True when an election is due. */
   expired(timer: ConsensusTimer): boolean {
-    if (!this.#alarm.onExpired(timer)) return false;
+    if (!this.#timer.onExpired(timer)) return false;
     const { heartbeatMs } = this.#state.options;
-    if (this.#excused || this.#alarm.lateMs < heartbeatMs) return true;
-    this.#excused = true;
-    this.#alarm.set(this.#state.outbox.nowMs + heartbeatMs);
+    if (this.#graceUsed || this.#timer.lateMs < heartbeatMs) return true;
+    this.#graceUsed = true;
+    this.#timer.set(this.#state.outbox.nowMs + heartbeatMs);
     return false;
   }
 
@@ -108,7 +102,7 @@ export class Election {
     const { outbox } = state;
     this.resetDelay();
     if (!state.isVoter || state.diskFailed || state.term >= termMax) return this.retry();
-    if (this.promise.isBound(outbox.nowMs)) return this.#alarm.set(this.promise.untilMs);
+    if (this.voterLease.isBound(outbox.nowMs)) return this.#timer.set(this.voterLease.untilMs);
     this.retry();
     state.role = 'candidate';
     this.#phase = 'preVote';
@@ -116,22 +110,22 @@ export class Election {
     if (this.#hasMajority()) return this.#campaign(undefined);
     const term = state.term + 1;
     const { lastIndex, lastTerm } = state.log;
-    for (const to of this.#others()) {
+    for (const to of this.#otherVoters()) {
       outbox.send(to, { kind: 'preVote', group: state.group, term, lastIndex, lastTerm });
     }
   }
 
-  /** The leader asks us to take over: no pre-vote, because it has given its lease up. */
-  onTimeoutNow(word: ReleasedLease): void {
+  /** The leader has released its lease, so no pre-vote is needed. */
+  onTimeoutNow(released: ReleasedLease): void {
     const { isVoter, diskFailed, term } = this.#state;
     if (!isVoter || diskFailed || term >= termMax) return;
     this.retry();
-    this.#campaign(word);
+    this.#campaign(released);
   }
 
-  #campaign(word: ReleasedLease | undefined): void {
+  #campaign(released: ReleasedLease | undefined): void {
     const state = this.#state;
-    this.#events.standing();
+    this.#events.started();
     state.raiseTerm(state.term + 1);
     state.voteFor(state.self);
     state.role = 'candidate';
@@ -140,13 +134,13 @@ export class Election {
     state.persist();
     const { group, term } = state;
     const { lastIndex, lastTerm } = state.log;
-    const handedOver = { releasedTerm: word?.term, releasedRound: word?.round };
-    for (const to of this.#others()) {
-      state.outbox.send(to, { kind: 'vote', group, term, lastIndex, lastTerm, ...handedOver });
+    const release = { releasedTerm: released?.term, releasedRound: released?.round };
+    for (const to of this.#otherVoters()) {
+      state.outbox.send(to, { kind: 'requestVote', group, term, lastIndex, lastTerm, ...release });
     }
   }
 
-  /** Our own vote counts when it is durable. */
+  /** This voter's own vote counts when it is durable. */
   durable(): void {
     const { term, durability } = this.#state;
     if (this.#phase !== 'vote' || durability.term < term || !this.#hasMajority()) return;
@@ -154,7 +148,7 @@ export class Election {
     this.#events.won();
   }
 
-  preVoted(from: NodeId, { term, requestedTerm, granted }: ConsensusMessageOf<'preVoteReply'>): void {
+  onPreVoteReply(from: NodeId, { term, requestedTerm, granted }: ConsensusMessageOf<'preVoteReply'>): void {
     const state = this.#state;
     if (!granted && term > state.term) return this.#events.superseded(term);
     if (this.#phase !== 'preVote' || !granted || requestedTerm !== state.term + 1) return;
@@ -162,7 +156,7 @@ export class Election {
     if (this.#hasMajority()) this.#campaign(undefined);
   }
 
-  onVoteReply(from: NodeId, { term, granted }: ConsensusMessageOf<'voteReply'>): void {
+  onVoteReply(from: NodeId, { term, granted }: ConsensusMessageOf<'requestVoteReply'>): void {
     const state = this.#state;
     if (term > state.term) return this.#events.superseded(term);
     if (this.#phase !== 'vote' || !granted || term !== state.term) return;
@@ -172,38 +166,38 @@ export class Election {
 
   onPreVoteRequest(from: NodeId, message: ConsensusMessageOf<'preVote'>): void {
     const { outbox, group, term, role } = this.#state;
-    const isFree = role !== 'leader' && !this.promise.isBound(outbox.nowMs);
-    const granted = isFree && message.term > term && this.#isNoOlder(message);
+    const isFree = role !== 'leader' && !this.voterLease.isBound(outbox.nowMs);
+    const granted = isFree && message.term > term && this.#isUpToDate(message);
     this.#state.persist();
     outbox.send(from, { kind: 'preVoteReply', group, term, requestedTerm: message.term, granted });
   }
 
-  onVoteRequest(from: NodeId, message: ConsensusMessageOf<'vote'>): void {
+  onVoteRequest(from: NodeId, message: ConsensusMessageOf<'requestVote'>): void {
     const state = this.#state;
     if (message.term > state.term) {
       if (this.#isBound(message)) return;
       this.#events.superseded(message.term);
     }
     const isFree = state.vote === undefined ? state.leader === undefined : state.vote === from;
-    const granted = message.term === state.term && isFree && this.#isNoOlder(message);
+    const granted = message.term === state.term && isFree && this.#isUpToDate(message);
     if (granted) {
       state.voteFor(from);
       this.wait();
     }
     state.persist();
-    state.outbox.send(from, { kind: 'voteReply', group: state.group, term: state.term, granted });
+    state.outbox.send(from, { kind: 'requestVoteReply', group: state.group, term: state.term, granted });
   }
 
-  #isBound({ releasedTerm, releasedRound }: ConsensusMessageOf<'vote'>): boolean {
-    const word =
+  #isBound({ releasedTerm, releasedRound }: ConsensusMessageOf<'requestVote'>): boolean {
+    const released =
       releasedTerm === undefined || releasedRound === undefined
         ? undefined
         : { term: releasedTerm, round: releasedRound };
-    if (this.#state.role === 'leader') return word === undefined || !this.#events.handedOver(word);
-    return this.promise.isBound(this.#state.outbox.nowMs, word);
+    if (this.#state.role === 'leader') return released === undefined || !this.#events.hasReleased(released);
+    return this.voterLease.isBound(this.#state.outbox.nowMs, released);
   }
 
-  #isNoOlder({ lastTerm, lastIndex }: { readonly lastTerm: number; readonly lastIndex: number }): boolean {
+  #isUpToDate({ lastTerm, lastIndex }: { readonly lastTerm: number; readonly lastIndex: number }): boolean {
     const { log } = this.#state;
     return lastTerm > log.lastTerm || (lastTerm === log.lastTerm && lastIndex >= log.lastIndex);
   }
@@ -212,7 +206,7 @@ export class Election {
     return this.#state.members.isMajority(this.#granted);
   }
 
-  #others(): readonly NodeId[] {
+  #otherVoters(): readonly NodeId[] {
     return this.#state.members.voters.filter((id) => id !== this.#state.self);
   }
 
@@ -220,7 +214,7 @@ export class Election {
     return this.#state.options.electionTimeoutMs;
   }
 
-  get #candidate(): ElectionRanking {
+  get #ranking(): ElectionRanking {
     const { members, self, health, options, outbox } = this.#state;
     return {
       health,

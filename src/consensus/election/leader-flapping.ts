@@ -13,22 +13,22 @@ export class LeaderFlapping {
   #level = 0;
   #last: { readonly leader: NodeId; readonly term: number } | undefined;
 
-  /** Somebody leads. True when this change is the one that makes it flapping. */
+  /** A leader is known. True if this change starts flapping. */
   onLeader(nowMs: number, leader: NodeId, term: number): boolean {
-    this.#forget(nowMs);
-    // The same leader, heard again after a silence, is no change.
+    this.#dropOld(nowMs);
+    // The same leader, heard again after a silence, is not a change.
     if (this.#last?.leader === leader && this.#last.term === term) return false;
     this.#last = { leader, term };
     this.#changesMs.push(nowMs);
     if (this.#changesMs.length < changesMax) return false;
-    // More than that many are never needed to know that it goes on.
+    // More are not needed to detect that flapping continues.
     this.#changesMs = this.#changesMs.slice(-changesMax);
     this.#level = Math.min(levelMax, this.#level + 1);
     return this.#level === 1;
   }
 
   isFlapping(nowMs: number): boolean {
-    this.#forget(nowMs);
+    this.#dropOld(nowMs);
     return this.#level > 0;
   }
 
@@ -37,7 +37,7 @@ export class LeaderFlapping {
     return this.isFlapping(nowMs) ? 2 ** (this.#level - 2) : 0;
   }
 
-  #forget(nowMs: number): void {
+  #dropOld(nowMs: number): void {
     this.#changesMs = this.#changesMs.filter((atMs) => nowMs - atMs < windowMs);
     if (this.#changesMs.length < changesMax - 1) this.#level = 0;
   }

@@ -1,10 +1,10 @@
 /**
- * For how long this voter may vote for no other node after it heard the leader. A restart starts it again in full,
- * because nothing remembers what was promised; a released lease or a proven crash ends it.
+ * For how long this voter votes for no other node after it heard the leader. A restart starts the full time, because the
+ * lease is not stored; a released lease or a proven crash of the leader ends it.
  */
 import type { NodeId } from '../../base/ids.ts';
 
-/** The word of a leader that it counts on nothing after this round of this term. */
+/** A leader stated that it uses no confirmation after this round of this term. */
 export type ReleasedLease = { readonly term: number; readonly round: number };
 
 export class VoterLease {
@@ -12,7 +12,7 @@ export class VoterLease {
   #untilMs = -Infinity;
   #leader: { readonly id: NodeId; readonly generation: number; readonly term: number } | undefined;
   #round = 0;
-  /** Known to be gone; what it said before still arrives for a while. */
+  /** The ended process of a leader, whose messages may still arrive for a while. */
   #dead: { readonly id: NodeId; readonly generation: number; readonly untilMs: number } | undefined;
 
   constructor(durationMs: number) {
@@ -40,19 +40,19 @@ export class VoterLease {
     this.#untilMs = nowMs + this.#durationMs;
   }
 
-  isBound(nowMs: number, handedOver?: ReleasedLease): boolean {
+  isBound(nowMs: number, released?: ReleasedLease): boolean {
     if (nowMs >= this.#untilMs) return false;
-    if (handedOver === undefined || this.#leader === undefined) return true;
-    return handedOver.term !== this.#leader.term || this.#round > handedOver.round;
+    if (released === undefined || this.#leader === undefined) return true;
+    return released.term !== this.#leader.term || this.#round > released.round;
   }
 
-  /** That message is one of those that were under way when its sender was found to be gone. */
+  /** True for a message that was in flight when its sender ended. */
   isFromDeadProcess(nowMs: number, { id, generation }: { readonly id: NodeId; readonly generation: number }): boolean {
     const dead = this.#dead;
     return dead !== undefined && dead.id === id && generation <= dead.generation && nowMs < dead.untilMs;
   }
 
-  /** True if that process was the one we are bound to. */
+  /** True if this process held the lease. */
   onProcessGone(nowMs: number, id: NodeId, generation: number): boolean {
     if (this.#leader === undefined || this.#leader.id !== id || this.#leader.generation > generation) return false;
     this.#dead = { id, generation, untilMs: nowMs + this.#durationMs };

@@ -4,7 +4,7 @@
  */
 import { isRemusterError } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
-import type { ConsensusMessageOf } from '../election/election.ts';
+import type { ConsensusMessageOf } from '../state/effects.ts';
 import { type LogEntry, decodeLogEntry } from '../state/log-entry.ts';
 import type { ConsensusState } from '../state/consensus-state.ts';
 import { decodeConfiguration } from '../state/storage-format.ts';
@@ -16,22 +16,22 @@ export class RaftFollower {
     this.#state = state;
   }
 
-  /** The sender leads in our term. False: the message makes no sense, and nothing was done. */
-  append(from: NodeId, message: ConsensusMessageOf<'append'>): boolean {
+  /** The sender leads in the current term. False: the message is invalid and was ignored. */
+  append(from: NodeId, message: ConsensusMessageOf<'appendEntries'>): boolean {
     const state = this.#state;
     const entries = entriesOf(message);
     if (entries === undefined) return false;
     const { prevIndex, prevTerm } = message;
     const { base } = state.log;
-    // Everything up to the base is agreed, so it is the same at every leader.
+    // Entries up to the base are committed, so they are the same at every leader.
     if (prevIndex >= base.index && state.log.termAt(prevIndex) !== prevTerm) {
-      this.#refuse(from, message);
+      this.#reject(from, message);
       return true;
     }
     const lastNew = prevIndex + entries.length;
     this.#store(prevIndex < base.index ? entries.slice(base.index - prevIndex) : entries);
     this.#advanceCommit(Math.min(message.commitIndex, lastNew));
-    this.#answer(from, message, lastNew);
+    this.#acknowledge(from, message, lastNew);
     return true;
   }
 
@@ -50,39 +50,47 @@ export class RaftFollower {
     this.#state.commitIndex = Math.max(this.#state.commitIndex, Math.min(index, log.lastIndex));
   }
 
-  /** A heartbeat is answered at once, also while the disk is slow, as long as our term is safe there. */
-  #answer(from: NodeId, { entries, prevIndex, round }: ConsensusMessageOf<'append'>, lastNew: number): void {
+  /** A heartbeat is acknowledged at once, even while a write is pending, if the current term is durable. */
+  #acknowledge(
+    from: NodeId,
+    { entries, prevIndex, round }: ConsensusMessageOf<'appendEntries'>,
+    lastNew: number,
+  ): void {
     const { outbox, group, term, health, durability } = this.#state;
     const about = { group, term, round, ok: true, prevIndex, hintTerm: 0, health: Math.round(health) };
     if (entries.length === 0 && durability.term === term) {
-      outbox.sendImmediately(from, { kind: 'appendReply', ...about, index: Math.min(prevIndex, durability.index) });
+      outbox.sendImmediately(from, {
+        kind: 'appendEntriesReply',
+        ...about,
+        index: Math.min(prevIndex, durability.index),
+      });
     } else {
       this.#state.persist();
-      outbox.send(from, { kind: 'appendReply', ...about, index: lastNew });
+      outbox.send(from, { kind: 'appendEntriesReply', ...about, index: lastNew });
     }
   }
 
-  #refuse(from: NodeId, { prevIndex, prevTerm, round }: ConsensusMessageOf<'append'>): void {
+  #reject(from: NodeId, { prevIndex, prevTerm, round }: ConsensusMessageOf<'appendEntries'>): void {
     const { outbox, group, term, log, health } = this.#state;
     const { index, term: hintTerm } = log.lastNotAfter(prevIndex, prevTerm);
     const about = { group, term, round, ok: false, prevIndex, index, hintTerm, health: Math.round(health) };
     this.#state.persist();
-    outbox.send(from, { kind: 'appendReply', ...about });
+    outbox.send(from, { kind: 'appendEntriesReply', ...about });
   }
 }
 
-/** Undefined when they are no entries, or none that one leader can have. */
+/** Undefined for invalid entries, or terms that no leader can have in its log. */
 function entriesOf({
   entries,
   prevIndex,
   prevTerm,
   term,
-}: ConsensusMessageOf<'append'>): readonly LogEntry[] | undefined {
+}: ConsensusMessageOf<'appendEntries'>): readonly LogEntry[] | undefined {
   try {
     let last = prevTerm;
-    const out = entries.map((record, i) => {
-      const entry = decodeLogEntry(prevIndex + 1 + i, record);
-      if (entry.kind === 'members') decodeConfiguration(entry.command);
+    const out = entries.map((encoded, i) => {
+      const entry = decodeLogEntry(prevIndex + 1 + i, encoded);
+      if (entry.kind === 'configuration') decodeConfiguration(entry.command);
       return entry;
     });
     for (const entry of out) {

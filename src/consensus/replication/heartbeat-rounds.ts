@@ -1,9 +1,7 @@
 /**
  * Numbers and start times of heartbeat rounds; the lease counts from the start of a round and not from the reply,
- * because a voter that names a round has heard the leader since it began. Frozen while leadership is transferred.
- *
- * While leadership is being handed over no new round begins, so that voters can tell what the leader still counts on
- * from what it counts on after it has changed its mind.
+ * because a voter that names a round has heard the leader since it began. Frozen while leadership is transferred: voters
+ * can then tell the rounds of the released lease from those after a failed transfer.
  */
 
 const roundsKept = 256;
@@ -11,7 +9,7 @@ const roundsKept = 256;
 export class HeartbeatRounds {
   readonly #beganMs: number[] = [];
   #current = 0;
-  /** Rounds up to this one prove nothing any more. */
+  /** Rounds up to this one no longer count. */
   #floor = 0;
   #frozen = false;
 
@@ -29,7 +27,7 @@ export class HeartbeatRounds {
     this.#beganMs[this.#current % roundsKept] = nowMs;
   }
 
-  /** Undefined for a round that is too old, not ours, or given up. */
+  /** Undefined for a round that is too old, unknown or released. */
   beganMs(round: number): number | undefined {
     if (round <= this.#floor || round > this.#current || round <= this.#current - roundsKept) return undefined;
     return this.#beganMs[round % roundsKept];
@@ -39,7 +37,7 @@ export class HeartbeatRounds {
     this.#frozen = true;
   }
 
-  /** What was answered until now is given up for good; only what begins from here on counts. */
+  /** Released rounds never count again; only later ones do. */
   unfreeze(): void {
     this.#frozen = false;
     this.#floor = this.#current;

@@ -17,22 +17,22 @@ import { HeartbeatRounds } from './heartbeat-rounds.ts';
 import { encodeConfiguration } from '../state/storage-format.ts';
 import { LeadershipTransfer } from './leadership-transfer.ts';
 
-const nothing = new Uint8Array(0);
+const emptyBody = new Uint8Array(0);
 
 export class RaftLeader {
   readonly replicator: LogReplicator;
   readonly proposals: ProposalQueue;
   readonly reads: ReadIndex;
   readonly transfer: LeadershipTransfer;
-  /** The others have been told. */
+  /** Watchers have been notified. */
   announced = false;
   readonly #state: ConsensusState;
   readonly #flapping: LeaderFlapping;
-  /** Elected, or going on after an attempt to hand over: from here a majority has its time to answer. */
+  /** The election or the end of a failed transfer: a majority has the election timeout to reply from here on. */
   #sinceMs: number;
-  /** We slept until then: a majority may have answered, and must be heard first. */
+  /** End of the last pause of this node: replies that arrived meanwhile are processed first. */
   #wokeMs = -Infinity;
-  /** Our own first entry. */
+  /** Index of the first entry of this term. */
   readonly #firstIndex: number;
 
   constructor(state: ConsensusState, flapping: LeaderFlapping) {
@@ -45,17 +45,17 @@ export class RaftLeader {
     this.proposals = new ProposalQueue(state);
     this.reads = new ReadIndex(state, rounds, this.replicator);
     this.transfer = new LeadershipTransfer(state, rounds, this.replicator);
-    state.append([newLogEntry(this.#firstIndex, state.term, 'nothing', nothing, undefined)]);
-    // What the first round carries is this entry, to everybody.
+    state.append([newLogEntry(this.#firstIndex, state.term, 'noop', emptyBody, undefined)]);
+    // The first round carries this entry to all members.
     rounds.begin(state.outbox.nowMs);
   }
 
-  /** Everything that was agreed before our time is applied here. */
+  /** All entries committed in earlier terms are applied. */
   get isReady(): boolean {
     return this.#state.appliedIndex >= this.#firstIndex;
   }
 
-  /** A majority was heard so lately that nobody else can have been elected. */
+  /** A majority replied so recently that no other leader can have been elected. */
   leaseHolds(nowMs: number): boolean {
     const leaseEndMs = this.replicator.quorumSinceMs(nowMs) + leaderLeaseMs(this.#state.options);
     return nowMs < leaseEndMs && !this.transfer.hasReleasedLease;
@@ -65,13 +65,13 @@ export class RaftLeader {
     return this.isReady && this.leaseHolds(nowMs);
   }
 
-  /** The votes count as a sign of life, though not as a lease; while we hand over, nobody is asked for one. */
+  /** Votes count as replies, though not for the lease. During a transfer no round begins, so no quorum is required. */
   hasQuorum(nowMs: number, withinMs: number): boolean {
     if (this.transfer.hasReleasedLease) return true;
     return nowMs < Math.max(this.replicator.quorumSinceMs(nowMs), this.#sinceMs) + withinMs;
   }
 
-  /** Nobody can have been heard for so long that we are to give up. */
+  /** No majority replied within the election timeout, pauses of this node excluded. */
   hasLostQuorum(nowMs: number): boolean {
     const { electionTimeoutMs } = this.#state.options;
     return nowMs >= this.#wokeMs + electionTimeoutMs && !this.hasQuorum(nowMs, electionTimeoutMs);
@@ -81,27 +81,28 @@ export class RaftLeader {
     this.#wokeMs = this.#state.outbox.nowMs;
   }
 
-  /** Why nothing can be proposed now. */
+  /** Why a proposal is refused now. */
   proposalRefusal(): RemusterError | undefined {
     const { options, outbox } = this.#state;
-    if (this.transfer.isOpen) return new RemusterError('NOT_LEADER', 'leadership is being handed over', 'no');
+    if (this.transfer.isOpen) return new RemusterError('NOT_LEADER', 'a leadership transfer is in progress', 'no');
     return this.hasQuorum(outbox.nowMs, leaderLeaseMs(options))
       ? undefined
       : new RemusterError('NO_QUORUM', undefined, 'no');
   }
 
-  /** One change of members at a time, and none before an entry of our own is agreed. */
+  /** One change at a time, and none before an entry of this term is committed. */
   changeConfiguration(change: GroupChange, call: number): RemusterError | undefined {
     const { members, commitIndex, log, term } = this.#state;
     const refusal = this.proposalRefusal();
     if (refusal !== undefined) return refusal;
-    if (!this.isReady) return new RemusterError('CAPACITY', 'the leader has just been elected');
-    if (members.index > commitIndex) return new RemusterError('CAPACITY', 'another change is under way');
+    if (!this.isReady) return new RemusterError('CAPACITY', 'the leader was just elected and is not ready yet');
+    if (members.index > commitIndex)
+      return new RemusterError('CAPACITY', 'another configuration change is in progress');
     const after = configurationAfter(members.members, change, (id) => this.replicator.isCaughtUp(id));
     if (isRemusterError(after)) return after;
-    const body = encoded(after);
+    const body = tryEncode(after);
     if (isRemusterError(body)) return body;
-    this.#state.append([newLogEntry(log.lastIndex + 1, term, 'members', body, call)]);
+    this.#state.append([newLogEntry(log.lastIndex + 1, term, 'configuration', body, call)]);
     this.replicator.membersChanged();
     return undefined;
   }
@@ -113,25 +114,25 @@ export class RaftLeader {
     this.replicator.heartbeat();
   }
 
-  /** Takes what has gathered into the log, counts what is agreed, sends what can be sent. */
+  /** Appends batched proposals, advances the commit index, sends to followers. */
   advance(): void {
     const state = this.#state;
     if (!this.transfer.hasReleasedLease) {
       const entries = this.proposals.takeEntries();
       if (entries.length > 0) state.append(entries);
     }
-    const agreed = this.replicator.committableIndex();
-    const hasAdvanced = agreed > state.commitIndex && state.log.termAt(agreed) === state.term;
-    if (hasAdvanced) state.commitIndex = agreed;
+    const committable = this.replicator.committableIndex();
+    const hasAdvanced = committable > state.commitIndex && state.log.termAt(committable) === state.term;
+    if (hasAdvanced) state.commitIndex = committable;
     this.replicator.send();
     this.transfer.advance();
   }
 
   advanceReads(): void {
-    this.reads.settle(this.leaseHolds(this.#state.outbox.nowMs), this.isReady);
+    this.reads.advance(this.leaseHolds(this.#state.outbox.nowMs), this.isReady);
   }
 
-  /** Entries behind this one are still needed by a member that is being given a state. */
+  /** Entries after this index are still needed by a follower that receives a snapshot. */
   compactionFloor(): number {
     const { log, options } = this.#state;
     let keep = Infinity;
@@ -141,8 +142,8 @@ export class RaftLeader {
   }
 }
 
-/** Names and addresses come from a caller, and may be such that nobody could read them. */
-function encoded(members: readonly GroupMember[]): Uint8Array | RemusterError {
+/** Names and addresses come from a caller and may be invalid. */
+function tryEncode(members: readonly GroupMember[]): Uint8Array | RemusterError {
   try {
     return encodeConfiguration(members);
   } catch (error) {

@@ -1,7 +1,7 @@
 /**
- * Hands leadership to the best caught-up voter: it gets all entries while nothing new is taken, then the lease is given
- * up for good and it is told to stand at once. If the target does not take over in time the leader goes on, with a
- * lease that counts later rounds only, so that a late vote request finds no majority.
+ * Transfers leadership to the best caught-up voter: while no new proposal is accepted it gets all entries; then the leader
+ * releases its lease and sends timeoutNow. If the target does not win in time the leader continues, with a lease that
+ * counts later rounds only, so that a late requestVote finds no majority.
  */
 import { failure } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -11,14 +11,14 @@ import type { LogReplicator } from './log-replicator.ts';
 import type { ReleasedLease } from '../election/voter-lease.ts';
 import type { HeartbeatRounds } from './heartbeat-rounds.ts';
 
-type Attempt = { readonly to: NodeId; readonly call: number | undefined; untilMs: number; asked: boolean };
+type TransferAttempt = { readonly to: NodeId; readonly call: number | undefined; untilMs: number; isReleased: boolean };
 
 export class LeadershipTransfer {
   readonly #state: ConsensusState;
   readonly #rounds: HeartbeatRounds;
   readonly #replicator: LogReplicator;
-  #attempt: Attempt | undefined;
-  #restUntilMs = -Infinity;
+  #attempt: TransferAttempt | undefined;
+  #notBeforeMs = -Infinity;
 
   constructor(state: ConsensusState, rounds: HeartbeatRounds, replicator: LogReplicator) {
     this.#state = state;
@@ -30,79 +30,79 @@ export class LeadershipTransfer {
     return this.#attempt !== undefined;
   }
 
-  /** We have given our lease up: we serve nobody, until somebody else does or we change our mind. */
+  /** The lease is released: this leader serves no request until another one is elected or the transfer fails. */
   get hasReleasedLease(): boolean {
-    return this.#attempt?.asked === true;
+    return this.#attempt?.isReleased === true;
   }
 
-  /** The call that waits for it. */
+  /** The pending call that requested the transfer. */
   get call(): number | undefined {
     return this.#attempt?.call;
   }
 
   start(to: NodeId | undefined, call: number | undefined): void {
     const { options, outbox } = this.#state;
-    if (this.isOpen) return this.#refuse(call, 'CAPACITY', 'leadership is being handed over already');
+    if (this.isOpen) return this.#fail(call, 'CAPACITY', 'a leadership transfer is already in progress');
     const target = to ?? this.#bestSuccessor();
-    if (target === undefined) return this.#refuse(call, 'PRECONDITION', 'no other voter has caught up');
-    if (target === this.#state.self) return this.#refuse(call, 'PRECONDITION', 'that voter leads already');
-    if (!this.#state.members.isVoter(target)) return this.#refuse(call, 'PRECONDITION', 'it is no voter');
-    this.#attempt = { to: target, call, untilMs: outbox.nowMs + options.electionTimeoutMs, asked: false };
+    if (target === undefined) return this.#fail(call, 'PRECONDITION', 'no other voter has caught up with the log');
+    if (target === this.#state.self) return this.#fail(call, 'PRECONDITION', 'that voter is already the leader');
+    if (!this.#state.members.isVoter(target)) return this.#fail(call, 'PRECONDITION', 'the target is not a voter');
+    this.#attempt = { to: target, call, untilMs: outbox.nowMs + options.electionTimeoutMs, isReleased: false };
   }
 
-  /** A leader that does not feel well looks for a healthier voter; it stays if there is none. */
+  /** An unhealthy leader transfers leadership to a healthier voter; it stays if there is none. */
   startIfUnhealthy(isFlapping: boolean): void {
     const { health, outbox, options } = this.#state;
-    if (health <= leaderHealthMax || isFlapping || this.isOpen || outbox.nowMs < this.#restUntilMs) return;
+    if (health <= leaderHealthMax || isFlapping || this.isOpen || outbox.nowMs < this.#notBeforeMs) return;
     const to = this.#bestSuccessor(leaderHealthMax);
     if (to === undefined) return;
-    this.#restUntilMs = outbox.nowMs + 10 * options.electionTimeoutMs;
+    this.#notBeforeMs = outbox.nowMs + 10 * options.electionTimeoutMs;
     this.start(to, undefined);
   }
 
-  /** At the end of each step: asks as soon as the other has everything. */
+  /** At the end of each step: releases the lease as soon as the target has all entries. */
   advance(): void {
     const attempt = this.#attempt;
-    if (attempt === undefined || attempt.asked) return;
+    if (attempt === undefined || attempt.isReleased) return;
     if (this.#replicator.peers.get(attempt.to)?.match !== this.#state.log.lastIndex) return;
-    attempt.asked = true;
+    attempt.isReleased = true;
     attempt.untilMs = this.#state.outbox.nowMs + this.#state.options.electionTimeoutMs;
     this.#rounds.freeze();
-    this.#ask(attempt.to);
+    this.#sendTimeoutNow(attempt.to);
   }
 
-  /** True when we take back what we have given up. */
+  /** True if a transfer with a released lease has failed. */
   tick(): boolean {
     const attempt = this.#attempt;
     if (attempt === undefined) return false;
     if (this.#state.outbox.nowMs < attempt.untilMs) {
-      if (attempt.asked) this.#ask(attempt.to);
+      if (attempt.isReleased) this.#sendTimeoutNow(attempt.to);
       return false;
     }
     this.#attempt = undefined;
-    if (attempt.asked) this.#replicator.resetRounds();
-    this.#refuse(attempt.call, 'DEADLINE', 'the other voter did not take over; this node goes on');
-    return attempt.asked;
+    if (attempt.isReleased) this.#replicator.resetRounds();
+    this.#fail(attempt.call, 'DEADLINE', 'the target was not elected in time; this node stays the leader');
+    return attempt.isReleased;
   }
 
-  /** We step down now, whoever follows: the best voter need not wait for our lease. */
+  /** On stepping down: the best voter need not wait for the lease. */
   releaseOnStepDown(): void {
     const to = this.#bestSuccessor();
     this.#rounds.freeze();
-    if (to !== undefined) this.#ask(to);
+    if (to !== undefined) this.#sendTimeoutNow(to);
   }
 
-  /** We gave up exactly what the candidate was told. */
+  /** This leader has released exactly the lease that the candidate names. */
   matches({ term, round }: ReleasedLease): boolean {
     return this.hasReleasedLease && term === this.#state.term && round >= this.#rounds.current;
   }
 
-  #ask(to: NodeId): void {
+  #sendTimeoutNow(to: NodeId): void {
     const { outbox, group, term } = this.#state;
-    outbox.sendImmediately(to, { kind: 'takeOver', group, term, round: this.#rounds.current });
+    outbox.sendImmediately(to, { kind: 'timeoutNow', group, term, round: this.#rounds.current });
   }
 
-  /** The most advanced of the voters that have caught up, then the healthiest, then the lowest id. */
+  /** Among caught-up voters the one with the highest match, then the healthiest, then the lowest id. */
   #bestSuccessor(healthAtMost = Infinity): NodeId | undefined {
     const { members, self } = this.#state;
     const { peers } = this.#replicator;
@@ -116,10 +116,10 @@ export class LeadershipTransfer {
       .toSorted((a, b) => rank(b)[0] - rank(a)[0] || rank(b)[1] - rank(a)[1])[0];
   }
 
-  #refuse(call: number | undefined, code: 'CAPACITY' | 'PRECONDITION' | 'DEADLINE', text: string): void {
+  #fail(call: number | undefined, code: 'CAPACITY' | 'PRECONDITION' | 'DEADLINE', text: string): void {
     if (call !== undefined)
       this.#state.outbox.put({
-        kind: 'ended',
+        kind: 'callEnded',
         call,
         outcome: failure(code, text, code === 'DEADLINE' ? 'maybe' : 'no'),
         immediate: true,

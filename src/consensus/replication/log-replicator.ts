@@ -4,27 +4,27 @@
  */
 import type { NodeId } from '../../base/ids.ts';
 import { appendEntriesMax } from '../../messages/consensus.ts';
-import type { ConsensusMessageOf } from '../election/election.ts';
+import type { ConsensusMessageOf } from '../state/effects.ts';
 import type { ConsensusState } from '../state/consensus-state.ts';
 import { PeerProgress } from './peer-progress.ts';
 import type { LogEntry } from '../state/log-entry.ts';
 import type { GroupMember } from '../state/state-machine.ts';
 import type { HeartbeatRounds } from './heartbeat-rounds.ts';
-import { chunkAt } from '../state/state-bytes.ts';
+import { chunkAt } from '../state/snapshot.ts';
 
-/** How far a member is, as the leader knows it. */
+/** Replication progress of a member, as the leader knows it. */
 export type GroupMemberProgress = {
   readonly id: NodeId;
   readonly standing: GroupMember['standing'];
   readonly matchIndex: number;
-  /** Near enough to the end of the log, and heard of lately: it can be promoted, or take over. */
+  /** Near the end of the log and responsive: it can be promoted or take over leadership. */
   readonly caughtUp: boolean;
   readonly health: number;
 };
 
-/** So far behind, a member is still said to have caught up: entries are always under way. */
+/** Lag up to which a member counts as caught up, because entries are always in flight. */
 const lagEntriesMax = 256;
-const quietTicksMax = 5;
+const idleTicksMax = 5;
 
 export class LogReplicator {
   readonly #state: ConsensusState;
@@ -54,53 +54,56 @@ export class LogReplicator {
     }
   }
 
-  /** A new round; also what tells a member that it lacks something, and us that it lives. */
+  /** Starts a round. It also detects members that lack entries or do not reply. */
   heartbeat(): void {
     const { outbox, commitIndex } = this.#state;
     this.#rounds.begin(outbox.nowMs);
     for (const [id, peer] of this.#peers) {
-      if (peer.removedBy !== undefined && peer.removedBy <= commitIndex && !this.#isHeard(peer)) {
+      if (peer.removedBy !== undefined && peer.removedBy <= commitIndex && !this.#isResponsive(peer)) {
         this.#peers.delete(id);
         continue;
       }
       this.#sendEmpty(id, peer);
-      if (peer.snapshotTransfer !== undefined && ++peer.snapshotTransfer.idleTicks >= quietTicksMax)
-        this.#sendPart(id, peer);
+      if (peer.snapshotTransfer !== undefined && ++peer.snapshotTransfer.idleTicks >= idleTicksMax)
+        this.#sendChunk(id, peer);
     }
   }
 
-  /** Whatever can be sent now. */
+  /** Sends to all members what their progress allows. */
   send(): void {
     for (const [id, peer] of this.#peers) this.#sendTo(id, peer);
   }
 
-  onAppendReply(from: NodeId, message: ConsensusMessageOf<'appendReply'>): void {
+  onAppendReply(from: NodeId, message: ConsensusMessageOf<'appendEntriesReply'>): void {
     const peer = this.#peers.get(from);
     if (peer === undefined) return;
-    this.#heard(peer, message.round, message.health);
-    if (message.ok) this.#matched(from, peer, message);
-    else this.#refused(peer, message);
+    this.#observeReply(peer, message.round, message.health);
+    if (message.ok) this.#onMatch(from, peer, message);
+    else this.#onMismatch(peer, message);
   }
 
-  onSnapshotReply(from: NodeId, { round, health, lastIndex, offset }: ConsensusMessageOf<'snapshotReply'>): void {
+  onSnapshotReply(
+    from: NodeId,
+    { round, health, lastIndex, offset }: ConsensusMessageOf<'installSnapshotReply'>,
+  ): void {
     const peer = this.#peers.get(from);
     if (peer === undefined) return;
-    this.#heard(peer, round, health);
+    this.#observeReply(peer, round, health);
     const { snapshotTransfer } = peer;
     if (snapshotTransfer === undefined || snapshotTransfer.snapshot.index !== lastIndex) return;
-    // The part that was sent last is waited for; heartbeats send it again when it seems lost.
+    // The chunk sent last is still awaited; heartbeats resend it when it seems lost.
     if (offset > snapshotTransfer.snapshot.state.length || offset === snapshotTransfer.offset) return;
     snapshotTransfer.offset = offset;
-    if (offset < snapshotTransfer.snapshot.state.length) this.#sendPart(from, peer);
+    if (offset < snapshotTransfer.snapshot.state.length) this.#sendChunk(from, peer);
   }
 
-  /** What a majority of the configured voters has on its disks. */
+  /** The highest index that is durable on a majority of the voters. */
   committableIndex(): number {
     const { self, durability } = this.#state;
     return this.#majorityOf((id) => (id === self ? durability.index : (this.#peers.get(id)?.match ?? 0)));
   }
 
-  /** The beginning of the last round that a majority has answered. */
+  /** Start of the last round that a majority acknowledged. */
   quorumSinceMs(nowMs: number): number {
     const { self } = this.#state;
     return this.#majorityOf((id) => (id === self ? nowMs : (this.#peers.get(id)?.ackedMs ?? -Infinity)));
@@ -114,12 +117,12 @@ export class LogReplicator {
   isCaughtUp(id: NodeId): boolean {
     const { log, members } = this.#state;
     const peer = this.#peers.get(id);
-    if (peer === undefined || peer.state !== 'stream' || !this.#isHeard(peer)) return false;
-    // Who does not know yet that it is a member votes for nobody: as one of two voters it would end the group.
+    if (peer === undefined || peer.state !== 'replicate' || !this.#isResponsive(peer)) return false;
+    // A member that does not have the entry that adds it grants no vote: as one of two voters it would block the group.
     return peer.match >= members.index && log.lastIndex - peer.match <= lagEntriesMax;
   }
 
-  /** Of the other members. */
+  /** Progress of the other members. */
   progress(): readonly GroupMemberProgress[] {
     return this.#state.members.members.flatMap(({ id, standing }) => {
       const peer = this.#peers.get(id);
@@ -128,7 +131,7 @@ export class LogReplicator {
     });
   }
 
-  /** No answer until now proves anything any more. */
+  /** Replies received so far no longer count. */
   resetRounds(): void {
     this.#rounds.unfreeze();
     for (const peer of this.#peers.values()) {
@@ -141,7 +144,7 @@ export class LogReplicator {
   #majorityOf(value: (id: NodeId) => number): number {
     const { voters, majority } = this.#state.members;
     let reached = -Infinity;
-    // Asked for in every step, and there are few voters: looking at each pair costs less than sorting a list.
+    // Called in every step with few voters: comparing each pair costs less than sorting.
     for (const candidate of voters) {
       const least = value(candidate);
       if (least <= reached) continue;
@@ -152,13 +155,13 @@ export class LogReplicator {
     return reached;
   }
 
-  #isHeard({ heardMs }: PeerProgress): boolean {
+  #isResponsive({ lastReplyMs }: PeerProgress): boolean {
     const { outbox, options } = this.#state;
-    return outbox.nowMs - heardMs < options.electionTimeoutMs;
+    return outbox.nowMs - lastReplyMs < options.electionTimeoutMs;
   }
 
-  #heard(peer: PeerProgress, round: number, health: number): void {
-    peer.heardMs = this.#state.outbox.nowMs;
+  #observeReply(peer: PeerProgress, round: number, health: number): void {
+    peer.lastReplyMs = this.#state.outbox.nowMs;
     peer.health = health;
     const beganMs = this.#rounds.beganMs(round);
     if (beganMs === undefined || round <= peer.ackedRound) return;
@@ -166,27 +169,27 @@ export class LogReplicator {
     peer.ackedMs = beganMs;
   }
 
-  #matched(from: NodeId, peer: PeerProgress, { index, prevIndex }: ConsensusMessageOf<'appendReply'>): void {
+  #onMatch(from: NodeId, peer: PeerProgress, { index, prevIndex }: ConsensusMessageOf<'appendEntriesReply'>): void {
     const { lastIndex } = this.#state.log;
     if (index > lastIndex || prevIndex > lastIndex) return;
     if (peer.state === 'snapshot') {
       if (index < peer.next - 1) return;
-      peer.stream();
+      peer.replicate();
     } else if (peer.state === 'probe') {
-      peer.stream();
+      peer.replicate();
       peer.next = Math.max(prevIndex, index, peer.match) + 1;
     }
-    peer.matched(index);
+    peer.acknowledged(index);
     if (peer.removedBy !== undefined && peer.match >= peer.removedBy) this.#peers.delete(from);
   }
 
-  #refused(peer: PeerProgress, { prevIndex, index, hintTerm }: ConsensusMessageOf<'appendReply'>): void {
+  #onMismatch(peer: PeerProgress, { prevIndex, index, hintTerm }: ConsensusMessageOf<'appendEntriesReply'>): void {
     const { log } = this.#state;
     if (peer.state === 'snapshot' || prevIndex < peer.match || prevIndex > log.lastIndex) return;
     if (peer.state === 'probe' && prevIndex !== peer.next - 1) return;
     if (index < log.base.index) return peer.probeFrom(Math.min(prevIndex, index + 1));
     const shared = log.lastNotAfter(index, hintTerm);
-    // Below the base nothing is known: a snapshot is needed.
+    // Terms below the base are unknown: the follower needs a snapshot.
     const next = shared.term > hintTerm ? log.base.index : shared.index + 1;
     peer.probeFrom(Math.max(1, Math.min(prevIndex, next)));
   }
@@ -196,8 +199,8 @@ export class LogReplicator {
     if (peer.state === 'snapshot') return;
     if (peer.next - 1 < log.base.index) return this.#install(id, peer);
     if (peer.next > log.lastIndex) {
-      // Who waits for nothing else is told at once how far agreement has come.
-      if (peer.state === 'stream' && peer.idle && peer.sentCommit < commitIndex) this.#sendEmpty(id, peer);
+      // With no append in flight the new commit index is sent at once.
+      if (peer.state === 'replicate' && peer.idle && peer.sentCommit < commitIndex) this.#sendEmpty(id, peer);
       return;
     }
     if (peer.state === 'probe') {
@@ -217,21 +220,21 @@ export class LogReplicator {
 
   #sendEntries(to: NodeId, peer: PeerProgress, entries: readonly LogEntry[]): void {
     const { outbox, group, term, commitIndex, log } = this.#state;
-    // Who gets a state first is only asked whether it lives.
+    // To a member that receives a snapshot this is a heartbeat only.
     const prevIndex = peer.next - 1 < log.base.index || peer.state === 'snapshot' ? 0 : peer.next - 1;
     const prevTerm = prevIndex === 0 ? 0 : (log.termAt(prevIndex) as number);
-    const records = entries.map(({ encoded }) => encoded);
+    const encodedEntries = entries.map(({ encoded }) => encoded);
     const round = this.#rounds.current;
     peer.sentCommit = commitIndex;
     outbox.sendImmediately(to, {
-      kind: 'append',
+      kind: 'appendEntries',
       group,
       term,
       round,
       prevIndex,
       prevTerm,
       commitIndex,
-      entries: records,
+      entries: encodedEntries,
     });
   }
 
@@ -241,10 +244,10 @@ export class LogReplicator {
 
   #install(id: NodeId, peer: PeerProgress): void {
     peer.install(this.#state.snapshot);
-    this.#sendPart(id, peer);
+    this.#sendChunk(id, peer);
   }
 
-  #sendPart(to: NodeId, peer: PeerProgress): void {
+  #sendChunk(to: NodeId, peer: PeerProgress): void {
     const { outbox, group, term } = this.#state;
     if (peer.snapshotTransfer === undefined) return;
     const { snapshot, offset } = peer.snapshotTransfer;
@@ -253,6 +256,6 @@ export class LogReplicator {
     const chunk = chunkAt(state, offset);
     const about = { lastIndex, lastTerm, members, totalBytes: state.length, checksum: state.checksum };
     const round = this.#rounds.current;
-    outbox.sendImmediately(to, { kind: 'snapshotChunk', group, term, round, ...about, offset, chunk });
+    outbox.sendImmediately(to, { kind: 'installSnapshot', group, term, round, ...about, offset, chunk });
   }
 }

@@ -1,11 +1,9 @@
 /**
- * What the leader knows of one follower: 0 <= match < next, and probe, replicate or snapshot. Limits appends in flight.
+ * What the leader knows of one follower: 0 <= match < next, and one of three states. Bounds appends in flight.
  *
- * How far one other member is, as its leader sees it:
- *
- *   probe     one message at a time, until the place is found where both logs are the same
- *   stream    entries follow each other without waiting, within bounds
- *   snapshot  it lacks entries that are no longer kept, and gets the whole state first
+ *   probe      one message at a time, until the position is found where both logs match
+ *   replicate  pipelined appends within bounds
+ *   snapshot   the follower lacks compacted entries and gets the whole state first
  */
 import type { ConsensusOptions } from '../state/options.ts';
 import type { Snapshot } from '../state/snapshot.ts';
@@ -13,69 +11,69 @@ import type { Snapshot } from '../state/snapshot.ts';
 type InFlightAppend = { readonly lastIndex: number; readonly bytes: number };
 
 export class PeerProgress {
-  /** Durable there, and the same as here, up to this entry. */
+  /** Up to this index the log of the follower is durable and equal. */
   match = 0;
-  /** The next entry to be sent. */
+  /** Index of the next entry to send. */
   next: number;
-  state: 'probe' | 'stream' | 'snapshot' = 'probe';
-  /** A probe is under way. */
+  state: 'probe' | 'replicate' | 'snapshot' = 'probe';
+  /** A probe is in flight. */
   probing = false;
-  /** How far it was told that agreement has come; it is told again by each heartbeat. */
+  /** The commit index last sent; each heartbeat repeats it. */
   sentCommit = 0;
   ackedRound = 0;
-  /** When the last round began that it has answered. */
+  /** Start of the last round that it acknowledged. */
   ackedMs = -Infinity;
-  heardMs = -Infinity;
+  lastReplyMs = -Infinity;
   health = 0;
-  /** It was removed by this entry, and is told so before it is forgotten. */
+  /** Index of the entry that removes it; it still receives this entry. */
   removedBy: number | undefined;
   snapshotTransfer: { readonly snapshot: Snapshot; offset: number; idleTicks: number } | undefined;
-  readonly #shipments: InFlightAppend[] = [];
-  #bytes = 0;
+  readonly #inFlight: InFlightAppend[] = [];
+  #inFlightBytes = 0;
 
   constructor(next: number) {
     this.next = next;
   }
 
   get idle(): boolean {
-    return this.#shipments.length === 0;
+    return this.#inFlight.length === 0;
   }
 
   hasRoom({ appendsInFlightMax, appendBytesInFlightMax }: ConsensusOptions): boolean {
-    return this.#shipments.length < appendsInFlightMax && this.#bytes < appendBytesInFlightMax;
+    return this.#inFlight.length < appendsInFlightMax && this.#inFlightBytes < appendBytesInFlightMax;
   }
 
   sent(lastIndex: number, bytes: number): void {
-    this.#shipments.push({ lastIndex, bytes });
-    this.#bytes += bytes;
+    this.#inFlight.push({ lastIndex, bytes });
+    this.#inFlightBytes += bytes;
     this.next = lastIndex + 1;
   }
 
-  matched(index: number): void {
+  acknowledged(index: number): void {
     this.match = Math.max(this.match, index);
     this.next = Math.max(this.next, this.match + 1);
-    let arrived = 0;
-    for (; arrived < this.#shipments.length; arrived++) {
-      const { lastIndex, bytes } = this.#shipments[arrived] as InFlightAppend;
+    let acked = 0;
+    for (; acked < this.#inFlight.length; acked++) {
+      const { lastIndex, bytes } = this.#inFlight[acked] as InFlightAppend;
       if (lastIndex > this.match) break;
-      this.#bytes -= bytes;
+      this.#inFlightBytes -= bytes;
     }
-    if (arrived > 0) this.#shipments.splice(0, arrived);
+    if (acked > 0) this.#inFlight.splice(0, acked);
   }
 
-  stream(): void {
-    this.state = 'stream';
+  replicate(): void {
+    this.state = 'replicate';
     this.probing = false;
     this.snapshotTransfer = undefined;
   }
 
-  /** It does not have what we thought: everything under way is in vain. */
+  /** Its log ends earlier than assumed: appends in flight are void. */
   probeFrom(next: number): void {
     this.state = 'probe';
     this.probing = false;
     this.snapshotTransfer = undefined;
-    this.#shipments.length = 0;
-    this.#bytes = 0;
+    this.#inFlight.length = 0;
+    this.#inFlightBytes = 0;
     this.next = next;
     this.match = Math.min(this.match, next - 1);
   }

@@ -15,7 +15,7 @@ export class ReadIndex {
   readonly #state: ConsensusState;
   readonly #rounds: HeartbeatRounds;
   readonly #replicator: LogReplicator;
-  /** Not bound to a round yet. */
+  /** Calls without a round yet. */
   #unbound: number[] = [];
   #waiting: Read[] = [];
 
@@ -27,12 +27,12 @@ export class ReadIndex {
 
   request(call: number): void {
     if (this.#unbound.length + this.#waiting.length < readsMax) this.#unbound.push(call);
-    else this.#state.outbox.put({ kind: 'ended', call, outcome: failure('CAPACITY'), immediate: true });
+    else this.#state.outbox.put({ kind: 'callEnded', call, outcome: failure('CAPACITY'), immediate: true });
   }
 
-  /** `leaseHolds`: and an entry of our term is agreed. */
-  settle(leaseHolds: boolean, isOpen: boolean): void {
-    if (this.#unbound.length + this.#waiting.length === 0 || !isOpen) return;
+  /** `isReady`: an entry of this term is committed and applied. */
+  advance(leaseHolds: boolean, isReady: boolean): void {
+    if (this.#unbound.length + this.#waiting.length === 0 || !isReady) return;
     const { commitIndex: index } = this.#state;
     if (leaseHolds) {
       this.#waiting = [
@@ -44,27 +44,32 @@ export class ReadIndex {
       !this.#rounds.frozen &&
       !this.#waiting.some(({ round }) => this.#isOpen(round))
     ) {
-      // Those who come while a round is under way share the next one.
+      // Reads that arrive while a round is open share the next one.
       this.#replicator.heartbeat();
       const round = this.#rounds.current;
       this.#waiting.push(...this.#unbound.splice(0).map((call) => ({ call, index, round })));
     }
-    this.#end();
+    this.#completeReads();
   }
 
   failAll(): void {
     const calls = [...this.#unbound, ...this.#waiting.map(({ call }) => call)];
     for (const call of calls)
-      this.#state.outbox.put({ kind: 'ended', call, outcome: failure('NOT_LEADER', undefined, 'no'), immediate: true });
+      this.#state.outbox.put({
+        kind: 'callEnded',
+        call,
+        outcome: failure('NOT_LEADER', undefined, 'no'),
+        immediate: true,
+      });
     this.#unbound = [];
     this.#waiting = [];
   }
 
-  #end(): void {
+  #completeReads(): void {
     const { appliedIndex, outbox } = this.#state;
     this.#waiting = this.#waiting.filter(({ call, index, round }) => {
       if (appliedIndex < index || this.#isOpen(round)) return true;
-      outbox.put({ kind: 'ended', call, outcome: success(undefined), immediate: true });
+      outbox.put({ kind: 'callEnded', call, outcome: success(undefined), immediate: true });
       return false;
     });
   }

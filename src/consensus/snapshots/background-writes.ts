@@ -5,12 +5,12 @@
 import type { StoreWrite } from '../../base/ports.ts';
 import type { ConsensusState } from '../state/consensus-state.ts';
 
-const deletesAtOnce = 512;
+const deletesPerStep = 512;
 
 export class BackgroundWrites {
   readonly #state: ConsensusState;
   #steps: (() => readonly StoreWrite[])[] = [];
-  /** A step is being asked for its writes: whatever it adds comes behind them. */
+  /** A step is running: steps that it adds come after its writes. */
   #inStep = false;
 
   constructor(state: ConsensusState) {
@@ -21,16 +21,16 @@ export class BackgroundWrites {
     return this.#steps.length > 0;
   }
 
-  /** Each step is asked for its writes when its turn has come. */
+  /** Each step returns its writes when its turn has come. */
   add(...steps: readonly (() => readonly StoreWrite[])[]): void {
     this.#steps.push(...steps);
     if (!this.#inStep && !this.#state.durability.hasPending) this.next();
   }
 
-  /** There may be very many, so each is named when its turn has come. */
+  /** There may be very many keys, so they are built when their turn has come. */
   delete(count: number, key: (i: number) => string): void {
-    for (let from = 0; from < count; from += deletesAtOnce) {
-      const length = Math.min(deletesAtOnce, count - from);
+    for (let from = 0; from < count; from += deletesPerStep) {
+      const length = Math.min(deletesPerStep, count - from);
       this.#steps.push(() => Array.from({ length }, (_, i) => ({ key: key(from + i), value: null })));
     }
     this.add();

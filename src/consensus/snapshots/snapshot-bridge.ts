@@ -5,64 +5,64 @@
 import { type Done, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { StateMachine, SnapshotRestore } from '../state/state-machine.ts';
-import type { ChunkedBytes } from '../state/state-bytes.ts';
+import type { ChunkedBytes } from '../state/snapshot.ts';
 
-type StateCarrierOptions = {
+type SnapshotBridgeOptions = {
   readonly clock: Pick<Clock, 'schedule'>;
-  readonly replica: Pick<StateMachine<unknown>, 'snapshot' | 'beginRestore'>;
-  /** Undefined behind the last part. */
+  readonly stateMachine: Pick<StateMachine<unknown>, 'snapshot' | 'beginRestore'>;
+  /** Undefined after the last part. */
   readonly onPart: (number: number, part: Uint8Array | undefined) => void;
-  /** The replica failed to give or take a part. */
-  readonly failed: (error: unknown) => void;
+  /** The state machine threw while capturing or restoring. */
+  readonly onFailed: (error: unknown) => void;
 };
 
 export class SnapshotBridge {
-  readonly #options: StateCarrierOptions;
-  #leaving: { readonly number: number; readonly parts: Iterator<Uint8Array> } | undefined;
-  #arriving: SnapshotRestore | undefined;
+  readonly #options: SnapshotBridgeOptions;
+  #capture: { readonly number: number; readonly parts: Iterator<Uint8Array> } | undefined;
+  #restore: SnapshotRestore | undefined;
   #stopped = false;
 
-  constructor(options: StateCarrierOptions) {
+  constructor(options: SnapshotBridgeOptions) {
     this.#options = options;
   }
 
-  /** The state as it is now. */
+  /** Captures the current state. */
   startCapture(number: number): void {
-    this.#leaving = { number, parts: this.#options.replica.snapshot()[Symbol.iterator]() };
+    this.#capture = { number, parts: this.#options.stateMachine.snapshot()[Symbol.iterator]() };
     this.captureNext();
   }
 
   captureNext(): void {
-    const leaving = this.#leaving;
-    if (leaving === undefined) return;
+    const capture = this.#capture;
+    if (capture === undefined) return;
     this.#inTurn(() => {
-      if (this.#leaving !== leaving) return;
-      const { done, value } = leaving.parts.next();
-      if (done === true) this.#leaving = undefined;
-      this.#options.onPart(leaving.number, done === true ? undefined : value);
+      if (this.#capture !== capture) return;
+      const { done, value } = capture.parts.next();
+      if (done === true) this.#capture = undefined;
+      this.#options.onPart(capture.number, done === true ? undefined : value);
     });
   }
 
   dropCapture(): void {
-    this.#leaving = undefined;
+    this.#capture = undefined;
   }
 
   restorePart(part: Uint8Array): void {
-    this.#arriving ??= this.#options.replica.beginRestore();
-    this.#arriving.add(part);
+    this.#restore ??= this.#options.stateMachine.beginRestore();
+    this.#restore.add(part);
   }
 
   finishRestore(): void {
-    const arriving = this.#arriving ?? this.#options.replica.beginRestore();
-    this.#arriving = undefined;
-    arriving.finish();
+    const restore = this.#restore ?? this.#options.stateMachine.beginRestore();
+    this.#restore = undefined;
+    restore.finish();
   }
 
   dropRestore(): void {
-    this.#arriving = undefined;
+    this.#restore = undefined;
   }
 
-  /** What the disk had; the replica may find that it is none of its states, and say so by an error. */
+  /** Restores the state from disk. The state machine may reject it with a coded error. */
   restoreAll({ chunks }: ChunkedBytes, done: Done<void>): void {
     const from = (at: number): void => {
       if (this.#stopped) return done(failure('CANCELLED', 'the group was stopped'));
@@ -83,8 +83,8 @@ export class SnapshotBridge {
 
   stop(): void {
     this.#stopped = true;
-    this.#leaving = undefined;
-    this.#arriving = undefined;
+    this.#capture = undefined;
+    this.#restore = undefined;
   }
 
   #inTurn(run: () => void): void {
@@ -92,7 +92,7 @@ export class SnapshotBridge {
       try {
         run();
       } catch (error) {
-        this.#options.failed(error);
+        this.#options.onFailed(error);
       }
     });
   }

@@ -9,7 +9,7 @@ import { storageKeys } from '../state/storage-format.ts';
 
 const { snapshots } = storageKeys('g');
 
-/** How many parts the disk has of which snapshot. */
+/** The number of parts on disk, by snapshot. */
 function partsOn(disk: StoreContent): ReadonlyMap<number, number> {
   const outcome = disk.read({ from: snapshots, to: `${snapshots}~`, limit: 100_000 });
   assert.ok(outcome.ok);
@@ -23,7 +23,7 @@ function partsOn(disk: StoreContent): ReadonlyMap<number, number> {
 
 type Scene = { readonly world: ConsensusTestCluster; readonly happened: string[] };
 
-/** Three voters, each with options of its own; the last one leads only if it must. */
+/** Three voters with options of their own; the last one has the lowest election priority. */
 function scene(common: Partial<ConsensusOptions>, last: Partial<ConsensusOptions> = {}): Scene {
   const happened: string[] = [];
   const world = new ConsensusTestCluster({ happened: (at, text) => happened.push(`${at} ${text}`) });
@@ -49,8 +49,8 @@ function untilApplied(world: ConsensusTestCluster, key: string, count: number): 
 
 const items = (count: number): readonly string[] => Array.from({ length: count }, (_, i) => `item ${i}`);
 
-describe('a snapshot that is taken part by part', () => {
-  test('is of the entry at which it was begun, although more are applied before its end', () => {
+describe('a snapshot', () => {
+  test('covers the entry at which it started, although more are applied before its end', () => {
     const { world, happened } = scene({ snapshotEntriesMax: 200, snapshotPartBytes: 8, tailEntriesMax: 0 });
     propose(world, 0, 200);
     world.until('it has begun', () => [...partsOn(world.voter('n3').disk).values()].some((count) => count > 2));
@@ -68,7 +68,7 @@ describe('a snapshot that is taken part by part', () => {
     world.until('all is there, and once', () => appliedEverywhere(world, items(230)), 2_000);
   });
 
-  test('means nothing after a crash in its middle, and leaves nothing behind', () => {
+  test('is ignored and cleaned up after a crash before its end', () => {
     for (const crashAfterMs of [0, 1, 2, 5, 11, 20, 30, 31, 32, 33, 40]) {
       const { world, happened } = scene({ snapshotEntriesMax: 30, snapshotPartBytes: 16, tailEntriesMax: 0 });
       propose(world, 0, 40);
@@ -88,7 +88,7 @@ describe('a snapshot that is taken part by part', () => {
     }
   });
 
-  test('is given up when a newer state comes from the leader', () => {
+  test('is cancelled when a newer snapshot comes from the leader', () => {
     const { world, happened } = scene({ snapshotEntriesMax: 400, tailEntriesMax: 0 }, { snapshotPartBytes: 8 });
     propose(world, 0, 400);
     world.until('it has begun', () => partsOn(world.voter('n3').disk).size > 0);
@@ -109,7 +109,7 @@ describe('a snapshot that is taken part by part', () => {
     world.until('all is there again', () => appliedEverywhere(world, items(1_400)), 2_000);
   });
 
-  test('is not taken again before the log has grown by as much, within a bound', () => {
+  test('is not taken again before the log has grown by its size, within a bound', () => {
     const { world, happened } = scene({ snapshotEntriesMax: 5, tailEntriesMax: 0 });
     const leader = world.leader() as string;
     const taken = (): number => happened.filter((text) => text.startsWith(`${leader} snapshot.taken`)).length;
@@ -129,8 +129,8 @@ describe('a snapshot that is taken part by part', () => {
   });
 });
 
-describe('entries that are applied in slices', () => {
-  test('are not overtaken by others, whatever is asked meanwhile', () => {
+describe('applying entries in slices', () => {
+  test('keeps their order, also with requests in between', () => {
     const { world } = scene({});
     const leader = world.voter(world.leader() as string);
     const count = 6_000;

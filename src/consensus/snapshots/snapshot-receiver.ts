@@ -1,27 +1,26 @@
 /**
- * Assembles the snapshot that the leader sends in chunks. Uses nothing before all of it is there and its checksum
- * matches.
+ * Assembles the snapshot that the leader sends in chunks. Never uses it before it is complete and its checksum matches.
  */
 import type { NodeId } from '../../base/ids.ts';
-import type { ConsensusMessageOf } from '../election/election.ts';
+import type { ConsensusMessageOf } from '../state/effects.ts';
 import type { ConsensusState } from '../state/consensus-state.ts';
 import type { SnapshotManager } from './snapshot-manager.ts';
-import { ChunkedBytesBuilder } from '../state/state-bytes.ts';
+import { ChunkedBytesBuilder } from '../state/snapshot.ts';
 
 type IncomingSnapshot = {
   readonly lastIndex: number;
   readonly checksum: number;
   readonly totalBytes: number;
   readonly builder: ChunkedBytesBuilder;
-  /** Whole, and on its way to the disk. */
+  /** Complete, and being written. */
   writing: boolean;
 };
 
 export class SnapshotReceiver {
   readonly #state: ConsensusState;
   readonly #snapshots: SnapshotManager;
-  #arriving: IncomingSnapshot | undefined;
-  /** A state has taken the place of the log, and its sender is told when that is durable. */
+  #incoming: IncomingSnapshot | undefined;
+  /** The snapshot has replaced the log; its sender gets a reply when that is durable. */
   #installed: { readonly from: NodeId; readonly lastIndex: number; readonly round: number } | undefined;
 
   constructor(state: ConsensusState, snapshots: SnapshotManager) {
@@ -29,69 +28,69 @@ export class SnapshotReceiver {
     this.#snapshots = snapshots;
   }
 
-  /** False: the message makes no sense, and nothing was done. */
-  onChunk(from: NodeId, message: ConsensusMessageOf<'snapshotChunk'>): boolean {
+  /** False: the message is invalid and was ignored. */
+  onChunk(from: NodeId, message: ConsensusMessageOf<'installSnapshot'>): boolean {
     const { commitIndex, options } = this.#state;
     const { lastIndex, totalBytes, offset, chunk } = message;
     if (totalBytes > options.snapshotBytesMax || offset + chunk.length > totalBytes) return false;
     if (lastIndex <= commitIndex) {
-      this.#finished(from, lastIndex, message.round);
+      this.#sendMatch(from, lastIndex, message.round);
       return true;
     }
-    const arriving = this.#addChunk(message);
-    if (arriving === undefined) {
-      // Another state is being written; the leader asks again.
+    const incoming = this.#addChunk(message);
+    if (incoming === undefined) {
+      // Another snapshot is being written; the leader retries.
       return true;
     }
-    if (!arriving.writing && arriving.builder.length === totalBytes) this.#complete(from, message, arriving);
+    if (!incoming.writing && incoming.builder.length === totalBytes) this.#complete(from, message, incoming);
     this.#state.persist();
     const { outbox, group, term, health } = this.#state;
     const about = { group, term, round: message.round, lastIndex, health: Math.round(health) };
-    outbox.send(from, { kind: 'snapshotReply', ...about, offset: this.#arriving?.builder.length ?? 0 });
+    outbox.send(from, { kind: 'installSnapshotReply', ...about, offset: this.#incoming?.builder.length ?? 0 });
     return true;
   }
 
-  #addChunk(message: ConsensusMessageOf<'snapshotChunk'>): IncomingSnapshot | undefined {
+  #addChunk(message: ConsensusMessageOf<'installSnapshot'>): IncomingSnapshot | undefined {
     const { lastIndex, checksum, totalBytes, offset, chunk } = message;
-    const known = this.#arriving;
+    const known = this.#incoming;
     const isSame = known?.lastIndex === lastIndex && known.checksum === checksum && known.totalBytes === totalBytes;
     if (known?.writing === true && !isSame) return undefined;
     const about = { lastIndex, checksum, totalBytes, writing: false };
-    const arriving =
+    const incoming =
       known !== undefined && isSame
         ? known
         : { ...about, builder: new ChunkedBytesBuilder(this.#state.options.snapshotPartBytes) };
-    this.#arriving = arriving;
-    if (offset === arriving.builder.length && !arriving.writing) arriving.builder.add(chunk);
-    return arriving;
+    this.#incoming = incoming;
+    if (offset === incoming.builder.length && !incoming.writing) incoming.builder.add(chunk);
+    return incoming;
   }
 
-  #complete(from: NodeId, message: ConsensusMessageOf<'snapshotChunk'>, arriving: IncomingSnapshot): void {
-    const { builder } = arriving;
+  #complete(from: NodeId, message: ConsensusMessageOf<'installSnapshot'>, incoming: IncomingSnapshot): void {
+    const { builder } = incoming;
     if (builder.checksum !== message.checksum) {
-      this.#arriving = undefined;
+      this.#incoming = undefined;
       return;
     }
-    arriving.writing = true;
+    incoming.writing = true;
     const { lastIndex: index, lastTerm: term, members } = message;
     this.#snapshots.install({ index, term, members, state: builder.finish() }, from, () => {
-      this.#arriving = undefined;
+      this.#incoming = undefined;
       this.#installed = { from, lastIndex: index, round: message.round };
     });
   }
 
-  /** The write that installs it was asked for before this, so what is said now waits for it. */
+  /** The install write was queued earlier, so the reply waits for it. */
   durable(): void {
     if (this.#installed === undefined) return;
     const { from, lastIndex, round } = this.#installed;
     this.#installed = undefined;
-    this.#finished(from, lastIndex, round);
+    this.#sendMatch(from, lastIndex, round);
   }
 
-  #finished(from: NodeId, lastIndex: number, round: number): void {
+  #sendMatch(from: NodeId, lastIndex: number, round: number): void {
     const { outbox, group, term, health } = this.#state;
     this.#state.persist();
     const about = { group, term, round, ok: true, prevIndex: lastIndex, hintTerm: 0, health: Math.round(health) };
-    outbox.send(from, { kind: 'appendReply', ...about, index: lastIndex });
+    outbox.send(from, { kind: 'appendEntriesReply', ...about, index: lastIndex });
   }
 }

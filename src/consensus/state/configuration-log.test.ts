@@ -16,8 +16,8 @@ function member(key: string, standing: GroupMember['standing'] = 'voter'): Group
 const voters = ['n1', 'n2', 'n3'].map((key) => member(key));
 const ids = (...keys: readonly string[]): ReadonlySet<NodeId> => new Set(keys.map(idOf));
 
-describe('members by place in the log', () => {
-  test('count from their entry on, and are taken back with it', () => {
+describe('the configuration log', () => {
+  test('uses a configuration from its entry on, and undoes it when truncated', () => {
     const log = new ConfigurationLog({ index: 0, members: voters });
     log.append(5, [...voters, member('n4', 'syncing')]);
     log.append(8, [...voters, member('n4')]);
@@ -31,7 +31,7 @@ describe('members by place in the log', () => {
     assert.throws(() => log.append(5, voters), AssertionFailed);
   });
 
-  test('are known as they were, until a snapshot keeps them', () => {
+  test('returns earlier configurations until a snapshot holds them', () => {
     const log = new ConfigurationLog({ index: 0, members: voters.slice(0, 1) });
     log.append(5, voters.slice(0, 2));
     log.append(8, voters);
@@ -45,7 +45,7 @@ describe('members by place in the log', () => {
     assert.throws(() => log.truncate(6), AssertionFailed);
   });
 
-  test('a majority counts configured voters, and nobody else', () => {
+  test('counts only configured voters in a majority', () => {
     const log = new ConfigurationLog({
       index: 0,
       members: [...voters, member('n4', 'syncing'), member('n5', 'syncing')],
@@ -57,18 +57,18 @@ describe('members by place in the log', () => {
     assert.equal(new ConfigurationLog({ index: 0, members: [...voters, member('n4')] }).majority, 3);
   });
 
-  test('survive their bytes', () => {
+  test('survives encoding and decoding', () => {
     const members = [...voters, member('n4', 'syncing')];
     assert.deepEqual(decodeConfiguration(encodeConfiguration(members)), members);
   });
 });
 
-describe('a change of members', () => {
+describe('configurationAfter', () => {
   const never = (): boolean => false;
   const always = (): boolean => true;
   const isRefused = (result: unknown): boolean => isRemusterError(result, 'PRECONDITION');
 
-  test('adds as syncing, promotes who has caught up, removes', () => {
+  test('adds syncing members, promotes caught-up ones, and removes', () => {
     const added = configurationAfter(voters, { kind: 'add', member: member('n4') }, never) as readonly GroupMember[];
     assert.deepEqual(added.at(-1), member('n4', 'syncing'));
     const promoted = configurationAfter(added, { kind: 'promote', id: idOf('n4') }, always);
@@ -76,7 +76,7 @@ describe('a change of members', () => {
     assert.deepEqual(configurationAfter(voters, { kind: 'remove', id: idOf('n1') }, never), voters.slice(1));
   });
 
-  test('is refused with a reason when it cannot be', () => {
+  test('refuses an invalid change with a reason', () => {
     const syncing = [...voters, member('n4', 'syncing')];
     assert.ok(isRefused(configurationAfter(voters, { kind: 'add', member: member('n1') }, always)));
     assert.ok(isRefused(configurationAfter(voters, { kind: 'add', member: { ...member('n9'), name: 'n1' } }, always)));

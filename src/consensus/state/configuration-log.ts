@@ -11,25 +11,25 @@ import type { GroupChange, GroupMember } from './state-machine.ts';
 type Configuration = { readonly index: number; readonly members: readonly GroupMember[] };
 
 export class ConfigurationLog {
-  #versions: Configuration[];
+  #configurations: Configuration[];
   #voters: readonly NodeId[] = [];
   #byId = new Map<NodeId, GroupMember>();
 
   constructor(first: Configuration) {
-    this.#versions = [first];
-    this.#changed();
+    this.#configurations = [first];
+    this.#updateIndex();
   }
 
   get members(): readonly GroupMember[] {
     return this.#latest.members;
   }
 
-  /** Where in the log the present members were made. */
+  /** Log index of the latest configuration. */
   get index(): number {
     return this.#latest.index;
   }
 
-  /** In the order of their ids. */
+  /** By id. */
   get voters(): readonly NodeId[] {
     return this.#voters;
   }
@@ -46,7 +46,7 @@ export class ConfigurationLog {
     return this.#byId.get(id)?.standing === 'voter';
   }
 
-  /** Members who were asked and are voters make a majority of the configured voters. */
+  /** True if the voters among `ids` are a majority of the configured voters. */
   isMajority(ids: ReadonlySet<NodeId>): boolean {
     let count = 0;
     for (const voter of this.#voters) if (ids.has(voter)) count += 1;
@@ -54,41 +54,47 @@ export class ConfigurationLog {
   }
 
   append(index: number, members: readonly GroupMember[]): void {
-    assert(index > this.index, 'changes of members come in order');
-    this.#versions.push({ index, members });
-    this.#changed();
+    assert(index > this.index, 'configurations are appended in order');
+    this.#configurations.push({ index, members });
+    this.#updateIndex();
   }
 
-  /** The entries from here on were cut off. */
+  /** The log was truncated from this index on. */
   truncate(from: number): void {
-    assert((this.#versions[0] as Configuration).index < from, 'the members of a snapshot cannot be cut off');
+    assert(
+      (this.#configurations[0] as Configuration).index < from,
+      'the configuration of a snapshot cannot be truncated',
+    );
     if (this.index < from) return;
-    this.#versions = this.#versions.filter(({ index }) => index < from);
-    this.#changed();
+    this.#configurations = this.#configurations.filter(({ index }) => index < from);
+    this.#updateIndex();
   }
 
-  /** As they were when this entry had been applied. */
+  /** The configuration as of this index. */
   at(index: number): readonly GroupMember[] {
-    const version = this.#versions.findLast((one) => one.index <= index);
-    assert(version !== undefined, `the members at ${index} are forgotten`);
-    return version.members;
+    const configuration = this.#configurations.findLast((one) => one.index <= index);
+    assert(configuration !== undefined, `the configuration at ${index} was compacted`);
+    return configuration.members;
   }
 
-  /** A snapshot up to here keeps them now. */
+  /** A snapshot up to this index holds the earlier configurations. */
   compact(index: number): void {
-    this.#versions = [{ index, members: this.at(index) }, ...this.#versions.filter((one) => one.index > index)];
+    this.#configurations = [
+      { index, members: this.at(index) },
+      ...this.#configurations.filter((one) => one.index > index),
+    ];
   }
 
   reset(first: Configuration): void {
-    this.#versions = [first];
-    this.#changed();
+    this.#configurations = [first];
+    this.#updateIndex();
   }
 
   get #latest(): Configuration {
-    return this.#versions.at(-1) as Configuration;
+    return this.#configurations.at(-1) as Configuration;
   }
 
-  #changed(): void {
+  #updateIndex(): void {
     this.#byId = new Map(this.members.map((member) => [member.id, member]));
     this.#voters = this.members
       .filter(({ standing }) => standing === 'voter')
@@ -97,7 +103,7 @@ export class ConfigurationLog {
   }
 }
 
-/** The members after a change, or why it cannot be made. */
+/** The configuration after a change, or why the change is refused. */
 export function configurationAfter(
   members: readonly GroupMember[],
   change: GroupChange,
@@ -105,20 +111,21 @@ export function configurationAfter(
 ): readonly GroupMember[] | RemusterError {
   const refuse = (text: string): RemusterError => new RemusterError('PRECONDITION', text, 'no');
   if (change.kind === 'add') {
-    if (members.some(({ id }) => id === change.member.id)) return refuse('it is a member already');
-    if (members.some(({ name }) => name === change.member.name)) return refuse('another member has that name');
+    if (members.some(({ id }) => id === change.member.id)) return refuse(`${change.member.name} is already a member`);
+    if (members.some(({ name }) => name === change.member.name))
+      return refuse(`another member has the name ${change.member.name}`);
     if (members.length >= groupMembersMax) return refuse(`a group has at most ${groupMembersMax} members`);
     const { id, name, host, port } = change.member;
     return [...members, { id, name, host, port, standing: 'syncing' }];
   }
   const member = members.find(({ id }) => id === change.id);
-  if (member === undefined) return refuse('it is no member');
+  if (member === undefined) return refuse('the node is not a member of the group');
   if (change.kind === 'promote') {
-    if (member.standing === 'voter') return refuse('it is a voter already');
-    if (!isCaughtUp(change.id)) return refuse('it has not caught up yet');
+    if (member.standing === 'voter') return refuse(`${member.name} is already a voter`);
+    if (!isCaughtUp(change.id)) return refuse(`${member.name} has not caught up with the log yet`);
     return members.map((one) => (one.id === change.id ? { ...one, standing: 'voter' } : one));
   }
   const rest = members.filter(({ id }) => id !== change.id);
-  if (!rest.some(({ standing }) => standing === 'voter')) return refuse('it is the last voter');
+  if (!rest.some(({ standing }) => standing === 'voter')) return refuse(`${member.name} is the last voter`);
   return rest;
 }

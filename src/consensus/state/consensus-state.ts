@@ -8,7 +8,7 @@ import type { NodeId } from '../../base/ids.ts';
 import type { StoreWrite } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import type { LeadershipView } from '../../base/registry.ts';
-import type { ConsensusEvent } from './consensus-event.ts';
+import type { ConsensusEvent } from './effects.ts';
 import { DurabilityTracker } from './durability-tracker.ts';
 import type { LogEntry } from './log-entry.ts';
 import { ConfigurationLog } from './configuration-log.ts';
@@ -34,7 +34,7 @@ export type ConsensusStateSettings = {
   readonly random: Random;
 };
 
-/** A peer that claims a term so far ahead is not believed: nobody may use the terms up. */
+/** Larger jumps of the term are rejected, so that a faulty peer cannot exhaust the terms. */
 const termJumpMax = 65_536;
 
 export class ConsensusState {
@@ -54,15 +54,15 @@ export class ConsensusState {
   snapshot: Snapshot;
   /** Local health of this node, 0 to 8. */
   health = 0;
-  /** The last write failed and is being tried again: until then we promise nothing. */
+  /** The last write failed and is being retried: this voter grants nothing until it succeeds. */
   diskFailed = false;
   #term: number;
   #vote: NodeId | undefined;
-  /** Not on the disk yet; goes there with the next write of this step, which must come before any answer. */
+  /** Not durable yet: written with the next write of this step, before any reply. */
   #hardStateChanged = false;
 
-  constructor({ group, self, options, random }: ConsensusStateSettings, restored: RecoveredState) {
-    const { term, vote, snapshot, base, entries } = restored;
+  constructor({ group, self, options, random }: ConsensusStateSettings, recovered: RecoveredState) {
+    const { term, vote, snapshot, base, entries } = recovered;
     this.group = group;
     this.self = self;
     this.options = options;
@@ -75,7 +75,7 @@ export class ConsensusState {
     this.appliedIndex = snapshot.index;
     this.log = new ReplicatedLog(base, entries);
     this.members = new ConfigurationLog(snapshot);
-    for (const entry of entries) this.#noteMembers(entry);
+    for (const entry of entries) this.#applyConfiguration(entry);
     this.durability = new DurabilityTracker(this.log.lastIndex, term);
   }
 
@@ -96,26 +96,26 @@ export class ConsensusState {
     return { leader, term, fence: leader === undefined ? undefined : fenceOf(term, 0) };
   }
 
-  /** False for a term that no honest peer can have reached. */
+  /** False for a term that no correct peer can have reached. */
   isPlausibleTerm(term: number): boolean {
     return term <= termMax && term <= this.#term + termJumpMax;
   }
 
   raiseTerm(term: number): void {
-    assert(term > this.#term && term <= termMax, `the term would go from ${this.#term} to ${term}`);
+    assert(term > this.#term && term <= termMax, `the term must not change from ${this.#term} to ${term}`);
     this.#term = term;
     this.#vote = undefined;
     this.#hardStateChanged = true;
   }
 
   voteFor(id: NodeId): void {
-    assert(this.#vote === undefined || this.#vote === id, 'one vote per term');
+    assert(this.#vote === undefined || this.#vote === id, 'a voter votes once per term');
     if (this.#vote === id) return;
     this.#vote = id;
     this.#hardStateChanged = true;
   }
 
-  /** Everything that the disk must have before what is said next. */
+  /** Writes what must be durable before the messages that follow. */
   persist(writes: readonly StoreWrite[] = []): void {
     if (this.#hardStateChanged) {
       this.#hardStateChanged = false;
@@ -123,27 +123,27 @@ export class ConsensusState {
     } else if (writes.length > 0) this.#write(writes);
   }
 
-  /** Adds to the end of the log, in memory and on the disk. */
+  /** Appends to the log, in memory and on disk. */
   append(entries: readonly LogEntry[]): void {
     for (const entry of entries) {
       this.log.append(entry);
-      this.#noteMembers(entry);
+      this.#applyConfiguration(entry);
     }
     this.persist(logEntryWrites(this.keys, entries));
   }
 
-  /** Takes back entries that were never agreed, and puts others in their place. */
+  /** Replaces uncommitted entries from this index on. */
   replaceTail(from: number, entries: readonly LogEntry[]): void {
-    assert(from > this.commitIndex, `entry ${from} is agreed and cannot be cut off`);
+    assert(from > this.commitIndex, `entry ${from} is committed and cannot be truncated`);
     const removed = this.log.truncate(from);
     this.members.truncate(from);
     this.durability.truncated(from - 1);
     for (const entry of entries) {
       this.log.append(entry);
-      this.#noteMembers(entry);
+      this.#applyConfiguration(entry);
     }
-    const gone = removed.slice(entries.length).map(({ index }) => ({ key: this.keys.entry(index), value: null }));
-    this.persist([...logEntryWrites(this.keys, entries), ...gone]);
+    const deletes = removed.slice(entries.length).map(({ index }) => ({ key: this.keys.entry(index), value: null }));
+    this.persist([...logEntryWrites(this.keys, entries), ...deletes]);
   }
 
   emitEvent(
@@ -156,8 +156,9 @@ export class ConsensusState {
     this.outbox.put({ kind: 'event', event: { type, group, term, index, leader, why }, immediate: true });
   }
 
-  #noteMembers({ kind, index, command }: LogEntry): void {
-    if (kind === 'members' && index > this.snapshot.index) this.members.append(index, decodeConfiguration(command));
+  #applyConfiguration({ kind, index, command }: LogEntry): void {
+    if (kind === 'configuration' && index > this.snapshot.index)
+      this.members.append(index, decodeConfiguration(command));
   }
 
   #write(writes: readonly StoreWrite[]): void {

@@ -7,7 +7,7 @@ import { assert } from '../../base/assert.ts';
 type PendingWrite = { index: number; readonly term: number };
 
 export class DurabilityTracker {
-  readonly #marks: PendingWrite[] = [];
+  readonly #pending: PendingWrite[] = [];
   #index: number;
   #term: number;
 
@@ -16,35 +16,35 @@ export class DurabilityTracker {
     this.#term = term;
   }
 
-  /** The log is durable and as it is in memory up to here. */
+  /** Up to this index the log on disk equals the log in memory. */
   get index(): number {
     return this.#index;
   }
 
-  /** The term (with its vote) that a crash cannot take back. */
+  /** The durable term, with its vote. */
   get term(): number {
     return this.#term;
   }
 
   get hasPending(): boolean {
-    return this.#marks.length > 0;
+    return this.#pending.length > 0;
   }
 
   submitted(index: number, term: number): void {
-    this.#marks.push({ index, term });
+    this.#pending.push({ index, term });
   }
 
   completed(): void {
-    const mark = this.#marks.shift();
-    assert(mark !== undefined, 'a write was reported that nobody made');
-    assert(mark.term >= this.#term, 'a durable term went back');
-    this.#index = Math.max(this.#index, mark.index);
-    this.#term = mark.term;
+    const write = this.#pending.shift();
+    assert(write !== undefined, 'a completed write must be pending');
+    assert(write.term >= this.#term, 'a durable term never decreases');
+    this.#index = Math.max(this.#index, write.index);
+    this.#term = write.term;
   }
 
-  /** Everything behind this entry was cut off. */
+  /** The log was truncated after this index. */
   truncated(index: number): void {
     this.#index = Math.min(this.#index, index);
-    for (const mark of this.#marks) mark.index = Math.min(mark.index, index);
+    for (const write of this.#pending) write.index = Math.min(write.index, index);
   }
 }

@@ -7,23 +7,23 @@ import { snapshotChunkBytesMax } from '../../messages/consensus.ts';
 
 export type ConsensusOptions = {
   readonly heartbeatMs: number;
-  /** Silence of a leader after which somebody else may be elected; each voter waits up to twice as long, by lot. */
+  /** Time without a leader after which a voter may start an election; a random delay adds up to the same again. */
   readonly electionTimeoutMs: number;
-  /** 0 stands first when nobody leads, 10 last. */
+  /** Election priority: 0 starts an election first, 10 last. */
   readonly priority: number;
-  /** A snapshot is taken when so many entries or bytes have been applied since the last one, if that was no larger. */
+  /** A snapshot is due after so many applied entries or bytes since the last one, if it was not larger than these bytes. */
   readonly snapshotEntriesMax: number;
   readonly snapshotLogBytes: number;
-  /** Entries that stay behind a snapshot, for those who lag a little. */
+  /** Entries kept before a snapshot, for followers that lag a little. */
   readonly tailEntriesMax: number;
-  /** A state is stored and sent in parts of this size. */
+  /** Size of the parts in which a state is stored and sent. */
   readonly snapshotPartBytes: number;
-  /** A state that is larger cannot be kept or passed on. */
+  /** Maximum size of a state. */
   readonly snapshotBytesMax: number;
-  /** Proposals that wait for agreement. */
+  /** Bounds of proposals that are not applied yet. */
   readonly proposalsMax: number;
   readonly proposalsBytesMax: number;
-  /** What one message of entries carries, and how many of them may be under way to one voter. */
+  /** Bytes of entries in one message, and the bounds of messages in flight to one member. */
   readonly appendBytes: number;
   readonly appendsInFlightMax: number;
   readonly appendBytesInFlightMax: number;
@@ -47,18 +47,18 @@ export const defaultConsensusOptions: ConsensusOptions = {
 };
 
 /**
- * The lease of a leader is shorter than what its voters promise, so that clocks may run up to 1.2 times too fast at the
- * one and too slow at the other (1.44 in all): the leader stops at 0.8 of the lease, and a promise lasts 1.2 leases.
+ * The leader lease is shorter than the voter lease, so that one clock may run 1.2 times too fast and the other as much too
+ * slow (1.44 in all): the leader stops serving at 0.8 of its lease, and a voter lease lasts 1.2 leader leases.
  */
 const leaseRatio = 1 / 1.2;
 const selfStopRatio = 0.8;
 
-/** So long may the log behind a snapshot become, when the state is large and is not to be written again so soon. */
+/** Maximum length of the log after a snapshot: a large state is not written again before. */
 export function logEntriesBeforeSnapshotMax({ snapshotEntriesMax }: ConsensusOptions): number {
   return 4 * snapshotEntriesMax;
 }
 
-/** How long a voter that heard the leader votes for nobody else, by its own clock. */
+/** How long a voter that heard the leader votes for no other candidate, by its own clock. */
 export function voterLeaseMs({ electionTimeoutMs }: ConsensusOptions): number {
   return electionTimeoutMs;
 }
@@ -67,19 +67,19 @@ function leaseMs({ electionTimeoutMs }: ConsensusOptions): number {
   return electionTimeoutMs * leaseRatio;
 }
 
-/** How long a leader serves after it sent what a majority has answered, by its own clock. */
+/** How long a leader serves after the start of a round that a majority answered, by its own clock. */
 export function leaderLeaseMs(options: ConsensusOptions): number {
   return leaseMs(options) * selfStopRatio;
 }
 
-/** Throws BAD_ARGUMENT with the relation that does not hold. */
+/** Throws BAD_ARGUMENT and names the relation that does not hold. */
 export function checkConsensusOptions(options: ConsensusOptions): void {
   const { heartbeatMs, electionTimeoutMs, priority } = options;
   const refuse = (text: string): never => {
     throw new RemusterError('BAD_ARGUMENT', text);
   };
   for (const [name, value] of Object.entries(options)) {
-    if (!Number.isFinite(value) || value < 0) refuse(`${name} must be a number from 0 on`);
+    if (!Number.isFinite(value) || value < 0) refuse(`${name} must not be negative`);
     if (value === 0 && name !== 'priority' && name !== 'tailEntriesMax') refuse(`${name} must be above 0`);
   }
   if (priority > 10) refuse('priority must be in 0..10');

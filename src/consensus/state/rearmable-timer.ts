@@ -2,16 +2,16 @@
 import type { ConsensusOutbox, ConsensusTimer } from './effects.ts';
 
 export class RearmableTimer {
-  readonly #out: ConsensusOutbox;
+  readonly #outbox: ConsensusOutbox;
   readonly #kind: ConsensusTimer['kind'];
   #dueMs: number | undefined;
   #number = 0;
   #scheduledMs: number | undefined;
-  /** How late the last one came: by so much we ourselves were asleep. */
+  /** How late the last expiry was: this node was paused for so long. */
   lateMs = 0;
 
-  constructor(out: ConsensusOutbox, kind: ConsensusTimer['kind']) {
-    this.#out = out;
+  constructor(outbox: ConsensusOutbox, kind: ConsensusTimer['kind']) {
+    this.#outbox = outbox;
     this.#kind = kind;
   }
 
@@ -28,16 +28,16 @@ export class RearmableTimer {
     this.#dueMs = undefined;
   }
 
-  /** True when the moment has come; it is over then. */
+  /** True if the deadline has passed; it is cleared then. */
   onExpired({ number }: ConsensusTimer): boolean {
     if (number !== this.#number) return false;
     this.#scheduledMs = undefined;
     if (this.#dueMs === undefined) return false;
-    if (this.#out.nowMs < this.#dueMs) {
+    if (this.#outbox.nowMs < this.#dueMs) {
       this.#schedule(this.#dueMs);
       return false;
     }
-    this.lateMs = this.#out.nowMs - this.#dueMs;
+    this.lateMs = this.#outbox.nowMs - this.#dueMs;
     this.#dueMs = undefined;
     return true;
   }
@@ -45,6 +45,6 @@ export class RearmableTimer {
   #schedule(atMs: number): void {
     this.#scheduledMs = atMs;
     this.#number += 1;
-    this.#out.schedule(atMs, { kind: this.#kind, number: this.#number });
+    this.#outbox.schedule(atMs, { kind: this.#kind, number: this.#number });
   }
 }

@@ -9,7 +9,7 @@ import { StoreContent } from '../../simulation/engine/store-content.ts';
 import { newLogEntry } from './log-entry.ts';
 import { type RecoveredState, recoverGroup } from './recovery.ts';
 import type { Snapshot } from './snapshot.ts';
-import { ChunkedBytesBuilder } from './state-bytes.ts';
+import { ChunkedBytesBuilder } from './snapshot.ts';
 import {
   logEntryWrites,
   snapshotHeadWrite,
@@ -67,8 +67,8 @@ function assertCorrupt(content: StoreContent): void {
   assert.ok(!outcome.ok && isRemusterError(outcome.error, 'STORE_CORRUPT'), JSON.stringify(outcome));
 }
 
-describe('what the store has of a group', () => {
-  test('is read in pages and comes back whole', () => {
+describe('the stored state of a group', () => {
+  test('is read in pages and recovered completely', () => {
     const { outcome, pages } = read(whole());
     assert.ok(outcome.ok && pages >= 3);
     const { fresh, term, vote, base, obsoleteKeys, ...rest } = outcome.value;
@@ -77,7 +77,7 @@ describe('what the store has of a group', () => {
     assert.deepEqual(rest.entries, entries);
   });
 
-  test('is fresh when there is nothing, also beside other groups', () => {
+  test('is fresh without records, also beside other groups', () => {
     assert.equal(restored(new StoreContent()).fresh, true);
     const others = written(
       hardStateWrite(storageKeys('g2'), 1, undefined),
@@ -86,7 +86,7 @@ describe('what the store has of a group', () => {
     assert.equal(restored(others).fresh, true);
   });
 
-  test('may hold what an interrupted cleaning left, and says so', () => {
+  test('may contain obsolete keys of an interrupted cleanup', () => {
     const content = whole();
     const old = keys.entry(90);
     const half = keys.part(4, 0);
@@ -94,7 +94,7 @@ describe('what the store has of a group', () => {
     assert.deepEqual(restored(content).obsoleteKeys.toSorted(), [old, half]);
   });
 
-  test('is refused with a gap or damage in the log', () => {
+  test('is rejected with a gap or damage in the log', () => {
     for (const key of [keys.entry(91), keys.entry(150)]) {
       const content = whole();
       content.write([{ key, value: null }]);
@@ -107,7 +107,7 @@ describe('what the store has of a group', () => {
     assertCorrupt(content);
   });
 
-  test('is refused with a part missing, cut or changed', () => {
+  test('is rejected with a missing, truncated or changed part', () => {
     const key = keys.part(3, 1);
     for (const value of [null, new Uint8Array(10).fill(7), new Uint8Array(524_288), new Uint8Array(900_000)]) {
       const content = whole();
@@ -116,7 +116,7 @@ describe('what the store has of a group', () => {
     }
   });
 
-  test('is refused without its term, with a lower one than its log, or with a log that ends before its snapshot', () => {
+  test('is rejected without a term, with a term below its log, or with a log that ends before its snapshot', () => {
     const content = whole();
     content.write([{ key: keys.meta, value: null }]);
     assertCorrupt(content);

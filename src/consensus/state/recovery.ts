@@ -1,12 +1,12 @@
 /**
- * Reads what the store has of a group and checks that it is whole. Anything damaged is STORE_CORRUPT: a voter with a
- * damaged log must not vote.
+ * Reads the stored state of a group and validates it. Any damage is STORE_CORRUPT: a voter with a damaged log must not
+ * vote. Never repairs and never writes.
  */
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Store, StoreEntry } from '../../base/ports.ts';
 import { snapshotChunkBytesMax } from '../../messages/consensus.ts';
-import { crc32 } from '../../base/checksum.ts';
+import { crc32 } from '../../base/crc.ts';
 import { type LogEntry, decodeLogEntry } from './log-entry.ts';
 import type { LogPosition } from './replicated-log.ts';
 import { type Snapshot, noSnapshot } from './snapshot.ts';
@@ -26,11 +26,11 @@ export type RecoveredState = {
   readonly snapshot: Snapshot;
   readonly base: LogPosition;
   readonly entries: readonly LogEntry[];
-  /** Keys that mean nothing any more. */
+  /** Keys left by an interrupted cleanup. */
   readonly obsoleteKeys: readonly string[];
 };
 
-const nothingRestored: RecoveredState = {
+const emptyState: RecoveredState = {
   fresh: true,
   term: 0,
   vote: undefined,
@@ -44,7 +44,7 @@ type StoredPart = StoreEntry & { readonly checksum: number };
 
 const pageEntries = 64;
 const pageParts = 4;
-/** All that a group keeps begins below this character. */
+/** The character after '/': the end of the keys of a group. */
 const afterSlash = '0';
 
 export function recoverGroup(store: Pick<Store, 'read'>, group: string, done: Done<RecoveredState>): void {
@@ -64,7 +64,7 @@ export function recoverGroup(store: Pick<Store, 'read'>, group: string, done: Do
   );
 }
 
-/** Parts of a snapshot are large, and are the last that a group has: of them few are read at a time. */
+/** Snapshot parts are large and come last: they are read a few at a time. */
 function readPages(
   store: Pick<Store, 'read'>,
   keys: StorageKeys,
@@ -87,7 +87,7 @@ function readPages(
   page(root, end, pageEntries);
 }
 
-/** Of all bytes from the first part of the same snapshot on. */
+/** Checksum of all bytes of the snapshot up to this part. */
 function checksumWith(before: StoredPart | undefined, { key, value }: StoreEntry): number {
   const isNext = before !== undefined && snapshotPrefix(before.key) === snapshotPrefix(key);
   return crc32(value, isNext ? before.checksum : 0);
@@ -117,8 +117,8 @@ function assemble(
   log: readonly StoreEntry[],
 ): RecoveredState {
   if (found.meta === undefined && found.head === undefined && log.length === 0)
-    return { ...nothingRestored, obsoleteKeys: parts.map(({ key }) => key) };
-  if (found.meta === undefined) throw corrupt('term and vote are missing');
+    return { ...emptyState, obsoleteKeys: parts.map(({ key }) => key) };
+  if (found.meta === undefined) throw corrupt('the hard state (term and vote) is missing');
   const meta = readHardState(found.meta.value) as HardState;
   const head = found.head === undefined ? undefined : (readSnapshotHead(found.head.value) as SnapshotHead);
   const base = { index: head?.baseIndex ?? 0, term: head?.baseTerm ?? 0 };
@@ -127,7 +127,7 @@ function assemble(
   const entries = entriesFrom(keys, base, kept);
   if (base.index + entries.length < snapshot.index) throw corrupt('the log ends before its snapshot');
   const lastTerm = entries.at(-1)?.term ?? base.term;
-  if (lastTerm > meta.term) throw corrupt(`the log has term ${lastTerm}, but only ${meta.term} was heard of`);
+  if (lastTerm > meta.term) throw corrupt(`the log has term ${lastTerm}, above the stored term ${meta.term}`);
   const prefix = snapshotPrefix(keys.part(snapshot.number, 0));
   const foreign = parts.filter(({ key }) => !key.startsWith(prefix) || snapshot.state.length === 0);
   const obsoleteKeys = [...before, ...foreign].map(({ key }) => key);
@@ -149,9 +149,8 @@ function snapshotFrom(keys: StorageKeys, head: SnapshotHead, parts: readonly Sto
       throw corrupt(`part ${part} of the snapshot is missing or has another size`);
     rest -= value.length;
   }
-  if (rest > 0 || partBytes > snapshotChunkBytesMax)
-    throw corrupt('the parts of the snapshot do not make up the whole');
-  if ((own.at(-1)?.checksum ?? 0) !== checksum) throw corrupt('the snapshot is damaged');
+  if (rest > 0 || partBytes > snapshotChunkBytesMax) throw corrupt('the parts of the snapshot are incomplete');
+  if ((own.at(-1)?.checksum ?? 0) !== checksum) throw corrupt('the checksum of the snapshot does not match');
   return { number, index, term, members, state: { chunks: own.map(({ value }) => value), length, checksum } };
 }
 
@@ -159,9 +158,9 @@ function entriesFrom(keys: StorageKeys, base: LogPosition, log: readonly StoreEn
   let { index, term } = base;
   return log.map(({ key, value }) => {
     index += 1;
-    if (key !== keys.entry(index)) throw corrupt(`entry ${index} of the log is missing`);
+    if (key !== keys.entry(index)) throw corrupt(`log entry ${index} is missing`);
     const entry = decodeLogEntry(index, value);
-    if (entry.term < term) throw corrupt(`the term of entry ${index} goes back`);
+    if (entry.term < term) throw corrupt(`the term of log entry ${index} decreases`);
     term = entry.term;
     return entry;
   });

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 
 import { AssertionFailed } from '../../base/assert.ts';
 import { isRemusterError } from '../../base/errors.ts';
-import { crc32 } from '../../base/checksum.ts';
+import { crc32 } from '../../base/crc.ts';
 import { DurabilityTracker } from './durability-tracker.ts';
 import { decodeLogEntry, newLogEntry } from './log-entry.ts';
 import { ReplicatedLog } from './replicated-log.ts';
@@ -15,15 +15,15 @@ function logOf(...terms: readonly number[]): ReplicatedLog {
   return log;
 }
 
-describe('an entry', () => {
-  test('survives its bytes', () => {
-    for (const kind of ['nothing', 'command', 'members'] as const) {
+describe('a log entry', () => {
+  test('survives encoding and decoding', () => {
+    for (const kind of ['noop', 'command', 'configuration'] as const) {
       const entry = newLogEntry(7, 2 ** 24 - 1, kind, Uint8Array.of(1, 2, 3), undefined);
       assert.deepEqual(decodeLogEntry(7, entry.encoded), entry);
     }
   });
 
-  test('is refused without a head or with an unknown kind', () => {
+  test('is rejected without a head or with an unknown kind', () => {
     for (const record of [[], [1, 0, 0, 0], [9, 0, 0, 0, 0]]) {
       assert.throws(
         () => decodeLogEntry(1, Uint8Array.from(record)),
@@ -33,8 +33,8 @@ describe('an entry', () => {
   });
 });
 
-describe('a log', () => {
-  test('knows terms by index, and nothing beyond its ends', () => {
+describe('the log', () => {
+  test('returns terms by index, and none beyond its ends', () => {
     const log = logOf(1, 1, 2);
     assert.deepEqual(
       [0, 1, 2, 3, 4].map((index) => log.termAt(index)),
@@ -43,13 +43,13 @@ describe('a log', () => {
     assert.deepEqual([log.lastIndex, log.lastTerm], [3, 2]);
   });
 
-  test('takes only what follows', () => {
+  test('accepts only the next entry', () => {
     const log = logOf(1, 2);
-    assert.throws(() => log.append(newLogEntry(4, 2, 'nothing', new Uint8Array(0), undefined)), AssertionFailed);
-    assert.throws(() => log.append(newLogEntry(3, 1, 'nothing', new Uint8Array(0), undefined)), AssertionFailed);
+    assert.throws(() => log.append(newLogEntry(4, 2, 'noop', new Uint8Array(0), undefined)), AssertionFailed);
+    assert.throws(() => log.append(newLogEntry(3, 1, 'noop', new Uint8Array(0), undefined)), AssertionFailed);
   });
 
-  test('is cut at its end and let go of at its beginning', () => {
+  test('is truncated at its end and compacted at its start', () => {
     const log = logOf(1, 1, 2, 3);
     assert.deepEqual(
       log.truncate(4).map(({ index }) => index),
@@ -64,7 +64,7 @@ describe('a log', () => {
     assert.deepEqual([log.lastIndex, log.lastTerm], [20, 5]);
   });
 
-  test('gives slices within bounds, at least one entry', () => {
+  test('returns slices within bounds, with at least one entry', () => {
     const log = logOf(1, 1, 1, 1);
     const indexes = (bytes: number, count: number): readonly number[] =>
       log.slice(2, bytes, count).map(({ index }) => index);
@@ -74,7 +74,7 @@ describe('a log', () => {
     assert.deepEqual(log.slice(5, 999, 9), []);
   });
 
-  test('finds where two logs may begin to be the same', () => {
+  test('finds the latest position where two logs can match', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(3), { maxLength: 20 }), fc.nat(25), fc.nat(8), (steps, index, term) => {
         let last = 1;
@@ -91,8 +91,8 @@ describe('a log', () => {
   });
 });
 
-describe('durability', () => {
-  test('grows with the marks that return, in their order', () => {
+describe('the durability tracker', () => {
+  test('advances as writes complete, in order', () => {
     const durability = new DurabilityTracker(3, 1);
     durability.submitted(5, 1);
     durability.submitted(6, 2);
@@ -104,7 +104,7 @@ describe('durability', () => {
     assert.throws(() => durability.completed(), AssertionFailed);
   });
 
-  test('does not count what was cut off while it was being written', () => {
+  test('does not count entries that were truncated while they were written', () => {
     const durability = new DurabilityTracker(3, 1);
     durability.submitted(10, 1);
     durability.truncated(7);
@@ -118,7 +118,7 @@ describe('durability', () => {
   });
 });
 
-test('the checksum is CRC-32, also in parts', () => {
+test('crc32 of parts equals crc32 of the whole', () => {
   const text = new TextEncoder().encode('123456789');
   assert.equal(crc32(text), 0xcbf4_3926);
   assert.equal(crc32(text.subarray(4), crc32(text.subarray(0, 4))), 0xcbf4_3926);

@@ -1,11 +1,11 @@
-/** The log of one voter in memory, behind the last compaction. Indexes are contiguous, terms never decrease. */
+/** The log of one voter in memory, after the last compaction. Indexes are contiguous, terms never decrease. */
 import { assert } from '../../base/assert.ts';
 import type { LogEntry } from './log-entry.ts';
 
 export type LogPosition = { readonly index: number; readonly term: number };
 
 export class ReplicatedLog {
-  /** The last entry that is no longer kept; (0, 0) is before the first of all. */
+  /** Position of the last compacted entry; (0, 0) if none was. */
   #base: LogPosition;
   #entries: LogEntry[];
 
@@ -27,7 +27,7 @@ export class ReplicatedLog {
     return this.#entries.at(-1)?.term ?? this.#base.term;
   }
 
-  /** Undefined for what is compacted or not there yet. */
+  /** Undefined for a compacted or future entry. */
   termAt(index: number): number | undefined {
     if (index === this.#base.index) return this.#base.term;
     return this.at(index)?.term;
@@ -39,32 +39,32 @@ export class ReplicatedLog {
 
   append(entry: LogEntry): void {
     assert(entry.index === this.lastIndex + 1, `entry ${entry.index} does not follow ${this.lastIndex}`);
-    assert(entry.term >= this.lastTerm, `the term of entry ${entry.index} goes back`);
+    assert(entry.term >= this.lastTerm, `the term of entry ${entry.index} decreases`);
     this.#entries.push(entry);
   }
 
-  /** Cuts off this entry and all behind it. */
+  /** Removes and returns this entry and all after it. */
   truncate(from: number): readonly LogEntry[] {
-    assert(from > this.#base.index, `cannot cut the compacted entry ${from}`);
+    assert(from > this.#base.index, `cannot truncate the compacted entry ${from}`);
     return this.#entries.splice(from - this.#base.index - 1);
   }
 
-  /** Forgets this entry and all before it. */
+  /** Drops this entry and all before it. */
   compact(upTo: number): void {
     if (upTo <= this.#base.index) return;
     const term = this.termAt(upTo);
-    assert(term !== undefined, `cannot compact up to ${upTo}, which is not there`);
+    assert(term !== undefined, `cannot compact up to ${upTo}, beyond the log`);
     this.#entries = this.#entries.slice(upTo - this.#base.index);
     this.#base = { index: upTo, term };
   }
 
-  /** Forgets everything: a snapshot stands for it. */
+  /** Drops all entries: a snapshot replaces them. */
   reset(base: LogPosition): void {
     this.#base = base;
     this.#entries = [];
   }
 
-  /** From this entry on; at least one if there is one, and no more than so many entries and bytes. */
+  /** Entries from this index on within both limits, but at least one if there is one. */
   slice(from: number, bytesMax: number, countMax: number): readonly LogEntry[] {
     const first = from - this.#base.index - 1;
     assert(first >= 0, `entry ${from} is compacted`);
@@ -77,11 +77,11 @@ export class ReplicatedLog {
     return this.#entries.slice(first, end);
   }
 
-  /** The last entry up to `index` whose term is not above `term`: where two logs may begin to be the same. */
+  /** The last entry up to `index` with a term of at most `term`: the latest position where two logs can match. */
   lastNotAfter(index: number, term: number): LogPosition {
     let low = this.#base.index;
     let high = Math.max(low, Math.min(index, this.lastIndex));
-    // Terms never fall along a log.
+    // Terms never decrease along a log.
     while (low < high) {
       const middle = Math.ceil((low + high) / 2);
       if ((this.termAt(middle) as number) <= term) low = middle;

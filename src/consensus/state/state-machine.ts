@@ -1,6 +1,6 @@
 /**
  * The state machine on top of the log, and the handle by which a node proposes, reads and changes the group. Knows
- * nothing of how agreement is reached.
+ * nothing of the consensus protocol.
  */
 import type { Done } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';
@@ -10,24 +10,23 @@ import type { Leadership } from '../../base/registry.ts';
 
 export type AppliedEntry = { readonly index: number; readonly term: number; readonly command: Uint8Array };
 
-/** Deterministic: same entries, same state, same results, on every machine and in every version that may meet. */
+/** Deterministic: the same entries give the same state and results on every node of a group. */
 export type StateMachine<Result> = {
-  /** Never throws for bytes that a proposer could send: a bad command has a result that says so. */
+  /** Never throws for bytes that a proposer could send: an invalid command has a result that reports it. */
   apply(entry: AppliedEntry): Result;
   /**
-   * The state as it is after the last applied entry. It is fixed by the call; its bytes are made part by part as they
-   * are asked for, while entries go on being applied. Neither the call nor a part may take long: others wait meanwhile.
-   * A part is not changed once it was given out.
+   * The state after the last applied entry, as of the call. Its parts are produced one by one while further entries are
+   * applied. Neither the call nor a part may take long, because they block the loop. A returned part is immutable.
    */
   snapshot(): Iterable<Uint8Array>;
-  /** Takes in what a snapshot gave out. */
+  /** Starts to restore the parts of a snapshot. */
   beginRestore(): SnapshotRestore;
 };
 
 export type SnapshotRestore = {
-  /** In order, but cut anywhere; no part may take long. What the state is until now stays as it is. */
+  /** Parts in order, of any size; none may take long. The current state stays until `finish`. */
   add(part: Uint8Array): void;
-  /** All is there, and takes the place of the state until now. Whoever gives up never calls it. */
+  /** Replaces the current state. Not called if the restore is cancelled. */
   finish(): void;
 };
 
@@ -45,7 +44,7 @@ export type GroupView = {
   readonly term: number;
   readonly commitIndex: number;
   readonly appliedIndex: number;
-  /** What this node is to the group; `outside` until it has been added. */
+  /** The role of this node in the group; `outside` if it is not a member. */
   readonly self: 'leader' | 'follower' | 'candidate' | 'syncing' | 'outside';
 };
 
@@ -55,15 +54,15 @@ export type GroupHandle<Result> = {
   readonly leadership: Leadership;
   view(): GroupView;
   /**
-   * Ends when the entry is applied here. NOT_LEADER, NO_QUORUM and CAPACITY promise that it will never be; DEADLINE and
-   * a lost leadership (NETWORK_TIMEOUT) leave it open.
+   * Ends when the entry is applied on this node. NOT_LEADER, NO_QUORUM and CAPACITY promise that it never will be; after
+   * DEADLINE and a lost leadership (NETWORK_TIMEOUT) it still may be.
    */
   propose(command: Uint8Array, timeoutMs: number, done: Done<CommittedResult<Result>>): void;
-  /** Ends when this leader has applied everything that was agreed anywhere before the call: then its state is the truth. */
+  /** Ends when this leader has applied every entry committed before the call: its state is linearizable then. */
   readBarrier(timeoutMs: number, done: Done<void>): void;
-  /** One change at a time; a second one while the first is open ends with CAPACITY. */
+  /** One configuration change at a time; a second one ends with CAPACITY. */
   change(change: GroupChange, timeoutMs: number, done: Done<void>): void;
-  /** Hands leadership to that voter, or to the best one. Ends when somebody else leads, or in an error while we still do. */
+  /** Transfers leadership to that voter, or to the best one. Ends when another voter leads, or in an error. */
   transfer(to: NodeId | undefined, timeoutMs: number, done: Done<void>): void;
 };
 

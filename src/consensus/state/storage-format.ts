@@ -1,16 +1,12 @@
 /**
- * Store layout of a group: hard state (term and vote), snapshot head, snapshot parts, log entries. What the head does
- * not name is garbage of an interrupted cleanup.
+ * Store layout of a group, below `consensus/<group>/`:
  *
- * What a group keeps in the store, below `consensus/<group>/`:
- *
- *   meta                     term and vote
- *   head                     which snapshot counts, where the log begins, and the members as of the snapshot
+ *   meta                     hard state: term and vote
+ *   head                     the valid snapshot, the base of the log, and the configuration as of the snapshot
  *   snapshot/<number>/<part> the state, in parts
  *   log/<index>              one record per entry
  *
- * What the head does not name, parts of other snapshots and entries before the beginning of the log, is left over from
- * an interrupted cleaning and means nothing.
+ * Parts of other snapshots and entries up to the base of the log are garbage of an interrupted cleanup.
  */
 import type { StoreWrite } from '../../base/ports.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -25,18 +21,18 @@ import type { GroupMember } from './state-machine.ts';
 import type { LogPosition } from './replicated-log.ts';
 import type { Snapshot } from './snapshot.ts';
 
-const nobody = [] as const;
+const noSenders = [] as const;
 
 const meta = message({
   kind: 'meta',
   tag: 1,
   carrier: 'stream',
-  from: nobody,
+  from: noSenders,
   bytesMax: 256,
   doc: 'Term and vote.',
   fields: {
-    term: field(1, u32, 'The highest that was heard of.'),
-    vote: field(2, optional(nodeId), 'Whom we voted for in it.'),
+    term: field(1, u32, 'Highest known term.'),
+    vote: field(2, optional(nodeId), 'Vote in that term.'),
   },
 });
 
@@ -44,32 +40,32 @@ const head = message({
   kind: 'head',
   tag: 2,
   carrier: 'stream',
-  from: nobody,
+  from: noSenders,
   bytesMax: 65_536,
-  doc: 'Which snapshot counts.',
+  doc: 'The valid snapshot and the base of the log.',
   fields: {
-    number: field(1, u53, 'Names the parts of the snapshot.'),
-    index: field(2, u53, 'The last entry that is in it,'),
-    term: field(3, u32, 'and its term.'),
-    baseIndex: field(4, u53, 'The last entry that the log no longer has,'),
-    baseTerm: field(5, u32, 'and its term.'),
-    totalBytes: field(6, u53, 'Of the state.'),
-    checksum: field(7, u32, 'Of the state.'),
-    members: field(8, groupMembers, 'As of the snapshot.'),
+    number: field(1, u53, 'Number of the snapshot.'),
+    index: field(2, u53, 'Index of its last entry.'),
+    term: field(3, u32, 'Term of that entry.'),
+    baseIndex: field(4, u53, 'Index of the last compacted entry.'),
+    baseTerm: field(5, u32, 'Term of that entry.'),
+    totalBytes: field(6, u53, 'Size of the state.'),
+    checksum: field(7, u32, 'CRC-32 of the state.'),
+    members: field(8, groupMembers, 'Configuration as of the snapshot.'),
   },
 });
 
-const membersRecord = message({
+const configurationRecord = message({
   kind: 'members',
   tag: 3,
   carrier: 'stream',
-  from: nobody,
+  from: noSenders,
   bytesMax: 65_536,
-  doc: 'The body of an entry that changes the members.',
-  fields: { members: field(1, groupMembers, 'All of them.') },
+  doc: 'Body of a configuration entry.',
+  fields: { members: field(1, groupMembers, 'Members of the group.') },
 });
 
-const codec = createCodec([meta, head, membersRecord] as const);
+const codec = createCodec([meta, head, configurationRecord] as const);
 
 export type HardState = MessageOf<typeof meta>;
 export type SnapshotHead = MessageOf<typeof head>;
@@ -89,7 +85,7 @@ export const storageKeys = (group: string) => {
 
 export type StorageKeys = ReturnType<typeof storageKeys>;
 
-/** Throws a rejection for what is none. */
+/** Throws a decode error for invalid bytes. */
 export function readHardState(bytes: Uint8Array): HardState | undefined {
   const value = codec.decode(bytes);
   return value.kind === 'meta' ? value : undefined;
@@ -104,7 +100,7 @@ export function encodeConfiguration(members: readonly GroupMember[]): Uint8Array
   return codec.encode({ kind: 'members', members });
 }
 
-/** Throws a rejection for what is none. */
+/** Throws a decode error for invalid bytes. */
 export function decodeConfiguration(bytes: Uint8Array): readonly GroupMember[] {
   const value = codec.decode(bytes);
   return value.kind === 'members' ? value.members : [];
@@ -121,10 +117,10 @@ export function logEntryWrites(keys: StorageKeys, entries: readonly LogEntry[]):
 export function snapshotHeadWrite(keys: StorageKeys, snapshot: Snapshot, base: LogPosition): StoreWrite {
   const { number, index, term, members, state } = snapshot;
   const { length: totalBytes, checksum } = state;
-  const places = { baseIndex: base.index, baseTerm: base.term };
+  const logBase = { baseIndex: base.index, baseTerm: base.term };
   return {
     key: keys.head,
-    value: codec.encode({ kind: 'head', number, index, term, ...places, totalBytes, checksum, members }),
+    value: codec.encode({ kind: 'head', number, index, term, ...logBase, totalBytes, checksum, members }),
   };
 }
 

@@ -30,14 +30,23 @@ export function routeFromWire({ mode, key, number, count }: WireRoute): Route {
   throw new RemusterError('BAD_ARGUMENT', `the route of a call says ${mode} and not which`);
 }
 
-export function routeCallToMessage(call: RoutedCall): CallMessageOf<'wantCall'> {
-  const { pool, method, args, lowestPending: lowest, retryTimeoutMs } = call;
-  return { kind: 'wantCall', ...call.id, lowest, pool, route: routeToWire(call.route), retryTimeoutMs, method, args };
+export function routeCallToMessage(call: RoutedCall): CallMessageOf<'routeCall'> {
+  const { pool, method, args, lowestPending, retryTimeoutMs } = call;
+  return {
+    kind: 'routeCall',
+    ...call.id,
+    lowestPending,
+    pool,
+    route: routeToWire(call.route),
+    retryTimeoutMs,
+    method,
+    args,
+  };
 }
 
 /** To the owner of one container. `version`: of the sender's entry of the address table. */
 export function encodeContainerCall(
-  { id, lowestPending: lowest, method, args }: Pick<RoutedCall, 'id' | 'lowestPending' | 'method' | 'args'>,
+  { id, lowestPending, method, args }: Pick<RoutedCall, 'id' | 'lowestPending' | 'method' | 'args'>,
   pool: KnownPool,
   container: number,
   version: number,
@@ -48,7 +57,7 @@ export function encodeContainerCall(
     session,
     generation,
     counter,
-    lowest,
+    lowestPending,
     pool: pool.record.major,
     container,
     version,
@@ -58,15 +67,15 @@ export function encodeContainerCall(
 }
 
 /** `timeoutMs` is what is left of the deadline that travelled with it. */
-export function routeCallFromMessage(message: CallMessageOf<'wantCall'>, timeoutMs: number): RoutedCall {
-  const { pool, method, args, lowest, retryTimeoutMs } = message;
+export function routeCallFromMessage(message: CallMessageOf<'routeCall'>, timeoutMs: number): RoutedCall {
+  const { pool, method, args, lowestPending, retryTimeoutMs } = message;
   return {
     pool,
     method,
     args,
     route: routeFromWire(message.route),
     id: callIdFields(message),
-    lowestPending: lowest,
+    lowestPending,
     timeoutMs,
     retryTimeoutMs,
   };
@@ -85,20 +94,20 @@ const nothing = {
   stateChanged: undefined,
 };
 
-export function routeCallReplyOf(outcome: Outcome<CallResult>): CallMessageOf<'wantedCall'> {
+export function routeCallReplyOf(outcome: Outcome<CallResult>): CallMessageOf<'routeCallReply'> {
   if (!outcome.ok) {
     const { code, message, stateChanged } = outcome.error;
-    return { ...nothing, kind: 'wantedCall', code, message: truncateErrorText(message), stateChanged };
+    return { ...nothing, kind: 'routeCallReply', code, message: truncateErrorText(message), stateChanged };
   }
   const result = outcome.value;
-  if ('flow' in result) return { ...nothing, kind: 'wantedCall', stream: true };
-  if ('value' in result) return { ...nothing, kind: 'wantedCall', value: result.value };
-  return { ...nothing, kind: 'wantedCall', parts: result.parts.map(partToWire) };
+  if ('flow' in result) return { ...nothing, kind: 'routeCallReply', stream: true };
+  if ('value' in result) return { ...nothing, kind: 'routeCallReply', value: result.value };
+  return { ...nothing, kind: 'routeCallReply', parts: result.parts.map(partToWire) };
 }
 
 /** The third is what a client that is told of a flow does next: it opens one. */
 export function callResultOfReply(
-  message: CallMessageOf<'wantedCall'>,
+  message: CallMessageOf<'routeCallReply'>,
 ): Outcome<Exclude<CallResult, { flow: unknown }> | { readonly flow: true }> {
   const { value, parts, stream: flow, code, message: words, stateChanged = 'maybe' } = message;
   if (code !== undefined) return failure(parseErrorCode(code), words, stateChanged);

@@ -188,7 +188,7 @@ describe('a call', () => {
     scene.own(1, undefined, ['a']);
     const before = scene.timeline.steps;
     scene.advance(11_000);
-    assert.equal(scene.sendings('askCall'), 2);
+    assert.equal(scene.sendings('queryCallStatus'), 2);
     assert.ok(scene.timeline.steps - before < 100, 'somebody wakes up all the time');
     scene.advance(2_000);
     assert.equal(call.code, 'ok');
@@ -206,13 +206,13 @@ describe('a call', () => {
 
   test('#628: whose reply was lost without a sign is found by the probe', () => {
     const scene = new CallHarness(names, 3);
-    scene.loses = (kind) => kind === 'called';
+    scene.loses = (kind) => kind === 'callReply';
     const call = scene.call('a', { route: { id: 1 } });
     scene.advance(4_000);
     scene.loses = () => false;
-    assert.equal(scene.sendings('askCall'), 0);
+    assert.equal(scene.sendings('queryCallStatus'), 0);
     scene.advance(2_000);
-    assert.equal(scene.sendings('askCall'), 1);
+    assert.equal(scene.sendings('queryCallStatus'), 1);
     assert.deepEqual(call.value, { container: 1, method: 'add', times: 1 });
     assert.equal(scene.ran.length, 1);
   });
@@ -245,7 +245,7 @@ describe('a call', () => {
     assert.equal(scene.sendings(), 1);
     scene.advance(2_000);
     assert.equal(call.code, 'ok');
-    assert.ok(scene.sendings('askCall') > 5);
+    assert.ok(scene.sendings('queryCallStatus') > 5);
   });
 
   test('ends at its own deadline however healthy its owner is', () => {
@@ -277,7 +277,7 @@ describe('a call', () => {
     for (let holdMs = 29_000; holdMs <= 31_000; holdMs += 50) {
       const scene = new CallHarness(names, 3);
       scene.replyMs = holdMs;
-      scene.loses = (kind) => kind === 'callStanding';
+      scene.loses = (kind) => kind === 'queryCallStatusReply';
       const call = scene.call('a', { route: { id: 1 } });
       scene.advance(70_000);
       assert.equal(call.endings.length, 1, `held for ${holdMs} ms`);

@@ -122,7 +122,7 @@ export class CallRouter implements ContainerCalls {
   }
 
   /** For the node's service: a stream that began with this message. */
-  openedResultStream(from: Identity, opening: CallMessageOf<'openFlow'>, stream: ByteStream): ByteStreamEvents {
+  openedResultStream(from: Identity, opening: CallMessageOf<'openResultStream'>, stream: ByteStream): ByteStreamEvents {
     return this.#desk.openedResultStream(from, opening, stream);
   }
 
@@ -223,10 +223,10 @@ export class CallRouter implements ContainerCalls {
     call: ContainerCallRequest,
     timeoutMs: number,
   ): AsyncIterable<Uint8Array> {
-    const { method, args, id, lowestPending: lowest } = call;
+    const { method, args, id, lowestPending } = call;
     const route = routeToWire({ id: container });
     const rest = { retryTimeoutMs: undefined, method, timeoutMs: Math.ceil(timeoutMs), hops: 1 };
-    const opening = { kind: 'openFlow', ...id, lowest, pool: pool.name, route, ...rest } as const;
+    const opening = { kind: 'openResultStream', ...id, lowestPending, pool: pool.name, route, ...rest } as const;
     return readResultStream(this.#ports, to, opening, args);
   }
 }

@@ -16,7 +16,7 @@ import {
 } from './call-messages.ts';
 
 const names = ['a', 'b', 'c'] as const;
-const numbered = { session: 'test', generation: 1, counter: 5, lowest: 1 };
+const numbered = { session: 'test', generation: 1, counter: 5, lowestPending: 1 };
 
 function ask(scene: CallHarness, at: string, message: Message, ms = 10): Message | undefined {
   let answer: Outcome<Uint8Array> | undefined;
@@ -31,16 +31,16 @@ function callOf(container: number, more: Partial<CallMessageOf<'call'>> = {}): C
   return { kind: 'call', ...numbered, pool: 7, container, ...rest, ...more };
 }
 
-function wantOf(more: Partial<CallMessageOf<'wantCall'>> = {}): CallMessageOf<'wantCall'> {
+function wantOf(more: Partial<CallMessageOf<'routeCall'>> = {}): CallMessageOf<'routeCall'> {
   const rest = { retryTimeoutMs: undefined, method: 'add', args: encodeValue([]) };
-  return { kind: 'wantCall', ...numbered, pool: 'visits', route: routeToWire({ id: 1 }), ...rest, ...more };
+  return { kind: 'routeCall', ...numbered, pool: 'visits', route: routeToWire({ id: 1 }), ...rest, ...more };
 }
 
 describe('a node that is asked', () => {
   test('runs what its own containers are to run, and tells the version of its entry', () => {
     const scene = new CallHarness(names, 3);
     const answer = ask(scene, 'b', callOf(1));
-    assert.ok(answer?.kind === 'called' && answer.value !== undefined);
+    assert.ok(answer?.kind === 'callReply' && answer.value !== undefined);
     assert.deepEqual(decodeValue(answer.value), { container: 1, method: 'add', times: 1 });
     assert.equal(answer.version, scene.seat('b').table.versionOf(scene.pool, 1));
   });
@@ -48,7 +48,7 @@ describe('a node that is asked', () => {
   test('says who owns the container when it does not, and passes nothing on', () => {
     const scene = new CallHarness(names, 3);
     const answer = ask(scene, 'c', callOf(1));
-    assert.ok(answer?.kind === 'callRefused');
+    assert.ok(answer?.kind === 'callError');
     const { table } = scene.seat('c');
     const entry = { owner: table.ownerOf(scene.pool, 1), version: table.versionOf(scene.pool, 1) };
     assert.deepEqual({ owner: answer.owner, version: answer.version }, entry);
@@ -59,9 +59,9 @@ describe('a node that is asked', () => {
   test('refuses what it does not know', () => {
     const scene = new CallHarness(names, 3);
     const answer = ask(scene, 'b', callOf(1, { pool: 8 }));
-    assert.ok(answer?.kind === 'callRefused' && answer.code === 'UNKNOWN_POOL');
-    assert.deepEqual(ask(scene, 'b', { kind: 'askCall', ...numbered, pool: 8, container: 1 }), {
-      kind: 'callStanding',
+    assert.ok(answer?.kind === 'callError' && answer.code === 'UNKNOWN_POOL');
+    assert.deepEqual(ask(scene, 'b', { kind: 'queryCallStatus', ...numbered, pool: 8, container: 1 }), {
+      kind: 'queryCallStatusReply',
       status: 'unknown',
     });
     const { identity, calls } = scene.seat('a');
@@ -71,9 +71,9 @@ describe('a node that is asked', () => {
   test('tells what has become of a call', () => {
     const scene = new CallHarness(names, 3);
     scene.seat('b').inHand.add('test/1/5');
-    const question = { kind: 'askCall', ...numbered, pool: 7, container: 1 } as const;
-    assert.deepEqual(ask(scene, 'b', question), { kind: 'callStanding', status: 'running' });
-    assert.deepEqual(ask(scene, 'c', question), { kind: 'callStanding', status: 'unknown' });
+    const question = { kind: 'queryCallStatus', ...numbered, pool: 7, container: 1 } as const;
+    assert.deepEqual(ask(scene, 'b', question), { kind: 'queryCallStatusReply', status: 'running' });
+    assert.deepEqual(ask(scene, 'c', question), { kind: 'queryCallStatusReply', status: 'unknown' });
   });
 
   test('answers that a result is too large when no message can carry it', () => {
@@ -83,38 +83,38 @@ describe('a node that is asked', () => {
       return undefined;
     };
     const direct = ask(scene, 'b', callOf(1));
-    assert.ok(direct?.kind === 'callRefused' && direct.code === 'TOO_LARGE');
+    assert.ok(direct?.kind === 'callError' && direct.code === 'TOO_LARGE');
     const asked = ask(scene, 'b', wantOf());
-    assert.ok(asked?.kind === 'wantedCall' && asked.code === 'TOO_LARGE');
+    assert.ok(asked?.kind === 'routeCallReply' && asked.code === 'TOO_LARGE');
   });
 
   test('finds the owners for others, with one result, many, or the reason why there is none', () => {
     const scene = new CallHarness(names, 3);
     const one = ask(scene, 'a', wantOf());
-    assert.ok(one?.kind === 'wantedCall' && one.value !== undefined);
+    assert.ok(one?.kind === 'routeCallReply' && one.value !== undefined);
     assert.deepEqual(decodeValue(one.value), { container: 1, method: 'add', times: 1 });
     const again = ask(scene, 'c', wantOf());
     assert.deepEqual(again, one);
     assert.equal(scene.ran.length, 1, 'the same call id runs once, whoever is asked');
     const all = ask(scene, 'a', wantOf({ counter: 6, route: routeToWire({ broadcast: true }) }));
-    assert.ok(all?.kind === 'wantedCall' && all.parts?.length === 3);
+    assert.ok(all?.kind === 'routeCallReply' && all.parts?.length === 3);
     const none = ask(scene, 'a', wantOf({ route: routeToWire({ id: 9 }) }));
-    assert.ok(none?.kind === 'wantedCall' && none.code === 'UNKNOWN_CONTAINER');
+    assert.ok(none?.kind === 'routeCallReply' && none.code === 'UNKNOWN_CONTAINER');
     const bare = ask(
       scene,
       'a',
       wantOf({ route: { mode: 'id', key: undefined, number: undefined, count: undefined } }),
     );
-    assert.ok(bare?.kind === 'wantedCall' && bare.code === 'BAD_ARGUMENT');
+    assert.ok(bare?.kind === 'routeCallReply' && bare.code === 'BAD_ARGUMENT');
   });
 
   test('by a client does no more than clients may ask for', () => {
     const open = { ...numbered, pool: 'visits', route: routeToWire({ id: 1 }), retryTimeoutMs: undefined, method: 'm' };
     const messages: readonly Message[] = [
       wantOf(),
-      { kind: 'openFlow', ...open, timeoutMs: 5, hops: 0 },
+      { kind: 'openResultStream', ...open, timeoutMs: 5, hops: 0 },
       callOf(1),
-      { kind: 'askCall', ...numbered, pool: 7, container: 1 },
+      { kind: 'queryCallStatus', ...numbered, pool: 7, container: 1 },
     ];
     assert.deepEqual(
       messages.map((message) => checkSender('stream', ['client'], encodeMessage(message))),

@@ -55,14 +55,18 @@ export class CallServer {
   /** False when the message is none of ours. */
   handle(_from: Identity, message: CallMessage, remainingMs: number, reply: Done<Uint8Array>): boolean {
     if (message.kind === 'call') this.#run(message, remainingMs, reply);
-    else if (message.kind === 'wantCall') this.#find(message, remainingMs, reply);
-    else if (message.kind === 'askCall')
-      reply(encodeCallMessage({ kind: 'callStanding', status: this.#standing(message) }));
+    else if (message.kind === 'routeCall') this.#find(message, remainingMs, reply);
+    else if (message.kind === 'queryCallStatus')
+      reply(encodeCallMessage({ kind: 'queryCallStatusReply', status: this.#standing(message) }));
     else return false;
     return true;
   }
 
-  openedResultStream(_from: Identity, opening: CallMessageOf<'openFlow'>, stream: ByteStream): ByteStreamEvents {
+  openedResultStream(
+    _from: Identity,
+    opening: CallMessageOf<'openResultStream'>,
+    stream: ByteStream,
+  ): ByteStreamEvents {
     const { ports, flowsMax } = this.#parts;
     const isTooMuch = this.#flows >= flowsMax;
     this.#flows += 1;
@@ -81,15 +85,12 @@ export class CallServer {
 
   #run(message: CallMessageOf<'call'>, remainingMs: number, reply: Done<Uint8Array>): void {
     const { table, hosting } = this.#parts.ports;
-    const { container, method, args, lowest } = message;
+    const { container, method, args, lowestPending } = message;
     const pool = table.poolByNumber(message.pool);
     const answer = (outcome: Outcome<CallOutput>): void => reply(this.#answerOf(message, outcome));
     if (pool === undefined) return answer(failure('UNKNOWN_POOL', `there is no pool number ${message.pool}`));
     if (hosting === undefined) return answer(failure('STALE_TABLE', 'this node owns no containers'));
-    hosting.call(
-      { pool, container, method, args, id: callIdFields(message), lowestPending: lowest, remainingMs },
-      answer,
-    );
+    hosting.call({ pool, container, method, args, id: callIdFields(message), lowestPending, remainingMs }, answer);
   }
 
   #answerOf(message: CallMessageOf<'call'>, outcome: Outcome<CallOutput>): Outcome<Uint8Array> {
@@ -100,14 +101,14 @@ export class CallServer {
       const value = 'value' in outcome.value ? outcome.value.value : undefined;
       // It has not begun: whoever opens the flow has it made anew.
       discardOutput(outcome.value);
-      const bytes = encodeCallMessage({ kind: 'called', version, value });
+      const bytes = encodeCallMessage({ kind: 'callReply', version, value });
       return bytes.ok ? bytes : this.#answerOf(message, failedAfterRun(bytes.error));
     }
     const { code, message: words, stateChanged } = outcome.error;
     const isStale = code === 'STALE_TABLE' && pool !== undefined;
     const owner = isStale ? table.ownerOf(pool, message.container) : undefined;
     return encodeCallMessage({
-      kind: 'callRefused',
+      kind: 'callError',
       code,
       message: truncateErrorText(words),
       owner,
@@ -116,7 +117,7 @@ export class CallServer {
     });
   }
 
-  #find(message: CallMessageOf<'wantCall'>, remainingMs: number, reply: Done<Uint8Array>): void {
+  #find(message: CallMessageOf<'routeCall'>, remainingMs: number, reply: Done<Uint8Array>): void {
     const told = (outcome: Outcome<CallResult>): void => {
       if (outcome.ok && 'flow' in outcome.value) discardOutput(outcome.value);
       const bytes = encodeCallMessage(routeCallReplyOf(outcome));
@@ -127,24 +128,23 @@ export class CallServer {
     else told(wanted);
   }
 
-  #standing(message: CallMessageOf<'askCall'>): 'waiting' | 'running' | 'unknown' {
+  #standing(message: CallMessageOf<'queryCallStatus'>): 'waiting' | 'running' | 'unknown' {
     const { table, hosting } = this.#parts.ports;
     const pool = table.poolByNumber(message.pool);
     if (pool === undefined || hosting === undefined) return 'unknown';
     return hosting.callStatus({ pool, container: message.container, id: callIdFields(message) });
   }
 
-  #beginFlow(opening: CallMessageOf<'openFlow'>, args: Uint8Array, done: Done<CallOutput>): Cancel {
-    const { pool, method, lowest, timeoutMs, retryTimeoutMs, hops } = opening;
+  #beginFlow(opening: CallMessageOf<'openResultStream'>, args: Uint8Array, done: Done<CallOutput>): Cancel {
+    const { pool, method, lowestPending, timeoutMs, retryTimeoutMs, hops } = opening;
     const route = attempted(() => routeFromWire(opening.route));
     if (!route.ok) {
       done(route);
       return nothing;
     }
     const id = callIdFields(opening);
-    if (hops > 0)
-      return this.#ownFlow({ route: route.value, pool, method, args, id, lowestPending: lowest, timeoutMs }, done);
-    const call = { pool, method, args, route: route.value, id, lowestPending: lowest, timeoutMs, retryTimeoutMs };
+    if (hops > 0) return this.#ownFlow({ route: route.value, pool, method, args, id, lowestPending, timeoutMs }, done);
+    const call = { pool, method, args, route: route.value, id, lowestPending, timeoutMs, retryTimeoutMs };
     return this.#parts.calls.call(call, (outcome) => {
       if (!outcome.ok) return done(outcome);
       if ('parts' in outcome.value) return done(failure('BAD_ARGUMENT', 'a flow comes from one container', 'maybe'));

@@ -235,12 +235,12 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     if (number === this.#number) this.#cancel = nothing;
     if (!outcome.ok) return this.#attemptFailed(number, outcome.error);
     const answer = tryDecodeMessage(outcome.value);
-    if (answer?.kind === 'called') this.#succeeded(answer, address);
-    else if (answer?.kind === 'callRefused') this.#refused(number, answer);
+    if (answer?.kind === 'callReply') this.#succeeded(answer, address);
+    else if (answer?.kind === 'callError') this.#refused(number, answer);
     else this.#attemptFailed(number, new RemusterError('INTERNAL', 'the answer of the owner cannot be read'));
   }
 
-  #succeeded({ value, version }: CallMessageOf<'called'>, address: Address): void {
+  #succeeded({ value, version }: CallMessageOf<'callReply'>, address: Address): void {
     const { ports } = this.#site;
     const { pool, container } = this;
     if (version > ports.table.versionOf(pool, container)) ports.count('calls.behind');
@@ -249,7 +249,7 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     this.#finish(success({ flow: this.#site.openStream(address, this, this.#call, remainingMs) }));
   }
 
-  #refused(number: number, refusal: CallMessageOf<'callRefused'>): void {
+  #refused(number: number, refusal: CallMessageOf<'callError'>): void {
     const { message, owner, version, stateChanged } = refusal;
     const code = parseErrorCode(refusal.code);
     const { ports } = this.#site;
@@ -336,16 +336,16 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     ports.count('calls.probed');
     const number = this.#number;
     this.#isProbing = true;
-    const body = encodeMessage({ kind: 'askCall', ...id, pool: pool.record.major, container });
+    const body = encodeMessage({ kind: 'queryCallStatus', ...id, pool: pool.record.major, container });
     this.#cancelProbe = ports.streams.request(address, body, this.#patience.probeAfterMs, (outcome) => {
       this.#isProbing = false;
       const answer = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;
       if (this.#over || number !== this.#number || this.#phase !== 'asked') return;
-      if (answer?.kind === 'callStanding') this.#stands(answer.status);
+      if (answer?.kind === 'queryCallStatusReply') this.#stands(answer.status);
     });
   }
 
-  #stands(standing: CallMessageOf<'callStanding'>['status']): void {
+  #stands(standing: CallMessageOf<'queryCallStatusReply'>['status']): void {
     const nowMs = this.#site.ports.clock.nowMs();
     if (standing === 'unknown') {
       // Its answer may be on the way and is taken if it comes; only the one before that is given up.

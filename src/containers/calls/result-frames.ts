@@ -4,7 +4,7 @@
  *
  *   frame = kind (1) | length (4, big endian) | bytes
  *   reader: args once, then room (4 bytes, big endian: for so much more) again and again
- *   writer: item again and again, then end, or refused with a callRefused message
+ *   writer: item again and again, then end, or refused with a callError message
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { ByteStream } from '../../base/ports.ts';

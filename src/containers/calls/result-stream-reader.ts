@@ -19,7 +19,7 @@ type Reading = { resolve(result: IteratorResult<Uint8Array>): void; reject(error
 export function readResultStream(
   ports: { readonly streams: Pick<Streams, 'open'>; readonly clock: Clock },
   to: Address,
-  opening: CallMessageOf<'openFlow'>,
+  opening: CallMessageOf<'openResultStream'>,
   args: Uint8Array,
 ): AsyncIterableIterator<Uint8Array> {
   return new ResultStreamReader(ports, to, opening, args);
@@ -39,7 +39,7 @@ class ResultStreamReader implements AsyncIterableIterator<Uint8Array> {
   constructor(
     { streams, clock }: { readonly streams: Pick<Streams, 'open'>; readonly clock: Clock },
     to: Address,
-    opening: CallMessageOf<'openFlow'>,
+    opening: CallMessageOf<'openResultStream'>,
     args: Uint8Array,
   ) {
     const frames = new ResultFrameReader(valueBytesMax, (kind, bytes) => this.#frame(kind, bytes));
@@ -134,6 +134,6 @@ class ResultStreamReader implements AsyncIterableIterator<Uint8Array> {
 
 function refusalOf(bytes: Uint8Array): RemusterError {
   const message = tryDecodeMessage(bytes);
-  if (message?.kind !== 'callRefused') return new RemusterError('MALFORMED', 'the end of a flow cannot be read');
+  if (message?.kind !== 'callError') return new RemusterError('MALFORMED', 'the end of a flow cannot be read');
   return new RemusterError(parseErrorCode(message.code), message.message, message.stateChanged);
 }

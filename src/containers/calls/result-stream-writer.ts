@@ -123,7 +123,7 @@ export class ResultStreamWriter {
     if (this.#over) return;
     const { code, message, stateChanged } = serializeError(error);
     const words = { code, message: truncateErrorText(message), owner: undefined, version: 0, stateChanged };
-    this.#sender.send(resultFrameKinds.refused, encodeMessage({ kind: 'callRefused', ...words }));
+    this.#sender.send(resultFrameKinds.refused, encodeMessage({ kind: 'callError', ...words }));
     this.#close();
   }
 

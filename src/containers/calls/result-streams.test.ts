@@ -78,7 +78,7 @@ class Cluster {
           notify: () => {},
           open: (from, opening, stream) => {
             const message = decodeMessage(opening);
-            assert.ok(message.kind === 'openFlow');
+            assert.ok(message.kind === 'openResultStream');
             return calls.openedResultStream(from, message, stream);
           },
         });
@@ -227,11 +227,11 @@ describe('a flow', () => {
   const open = (cluster: Cluster, container: number, count: number, hops = 0): AsyncIterable<Uint8Array> => {
     const { streams, identity } = cluster.at('a');
     const clock = { nowMs: () => 0, wallMs: () => 0, schedule: () => () => {} };
-    const id = { session: 'client', generation: 1, counter: 1, lowest: 1 };
+    const id = { session: 'client', generation: 1, counter: 1, lowestPending: 1 };
     const rest = { retryTimeoutMs: undefined, method: 'numbers', timeoutMs: 60_000, hops };
     const route = routeToWire({ id: container });
     assert.ok(identity.name === 'a');
-    const opening = { kind: 'openFlow', ...id, pool: 'visits', route, ...rest } as const;
+    const opening = { kind: 'openResultStream', ...id, pool: 'visits', route, ...rest } as const;
     const at = { host: cluster.world.host('b').address, port: 7 };
     return readResultStream({ streams, clock }, at, opening, encodeValue([count, 0]));
   };

@@ -153,7 +153,7 @@ describe('a call that is sent again', () => {
   it('after its caller had said that it was over is refused, and does not run', () => {
     const { scene, ran } = opened();
     scene.call('add', [1], { counter: 1 });
-    scene.call('add', [1], { counter: 2, lowest: 2 });
+    scene.call('add', [1], { counter: 2, lowestPending: 2 });
     scene.run();
     assert.equal(codeOf(scene.call('add', [1], { counter: 1 })), 'PRECONDITION');
     assert.equal(ran.length, 2);

@@ -47,8 +47,8 @@ class Run {
   }
 
   send(counter: number): void {
-    const lowest = Math.max(0, counter - 30);
-    this.asked.push({ counter, call: this.scene.call('add', [], { counter, lowest, remainingMs: 5_000 }) });
+    const lowestPending = Math.max(0, counter - 30);
+    this.asked.push({ counter, call: this.scene.call('add', [], { counter, lowestPending, remainingMs: 5_000 }) });
   }
 
   step(): void {

@@ -176,7 +176,8 @@ export class ReplicaManager implements ContainerReplication {
       const refusal = known > fence ? 'fenced' : 'busy';
       const { generation } = this.#self;
       const nothing = { position: undefined, snapshot: undefined, step: undefined };
-      return reply({ ok: true, value: { kind: 'copyStanding', generation, highestFence: known, ...nothing, refusal } });
+      const value = { kind: 'replicaStatus', generation, highestFence: known, ...nothing, refusal } as const;
+      return reply({ ok: true, value });
     }
     this.#fenceOwner(key, fence);
     holding.namedRevision = Math.max(holding.namedRevision, request.revision);

@@ -66,7 +66,7 @@ class Bench {
   /** To the last request, or to the one of that number; the question that comes first is 0. */
   answer(standing: Partial<ReplicaStatus>, to = this.requests.length - 1): void {
     const nothing = { position: undefined, snapshot: undefined, step: undefined, refusal: undefined };
-    const value = { kind: 'copyStanding', generation: 1, highestFence: fence, ...nothing, ...standing } as const;
+    const value = { kind: 'replicaStatus', generation: 1, highestFence: fence, ...nothing, ...standing } as const;
     this.requests[to]?.done(success(encodeMessage(value)));
   }
 

@@ -262,7 +262,7 @@ export class ReplicaSender {
     sent.cancel = streams.request(address, body, timeoutMs, (outcome) => {
       if (!this.#ended(link, sent) || !this.#isCurrent(link)) return;
       const answer = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;
-      if (answer?.kind === 'copyStanding') return this.#answered(link, answer, revision);
+      if (answer?.kind === 'replicaStatus') return this.#answered(link, answer, revision);
       this.#cancel(link);
       // A node that is leaving says so: it takes nothing any more in this life.
       const isLeaving = !outcome.ok && outcome.error.code === 'DRAINED';

@@ -192,7 +192,7 @@ function standingOf(
   refusal: ReplicationRefusal | undefined,
 ): ReplicaStatus {
   return {
-    kind: 'copyStanding',
+    kind: 'replicaStatus',
     generation,
     highestFence: meta.maxFence,
     position: meta.slot === undefined ? undefined : meta.position,

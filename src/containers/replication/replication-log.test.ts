@@ -40,7 +40,14 @@ function says(
 ): ReplicaReplyEffect {
   const position = at === undefined ? undefined : { fence: at > 10 ? fence : older, seq: at };
   const nothing = { snapshot: undefined, step: undefined, refusal: undefined };
-  const standing = { kind: 'copyStanding', generation: 1, highestFence: fence, position, ...nothing, ...more } as const;
+  const standing = {
+    kind: 'replicaStatus',
+    generation: 1,
+    highestFence: fence,
+    position,
+    ...nothing,
+    ...more,
+  } as const;
   return log.onReply(link(log, node), standing, 0);
 }
 

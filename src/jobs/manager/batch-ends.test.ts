@@ -42,7 +42,7 @@ function endOf(order: UnitSpec, isBad: (index: number) => boolean, message = 'ba
 function reportOf({ job, workflow, unit, attempt, fence }: AttemptId): UnitReport {
   return {
     ...{ job, workflow, unit, attempt, fence, status: 'completed', completed: 0, failed: 0, summary: undefined },
-    ...{ output: undefined, code: undefined, why: undefined, found: undefined, durationMs: 5, failures: undefined },
+    ...{ output: undefined, code: undefined, message: undefined, found: undefined, durationMs: 5, failures: undefined },
   };
 }
 

@@ -55,7 +55,7 @@ export class JobManagerHost {
     if (leadership.isLeading() && fence !== undefined) this.#loop.feed({ kind: 'became', fence });
   }
 
-  /** A jobOrder for the leader. NOT_LEADER elsewhere: the desk of the node passes it on. */
+  /** A jobRequest for the leader. NOT_LEADER elsewhere: the desk of the node passes it on. */
   command(
     verb: JobVerb,
     argumentsJson: string,
@@ -80,12 +80,20 @@ export class JobManagerHost {
     storeBundle(this.#ports.registry, { sha256, code, wallMs: this.#ports.clock.wallMs() }, done);
   }
 
-  onHeartbeat(from: Identity, message: JobMessageOf<'workerReport'>, reply: Done<JobMessageOf<'workerHeard'>>): void {
+  onHeartbeat(
+    from: Identity,
+    message: JobMessageOf<'workerHeartbeat'>,
+    reply: Done<JobMessageOf<'workerHeartbeatReply'>>,
+  ): void {
     const call = this.#open(askTimeoutMs, undefined, reply as Done<ManagerReply>);
     if (call !== undefined) this.#loop.feed({ kind: 'report', call, from, message });
   }
 
-  onUnitReports(from: Identity, message: JobMessageOf<'tellUnits'>, reply: Done<JobMessageOf<'unitsHeard'>>): void {
+  onUnitReports(
+    from: Identity,
+    message: JobMessageOf<'reportUnits'>,
+    reply: Done<JobMessageOf<'reportUnitsAck'>>,
+  ): void {
     const call = this.#open(askTimeoutMs, undefined, reply as Done<ManagerReply>);
     if (call !== undefined) this.#loop.feed({ kind: 'news', call, from, message });
   }

@@ -84,7 +84,10 @@ test('a plan that is no plan fails its workflow, whatever it is', () => {
 
 test('an error of setup fails the workflow at once; the code runs once', () => {
   const world = FakeManagerCluster.start({ w1: 3 });
-  everywhere(world, () => ({ afterMs: 10, news: { status: 'failed', code: 'WORKFLOW_FAILED', why: 'setup threw' } }));
+  everywhere(world, () => ({
+    afterMs: 10,
+    news: { status: 'failed', code: 'WORKFLOW_FAILED', message: 'setup threw' },
+  }));
   const jobId = world.submit({ workflows: [loadTestFacts('one', { cores: 2, hasSetup: true, hasTeardown: true })] });
   const shown = world.untilStatus(jobId, 'FAILED');
   assert.equal(allBegan(world).length, 1);
@@ -96,8 +99,8 @@ test('teardown also after a failure; its own failure changes nothing but the inc
   const world = FakeManagerCluster.start({ w1: 3 });
   everywhere(world, ({ phase, unit }) => {
     if (phase === 'finish')
-      return { afterMs: 10, news: { status: 'failed', code: 'WORKFLOW_FAILED', why: 'too late' } };
-    if (unit === 1) return { afterMs: 10, news: { status: 'failed', code: 'BUNDLE_INVALID', why: 'bad' } };
+      return { afterMs: 10, news: { status: 'failed', code: 'WORKFLOW_FAILED', message: 'too late' } };
+    if (unit === 1) return { afterMs: 10, news: { status: 'failed', code: 'BUNDLE_INVALID', message: 'bad' } };
     return 'hold';
   });
   const jobId = world.submit({ workflows: [loadTestFacts('one', { cores: 2, hasTeardown: true })] });
@@ -237,6 +240,6 @@ test('a plan whose items cannot be sent fails its workflow, and the manager goes
 test('an error text that ends in half a character is recorded all the same', () => {
   const world = FakeManagerCluster.start({ w1: 1 });
   const why = `${'x'.repeat(999)}\u{1f600}`;
-  everywhere(world, () => ({ afterMs: 10, news: { status: 'failed', code: 'WORKFLOW_FAILED', why } }));
+  everywhere(world, () => ({ afterMs: 10, news: { status: 'failed', code: 'WORKFLOW_FAILED', message: why } }));
   world.untilStatus(world.submit({ workflows: [loadTestFacts('one')] }), 'FAILED');
 });

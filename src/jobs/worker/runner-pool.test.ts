@@ -64,7 +64,7 @@ describe('a worker and its runners', () => {
     scene.give([unitAssignmentOf(unitSpecOf('second', { bundle: scene.bundle('quick', '2') }))]);
     scene.pass(10_000);
     assert.equal(scene.ends('second')[0]?.code, 'RUNNER_KILLED');
-    assert.match(scene.ends('second')[0]?.why ?? '', /cannot start/);
+    assert.match(scene.ends('second')[0]?.message ?? '', /cannot start/);
     const before = scene.runners.started;
     scene.pass(60_000);
     assert.ok(scene.runners.started - before < 12, `${scene.runners.started - before} starts in a minute`);

@@ -74,7 +74,7 @@ export class UnitAttempt {
 
   #news(nowMs: number, status: UnitReport['status'], more: Partial<UnitReport>): UnitReport {
     const { completed, failed, summary, startedMs } = this;
-    const { output, code, why, found, failures } = more;
+    const { output, code, message: why, found, failures } = more;
     const { job, workflow, unit, attempt, fence } = this.name;
     // Without it nothing of the unit was ever run.
     const durationMs = startedMs === undefined ? undefined : Math.max(0, Math.round(nowMs - startedMs));
@@ -91,7 +91,7 @@ export class UnitAttempt {
       summary,
       output,
       code,
-      why,
+      message: why,
       found,
       durationMs,
       failures,

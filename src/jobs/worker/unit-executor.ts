@@ -33,9 +33,9 @@ export type UnitExecutorPorts = {
   runnerKilled(unit: UnitAttempt, reason: string): void;
 };
 
-export type UnitAcceptance = { readonly code: ErrorCode | undefined; readonly why: string | undefined };
+export type UnitAcceptance = { readonly code: ErrorCode | undefined; readonly message: string | undefined };
 
-const taken: UnitAcceptance = { code: undefined, why: undefined };
+const taken: UnitAcceptance = { code: undefined, message: undefined };
 const superseded: StopCause = { why: 'a later attempt is here', as: 'cancelled', graceMs: 0 };
 const startFailuresMax = 3;
 const startPauseMs = 300;
@@ -63,7 +63,7 @@ export class UnitExecutor {
       this.#end(unit, { why: `it ran longer than ${unit.requirements.timeoutMs} ms`, as: 'timeout', graceMs });
     });
     this.#line = new WaitQueue(ports.clock, ports.cores, (unit) => {
-      this.#over(unit, 'returned', { why: 'no core became free in time' });
+      this.#over(unit, 'returned', { message: 'no core became free in time' });
     });
   }
 
@@ -84,12 +84,13 @@ export class UnitExecutor {
     const key = unitKey(given);
     const verdict = this.#memory.classify(key, given);
     if (verdict === 'again') return taken;
-    if (verdict === 'stopped') return { code: 'CANCELLED', why: 'this attempt was to be stopped' };
-    if (verdict === 'old') return { code: 'FENCED', why: 'a later attempt of this unit is known here' };
+    if (verdict === 'stopped') return { code: 'CANCELLED', message: 'this attempt was to be stopped' };
+    if (verdict === 'old') return { code: 'FENCED', message: 'a later attempt of this unit is known here' };
     const needs = parseRequirements(given);
-    if (needs === undefined) return { code: 'MALFORMED', why: 'the order cannot be read, or is one of another unit' };
+    if (needs === undefined)
+      return { code: 'MALFORMED', message: 'the order cannot be read, or is one of another unit' };
     const hasRoom = this.#slots.free > 0 || (given.mayWait && this.#line.hasCapacityFor(given.spec.length));
-    const why = refusal ?? (hasRoom ? undefined : { code: 'CAPACITY', why: 'no core is free' });
+    const why = refusal ?? (hasRoom ? undefined : { code: 'CAPACITY', message: 'no core is free' });
     if (why !== undefined) {
       // Who hears that gives it to somebody else; and the same words may still come a second time.
       this.#memory.recordStopped(key, given);
@@ -123,7 +124,7 @@ export class UnitExecutor {
   }
 
   returnQueued(why: string): void {
-    for (const unit of this.#line.takeAll()) this.#over(unit, 'returned', { why });
+    for (const unit of this.#line.takeAll()) this.#over(unit, 'returned', { message: why });
   }
 
   onceIdle(done: () => void): void {
@@ -184,8 +185,8 @@ export class UnitExecutor {
   #fetched(unit: UnitAttempt, outcome: Outcome<Uint8Array>): void {
     if (outcome.ok) return this.#launch(unit, outcome.value);
     const { code, message: why } = outcome.error;
-    if (code === 'BUNDLE_INVALID' || code === 'UNKNOWN_BUNDLE') this.#over(unit, 'failed', { code, why });
-    else this.#over(unit, 'returned', { why: `its code could not be fetched: ${why}` });
+    if (code === 'BUNDLE_INVALID' || code === 'UNKNOWN_BUNDLE') this.#over(unit, 'failed', { code, message: why });
+    else this.#over(unit, 'returned', { message: `its code could not be fetched: ${why}` });
   }
 
   #launch(unit: UnitAttempt, code: Uint8Array): void {
@@ -246,7 +247,7 @@ export class UnitExecutor {
     if (unit.core !== undefined && code !== undefined) return this.#startFailed(unit, code, reason);
     unit.startFailures += 1;
     if (unit.core !== undefined || unit.startFailures >= startFailuresMax)
-      return this.#over(unit, 'returned', { why: `its runner was gone before it began: ${reason}` });
+      return this.#over(unit, 'returned', { message: `its runner was gone before it began: ${reason}` });
     unit.state = 'waiting';
     unit.runner = undefined;
     this.#line.push(unit);
@@ -309,8 +310,8 @@ export class UnitExecutor {
     const end = (): void => {
       if (what === 'completed') this.#over(unit, 'completed', { output, found, failures });
       else if (unit.stopCause !== undefined) this.#stopped(unit, unit.stopCause);
-      else if (what === 'cancelled') this.#over(unit, 'cancelled', { why: word.why });
-      else this.#over(unit, 'failed', { code: userErrorCode(word.code), why: word.why, output });
+      else if (what === 'cancelled') this.#over(unit, 'cancelled', { message: word.why });
+      else this.#over(unit, 'failed', { code: userErrorCode(word.code), message: word.why, output });
     };
     if (runner === undefined || runner.isGone) return end();
     runner.onceGone(end);
@@ -327,12 +328,12 @@ export class UnitExecutor {
   #died(unit: UnitAttempt, reason: string): void {
     if (unit.stopCause !== undefined) return this.#stopped(unit, unit.stopCause);
     this.#ports.runnerKilled(unit, reason);
-    this.#over(unit, 'failed', { code: 'RUNNER_KILLED', why: reason.slice(0, whyLengthMax) });
+    this.#over(unit, 'failed', { code: 'RUNNER_KILLED', message: reason.slice(0, whyLengthMax) });
   }
 
   #stopped(unit: UnitAttempt, { as, why }: StopCause): void {
-    if (as === 'timeout') this.#over(unit, 'failed', { code: 'WORKFLOW_TIMEOUT', why });
-    else this.#over(unit, as, { why });
+    if (as === 'timeout') this.#over(unit, 'failed', { code: 'WORKFLOW_TIMEOUT', message: why });
+    else this.#over(unit, as, { message: why });
   }
 
   /** The first cause counts, and the shortest grace. */

@@ -169,7 +169,7 @@ export class UnitReporter {
     const epoch = this.#epoch;
     const hasProgress = reports.length > ends.length;
     this.#messages += 1;
-    const message: JobMessage = { kind: 'tellUnits', generation, reports };
+    const message: JobMessage = { kind: 'reportUnits', generation, reports };
     this.#ports.ask(leader, message, timeoutMs, (outcome) => {
       if (epoch === this.#epoch) {
         this.#messages -= 1;
@@ -180,8 +180,8 @@ export class UnitReporter {
   }
 
   #answered(ends: readonly End[], outcome: Outcome<JobMessage>, isPresent: boolean): void {
-    const answer = outcome.ok && outcome.value.kind === 'unitsHeard' ? outcome.value : undefined;
-    for (const [at, name] of (answer?.heard ?? []).entries()) this.#heard(name, ends[at]);
+    const answer = outcome.ok && outcome.value.kind === 'reportUnitsAck' ? outcome.value : undefined;
+    for (const [at, name] of (answer?.acknowledged ?? []).entries()) this.#heard(name, ends[at]);
     if (answer !== undefined && answer.stop.length > 0) this.#ports.stop(answer.stop);
     const left = ends.filter(({ isHeard }) => !isHeard);
     if (isPresent && left.length > 0) {
@@ -226,7 +226,7 @@ function isOf({ news }: End, { job, workflow, unit, attempt, fence }: AttemptId)
   );
 }
 
-function sizeOf({ summary, output, failures, why }: UnitReport): number {
+function sizeOf({ summary, output, failures, message: why }: UnitReport): number {
   const bytes = (summary?.length ?? 0) + (output?.length ?? 0) + (failures?.length ?? 0);
   return overheadBytes + bytes + 3 * (why?.length ?? 0);
 }

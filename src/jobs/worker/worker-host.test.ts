@@ -139,7 +139,7 @@ describe('stopping units', () => {
       const held = scene.stop([unit]);
       assert.equal(held.outcome, undefined);
       scene.pass(waitMs);
-      assert.deepEqual(held.outcome, { ok: true, value: { kind: 'unitsStopped' } });
+      assert.deepEqual(held.outcome, { ok: true, value: { kind: 'stopUnitsReply' } });
       assert.equal(scene.runners.busy, 0);
       assert.equal(scene.ends('j1')[0]?.status, 'cancelled');
     });

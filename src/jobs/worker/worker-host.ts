@@ -2,7 +2,7 @@
  * Wires the worker of a node: executor, reporter, lease, runner pool. Answers assignUnits and stopUnits. Never runs
  * user code in this process.
  *
- *   giveUnits --> units --take--> runner-pool --> processes
+ *   assignUnits --> units --take--> runner-pool --> processes
  *                   | ended, progress
  *                   v
  *               news-teller --tellUnits--> leader <--workerReport-- worker-lease
@@ -129,23 +129,27 @@ export class WorkerHost {
     );
   }
 
-  assignUnits(_from: Identity, message: JobMessageOf<'giveUnits'>, reply: Done<JobMessageOf<'unitsTaken'>>): void {
+  assignUnits(
+    _from: Identity,
+    message: JobMessageOf<'assignUnits'>,
+    reply: Done<JobMessageOf<'assignUnitsReply'>>,
+  ): void {
     const { term, generation, units } = message;
     if (generation !== this.#ports.self.generation)
       return reply(failure('FENCED', 'another life of this node is meant', 'no'));
     if (!this.#lease.acceptsTerm(term)) return reply(failure('FENCED', 'a later leader is known here', 'no'));
     runGuarded(this.#halted, () => {
       const taken = units.map((unit) => this.#units.accept(unit, this.#refusal()));
-      reply(success({ kind: 'unitsTaken', units: taken }));
+      reply(success({ kind: 'assignUnitsReply', units: taken }));
     });
   }
 
-  stopUnits(_from: Identity, message: JobMessageOf<'stopUnits'>, reply: Done<JobMessageOf<'unitsStopped'>>): void {
+  stopUnits(_from: Identity, message: JobMessageOf<'stopUnits'>, reply: Done<JobMessageOf<'stopUnitsReply'>>): void {
     if (!this.#lease.acceptsTerm(message.term)) return reply(failure('FENCED', 'a later leader is known here', 'no'));
-    const as = message.why === 'timeout' ? 'timeout' : 'cancelled';
-    const cause: StopCause = { why: message.why, as, graceMs };
+    const as = message.reason === 'timeout' ? 'timeout' : 'cancelled';
+    const cause: StopCause = { why: message.reason, as, graceMs };
     this.#stopUnits(message.units, cause, () => {
-      reply(success({ kind: 'unitsStopped' }));
+      reply(success({ kind: 'stopUnitsReply' }));
     });
   }
 
@@ -211,11 +215,11 @@ export class WorkerHost {
   }
 
   #refusal(): UnitAcceptance | undefined {
-    if (this.#isDraining || this.#isStopping) return { code: 'DRAINED', why: 'this worker takes nothing new' };
-    if (!this.#lease.holds) return { code: 'CAPACITY', why: 'this worker has not been heard by a leader lately' };
+    if (this.#isDraining || this.#isStopping) return { code: 'DRAINED', message: 'this worker takes nothing new' };
+    if (!this.#lease.holds) return { code: 'CAPACITY', message: 'this worker has not been heard by a leader lately' };
     const { unacknowledgedBytes, unacknowledgedCount } = this.#teller;
     const isFull = unacknowledgedBytes > unheardBytesMax || unacknowledgedCount + this.#units.count >= namesMax;
-    return isFull ? { code: 'CAPACITY', why: 'too many ends wait to be heard' } : undefined;
+    return isFull ? { code: 'CAPACITY', message: 'too many ends wait to be heard' } : undefined;
   }
 
   #stopUnits(names: readonly AttemptId[], cause: StopCause, done: () => void): void {
@@ -234,13 +238,13 @@ export class WorkerHost {
     this.#stopUnits(names, { why: 'superseded', as: 'cancelled', graceMs: 0 }, () => undefined);
   }
 
-  #report(): JobMessageOf<'workerReport'> {
+  #report(): JobMessageOf<'workerHeartbeat'> {
     const { self, isolation } = this.#ports;
     const { total } = this.#units.cores;
     const attempts = [...this.#units.names(), ...this.#teller.unacknowledgedIds()];
     return {
-      ...{ kind: 'workerReport', generation: self.generation, coresTotal: total, attempts, isolation },
-      ...{ level: this.#ports.loadLevel(), draining: this.#isDraining || this.#isStopping },
+      ...{ kind: 'workerHeartbeat', generation: self.generation, coresTotal: total, attempts, isolation },
+      ...{ loadLevel: this.#ports.loadLevel(), draining: this.#isDraining || this.#isStopping },
     };
   }
 

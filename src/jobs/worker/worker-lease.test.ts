@@ -12,11 +12,11 @@ class Heard {
   readonly ends: { readonly atMs: number; readonly withinMs: number }[] = [];
   #nowMs = 0;
   #timers: { readonly atMs: number; readonly run: () => void }[] = [];
-  #answers: Outcome<JobMessage>[] = [success({ kind: 'workerHeard', term: 1, leaseMs, stop: [] })];
+  #answers: Outcome<JobMessage>[] = [success({ kind: 'workerHeartbeatReply', term: 1, leaseMs, stop: [] })];
 
   constructor(next: Outcome<JobMessage> = failure('UNREACHABLE')) {
     this.#answers.push(next);
-    const report = { kind: 'workerReport', generation: 1, coresTotal: 1, attempts: [] } as const;
+    const report = { kind: 'workerHeartbeat', generation: 1, coresTotal: 1, attempts: [] } as const;
     void new WorkerLease(
       {
         clock: {

@@ -17,7 +17,7 @@ export type WorkerLeasePorts = {
   leader(): Peer | undefined;
   request(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void;
   /** What is true at this moment. */
-  heartbeat(): JobMessageOf<'workerReport'>;
+  heartbeat(): JobMessageOf<'workerHeartbeat'>;
   /** The leader says that these are superseded. */
   stop(names: readonly AttemptId[]): void;
   /** The leader knows this worker, and may give it something. */
@@ -107,14 +107,14 @@ export class WorkerLease {
   }
 
   #answered(asked: number, sentMs: number, outcome: Outcome<JobMessage>): void {
-    const answer = outcome.ok && outcome.value.kind === 'workerHeard' ? outcome.value : undefined;
+    const answer = outcome.ok && outcome.value.kind === 'workerHeartbeatReply' ? outcome.value : undefined;
     if (answer !== undefined && this.acceptsTerm(answer.term)) return this.#granted(sentMs, answer);
     if (!outcome.ok && outcome.error.code === 'FENCED') this.#expire();
     // A later question is under way, or has been answered.
     if (asked === this.#asked) this.#failed();
   }
 
-  #granted(sentMs: number, { leaseMs, stop }: JobMessageOf<'workerHeard'>): void {
+  #granted(sentMs: number, { leaseMs, stop }: JobMessageOf<'workerHeartbeatReply'>): void {
     const { clock } = this.#ports;
     this.#leaseMs = leaseMs;
     this.#failures = 0;

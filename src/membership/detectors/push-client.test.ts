@@ -13,7 +13,7 @@ import {
   pushTiming,
 } from '../../../test/support/membership/push-manager-harness.ts';
 import { createCodec } from '../../messages/codec/codec.ts';
-import { pushAck, pushPing } from '../../messages/push.ts';
+import { pushAck, pushPing } from '../../messages/membership.ts';
 import { PushClient } from './push-client.ts';
 import type { PushPing } from './push-server.ts';
 

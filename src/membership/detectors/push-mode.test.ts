@@ -70,7 +70,7 @@ describe('where heartbeats are heard', () => {
       kind: 'asked',
       from: worker,
       call: 2,
-      message: { kind: 'departure', incarnation: 0, reason: 'maintenance' },
+      message: { kind: 'leave', incarnation: 0, reason: 'maintenance' },
     });
     subject.advance(10 * timeoutMs);
     assert.deepEqual(subject.events(), ['member.alive n9:0 it joined', 'member.left n9:0 it said so']);
@@ -150,7 +150,7 @@ describe('a node without datagrams', () => {
     const subject = new PushMemberHarness(worker, 'push');
     const [first] = managers as [Identity];
     const claims = managers.map((manager) => claim('alive', manager));
-    const message = { kind: 'synced', viewHash: 0, claims, id: first.id } as const;
+    const message = { kind: 'syncViewReply', viewHash: 0, claims, id: first.id } as const;
     subject.feed({ kind: 'answered', purpose: { kind: 'greet', address: first }, message });
     return subject;
   }
@@ -271,7 +271,7 @@ describe('a node without datagrams', () => {
     subject.take('request');
     subject.feed({ kind: 'leave', reason: 'maintenance' });
     const told = subject.take('request').map(({ message }) => message.kind);
-    assert.deepEqual(new Set(told), new Set(['departure']));
+    assert.deepEqual(new Set(told), new Set(['leave']));
     assert.equal(told.length, 3);
     subject.advance(60_000);
     assert.deepEqual(subject.pings(), []);
@@ -284,7 +284,7 @@ describe('a node without datagrams', () => {
     const [seed] = managers as [Identity];
     const steps = (input: MembershipInput) => seeded.step(0, input).map(({ kind }) => kind);
     assert.ok(!steps({ kind: 'start', seeds: [seed] }).includes('joined'));
-    const message = { kind: 'synced', viewHash: 0, claims: [claim('alive', seed)], id: seed.id } as const;
+    const message = { kind: 'syncViewReply', viewHash: 0, claims: [claim('alive', seed)], id: seed.id } as const;
     const view = { kind: 'answered', purpose: { kind: 'join', seed, attempt: 0 }, message } as const;
     assert.ok(!steps(view).includes('joined'));
     const ack = { kind: 'pushAck', seq: 1, incarnation: 0, claims: [], verdict: 'member', known: 0 } as const;

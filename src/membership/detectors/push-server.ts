@@ -14,7 +14,7 @@ import { type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Identity, Log } from '../../base/ports.ts';
 import type { MessageOf } from '../../messages/codec/message.ts';
-import type { pushAck, pushPing } from '../../messages/push.ts';
+import type { pushAck, pushPing } from '../../messages/membership.ts';
 import { type Claim, type ClaimKind, type MemberStatus, supersedes } from '../state/claim.ts';
 import type { HeartbeatTiming } from './heartbeat-timing.ts';
 import { type DetectedDeath, type MemberLife, PushDetector } from './push-detector.ts';

@@ -64,21 +64,21 @@ export class AntiEntropy {
   }
 
   /** The other side of an exchange: what it says, and what it is told. */
-  mergeRequest(from: NodeId, message: MembershipMessageOf<'sync'>): void {
+  mergeRequest(from: NodeId, message: MembershipMessageOf<'syncView'>): void {
     this.#merge(message.claims, from, true);
   }
 
-  replyTo(message: MembershipMessageOf<'sync'>): MembershipMessageOf<'synced'> {
+  replyTo(message: MembershipMessageOf<'syncView'>): MembershipMessageOf<'syncViewReply'> {
     const viewHash = this.#spreader.viewHash;
     const told = message.reply === 'nothing' || message.viewHash === viewHash;
-    return { kind: 'synced', viewHash, claims: told ? [] : this.#view(), id: this.#group.self.id };
+    return { kind: 'syncViewReply', viewHash, claims: told ? [] : this.#view(), id: this.#group.self.id };
   }
 
   /**
    * Takes the other's view over and sends back what it does not know yet. A newcomer that knows nobody but those has
    * nobody to tell of them: whom it could tell, the one that answered tells, too.
    */
-  onReply(from: Address, message: MembershipMessageOf<'synced'>, asNewcomer: boolean): void {
+  onReply(from: Address, message: MembershipMessageOf<'syncViewReply'>, asNewcomer: boolean): void {
     const { outbox, options } = this.#group;
     const { id } = message;
     this.#merge(message.claims, id, !asNewcomer || this.#knowsOthersThan(message.claims));
@@ -114,8 +114,8 @@ export class AntiEntropy {
     return self.hasDatagrams ? [self.claim(kind)] : [];
   }
 
-  #sync(claims: readonly Claim[], reply: 'differences' | 'nothing'): MembershipMessageOf<'sync'> {
-    return { kind: 'sync', viewHash: this.#spreader.viewHash, claims, reply };
+  #sync(claims: readonly Claim[], reply: 'differences' | 'nothing'): MembershipMessageOf<'syncView'> {
+    return { kind: 'syncView', viewHash: this.#spreader.viewHash, claims, reply };
   }
 
   /**

@@ -33,7 +33,7 @@ export class GracefulLeave {
       const member = table.get(id);
       if (member === undefined) continue;
       this.#waiting.add(id);
-      const message = { kind: 'departure', incarnation: self.incarnation, reason } as const;
+      const message = { kind: 'leave', incarnation: self.incarnation, reason } as const;
       const purpose = { kind: 'departure', id } as const;
       outbox.put({ kind: 'request', to: member.entry, message, timeoutMs: options.leaveTimeoutMs, purpose });
     }

@@ -29,7 +29,7 @@ class Door {
 
   asks(n: number, kind: 'join' | 'alive' = 'join'): void {
     const from = identity(n);
-    const message = { kind: 'sync', viewHash: 1, claims: [claimOf(from, kind)], reply: 'differences' } as const;
+    const message = { kind: 'syncView', viewHash: 1, claims: [claimOf(from, kind)], reply: 'differences' } as const;
     this.#step({ kind: 'asked', from, call: n, message });
   }
 
@@ -52,7 +52,7 @@ class Door {
   #step(input: MembershipInput): void {
     for (const effect of this.#machine.step(this.nowMs, input)) {
       if (effect.kind === 'schedule' && effect.timer.kind === 'crowd') this.#timers.push(effect);
-      if (effect.kind === 'reply' && effect.message.kind === 'synced') {
+      if (effect.kind === 'reply' && effect.message.kind === 'syncViewReply') {
         this.#answered.push(`n${effect.call} hears of ${effect.message.claims.length}`);
       }
     }

@@ -8,7 +8,7 @@ import type { NodeId } from '../../base/ids.ts';
 import type { MembershipContext, MembershipMessageOf } from '../state/context.ts';
 import type { AntiEntropy } from './anti-entropy.ts';
 
-type Question = { readonly call: number; readonly message: MembershipMessageOf<'sync'> };
+type Question = { readonly call: number; readonly message: MembershipMessageOf<'syncView'> };
 
 /** More than these do not wait. */
 const waitingMax = 500;

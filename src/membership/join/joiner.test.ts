@@ -41,7 +41,11 @@ class Joining {
   /** Node 2 answers the question that was asked last. */
   answered(...about: number[]): void {
     const claims = about.map(aliveClaim);
-    const message = { kind: 'synced', viewHash: about.length === 0 ? this.machine.viewHash : 1, claims } as const;
+    const message = {
+      kind: 'syncViewReply',
+      viewHash: about.length === 0 ? this.machine.viewHash : 1,
+      claims,
+    } as const;
     this.#step({ kind: 'answered', purpose: this.#asked.at(-1)!, message: { ...message, id: identity(2).id } });
   }
 

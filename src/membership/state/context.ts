@@ -87,7 +87,7 @@ export class MembershipOutbox {
 
   /** The timer with this key would only wake us for nothing. */
   forget(key: string): void {
-    this.#effects.push({ kind: 'unschedule', key });
+    this.#effects.push({ kind: 'cancelTimer', key });
   }
 
   take(): readonly (MembershipEffect | Schedule<MembershipTimer> | CancelTimer)[] {

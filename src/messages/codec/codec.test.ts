@@ -51,7 +51,7 @@ describe('the bytes of a message', () => {
   });
 });
 
-describe('what is not exactly one valid message is refused', () => {
+describe('decoding rejects anything but one valid message', () => {
   test('by its header', () => {
     refuses([], 'header');
     refuses([wireFormat, 1], 'header');
@@ -84,7 +84,7 @@ describe('what is not exactly one valid message is refused', () => {
     }
   });
 
-  test('by the size of the whole, on both ways', () => {
+  test('by its size, also when encoding', () => {
     const small = createCodec([note({ body: field(1, bytes(1_000), '.') }, 100)]);
     const fits = { kind: 'note', body: new Uint8Array(95) } as const;
     assert.deepEqual(small.decode(small.encode(fits)), fits);
@@ -100,7 +100,7 @@ describe('what is not exactly one valid message is refused', () => {
     );
   });
 
-  test('before a list without end has filled the memory', () => {
+  test('before an endless list fills the memory', () => {
     const endless = createCodec([note({ items: field(1, list(bytes(100_000), 100_000), '.') }, 1_000)]);
     const item = new Uint8Array(100_000);
     const items = Array.from({ length: 100_000 }, () => item);
@@ -124,7 +124,7 @@ describe('neighbouring versions', () => {
     }),
   ]);
 
-  test('an older reader passes over fields that a newer writer added, at every depth', () => {
+  test('an older reader skips fields that a newer writer added, at every depth', () => {
     const sent = { kind: 'note', a: 2n ** 60n, b: 5, c: 'new', p: { x: 1, y: 2, z: 3 }, d: [1, 2 ** 31] } as const;
     assert.deepEqual(older.decode(newer.encode(sent)), { kind: 'note', b: 5, p: { x: 1, y: 2 } });
   });
@@ -134,7 +134,7 @@ describe('neighbouring versions', () => {
     assert.deepEqual(newer.decode(older.encode({ kind: 'note', b: 5, p: { x: 1, y: 2 } })), expected);
   });
 
-  test('an unknown field is checked for its length all the same', () => {
+  test('the length of an unknown field is checked too', () => {
     refuses([...valid, 26, 0xff, 0xff, 0x03], 'fieldLength');
     refuses([...valid, 25, 1, 2, 3], 'truncated');
     refuses([...valid, 24, ...Array.from({ length: 11 }, () => 0xff)], 'varint');
@@ -142,14 +142,14 @@ describe('neighbouring versions', () => {
 });
 
 describe('encoding', () => {
-  test('refuses a kind that is not in the list', () => {
+  test('rejects an undeclared kind', () => {
     assert.throws(
       () => codec.encode({ ...value, kind: '__proto__' } as never),
       (error) => isRemusterError(error, 'BAD_ARGUMENT'),
     );
   });
 
-  test('gives each message bytes of its own, also after a failure and across slabs', () => {
+  test('returns separate bytes for each message, also after a failure and across slabs', () => {
     const echo = createCodec([note({ body: field(1, bytes(100_000), '.') }, 200_000)]);
     const sizes = Array.from({ length: 300 }, (_, i) => (i * 37) % (i % 50 === 0 ? 20_000 : 200));
     const sent = sizes.map((size, i) => {
@@ -161,7 +161,7 @@ describe('encoding', () => {
     }
   });
 
-  test('is not disturbed by a getter that encodes another message', () => {
+  test('survives a getter that encodes another message', () => {
     const tricky = {
       kind: 'note',
       get count() {
@@ -174,7 +174,7 @@ describe('encoding', () => {
   });
 });
 
-describe('mistakes in declarations are found when they are made', () => {
+describe('an invalid declaration fails at once', () => {
   const mistakes: Readonly<Record<string, () => unknown>> = {
     'a field number twice': () => note({ a: field(1, u8, '.'), b: field(1, u8, '.') }),
     'a field number of 0': () => field(0, u8, '.'),

@@ -1,7 +1,7 @@
 /**
  * Encodes and decodes the messages of a list of declarations: header, tag, size limit. Decoding returns one whole
  * valid message or throws a coded error. Compared with protobuf libraries, cbor-x and msgpackr (decision 18): none
- * refuses fields by limit and order while it reads, and some compile text as code.
+ * checks the limit and order of fields while it reads, and some compile text as code.
  */
 import { assert } from '../../base/assert.ts';
 import { RemusterError } from '../../base/errors.ts';
@@ -16,7 +16,7 @@ export type Codec<M> = {
   decode(bytes: Uint8Array): M;
 };
 
-/** The tag, without a look at the rest; undefined if there is no header. */
+/** The tag alone; undefined for bytes shorter than a header. */
 export function peekTag(bytes: Uint8Array): number | undefined {
   if (bytes.length < messageHeaderBytes) return undefined;
   return ((bytes[1] as number) << 8) | (bytes[2] as number);
@@ -28,10 +28,10 @@ export function supportsVersion(bytes: Uint8Array): boolean {
 
 export function createCodec<const L extends readonly MessageDeclaration[]>(declarations: L): Codec<MessageOf<L>> {
   const byKind = new Map<string, MessageDeclaration>();
-  /** An array and no map: it is asked for each message, and tags are small numbers. */
+  /** An array: it is read for each message, and tags are small numbers. */
   const byTag: (MessageDeclaration | undefined)[] = [];
   for (const declaration of declarations) {
-    assert(!byKind.has(declaration.kind), `two messages are called ${declaration.kind}`);
+    assert(!byKind.has(declaration.kind), `two messages have the kind ${declaration.kind}`);
     assert(byTag[declaration.tag] === undefined, `two messages have the tag ${declaration.tag}`);
     byKind.set(declaration.kind, declaration);
     while (byTag.length <= declaration.tag) byTag.push(undefined);
@@ -57,7 +57,7 @@ export function createCodec<const L extends readonly MessageDeclaration[]>(decla
   };
 }
 
-/** One writer serves all; if a getter of a message should encode another one, that one gets a writer of its own. */
+/** Reused by all messages. If a getter of a message encodes another message, that one gets its own writer. */
 let idleWriter: WireWriter | undefined = new WireWriter();
 
 function encodeAs(declaration: MessageDeclaration, message: { kind: string }): Uint8Array {

@@ -9,7 +9,7 @@ import type { WireWriter } from './writer.ts';
 
 export type FieldSpec<T> = {
   readonly number: number;
-  readonly kind: FieldType<T>;
+  readonly type: FieldType<T>;
   readonly optional: boolean;
   readonly doc: string;
 };
@@ -21,21 +21,21 @@ export type RecordOf<F extends MessageFields> = {
 };
 
 /** May be absent, and is then undefined. Every field added after a release must be optional. */
-export function optional<T>(kind: FieldType<T>): OptionalField<T> {
-  return { optional: kind };
+export function optional<T>(type: FieldType<T>): OptionalField<T> {
+  return { optional: type };
 }
 
-export function field<T>(number: number, kind: FieldType<T>, doc: string): FieldSpec<T>;
-export function field<T>(number: number, kind: OptionalField<T>, doc: string): FieldSpec<T | undefined>;
-export function field<T>(number: number, kind: FieldType<T> | OptionalField<T>, doc: string): FieldSpec<T | undefined> {
+export function field<T>(number: number, type: FieldType<T>, doc: string): FieldSpec<T>;
+export function field<T>(number: number, type: OptionalField<T>, doc: string): FieldSpec<T | undefined>;
+export function field<T>(number: number, type: FieldType<T> | OptionalField<T>, doc: string): FieldSpec<T | undefined> {
   assert(Number.isInteger(number) && number > 0 && number <= fieldNumberMax, `field number ${number} is out of bounds`);
-  if ('optional' in kind) return { number, kind: kind.optional, optional: true, doc };
-  return { number, kind, optional: false, doc };
+  if ('optional' in type) return { number, type: type.optional, optional: true, doc };
+  return { number, type, optional: false, doc };
 }
 
-/** Where a record's fields are written and read, without the length around it: a message is one of these. */
+/** Codec of the fields of a record or a message, without a length in front. */
 export type FieldsCodec<T> = {
-  readonly shapes: readonly FieldSchema[];
+  readonly schemas: readonly FieldSchema[];
   write(writer: WireWriter, value: T): void;
   read(reader: WireReader): T;
 };
@@ -44,26 +44,26 @@ export type FieldsCodec<T> = {
 type FieldStep = {
   readonly name: string;
   readonly key: number;
-  /** The key if it is a single byte, which can be compared at once; otherwise no byte equals it. */
+  /** The key if it is a single byte; otherwise -1, which equals no byte. */
   readonly keyByte: number;
   readonly number: number;
   readonly wire: WireType;
   readonly write: FieldType<unknown>['write'];
   readonly read: FieldType<unknown>['read'];
   readonly optional: boolean;
-  /** The number of the field before it, below which nothing may come any more. */
+  /** Number of the previous field: every field read from here on must have a higher one. */
   readonly after: number;
 };
 
-/** `kind` is what a message has and a record has not; it does not travel, the tag says it. */
+/** `kind` is set for messages only. It is not written: the tag implies it. */
 export function fieldsCodec<T extends object>(fields: MessageFields, kind: string | undefined): FieldsCodec<T> {
   const names = Object.keys(fields);
-  assert(!names.includes('__proto__'), 'no field may be called __proto__');
+  assert(!names.includes('__proto__'), 'a field must not be named __proto__');
   const steps = stepsOf(fields);
   const lastNumber = steps.at(-1)?.number ?? 0;
   const Value = plainObjects();
   return {
-    shapes: names.map((name) => shapeOf(name, fields[name] as FieldSpec<unknown>)),
+    schemas: names.map((name) => schemaOf(name, fields[name] as FieldSpec<unknown>)),
     write: (writer, value) => {
       for (const step of steps) {
         const item = (value as Record<string, unknown>)[step.name];
@@ -73,7 +73,7 @@ export function fieldsCodec<T extends object>(fields: MessageFields, kind: strin
       }
     },
     read: (reader) => {
-      // Only declared names are ever set, and always all of them in the same order: every value has the same shape.
+      // Sets all declared names in one order, so every value has the same hidden class in V8.
       const out = new Value();
       if (kind !== undefined) out['kind'] = kind;
       for (const step of steps) out[step.name] = readStep(reader, step);
@@ -84,8 +84,8 @@ export function fieldsCodec<T extends object>(fields: MessageFields, kind: strin
 }
 
 /**
- * Makes plain objects, as `{}` does. The engine learns of each maker how much room its objects need; of `{}` it cannot,
- * and moves what outgrows it again and again.
+ * A constructor of plain objects, as `{}`. V8 learns per constructor how many properties its objects need; objects of
+ * `{}` that outgrow their first size are moved.
  */
 function plainObjects(): new () => Record<string, unknown> {
   const Value = function () {};
@@ -103,30 +103,30 @@ function readStep(reader: WireReader, step: FieldStep): unknown {
   return step.read(reader, step.name);
 }
 
-function shapeOf(name: string, { number, optional: absent, doc, kind }: FieldSpec<unknown>): FieldSchema {
-  return { name, number, optional: absent, doc, schema: kind.schema };
+function schemaOf(name: string, { number, optional: absent, doc, type }: FieldSpec<unknown>): FieldSchema {
+  return { name, number, optional: absent, doc, schema: type.schema };
 }
 
 function stepsOf(fields: MessageFields): readonly FieldStep[] {
   const entries = Object.entries(fields).toSorted(([, a], [, b]) => a.number - b.number);
   let after = 0;
-  return entries.map(([name, { number, kind, optional: absent }]) => {
-    assert(number > after, `field number ${number} is used twice`);
-    const key = number * 4 + kind.wire;
+  return entries.map(([name, { number, type, optional: absent }]) => {
+    assert(number > after, `field number ${number} is declared twice`);
+    const key = number * 4 + type.wire;
     const keyByte = key < 0x80 ? key : -1;
-    const { wire, write, read } = kind;
+    const { wire, write, read } = type;
     const step: FieldStep = { name, key, keyByte, number, wire, write, read, optional: absent, after };
     after = number;
     return step;
   });
 }
 
-/** `name` is what the protocol page calls it. */
+/** `name` appears on the protocol page. */
 export function record<F extends MessageFields>(name: string, fields: F): FieldType<RecordOf<F>> {
   const codec = fieldsCodec<RecordOf<F>>(fields, undefined);
   return {
     wire: wireTypes.delimited,
-    schema: { type: 'record', name, fields: codec.shapes },
+    schema: { type: 'record', name, fields: codec.schemas },
     write: (writer, value, label) => {
       if (typeof value !== 'object' || value === null) throw invalidValue(label, `is not a ${name}`);
       const start = writer.begin();
@@ -142,7 +142,7 @@ export function record<F extends MessageFields>(name: string, fields: F): FieldT
   };
 }
 
-/** Item after item until the length is used up: there is no count that could lie. */
+/** Items until the length is used up: there is no count that a peer could forge. */
 export function list<T>(item: FieldType<T>, itemsMax: number): FieldType<readonly T[]> {
   return {
     wire: wireTypes.delimited,
@@ -167,7 +167,7 @@ export function list<T>(item: FieldType<T>, itemsMax: number): FieldType<readonl
   };
 }
 
-/** A Map, never an object: keys come from outside and may be called anything, `__proto__` too. */
+/** A Map, never an object: keys are untrusted and may be `__proto__`. */
 export function map<V>(
   key: FieldType<string>,
   value: FieldType<V>,
@@ -201,7 +201,7 @@ export function map<V>(
   };
 }
 
-/** Narrows the reader to the part that begins here; the result is the end to go back to. */
+/** Narrows the reader to a length-delimited part; returns the previous end. */
 function enter(reader: WireReader, label: string): number {
   const length = reader.length(label);
   const outer = reader.end;

@@ -43,7 +43,7 @@ export function decodeError(reason: RejectionReason, message: string): DecodeErr
   return Object.assign(new RemusterError(reasonTable[reason], message), { reason });
 }
 
-/** The word to count an error of a decoder under; undefined for whatever did not come from one. */
+/** The reason to count a decode error under; undefined for any other error. */
 export function rejectionReason(error: unknown): RejectionReason | undefined {
   if (!isRemusterError(error) || !('reason' in error)) return undefined;
   return rejectionReasons.find((reason) => reason === error.reason);

@@ -11,7 +11,7 @@ export type FieldTypeSchema =
   | { readonly type: 'integer'; readonly name: string; readonly min: number; readonly max: number }
   | { readonly type: 'f64'; readonly finite: boolean }
   | { readonly type: 'text' | 'bytes'; readonly bytesMax: number }
-  | { readonly type: 'oneOf'; readonly words: readonly string[] }
+  | { readonly type: 'enum'; readonly values: readonly string[] }
   | { readonly type: 'list'; readonly item: FieldTypeSchema; readonly itemsMax: number }
   | { readonly type: 'map'; readonly key: FieldTypeSchema; readonly value: FieldTypeSchema; readonly itemsMax: number }
   | { readonly type: 'record'; readonly name: string; readonly fields: readonly FieldSchema[] };
@@ -24,7 +24,7 @@ export type FieldSchema = {
   readonly schema: FieldTypeSchema;
 };
 
-/** `label` is the name of the field, for the sentence of an error. */
+/** `label` is the name of the field, for error messages. */
 export type FieldType<T> = {
   readonly wire: WireType;
   readonly schema: FieldTypeSchema;

@@ -29,7 +29,7 @@ function survives<T>(kind: FieldType<T>, ...values: readonly T[]): void {
   for (const value of values) assert.deepEqual(read(kind, written(kind, value)), value);
 }
 
-/** Values that the compiler would not let through either; data from elsewhere is not checked by it. */
+/** Values that the compiler would reject; untyped data reaches the codec nevertheless. */
 function refusesToWrite(kind: FieldType<unknown>, code: ErrorCode, ...values: readonly unknown[]): void {
   for (const value of values) {
     assert.throws(
@@ -57,7 +57,7 @@ function refusesToRead(
 const notNumbers = [undefined, null, '1', 1n, NaN, Infinity, 1.5, -1, {}];
 
 describe('integers', () => {
-  test('survive at the edges of their ranges and of their lengths', () => {
+  test('survive at the bounds of their ranges and lengths', () => {
     survives(u8, 0, 1, 127, 128, 255);
     survives(u16, 0, 16_383, 16_384, 65_535);
     survives(u32, 0, 2 ** 21 - 1, 2 ** 21, 2 ** 28, 2 ** 31, 2 ** 32 - 1);
@@ -66,7 +66,7 @@ describe('integers', () => {
     survives(u64, 0n, 1n, 2n ** 53n + 1n, 2n ** 64n - 1n);
   });
 
-  test('are refused outside of their ranges on both ways', () => {
+  test('are rejected outside their ranges, both when encoding and decoding', () => {
     for (const [kind, beyond] of [
       [u8, 256],
       [u16, 65_536],
@@ -82,7 +82,7 @@ describe('integers', () => {
     refusesToRead(i32, 'range', [0x80, 0x80, 0x80, 0x80, 0x10]);
   });
 
-  test('have one spelling only', () => {
+  test('have one encoding only', () => {
     refusesToRead(u53, 'varint', [0x80, 0x00], [0x81, 0x80, 0x00]);
     refusesToRead(u53, 'varint', [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x1f]);
     refusesToRead(u53, 'varint', [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]);
@@ -100,7 +100,7 @@ describe('other numbers', () => {
     refusesToRead(f64, 'notFinite', [0x7f, 0xf0, 0, 0, 0, 0, 0, 0], [0x7f, 0xf8, 0, 0, 0, 0, 0, 1]);
   });
 
-  test('truth values, enumerations and roles know nothing but their own', () => {
+  test('booleans, enums and roles reject unknown values', () => {
     const colour = enumOf('red', 'green');
     survives(bool, true, false);
     survives(colour, 'red', 'green');
@@ -121,7 +121,7 @@ describe('other numbers', () => {
 describe('text and names', () => {
   const hostile = ['', '__proto__', '\0', '\ufeffx', 'a\nb', '\u{10ffff}', '\u00e9'.repeat(50), 'x'.repeat(100)];
 
-  test('text survives, whatever it says, up to its limit in bytes', () => {
+  test('any text survives up to its limit in bytes', () => {
     survives(text(100), ...hostile, 'x'.repeat(48), 'x'.repeat(49), `${'x'.repeat(31)}\u00e9`);
     survives(text(40_000), 'x'.repeat(20_000), '\u20ac'.repeat(13_333));
     refusesToWrite(text(100), 'TOO_LARGE', 'x'.repeat(101), '\u00e9'.repeat(51), 'x'.repeat(2 ** 20));
@@ -130,14 +130,14 @@ describe('text and names', () => {
     refusesToRead(text(2), 'fieldLength', [2, 97], [0xff, 0xff, 0xff, 0xff, 0x0f]);
   });
 
-  test('text that is not UTF-8 is refused', () => {
+  test('bytes that are not UTF-8 are rejected', () => {
     const surrogate = [3, 0xed, 0xa0, 0x80];
     const overlong = [2, 0xc0, 0x80];
     refusesToRead(text(100), 'utf8', [1, 0xff], [1, 0x80], surrogate, overlong, [2, 97, 0xc3]);
     refusesToRead(text(100), 'utf8', [40, ...Array.from({ length: 39 }, () => 97), 0xff]);
   });
 
-  test('names are those of namePattern, letter by letter', () => {
+  test('a name follows namePattern in every character', () => {
     for (let code = 0; code < 0x180; code++) {
       for (const candidate of [String.fromCharCode(code), `a${String.fromCharCode(code)}`]) {
         if (namePattern.test(candidate)) survives(name, candidate);
@@ -148,7 +148,7 @@ describe('text and names', () => {
       }
     }
     survives(name, 'a'.repeat(63), `a${'-'.repeat(50)}`);
-    // Names are remembered by their length and three of their letters: these have the same.
+    // Names are interned by their length and three characters: these collide.
     survives(name, 'ab-c-dz', 'ax-c-yz', 'ab-c-dz');
     refusesToRead(name, 'name', [7, ...Array.from('aB-c-dz', (letter) => letter.charCodeAt(0))]);
     refusesToWrite(name, 'BAD_ARGUMENT', '', 'a'.repeat(64), undefined, ['a']);
@@ -157,7 +157,7 @@ describe('text and names', () => {
 });
 
 describe('bytes and node ids', () => {
-  test('bytes survive up to their limit and are copies', () => {
+  test('bytes survive up to their limit and are copied', () => {
     survives(bytes(300), new Uint8Array(0), Uint8Array.of(0, 255), new Uint8Array(300).fill(7));
     refusesToWrite(bytes(3), 'TOO_LARGE', new Uint8Array(4));
     refusesToWrite(bytes(3), 'BAD_ARGUMENT', 'abc', [1], undefined);
@@ -168,7 +168,7 @@ describe('bytes and node ids', () => {
     assert.deepEqual(value, Uint8Array.of(9));
   });
 
-  test('a node id is 32 lower-case digits', () => {
+  test('a node id has 32 lower-case hex digits', () => {
     survives(nodeId, '00ff0123456789abcdefa0b1c2d3e4f5' as NodeId);
     refusesToWrite(nodeId, 'BAD_ARGUMENT', '', 'A'.repeat(32), `${'0'.repeat(31)}g`, `g${'0'.repeat(31)}`, undefined);
     refusesToRead(nodeId, 'fieldLength', [15, ...Array.from({ length: 15 }, () => 1)], [0]);
@@ -205,7 +205,7 @@ describe('lists and maps', () => {
     refusesToWrite(map(text(9), u8, 1), 'BAD_ARGUMENT', { a: 1 }, [['a', 1]], undefined);
   });
 
-  test('are refused with too many items, a cut item or a key twice', () => {
+  test('are rejected with too many items, a truncated item or a duplicate key', () => {
     refusesToRead(list(u8, 2), 'itemCount', [3, 1, 2, 3]);
     refusesToRead(list(u64, 2), 'truncated', [7, 1, 2, 3, 4, 5, 6, 7]);
     refusesToRead(list(text(9), 2), 'fieldLength', [2, 5, 97]);
@@ -216,8 +216,8 @@ describe('lists and maps', () => {
   });
 });
 
-describe('what is said again and again', () => {
-  test('survives as text, the first time and later, also when it is no plain word', () => {
+describe('interned values', () => {
+  test('survive as text, on a miss and on a hit, also outside ASCII', () => {
     const kind = shortInternedText(100);
     const words = [
       'noop',
@@ -229,14 +229,14 @@ describe('what is said again and again', () => {
       'x'.repeat(100),
     ];
     for (let round = 0; round < 20; round++) survives(kind, ...words);
-    for (const said of words) assert.deepEqual(written(kind, said), written(text(100), said));
+    for (const value of words) assert.deepEqual(written(kind, value), written(text(100), value));
     refusesToWrite(kind, 'TOO_LARGE', 'y'.repeat(101));
     refusesToWrite(kind, 'BAD_ARGUMENT', 1, null, undefined, '\ud800');
     refusesToRead(kind, 'fieldLength', [4, 110, 111, 111]);
     refusesToRead(kind, 'utf8', [1, 0x80]);
   });
 
-  test('survives as bytes, whatever becomes of those that it came in', () => {
+  test('survive as bytes, independent of the buffer that they came in', () => {
     const kind = internedBytes(10);
     survives(kind, ...[[], [0], [1, 1], [1, 12, 0], [1, 2, 3, 4]].map((list) => Uint8Array.from(list)));
     const input = Uint8Array.of(2, 7, 8);

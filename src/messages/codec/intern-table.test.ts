@@ -5,40 +5,40 @@ import { InternTable } from './intern-table.ts';
 
 const encoder = new TextEncoder();
 
-function read(known: InternTable, text: string): string | undefined {
+function read(table: InternTable, text: string): string | undefined {
   const bytes = encoder.encode(`<${text}>`);
-  return known.lookup(bytes, 1, bytes.length - 2);
+  return table.lookup(bytes, 1, bytes.length - 2);
 }
 
-describe('known texts', () => {
-  test('are found by their bytes and by themselves', () => {
-    const known = new InternTable();
+describe('interned texts', () => {
+  test('are found by their bytes and by their text', () => {
+    const table = new InternTable();
     for (const [i, text] of ['noop', 'a', 'x'.repeat(63)].entries()) {
-      assert.equal(read(known, text), undefined);
-      assert.equal(known.encodedForm(text), undefined);
-      if (i % 2 === 0) known.addEncoded(text);
-      else assert.equal(known.addDecoded(text), text);
-      assert.equal(read(known, text), text);
-      assert.deepEqual([...(known.encodedForm(text) ?? [])], [text.length, ...encoder.encode(text)]);
+      assert.equal(read(table, text), undefined);
+      assert.equal(table.encodedForm(text), undefined);
+      if (i % 2 === 0) table.addEncoded(text);
+      else assert.equal(table.addDecoded(text), text);
+      assert.equal(read(table, text), text);
+      assert.deepEqual([...(table.encodedForm(text) ?? [])], [text.length, ...encoder.encode(text)]);
     }
   });
 
-  test('are not taken for others in the same place, and give it up to those who come often', () => {
-    const known = new InternTable();
-    known.addDecoded('axbxc');
-    // The same length, first, middle and last letter.
-    assert.equal(read(known, 'aybyc'), undefined);
-    assert.equal(known.encodedForm('aybyc'), undefined);
-    assert.equal(known.addDecoded('aybyc'), 'aybyc');
-    assert.equal(read(known, 'axbxc'), 'axbxc');
-    for (let i = 0; i < 100 && read(known, 'aybyc') === undefined; i++)
-      assert.equal(known.addDecoded('aybyc'), 'aybyc');
-    assert.equal(read(known, 'aybyc'), 'aybyc');
-    assert.equal(read(known, 'axbxc'), undefined);
-    assert.equal(known.encodedForm('axbxc'), undefined);
+  test('are not confused in one slot, and are replaced after repeated misses', () => {
+    const table = new InternTable();
+    table.addDecoded('axbxc');
+    // The same length, first, middle and last character.
+    assert.equal(read(table, 'aybyc'), undefined);
+    assert.equal(table.encodedForm('aybyc'), undefined);
+    assert.equal(table.addDecoded('aybyc'), 'aybyc');
+    assert.equal(read(table, 'axbxc'), 'axbxc');
+    for (let i = 0; i < 100 && read(table, 'aybyc') === undefined; i++)
+      assert.equal(table.addDecoded('aybyc'), 'aybyc');
+    assert.equal(read(table, 'aybyc'), 'aybyc');
+    assert.equal(read(table, 'axbxc'), undefined);
+    assert.equal(table.encodedForm('axbxc'), undefined);
   });
 
-  test('never know the empty text', () => {
+  test('never include the empty text', () => {
     assert.equal(read(new InternTable(), ''), undefined);
     assert.equal(new InternTable().encodedForm(''), undefined);
   });

@@ -4,59 +4,59 @@
  * little.
  */
 
-const placesMax = 256;
+const slotsMax = 256;
 export const internedLengthMax = 63;
-/** A power of two: one of so many newcomers takes a place that is taken. */
+/** A power of two: one of so many misses replaces the string of a slot. */
 const missesPerEviction = 8;
 
 const decoder = new TextDecoder();
 
 export class InternTable {
-  readonly #texts: (string | undefined)[] = Array.from({ length: placesMax });
-  /** In the same places: a byte with the length, then the text. */
-  readonly #bytes: Uint8Array[] = Array.from({ length: placesMax }, () => new Uint8Array(0));
-  readonly #newcomers = new Uint8Array(placesMax);
+  readonly #texts: (string | undefined)[] = Array.from({ length: slotsMax });
+  /** In the same slots: a length byte, then the text. */
+  readonly #bytes: Uint8Array[] = Array.from({ length: slotsMax }, () => new Uint8Array(0));
+  readonly #misses = new Uint8Array(slotsMax);
 
-  /** Length and bytes of a text that is known, ready to be copied. */
+  /** Length and bytes of an interned text, ready to be copied. */
   encodedForm(text: string): Uint8Array | undefined {
-    const place = placeOfText(text);
-    return this.#texts[place] === text ? this.#bytes[place] : undefined;
+    const slot = slotOfText(text);
+    return this.#texts[slot] === text ? this.#bytes[slot] : undefined;
   }
 
-  /** The text that these bytes are, if it is known. */
+  /** The interned text with these bytes. */
   lookup(bytes: Uint8Array, start: number, length: number): string | undefined {
-    const place = placeOf(length, bytes[start]!, bytes[start + (length >> 1)]!, bytes[start + length - 1]!);
-    const known = this.#bytes[place]!;
-    if (known[0] !== length) return undefined;
-    for (let i = 0; i < length; i++) if (known[i + 1] !== bytes[start + i]) return undefined;
-    return this.#texts[place];
+    const slot = slotOf(length, bytes[start]!, bytes[start + (length >> 1)]!, bytes[start + length - 1]!);
+    const interned = this.#bytes[slot]!;
+    if (interned[0] !== length) return undefined;
+    for (let i = 0; i < length; i++) if (interned[i + 1] !== bytes[start + i]) return undefined;
+    return this.#texts[slot];
   }
 
-  /** ASCII of 1 to `internedLengthMax` characters that is being written. */
+  /** Interns an encoded text: ASCII of 1 to `internedLengthMax` characters. */
   addEncoded(text: string): void {
-    const place = placeOfText(text);
-    if (this.#isTaken(place)) return;
-    this.#texts[place] = text;
-    this.#bytes[place] = bytesOf(text);
+    const slot = slotOfText(text);
+    if (this.#keepsCurrent(slot)) return;
+    this.#texts[slot] = text;
+    this.#bytes[slot] = bytesOf(text);
   }
 
-  /** The same of what was read; the result is the same text. */
+  /** Interns a decoded text, and returns it in a form that is fast to compare. */
   addDecoded(text: string): string {
-    const place = placeOfText(text);
-    if (this.#isTaken(place)) return text;
+    const slot = slotOfText(text);
+    if (this.#keepsCurrent(slot)) return text;
     const bytes = bytesOf(text);
-    // Text that was put together of pieces is slow to compare; this one is of one piece.
-    const known = decoder.decode(bytes.subarray(1));
-    this.#texts[place] = known;
-    this.#bytes[place] = bytes;
-    return known;
+    // A concatenated string is a rope in V8 and slow to compare; a decoded one is flat.
+    const interned = decoder.decode(bytes.subarray(1));
+    this.#texts[slot] = interned;
+    this.#bytes[slot] = bytes;
+    return interned;
   }
 
-  #isTaken(place: number): boolean {
-    if (this.#texts[place] === undefined) return false;
-    const newcomers = this.#newcomers[place]! + 1;
-    this.#newcomers[place] = newcomers;
-    return newcomers % missesPerEviction !== 0;
+  #keepsCurrent(slot: number): boolean {
+    if (this.#texts[slot] === undefined) return false;
+    const misses = this.#misses[slot]! + 1;
+    this.#misses[slot] = misses;
+    return misses % missesPerEviction !== 0;
   }
 }
 
@@ -67,11 +67,11 @@ function bytesOf(text: string): Uint8Array {
   return bytes;
 }
 
-function placeOfText(text: string): number {
+function slotOfText(text: string): number {
   const { length } = text;
-  return placeOf(length, text.charCodeAt(0), text.charCodeAt(length >> 1), text.charCodeAt(length - 1));
+  return slotOf(length, text.charCodeAt(0), text.charCodeAt(length >> 1), text.charCodeAt(length - 1));
 }
 
-function placeOf(length: number, first: number, middle: number, last: number): number {
-  return (length * 31 + first * 7 + middle * 13 + last) & (placesMax - 1);
+function slotOf(length: number, first: number, middle: number, last: number): number {
+  return (length * 31 + first * 7 + middle * 13 + last) & (slotsMax - 1);
 }

@@ -8,54 +8,58 @@ import { text } from './strings.ts';
 type InternedEntry = { readonly text: string; readonly bytes: Uint8Array; readonly view: DataView };
 
 /** A power of two. */
-const placesMax = 16;
-const keptBytesMax = 16_384;
-/** One of so many newcomers takes a place that is taken. */
+const slotsMax = 16;
+const internedBytesMax = 16_384;
+/** One of so many misses replaces the text of a slot. */
 const missesPerEviction = 8;
 const encoder = new TextEncoder();
 
 export function internedText(bytesMax: number): FieldType<string> {
   const { wire, schema, write, read } = text(bytesMax);
-  const places: (InternedEntry | undefined)[] = Array.from({ length: placesMax });
-  let newcomers = 0;
-  const keep = (value: string): void => {
-    if (value.length > keptBytesMax) return;
+  const slots: (InternedEntry | undefined)[] = Array.from({ length: slotsMax });
+  let misses = 0;
+  const intern = (value: string): void => {
+    if (value.length > internedBytesMax) return;
     const bytes = encoder.encode(value);
-    const place = bytes.length % placesMax;
-    newcomers = (newcomers + 1) % missesPerEviction;
-    if (bytes.length > keptBytesMax || (places[place] !== undefined && newcomers !== 0)) return;
-    places[place] = { text: value, bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.length) };
+    const slot = bytes.length % slotsMax;
+    misses = (misses + 1) % missesPerEviction;
+    if (bytes.length > internedBytesMax || (slots[slot] !== undefined && misses !== 0)) return;
+    slots[slot] = { text: value, bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.length) };
   };
   return {
     wire,
     schema,
     write: (writer, value, label) => {
-      // Of ASCII, which nearly all is, the place is that of its bytes.
-      const known = typeof value === 'string' ? places[value.length % placesMax] : undefined;
-      if (known !== undefined && known.text === value) {
-        writer.varint(known.bytes.length);
-        return writer.bytes(known.bytes);
+      // For ASCII, nearly all of the texts, the length in characters is the length in bytes.
+      const interned = typeof value === 'string' ? slots[value.length % slotsMax] : undefined;
+      if (interned !== undefined && interned.text === value) {
+        writer.varint(interned.bytes.length);
+        return writer.bytes(interned.bytes);
       }
       write(writer, value, label);
-      return keep(value);
+      return intern(value);
     },
     read: (reader, label) => {
       const start = reader.position;
       const length = reader.length(label);
-      const known = places[length % placesMax];
-      if (known !== undefined && known.bytes.length === length && isSame(known, reader.bytes, reader.position)) {
+      const interned = slots[length % slotsMax];
+      if (
+        interned !== undefined &&
+        interned.bytes.length === length &&
+        isSame(interned, reader.bytes, reader.position)
+      ) {
         reader.position += length;
-        return known.text;
+        return interned.text;
       }
       reader.position = start;
       const value = read(reader, label);
-      keep(value);
+      intern(value);
       return value;
     },
   };
 }
 
-/** As many bytes as the known one has are there. */
+/** `from` has at least as many bytes as the interned text. */
 function isSame({ bytes, view }: InternedEntry, from: Uint8Array, start: number): boolean {
   const { length } = bytes;
   const other = new DataView(from.buffer, from.byteOffset + start, length);

@@ -4,7 +4,7 @@
  *
  *   bytes of a message = version (1) | tag (2, big endian) | fields in ascending order
  *
- * The first three bytes are fixed for all versions, so that a receiver can judge a message before it reads it.
+ * The first three bytes are fixed for all versions, so that a receiver can check a message before it decodes it.
  */
 import { assert } from '../../base/assert.ts';
 import type { Role } from '../../base/ports.ts';
@@ -21,41 +21,41 @@ export type MessageDeclaration<K extends string = string, F extends MessageField
   readonly tag: number;
   readonly carrier: Carrier | 'both';
   readonly from: readonly Role[];
-  /** Of the whole message, header included. */
+  /** Size limit of the whole message, header included. */
   readonly bytesMax: number;
   readonly doc: string;
   readonly fields: F;
   readonly codec: FieldsCodec<{ readonly kind: K } & RecordOf<F>>;
 };
 
-/** Another way to the same bytes, for messages of which there are very many. */
+/** A second codec with the same bytes, for the most frequent messages. */
 export type FastCodec<T> = {
   write(writer: WireWriter, value: T): void;
-  /** Undefined: not as it is usually written, so the general way is to read it. */
+  /** Undefined if the bytes are not in the usual form; the general codec reads them then. */
   read(reader: WireReader): T | undefined;
 };
 
 export function message<const K extends string, F extends MessageFields>(
   declared: Omit<MessageDeclaration<K, F>, 'codec'> & {
-    readonly spelled?: FastCodec<{ readonly kind: K } & RecordOf<F>>;
+    readonly fastCodec?: FastCodec<{ readonly kind: K } & RecordOf<F>>;
   },
 ): MessageDeclaration<K, F> {
-  const { spelled, ...rest } = declared;
+  const { fastCodec, ...rest } = declared;
   const { kind, tag, bytesMax, fields } = rest;
   assert(Number.isInteger(tag) && tag > 0 && tag <= 0xffff, `the tag of ${kind} is not in 1..65535`);
   assert(bytesMax >= messageHeaderBytes && bytesMax <= wireBytesMax, `the size limit of ${kind} is out of bounds`);
-  assert(!('kind' in fields), `${kind} has a field called kind`);
+  assert(!('kind' in fields), `${kind} has a field named kind`);
   const codec = fieldsCodec<{ readonly kind: K } & RecordOf<F>>(fields, kind);
-  return { ...rest, codec: spelled === undefined ? codec : withSpelling(codec, spelled) };
+  return { ...rest, codec: fastCodec === undefined ? codec : withFastCodec(codec, fastCodec) };
 }
 
-function withSpelling<T>(general: FieldsCodec<T>, spelled: FastCodec<T>): FieldsCodec<T> {
+function withFastCodec<T>(general: FieldsCodec<T>, fastCodec: FastCodec<T>): FieldsCodec<T> {
   return {
-    shapes: general.shapes,
-    write: (writer, value) => spelled.write(writer, value),
+    schemas: general.schemas,
+    write: (writer, value) => fastCodec.write(writer, value),
     read: (reader) => {
       const start = reader.position;
-      const value = spelled.read(reader);
+      const value = fastCodec.read(reader);
       if (value !== undefined) return value;
       reader.position = start;
       return general.read(reader);
@@ -65,7 +65,7 @@ function withSpelling<T>(general: FieldsCodec<T>, spelled: FastCodec<T>): Fields
 
 type Flat<T> = { readonly [Name in keyof T]: T[Name] };
 
-/** The value of a declaration, or the union of the values of many. */
+/** The type of the values of a declaration, or the union for a list of declarations. */
 export type MessageOf<D> =
   D extends MessageDeclaration<infer K, infer F>
     ? Flat<{ readonly kind: K } & RecordOf<F>>

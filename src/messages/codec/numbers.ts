@@ -23,7 +23,7 @@ export const bool: FieldType<boolean> = {
 export const u8 = unsigned('u8', 0xff);
 export const u16 = unsigned('u16', 0xffff);
 export const u32 = unsigned('u32', 0xffff_ffff);
-/** Whole numbers that a JavaScript number holds exactly. */
+/** Integers that a JavaScript number holds exactly. */
 export const u53 = unsigned('u53', Number.MAX_SAFE_INTEGER);
 
 function unsigned(name: string, max: number): FieldType<number> {
@@ -72,7 +72,7 @@ export const u64: FieldType<bigint> = {
   read: (reader, label) => reader.bigUint64(label),
 };
 
-/** Finite unless declared otherwise: a NaN that enters a comparison decides it silently. */
+/** Finite unless declared otherwise, because comparisons with NaN are silently false. */
 export const f64 = float(true);
 export const f64OrNotFinite = float(false);
 
@@ -92,39 +92,39 @@ function float(finite: boolean): FieldType<number> {
   };
 }
 
-/** Words by their position, so words may be added at the end but never moved. */
-export function enumOf<const Word extends string>(...words: readonly Word[]): FieldType<Word> {
-  const numbers = new Map<string, number>(words.map((word, number) => [word, number]));
+/** Written as its position in the list: values are appended, never moved. */
+export function enumOf<const Value extends string>(...values: readonly Value[]): FieldType<Value> {
+  const numbers = new Map<string, number>(values.map((value, number) => [value, number]));
   return {
     wire: wireTypes.varint,
-    schema: { type: 'oneOf', words },
+    schema: { type: 'enum', values },
     write: (writer, value, label) => {
       const number = numbers.get(value);
-      if (number === undefined) throw invalidValue(label, `is none of ${words.join(', ')}`);
+      if (number === undefined) throw invalidValue(label, `is not one of ${values.join(', ')}`);
       writer.varint(number);
     },
     read: (reader, label) => {
-      const word = words[reader.varint(label)];
-      if (word === undefined) throw fieldError('enumeration', label, 'is an unknown word');
-      return word;
+      const value = values[reader.varint(label)];
+      if (value === undefined) throw fieldError('enumeration', label, 'is an unknown enum value');
+      return value;
     },
   };
 }
 
-/** Whether what failed had an effect. */
+/** Whether a failed request had an effect. */
 export const stateChanged = enumOf('no', 'maybe', 'yes');
 
-/** In the order of their bits, which is the order in which a decoded set lists them. */
+/** In the order of their bits, in which a decoded set lists them. */
 export const roleNames = ['gate', 'manager', 'worker', 'client'] as const satisfies readonly Role[];
 
 const roleSets = Array.from({ length: 2 ** roleNames.length }, (_, bits): readonly Role[] =>
   Object.freeze(roleNames.filter((_role, position) => (bits >> position) & 1)),
 );
 
-/** What a role that nobody knows counts as: it belongs to no set, so it neither travels nor gives a right. */
+/** Stands for an unknown role. It is in no set, so it is never encoded and permits nothing. */
 const unknownRoleBit = 1 << roleNames.length;
 
-/** A set of roles as bits; listed twice or in another order it is the same set. */
+/** A set of roles as bits; order and repetition do not matter. */
 export function roleBits(roles: readonly Role[]): number {
   let bits = 0;
   for (const role of roles) {

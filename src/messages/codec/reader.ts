@@ -7,7 +7,7 @@ import { type DecodeError, type RejectionReason, decodeError } from './decode-er
 const scratch = new DataView(new ArrayBuffer(8));
 const scratchBytes = new Uint8Array(scratch.buffer);
 
-/** How a field's bytes can be skipped without knowing what it means. */
+/** How to skip a field without knowing its type. */
 export const wireTypes = { varint: 0, fixed64: 1, delimited: 2 } as const;
 export type WireType = (typeof wireTypes)[keyof typeof wireTypes];
 
@@ -16,7 +16,7 @@ export const fieldNumberMax = 4_095;
 export class WireReader {
   readonly bytes: Uint8Array;
   position: number;
-  /** Where the record at hand ends: the message, or the length-delimited part of it that is being read. */
+  /** End of the message, or of the length-delimited part that is being read. */
   end: number;
 
   constructor(bytes: Uint8Array, position: number) {
@@ -25,7 +25,7 @@ export class WireReader {
     this.end = bytes.length;
   }
 
-  /** A whole number up to 2^53 - 1. */
+  /** An integer up to 2^53 - 1. */
   varint(label: string): number {
     const at = this.position;
     if (at < this.end) {
@@ -48,16 +48,16 @@ export class WireReader {
     return scratch.getBigUint64(0);
   }
 
-  /** The length of a delimited part, which is known to be there in full when this returns. */
+  /** The length of a delimited part. When it returns, the part is complete. */
   length(label: string): number {
     const length = this.varint(label);
-    if (length > this.end - this.position) throw fieldError('fieldLength', label, 'is longer than what is left');
+    if (length > this.end - this.position) throw fieldError('fieldLength', label, 'is longer than the remaining bytes');
     return length;
   }
 
   /**
-   * Moves to the given field, past unknown ones of a newer version. Fields come in ascending order, so a field with a
-   * higher number means that the wanted one is absent. `after` is the number of the field declared before it.
+   * Moves to the given field, skipping unknown ones of a newer version. Fields come in ascending order, so a higher
+   * number means that the field is absent. `after` is the number of the field declared before it.
    */
   seek(number: number, wire: WireType, after: number, label: string): boolean {
     let last = after;
@@ -80,7 +80,7 @@ export class WireReader {
     return false;
   }
 
-  /** Passes over what a newer version added after the last declared field. */
+  /** Skips fields that a newer version added after the last declared one. */
   skipUnknown(after: number, label: string): void {
     let last = after;
     while (this.position < this.end) {
@@ -99,14 +99,14 @@ export class WireReader {
   }
 
   #advance(count: number, label: string): void {
-    if (count > this.end - this.position) throw fieldError('truncated', label, 'is cut short');
+    if (count > this.end - this.position) throw fieldError('truncated', label, 'is truncated');
     this.position += count;
   }
 
-  /** Ten bytes, so that a newer version may use the full 64 bits in a field we do not know. */
+  /** Up to ten bytes, so that a newer version may use 64 bits in an unknown field. */
   #skipVarint(label: string): void {
     for (let i = 0; i < 10; i++) {
-      if (this.position >= this.end) throw fieldError('truncated', label, 'is cut short');
+      if (this.position >= this.end) throw fieldError('truncated', label, 'is truncated');
       if ((this.bytes[this.position++] as number) < 0x80) return;
     }
     throw fieldError('varint', label, 'is a number of more than ten bytes');
@@ -116,12 +116,12 @@ export class WireReader {
     let value = 0;
     let factor = 1;
     for (let i = 0; i < 8; i++) {
-      if (this.position >= this.end) throw fieldError('truncated', label, 'is cut short');
+      if (this.position >= this.end) throw fieldError('truncated', label, 'is truncated');
       const byte = this.bytes[this.position++] as number;
       value += (byte & 0x7f) * factor;
       factor *= 128;
       if (byte >= 0x80) continue;
-      if (byte === 0) throw fieldError('varint', label, 'is a number with needless bytes');
+      if (byte === 0) throw fieldError('varint', label, 'is a number with redundant bytes');
       if (value > Number.MAX_SAFE_INTEGER) throw fieldError('varint', label, 'is a number beyond 2^53 - 1');
       return value;
     }
@@ -142,7 +142,7 @@ export function fieldError(reason: RejectionReason, label: string, what: string)
 function checkOrder(found: number, last: number, key: number, label: string): void {
   if (found > last && key <= fieldNumberMax * 4 + 3) return;
   if (found === 0 || key > fieldNumberMax * 4 + 3)
-    throw fieldError('fieldNumber', label, 'is near an impossible field');
-  if (found === last) throw fieldError('duplicateField', label, 'is near a field that comes twice');
-  throw fieldError('fieldOrder', label, 'is near fields out of order');
+    throw fieldError('fieldNumber', label, 'is next to a field with an invalid number');
+  if (found === last) throw fieldError('duplicateField', label, 'is next to a duplicate field');
+  throw fieldError('fieldOrder', label, 'is next to fields out of order');
 }

@@ -1,7 +1,4 @@
-/**
- * Field types that are runs of bytes: text, names, bytes, node ids. Text is well-formed Unicode; decoded bytes are
- * copies.
- */
+/** Field types that are runs of bytes: text, names, bytes, node ids. Text is well-formed Unicode; decoded bytes are copies. */
 import { assert } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';
 import { nodeIdBytes } from '../../base/ids.ts';
@@ -9,10 +6,10 @@ import { type FieldType, invalidValue, tooLarge } from './field-type.ts';
 import { InternTable, internedLengthMax } from './intern-table.ts';
 import { type WireReader, fieldError, wireTypes } from './reader.ts';
 
-/** `ignoreBOM` keeps a leading U+FEFF as a character: otherwise the text would come back shorter than it was sent. */
+/** `ignoreBOM` keeps a leading U+FEFF, which would otherwise be lost. */
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** Shorter text is read by hand: a call into the engine's decoder costs more than the loop. */
+/** Shorter text is decoded in a loop, which costs less than a call of TextDecoder. */
 const loopDecodeMax = 32;
 
 export function text(bytesMax: number): FieldType<string> {
@@ -21,10 +18,10 @@ export function text(bytesMax: number): FieldType<string> {
     schema: { type: 'text', bytesMax },
     write: (writer, value, label) => {
       if (typeof value !== 'string') throw invalidValue(label, 'is not text');
-      // One character takes at least one byte, so this also bounds the work below.
+      // A character takes at least one byte, so this also bounds the work below.
       if (value.length > bytesMax) throw tooLarge(label, `exceeds ${bytesMax} bytes`);
       if (writer.shortAscii(value)) return;
-      if (!value.isWellFormed()) throw invalidValue(label, 'is not well-formed text');
+      if (!value.isWellFormed()) throw invalidValue(label, 'is not well-formed Unicode');
       if (writer.text(value) > bytesMax) throw tooLarge(label, `exceeds ${bytesMax} bytes`);
     },
     read: (reader, label) => {
@@ -35,29 +32,29 @@ export function text(bytesMax: number): FieldType<string> {
   };
 }
 
-const knownWords = new InternTable();
+const internedTexts = new InternTable();
 
-/** Text of which the same few are said again and again. */
+/** Text with few, often repeated values, such as method names. */
 export function shortInternedText(bytesMax: number): FieldType<string> {
-  assert(bytesMax >= internedLengthMax, 'a word may be as long as those that are known');
+  assert(bytesMax >= internedLengthMax, 'the limit must admit every interned text');
   const { wire, schema, write, read } = text(bytesMax);
   return {
     wire,
     schema,
     write: (writer, value, label) => {
-      const known = typeof value === 'string' ? knownWords.encodedForm(value) : undefined;
+      const known = typeof value === 'string' ? internedTexts.encodedForm(value) : undefined;
       if (known !== undefined) return writer.bytes(known);
       write(writer, value, label);
-      if (isShortAscii(value)) knownWords.addEncoded(value);
+      if (isShortAscii(value)) internedTexts.addEncoded(value);
     },
     read: (reader, label) => {
       const start = reader.position;
       const length = reader.length(label);
-      const known = knownWords.lookup(reader.bytes, reader.position, length);
+      const known = internedTexts.lookup(reader.bytes, reader.position, length);
       if (known === undefined) {
         reader.position = start;
         const value = read(reader, label);
-        return isShortAscii(value) ? knownWords.addDecoded(value) : value;
+        return isShortAscii(value) ? internedTexts.addDecoded(value) : value;
       }
       reader.position += length;
       return known;
@@ -70,7 +67,7 @@ function isShortAscii(value: string): boolean {
   return value.length > 0 && value.length <= internedLengthMax && /^[\x00-\x7f]*$/.test(value);
 }
 
-/** Text of so many bytes, which are known to be there. */
+/** Decodes `length` bytes, which the caller has checked to be present. */
 export function readText(reader: WireReader, length: number, label: string): string {
   const { bytes, position } = reader;
   const end = position + length;
@@ -89,7 +86,7 @@ function isAscii(bytes: Uint8Array, start: number, end: number): boolean {
   return all < 0x80;
 }
 
-/** Few large steps: eight characters in one call are as cheap as one. */
+/** Eight characters per call: it costs as much as one. */
 function asciiText(bytes: Uint8Array, start: number, end: number): string {
   let out = '';
   let at = start;
@@ -119,7 +116,7 @@ function asciiText(bytes: Uint8Array, start: number, end: number): string {
 }
 
 const nameBytesMax = internedLengthMax;
-/** 1 for what a name may begin with, 2 for what may only follow; the same as namePattern of base/ids.ts. */
+/** 1 for characters that may begin a name, 2 for those that may only follow; same as `namePattern` in base/ids.ts. */
 const nameClasses = new Uint8Array(256);
 for (const letter of 'abcdefghijklmnopqrstuvwxyz0123456789') nameClasses[letter.charCodeAt(0)] = 1;
 for (const sign of '._-') nameClasses[sign.charCodeAt(0)] = 2;
@@ -136,13 +133,13 @@ function isNameBytes(bytes: Uint8Array, start: number, end: number): boolean {
   return true;
 }
 
-const knownNames = new InternTable();
+const internedNames = new InternTable();
 
 function readName(bytes: Uint8Array, start: number, end: number): string | undefined {
-  const known = knownNames.lookup(bytes, start, end - start);
+  const known = internedNames.lookup(bytes, start, end - start);
   if (known !== undefined) return known;
   if (!isNameBytes(bytes, start, end)) return undefined;
-  return knownNames.addDecoded(asciiText(bytes, start, end));
+  return internedNames.addDecoded(asciiText(bytes, start, end));
 }
 
 export const name: FieldType<string> = {
@@ -150,10 +147,10 @@ export const name: FieldType<string> = {
   schema: { type: 'name' },
   write: (writer, value, label) => {
     if (typeof value !== 'string') throw invalidValue(label, 'is not a name');
-    const known = knownNames.encodedForm(value);
+    const known = internedNames.encodedForm(value);
     if (known !== undefined) return writer.bytes(known);
     if (!isName(value)) throw invalidValue(label, 'is not a name');
-    knownNames.addEncoded(value);
+    internedNames.addEncoded(value);
     writer.shortAscii(value);
   },
   read: (reader, label) => {
@@ -187,7 +184,7 @@ export function bytes(bytesMax: number): FieldType<Uint8Array> {
   };
 }
 
-/** Bytes into which nobody writes: of those of a few bytes, such as an empty list, there is one copy for all. */
+/** Immutable bytes: very short ones, such as an encoded empty list, share one copy. */
 export function internedBytes(bytesMax: number): FieldType<Uint8Array> {
   const { wire, schema, write } = bytes(bytesMax);
   return {
@@ -199,33 +196,33 @@ export function internedBytes(bytesMax: number): FieldType<Uint8Array> {
       if (length > bytesMax) throw fieldError('fieldBytes', label, `exceeds ${bytesMax} bytes`);
       const start = reader.position;
       reader.position = start + length;
-      return length <= sharedBytesMax
+      return length <= internedBytesMax
         ? internBytes(reader.bytes, start, length)
         : copyBytes(reader.bytes, start, reader.position);
     },
   };
 }
 
-const sharedBytesMax = 3;
-/** Each in a place that its bytes tell; a newcomer takes the place of whoever is there. */
-const shared: Uint8Array[] = Array.from({ length: 256 }, () => new Uint8Array(0));
+const internedBytesMax = 3;
+/** Direct-mapped by their bytes; a miss replaces the entry. */
+const internedRuns: Uint8Array[] = Array.from({ length: 256 }, () => new Uint8Array(0));
 
 function internBytes(from: Uint8Array, start: number, length: number): Uint8Array {
-  let place = length;
-  for (let at = start; at < start + length; at++) place = (place * 31 + from[at]!) & 0xff;
-  const known = shared[place]!;
+  let slot = length;
+  for (let at = start; at < start + length; at++) slot = (slot * 31 + from[at]!) & 0xff;
+  const known = internedRuns[slot]!;
   let isSame = known.length === length;
   for (let i = 0; isSame && i < length; i++) isSame = known[i] === from[start + i];
-  return isSame ? known : (shared[place] = copyBytes(from, start, start + length));
+  return isSame ? known : (internedRuns[slot] = copyBytes(from, start, start + length));
 }
 
 /**
- * A copy that belongs to the reader of the message. Allocating is dear (0.7 us for 200 bytes), so copies of medium size
- * share a slab, as Node's own buffers do; its size bounds what a small piece can keep alive.
+ * A copy that belongs to the reader of the message. An allocation is expensive (0.7 us for 200 bytes), so copies of
+ * medium size share a slab, as Node's buffers do; its size bounds the memory that a small copy can retain.
  */
 export function copyBytes(from: Uint8Array, start: number, end: number): Uint8Array {
   const length = end - start;
-  // The slice of a plain array is the fastest copy of a few bytes; that of a Node buffer would be no copy at all.
+  // `slice` is the fastest copy of a few bytes, but on a Node Buffer it makes a view.
   if (length <= onHeapBytesMax && from.constructor === Uint8Array) return from.slice(start, end);
   const part = from.subarray(start, end);
   if (length <= onHeapBytesMax || length > slabShareBytesMax) return new Uint8Array(part);
@@ -239,14 +236,14 @@ export function copyBytes(from: Uint8Array, start: number, end: number): Uint8Ar
   return new Uint8Array(slab.buffer, at, length);
 }
 
-/** V8 keeps typed arrays up to this size on its own heap, where they cost little. */
+/** V8 allocates typed arrays up to this size on its own heap, at low cost. */
 const onHeapBytesMax = 64;
 const slabBytes = 8_192;
 const slabShareBytesMax = slabBytes / 8;
 let slab = new Uint8Array(slabBytes);
 let slabUsed = 0;
 
-/** The two digits of each byte, as character codes. */
+/** Character codes of the two hex digits of each byte. */
 const hexCodes = Uint8Array.from({ length: 512 }, (_, i) =>
   (((i >> 1) >> (i & 1 ? 0 : 4)) & 15).toString(16).charCodeAt(0),
 );

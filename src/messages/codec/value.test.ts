@@ -63,20 +63,20 @@ function nested(levels: number): unknown {
   return value;
 }
 
-describe('a value as bytes', () => {
-  test('comes back as it was', () => {
+describe('an encoded value', () => {
+  test('survives the round trip', () => {
     fc.assert(
       fc.property(anyValue, (value) => {
         const bytes = encodeValue(value);
         assert.deepStrictEqual(decodeValue(bytes), value);
-        // What the transport hands over is a Buffer, somewhere in a larger one.
+        // The transport hands over a Buffer, a view of a larger one.
         assert.deepStrictEqual(decodeValue(Buffer.concat([Buffer.of(9), bytes]).subarray(1)), value);
       }),
       { numRuns: 1_000 },
     );
   });
 
-  test('has the spelling that it always had', () => {
+  test('has the recorded bytes', () => {
     assert.equal(hexOf(undefined), '0100');
     assert.equal(hexOf([null, false, true]), '010c03010203');
     assert.equal(hexOf([0, 127, 128, -1, -129]), '010c0580ff0480010500058001');
@@ -88,7 +88,7 @@ describe('a value as bytes', () => {
     assert.equal(hexOf({ a: {} }), '010d0101610d00');
   });
 
-  test('takes buffers, subclasses of lists and objects of other realms for what they are at heart', () => {
+  test('treats buffers, subclasses of arrays and objects of other realms as plain ones', () => {
     assert.deepStrictEqual(decodeValue(encodeValue(Buffer.from('ab'))), new Uint8Array([97, 98]));
     assert.deepStrictEqual(decodeValue(encodeValue(runInNewContext('({ a: [1] })'))), { a: [1] });
     assert.deepStrictEqual(decodeValue(encodeValue(Object.assign(Object.create(null), { a: 1 }))), { a: 1 });
@@ -96,22 +96,22 @@ describe('a value as bytes', () => {
     assert.deepStrictEqual(decodeValue(encodeValue([, 1])), [undefined, 1]);
   });
 
-  test('is an ordinary object also with a key that names the prototype', () => {
-    const evil = JSON.parse('{"__proto__": {"isAdmin": true}}') as object;
-    const back = decodeValue(encodeValue(evil)) as Record<string, unknown>;
+  test('is an ordinary object even with a key __proto__', () => {
+    const hostile = JSON.parse('{"__proto__": {"isAdmin": true}}') as object;
+    const back = decodeValue(encodeValue(hostile)) as Record<string, unknown>;
     assert.equal(Object.getPrototypeOf(back), Object.prototype);
     assert.equal(back['isAdmin'], undefined);
     assert.deepEqual(Object.keys(back), ['__proto__']);
   });
 
-  test('keeps its bytes to itself', () => {
+  test('shares no bytes with other values', () => {
     const bytes = encodeValue(new Uint8Array([1, 2, 3]));
     const back = decodeValue(bytes) as Uint8Array;
     bytes.fill(0);
     assert.deepStrictEqual(back, new Uint8Array([1, 2, 3]));
   });
 
-  test('may encode another one on the way', () => {
+  test('may encode another value in a getter', () => {
     const outer = {
       get inner(): Uint8Array {
         return encodeValue({ deep: 'x'.repeat(100) });
@@ -121,7 +121,7 @@ describe('a value as bytes', () => {
     assert.deepStrictEqual(decodeValue(inner), { deep: 'x'.repeat(100) });
   });
 
-  test('can be large', () => {
+  test('may be large', () => {
     const value = {
       text: '\u20ac'.repeat(1_000_000),
       bytes: new Uint8Array(3_000_000).fill(7),
@@ -131,7 +131,7 @@ describe('a value as bytes', () => {
   });
 });
 
-describe('what cannot be encoded', () => {
+describe('encodeValue rejects', () => {
   class Point {
     readonly x = 1;
   }
@@ -145,7 +145,7 @@ describe('what cannot be encoded', () => {
     ['a lone surrogate in a key', { '\ud800': 1 }, 'is text with a lone surrogate'],
   ];
   for (const [name, value, message] of cases) {
-    test(`${name} is refused with its path`, () => {
+    test(`${name}, with its path`, () => {
       assert.throws(
         () => encodeValue(value),
         (error) => isRemusterError(error, 'BAD_ARGUMENT') && error.message.includes(message),
@@ -154,7 +154,7 @@ describe('what cannot be encoded', () => {
     });
   }
 
-  test('is what is nested too deep, and so what holds itself', () => {
+  test('a value that is nested too deeply or contains itself', () => {
     const own: unknown[] = [];
     own.push(own);
     for (const value of [own, nested(valueDepthMax + 1)]) {
@@ -166,7 +166,7 @@ describe('what cannot be encoded', () => {
     assert.deepStrictEqual(decodeValue(encodeValue(nested(valueDepthMax))), nested(valueDepthMax));
   });
 
-  test('is what is too large', () => {
+  test('a value that is too large', () => {
     const tooLarge = [
       'x'.repeat(valueBytesMax),
       new Uint8Array(valueBytesMax),
@@ -187,7 +187,7 @@ describe('what cannot be encoded', () => {
   });
 });
 
-describe('bytes of a stranger', () => {
+describe('decoding untrusted bytes', () => {
   const cases: readonly (readonly [string, readonly number[], string])[] = [
     ['nothing', [], 'header'],
     ['another version', [2, 0], 'version'],
@@ -210,10 +210,10 @@ describe('bytes of a stranger', () => {
     ['too many levels', [1, ...Array.from({ length: valueDepthMax + 1 }, () => [12, 1]).flat(), 0], 'itemCount'],
   ];
   for (const [name, bytes, reason] of cases) {
-    test(`${name} is refused`, () => assert.equal(refusedWith(Uint8Array.from(bytes)), reason));
+    test(`rejects ${name}`, () => assert.equal(refusedWith(Uint8Array.from(bytes)), reason));
   }
 
-  test('cannot become many more bytes in memory', () => {
+  test('rejects bytes that would take much more memory', () => {
     const bytes = new Uint8Array(2_000_005 + 2);
     bytes.set([1, 12, 0xc1, 0x84, 0x3d]);
     for (let i = 5; i < bytes.length; i += 2) bytes.set([13, 0], i);
@@ -221,7 +221,7 @@ describe('bytes of a stranger', () => {
     assert.equal(refusedWith(new Uint8Array(valueBytesMax + 1).fill(1)), 'messageBytes');
   });
 
-  test('never end in anything but a value or a rejection', () => {
+  test('ends in a value or a decode error', () => {
     const mutation = fc.tuple(fc.nat(), fc.nat(255), fc.constantFrom('set', 'cut', 'add'));
     fc.assert(
       fc.property(anyValue, fc.array(mutation, { minLength: 1, maxLength: 4 }), (value, mutations) => {
@@ -244,7 +244,7 @@ describe('bytes of a stranger', () => {
     );
   });
 
-  /** What is accepted is what would be written: there is one spelling. Only integer-like keys may change places. */
+  /** Accepted bytes are those that would be written: one encoding per value. Only integer-like keys may change order. */
   function outcomeOf(bytes: Uint8Array): void {
     let value: unknown;
     try {
@@ -257,8 +257,8 @@ describe('bytes of a stranger', () => {
   }
 });
 
-describe('a value that is kept', () => {
-  test('is encoded as any other, and keeps no other bytes alive', () => {
+describe('a detached value', () => {
+  test('is encoded like any other, and retains no other bytes', () => {
     for (const value of [undefined, null, 7, 'text', new Uint8Array(100), { list: [1, 'two'] }, 'x'.repeat(20_000)]) {
       const own = encodeDetachedValue(value);
       assert.deepEqual(own, new Uint8Array(encodeValue(value)));

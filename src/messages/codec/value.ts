@@ -1,11 +1,11 @@
 /**
  * Self-describing encoding of user values: arguments, results, container state. Bounds depth, bytes and object count in
- * both directions. One encoding for each value, so equal values made in the same way have equal bytes.
+ * both directions. One encoding per value, so equal values with the same key order have equal bytes.
  *
- *   bytes = version (1) | value;  value = tag (1) and what belongs to it; a tag of 0x80 and above is a number 0..127
+ *   bytes = version (1) | value;  value = tag (1) | content of the tag; a tag of 0x80 and above is a number 0..127
  *
- * What cannot come back as it was is refused with its path: functions, symbols, instances of classes other than Date
- * and Uint8Array, text with lone surrogates. Depth, bytes and the number of objects are bounded in both directions.
+ * Values that would not survive the round trip are refused with their path: functions, symbols, instances of classes
+ * other than Date and Uint8Array, text with lone surrogates.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { WireReader, fieldError } from './reader.ts';
@@ -15,7 +15,7 @@ import { WireWriter } from './writer.ts';
 
 export const valueBytesMax = 10_000_000;
 export const valueDepthMax = 64;
-/** One byte can stand for an empty object, which takes sixty in memory: without this bound 10 MB would become a bomb. */
+/** One encoded byte can be an empty object of sixty bytes in memory: without this bound 10 MB could exhaust the heap. */
 const objectsMax = 1_000_000;
 const formatVersion = 1;
 
@@ -33,14 +33,14 @@ const tags = {
   bytes: 8,
   /** Milliseconds as a float; NaN for an invalid date. */
   date: 9,
-  /** Length and big-endian bytes of the magnitude, of which the first is not 0. */
+  /** Length and big-endian bytes of the magnitude; the first byte is not 0. */
   bigPositive: 10,
   bigNegative: 11,
   list: 12,
   map: 13,
 } as const;
 const smallBit = 0x80;
-/** Enough for any key or hash; larger ones would take long to compute with before anybody could refuse them. */
+/** Enough for any key or hash; converting larger ones takes too long to accept from a peer. */
 const bigBytesMax = 65_536;
 const dateMsMax = 8_640_000_000_000_000;
 const label = 'the value';
@@ -48,64 +48,64 @@ const label = 'the value';
 type EncodeState = {
   readonly writer: WireWriter;
   bytesMax: number;
-  /** As long as the deepest value so far; `unfit` looks at as much of it as counts. */
+  /** As long as the deepest value so far; `unencodable` reads its first `depth` steps. */
   readonly path: (string | number)[];
   objects: number;
 };
 type DecodeState = { readonly reader: WireReader; objects: number };
 
-/** What most methods return; nobody writes into encoded values. */
+/** The results of most methods, shared: encoded values are immutable. */
 const encodedNull = Uint8Array.of(formatVersion, tags.null);
 const encodedUndefined = Uint8Array.of(formatVersion, tags.undefined);
 
-/** What a tag stands for that nothing follows; with the empty list they are most of what is read. */
+/** Values of tags without content: with the empty list, most of the decoded values. */
 const simple = [undefined, null, false, true] as const;
 
-/** One for all; if a getter of a value should encode another one, that one gets its own. */
-let idle: EncodeState | undefined = newWriting();
+/** Reused by all values. If a getter of a value encodes another value, that one gets its own state. */
+let idle: EncodeState | undefined = newEncodeState();
 
-function newWriting(): EncodeState {
+function newEncodeState(): EncodeState {
   return { writer: new WireWriter(), bytesMax: 0, path: [], objects: 0 };
 }
 
 /**
- * BAD_ARGUMENT for what cannot be encoded, TOO_LARGE beyond the limit. The result may be a view of a common buffer of
- * 8 KB: whoever keeps small values for long copies them.
+ * Throws BAD_ARGUMENT for a value that cannot be encoded, TOO_LARGE beyond the limit. The result may be a view of a
+ * shared buffer of 8 KB: to keep a small value for long, use `encodeDetachedValue`.
  */
 export function encodeValue(value: unknown, bytesMax = valueBytesMax): Uint8Array {
   if ((value === undefined || value === null) && bytesMax >= 2) return value === null ? encodedNull : encodedUndefined;
-  const writing = idle ?? newWriting();
-  const { writer } = writing;
+  const state = idle ?? newEncodeState();
+  const { writer } = state;
   idle = undefined;
   try {
-    writing.bytesMax = bytesMax;
-    writing.objects = 0;
+    state.bytesMax = bytesMax;
+    state.objects = 0;
     writer.limit(bytesMax);
     writer.byte(formatVersion);
-    write(writing, value, 0);
+    write(state, value, 0);
     return writer.finish();
   } finally {
     writer.reset();
-    idle = writing;
+    idle = state;
   }
 }
 
-/** The same, as bytes that keep no others alive. */
+/** Like `encodeValue`, but the result retains no shared buffer. */
 export function encodeDetachedValue(value: unknown, bytesMax = valueBytesMax): Uint8Array {
   const bytes = encodeValue(value, bytesMax);
   return bytes.length === bytes.buffer.byteLength ? bytes : bytes.slice();
 }
 
-/** Throws a rejection for whatever `encodeValue` does not write. Keeps nothing of `bytes`. */
+/** Throws a decode error for bytes that `encodeValue` does not write. Keeps no view of `bytes`. */
 export function decodeValue(bytes: Uint8Array, bytesMax = valueBytesMax): unknown {
   if (bytes.length > bytesMax) throw decodeError('messageBytes', `${label} exceeds ${bytesMax} bytes`);
   if (bytes.length === 0) throw decodeError('header', `${label} is empty`);
   if (bytes[0] !== formatVersion) throw decodeError('version', `${label} has an unknown format`);
   if (bytes.length === 2 && bytes[1]! < simple.length) return simple[bytes[1]!];
   if (bytes.length === 3 && bytes[1] === tags.list && bytes[2] === 0) return [];
-  const reading: DecodeState = { reader: new WireReader(bytes, 1), objects: 0 };
-  const value = read(reading, 0);
-  if (reading.reader.position !== bytes.length) throw fieldError('fieldLength', label, 'is followed by something');
+  const state: DecodeState = { reader: new WireReader(bytes, 1), objects: 0 };
+  const value = read(state, 0);
+  if (state.reader.position !== bytes.length) throw fieldError('fieldLength', label, 'is followed by more bytes');
   return value;
 }
 
@@ -149,7 +149,7 @@ function writeNumber(writer: WireWriter, value: number): void {
 
 function writeText(to: EncodeState, value: string, depth: number): void {
   if (to.writer.shortAscii(value)) return;
-  // A character takes at least a byte, so nothing is made room for that could not be kept.
+  // A character takes at least one byte: check before the writer grows.
   if (value.length > to.bytesMax) throw tooLarge(to);
   if (!value.isWellFormed()) throw unencodable(to, depth, 'is text with a lone surrogate');
   to.writer.text(value);
@@ -202,7 +202,7 @@ function writeMap(to: EncodeState, value: Readonly<Record<string, unknown>>, dep
   }
 }
 
-/** Also one of another realm, whose prototype is not ours but has none itself either. */
+/** Also an object of another realm, whose prototype is another Object.prototype. */
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null;
@@ -210,19 +210,19 @@ function isPlain(value: object): boolean {
 
 function countObject(to: EncodeState, depth: number): void {
   if (depth >= valueDepthMax)
-    throw unencodable(to, depth, `is nested deeper than ${valueDepthMax} levels, or holds itself`);
+    throw unencodable(to, depth, `is nested deeper than ${valueDepthMax} levels or contains itself`);
   if (++to.objects > objectsMax) throw new RemusterError('TOO_LARGE', `a value has more than ${objectsMax} objects`);
 }
 
 function unencodable(to: EncodeState, depth: number, what: string): RemusterError {
   let path = 'value';
-  for (const step of to.path.slice(0, depth)) path += typeof step === 'number' ? `[${step}]` : `[${shown(step)}]`;
+  for (const step of to.path.slice(0, depth)) path += typeof step === 'number' ? `[${step}]` : `[${quoteKey(step)}]`;
   return new RemusterError('BAD_ARGUMENT', `${path.slice(0, pathCharactersMax)} ${what} and cannot be sent or stored`);
 }
 
 const pathCharactersMax = 300;
 
-function shown(key: string): string {
+function quoteKey(key: string): string {
   return JSON.stringify(key.length > 40 ? `${key.slice(0, 40)}...` : key);
 }
 
@@ -232,7 +232,7 @@ function tooLarge(to: EncodeState): RemusterError {
 
 function read(from: DecodeState, depth: number): unknown {
   const { reader } = from;
-  if (reader.position >= reader.end) throw fieldError('truncated', label, 'is cut short');
+  if (reader.position >= reader.end) throw fieldError('truncated', label, 'is truncated');
   const tag = reader.bytes[reader.position++] as number;
   if (tag >= smallBit) return tag - smallBit;
   switch (tag) {
@@ -281,7 +281,7 @@ function readObject(from: DecodeState, tag: number, depth: number): unknown {
 
 function readPositive(reader: WireReader): number {
   const value = reader.varint(label);
-  if (value < smallBit) throw fieldError('varint', label, 'is a small number in a long spelling');
+  if (value < smallBit) throw fieldError('varint', label, 'is a small number in a long encoding');
   return value;
 }
 
@@ -294,7 +294,7 @@ function readNegative(reader: WireReader): number {
 function readFloat(reader: WireReader): number {
   const value = reader.float64(label);
   if (Number.isSafeInteger(value) && !Object.is(value, -0)) {
-    throw fieldError('varint', label, 'is a whole number in the spelling of others');
+    throw fieldError('varint', label, 'is an integer encoded as a float');
   }
   return value;
 }
@@ -309,7 +309,7 @@ function readBytes(reader: WireReader): Uint8Array {
 function readDate(reader: WireReader): Date {
   const ms = reader.float64(label);
   const isDate = Number.isNaN(ms) || (Number.isInteger(ms) && Math.abs(ms) <= dateMsMax && !Object.is(ms, -0));
-  if (!isDate) throw fieldError('range', label, 'is no date');
+  if (!isDate) throw fieldError('range', label, 'is not a date');
   return new Date(ms);
 }
 
@@ -318,7 +318,7 @@ function readBig(reader: WireReader): bigint {
   if (length === 0) return 0n;
   if (length > bigBytesMax) throw fieldError('fieldBytes', label, `has a bigint of more than ${bigBytesMax} bytes`);
   const { bytes, position } = reader;
-  if (bytes[position] === 0) throw fieldError('varint', label, 'is a large number with needless bytes');
+  if (bytes[position] === 0) throw fieldError('varint', label, 'is a bigint with redundant bytes');
   reader.position = position + length;
   let digits = '0x';
   for (let at = position; at < reader.position; at++) digits += hexOfByte[bytes[at] as number];
@@ -329,7 +329,7 @@ const hexOfByte = Array.from({ length: 256 }, (_, byte) => byte.toString(16).pad
 
 function readNegativeBig(reader: WireReader): bigint {
   const value = readBig(reader);
-  if (value === 0n) throw fieldError('range', label, 'is a negative zero among large numbers');
+  if (value === 0n) throw fieldError('range', label, 'is a negative zero bigint');
   return -value;
 }
 
@@ -348,7 +348,7 @@ function readMap(from: DecodeState, depth: number): Record<string, unknown> {
     const key = readText(reader, reader.length(label), label);
     if (Object.hasOwn(out, key)) throw fieldError('duplicateKey', label, 'has a key twice');
     const value = read(from, depth + 1);
-    // An assignment to this one would change the prototype and not add a property.
+    // An assignment would set the prototype instead of adding a property.
     if (key === '__proto__') {
       Object.defineProperty(out, key, { value, enumerable: true, configurable: true, writable: true });
     } else out[key] = value;
@@ -356,10 +356,10 @@ function readMap(from: DecodeState, depth: number): Record<string, unknown> {
   return out;
 }
 
-/** Of items that take at least so many bytes each, so it cannot ask for more than there is. */
+/** A count of items with at least `itemBytesMin` bytes each: never more than the remaining bytes can hold. */
 function countOf(reader: WireReader, itemBytesMin: number): number {
   const count = reader.varint(label);
   if (count * itemBytesMin > reader.end - reader.position)
-    throw fieldError('fieldLength', label, 'has fewer items than it says');
+    throw fieldError('fieldLength', label, 'has fewer items than its count');
   return count;
 }

@@ -1,9 +1,7 @@
 /**
  * Writes wire primitives into shared slabs and checks the total size. Never rewrites bytes that were handed out. A
  * message is a view of a slab, because a fresh ArrayBuffer costs more than encoding a small message; one that outgrows
- * its slab is copied out of a large buffer once.
- *
- * The writer checks the size of the whole; the limits of values are the kinds' business (field-type.ts).
+ * its slab is copied out of a large buffer once. Limits of single values belong to the field types.
  */
 import { RemusterError } from '../../base/errors.ts';
 
@@ -16,26 +14,26 @@ export const wireBytesMax = 0x0fff_ffff;
 
 const slabBytes = 8_192;
 const largeBytes = 1_048_576;
-/** A slab with less room than this is left to those who hold parts of it. */
+/** A slab with less room than this is dropped; messages in it retain it. */
 const roomBytesMin = 1_024;
-/** Shorter text is copied by hand: a call into the engine's encoder costs more than the loop. */
-const handTextMax = 64;
+/** Shorter text is encoded in a loop, which costs less than a call of TextEncoder. */
+const loopEncodeMax = 64;
 
 export class WireWriter {
   #bytes = new Uint8Array(slabBytes);
-  /** Of `#bytes`, which takes long to tell it. */
+  /** The buffer of `#bytes`, cached because the getter is slow. */
   #buffer = this.#bytes.buffer;
-  /** Made when it is needed first; never handed out. */
+  /** Allocated on first use; never handed out. */
   #large: Uint8Array<ArrayBuffer> | undefined;
-  /** Where the message at hand begins. */
+  /** Start of the current message. */
   #origin = 0;
   #bytesMax = wireBytesMax;
   position = 0;
 
-  /** Begins a message of at most so many bytes with its header. */
+  /** Starts a message with its header. */
   start(bytesMax: number, version: number, tag: number): void {
     this.#bytesMax = bytesMax;
-    // A slab has always room for a header: `finish` sees to it.
+    // `finish` ensures that a slab always has room for a header.
     const bytes = this.#bytes;
     const at = this.position;
     bytes[at] = version;
@@ -44,7 +42,7 @@ export class WireWriter {
     this.position = at + 3;
   }
 
-  /** Begins something of at most so many bytes that has no header of a message. */
+  /** Starts bytes without a message header. */
   limit(bytesMax: number): void {
     this.#bytesMax = bytesMax;
   }
@@ -54,13 +52,13 @@ export class WireWriter {
     this.#bytes[this.position++] = value;
   }
 
-  /** Whole numbers from 0 to 2^53 - 1, seven bits a byte, low bits first. */
+  /** Integers from 0 to 2^53 - 1, seven bits per byte, low bits first. */
   varint(value: number): void {
     if (this.position + 8 > this.#bytes.length) this.#grow(8);
     const bytes = this.#bytes;
     let rest = value;
     let at = this.position;
-    // Above 32 bits the bit operators would cut: divide until they fit.
+    // Bit operators truncate to 32 bits: divide until the rest fits.
     while (rest > 0xffff_ffff) {
       bytes[at++] = (rest & 0x7f) | 0x80;
       rest = Math.floor(rest / 128);
@@ -89,10 +87,10 @@ export class WireWriter {
     this.position += value.length;
   }
 
-  /** Length and bytes of plain ASCII, if it is that and short; otherwise nothing is written and the result is false. */
+  /** Writes length and bytes of short ASCII text. False if the text is not: nothing is written then. */
   shortAscii(value: string): boolean {
     const length = value.length;
-    if (length > handTextMax) return false;
+    if (length > loopEncodeMax) return false;
     if (this.position + 1 + length > this.#bytes.length) this.#grow(1 + length);
     const bytes = this.#bytes;
     const start = this.position + 1;
@@ -106,7 +104,7 @@ export class WireWriter {
     return true;
   }
 
-  /** The bytes that pairs of lower-case hexadecimal digits stand for; false if there are others among them. */
+  /** Writes the bytes of lower-case hex digits. False if there are other characters. */
   hex(digits: string): boolean {
     const count = digits.length >> 1;
     if (this.position + count > this.#bytes.length) this.#grow(count);
@@ -122,7 +120,7 @@ export class WireWriter {
     return true;
   }
 
-  /** Length and UTF-8 of well-formed text; the result is the number of bytes without the length. */
+  /** Writes length and UTF-8 of well-formed text; returns the number of bytes without the length. */
   text(value: string): number {
     const start = this.begin();
     const worst = value.length * 3;
@@ -133,13 +131,13 @@ export class WireWriter {
     return written;
   }
 
-  /** Leaves room for the length of what follows; `end` fills it in. */
+  /** Reserves one byte for the length of a delimited part; `end` fills it in. */
   begin(): number {
     this.byte(0);
     return this.position;
   }
 
-  /** The length takes one byte if it can; a longer one moves what was written, which is cheaper than measuring first. */
+  /** A length of more than one byte moves the part, which is cheaper than measuring it first. */
   end(start: number): void {
     const length = this.position - start;
     if (length <= 0x7f) {
@@ -154,12 +152,12 @@ export class WireWriter {
     this.position = start + extra + length;
   }
 
-  /** How much of the message has been written. */
+  /** Bytes of the current message so far. */
   get length(): number {
     return this.position - this.#origin;
   }
 
-  /** Hands out what was written; the next message begins behind it. */
+  /** Returns the message; the next one begins after it. */
   finish(): Uint8Array {
     this.#checkLength();
     const out =
@@ -171,7 +169,7 @@ export class WireWriter {
     return out;
   }
 
-  /** Drops a message that could not be finished. */
+  /** Drops an unfinished message. */
   reset(): void {
     this.position = this.#origin;
     if (this.#bytes.length !== slabBytes) this.#freshSlab();
@@ -197,7 +195,7 @@ export class WireWriter {
     this.position = at + 8;
   }
 
-  /** Everything keeps its position, because lengths that are still open remember theirs. */
+  /** All bytes keep their position, because open parts remember theirs. */
   #grow(needed: number): void {
     this.#checkLength();
     const bytes = Math.max(this.#bytes.length * 2, this.position + needed + roomBytesMin);

@@ -207,7 +207,7 @@ export class ContainerService {
     return true;
   }
 
-  handleFlow(from: Identity, opening: CallMessageOf<'openFlow'>, stream: ByteStream): ByteStreamEvents {
+  handleFlow(from: Identity, opening: CallMessageOf<'openResultStream'>, stream: ByteStream): ByteStreamEvents {
     return this.calls.openedResultStream(from, opening, stream);
   }
 

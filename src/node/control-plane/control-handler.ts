@@ -37,20 +37,20 @@ export function handleControlRequest(
     else manager.server.handle(from, message, body, remainingMs, reply);
     return true;
   }
-  if (message.kind === 'askGroup') {
+  if (message.kind === 'describeGroup') {
     reply(success(encodeMessage(control.groupInfo.infoFor(from, message.group))));
     return true;
   }
-  if (message.kind === 'renewServing') {
+  if (message.kind === 'renewServingLease') {
     const granted = control.grantServing(from.id, from.generation, message.revision);
-    if (granted.ok) reply(success(encodeMessage({ kind: 'servingGranted', ...granted.value })));
+    if (granted.ok) reply(success(encodeMessage({ kind: 'servingLeaseGranted', ...granted.value })));
     else if (granted.error.code !== 'NOT_LEADER' || manager === undefined) reply(granted);
-    else reply(success(encodeMessage({ kind: 'servingElsewhere', leaderHint: manager.notice() })));
+    else reply(success(encodeMessage({ kind: 'servingLeaseRedirect', leaderHint: manager.notice() })));
     return true;
   }
-  if (message.kind !== 'order') return false;
+  if (message.kind !== 'adminCommand') return false;
   control.commands.handle(message, remainingMs, (outcome) => {
-    reply(outcome.ok ? success(encodeMessage({ kind: 'orderDone', answer: outcome.value })) : outcome);
+    reply(outcome.ok ? success(encodeMessage({ kind: 'adminCommandReply', answer: outcome.value })) : outcome);
   });
   return true;
 }

@@ -164,8 +164,8 @@ export class ControlPlane {
       this.placer?.grantServingLease(node, generation, revision) ??
       failure('NOT_LEADER', 'this node is no manager', 'no');
     if (!outcome.ok) return outcome;
-    const { leaseMs, term, revision: takenRevision } = outcome.value;
-    return success({ leaseMs, term, takenRevision });
+    const { leaseMs, term, revision: revokedRevision } = outcome.value;
+    return success({ leaseMs, term, revokedRevision });
   }
 
   /** Where to ask what only the leader can say. */

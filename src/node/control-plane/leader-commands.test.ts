@@ -12,7 +12,7 @@ class Desk {
   readonly sent: { readonly port: number; readonly verb: string; readonly hops: number }[] = [];
   readonly left: unknown[] = [];
   leader: NodeId | undefined;
-  answer: Outcome<Uint8Array> = success(encodeMessage({ kind: 'orderDone', answer: '{"yes":1}' }));
+  answer: Outcome<Uint8Array> = success(encodeMessage({ kind: 'adminCommandReply', answer: '{"yes":1}' }));
   readonly orders: LeaderCommands;
 
   constructor(parts: Partial<LeaderCommandParts> = {}) {
@@ -21,7 +21,7 @@ class Desk {
       streams: {
         request: (to, body, _timeoutMs, done) => {
           const message = decodeMessage(body);
-          assert.ok(message.kind === 'order');
+          assert.ok(message.kind === 'adminCommand');
           this.sent.push({ port: to.port, verb: message.verb, hops: message.hops });
           done(this.answer);
           return () => {};
@@ -48,7 +48,7 @@ class Desk {
   }
 
   receive(verb: string, args: string, hops = 0): Outcome<string> {
-    return ending((done) => this.orders.handle({ kind: 'order', verb, args, hops }, 1_000, done));
+    return ending((done) => this.orders.handle({ kind: 'adminCommand', verb, args, hops }, 1_000, done));
   }
 }
 
@@ -95,7 +95,7 @@ test('an order goes to the leader and its answer comes back', () => {
   assert.deepEqual(desk.sent, [{ port: 2, verb: 'transfer', hops: 1 }]);
   desk.answer = failure('DEADLINE');
   assert.equal(codeOf(desk.give('transfer')), 'DEADLINE');
-  desk.answer = success(encodeMessage({ kind: 'echoed', payload: new Uint8Array() }));
+  desk.answer = success(encodeMessage({ kind: 'echoReply', payload: new Uint8Array() }));
   assert.equal(codeOf(desk.give('transfer')), 'MALFORMED');
   desk.answer = success(Uint8Array.of(1, 2, 3));
   assert.equal(codeOf(desk.give('transfer')), 'MALFORMED');

@@ -14,7 +14,7 @@ import type { GroupCommands } from './group-commands.ts';
 import { integerArgument, booleanArgument, commandArguments } from './command-arguments.ts';
 
 export type LeaderCommandVerb = 'rebalance' | 'migrate' | 'change-group' | 'transfer' | 'backup-part' | 'restore-part';
-type OrderMessage = Extract<Message, { readonly kind: 'order' }>;
+type OrderMessage = Extract<Message, { readonly kind: 'adminCommand' }>;
 
 export type LeaderCommandParts = {
   readonly self: NodeId;
@@ -47,12 +47,12 @@ export class LeaderCommands {
 
   /** From an operator at this node, to the leader. Arguments and answer are JSON. */
   send(verb: LeaderCommandVerb, words: object, timeoutMs: number, done: Done<unknown>): void {
-    this.handle({ kind: 'order', verb, args: JSON.stringify(words), hops: 0 }, timeoutMs, read(done));
+    this.handle({ kind: 'adminCommand', verb, args: JSON.stringify(words), hops: 0 }, timeoutMs, read(done));
   }
 
   /** That node is to leave the cluster for good. */
   sendLeave(node: NodeId, words: object, timeoutMs: number, done: Done<unknown>): void {
-    const order: OrderMessage = { kind: 'order', verb: leave, args: JSON.stringify(words), hops: 0 };
+    const order: OrderMessage = { kind: 'adminCommand', verb: leave, args: JSON.stringify(words), hops: 0 };
     if (node === this.#parts.self) return this.handle(order, timeoutMs, read(done));
     const to = this.#parts.locate(node);
     if (to === undefined) return done(failure('UNREACHABLE', 'membership knows no address of that node'));
@@ -61,7 +61,7 @@ export class LeaderCommands {
 
   /** To a node of another datacenter, which carries it out there. */
   forwardToDatacenter(to: Address, words: object, timeoutMs: number, done: Done<unknown>): void {
-    this.#pass(to, { kind: 'order', verb: admin, args: JSON.stringify(words), hops: 0 }, timeoutMs, read(done));
+    this.#pass(to, { kind: 'adminCommand', verb: admin, args: JSON.stringify(words), hops: 0 }, timeoutMs, read(done));
   }
 
   /** Who carries out what nodes of other datacenters pass on. */
@@ -84,7 +84,7 @@ export class LeaderCommands {
     this.#parts.streams.request(to, body, Math.max(marginMs, timeoutMs - marginMs), (outcome) => {
       if (!outcome.ok) return done(outcome);
       const message = tryDecodeMessage(outcome.value);
-      if (message?.kind === 'orderDone') return done(success(message.answer));
+      if (message?.kind === 'adminCommandReply') return done(success(message.answer));
       done(failure('MALFORMED', 'the other node answered something else'));
     });
   }

@@ -3,16 +3,18 @@ import { type Done, failure, success } from '../../base/errors.ts';
 import type { Address, Streams } from '../../base/ports.ts';
 import { type Message, encodeMessage, tryDecodeMessage } from '../../messages/catalogue.ts';
 
-export type DescribeGroupReply = Extract<Message, { readonly kind: 'toldGroup' }>;
+export type DescribeGroupReply = Extract<Message, { readonly kind: 'describeGroupReply' }>;
 
 export type DescribeGroup = (to: Address, done: Done<DescribeGroupReply>) => void;
 
 export function groupInfoClient(streams: Pick<Streams, 'request'>, group: string, timeoutMs: number): DescribeGroup {
   return (to, done) => {
-    streams.request(to, encodeMessage({ kind: 'askGroup', group }), timeoutMs, (outcome) => {
+    streams.request(to, encodeMessage({ kind: 'describeGroup', group }), timeoutMs, (outcome) => {
       if (!outcome.ok) return done(outcome);
       const told = tryDecodeMessage(outcome.value);
-      done(told?.kind !== 'toldGroup' ? failure('MALFORMED', 'that is no answer to the question') : success(told));
+      done(
+        told?.kind !== 'describeGroupReply' ? failure('MALFORMED', 'that is no answer to the question') : success(told),
+      );
     });
   };
 }

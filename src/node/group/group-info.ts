@@ -39,7 +39,7 @@ export class GroupInfo {
     if (seat !== undefined && group === dc) return { ...seat.groupInfo(from), managers };
     const { leader, term } = group === dc ? leadership.view() : { leader: undefined, term: 0 };
     const nothing = { isCandidate: false, isMember: false, members: [], appliedIndex: 0 };
-    return { kind: 'toldGroup', id, ...nothing, leader, term, managers };
+    return { kind: 'describeGroupReply', id, ...nothing, leader, term, managers };
   }
 
   /** For who asks about any group of managers. */

@@ -7,7 +7,7 @@ import { fenceParts } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Clock, Identity, Log, Store, Streams } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
-import type { ConsensusEvent } from '../../consensus/state/consensus-event.ts';
+import type { ConsensusEvent } from '../../consensus/state/effects.ts';
 import { ConsensusHost } from '../../consensus/consensus-host.ts';
 import type { ConsensusOptions } from '../../consensus/state/options.ts';
 import type { GroupChange, GroupMember } from '../../consensus/state/state-machine.ts';
@@ -107,7 +107,7 @@ export class ManagerRole {
   notice(): Uint8Array {
     const { leader, term, fence } = this.group.leadership.view();
     const since = fence === undefined ? undefined : fenceParts(fence).index;
-    return leaderHintCodec.encode({ kind: 'leadershipNotice', term, leader, since });
+    return leaderHintCodec.encode({ kind: 'leaderHint', term, leader, since });
   }
 
   /** Somebody tells of a leader, so there is a group. */
@@ -121,7 +121,7 @@ export class ManagerRole {
     const isMember = this.#belongs();
     if (!isMember && from.dc === dc && from.roles.includes('manager')) this.#formation.askedBy(from);
     const { leader, term, members, appliedIndex } = this.group.view();
-    return { kind: 'toldGroup', id, isCandidate: true, isMember, leader, term, members, appliedIndex };
+    return { kind: 'describeGroupReply', id, isCandidate: true, isMember, leader, term, members, appliedIndex };
   }
 
   /** The change is agreed on, or refused by those who know better; the leader is the one to ask. */

@@ -16,7 +16,7 @@ function desk(parts: Partial<JobGatewayParts>): { readonly desk: ForwardingJobGa
     store: (_sha256, _code, done) => done(success(undefined)),
     ask: (_to, message, _timeoutMs, done) => {
       asked.push(message);
-      done(success({ kind: 'jobTold', answer: 'told' }));
+      done(success({ kind: 'jobReply', answer: 'told' }));
     },
     ...parts,
   });
@@ -33,7 +33,15 @@ test('everybody else passes it on once more, on behalf of the same one', () => {
   const { desk: here, asked } = desk({});
   here.send('list', '{}', 'me', 1_000, (outcome) => assert.deepEqual(outcome, success('told')));
   assert.deepEqual(asked, [
-    { kind: 'jobOrder', verb: 'list', args: '{}', submitter: 'me', hops: 1, waitMs: undefined, key: undefined },
+    {
+      kind: 'jobRequest',
+      verb: 'list',
+      args: '{}',
+      submitter: 'me',
+      hops: 1,
+      waitMs: undefined,
+      idempotencyKey: undefined,
+    },
   ]);
 });
 

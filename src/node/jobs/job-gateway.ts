@@ -66,11 +66,11 @@ export class ForwardingJobGateway implements JobGateway {
     const timeoutMs = Math.max(marginMs, remainingMs - marginMs);
     this.#parts.ask(
       leader,
-      { kind: 'jobOrder', waitMs: undefined, key: undefined, ...order, hops: order.hops + 1 },
+      { kind: 'jobRequest', waitMs: undefined, idempotencyKey: undefined, ...order, hops: order.hops + 1 },
       timeoutMs,
       (outcome) => {
         if (!outcome.ok) return done(outcome);
-        if (outcome.value.kind === 'jobTold') return done(success(outcome.value.answer));
+        if (outcome.value.kind === 'jobReply') return done(success(outcome.value.answer));
         done(failure('MALFORMED', 'the other node answered something else'));
       },
     );

@@ -123,26 +123,26 @@ export class JobService {
   #answer(from: Identity, message: JobMessage, remainingMs: number, reply: Done<JobMessage>): void {
     const { manager, worker } = this;
     switch (message.kind) {
-      case 'jobOrder':
+      case 'jobRequest':
         return this.#ordered(from, message, remainingMs, reply);
       case 'storeBundle':
         return this.gateway.storeBundle(message.sha256, message.code, (outcome) => {
-          reply(outcome.ok ? success({ kind: 'bundleStored', sha256: message.sha256 }) : outcome);
+          reply(outcome.ok ? success({ kind: 'storeBundleReply', sha256: message.sha256 }) : outcome);
         });
-      case 'giveUnits':
+      case 'assignUnits':
         return worker === undefined ? reply(noWorker) : worker.assignUnits(from, message, reply);
       case 'stopUnits':
         return worker === undefined ? reply(noWorker) : worker.stopUnits(from, message, reply);
-      case 'tellUnits':
+      case 'reportUnits':
         return manager === undefined ? reply(noManager) : manager.onUnitReports(from, message, reply);
-      case 'workerReport':
+      case 'workerHeartbeat':
         return manager === undefined ? reply(noManager) : manager.onHeartbeat(from, message, reply);
-      case 'bundleStored':
-      case 'jobTold':
-      case 'unitsHeard':
-      case 'unitsStopped':
-      case 'unitsTaken':
-      case 'workerHeard':
+      case 'storeBundleReply':
+      case 'jobReply':
+      case 'reportUnitsAck':
+      case 'stopUnitsReply':
+      case 'assignUnitsReply':
+      case 'workerHeartbeatReply':
         return reply(failure('UNKNOWN_METHOD', `${message.kind} is not a request`));
       default:
         return unreachable(message);
@@ -152,14 +152,14 @@ export class JobService {
   /** An application speaks for itself; a node may pass on what somebody else wants. */
   #ordered(
     from: Identity,
-    { verb, args, hops, submitter, waitMs, key }: JobMessage & { readonly kind: 'jobOrder' },
+    { verb, args, hops, submitter, waitMs, idempotencyKey: key }: JobMessage & { readonly kind: 'jobRequest' },
     remainingMs: number,
     reply: Done<JobMessage>,
   ): void {
     const isMember = from.roles.some((role) => role !== 'client');
     const order = { verb, args, hops, waitMs, key, submitter: isMember ? submitter : from.name };
     this.gateway.handle(order, remainingMs, (outcome) => {
-      reply(outcome.ok ? success({ kind: 'jobTold', answer: outcome.value }) : outcome);
+      reply(outcome.ok ? success({ kind: 'jobReply', answer: outcome.value }) : outcome);
     });
   }
 

@@ -63,7 +63,7 @@ function viewIn(outcome: Outcome<Uint8Array>): readonly MemberView[] | undefined
   if (!outcome.ok) return undefined;
   try {
     const message = decodeMessage(outcome.value);
-    return message.kind === 'memberList' ? message.members : undefined;
+    return message.kind === 'listMembersReply' ? message.members : undefined;
   } catch {
     return undefined;
   }

@@ -52,10 +52,10 @@ export class PendingTakeovers {
     return modRevision === this.#takings.get(container)?.modRevision ? undefined : modRevision;
   }
 
-  #settle(container: string, takenRevision: number | undefined): void {
+  #settle(container: string, revokedRevision: number | undefined): void {
     const taking = this.#takings.get(container);
     if (taking === undefined) return;
     this.#takings.delete(container);
-    this.#leases.unblockGrants(taking.from.node, taking.from.generation, takenRevision);
+    this.#leases.unblockGrants(taking.from.node, taking.from.generation, revokedRevision);
   }
 }

@@ -3,11 +3,11 @@ import { describe, test } from 'node:test';
 
 import { Random } from '../../base/random.ts';
 import { ReconcileQueue, UniqueQueue } from './reconcile-queue.ts';
-import { DeadlineQueue } from '../../base/due-times.ts';
+import { DeadlineHeap } from '../../base/deadline-heap.ts';
 
 describe('due times', () => {
   test('the earliest first, each once, replaced and taken back as told', () => {
-    const times = new DeadlineQueue();
+    const times = new DeadlineHeap();
     times.set('late', 30);
     times.set('soon', 10);
     times.set('moved', 5);
@@ -24,7 +24,7 @@ describe('due times', () => {
 
   test('any order in, in order out, as a plain map would say', () => {
     const random = new Random('due times');
-    const times = new DeadlineQueue();
+    const times = new DeadlineHeap();
     const expected = new Map<string, number>();
     for (let round = 0; round < 5_000; round++) {
       const name = `n${random.below(300)}`;

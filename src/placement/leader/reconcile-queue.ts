@@ -2,7 +2,7 @@
  * Which containers and pools the leader has to look at, now or later (as a Kubernetes work queue). One change never
  * costs a scan of all containers.
  */
-import { DeadlineQueue } from '../../base/due-times.ts';
+import { DeadlineHeap } from '../../base/deadline-heap.ts';
 import type { ContainerPlan } from '../plans/planning-context.ts';
 
 export class ReconcileQueue {
@@ -13,8 +13,8 @@ export class ReconcileQueue {
   readonly #stuckPools = new Set<string>();
   /** Until another copy has been made. */
   readonly #repairs = new UniqueQueue();
-  readonly #due = new DeadlineQueue();
-  readonly #duePools = new DeadlineQueue();
+  readonly #due = new DeadlineHeap();
+  readonly #duePools = new DeadlineHeap();
 
   enqueue(container: string): void {
     this.#containers.add(container);

@@ -89,11 +89,11 @@ export class ServingLeases {
   }
 
   /** With the revision if it was taken. */
-  unblockGrants(node: NodeId, generation: number, takenRevision: number | undefined): void {
+  unblockGrants(node: NodeId, generation: number, revokedRevision: number | undefined): void {
     const life = this.#lives.get(node);
     if (life?.generation !== generation) return;
     life.disputes = Math.max(0, life.disputes - 1);
-    life.neededRevision = Math.max(life.neededRevision, takenRevision ?? 0);
+    life.neededRevision = Math.max(life.neededRevision, revokedRevision ?? 0);
   }
 
   /** All that leaders before have done is older than this. */

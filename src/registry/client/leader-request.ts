@@ -117,7 +117,7 @@ export class LeaderRequest {
         error: new RemusterError('INTERNAL', 'the answer of a manager cannot be read'),
       });
     }
-    if (answer.kind === 'registryRefusal') return this.#refused(from, answer);
+    if (answer.kind === 'registryError') return this.#refused(from, answer);
     if (!this.#anyManager) this.#parts.finder.leaderIs(from);
     this.#finish({ ok: true, value: answer });
   }

@@ -56,7 +56,7 @@ export class LongPollWatch {
       if (this.#over) return;
       const value = outcome.ok ? outcome.value : undefined;
       const answer = value instanceof Uint8Array ? tryDecodeMessage(value) : value;
-      if (answer?.kind === 'registryChanges') return this.#told(answer);
+      if (answer?.kind === 'registryWatchReply') return this.#told(answer);
       if (near === undefined) this.#parts.finder.avoid(to);
       this.#pause();
     });
@@ -78,7 +78,7 @@ export class LongPollWatch {
     return () => cancel();
   }
 
-  #told({ revisions, next, oldestRevision }: RegistryMessageOf<'registryChanges'>): void {
+  #told({ revisions, next, oldestRevision }: RegistryMessageOf<'registryWatchReply'>): void {
     this.#pauses = 0;
     if (oldestRevision !== undefined) {
       this.#over = true;

@@ -82,7 +82,7 @@ function askHere<T>(clock: Clock, done: Done<T>, start: (end: Done<T>) => void):
 
 const defaultTimeoutMs = 5_000;
 type NumberedKind = 'registryTransact' | 'registryGrant' | 'registryRevoke';
-type Unnumbered<M> = Omit<M, 'client' | 'generation' | 'counter' | 'lowest'>;
+type Unnumbered<M> = Omit<M, 'client' | 'generation' | 'counter' | 'lowestPending'>;
 type WriteRequest = { [K in NumberedKind]: Unnumbered<Extract<RegistryMessage, { readonly kind: K }>> }[NumberedKind];
 
 export class RegistryClient implements Registry {
@@ -110,7 +110,7 @@ export class RegistryClient implements Registry {
     if (fault !== undefined) return this.#endSoon(done, fault);
     const { from, to } = range;
     this.#call({ kind: 'registryRange', from, to, limit, stale }, options, done, (answer) => {
-      if (answer.kind !== 'registryEntries') return undefined;
+      if (answer.kind !== 'registryRangeReply') return undefined;
       const { entries, more, revision } = answer;
       return success({ entries, more, revision });
     });
@@ -120,7 +120,7 @@ export class RegistryClient implements Registry {
     const fault = validateTransaction(transaction);
     if (fault !== undefined) return this.#endSoon(done, fault);
     const read = (answer: Message): Outcome<TransactionResult> | undefined =>
-      answer.kind === 'registryTransacted' ? success(resultFromMessage(answer)) : undefined;
+      answer.kind === 'registryTransactReply' ? success(resultFromMessage(answer)) : undefined;
     this.#write({ kind: 'registryTransact', ...transactionToWire(transaction) }, options, done, read, transaction);
   }
 
@@ -128,7 +128,7 @@ export class RegistryClient implements Registry {
     const fault = validateTtl(ttlMs);
     if (fault !== undefined) return this.#endSoon(done, fault);
     this.#write({ kind: 'registryGrant', ttlMs }, options, done, (answer) =>
-      answer.kind === 'registryGranted' ? success({ lease: answer.lease, ttlMs: answer.ttlMs }) : undefined,
+      answer.kind === 'registryLeaseReply' ? success({ lease: answer.lease, ttlMs: answer.ttlMs }) : undefined,
     );
   }
 
@@ -136,7 +136,7 @@ export class RegistryClient implements Registry {
     const fault = validateLease(lease);
     if (fault !== undefined) return this.#endSoon(done, fault);
     this.#call({ kind: 'registryKeepAlive', lease }, options, done, (answer) =>
-      answer.kind === 'registryGranted' ? success({ ttlMs: answer.ttlMs }) : undefined,
+      answer.kind === 'registryLeaseReply' ? success({ ttlMs: answer.ttlMs }) : undefined,
     );
   }
 
@@ -144,7 +144,7 @@ export class RegistryClient implements Registry {
     const fault = validateLease(lease);
     if (fault !== undefined) return this.#endSoon(done, fault);
     this.#write({ kind: 'registryRevoke', lease }, options, done, (answer) =>
-      answer.kind === 'registryDone' ? success(undefined) : undefined,
+      answer.kind === 'registryRevokeReply' ? success(undefined) : undefined,
     );
   }
 
@@ -185,7 +185,7 @@ export class RegistryClient implements Registry {
     this.#unanswered.add(counter);
     const { id: client, generation } = this.#parts.self;
     this.#call<T>(
-      { ...request, client, generation, counter, lowest: this.#lowest() },
+      { ...request, client, generation, counter, lowestPending: this.#lowestPending() },
       options,
       (outcome) => {
         this.#unanswered.delete(counter);
@@ -223,7 +223,7 @@ export class RegistryClient implements Registry {
     this.#open.add(call);
   }
 
-  #lowest(): number {
+  #lowestPending(): number {
     while (this.#endedBelow < this.#counter && !this.#unanswered.has(this.#endedBelow)) this.#endedBelow += 1;
     return this.#endedBelow;
   }

@@ -5,7 +5,7 @@
  *   magic (8) | version (1) | CRC-32 of all that follows (4) | length and name of the cluster | image (registry-snapshot.ts)
  */
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
-import { crc32 } from '../../base/checksum.ts';
+import { crc32 } from '../../base/crc.ts';
 import { dataFormat } from '../../base/format-versions.ts';
 import type { GroupHandle } from '../../consensus/state/state-machine.ts';
 import {
@@ -96,7 +96,7 @@ export function restoreBackupPart(
   group.propose(registryCommandCodec.encode({ kind: 'registryRestorePart', ...part }), timeoutMs, (outcome) => {
     if (!outcome.ok) return end(outcome);
     const answer = outcome.value.result;
-    end(answer.kind === 'registryRefusal' ? { ok: false, error: errorOfRefusal(answer) } : success(undefined));
+    end(answer.kind === 'registryError' ? { ok: false, error: errorOfRefusal(answer) } : success(undefined));
   });
 }
 

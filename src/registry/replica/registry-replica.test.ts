@@ -16,11 +16,11 @@ type Numbered = {
   readonly client?: number;
   readonly generation?: number;
   readonly counter: number;
-  readonly lowest?: number;
+  readonly lowestPending?: number;
 };
 
-function numbers({ client = 1, generation = 1, counter, lowest = counter }: Numbered) {
-  return { client: nodeIdOf(client), generation, counter, lowest };
+function numbers({ client = 1, generation = 1, counter, lowestPending = counter }: Numbered) {
+  return { client: nodeIdOf(client), generation, counter, lowestPending };
 }
 
 function writing(key: string, numbered: Numbered, lease?: LeaseId): Uint8Array {
@@ -56,8 +56,8 @@ function restoredFrom(bytes: Uint8Array, limits?: ConstructorParameters<typeof R
 }
 
 function shortly(answer: RegistryWriteResult): string {
-  if (answer.kind === 'registryRefusal') return answer.code;
-  return answer.kind === 'registryTransacted' ? `revision ${answer.revision}` : answer.kind;
+  if (answer.kind === 'registryError') return answer.code;
+  return answer.kind === 'registryTransactReply' ? `revision ${answer.revision}` : answer.kind;
 }
 
 describe('the replica of the registry', () => {
@@ -65,7 +65,7 @@ describe('the replica of the registry', () => {
     const log = new Log();
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
-        assert.equal(log.apply(bytes).kind, 'registryRefusal');
+        assert.equal(log.apply(bytes).kind, 'registryError');
       }),
     );
     const good = writing('a', { counter: 1 });
@@ -76,22 +76,22 @@ describe('the replica of the registry', () => {
         new Log().apply(bad);
       }),
     );
-    assert.equal(shortly(log.apply(encodeMessage({ kind: 'registryDone' }))), 'MALFORMED');
+    assert.equal(shortly(log.apply(encodeMessage({ kind: 'registryRevokeReply' }))), 'MALFORMED');
     assert.equal(log.replica.keyspace.revision, 0);
   });
 
   test('executes each numbered write once', () => {
     const log = new Log();
     assert.equal(shortly(log.apply(writing('a', { counter: 1 }))), 'revision 1');
-    assert.equal(shortly(log.apply(writing('b', { counter: 2, lowest: 1 }))), 'revision 2');
+    assert.equal(shortly(log.apply(writing('b', { counter: 2, lowestPending: 1 }))), 'revision 2');
     assert.equal(shortly(log.apply(writing('a', { counter: 1 }))), 'revision 1');
-    assert.equal(shortly(log.apply(writing('c', { counter: 4, lowest: 3 }))), 'revision 3');
+    assert.equal(shortly(log.apply(writing('c', { counter: 4, lowestPending: 3 }))), 'revision 3');
     assert.equal(shortly(log.apply(writing('a', { counter: 1 }))), 'REPLAYED');
-    assert.equal(shortly(log.apply(writing('d', { counter: 3, lowest: 3 }))), 'revision 4');
-    assert.equal(shortly(log.apply(writing('e', { counter: 5, lowest: 6 }))), 'BAD_ARGUMENT');
+    assert.equal(shortly(log.apply(writing('d', { counter: 3, lowestPending: 3 }))), 'revision 4');
+    assert.equal(shortly(log.apply(writing('e', { counter: 5, lowestPending: 6 }))), 'BAD_ARGUMENT');
     assert.equal(shortly(log.apply(writing('a', { counter: 1, client: 2 }))), 'revision 5');
     assert.equal(shortly(log.apply(writing('a', { counter: 1, generation: 2 }))), 'revision 6');
-    assert.equal(shortly(log.apply(writing('f', { counter: 9, lowest: 3 }))), 'FENCED');
+    assert.equal(shortly(log.apply(writing('f', { counter: 9, lowestPending: 3 }))), 'FENCED');
     assert.equal(log.replica.keyspace.revision, 6);
   });
 
@@ -99,14 +99,14 @@ describe('the replica of the registry', () => {
     const log = new Log();
     const held = writing('a', { counter: 1 }, '1' as LeaseId);
     assert.equal(shortly(log.apply(held)), 'LEASE_EXPIRED');
-    const grant = encodeMessage({ kind: 'registryGrant', ttlMs: 1_000, ...numbers({ counter: 2, lowest: 1 }) });
-    assert.deepEqual(log.apply(grant), { kind: 'registryGranted', lease: '1', ttlMs: 1_000 });
-    assert.deepEqual(log.apply(grant), { kind: 'registryGranted', lease: '1', ttlMs: 1_000 });
+    const grant = encodeMessage({ kind: 'registryGrant', ttlMs: 1_000, ...numbers({ counter: 2, lowestPending: 1 }) });
+    assert.deepEqual(log.apply(grant), { kind: 'registryLeaseReply', lease: '1', ttlMs: 1_000 });
+    assert.deepEqual(log.apply(grant), { kind: 'registryLeaseReply', lease: '1', ttlMs: 1_000 });
     assert.equal(shortly(log.apply(held)), 'LEASE_EXPIRED');
     assert.equal(log.replica.keyspace.leaseCount, 1);
     assert.equal(
-      shortly(log.apply(registryCommandCodec.encode({ kind: 'registryExpire', lease: '1' as LeaseId }))),
-      'registryDone',
+      shortly(log.apply(registryCommandCodec.encode({ kind: 'registryExpireLease', lease: '1' as LeaseId }))),
+      'registryRevokeReply',
     );
     assert.equal(log.replica.keyspace.leaseCount, 0);
   });
@@ -114,12 +114,12 @@ describe('the replica of the registry', () => {
   test('drops old answers and silent clients when there are too many, but never executes twice what it knows', () => {
     const log = new Log({ memory: { clientsMax: 2, answerBytesMax: 3 * 64, spanMax: 5 } });
     for (let counter = 1; counter <= 5; counter++)
-      assert.equal(shortly(log.apply(writing('a', { counter, lowest: 1 }))), `revision ${counter}`);
-    assert.equal(shortly(log.apply(writing('a', { counter: 6, lowest: 1 }))), 'CAPACITY');
+      assert.equal(shortly(log.apply(writing('a', { counter, lowestPending: 1 }))), `revision ${counter}`);
+    assert.equal(shortly(log.apply(writing('a', { counter: 6, lowestPending: 1 }))), 'CAPACITY');
     assert.equal(shortly(log.apply(writing('a', { counter: 1 }))), 'DEADLINE', 'executed, and the answer is gone');
-    assert.equal(shortly(log.apply(writing('a', { counter: 3, lowest: 1 }))), 'revision 3');
+    assert.equal(shortly(log.apply(writing('a', { counter: 3, lowestPending: 1 }))), 'revision 3');
     log.apply(writing('a', { counter: 1, client: 2 }));
-    log.apply(writing('a', { counter: 6, lowest: 6 }));
+    log.apply(writing('a', { counter: 6, lowestPending: 6 }));
     log.apply(writing('a', { counter: 1, client: 3 }));
     assert.equal(log.replica.keyspace.revision, 8);
     assert.equal(shortly(log.apply(writing('a', { counter: 6 }))), 'revision 7', 'client 2 was silent for longer');
@@ -136,14 +136,14 @@ describe('the replica of the registry', () => {
       .map(([key, { client, generation, counter }, back, lease]) =>
         writing(
           key,
-          { client, generation, counter, lowest: Math.max(1, counter - back) },
+          { client, generation, counter, lowestPending: Math.max(1, counter - back) },
           lease as LeaseId | undefined,
         ),
       ),
     anyNumbers.map((one) => encodeMessage({ kind: 'registryGrant', ttlMs: 1_000, ...numbers(one) })),
     fc
       .constantFrom('1', '2')
-      .map((lease) => registryCommandCodec.encode({ kind: 'registryExpire', lease: lease as LeaseId })),
+      .map((lease) => registryCommandCodec.encode({ kind: 'registryExpireLease', lease: lease as LeaseId })),
     fc.tuple(fc.boolean(), fc.constantFrom(0, 0, 9, 9, 18)).map(([last, offset]) =>
       registryCommandCodec.encode({
         kind: 'registryRestorePart',
@@ -214,7 +214,7 @@ describe('the replica of the registry', () => {
 
   test('takes in a snapshot that is cut anywhere, and changes at the end only', () => {
     const log = new Log();
-    for (let i = 1; i <= 20; i++) log.apply(writing(`key ${i}`, { counter: i, lowest: 1 }));
+    for (let i = 1; i <= 20; i++) log.apply(writing(`key ${i}`, { counter: i, lowestPending: 1 }));
     const bytes = concatBytes([...log.replica.snapshot()]);
     fc.assert(
       fc.property(fc.array(fc.nat(bytes.length), { maxLength: 6 }), (cuts) => {
@@ -239,7 +239,7 @@ describe('the replica of the registry', () => {
   test('makes no part of a large state much larger than the others', () => {
     const keys = 20_000;
     const log = new Log();
-    for (let i = 1; i <= keys; i++) log.apply(writing(`/some/rather/long/key/${i}`, { counter: i, lowest: i }));
+    for (let i = 1; i <= keys; i++) log.apply(writing(`/some/rather/long/key/${i}`, { counter: i, lowestPending: i }));
     const parts = [...log.replica.snapshot()];
     assert.ok(parts.length > 8, `${parts.length} parts`);
     for (const { length } of parts) assert.ok(length < 400_000, `${length} bytes`);

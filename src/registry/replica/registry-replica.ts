@@ -27,14 +27,14 @@ export type RegistryObserver = {
   replaced(): void;
 };
 
-type NumberedCommand = Exclude<RegistryCommand, { readonly kind: 'registryExpire' | 'registryRestorePart' }>;
+type NumberedCommand = Exclude<RegistryCommand, { readonly kind: 'registryExpireLease' | 'registryRestorePart' }>;
 
 /** With the transaction if that was checked here, and its bytes are nobody else's. */
 type Expected = { readonly command: NumberedCommand; readonly transaction: RegistryTransaction | undefined };
 
 type ReplicaLimits = { readonly keyspace?: Partial<KeyspaceLimits>; readonly memory?: Partial<RequestDedupLimits> };
 
-const done: RegistryWriteResult = { kind: 'registryDone' };
+const done: RegistryWriteResult = { kind: 'registryRevokeReply' };
 
 export class RegistryReplica implements StateMachine<RegistryWriteResult> {
   readonly keyspace: Keyspace;
@@ -115,7 +115,7 @@ export class RegistryReplica implements StateMachine<RegistryWriteResult> {
   }
 
   #execute(command: RegistryCommand, index: number, transaction: RegistryTransaction | undefined): RegistryWriteResult {
-    if (command.kind === 'registryExpire') return this.#end(command.lease);
+    if (command.kind === 'registryExpireLease') return this.#end(command.lease);
     if (command.kind === 'registryRestorePart') return this.#restorePart(command);
     const known = this.#memory.resultOf(command);
     if (known !== undefined) return known;
@@ -135,7 +135,7 @@ export class RegistryReplica implements StateMachine<RegistryWriteResult> {
     }
     const outcome = this.keyspace.grant(command.ttlMs);
     if (outcome.ok) for (const observer of this.#observers) observer.granted(outcome.value.lease, outcome.value.ttlMs);
-    return answerOf(outcome, ({ lease, ttlMs }) => ({ kind: 'registryGranted', lease, ttlMs }));
+    return answerOf(outcome, ({ lease, ttlMs }) => ({ kind: 'registryLeaseReply', lease, ttlMs }));
   }
 
   #end(lease: LeaseId): RegistryWriteResult {

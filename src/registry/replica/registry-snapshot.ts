@@ -25,7 +25,7 @@ export type RegistrySnapshot = {
 
 const lengthBytes = 4;
 const emptyPart: RegistrySnapshotPart = {
-  kind: 'registryImagePart',
+  kind: 'registrySnapshotPart',
   revision: undefined,
   lastLease: undefined,
   leases: [],

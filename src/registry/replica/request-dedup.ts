@@ -25,13 +25,13 @@ export type NumberedRequest = {
   readonly client: NodeId;
   readonly generation: number;
   readonly counter: number;
-  readonly lowest: number;
+  readonly lowestPending: number;
 };
 
 type Client = {
   readonly id: NodeId;
   readonly generation: number;
-  lowest: number;
+  lowestPending: number;
   readonly answers: Map<number, Remembered>;
 };
 
@@ -64,8 +64,8 @@ export class RequestDedup {
 
   /** The answer for a request that must not be executed; undefined for a new one. */
   resultOf(request: NumberedRequest): RegistryWriteResult | undefined {
-    const { client: id, generation, counter, lowest } = request;
-    if (lowest > counter)
+    const { client: id, generation, counter, lowestPending } = request;
+    if (lowestPending > counter)
       return registryRefusalOf('BAD_ARGUMENT', 'a request is numbered below what its sender waits for');
     let client = this.#clients.get(id);
     if (client !== undefined && generation < client.generation)
@@ -74,13 +74,13 @@ export class RequestDedup {
         'the node has been started again since: this was a request of its former life',
       );
     if (client === undefined || generation > client.generation) client = this.#begin(request, client);
-    if (counter < client.lowest)
+    if (counter < client.lowestPending)
       return registryRefusalOf('REPLAYED', 'the request was given up or answered before', 'maybe');
     const known = client.answers.get(counter);
     if (known !== undefined)
       return known.answer ?? registryRefusalOf('DEADLINE', 'it was executed, but its answer is no longer known');
-    this.#forgetBelow(client, lowest);
-    if (counter - client.lowest < this.#limits.spanMax) return undefined;
+    this.#forgetBelow(client, lowestPending);
+    if (counter - client.lowestPending < this.#limits.spanMax) return undefined;
     return registryRefusalOf(
       'CAPACITY',
       `a node has at most ${this.#limits.spanMax} requests behind one that is not answered`,
@@ -100,18 +100,18 @@ export class RequestDedup {
 
   /** As it is now, the answers by age. Copies no more than references; answers are encoded when they are asked for. */
   image(): { readonly clients: readonly RegistrySnapshotClient[]; readonly answers: Iterable<RegistrySnapshotReply> } {
-    const clients = Array.from(this.#clients.values(), ({ id, generation, lowest }) => ({
+    const clients = Array.from(this.#clients.values(), ({ id, generation, lowestPending }) => ({
       client: id,
       generation,
-      lowest,
+      lowestPending,
     }));
     return { clients, answers: encoded([...this.#dropped, ...this.#answered]) };
   }
 
   /** One part of an image after the other, into a memory that was empty before; each client before its answers. */
   fill(clients: readonly RegistrySnapshotClient[], answers: readonly RegistrySnapshotReply[]): void {
-    for (const { client, generation, lowest } of clients)
-      this.#clients.set(client, { id: client, generation, lowest, answers: new Map() });
+    for (const { client, generation, lowestPending } of clients)
+      this.#clients.set(client, { id: client, generation, lowestPending, answers: new Map() });
     for (const { index, client: id, counter, answer } of answers) {
       const client = this.#clients.get(id);
       if (client === undefined) continue;
@@ -120,9 +120,9 @@ export class RequestDedup {
     }
   }
 
-  #begin({ client: id, generation, lowest }: NumberedRequest, former: Client | undefined): Client {
+  #begin({ client: id, generation, lowestPending }: NumberedRequest, former: Client | undefined): Client {
     if (former !== undefined) this.#forget(former);
-    const client: Client = { id, generation, lowest, answers: new Map() };
+    const client: Client = { id, generation, lowestPending, answers: new Map() };
     this.#clients.set(id, client);
     this.#latest = client;
     if (this.#clients.size <= this.#limits.clientsMax) return client;
@@ -138,13 +138,14 @@ export class RequestDedup {
     this.#clients.delete(client.id);
   }
 
-  #forgetBelow(client: Client, lowest: number): void {
-    if (lowest <= client.lowest) return;
+  #forgetBelow(client: Client, lowestPending: number): void {
+    if (lowestPending <= client.lowestPending) return;
     // Nearly always the next one or two; after a pause perhaps all that there are.
-    if (lowest - client.lowest <= client.answers.size)
-      for (let counter = client.lowest; counter < lowest; counter++) this.#forgetOne(client, counter);
-    else for (const counter of [...client.answers.keys()]) if (counter < lowest) this.#forgetOne(client, counter);
-    client.lowest = lowest;
+    if (lowestPending - client.lowestPending <= client.answers.size)
+      for (let counter = client.lowestPending; counter < lowestPending; counter++) this.#forgetOne(client, counter);
+    else
+      for (const counter of [...client.answers.keys()]) if (counter < lowestPending) this.#forgetOne(client, counter);
+    client.lowestPending = lowestPending;
   }
 
   #forgetOne(client: Client, counter: number): void {
@@ -184,7 +185,7 @@ function* encoded(remembered: readonly Remembered[]): Generator<RegistrySnapshot
 
 function bytesOf(answer: RegistryWriteResult | undefined): number {
   let bytes = answerBytes;
-  if (answer?.kind !== 'registryTransacted') return bytes;
+  if (answer?.kind !== 'registryTransactReply') return bytes;
   for (const { entries } of answer.results)
     for (const { key, value } of entries ?? []) bytes += answerBytes + key.length + value.length;
   return bytes;

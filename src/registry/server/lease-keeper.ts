@@ -135,7 +135,7 @@ export class LeaseKeeper {
   #expire(lease: LeaseId): void {
     if (!this.#ending.has(lease)) this.#ending.set(lease, new Set());
     const reign = this.#reign;
-    const command = registryCommandCodec.encode({ kind: 'registryExpire', lease });
+    const command = registryCommandCodec.encode({ kind: 'registryExpireLease', lease });
     this.#parts.group.propose(command, expiryTimeoutMs, (outcome) => {
       // When it was agreed, the replica has told of it already.
       if (outcome.ok || reign !== this.#reign || !this.#leases.has(lease)) return;

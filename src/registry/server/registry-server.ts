@@ -163,14 +163,14 @@ export class RegistryServer {
   }
 
   #entries({ from, to, limit }: Question): RegistryMessage {
-    return { kind: 'registryEntries', ...this.#parts.replica.keyspace.range({ from, to }, limit) };
+    return { kind: 'registryRangeReply', ...this.#parts.replica.keyspace.range({ from, to }, limit) };
   }
 
   #keepAlive({ lease }: RegistryMessageOf<'registryKeepAlive'>, timeoutMs: number, reply: Reply): void {
     const fault = validateLease(lease);
     if (fault !== undefined) return reply(this.#refusal(fault));
     this.#leases.keepAlive(lease, timeoutMs, (outcome) => {
-      if (outcome.ok) reply({ kind: 'registryGranted', lease, ttlMs: outcome.value.ttlMs });
+      if (outcome.ok) reply({ kind: 'registryLeaseReply', lease, ttlMs: outcome.value.ttlMs });
       else reply(this.#refusal(outcome.error));
     });
   }
@@ -212,7 +212,7 @@ export class RegistryServer {
 
 /** Entries in an answer are those of the key space itself, which nobody else may hold. */
 function holdsNothing(answer: RegistryMessage): boolean {
-  return answer.kind === 'registryTransacted' && answer.results.every(({ entries }) => entries === undefined);
+  return answer.kind === 'registryTransactReply' && answer.results.every(({ entries }) => entries === undefined);
 }
 
 function encoded(message: RegistryMessage): ReturnType<typeof success<Uint8Array>> {

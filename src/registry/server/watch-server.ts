@@ -9,7 +9,7 @@ import type { Keyspace } from '../keyspace/keyspace.ts';
 import { type RegistryMessageOf, revisionToWire } from '../registry-messages.ts';
 
 export type WatchRequest = { readonly range: KeyRange; readonly fromRevision: number; readonly waitMs: number };
-type Changes = RegistryMessageOf<'registryChanges'>;
+type Changes = RegistryMessageOf<'registryWatchReply'>;
 type Waiting = { readonly range: KeyRange; next: number; cancel: Cancel; readonly done: Done<Changes> };
 
 const watchWaitMsMax = 60_000;
@@ -39,7 +39,7 @@ export class WatchServer {
       return done({ ok: false, error: new RemusterError('CAPACITY', 'too many watches wait here') });
     this.#waiting.add(waiting);
     waiting.cancel = this.#clock.schedule(Math.min(waitMs, watchWaitMsMax), () => {
-      this.#end(waiting, { kind: 'registryChanges', revisions: [], next: waiting.next, oldestRevision: undefined });
+      this.#end(waiting, { kind: 'registryWatchReply', revisions: [], next: waiting.next, oldestRevision: undefined });
     });
   }
 
@@ -70,11 +70,11 @@ export class WatchServer {
       const part = this.#keyspace.changesFrom(waiting.range, waiting.next);
       if (part.kind === 'compacted') {
         const { oldestRevision } = part;
-        return { kind: 'registryChanges', revisions: [], next: oldestRevision, oldestRevision };
+        return { kind: 'registryWatchReply', revisions: [], next: oldestRevision, oldestRevision };
       }
       if (part.revisions.length > 0) {
         const revisions = part.revisions.map(revisionToWire);
-        return { kind: 'registryChanges', revisions, next: part.next, oldestRevision: undefined };
+        return { kind: 'registryWatchReply', revisions, next: part.next, oldestRevision: undefined };
       }
       if (part.next === waiting.next) return undefined;
       waiting.next = part.next;

@@ -6,7 +6,7 @@ import { type Outcome, failure, success } from '../../../src/base/errors.ts';
 import { type NodeId, nodeIdFrom } from '../../../src/base/ids.ts';
 import type { Address, Clock, Identity, Store, StoreWrite } from '../../../src/base/ports.ts';
 import { Random } from '../../../src/base/random.ts';
-import type { ConsensusEvent } from '../../../src/consensus/state/consensus-event.ts';
+import type { ConsensusEvent } from '../../../src/consensus/state/effects.ts';
 import { ConsensusHost } from '../../../src/consensus/consensus-host.ts';
 import { type ConsensusOptions, defaultConsensusOptions } from '../../../src/consensus/state/options.ts';
 import type {
@@ -24,7 +24,7 @@ const networkMs = 5;
 const diskMs = 1;
 
 export type ConsensusObserver = {
-  said?(from: string, to: string, message: ConsensusMessage): void;
+  onSend?(from: string, to: string, message: ConsensusMessage): void;
   happened?(at: string, text: string): void;
 };
 
@@ -187,7 +187,7 @@ export class ConsensusTestCluster {
     const copy = body.slice();
     const message = decodeMessage(copy) as ConsensusMessage;
     assert.deepEqual(encodeMessage(message), copy);
-    this.#watcher.said?.(from, key, message);
+    this.#watcher.onSend?.(from, key, message);
     const sender = this.voter(from).self;
     for (const delayMs of this.travel(message)) {
       this.timeline.after(delayMs, () => {

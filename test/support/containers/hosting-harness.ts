@@ -88,7 +88,7 @@ export type PendingCall = {
 type CallWords = {
   readonly session?: string;
   readonly counter?: number;
-  readonly lowest?: number;
+  readonly lowestPending?: number;
   readonly remainingMs?: number;
   readonly container?: number;
 };
@@ -208,7 +208,7 @@ export class HostingHarness {
   call(method: string, args: readonly unknown[] = [], words: CallWords = {}): PendingCall {
     const counter = words.counter ?? ++this.#counter;
     const asked: PendingCall = { outcome: undefined, times: 0, cancel: () => {} };
-    const { session = 'caller', container = 0, remainingMs = 30_000, lowest = 0 } = words;
+    const { session = 'caller', container = 0, remainingMs = 30_000, lowestPending = 0 } = words;
     const id = { session, generation: 1, counter };
     const call = {
       pool: this.pool,
@@ -216,7 +216,7 @@ export class HostingHarness {
       method,
       args: encodeValue(args),
       id,
-      lowestPending: lowest,
+      lowestPending,
       remainingMs,
     };
     asked.cancel = this.host.call(call, (outcome) => {

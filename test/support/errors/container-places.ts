@@ -217,7 +217,7 @@ export const containerPlaces: readonly Place[] = [
     says: 'maybe',
     run: () => {
       const { scene } = opened();
-      for (const counter of [1, 2]) scene.call('add', [1], { counter, lowest: counter });
+      for (const counter of [1, 2]) scene.call('add', [1], { counter, lowestPending: counter });
       scene.run();
       return ending(scene, scene.call('add', [1], { counter: 1 }));
     },

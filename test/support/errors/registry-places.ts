@@ -36,15 +36,15 @@ const numbered = { client: nodeIdOf(7), generation: 2 };
 function dedupOfWrites(limits: { readonly answerBytesMax?: number } = {}): RequestDedup {
   const memory = new RequestDedup(limits);
   for (const counter of [1, 2]) {
-    assert.equal(memory.resultOf({ ...numbered, counter, lowest: 1 }), undefined);
-    memory.record({ ...numbered, counter, lowest: 1 }, counter, { kind: 'registryDone' });
+    assert.equal(memory.resultOf({ ...numbered, counter, lowestPending: 1 }), undefined);
+    memory.record({ ...numbered, counter, lowestPending: 1 }, counter, { kind: 'registryRevokeReply' });
   }
   return memory;
 }
 
 function refusal(memory: RequestDedup, request: Parameters<RequestDedup['resultOf']>[0]): Ending {
   const answer = memory.resultOf(request);
-  assert.equal(answer?.kind, 'registryRefusal');
+  assert.equal(answer?.kind, 'registryError');
   return { outcome: failure('INTERNAL', answer.code, answer.stateChanged), happened: true };
 }
 
@@ -77,15 +77,15 @@ export const registryPlaces: readonly Place[] = [
   {
     place: 'registry dedup trimmed: executed, and its answer is dropped',
     says: 'maybe',
-    run: () => refusal(dedupOfWrites({ answerBytesMax: 64 }), { ...numbered, counter: 1, lowest: 1 }),
+    run: () => refusal(dedupOfWrites({ answerBytesMax: 64 }), { ...numbered, counter: 1, lowestPending: 1 }),
   },
   {
     place: 'registry dedup trimmed: executed, and given up by its client',
     says: 'maybe',
     run: () => {
       const memory = dedupOfWrites();
-      memory.resultOf({ ...numbered, counter: 3, lowest: 3 });
-      return refusal(memory, { ...numbered, counter: 1, lowest: 1 });
+      memory.resultOf({ ...numbered, counter: 3, lowestPending: 3 });
+      return refusal(memory, { ...numbered, counter: 1, lowestPending: 1 });
     },
   },
   {
@@ -93,8 +93,8 @@ export const registryPlaces: readonly Place[] = [
     says: 'maybe',
     run: () => {
       const memory = dedupOfWrites();
-      memory.resultOf({ ...numbered, generation: 3, counter: 1, lowest: 1 });
-      return refusal(memory, { ...numbered, counter: 1, lowest: 1 });
+      memory.resultOf({ ...numbered, generation: 3, counter: 1, lowestPending: 1 });
+      return refusal(memory, { ...numbered, counter: 1, lowestPending: 1 });
     },
   },
   {
@@ -104,7 +104,7 @@ export const registryPlaces: readonly Place[] = [
       const { world, leader, others } = threeVoters();
       let outcome: Outcome<unknown> | undefined;
       // Followers get the entry, and the leader never hears of it.
-      world.travel = ({ kind }) => (kind === 'appendReply' ? [] : [5]);
+      world.travel = ({ kind }) => (kind === 'appendEntriesReply' ? [] : [5]);
       world.voter(leader).host.propose(new TextEncoder().encode('x'), 60_000, (ended) => (outcome = ended));
       world.until('the proposal ends', () => outcome !== undefined);
       world.travel = () => [5];

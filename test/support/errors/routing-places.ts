@@ -10,7 +10,7 @@ import type { Ending, Place } from './place.ts';
 /** The owner runs the call, and its reply is lost with the connection. */
 export function ranWithoutReply(timeoutMs = 20_000) {
   const scene = new CallHarness(['a', 'b', 'c'], 3);
-  scene.loses = (kind) => kind === 'called';
+  scene.loses = (kind) => kind === 'callReply';
   const call = scene.call('a', { route: { id: 1 }, timeoutMs });
   scene.advance(5);
   assert.equal(scene.ran.length, 1);

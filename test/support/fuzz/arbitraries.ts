@@ -19,7 +19,7 @@ const anyName = fc
 
 export function messageArbitrary(declaration: MessageDeclaration): fc.Arbitrary<unknown> {
   const { kind, codec } = declaration;
-  return anyRecord(codec.shapes).map((fields) => Object.assign(fields, { kind }));
+  return anyRecord(codec.schemas).map((fields) => Object.assign(fields, { kind }));
 }
 
 function anyRecord(fields: readonly FieldSchema[]): fc.Arbitrary<Record<string, unknown>> {
@@ -49,8 +49,8 @@ function anyValue(shape: FieldTypeSchema): fc.Arbitrary<unknown> {
       );
     case 'f64':
       return fc.double({ noNaN: shape.finite, noDefaultInfinity: shape.finite });
-    case 'oneOf':
-      return fc.constantFrom(...shape.words);
+    case 'enum':
+      return fc.constantFrom(...shape.values);
     case 'text':
       return anyText(shape.bytesMax);
     case 'bytes':

@@ -32,7 +32,7 @@ class Trace {
   #lines: string[] = [];
   #show: 'all' | 'events' | 'words' = 'words';
   readonly #world = new ConsensusTestCluster({
-    said: (from, to, message) => this.#said(from, to, message),
+    onSend: (from, to, message) => this.#onSend(from, to, message),
     happened: (at, text) => this.#note(`${at} ${text}`),
   });
   /** Answers to heartbeats are as dull as these. */
@@ -126,7 +126,7 @@ class Trace {
     const { term } = this.#world.voter(key).host.view();
     this.#world
       .voter(key)
-      .host.onMessage(this.#world.voter(from).self, { kind: 'takeOver', group: 'g', term, round: 99 });
+      .host.onMessage(this.#world.voter(from).self, { kind: 'timeoutNow', group: 'g', term, round: 99 });
   }
 
   #gone(key: string): void {
@@ -159,12 +159,12 @@ class Trace {
       this.#note(`${what}: ${outcome.ok ? 'done' : `${outcome.error.code}, ${outcome.error.message}`}`);
   }
 
-  #said(from: string, to: string, message: ConsensusMessage): void {
+  #onSend(from: string, to: string, message: ConsensusMessage): void {
     if (this.#show === 'events') return;
     const dull = isHeartbeat(message);
     if (dull) this.#dull.add(`${to}>${from}`);
-    else if (message.kind === 'append') this.#dull.delete(`${to}>${from}`);
-    const answers = message.kind === 'appendReply' && message.ok && this.#dull.has(`${from}>${to}`);
+    else if (message.kind === 'appendEntries') this.#dull.delete(`${to}>${from}`);
+    const answers = message.kind === 'appendEntriesReply' && message.ok && this.#dull.has(`${from}>${to}`);
     if (this.#show !== 'all' && (dull || answers)) return;
     this.#note(`${from} -> ${to} ${formatConsensusMessage(from, message)}`);
   }

@@ -5,10 +5,10 @@ import { formatTraceMessage } from '../../../src/messages/trace-format.ts';
 import { addressOf } from '../consensus/consensus-cluster.ts';
 
 export function isHeartbeat(message: ConsensusMessage): boolean {
-  return message.kind === 'append' && message.entries.length === 0;
+  return message.kind === 'appendEntries' && message.entries.length === 0;
 }
 
-/** `from` is the key of the one who speaks; the address in a sentence is the one it is about. */
+/** `from` is the key of the sender; the address in a trace message is the one it is about. */
 export function formatConsensusMessage(from: string, message: ConsensusMessage): string {
   const about = { address: addressOf(from), updates: [], state: undefined };
   const { term } = message;
@@ -22,29 +22,29 @@ export function formatConsensusMessage(from: string, message: ConsensusMessage):
         granted: message.granted,
         ...about,
       });
-    case 'vote': {
-      const word = message.releasedTerm === undefined ? '' : `, handed over in term ${message.releasedTerm}`;
-      return `${formatTraceMessage({ verb: 'vote-req', term, ...about })}${word}`;
+    case 'requestVote': {
+      const release = message.releasedTerm === undefined ? '' : `, lease released in term ${message.releasedTerm}`;
+      return `${formatTraceMessage({ verb: 'vote-req', term, ...about })}${release}`;
     }
-    case 'voteReply':
+    case 'requestVoteReply':
       return formatTraceMessage({ verb: 'vote-response', term, granted: message.granted, ...about });
-    case 'append': {
+    case 'appendEntries': {
       const { prevIndex, prevTerm, entries, commitIndex } = message;
       if (entries.length === 0)
-        return `${formatTraceMessage({ verb: 'heartbeat', term, ...about })}, agreed ${commitIndex}`;
+        return `${formatTraceMessage({ verb: 'heartbeat', term, ...about })}, commit ${commitIndex}`;
       const range = entries.length === 1 ? `${prevIndex + 1}` : `${prevIndex + 1}..${prevIndex + entries.length}`;
-      return `term ${term}: append ${range} after ${prevIndex} of term ${prevTerm}, agreed ${commitIndex}`;
+      return `term ${term}: append ${range} after ${prevIndex} of term ${prevTerm}, commit ${commitIndex}`;
     }
-    case 'appendReply':
+    case 'appendEntriesReply':
       return message.ok
-        ? `term ${term}: has ${message.index}`
+        ? `term ${term}: match ${message.index}`
         : `term ${term}: lacks ${message.prevIndex}, try ${message.index} of term ${message.hintTerm}`;
-    case 'takeOver':
-      return `term ${term}: take over`;
-    case 'snapshotChunk':
-      return `term ${term}: state at ${message.lastIndex}, bytes ${message.offset}..${message.offset + message.chunk.length} of ${message.totalBytes}`;
-    case 'snapshotReply':
-      return `term ${term}: state at ${message.lastIndex}, has ${message.offset} bytes`;
+    case 'timeoutNow':
+      return `term ${term}: timeout now`;
+    case 'installSnapshot':
+      return `term ${term}: snapshot at ${message.lastIndex}, bytes ${message.offset}..${message.offset + message.chunk.length} of ${message.totalBytes}`;
+    case 'installSnapshotReply':
+      return `term ${term}: snapshot at ${message.lastIndex}, has ${message.offset} bytes`;
     default:
       return unreachable(message);
   }

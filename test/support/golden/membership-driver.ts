@@ -199,7 +199,7 @@ class MembershipTestCluster {
         const { timer } = effect;
         const expire = (): void => this.#feed(node, { kind: 'expired', timer });
         this.#timeline.at(effect.atMs, () => (node.stalled ? node.missed.timers.push(expire) : expire()));
-      } else if (effect.kind !== 'unschedule') this.#perform(node, effect);
+      } else if (effect.kind !== 'cancelTimer') this.#perform(node, effect);
     }
   }
 

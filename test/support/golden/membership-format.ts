@@ -60,8 +60,8 @@ export function formatMembershipMessage(
       return gossipInWords(updates);
     case 'nack':
       return `nack${message.refused ? ', refused' : ''}`;
-    case 'sync':
-    case 'synced':
+    case 'syncView':
+    case 'syncViewReply':
       return `${message.kind}${passengers(updates)}`;
     case 'pushPing':
       return `push ping of incarnation ${message.incarnation}${message.hearsYou ? ', hears it' : ''}${passengers(updates)}`;
@@ -70,7 +70,7 @@ export function formatMembershipMessage(
     case 'indirectAck':
     case 'streamPing':
     case 'streamPong':
-    case 'departure':
+    case 'leave':
       return message.kind;
     default:
       return unreachable(message);

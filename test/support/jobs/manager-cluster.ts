@@ -248,7 +248,7 @@ export class FakeManagerCluster {
           if (!worker.cut && this.managers.has(from)) end(outcome);
         });
       };
-      if (message.kind === 'giveUnits') worker.given(message, reply);
+      if (message.kind === 'assignUnits') worker.given(message, reply);
       else if (message.kind === 'stopUnits') worker.stopped(message, reply);
     });
   }

@@ -208,7 +208,7 @@ export class WorkerScene {
   readonly worker: WorkerHost;
   readonly events: WorkerEvent[] = [];
   readonly mistakes: unknown[] = [];
-  readonly reports: JobMessageOf<'workerReport'>[] = [];
+  readonly reports: JobMessageOf<'workerHeartbeat'>[] = [];
   readonly told: UnitReport[] = [];
   /** How the leader answers; undefined: not at all, and the question ends after its time. */
   answerReports = true;
@@ -257,7 +257,7 @@ export class WorkerScene {
 
   give(
     units: readonly UnitAssignment[],
-    changed: Partial<JobMessageOf<'giveUnits'>> = {},
+    changed: Partial<JobMessageOf<'assignUnits'>> = {},
   ): readonly (string | undefined)[] {
     const outcome = this.giveRaw(units, changed);
     if (!outcome.ok) throw outcome.error;
@@ -266,10 +266,10 @@ export class WorkerScene {
 
   giveRaw(
     units: readonly UnitAssignment[],
-    changed: Partial<JobMessageOf<'giveUnits'>> = {},
-  ): Outcome<JobMessageOf<'unitsTaken'>> {
-    let answer: Outcome<JobMessageOf<'unitsTaken'>> = failure('DEADLINE');
-    const message = { kind: 'giveUnits', term: this.term, generation: 3, units, ...changed } as const;
+    changed: Partial<JobMessageOf<'assignUnits'>> = {},
+  ): Outcome<JobMessageOf<'assignUnitsReply'>> {
+    let answer: Outcome<JobMessageOf<'assignUnitsReply'>> = failure('DEADLINE');
+    const message = { kind: 'assignUnits', term: this.term, generation: 3, units, ...changed } as const;
     this.worker.assignUnits(this.#manager, message, (outcome) => {
       answer = outcome;
     });
@@ -277,10 +277,10 @@ export class WorkerScene {
   }
 
   /** The answer, when there is one. */
-  stop(names: readonly AttemptId[], why: JobMessageOf<'stopUnits'>['why'] = 'cancelled'): { outcome: unknown } {
+  stop(names: readonly AttemptId[], why: JobMessageOf<'stopUnits'>['reason'] = 'cancelled'): { outcome: unknown } {
     const held: { outcome: unknown } = { outcome: undefined };
     const units = names.map(({ job, workflow, unit, attempt, fence }) => ({ job, workflow, unit, attempt, fence }));
-    this.worker.stopUnits(this.#manager, { kind: 'stopUnits', term: this.term, units, why }, (outcome) => {
+    this.worker.stopUnits(this.#manager, { kind: 'stopUnits', term: this.term, units, reason: why }, (outcome) => {
       held.outcome = outcome;
     });
     return held;
@@ -318,18 +318,18 @@ export class WorkerScene {
   }
 
   #ask(message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void {
-    if (message.kind === 'workerReport') {
+    if (message.kind === 'workerHeartbeat') {
       this.reports.push(message);
       if (!this.answerReports) return void this.clock.schedule(timeoutMs, () => done(failure('DEADLINE')));
       const { term, leaseMs, stopNames: stop } = this;
-      return void this.clock.schedule(1, () => done(success({ kind: 'workerHeard', term, leaseMs, stop })));
+      return void this.clock.schedule(1, () => done(success({ kind: 'workerHeartbeatReply', term, leaseMs, stop })));
     }
-    if (message.kind !== 'tellUnits') throw new Error(`a worker does not ask ${message.kind}`);
+    if (message.kind !== 'reportUnits') throw new Error(`a worker does not ask ${message.kind}`);
     this.told.push(...message.reports);
     if (!this.answerNews) return void this.clock.schedule(timeoutMs, () => done(failure('DEADLINE')));
-    const heard = message.reports
+    const acknowledged = message.reports
       .filter(({ status }) => status !== 'started' && status !== 'progress')
       .map(({ job, workflow, unit, attempt, fence }) => ({ job, workflow, unit, attempt, fence }));
-    this.clock.schedule(1, () => done(success({ kind: 'unitsHeard', heard, stop: [] })));
+    this.clock.schedule(1, () => done(success({ kind: 'reportUnitsAck', acknowledged, stop: [] })));
   }
 }

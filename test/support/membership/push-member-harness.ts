@@ -114,7 +114,7 @@ export class PushMemberHarness {
   #keep(effects: readonly Effect[]): void {
     for (const effect of effects) {
       if (effect.kind === 'schedule') this.#timers.push(effect);
-      else if (effect.kind !== 'unschedule') this.#effects.push(effect);
+      else if (effect.kind !== 'cancelTimer') this.#effects.push(effect);
     }
   }
 }

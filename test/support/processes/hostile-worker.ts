@@ -87,11 +87,11 @@ export class HostileWorker {
   async #given(unit: Omit<UnitAssignment, 'attempt' | 'fence'>): Promise<void> {
     for (let attempt = 1; attempt <= 600; attempt++) {
       const units = [{ ...unit, attempt, fence: BigInt(attempt) }];
-      const message = { kind: 'giveUnits', term: 1, generation: 1, units } as const;
+      const message = { kind: 'assignUnits', term: 1, generation: 1, units } as const;
       const answer = await new Promise<Outcome<JobMessage>>((resolve) => {
         this.worker.assignUnits(this.#manager, message, resolve);
       });
-      if (answer.ok && answer.value.kind === 'unitsTaken' && answer.value.units[0]?.code === undefined) return;
+      if (answer.ok && answer.value.kind === 'assignUnitsReply' && answer.value.units[0]?.code === undefined) return;
       await new Promise<void>((resolve) => {
         this.#clock.schedule(50, resolve);
       });
@@ -108,11 +108,11 @@ export class HostileWorker {
   }
 
   #asked(message: JobMessage, done: Done<JobMessage>): void {
-    if (message.kind === 'workerReport')
-      return done(success({ kind: 'workerHeard', term: 1, leaseMs: 120_000, stop: [] }));
-    if (message.kind !== 'tellUnits') throw new Error(`a worker does not ask ${message.kind}`);
+    if (message.kind === 'workerHeartbeat')
+      return done(success({ kind: 'workerHeartbeatReply', term: 1, leaseMs: 120_000, stop: [] }));
+    if (message.kind !== 'reportUnits') throw new Error(`a worker does not ask ${message.kind}`);
     const ends = message.reports.filter(({ status }) => status !== 'started' && status !== 'progress');
-    done(success({ kind: 'unitsHeard', heard: ends, stop: [] }));
+    done(success({ kind: 'reportUnitsAck', acknowledged: ends, stop: [] }));
     for (const news of ends) this.#waiting.get(news.job)?.(news);
     return undefined;
   }

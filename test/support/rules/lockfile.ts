@@ -17,7 +17,7 @@ export function hostsInLockfile(lock: Lockfile): readonly string[] {
   );
 }
 
-/** Optional packages, mostly those of other platforms, that somebody asks for and nobody lists. */
+/** Optional packages, mostly those of other platforms, that a package requires and the lock file does not list. */
 export function missingFromLockfile(lock: Lockfile): readonly { name: string; version: string; dev: boolean }[] {
   return Object.entries(lock.packages).flatMap(([path, { optionalDependencies = {}, dev = false }]) =>
     Object.entries(optionalDependencies)

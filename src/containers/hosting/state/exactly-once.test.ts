@@ -18,11 +18,14 @@ class Kept {
     this.once = new ExactlyOnce(this.limits);
   }
 
-  keep(counter: number, options: { lowest?: number; session?: string; bytes?: number; nowMs?: number } = {}): void {
-    const { lowest = 0, session = 's', bytes = 1, nowMs = 0 } = options;
+  keep(
+    counter: number,
+    options: { lowestPending?: number; session?: string; bytes?: number; nowMs?: number } = {},
+  ): void {
+    const { lowestPending = 0, session = 's', bytes = 1, nowMs = 0 } = options;
     const rows: StoreWrite[] = [];
     const value = new Uint8Array(bytes).fill(counter);
-    this.once.record({ id: idOf(counter, session), lowestPending: lowest, remainingMs: 1_000 }, { value }, nowMs, rows);
+    this.once.record({ id: idOf(counter, session), lowestPending, remainingMs: 1_000 }, { value }, nowMs, rows);
     for (const { key, value: row } of rows) {
       if (row === null) this.disk.delete(key);
       else this.disk.set(key, row);
@@ -70,13 +73,13 @@ for (const isReloaded of [false, true]) {
     it('is forgotten as far as the caller says, and never runs again', () => {
       const kept = new Kept();
       for (const counter of [1, 2, 3]) kept.keep(counter);
-      kept.keep(5, { lowest: 3 });
+      kept.keep(5, { lowestPending: 3 });
       after(kept);
       assert.deepEqual(
         [1, 2, 3, 4, 5].map((counter) => kept.sent(counter)),
         ['PRECONDITION', 'PRECONDITION', 'answer 3', 'runs', 'answer 5'],
       );
-      for (let counter = 6; counter <= 100; counter++) kept.keep(counter, { lowest: counter - 2 });
+      for (let counter = 6; counter <= 100; counter++) kept.keep(counter, { lowestPending: counter - 2 });
       after(kept);
       assert.deepEqual(
         [97, 98, 99, 100, 101].map((counter) => kept.sent(counter)),
@@ -88,13 +91,13 @@ for (const isReloaded of [false, true]) {
     it('is forgotten also when counters came out of order', () => {
       const kept = new Kept();
       for (const counter of [10, 5, 11]) kept.keep(counter);
-      kept.keep(12, { lowest: 6 });
+      kept.keep(12, { lowestPending: 6 });
       assert.equal(kept.sent(5), 'PRECONDITION');
-      kept.keep(13, { lowest: 13 });
+      kept.keep(13, { lowestPending: 13 });
       after(kept);
       assert.equal(kept.sent(11), 'PRECONDITION');
       assert.equal(kept.sent(13), 'answer 13');
-      for (let counter = 14; counter <= 50; counter++) kept.keep(counter, { lowest: counter });
+      for (let counter = 14; counter <= 50; counter++) kept.keep(counter, { lowestPending: counter });
       assert.equal(kept.disk.size, 4, 'rows are used again');
     });
 
@@ -151,7 +154,7 @@ it('keeps few rows that are not used', () => {
   const kept = new Kept();
   for (let counter = 1; counter <= 1_000; counter++) kept.keep(counter);
   assert.equal(kept.disk.size, 1_000);
-  for (let counter = 1_001; counter <= 1_020; counter++) kept.keep(counter, { lowest: counter });
+  for (let counter = 1_001; counter <= 1_020; counter++) kept.keep(counter, { lowestPending: counter });
   assert.ok(kept.disk.size < 200, `${kept.disk.size} rows`);
   kept.reload();
   assert.deepEqual([kept.sent(1_019), kept.sent(1_020), kept.sent(1_021)], ['PRECONDITION', 'answer 252', 'runs']);

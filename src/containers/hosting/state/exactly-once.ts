@@ -2,7 +2,7 @@
  * Remembers call ids and results in the container's state, so a resent call gets the first result. A forgotten result
  * is refused, never run again. Bounded.
  *
- * Callers say up to where they have heard everything (`lowest`), and that far it is forgotten; whatever comes from
+ * Callers say up to where they have heard everything (`lowestPending`), and that far it is forgotten; whatever comes from
  * there nevertheless is refused. Where too much is kept, the oldest answers are dropped and only the fact that they
  * were given remains: such a call is refused as well, never run again. A session of which no call can be sent again is
  * forgotten altogether when its place is needed.

@@ -104,13 +104,13 @@ export class Dispatcher {
     if (sent === undefined) return;
     const { seat, runs } = sent;
     const { nowMs } = this.#office;
-    if (!outcome.ok || outcome.value.kind !== 'unitsTaken' || outcome.value.units.length !== runs.length) {
+    if (!outcome.ok || outcome.value.kind !== 'assignUnitsReply' || outcome.value.units.length !== runs.length) {
       seat.resendAtMs = Math.min(seat.resendAtMs, nowMs + resendMs);
       return;
     }
     const { units } = outcome.value;
     for (let index = 0; index < units.length; index++) {
-      const { code, why } = units[index] as (typeof units)[number];
+      const { code, message: why } = units[index] as (typeof units)[number];
       const run = runs[index] as ActiveAssignment;
       if (run.unit.assignment !== run) continue;
       if (code === undefined) this.markAccepted(run);
@@ -287,7 +287,7 @@ export class Dispatcher {
     const { effects, term } = this.#office;
     const id = this.#nextId++;
     this.#sent.set(id, { seat, runs });
-    const message = { kind: 'giveUnits', term, generation: seat.generation, units } as const;
+    const message = { kind: 'assignUnits', term, generation: seat.generation, units } as const;
     effects.push({ kind: 'give', id, to: seat.address as NonNullable<WorkerSession['address']>, message });
   }
 }

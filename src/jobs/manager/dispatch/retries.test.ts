@@ -48,7 +48,7 @@ test('a runner that is killed: another worker, not the same one', () => {
   const [began] = first.began;
   assert.ok(began !== undefined);
   first.progress(began.name, 50);
-  first.end(began.name, { status: 'failed', code: 'RUNNER_KILLED', why: 'memory' });
+  first.end(began.name, { status: 'failed', code: 'RUNNER_KILLED', message: 'memory' });
   world.until(() => holder(world) !== undefined && holder(world) !== first, 'another has it');
   const second = untilHeld(world);
   second.end(second.began[0]?.name as never, { completed: 100 });

@@ -65,7 +65,7 @@ export class UnitStopper {
     const id = this.#nextId++;
     seat.stopping = true;
     this.#sent.set(id, { seat, runs });
-    effects.push({ kind: 'stop', id, to: seat.address, message: { kind: 'stopUnits', term, units, why } });
+    effects.push({ kind: 'stop', id, to: seat.address, message: { kind: 'stopUnits', term, units, reason: why } });
   }
 
   onStopReply(id: number, outcome: Outcome<JobMessage>): void {
@@ -74,7 +74,7 @@ export class UnitStopper {
     if (sent === undefined) return;
     const { seat, runs } = sent;
     seat.stopping = false;
-    if (!outcome.ok || outcome.value.kind !== 'unitsStopped') return this.#again(seat);
+    if (!outcome.ok || outcome.value.kind !== 'stopUnitsReply') return this.#again(seat);
     this.#pending.add(seat);
     for (const run of runs) if (seat.assignments.has(run)) this.#over(run);
   }

@@ -33,21 +33,21 @@ export class WorkerHeartbeats {
 
   onHeartbeat(
     from: Identity,
-    message: JobMessageOf<'workerReport'>,
-    reply: (outcome: Outcome<JobMessageOf<'workerHeard'>>) => void,
+    message: JobMessageOf<'workerHeartbeat'>,
+    reply: (outcome: Outcome<JobMessageOf<'workerHeartbeatReply'>>) => void,
   ): void {
     const seat = this.#seat(from, message.generation);
     if (!seat.ok) return reply(seat);
     seat.value.address = { host: from.host, port: from.port };
     const stop = this.#listed(seat.value, message);
     const { term, options } = this.#office;
-    reply(success({ kind: 'workerHeard', term, leaseMs: options.jobLeaseMs, stop }));
+    reply(success({ kind: 'workerHeartbeatReply', term, leaseMs: options.jobLeaseMs, stop }));
   }
 
   onUnitReports(
     from: Identity,
-    message: JobMessageOf<'tellUnits'>,
-    reply: (outcome: Outcome<JobMessageOf<'unitsHeard'>>) => void,
+    message: JobMessageOf<'reportUnits'>,
+    reply: (outcome: Outcome<JobMessageOf<'reportUnitsAck'>>) => void,
   ): void {
     const seat = this.#office.workers.get(from.id);
     // Who did not report yet has no lease; its ends are told again after that.
@@ -96,7 +96,7 @@ export class WorkerHeartbeats {
   /** Takes the report in; the answer is what the worker has to end. */
   #listed(
     seat: WorkerSession,
-    { coresTotal, level, draining, isolation, attempts }: JobMessageOf<'workerReport'>,
+    { coresTotal, loadLevel: level, draining, isolation, attempts }: JobMessageOf<'workerHeartbeat'>,
   ): readonly AttemptId[] {
     const { nowMs, jobs } = this.#office;
     Object.assign(seat, {

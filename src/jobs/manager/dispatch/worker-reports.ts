@@ -24,7 +24,7 @@ import { addSummary } from '../api/job-report.ts';
 import { keptFailures } from '../model/kept-failures.ts';
 import { retainOutput } from '../model/workflow-values.ts';
 
-type Name = JobMessageOf<'unitsHeard'>['heard'][number];
+type Name = JobMessageOf<'reportUnitsAck'>['acknowledged'][number];
 
 /** Errors of the code itself, or of what was asked: another worker would only repeat them. */
 const finalCodes: ReadonlySet<string> = new Set([
@@ -59,14 +59,14 @@ export class WorkerReports {
   applyReports(
     seat: WorkerSession,
     news: readonly UnitReport[],
-    done: (answer: JobMessageOf<'unitsHeard'>) => void,
+    done: (answer: JobMessageOf<'reportUnitsAck'>) => void,
   ): void {
-    const heard: Name[] = [];
+    const acknowledged: Name[] = [];
     const stop: Name[] = [];
     let waits = 1;
     const recorded = (): void => {
       waits -= 1;
-      if (waits === 0) done({ kind: 'unitsHeard', heard, stop });
+      if (waits === 0) done({ kind: 'reportUnitsAck', acknowledged, stop });
     };
     for (const item of news) {
       const { job, workflow, unit, attempt, fence, status } = item;
@@ -79,7 +79,7 @@ export class WorkerReports {
       const isPresent = run !== undefined && run.worker === seat && isSame(run, item);
       if (isPresent && isEnd) {
         waits += 1;
-        if (this.#ended(run, item, recorded)) heard.push(name);
+        if (this.#ended(run, item, recorded)) acknowledged.push(name);
         else waits -= 1;
       } else if (isPresent) {
         this.#progress(run, item);
@@ -87,7 +87,7 @@ export class WorkerReports {
       } else if (!isEnd) stop.push(name);
       else if (place?.state !== 'storing') {
         // Told again, or of an attempt that nobody waits for: what is known of it has to be recorded all the same.
-        heard.push(name);
+        acknowledged.push(name);
         if (known !== undefined) {
           waits += 1;
           this.#office.commits.onceJobCommitted(known, recorded);
@@ -186,7 +186,7 @@ export class WorkerReports {
     return true;
   }
 
-  #notDone(run: ActiveAssignment, { status, code, why }: UnitReport): void {
+  #notDone(run: ActiveAssignment, { status, code, message: why }: UnitReport): void {
     const { unit } = run;
     const text = why ?? '';
     if (status === 'failed' && code !== undefined && finalCodes.has(code)) return this.#flow.failUnit(unit, code, text);

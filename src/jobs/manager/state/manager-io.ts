@@ -24,7 +24,7 @@ export type ManagerAction =
       readonly job: ManagedJob;
       readonly argumentsJson: ResultQuery;
     }
-  | { readonly kind: 'give'; readonly id: number; readonly to: Address; readonly message: JobMessageOf<'giveUnits'> }
+  | { readonly kind: 'give'; readonly id: number; readonly to: Address; readonly message: JobMessageOf<'assignUnits'> }
   | { readonly kind: 'stop'; readonly id: number; readonly to: Address; readonly message: JobMessageOf<'stopUnits'> }
   | { readonly kind: 'tell'; readonly event: JobEvent };
 
@@ -61,13 +61,13 @@ export type ManagerInput =
       readonly kind: 'report';
       readonly call: number;
       readonly from: Identity;
-      readonly message: JobMessageOf<'workerReport'>;
+      readonly message: JobMessageOf<'workerHeartbeat'>;
     }
   | {
       readonly kind: 'news';
       readonly call: number;
       readonly from: Identity;
-      readonly message: JobMessageOf<'tellUnits'>;
+      readonly message: JobMessageOf<'reportUnits'>;
     }
   | { readonly kind: 'given'; readonly id: number; readonly outcome: Outcome<JobMessage> }
   | { readonly kind: 'stopped'; readonly id: number; readonly outcome: Outcome<JobMessage> }

@@ -205,7 +205,7 @@ function watchedStreams(streams: Streams, witness: GroupObserver, seat: GroupNod
       if (message !== undefined && isConsensus(message)) {
         const peer = seat.everybody.find(({ host }) => host === to.host);
         witness.onSend(peer?.name ?? to.host, message);
-        if (message.kind === 'voteReply' && message.granted) seat.onVote?.();
+        if (message.kind === 'requestVoteReply' && message.granted) seat.onVote?.();
       }
       return streams.notify(to, body);
     },

@@ -56,9 +56,9 @@ export class GroupObserver {
     const { term } = message;
     if (term !== this.#toldTerm) observe({ kind: 'toldTerm', node: this.#node, term });
     this.#toldTerm = term;
-    if (message.kind === 'voteReply' && message.granted)
+    if (message.kind === 'requestVoteReply' && message.granted)
       observe({ kind: 'voted', node: this.#node, term, candidate: to });
-    if (message.kind === 'appendReply' && message.ok)
+    if (message.kind === 'appendEntriesReply' && message.ok)
       observe({ kind: 'holds', node: this.#node, term, index: message.index });
   }
 

@@ -63,7 +63,7 @@ export class JobObserver {
   }
 
   /** A worker has got that from a manager. */
-  assigned(node: string, { units }: JobMessageOf<'giveUnits'>): void {
+  assigned(node: string, { units }: JobMessageOf<'assignUnits'>): void {
     for (const one of units) {
       const { job, workflow, unit, attempt, fence } = one;
       const known = this.#unit(one);
@@ -74,7 +74,7 @@ export class JobObserver {
   }
 
   /** A manager sends that to whoever is at that host. */
-  sentAssignment(manager: string, host: string, { units, term }: JobMessageOf<'giveUnits'>): void {
+  sentAssignment(manager: string, host: string, { units, term }: JobMessageOf<'assignUnits'>): void {
     const world = this.#world();
     const node = world.names.find((name) => world.host(name).address === host) ?? host;
     for (const one of units) {
@@ -89,7 +89,7 @@ export class JobObserver {
     }
   }
 
-  accepted(units: readonly UnitAssignment[], { units: answers }: JobMessageOf<'unitsTaken'>): void {
+  accepted(units: readonly UnitAssignment[], { units: answers }: JobMessageOf<'assignUnitsReply'>): void {
     for (const [at, answer] of answers.entries()) {
       const given = units[at];
       if (given !== undefined && answer.code !== undefined) this.returned(given);

@@ -9,15 +9,15 @@ import { type UnitAssignment, jobMessages } from '../../../../src/messages/jobs.
 import type { JobObserver } from './job-observer.ts';
 
 const tagOf = (kind: string): number => jobMessages.find((one) => one.kind === kind)?.tag ?? -1;
-const giveTag = tagOf('giveUnits');
-const tellTag = tagOf('tellUnits');
+const giveTag = tagOf('assignUnits');
+const tellTag = tagOf('reportUnits');
 
 export function tapJobMessages(streams: Streams, node: string, witness: JobObserver): Streams {
   return {
     ...streams,
     request: (to, body, timeoutMs, done) => {
       const message = peekTag(body) === giveTag ? decodeMessage(body) : undefined;
-      if (message?.kind === 'giveUnits') witness.sentAssignment(node, to.host, message);
+      if (message?.kind === 'assignUnits') witness.sentAssignment(node, to.host, message);
       return streams.request(to, body, timeoutMs, done);
     },
     serve: (service) =>
@@ -30,7 +30,7 @@ export function tapJobMessages(streams: Streams, node: string, witness: JobObser
           const asked = heardGiven(node, body, witness);
           service.request(from, body, remainingMs, (outcome) => {
             const answer = outcome.ok ? decodeMessage(outcome.value) : undefined;
-            if (answer?.kind === 'unitsTaken') witness.accepted(asked, answer);
+            if (answer?.kind === 'assignUnitsReply') witness.accepted(asked, answer);
             reply(outcome);
           });
         },
@@ -40,13 +40,13 @@ export function tapJobMessages(streams: Streams, node: string, witness: JobObser
 
 function heardGiven(node: string, body: Uint8Array, witness: JobObserver): readonly UnitAssignment[] {
   const message = decodeMessage(body);
-  if (message.kind !== 'giveUnits') return [];
+  if (message.kind !== 'assignUnits') return [];
   witness.assigned(node, message);
   return message.units;
 }
 
 function heardNews(body: Uint8Array, witness: JobObserver): void {
   const message = decodeMessage(body);
-  if (message.kind !== 'tellUnits') return;
+  if (message.kind !== 'reportUnits') return;
   for (const news of message.reports) if (news.status === 'returned') witness.returned(news);
 }

@@ -1,12 +1,12 @@
 /**
- * What is to be looked at again, and when: one time per name, the earliest first. A time that is replaced or taken back
- * stays in the heap until it comes up or too many of them have gathered. It owns no timer.
+ * Named deadlines in a binary heap, one per name. A replaced or deleted deadline stays in the heap until it is due or too
+ * many of them are stale. Owns no timer.
  */
 type Entry = { readonly atMs: number; readonly name: string };
 
 const staleMax = 64;
 
-export class DeadlineQueue {
+export class DeadlineHeap {
   readonly #times = new Map<string, number>();
   #heap: Entry[] = [];
 
@@ -35,7 +35,7 @@ export class DeadlineQueue {
     return this.#heap[0]?.atMs;
   }
 
-  /** The next name whose time has come, once. */
+  /** Removes and returns the next name whose deadline has passed. */
   popDue(nowMs: number): string | undefined {
     this.#skipStale();
     const first = this.#heap[0];
