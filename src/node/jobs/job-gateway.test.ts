@@ -45,6 +45,16 @@ test('everybody else passes it on once more, on behalf of the same one', () => {
   ]);
 });
 
+test('a forwarded submission keeps its idempotency key', () => {
+  const { desk: here, asked } = desk({});
+  const order = { verb: 'submit', args: '{}', submitter: 'me', hops: 0, key: 'nightly-7' } as const;
+  here.handle(order, 1_000, () => {});
+  assert.deepEqual(
+    asked.map((request) => request.kind === 'jobRequest' && request.idempotencyKey),
+    ['nightly-7'],
+  );
+});
+
 test('an order does not go in circles', () => {
   const { desk: here, asked } = desk({});
   here.handle({ verb: 'list', args: '{}', submitter: 'me', hops: 3 }, 1_000, (outcome) => {

@@ -64,9 +64,10 @@ export class ForwardingJobGateway implements JobGateway {
       return done(failure('NO_QUORUM', 'no node leads at this moment', 'no'));
     if (order.hops >= hopsMax) return done(failure('NOT_LEADER', 'the leader changes too fast; try again', 'no'));
     const timeoutMs = Math.max(marginMs, remainingMs - marginMs);
+    const { key, ...rest } = order;
     this.#parts.ask(
       leader,
-      { kind: 'jobRequest', waitMs: undefined, idempotencyKey: undefined, ...order, hops: order.hops + 1 },
+      { kind: 'jobRequest', waitMs: undefined, ...rest, idempotencyKey: key, hops: order.hops + 1 },
       timeoutMs,
       (outcome) => {
         if (!outcome.ok) return done(outcome);
