@@ -6,7 +6,7 @@ import type { ApiResponse, ServerSentEvent, ApiRequest } from '../base/http-rout
 import { kv } from '../modules/kv/kv.ts';
 import { type SimulatedNode, bootSimulatedNode } from '../simulation/cluster/simulated-node.ts';
 import { SimulatedWorld } from '../simulation/world/simulated-world.ts';
-import type { NodeCore } from './node-core.ts';
+import type { NodeCore } from './core/node-core-types.ts';
 import { nodeOptions } from './options/options.ts';
 import { httpRoutes } from './http/routes.ts';
 

@@ -5,7 +5,7 @@ import { module } from '../containers/module.ts';
 import { PoolOperations } from '../placement/operations/pool-operations.ts';
 import { simulatedAddress, bootSimulatedNode, type SimulatedNode } from '../simulation/cluster/simulated-node.ts';
 import { SimulatedWorld } from '../simulation/world/simulated-world.ts';
-import type { NodeCore } from './node-core.ts';
+import type { NodeCore } from './core/node-core-types.ts';
 
 const cell = module('cell', { methods: { set: (ctx, value: number) => ctx.state.set('n', value) } });
 const names = ['n1', 'n2', 'n3', 'n4'];

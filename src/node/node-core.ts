@@ -24,13 +24,12 @@ import { JobService } from './jobs/job-service.ts';
 import { activationHint, returnedDrained } from './core/late-return.ts';
 import { NodeEventLog } from './core/node-event-log.ts';
 import { type MemberHistoryEntry, MemberHistory } from './membership/member-history.ts';
-import { type MemberRow, type NodeStatus, memberRows, nodeStatus } from './core/node-status.ts';
+import { type NodeStatus, nodeStatus } from './core/node-status.ts';
+import { type MemberRow, memberRows } from './membership/member-rows.ts';
 import { type Reachability, measureReachability, memberViewRequester } from './membership/reachability.ts';
 import { scopedClock } from './core/scoped-clock.ts';
 import { messageDispatcher } from './message-dispatcher.ts';
 import { type WorkerSummary, decodeWorkerSummary, publishWorkerSummary } from './membership/worker-summary.ts';
-
-export type { CoreHooks, CoreOptions, CorePorts, MembershipStart, NodeCore } from './core/node-core-types.ts';
 
 const embeddedMax = 20_000;
 const healthToldMs = 1_000;

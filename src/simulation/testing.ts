@@ -18,7 +18,7 @@ import { type SimulatedPools, type SimulateOptions, simulateWith } from './clust
 import { TimeDriver } from './cluster/time-driver.ts';
 import { SimulatedWorld } from './world/simulated-world.ts';
 
-export type { MemberRow } from '../node/core/node-status.ts';
+export type { MemberRow } from '../node/membership/member-rows.ts';
 export type { PoolOptions, SimulatedPools, SimulateOptions } from './cluster/simulated-cluster.ts';
 
 export type SimulatedClusterOptions = {

@@ -14,12 +14,12 @@ import {
 import { type AdminContext, requireControlPlane, argumentsOfBody, adminTimeoutMs } from './admin-context.ts';
 import { isLiveState } from '../group/group-status.ts';
 import { type CommandArguments, commandArguments } from '../control-plane/command-arguments.ts';
-import type { NodeCore } from '../node-core.ts';
+import type { NodeCore } from '../core/node-core-types.ts';
 import { addManager, balance, promoteManager, rebalance, removeManager, transfer } from './group-actions.ts';
-import { requireMember } from '../http/member-routes.ts';
+import { requireMember } from '../membership/member-rows.ts';
 import { deployModule, listModules, rollModule, showModule } from './module-actions.ts';
 import { activate, drain, leave, show } from './node-actions.ts';
-import type { MemberRow } from '../core/node-status.ts';
+import type { MemberRow } from '../membership/member-rows.ts';
 import {
   createPool,
   deletePool,

@@ -4,8 +4,8 @@ import type { ControlPlane } from '../control-plane/control-plane.ts';
 import { type GroupStatus, groupStatus } from '../group/group-status.ts';
 import type { CommandArguments } from '../control-plane/command-arguments.ts';
 import type { LeaderCommandVerb } from '../control-plane/leader-commands.ts';
-import type { NodeCore } from '../node-core.ts';
-import type { MemberRow } from '../core/node-status.ts';
+import type { NodeCore } from '../core/node-core-types.ts';
+import type { MemberRow } from '../membership/member-rows.ts';
 
 /** What an order needs: the node that takes it, its part in agreement, and what was said. */
 export type AdminContext = { readonly core: NodeCore; readonly control: ControlPlane; readonly args: CommandArguments };

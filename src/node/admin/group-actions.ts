@@ -16,8 +16,8 @@ import { removedManagerKey } from '../group/removed-managers.ts';
 import { type DescribeGroupReply, groupInfoClient } from '../group/group-info-client.ts';
 import { isLiveState } from '../group/group-status.ts';
 import { integerArgument, booleanArgument, reasonArgument } from '../control-plane/command-arguments.ts';
-import { requireMember } from '../http/member-routes.ts';
-import type { MemberRow } from '../core/node-status.ts';
+import { requireMember } from '../membership/member-rows.ts';
+import type { MemberRow } from '../membership/member-rows.ts';
 
 const askTimeoutMs = 2_000;
 

@@ -13,7 +13,7 @@ import {
 import type { ControlPlane } from '../control-plane/control-plane.ts';
 import { isLiveState } from '../group/group-status.ts';
 import { type CommandArguments, booleanArgument, reasonArgument } from '../control-plane/command-arguments.ts';
-import type { MemberRow } from '../core/node-status.ts';
+import type { MemberRow } from '../membership/member-rows.ts';
 import { parseOptionDuration } from '../options/option-types.ts';
 
 /** What membership knows is shown also while the registry cannot be asked. */

@@ -11,7 +11,7 @@ import {
   booleanArgument,
   reasonArgument,
 } from '../control-plane/command-arguments.ts';
-import { requireMember } from '../http/member-routes.ts';
+import { requireMember } from '../membership/member-rows.ts';
 import { moduleVersionForPool } from './module-actions.ts';
 import { createPoolAndAwaitTable } from './pool-creation.ts';
 

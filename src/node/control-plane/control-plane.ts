@@ -23,7 +23,6 @@ import type { ContainerValues } from '../options/container-options.ts';
 import {
   type ControlPlaneValues,
   consensusOptions,
-  autopilotOptions,
   rebalanceOptionsOf,
   registrationOptionsOf,
 } from '../options/control-plane-options.ts';
@@ -33,6 +32,7 @@ import { GroupCommands } from './group-commands.ts';
 import { GroupInfo } from '../group/group-info.ts';
 import { type LeaderServices, startLeaderServices } from './leader-services.ts';
 import { ObservedLeadership, newestLeadership } from './observed-leadership.ts';
+import { autopilotOptions } from '../group/group-autopilot.ts';
 import { ManagerRole } from '../group/manager-role.ts';
 import { type ManagerDirectory, managerDirectory } from '../group/manager-directory.ts';
 import { reasonArgument, commandArguments } from './command-arguments.ts';

@@ -3,7 +3,7 @@ import type { Done } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Clock, Identity, Log, Store, Streams } from '../../base/ports.ts';
 import type { MemberView } from '../../membership/state/member-view.ts';
-import type { EmbeddedState, MembershipHandle, MembershipListener } from '../../membership/membership-handle.ts';
+import type { EmbeddedState } from '../../membership/membership-handle.ts';
 import type { EmbeddingRole } from '../../messages/membership.ts';
 import type { ContainerValues } from '../options/container-options.ts';
 import type { ContainerService, ContainerServicePorts } from '../containers/container-service.ts';
@@ -14,14 +14,10 @@ import type { JobValues } from '../options/job-options.ts';
 import type { JobService, JobServicePorts } from '../jobs/job-service.ts';
 import type { MemberHistoryEntry } from '../membership/member-history.ts';
 import type { NodeOptions } from '../options/options-table.ts';
-import type { MemberRow, NodeStatus } from './node-status.ts';
+import type { MemberRow } from '../membership/member-rows.ts';
+import type { MembershipStart } from '../membership/membership-start.ts';
+import type { NodeStatus } from './node-status.ts';
 import type { Reachability } from '../membership/reachability.ts';
-
-/** Starts membership, wherever it runs. The clock ends with the core. */
-export type MembershipStart = (
-  site: { readonly clock: Clock; readonly streams: Streams; readonly identity: Identity },
-  reports: MembershipListener,
-) => MembershipHandle;
 
 export type CorePorts = {
   readonly clock: Clock;

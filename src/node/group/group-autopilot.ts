@@ -10,6 +10,7 @@ import type { NodeId } from '../../base/ids.ts';
 import type { TimerExpired, PersistFailed, Schedule } from '../../base/runtime/loop.ts';
 import type { Address } from '../../base/ports.ts';
 import type { GroupChange, GroupMember } from '../../consensus/state/state-machine.ts';
+import type { ControlPlaneValues } from '../options/control-plane-options.ts';
 
 export type KnownManager = Address & {
   readonly id: NodeId;
@@ -49,6 +50,13 @@ export type AutopilotOptions = {
   /** How long a voter may be dead before another one takes its place; 0 leaves that to operators. */
   readonly replaceAfterMs: number;
 };
+
+export function autopilotOptions({
+  votersMax,
+  replaceVoterAfterMs: replaceAfterMs,
+}: ControlPlaneValues): AutopilotOptions {
+  return { intervalMs: 250, votersMax, replaceAfterMs };
+}
 
 const foreignMax = 64;
 /** Managers beyond the voters that follow the log, ready to take a place; further ones are left outside. */

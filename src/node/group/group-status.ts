@@ -3,7 +3,7 @@ import type { Done } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Identity, Streams } from '../../base/ports.ts';
 import type { GroupMember } from '../../consensus/state/state-machine.ts';
-import type { MemberRow } from '../core/node-status.ts';
+import type { MemberRow } from '../membership/member-rows.ts';
 import { type DescribeGroupReply, groupInfoClient } from './group-info-client.ts';
 
 export type GroupStatus = {

@@ -4,7 +4,7 @@
 import type { ApiRoute } from '../../base/http-routes.ts';
 import { objectReply } from './replies.ts';
 import { type AdminActionName, executeAdminCommand } from '../admin/admin-actions.ts';
-import type { NodeCore } from '../node-core.ts';
+import type { NodeCore } from '../core/node-core-types.ts';
 
 export function adminRoutes(core: NodeCore): readonly ApiRoute[] {
   const route = (method: ApiRoute['method'], path: string, act: AdminActionName): ApiRoute => ({

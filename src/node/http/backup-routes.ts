@@ -7,7 +7,7 @@ import { objectReply } from './replies.ts';
 import { requireControlPlane, argumentsOfBody } from '../admin/admin-context.ts';
 import { backupName } from '../control-plane/registry-backups.ts';
 import { reasonArgument } from '../control-plane/command-arguments.ts';
-import type { NodeCore } from '../node-core.ts';
+import type { NodeCore } from '../core/node-core-types.ts';
 
 const partTimeoutMs = 30_000;
 

@@ -6,13 +6,11 @@ import { RemusterError } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
 import { distanceMs } from '../../membership/state/coordinates.ts';
 import type { MemberView } from '../../membership/state/member-view.ts';
-import { nameOwner } from '../../membership/suspicion/name-conflicts.ts';
 import { decodeCoordinate } from '../../membership/state/wire-coordinate.ts';
 import { listReply, objectReply } from './replies.ts';
-import type { NodeCore } from '../node-core.ts';
-import { nearestName } from '../options/nearest-name.ts';
+import type { NodeCore } from '../core/node-core-types.ts';
 import { addressListOption, formatHostPort } from '../options/option-types.ts';
-import type { MemberRow } from '../core/node-status.ts';
+import { type MemberRow, requireMember } from '../membership/member-rows.ts';
 
 const reachabilityMembersMax = 256;
 const joinAddressesMax = 64;
@@ -39,20 +37,6 @@ function joinAnswer(core: NodeCore, body: unknown): ApiResponse {
   if (parsed.value.length === 0) throw new RemusterError('BAD_ARGUMENT', 'addresses must name a node to ask');
   core.join(parsed.value);
   return objectReply({ node: core.identity.name, asked: parsed.value.map(formatHostPort) });
-}
-
-/** By id or by name; a name that several carry belongs to the one that keeps it. */
-export function requireMember(word: string, members: readonly MemberRow[]): MemberRow {
-  const called = members.filter(({ id, name }) => id === word || name === word);
-  const keeper = nameOwner(called.map(({ id }) => id));
-  const found = called.find(({ id }) => id === keeper);
-  if (found !== undefined) return found;
-  const nearest = nearestName(
-    word,
-    members.map(({ name }) => name),
-  );
-  const tail = nearest === undefined ? '' : `; did you mean ${nearest}?`;
-  throw new RemusterError('BAD_ARGUMENT', `no member has the id or name ${JSON.stringify(word)}${tail}`);
 }
 
 /** What this node saw of a member, with the evidence. */

@@ -9,7 +9,7 @@ import { module } from '../../containers/module.ts';
 import { ModuleCatalog } from '../../containers/module-catalog.ts';
 import { loadedModulesKey } from '../../placement/modules/module-keys.ts';
 import { encodeLoadedModules } from '../../placement/modules/module-records.ts';
-import type { NodeCore } from '../node-core.ts';
+import type { NodeCore } from '../core/node-core-types.ts';
 import { moduleRoutes } from './module-routes.ts';
 import { poolRoutes } from './pool-routes.ts';
 

@@ -3,7 +3,7 @@ import type { ApiRequest, ApiRoute } from '../../base/http-routes.ts';
 import { type AdminActionName, executeAdminCommand } from '../admin/admin-actions.ts';
 import { argumentsOfBody } from '../admin/admin-context.ts';
 import { objectReply } from './replies.ts';
-import type { NodeCore } from '../node-core.ts';
+import type { NodeCore } from '../core/node-core-types.ts';
 
 export function moduleRoutes(core: NodeCore): readonly ApiRoute[] {
   const route = (method: ApiRoute['method'], path: string, act: AdminActionName): ApiRoute => ({

@@ -5,7 +5,7 @@ import { type DrainTestCluster, startedCluster } from '../../../test/support/pla
 import { FakePlacer } from '../../../test/fakes/fake-placer.ts';
 import { type Done, isRemusterError, success } from '../../base/errors.ts';
 import type { ApiRequest } from '../../base/http-routes.ts';
-import type { NodeCore } from '../node-core.ts';
+import type { NodeCore } from '../core/node-core-types.ts';
 import { poolRoutes } from './pool-routes.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -13,7 +13,7 @@ import {
 import { objectReply } from './replies.ts';
 import { requireControlPlane, argumentsOfBody } from '../admin/admin-context.ts';
 import { reasonArgument } from '../control-plane/command-arguments.ts';
-import type { NodeCore } from '../node-core.ts';
+import type { NodeCore } from '../core/node-core-types.ts';
 import { changesToJson, entryToJson } from './registry-json.ts';
 import { backupRoutes } from './backup-routes.ts';
 

@@ -4,8 +4,9 @@ import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.t
 import { listReply, objectReply } from './replies.ts';
 import { adminRoutes } from './admin-routes.ts';
 import type { Chaos } from '../membership/chaos.ts';
-import type { NodeCore } from '../node-core.ts';
-import { requireMember, memberRoutes } from './member-routes.ts';
+import type { NodeCore } from '../core/node-core-types.ts';
+import { requireMember } from '../membership/member-rows.ts';
+import { memberRoutes } from './member-routes.ts';
 import { moduleRoutes } from './module-routes.ts';
 import { metricsContentType, metricsText } from './metrics.ts';
 import { type NodeOptions, type OptionOrigin, optionNames, formatOption } from '../options/options.ts';

@@ -3,8 +3,8 @@ import { RemusterError } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
 import { listReply, objectReply } from './replies.ts';
 import { type GroupStatus, groupStatus, isLiveState } from '../group/group-status.ts';
-import type { NodeCore } from '../node-core.ts';
-import type { MemberRow } from '../core/node-status.ts';
+import type { NodeCore } from '../core/node-core-types.ts';
+import type { MemberRow } from '../membership/member-rows.ts';
 
 /** A glance does not wait for long. */
 const jobsMs = 2_000;

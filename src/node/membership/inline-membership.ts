@@ -2,7 +2,7 @@
 import type { Datagrams } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import { MembershipHost } from '../../membership/membership-host.ts';
-import type { MembershipStart } from '../node-core.ts';
+import type { MembershipStart } from './membership-start.ts';
 import { membershipOptions } from '../options/membership-options.ts';
 import type { NodeOptions } from '../options/options-table.ts';
 

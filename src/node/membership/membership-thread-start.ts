@@ -6,7 +6,7 @@ import { RemusterError, parseErrorCode } from '../../base/errors.ts';
 import type { Peer, Program, Threads } from '../../base/ports.ts';
 import { mainLoopBeatMs } from '../../membership/detectors/main-loop-monitor.ts';
 import type { MembershipListener } from '../../membership/membership-handle.ts';
-import type { MembershipStart } from '../node-core.ts';
+import type { MembershipStart } from './membership-start.ts';
 import type { MembershipThreadData } from './membership-thread.ts';
 import { fromMembershipThreadCodec } from './membership-thread-protocol.ts';
 import { type ClusterSecrets, MembershipProxy } from './membership-proxy.ts';

@@ -6,7 +6,6 @@ import {
   registrationOptions,
   rejoinPolicies,
 } from '../../registration/registration-options.ts';
-import type { AutopilotOptions } from '../group/group-autopilot.ts';
 import { optionRow, timeOptionRow } from './option-rows.ts';
 import { addressListOption, choiceOption, durationOption, integerOption, booleanOption } from './option-types.ts';
 
@@ -126,13 +125,6 @@ export const controlPlaneOptionRelations: readonly ControlRelation[] = [
 export function consensusOptions(options: ControlPlaneValues): ConsensusOptions {
   const { heartbeatMs, electionTimeoutMs, electionPriority: priority } = options;
   return { ...defaultConsensusOptions, heartbeatMs, electionTimeoutMs, priority };
-}
-
-export function autopilotOptions({
-  votersMax,
-  replaceVoterAfterMs: replaceAfterMs,
-}: ControlPlaneValues): AutopilotOptions {
-  return { intervalMs: 250, votersMax, replaceAfterMs };
 }
 
 export function registrationOptionsOf(options: ControlPlaneValues): RegistrationOptions {

@@ -1,7 +1,7 @@
 /** What a user's test can do to a simulated cluster and see of it: kill, partition, pause, advance, members. */
 import { RemusterError } from '../../base/errors.ts';
 import { parseOptionDuration } from '../../node/options/option-types.ts';
-import type { MemberRow } from '../../node/core/node-status.ts';
+import type { MemberRow } from '../../node/membership/member-rows.ts';
 import type { SimulatedNode } from './simulated-node.ts';
 import type { SimulatedWorld } from '../world/simulated-world.ts';
 

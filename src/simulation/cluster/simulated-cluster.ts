@@ -3,7 +3,7 @@ import { type Done, RemusterError, toPromise } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Methods, ModuleDefinition, PoolHandle } from '../../containers/module.ts';
 import { poolHandle } from '../../containers/pool-handle.ts';
-import type { NodeCore } from '../../node/node-core.ts';
+import type { NodeCore } from '../../node/core/node-core-types.ts';
 import { PoolOperations } from '../../placement/operations/pool-operations.ts';
 import type { PoolRequest } from '../../placement/operations/pool-spec.ts';
 import { simulatedAddress, bootSimulatedNode, type SimulatedNode } from './simulated-node.ts';

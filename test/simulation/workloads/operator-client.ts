@@ -5,7 +5,7 @@
 import type { Done, ErrorCode } from '../../../src/base/errors.ts';
 import type { NodeId } from '../../../src/base/ids.ts';
 import type { Random } from '../../../src/base/random.ts';
-import type { NodeCore } from '../../../src/node/node-core.ts';
+import type { NodeCore } from '../../../src/node/core/node-core-types.ts';
 import { activateNodeState } from '../../../src/registration/node-activation.ts';
 import type { SimulatedNode } from '../../../src/simulation/cluster/simulated-node.ts';
 import type { SimulatedWorld } from '../../../src/simulation/world/simulated-world.ts';

@@ -6,7 +6,7 @@ import { isTerminalStatus, type JobRequest, type JobView, type JobStatus } from 
 import { type Message, decodeMessage, encodeMessage } from '../../../src/messages/catalogue.ts';
 import { peekTag } from '../../../src/messages/codec/codec.ts';
 import { type JobMessage, type JobVerb, jobMessages } from '../../../src/messages/jobs.ts';
-import type { NodeCore } from '../../../src/node/node-core.ts';
+import type { NodeCore } from '../../../src/node/core/node-core-types.ts';
 import {
   simulatedAddress,
   bootSimulatedNode,

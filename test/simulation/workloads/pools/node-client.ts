@@ -3,7 +3,7 @@
  * there.
  */
 import type { Done, Outcome } from '../../../../src/base/errors.ts';
-import type { NodeCore } from '../../../../src/node/node-core.ts';
+import type { NodeCore } from '../../../../src/node/core/node-core-types.ts';
 import type { SimulatedNode } from '../../../../src/simulation/cluster/simulated-node.ts';
 import type { SimulatedProcess } from '../../../../src/simulation/engine/simulated-process.ts';
 import type { WorkloadContext } from '../../checking/workload.ts';

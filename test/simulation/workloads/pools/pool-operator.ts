@@ -1,6 +1,6 @@
 /** Operator of simulated pools: creates, moves containers, drains nodes, deletes a pool. Retries through any node. */
 import type { Random } from '../../../../src/base/random.ts';
-import type { NodeCore } from '../../../../src/node/node-core.ts';
+import type { NodeCore } from '../../../../src/node/core/node-core-types.ts';
 import { PoolOperations } from '../../../../src/placement/operations/pool-operations.ts';
 import { OperatorClient } from '../operator-client.ts';
 import type { SimulatedNode } from '../../../../src/simulation/cluster/simulated-node.ts';

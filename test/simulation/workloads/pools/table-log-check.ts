@@ -1,7 +1,7 @@
 /** Compares a node's address table at its end with its log: what is in memory was durable before. */
 import { walPath } from '../../../../src/containers/address-table/wal-files.ts';
 import { readWal } from '../../../../src/containers/address-table/wal-record.ts';
-import type { NodeCore } from '../../../../src/node/node-core.ts';
+import type { NodeCore } from '../../../../src/node/core/node-core-types.ts';
 import type { SimulatedNode } from '../../../../src/simulation/cluster/simulated-node.ts';
 import type { WorkloadContext } from '../../checking/workload.ts';
 import type { SimulatedWorld } from '../../../../src/simulation/world/simulated-world.ts';

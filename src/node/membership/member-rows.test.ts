@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { nodeIdFrom } from '../../base/ids.ts';
 import { initialLocalView } from '../../membership/state/member-view.ts';
-import { memberRows } from './node-status.ts';
+import { memberRows } from './member-rows.ts';
 
 const id = nodeIdFrom(new Uint8Array(16));
 const view = initialLocalView({ id, name: 'w1', generation: 1, host: 'h', port: 1, roles: ['worker'], dc: 'dc1' });

@@ -1,0 +1,9 @@
+/** How a node starts membership: in its own thread (production) or in the calling thread (simulator, tests). */
+import type { Clock, Identity, Streams } from '../../base/ports.ts';
+import type { MembershipHandle, MembershipListener } from '../../membership/membership-handle.ts';
+
+/** Starts membership, wherever it runs. The clock ends with the core. */
+export type MembershipStart = (
+  context: { readonly clock: Clock; readonly streams: Streams; readonly identity: Identity },
+  reports: MembershipListener,
+) => MembershipHandle;
