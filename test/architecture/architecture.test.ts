@@ -57,7 +57,7 @@ describe('dependencies between folders', () => {
     ['src/undeclared/a.ts', ''],
   ];
   for (const [path, text] of planted) {
-    it(`would find ${JSON.stringify(text)} in ${path}`, () => {
+    it(`do not allow ${JSON.stringify(text)} in ${path}`, () => {
       assert.equal(importViolations({ path, text }).length, 1);
     });
   }
@@ -95,7 +95,7 @@ describe('dependencies between folders', () => {
   });
 });
 
-describe('tidiness of src and of the simulation', () => {
+describe('the rules for source files', () => {
   const paragraph = '/** A paragraph that says what this file owns. */\n';
   const planted: readonly string[] = [
     `${paragraph}${'a();\n'.repeat(400)}`,
@@ -107,7 +107,7 @@ describe('tidiness of src and of the simulation', () => {
     `${paragraph}const now = new Date();\n`,
   ];
   for (const [index, rule] of sourceRules.entries()) {
-    it(`${rule.name}: would be found, and is kept`, (context) => {
+    it(`find a violation and no other: ${rule.name}`, (context) => {
       const violation = { path: 'src/base/planted.ts', text: planted[index] ?? '' };
       assert.equal(rule.check(violation).length, 1, 'the planted violation');
       assert.deepEqual(rule.check({ path: 'src/base/planted.ts', text: `${paragraph}class A extends Error {}\n` }), []);
@@ -139,7 +139,7 @@ describe('pages', () => {
     statSync(join(root, path)).isFile() ? anchorsOf(textOf(path)) : [];
   const exists = (path: string): boolean => existsSync(join(root, path));
 
-  it('are rejected with a broken link', () => {
+  it('are refused with a broken link', () => {
     const page = { path: 'docs/a.md', text: '[a](b.md) [c](#d) [e](https://example.org)\n\n# E\n' };
     assert.equal(
       brokenLinks(
@@ -187,7 +187,7 @@ describe('package-lock.json', () => {
     assert.doesNotMatch(JSON.stringify(lock), /"resolved"/);
   });
 
-  it('lists the packages of every platform (node scripts/complete-lock.ts adds them)', () => {
+  it('lists the packages of every platform (node scripts/complete-lockfile.ts adds them)', () => {
     const planted: Lockfile = {
       packages: { 'node_modules/a': { optionalDependencies: { 'a-darwin-arm64': '1.0.0' } } },
     };
@@ -197,7 +197,7 @@ describe('package-lock.json', () => {
 });
 
 describe('scenario files', () => {
-  it('are named by what happens, in lower case with hyphens', (context) => {
+  it('have names in lower case with hyphens', (context) => {
     const named = /^(?:.*\/)?[a-z0-9]+(?:-[a-z0-9]+)*\.json$/;
     assert.doesNotMatch('test/simulation/Bad_Name.json', named, 'the planted violation');
     const files = read('test/simulation/**/*.json').map(({ path }) => path);

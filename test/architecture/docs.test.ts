@@ -1,4 +1,4 @@
-/** The pages for people are true: the program of the README runs, and the commands that pages name exist. */
+/** The pages are true: the programs of the README run, and the commands and files that pages name exist. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -27,7 +27,7 @@ describe('README.md', () => {
     }
   });
 
-  it('begins with a workflow, the one of the examples', async () => {
+  it('begins with the workflow of examples/primes.ts', async () => {
     const file = join(root, 'examples/primes.ts');
     assert.equal(readmeWorkflow(), readFileSync(file, 'utf8'));
     const entries = { remuster: pathToFileURL(join(root, 'src/index.ts')).href };
@@ -35,7 +35,7 @@ describe('README.md', () => {
     assert.deepEqual([facts?.name, facts?.batch?.items], ['primes', 20_000]);
   });
 
-  it('has a program that does what it says, run from source', async () => {
+  it('has a program that prints the documented output when run from source', async () => {
     const source = pathToFileURL(join(root, 'src/index.ts')).href;
     const program = readmeProgram().replaceAll("'remuster'", JSON.stringify(source));
     const file = join(folder, 'program.ts');
@@ -76,17 +76,17 @@ describe('npm scripts', () => {
 });
 
 describe('the tiers of tests', () => {
-  it('are told for every file that starts processes', (context) => {
+  it('are listed in CONTRIBUTING.md for every file that starts processes', (context) => {
     const table = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8');
     const files = globSync('test/{processes,browser,package,long}/*.test.ts', { cwd: root });
     assert.ok(files.length > 0, 'looked at no test file');
     context.diagnostic(`looked at ${files.length} test files`);
     const rows = table.split('\n').filter((line) => line.startsWith('|'));
-    const told = (file: string): boolean =>
+    const isListed = (file: string): boolean =>
       rows.some((row) => row.includes(`\`${file}\``) && row.includes(`| ${tierOf(file)} `));
-    assert.equal(told('test/long/planted.test.ts'), false, 'the planted violation');
+    assert.equal(isListed('test/long/planted.test.ts'), false, 'the planted violation');
     assert.deepEqual(
-      files.map((file) => file.replaceAll('\\', '/')).filter((file) => !told(file)),
+      files.map((file) => file.replaceAll('\\', '/')).filter((file) => !isListed(file)),
       [],
     );
   });

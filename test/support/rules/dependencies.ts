@@ -1,4 +1,4 @@
-/** Which folder may import which. This table is the rule; the architecture page shows it. */
+/** The dependencies between folders of src. This table is the rule; the architecture page shows it. */
 
 export type Source = { readonly path: string; readonly text: string };
 
@@ -11,7 +11,7 @@ type AllowedImports = {
 
 const machines = ['base', 'messages', 'membership', 'consensus', 'registry', 'registration', 'placement'];
 
-/** A folder that is not here may not exist: add it with its arrows, here and on the page. */
+/** A folder that is missing here may not exist: add it with its dependencies, here and on the page. */
 export const allowedImports: Readonly<Record<string, AllowedImports>> = {
   base: { folders: [], packages: [] },
   messages: { folders: ['base'], packages: [] },
@@ -39,9 +39,13 @@ const exceptions: Readonly<Record<string, AllowedImports & { readonly reason: st
   'src/index.ts': {
     folders: ['base', 'client', 'containers', 'jobs', 'modules', 'node', 'runner'],
     packages: [],
-    reason: 'public door',
+    reason: 'public entry point',
   },
-  'src/client/index.ts': { folders: ['io', 'node'], packages: ['node:*'], reason: 'public door, composition root' },
+  'src/client/index.ts': {
+    folders: ['io', 'node'],
+    packages: ['node:*'],
+    reason: 'public entry point, composition root',
+  },
   'src/node/boot/start-node.ts': { folders: ['io'], packages: ['node:*'], reason: 'composition root' },
   'src/node/membership/membership-thread.ts': {
     folders: ['io'],
@@ -72,11 +76,11 @@ const exceptions: Readonly<Record<string, AllowedImports & { readonly reason: st
   'src/simulation/testing.ts': {
     folders: [],
     packages: ['node:timers/promises'],
-    reason: 'public door: waits for the promises of tests',
+    reason: 'public entry point: waits for the promises of tests',
   },
 };
 
-/** Folders of test/simulation that run on virtual time: whatever reads the real world makes a seed unrepeatable. */
+/** Folders of test/simulation that run on virtual time: real clocks, files and sockets make a seed unrepeatable. */
 const simulatedFolders = /^test\/simulation\/(?:checking|experiments|faults|workloads)\//;
 
 export function isSimulated(path: string): boolean {
@@ -100,15 +104,15 @@ export function importsOf(text: string): readonly string[] {
 export function importViolations({ path, text }: Source): readonly string[] {
   const folder = folderOf(path);
   const own = folder === '' ? { folders: [], packages: [] } : allowedImports[folder];
-  if (own === undefined) return [`${path}: the folder ${folder} is not in the table of arrows`];
+  if (own === undefined) return [`${path}: the folder ${folder} is not in the table of dependencies`];
   const extra = exceptionFor(path);
   const folders = [folder, ...own.folders, ...(extra?.folders ?? [])];
   const packages = [...own.packages, ...(extra?.packages ?? [])];
   return importsOf(text).flatMap((specifier) => {
-    const verdict = specifier.startsWith('.')
+    const violation = specifier.startsWith('.')
       ? folderViolation(path, specifier, folders)
       : packageViolation(specifier, packages);
-    return verdict === undefined ? [] : [`${path}: ${verdict}`];
+    return violation === undefined ? [] : [`${path}: ${violation}`];
   });
 }
 
@@ -127,7 +131,7 @@ function folderViolation(path: string, specifier: string, allowed: readonly stri
   if (!specifier.endsWith('.ts')) return `import of ${specifier} does not name a .ts file`;
   if (!target.startsWith('src/')) return `import of ${specifier} leaves src`;
   if (target.endsWith('.test.ts')) return `import of ${specifier} is an import of a test`;
-  return allowed.includes(folderOf(target)) ? undefined : `import of ${specifier} goes against the arrows`;
+  return allowed.includes(folderOf(target)) ? undefined : `import of ${specifier} is not in the table of dependencies`;
 }
 
 function packageViolation(specifier: string, allowed: readonly string[]): string | undefined {

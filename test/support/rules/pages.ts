@@ -1,4 +1,4 @@
-/** Checks of pages: links, and the table of allowed imports. */
+/** Checks of pages: every link leads somewhere, and the page shows the enforced table of dependencies. */
 import { allowedImports } from './dependencies.ts';
 
 export type Page = { readonly path: string; readonly text: string };
@@ -15,7 +15,7 @@ export function brokenLinks(
     if (/^[a-z]+:/.test(link)) return [];
     const [target = '', anchor] = link.split('#');
     const path = target === '' ? page.path : new URL(target, `file:///${page.path}`).pathname.slice(1);
-    if (!exists(path)) return [`${page.path}: ${link} leads nowhere`];
+    if (!exists(path)) return [`${page.path}: ${link} names no file`];
     return anchor === undefined || headings(path).includes(anchor) ? [] : [`${page.path}: ${link} has no such heading`];
   });
 }
@@ -34,14 +34,17 @@ export function anchorsOf(text: string): readonly string[] {
 /** Rows like "| `base` | what | `-` |" of the page, compared with the enforced table. */
 export function importTableDifferences(text: string): readonly string[] {
   const rows = [...text.matchAll(/^\| `(\w+)\/` +\|[^|\n]*\|([^|\n]*)\|$/gm)];
-  const shown = new Map(rows.map((row) => [row[1], [...(row[2] as string).matchAll(/`([^`]+)`/g)].map((m) => m[1])]));
-  const wanted = new Map(Object.entries(allowedImports).map(([folder, { folders }]) => [folder, folders]));
+  const documented = new Map(
+    rows.map((row) => [row[1], [...(row[2] as string).matchAll(/`([^`]+)`/g)].map((m) => m[1])]),
+  );
+  const enforced = new Map(Object.entries(allowedImports).map(([folder, { folders }]) => [folder, folders]));
   const differences: string[] = [];
-  for (const [folder, folders] of wanted) {
-    const page = shown.get(folder)?.toSorted().join(', ');
-    const law = folders.toSorted().join(', ');
-    if (page !== law) differences.push(`${folder}: the page says "${page ?? 'nothing'}", the table "${law}"`);
+  for (const [folder, folders] of enforced) {
+    const page = documented.get(folder)?.toSorted().join(', ');
+    const table = folders.toSorted().join(', ');
+    if (page !== table) differences.push(`${folder}: the page says "${page ?? 'nothing'}", the table "${table}"`);
   }
-  for (const folder of shown.keys()) if (!wanted.has(folder as string)) differences.push(`${folder}: not in the table`);
+  for (const folder of documented.keys())
+    if (!enforced.has(folder as string)) differences.push(`${folder}: not in the table`);
   return differences;
 }
