@@ -1,4 +1,7 @@
-/** What the rest of a node sees of membership, in this thread or behind a channel, and what membership reports back. */
+/**
+ * What a node uses of membership, in this thread or behind a channel (`MembershipHandle`), and what membership reports
+ * back (`MembershipListener`). Types only.
+ */
 import type { Done } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Address, Identity, StoreWrite } from '../base/ports.ts';
@@ -8,20 +11,20 @@ import type { MembershipEvent } from './state/membership-event.ts';
 import type { MembershipHints } from './state/hints.ts';
 
 export type MembershipHandle = {
-  start(memory: MembershipHints): void;
-  /** Asks these nodes for their view as well, until they answer. */
+  start(hints: MembershipHints): void;
+  /** Requests the view of these seeds too, until they reply. */
   join(seeds: readonly Address[]): void;
-  /** Ourselves first. */
+  /** This node first. */
   members(): readonly MemberView[];
-  /** A question that came by stream, and its answer, as they are on the wire; FORBIDDEN if it cannot be read. */
+  /** A request by stream and its reply, both encoded. The reply is FORBIDDEN if the request cannot be decoded. */
   handleRequest(from: Identity, body: Uint8Array, reply: Done<Uint8Array>): void;
-  /** What one of our roles wants known to everybody; empty takes it back. */
+  /** Publishes the embedded state of one role of this node; empty state withdraws it. */
   embed(role: EmbeddingRole, state: Uint8Array): void;
-  /** Numbers that only grow, by name; `rejected.<reason>` for what was refused. */
+  /** Monotonic counters by name; `rejected.<reason>` counts refused messages. */
   counters(): Readonly<Record<string, number>>;
-  /** Says goodbye; calls back when enough others know, in any case within a bound. */
+  /** Announces the leave; calls back when the neighbours have acknowledged it, at the latest after `leaveTimeoutMs`. */
   leave(reason: string, done: () => void): void;
-  /** Nothing is said or reported any more. */
+  /** Sends and reports nothing from here on; fails the requests that still wait for a reply. */
   stop(): void;
 };
 
@@ -34,13 +37,13 @@ export type EmbeddedState = {
 
 export type MembershipListener = {
   event(event: MembershipEvent): void;
-  /** A seed has answered, or there is none to ask. Called once. */
+  /** A seed has replied, or there is none. Called once. */
   joined(): void;
   embedded(embedded: EmbeddedState): void;
-  /** A beat is wanted now, where the main loop is another one than ours. */
+  /** Membership needs a beat of the main loop now. Only where membership runs on a loop of its own. */
   requestBeat?(): void;
-  /** To be kept in the store; nothing waits for it. */
+  /** Writes for the store. Membership does not wait for them. */
   saveHints(writes: readonly StoreWrite[]): void;
-  /** Membership is over because of a mistake of ours. */
+  /** The machine threw: membership has ended, and the node must halt. */
   onHalt(error: unknown): void;
 };

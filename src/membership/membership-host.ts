@@ -20,7 +20,7 @@ import type { MembershipOptions } from './state/options.ts';
 
 export type MembershipHostPorts = {
   readonly clock: Clock;
-  /** None where the node has no datagrams; the machine must be told so, too. */
+  /** Undefined on a node without datagrams; its options must then say `membership: 'push'`. */
   readonly datagrams: Pick<Datagrams, 'send' | 'receive'> | undefined;
   readonly streams: Pick<Streams, 'request' | 'watch'>;
   readonly random: Random;
@@ -30,7 +30,7 @@ export type MembershipHostSettings = {
   readonly identity: Identity;
   readonly seeds: readonly Address[];
   readonly options: MembershipOptions;
-  /** True where the main loop is another one than ours, and beats. */
+  /** True where the main loop is another thread, which sends beats. */
   readonly watchMainLoop: boolean;
 };
 
@@ -39,19 +39,19 @@ const callsMax = 1_000;
 export class MembershipHost implements MembershipHandle {
   readonly #ports: MembershipHostPorts;
   readonly #settings: MembershipHostSettings;
-  readonly #reports: MembershipListener;
+  readonly #listener: MembershipListener;
   readonly #counters = new Map<string, number>();
-  /** Questions that were asked of us and are not answered yet. */
+  /** Received requests that wait for their reply, by call number. At most `callsMax`. */
   readonly #pendingReplies = new Map<number, Done<Uint8Array>>();
   #machine: Membership | undefined;
   #loop: Loop<MembershipInput, MembershipEffect, MembershipTimer> | undefined;
   #nextCall = 1;
-  #departed: (() => void)[] = [];
+  #onLeft: (() => void)[] = [];
 
-  constructor(ports: MembershipHostPorts, settings: MembershipHostSettings, reports: MembershipListener) {
+  constructor(ports: MembershipHostPorts, settings: MembershipHostSettings, listener: MembershipListener) {
     this.#ports = ports;
     this.#settings = settings;
-    this.#reports = reports;
+    this.#listener = listener;
   }
 
   start({ incarnation, known }: MembershipHints): void {
@@ -59,9 +59,9 @@ export class MembershipHost implements MembershipHandle {
     const { identity, options, seeds, watchMainLoop } = this.#settings;
     this.#machine = new Membership(identity, incarnation, options, random.fork('membership'));
     const perform = (effect: MembershipEffect): void => this.#perform(effect);
-    const onHalt = (error: unknown): void => this.#reports.onHalt(error);
+    const onHalt = (error: unknown): void => this.#listener.onHalt(error);
     this.#loop = new Loop(this.#machine, { clock, store: noStore, perform, onHalt });
-    datagrams?.receive((from, body) => this.#received(from, body));
+    datagrams?.receive((from, body) => this.#onDatagram(from, body));
     streams.watch((change) => this.#loop?.feed({ kind: 'connection', change }));
     this.#loop.feed({ kind: 'start', seeds, known, watchMainLoop });
   }
@@ -70,18 +70,18 @@ export class MembershipHost implements MembershipHandle {
     return this.#machine?.views(this.#ports.clock.nowMs()) ?? [initialLocalView(this.#settings.identity)];
   }
 
-  /** The machine, for who reports its changes elsewhere. */
+  /** The machine, for a caller that publishes its changes to another thread. */
   get machine(): Membership | undefined {
     return this.#machine;
   }
 
   handleRequest(from: Identity, body: Uint8Array, reply: Done<Uint8Array>): void {
     if (this.#loop === undefined || this.#pendingReplies.size >= callsMax) return reply(failure('CAPACITY'));
-    const message = this.#read(body);
-    if (message === undefined) return reply(failure('FORBIDDEN', 'the message cannot be read'));
+    const message = this.#decode(body);
+    if (message === undefined) return reply(failure('FORBIDDEN', 'the membership message cannot be decoded'));
     const call = this.#nextCall++;
     this.#pendingReplies.set(call, reply);
-    this.#loop.feed({ kind: 'asked', from, call, message });
+    this.#loop.feed({ kind: 'request', from, call, message });
   }
 
   embed(role: EmbeddingRole, state: Uint8Array): void {
@@ -102,7 +102,7 @@ export class MembershipHost implements MembershipHandle {
 
   leave(reason: string, done: () => void): void {
     if (this.#loop === undefined) return done();
-    this.#departed.push(done);
+    this.#onLeft.push(done);
     this.#loop.feed({ kind: 'leave', reason });
   }
 
@@ -113,10 +113,10 @@ export class MembershipHost implements MembershipHandle {
     this.#pendingReplies.clear();
   }
 
-  #received(from: Identity, body: Uint8Array): void {
+  #onDatagram(from: Identity, body: Uint8Array): void {
     const refused = checkSender('datagram', from.roles, body);
     if (refused !== undefined) return this.#count(`rejected.${refused}`);
-    const message = this.#read(body);
+    const message = this.#decode(body);
     if (message !== undefined) this.#loop?.feed({ kind: 'datagram', from, message });
   }
 
@@ -129,38 +129,40 @@ export class MembershipHost implements MembershipHandle {
       case 'reply':
         this.#pendingReplies.get(effect.call)?.(success(encodeMessage(effect.message)));
         return void this.#pendingReplies.delete(effect.call);
-      case 'noReply':
+      case 'replyError':
         this.#pendingReplies.get(effect.call)?.(failure(effect.code));
         return void this.#pendingReplies.delete(effect.call);
       case 'event':
-        return this.#reports.event(effect.event);
+        return this.#listener.event(effect.event);
       case 'embedded':
-        return this.#reports.embedded(effect);
-      case 'remember':
-        return this.#reports.saveHints(effect.writes);
-      case 'wantBeat':
-        return this.#reports.requestBeat?.();
+        return this.#listener.embedded(effect);
+      case 'saveHints':
+        return this.#listener.saveHints(effect.writes);
+      case 'requestBeat':
+        return this.#listener.requestBeat?.();
       case 'joined':
-        return this.#reports.joined();
-      case 'departed':
-        for (const done of this.#departed.splice(0)) done();
+        return this.#listener.joined();
+      case 'left':
+        for (const done of this.#onLeft.splice(0)) done();
     }
   }
 
   #request({ to, message, timeoutMs, purpose }: MembershipEffect & { kind: 'request' }): void {
-    this.#ports.streams.request(to, encodeMessage(message), timeoutMs, (outcome) => this.#ended(purpose, outcome));
+    this.#ports.streams.request(to, encodeMessage(message), timeoutMs, (outcome) =>
+      this.#onRequestEnded(purpose, outcome),
+    );
   }
 
-  #ended(purpose: RequestPurpose, outcome: Outcome<Uint8Array>): void {
+  #onRequestEnded(purpose: RequestPurpose, outcome: Outcome<Uint8Array>): void {
     if (!outcome.ok) this.#count(`requests.${purpose.kind}.${outcome.error.code}`);
-    const message = outcome.ok ? this.#read(outcome.value) : undefined;
+    const message = outcome.ok ? this.#decode(outcome.value) : undefined;
     const code = outcome.ok ? undefined : outcome.error.code;
-    const ending =
-      message === undefined ? ({ kind: 'unanswered', code } as const) : ({ kind: 'answered', message } as const);
-    this.#loop?.feed({ ...ending, purpose });
+    const input =
+      message === undefined ? ({ kind: 'requestFailed', code } as const) : ({ kind: 'response', message } as const);
+    this.#loop?.feed({ ...input, purpose });
   }
 
-  #read(body: Uint8Array): MembershipMessage | undefined {
+  #decode(body: Uint8Array): MembershipMessage | undefined {
     try {
       const message = decodeMessage(body);
       if (isMembershipMessage(message)) return message;
@@ -182,7 +184,7 @@ const kinds = new Set<string>(declared.map(({ kind }) => kind));
 const requestKinds: readonly string[] = ['streamPing', 'syncView', 'leave', 'pushPing'];
 const requestTags = new Set(declared.filter(({ kind }) => requestKinds.includes(kind)).map(({ tag }) => tag));
 
-/** Is this a question for `asked`? Found out without reading it. */
+/** True for a body that belongs to `handleRequest`. Looks at the tag only, without decoding. */
 export function isMembershipRequest(body: Uint8Array): boolean {
   const tag = peekTag(body);
   return tag !== undefined && requestTags.has(tag);

@@ -1,4 +1,4 @@
-/** The machine, asked directly: what it says and believes when one thing happens to it. */
+/** The membership machine, one input at a time: what it sends and believes after it. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { nodeIdFrom } from '../base/ids.ts';
@@ -22,7 +22,7 @@ function claim(kind: Claim['kind'], of: Identity, incarnation = 0, by: Identity 
   return { kind, id, generation, incarnation, by: by.id, refused: false, entry };
 }
 
-/** Node 1, which remembers what it was told to do. */
+/** Node 1; collects its effects until the test takes them. */
 class Subject {
   readonly machine: Membership;
   effects: Effect[] = [];
@@ -36,12 +36,12 @@ class Subject {
     this.effects.push(...this.machine.step(this.nowMs, input));
   }
 
-  hears(from: Identity, ...claims: Claim[]): void {
+  receives(from: Identity, ...claims: Claim[]): void {
     this.feed({ kind: 'datagram', from, message: { kind: 'gossip', incarnation: 0, claims } });
   }
 
-  /** Lets the timers of one kind run that are due within so long. */
-  pass(durationMs: number, kind: MembershipTimer['kind']): void {
+  /** Lets time pass and fires the due timers of one kind. */
+  advance(durationMs: number, kind: MembershipTimer['kind']): void {
     const untilMs = this.nowMs + durationMs;
     for (;;) {
       const due = this.effects.findIndex(
@@ -72,11 +72,11 @@ class Subject {
   }
 }
 
-describe('lives', () => {
-  it('a later life ends the earlier one, and both are told', () => {
+describe('a generation', () => {
+  it('ends when a higher one appears, with an event for each', () => {
     const subject = new Subject();
-    subject.hears(identity(2));
-    subject.hears(identity(3), claim('join', identity(2, { generation: 2 })));
+    subject.receives(identity(2));
+    subject.receives(identity(3), claim('join', identity(2, { generation: 2 })));
     assert.deepEqual(subject.events(), [
       'member.alive n2 1/0',
       'member.alive n3 1/0',
@@ -85,51 +85,51 @@ describe('lives', () => {
     ]);
   });
 
-  it('a death is proven by a closed port, also if others found it, but not by the silence of one without datagrams', () => {
+  it('is proven dead by a port that others found closed, but not by the silence of a member without datagrams', () => {
     const subject = new Subject();
     const silent = { ...identity(4), watchedBy: identity(3).id };
-    subject.hears(identity(3), claim('join', identity(2)), { ...claim('join', silent), entry: silent });
+    subject.receives(identity(3), claim('join', identity(2)), { ...claim('join', silent), entry: silent });
     subject.take('event');
     for (const dead of [identity(2), silent])
-      subject.hears(identity(3), { ...claim('dead', dead, 0, identity(3)), refused: true });
+      subject.receives(identity(3), { ...claim('dead', dead, 0, identity(3)), refused: true });
     assert.deepEqual(
       subject.take('event').map(({ event }) => `${event.type} ${event.name} ${event.portIsClosed}`),
       ['member.dead n2 true', 'member.dead n4 false'],
     );
   });
 
-  it('an obituary introduces nobody', () => {
+  it('is not added by a claim that an unknown member is dead or left', () => {
     const subject = new Subject();
-    subject.hears(identity(2), claim('dead', identity(3)), claim('left', identity(4)));
+    subject.receives(identity(2), claim('dead', identity(3)), claim('left', identity(4)));
     assert.deepEqual(subject.events(), ['member.alive n2 1/0']);
   });
 
-  it('one that speaks after it was forgotten is told what it was, and may come back', () => {
+  it('that sends messages after its removal gets the claim of its death, and may return', () => {
     const subject = new Subject({ reapAfterMs: 50_000 });
     subject.feed({ kind: 'start', seeds: [] });
     const zombie = identity(2);
-    subject.hears(zombie);
-    subject.hears(identity(3), { ...claim('dead', zombie, 0, identity(3)), refused: true });
-    subject.pass(100_000, 'reap');
-    assert.equal(subject.state(zombie), undefined, 'it is forgotten');
+    subject.receives(zombie);
+    subject.receives(identity(3), { ...claim('dead', zombie, 0, identity(3)), refused: true });
+    subject.advance(100_000, 'reap');
+    assert.equal(subject.state(zombie), undefined, 'it is removed');
     subject.take('datagram');
-    subject.hears(zombie);
-    assert.equal(subject.state(zombie), undefined, 'its old life is over');
-    const told = subject
+    subject.receives(zombie);
+    assert.equal(subject.state(zombie), undefined, 'its tombstone remains');
+    const sent = subject
       .take('datagram')
       .map(({ to, message }) => [to.id, 'claims' in message && message.claims[0]?.kind]);
-    assert.deepEqual(told, [[zombie.id, 'dead']]);
+    assert.deepEqual(sent, [[zombie.id, 'dead']]);
     subject.feed({ kind: 'datagram', from: zombie, message: { kind: 'gossip', incarnation: 1, claims: [] } });
     assert.equal(subject.state(zombie), 'alive');
   });
 });
 
-describe('names', () => {
-  it('two of one name stay members; it is told once, and the lower id keeps the name', () => {
+describe('a name', () => {
+  it('that two members have is reported once and belongs to the lower id; both stay members', () => {
     const subject = new Subject();
-    subject.hears(identity(2, { name: 'same' }));
-    subject.hears(identity(3, { name: 'same' }));
-    subject.hears(identity(3, { name: 'same' }));
+    subject.receives(identity(2, { name: 'same' }));
+    subject.receives(identity(3, { name: 'same' }));
+    subject.receives(identity(3, { name: 'same' }));
     const conflicts = subject.take('event').filter(({ event }) => event.type === 'member.conflict');
     assert.equal(conflicts.length, 1);
     assert.match(conflicts[0]?.event.why ?? '', new RegExp(`${identity(2).id} keeps the name`));
@@ -137,49 +137,53 @@ describe('names', () => {
   });
 });
 
-describe('accusations of ourselves', () => {
-  it('are refuted by a higher incarnation, which is remembered and said to the face of the accuser', () => {
+describe('accusations of this node', () => {
+  it('are refuted by a higher incarnation, which is saved and sent to the accuser', () => {
     const subject = new Subject();
-    subject.hears(identity(2));
+    subject.receives(identity(2));
     subject.take('datagram');
-    subject.hears(identity(2), claim('suspect', identity(1), 4, identity(2)));
+    subject.receives(identity(2), claim('suspect', identity(1), 4, identity(2)));
     assert.equal(subject.machine.self.incarnation, 5);
-    assert.equal(subject.take('remember').length, 1);
-    const [said] = subject.take('datagram');
-    assert.equal(said?.to.id, identity(2).id);
-    subject.hears(identity(2), claim('suspect', identity(1), 4, identity(2)));
-    assert.equal(subject.machine.self.incarnation, 5, 'an old accusation only needs to be answered again');
+    assert.equal(subject.take('saveHints').length, 1);
+    const [sent] = subject.take('datagram');
+    assert.equal(sent?.to.id, identity(2).id);
+    subject.receives(identity(2), claim('suspect', identity(1), 4, identity(2)));
+    assert.equal(subject.machine.self.incarnation, 5, 'an old accusation only gets the refutation again');
     assert.equal(subject.take('datagram').length, 1);
   });
 
-  it('that leap too far are ignored', () => {
+  it('are ignored if they raise the incarnation too far', () => {
     const subject = new Subject();
-    subject.hears(identity(2), claim('dead', identity(1), 2_000_000_000, identity(2)));
+    subject.receives(identity(2), claim('dead', identity(1), 2_000_000_000, identity(2)));
     assert.equal(subject.machine.self.incarnation, 0);
   });
 });
 
-describe('connections', () => {
+describe('connection evidence:', () => {
   const evidence: [string, ConnectionChange, boolean][] = [
     ['a closed port', { kind: 'refused', address: identity(2), reason: 'refused' }, true],
     ['a host that does not answer', { kind: 'refused', address: identity(2), reason: 'ETIMEDOUT' }, false],
     ['a broken connection', { kind: 'disconnected', peer: identity(2), reason: 'reset', graceful: false }, true],
     [
-      'a connection that was let go',
+      'a connection that was closed gracefully',
       { kind: 'disconnected', peer: identity(2), reason: 'idle', graceful: true },
       false,
     ],
     [
-      'one of an earlier life',
+      'a broken connection of an earlier generation',
       { kind: 'disconnected', peer: identity(2, { generation: 0 }), reason: '', graceful: false },
       false,
     ],
-    ['one of a stranger', { kind: 'disconnected', peer: identity(9), reason: 'reset', graceful: false }, false],
+    [
+      'a broken connection of an unknown node',
+      { kind: 'disconnected', peer: identity(9), reason: 'reset', graceful: false },
+      false,
+    ],
   ];
   for (const [what, change, starts] of evidence) {
-    it(`${what} ${starts ? 'starts a probe, and is no verdict' : 'says nothing'}`, () => {
+    it(`${what} ${starts ? 'starts a probe, but no suspicion' : 'starts no probe'}`, () => {
       const subject = new Subject();
-      subject.hears(identity(2));
+      subject.receives(identity(2));
       subject.take('datagram');
       subject.feed({ kind: 'connection', change });
       assert.equal(subject.take('datagram').filter(({ message }) => message.kind === 'ping').length, starts ? 1 : 0);
@@ -187,11 +191,11 @@ describe('connections', () => {
     });
   }
 
-  it('of one that left says nothing', () => {
+  it('a broken connection of a member that left starts no probe', () => {
     const subject = new Subject();
-    subject.hears(identity(2));
+    subject.receives(identity(2));
     subject.feed({
-      kind: 'asked',
+      kind: 'request',
       from: identity(2),
       call: 7,
       message: { kind: 'leave', incarnation: 0, reason: '' },
@@ -210,97 +214,97 @@ describe('connections', () => {
   });
 });
 
-describe('leaving', () => {
-  it('tells the neighbours over connections and others by gossip, and is over when they have answered', () => {
+describe('a graceful leave', () => {
+  it('is announced to neighbours by stream and to others by gossip, and ends when the neighbours have replied', () => {
     const subject = new Subject();
-    subject.hears(identity(2));
-    subject.hears(identity(3));
+    subject.receives(identity(2));
+    subject.receives(identity(3));
     subject.effects = [];
     subject.feed({ kind: 'leave', reason: 'maintenance' });
-    const asked = subject.take('request');
-    assert.deepEqual(new Set(asked.map(({ message }) => message.kind)), new Set(['leave']));
-    assert.equal(asked.length, 2);
+    const requests = subject.take('request');
+    assert.deepEqual(new Set(requests.map(({ message }) => message.kind)), new Set(['leave']));
+    assert.equal(requests.length, 2);
     assert.ok(subject.take('datagram').length >= 2);
-    const answer = { kind: 'streamPong', generation: 1, incarnation: 0 } as const;
-    subject.feed({ kind: 'answered', purpose: asked[0]!.purpose, message: answer });
-    assert.deepEqual(subject.take('departed'), []);
-    subject.feed({ kind: 'unanswered', purpose: asked[1]!.purpose });
-    assert.equal(subject.take('departed').length, 1);
-    subject.pass(10_000, 'leaving');
-    assert.deepEqual(subject.take('departed'), []);
+    const reply = { kind: 'streamPong', generation: 1, incarnation: 0 } as const;
+    subject.feed({ kind: 'response', purpose: requests[0]!.purpose, message: reply });
+    assert.deepEqual(subject.take('left'), []);
+    subject.feed({ kind: 'requestFailed', purpose: requests[1]!.purpose });
+    assert.equal(subject.take('left').length, 1);
+    subject.advance(10_000, 'leaving');
+    assert.deepEqual(subject.take('left'), []);
   });
 
-  it('does not wait for ever, and not at all when nobody is there', () => {
+  it('ends at its timeout, and at once without other members', () => {
     const alone = new Subject();
     alone.feed({ kind: 'leave', reason: '' });
-    assert.equal(alone.take('departed').length, 1);
+    assert.equal(alone.take('left').length, 1);
     const subject = new Subject();
-    subject.hears(identity(2));
+    subject.receives(identity(2));
     subject.feed({ kind: 'leave', reason: '' });
-    subject.pass(lanMembershipOptions.leaveTimeoutMs, 'leaving');
-    assert.equal(subject.take('departed').length, 1);
+    subject.advance(lanMembershipOptions.leaveTimeoutMs, 'leaving');
+    assert.equal(subject.take('left').length, 1);
   });
 });
 
-describe('restraint', () => {
+describe('a flapping node', () => {
   const others = Array.from({ length: 9 }, (_, i) => identity(i + 2));
 
-  /** Accused by six in turn, the subject refutes five times. */
-  function tired(): Subject {
+  /** A node that six members have accused in turn, and that has refuted five times. */
+  function withdrawn(): Subject {
     const subject = new Subject();
-    for (const other of others) subject.hears(other);
+    for (const other of others) subject.receives(other);
     for (let incarnation = 0; incarnation < 6; incarnation++) {
       const by = others[incarnation]!;
-      subject.hears(by, claim('suspect', identity(1), incarnation, by));
+      subject.receives(by, claim('suspect', identity(1), incarnation, by));
     }
     return subject;
   }
 
-  function saidOfItself(subject: Subject): string[] {
+  function claimsAboutSelf(subject: Subject): string[] {
     const claims = subject.take('datagram').flatMap(({ message }) => ('claims' in message ? message.claims : []));
     return claims.filter(({ id }) => id === identity(1).id).map(({ kind, incarnation }) => `${kind} ${incarnation}`);
   }
 
-  it('says of itself that it is dead, to whoever asks, and refutes nothing any more', () => {
-    const subject = tired();
+  it('withdraws: it replies to pings that it is dead, and refutes no claim', () => {
+    const subject = withdrawn();
     assert.ok(subject.events().includes('self.withdrew n1 1/5'));
     subject.take('datagram');
     const ping = { kind: 'ping', incarnation: 0, seq: 1, claims: [], stateVersion: undefined } as const;
     subject.feed({ kind: 'datagram', from: others[0]!, message: ping });
-    assert.deepEqual(saidOfItself(subject), ['dead 5']);
-    subject.hears(others[1]!, claim('dead', identity(1), 5, others[1]));
-    assert.deepEqual(saidOfItself(subject), []);
+    assert.deepEqual(claimsAboutSelf(subject), ['dead 5']);
+    subject.receives(others[1]!, claim('dead', identity(1), 5, others[1]));
+    assert.deepEqual(claimsAboutSelf(subject), []);
     assert.equal(subject.machine.localView().state, 'dead');
   });
 
-  it('comes back by itself', () => {
-    const subject = tired();
+  it('returns by itself when its withdrawal is over', () => {
+    const subject = withdrawn();
     subject.events();
-    subject.pass(89_000, 'return');
+    subject.advance(89_000, 'endWithdrawal');
     assert.deepEqual(subject.events(), []);
-    subject.pass(2_000, 'return');
+    subject.advance(2_000, 'endWithdrawal');
     assert.deepEqual(subject.events(), ['self.returned n1 1/6']);
-    subject.pass(1_000, 'gossip');
-    assert.ok(saidOfItself(subject).includes('alive 6'));
+    subject.advance(1_000, 'gossip');
+    assert.ok(claimsAboutSelf(subject).includes('alive 6'));
     assert.equal(subject.machine.localView().state, 'alive');
   });
 
-  it('is believed at once, other than what somebody else says', () => {
+  it('is believed at once when it claims its own death, unlike an accuser', () => {
     const subject = new Subject();
-    for (const other of others) subject.hears(other);
-    subject.hears(others[0]!, claim('dead', others[1]!, 0, others[0]), claim('dead', others[2]!, 0, others[2]));
+    for (const other of others) subject.receives(other);
+    subject.receives(others[0]!, claim('dead', others[1]!, 0, others[0]), claim('dead', others[2]!, 0, others[2]));
     assert.deepEqual([subject.state(others[1]!), subject.state(others[2]!)], ['suspect', 'dead']);
   });
 });
 
-describe('doubts', () => {
-  it('whoever hears of a death in a view looks for itself', () => {
+describe('a member', () => {
+  it('probes a member itself that a view reports dead', () => {
     const subject = new Subject();
-    for (let n = 2; n < 7; n++) subject.hears(identity(n));
+    for (let n = 2; n < 7; n++) subject.receives(identity(n));
     subject.take('datagram');
     const claims = [claim('dead', identity(2), 0, identity(3))];
     const message = { kind: 'syncView', viewHash: 1, reply: 'nothing', claims } as const;
-    subject.feed({ kind: 'asked', from: identity(3), call: 1, message });
+    subject.feed({ kind: 'request', from: identity(3), call: 1, message });
     assert.equal(subject.state(identity(2)), 'suspect');
     const pinged = subject.take('datagram').filter(({ message: { kind } }) => kind === 'ping');
     assert.deepEqual(
@@ -309,16 +313,16 @@ describe('doubts', () => {
     );
   });
 
-  it('a helper that has given a member up still tells who asks that its port is closed', () => {
+  it('reports the closed port of a dead member when another member requests an indirect probe', () => {
     const subject = new Subject();
-    for (let n = 2; n < 5; n++) subject.hears(identity(n));
-    subject.hears(identity(3), { ...claim('dead', identity(2), 0, identity(3)), refused: true });
+    for (let n = 2; n < 5; n++) subject.receives(identity(n));
+    subject.receives(identity(3), { ...claim('dead', identity(2), 0, identity(3)), refused: true });
     const target = identity(2).id;
     const message = { kind: 'pingRequest', incarnation: 0, seq: 7, claims: [], target, timeoutMs: 100 } as const;
     subject.feed({ kind: 'datagram', from: identity(4), message });
     const address = { host: '10.0.0.1', port: 2 };
     subject.feed({ kind: 'connection', change: { kind: 'refused', address, reason: portClosedReason } });
-    const nacks = subject.take('datagram').flatMap(({ message: said }) => (said.kind === 'nack' ? [said] : []));
+    const nacks = subject.take('datagram').flatMap(({ message: sent }) => (sent.kind === 'nack' ? [sent] : []));
     assert.deepEqual(
       nacks.map(({ seq, refused }) => [seq, refused]),
       [[7, true]],
@@ -327,32 +331,32 @@ describe('doubts', () => {
 });
 
 describe('gossip', () => {
-  it('tells what nobody was told at once, then in the rhythm of its ticks', () => {
+  it('sends a new claim at once, then again at each gossip interval', () => {
     const subject = new Subject();
-    for (let n = 2; n < 12; n++) subject.hears(identity(n));
-    subject.pass(5_000, 'gossip');
+    for (let n = 2; n < 12; n++) subject.receives(identity(n));
+    subject.advance(5_000, 'gossip');
     subject.take('datagram');
-    subject.hears(identity(2), claim('suspect', identity(3), 0, identity(2)));
-    const tellings = (): number => subject.take('datagram').filter(({ message }) => message.kind === 'gossip').length;
-    subject.pass(1, 'gossip');
-    assert.equal(tellings(), lanMembershipOptions.gossipFanoutCount);
-    subject.pass(lanMembershipOptions.gossipIntervalMs / 2, 'gossip');
-    assert.equal(tellings(), 0);
-    subject.pass(lanMembershipOptions.gossipIntervalMs / 2, 'gossip');
-    assert.equal(tellings(), lanMembershipOptions.gossipFanoutCount);
+    subject.receives(identity(2), claim('suspect', identity(3), 0, identity(2)));
+    const sentCount = (): number => subject.take('datagram').filter(({ message }) => message.kind === 'gossip').length;
+    subject.advance(1, 'gossip');
+    assert.equal(sentCount(), lanMembershipOptions.gossipFanoutCount);
+    subject.advance(lanMembershipOptions.gossipIntervalMs / 2, 'gossip');
+    assert.equal(sentCount(), 0);
+    subject.advance(lanMembershipOptions.gossipIntervalMs / 2, 'gossip');
+    assert.equal(sentCount(), lanMembershipOptions.gossipFanoutCount);
   });
 });
 
 describe('the main loop', () => {
-  it('is stuck when it has not beaten for long, and well again with the next beat', () => {
+  it('is stuck without beats for long, and recovers with the next beat', () => {
     const subject = new Subject({ stuckAfterMs: 2_000 });
     subject.feed({ kind: 'start', seeds: [], watchMainLoop: true });
     for (let beats = 0; beats < 10; beats++) {
-      subject.pass(500, 'mainLoop');
+      subject.advance(500, 'mainLoop');
       subject.feed({ kind: 'beat' });
     }
     assert.deepEqual(subject.events(), []);
-    subject.pass(2_600, 'mainLoop');
+    subject.advance(2_600, 'mainLoop');
     assert.deepEqual(subject.events(), ['member.stuck n1 1/0']);
     assert.ok(subject.machine.self.stuck && subject.machine.health > 0);
     subject.feed({ kind: 'beat' });
@@ -360,16 +364,16 @@ describe('the main loop', () => {
   });
 });
 
-describe('joining', () => {
-  it('is over when a seed has answered, or at once without seeds but ourselves', () => {
+describe('a join', () => {
+  it('ends when a seed has replied, or at once if the only seed is this node', () => {
     const first = new Subject();
     first.feed({ kind: 'start', seeds: [identity(1)] });
     assert.equal(first.take('joined').length, 1);
     const second = new Subject();
     second.feed({ kind: 'start', seeds: [identity(2)], known: [identity(2), identity(3)] });
-    const asked = second.take('request');
+    const requests = second.take('request');
     assert.deepEqual(
-      asked.map(({ to, purpose }) => `${purpose.kind} ${to.port}`),
+      requests.map(({ to, purpose }) => `${purpose.kind} ${to.port}`),
       ['join 2', 'greet 3'],
     );
     assert.deepEqual(second.take('joined'), []);
@@ -379,17 +383,17 @@ describe('joining', () => {
       claims: [claim('alive', identity(2))],
       id: identity(2).id,
     } as const;
-    second.feed({ kind: 'answered', purpose: asked[0]!.purpose, message });
+    second.feed({ kind: 'response', purpose: requests[0]!.purpose, message });
     assert.equal(second.take('joined').length, 1);
     assert.equal(second.state(identity(2)), 'alive');
   });
 
-  it('never suspects a seed that has not answered', () => {
+  it('never suspects a seed that has not replied, and retries it', () => {
     const subject = new Subject();
     subject.feed({ kind: 'start', seeds: [identity(2)] });
-    for (const { purpose } of subject.take('request')) subject.feed({ kind: 'unanswered', purpose });
+    for (const { purpose } of subject.take('request')) subject.feed({ kind: 'requestFailed', purpose });
     assert.deepEqual([...subject.machine.members], []);
-    subject.pass(60_000, 'join');
-    assert.ok(subject.take('request').length > 0, 'it is asked again');
+    subject.advance(60_000, 'join');
+    assert.ok(subject.take('request').length > 0, 'the request is retried');
   });
 });

@@ -2,12 +2,12 @@
  * The SWIM + Lifeguard machine: hands each input to the part that owns it and collects effects. Knows nothing of
  * leadership, work or load.
  *
- *   prober           asks one member after the other       crash-observers   hold connections, see crashes at once
- *   suspicion-policy believes, suspects, declares dead     local-member      refutes what is said about us
- *   gossiper         passes changes on                     anti-entropy      compares views, revives
- *   joiner           asks to come in                       join-coordinator  answers those who join
- *   graceful-leave   leaves in good order                  main-loop-monitor is our own process stuck?
- *   push-client-part, push-server-part                     the same without datagrams
+ *   prober             probes one member after another     crash-observers    detect broken connections at once
+ *   suspicion-policy   suspects, declares dead, refutes    local-member       what this node states of itself
+ *   gossiper           spreads claims                      anti-entropy       compares views, revives dead members
+ *   joiner             requests the view of seeds          join-coordinator   replies to joiners, in batches
+ *   graceful-leave     announces a leave                   main-loop-monitor  reports that the main loop is stuck
+ *   push-client-part, push-server-part                     failure detection without datagrams
  */
 import type { ErrorCode } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
@@ -49,18 +49,18 @@ export type MembershipInput =
   | {
       readonly kind: 'start';
       readonly seeds: readonly Address[];
-      /** Members of the last life: asked as seeds are, but not waited for. */
+      /** Members of the previous generation: requested once, as seeds are; the join does not wait for them. */
       readonly known?: readonly Address[];
-      /** The main loop will beat, and is to be called stuck when it does not. */
+      /** The main loop sends beats; without them this node reports itself stuck. */
       readonly watchMainLoop?: boolean;
     }
-  /** Nodes to ask besides those named at the start; asked until they answer, like those. */
+  /** More seeds, requested until they reply, like those of the start. */
   | { readonly kind: 'join'; readonly seeds: readonly Address[] }
   | { readonly kind: 'datagram'; readonly from: Identity; readonly message: MembershipMessage }
-  /** Asked by stream; the effect `reply` with the same call answers it. */
-  | { readonly kind: 'asked'; readonly from: Identity; readonly call: number; readonly message: MembershipMessage }
-  | { readonly kind: 'answered'; readonly purpose: RequestPurpose; readonly message: MembershipMessage }
-  | { readonly kind: 'unanswered'; readonly purpose: RequestPurpose; readonly code?: ErrorCode | undefined }
+  /** A request by stream; the effect `reply` or `replyError` with the same call ends it. */
+  | { readonly kind: 'request'; readonly from: Identity; readonly call: number; readonly message: MembershipMessage }
+  | { readonly kind: 'response'; readonly purpose: RequestPurpose; readonly message: MembershipMessage }
+  | { readonly kind: 'requestFailed'; readonly purpose: RequestPurpose; readonly code?: ErrorCode | undefined }
   | { readonly kind: 'connection'; readonly change: ConnectionChange }
   | { readonly kind: 'embed'; readonly role: EmbeddingRole; readonly state: Uint8Array }
   | { readonly kind: 'beat' }
@@ -72,21 +72,22 @@ type Effect = MembershipEffect | Schedule<MembershipTimer> | CancelTimer;
 const saveHintsDelayMs = 2_000;
 
 export class Membership implements Machine<Input, Effect> {
-  readonly #group: MembershipContext;
-  readonly #judge: SuspicionPolicy;
-  readonly #spreader: Gossiper;
+  readonly #context: MembershipContext;
+  readonly #policy: SuspicionPolicy;
+  readonly #gossiper: Gossiper;
   readonly #prober: Prober;
-  readonly #views: AntiEntropy;
-  readonly #newcomer: Joiner;
-  readonly #joins: JoinCoordinator;
+  readonly #antiEntropy: AntiEntropy;
+  readonly #joiner: Joiner;
+  readonly #joinCoordinator: JoinCoordinator;
   readonly #observers: CrashObservers;
-  readonly #departure: GracefulLeave;
+  readonly #gracefulLeave: GracefulLeave;
   readonly #mainLoop: MainLoopMonitor;
-  readonly #pushManager: PushServerPart;
-  readonly #pushMember: PushClientPart;
-  #heardUntilMs = 0;
-  #rememberedView = 0;
-  #rememberIsDue = false;
+  readonly #pushServer: PushServerPart;
+  readonly #pushClient: PushClientPart;
+  /** The latest time at which this node is known to have run. */
+  #ranUntilMs = 0;
+  #savedViewHash = 0;
+  #saveIsScheduled = false;
   #joined = false;
 
   constructor(
@@ -96,77 +97,77 @@ export class Membership implements Machine<Input, Effect> {
     random: Random,
     table: MemberTableLike = new MemberTable(self.id, options.membersMax, random.fork('table')),
   ) {
-    const overflowed = () =>
-      this.#group.self.emitEvent(this.#group.outbox, 'gossip.overflow', 'more news than the buffer holds');
-    this.#group = {
+    const onOverflow = () =>
+      this.#context.self.emitEvent(this.#context.outbox, 'gossip.overflow', 'the gossip queue dropped a claim');
+    this.#context = {
       options,
       random,
       self: new LocalMember(self, incarnation, options.membership === 'swim'),
       table,
-      gossip: new GossipQueue(options.gossipBufferMax, overflowed),
+      gossip: new GossipQueue(options.gossipBufferMax, onOverflow),
       health: new LocalHealth(),
       counters: new MembershipCounters(),
       outbox: new MembershipOutbox(),
     };
-    this.#judge = new SuspicionPolicy(this.#group);
-    this.#spreader = new Gossiper(this.#group);
-    this.#prober = new Prober(this.#group, this.#judge, this.#spreader);
-    this.#views = new AntiEntropy(this.#group, this.#judge, this.#spreader, this.#prober);
-    this.#newcomer = new Joiner(this.#group, this.#views);
-    this.#joins = new JoinCoordinator(this.#group, this.#views);
-    this.#observers = new CrashObservers(this.#group, this.#prober);
-    this.#departure = new GracefulLeave(this.#group, this.#observers, this.#spreader);
-    this.#mainLoop = new MainLoopMonitor(this.#group);
-    this.#pushManager = new PushServerPart(this.#group, this.#judge, this.#spreader, this.#mainLoop);
-    this.#pushMember = new PushClientPart(this.#group, this.#judge, this.#spreader, this.#views, this.#newcomer);
-    this.#judge.onChange((member) => this.#pushManager.onMemberChange(member));
-    this.#judge.onRejoin((member) => this.#views.syncWith(member));
+    this.#policy = new SuspicionPolicy(this.#context);
+    this.#gossiper = new Gossiper(this.#context);
+    this.#prober = new Prober(this.#context, this.#policy, this.#gossiper);
+    this.#antiEntropy = new AntiEntropy(this.#context, this.#policy, this.#gossiper, this.#prober);
+    this.#joiner = new Joiner(this.#context, this.#antiEntropy);
+    this.#joinCoordinator = new JoinCoordinator(this.#context, this.#antiEntropy);
+    this.#observers = new CrashObservers(this.#context, this.#prober);
+    this.#gracefulLeave = new GracefulLeave(this.#context, this.#observers, this.#gossiper);
+    this.#mainLoop = new MainLoopMonitor(this.#context);
+    this.#pushServer = new PushServerPart(this.#context, this.#policy, this.#gossiper, this.#mainLoop);
+    this.#pushClient = new PushClientPart(this.#context, this.#policy, this.#gossiper, this.#antiEntropy, this.#joiner);
+    this.#policy.onChange((member) => this.#pushServer.onMemberChange(member));
+    this.#policy.onRejoin((member) => this.#antiEntropy.syncWith(member));
   }
 
   step(nowMs: number, input: Input): readonly Effect[] {
-    const { outbox } = this.#group;
+    const { outbox } = this.#context;
     outbox.nowMs = nowMs;
     this.#handle(input);
-    this.#pushManager.reassign();
-    if (!this.#group.self.hasDatagrams) this.#pushMember.arm();
-    this.#spreader.scheduleTick(this.#judge.takeUrgent());
+    this.#pushServer.reassign();
+    if (!this.#context.self.hasDatagrams) this.#pushClient.arm();
+    this.#gossiper.scheduleTick(this.#policy.takeUrgent());
     this.#observers.scheduleIfChanged();
-    this.#rememberLater();
-    return outbox.take();
+    this.#scheduleSaveHints();
+    return outbox.takeAll();
   }
 
   get members(): IterableIterator<Member> {
-    return this.#group.table.all();
+    return this.#context.table.all();
   }
 
   member(id: NodeId): Member | undefined {
-    return this.#group.table.get(id);
+    return this.#context.table.get(id);
   }
 
   get self(): Readonly<Pick<LocalMember, 'entry' | 'incarnation' | 'leaving' | 'stuck' | 'coordinate'>> {
-    return this.#group.self;
+    return this.#context.self;
   }
 
   get health(): number {
-    return this.#group.health.score;
+    return this.#context.health.score;
   }
 
   get viewHash(): number {
-    return this.#spreader.viewHash;
+    return this.#gossiper.viewHash;
   }
 
-  /** Ourselves first. */
+  /** This node first. */
   views(nowMs: number): MemberView[] {
-    return [this.localView(), ...[...this.#group.table.all()].map((member) => memberViewOf(member, nowMs))];
+    return [this.localView(), ...[...this.#context.table.all()].map((member) => memberViewOf(member, nowMs))];
   }
 
   localView(): MemberView {
-    return localMemberView(this.#group.self, this.health);
+    return localMemberView(this.#context.self, this.health);
   }
 
-  /** Of whom the view may have changed since this was last called; undefined for one that was forgotten. */
+  /** The members whose view may have changed since the last call; undefined for one that was removed. */
   takeChanges(nowMs: number): ReadonlyMap<NodeId, MemberView | undefined> {
-    const { table } = this.#group;
+    const { table } = this.#context;
     const changes = new Map<NodeId, MemberView | undefined>();
     for (const id of table.takeChanged()) {
       const member = table.get(id);
@@ -176,211 +177,211 @@ export class Membership implements Machine<Input, Effect> {
   }
 
   counters(): Readonly<Record<string, number>> {
-    return this.#group.counters.snapshot();
+    return this.#context.counters.snapshot();
   }
 
   #handle(input: Input): void {
-    const { self } = this.#group;
+    const { self } = this.#context;
     switch (input.kind) {
       case 'start':
         return this.#start(input);
       case 'join':
-        return void this.#newcomer.join(input.seeds);
+        return void this.#joiner.join(input.seeds);
       case 'datagram':
-        return this.#received(input.from, input.message);
-      case 'asked':
-        return this.#asked(input.from, input.call, input.message);
-      case 'answered':
-        return this.#answered(input.purpose, input.message);
-      case 'unanswered':
-        return this.#unanswered(input.purpose, input.code);
+        return this.#onDatagram(input.from, input.message);
+      case 'request':
+        return this.#onRequest(input.from, input.call, input.message);
+      case 'response':
+        return this.#onResponse(input.purpose, input.message);
+      case 'requestFailed':
+        return this.#onRequestFailed(input.purpose, input.code);
       case 'connection':
         return this.#observers.onConnectionChange(input.change);
       case 'expired':
-        return this.#expired(input.timer);
+        return this.#onTimer(input.timer);
       case 'embed':
         return self.setEmbedded(input.role, input.state);
       case 'beat':
-        return this.#pushManager.onBeat(this.#mainLoop.beat());
+        return this.#pushServer.onBeat(this.#mainLoop.beat());
       case 'leave':
-        this.#rememberMembers();
-        this.#departure.begin(input.reason, this.#pushMember.manager);
-        return this.#pushMember.stop();
+        this.#saveKnownMembers();
+        this.#gracefulLeave.begin(input.reason, this.#pushClient.manager);
+        return this.#pushClient.stop();
       case 'persistFailed':
         return;
     }
   }
 
   #start({ seeds, known = [], watchMainLoop = false }: MembershipInput & { kind: 'start' }): void {
-    const { options, outbox, random, self } = this.#group;
-    this.#heardUntilMs = outbox.nowMs;
-    const others = this.#newcomer.join(seeds);
-    this.#newcomer.askKnown(known, others);
-    if (others.length === 0) this.#join();
-    if (self.hasDatagrams) outbox.after(random.between(0, options.probeIntervalMs), { kind: 'probe' });
-    else this.#pushMember.start(others);
-    outbox.after(options.syncIntervalMs * random.between(0.5, 1), { kind: 'sync' });
-    if (self.hasDatagrams) outbox.after(options.reviveIntervalMs, { kind: 'revive' });
-    outbox.after(options.cleanupIntervalMs, { kind: 'reap' });
+    const { options, outbox, random, self } = this.#context;
+    this.#ranUntilMs = outbox.nowMs;
+    const others = this.#joiner.join(seeds);
+    this.#joiner.requestKnown(known, others);
+    if (others.length === 0) this.#reportJoined();
+    if (self.hasDatagrams) outbox.schedule(random.between(0, options.probeIntervalMs), { kind: 'probe' });
+    else this.#pushClient.start(others);
+    outbox.schedule(options.syncIntervalMs * random.between(0.5, 1), { kind: 'sync' });
+    if (self.hasDatagrams) outbox.schedule(options.reviveIntervalMs, { kind: 'revive' });
+    outbox.schedule(options.cleanupIntervalMs, { kind: 'reap' });
     if (watchMainLoop) this.#mainLoop.start();
   }
 
-  #join(): void {
+  #reportJoined(): void {
     if (this.#joined) return;
     this.#joined = true;
-    this.#group.outbox.put({ kind: 'joined' });
+    this.#context.outbox.push({ kind: 'joined' });
   }
 
-  #received(from: Identity, message: MembershipMessage): void {
+  #onDatagram(from: Identity, message: MembershipMessage): void {
     if (!isDatagram(message)) return;
-    this.#judge.confirmAlive(from, message.incarnation);
-    for (const claim of message.claims) this.#judge.applyClaim(claim, from.id);
+    this.#policy.confirmAlive(from, message.incarnation);
+    for (const claim of message.claims) this.#policy.applyClaim(claim, from.id);
     switch (message.kind) {
       case 'ping':
         return this.#prober.replyToPing(from, message);
       case 'ack':
-        return this.#acked(from, message);
+        return this.#onAck(from, message);
       case 'pingRequest':
         return this.#prober.relays.onRequest(from, message);
       case 'indirectAck':
-        return this.#prober.indirectlyAcked(from, message.seq);
+        return this.#prober.onIndirectAck(from, message.seq);
       case 'nack':
-        return this.#prober.nacked(from, message);
+        return this.#prober.onNack(from, message);
       case 'gossip':
         return;
     }
   }
 
-  #acked(from: Identity, message: MembershipMessageOf<'ack'>): void {
-    const member = this.#group.table.get(from.id);
+  #onAck(from: Identity, message: MembershipMessageOf<'ack'>): void {
+    const member = this.#context.table.get(from.id);
     if (member === undefined || member.generation !== from.generation) return;
-    applyMemberReport(this.#group, member, message);
-    this.#prober.acked(from, message);
-    this.#views.onViewHash(member);
+    applyMemberReport(this.#context, member, message);
+    this.#prober.onAck(from, message);
+    this.#antiEntropy.onViewHash(member);
   }
 
-  #asked(from: Identity, call: number, message: MembershipMessage): void {
-    const { self, outbox } = this.#group;
-    if (message.kind === 'syncView') return this.#joins.handleSync(from.id, { call, message });
-    if (message.kind === 'pushPing') return this.#pushManager.onPing(from, call, message);
-    if (message.kind === 'leave') this.#judge.applyClaim(leftClaim(from, message.incarnation), from.id);
+  #onRequest(from: Identity, call: number, message: MembershipMessage): void {
+    const { self, outbox } = this.#context;
+    if (message.kind === 'syncView') return this.#joinCoordinator.handleSync(from.id, { call, message });
+    if (message.kind === 'pushPing') return this.#pushServer.onPing(from, call, message);
+    if (message.kind === 'leave') this.#policy.applyClaim(leftClaim(from, message.incarnation), from.id);
     const { generation } = self.entry;
-    outbox.put({ kind: 'reply', call, message: { kind: 'streamPong', generation, incarnation: self.incarnation } });
+    outbox.push({ kind: 'reply', call, message: { kind: 'streamPong', generation, incarnation: self.incarnation } });
   }
 
-  #answered(purpose: RequestPurpose, message: MembershipMessage): void {
-    if (purpose.kind === 'departure') return this.#departure.acknowledged(purpose.id);
+  #onResponse(purpose: RequestPurpose, message: MembershipMessage): void {
+    if (purpose.kind === 'departure') return this.#gracefulLeave.acknowledged(purpose.id);
     if (message.kind === 'streamPong') {
       if (purpose.kind === 'probe') this.#prober.onStreamAck(purpose.seq, message.generation);
-      if (purpose.kind === 'relay') this.#prober.relays.answered(purpose.seq);
+      if (purpose.kind === 'relay') this.#prober.relays.onStreamAck(purpose.seq);
     }
     if (message.kind === 'pushAck' && purpose.kind === 'push') {
-      if (this.#pushMember.answered(purpose, message)) this.#join();
+      if (this.#pushClient.onAck(purpose, message)) this.#reportJoined();
       return;
     }
-    if (message.kind !== 'syncViewReply') return this.#unanswered(purpose);
-    const address = this.#placeOf(purpose);
-    const asNewcomer = purpose.kind === 'join' || purpose.kind === 'greet';
-    if (address !== undefined) this.#views.onReply(address, message, asNewcomer);
-    if (!this.#group.self.hasDatagrams) return this.#pushMember.onMembersLearned();
-    this.#newcomer.answered(message.id, purpose, message.claims.length > 0);
-    if (asNewcomer) this.#join();
+    if (message.kind !== 'syncViewReply') return this.#onRequestFailed(purpose);
+    const address = this.#addressOf(purpose);
+    const isJoining = purpose.kind === 'join' || purpose.kind === 'greet';
+    if (address !== undefined) this.#antiEntropy.onReply(address, message, isJoining);
+    if (!this.#context.self.hasDatagrams) return this.#pushClient.onMembersLearned();
+    this.#joiner.onReply(message.id, purpose, message.claims.length > 0);
+    if (isJoining) this.#reportJoined();
   }
 
-  #placeOf(purpose: RequestPurpose): Address | undefined {
+  #addressOf(purpose: RequestPurpose): Address | undefined {
     if (purpose.kind === 'join') return purpose.seed;
     if (purpose.kind === 'greet') return purpose.address;
     const isKnown = purpose.kind === 'sync' || purpose.kind === 'look';
-    return isKnown ? this.#group.table.get(purpose.id)?.entry : undefined;
+    return isKnown ? this.#context.table.get(purpose.id)?.entry : undefined;
   }
 
-  #unanswered(purpose: RequestPurpose, code?: ErrorCode): void {
-    if (purpose.kind === 'join') this.#newcomer.onSeedFailed(purpose.seed, purpose.attempt);
-    if (purpose.kind === 'departure') this.#departure.acknowledged(purpose.id);
-    if (purpose.kind === 'push') this.#pushMember.unanswered(purpose, code);
+  #onRequestFailed(purpose: RequestPurpose, code?: ErrorCode): void {
+    if (purpose.kind === 'join') this.#joiner.onSeedFailed(purpose.seed, purpose.attempt);
+    if (purpose.kind === 'departure') this.#gracefulLeave.acknowledged(purpose.id);
+    if (purpose.kind === 'push') this.#pushClient.onNoAck(purpose, code);
   }
 
-  #expired(timer: MembershipTimer): void {
-    const { outbox, options, self } = this.#group;
+  #onTimer(timer: MembershipTimer): void {
+    const { outbox, options, self } = this.#context;
     if (self.leaving && timer.kind !== 'gossip' && timer.kind !== 'leaving') return;
-    this.#noticePause(timer.dueMs);
+    this.#detectPause(timer.dueMs);
     switch (timer.kind) {
       case 'probe':
         return this.#prober.tick();
       case 'direct':
-        return this.#prober.directTimeout(timer.seq);
+        return this.#prober.onDirectTimeout(timer.seq);
       case 'indirect':
-        return this.#prober.indirectTimeout(timer.seq);
+        return this.#prober.onIndirectTimeout(timer.seq);
       case 'relay':
-        return this.#prober.relays.timeout(timer.seq);
+        return this.#prober.relays.onDirectTimeout(timer.seq);
       case 'relayEnd':
         return this.#prober.relays.onExpired(timer.seq);
       case 'suspicion':
-        if (this.#pushMember.isIsolated) return outbox.after(options.probeIntervalMs, timer);
-        return this.#judge.expire(timer.id, timer.generation, timer.incarnation);
+        if (this.#pushClient.isIsolated) return outbox.schedule(options.probeIntervalMs, timer);
+        return this.#policy.expire(timer.id, timer.generation, timer.incarnation);
       case 'gossip':
-        return this.#spreader.expire(timer.dueMs);
+        return this.#gossiper.expire(timer.dueMs);
       case 'sync':
-        return this.#views.tick();
+        return this.#antiEntropy.tick();
       case 'revive':
-        return this.#views.pingDead();
-      case 'watch':
+        return this.#antiEntropy.pingDead();
+      case 'observe':
         return this.#observers.expire(timer.dueMs);
       case 'reap':
-        this.#judge.reap();
-        return outbox.after(options.cleanupIntervalMs, { kind: 'reap' });
+        this.#policy.reap();
+        return outbox.schedule(options.cleanupIntervalMs, { kind: 'reap' });
       case 'join':
-        return this.#newcomer.ask(timer.seed, timer.attempt);
-      case 'look':
-        return this.#newcomer.recheckView(timer.id, timer.attempt);
-      case 'crowd':
-        return this.#joins.expire();
+        return this.#joiner.requestSeed(timer.seed, timer.attempt);
+      case 'recheckView':
+        return this.#joiner.recheckView(timer.id, timer.attempt);
+      case 'joinBatch':
+        return this.#joinCoordinator.expire();
       case 'mainLoop':
         return this.#mainLoop.tick();
-      case 'remember':
-        this.#rememberIsDue = false;
-        return this.#rememberMembers();
-      case 'heartbeats':
-        return this.#pushManager.expire(timer.dueMs);
-      case 'link':
-        return this.#pushMember.expire(timer.dueMs);
-      case 'return':
-        return this.#judge.endWithdrawal();
+      case 'saveHints':
+        this.#saveIsScheduled = false;
+        return this.#saveKnownMembers();
+      case 'pushServer':
+        return this.#pushServer.expire(timer.dueMs);
+      case 'pushClient':
+        return this.#pushClient.expire(timer.dueMs);
+      case 'endWithdrawal':
+        return this.#policy.endWithdrawal();
       case 'leaving':
-        return this.#departure.onTimeout();
+        return this.#gracefulLeave.onTimeout();
     }
   }
 
-  /** A timer that comes late means that we slept, and heard nothing meanwhile; each stretch of sleep counts once. */
-  #noticePause(dueMs: number): void {
-    const { outbox, health, options, self, counters } = this.#group;
-    const lateMs = outbox.nowMs - Math.max(dueMs, this.#heardUntilMs);
-    this.#heardUntilMs = Math.max(this.#heardUntilMs, outbox.nowMs);
+  /** A late timer means that this node did not run and received nothing meanwhile. Each pause counts once. */
+  #detectPause(dueMs: number): void {
+    const { outbox, health, options, self, counters } = this.#context;
+    const lateMs = outbox.nowMs - Math.max(dueMs, this.#ranUntilMs);
+    this.#ranUntilMs = Math.max(this.#ranUntilMs, outbox.nowMs);
     if (lateMs < options.probeTimeoutFloorMs || !options.refinements.pauseAware) return;
     const long = lateMs > options.probeTimeoutMs;
     health.record(long ? 'laggedBadly' : 'lagged');
     counters.increment('pauses');
     this.#prober.cancelAll();
-    this.#judge.discountPause(lateMs);
+    this.#policy.discountPause(lateMs);
     this.#mainLoop.discountPause(lateMs);
-    this.#pushManager.discountPause(lateMs);
+    this.#pushServer.discountPause(lateMs);
     if (long) self.emitEvent(outbox, 'self.paused', `did not run for ${Math.round(lateMs)} ms`);
   }
 
-  /** Some members are kept for the next life: a while after the group has changed, whatever else changes until then. */
-  #rememberLater(): void {
-    const { outbox, random, table } = this.#group;
-    if (this.#rememberIsDue || table.viewHash === this.#rememberedView) return;
-    this.#rememberIsDue = true;
-    outbox.after(saveHintsDelayMs * random.between(0.8, 1.2), { kind: 'remember' });
+  /** Saves some addresses for the next start: once per delay after the view has changed, not once per change. */
+  #scheduleSaveHints(): void {
+    const { outbox, random, table } = this.#context;
+    if (this.#saveIsScheduled || table.viewHash === this.#savedViewHash) return;
+    this.#saveIsScheduled = true;
+    outbox.schedule(saveHintsDelayMs * random.between(0.8, 1.2), { kind: 'saveHints' });
   }
 
-  #rememberMembers(): void {
-    const { outbox, table } = this.#group;
-    if (table.viewHash === this.#rememberedView) return;
-    this.#rememberedView = table.viewHash;
-    outbox.put({
-      kind: 'remember',
+  #saveKnownMembers(): void {
+    const { outbox, table } = this.#context;
+    if (table.viewHash === this.#savedViewHash) return;
+    this.#savedViewHash = table.viewHash;
+    outbox.push({
+      kind: 'saveHints',
       writes: [knownMembersWrite(table.pick(knownMembersMax, isLiveMember).map(({ entry }) => entry))],
     });
   }

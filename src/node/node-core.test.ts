@@ -136,7 +136,7 @@ test('a host without power is silent, and silence takes its time', () => {
     history.map(({ type }) => type),
     ['member.alive', 'member.suspect', 'member.dead'],
   );
-  assert.match(history.at(-1)?.why ?? '', /no answer to a probe|says b/);
+  assert.match(history.at(-1)?.why ?? '', /no answer to a probe|reported by b/);
 });
 
 test('what a role wants known reaches everybody, newer over older, and a new life begins anew', () => {

@@ -1,19 +1,18 @@
 /**
- * All times of the push detector and the pull monitor, derived from one interval so that their relations hold (timeout
- * = 3 intervals).
+ * All times of the push detector and the pull monitor, derived from one interval so that their relations hold:
  *
- *   silence of 3 intervals is death, and 5 pings fit into that time: three may be lost without a false verdict;
- *   a worker whose 3 questions got no answer gives its manager up after 4 of those 5, and has found the next manager
- *   before the old one gives up the worker;
- *   after a change of manager there is grace for twice the timeout: once for the worker to notice that its manager is
- *   gone, once to reach the next one.
+ *   the timeout is 3 intervals, and 5 pings fit into it: three may be lost without a false death;
+ *   a worker leaves its manager after three pings without an ack, that is after 4 of those 5 ping intervals, so it has
+ *   found the next manager before the old one declares it dead;
+ *   after a change of manager the grace is twice the timeout: once for the worker to notice that its manager is gone,
+ *   once to reach the next one.
  */
 import { assert } from '../../base/assert.ts';
 
 export type HeartbeatTiming = {
   readonly intervalMs: number;
   readonly timeoutMs: number;
-  /** How often a worker pings. At a third of the timeout, two lost pings and some jitter would be a death. */
+  /** A fifth of the timeout. With a third of it, two lost pings and some jitter would be a death. */
   readonly pingIntervalMs: number;
   readonly graceMs: number;
   readonly missesMax: number;

@@ -1,21 +1,21 @@
 /**
- * Watches one node by asking it; the third miss in a row is a death, reported once. Only the reply to the current probe
- * counts. A worker watches its manager this way; a manager with many workers uses the push detector.
+ * Watches one node by probing it; the third miss in a row is a death, reported once. A worker watches its manager this
+ * way; a manager with many workers uses the push detector.
  *
- *   ask --> answered in time --> no miss, ask again an interval later
- *       \-> no answer until the next question, or the request failed --> a miss; the third in a row is death, told once
+ *   probe --> reply in time --> no miss, next probe an interval later
+ *         \-> no reply until the next probe, or the request failed --> a miss; the third in a row is a death
  *
- * Only the answer to the present question counts: one that comes late belongs to a question that was already missed.
- * The monitor only votes. It stops with its verdict and may be started again, for the same target or the next one. Time
- * enters by argument; whoever slept through several questions has missed one.
+ * Only the reply to the current probe counts: a late reply belongs to a probe that was already missed. A pause over
+ * several intervals counts as one miss. The monitor stops when it reports the death, and may be started again, for the
+ * same target or another. It decides nothing: its verdict is a vote. Owns no clock.
  */
 import type { Log } from '../../base/ports.ts';
 import type { HeartbeatTiming } from './heartbeat-timing.ts';
 
 export type PullMonitorPorts = {
-  /** Sends the question. Its ending comes back as `answered` or `failed`, or never. */
+  /** Sends a probe. The caller reports its end with `onReply` or `onFailure`, or never. */
   readonly sendProbe: (seq: number) => void;
-  /** The verdict. It may throw, and may start the monitor again. */
+  /** The target is dead. The callback may throw, and may start the monitor again. */
   readonly onDead: () => void;
   readonly log: Log;
 };
@@ -25,11 +25,11 @@ export class PullMonitor {
   readonly #missesMax: number;
   readonly #ports: PullMonitorPorts;
   #running = false;
-  /** Goes on over stops and starts, so that an answer from an earlier watch never fits. */
+  /** Continues over stops and starts, so that a reply to an earlier run never matches. */
   #seq = 0;
-  #isAnswerDue = false;
+  #isReplyDue = false;
   #misses = 0;
-  #answeredMs: number | undefined;
+  #repliedMs: number | undefined;
   #nextMs = 0;
   #callbackErrors = 0;
 
@@ -39,7 +39,7 @@ export class PullMonitor {
     this.#ports = ports;
   }
 
-  /** Asks at once, then every interval. False, and a warning, when it runs already. */
+  /** Probes at once, then every interval. False, with a warning, if it is running. */
   start(nowMs: number): boolean {
     if (this.#running) {
       this.#ports.log('warn', 'the pull monitor is already running');
@@ -47,35 +47,35 @@ export class PullMonitor {
     }
     this.#running = true;
     this.#misses = 0;
-    this.#answeredMs = undefined;
-    this.#ask(nowMs);
+    this.#repliedMs = undefined;
+    this.#probe(nowMs);
     return true;
   }
 
   stop(): void {
     this.#running = false;
-    this.#isAnswerDue = false;
+    this.#isReplyDue = false;
   }
 
-  /** True when it is the answer to the present question. */
-  answered(nowMs: number, seq: number): boolean {
+  /** True if it is the reply to the current probe. */
+  onReply(nowMs: number, seq: number): boolean {
     if (!this.#isCurrent(seq)) return false;
-    this.#isAnswerDue = false;
+    this.#isReplyDue = false;
     this.#misses = 0;
-    this.#answeredMs = nowMs;
+    this.#repliedMs = nowMs;
     return true;
   }
 
-  /** The request ended without an answer: refused, reset or too late. */
-  failed(seq: number): void {
+  /** The probe ended without a reply: refused, reset or timed out. */
+  onFailure(seq: number): void {
     if (!this.#isCurrent(seq)) return;
-    this.#isAnswerDue = false;
+    this.#isReplyDue = false;
     this.#miss();
   }
 
-  /** Asks now instead of at the end of the interval, unless an answer is due. */
+  /** Probes now instead of at the end of the interval, unless a reply is due. */
   probeNow(nowMs: number): void {
-    if (this.#running && !this.#isAnswerDue) this.#ask(nowMs);
+    if (this.#running && !this.#isReplyDue) this.#probe(nowMs);
   }
 
   /** When `expire` should be called next. */
@@ -86,16 +86,16 @@ export class PullMonitor {
   expire(nowMs: number): void {
     if (!this.#running || nowMs < this.#nextMs) return;
     const { seq } = this;
-    if (this.#isAnswerDue) this.#miss();
-    // A verdict that started the next watch has asked already.
-    if (this.#running && this.#seq === seq) this.#ask(nowMs);
+    if (this.#isReplyDue) this.#miss();
+    // If the callback has started the monitor again, the new run has sent its first probe already.
+    if (this.#running && this.#seq === seq) this.#probe(nowMs);
   }
 
   get running(): boolean {
     return this.#running;
   }
 
-  /** Of the latest question. */
+  /** Of the latest probe. */
   get seq(): number {
     return this.#seq;
   }
@@ -109,25 +109,25 @@ export class PullMonitor {
     return this.#callbackErrors;
   }
 
-  /** -1 when nothing was answered in this watch. */
-  timeSinceLastAnswerMs(nowMs: number): number {
-    return this.#answeredMs === undefined ? -1 : nowMs - this.#answeredMs;
+  /** -1 before the first reply since the start. */
+  timeSinceLastReplyMs(nowMs: number): number {
+    return this.#repliedMs === undefined ? -1 : nowMs - this.#repliedMs;
   }
 
   #isCurrent(seq: number): boolean {
-    return this.#running && this.#isAnswerDue && seq === this.#seq;
+    return this.#running && this.#isReplyDue && seq === this.#seq;
   }
 
-  #ask(nowMs: number): void {
+  #probe(nowMs: number): void {
     this.#seq += 1;
-    this.#isAnswerDue = true;
+    this.#isReplyDue = true;
     this.#nextMs = nowMs + this.#intervalMs;
     this.#ports.sendProbe(this.#seq);
   }
 
   #miss(): void {
     this.#misses += 1;
-    this.#ports.log('debug', 'no answer', { misses: this.#misses });
+    this.#ports.log('debug', 'no reply to a probe', { misses: this.#misses });
     if (this.#misses < this.#missesMax) return;
     this.stop();
     try {

@@ -1,11 +1,10 @@
 /**
- * Member side without datagrams: pings one manager, fails over to the next, raises the incarnation with each change.
- * Decides nothing about others.
+ * Client side of the push detector, on a member without datagrams: pings one manager and fails over to the next. Decides
+ * nothing about other members: an unreachable manager gets a vote.
  *
- * With every change of manager it raises its incarnation, so that what the new manager says of it beats what the old
- * one will say. It does the same when it hears that it was given up. The first answer of a manager is followed by a
- * ping at once: only that tells the manager that both directions work. The link decides nothing about others: that a
- * manager does not answer is a vote.
+ * It raises its incarnation with every change of manager, so that the claims of the new manager supersede those of the
+ * old one, and when it learns that it was declared dead. It pings again right after the first ack of a manager, because
+ * only that ping shows the manager that both directions work.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Log, Peer } from '../../base/ports.ts';
@@ -14,17 +13,17 @@ import { PullMonitor } from './pull-monitor.ts';
 import type { PushAck, PushPing } from './push-server.ts';
 
 export type PushClientPorts = {
-  /** Who can be pinged, in a stable order. Never ourselves. */
+  /** The members that accept pings, in a stable order, without this node. */
   readonly managers: () => readonly Peer[];
-  /** What we say of ourselves; `to` tells which embedded state it may already have. */
+  /** The report of this node; it depends on `to`, which may have the embedded state already. */
   readonly pingContent: (to: NodeId) => Omit<PushPing, 'kind' | 'seq' | 'hearsYou'>;
-  /** Sends a request. Its ending comes back as `answered` or `unanswered`. */
+  /** Sends a ping. The caller reports its end with `onAck`, `onNoAck` or `onRefused`. */
   readonly send: (to: Peer, ping: PushPing) => void;
-  /** Raises our incarnation above this and above what it was, durably before anything is sent that follows. */
+  /** Raises the incarnation of this node above this one and above its current one. */
   readonly raiseAbove: (incarnation: number) => void;
-  /** Our vote on a manager that does not answer. */
+  /** The vote of this node about a manager that does not reply. */
   readonly accuse: (manager: Peer, why: string) => void;
-  /** A later life of this node was seen: this one must end. */
+  /** A higher generation of this node was seen: this process must end. */
   readonly superseded: () => void;
   readonly log: Log;
 };
@@ -34,8 +33,8 @@ export class PushClient {
   readonly #ports: PushClientPorts;
   readonly #monitor: PullMonitor;
   #manager: Peer | undefined;
-  /** While there is no manager to ping: when to look again. */
-  #lookMs: number | undefined;
+  /** Without a manager to ping: when to try the next one. */
+  #retryMs: number | undefined;
   #nowMs = 0;
 
   constructor(timing: HeartbeatTiming, ports: PushClientPorts) {
@@ -43,26 +42,26 @@ export class PushClient {
     this.#ports = ports;
     this.#monitor = new PullMonitor(
       { intervalMs: timing.pingIntervalMs, missesMax: timing.missesMax },
-      { sendProbe: (seq) => this.#ask(seq), onDead: () => this.#lost(), log: ports.log },
+      { sendProbe: (seq) => this.#sendPing(seq), onDead: () => this.#onManagerDead(), log: ports.log },
     );
   }
 
   start(nowMs: number): void {
     this.#nowMs = nowMs;
     if (this.#manager === undefined) this.#connect();
-    else this.#ports.log('warn', 'the push link is already running');
+    else this.#ports.log('warn', 'the push client is already running');
   }
 
   stop(): void {
     this.#monitor.stop();
     this.#manager = undefined;
-    this.#lookMs = undefined;
+    this.#retryMs = undefined;
   }
 
   onAck(nowMs: number, ack: PushAck): void {
     this.#nowMs = nowMs;
-    const isFirst = this.#monitor.timeSinceLastAnswerMs(nowMs) < 0;
-    if (!this.#monitor.answered(nowMs, ack.seq)) return;
+    const isFirst = this.#monitor.timeSinceLastReplyMs(nowMs) < 0;
+    if (!this.#monitor.onReply(nowMs, ack.seq)) return;
     if (ack.verdict === 'superseded') {
       this.stop();
       this.#ports.superseded();
@@ -74,58 +73,58 @@ export class PushClient {
 
   onNoAck(nowMs: number, seq: number): void {
     this.#nowMs = nowMs;
-    this.#monitor.failed(seq);
+    this.#monitor.onFailure(seq);
   }
 
-  /** The manager lives and does not want our heartbeats: the next one is asked a little later, and nobody is accused. */
+  /** The manager is alive and refuses heartbeats: tries the next one a little later, and accuses no member. */
   onRefused(nowMs: number, seq: number): void {
     if (!this.#monitor.running || seq !== this.#monitor.seq) return;
     this.#nowMs = nowMs;
     this.#monitor.stop();
     this.#ports.raiseAbove(0);
-    this.#lookMs = nowMs + this.#timing.pingIntervalMs / 4;
+    this.#retryMs = nowMs + this.#timing.pingIntervalMs / 4;
   }
 
-  /** Asks now instead of at the end of the interval: we have something to say. */
+  /** Pings now instead of at the end of the interval, because the report of this node has changed. */
   pingNow(nowMs: number): void {
     this.#nowMs = nowMs;
     this.#monitor.probeNow(nowMs);
   }
 
-  /** There may be a manager now. */
+  /** The view has changed: there may be a manager now. */
   retryConnect(nowMs: number): void {
     this.#nowMs = nowMs;
-    if (this.#manager === undefined && this.#lookMs !== undefined) this.#connect();
+    if (this.#manager === undefined && this.#retryMs !== undefined) this.#connect();
   }
 
-  /** When `expire` should be called next; it may move with every call. */
+  /** When `expire` should be called next; any call may move it. */
   get nextMs(): number | undefined {
-    return this.#monitor.nextMs ?? this.#lookMs;
+    return this.#monitor.nextMs ?? this.#retryMs;
   }
 
   expire(nowMs: number): void {
     this.#nowMs = nowMs;
     if (this.#monitor.running) this.#monitor.expire(nowMs);
-    else if (this.#lookMs !== undefined && nowMs >= this.#lookMs) this.#connect();
+    else if (this.#retryMs !== undefined && nowMs >= this.#retryMs) this.#connect();
   }
 
-  /** The present manager has answered. */
+  /** The current manager has acknowledged a ping. */
   get isConnected(): boolean {
-    return this.#monitor.running && this.#monitor.timeSinceLastAnswerMs(this.#nowMs) >= 0;
+    return this.#monitor.running && this.#monitor.timeSinceLastReplyMs(this.#nowMs) >= 0;
   }
 
   get manager(): Peer | undefined {
     return this.#manager;
   }
 
-  #ask(seq: number): void {
+  #sendPing(seq: number): void {
     const to = this.#manager;
     if (to === undefined) return;
-    const hearsYou = this.#monitor.misses === 0 && this.#monitor.timeSinceLastAnswerMs(this.#nowMs) >= 0;
+    const hearsYou = this.#monitor.misses === 0 && this.#monitor.timeSinceLastReplyMs(this.#nowMs) >= 0;
     this.#ports.send(to, { ...this.#ports.pingContent(to.id), kind: 'pushPing', seq, hearsYou });
   }
 
-  #lost(): void {
+  #onManagerDead(): void {
     const lost = this.#manager;
     if (lost === undefined) return;
     this.#ports.accuse(lost, `${this.#timing.missesMax} heartbeats were not answered`);
@@ -133,12 +132,12 @@ export class PushClient {
     this.#connect();
   }
 
-  /** Takes the manager after the last one, in their order. */
+  /** Changes to the manager after the current one, in their order. */
   #connect(): void {
     const managers = this.#ports.managers();
     const last = managers.findIndex(({ id }) => id === this.#manager?.id);
     this.#manager = managers[(last + 1) % Math.max(1, managers.length)];
-    this.#lookMs = this.#manager === undefined ? this.#nowMs + this.#timing.pingIntervalMs : undefined;
+    this.#retryMs = this.#manager === undefined ? this.#nowMs + this.#timing.pingIntervalMs : undefined;
     if (this.#manager !== undefined) this.#monitor.start(this.#nowMs);
   }
 }

@@ -18,28 +18,28 @@ function idOf(number: number): NodeId {
 
 type NaiveWorker = { life: MemberLife; deadlineMs: number };
 
-/** What the detector should do, said as plainly as possible: looks at every worker in every millisecond. */
-class Naive {
+/** The specification of the detector in its simplest form: checks every worker in every millisecond. */
+class NaiveDetector {
   readonly workers = new Map<number, NaiveWorker>();
-  readonly buried = new Map<number, MemberLife>();
+  readonly dead = new Map<number, MemberLife>();
   readonly deaths: string[] = [];
 
   ping(nowMs: number, worker: number, life: MemberLife, timeoutMs: number): void {
     const known = this.workers.get(worker);
     if (known !== undefined && order(life) < order(known.life)) return;
     if (known !== undefined && known.life.generation < life.generation) this.#die(nowMs, worker, known);
-    const buried = this.buried.get(worker);
-    if (!this.workers.has(worker) && buried !== undefined && order(life) <= order(buried)) return;
+    const dead = this.dead.get(worker);
+    if (!this.workers.has(worker) && dead !== undefined && order(life) <= order(dead)) return;
     this.workers.set(worker, { life, deadlineMs: nowMs + timeoutMs });
   }
 
-  look(nowMs: number): void {
+  check(nowMs: number): void {
     for (const [worker, known] of this.workers) if (known.deadlineMs <= nowMs) this.#die(nowMs, worker, known);
   }
 
   #die(nowMs: number, worker: number, known: NaiveWorker): void {
     this.workers.delete(worker);
-    this.buried.set(worker, known.life);
+    this.dead.set(worker, known.life);
     this.deaths.push(deathLine(nowMs, worker, known.life));
   }
 }
@@ -52,7 +52,7 @@ function deathLine(nowMs: number, worker: number, { generation, incarnation }: M
   return `${nowMs} ${worker} ${generation}.${incarnation}`;
 }
 
-describe('the push detector against a model that looks at everybody all the time', () => {
+describe('the push detector, compared with a naive model,', () => {
   const short = heartbeatTiming(30);
 
   it('finds the same deaths at the same times, each once, in random histories', () => {
@@ -75,7 +75,7 @@ describe('the push detector against a model that looks at everybody all the time
     fc.assert(
       fc.property(fc.array(action, { maxLength: 80 }), (actions) => {
         const deaths: string[] = [];
-        const naive = new Naive();
+        const naive = new NaiveDetector();
         let nowMs = 0;
         const numbers = new Map(Array.from({ length: 6 }, (_, number) => [idOf(number), number]));
         const detector = new PushDetector(short, 6, {
@@ -98,7 +98,7 @@ describe('the push detector against a model that looks at everybody all the time
             if (!naive.workers.has(one.worker)) naive.ping(nowMs, one.worker, life, short.graceMs);
           } else {
             const untilMs = nowMs + one.forMs;
-            for (let lookMs = nowMs; lookMs <= untilMs; lookMs++) naive.look(lookMs);
+            for (let checkMs = nowMs; checkMs <= untilMs; checkMs++) naive.check(checkMs);
             for (let nextMs = detector.nextMs; nextMs !== undefined && nextMs <= untilMs; nextMs = detector.nextMs) {
               nowMs = nextMs;
               detector.expire(nowMs);
@@ -119,7 +119,7 @@ describe('the push detector against a model that looks at everybody all the time
     const workersCount = 10_000;
     const tickMs = 100;
     const random = new Random('ten thousand');
-    const naive = new Naive();
+    const naive = new NaiveDetector();
     const deaths: string[] = [];
     const numbers = new Map(Array.from({ length: workersCount }, (_, number) => [idOf(number), number]));
     const ids = [...numbers.keys()];
@@ -140,7 +140,7 @@ describe('the push detector against a model that looks at everybody all the time
       for (let nextMs = detector.nextMs; nextMs !== undefined && nextMs <= nowMs; nextMs = detector.nextMs) {
         detector.expire(nowMs);
       }
-      naive.look(nowMs);
+      naive.check(nowMs);
       // Each worker pings every 3 s, at a moment of its own, until it falls silent.
       for (let worker = (nowMs / tickMs) % 30; worker < workersCount; worker += 30) {
         if (nowMs >= (silentFromMs[worker] ?? 0)) continue;

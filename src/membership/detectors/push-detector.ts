@@ -1,17 +1,12 @@
 /**
- * Watches many workers by their pings, with a deadline each; a death is reported once per life. Only votes: membership
- * decides.
+ * Watches many workers by their pings, with a deadline per worker. Reports each death once per life, first as a vote to
+ * membership, then to the callback, which therefore no longer finds the dead worker. A dead life stays dead whatever
+ * pings of it still arrive. Only votes: membership decides which ids are members. Owns no clock.
  *
- *                first ping of a member, or seeded         a ping moves the deadline
+ *                first ping of a member, or adopted        a ping moves the deadline
  *   unknown ------------------------------------> watched <-------------------------+
  *      ^                                           |   |                            |
- *      +------------- removeWorker, stop ----------+   +-- deadline --> buried -----+ only in a later life
- *
- * Each worker has a deadline of its own, so a death is noticed when it is due and not at the next look around. A death
- * is told once: membership hears of it first, then the callback, so whoever reassigns work no longer finds the dead
- * one. A buried life stays buried whatever pings of it still arrive. The detector only votes, it owns no membership:
- * whom it may watch, membership says; that the pings are authentic, the transport. Time enters by argument and never
- * goes back.
+ *      +------------- removeWorker, stop ----------+   +-- deadline --> dead -------+ only in a later life
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -19,29 +14,29 @@ import type { Log } from '../../base/ports.ts';
 import { DeadlineQueue } from '../../base/deadline-queue.ts';
 import type { HeartbeatTiming } from './heartbeat-timing.ts';
 
-/** A restart begins a new generation; within one, a worker that was given up returns with a higher incarnation. */
+/** A restart has a new generation; within one, a worker that was declared dead returns with a higher incarnation. */
 export type MemberLife = { readonly generation: number; readonly incarnation: number };
 
 export type DetectedDeath = MemberLife & {
   readonly id: NodeId;
   readonly reason: 'silent' | 'restarted';
-  /** Since its last ping, or since we began to wait for the first. */
+  /** Since its last ping, or since the detector began to wait for the first. */
   readonly silentMs: number;
-  /** False when it was adopted and never pinged here. */
+  /** False if it was adopted and never pinged this node. */
   readonly wasHeard: boolean;
 };
 
 export type PushDetectorPorts = {
-  /** Only members are watched: an unknown id registers with membership, not here. */
+  /** Only members are watched: an unknown id must join membership first. */
   readonly isMember: (id: NodeId) => boolean;
-  /** The vote, before the callback. Not for a restart, of which membership knows by the new life. */
+  /** The vote, before the callback. Not for a restart, which membership knows by the new generation. */
   readonly voteDead: (death: DetectedDeath) => void;
   /** The callback: once per life. It may throw, and may call the detector. */
   readonly onDead: (death: DetectedDeath) => void;
   readonly log: Log;
 };
 
-export type PingResult = 'registered' | 'heard' | 'unknown' | 'stale' | 'buried' | 'full' | 'stopped';
+export type PingResult = 'registered' | 'renewed' | 'unknown' | 'stale' | 'dead' | 'full' | 'stopped';
 
 type Worker = {
   life: MemberLife;
@@ -59,7 +54,7 @@ export class PushDetector {
   readonly #ports: PushDetectorPorts;
   readonly #workers = new Map<NodeId, Worker>();
   readonly #dead: BoundedLru<NodeId, MemberLife>;
-  readonly #wheel: DeadlineQueue<NodeId>;
+  readonly #deadlines: DeadlineQueue<NodeId>;
   #running = false;
   #callbackErrors = 0;
 
@@ -68,10 +63,10 @@ export class PushDetector {
     this.#workersMax = workersMax;
     this.#ports = ports;
     this.#dead = new BoundedLru(workersMax);
-    this.#wheel = new DeadlineQueue(timing.timeoutMs / slotsPerTimeout);
+    this.#deadlines = new DeadlineQueue(timing.timeoutMs / slotsPerTimeout);
   }
 
-  /** Begins, with the members that membership already knows. False, and a warning, when it has begun before. */
+  /** Starts with the members that membership already knows. False, with a warning, if it is running. */
   start(nowMs: number, members: Iterable<MemberLife & { readonly id: NodeId }> = []): boolean {
     if (this.#running) {
       this.#ports.log('warn', 'the push detector is already running');
@@ -82,14 +77,14 @@ export class PushDetector {
     return true;
   }
 
-  /** Watches nobody any more. Who was buried stays buried for a later start. */
+  /** Watches no worker from here on. Dead lives stay dead for a later start. */
   stop(): void {
     this.#running = false;
     this.#workers.clear();
-    this.#wheel.clear();
+    this.#deadlines.clear();
   }
 
-  /** Waits for members that never pinged here, after a change of manager: who died meanwhile is missed all the same. */
+  /** Watches members that never pinged this node, with grace: one that died during a change of manager is detected too. */
   adopt(nowMs: number, members: Iterable<MemberLife & { readonly id: NodeId }>): void {
     if (!this.#running) return;
     for (const { id, generation, incarnation } of members) {
@@ -100,7 +95,7 @@ export class PushDetector {
     }
   }
 
-  /** A sign of life. `hearsUs` says that our answers reach the worker too. */
+  /** A ping of a worker. `hearsUs`: the replies of this node reach the worker. */
   ping(nowMs: number, id: NodeId, life: MemberLife, hearsUs = false): PingResult {
     if (!this.#running) return 'stopped';
     if (!this.#ports.isMember(id)) return 'unknown';
@@ -119,35 +114,35 @@ export class PushDetector {
     worker.life = life;
     worker.heardMs = nowMs;
     if (hearsUs) worker.hearsUsMs = nowMs;
-    this.#await(nowMs, id, worker, nowMs + this.#timing.timeoutMs);
+    this.#setDeadline(nowMs, id, worker, nowMs + this.#timing.timeoutMs);
     if (isFirst) this.#ports.log('info', 'worker registered', { id, ...life });
-    return isFirst ? 'registered' : 'heard';
+    return isFirst ? 'registered' : 'renewed';
   }
 
-  /** It left in good order: no callback. */
+  /** The worker has left: no callback. */
   removeWorker(id: NodeId): boolean {
-    this.#wheel.delete(id);
+    this.#deadlines.delete(id);
     return this.#workers.delete(id);
   }
 
   /** When `expire` should be called next. */
   get nextMs(): number | undefined {
-    return this.#wheel.nextMs;
+    return this.#deadlines.nextMs;
   }
 
-  /** Buries those whose deadline has come. */
+  /** Declares workers dead whose deadline has passed. */
   expire(nowMs: number): void {
-    for (const id of this.#wheel.due(nowMs)) {
+    for (const id of this.#deadlines.due(nowMs)) {
       const worker = this.#workers.get(id);
-      // A callback just before may have removed it, or heard from it.
+      // An earlier callback of this loop may have removed the worker, or moved its deadline by a ping.
       if (worker === undefined || worker.deadlineMs > nowMs) continue;
       this.#end(nowMs, id, worker, 'silent');
     }
   }
 
-  /** We were not listening for this long: nobody is to be blamed for it. */
+  /** This node did not run for this long: every deadline moves by it. */
   discountPause(nowMs: number, pauseMs: number): void {
-    for (const [id, worker] of this.#workers) this.#await(nowMs, id, worker, worker.deadlineMs + pauseMs);
+    for (const [id, worker] of this.#workers) this.#setDeadline(nowMs, id, worker, worker.deadlineMs + pauseMs);
   }
 
   get running(): boolean {
@@ -177,29 +172,29 @@ export class PushDetector {
     return heardMs === undefined ? -1 : nowMs - heardMs;
   }
 
-  /** Which directions of the line to a worker have proved to work of late. Work needs both. */
+  /** Which directions between this node and a worker have worked within the timeout. A dispatch needs both. */
   directions(nowMs: number, id: NodeId): { readonly heardByUs: boolean; readonly hearsUs: boolean } {
     const worker = this.#workers.get(id);
     const isFresh = (atMs: number | undefined) => atMs !== undefined && nowMs - atMs < this.#timing.timeoutMs;
     return { heardByUs: isFresh(worker?.heardMs), hearsUs: isFresh(worker?.hearsUsMs) };
   }
 
-  #refusal(id: NodeId, life: MemberLife): 'buried' | 'full' | undefined {
-    const buried = this.#dead.peek(id);
-    if (buried !== undefined && !isBefore(buried, life)) return 'buried';
+  #refusal(id: NodeId, life: MemberLife): 'dead' | 'full' | undefined {
+    const dead = this.#dead.peek(id);
+    if (dead !== undefined && !isBefore(dead, life)) return 'dead';
     return this.isFull ? 'full' : undefined;
   }
 
   #watch(nowMs: number, id: NodeId, life: MemberLife, waitMs: number): Worker {
     const worker = { life, sinceMs: nowMs, heardMs: undefined, hearsUsMs: undefined, deadlineMs: 0 };
     this.#workers.set(id, worker);
-    this.#await(nowMs, id, worker, nowMs + waitMs);
+    this.#setDeadline(nowMs, id, worker, nowMs + waitMs);
     return worker;
   }
 
-  #await(nowMs: number, id: NodeId, worker: Worker, deadlineMs: number): void {
+  #setDeadline(nowMs: number, id: NodeId, worker: Worker, deadlineMs: number): void {
     worker.deadlineMs = deadlineMs;
-    this.#wheel.set(nowMs, id, deadlineMs);
+    this.#deadlines.set(nowMs, id, deadlineMs);
   }
 
   #end(nowMs: number, id: NodeId, worker: Worker, reason: DetectedDeath['reason']): void {

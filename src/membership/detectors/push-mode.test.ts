@@ -1,4 +1,4 @@
-/** The machine with members without datagrams: where their heartbeats are heard, and where they come from. */
+/** The membership machine with members without datagrams: as the watcher of one, and as such a member itself. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { claim, identity, PushMemberHarness, worker } from '../../../test/support/membership/push-member-harness.ts';
@@ -12,10 +12,10 @@ import { lanMembershipOptions } from '../state/options.ts';
 const timing = heartbeatTiming(lanMembershipOptions.probeIntervalMs);
 const { timeoutMs, graceMs, pingIntervalMs } = timing;
 
-describe('where heartbeats are heard', () => {
+describe('a watcher of members without datagrams', () => {
   const [self, other, third] = [identity(1), identity(2), identity(3)];
 
-  it('takes in a member by its first heartbeat, with what it says of itself, and says who watches it', () => {
+  it('adds a member at its first heartbeat, with its report, and names itself as its watcher', () => {
     const subject = new PushMemberHarness(self, 'swim');
     const state = [{ role: 'worker', state: new Uint8Array([7]) }] as const;
     const ack = subject.pinged(worker, { health: 3, stuck: true, lagMs: 40, stateVersion: 2, state });
@@ -28,13 +28,10 @@ describe('where heartbeats are heard', () => {
       subject.take('embedded').map(({ version, parts }) => [version, parts]),
       [[2, state]],
     );
-    assert.deepEqual(subject.events(), [
-      'member.alive n9:0 it joined',
-      'member.stuck n9:0 its main loop does not move',
-    ]);
+    assert.deepEqual(subject.events(), ['member.alive n9:0 it joined', 'member.stuck n9:0 its main loop is blocked']);
   });
 
-  it('sends it no datagram, does not probe it and does not ask it for help', () => {
+  it('sends the member no datagram, no probe and no ping request', () => {
     const subject = new PushMemberHarness(self, 'swim');
     subject.pinged(worker);
     subject.receives(other, claim('join', third));
@@ -42,13 +39,13 @@ describe('where heartbeats are heard', () => {
       subject.advance(pingIntervalMs);
       subject.pinged(worker);
     }
-    const told = subject.take('datagram').map(({ to }) => to.id);
-    assert.ok(told.includes(other.id));
-    assert.ok(!told.includes(worker.id));
+    const receivers = subject.take('datagram').map(({ to }) => to.id);
+    assert.ok(receivers.includes(other.id));
+    assert.ok(!receivers.includes(worker.id));
     assert.ok(!subject.take('request').some(({ to }) => to.port === worker.port));
   });
 
-  it('HE-4: buries the silent one at its deadline, once, with the evidence', () => {
+  it('HE-4: declares a silent member dead at its deadline, once, with the evidence', () => {
     const subject = new PushMemberHarness(self, 'swim');
     subject.pinged(worker);
     subject.advance(timeoutMs - 1);
@@ -63,20 +60,20 @@ describe('where heartbeats are heard', () => {
     assert.equal(subject.machine.member(worker.id)?.state, 'alive');
   });
 
-  it('HE-5: does not miss one that has left', () => {
+  it('HE-5: does not declare a member dead that has left', () => {
     const subject = new PushMemberHarness(self, 'swim');
     subject.pinged(worker);
     subject.feed({
-      kind: 'asked',
+      kind: 'request',
       from: worker,
       call: 2,
       message: { kind: 'leave', incarnation: 0, reason: 'maintenance' },
     });
     subject.advance(10 * timeoutMs);
-    assert.deepEqual(subject.events(), ['member.alive n9:0 it joined', 'member.left n9:0 it said so']);
+    assert.deepEqual(subject.events(), ['member.alive n9:0 it joined', 'member.left n9:0 it announced its leave']);
   });
 
-  it('leaves one alone that another watches, and waits for it with grace when that one is gone', () => {
+  it('adopts a member with grace only when its watcher is dead', () => {
     const subject = new PushMemberHarness(self, 'swim');
     subject.receives(other, claim('join', worker, 0, other));
     subject.advance(0);
@@ -87,12 +84,12 @@ describe('where heartbeats are heard', () => {
     subject.advance(1);
     assert.equal(subject.machine.member(worker.id)?.state, 'dead');
     assert.ok(subject.events().includes(`member.dead n9:0 no heartbeat for ${graceMs} ms`));
-    // It has never heard it, so others need not believe it at once.
-    const said = subject.take('datagram').flatMap(({ message }) => ('claims' in message ? message.claims : []));
-    assert.ok(said.filter(({ id, kind }) => id === worker.id && kind === 'dead').every(({ refused }) => !refused));
+    // It has never received a ping of the member, so the claim does not count at once everywhere.
+    const sent = subject.take('datagram').flatMap(({ message }) => ('claims' in message ? message.claims : []));
+    assert.ok(sent.filter(({ id, kind }) => id === worker.id && kind === 'dead').every(({ refused }) => !refused));
   });
 
-  it('lets one go that has found another watcher, and one whose watcher is back', () => {
+  it('releases a member that has another watcher, and one whose watcher has returned', () => {
     const subject = new PushMemberHarness(self, 'swim');
     subject.pinged(worker);
     subject.receives(other, claim('alive', worker, 1, other));
@@ -104,7 +101,7 @@ describe('where heartbeats are heard', () => {
     assert.notEqual(subject.machine.member(worker.id)?.state, 'dead');
   });
 
-  it('H4: waits for those it watched in an earlier life', () => {
+  it('H4: waits with grace for members that it watched in an earlier generation', () => {
     const subject = new PushMemberHarness(identity(1, { generation: 2 }), 'swim');
     subject.receives(other, claim('alive', worker, 0, self));
     subject.advance(graceMs - 1);
@@ -113,7 +110,7 @@ describe('where heartbeats are heard', () => {
     assert.equal(subject.machine.member(worker.id)?.state, 'dead');
   });
 
-  it('blames nobody for what could not be heard: own pauses, and a main loop that does not move', () => {
+  it('declares no member dead for its own pause or for its blocked main loop', () => {
     const paused = new PushMemberHarness(self, 'swim');
     paused.pinged(worker);
     paused.nowMs += 10 * timeoutMs;
@@ -134,7 +131,7 @@ describe('where heartbeats are heard', () => {
     assert.equal(blocked.machine.member(worker.id)?.state, 'dead');
   });
 
-  it('takes no heartbeats itself when it has no datagrams, or leaves', () => {
+  it('refuses heartbeats when it has no datagrams itself or is leaving', () => {
     assert.equal(new PushMemberHarness(identity(8), 'push').pinged(worker), 'NOT_LEADER');
     const leaving = new PushMemberHarness(self, 'swim');
     leaving.feed({ kind: 'leave', reason: 'maintenance' });
@@ -145,41 +142,41 @@ describe('where heartbeats are heard', () => {
 describe('a node without datagrams', () => {
   const managers = [identity(1), identity(2), identity(3)];
 
-  /** It knows three managers from a view. */
-  function joined(): PushMemberHarness {
+  /** A client that knows three managers from a view. */
+  function clientWithManagers(): PushMemberHarness {
     const subject = new PushMemberHarness(worker, 'push');
     const [first] = managers as [Identity];
     const claims = managers.map((manager) => claim('alive', manager));
     const message = { kind: 'syncViewReply', viewHash: 0, claims, id: first.id } as const;
-    subject.feed({ kind: 'answered', purpose: { kind: 'greet', address: first }, message });
+    subject.feed({ kind: 'response', purpose: { kind: 'greet', address: first }, message });
     return subject;
   }
 
   it('pings one manager, twice at first, and never sends a datagram', () => {
-    const subject = joined();
+    const subject = clientWithManagers();
     assert.equal(subject.pings().length, 1);
-    subject.answers();
+    subject.receivesAck();
     assert.equal(subject.pings().length, 1);
     for (let times = 0; times < 100; times++) {
-      subject.answers();
+      subject.receivesAck();
       subject.advance(pingIntervalMs);
       assert.equal(subject.pings().length, 1);
     }
     assert.deepEqual(subject.take('datagram'), []);
   });
 
-  it('never claims itself to be alive: only the one that hears it does', () => {
-    const subject = joined();
-    subject.answers();
+  it('never claims itself alive: only its watcher does', () => {
+    const subject = clientWithManagers();
+    subject.receivesAck();
     subject.advance(60_000);
     const claimed = subject.take('request').flatMap(({ message }) => ('claims' in message ? message.claims : []));
     assert.ok(!claimed.some(({ id }) => id === worker.id));
   });
 
-  it('takes the next manager after three misses, in a higher incarnation, and accuses the first when that answers', () => {
-    const subject = joined();
+  it('changes to the next manager after three misses, with a higher incarnation, and suspects the first at its ack', () => {
+    const subject = clientWithManagers();
     const [first] = subject.pings();
-    subject.answers();
+    subject.receivesAck();
     subject.advance(3.5 * pingIntervalMs);
     const pings = subject.pings();
     const [second] = pings.slice(-1);
@@ -187,29 +184,29 @@ describe('a node without datagrams', () => {
     assert.notEqual(second?.split(':')[0], first?.split(':')[0]);
     const silent = managers.find(({ name }) => name === first?.split(':')[0]) as Identity;
     assert.equal(subject.machine.member(silent.id)?.state, 'alive');
-    subject.answers();
+    subject.receivesAck();
     assert.equal(subject.machine.member(silent.id)?.state, 'suspect');
     assert.ok(subject.events().includes(`member.suspect ${silent.name}:0 3 heartbeats were not answered`));
   });
 
-  it('accuses nobody when it hears nobody, and asks the dead for their view', () => {
-    const subject = joined();
-    subject.answers({ claims: [{ ...claim('dead', managers[0] as Identity), by: (managers[1] as Identity).id }] });
+  it('suspects no member while no manager replies, and requests the view of dead members', () => {
+    const subject = clientWithManagers();
+    subject.receivesAck({ claims: [{ ...claim('dead', managers[0] as Identity), by: (managers[1] as Identity).id }] });
     subject.advance(30 * pingIntervalMs);
     assert.ok(subject.take('request').some(({ purpose }) => purpose.kind === 'greet'));
     subject.advance(pingIntervalMs);
-    subject.answers();
+    subject.receivesAck();
     assert.ok(!subject.events().some((event) => event.includes('suspect')));
   });
 
-  it('goes to the next manager without accusing one that refuses, and asks again when only a queue was full', () => {
-    const subject = joined();
+  it('changes to the next manager without a suspicion when one refuses, and resends when only a queue was full', () => {
+    const subject = clientWithManagers();
     const [first] = subject.pings();
     subject.fails('CAPACITY');
     subject.advance(pingIntervalMs / 4);
     const [second] = subject.pings();
     assert.notEqual(second?.split(':')[0], first?.split(':')[0]);
-    subject.answers();
+    subject.receivesAck();
     subject.fails('CAPACITY');
     subject.advance(pingIntervalMs / 4);
     assert.deepEqual(subject.pings(), [second]);
@@ -219,37 +216,41 @@ describe('a node without datagrams', () => {
     assert.ok(!subject.events().some((event) => event.includes('suspect')));
   });
 
-  it('comes back at once when it hears that it was given up', () => {
-    const subject = joined();
-    subject.answers();
-    subject.answers({ verdict: 'accused', known: 4, claims: [{ ...claim('dead', worker, 4), by: managers[0]!.id }] });
+  it('raises its incarnation at once when it learns that it was declared dead', () => {
+    const subject = clientWithManagers();
+    subject.receivesAck();
+    subject.receivesAck({
+      verdict: 'accused',
+      known: 4,
+      claims: [{ ...claim('dead', worker, 4), by: managers[0]!.id }],
+    });
     assert.equal(subject.machine.self.incarnation, 5);
     assert.ok(subject.pings().at(-1)?.endsWith(':5'));
   });
 
-  it('buries no suspect while it hears nobody', () => {
-    const subject = joined();
+  it('declares no suspect dead while no manager replies', () => {
+    const subject = clientWithManagers();
     const [first] = subject.pings();
     const suspect = managers.find(({ name }) => name !== first?.split(':')[0]) as Identity;
-    subject.answers({ claims: [{ ...claim('suspect', suspect), by: managers[0]!.id }] });
+    subject.receivesAck({ claims: [{ ...claim('suspect', suspect), by: managers[0]!.id }] });
     subject.advance(60_000);
     assert.equal(subject.machine.member(suspect.id)?.state, 'suspect');
     for (let times = 0; times < 40; times++) {
-      subject.answers();
+      subject.receivesAck();
       subject.advance(pingIntervalMs);
     }
     assert.equal(subject.machine.member(suspect.id)?.state, 'dead');
   });
 
-  it('believes the deaths that others found', () => {
-    const subject = joined();
+  it('believes the deaths that other members declared', () => {
+    const subject = clientWithManagers();
     const dead = { ...claim('dead', managers[2] as Identity), by: managers[1]!.id };
-    subject.answers({ claims: [dead] });
+    subject.receivesAck({ claims: [dead] });
     assert.equal(subject.machine.member(managers[2]!.id)?.state, 'dead');
   });
 
-  it('sends its embedded state until the manager has it, within the size of a message', () => {
-    const subject = joined();
+  it('sends its embedded state until the manager has acknowledged it, within the size of a message', () => {
+    const subject = clientWithManagers();
     subject.feed({ kind: 'embed', role: 'worker', state: new Uint8Array(500) });
     const states = () =>
       subject.take('request').flatMap(({ message }) => {
@@ -257,39 +258,39 @@ describe('a node without datagrams', () => {
         assert.ok(encodeMessage(message).length <= 1_300);
         return [message.state.length];
       });
-    subject.answers();
+    subject.receivesAck();
     assert.deepEqual(states(), [1]);
     subject.advance(pingIntervalMs);
-    subject.answers({ stateVersion: 1 });
+    subject.receivesAck({ stateVersion: 1 });
     subject.advance(pingIntervalMs);
     assert.deepEqual(states(), [0]);
   });
 
-  it('tells its manager and some others that it leaves, and pings no more', () => {
-    const subject = joined();
-    subject.answers();
+  it('announces its leave to its manager and its neighbours, and stops its pings', () => {
+    const subject = clientWithManagers();
+    subject.receivesAck();
     subject.take('request');
     subject.feed({ kind: 'leave', reason: 'maintenance' });
-    const told = subject.take('request').map(({ message }) => message.kind);
-    assert.deepEqual(new Set(told), new Set(['leave']));
-    assert.equal(told.length, 3);
+    const sent = subject.take('request').map(({ message }) => message.kind);
+    assert.deepEqual(new Set(sent), new Set(['leave']));
+    assert.equal(sent.length, 3);
     subject.advance(60_000);
     assert.deepEqual(subject.pings(), []);
   });
 
-  it('says that it joined when a manager has taken it in', () => {
+  it('reports that it has joined when a manager confirms it as a member', () => {
     const subject = new PushMemberHarness(worker, 'push');
-    assert.equal(subject.take('joined').length, 1, 'without seeds there is nobody to wait for');
+    assert.equal(subject.take('joined').length, 1, 'without seeds it waits for no reply');
     const seeded = new Membership(worker, 0, { ...lanMembershipOptions, membership: 'push' }, new Random('seeded'));
     const [seed] = managers as [Identity];
     const steps = (input: MembershipInput) => seeded.step(0, input).map(({ kind }) => kind);
     assert.ok(!steps({ kind: 'start', seeds: [seed] }).includes('joined'));
     const message = { kind: 'syncViewReply', viewHash: 0, claims: [claim('alive', seed)], id: seed.id } as const;
-    const view = { kind: 'answered', purpose: { kind: 'join', seed, attempt: 0 }, message } as const;
+    const view = { kind: 'response', purpose: { kind: 'join', seed, attempt: 0 }, message } as const;
     assert.ok(!steps(view).includes('joined'));
     const ack = { kind: 'pushAck', seq: 1, incarnation: 0, claims: [], verdict: 'member', known: 0 } as const;
     const purpose = { kind: 'push', id: seed.id, seq: 1 } as const;
-    const answer = { ...ack, viewHash: 0, stateVersion: undefined };
-    assert.ok(steps({ kind: 'answered', purpose, message: answer }).includes('joined'));
+    const reply = { ...ack, viewHash: 0, stateVersion: undefined };
+    assert.ok(steps({ kind: 'response', purpose, message: reply }).includes('joined'));
   });
 });

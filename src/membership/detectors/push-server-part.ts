@@ -1,14 +1,13 @@
 /**
- * Push server inside the membership machine: vouches for members without datagrams, and takes over those whose manager
- * is gone, with grace.
+ * Push server inside the membership machine: makes the claims about members without datagrams, and adopts those whose
+ * watcher is gone.
  *
- * The entry of such a member names who watches it, and each change of watcher comes with a higher incarnation, so all
- * agree on whose word counts. Everybody who is not the watcher leaves the member alone as long as the watcher lives.
- * When the watcher is gone, or has started again and forgotten, all who could take its place wait for the member with
- * grace: it turns up at one of them, or dies for all.
+ * The entry of such a member names its watcher, and each change of watcher raises the incarnation, so all members agree
+ * whose claims count. Other members leave it alone while its watcher is alive. When the watcher is dead or has restarted,
+ * every possible watcher waits for the member with grace: it pings one of them, or is declared dead.
  *
- * Heartbeats come in over the main loop of our process. While that does not move nothing can be heard, and nobody is to
- * be blamed for it.
+ * Heartbeats arrive through the main loop of this process. While that is blocked no heartbeat arrives, and no member is
+ * declared dead for it.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Identity } from '../../base/ports.ts';
@@ -23,123 +22,124 @@ import { PushServer, type PushPing } from './push-server.ts';
 import type { Gossiper } from '../probe/gossiper.ts';
 
 export class PushServerPart {
-  readonly #group: MembershipContext;
-  readonly #judge: SuspicionPolicy;
-  readonly #spreader: Gossiper;
+  readonly #context: MembershipContext;
+  readonly #policy: SuspicionPolicy;
+  readonly #gossiper: Gossiper;
   readonly #mainLoop: MainLoopMonitor;
-  /** Living members that somebody watches, by their own id. */
+  /** Ids of live members that have a watcher. */
   readonly #watched = new Set<NodeId>();
-  readonly #settled = new Set<NodeId>();
-  /** Made when the first such member appears: most groups have none. */
-  #push: PushServer | undefined;
-  /** Somebody's time is over, and the main loop has not run since. */
+  /** Members that have changed since `reassign`. */
+  readonly #changed = new Set<NodeId>();
+  /** Created when the first such member appears: most groups have none. */
+  #server: PushServer | undefined;
+  /** A deadline has passed, and the main loop has not run since. */
   #awaitsBeat = false;
 
-  constructor(group: MembershipContext, judge: SuspicionPolicy, spreader: Gossiper, mainLoop: MainLoopMonitor) {
-    this.#group = group;
-    this.#judge = judge;
-    this.#spreader = spreader;
+  constructor(context: MembershipContext, policy: SuspicionPolicy, gossiper: Gossiper, mainLoop: MainLoopMonitor) {
+    this.#context = context;
+    this.#policy = policy;
+    this.#gossiper = gossiper;
     this.#mainLoop = mainLoop;
   }
 
-  /** A heartbeat; answered in any case. */
+  /** A heartbeat; it always gets a reply. */
   onPing(from: Identity, call: number, ping: PushPing): void {
-    const { outbox, self, table } = this.#group;
-    if (!self.hasDatagrams || self.leaving) return outbox.put({ kind: 'noReply', call, code: 'NOT_LEADER' });
-    for (const claim of ping.claims) this.#judge.applyClaim(claim, from.id);
-    const outcome = this.#started().onPing(outbox.nowMs, from, ping);
-    if (!outcome.ok) return outbox.put({ kind: 'noReply', call, code: outcome.error.code });
-    this.#group.counters.increment('heartbeats');
+    const { outbox, self, table } = this.#context;
+    if (!self.hasDatagrams || self.leaving) return outbox.push({ kind: 'replyError', call, code: 'NOT_LEADER' });
+    for (const claim of ping.claims) this.#policy.applyClaim(claim, from.id);
+    const outcome = this.#startedServer().onPing(outbox.nowMs, from, ping);
+    if (!outcome.ok) return outbox.push({ kind: 'replyError', call, code: outcome.error.code });
+    this.#context.counters.increment('heartbeats');
     const member = table.get(from.id);
-    const isPresent = member?.generation === from.generation && member.incarnation === ping.incarnation;
-    if (!isPresent) return outbox.put({ kind: 'reply', call, message: outcome.value });
+    const isCurrent = member?.generation === from.generation && member.incarnation === ping.incarnation;
+    if (!isCurrent) return outbox.push({ kind: 'reply', call, message: outcome.value });
     member.heardMs = outbox.nowMs;
     table.markChanged(member.id);
-    applyMemberReport(this.#group, member, ping);
-    outbox.put({ kind: 'reply', call, message: { ...outcome.value, stateVersion: member.stateVersion } });
+    applyMemberReport(this.#context, member, ping);
+    outbox.push({ kind: 'reply', call, message: { ...outcome.value, stateVersion: member.stateVersion } });
   }
 
-  /** Something has changed about this member: at the end of the step it is seen who has to watch whom. */
+  /** The status of this member has changed; `reassign` decides at the end of the step. */
   onMemberChange(member: Member): void {
-    const { self } = this.#group;
+    const { self } = this.#context;
     const concernsUs = member.entry.watchedBy !== undefined || this.#watched.size > 0;
-    if (concernsUs && self.hasDatagrams) this.#settled.add(member.id);
+    if (concernsUs && self.hasDatagrams) this.#changed.add(member.id);
   }
 
-  /** Watches those whose watcher is gone, and lets go of those that another one watches. */
+  /** Adopts members whose watcher is gone, and releases those that another member watches. */
   reassign(): void {
-    if (this.#settled.size === 0) return;
-    const { table } = this.#group;
-    const concerned = new Set(this.#settled);
+    if (this.#changed.size === 0) return;
+    const { table } = this.#context;
+    const affected = new Set(this.#changed);
     for (const id of this.#watched) {
       const watchedBy = table.get(id)?.entry.watchedBy;
-      if (watchedBy !== undefined && this.#settled.has(watchedBy)) concerned.add(id);
+      if (watchedBy !== undefined && this.#changed.has(watchedBy)) affected.add(id);
     }
-    this.#settled.clear();
-    for (const id of concerned) this.#decide(id);
+    this.#changed.clear();
+    for (const id of affected) this.#reassignMember(id);
   }
 
-  /** Nobody is judged before the main loop has had a chance to pass on a heartbeat that came in time. */
+  /** Waits until the main loop has forwarded the heartbeats that arrived before the deadline. */
   expire(dueMs: number): void {
-    const { outbox } = this.#group;
+    const { outbox } = this.#context;
     this.#awaitsBeat = !this.#mainLoop.hasRunSince(dueMs);
-    if (this.#awaitsBeat) outbox.put({ kind: 'wantBeat' });
-    else this.#push?.expire(outbox.nowMs);
+    if (this.#awaitsBeat) outbox.push({ kind: 'requestBeat' });
+    else this.#server?.expire(outbox.nowMs);
   }
 
-  /** The main loop runs. */
+  /** The main loop runs; its beat was overdue by `silentMs`. */
   onBeat(silentMs: number): void {
     this.discountPause(silentMs);
     if (!this.#awaitsBeat) return;
     this.#awaitsBeat = false;
-    this.#push?.expire(this.#group.outbox.nowMs);
+    this.#server?.expire(this.#context.outbox.nowMs);
   }
 
-  /** We were not listening for this long. */
+  /** This node did not run, or could not receive heartbeats, for this long. */
   discountPause(pauseMs: number): void {
-    if (pauseMs > 0) this.#push?.discountPause(this.#group.outbox.nowMs, pauseMs);
+    if (pauseMs > 0) this.#server?.discountPause(this.#context.outbox.nowMs, pauseMs);
   }
 
-  #decide(id: NodeId): void {
-    const { outbox, table } = this.#group;
+  #reassignMember(id: NodeId): void {
+    const { outbox, table } = this.#context;
     const member = table.get(id);
     if (member === undefined || !isLiveMember(member)) {
       this.#watched.delete(id);
-      this.#push?.removeWorker(id);
+      this.#server?.removeWorker(id);
       return;
     }
     const { watchedBy } = member.entry;
     if (watchedBy === undefined) return void this.#watched.delete(id);
     this.#watched.add(id);
     const watcher = table.get(watchedBy);
-    if (watcher !== undefined && isLiveMember(watcher)) this.#push?.removeWorker(id);
-    else this.#started().adopt(outbox.nowMs, [member]);
+    if (watcher !== undefined && isLiveMember(watcher)) this.#server?.removeWorker(id);
+    else this.#startedServer().adopt(outbox.nowMs, [member]);
   }
 
-  #started(): PushServer {
-    if (this.#push !== undefined) return this.#push;
-    const { options, outbox, self, table } = this.#group;
-    this.#push = new PushServer(self.id, heartbeatTiming(options.probeIntervalMs), options.membersMax, {
+  #startedServer(): PushServer {
+    if (this.#server !== undefined) return this.#server;
+    const { options, outbox, self, table } = this.#context;
+    this.#server = new PushServer(self.id, heartbeatTiming(options.probeIntervalMs), options.membersMax, {
       lastKnown: (id) => table.lastKnown(id),
-      applyClaim: (claim, why) => this.#hear(claim, why),
-      ackContent: (to) => this.#own(to),
-      wake: (atMs) => outbox.after(Math.max(0, atMs - outbox.nowMs), { kind: 'heartbeats' }),
+      applyClaim: (claim, why) => this.#applyClaim(claim, why),
+      ackContent: (to) => this.#ackContent(to),
+      wake: (atMs) => outbox.schedule(Math.max(0, atMs - outbox.nowMs), { kind: 'pushServer' }),
       log: () => {},
     });
-    this.#push.start(outbox.nowMs);
-    return this.#push;
+    this.#server.start(outbox.nowMs);
+    return this.#server;
   }
 
-  #hear(claim: Claim, why: string): void {
-    if (claim.kind === 'suspect' || claim.kind === 'dead') this.#judge.applyVerdict(claim, why);
-    else this.#judge.applyClaim(claim, this.#group.self.id);
+  #applyClaim(claim: Claim, why: string): void {
+    if (claim.kind === 'suspect' || claim.kind === 'dead') this.#policy.applyVerdict(claim, why);
+    else this.#policy.applyClaim(claim, this.#context.self.id);
   }
 
-  #own(to: NodeId) {
-    const { self, table } = this.#group;
+  #ackContent(to: NodeId) {
+    const { self, table } = this.#context;
     const member = table.get(to);
-    const claims = member === undefined ? [] : this.#spreader.claimsFor(member);
+    const claims = member === undefined ? [] : this.#gossiper.claimsFor(member);
     const { stateVersion } = member ?? {};
-    return { incarnation: self.incarnation, claims, viewHash: this.#spreader.viewHash, stateVersion };
+    return { incarnation: self.incarnation, claims, viewHash: this.#gossiper.viewHash, stateVersion };
   }
 }

@@ -1,14 +1,12 @@
 /**
- * Manager side of the push detector: turns pings into claims alive, and silence into claims dead or suspect. All are
- * votes; the claim order decides.
+ * Manager side of the push detector: turns pings and missed deadlines into claims.
  *
- *   pushPing of a new life or incarnation   -> claim join or alive, said by us
- *   pushPing of a life that was given up    -> answered "accused": it must come back with a higher incarnation
- *   silence for the whole timeout           -> claim dead, said by us; or suspect, when others can probe it as well
+ *   ping of a new generation or incarnation   -> claim join or alive
+ *   ping of a life that is dead or suspect    -> verdict `accused`: the member must raise its incarnation
+ *   no ping for the whole timeout             -> claim dead; or suspect, if other members can probe it
  *
- * All of these are votes: they go to membership as claims, and the order of claims (claim.ts) decides. So a worker that
- * found another manager meanwhile, under a higher incarnation, is not buried by the one that lost it. Who must act on a
- * death listens to membership. The pings are authentic because `from` is who the transport proved it to be.
+ * All claims are votes; the order of claims (claim.ts) decides. So the old manager of a worker cannot declare it dead
+ * after the worker has moved to another manager under a higher incarnation. `from` is authenticated by the transport.
  */
 import { type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -23,13 +21,13 @@ export type PushPing = MessageOf<typeof pushPing>;
 export type PushAck = MessageOf<typeof pushAck>;
 
 export type PushServerPorts = {
-  /** What membership believes of a member, or believed when it forgot it. */
+  /** The status of a member, or of its tombstone. */
   readonly lastKnown: (id: NodeId) => MemberStatus | undefined;
-  /** A vote. It is judged before the call returns. `why` is the evidence, for people. */
+  /** Applies a vote before the call returns. `why` is the evidence, for operators. */
   readonly applyClaim: (claim: Claim, why: string) => void;
-  /** What we say of ourselves in an answer, what we have of the member, and the news for it. */
+  /** What an ack carries: status of this node, claims for the member, and the version of its state that arrived. */
   readonly ackContent: (to: NodeId) => Pick<PushAck, 'incarnation' | 'claims' | 'viewHash' | 'stateVersion'>;
-  /** Call `expire` then. A call that comes too early or once too often is harmless. */
+  /** Schedules a call of `expire`. An early or additional call does no harm. */
   readonly wake: (atMs: number) => void;
   readonly log: Log;
 };
@@ -38,7 +36,7 @@ export class PushServer {
   readonly #self: NodeId;
   readonly #ports: PushServerPorts;
   readonly #detector: PushDetector;
-  /** Of those that are watched: the ones that others can probe, too. */
+  /** Watched members that other members can probe too. */
   readonly #probed = new Set<NodeId>();
   #wakeMs: number | undefined;
 
@@ -53,7 +51,7 @@ export class PushServer {
     });
   }
 
-  /** `members` are those without datagrams whom nobody else is known to watch. */
+  /** `members` are those without datagrams and without a known watcher. */
   start(nowMs: number, members: Iterable<MemberLife & { readonly id: NodeId }> = []): boolean {
     const started = this.#detector.start(nowMs, members);
     this.#arm();
@@ -65,54 +63,54 @@ export class PushServer {
     this.#probed.clear();
   }
 
-  /** The manager that watched these is gone: wait for them here. */
+  /** The watcher of these members is gone: waits for their pings with grace. */
   adopt(nowMs: number, members: Iterable<MemberLife & { readonly id: NodeId }>): void {
     this.#detector.adopt(nowMs, members);
     this.#arm();
   }
 
-  /** It left, or membership found its death in another way. */
+  /** The member has left, or membership declared it dead by other evidence. */
   removeWorker(id: NodeId): boolean {
     this.#probed.delete(id);
     return this.#detector.removeWorker(id);
   }
 
-  /** The news that rides on the ping, and the embedded state, are for the owner. */
+  /** The caller handles the claims and the embedded state that ride on the ping. */
   onPing(nowMs: number, from: Identity, ping: PushPing): Outcome<PushAck> {
     const { id, generation } = from;
     const life = { generation, incarnation: ping.incarnation };
-    if (!this.#detector.running) return failure('NOT_LEADER', 'this node does not take heartbeats now', 'no');
+    if (!this.#detector.running) return failure('NOT_LEADER', 'this node does not accept heartbeats now', 'no');
     if (this.#detector.isFull && !this.#detector.isMonitored(id)) {
-      return failure('CAPACITY', 'this node watches as many workers as it may');
+      return failure('CAPACITY', 'this node already watches the maximum number of workers');
     }
-    this.#vouch(from, life, ping.datagrams);
+    this.#claimAlive(from, life, ping.datagrams);
     const known = this.#ports.lastKnown(id);
-    if (known === undefined) return failure('CAPACITY', 'membership has no room for another member');
-    if (known.generation > generation) return success(this.#answer(id, ping.seq, 'superseded', known));
-    const heard = this.#detector.ping(nowMs, id, life, ping.hearsYou);
-    if (heard === 'registered' || heard === 'heard') {
+    if (known === undefined) return failure('CAPACITY', 'the member table is full');
+    if (known.generation > generation) return success(this.#ack(id, ping.seq, 'superseded', known));
+    const result = this.#detector.ping(nowMs, id, life, ping.hearsYou);
+    if (result === 'registered' || result === 'renewed') {
       if (ping.datagrams) this.#probed.add(id);
       else this.#probed.delete(id);
     }
-    if (heard === 'registered') this.#arm();
-    const isBelieved = known.state === 'alive' && known.incarnation === life.incarnation && heard !== 'buried';
-    return success(this.#answer(id, ping.seq, isBelieved ? 'member' : 'accused', known));
+    if (result === 'registered') this.#arm();
+    const isBelieved = known.state === 'alive' && known.incarnation === life.incarnation && result !== 'dead';
+    return success(this.#ack(id, ping.seq, isBelieved ? 'member' : 'accused', known));
   }
 
   expire(nowMs: number): void {
-    // Not the timer that was asked for last: that one is still to come.
+    // An earlier timer that was replaced: the current one is still to come.
     if (this.#wakeMs !== undefined && this.#wakeMs - nowMs > 0.5) return;
     this.#wakeMs = undefined;
     this.#detector.expire(nowMs);
     this.#arm();
   }
 
-  /** We were not listening for this long: nobody is to be blamed for it. */
+  /** This node did not run for this long: no member loses that time. */
   discountPause(nowMs: number, pauseMs: number): void {
     this.#detector.discountPause(nowMs, pauseMs);
   }
 
-  /** Work may be sent: the worker is heard here, and says that it hears us. */
+  /** True if messages arrive in both directions, so that work may be sent. */
   isDispatchable(nowMs: number, id: NodeId): boolean {
     const { heardByUs, hearsUs } = this.#detector.directions(nowMs, id);
     return heardByUs && hearsUs;
@@ -130,21 +128,21 @@ export class PushServer {
     return state === 'alive' || state === 'suspect';
   }
 
-  /** Says of a member what it says of itself, if that is news. */
-  #vouch(from: Identity, life: MemberLife, datagrams: boolean): void {
+  /** Makes the alive claim for the member if it is newer than what is known. */
+  #claimAlive(from: Identity, life: MemberLife, datagrams: boolean): void {
     const known = this.#ports.lastKnown(from.id);
     const { id, name, host, port, generation, roles, dc } = from;
     const watchedBy = datagrams ? undefined : this.#self;
     const entry = { id, name, host, port, generation, roles, dc, watchedBy };
     const claim = this.#claim(known === undefined ? 'join' : 'alive', id, life, entry);
-    if (known === undefined || supersedes(claim, known)) this.#ports.applyClaim(claim, 'it pings us');
+    if (known === undefined || supersedes(claim, known)) this.#ports.applyClaim(claim, 'it pings this node');
   }
 
   #vote(death: DetectedDeath): void {
     const kind = this.#probed.has(death.id) ? 'suspect' : 'dead';
     const why = `no heartbeat for ${Math.round(death.silentMs)} ms`;
-    // Nobody else can judge a member that is not probed: the verdict of the one it pings counts for all at once. That
-    // of one who only waited for it does not: it may still ping somebody whom we cannot hear.
+    // Only the watcher can judge a member that accepts no probes, so its verdict counts at once everywhere. That of a
+    // node that only adopted the member does not: the member may ping another node that is unreachable from here.
     const refused = kind === 'dead' && death.wasHeard;
     this.#ports.applyClaim({ ...this.#claim(kind, death.id, death, undefined), refused }, why);
   }
@@ -153,7 +151,7 @@ export class PushServer {
     return { kind, id, generation, incarnation, by: this.#self, refused: false, entry };
   }
 
-  #answer(id: NodeId, seq: number, verdict: PushAck['verdict'], known: MemberStatus): PushAck {
+  #ack(id: NodeId, seq: number, verdict: PushAck['verdict'], known: MemberStatus): PushAck {
     return { kind: 'pushAck', seq, verdict, known: known.incarnation, ...this.#ports.ackContent(id) };
   }
 

@@ -1,6 +1,6 @@
 /**
- * Announces a leave to connected neighbours and by gossip, and finishes when they acknowledged or time is up. A leave
- * is not a death, so others are told before the sockets close. Never closes a socket.
+ * Announces a leave to connected neighbours and by gossip, before the sockets close, so that a leave is not taken for a
+ * death. Finishes when the neighbours have acknowledged or time is up. Never closes a socket.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { MembershipContext } from '../state/context.ts';
@@ -10,38 +10,38 @@ import type { Gossiper } from '../probe/gossiper.ts';
 const gossipRounds = 2;
 
 export class GracefulLeave {
-  readonly #group: MembershipContext;
+  readonly #context: MembershipContext;
   readonly #observers: CrashObservers;
-  readonly #spreader: Gossiper;
+  readonly #gossiper: Gossiper;
   readonly #waiting = new Set<NodeId>();
-  #over = false;
+  #ended = false;
 
-  constructor(group: MembershipContext, observers: CrashObservers, spreader: Gossiper) {
-    this.#group = group;
+  constructor(context: MembershipContext, observers: CrashObservers, gossiper: Gossiper) {
+    this.#context = context;
     this.#observers = observers;
-    this.#spreader = spreader;
+    this.#gossiper = gossiper;
   }
 
-  /** `manager` is the one who hears our heartbeats, if we need one. */
+  /** `manager` receives the heartbeats of this node, if it has no datagrams. */
   begin(reason: string, manager?: NodeId): void {
-    const { self, gossip, options, outbox, table } = this.#group;
+    const { self, gossip, options, outbox, table } = this.#context;
     if (self.leaving) return;
     self.leaving = true;
     if (self.hasDatagrams) gossip.add(self.claim('left'));
-    for (let round = 0; round < gossipRounds; round++) this.#spreader.tick();
+    for (let round = 0; round < gossipRounds; round++) this.#gossiper.tick();
     for (const id of new Set([...this.#observers.neighbours(), ...(manager === undefined ? [] : [manager])])) {
       const member = table.get(id);
       if (member === undefined) continue;
       this.#waiting.add(id);
       const message = { kind: 'leave', incarnation: self.incarnation, reason } as const;
       const purpose = { kind: 'departure', id } as const;
-      outbox.put({ kind: 'request', to: member.entry, message, timeoutMs: options.leaveTimeoutMs, purpose });
+      outbox.push({ kind: 'request', to: member.entry, message, timeoutMs: options.leaveTimeoutMs, purpose });
     }
     if (this.#waiting.size === 0) this.#end();
-    else outbox.after(options.leaveTimeoutMs, { kind: 'leaving' });
+    else outbox.schedule(options.leaveTimeoutMs, { kind: 'leaving' });
   }
 
-  /** Answered or not: nobody waits for this one any more. */
+  /** The request to this member has ended, with a reply or without. */
   acknowledged(id: NodeId): void {
     this.#waiting.delete(id);
     if (this.#waiting.size === 0) this.#end();
@@ -52,8 +52,8 @@ export class GracefulLeave {
   }
 
   #end(): void {
-    if (this.#over) return;
-    this.#over = true;
-    this.#group.outbox.put({ kind: 'departed' });
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#context.outbox.push({ kind: 'left' });
   }
 }

@@ -1,4 +1,4 @@
-/** Who comes alone is answered at once; who comes in a crowd hears of all of it. */
+/** A joiner that comes alone gets its reply at once; joiners that come together get one batch that names all of them. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { nodeIdFrom } from '../../base/ids.ts';
@@ -20,20 +20,20 @@ function claimOf(self: Identity, kind: 'join' | 'alive'): Claim {
   return { kind, id, generation, incarnation: 0, by: id, refused: false, entry: self };
 }
 
-/** Node 1, of which only the timer of its door is let run; who was answered, and how many it was told of. */
-class Door {
+/** Node 1 with only its batch timer running; records each reply and how many members it names. */
+class CoordinatorHarness {
   readonly #machine = new Membership(identity(1), 0, lanMembershipOptions, new Random('door'));
   #timers: { readonly atMs: number; readonly timer: unknown }[] = [];
-  #answered: string[] = [];
+  #replies: string[] = [];
   nowMs = 0;
 
-  asks(n: number, kind: 'join' | 'alive' = 'join'): void {
+  receivesRequest(n: number, kind: 'join' | 'alive' = 'join'): void {
     const from = identity(n);
     const message = { kind: 'syncView', viewHash: 1, claims: [claimOf(from, kind)], reply: 'differences' } as const;
-    this.#step({ kind: 'asked', from, call: n, message });
+    this.#step({ kind: 'request', from, call: n, message });
   }
 
-  pass(durationMs: number): void {
+  advance(durationMs: number): void {
     const untilMs = this.nowMs + durationMs;
     for (;;) {
       const next = this.#timers.filter(({ atMs }) => atMs <= untilMs).toSorted((a, b) => a.atMs - b.atMs)[0];
@@ -45,62 +45,62 @@ class Door {
     this.nowMs = untilMs;
   }
 
-  answered(): string[] {
-    return this.#answered.splice(0);
+  takeReplies(): string[] {
+    return this.#replies.splice(0);
   }
 
   #step(input: MembershipInput): void {
     for (const effect of this.#machine.step(this.nowMs, input)) {
-      if (effect.kind === 'schedule' && effect.timer.kind === 'crowd') this.#timers.push(effect);
+      if (effect.kind === 'schedule' && effect.timer.kind === 'joinBatch') this.#timers.push(effect);
       if (effect.kind === 'reply' && effect.message.kind === 'syncViewReply') {
-        this.#answered.push(`n${effect.call} hears of ${effect.message.claims.length}`);
+        this.#replies.push(`n${effect.call} learns of ${effect.message.claims.length}`);
       }
     }
   }
 }
 
-describe('the front door', () => {
-  it('answers who comes alone at once, and again who comes later', () => {
-    const door = new Door();
-    door.asks(2);
-    assert.deepEqual(door.answered(), ['n2 hears of 2']);
-    door.pass(gossipIntervalMs);
-    door.asks(3);
-    assert.deepEqual(door.answered(), ['n3 hears of 3']);
+describe('the join coordinator', () => {
+  it('replies at once to a joiner that comes alone, and to a later one', () => {
+    const harness = new CoordinatorHarness();
+    harness.receivesRequest(2);
+    assert.deepEqual(harness.takeReplies(), ['n2 learns of 2']);
+    harness.advance(gossipIntervalMs);
+    harness.receivesRequest(3);
+    assert.deepEqual(harness.takeReplies(), ['n3 learns of 3']);
   });
 
-  it('answers a crowd when nobody else comes, and tells each of all', () => {
-    const door = new Door();
-    for (const n of [2, 3, 4, 5]) door.asks(n);
-    assert.deepEqual(door.answered(), ['n2 hears of 2'], 'nobody knew that a crowd was coming');
-    door.pass(gossipIntervalMs / 8);
-    door.asks(6);
-    assert.deepEqual(door.answered(), []);
-    door.pass(gossipIntervalMs / 4);
+  it('replies to a batch when no further joiner comes, and names all members to each', () => {
+    const harness = new CoordinatorHarness();
+    for (const n of [2, 3, 4, 5]) harness.receivesRequest(n);
+    assert.deepEqual(harness.takeReplies(), ['n2 learns of 2'], 'the first joiner does not wait');
+    harness.advance(gossipIntervalMs / 8);
+    harness.receivesRequest(6);
+    assert.deepEqual(harness.takeReplies(), []);
+    harness.advance(gossipIntervalMs / 4);
     assert.deepEqual(
-      door.answered(),
-      [3, 4, 5, 6].map((n) => `n${n} hears of 6`),
+      harness.takeReplies(),
+      [3, 4, 5, 6].map((n) => `n${n} learns of 6`),
     );
   });
 
-  it('lets nobody wait for long, even if people never stop coming', () => {
-    const door = new Door();
-    door.asks(2);
-    door.asks(3);
+  it('delays no reply for long, even while joiners keep coming', () => {
+    const harness = new CoordinatorHarness();
+    harness.receivesRequest(2);
+    harness.receivesRequest(3);
     const stepMs = gossipIntervalMs / 8;
     for (let n = 4; n < 16; n++) {
-      door.pass(stepMs);
-      door.asks(n);
+      harness.advance(stepMs);
+      harness.receivesRequest(n);
     }
-    assert.equal(door.answered()[1], 'n3 hears of 14', 'after one and a half gossip intervals');
+    assert.equal(harness.takeReplies()[1], 'n3 learns of 14', 'after one and a half gossip intervals');
   });
 
-  it('does not let members wait who only compare views', () => {
-    const door = new Door();
-    door.asks(2);
-    door.asks(3);
-    door.answered();
-    door.asks(4, 'alive');
-    assert.deepEqual(door.answered(), ['n4 hears of 4']);
+  it('replies at once to a member that only compares views', () => {
+    const harness = new CoordinatorHarness();
+    harness.receivesRequest(2);
+    harness.receivesRequest(3);
+    harness.takeReplies();
+    harness.receivesRequest(4, 'alive');
+    assert.deepEqual(harness.takeReplies(), ['n4 learns of 4']);
   });
 });

@@ -1,63 +1,63 @@
 /**
- * Answers view requests. Joins that arrive together are batched for at most 1.5 gossip intervals; their claims count at
- * once. A batch hears of itself in one reply, because gossip would have to tell each newcomer of every other one.
- *
- * What they say about themselves counts from the moment they say it; only the answer waits.
+ * Replies to view requests. Joiners that arrive together are batched for at most 1.5 gossip intervals, so that one reply
+ * names them all to each other; gossip would need a claim per pair. Their claims are merged at once; only the reply
+ * waits.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { MembershipContext, MembershipMessageOf } from '../state/context.ts';
 import type { AntiEntropy } from './anti-entropy.ts';
 
-type Question = { readonly call: number; readonly message: MembershipMessageOf<'syncView'> };
+type ViewRequest = { readonly call: number; readonly message: MembershipMessageOf<'syncView'> };
 
-/** More than these do not wait. */
+/** A joiner beyond this number gets its reply at once. */
 const waitingMax = 500;
-/** Of the gossip interval: who comes within this time after another belongs to the same crowd. */
+/** Of the gossip interval: a joiner within this time after another one belongs to the same batch. */
 const batchWindowRatio = 1 / 4;
-/** Of the gossip interval: nobody waits longer. */
+/** Of the gossip interval: no reply waits longer. */
 const batchMaxRatio = 3 / 2;
 
 export class JoinCoordinator {
-  readonly #group: MembershipContext;
-  readonly #views: AntiEntropy;
-  #waiting: Question[] = [];
+  readonly #context: MembershipContext;
+  readonly #antiEntropy: AntiEntropy;
+  #waiting: ViewRequest[] = [];
   #waitingSinceMs = 0;
-  #cameMs = Number.NEGATIVE_INFINITY;
+  #lastJoinMs = Number.NEGATIVE_INFINITY;
 
-  constructor(group: MembershipContext, views: AntiEntropy) {
-    this.#group = group;
-    this.#views = views;
+  constructor(context: MembershipContext, antiEntropy: AntiEntropy) {
+    this.#context = context;
+    this.#antiEntropy = antiEntropy;
   }
 
-  handleSync(from: NodeId, question: Question): void {
-    const { outbox } = this.#group;
-    this.#views.mergeRequest(from, question.message);
-    if (!question.message.claims.some(({ kind, id }) => kind === 'join' && id === from)) return this.#answer(question);
-    const cameAlone = outbox.nowMs - this.#cameMs >= this.#togetherMs;
-    this.#cameMs = outbox.nowMs;
-    if (cameAlone || this.#waiting.length >= waitingMax) return this.#answer(question);
-    this.#waiting.push(question);
+  handleSync(from: NodeId, request: ViewRequest): void {
+    const { outbox } = this.#context;
+    this.#antiEntropy.mergeRequest(from, request.message);
+    const isJoin = request.message.claims.some(({ kind, id }) => kind === 'join' && id === from);
+    if (!isJoin) return this.#reply(request);
+    const startsBatch = outbox.nowMs - this.#lastJoinMs >= this.#windowMs;
+    this.#lastJoinMs = outbox.nowMs;
+    if (startsBatch || this.#waiting.length >= waitingMax) return this.#reply(request);
+    this.#waiting.push(request);
     if (this.#waiting.length > 1) return;
     this.#waitingSinceMs = outbox.nowMs;
-    outbox.after(this.#togetherMs, { kind: 'crowd' });
+    outbox.schedule(this.#windowMs, { kind: 'joinBatch' });
   }
 
-  /** The timer of a crowd: perhaps more are coming. */
+  /** The timer of a batch: it is set again while more joiners arrive. */
   expire(): void {
-    const { options, outbox } = this.#group;
+    const { options, outbox } = this.#context;
     const endMs = this.#waitingSinceMs + options.gossipIntervalMs * batchMaxRatio;
-    const dueMs = Math.min(this.#cameMs + this.#togetherMs, endMs);
-    if (dueMs > outbox.nowMs) return outbox.after(dueMs - outbox.nowMs, { kind: 'crowd' });
+    const dueMs = Math.min(this.#lastJoinMs + this.#windowMs, endMs);
+    if (dueMs > outbox.nowMs) return outbox.schedule(dueMs - outbox.nowMs, { kind: 'joinBatch' });
     const waiting = this.#waiting;
     this.#waiting = [];
-    for (const question of waiting) this.#answer(question);
+    for (const request of waiting) this.#reply(request);
   }
 
-  get #togetherMs(): number {
-    return this.#group.options.gossipIntervalMs * batchWindowRatio;
+  get #windowMs(): number {
+    return this.#context.options.gossipIntervalMs * batchWindowRatio;
   }
 
-  #answer({ call, message }: Question): void {
-    this.#group.outbox.put({ kind: 'reply', call, message: this.#views.replyTo(message) });
+  #reply({ call, message }: ViewRequest): void {
+    this.#context.outbox.push({ kind: 'reply', call, message: this.#antiEntropy.replyTo(message) });
   }
 }

@@ -1,4 +1,4 @@
-/** What a node does with the answer to its join: whom it tells, and how often it looks again. */
+/** What a joiner does with the reply of a seed: which claims it gossips, and how often it rechecks the view. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { nodeIdFrom } from '../../base/ids.ts';
@@ -20,100 +20,100 @@ function aliveClaim(n: number): Claim {
   return { kind: 'alive', id, generation, incarnation: 0, by: id, refused: false, entry };
 }
 
-/** Node 1, which asks node 2. */
-class Joining {
+/** Node 1, which joins with node 2 as its seed. */
+class JoinerHarness {
   readonly machine = new Membership(identity(1), 0, lanMembershipOptions, new Random('joining'));
-  #looks: { readonly atMs: number; readonly timer: unknown }[] = [];
+  #rechecks: { readonly atMs: number; readonly timer: unknown }[] = [];
   readonly #ticks: { readonly atMs: number; readonly timer: unknown }[] = [];
-  readonly #asked: RequestPurpose[] = [];
-  readonly #told = new Set<string>();
+  readonly #requested: RequestPurpose[] = [];
+  readonly #gossiped = new Set<string>();
   nowMs = 0;
 
   constructor() {
     this.#step({ kind: 'start', seeds: [identity(2)] });
   }
 
-  hears(from: number, ...about: number[]): void {
+  receives(from: number, ...about: number[]): void {
     const message = { kind: 'gossip', incarnation: 0, claims: about.map(aliveClaim) } as const;
     this.#step({ kind: 'datagram', from: identity(from), message });
   }
 
-  /** Node 2 answers the question that was asked last. */
-  answered(...about: number[]): void {
+  /** Node 2 replies to the last request. */
+  receivesView(...about: number[]): void {
     const claims = about.map(aliveClaim);
     const message = {
       kind: 'syncViewReply',
       viewHash: about.length === 0 ? this.machine.viewHash : 1,
       claims,
     } as const;
-    this.#step({ kind: 'answered', purpose: this.#asked.at(-1)!, message: { ...message, id: identity(2).id } });
+    this.#step({ kind: 'response', purpose: this.#requested.at(-1)!, message: { ...message, id: identity(2).id } });
   }
 
-  /** Lets the next look come; false if there is none. */
-  look(): boolean {
-    const next = this.#looks.shift();
+  /** Fires the next recheck; false if there is none. */
+  recheck(): boolean {
+    const next = this.#rechecks.shift();
     if (next === undefined) return false;
     this.nowMs = next.atMs;
     this.#step({ kind: 'expired', timer: next.timer } as never);
     return true;
   }
 
-  /** Lets it tell all that is news; about whom that was. */
-  gossips(): readonly string[] {
+  /** Fires all gossip ticks; returns the names in the claims that were sent. */
+  gossip(): readonly string[] {
     for (let next = this.#ticks.shift(); next !== undefined; next = this.#ticks.shift()) {
       this.nowMs = Math.max(this.nowMs, next.atMs);
       this.#step({ kind: 'expired', timer: next.timer } as never);
     }
-    const told = [...this.#told].toSorted();
-    this.#told.clear();
-    return told;
+    const gossiped = [...this.#gossiped].toSorted();
+    this.#gossiped.clear();
+    return gossiped;
   }
 
   #step(input: MembershipInput): void {
     for (const effect of this.machine.step(this.nowMs, input)) {
-      if (effect.kind === 'schedule' && effect.timer.kind === 'look') this.#looks.push(effect);
+      if (effect.kind === 'schedule' && effect.timer.kind === 'recheckView') this.#rechecks.push(effect);
       if (effect.kind === 'schedule' && effect.timer.kind === 'gossip') this.#ticks.push(effect);
-      if (effect.kind === 'request') this.#asked.push(effect.purpose);
+      if (effect.kind === 'request') this.#requested.push(effect.purpose);
       if (effect.kind !== 'datagram' || effect.message.kind !== 'gossip') continue;
-      for (const { entry } of effect.message.claims) this.#told.add(entry?.name ?? '');
+      for (const { entry } of effect.message.claims) this.#gossiped.add(entry?.name ?? '');
     }
   }
 }
 
-describe('a newcomer', () => {
-  it('looks again until it finds nothing new', () => {
-    const joining = new Joining();
-    joining.answered(2, 3);
-    assert.ok(joining.look());
-    joining.answered(2, 3, 4);
-    assert.ok(joining.look());
-    joining.answered();
-    assert.equal(joining.look(), false);
-    assert.equal([...joining.machine.members].length, 3);
+describe('a joiner', () => {
+  it('rechecks the view until it finds nothing new', () => {
+    const joiner = new JoinerHarness();
+    joiner.receivesView(2, 3);
+    assert.ok(joiner.recheck());
+    joiner.receivesView(2, 3, 4);
+    assert.ok(joiner.recheck());
+    joiner.receivesView();
+    assert.equal(joiner.recheck(), false);
+    assert.equal([...joiner.machine.members].length, 3);
   });
 
-  it('does not look for ever where views never agree', () => {
-    const joining = new Joining();
-    joining.answered(2, 3);
-    let looks = 0;
-    for (; joining.look() && looks < 100; looks++) joining.answered(2, 3, 4 + looks);
-    assert.equal(looks, 4);
+  it('stops its rechecks even if the views never agree', () => {
+    const joiner = new JoinerHarness();
+    joiner.receivesView(2, 3);
+    let rechecks = 0;
+    for (; joiner.recheck() && rechecks < 100; rechecks++) joiner.receivesView(2, 3, 4 + rechecks);
+    assert.equal(rechecks, 4);
   });
 
-  it('does not tell others what the one that took it in tells them', () => {
-    const joining = new Joining();
-    joining.hears(2, 3);
-    const before = joining.gossips();
-    joining.answered(2, 3, 4, 5);
-    assert.equal([...joining.machine.members].length, 4);
-    assert.deepEqual([before, joining.gossips()], [['n2', 'n3'], []]);
+  it('does not gossip the view of its seed, which the seed gossips', () => {
+    const joiner = new JoinerHarness();
+    joiner.receives(2, 3);
+    const before = joiner.gossip();
+    joiner.receivesView(2, 3, 4, 5);
+    assert.equal([...joiner.machine.members].length, 4);
+    assert.deepEqual([before, joiner.gossip()], [['n2', 'n3'], []]);
   });
 
-  it('brings two groups together: who knows others tells them', () => {
-    const joining = new Joining();
-    joining.hears(7, 8);
-    joining.gossips();
-    joining.answered(2, 3);
-    assert.deepEqual(joining.gossips(), ['n2', 'n3']);
+  it('joins two groups: it gossips the view to the members that it knew before', () => {
+    const joiner = new JoinerHarness();
+    joiner.receives(7, 8);
+    joiner.gossip();
+    joiner.receivesView(2, 3);
+    assert.deepEqual(joiner.gossip(), ['n2', 'n3']);
   });
 });

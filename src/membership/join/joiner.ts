@@ -1,71 +1,71 @@
 /**
- * Joins the group: asks seeds with backoff until they answer, asks members of the last run once, and rechecks their
- * views soon after, since gossip is slow to tell of members that joined at the same moment. Never merges a view itself.
- *
- * What an answer says is merged by anti-entropy.ts.
+ * Joins the group: requests the view of seeds with backoff until they reply and that of former members once, and
+ * rechecks a view soon after, because gossip is slow to spread members that joined at the same moment. Never merges a
+ * view itself: anti-entropy.ts does.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Address } from '../../base/ports.ts';
 import type { MembershipContext, RequestPurpose } from '../state/context.ts';
 import type { AntiEntropy } from './anti-entropy.ts';
 
-/** So often at most; the first look that finds nothing new is the last one. */
+/** Rechecks of one view; the first that finds nothing new is the last. */
 const recheckMax = 4;
 
 export class Joiner {
-  readonly #group: MembershipContext;
-  readonly #views: AntiEntropy;
+  readonly #context: MembershipContext;
+  readonly #antiEntropy: AntiEntropy;
 
-  constructor(group: MembershipContext, views: AntiEntropy) {
-    this.#group = group;
-    this.#views = views;
+  constructor(context: MembershipContext, antiEntropy: AntiEntropy) {
+    this.#context = context;
+    this.#antiEntropy = antiEntropy;
   }
 
-  /** Asks all seeds that are not ourselves; returns which these are. */
+  /** Requests the view of all seeds except this node; returns these seeds. */
   join(seeds: readonly Address[]): readonly Address[] {
-    const others = seeds.filter((seed) => !isSame(seed, this.#group.self.entry));
-    for (const seed of others) this.ask(seed, 0);
+    const others = seeds.filter((seed) => !isSame(seed, this.#context.self.entry));
+    for (const seed of others) this.requestSeed(seed, 0);
     return others;
   }
 
-  /** Asks a seed, of which only the address is known. It is no member, and never suspected, before it has answered. */
-  ask(seed: Address, attempt: number): void {
-    this.#views.requestView(seed, 'join', { kind: 'join', seed, attempt });
+  /** A seed is only an address: it becomes a member, and can be suspected, when it replies. */
+  requestSeed(seed: Address, attempt: number): void {
+    this.#antiEntropy.requestView(seed, 'join', { kind: 'join', seed, attempt });
   }
 
-  /** Asks those that were members in our last life, each once: they may be anywhere by now. */
-  askKnown(known: readonly Address[], asked: readonly Address[] = []): void {
-    const met = [this.#group.self.entry, ...asked];
+  /** Requests the view of former members, once each, because their addresses may be out of date. */
+  requestKnown(known: readonly Address[], requested: readonly Address[] = []): void {
+    const skipped = [this.#context.self.entry, ...requested];
     for (const address of known) {
-      if (!met.some((one) => isSame(one, address)))
-        this.#views.requestView(address, 'join', { kind: 'greet', address });
+      if (!skipped.some((one) => isSame(one, address)))
+        this.#antiEntropy.requestView(address, 'join', { kind: 'greet', address });
     }
   }
 
-  /** Goes on asking, ever less often, while nobody is known; otherwise now and then, for seeds that were down at first. */
+  /** Retries with exponential backoff, and more often while no member is known. Also finds seeds that start late. */
   onSeedFailed(seed: Address, attempt: number): void {
-    const { options, outbox, random, table } = this.#group;
+    const { options, outbox, random, table } = this.#context;
     const backoffMs = Math.min(options.joinRetryMs * 2 ** Math.min(attempt, 8), options.syncIntervalMs);
     const delayMs =
       (table.liveCount === 0 ? Math.min(backoffMs, 5 * options.joinRetryMs) : backoffMs) * random.between(0.75, 1.25);
-    outbox.after(delayMs, { kind: 'join', seed, attempt: attempt + 1 });
+    outbox.schedule(delayMs, { kind: 'join', seed, attempt: attempt + 1 });
   }
 
-  /** Somebody has answered; did it know anything new? */
-  answered(by: NodeId, purpose: RequestPurpose, hadNews: boolean): void {
-    if (purpose.kind === 'join' || purpose.kind === 'greet') this.#lookLater(by, 1);
-    if (purpose.kind === 'look' && hadNews && purpose.attempt < recheckMax) this.#lookLater(by, purpose.attempt + 1);
+  /** A member has replied with its view; `hadClaims` if that view differed. */
+  onReply(by: NodeId, purpose: RequestPurpose, hadClaims: boolean): void {
+    if (purpose.kind === 'join' || purpose.kind === 'greet') this.#scheduleRecheck(by, 1);
+    if (purpose.kind !== 'look' || !hadClaims || purpose.attempt >= recheckMax) return;
+    this.#scheduleRecheck(by, purpose.attempt + 1);
   }
 
   recheckView(id: NodeId, attempt: number): void {
-    const member = this.#group.table.get(id);
-    if (member?.state === 'alive') this.#views.requestView(member.entry, 'alive', { kind: 'look', id, attempt });
+    const member = this.#context.table.get(id);
+    if (member?.state === 'alive') this.#antiEntropy.requestView(member.entry, 'alive', { kind: 'look', id, attempt });
   }
 
-  /** Not all at once: those who came together would also look together. */
-  #lookLater(id: NodeId, attempt: number): void {
-    const { options, outbox, random } = this.#group;
-    outbox.after(options.gossipIntervalMs * random.between(1, 2), { kind: 'look', id, attempt });
+  /** With jitter, because members that joined together would also recheck together. */
+  #scheduleRecheck(id: NodeId, attempt: number): void {
+    const { options, outbox, random } = this.#context;
+    outbox.schedule(options.gossipIntervalMs * random.between(1, 2), { kind: 'recheckView', id, attempt });
   }
 }
 

@@ -1,4 +1,4 @@
-/** When connections to neighbours are made: once the group is at rest, soon after it has changed. */
+/** When a member opens connections to its ring neighbours: soon after the view has changed, once it is stable. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { nodeIdFrom } from '../../base/ids.ts';
@@ -15,36 +15,35 @@ function identity(n: number, generation = 1): Identity {
   return { id, name: `n${n}`, host: '10.0.0.1', port: n, generation, roles: ['worker'], dc: 'dc1' };
 }
 
-/** Node 1, of which only the looks at its neighbours are let run. */
-class Observer {
+/** Node 1 with only the timer of its crash observers running. */
+class ObserverHarness {
   readonly #machine = new Membership(identity(1), 0, lanMembershipOptions, new Random('observer'));
-  #looks: { readonly atMs: number; readonly timer: unknown }[] = [];
-  #spoken: number[] = [];
+  #timers: { readonly atMs: number; readonly timer: unknown }[] = [];
+  #pinged: number[] = [];
   nowMs = 0;
 
-  /** Whoever is new to us comes with its entry. */
-  hears(from: Identity, ...claims: Claim[]): void {
+  receives(from: Identity, ...claims: Claim[]): void {
     this.#step({ kind: 'datagram', from, message: { kind: 'gossip', incarnation: 0, claims } });
   }
 
-  /** Ports of the members to whom it has spoken meanwhile. */
-  spokenAfter(durationMs: number): number[] {
+  /** Lets time pass; returns the ports of the members that were pinged. */
+  pingedAfter(durationMs: number): number[] {
     const untilMs = this.nowMs + durationMs;
     for (;;) {
-      const next = this.#looks.filter(({ atMs }) => atMs <= untilMs).toSorted((a, b) => a.atMs - b.atMs)[0];
+      const next = this.#timers.filter(({ atMs }) => atMs <= untilMs).toSorted((a, b) => a.atMs - b.atMs)[0];
       if (next === undefined) break;
-      this.#looks = this.#looks.filter((look) => look !== next);
+      this.#timers = this.#timers.filter((timer) => timer !== next);
       this.nowMs = next.atMs;
       this.#step({ kind: 'expired', timer: next.timer } as never);
     }
     this.nowMs = untilMs;
-    return this.#spoken.splice(0).toSorted((a, b) => a - b);
+    return this.#pinged.splice(0).toSorted((a, b) => a - b);
   }
 
   #step(input: MembershipInput): void {
     for (const effect of this.#machine.step(this.nowMs, input)) {
-      if (effect.kind === 'schedule' && effect.timer.kind === 'watch') this.#looks.push(effect);
-      if (effect.kind === 'request' && effect.purpose.kind === 'watch') this.#spoken.push(effect.to.port);
+      if (effect.kind === 'schedule' && effect.timer.kind === 'observe') this.#timers.push(effect);
+      if (effect.kind === 'request' && effect.purpose.kind === 'watch') this.#pinged.push(effect.to.port);
     }
   }
 }
@@ -53,45 +52,45 @@ function suspicionOf({ id, generation }: Identity, by: Identity): Claim {
   return { kind: 'suspect', id, generation, incarnation: 0, by: by.id, refused: false, entry: undefined };
 }
 
-/** Half of the time between two looks. */
+/** Half of the time between two checks. */
 const halfMs = syncPauseMs / 2;
 
-describe('connections to neighbours', () => {
-  it('are made when the group has not changed between two looks', () => {
-    const observer = new Observer();
-    observer.hears(identity(2));
-    assert.deepEqual(observer.spokenAfter(halfMs), []);
-    observer.hears(identity(3));
-    assert.deepEqual(observer.spokenAfter(syncPauseMs), [], 'the first look saw somebody new');
-    assert.deepEqual(observer.spokenAfter(syncPauseMs), [2, 3]);
+describe('connections to ring neighbours', () => {
+  it('are opened when the view has not changed between two checks', () => {
+    const observer = new ObserverHarness();
+    observer.receives(identity(2));
+    assert.deepEqual(observer.pingedAfter(halfMs), []);
+    observer.receives(identity(3));
+    assert.deepEqual(observer.pingedAfter(syncPauseMs), [], 'the first check saw a new member');
+    assert.deepEqual(observer.pingedAfter(syncPauseMs), [2, 3]);
   });
 
-  it('are made all the same in a group that never rests', () => {
-    const observer = new Observer();
-    const spoken: number[] = [];
+  it('are opened nevertheless in a group that changes all the time', () => {
+    const observer = new ObserverHarness();
+    const pinged: number[] = [];
     for (let n = 2; n < 32; n++) {
-      observer.hears(identity(n));
-      spoken.push(...observer.spokenAfter(halfMs));
+      observer.receives(identity(n));
+      pinged.push(...observer.pingedAfter(halfMs));
     }
-    assert.ok(spoken.length >= 3);
+    assert.ok(pinged.length >= 3);
   });
 
-  it('carry a word from time to time, and are neither made nor used for a mere suspicion', () => {
-    const observer = new Observer();
-    observer.hears(identity(2));
-    observer.hears(identity(3));
-    assert.deepEqual(observer.spokenAfter(2 * syncPauseMs), [2, 3]);
-    observer.hears(identity(2), suspicionOf(identity(3), identity(2)));
-    assert.deepEqual(observer.spokenAfter(3 * syncPauseMs), []);
-    assert.deepEqual(observer.spokenAfter(1.2 * watchIntervalMs), [2, 3]);
+  it('carry a ping from time to time, and are neither opened nor used for a mere suspicion', () => {
+    const observer = new ObserverHarness();
+    observer.receives(identity(2));
+    observer.receives(identity(3));
+    assert.deepEqual(observer.pingedAfter(2 * syncPauseMs), [2, 3]);
+    observer.receives(identity(2), suspicionOf(identity(3), identity(2)));
+    assert.deepEqual(observer.pingedAfter(3 * syncPauseMs), []);
+    assert.deepEqual(observer.pingedAfter(1.2 * watchIntervalMs), [2, 3]);
   });
 
-  it('are made anew to one that has started again', () => {
-    const observer = new Observer();
-    observer.hears(identity(2));
-    observer.hears(identity(3));
-    assert.deepEqual(observer.spokenAfter(2 * syncPauseMs), [2, 3]);
-    observer.hears(identity(3, 2));
-    assert.deepEqual(observer.spokenAfter(2 * syncPauseMs), [3]);
+  it('are opened again to a member that has restarted', () => {
+    const observer = new ObserverHarness();
+    observer.receives(identity(2));
+    observer.receives(identity(3));
+    assert.deepEqual(observer.pingedAfter(2 * syncPauseMs), [2, 3]);
+    observer.receives(identity(3, 2));
+    assert.deepEqual(observer.pingedAfter(2 * syncPauseMs), [3]);
   });
 });

@@ -1,9 +1,9 @@
 /**
- * Crash evidence: holds connections to the next neighbours on a ring of hashed ids, so each member is observed by a few
- * others; a broken one starts a probe at once. A hint only: death needs several observers.
+ * Crash evidence: holds connections to the next neighbours on a ring of hashed ids, so that a few members observe each
+ * member; a broken connection starts a probe at once. It is only a hint: a death needs several observers.
  *
- * Neighbours are chosen anew soon after the group has changed, but not while it still does: in a mass join each would
- * make half a dozen connections for nothing, in the very moment in which everybody has most to do.
+ * The ring is refreshed soon after the view has changed, but not while it still changes: during a mass join every member
+ * would open connections in vain.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { type ConnectionChange, portClosedReason } from '../../base/ports.ts';
@@ -11,119 +11,121 @@ import type { MembershipContext } from '../state/context.ts';
 import { type Member, isLiveMember, acceptsProbes, memberStatusHash } from '../state/member-table.ts';
 import type { Prober } from './prober.ts';
 
-/** A group that changes at every look has its neighbours chosen nevertheless. */
-const looksMax = 5;
+/** The ring is refreshed after this many checks even if the view has changed at each of them. */
+const checksMax = 5;
 
 export class CrashObservers {
-  readonly #group: MembershipContext;
+  readonly #context: MembershipContext;
   readonly #prober: Prober;
-  /** By id, in which life. */
+  /** The observed neighbours with their generation. */
   #observed: ReadonlyMap<NodeId, number> = new Map();
-  /** The group from which they were chosen. */
+  /** The view hash for which they were chosen. */
   #observedView = 0;
-  /** The group as it was at the last look, and how many looks have seen it change. */
-  #seenView = 0;
-  #looks = 0;
-  /** When the next look is due; infinite when none is. */
+  /** The view hash at the last check, and how many checks in a row have seen a change. */
+  #checkedView = 0;
+  #checks = 0;
+  /** When the next check is due; infinite when none is. */
   #dueMs = Infinity;
-  /** When all connections are to carry a word again. */
-  #wordsMs = Number.NEGATIVE_INFINITY;
+  /** When the next ping over all connections is due. */
+  #pingDueMs = Number.NEGATIVE_INFINITY;
 
-  constructor(group: MembershipContext, prober: Prober) {
-    this.#group = group;
+  constructor(context: MembershipContext, prober: Prober) {
+    this.#context = context;
     this.#prober = prober;
   }
 
-  /** After every step: a group that has changed is looked at soon. */
+  /** After every step: schedules a check if the view has changed. */
   scheduleIfChanged(): void {
-    const { options, outbox, self, table } = this.#group;
+    const { options, outbox, self, table } = this.#context;
     if (table.viewHash === this.#observedView || !self.hasDatagrams) return;
     if (this.#dueMs <= outbox.nowMs + options.syncPauseMs) return;
-    this.#seenView = table.viewHash;
-    this.#lookAfter(options.syncPauseMs);
+    this.#checkedView = table.viewHash;
+    this.#checkAfter(options.syncPauseMs);
   }
 
-  /** The timer of a look; not of the next one if that was moved forward meanwhile. */
+  /** A timer that was replaced by an earlier one does nothing. */
   expire(dueMs: number): void {
     if (dueMs === this.#dueMs) this.#refreshRing();
   }
 
-  /** Once two looks have seen the same group: opens connections to new neighbours on the ring; keeps all open. */
+  /** When two checks in a row see the same view: chooses the neighbours and pings the new ones. Closes no connection. */
   #refreshRing(): void {
-    const { options, outbox, random, table } = this.#group;
-    this.#looks += 1;
-    if (table.viewHash !== this.#seenView && this.#looks < looksMax) {
-      this.#seenView = table.viewHash;
-      return this.#lookAfter(options.syncPauseMs);
+    const { options, outbox, random, table } = this.#context;
+    this.#checks += 1;
+    if (table.viewHash !== this.#checkedView && this.#checks < checksMax) {
+      this.#checkedView = table.viewHash;
+      return this.#checkAfter(options.syncPauseMs);
     }
-    this.#looks = 0;
+    this.#checks = 0;
     const before = this.#observed;
     if (table.viewHash !== this.#observedView) this.#choose();
-    const isDue = outbox.nowMs >= this.#wordsMs;
-    if (isDue) this.#wordsMs = outbox.nowMs + options.watchIntervalMs * random.between(0.8, 1.2);
+    const isDue = outbox.nowMs >= this.#pingDueMs;
+    if (isDue) this.#pingDueMs = outbox.nowMs + options.watchIntervalMs * random.between(0.8, 1.2);
     for (const [id, generation] of this.#observed) {
       if (isDue || before.get(id) !== generation) this.#ping(id);
     }
-    return this.#lookAfter(this.#wordsMs - outbox.nowMs);
+    return this.#checkAfter(this.#pingDueMs - outbox.nowMs);
   }
 
-  #lookAfter(delayMs: number): void {
-    const { outbox } = this.#group;
+  #checkAfter(delayMs: number): void {
+    const { outbox } = this.#context;
     this.#dueMs = outbox.nowMs + delayMs;
-    outbox.after(delayMs, { kind: 'watch' });
+    outbox.schedule(delayMs, { kind: 'observe' });
   }
 
   #ping(id: NodeId): void {
-    const { options, outbox, table } = this.#group;
+    const { options, outbox, table } = this.#context;
     const member = table.get(id);
     if (member === undefined || !isLiveMember(member)) return;
     const purpose = { kind: 'watch', id } as const;
     const message = { kind: 'streamPing' } as const;
-    outbox.put({ kind: 'request', to: member.entry, message, timeoutMs: options.syncTimeoutMs, purpose });
+    outbox.push({ kind: 'request', to: member.entry, message, timeoutMs: options.syncTimeoutMs, purpose });
   }
 
   onConnectionChange(change: ConnectionChange): void {
-    const { self, table } = this.#group;
+    const { self, table } = this.#context;
     if (!isEvidence(change) || !self.hasDatagrams) return;
     const member =
-      change.kind === 'disconnected' ? table.get(change.peer.id) : this.#at(change.address.host, change.address.port);
+      change.kind === 'disconnected'
+        ? table.get(change.peer.id)
+        : this.#memberAt(change.address.host, change.address.port);
     if (member === undefined || !acceptsProbes(member)) return;
     if (change.kind === 'disconnected' && change.peer.generation !== member.generation) return;
-    // Also of one that we have given up: somebody who has not heard of it may have asked us to look.
+    // Also for a dead member: a member that does not know of the death may have requested an indirect probe.
     if (change.kind === 'refused') this.#prober.onPortClosed(member.id);
     if (!isLiveMember(member)) return;
     if (!this.#prober.isProbing(member.id)) this.#prober.probe(member, change.kind === 'refused');
   }
 
-  /** Those we observe and those who observe us, as far as all see the same ring. */
+  /** The members that this node observes and those that observe it, as far as all see the same ring. */
   neighbours(): ReadonlySet<NodeId> {
     const ring = this.#ring();
-    const { observersCount } = this.#group.options;
+    const { observersCount } = this.#context.options;
     return new Set([...ring.slice(0, observersCount), ...ring.slice(-observersCount)]);
   }
 
   #choose(): void {
-    const { table, options } = this.#group;
+    const { table, options } = this.#context;
     const next = this.#ring().slice(0, options.observersCount);
     this.#observed = new Map(next.map((id) => [id, table.get(id)?.generation ?? 0]));
     this.#observedView = table.viewHash;
-    this.#seenView = table.viewHash;
+    this.#checkedView = table.viewHash;
   }
 
-  /** The living that can be probed, beginning with the one after us. */
+  /** The live members that accept probes, in ring order from this node on. */
   #ring(): readonly NodeId[] {
-    const { self, table } = this.#group;
-    const ownPlace = placeOf(self.id);
-    const living = [...table.all()].filter((member) => isLiveMember(member) && acceptsProbes(member));
-    const places = living.map(({ id }) => ({ id, distance: (placeOf(id) - ownPlace) >>> 0 }));
-    places.sort((a, b) => a.distance - b.distance || (a.id < b.id ? -1 : 1));
-    return places.map(({ id }) => id);
+    const { self, table } = this.#context;
+    const ownPosition = ringPosition(self.id);
+    const live = [...table.all()].filter((member) => isLiveMember(member) && acceptsProbes(member));
+    const others = live.map(({ id }) => ({ id, distance: (ringPosition(id) - ownPosition) >>> 0 }));
+    others.sort((a, b) => a.distance - b.distance || (a.id < b.id ? -1 : 1));
+    return others.map(({ id }) => id);
   }
 
-  /** A living one, if any; more than one member may have had this address. */
-  #at(host: string, port: number): Member | undefined {
+  /** The member with this address; a live one if several members have had it. */
+  #memberAt(host: string, port: number): Member | undefined {
     let found: Member | undefined;
-    for (const member of this.#group.table.all()) {
+    for (const member of this.#context.table.all()) {
       if (member.entry.port !== port || member.entry.host !== host) continue;
       if (isLiveMember(member)) return member;
       found = member;
@@ -132,12 +134,12 @@ export class CrashObservers {
   }
 }
 
-/** What neither side wanted: only then does a closed or missing connection say anything. */
+/** A closed port, or a connection that broke against the will of both sides. Any other change proves nothing. */
 function isEvidence(change: ConnectionChange): change is Exclude<ConnectionChange, { kind: 'connected' }> {
   if (change.kind === 'connected') return false;
   return change.kind === 'refused' ? change.reason === portClosedReason : !change.graceful;
 }
 
-function placeOf(id: NodeId): number {
+function ringPosition(id: NodeId): number {
   return memberStatusHash(id, { generation: 0, incarnation: 0, state: 'alive' });
 }

@@ -1,28 +1,24 @@
 /**
- * Probes one member per interval: ping, then helpers and TCP, then suspicion. Timeouts follow the measured round trip;
- * a pause of this node voids the round.
+ * Probes one member per interval, in a new random order each round. Decides nothing: suspicion-policy.ts does. Relays
+ * for other members are in probe-relays.ts.
  *
- * The prober asks one member after the other whether it is there, each round in a new random order:
+ *   ping -> ack                                                          alive
+ *   ping -> timeout -> ping requests to three helpers -> indirect ack    alive, but the direct path is bad
+ *                      and a ping by TCP -> ack                          alive, but datagrams are lost
+ *                   -> nacks or timeout                                  suspect
  *
- *   ping -> ack                                               well
- *   ping -> silence -> ping request to three helpers -> indirect ack   well, but the direct way is bad
- *                      and a probe by TCP -> answered                   well, but datagrams are lost
- *                   -> nacks or silence                       accuse
- *
- * Timeouts follow the measured round trip of each peer and grow with our own bad health; a helper that cannot even send
- * a nack speaks against us, not against the target. Rounds that span a pause of ours are void. Probes on behalf of
- * others are in probe-relays.ts, verdicts are the judge's.
+ * Timeouts follow the measured round trip and grow with bad local health. A helper that does not even send a nack counts
+ * against this node, not against the target. A round that spans a pause of this node is void.
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Identity } from '../../base/ports.ts';
-import { updateCoordinate } from '../state/coordinates.ts';
+import { decodeCoordinate, encodeCoordinate, updateCoordinate } from '../state/coordinates.ts';
 import type { MembershipContext, MembershipMessageOf } from '../state/context.ts';
 import type { SuspicionPolicy } from '../suspicion/suspicion-policy.ts';
 import { type Member, isLiveMember, acceptsProbes } from '../state/member-table.ts';
 import { ProbeRelays } from './probe-relays.ts';
 import { embeddedBytes, type Gossiper } from './gossiper.ts';
-import { decodeCoordinate, encodeCoordinate } from '../state/wire-coordinate.ts';
 
 type ProbeRound = {
   readonly target: NodeId;
@@ -30,49 +26,49 @@ type ProbeRound = {
   readonly sentMs: number;
   readonly timeoutMs: number;
   readonly helpers: Set<NodeId>;
-  /** Helpers that got no answer either, and whether its host refused them. */
+  /** Helpers that sent a nack, and whether the host of the target refused them. */
   readonly witnesses: Map<NodeId, boolean>;
   refused: boolean;
 };
 
-const underWayMax = 1_000;
+const roundsMax = 1_000;
 const lateMax = 256;
 
-function directKey(seq: number): string {
+function directTimerKey(seq: number): string {
   return `direct ${seq}`;
 }
 
 export class Prober {
-  readonly #group: MembershipContext;
-  readonly #judge: SuspicionPolicy;
-  readonly #spreader: Gossiper;
+  readonly #context: MembershipContext;
+  readonly #policy: SuspicionPolicy;
+  readonly #gossiper: Gossiper;
   readonly #rounds = new Map<number, ProbeRound>();
-  /** Pings of rounds that ended without an answer: a late one still tells how far the member is. */
+  /** Rounds that ended without an ack: a late ack still measures the round trip. */
   readonly #late = new BoundedLru<number, Pick<ProbeRound, 'target' | 'generation' | 'sentMs'>>(lateMax);
   readonly relays: ProbeRelays;
   #seq = 0;
 
-  constructor(group: MembershipContext, judge: SuspicionPolicy, spreader: Gossiper) {
-    this.#group = group;
-    this.#judge = judge;
-    this.#spreader = spreader;
-    this.relays = new ProbeRelays(group, (target) => this.#ping(target));
+  constructor(context: MembershipContext, policy: SuspicionPolicy, gossiper: Gossiper) {
+    this.#context = context;
+    this.#policy = policy;
+    this.#gossiper = gossiper;
+    this.relays = new ProbeRelays(context, (target) => this.#ping(target));
   }
 
-  /** One round per interval; a node that doubts itself takes its time. */
+  /** One probe per interval; the interval grows with bad local health. */
   tick(): void {
-    const { options, outbox, self, table } = this.#group;
-    outbox.after(options.probeIntervalMs * this.#timeoutMultiplier, { kind: 'probe' });
-    // Who has taken itself out judges nobody.
+    const { options, outbox, self, table } = this.#context;
+    outbox.schedule(options.probeIntervalMs * this.#timeoutMultiplier, { kind: 'probe' });
+    // A withdrawn member probes no member.
     const target = self.withdrawn ? undefined : table.nextToProbe();
     if (target !== undefined) this.probe(target, false);
   }
 
-  /** `urgent`: something speaks for a crash, so helpers are asked at once. */
+  /** `urgent`: the port was refused, so the helpers get their request at once. */
   probe(target: Member, urgent: boolean): void {
-    const { options, outbox } = this.#group;
-    if (this.#rounds.size >= underWayMax) return;
-    this.#group.counters.increment('probes');
+    const { options, outbox } = this.#context;
+    if (this.#rounds.size >= roundsMax) return;
+    this.#context.counters.increment('probes');
     const seq = this.#ping(target);
     const { probeTimeoutFloorMs, probeTimeoutMs } = options;
     const timeoutMs = this.#timeoutMultiplier * target.roundTrip.timeoutMs(probeTimeoutFloorMs, probeTimeoutMs);
@@ -86,7 +82,7 @@ export class Prober {
       witnesses: new Map(),
       refused: urgent,
     });
-    outbox.after(urgent ? 0 : timeoutMs, { kind: 'direct', seq }, directKey(seq));
+    outbox.schedule(urgent ? 0 : timeoutMs, { kind: 'direct', seq }, directTimerKey(seq));
   }
 
   isProbing(id: NodeId): boolean {
@@ -94,9 +90,9 @@ export class Prober {
     return false;
   }
 
-  /** No direct answer: ask others, and try the other way ourselves. */
-  directTimeout(seq: number): void {
-    const { options, table, health, outbox, self, counters } = this.#group;
+  /** No ack in time: requests indirect probes of helpers, and pings by TCP. */
+  onDirectTimeout(seq: number): void {
+    const { options, table, health, outbox, self, counters } = this.#context;
     const round = this.#rounds.get(seq);
     const target = round && table.get(round.target);
     if (round === undefined || target === undefined) return void this.#rounds.delete(seq);
@@ -111,7 +107,7 @@ export class Prober {
     );
     for (const helper of helpers) {
       round.helpers.add(helper.id);
-      const claims = this.#spreader.claimsFor(helper);
+      const claims = this.#gossiper.claimsFor(helper);
       const message = {
         kind: 'pingRequest',
         incarnation: self.incarnation,
@@ -120,16 +116,16 @@ export class Prober {
         target: target.id,
         timeoutMs: Math.ceil(waitMs / 2),
       } as const;
-      outbox.put({ kind: 'datagram', to: helper.entry, message });
+      outbox.push({ kind: 'datagram', to: helper.entry, message });
     }
     const purpose = { kind: 'probe', seq } as const;
-    outbox.put({ kind: 'request', to: target.entry, message: { kind: 'streamPing' }, timeoutMs: waitMs, purpose });
-    outbox.after(helpers.length === 0 ? waitMs / 2 : waitMs, { kind: 'indirect', seq });
+    outbox.push({ kind: 'request', to: target.entry, message: { kind: 'streamPing' }, timeoutMs: waitMs, purpose });
+    outbox.schedule(helpers.length === 0 ? waitMs / 2 : waitMs, { kind: 'indirect', seq });
   }
 
-  /** The end of a round that nobody answered. */
-  indirectTimeout(seq: number): void {
-    const { table, health, counters } = this.#group;
+  /** The end of a round without any ack. */
+  onIndirectTimeout(seq: number): void {
+    const { table, health, counters } = this.#context;
     const round = this.#rounds.get(seq);
     if (round === undefined) return;
     this.#rounds.delete(seq);
@@ -140,48 +136,49 @@ export class Prober {
     const missedNacks = round.helpers.size - round.witnesses.size;
     if (round.helpers.size === 0) health.record('probeFailed');
     for (let i = 0; i < missedNacks; i++) health.record('nackMissed');
-    const why = `no answer to a probe of ${Math.round(round.timeoutMs)} ms, ${round.witnesses.size} of ${round.helpers.size} helpers got none either`;
-    this.#judge.suspect(target, round.refused, this.#witnessesOf(round), why);
+    const nacks = `${round.witnesses.size} of ${round.helpers.size} helpers got none either`;
+    const why = `no answer to a probe of ${Math.round(round.timeoutMs)} ms, ${nacks}`;
+    this.#policy.suspect(target, round.refused, this.#witnessesOf(round), why);
   }
 
-  acked(from: Identity, message: MembershipMessageOf<'ack'>): void {
+  onAck(from: Identity, message: MembershipMessageOf<'ack'>): void {
     const { seq } = message;
-    if (this.relays.acked(from.id, seq)) return;
+    if (this.relays.onAck(from.id, seq)) return;
     const round = this.#rounds.get(seq) ?? this.#late.peek(seq);
     if (round?.target !== from.id || round.generation !== from.generation) return;
     const member = this.#clearProbeFailed(from.id);
     if (member === undefined) return;
-    this.#measured(member, this.#group.outbox.nowMs - round.sentMs, message);
+    this.#observeRoundTrip(member, this.#context.outbox.nowMs - round.sentMs, message);
     if (this.#late.delete(seq) === undefined) this.#succeeded(seq);
   }
 
-  indirectlyAcked(from: Identity, seq: number): void {
+  onIndirectAck(from: Identity, seq: number): void {
     if (this.#rounds.get(seq)?.helpers.has(from.id)) this.#succeeded(seq);
   }
 
-  nacked(from: Identity, message: MembershipMessageOf<'nack'>): void {
+  onNack(from: Identity, message: MembershipMessageOf<'nack'>): void {
     const round = this.#rounds.get(message.seq);
     if (round === undefined || !round.helpers.has(from.id)) return;
     round.witnesses.set(from.id, message.refused);
-    this.#group.counters.increment('nacks');
-    // With our own refusal that makes enough: no need to wait for the slower helpers.
+    this.#context.counters.increment('nacks');
+    // Enough refusals, the one of this node included: the round need not wait for the slower helpers.
     const refusals = [...round.witnesses.values()].filter(Boolean).length;
-    if (round.refused && refusals + 1 >= this.#group.options.refusalsNeededCount) this.indirectTimeout(message.seq);
+    if (round.refused && refusals + 1 >= this.#context.options.refusalsNeededCount) this.onIndirectTimeout(message.seq);
   }
 
-  /** The probe by TCP was answered, by this or another life of the target. */
+  /** The TCP ping has its reply, from this or another generation of the target. */
   onStreamAck(seq: number, generation: number): void {
     const round = this.#rounds.get(seq);
     if (round?.generation === generation) this.#succeeded(seq);
   }
 
-  /** The host of this member refused us a connection: its port is closed. */
+  /** The host of this member refused a connection: its port is closed. */
   onPortClosed(id: NodeId): void {
     for (const round of this.#rounds.values()) if (round.target === id) round.refused = true;
     this.relays.onPortClosed(id);
   }
 
-  /** We slept: what we did not hear says nothing. */
+  /** This node was paused: a missing ack proves nothing. */
   cancelAll(): void {
     for (const round of this.#rounds.values()) this.#clearProbeFailed(round.target);
     this.#rounds.clear();
@@ -189,22 +186,22 @@ export class Prober {
   }
 
   replyToPing(from: Identity, message: MembershipMessageOf<'ping'>): void {
-    const { self, health, outbox, table } = this.#group;
+    const { self, health, outbox, table } = this.#context;
     if (self.withdrawn) return this.#replyWithdrawn(from);
     const member = table.get(from.id);
     const embedded = self.embedded;
     const wanted = embedded !== undefined && message.stateVersion !== embedded.version ? embedded : undefined;
-    outbox.put({
+    outbox.push({
       kind: 'datagram',
       to: from,
       message: {
         kind: 'ack',
         incarnation: self.incarnation,
         seq: message.seq,
-        claims: member === undefined ? [] : this.#spreader.claimsFor(member, embeddedBytes(wanted?.parts)),
+        claims: member === undefined ? [] : this.#gossiper.claimsFor(member, embeddedBytes(wanted?.parts)),
         health: health.score,
         stuck: self.stuck,
-        viewHash: this.#spreader.viewHash,
+        viewHash: this.#gossiper.viewHash,
         coordinate: encodeCoordinate(self.coordinate),
         stateVersion: wanted?.version,
         state: wanted?.parts ?? [],
@@ -213,29 +210,29 @@ export class Prober {
     });
   }
 
-  /** Somebody has not heard yet that we have taken ourselves out. */
+  /** The sender does not know that this node has withdrawn itself. */
   #replyWithdrawn(to: Identity): void {
-    const { self, outbox } = this.#group;
+    const { self, outbox } = this.#context;
     const message = { kind: 'gossip', incarnation: self.incarnation, claims: [self.claim('dead')] } as const;
-    outbox.put({ kind: 'datagram', to, message });
+    outbox.push({ kind: 'datagram', to, message });
   }
 
   get #timeoutMultiplier(): number {
-    const { options, health } = this.#group;
+    const { options, health } = this.#context;
     return options.refinements.healthAwareProbe ? health.multiplier : 1;
   }
 
   #witnessesOf(round: ProbeRound): ReadonlyMap<NodeId, boolean> {
-    if (this.#group.options.refinements.witnesses) return round.witnesses;
+    if (this.#context.options.refinements.witnesses) return round.witnesses;
     return new Map([...round.witnesses].filter(([, refused]) => refused));
   }
 
-  /** Returns the number of the ping. */
+  /** Returns the sequence number of the ping. */
   #ping(target: Member): number {
-    const { self, outbox } = this.#group;
+    const { self, outbox } = this.#context;
     this.#seq = (this.#seq + 1) >>> 0;
     const seq = this.#seq;
-    const claims = this.#spreader.claimsFor(target);
+    const claims = this.#gossiper.claimsFor(target);
     const message = {
       kind: 'ping',
       incarnation: self.incarnation,
@@ -243,7 +240,7 @@ export class Prober {
       claims,
       stateVersion: target.stateVersion,
     } as const;
-    outbox.put({ kind: 'datagram', to: target.entry, message });
+    outbox.push({ kind: 'datagram', to: target.entry, message });
     return seq;
   }
 
@@ -251,21 +248,21 @@ export class Prober {
     const round = this.#rounds.get(seq);
     this.#rounds.delete(seq);
     if (round !== undefined) this.#clearProbeFailed(round.target);
-    this.#group.outbox.forget(directKey(seq));
-    this.#group.counters.increment('acks');
-    this.#group.health.record('probeSucceeded');
+    this.#context.outbox.cancel(directTimerKey(seq));
+    this.#context.counters.increment('acks');
+    this.#context.health.record('probeSucceeded');
   }
 
   #clearProbeFailed(id: NodeId): Member | undefined {
-    const { table } = this.#group;
+    const { table } = this.#context;
     const member = table.get(id);
     if (member?.probeFailed) table.markChanged(id);
     if (member !== undefined) member.probeFailed = false;
     return member;
   }
 
-  #measured(member: Member, roundTripMs: number, message: MembershipMessageOf<'ack'>): void {
-    const { self, random, counters } = this.#group;
+  #observeRoundTrip(member: Member, roundTripMs: number, message: MembershipMessageOf<'ack'>): void {
+    const { self, random, counters } = this.#context;
     member.roundTrip.observe(roundTripMs);
     counters.observeRtt(roundTripMs);
     if (message.coordinate === undefined) return;

@@ -16,7 +16,7 @@ const id = 'a'.repeat(32) as NodeId;
 const claim = (kind: ClaimKind, incarnation: number, generation = 1): Claim => ({
   ...{ kind, id, generation, incarnation, by: id, refused: false, entry: undefined },
 });
-const standing = (state: MemberStatus['state'], incarnation: number, generation = 1): MemberStatus => ({
+const status = (state: MemberStatus['state'], incarnation: number, generation = 1): MemberStatus => ({
   ...{ state, incarnation, generation },
 });
 
@@ -27,35 +27,35 @@ const anyClaim = fc
 describe('the order of claims', () => {
   it("is SWIM's within one life", () => {
     // Alive(i) beats Suspect(j) and Alive(j) iff i > j.
-    assert.ok(!supersedes(claim('alive', 3), standing('suspect', 3)));
-    assert.ok(!supersedes(claim('alive', 3), standing('alive', 3)));
-    assert.ok(supersedes(claim('alive', 4), standing('suspect', 3)));
+    assert.ok(!supersedes(claim('alive', 3), status('suspect', 3)));
+    assert.ok(!supersedes(claim('alive', 3), status('alive', 3)));
+    assert.ok(supersedes(claim('alive', 4), status('suspect', 3)));
     // Suspect(i) beats Suspect(j) iff i > j, and Alive(j) iff i >= j.
-    assert.ok(supersedes(claim('suspect', 3), standing('alive', 3)));
-    assert.ok(!supersedes(claim('suspect', 3), standing('suspect', 3)));
-    assert.ok(!supersedes(claim('suspect', 2), standing('alive', 3)));
-    // Dead beats what is not newer, and only a higher incarnation brings it back.
-    assert.ok(supersedes(claim('dead', 3), standing('suspect', 3)));
-    assert.ok(!supersedes(claim('alive', 3), standing('dead', 3)));
-    assert.ok(supersedes(claim('alive', 4), standing('dead', 3)));
+    assert.ok(supersedes(claim('suspect', 3), status('alive', 3)));
+    assert.ok(!supersedes(claim('suspect', 3), status('suspect', 3)));
+    assert.ok(!supersedes(claim('suspect', 2), status('alive', 3)));
+    // Dead beats every claim that is not newer; only a higher incarnation beats it.
+    assert.ok(supersedes(claim('dead', 3), status('suspect', 3)));
+    assert.ok(!supersedes(claim('alive', 3), status('dead', 3)));
+    assert.ok(supersedes(claim('alive', 4), status('dead', 3)));
   });
 
-  it('puts a later life above everything that was said of an earlier one', () => {
-    assert.ok(supersedes(claim('alive', 0, 2), standing('dead', 9, 1)));
-    assert.ok(!supersedes(claim('dead', 9, 1), standing('alive', 0, 2)));
+  it('puts every claim of a higher generation above those of a lower one', () => {
+    assert.ok(supersedes(claim('alive', 0, 2), status('dead', 9, 1)));
+    assert.ok(!supersedes(claim('dead', 9, 1), status('alive', 0, 2)));
   });
 
-  it('does not let an incarnation leap so far that it could not be refuted', () => {
-    assert.ok(supersedes(claim('dead', incarnationJumpMax), standing('alive', 0)));
-    assert.ok(!supersedes(claim('dead', incarnationJumpMax + 1), standing('alive', 0)));
+  it('refuses an incarnation that is too high to be refuted', () => {
+    assert.ok(supersedes(claim('dead', incarnationJumpMax), status('alive', 0)));
+    assert.ok(!supersedes(claim('dead', incarnationJumpMax + 1), status('alive', 0)));
   });
 
-  it('leads to the same end whatever the order of arrival', () => {
-    const settle = (claims: readonly Claim[]): MemberStatus => {
-      let known = standing('alive', 0, 0);
+  it('leads to the same status whatever the order of arrival', () => {
+    const applyAll = (claims: readonly Claim[]): MemberStatus => {
+      let known = status('alive', 0, 0);
       for (const { kind, incarnation, generation } of claims) {
         if (supersedes(claim(kind, incarnation, generation), known))
-          known = standing(claimedState(kind), incarnation, generation);
+          known = status(claimedState(kind), incarnation, generation);
       }
       return known;
     };
@@ -64,7 +64,7 @@ describe('the order of claims', () => {
         const shuffled = claims
           .map((one) => ({ one, key: keys.next().value as number }))
           .toSorted((a, b) => a.key - b.key);
-        assert.deepEqual(settle(shuffled.map(({ one }) => one)), settle(claims));
+        assert.deepEqual(applyAll(shuffled.map(({ one }) => one)), applyAll(claims));
       }),
     );
   });
@@ -72,7 +72,7 @@ describe('the order of claims', () => {
   it('never both supersedes and confirms', () => {
     fc.assert(
       fc.property(anyClaim, anyClaim, (a, b) => {
-        const known = standing(claimedState(b.kind), b.incarnation, b.generation);
+        const known = status(claimedState(b.kind), b.incarnation, b.generation);
         assert.ok(!(supersedes(a, known) && confirms(a, known)));
       }),
     );

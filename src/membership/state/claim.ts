@@ -1,23 +1,20 @@
 /**
- * One statement about one member (SWIM calls it an update), and the total order of statements: generation, incarnation,
- * then alive < suspect < dead < left. Keeps no state.
+ * One statement about one member (SWIM calls it an update), and the total order of statements, equal at every node, so
+ * that all views converge whatever the order of arrival. Keeps no state.
  *
- * Claims about the same member are ordered, the same way at every node and whatever the order of arrival, so that all
- * end with the same view:
+ *   a higher generation beats a lower one;
+ *   in one generation a higher incarnation beats a lower one, and only the member itself raises it;
+ *   in one incarnation  alive < suspect < dead < left.
  *
- *   a later life (generation) beats an earlier one;
- *   in the same life a higher incarnation beats a lower one, and only the member itself may raise it;
- *   in the same incarnation  alive < suspect < dead < left.
- *
- * So an accused member clears itself by raising its incarnation, and a dead one returns only under a higher incarnation
- * or in a new life. This file owns that order and nothing else; it keeps no state.
+ * So a suspect refutes by raising its incarnation, and a dead member returns only under a higher incarnation or
+ * generation.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { NodeEntry } from '../../messages/node-entry.ts';
 
 export type MemberState = 'alive' | 'suspect' | 'dead' | 'left';
 
-/** `join` is an alive claim that is told more urgently, because it is news to everybody. */
+/** `join` is an alive claim with the highest gossip priority, because no member has the entry yet. */
 export type ClaimKind = 'join' | 'alive' | 'suspect' | 'dead' | 'left';
 
 export type Claim = {
@@ -25,18 +22,18 @@ export type Claim = {
   readonly id: NodeId;
   readonly generation: number;
   readonly incarnation: number;
-  /** Who says so of its own knowledge, however many have passed it on. */
+  /** The member that made the claim from its own knowledge, not one that relayed it. */
   readonly by: NodeId;
-  /** The accuser, or a helper it asked, was positively refused by the member's host: the port is closed. */
+  /** The host of the member refused a connection of the accuser or of its helper: the port is closed. */
   readonly refused: boolean;
-  /** Where to find it: in every join and alive claim. */
+  /** Address and roles of the member; present in every join and alive claim. */
   readonly entry: NodeEntry | undefined;
 };
 
-/** What is known of one life of one member. */
+/** The last known generation, incarnation and state of one member. */
 export type MemberStatus = { readonly generation: number; readonly incarnation: number; readonly state: MemberState };
 
-/** An incarnation may only grow by small steps: a huge one could never be refuted (Y26). */
+/** A claim that raises an incarnation by more is ignored: the member could not refute a huge one (Y26). */
 export const incarnationJumpMax = 1_000_000;
 
 const rank: Readonly<Record<MemberState, number>> = { alive: 0, suspect: 1, dead: 2, left: 3 };
@@ -45,7 +42,7 @@ export function claimedState(kind: ClaimKind): MemberState {
   return kind === 'join' ? 'alive' : kind;
 }
 
-/** True when the claim is news: it must be taken over and passed on. */
+/** True when the claim is newer than what is known: apply it and gossip it. */
 export function supersedes(claim: Claim, known: MemberStatus): boolean {
   if (claim.generation !== known.generation) return claim.generation > known.generation;
   if (claim.incarnation !== known.incarnation) {
@@ -54,7 +51,7 @@ export function supersedes(claim: Claim, known: MemberStatus): boolean {
   return rank[claimedState(claim.kind)] > rank[known.state];
 }
 
-/** True when the claim says again what is known: for a suspicion, one more accuser. */
+/** True when the claim repeats what is known: for a suspicion, one more accuser. */
 export function confirms(claim: Claim, known: MemberStatus): boolean {
   return (
     claim.generation === known.generation &&

@@ -21,11 +21,13 @@ export type MembershipMessageOf<Kind extends MembershipMessage['kind']> = Extrac
   { readonly kind: Kind }
 >;
 
-/** Each carries when it was due, so that the machine notices when it slept. */
+/** Each carries when it was due: a late one shows that this node did not run. */
 export type MembershipTimer = { readonly dueMs: number } & (
-  | { readonly kind: 'probe' | 'gossip' | 'sync' | 'revive' | 'watch' | 'reap' | 'mainLoop' | 'leaving' | 'remember' }
-  | { readonly kind: 'heartbeats' | 'link' | 'return' | 'crowd' }
-  | { readonly kind: 'look'; readonly id: NodeId; readonly attempt: number }
+  | {
+      readonly kind: 'probe' | 'gossip' | 'sync' | 'revive' | 'observe' | 'reap' | 'mainLoop' | 'leaving' | 'saveHints';
+    }
+  | { readonly kind: 'pushServer' | 'pushClient' | 'endWithdrawal' | 'joinBatch' }
+  | { readonly kind: 'recheckView'; readonly id: NodeId; readonly attempt: number }
   | { readonly kind: 'direct' | 'indirect' | 'relay' | 'relayEnd'; readonly seq: number }
   | { readonly kind: 'suspicion'; readonly id: NodeId; readonly generation: number; readonly incarnation: number }
   | { readonly kind: 'join'; readonly seed: Address; readonly attempt: number }
@@ -33,7 +35,7 @@ export type MembershipTimer = { readonly dueMs: number } & (
 
 type DistributedOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 
-/** What a request was for; it comes back with the answer. */
+/** Why this node sent a request; it comes back with the response. The kinds are part of the metric names. */
 export type RequestPurpose =
   | { readonly kind: 'probe' | 'relay'; readonly seq: number }
   | { readonly kind: 'watch' | 'sync' | 'departure'; readonly id: NodeId }
@@ -51,10 +53,10 @@ export type MembershipEffect =
       readonly timeoutMs: number;
       readonly purpose: RequestPurpose;
     }
-  /** The answer to what somebody asked by stream. */
+  /** Ends a request by stream. */
   | { readonly kind: 'reply'; readonly call: number; readonly message: MembershipMessage }
-  /** Why there is none. */
-  | { readonly kind: 'noReply'; readonly call: number; readonly code: ErrorCode }
+  /** Ends a request by stream with an error. */
+  | { readonly kind: 'replyError'; readonly call: number; readonly code: ErrorCode }
   | { readonly kind: 'event'; readonly event: MembershipEvent }
   | {
       readonly kind: 'embedded';
@@ -63,34 +65,33 @@ export type MembershipEffect =
       readonly version: number;
       readonly parts: readonly EmbeddedPart[];
     }
-  /** Worth keeping over a restart, but nothing waits for it. */
-  | { readonly kind: 'remember'; readonly writes: readonly StoreWrite[] }
+  /** Writes that are useful after a restart. The machine does not wait for them. */
+  | { readonly kind: 'saveHints'; readonly writes: readonly StoreWrite[] }
   | { readonly kind: 'joined' }
-  /** A beat of the main loop is wanted now: whatever it has heard comes before it. */
-  | { readonly kind: 'wantBeat' }
-  /** Enough others know that we leave. */
-  | { readonly kind: 'departed' };
+  /** Requests a beat of the main loop: heartbeats that it has already received arrive before the beat. */
+  | { readonly kind: 'requestBeat' }
+  /** The leave is announced: the sockets may close. */
+  | { readonly kind: 'left' };
 
 export class MembershipOutbox {
   nowMs = 0;
   #effects: (MembershipEffect | Schedule<MembershipTimer> | CancelTimer)[] = [];
 
-  put(effect: MembershipEffect): void {
+  push(effect: MembershipEffect): void {
     this.#effects.push(effect);
   }
 
-  after(delayMs: number, timer: DistributedOmit<MembershipTimer, 'dueMs'>, key?: string): void {
+  schedule(delayMs: number, timer: DistributedOmit<MembershipTimer, 'dueMs'>, key?: string): void {
     const dueMs = this.nowMs + delayMs;
     const schedule = { kind: 'schedule', atMs: dueMs, timer: { ...timer, dueMs } as MembershipTimer } as const;
     this.#effects.push(key === undefined ? schedule : { ...schedule, key });
   }
 
-  /** The timer with this key would only wake us for nothing. */
-  forget(key: string): void {
+  cancel(key: string): void {
     this.#effects.push({ kind: 'cancelTimer', key });
   }
 
-  take(): readonly (MembershipEffect | Schedule<MembershipTimer> | CancelTimer)[] {
+  takeAll(): readonly (MembershipEffect | Schedule<MembershipTimer> | CancelTimer)[] {
     const effects = this.#effects;
     this.#effects = [];
     return effects;

@@ -1,25 +1,24 @@
 /**
- * Vivaldi network coordinates and their wire form: predict the round trip between nodes that never spoke. Ignores
- * implausible samples.
- *
- * Distances are in milliseconds. The random direction for two points in one place comes from the Random handed in.
+ * Vivaldi network coordinates and their wire form. They predict the round trip, in milliseconds, between two nodes that
+ * have never exchanged a message. Ignores implausible samples.
  */
 import type { Random } from '../../base/random.ts';
+import type { MembershipMessageOf } from './context.ts';
 
 export type Coordinate = {
   readonly point: readonly number[];
   readonly heightMs: number;
-  /** How wrong predictions were lately: 0 is sure, 1 and more is not. */
+  /** Relative error of recent predictions, 0 to 1.5. */
   readonly error: number;
 };
 
 const dimensions = 4;
 const errorMax = 1.5;
-const errorShare = 0.25;
-const moveShare = 0.25;
+const errorRatio = 0.25;
+const moveRatio = 0.25;
 const heightMinMs = 0.01;
 const zeroThresholdMs = 1e-3;
-/** A point further away than any network is a lie or a mistake. */
+/** A point that is further away than any network reaches is refused. */
 const distanceMsMax = 60_000;
 
 export const originCoordinate: Coordinate = {
@@ -34,14 +33,14 @@ export function distanceMs(a: Coordinate, b: Coordinate): number {
   return Math.sqrt(squares) + a.heightMs + b.heightMs;
 }
 
-/** Our point after one measurement. What cannot be (not finite, absurdly far) changes nothing. */
+/** The own coordinate after one measurement; unchanged if the sample is not finite or implausibly far. */
 export function updateCoordinate(own: Coordinate, other: Coordinate, roundTripMs: number, random: Random): Coordinate {
-  if (!plausible(other) || !(roundTripMs > 0 && roundTripMs < distanceMsMax)) return own;
+  if (!isPlausible(other) || !(roundTripMs > 0 && roundTripMs < distanceMsMax)) return own;
   const predictedMs = distanceMs(own, other);
-  const surprise = Math.abs(predictedMs - roundTripMs) / roundTripMs;
+  const relativeError = Math.abs(predictedMs - roundTripMs) / roundTripMs;
   const weight = own.error / Math.max(own.error + other.error, 1e-6);
-  const error = Math.min(errorMax, surprise * errorShare * weight + own.error * (1 - errorShare * weight));
-  const forceMs = moveShare * weight * (roundTripMs - predictedMs);
+  const error = Math.min(errorMax, relativeError * errorRatio * weight + own.error * (1 - errorRatio * weight));
+  const forceMs = moveRatio * weight * (roundTripMs - predictedMs);
   return applyForce({ ...own, error }, other, forceMs, random);
 }
 
@@ -53,7 +52,7 @@ function applyForce(own: Coordinate, other: Coordinate, forceMs: number, random:
   const point = own.point.map((value, i) => value + (direction[i] ?? 0) * forceMs);
   const heightMs = apart ? ((own.heightMs + other.heightMs) * forceMs) / length + own.heightMs : own.heightMs;
   const next = { point, heightMs: Math.min(distanceMsMax, Math.max(heightMinMs, heightMs)), error: own.error };
-  return plausible(next) ? next : own;
+  return isPlausible(next) ? next : own;
 }
 
 function randomDirection(random: Random): readonly number[] {
@@ -62,8 +61,27 @@ function randomDirection(random: Random): readonly number[] {
   return length > 0 ? raw.map((value) => value / length) : [1, ...raw.slice(1)];
 }
 
-function plausible(coordinate: Coordinate): boolean {
+function isPlausible(coordinate: Coordinate): boolean {
   const { point, heightMs, error } = coordinate;
   if (point.length !== dimensions || !(heightMs >= 0 && heightMs <= distanceMsMax) || !(error >= 0)) return false;
   return point.every((value) => Math.abs(value) <= distanceMsMax);
+}
+
+/** Whole microseconds and thousandths. */
+type WireCoordinate = NonNullable<MembershipMessageOf<'ack'>['coordinate']>;
+
+export function encodeCoordinate(coordinate: Coordinate): WireCoordinate {
+  return {
+    pointUs: coordinate.point.map((ms) => Math.round(ms * 1000)),
+    heightUs: Math.round(coordinate.heightMs * 1000),
+    errorPermille: Math.min(0xffff, Math.round(coordinate.error * 1000)),
+  };
+}
+
+export function decodeCoordinate(wire: WireCoordinate): Coordinate {
+  return {
+    point: wire.pointUs.map((us) => us / 1000),
+    heightMs: wire.heightUs / 1000,
+    error: wire.errorPermille / 1000,
+  };
 }

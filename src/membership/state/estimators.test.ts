@@ -5,7 +5,7 @@ import { type Coordinate, distanceMs, updateCoordinate, originCoordinate } from 
 import { LocalHealth, localHealthMax } from './local-health.ts';
 import { RttEstimator } from './rtt-estimator.ts';
 
-describe('local health', () => {
+describe('the local health score', () => {
   it('stays between 0 and 8, and multiplies by at most 9', () => {
     const health = new LocalHealth();
     health.record('probeSucceeded');
@@ -18,8 +18,8 @@ describe('local health', () => {
   });
 });
 
-describe('round trip', () => {
-  it('gives an unknown peer the ceiling, a near one the floor and a far one what it needs', () => {
+describe('the probe timeout', () => {
+  it('is the ceiling for an unknown peer, the floor for a near one, and between them for a far one', () => {
     const [unknown, near, far] = [new RttEstimator(), new RttEstimator(), new RttEstimator()];
     for (let i = 0; i < 50; i++) {
       near.observe(0.4);
@@ -41,7 +41,7 @@ describe('round trip', () => {
 });
 
 describe('network coordinates', () => {
-  it('learn to predict round trips, also between nodes that never spoke', () => {
+  it('learn to predict round trips, also between nodes that never exchanged a message', () => {
     const random = new Random('vivaldi');
     // Three sites: 0.5 ms within, and 40, 90 and 110 ms between them.
     const betweenMs = [
@@ -66,16 +66,17 @@ describe('network coordinates', () => {
     assert.ok(Math.abs(predictedMs - tripMs(13, 14)) < 0.25 * tripMs(13, 14), `${predictedMs} for ${tripMs(13, 14)}`);
   });
 
-  it('are not moved by what cannot be', () => {
+  it('ignore implausible samples', () => {
     const random = new Random('lies');
-    const lies: Coordinate[] = [
+    const samples: Coordinate[] = [
       { ...originCoordinate, point: [Number.NaN, 0, 0, 0] },
       { ...originCoordinate, point: [1e300, 0, 0, 0] },
       { ...originCoordinate, point: [0] },
       { ...originCoordinate, heightMs: -1 },
       { ...originCoordinate, error: Number.NaN },
     ];
-    for (const lie of lies) assert.equal(updateCoordinate(originCoordinate, lie, 10, random), originCoordinate);
+    for (const sample of samples)
+      assert.equal(updateCoordinate(originCoordinate, sample, 10, random), originCoordinate);
     for (const tripMs of [0, -1, Number.NaN, Infinity])
       assert.equal(updateCoordinate(originCoordinate, originCoordinate, tripMs, random), originCoordinate);
   });

@@ -1,37 +1,39 @@
-/** What is kept over a restart, and what becomes of damaged entries. */
+/** What membership keeps over a restart, and how it reads damaged rows. */
 import assert from 'node:assert/strict';
-import { it } from 'node:test';
+import { describe, it } from 'node:test';
 import { failure, success } from '../../base/errors.ts';
 import type { Store, StoreEntry, StoreWrite } from '../../base/ports.ts';
 import { type MembershipHints, knownMembersMax, readHints, incarnationWrite, knownMembersWrite } from './hints.ts';
 
-function recalled(writes: readonly StoreWrite[] | 'broken'): MembershipHints & { readonly failed: boolean } {
+function readBack(writes: readonly StoreWrite[] | 'broken'): MembershipHints & { readonly failed: boolean } {
   const read: Store['read'] = (_range, done) =>
     done(writes === 'broken' ? failure('STORE_FAILED') : success(writes as readonly StoreEntry[]));
   let found: (MembershipHints & { readonly failed: boolean }) | undefined;
-  readHints({ read } as Store, (memory, failed) => (found = { ...memory, failed }));
-  return found ?? assert.fail('it always ends');
+  readHints({ read } as Store, (hints, failed) => (found = { ...hints, failed }));
+  return found ?? assert.fail('readHints did not call back');
 }
 
 const text = (key: string, value: string): StoreWrite => ({ key, value: new TextEncoder().encode(value) });
 
-it('reads back what was written', () => {
-  const known = [{ host: '10.0.0.1', port: 7_400 }];
-  const memory = recalled([incarnationWrite(7), knownMembersWrite(known)]);
-  assert.deepEqual(memory, { incarnation: 7, known, failed: false });
-});
+describe('membership hints', () => {
+  it('are read back as they were written', () => {
+    const known = [{ host: '10.0.0.1', port: 7_400 }];
+    const hints = readBack([incarnationWrite(7), knownMembersWrite(known)]);
+    assert.deepEqual(hints, { incarnation: 7, known, failed: false });
+  });
 
-it('keeps a bounded number of members', () => {
-  const many = Array.from({ length: 1_000 }, (_, n) => ({ host: 'h', port: n + 1 }));
-  assert.equal(recalled([knownMembersWrite(many)]).known.length, knownMembersMax);
-});
+  it('hold a bounded number of members', () => {
+    const many = Array.from({ length: 1_000 }, (_, n) => ({ host: 'h', port: n + 1 }));
+    assert.equal(readBack([knownMembersWrite(many)]).known.length, knownMembersMax);
+  });
 
-it('passes over what is damaged, and a store that fails has forgotten everything', () => {
-  assert.deepEqual(recalled('broken'), { incarnation: 0, known: [], failed: true });
-  for (const damaged of ['-1', 'x', '', '99999999999']) {
-    assert.equal(recalled([text('membership/incarnation', damaged)]).incarnation, 0, damaged);
-  }
-  for (const damaged of ['', '{', '7', '[7, null, {"host": 1}, {"host": "h", "port": 0}]']) {
-    assert.deepEqual(recalled([text('membership/known', damaged)]).known, [], damaged);
-  }
+  it('are empty where a row is damaged or the store fails', () => {
+    assert.deepEqual(readBack('broken'), { incarnation: 0, known: [], failed: true });
+    for (const damaged of ['-1', 'x', '', '99999999999']) {
+      assert.equal(readBack([text('membership/incarnation', damaged)]).incarnation, 0, damaged);
+    }
+    for (const damaged of ['', '{', '7', '[7, null, {"host": 1}, {"host": "h", "port": 0}]']) {
+      assert.deepEqual(readBack([text('membership/known', damaged)]).known, [], damaged);
+    }
+  });
 });

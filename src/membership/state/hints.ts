@@ -1,6 +1,6 @@
 /**
- * What membership keeps over a restart: the incarnation and up to 64 addresses. A node that starts again finds its
- * cluster without seeds. Only hints: damage costs time, nothing waits for the write.
+ * What membership keeps over a restart: the incarnation and up to 64 addresses, so that a restarted node finds its
+ * cluster without seeds. Only hints: a lost or damaged row costs time, and nothing waits for a write.
  */
 import type { Address, Store, StoreEntry, StoreWrite } from '../../base/ports.ts';
 
@@ -8,7 +8,7 @@ const incarnationKey = 'membership/incarnation';
 const knownKey = 'membership/known';
 const range = { from: 'membership/', to: 'membership0', limit: 16 } as const;
 
-/** Enough that some of them will still be there. */
+/** So many that some of them are still members after a restart. */
 export const knownMembersMax = 64;
 const incarnationMax = 0xffff_ffff;
 
@@ -26,8 +26,8 @@ export function knownMembersWrite(addresses: readonly Address[]): StoreWrite {
   return { key: knownKey, value: encoder.encode(JSON.stringify(known)) };
 }
 
-/** Ends with what could be read; a store that fails has forgotten everything. */
-export function readHints(store: Store, done: (memory: MembershipHints, failed: boolean) => void): void {
+/** Reads what can be read; a store that fails yields empty hints. */
+export function readHints(store: Store, done: (hints: MembershipHints, failed: boolean) => void): void {
   store.read(range, (found) => {
     const entries = found.ok ? found.value : [];
     done({ incarnation: incarnationIn(entries), known: knownIn(entries) }, !found.ok);

@@ -1,6 +1,6 @@
 /**
- * The Lifeguard local health score, 0 to 8: how slow this node itself is. Multiplies its probe interval and timeouts;
- * says nothing about load.
+ * The Lifeguard local health score, 0 (healthy) to 8: how slow this node itself is. Multiplies its probe interval and
+ * timeouts. It does not measure load.
  */
 export const localHealthMax = 8;
 

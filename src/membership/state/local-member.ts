@@ -1,10 +1,7 @@
 /**
- * What this node states about itself: entry, incarnation, embedded state, leaving, stuck, coordinate. Only a refutation
- * raises the incarnation.
- *
- * The incarnation is remembered over a restart, but nobody waits for the disk: a new life has a higher generation,
- * which was durable before its first word, so lives differ whatever became of the incarnation. A full disk must not
- * keep a node from refuting its own death.
+ * What this node states about itself: entry, incarnation, embedded state, leaving, stuck, coordinate. The incarnation
+ * never decreases within one generation. It is saved without waiting for the disk: a restart has a higher generation,
+ * which is durable before the first message, and a full disk must not keep a node from refuting its own death.
  */
 import { assert } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -20,16 +17,16 @@ import { incarnationWrite } from './hints.ts';
 
 export class LocalMember {
   readonly entry: NodeEntry;
-  /** Otherwise nobody can probe us: we ping a manager, which vouches for us, and never claim ourselves to be there. */
+  /** A node without datagrams cannot be probed: it pings a manager, which makes the alive claims for it. */
   readonly hasDatagrams: boolean;
   leaving = false;
-  /** We have taken ourselves out for a while (restraint.ts). */
+  /** This node has withdrawn itself for a while (flap-damping.ts). */
   withdrawn = false;
   stuck = false;
   lagMs = 0;
   coordinate: Coordinate = originCoordinate;
   #incarnation: number;
-  /** Of this incarnation; undefined until somebody asks. */
+  /** Hash of this incarnation; undefined until it is needed. */
   #viewHash: number | undefined;
   #stateVersion = 0;
   readonly #parts = new Map<EmbeddingRole, Uint8Array>();
@@ -48,14 +45,13 @@ export class LocalMember {
     return this.#incarnation;
   }
 
-  /** Goes above what was claimed. */
   raiseIncarnationAbove(incarnation: number): StoreWrite {
     this.#incarnation = Math.max(this.#incarnation, incarnation) + 1;
     this.#viewHash = undefined;
     return incarnationWrite(this.#incarnation);
   }
 
-  /** What one of our roles wants known; empty takes it back. All parts together must fit into an ack. */
+  /** Publishes the state of one role; empty state withdraws it. All parts together must fit into an ack. */
   setEmbedded(role: EmbeddingRole, state: Uint8Array): void {
     if (state.length === 0) this.#parts.delete(role);
     else this.#parts.set(role, state.slice());
@@ -64,7 +60,7 @@ export class LocalMember {
     this.#stateVersion += 1;
   }
 
-  /** Undefined as long as no role has ever wanted anything known. */
+  /** Undefined until a role publishes state for the first time. */
   get embedded(): { readonly version: number; readonly parts: readonly EmbeddedPart[] } | undefined {
     if (this.#stateVersion === 0) return undefined;
     return { version: this.#stateVersion, parts: [...this.#parts].map(([role, state]) => ({ role, state })) };
@@ -75,17 +71,17 @@ export class LocalMember {
     return { kind, id, generation, incarnation: this.#incarnation, by: id, refused: false, entry: this.entry };
   }
 
-  /** Our part of the hash of a view. */
+  /** The part of this node in the view hash. */
   get viewHash(): number {
     const { id, generation } = this.entry;
     this.#viewHash ??= memberStatusHash(id, { generation, incarnation: this.#incarnation, state: 'alive' });
     return this.#viewHash;
   }
 
-  /** An event about ourselves. */
-  emitEvent(out: MembershipOutbox, type: MembershipEventType, why: string): void {
+  /** Emits an event about this node. */
+  emitEvent(outbox: MembershipOutbox, type: MembershipEventType, why: string): void {
     const { id, name, generation } = this.entry;
-    out.put({
+    outbox.push({
       kind: 'event',
       event: { type, id, name, generation, incarnation: this.#incarnation, why, ...noEvidence },
     });

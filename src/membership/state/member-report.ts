@@ -1,6 +1,6 @@
 /**
- * What a member reports of itself with an ack or heartbeat: health, lag, view hash, embedded state. Applied as
- * reported; decides no liveness.
+ * What a member reports of itself with an ack or heartbeat: health, lag, view hash, embedded state. Applied without
+ * question; never decides whether the member is alive.
  */
 import type { EmbeddedPart } from '../../messages/membership.ts';
 import type { MembershipContext } from './context.ts';
@@ -17,7 +17,7 @@ export type MemberReport = {
 };
 
 export function applyMemberReport({ outbox }: MembershipContext, member: Member, report: MemberReport): void {
-  if (report.stuck !== member.stuck) tellStuck(outbox, member, report.stuck);
+  if (report.stuck !== member.stuck) emitStuck(outbox, member, report.stuck);
   member.stuck = report.stuck;
   member.lagMs = report.lagMs;
   member.health = report.health;
@@ -25,16 +25,16 @@ export function applyMemberReport({ outbox }: MembershipContext, member: Member,
   const { stateVersion: version, state: parts } = report;
   if (version === undefined || version <= (member.stateVersion ?? 0)) return;
   member.stateVersion = version;
-  outbox.put({ kind: 'embedded', id: member.id, generation: member.generation, version, parts });
+  outbox.push({ kind: 'embedded', id: member.id, generation: member.generation, version, parts });
 }
 
-function tellStuck(
-  out: MembershipContext['outbox'],
+function emitStuck(
+  outbox: MembershipContext['outbox'],
   { id, generation, incarnation, entry }: Member,
   stuck: boolean,
 ): void {
   const type = stuck ? 'member.stuck' : 'member.unstuck';
-  const why = stuck ? 'its main loop does not move' : 'its main loop moves again';
+  const why = stuck ? 'its main loop is blocked' : 'its main loop runs again';
   const event = { type, id, name: entry.name, generation, incarnation, why, ...noEvidence } as const;
-  out.put({ kind: 'event', event });
+  outbox.push({ kind: 'event', event });
 }

@@ -1,8 +1,7 @@
 /**
- * All known members, dead and departed ones included, and tombstones of forgotten lives, so that no zombie returns
- * under them; the view hash; the probe order, reshuffled per round. Applies claims; never judges them.
- *
- * The table applies claims that were judged elsewhere; it starts no timers and tells nobody.
+ * All known members with the dead and left ones, tombstones of the removed ones (so that an old generation cannot
+ * return), the view hash, and the probe order, reshuffled per round. Applies claims that suspicion-policy.ts accepted;
+ * never decides what to believe.
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -19,22 +18,23 @@ export type Member = {
   generation: number;
   incarnation: number;
   state: MemberState;
-  /** Of the present state. */
+  /** When `state` was entered. */
   sinceMs: number;
+  /** The last message of this member. */
   heardMs: number;
-  /** A probe round without any answer is under way or just ended: shown to people as probe-failed. */
+  /** The direct ping of a probe timed out and nothing has cleared it since: operators see `probe-failed`. */
   probeFailed: boolean;
   health: number;
   stuck: boolean;
   lagMs: number;
   viewHash: number;
-  /** Of the embedded state that was taken over last. */
+  /** Version of the embedded state that was applied last. */
   stateVersion: number | undefined;
   roundTrip: RttEstimator;
   coordinate: Coordinate | undefined;
 };
 
-/** What the rest of membership asks of a table; an experiment with a very large group brings its own. */
+/** What membership needs of a table; an experiment with a very large group brings its own. */
 export type MemberTableLike = Pick<MemberTable, keyof MemberTable>;
 
 export class MemberTable {
@@ -42,13 +42,13 @@ export class MemberTable {
   readonly #random: Random;
   readonly #membersMax: number;
   readonly #members = new Map<NodeId, Member>();
-  /** The same members, to draw from. */
+  /** The values of `#members`, for random picks. */
   readonly #sampleList: Member[] = [];
   readonly #tombstones: BoundedLru<NodeId, MemberStatus>;
-  /** Of whom something that is shown may have changed since they were last taken. */
+  /** Members whose view may have changed since `takeChanged`. */
   #changed = new Set<NodeId>();
   #round: NodeId[] = [];
-  #living = 0;
+  #liveCount = 0;
   #viewHash = 0;
 
   constructor(self: NodeId, membersMax: number, random: Random) {
@@ -70,17 +70,17 @@ export class MemberTable {
     return this.#members.size;
   }
 
-  /** Alive and suspect ones, without us. */
+  /** Alive and suspect members, without this node. */
   get liveCount(): number {
-    return this.#living;
+    return this.#liveCount;
   }
 
-  /** Over the living: equal at two nodes whose views are equal, whatever the order in which they were learned. */
+  /** Over alive and suspect members: equal at two nodes with equal views, whatever the order of arrival. */
   get viewHash(): number {
     return this.#viewHash;
   }
 
-  /** Something that is shown of this member changed. */
+  /** The view of this member has changed. */
   markChanged(id: NodeId): void {
     this.#changed.add(id);
   }
@@ -91,18 +91,18 @@ export class MemberTable {
     return changed;
   }
 
-  /** What a claim about this id must beat: what is known now, or what was known when it was forgotten. */
+  /** What a claim about this id must supersede: the status of the member, or of its tombstone. */
   lastKnown(id: NodeId): MemberStatus | undefined {
     return this.#members.get(id) ?? this.#tombstones.peek(id);
   }
 
-  /** Takes a claim over. Undefined when the member is unknown and cannot be added: no entry, or the table is full. */
+  /** Applies a claim. Undefined when the member is unknown and cannot be added: no entry, or the table is full. */
   apply(claim: Claim, nowMs: number): Member | undefined {
     const member = this.#members.get(claim.id) ?? this.#add(claim, nowMs);
     if (member === undefined) return undefined;
     this.#count(member, -1);
     const state = claimedState(claim.kind);
-    if (claim.generation > member.generation) forgetLife(member);
+    if (claim.generation > member.generation) resetReports(member);
     if (claim.entry !== undefined && claim.generation >= member.generation) member.entry = claim.entry;
     if (state !== member.state) member.sinceMs = nowMs;
     member.generation = claim.generation;
@@ -114,19 +114,19 @@ export class MemberTable {
     return member;
   }
 
-  /** Forgets a member but remembers that its life is over. */
+  /** Removes a member and keeps its status as a tombstone. */
   tombstone(member: Member): void {
     this.#count(member, -1);
     this.#members.delete(member.id);
-    const place = this.#sampleList.indexOf(member);
+    const index = this.#sampleList.indexOf(member);
     const last = this.#sampleList.pop();
-    if (last !== undefined && last !== member) this.#sampleList[place] = last;
+    if (last !== undefined && last !== member) this.#sampleList[index] = last;
     this.#changed.add(member.id);
     const { generation, incarnation, state } = member;
     this.#tombstones.set(member.id, { generation, incarnation, state });
   }
 
-  /** The next member to probe, or undefined if there is nobody. */
+  /** The next member to probe; undefined if no member can be probed. */
   nextToProbe(): Member | undefined {
     for (let tries = 0; tries < 2; tries++) {
       for (let id = this.#round.pop(); id !== undefined; id = this.#round.pop()) {
@@ -142,7 +142,7 @@ export class MemberTable {
   pick(count: number, fits: (member: Member) => boolean): Member[] {
     const picked = new Map<NodeId, Member>();
     const candidates = this.#sampleList;
-    // Drawing beats shuffling for large tables; when most do not fit, look at each once.
+    // Random draws cost less than a shuffle of a large table; if most members do not fit, each is checked once.
     for (let draws = 0; draws < 3 * count && candidates.length > 8 && picked.size < count; draws++) {
       const member = this.#random.pick(candidates);
       if (fits(member)) picked.set(member.id, member);
@@ -178,13 +178,13 @@ export class MemberTable {
     this.#members.set(member.id, member);
     this.#sampleList.push(member);
     this.#tombstones.delete(member.id);
-    // A newcomer is probed within the present round, at a random place of it.
+    // A new member is probed within the current round, at a random position.
     this.#round.splice(this.#random.below(this.#round.length + 1), 0, member.id);
     this.#count(member, 1);
     return member;
   }
 
-  /** The one that has been gone for longest gives way to a living one. */
+  /** Replaces the member that has been dead or left for longest by a tombstone. */
   #makeRoom(): boolean {
     let oldest: Member | undefined;
     for (const member of this.#members.values()) {
@@ -196,7 +196,7 @@ export class MemberTable {
 
   #count(member: Member, sign: 1 | -1): void {
     if (!isLiveMember(member)) return;
-    this.#living += sign;
+    this.#liveCount += sign;
     this.#viewHash = (this.#viewHash + sign * memberStatusHash(member.id, member)) >>> 0;
   }
 }
@@ -205,13 +205,13 @@ export function isLiveMember(member: Member): boolean {
   return member.state === 'alive' || member.state === 'suspect';
 }
 
-/** It answers datagrams, so anybody can ask it. The others are heard by the one they ping. */
+/** True for a member with datagrams: every member can probe it. The others ping the member that watches them. */
 export function acceptsProbes(member: Member): boolean {
   return member.entry.watchedBy === undefined;
 }
 
-/** A new life starts with nothing of the old one. */
-function forgetLife(member: Member): void {
+/** A new generation inherits no report of the previous one. */
+function resetReports(member: Member): void {
   member.health = 0;
   member.stuck = false;
   member.lagMs = 0;
@@ -221,9 +221,9 @@ function forgetLife(member: Member): void {
   member.coordinate = undefined;
 }
 
-/** One summand of the hash of a view; sums do not depend on order. */
-export function memberStatusHash(id: NodeId, standing: MemberStatus): number {
-  const text = `${id}/${standing.generation}/${standing.incarnation}/${standing.state}`;
+/** The summand of one member in the view hash; a sum does not depend on the order. */
+export function memberStatusHash(id: NodeId, status: MemberStatus): number {
+  const text = `${id}/${status.generation}/${status.incarnation}/${status.state}`;
   let h = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);

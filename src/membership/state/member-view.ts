@@ -4,7 +4,7 @@ import type { memberView } from '../../messages/diagnostics.ts';
 import type { NodeEntry } from '../../messages/node-entry.ts';
 import type { Member } from './member-table.ts';
 import { LocalMember } from './local-member.ts';
-import { encodeCoordinate } from './wire-coordinate.ts';
+import { encodeCoordinate } from './coordinates.ts';
 
 export type MemberView = ValueOf<typeof memberView>;
 
@@ -24,7 +24,7 @@ export function memberViewOf(member: Member, nowMs: number): MemberView {
   };
 }
 
-/** What is shown of ourselves before membership has begun. */
+/** The view of this node before membership has started. */
 export function initialLocalView(entry: NodeEntry): MemberView {
   return localMemberView(new LocalMember(entry, 0), 0);
 }

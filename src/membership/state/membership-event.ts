@@ -1,4 +1,4 @@
-/** Events that membership reports to the node, with their evidence: who accused, who saw the port closed. */
+/** Events that membership reports to the node, with their evidence: accusers, and members that found the port closed. */
 import type { NodeId } from '../../base/ids.ts';
 
 export const membershipEventTypes = [
@@ -24,12 +24,13 @@ export type MembershipEvent = {
   readonly name: string;
   readonly generation: number;
   readonly incarnation: number;
-  /** For people: what happened, in one sentence. */
+  /** The reason in one clause, for operators. */
   readonly why: string;
-  /** By name, as far as the name is known: who found no life, and to whom the host said that the port is closed. */
+  /** Members that got no reply from it, by name, or by id if the name is unknown. */
   readonly accusers: readonly string[];
+  /** Members to which its host refused a connection, by name or id. */
   readonly refusedTo: readonly string[];
-  /** Enough of them were, found by ourselves or by whoever told us: the process of that life is gone. */
+  /** Enough members found the port closed: the process of this generation has ended. */
   readonly portIsClosed: boolean;
 };
 

@@ -1,6 +1,4 @@
-/**
- * The constants of membership, and switches for what goes beyond plain SWIM. Filled by profile from the options table.
- */
+/** Times and limits of membership, and switches for what goes beyond plain SWIM. The options table fills them. */
 export type MembershipOptions = {
   /** Without datagrams (push) this node sends heartbeats over TCP to a manager, which vouches for it. */
   readonly membership: 'swim' | 'push';
@@ -30,24 +28,24 @@ export type MembershipOptions = {
   readonly stuckAfterMs: number;
   readonly leaveTimeoutMs: number;
   readonly membersMax: number;
-  /** What is laid on top of plain SWIM; the experiments measure what each is worth. */
+  /** Extensions of plain SWIM; the experiments measure the effect of each. */
   readonly refinements: MembershipRefinements;
 };
 
 export type MembershipRefinements = {
-  /** Lifeguard: probe interval and timeout grow with our own bad health. */
+  /** Lifeguard: probe interval and timeout grow with the local health score. */
   readonly healthAwareProbe: boolean;
-  /** Lifeguard: the suspicion time starts long and shrinks with each confirmation. */
+  /** Lifeguard: the suspicion starts long and shrinks with each independent accuser. */
   readonly healthAwareSuspicion: boolean;
-  /** Lifeguard: the accused hears of it first. */
+  /** Lifeguard: a message to a suspect carries the suspicion first. */
   readonly buddySystem: boolean;
-  /** What we did not hear while we slept is held against nobody. */
+  /** Time in which this node did not run does not count against other members. */
   readonly pauseAware: boolean;
-  /** The death that another declared only counts for those who suspected it as well. */
+  /** A node believes the death that another declared only if it suspects the member itself. */
   readonly requireOwnSuspicion: boolean;
-  /** A helper that got no answer either is a witness of its own. */
+  /** A helper whose ping also failed counts as an independent accuser. */
   readonly witnesses: boolean;
-  /** Who comes and goes without a reason takes itself out for a while (restraint.ts). */
+  /** A member that flaps withdraws itself for a while (flap-damping.ts). */
   readonly flapDamping: boolean;
 };
 

@@ -1,6 +1,6 @@
 /**
- * Round-trip estimate per peer (Jacobson): the probe timeout is the mean plus four deviations, doubled for the work of
- * the peer, between a floor and a ceiling. An unknown peer gets the ceiling. So a link of 200 ms is not called dead.
+ * Round-trip estimate per peer (Jacobson). The probe timeout is the mean plus four deviations, doubled for the work of
+ * the peer, between a floor and a ceiling; an unknown peer gets the ceiling. So a slow link never looks like a death.
  */
 export class RttEstimator {
   #meanMs: number | undefined;

@@ -1,15 +1,12 @@
 /**
- * A member that is declared dead or suspected again and again withdraws itself, each time twice as long. Not after a
- * pause, in small groups or in a network problem.
+ * Decides when this node withdraws because it flaps, each time for twice as long. The node decides about itself, because
+ * it receives every claim about itself and every member believes what it claims of itself. It withdraws when
  *
- * The member itself hears everything that is said about it, and what it says of itself is believed everywhere: so it
- * takes itself out for a while, each time for twice as long, when within a short time
+ *   it was declared dead twice within five minutes, or
+ *   six accusations by at least four members arrived within a minute.
  *
- *   it was buried twice, or
- *   it was accused six times, by at least four different members.
- *
- * Not when there is a better explanation. It slept: whoever is slow is no less honest, and returns at once. Others are
- * accused as well: then it is the network. And a small group needs each member more than quiet.
+ * Not when something else explains the accusations: the node was paused, or many other members are accused too (a
+ * network problem). And not in a small group, which needs every member.
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -18,54 +15,56 @@ type Accusation = { readonly by: NodeId; readonly atMs: number };
 
 const deathsWindowMs = 300_000;
 const deathsMax = 2;
-/** Obituaries that come closer together are of the same death. */
+/** Death claims that are closer together are about the same death. */
 const sameDeathMs = 10_000;
 
 const accusationsWindowMs = 60_000;
 const accusationsMax = 6;
 const accusersMin = 4;
 
-const sleepExplainsMs = 30_000;
+/** Accusations within this time after a pause are explained by the pause. */
+const afterPauseMs = 30_000;
 const groupMin = 8;
-const fewRatio = 1 / 8;
-const troubledMax = 4_096;
+/** A larger share of accused members is a network problem. */
+const accusedRatio = 1 / 8;
+const othersAccusedMax = 4_096;
 
 const withdrawMs = 90_000;
-const outMsMax = 720_000;
-/** Who was quiet for so long begins anew. */
+const withdrawMsMax = 720_000;
+/** After so long without a withdrawal the next one is short again. */
 const resetAfterMs = 1_800_000;
 
 export class FlapDamping {
-  readonly #troubled = new BoundedLru<NodeId, number>(troubledMax);
+  readonly #othersAccused = new BoundedLru<NodeId, number>(othersAccusedMax);
   #accusations: Accusation[] = [];
   #deathsMs: number[] = [];
-  #sleptMs = Number.NEGATIVE_INFINITY;
-  #outMs = withdrawMs;
-  #lastOutMs = Number.NEGATIVE_INFINITY;
+  #pausedMs = Number.NEGATIVE_INFINITY;
+  #nextWithdrawMs = withdrawMs;
+  #lastWithdrawnMs = Number.NEGATIVE_INFINITY;
 
-  /** We did not run for a while: what is said about us just now has its reason. */
+  /** This node did not run for a while, which explains the accusations of this time. */
   onPause(nowMs: number): void {
-    this.#sleptMs = nowMs;
+    this.#pausedMs = nowMs;
     this.#accusations = [];
     this.#deathsMs = this.#deathsMs.filter((atMs) => nowMs - atMs > sameDeathMs);
   }
 
-  /** Somebody else accused, or buried, this other member. */
+  /** Another member accused this member, or declared it dead. */
   onOtherAccused(id: NodeId, nowMs: number): void {
-    this.#troubled.set(id, nowMs);
+    this.#othersAccused.set(id, nowMs);
   }
 
-  /** We are called suspect or dead, and could refute it. For how long to stay out instead; undefined: refute it. */
+  /** This node is called suspect or dead. Returns for how many ms to withdraw; undefined: refute the claim. */
   onAccused(by: NodeId, kind: 'suspect' | 'dead', nowMs: number, groupSize: number): number | undefined {
-    if (nowMs - this.#sleptMs < sleepExplainsMs) return undefined;
+    if (nowMs - this.#pausedMs < afterPauseMs) return undefined;
     this.#accusations = this.#accusations.filter(({ atMs }) => nowMs - atMs < accusationsWindowMs);
     this.#accusations = [...this.#accusations, { by, atMs: nowMs }].slice(-accusationsMax);
-    if (kind === 'dead') this.#died(nowMs);
+    if (kind === 'dead') this.#recordDeath(nowMs);
     if (groupSize < groupMin || this.#isNetworkProblem(nowMs, groupSize)) return undefined;
-    return this.#isFlapping ? this.#goOut(nowMs) : undefined;
+    return this.#isFlapping ? this.#withdraw(nowMs) : undefined;
   }
 
-  #died(nowMs: number): void {
+  #recordDeath(nowMs: number): void {
     this.#deathsMs = this.#deathsMs.filter((atMs) => nowMs - atMs < deathsWindowMs).slice(-deathsMax);
     if (nowMs - (this.#deathsMs.at(-1) ?? Number.NEGATIVE_INFINITY) >= sameDeathMs) this.#deathsMs.push(nowMs);
   }
@@ -78,16 +77,16 @@ export class FlapDamping {
 
   #isNetworkProblem(nowMs: number, groupSize: number): boolean {
     let count = 0;
-    for (const [, atMs] of this.#troubled.entries()) if (nowMs - atMs < accusationsWindowMs) count += 1;
-    return count > groupSize * fewRatio;
+    for (const [, atMs] of this.#othersAccused.entries()) if (nowMs - atMs < accusationsWindowMs) count += 1;
+    return count > groupSize * accusedRatio;
   }
 
-  #goOut(nowMs: number): number {
-    if (nowMs - this.#lastOutMs > resetAfterMs) this.#outMs = withdrawMs;
-    const forMs = this.#outMs;
-    this.#outMs = Math.min(outMsMax, 2 * forMs);
-    this.#lastOutMs = nowMs;
-    // The absence is the price. One more death soon after it is one too many.
+  #withdraw(nowMs: number): number {
+    if (nowMs - this.#lastWithdrawnMs > resetAfterMs) this.#nextWithdrawMs = withdrawMs;
+    const forMs = this.#nextWithdrawMs;
+    this.#nextWithdrawMs = Math.min(withdrawMsMax, 2 * forMs);
+    this.#lastWithdrawnMs = nowMs;
+    // Counts the end of the withdrawal as one death: a further one soon after it withdraws the node again.
     this.#accusations = [];
     this.#deathsMs = [nowMs + forMs];
     return forMs;

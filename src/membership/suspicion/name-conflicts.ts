@@ -1,6 +1,6 @@
 /**
- * Two live members with one name: the lowest id keeps it, at every node. Reports each pair once; both stay members,
- * because ids decide everything but what a name means.
+ * Reports two live members with one name, once per pair. Every node resolves the name to the lowest id; both stay
+ * members, because membership is by id.
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -8,37 +8,37 @@ import type { MembershipContext } from '../state/context.ts';
 import { type Member, isLiveMember } from '../state/member-table.ts';
 import { noEvidence } from '../state/membership-event.ts';
 
-const toldMax = 1_000;
+const reportedMax = 1_000;
 
-/** Whom a name that several carry belongs to. */
+/** The member that keeps a name that several have. */
 export function nameOwner(ids: readonly NodeId[]): NodeId | undefined {
   return ids.toSorted()[0];
 }
 
 export class NameConflicts {
-  readonly #group: MembershipContext;
-  readonly #reported = new BoundedLru<string, true>(toldMax);
+  readonly #context: MembershipContext;
+  readonly #reported = new BoundedLru<string, true>(reportedMax);
 
-  constructor(group: MembershipContext) {
-    this.#group = group;
+  constructor(context: MembershipContext) {
+    this.#context = context;
   }
 
-  /** A member came to life: does somebody else carry its name? */
+  /** Checks the name of a member that has become alive. */
   check(member: Member): void {
-    const { self, table } = this.#group;
+    const { self, table } = this.#context;
     const { name } = member.entry;
-    if (self.entry.name === name) this.#tell(member, self.id);
+    if (self.entry.name === name) this.#report(member, self.id);
     for (const other of table.all()) {
-      if (other.entry.name === name && other.id !== member.id && isLiveMember(other)) this.#tell(member, other.id);
+      if (other.entry.name === name && other.id !== member.id && isLiveMember(other)) this.#report(member, other.id);
     }
   }
 
-  #tell(member: Member, other: NodeId): void {
+  #report(member: Member, other: NodeId): void {
     const { id, generation, incarnation, entry } = member;
     const pair = [id, other].toSorted().join();
     if (this.#reported.get(pair) !== undefined) return;
     this.#reported.set(pair, true);
-    const why = `${id} and ${other} are both called ${entry.name}; ${nameOwner([id, other])} keeps the name`;
+    const why = `${id} and ${other} are both named ${entry.name}; ${nameOwner([id, other])} keeps the name`;
     const event = {
       type: 'member.conflict',
       id,
@@ -48,6 +48,6 @@ export class NameConflicts {
       why,
       ...noEvidence,
     } as const;
-    this.#group.outbox.put({ kind: 'event', event });
+    this.#context.outbox.push({ kind: 'event', event });
   }
 }

@@ -8,7 +8,7 @@ const timing = { alpha: 4, beta: 6, confirmationsMax: 3, refusalsNeeded: 2 };
 const node = (n: number) => String(n).padStart(32, '0') as NodeId;
 const suspect = (members = 100, nowMs = 0) => new SuspicionTimer(nowMs, timing, members, 1_000);
 
-describe('suspicion', () => {
+describe('a suspicion', () => {
   it("follows Lifeguard's formula: 48 s alone, 8 s with three confirmations, in a group of a hundred", () => {
     const suspicion = suspect();
     const waits = [0, 1, 2, 3].map((accuser) => {
@@ -18,7 +18,7 @@ describe('suspicion', () => {
     assert.deepEqual(waits, [48_000, 28_000, 16_301, 8_000]);
   });
 
-  it('is only shortened by accusers, never extended, however many and however often', () => {
+  it('is shortened by accusers and never extended, however many and however often they accuse', () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.nat(9), fc.boolean())), (accusations) => {
         const suspicion = suspect();
@@ -32,7 +32,7 @@ describe('suspicion', () => {
     );
   });
 
-  it('counts an accuser once, and says whether it brought anything new', () => {
+  it('counts an accuser once, and reports whether an accusation changes anything', () => {
     const suspicion = suspect();
     assert.equal(suspicion.addAccuser(node(1), false), true);
     assert.equal(suspicion.addAccuser(node(1), false), false);
@@ -40,7 +40,7 @@ describe('suspicion', () => {
     assert.equal(suspicion.confirmations, 0);
   });
 
-  it('ends at once when the port is closed to enough observers, and not for one', () => {
+  it('ends at once when enough observers find the port closed, but not for one', () => {
     const suspicion = suspect(100, 5);
     suspicion.addAccuser(node(1), true);
     suspicion.addAccuser(node(1), true);
@@ -49,13 +49,13 @@ describe('suspicion', () => {
     assert.equal(suspicion.deadlineMs, 5);
   });
 
-  it('waits the short time when nobody else could confirm', () => {
+  it('lasts the short time when no other member can confirm it', () => {
     const suspicion = suspect(2);
     suspicion.addAccuser(node(1), false);
     assert.equal(suspicion.deadlineMs, 4_000);
   });
 
-  it('does not count the time in which we slept', () => {
+  it('does not count the time of a pause of this node', () => {
     const suspicion = suspect(2);
     suspicion.addAccuser(node(1), false);
     suspicion.discountPause(700);

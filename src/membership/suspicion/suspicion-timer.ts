@@ -1,15 +1,9 @@
 /**
- * How long one suspect has to refute (Lifeguard): starts long, shrinks with each independent accuser. Only a pause of
- * this node extends it.
- *
- * Alone, an accuser waits the long time; each further accuser who found the same by itself shortens the wait, towards
- * the short time, and nothing ever extends it:
+ * How long one suspect has to refute (Lifeguard). The time starts long and shrinks with each independent accuser; enough
+ * observers of a closed port end it at once. Only a pause of this node, which could not receive a refutation, extends it.
  *
  *   wait = max(min, max - (max - min) * log(C + 1) / log(K + 1))      C confirmations of K expected
  *   min  = alpha * max(1, log10(n)) * probeInterval,  max = beta * min
- *
- * Evidence of a closed port by enough independent observers ends the wait at once. The exception to "never extends" is
- * our own pause: time in which we could not have heard a refutation does not count against the accused.
  */
 import type { NodeId } from '../../base/ids.ts';
 
@@ -32,19 +26,19 @@ export class SuspicionTimer {
   constructor(nowMs: number, timing: SuspicionTiming, membersCount: number, probeIntervalMs: number) {
     this.#sinceMs = nowMs;
     this.#minMs = timing.alpha * Math.max(1, Math.log10(membersCount)) * probeIntervalMs;
-    // Besides the accused and the first accuser there must be others who could confirm.
+    // The suspect and the first accuser cannot confirm.
     this.#expected = Math.max(0, Math.min(timing.confirmationsMax, membersCount - 2));
     this.#maxMs = this.#expected === 0 ? this.#minMs : this.#minMs * timing.beta;
     this.#refusalsNeeded = Math.max(1, Math.min(timing.refusalsNeeded, membersCount - 1));
   }
 
-  /** False when this accuser said nothing new. */
+  /** False when this accusation changes nothing. */
   addAccuser(by: NodeId, refused: boolean): boolean {
-    const news =
+    const isNew =
       (!this.#accusers.has(by) && this.confirmations < this.#expected) || (refused && !this.#refusedTo.has(by));
     if (this.#accusers.size <= this.#expected) this.#accusers.add(by);
     if (refused && this.#refusedTo.size < this.#refusalsNeeded) this.#refusedTo.add(by);
-    return news;
+    return isNew;
   }
 
   get confirmations(): number {
@@ -66,17 +60,17 @@ export class SuspicionTimer {
     return this.#sinceMs + Math.max(this.#minMs, this.#maxMs - (this.#maxMs - this.#minMs) * share);
   }
 
-  /** Enough were told that the port is closed. */
+  /** Enough members found the port closed. */
   get isPortClosed(): boolean {
     return this.#refusedTo.size >= this.#refusalsNeeded;
   }
 
-  /** It has lasted so long that the accused could have cleared itself. */
+  /** The suspect has had time enough to refute. */
   isMature(nowMs: number): boolean {
     return nowMs - this.#sinceMs >= this.#minMs / 2;
   }
 
-  /** We were not listening for this long. */
+  /** This node did not run for this long. */
   discountPause(pauseMs: number): void {
     this.#sinceMs += pauseMs;
   }

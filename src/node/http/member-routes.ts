@@ -4,9 +4,8 @@
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
-import { distanceMs } from '../../membership/state/coordinates.ts';
+import { decodeCoordinate, distanceMs } from '../../membership/state/coordinates.ts';
 import type { MemberView } from '../../membership/state/member-view.ts';
-import { decodeCoordinate } from '../../membership/state/wire-coordinate.ts';
 import { listReply, objectReply } from './replies.ts';
 import type { NodeCore } from '../core/node-core-types.ts';
 import { addressListOption, formatHostPort } from '../options/option-types.ts';

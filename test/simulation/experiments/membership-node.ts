@@ -143,11 +143,11 @@ export class MembershipNode {
       over = true;
       this.feed(input);
     };
-    group.timeline.after(timeoutMs, () => this.#whenRunning(() => end({ kind: 'unanswered', purpose })));
+    group.timeline.after(timeoutMs, () => this.#whenRunning(() => end({ kind: 'requestFailed', purpose })));
     if (target === undefined) return;
     const refused = (): void => {
       this.feed({ kind: 'connection', change: { kind: 'refused', address: to, reason: portClosedReason } });
-      end({ kind: 'unanswered', purpose });
+      end({ kind: 'requestFailed', purpose });
     };
     this.#connect(target, refused, () => {
       group.messages += 1;
@@ -158,7 +158,7 @@ export class MembershipNode {
           target.#ask(from, message, (reply) => {
             group.messages += 1;
             group.stream(target, this, () =>
-              this.onceUnblocked(() => end({ kind: 'answered', purpose, message: reply })),
+              this.onceUnblocked(() => end({ kind: 'response', purpose, message: reply })),
             );
           });
         });
@@ -194,6 +194,6 @@ export class MembershipNode {
   #ask(from: Identity, message: Request['message'], answered: (reply: Request['message']) => void): void {
     const call = this.#nextCall++;
     this.#calls.set(call, answered);
-    this.feed({ kind: 'asked', from, call, message });
+    this.feed({ kind: 'request', from, call, message });
   }
 }

@@ -1,12 +1,13 @@
 /**
- * Executes the commands of golden/membership traces and prints messages and views.
+ * Executes the commands of golden/membership traces and prints messages, events and views.
  *
- *   options reapAfterMs=60000              from here on, for nodes that start
- *   start n1 [seeds=n2,n3] [membership=push] [roles=manager]     group 5 (n1 to n5, which know each other)     mass-join 30 (all at once, with one seed)
- *   run 3000 [quietly | about n3]          only events; only what is said by, to or about n3
- *   silence n3 (power lost)  kill n3 (connections break)  stall n3 5000  leave n3  freeze n3, thaw n3 (its main loop)
+ *   options reapAfterMs=60000              for nodes that start from here on
+ *   start n1 [seeds=n2,n3] [membership=push] [roles=manager]
+ *   group 5 (n1 to n5 have joined)         mass-join 30 (all at once, with one seed)
+ *   run 3000 [quietly | about n3]          prints only events, or only messages from, to or about n3
+ *   silence n3 (power loss)  kill n3 (connections break)  stall n3 5000  leave n3  freeze n3, thaw n3 (its main loop)
  *   cut n1 n2    cut n1>n2 (one way)    cut n1~n2 (datagrams only)    heal
- *   hear n1 from n2 dead:0>10.0.0.3:8000 [life=1]     refuse n1 n3 (a closed port)     members n1
+ *   deliver n1 from n2 dead:0>10.0.0.3:8000 [life=1]     refuse n1 n3 (a closed port)     members n1
  */
 import assert from 'node:assert/strict';
 import { type NodeId, nodeIdFrom } from '../../../src/base/ids.ts';
@@ -29,7 +30,7 @@ type Node = {
   state: 'up' | 'killed' | 'silenced';
   frozen: boolean;
   stalled: boolean;
-  /** Timers first, then messages: so does an event loop that wakes. */
+  /** After a stall timers fire first, then messages arrive: the order of an event loop. */
   readonly missed: { readonly timers: (() => void)[]; readonly messages: (() => void)[] };
   readonly peers: Set<Node>;
 };
@@ -37,7 +38,7 @@ type Request = Extract<MembershipEffect, { readonly kind: 'request' }>;
 
 const delayMs = 5;
 
-type Answer = MembershipEffect & { kind: 'reply' | 'noReply' };
+type Reply = MembershipEffect & { kind: 'reply' | 'replyError' };
 
 export function membershipDriver(): (command: string) => string {
   const world = new MembershipTestCluster();
@@ -52,7 +53,7 @@ class MembershipTestCluster {
   readonly #nodes = new Map<string, Node>();
   readonly #generations = new Map<string, number>();
   readonly #cuts = new Set<string>();
-  readonly #calls = new Map<number, (answer: Answer) => void>();
+  readonly #calls = new Map<number, (reply: Reply) => void>();
   #nextCall = 1;
   #options: MembershipOptions = lanMembershipOptions;
   #lines: string[] = [];
@@ -80,7 +81,7 @@ class MembershipTestCluster {
       thaw: () => void (this.#node(who).frozen = false),
       cut: () => this.#cut(who, rest[0]),
       heal: () => this.#cuts.clear(),
-      hear: () => this.#hear(this.#node(who), this.#node(rest[1] ?? ''), rest[2] ?? '', rest[3]),
+      deliver: () => this.#deliver(this.#node(who), this.#node(rest[1] ?? ''), rest[2] ?? '', rest[3]),
       refuse: () => this.#refuse(this.#node(who), this.#node(rest[0] ?? '').self),
       members: () => this.#members(this.#node(who)),
     };
@@ -98,7 +99,7 @@ class MembershipTestCluster {
   #group(count: number): void {
     this.#massJoin(count);
     this.#run(10_000 - this.#timeline.nowMs, ['quietly']);
-    this.#lines = [`${this.#now} n1 to n${count} know each other`];
+    this.#lines = [`${this.#now} n1 to n${count} have joined`];
   }
 
   #massJoin(count: number): void {
@@ -110,7 +111,7 @@ class MembershipTestCluster {
         return states.length === count - 1 && states.every((state) => state === 'alive');
       });
     while (!isComplete() && this.#timeline.nowMs < sinceMs + 10_000) this.#run(10, ['quietly']);
-    this.#lines = [`${this.#now} ${isComplete() ? `all ${count} know each other` : 'some do not know all others'}`];
+    this.#lines = [`${this.#now} ${isComplete() ? `all ${count} have joined` : 'some have not joined'}`];
   }
 
   #start(key: string, settings: Readonly<Record<string, string>>): void {
@@ -169,8 +170,8 @@ class MembershipTestCluster {
     }
   }
 
-  /** A claim as if `from` had passed it on, about the present life of the address or the one that is named. */
-  #hear(node: Node, from: Node, text: string, life: string | undefined): void {
+  /** A claim as if `from` had gossiped it, about the current generation at the address or the one that is named. */
+  #deliver(node: Node, from: Node, text: string, life: string | undefined): void {
     const sentence = parseTraceMessage(text);
     const subject = this.#node(nodeKeyOf(sentence.address)).self;
     const incarnation = 'incarnation' in sentence ? sentence.incarnation : 0;
@@ -205,42 +206,42 @@ class MembershipTestCluster {
 
   #perform(node: Node, effect: MembershipEffect): void {
     if (effect.kind === 'datagram') {
-      const target = this.#said(node, effect.to, effect.message);
+      const target = this.#traceMessage(node, effect.to, effect.message);
       const { message } = effect;
       if (target !== undefined) {
         this.#carry(node, target, () => this.#feed(target, { kind: 'datagram', from: node.self, message }), 'datagram');
       }
     } else if (effect.kind === 'request') this.#request(node, effect);
-    else if (effect.kind === 'reply' || effect.kind === 'noReply') this.#answer(effect);
-    else if (effect.kind === 'wantBeat')
+    else if (effect.kind === 'reply' || effect.kind === 'replyError') this.#onReply(effect);
+    else if (effect.kind === 'requestBeat')
       this.#timeline.after(1, () => {
         if (node.state === 'up' && !node.frozen && !node.stalled) this.#feed(node, { kind: 'beat' });
       });
-    else if (effect.kind === 'departed') this.#note(node, 'has left');
+    else if (effect.kind === 'left') this.#trace(node, 'has left');
     else if (effect.kind === 'event') {
       const { type, id, generation, incarnation, why, accusers, refusedTo } = effect.event;
-      const whom = id === node.self.id ? 'itself' : labelOf({ id, generation });
+      const subject = id === node.self.id ? 'itself' : labelOf({ id, generation });
       const evidence = [
         accusers.length === 0 ? '' : `; accused by ${accusers.join(' ')}`,
         refusedTo.length === 0 ? '' : `; refused to ${refusedTo.join(' ')}`,
       ].join('');
-      this.#note(node, `sees ${whom} ${type.split('.')[1]}:${incarnation} (${why}${evidence})`);
+      this.#trace(node, `sees ${subject} ${type.split('.')[1]}:${incarnation} (${why}${evidence})`);
     }
   }
 
   #request(node: Node, { to, message, timeoutMs, purpose }: Request): void {
-    const target = this.#said(node, to, message);
-    let over = false;
+    const target = this.#traceMessage(node, to, message);
+    let ended = false;
     const end = (input: Input): void => {
-      if (!over) this.#feed(node, input);
-      over = true;
+      if (!ended) this.#feed(node, input);
+      ended = true;
     };
-    this.#timeline.after(timeoutMs, () => end({ kind: 'unanswered', purpose }));
+    this.#timeline.after(timeoutMs, () => end({ kind: 'requestFailed', purpose }));
     if (target === undefined || target.state === 'silenced') return;
     if (target.state === 'killed') {
       this.#carry(target, node, () => {
         this.#refuse(node, to);
-        end({ kind: 'unanswered', purpose });
+        end({ kind: 'requestFailed', purpose });
       });
       return;
     }
@@ -248,22 +249,22 @@ class MembershipTestCluster {
       node.peers.add(target);
       target.peers.add(node);
       const call = this.#nextCall++;
-      this.#calls.set(call, (answer) => {
-        if (answer.kind === 'noReply') {
-          return this.#carry(target, node, () => end({ kind: 'unanswered', purpose, code: answer.code }));
+      this.#calls.set(call, (reply) => {
+        if (reply.kind === 'replyError') {
+          return this.#carry(target, node, () => end({ kind: 'requestFailed', purpose, code: reply.code }));
         }
-        this.#said(target, node.self, answer.message);
-        this.#carry(target, node, () => end({ kind: 'answered', purpose, message: answer.message }));
+        this.#traceMessage(target, node.self, reply.message);
+        this.#carry(target, node, () => end({ kind: 'response', purpose, message: reply.message }));
       });
-      this.#feed(target, { kind: 'asked', from: node.self, call, message });
+      this.#feed(target, { kind: 'request', from: node.self, call, message });
     });
   }
 
-  /** Not always in the same step as the question. */
-  #answer(answer: Answer): void {
-    const hear = this.#calls.get(answer.call);
-    this.#calls.delete(answer.call);
-    hear?.(answer);
+  /** A reply may come in a later step than its request. */
+  #onReply(reply: Reply): void {
+    const resolve = this.#calls.get(reply.call);
+    this.#calls.delete(reply.call);
+    resolve?.(reply);
   }
 
   #carry(from: Node, to: Node, arrive: () => void, kind: 'datagram' | 'stream' = 'stream'): void {
@@ -277,13 +278,13 @@ class MembershipTestCluster {
     return node;
   }
 
-  /** Writes down who says what to whom, and finds the one it is for. */
-  #said(from: Node, to: Address, message: MembershipMessage): Node | undefined {
+  /** Prints a message with sender and receiver, and returns the receiver. */
+  #traceMessage(from: Node, to: Address, message: MembershipMessage): Node | undefined {
     const target = this.#nodes.get(nodeKeyOf(to));
     const concerned = [from.self.id, target?.self.id, ...mentionedNodes(message)];
-    // The answers of helpers do not name the one they are about.
-    const answersForAll = this.#show !== 'events' && (message.kind === 'nack' || message.kind === 'indirectAck');
-    if (this.#show === 'all' || answersForAll || concerned.includes(this.#show as NodeId)) {
+    // The replies of helpers do not name the target.
+    const isHelperReply = this.#show !== 'events' && (message.kind === 'nack' || message.kind === 'indirectAck');
+    if (this.#show === 'all' || isHelperReply || concerned.includes(this.#show as NodeId)) {
       const addressFor = (id: NodeId): Address => addressOf(labelOf({ id, generation: 1 }));
       this.#lines.push(
         `${this.#now} ${labelOf(from.self)} -> ${nodeKeyOf(to)} ${formatMembershipMessage(message, from.self, to, addressFor)}`,
@@ -292,7 +293,7 @@ class MembershipTestCluster {
     return target;
   }
 
-  #note(node: Node, text: string): void {
+  #trace(node: Node, text: string): void {
     this.#lines.push(`${this.#now} ${labelOf(node.self)} ${text}`);
   }
 

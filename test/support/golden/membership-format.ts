@@ -23,13 +23,13 @@ export function nodeKeyOf(address: Address): string {
   return `n${address.host.slice('10.0.0.'.length)}`;
 }
 
-/** The node's key, and its life if it is not the first. */
+/** The key of the node, with its generation if that is not the first. */
 export function labelOf({ id, generation }: { readonly id: NodeId; readonly generation: number }): string {
   const key = `n${Number.parseInt(id.slice(0, 2), 16)}`;
   return generation === 1 ? key : `${key}/${generation}`;
 }
 
-/** Those about whom something is said or asked. */
+/** The members that a message is about. */
 export function mentionedNodes(message: MembershipMessage): readonly NodeId[] {
   const claimed = 'claims' in message ? message.claims.map(({ id }) => id) : [];
   return message.kind === 'pingRequest' ? [...claimed, message.target] : claimed;
@@ -57,16 +57,16 @@ export function formatMembershipMessage(
     case 'pingRequest':
       return formatTraceMessage({ verb: 'ping-req', address: addressFor(message.target), updates, state });
     case 'gossip':
-      return gossipInWords(updates);
+      return formatGossip(updates);
     case 'nack':
       return `nack${message.refused ? ', refused' : ''}`;
     case 'syncView':
     case 'syncViewReply':
-      return `${message.kind}${passengers(updates)}`;
+      return `${message.kind}${formatUpdates(updates)}`;
     case 'pushPing':
-      return `push ping of incarnation ${message.incarnation}${message.hearsYou ? ', hears it' : ''}${passengers(updates)}`;
+      return `push ping of incarnation ${message.incarnation}${message.hearsYou ? ', acks arrive' : ''}${formatUpdates(updates)}`;
     case 'pushAck':
-      return `push ack, ${message.verdict}${passengers(updates)}`;
+      return `push ack, ${message.verdict}${formatUpdates(updates)}`;
     case 'indirectAck':
     case 'streamPing':
     case 'streamPong':
@@ -77,12 +77,12 @@ export function formatMembershipMessage(
   }
 }
 
-function passengers(updates: readonly TraceUpdate[]): string {
-  return updates.map((update) => ` ${gossipInWords([update])}`).join('');
+function formatUpdates(updates: readonly TraceUpdate[]): string {
+  return updates.map((update) => ` ${formatGossip([update])}`).join('');
 }
 
-/** The first claim is the sentence, the others ride on it. */
-function gossipInWords([first, ...updates]: readonly TraceUpdate[]): string {
+/** The first claim, with the others as its updates. */
+function formatGossip([first, ...updates]: readonly TraceUpdate[]): string {
   if (first === undefined) return 'nothing';
   const { change, address, incarnation } = first;
   const state = undefined;

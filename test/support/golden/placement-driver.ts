@@ -1,7 +1,7 @@
 /**
  * Executes the commands of golden/placement traces and prints record changes and events.
  *
- *   nodes 3      lead a [quietly: the one before does not hear of it]      run 500
+ *   nodes 3      lead a [quietly: the former leader does not know]      run 500
  *   pool p containers=2 copies=2 [durability=memory] [restart=yes] [moduleVersion=1]      delete p
  *   kill b     start b [drained]     gone b (proof)     pause b     wake b     cut b     heal b     mode b draining
  *   opens b fails     hands b never     copies b never     move p/0 c

@@ -24,20 +24,20 @@ export function identity(name: string, role: Role, generation = 1): Identity {
   return { id, name, host: `10.0.0.${number}`, port: 7_400, generation, roles: [role], dc: 'dc1' };
 }
 
-/** One manager: its judge, what it says to others, and what it saw. */
+/** One manager: the claims that it makes, the events that it emits, and the wake-ups that it requests. */
 export class PushManagerHarness {
   readonly self: Identity;
   readonly push: PushServer;
-  readonly said: Claim[] = [];
-  readonly saw: string[] = [];
+  readonly claims: Claim[] = [];
+  readonly events: string[] = [];
   readonly wakesMs: number[] = [];
-  readonly #group: MembershipContext;
-  readonly #judge: SuspicionPolicy;
+  readonly #context: MembershipContext;
+  readonly #policy: SuspicionPolicy;
 
   constructor(name: string, { workersMax = 10, membersMax = 100 } = {}) {
     this.self = identity(name, 'manager');
     const random = new Random(name);
-    this.#group = {
+    this.#context = {
       options: lanMembershipOptions,
       random,
       self: new LocalMember(this.self, 0),
@@ -47,12 +47,12 @@ export class PushManagerHarness {
       counters: new MembershipCounters(),
       outbox: new MembershipOutbox(),
     };
-    this.#judge = new SuspicionPolicy(this.#group);
-    const { table } = this.#group;
+    this.#policy = new SuspicionPolicy(this.#context);
+    const { table } = this.#context;
     this.push = new PushServer(this.self.id, pushTiming, workersMax, {
       lastKnown: (id) => table.lastKnown(id),
       applyClaim: (claim, why) => {
-        this.said.push(claim);
+        this.claims.push(claim);
         this.receiveClaim(claim, why);
       },
       ackContent: () => ({ incarnation: 0, claims: [], viewHash: table.viewHash, stateVersion: undefined }),
@@ -62,9 +62,9 @@ export class PushManagerHarness {
   }
 
   receiveClaim(claim: Claim, why: string): void {
-    this.#judge.applyClaim(claim, this.self.id);
-    for (const effect of this.#group.outbox.take()) {
-      if (effect.kind === 'event') this.saw.push(`${effect.event.name} ${effect.event.type} (${why})`);
+    this.#policy.applyClaim(claim, this.self.id);
+    for (const effect of this.#context.outbox.takeAll()) {
+      if (effect.kind === 'event') this.events.push(`${effect.event.name} ${effect.event.type} (${why})`);
     }
   }
 
@@ -75,7 +75,7 @@ export class PushManagerHarness {
   }
 
   stateOf({ id }: Identity): string {
-    const known = this.#group.table.lastKnown(id);
+    const known = this.#context.table.lastKnown(id);
     return known === undefined ? 'unknown' : `${known.state} ${known.generation}.${known.incarnation}`;
   }
 }

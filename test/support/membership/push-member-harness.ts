@@ -1,4 +1,4 @@
-/** One membership machine with its timers; what it sends is kept until taken. */
+/** One membership machine with its timers. Collects its effects until the test takes them. */
 import assert from 'node:assert/strict';
 import { nodeIdFrom } from '../../../src/base/ids.ts';
 import type { Identity } from '../../../src/base/ports.ts';
@@ -26,7 +26,6 @@ export function claim(kind: Claim['kind'], of: Identity, incarnation = 0, watche
   return { kind, id, generation, incarnation, by: watchedBy?.id ?? id, refused: false, entry };
 }
 
-/** One machine with its timers; what it says is kept until it is taken. */
 export class PushMemberHarness {
   readonly machine: Membership;
   nowMs = 0;
@@ -39,10 +38,10 @@ export class PushMemberHarness {
   }
 
   feed(input: MembershipInput): void {
-    this.#keep(this.machine.step(this.nowMs, input));
+    this.#collect(this.machine.step(this.nowMs, input));
   }
 
-  /** Every timer in its time. */
+  /** Lets time pass and fires every timer that is due, in order. */
   advance(durationMs: number): void {
     const untilMs = this.nowMs + durationMs;
     for (;;) {
@@ -50,7 +49,7 @@ export class PushMemberHarness {
       if (due === undefined || due.atMs > untilMs) break;
       this.#timers = this.#timers.filter((timer) => timer !== due);
       this.nowMs = Math.max(this.nowMs, due.atMs);
-      this.#keep(this.machine.step(this.nowMs, { kind: 'expired', timer: due.timer }));
+      this.#collect(this.machine.step(this.nowMs, { kind: 'expired', timer: due.timer }));
     }
     this.nowMs = untilMs;
   }
@@ -70,40 +69,40 @@ export class PushMemberHarness {
   }
 
   pinged(from: Identity, ping: Partial<PushPing> = {}): MembershipMessageOf<'pushAck'> | string | undefined {
-    this.feed({ kind: 'asked', from, call: 1, message: pingOf(ping) });
+    this.feed({ kind: 'request', from, call: 1, message: pingOf(ping) });
     const [reply] = this.take('reply');
     if (reply?.message.kind === 'pushAck') return reply.message;
-    return this.take('noReply')[0]?.code;
+    return this.take('replyError')[0]?.code;
   }
 
-  /** The heartbeats since the last call: to whom, and in which incarnation. */
+  /** The heartbeats since the last call, as `receiver:incarnation`. */
   pings(): string[] {
     return this.#heartbeats().map(({ purpose, message }) => `${this.nameOf(purpose.id)}:${message.incarnation}`);
   }
 
-  /** Answers the last heartbeat, which may have been taken. */
-  answers(ack: Partial<MembershipMessageOf<'pushAck'>> = {}): void {
+  /** Acknowledges the last heartbeat. */
+  receivesAck(ack: Partial<MembershipMessageOf<'pushAck'>> = {}): void {
     this.#heartbeats();
-    assert.ok(this.#asked !== undefined, 'it has asked');
-    const { seq } = this.#asked;
+    assert.ok(this.#lastPurpose !== undefined, 'a heartbeat was sent');
+    const { seq } = this.#lastPurpose;
     const own = { incarnation: 0, claims: [], verdict: 'member', known: 0, viewHash: this.machine.viewHash } as const;
     const message = { kind: 'pushAck', seq, ...own, stateVersion: undefined, ...ack } as const;
-    this.feed({ kind: 'answered', purpose: this.#asked, message });
+    this.feed({ kind: 'response', purpose: this.#lastPurpose, message });
   }
 
   fails(code?: 'CAPACITY' | 'DRAINED'): void {
     this.#heartbeats();
-    assert.ok(this.#asked !== undefined, 'it has asked');
-    this.feed({ kind: 'unanswered', purpose: this.#asked, code });
+    assert.ok(this.#lastPurpose !== undefined, 'a heartbeat was sent');
+    this.feed({ kind: 'requestFailed', purpose: this.#lastPurpose, code });
   }
 
-  #asked: { readonly kind: 'push'; readonly id: Identity['id']; readonly seq: number } | undefined;
+  #lastPurpose: { readonly kind: 'push'; readonly id: Identity['id']; readonly seq: number } | undefined;
 
   #heartbeats() {
     const found = this.take('request').flatMap(({ purpose, message }) =>
       purpose.kind === 'push' && message.kind === 'pushPing' ? [{ purpose, message }] : [],
     );
-    this.#asked = found.at(-1)?.purpose ?? this.#asked;
+    this.#lastPurpose = found.at(-1)?.purpose ?? this.#lastPurpose;
     return found;
   }
 
@@ -111,7 +110,7 @@ export class PushMemberHarness {
     return this.machine.member(id as Identity['id'])?.entry.name ?? id;
   }
 
-  #keep(effects: readonly Effect[]): void {
+  #collect(effects: readonly Effect[]): void {
     for (const effect of effects) {
       if (effect.kind === 'schedule') this.#timers.push(effect);
       else if (effect.kind !== 'cancelTimer') this.#effects.push(effect);
