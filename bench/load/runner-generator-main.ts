@@ -61,15 +61,15 @@ for await (const line of createInterface({ input: process.stdin })) {
   runner.send(
     runnerCommandCodec.encode({
       kind: 'run',
-      run,
+      runId: run,
       spec: orderOf(facts),
       code: run === 1 ? code : undefined,
       attempt: 1,
       fence: 1n,
     }),
   );
-  const { what, why, summary } = await ended;
-  if (what !== 'completed' || summary === undefined) throw new Error(`the run ${what}: ${why}`);
+  const { outcome, message, summary } = await ended;
+  if (outcome !== 'completed' || summary === undefined) throw new Error(`the run ${outcome}: ${message}`);
   const { requests, failed, activeUsMax } = decodeSummary(summary);
   console.log(JSON.stringify({ requests, failed, tookMs: activeUsMax / 1_000 }));
 }

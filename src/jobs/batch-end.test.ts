@@ -1,4 +1,4 @@
-/** The table of how a batch ends (docs/guides/jobs.md). */
+/** The table "How a batch ends" of docs/guides/jobs.md. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type BatchEnd, batchEnd } from './batch-end.ts';
@@ -23,7 +23,7 @@ const rows: readonly Row[] = [
   [{ maxFailures: 1 }, { failed: ['count<1'] }, [5, 5], 'COMPLETED'],
   [{}, { failed: [] }, [5, 5], 'FAILED'],
   [{}, { checks: ['rate>99%'] }, [5, 5], 'FAILED'],
-  // Within what is tolerated, and at least one item completed.
+  // Failures are tolerated, and at least one item completed.
   [{ maxFailures: 5 }, {}, [5, 5], 'PARTIAL'],
   [{ onItemError: 'fail', maxFailures: 5 }, {}, [1, 5], 'PARTIAL'],
   [{ onItemError: 'continue' }, {}, [1, 1_000], 'PARTIAL'],
@@ -45,13 +45,13 @@ describe('the end of a batch', () => {
       assert.equal(batchEnd({ batch, thresholds }, { completed, failed, isFound: false }), end);
     });
 
-  it('is COMPLETED when the first success ended it, whatever failed before', () => {
+  it('is COMPLETED when the first success ended the batch, whatever failed before', () => {
     const batch = { ...facts, firstOnly: true };
     assert.equal(batchEnd({ batch, thresholds: {} }, { completed: 1, failed: 5, isFound: true }), 'COMPLETED');
     assert.equal(batchEnd({ batch, thresholds: {} }, { completed: 1, failed: 5, isFound: false }), 'FAILED');
   });
 
-  it('of a load test is COMPLETED: failed iterations are for thresholds to judge', () => {
+  it('is COMPLETED for a load test, whose failed iterations only thresholds evaluate', () => {
     assert.equal(batchEnd({ thresholds: {} }, { completed: 1, failed: 5, isFound: false }), 'COMPLETED');
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Decides how a batch ends from its counts and its options (docs/guides/jobs.md, "How a batch ends"). A pure function;
- * thresholds are judged by the report.
+ * Decides how a batch ends from its counts and options (docs/guides/jobs.md, "How a batch ends"). A pure function; the
+ * report evaluates thresholds.
  */
 import { type WorkflowFacts, hasFailedThreshold } from './workflow-facts.ts';
 
@@ -8,7 +8,7 @@ export type BatchCounts = {
   /** Disjoint from `failed`. */
   readonly completed: number;
   readonly failed: number;
-  /** The first success ended it: `first: true`. */
+  /** The first success ended the batch (`first: true`). */
   readonly isFound: boolean;
 };
 

@@ -3,18 +3,18 @@
  * state change writes little and a new leader reads little.
  *
  *   /jobs/bundle/{sha256}/{part}                 code, in parts
- *   /jobs/bundles/{sha256}                       which code is there, whole
- *   /jobs/clock                                  how much time the leaders have counted together
- *   /jobs/end/{job}/{workflow}/{unit}/{part}     what a unit gave, if it is too large for a record
- *   /jobs/job/{job}                              what was asked for, and the first state
- *   /jobs/manager                                the fence of the leader that may act
+ *   /jobs/bundles/{sha256}                       marker: all parts of the bundle are stored
+ *   /jobs/clock                                  the manager clock: time that all leaders have counted together
+ *   /jobs/end/{job}/{workflow}/{unit}/{part}     result of a unit that is too large for a record
+ *   /jobs/job/{job}                              the request and the first state
+ *   /jobs/manager                                the fence of the leader that may write
  *   /jobs/schedule/{hash of submitter and name}  a schedule
- *   /jobs/state/{job}                            the present state, once it differs from the first
- *   /jobs/unit/{job}/{workflow}/{block}          states of units of jobs with many units
+ *   /jobs/state/{job}                            the current state, once it differs from the first
+ *   /jobs/unit/{job}/{workflow}/{block}          unit states of a job with many units
  */
 import { type KeyRange, withPrefix } from '../base/registry.ts';
 
-/** s for the summary, o for the output, f for the failed items. */
+/** s: summary, o: output, f: failed items. */
 export type ResultKind = 's' | 'o' | 'f';
 
 const digits = (count: number, width: number): string => String(count).padStart(width, '0');
@@ -39,16 +39,16 @@ export const jobRanges = {
   units: withPrefix('/jobs/unit/'),
   schedules: withPrefix('/jobs/schedule/'),
   bundleMarkers: withPrefix('/jobs/bundles/'),
-  /** The code of one bundle; its parts are in order. */
+  /** The parts of a bundle, in order. */
   bundleParts: (sha256: string): KeyRange => withPrefix(`/jobs/bundle/${sha256}/`),
   resultsOf: (job: string): KeyRange => withPrefix(`/jobs/end/${job}/`),
   unitBlocksOf: (job: string): KeyRange => withPrefix(`/jobs/unit/${job}/`),
-  /** Summary, output or failures of one unit; its parts are in order. */
+  /** The parts of the summary, output or failures of one unit, in order. */
   resultOf: (job: string, workflow: number, unit: number, kind: ResultKind): KeyRange =>
     withPrefix(`/jobs/end/${job}/${digits(workflow, 3)}/${digits(unit, 7)}/${kind}`),
 } as const;
 
-/** The last word of a key of ours. */
+/** The last segment of a job key. */
 export function lastKeySegment(key: string): string {
   return key.slice(key.lastIndexOf('/') + 1);
 }

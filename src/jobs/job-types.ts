@@ -1,10 +1,9 @@
 /**
- * Owns the types of a job: request, statuses, views, progress, incidents. A status only moves forward. Changes nothing
- * itself.
+ * Types of a job: request, statuses, views, progress, incidents. A status only moves forward in the order given here.
  */
 import type { WorkflowFacts, WorkflowStyle } from './workflow-facts.ts';
 
-/** In this order; a job never goes back. */
+/** In this order; a job never returns to an earlier status. */
 export const jobStatuses = [
   'SUBMITTED',
   'QUEUED',
@@ -31,7 +30,7 @@ export const workflowStatuses = [
 ] as const;
 export type WorkflowStatus = (typeof workflowStatuses)[number];
 
-/** Reached before the end; every other status is one. */
+/** Every other status is terminal. */
 const openStatuses: ReadonlySet<JobStatus> = new Set([
   ...(['SUBMITTED', 'QUEUED', 'DISPATCHING', 'RUNNING', 'COMPLETING', 'CANCELLING'] as const),
 ]);
@@ -40,30 +39,30 @@ export function isTerminalStatus(status: JobStatus): boolean {
   return !openStatuses.has(status);
 }
 
-/** Workflows after it may begin. */
+/** True if workflows that depend on this one may start. */
 export function isSuccess(status: WorkflowStatus): boolean {
   return status === 'COMPLETED' || status === 'PARTIAL';
 }
 
-/** The words of `submit`: JSON of a jobRequest. */
+/** Arguments of `submit`. */
 export type JobRequest = {
-  /** For people; by default that of its first workflow. */
+  /** Display name; the name of the first workflow if left out. */
   readonly name?: string;
-  /** Of its code, in hexadecimal digits. The code was stored before (`storeBundle`). */
+  /** SHA-256 of the bundle in hexadecimal digits; the bundle is stored before (`storeBundle`). */
   readonly bundle: string;
   readonly workflows: readonly WorkflowFacts[];
   readonly env?: Readonly<Record<string, string>>;
-  /** The same key again, with the same content, is the same job; with other content it is refused (PRECONDITION). */
+  /** The same key with equal content names the same job; with other content the request is refused (PRECONDITION). */
   readonly idempotencyKey?: string;
-  /** 0 (default) to 9; higher ones go first. */
+  /** 0 (default) to 9; higher priorities go first. */
   readonly priority?: number;
-  /** Of the whole job, from its submission on (or from its start time). */
+  /** Timeout of the whole job, counted from its submission or its start time. */
   readonly timeoutMs?: number;
-  /** Wall clock: not before. */
+  /** Earliest start, wall clock. */
   readonly startAtMs?: number;
-  /** Five fields, UTC: makes a schedule, not a job. Needs an idempotencyKey, which names the schedule. */
+  /** Five fields, UTC. Creates a schedule, not a job, and needs an idempotencyKey, which names the schedule. */
   readonly cron?: string;
-  /** For `ctx.random`; drawn by the manager if left out. */
+  /** Seed of `ctx.random`; the manager draws one if it is left out. */
   readonly seed?: number;
 };
 
@@ -87,7 +86,7 @@ export type WorkflowView = {
   readonly style: WorkflowStyle;
   readonly status: WorkflowStatus;
   readonly attempts: readonly AttemptView[];
-  /** Items (or iterations) that went well; no failed one is among them. */
+  /** Items or iterations that succeeded; disjoint from `failed`. */
   readonly completed: number;
   readonly failed: number;
   readonly ratePerSecond: number;
@@ -106,7 +105,7 @@ export type JobView = {
   readonly startedAtMs: number | null;
   readonly endedAtMs: number | null;
   readonly timeoutMs: number;
-  /** While it is queued: its place, counted from 1, and why it waits. */
+  /** While the job is queued: its position from 1, and why it waits. */
   readonly queue: { readonly position: number; readonly reason: string } | null;
   readonly workflows: readonly WorkflowView[];
   readonly datacenters: readonly { readonly dc: string; readonly status: JobStatus }[];
@@ -120,10 +119,10 @@ export type JobRow = Pick<JobView, 'jobId' | 'name' | 'status' | 'submitter' | '
   readonly failed: number;
 };
 
-/** What whoever waits for the end is told; the status is one of an end, or that of a job for which the wait was over. */
+/** Reply to a wait for the end. The status is not terminal if the wait ended first. */
 export type JobOutcome = Pick<JobView, 'jobId' | 'status' | 'error'>;
 
-/** What a watcher is told: each time everything, never a difference. `version` grows with each change. */
+/** Reply to a watch: the full state, never a difference. `version` grows with each change. */
 export type JobProgress = {
   readonly jobId: string;
   readonly version: number;
@@ -132,19 +131,19 @@ export type JobProgress = {
   readonly completed: number;
   readonly failed: number;
   readonly ratePerSecond: number;
-  /** Null until something has been measured: zero would be a claim. */
+  /** Null until something is measured. */
   readonly latencyMs: { readonly p50: number; readonly p95: number; readonly p99: number } | null;
   readonly queue: JobView['queue'];
   readonly workflows: readonly Pick<
     WorkflowView,
     'id' | 'name' | 'status' | 'completed' | 'failed' | 'ratePerSecond' | 'units'
   >[];
-  /** Workers that run something of it now, by name. */
+  /** Names of the workers that run units of the job now. */
   readonly workers: readonly string[];
   readonly incidents: readonly Incident[];
 };
 
-/** Something that went wrong while it ran, and what came of it. */
+/** A problem while the job ran, and its effect. */
 export type Incident = {
   /** ISO 8601. */
   readonly time: string;

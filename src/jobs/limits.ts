@@ -1,32 +1,32 @@
-/** Owns every limit of jobs, each with the error beyond it. Never enforces one. */
+/** Every limit of jobs. Enforces none itself: each limit is checked where the value enters. */
 export const jobLimits = {
-  /** Of one bundle of code; TOO_LARGE beyond. */
+  /** Size of a bundle; TOO_LARGE beyond. */
   bundleBytesMax: 4_194_304,
-  /** Of one part of a bundle or of a result in the registry. */
+  /** Size of one part of a bundle or result in the registry. */
   partBytesMax: 524_288,
   workflowsMax: 100,
-  /** Of one workflow: one for each core it may have at a time, or for each share of its items. */
+  /** Units of one workflow: one per core that it may use at a time, or one per share of its items. */
   unitsMax: 4_096,
   coresMax: 4_096,
   vusMax: 1_000_000,
   itemsMax: 100_000_000,
   envBytesMax: 65_536,
-  /** What setup hands to all, and what workflows hand on to those after them, as JSON. */
+  /** JSON of what setup passes to all units, and of what workflows pass to their dependents. */
   contextBytesMax: 1_000_000,
-  /** Of the results of one unit, and of a workflow unless the managers allow more; beyond it is TOO_LARGE, and says so. */
+  /** Results of one unit, and of a workflow unless the managers allow more; TOO_LARGE beyond. */
   resultBytesMax: 10_000_000,
-  /** Of the list of failed items of one unit; with its results at most `resultBytesMax`. */
+  /** Failed items of one unit; together with its results at most `resultBytesMax`. */
   failuresBytesMax: 3_000_000,
-  /** Jobs that are not over; CAPACITY beyond. */
+  /** Jobs without a terminal status; CAPACITY beyond. */
   openJobsMax: 20_000,
-  /** Of one submitter. */
+  /** The same per submitter. */
   openJobsPerSubmitterMax: 15_000,
-  /** Jobs that are over and still known; the oldest go first. */
+  /** Finished jobs that are kept; the oldest are deleted first. */
   finishedJobsMax: 1_000,
   schedulesMax: 1_000,
-  /** Of one unit: counts and histograms. */
+  /** Counts and histograms of one unit. */
   summaryBytesMax: 335_872,
-  /** In one message between manager and worker. */
+  /** Units in one message between manager and worker. */
   unitsInMessageMax: 256,
   nameLengthMax: 63,
   timeoutMsMax: 7 * 86_400_000,

@@ -1,6 +1,5 @@
 /**
- * Owns the encoded work description of one unit. Every attempt of a unit receives the same bytes. Never decides who
- * runs it.
+ * The encoded description of the work of one unit. Every attempt of a unit gets the same bytes.
  */
 import { createCodec } from '../messages/codec/codec.ts';
 import { field, map, optional, record } from '../messages/codec/compound.ts';
@@ -11,89 +10,89 @@ import { text } from '../messages/codec/strings.ts';
 import { jobLimits } from './limits.ts';
 
 /**
- * `whole`: setup, all of the work and teardown, for what needs one core only. Otherwise `plan` (setup, and which items
- * there are), then `work` on several cores, then `finish` (teardown).
+ * A workflow that needs one core is one unit of phase `whole`: setup, work and teardown. Otherwise `plan` (setup, and
+ * the list of items) comes first, then `work` on several cores, then `finish` (teardown).
  */
 export const unitPhases = ['whole', 'plan', 'work', 'finish'] as const;
 export type UnitPhase = (typeof unitPhases)[number];
 
-/** Numbers of units: those of `work` (and `whole`) count from 0. */
+/** Unit numbers of `plan` and `finish`; those of `work` and `whole` count from 0. */
 export const planUnitNumber = 1_000_000;
 export const finishUnitNumber = 1_000_001;
 
 const share = record('share', {
-  from: field(1, u53, 'The first one, counted from 0.'),
-  count: field(2, u53, 'How many.'),
+  from: field(1, u53, 'First index, from 0.'),
+  count: field(2, u53, 'Number of users or items.'),
   list: field(
     3,
     optional(text(jobLimits.resultBytesMax)),
-    'The items themselves, a JSON array; else they are numbers.',
+    'The items: a JSON array. Without it the items are the indexes.',
   ),
 });
 
-const head = { kind: 'unitOrder', tag: 1, carrier: 'stream', from: ['manager'], bytesMax: 11_500_000 } as const;
+const head = { kind: 'unitSpec', tag: 1, carrier: 'stream', from: ['manager'], bytesMax: 11_500_000 } as const;
 
-/** What a worker has to know to choose a runner, as a part of the whole: it need not read the rest. */
-const needs = {
-  job: field(1, text(64), 'The job.'),
-  workflow: field(2, u16, 'Which of its workflows.'),
-  unit: field(3, u32, 'Which unit of that.'),
-  bundle: field(6, internedText(64), 'SHA-256 of the code.'),
+/** Fields that a worker needs to choose a runner; it decodes no other field. */
+const requirements = {
+  job: field(1, text(64), 'Job id.'),
+  workflow: field(2, u16, 'Number of the workflow in the job.'),
+  unit: field(3, u32, 'Number of the unit in the workflow.'),
+  bundle: field(6, internedText(64), 'SHA-256 of the bundle.'),
   network: field(15, bool, 'The code may use the network.'),
-  memoryMb: field(16, u32, 'It may use so much memory.'),
-  timeoutMs: field(17, u53, 'A worker ends it after so long.'),
-  submitter: field(18, internedText(256), 'On whose behalf; runners are never shared between submitters.'),
+  memoryMb: field(16, u32, 'Memory limit of the code.'),
+  timeoutMs: field(17, u53, 'The worker stops the unit after this time on a core.'),
+  submitter: field(18, internedText(256), 'User on whose behalf the unit runs; submitters never share a runner.'),
 };
 
-const unitOrder = message({
+const unitSpec = message({
   ...head,
-  doc: 'What a runner has to do.',
+  doc: 'Work of one unit.',
   fields: {
-    ...needs,
-    units: field(4, u32, 'How many units of `work` there are.'),
-    phase: field(5, enumOf(...unitPhases), 'Which part of the work.'),
-    facts: field(7, internedText(200_000), 'JSON of WorkflowFacts.'),
-    env: field(8, map(text(256), text(jobLimits.envBytesMax), 1_000), 'For `ctx.env`.'),
-    seed: field(9, u53, 'Of this unit, for `ctx.random`; the same with each attempt.'),
-    users: field(10, optional(share), 'Load: its share of the users (`vus`).'),
-    iterations: field(11, optional(u53), 'Load: its share of the iterations.'),
-    items: field(12, optional(share), 'Batch: its share of the items; without it the code says which there are.'),
-    data: field(13, optional(text(jobLimits.contextBytesMax)), 'JSON of what setup gave.'),
-    context: field(14, text(jobLimits.contextBytesMax), 'JSON: by name of the workflows before it, what they gave.'),
+    ...requirements,
+    units: field(4, u32, 'Number of units of phase `work`.'),
+    phase: field(5, enumOf(...unitPhases), 'Phase of the workflow.'),
+    facts: field(7, internedText(200_000), 'WorkflowFacts: JSON.'),
+    env: field(8, map(text(256), text(jobLimits.envBytesMax), 1_000), 'Value of `ctx.env`.'),
+    seed: field(9, u53, 'Seed of `ctx.random`; equal for each attempt.'),
+    users: field(10, optional(share), 'Load test: the share of the virtual users.'),
+    iterations: field(11, optional(u53), 'Load test: the share of the iterations.'),
+    items: field(12, optional(share), 'Batch: the share of the items; without it the code defines them.'),
+    data: field(13, optional(text(jobLimits.contextBytesMax)), 'Result of setup: JSON.'),
+    context: field(14, text(jobLimits.contextBytesMax), 'Results of the workflows before this one, by name: JSON.'),
   },
 });
 
-const unitNeeds = message({ ...head, doc: 'The part of it that a worker reads.', fields: needs });
+const unitRequirements = message({ ...head, doc: 'The fields that a worker decodes.', fields: requirements });
 
-const codec = createCodec([unitOrder]);
-const needsCodec = createCodec([unitNeeds]);
-type OrderMessage = MessageOf<readonly [typeof unitOrder]>;
-export type UnitSpec = Omit<OrderMessage, 'kind'>;
+const codec = createCodec([unitSpec]);
+const requirementsCodec = createCodec([unitRequirements]);
+type UnitSpecMessage = MessageOf<readonly [typeof unitSpec]>;
+export type UnitSpec = Omit<UnitSpecMessage, 'kind'>;
 
-export function encodeUnitSpec(order: UnitSpec): Uint8Array {
-  return encodeUnitSpecMessage({ kind: 'unitOrder', ...order });
+export function encodeUnitSpec(spec: UnitSpec): Uint8Array {
+  return encodeUnitSpecMessage({ kind: 'unitSpec', ...spec });
 }
 
-/** The same for who makes thousands each second, and need not copy each. */
-export function encodeUnitSpecMessage(order: OrderMessage): Uint8Array {
-  return codec.encode(order);
+/** `encodeUnitSpec` without the copy, for the manager, which encodes thousands each second. */
+export function encodeUnitSpecMessage(message: UnitSpecMessage): Uint8Array {
+  return codec.encode(message);
 }
 
-/** Throws a rejection for what is no order. */
+/** Throws a decode error for an invalid spec. */
 export function decodeUnitSpec(bytes: Uint8Array): UnitSpec {
   return codec.decode(bytes);
 }
 
-export type UnitRequirements = Omit<MessageOf<readonly [typeof unitNeeds]>, 'kind'>;
+export type UnitRequirements = Omit<MessageOf<readonly [typeof unitRequirements]>, 'kind'>;
 
-/** Only what a worker has to know; passes over what may be large. Throws a rejection for what is no order. */
+/** Skips the large fields. Throws a decode error for an invalid spec. */
 export function decodeUnitRequirements(bytes: Uint8Array): UnitRequirements {
-  return needsCodec.decode(bytes);
+  return requirementsCodec.decode(bytes);
 }
 
-/** What `plan` gives, as JSON in `output`. */
+/** Output of a unit of phase `plan`, as JSON. */
 export type PlanOutput = {
   readonly data?: unknown;
-  /** Batch: how many items there are, and which, unless they are the numbers from 0 on. */
+  /** Batch: the items; without `list` they are the numbers from 0 to `count - 1`. */
   readonly items?: { readonly count: number; readonly list?: readonly unknown[] };
 };

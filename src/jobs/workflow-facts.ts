@@ -1,41 +1,41 @@
 /**
- * Owns what managers know of a workflow: numbers and flags, no code. The submitter derives it, managers validate it and
- * never run anything.
+ * What managers know of a workflow: numbers and flags, no code. The submitter derives them; managers validate them and
+ * never run user code.
  */
 export type WorkflowStyle = 'load' | 'batch';
 
 /**
- * What a failed item means: `fail` lets the others run, and more than `maxFailures` fail the workflow; `stop` begins
- * nothing after the first one; `continue` tolerates all as long as one item completes.
+ * What a failed item means. `fail`: the other items run, and more than `maxFailures` failures fail the workflow. `stop`:
+ * no item starts after the first failure. `continue`: any number of failures is tolerated if one item completes.
  */
 export const itemErrorPolicies = ['fail', 'stop', 'continue'] as const;
 export type ItemErrorPolicy = (typeof itemErrorPolicies)[number];
 
-/** A threshold on `failed` decides alone how a batch ends. */
+/** True if a threshold on `failed` decides alone how the batch ends. */
 export function hasFailedThreshold({ thresholds }: Pick<WorkflowFacts, 'thresholds'>): boolean {
   return (thresholds['failed']?.length ?? 0) > 0;
 }
 
-/** Users (or iterations per second, where the workflow has a rate) go straight to `target` within `durationMs`. */
+/** Users, or iterations per second if the workflow has a rate, change linearly to `target` within `durationMs`. */
 export type LoadStage = { readonly durationMs: number; readonly target: number };
 
 export type WorkflowFacts = {
   readonly name: string;
   readonly style: WorkflowStyle;
-  /** How many cores it may have at one time. Each core runs one unit at a time. */
+  /** Largest number of cores at a time; a core runs one unit at a time. */
   readonly cores: number;
-  /** Names of workflows of the same job that have to be completed first. */
+  /** Names of workflows of the same job that must complete first. */
   readonly after: readonly string[];
-  /** From the first dispatch to the end, in all states; WORKFLOW_TIMEOUT beyond. */
+  /** From the first assignment to the end; WORKFLOW_TIMEOUT beyond. */
   readonly timeoutMs: number;
-  /** How often a unit that was lost with its worker or runner begins anew elsewhere. 0 is at most once. */
+  /** How often a unit that is lost with its worker or runner is retried on another worker; 0 means at most once. */
   readonly maxRetries: number;
-  /** May its code use the network? */
+  /** The code may use the network. */
   readonly network: boolean;
   readonly memoryMb: number;
   readonly hasSetup: boolean;
   readonly hasTeardown: boolean;
-  /** By metric: conditions such as `p(99)<250ms`. */
+  /** Conditions such as `p(99)<250ms` by metric. */
   readonly thresholds: Readonly<Record<string, readonly string[]>>;
   readonly load?: LoadFacts;
   readonly batch?: BatchFacts;
@@ -43,29 +43,29 @@ export type WorkflowFacts = {
 
 export type LoadFacts = {
   readonly vus: number;
-  /** Undefined: until all iterations are done. */
+  /** Undefined: the test ends when all iterations are done. */
   readonly durationMs?: number;
-  /** Of all users together. Undefined: until the time is over. */
+  /** Of all users together. Undefined: the test ends after `durationMs`. */
   readonly iterations?: number;
   readonly stages?: readonly LoadStage[];
-  /** Arrivals per second, whatever the answers take; with stages it is where they begin. */
+  /** Open model: arrivals per second, however long responses take. With stages: the initial rate. */
   readonly ratePerSecond?: number;
   readonly steps: readonly { readonly name: string; readonly after: readonly string[] }[];
 };
 
 export type BatchFacts = {
-  /** Undefined when only its code knows (`items` is a function): a first unit finds out. */
+  /** Undefined if `items` is a function: the unit of phase `plan` or `whole` computes them. */
   readonly items?: number;
-  /** The first item whose `each` gives something other than undefined, null or false ends the workflow. */
+  /** The first item whose `each` returns something other than undefined, null or false ends the workflow. */
   readonly firstOnly: boolean;
-  /** How many items a core works on at one time. */
+  /** Items that one core processes at a time. */
   readonly concurrency: number;
-  /** Items of one unit at most; what is lost with a worker is at most so much work. */
+  /** Largest number of items per unit: a lost worker loses at most that much work per core. */
   readonly unitItemsMax: number;
-  /** Are the values that `each` gives kept as the result? */
+  /** The values that `each` returns become the result. */
   readonly keepResults: boolean;
-  /** `fail` if left out. */
+  /** Default: `fail`. */
   readonly onItemError?: ItemErrorPolicy;
-  /** So many failed items make it PARTIAL instead of FAILED; 0 if left out. */
+  /** Up to this number of failed items the batch is PARTIAL instead of FAILED; default: 0. */
   readonly maxFailures?: number;
 };

@@ -310,7 +310,7 @@ export class JobManager {
 
   #recorded(job: ManagedJob, status: ManagedJob['status'] | undefined): void {
     job.isRecorded = true;
-    job.words = '';
+    job.requestJson = '';
     if (status === undefined || status === job.recordedStatus) return;
     job.recordedStatus = status;
     job.hasUnpublishedChange = true;

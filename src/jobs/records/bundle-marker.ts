@@ -1,16 +1,16 @@
 /**
- * Owns the marker that commits a bundle: without it the stored parts do not exist. Decodes unreadable values to
- * undefined.
+ * The stored form of the marker that commits a bundle: without it the stored parts do not count. Decodes an unreadable
+ * value to undefined.
  */
 export type BundleMarker = {
   readonly bytes: number;
   readonly parts: number;
-  /** For people. */
+  /** For display only. */
   readonly storedWallMs: number;
 };
 
-export function encodeBundleMarker(mark: BundleMarker): Uint8Array {
-  return new TextEncoder().encode(JSON.stringify(mark));
+export function encodeBundleMarker(marker: BundleMarker): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(marker));
 }
 
 export function decodeBundleMarker(value: Uint8Array): BundleMarker | undefined {

@@ -1,6 +1,6 @@
 /**
- * Owns the stored form of a job, its state, unit blocks and the manager clock. Decoding is strict: unreadable bytes
- * give undefined, never a guess.
+ * The stored form of a job, its state, its unit blocks and the manager clock. Decoding is strict: unreadable bytes give
+ * undefined, never a guess.
  */
 import { createCodec } from '../../messages/codec/codec.ts';
 import { field, list, optional, record } from '../../messages/codec/compound.ts';
@@ -11,10 +11,10 @@ import { bytes, nodeId, text } from '../../messages/codec/strings.ts';
 import { jobStatuses, workflowStatuses } from '../job-types.ts';
 import { jobLimits } from '../limits.ts';
 
-/** Of one unit, in its record: larger ones lie apart, in parts. */
+/** Largest result of a unit in its record; a larger one is stored out of line, in parts. */
 export const inlineResultBytesMax = 1_024;
-/** Attempts of a unit that are remembered: all that count, and the latest of those that do not. */
-const attemptsKeptMax = 128;
+/** Attempts in a unit record: all that count as tries, and the latest of the others. */
+const attemptsMax = 128;
 export const incidentsMax = 100;
 export const unitsPerBlock = 16;
 
@@ -29,100 +29,100 @@ const incidentTypes = [
 ] as const;
 
 const attemptRecord = record('attempt', {
-  worker: field(1, nodeId, 'Who.'),
-  name: field(2, text(255), 'Its name.'),
-  generation: field(3, u32, 'Its life.'),
-  attempt: field(4, u32, 'Counted from 1.'),
-  fence: field(5, u64, 'Grows with each attempt.'),
-  outcome: field(6, enumOf(...outcomes), 'What became of it.'),
+  worker: field(1, nodeId, 'Node id of the worker.'),
+  name: field(2, text(255), 'Name of the worker.'),
+  generation: field(3, u32, 'Generation of the worker.'),
+  attempt: field(4, u32, 'Attempt number, from 1.'),
+  fence: field(5, u64, 'Fence of the leader that assigned it; grows with each attempt.'),
+  outcome: field(6, enumOf(...outcomes), 'Outcome of the attempt.'),
 });
 
-const endRecord = record('end', {
-  completed: field(1, u53, 'Iterations or items that went well.'),
-  failed: field(2, u53, 'Those that went wrong.'),
-  tookMs: field(3, u53, 'How long it ran.'),
-  summary: field(4, optional(bytes(inlineResultBytesMax)), 'If it is small.'),
-  output: field(5, optional(bytes(inlineResultBytesMax)), 'If it is small.'),
-  summaryBytes: field(6, u53, 'How large it is; it lies apart if it is not here.'),
-  outputBytes: field(7, u53, 'How large it is; it lies apart if it is not here.'),
-  failures: field(8, optional(bytes(inlineResultBytesMax)), 'If it is small.'),
-  failuresBytes: field(9, optional(u53), 'How large it is, if there is one; it lies apart if it is not here.'),
+const resultRecord = record('end', {
+  completed: field(1, u53, 'Iterations or items that succeeded.'),
+  failed: field(2, u53, 'Iterations or items that failed.'),
+  durationMs: field(3, u53, 'Duration of the attempt.'),
+  summary: field(4, optional(bytes(inlineResultBytesMax)), 'Summary, if it is small.'),
+  output: field(5, optional(bytes(inlineResultBytesMax)), 'Output, if it is small.'),
+  summaryBytes: field(6, u53, 'Size of the summary; without `summary` it is stored out of line.'),
+  outputBytes: field(7, u53, 'Size of the output; without `output` it is stored out of line.'),
+  failures: field(8, optional(bytes(inlineResultBytesMax)), 'Failed items, if the list is small.'),
+  failuresBytes: field(9, optional(u53), 'Size of the list; without `failures` it is stored out of line.'),
 });
 
 const unitRecord = record('unit', {
-  unit: field(1, u32, 'Its number.'),
-  state: field(2, enumOf('waiting', 'given', 'done', 'failed', 'cancelled'), 'Where it stands.'),
-  attempts: field(3, list(attemptRecord, attemptsKeptMax), 'In order.'),
-  end: field(4, optional(endRecord), 'Of the attempt that won.'),
+  unit: field(1, u32, 'Number of the unit in the workflow.'),
+  state: field(2, enumOf('waiting', 'assigned', 'done', 'failed', 'cancelled'), 'State of the unit.'),
+  attempts: field(3, list(attemptRecord, attemptsMax), 'Attempts in order.'),
+  end: field(4, optional(resultRecord), 'Result of the attempt that counts.'),
 });
 
 const workflowRecord = record('workflow', {
   status: field(1, enumOf(...workflowStatuses), 'Status.'),
-  phase: field(2, enumOf('none', 'whole', 'plan', 'work', 'finish'), 'Which of its units are made.'),
-  startedMs: field(3, optional(u53), 'Its first assignment, in the time of the managers.'),
-  /** Of `work`, or one of `whole`; 0 before they are made. */
-  units: field(4, u32, 'How many.'),
-  items: field(5, optional(u53), 'As its plan said.'),
-  code: field(6, optional(text(40)), 'Why it failed.'),
-  why: field(7, optional(text(4_000)), 'The same for people.'),
+  phase: field(2, enumOf('none', 'whole', 'plan', 'work', 'finish'), 'Phase whose units exist.'),
+  startedMs: field(3, optional(u53), 'First assignment, on the manager clock.'),
+  /** Of `work`, or 1 of `whole`; 0 before they are created. */
+  units: field(4, u32, 'Number of units.'),
+  items: field(5, optional(u53), 'Number of items from the output of the plan.'),
+  code: field(6, optional(text(40)), 'Error code of a failure.'),
+  message: field(7, optional(text(4_000)), 'Error message.'),
   inline: field(
     8,
     list(unitRecord, jobLimits.unitsMax + 2),
-    'Its units, unless they lie in blocks; plan and finish always.',
+    'Unit records that are not in blocks; plan and finish never are.',
   ),
-  found: field(9, optional(u32), 'The unit that found what was looked for.'),
-  endedMs: field(10, optional(u53), 'Its end, in the time of the managers.'),
+  found: field(9, optional(u32), 'Number of the unit that found the result of a search.'),
+  endedMs: field(10, optional(u53), 'End, on the manager clock.'),
 });
 
 const incidentRecord = record('incident', {
-  wallMs: field(1, u53, 'When.'),
-  type: field(2, enumOf(...incidentTypes), 'What.'),
-  node: field(3, text(255), 'Where.'),
-  effect: field(4, text(500), 'What came of it.'),
+  wallMs: field(1, u53, 'Wall clock.'),
+  type: field(2, enumOf(...incidentTypes), 'Type.'),
+  node: field(3, text(255), 'Name of the node.'),
+  effect: field(4, text(500), 'Effect on the job.'),
 });
 
 const stateRecord = record('jobState', {
   status: field(1, enumOf(...jobStatuses), 'Status.'),
-  startedWallMs: field(2, optional(u53), 'First assignment.'),
-  endedWallMs: field(3, optional(u53), 'End.'),
-  startedMs: field(4, optional(u53), 'First assignment, in the time of the managers.'),
-  endedMs: field(5, optional(u53), 'End, in the time of the managers.'),
-  code: field(6, optional(text(40)), 'Why it failed.'),
-  why: field(7, optional(text(4_000)), 'The same for people.'),
-  workflows: field(8, list(workflowRecord, jobLimits.workflowsMax), 'In the order of the request.'),
-  incidents: field(9, list(incidentRecord, incidentsMax), 'In order.'),
+  startedWallMs: field(2, optional(u53), 'First assignment, wall clock.'),
+  endedWallMs: field(3, optional(u53), 'End, wall clock.'),
+  startedMs: field(4, optional(u53), 'First assignment, on the manager clock.'),
+  endedMs: field(5, optional(u53), 'End, on the manager clock.'),
+  code: field(6, optional(text(40)), 'Error code of a failure.'),
+  message: field(7, optional(text(4_000)), 'Error message.'),
+  workflows: field(8, list(workflowRecord, jobLimits.workflowsMax), 'Workflows in the order of the request.'),
+  incidents: field(9, list(incidentRecord, incidentsMax), 'Incidents in order.'),
 });
 
 const valueBytesMax = 1_048_576;
 const declare = { carrier: 'stream', from: ['manager'], bytesMax: valueBytesMax } as const;
 
 const job = message({
-  ...{ kind: 'job', tag: 1, ...declare, doc: 'What never changes, and the first state.' },
+  ...{ kind: 'job', tag: 1, ...declare, doc: 'The request and the first state; never rewritten.' },
   fields: {
-    submitter: field(1, internedText(256), 'On whose behalf.'),
-    submittedWallMs: field(2, u53, 'For people, and for start times.'),
-    submittedMs: field(3, u53, 'In the time of the managers.'),
-    seed: field(4, u53, 'Of its randomness.'),
+    submitter: field(1, internedText(256), 'User on whose behalf the job runs.'),
+    submittedWallMs: field(2, u53, 'Submission, wall clock; for display and start times.'),
+    submittedMs: field(3, u53, 'Submission, on the manager clock.'),
+    seed: field(4, u53, 'Seed of the job.'),
     key: field(5, optional(text(64)), 'Hash of submitter and idempotency key.'),
-    hash: field(6, optional(internedText(64)), 'Hash of the words, for those with a key.'),
-    words: field(7, internedText(valueBytesMax), 'JSON of the request, as it came.'),
-    state: field(8, stateRecord, 'The first state.'),
+    hash: field(6, optional(internedText(64)), 'Hash of the request, if it has an idempotency key.'),
+    requestJson: field(7, internedText(valueBytesMax), 'The request as it was submitted: JSON.'),
+    state: field(8, stateRecord, 'First state.'),
   },
 });
 
 const state = message({
-  ...{ kind: 'state', tag: 2, ...declare, doc: 'The present state.' },
-  fields: { state: field(1, stateRecord, 'All of it.') },
+  ...{ kind: 'state', tag: 2, ...declare, doc: 'The current state.' },
+  fields: { state: field(1, stateRecord, 'Complete state.') },
 });
 
 const block = message({
-  ...{ kind: 'block', tag: 3, ...declare, doc: 'Some units.' },
-  fields: { units: field(1, list(unitRecord, unitsPerBlock), 'In order.') },
+  ...{ kind: 'block', tag: 3, ...declare, doc: 'A block of units.' },
+  fields: { units: field(1, list(unitRecord, unitsPerBlock), 'Unit records in order.') },
 });
 
 const clock = message({
-  ...{ kind: 'clock', tag: 4, ...declare, doc: 'Time of the managers.' },
-  fields: { ms: field(1, u53, 'So much was counted.') },
+  ...{ kind: 'clock', tag: 4, ...declare, doc: 'The manager clock.' },
+  fields: { ms: field(1, u53, 'Time that all leaders have counted together.') },
 });
 
 const codec = createCodec([job, state, block, clock]);
@@ -134,8 +134,8 @@ export type UnitRecord = WorkflowRecord['inline'][number];
 export type IncidentRecord = JobStateRecord['incidents'][number];
 
 export function encodeJobRecord(value: JobRecord): Uint8Array {
-  // Not spread: this is done for every job.
-  const { submitter, submittedWallMs, submittedMs, seed, key, hash, words, state: first } = value;
+  // No spread: this runs for every job.
+  const { submitter, submittedWallMs, submittedMs, seed, key, hash, requestJson, state: first } = value;
   return codec.encode({
     kind: 'job',
     submitter,
@@ -144,7 +144,7 @@ export function encodeJobRecord(value: JobRecord): Uint8Array {
     seed,
     key,
     hash,
-    words,
+    requestJson,
     state: first,
   });
 }

@@ -1,5 +1,5 @@
 /**
- * Owns the encoded list of the failed items of one unit: their places in runs, and the first of them with their errors.
+ * The encoded list of the failed items of one unit: the indexes of all as runs, and the first of them with their errors.
  * Decoding is strict. Never decides how a batch ends.
  */
 import { createCodec } from '../../messages/codec/codec.ts';
@@ -18,31 +18,31 @@ export type ItemError = {
 };
 
 export type ItemFailure = {
-  /** The place of the item among all of its workflow, from 0 on. */
+  /** Index of the item in its workflow, from 0. */
   readonly index: number;
   readonly error: ItemError;
 };
 
-/** For one line: an error without a message is shown by its name. */
-export function itemErrorText({ name, message: said }: ItemError): string {
-  return said === '' ? name : `${name}: ${said}`;
+/** One line of text; without a message the name of the error. */
+export function itemErrorText({ name, message: text }: ItemError): string {
+  return text === '' ? name : `${name}: ${text}`;
 }
 
-/** So many failed items in a row, from `from` on. */
+/** `count` consecutive failed items from index `from`. */
 export type FailedRun = { readonly from: number; readonly count: number };
 
 export type UnitFailures = {
-  /** Of every failed item, in order; empty when no results are kept. */
+  /** Covers every failed item, in order; empty if the workflow keeps no results. */
   readonly runs: readonly FailedRun[];
   /** At most `failuresMax`. */
   readonly items: readonly ItemFailure[];
 };
 
 const failed = record('failed', {
-  index: field(1, u53, 'Which item.'),
+  index: field(1, u53, 'Index of the item.'),
   name: field(2, text(nameBytesMax * 3), 'Name of the error.'),
-  text: field(3, text(errorBytesMax * 3), 'Its message.'),
-  place: field(4, text(errorBytesMax), 'The line of the author.'),
+  text: field(3, text(errorBytesMax * 3), 'Message of the error.'),
+  place: field(4, text(errorBytesMax), 'File and line of the author.'),
 });
 
 const unitFailures = message({
@@ -51,10 +51,14 @@ const unitFailures = message({
   carrier: 'stream',
   from: ['worker'],
   bytesMax: jobLimits.failuresBytesMax,
-  doc: 'Which items of a unit failed.',
+  doc: 'Failed items of a unit.',
   fields: {
-    runs: field(1, list(u53, jobLimits.failuresBytesMax), 'The distance from the run before, and its length; again.'),
-    items: field(2, list(failed, failuresMax), 'The first of them.'),
+    runs: field(
+      1,
+      list(u53, jobLimits.failuresBytesMax),
+      'Pairs of the distance from the end of the run before, and the length.',
+    ),
+    items: field(2, list(failed, failuresMax), 'First failed items.'),
   },
 });
 
@@ -71,11 +75,16 @@ export function encodeFailures({ runs, items }: UnitFailures): Uint8Array {
   return codec.encode({
     kind: 'unitFailures',
     runs: distances,
-    items: items.map(({ index, error: { name, message: said, at = '' } }) => ({ index, name, text: said, place: at })),
+    items: items.map(({ index, error: { name, message: reason, at = '' } }) => ({
+      index,
+      name,
+      text: reason,
+      place: at,
+    })),
   });
 }
 
-/** Undefined for what is no such list. */
+/** Undefined for an invalid list. */
 export function decodeFailures(bytes: Uint8Array): UnitFailures | undefined {
   try {
     const { runs: distances, items } = codec.decode(bytes);
@@ -94,7 +103,7 @@ export function decodeFailures(bytes: Uint8Array): UnitFailures | undefined {
   }
 }
 
-function failureOf(one: { index: number; name: string; text: string; place: string }): ItemFailure {
-  const { index, name, text: said, place } = one;
-  return { index, error: { name, message: said, ...(place === '' ? {} : { at: place }) } };
+function failureOf(item: { index: number; name: string; text: string; place: string }): ItemFailure {
+  const { index, name, text: reason, place } = item;
+  return { index, error: { name, message: reason, ...(place === '' ? {} : { at: place }) } };
 }

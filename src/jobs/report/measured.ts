@@ -1,13 +1,13 @@
 /**
- * Which numbers a threshold can ask for, by the name of the metric: `http.duration`, `http.failed`, `requests`,
+ * Maps the name of a metric to its measured numbers, for thresholds: `http.duration`, `http.failed`, `requests`,
  * `iteration.duration`, `iterations`, `failed`, `dropped`, `step.NAME`, `step.NAME.failed`, `checks`, `check.NAME`, and
- * the author's own.
+ * the author's own metrics.
  */
 import type { Histogram } from '../../base/histogram.ts';
 import type { MetricCounts, Summary } from './summary.ts';
 import type { MeasuredMetric } from './thresholds.ts';
 
-/** Undefined for a metric that nobody counted. */
+/** Undefined for a metric without a count. */
 export function measuredMetric(metric: string, summary: Summary): MeasuredMetric | undefined {
   const own = summary.metrics.get(metric);
   if (own !== undefined) return ofMetric(own);
@@ -42,7 +42,7 @@ function ofStep(name: string, { steps }: Summary): MeasuredMetric | undefined {
   return failing && ofShare(failing.failed, failing.durations.count);
 }
 
-/** The rate of checks is that of those that passed. */
+/** The rate is the share of checks that passed. */
 function ofChecks(checks: readonly { readonly passed: number; readonly failed: number }[]): MeasuredMetric {
   const passed = checks.reduce((sum, check) => sum + check.passed, 0);
   const failed = checks.reduce((sum, check) => sum + check.failed, 0);

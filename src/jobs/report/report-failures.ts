@@ -1,4 +1,4 @@
-/** Builds what a report says about the failed items of a batch: how many, by message, and a list of them. Bounded. */
+/** Builds the part of a report about the failed items of a batch: number, messages by frequency, a bounded list. */
 import type { WorkflowFacts } from '../workflow-facts.ts';
 import { failuresMax } from './bounds.ts';
 import type { ItemFailure } from './item-failures.ts';
@@ -6,13 +6,13 @@ import type { Summary } from './summary.ts';
 
 export type WorkflowFailures = {
   readonly workflow: string;
-  /** All failed items. */
+  /** Number of all failed items. */
   readonly count: number;
-  /** By message, the most frequent first; at most `errorsMax`. */
+  /** The most frequent first; at most `errorsMax`. */
   readonly messages: readonly { readonly message: string; readonly at: string; readonly count: number }[];
-  /** Failed items with still other messages. */
+  /** Failed items with other messages. */
   readonly other: number;
-  /** At most 1,000 of them, in the order of the items. */
+  /** At most `failuresMax`, in the order of the items. */
   readonly items: readonly ItemFailure[];
 };
 
@@ -23,10 +23,10 @@ export type FailuresInput = {
   readonly failures?: readonly ItemFailure[];
 };
 
-/** Errors of the items of a batch are counted under it. */
+/** Step name under which a batch counts the errors of its items. */
 export const eachName = 'each';
 
-/** None for a load test, and for a batch without failed items. */
+/** Empty for a load test, and for a batch without failed items. */
 export function workflowFailures({
   facts,
   failed,
@@ -44,11 +44,11 @@ export function workflowFailures({
 
 /** Lists at most `failuresMax` items over all workflows: `job failures` lists more. */
 export function reportFailures(workflows: readonly FailuresInput[]): readonly WorkflowFailures[] {
-  let room = failuresMax;
+  let left = failuresMax;
   const lists: WorkflowFailures[] = [];
   for (const one of workflows.flatMap(workflowFailures)) {
-    const items = one.items.slice(0, room);
-    room -= items.length;
+    const items = one.items.slice(0, left);
+    left -= items.length;
     lists.push({ ...one, items });
   }
   return lists;

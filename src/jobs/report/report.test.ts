@@ -56,11 +56,11 @@ function checkoutSummary(): Summary {
   summary.check('paid', false);
   summary.metric('sold', 'count').total = 5;
   summary.error('browse', 'Error: gone', () => 'checkout.ts:7:3');
-  summary.error('browse', 'Error: gone', () => assert.fail('asked once'));
+  summary.error('browse', 'Error: gone', () => assert.fail('the place is computed once'));
   return summary;
 }
 
-const facts: ReportInput = {
+const input: ReportInput = {
   jobId: 'j1',
   name: 'checkout',
   status: 'COMPLETED',
@@ -83,9 +83,9 @@ const facts: ReportInput = {
 const zero = { min: 0, mean: 0, p50: 0, p90: 0, p95: 0, p99: 0, p999: 0, max: 0 };
 const all = (ms: number) => ({ min: ms, mean: ms, p50: ms, p90: ms, p95: ms, p99: ms, p999: ms, max: ms });
 
-describe('the report', () => {
-  it('has the shape of the contract', () => {
-    assert.deepEqual(JSON.parse(JSON.stringify(buildReport(facts))), {
+describe('the report of a job', () => {
+  it('has the shape of the public contract', () => {
+    assert.deepEqual(JSON.parse(JSON.stringify(buildReport(input))), {
       schemaVersion: 1,
       jobId: 'j1',
       name: 'checkout',
@@ -124,14 +124,14 @@ describe('the report', () => {
       ],
       errors: [{ workflow: 'checkout', step: 'browse', message: 'Error: gone', place: 'checkout.ts:7:3', count: 2 }],
       failures: [],
-      attempts: facts.attempts,
-      incidents: facts.incidents,
+      attempts: input.attempts,
+      incidents: input.incidents,
       generator: { saturated: true, dropped: 3, interrupted: 1, lagMaxMs: 1.5 },
     });
-    assert.equal(hasFailedThresholds(buildReport(facts)), true);
+    assert.equal(hasFailedThresholds(buildReport(input)), true);
   });
 
-  it('counts over many workflows with more steps than one may have', () => {
+  it('covers workflows that have more steps together than one may have', () => {
     const many = Array.from({ length: 5 }, (_, at) => {
       const summary = new Summary();
       summary.iterations = 1;
@@ -145,15 +145,15 @@ describe('the report', () => {
         elapsedMs: 1,
       };
     });
-    const report = buildReport({ ...facts, workflows: many });
+    const report = buildReport({ ...input, workflows: many });
     assert.equal(report.totals.iterations, 5);
     assert.equal(report.steps.length, 5 * 62);
   });
 
-  it('says why it failed, and that nothing was measured', () => {
+  it('contains the error of a failed job, and null for a threshold without a value', () => {
     const error = { code: 'WORKFLOW_FAILED', message: 'setup: no' };
     const report = buildReport({
-      ...facts,
+      ...input,
       status: 'FAILED',
       error,
       workflows: [
@@ -170,7 +170,7 @@ describe('the report', () => {
     );
   });
 
-  it('gives percentiles to the live view: of requests, else of iterations', () => {
+  it('has live percentiles of requests, else of iterations', () => {
     assert.equal(latencyPercentiles(undefined), null);
     assert.equal(latencyPercentiles(new Summary()), null, 'nothing has been measured');
     assert.deepEqual(latencyPercentiles(checkoutSummary()), { p50: 100, p95: 100, p99: 100 });

@@ -1,6 +1,5 @@
 /**
- * Builds the report of a job from merged summaries. Counts only the attempts that won, each once. A pure function;
- * keeps nothing.
+ * Builds the report of a job from merged summaries. Counts only the attempts that count, each once. A pure function.
  */
 import type { Histogram } from '../../base/histogram.ts';
 import type { AttemptView, Incident, JobProgress, JobStatus, WorkflowStatus } from '../job-types.ts';
@@ -25,14 +24,14 @@ export type ReportInput = {
 export type WorkflowReportInput = {
   readonly facts: WorkflowFacts;
   readonly status: WorkflowStatus;
-  /** Of all its units together (mergeSummaries); undefined if it never ran. */
+  /** Merged summary of all units; undefined if the workflow never ran. */
   readonly summary: Summary | undefined;
   /** Disjoint from `failed`. */
   readonly completed: number;
   readonly failed: number;
-  /** The failed items of a batch that are listed, in order. */
+  /** Listed failed items of a batch, in order. */
   readonly failures?: readonly ItemFailure[];
-  /** From its first assignment to its end. */
+  /** From the first assignment to the end. */
   readonly elapsedMs: number;
   readonly error?: { readonly code: string; readonly message: string };
 };
@@ -96,7 +95,7 @@ export type Report = {
     readonly place: string;
     readonly count: number;
   }[];
-  /** Of each batch with failed items. */
+  /** One entry per batch with failed items. */
   readonly failures: readonly WorkflowFailures[];
   readonly attempts: ReportInput['attempts'];
   readonly incidents: readonly Incident[];
@@ -124,14 +123,14 @@ export type ThresholdView = {
   /** `http.duration: p(99)<250ms`. */
   readonly expr: string;
   readonly ok: boolean;
-  /** Null when nothing was measured, which is not ok. */
+  /** Null if nothing was measured; `ok` is false then. */
   readonly value: number | null;
 };
 
-const attemptsShownMax = 1_000;
+const attemptsMax = 1_000;
 
-export function buildReport(facts: ReportInput): Report {
-  const { jobId, name, status, elapsedMs, workflows, error } = facts;
+export function buildReport(input: ReportInput): Report {
+  const { jobId, name, status, elapsedMs, workflows, error } = input;
   const all = new Summary();
   for (const { summary } of workflows) if (summary !== undefined) all.mergeCounts(summary);
   return {
@@ -148,19 +147,19 @@ export function buildReport(facts: ReportInput): Report {
       bytesIn: all.bytesIn,
       bytesOut: all.bytesOut,
     },
-    workflows: workflows.map(workflowShown),
-    steps: workflows.flatMap(stepsShown),
+    workflows: workflows.map(workflowView),
+    steps: workflows.flatMap(stepViews),
     http:
       all.http === undefined
         ? null
         : { count: all.requests, failed: all.requestsFailed, latencyMs: latencyOf(all.http) },
-    checks: workflows.flatMap(checksShown),
-    metrics: workflows.flatMap(metricsShown),
-    thresholds: workflows.flatMap(thresholdsShown),
-    errors: workflows.flatMap(errorsShown),
+    checks: workflows.flatMap(checkViews),
+    metrics: workflows.flatMap(metricViews),
+    thresholds: workflows.flatMap(thresholdViews),
+    errors: workflows.flatMap(errorViews),
     failures: reportFailures(workflows),
-    attempts: facts.attempts.slice(0, attemptsShownMax),
-    incidents: facts.incidents,
+    attempts: input.attempts.slice(0, attemptsMax),
+    incidents: input.incidents,
     generator: {
       saturated: all.saturated,
       dropped: all.dropped,
@@ -171,12 +170,12 @@ export function buildReport(facts: ReportInput): Report {
   };
 }
 
-/** Whether a run that ended well ended with thresholds that do not hold: exit code 99. */
+/** True if a threshold failed: exit code 99. */
 export function hasFailedThresholds(report: Pick<Report, 'thresholds'>): boolean {
   return report.thresholds.some(({ ok }) => !ok);
 }
 
-/** Percentiles for the live view: of requests where there are any, else of iterations or items. */
+/** Percentiles for the live view: of requests if there are any, else of iterations or items. */
 export function latencyPercentiles(summary: Summary | undefined): JobProgress['latencyMs'] {
   const times = summary?.http ?? summary?.iterationTimes;
   if (times === undefined || times.count === 0) return null;
@@ -184,7 +183,7 @@ export function latencyPercentiles(summary: Summary | undefined): JobProgress['l
   return { p50, p95, p99 };
 }
 
-function workflowShown(one: WorkflowReportInput): Report['workflows'][number] {
+function workflowView(one: WorkflowReportInput): Report['workflows'][number] {
   const { facts, status, completed, failed, elapsedMs, error } = one;
   return {
     name: facts.name,
@@ -198,8 +197,8 @@ function workflowShown(one: WorkflowReportInput): Report['workflows'][number] {
   };
 }
 
-/** In the order of the definition; those that never ran have a row, too. */
-function stepsShown(one: WorkflowReportInput): Report['steps'] {
+/** In the order of the definition; a step that never ran has a row too. */
+function stepViews(one: WorkflowReportInput): Report['steps'] {
   const { facts, summary = new Summary() } = one;
   const declared = facts.load?.steps.map((step) => step.name) ?? ['each'];
   const names = new Set([...declared, ...[...summary.steps.keys()].toSorted()]);
@@ -217,15 +216,15 @@ function stepsShown(one: WorkflowReportInput): Report['steps'] {
   });
 }
 
-function checksShown({ facts, summary }: WorkflowReportInput): Report['checks'] {
+function checkViews({ facts, summary }: WorkflowReportInput): Report['checks'] {
   return byName(summary?.checks).map(([name, { passed, failed }]) => ({ workflow: facts.name, name, passed, failed }));
 }
 
-function metricsShown({ facts, summary }: WorkflowReportInput): readonly MetricView[] {
-  return byName(summary?.metrics).map(([name, metric]) => metricShown(facts.name, name, metric));
+function metricViews({ facts, summary }: WorkflowReportInput): readonly MetricView[] {
+  return byName(summary?.metrics).map(([name, metric]) => metricView(facts.name, name, metric));
 }
 
-function metricShown(workflow: string, name: string, metric: MetricCounts): MetricView {
+function metricView(workflow: string, name: string, metric: MetricCounts): MetricView {
   const head = { workflow, name, kind: metric.kind };
   if (metric.kind === 'count') return { ...head, count: metric.total };
   if (metric.kind === 'rate') return { ...head, count: metric.total, rate: share(metric.hits, metric.total) };
@@ -233,7 +232,7 @@ function metricShown(workflow: string, name: string, metric: MetricCounts): Metr
   return { ...head, count: metric.count, min: metric.min, max: metric.max, last: metric.last };
 }
 
-function thresholdsShown({ facts, summary = new Summary() }: WorkflowReportInput): readonly ThresholdView[] {
+function thresholdViews({ facts, summary = new Summary() }: WorkflowReportInput): readonly ThresholdView[] {
   return Object.entries(facts.thresholds).flatMap(([metric, conditions]) => {
     const measured = measuredMetric(metric, summary);
     return conditions.map((condition) => {
@@ -250,7 +249,7 @@ function thresholdsShown({ facts, summary = new Summary() }: WorkflowReportInput
   });
 }
 
-function errorsShown({ facts, summary }: WorkflowReportInput): Report['errors'] {
+function errorViews({ facts, summary }: WorkflowReportInput): Report['errors'] {
   return [...(summary?.errorSamples.values() ?? [])]
     .toSorted((a, b) => b.count - a.count || (a.text < b.text ? -1 : 1))
     .map(({ step, text, place, count }) => ({ workflow: facts.name, step, message: text, place, count }));
@@ -275,7 +274,7 @@ function latencyOf(histogram: Histogram | undefined): LatencyMs {
   };
 }
 
-/** What ended, by the time it took: the rate of what is over, in every view. */
+/** The rate of a finished job or workflow, in every view. */
 export function averageRate(count: number, elapsedMs: number): number {
   return elapsedMs <= 0 ? 0 : rounded((count * 1_000) / elapsedMs);
 }
@@ -284,7 +283,7 @@ function share(part: number, whole: number): number {
   return whole === 0 ? 0 : part / whole;
 }
 
-/** Microseconds are as exact as it gets. */
+/** Times are measured in microseconds: more digits would be noise. */
 function rounded(value: number): number {
   return Math.round(value * 1_000_000) / 1_000_000;
 }

@@ -6,8 +6,8 @@ import { Histogram } from '../../base/histogram.ts';
 import { decodeSummary, encodeSummary } from './summary-codec.ts';
 import { Summary, mergeGauge, mergeSummaries } from './summary.ts';
 
-/** Everything that happened to a unit, as data. */
-type Happening =
+/** One measurement of a unit, as data. */
+type Measurement =
   | { readonly kind: 'iteration'; readonly failed: boolean; readonly us: number }
   | { readonly kind: 'step'; readonly name: string; readonly failed: boolean; readonly us: number }
   | { readonly kind: 'request'; readonly ok: boolean; readonly us: number; readonly bytes: number }
@@ -18,7 +18,7 @@ type Happening =
 
 const us = fc.integer({ min: 1, max: 3_600_000_000 });
 const name = fc.constantFrom('browse', 'buy', 'pay');
-const happening: fc.Arbitrary<Happening> = fc.oneof(
+const measurement: fc.Arbitrary<Measurement> = fc.oneof(
   fc.record({ kind: fc.constant('iteration' as const), failed: fc.boolean(), us }),
   fc.record({ kind: fc.constant('step' as const), name, failed: fc.boolean(), us }),
   fc.record({ kind: fc.constant('request' as const), ok: fc.boolean(), us, bytes: fc.nat() }),
@@ -32,58 +32,58 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
   fc.record({ kind: fc.constant('generator' as const), lagUs: fc.nat(), dropped: fc.nat(5) }),
 );
 
-function happened(summary: Summary, what: Happening): void {
-  switch (what.kind) {
+function apply(summary: Summary, event: Measurement): void {
+  switch (event.kind) {
     case 'iteration':
       summary.iterations += 1;
-      summary.failed += Number(what.failed);
-      (summary.iterationTimes ??= new Histogram()).record(what.us);
+      summary.failed += Number(event.failed);
+      (summary.iterationTimes ??= new Histogram()).record(event.us);
       return;
     case 'step':
-      summary.step(what.name).failed += Number(what.failed);
-      summary.step(what.name).durations.record(what.us);
+      summary.step(event.name).failed += Number(event.failed);
+      summary.step(event.name).durations.record(event.us);
       return;
     case 'request':
       summary.requests += 1;
-      summary.requestsFailed += Number(!what.ok);
-      summary.bytesIn += what.bytes;
-      (summary.http ??= new Histogram()).record(what.us);
+      summary.requestsFailed += Number(!event.ok);
+      summary.bytesIn += event.bytes;
+      (summary.http ??= new Histogram()).record(event.us);
       return;
     case 'check':
-      summary.check(what.name, what.ok);
+      summary.check(event.name, event.ok);
       return;
     case 'count':
-      summary.metric('count', 'count').total += what.value;
+      summary.metric('count', 'count').total += event.value;
       return;
     case 'rate':
       summary.metric('rate', 'rate').total += 1;
-      summary.metric('rate', 'rate').hits += what.value % 2;
+      summary.metric('rate', 'rate').hits += event.value % 2;
       return;
     case 'gauge': {
-      const { value, atMs } = what;
+      const { value, atMs } = event;
       mergeGauge(summary.metric('gauge', 'gauge'), { count: 1, min: value, max: value, last: value, lastAtMs: atMs });
       return;
     }
     case 'trend':
-      summary.metric('trend', 'trend').values.record(what.value);
+      summary.metric('trend', 'trend').values.record(event.value);
       return;
     case 'error':
-      summary.error(what.step, what.text, () => `${what.step}.ts:1`);
+      summary.error(event.step, event.text, () => `${event.step}.ts:1`);
       return;
     case 'generator':
-      summary.lagMaxUs = Math.max(summary.lagMaxUs, what.lagUs);
-      summary.dropped += what.dropped;
-      summary.saturated ||= what.dropped > 0;
+      summary.lagMaxUs = Math.max(summary.lagMaxUs, event.lagUs);
+      summary.dropped += event.dropped;
+      summary.saturated ||= event.dropped > 0;
   }
 }
 
-function summaryOf(happenings: readonly Happening[]): Summary {
+function summaryOf(measurements: readonly Measurement[]): Summary {
   const summary = new Summary();
-  for (const one of happenings) happened(summary, one);
+  for (const one of measurements) apply(summary, one);
   return summary;
 }
 
-/** All that is in it, in an order of its own. */
+/** The content in an order that does not depend on insertion. */
 function contentOf(summary: Summary): unknown {
   const sorted = <V>(map: ReadonlyMap<string, V>, value: (one: V) => unknown): unknown =>
     [...map].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([key, one]) => [key, value(one)]);
@@ -98,16 +98,16 @@ function contentOf(summary: Summary): unknown {
   };
 }
 
-describe('summaries', () => {
-  it('of parts, in any order and grouping, are that of the whole', () => {
+describe('a summary', () => {
+  it('equals the merge of its parts in any order and grouping', () => {
     fc.assert(
       fc.property(
-        fc.array(happening, { maxLength: 200 }),
+        fc.array(measurement, { maxLength: 200 }),
         fc.array(fc.nat(4), { minLength: 200, maxLength: 200 }),
         fc.array(fc.nat(), { minLength: 5, maxLength: 5 }),
-        (happenings, owners, order) => {
-          const whole = summaryOf(happenings);
-          const parts = [0, 1, 2, 3, 4].map((owner) => summaryOf(happenings.filter((_, i) => owners[i] === owner)));
+        (measurements, owners, order) => {
+          const whole = summaryOf(measurements);
+          const parts = [0, 1, 2, 3, 4].map((owner) => summaryOf(measurements.filter((_, i) => owners[i] === owner)));
           const shuffled = parts
             .map((part, i) => ({ part, at: order[i] ?? 0 }))
             .toSorted((a, b) => a.at - b.at)
@@ -121,21 +121,21 @@ describe('summaries', () => {
     );
   });
 
-  it('survive their codec', () => {
+  it('is unchanged by encoding and decoding', () => {
     fc.assert(
-      fc.property(fc.array(happening, { maxLength: 100 }), (happenings) => {
-        const summary = summaryOf(happenings);
+      fc.property(fc.array(measurement, { maxLength: 100 }), (measurements) => {
+        const summary = summaryOf(measurements);
         assert.deepEqual(contentOf(decodeSummary(encodeSummary(summary))), contentOf(summary));
       }),
       { numRuns: 100 },
     );
   });
 
-  it('of nothing are a few bytes', () => {
+  it('takes 3 bytes when it is empty', () => {
     assert.equal(encodeSummary(new Summary()).length, 3);
   });
 
-  it('are refused when they are too large, never cut', () => {
+  it('is rejected when it is too large, never truncated', () => {
     const summary = new Summary();
     for (let i = 0; i < 100; i++) {
       const { durations } = summary.step(`step${i}`);
@@ -147,7 +147,7 @@ describe('summaries', () => {
     assert.throws(() => encodeSummary(summary), /TOO_LARGE|limit of 335872 bytes/);
   });
 
-  it('refuse more names than they may have', () => {
+  it('refuses more names than it may have', () => {
     const summary = new Summary();
     for (let i = 0; i < 100; i++) summary.check(`c${i}`, true);
     assert.throws(() => summary.check('one more', true), /more than 100 checks/);
@@ -155,7 +155,7 @@ describe('summaries', () => {
     assert.throws(() => summary.metric('\ud800', 'count'), /1 to 100 characters/);
   });
 
-  it('of units with many different names keep a bounded number, the same in any order', () => {
+  it('keeps a bounded number of names when units have many, the same in any merge order', () => {
     const parts = Array.from({ length: 30 }, (_, part) => {
       const summary = new Summary();
       for (let i = 0; i < 100; i++) summary.check(`check ${part * 50 + i}`, i % 2 === 0);
@@ -167,7 +167,7 @@ describe('summaries', () => {
     assert.deepEqual(contentOf(forward), contentOf(backward));
   });
 
-  it('of broken units that do not agree on a kind are still the same in any order', () => {
+  it('does not depend on the merge order when broken runners disagree on the kind of a metric', () => {
     const parts = (['rate', 'count', 'trend', 'gauge', 'count'] as const).map((kind) => {
       const summary = new Summary();
       summary.metric('m', kind);
@@ -178,8 +178,8 @@ describe('summaries', () => {
     assert.deepEqual(contentOf(mergeSummaries(parts.toReversed())), contentOf(mergeSummaries(parts)));
   });
 
-  it('refuse whatever broken runners send, with an error of ours', () => {
-    const whole = fc.array(happening, { minLength: 1, maxLength: 30 }).map((list) => encodeSummary(summaryOf(list)));
+  it('is rejected with a coded error when a broken runner sends damaged bytes', () => {
+    const whole = fc.array(measurement, { minLength: 1, maxLength: 30 }).map((list) => encodeSummary(summaryOf(list)));
     const damage = fc.array(fc.tuple(fc.nat(), fc.nat(255)), { maxLength: 5 });
     fc.assert(
       fc.property(whole, damage, (bytes, changes) => {
@@ -196,7 +196,7 @@ describe('summaries', () => {
     );
   });
 
-  it('refuse bytes that are none', () => {
+  it('is rejected when its bytes are invalid or incomplete', () => {
     assert.throws(() => decodeSummary(new Uint8Array([1, 2, 3])));
     const whole = encodeSummary(summaryOf([{ kind: 'step', name: 'buy', failed: false, us: 5 }]));
     assert.throws(() => decodeSummary(whole.subarray(0, whole.length - 1)));

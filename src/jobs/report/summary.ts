@@ -1,9 +1,7 @@
 /**
- * Counts everything a unit measures. Merging is exact and order-independent, so the summary of a job equals one counter
- * over all units.
- *
- * Names are bounded (bounds.ts): a unit refuses more, and of what many units counted under too many names the smallest
- * are kept, because a choice by order of arrival would depend on who merges first. Errors are all counted.
+ * Counts everything that a unit measures. Merging is exact and independent of the order, so the summary of a job equals
+ * one counter over all units. Names are bounded (bounds.ts): a unit refuses more, and a merge keeps the smallest names,
+ * because a choice by arrival would depend on the order. Every error is counted, also one that is not listed.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { Histogram } from '../../base/histogram.ts';
@@ -23,10 +21,10 @@ export type MetricCounts =
   | { readonly kind: 'trend'; readonly values: Histogram };
 
 export type ErrorSample = {
-  /** Where: a step, `each`, or what runs outside of them. */
+  /** Step, `each`, or a name in parentheses for code outside of steps. */
   readonly step: string;
   readonly text: string;
-  /** The line of the author, if it is known. */
+  /** File and line of the author, if known. */
   place: string;
   count: number;
 };
@@ -34,7 +32,7 @@ export type ErrorSample = {
 export class Summary {
   /** Iterations or items that ended. */
   iterations = 0;
-  /** Of those: something in them went wrong. */
+  /** Of those: iterations or items with an error. */
   failed = 0;
   /** Iterations that were cut off at the end. */
   interrupted = 0;
@@ -45,48 +43,48 @@ export class Summary {
   errors = 0;
   /** Open model: arrivals for which no user was free. */
   dropped = 0;
-  /** The generator could not do what it was asked for: what it measured is not what was meant. */
+  /** The load generator could not keep up: the measured load is not the requested one. */
   saturated = false;
-  /** How late the loop of a runner was at most. */
+  /** Largest lag of the event loop of a runner. */
   lagMaxUs = 0;
-  /** For how long the longest unit worked. */
+  /** Active time of the longest unit. */
   activeUsMax = 0;
   readonly steps = new Map<string, StepCounts>();
   readonly checks = new Map<string, CheckCounts>();
   readonly metrics = new Map<string, MetricCounts>();
   readonly errorSamples = new Map<string, ErrorSample>();
-  /** Made with the first request. */
+  /** Created with the first request. */
   http: Histogram | undefined;
-  /** Whole iterations, without think time, or items; open model: from when they should have begun. */
+  /** Whole iterations without think time, or items; in the open model counted from the scheduled start. */
   iterationTimes: Histogram | undefined;
 
   step(name: string): StepCounts {
-    return this.steps.get(name) ?? added(this.steps, name, new StepCounts(), stepsMax, 'steps');
+    return this.steps.get(name) ?? addNamed(this.steps, name, new StepCounts(), stepsMax, 'steps');
   }
 
   check(name: string, isOk: boolean): void {
-    const counts = this.checks.get(name) ?? added(this.checks, name, { passed: 0, failed: 0 }, checksMax, 'checks');
+    const counts = this.checks.get(name) ?? addNamed(this.checks, name, { passed: 0, failed: 0 }, checksMax, 'checks');
     if (isOk) counts.passed += 1;
     else counts.failed += 1;
   }
 
-  /** The metric of that name; BAD_ARGUMENT if it is one of another kind. */
+  /** The metric of that name; BAD_ARGUMENT if it has another kind. */
   metric<K extends MetricCounts['kind']>(name: string, kind: K): MetricCounts & { readonly kind: K } {
-    const metric = this.metrics.get(name) ?? added(this.metrics, name, emptyMetric(kind), metricsMax, 'metrics');
+    const metric = this.metrics.get(name) ?? addNamed(this.metrics, name, createMetric(kind), metricsMax, 'metrics');
     if (metric.kind !== kind)
-      throw new RemusterError('BAD_ARGUMENT', `the metric "${name}" is a ${metric.kind} already, and no ${kind}`);
+      throw new RemusterError('BAD_ARGUMENT', `metric "${name}" is a ${metric.kind} and cannot be used as a ${kind}`);
     return metric as MetricCounts & { readonly kind: K };
   }
 
-  /** `placeOf` is asked for errors that are new only: to find a line takes long. */
+  /** Calls `placeOf` only for a new error, because finding the line is slow. */
   error(step: string, text: string, placeOf: () => string): void {
     this.errors += 1;
     const key = errorSampleKey(step, text);
-    const sample = keptOf(this.errorSamples, key, () => ({ step, text, place: placeOf(), count: 0 }), errorsMax);
+    const sample = boundedGet(this.errorSamples, key, () => ({ step, text, place: placeOf(), count: 0 }), errorsMax);
     if (sample !== undefined) sample.count += 1;
   }
 
-  /** Everything but what has names. */
+  /** Merges everything without names. */
   mergeCounts(other: Summary): void {
     this.iterations += other.iterations;
     this.failed += other.failed;
@@ -100,20 +98,20 @@ export class Summary {
     this.saturated ||= other.saturated;
     this.lagMaxUs = Math.max(this.lagMaxUs, other.lagMaxUs);
     this.activeUsMax = Math.max(this.activeUsMax, other.activeUsMax);
-    this.http = mergedHistogram(this.http, other.http);
-    this.iterationTimes = mergedHistogram(this.iterationTimes, other.iterationTimes);
+    this.http = mergeHistograms(this.http, other.http);
+    this.iterationTimes = mergeHistograms(this.iterationTimes, other.iterationTimes);
   }
 
   merge(other: Summary): void {
     this.mergeCounts(other);
     for (const [name, { failed, durations }] of other.steps) {
-      const mine = keptOf(this.steps, name, () => new StepCounts(), mergedNamesMax);
+      const mine = boundedGet(this.steps, name, () => new StepCounts(), mergedNamesMax);
       if (mine === undefined) continue;
       mine.failed += failed;
       mine.durations.merge(durations);
     }
     for (const [name, { passed, failed }] of other.checks) {
-      const mine = keptOf(this.checks, name, () => ({ passed: 0, failed: 0 }), mergedNamesMax);
+      const mine = boundedGet(this.checks, name, () => ({ passed: 0, failed: 0 }), mergedNamesMax);
       if (mine === undefined) continue;
       mine.passed += passed;
       mine.failed += failed;
@@ -122,40 +120,39 @@ export class Summary {
     for (const [key, sample] of other.errorSamples) this.#mergeError(key, sample);
   }
 
-  /** Where units do not agree on the kind of a metric, which only broken ones can, the first kind by name counts. */
+  /** If units disagree on the kind of a metric, which only a broken runner can cause, the first kind by name counts. */
   #mergeMetric(name: string, metric: MetricCounts): void {
-    const mine = keptOf(this.metrics, name, () => emptyMetric(metric.kind), mergedNamesMax);
+    const mine = boundedGet(this.metrics, name, () => createMetric(metric.kind), mergedNamesMax);
     if (mine === undefined || mine.kind < metric.kind) return;
     if (mine.kind === metric.kind) return mergeMetric(mine, metric);
-    const fresh = emptyMetric(metric.kind);
+    const fresh = createMetric(metric.kind);
     mergeMetric(fresh, metric);
     this.metrics.set(name, fresh);
   }
 
   #mergeError(key: string, { step, text, place, count }: ErrorSample): void {
-    const known = keptOf(this.errorSamples, key, () => ({ step, text, place, count: 0 }), errorsMax);
+    const known = boundedGet(this.errorSamples, key, () => ({ step, text, place, count: 0 }), errorsMax);
     if (known === undefined) return;
     known.count += count;
     if (place < known.place) known.place = place;
   }
 }
 
-/** One that holds the counts of all, in whatever order they come. */
 export function mergeSummaries(summaries: Iterable<Summary>): Summary {
   const all = new Summary();
   for (const summary of summaries) all.merge(summary);
   return all;
 }
 
-function added<V>(map: Map<string, V>, name: string, value: V, max: number, what: string): V {
-  if (map.size >= max) throw new RemusterError('TOO_LARGE', `there are more than ${max} ${what}`);
+function addNamed<V>(map: Map<string, V>, name: string, value: V, max: number, what: string): V {
+  if (map.size >= max) throw new RemusterError('TOO_LARGE', `more than ${max} ${what}: use fewer names`);
   if (typeof name !== 'string' || name === '' || name.length > nameBytesMax || !name.isWellFormed())
-    throw new RemusterError('BAD_ARGUMENT', `names of ${what} are texts of 1 to ${nameBytesMax} characters`);
+    throw new RemusterError('BAD_ARGUMENT', `names of ${what} must have 1 to ${nameBytesMax} characters`);
   map.set(name, value);
   return value;
 }
 
-function emptyMetric(kind: MetricCounts['kind']): MetricCounts {
+function createMetric(kind: MetricCounts['kind']): MetricCounts {
   if (kind === 'count') return { kind, total: 0 };
   if (kind === 'rate') return { kind, hits: 0, total: 0 };
   if (kind === 'trend') return { kind, values: new Histogram() };
@@ -171,7 +168,7 @@ function mergeMetric(mine: MetricCounts, other: MetricCounts): void {
   else if (mine.kind === 'gauge' && other.kind === 'gauge') mergeGauge(mine, other);
 }
 
-/** Of two values of one moment the larger one is the last. */
+/** Of two values with the same time the larger one counts as the last. */
 export function mergeGauge(mine: GaugeCounts, other: Readonly<GaugeCounts>): void {
   mine.count += other.count;
   mine.min = Math.min(mine.min, other.min);
@@ -181,7 +178,7 @@ export function mergeGauge(mine: GaugeCounts, other: Readonly<GaugeCounts>): voi
   mine.lastAtMs = other.lastAtMs;
 }
 
-function mergedHistogram(mine: Histogram | undefined, other: Histogram | undefined): Histogram | undefined {
+function mergeHistograms(mine: Histogram | undefined, other: Histogram | undefined): Histogram | undefined {
   if (other === undefined) return mine;
   const all = mine ?? new Histogram();
   all.merge(other);
@@ -193,10 +190,10 @@ export function errorSampleKey(step: string, text: string): string {
 }
 
 /**
- * The value of that name, made if it is new; of more names than there may be the smallest are kept. One that was thrown
- * out never comes back, because those that are kept only get smaller: the counts of kept ones are exact.
+ * The value of that name, created if it is new; beyond `max` names only the smallest are kept. A dropped name never
+ * returns, because the largest kept name only decreases: so the counts of kept names are exact.
  */
-function keptOf<V>(map: Map<string, V>, name: string, make: () => V, max: number): V | undefined {
+function boundedGet<V>(map: Map<string, V>, name: string, make: () => V, max: number): V | undefined {
   const known = map.get(name);
   if (known !== undefined) return known;
   const last = map.size < max ? undefined : largest(map);

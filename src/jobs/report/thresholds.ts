@@ -1,6 +1,6 @@
 /**
- * Parses conditions such as p(99)<250ms and evaluates them against a summary. A metric without a value never satisfies
- * a condition.
+ * Parses conditions such as `p(99)<250ms` and evaluates them against measured metrics. A metric without a value
+ * satisfies no condition.
  */
 import { RemusterError } from '../../base/errors.ts';
 
@@ -9,16 +9,16 @@ type Comparison = '<' | '<=' | '>' | '>=' | '==' | '!=';
 
 export type Threshold = {
   readonly measure: MeasureName;
-  /** Of `p`: between 0 and 1. */
+  /** Quantile of `p` and `med`: 0 to 1. */
   readonly share: number;
   readonly comparison: Comparison;
-  /** Times in milliseconds, shares between 0 and 1. */
+  /** Times in milliseconds, shares from 0 to 1. */
   readonly limit: number;
 };
 
-/** What a metric can be asked for; undefined where that makes no sense or nothing was measured. */
+/** Measured numbers of a metric; undefined where a number does not apply or nothing was measured. */
 export type MeasuredMetric = {
-  /** A time in milliseconds. */
+  /** `share` is the quantile: 0 to 1. */
   quantileMs?(share: number): number | undefined;
   readonly avgMs?: number | undefined;
   readonly minMs?: number | undefined;
@@ -32,20 +32,20 @@ const pattern =
   /^\s*(avg|min|max|med|rate|count|value|p\(\s*(\d+(?:\.\d+)?)\s*\))\s*(<=|>=|==|!=|<|>)\s*(-?\d+(?:\.\d+)?)\s*(us|ms|s|m|%)?\s*$/;
 const factors: Readonly<Record<string, number>> = { us: 0.001, ms: 1, s: 1_000, m: 60_000, '%': 0.01 };
 
-/** BAD_ARGUMENT for what is no condition. */
+/** Throws BAD_ARGUMENT for an invalid condition. */
 export function parseThreshold(expr: string): Threshold {
   const [, measure, percent, comparison, limit, unit] = pattern.exec(expr) ?? [];
   if (measure === undefined || limit === undefined || Number(percent ?? 0) > 100) {
     throw new RemusterError(
       'BAD_ARGUMENT',
-      `"${expr}" is no threshold; write for example p(99)<250ms, avg<100ms, max<1s, rate<1%, count>100`,
+      `"${expr}" is not a threshold: write for example p(99)<250ms, avg<100ms, max<1s, rate<1%, count>100`,
     );
   }
   return {
     measure: percent === undefined ? (measure as MeasureName) : 'p',
     share: measure === 'med' ? 0.5 : Number(percent ?? 0) / 100,
     comparison: comparison as Comparison,
-    // 0.01 times a number is wrong in the last digit: 1 % has to be 0.01 exactly.
+    // Not a multiplication by 0.01, which is wrong in the last digit: 1 % is exactly 0.01.
     limit: unit === '%' ? Number(limit) / 100 : Number(limit) * (factors[unit ?? ''] ?? 1),
   };
 }

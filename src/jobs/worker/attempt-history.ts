@@ -1,60 +1,60 @@
 /**
- * Remembers which attempts this worker was assigned or told to stop, bounded. A duplicate runs once; an attempt below
- * the forgotten fence floor is refused as stale.
+ * Owns the attempts that this worker was assigned or asked to stop, bounded. An attempt that is assigned twice runs
+ * once; one below the fence of what was dropped is stale, so a dropped attempt never starts again.
  */
 import type { AttemptId } from '../../messages/jobs.ts';
 
 export type AttemptClass =
   | 'new'
-  /** The very same was given before. */
-  | 'again'
-  /** It was to be stopped before it came. */
+  /** This attempt was assigned before. */
+  | 'duplicate'
+  /** The request to stop it arrived before the assignment. */
   | 'stopped'
-  /** A later attempt is known. */
-  | 'old';
+  /** A later attempt of the unit is known. */
+  | 'stale';
 
-type Known = { readonly attempt: number; readonly fence: bigint; isStopped: boolean };
+type KnownAttempt = { readonly attempt: number; readonly fence: bigint; isStopped: boolean };
 
-/** Those that were used since it began, and the highest fence among them. */
-type Generation = { readonly known: Map<string, Known>; fence: bigint };
+/** Attempts recorded since the generation began; `fence` is the highest among them. */
+type Generation = { readonly known: Map<string, KnownAttempt>; fence: bigint };
 
-/** Two generations, of which the older one is forgotten whole: at thousands of units per second no single one is moved. */
+/** Two generations; the older one is dropped as a whole, because thousands of units per second leave no time to move entries. */
 export class AttemptHistory {
   readonly #unitsMax: number;
   #young: Generation = { known: new Map(), fence: 0n };
   #old: Generation = { known: new Map(), fence: 0n };
   #floor = 0n;
 
-  /** It keeps at least so many of the latest, and at most twice as many. */
+  /** Keeps at least the latest `unitsMax` units, and at most twice as many. */
   constructor(unitsMax: number) {
     this.#unitsMax = unitsMax;
   }
 
-  classify(key: string, name: AttemptId): AttemptClass {
+  classify(key: string, id: AttemptId): AttemptClass {
     const known = this.#get(key);
-    if (known === undefined) return name.fence < this.#floor ? 'old' : 'new';
-    const order = compareAttempts(name, known);
-    if (order === 0) return known.isStopped ? 'stopped' : 'again';
-    return order < 0 ? 'old' : 'new';
+    if (known === undefined) return id.fence < this.#floor ? 'stale' : 'new';
+    const order = compareAttempts(id, known);
+    if (order === 0) return known.isStopped ? 'stopped' : 'duplicate';
+    return order < 0 ? 'stale' : 'new';
   }
 
   recordAssigned(key: string, { attempt, fence }: AttemptId): void {
     this.#set(key, { attempt, fence, isStopped: false });
   }
 
-  /** Whatever was given of this unit up to this attempt does not begin any more. */
-  recordStopped(key: string, name: AttemptId): void {
+  /** No attempt of this unit up to this one starts any more. */
+  recordStopped(key: string, id: AttemptId): void {
     const known = this.#get(key);
-    const order = known === undefined ? 1 : compareAttempts(name, known);
-    if (order > 0) this.#set(key, { attempt: name.attempt, fence: name.fence, isStopped: true });
+    const order = known === undefined ? 1 : compareAttempts(id, known);
+    if (order > 0) this.#set(key, { attempt: id.attempt, fence: id.fence, isStopped: true });
     else if (order === 0 && known !== undefined) known.isStopped = true;
   }
 
-  #get(key: string): Known | undefined {
+  #get(key: string): KnownAttempt | undefined {
     return this.#young.known.get(key) ?? this.#old.known.get(key);
   }
 
-  #set(key: string, known: Known): void {
+  #set(key: string, known: KnownAttempt): void {
     if (this.#young.known.size >= this.#unitsMax) {
       if (this.#old.fence > this.#floor) this.#floor = this.#old.fence;
       this.#old = this.#young;
@@ -65,12 +65,12 @@ export class AttemptHistory {
   }
 }
 
-/** All attempts of a unit have this in common. */
+/** Equal for all attempts of a unit. */
 export function unitKey({ job, workflow, unit }: Pick<AttemptId, 'job' | 'workflow' | 'unit'>): string {
   return `${job}/${workflow}/${unit}`;
 }
 
-/** A later fence counts more than a later number: it was given under a later decision. */
+/** The fence decides before the attempt number: a later leader assigns under a higher fence. */
 export function compareAttempts(
   a: Pick<AttemptId, 'attempt' | 'fence'>,
   b: Pick<AttemptId, 'attempt' | 'fence'>,

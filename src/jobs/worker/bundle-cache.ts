@@ -1,6 +1,6 @@
 /**
- * Caches bundles by hash, bounded by bytes, least recently used first out. Fetches each once, verifies its hash, and
- * retries with backoff.
+ * Caches bundles by hash, bounded by bytes; the least recently used goes first. Concurrent requests share one fetch,
+ * which is retried with backoff. Never returns code that does not match its hash.
  */
 import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
@@ -18,18 +18,18 @@ export type BundleCachePorts = {
 
 const bytesMaxDefault = 16 * jobLimits.bundleBytesMax;
 const fetchTimeoutMs = 5_000;
-const triesMax = 6;
-const pauseMs = 200;
+const attemptsMax = 6;
+const backoffMs = 200;
 const partsMax = Math.ceil(jobLimits.bundleBytesMax / jobLimits.partBytesMax) + 1;
-/** So many parts fit into one answer of the registry. */
-const partsAtOnce = 4;
+/** Parts that fit into one reply of the registry. */
+const partsPerRead = 4;
 
 export class BundleCache {
   readonly #ports: BundleCachePorts;
   readonly #bytesMax: number;
-  /** From the longest unused to the latest used. */
-  readonly #kept = new Map<string, Uint8Array>();
-  readonly #wanted = new Map<string, Done<Uint8Array>[]>();
+  /** From the least to the most recently used. */
+  readonly #cached = new Map<string, Uint8Array>();
+  readonly #waiting = new Map<string, Done<Uint8Array>[]>();
   #bytes = 0;
 
   constructor(ports: BundleCachePorts, bytesMax: number = bytesMaxDefault) {
@@ -37,32 +37,33 @@ export class BundleCache {
     this.#bytesMax = bytesMax;
   }
 
-  /** What is here already. */
+  /** The code if it is cached. */
   get(sha256: string): Uint8Array | undefined {
-    const code = this.#kept.get(sha256);
+    const code = this.#cached.get(sha256);
     if (code === undefined) return undefined;
-    this.#kept.delete(sha256);
-    this.#kept.set(sha256, code);
+    this.#cached.delete(sha256);
+    this.#cached.set(sha256, code);
     return code;
   }
 
-  /** Ends in the code, or after some tries in an error: UNKNOWN_BUNDLE, BUNDLE_INVALID, or what the registry said. */
+  /** Ends with the code, or with UNKNOWN_BUNDLE, BUNDLE_INVALID, or the last error of the registry. */
   fetch(sha256: string, done: Done<Uint8Array>): void {
-    const waiting = this.#wanted.get(sha256);
+    const waiting = this.#waiting.get(sha256);
     if (waiting !== undefined) {
       waiting.push(done);
       return;
     }
-    this.#wanted.set(sha256, [done]);
-    this.#fetch(sha256, 1);
+    this.#waiting.set(sha256, [done]);
+    this.#tryFetch(sha256, 1);
   }
 
-  #fetch(sha256: string, tries: number): void {
+  #tryFetch(sha256: string, attempt: number): void {
     this.#readParts(sha256, [], (outcome) => {
-      const checked = outcome.ok ? this.#checked(sha256, outcome.value) : outcome;
-      if (checked.ok || tries >= triesMax || checked.error.code === 'BUNDLE_INVALID') return this.#end(sha256, checked);
+      const verified = outcome.ok ? this.#verify(sha256, outcome.value) : outcome;
+      if (verified.ok || attempt >= attemptsMax || verified.error.code === 'BUNDLE_INVALID')
+        return this.#finish(sha256, verified);
       const { clock, random } = this.#ports;
-      clock.schedule(pauseMs * 2 ** tries * random.between(0.5, 1), () => this.#fetch(sha256, tries + 1));
+      clock.schedule(backoffMs * 2 ** attempt * random.between(0.5, 1), () => this.#tryFetch(sha256, attempt + 1));
     });
   }
 
@@ -70,7 +71,7 @@ export class BundleCache {
     const all = jobRanges.bundleParts(sha256);
     const last = before.at(-1);
     const range = last === undefined ? all : { from: `${last.key}\0`, to: all.to };
-    this.#ports.registry.range(range, { limit: partsAtOnce, timeoutMs: fetchTimeoutMs }, (outcome) => {
+    this.#ports.registry.range(range, { limit: partsPerRead, timeoutMs: fetchTimeoutMs }, (outcome) => {
       if (!outcome.ok) return done(outcome);
       const parts = [...before, ...outcome.value.entries];
       if (outcome.value.more && parts.length < partsMax) this.#readParts(sha256, parts, done);
@@ -78,33 +79,38 @@ export class BundleCache {
     });
   }
 
-  #checked(sha256: string, parts: readonly RegistryEntry[]): Outcome<Uint8Array> {
-    if (parts.length === 0) return failure('UNKNOWN_BUNDLE', `nobody keeps the code ${sha256}`);
-    const code = joined(parts.map(({ value }) => value));
-    if (code.length > jobLimits.bundleBytesMax) return failure('BUNDLE_INVALID', 'the code is too large');
-    if (this.#ports.sha256(code) !== sha256) return failure('BUNDLE_INVALID', 'the code does not match its hash');
+  #verify(sha256: string, parts: readonly RegistryEntry[]): Outcome<Uint8Array> {
+    if (parts.length === 0) return failure('UNKNOWN_BUNDLE', `no bundle with the hash ${sha256} is stored`);
+    const code = concatenate(parts.map(({ value }) => value));
+    if (code.length > jobLimits.bundleBytesMax)
+      return failure(
+        'BUNDLE_INVALID',
+        `the bundle has ${code.length} bytes; at most ${jobLimits.bundleBytesMax} are allowed`,
+      );
+    if (this.#ports.sha256(code) !== sha256)
+      return failure('BUNDLE_INVALID', `the stored code does not match its hash ${sha256}`);
     return success(code);
   }
 
-  #end(sha256: string, outcome: Outcome<Uint8Array>): void {
-    if (outcome.ok) this.#keep(sha256, outcome.value);
-    const waiting = this.#wanted.get(sha256) ?? [];
-    this.#wanted.delete(sha256);
+  #finish(sha256: string, outcome: Outcome<Uint8Array>): void {
+    if (outcome.ok) this.#insert(sha256, outcome.value);
+    const waiting = this.#waiting.get(sha256) ?? [];
+    this.#waiting.delete(sha256);
     for (const done of waiting) done(outcome);
   }
 
-  #keep(sha256: string, code: Uint8Array): void {
-    this.#kept.set(sha256, code);
+  #insert(sha256: string, code: Uint8Array): void {
+    this.#cached.set(sha256, code);
     this.#bytes += code.length;
-    for (const [oldest, { length }] of this.#kept) {
+    for (const [oldest, { length }] of this.#cached) {
       if (this.#bytes <= this.#bytesMax) return;
-      this.#kept.delete(oldest);
+      this.#cached.delete(oldest);
       this.#bytes -= length;
     }
   }
 }
 
-function joined(pieces: readonly Uint8Array[]): Uint8Array {
+function concatenate(pieces: readonly Uint8Array[]): Uint8Array {
   const whole = new Uint8Array(pieces.reduce((total, { length }) => total + length, 0));
   let at = 0;
   for (const piece of pieces) {

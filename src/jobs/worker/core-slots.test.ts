@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Random } from '../../base/random.ts';
 import { CoreSlots } from './core-slots.ts';
 
-test('cores are given and come back, and never more than there are', () => {
+test('a core is held by one unit until it is released', () => {
   const slots = new CoreSlots(2);
   const [a, b] = [slots.acquire('a'), slots.acquire('b')];
   assert.ok(a !== undefined && b !== undefined && a !== b);
@@ -14,7 +14,7 @@ test('cores are given and come back, and never more than there are', () => {
   assert.equal(slots.holderOf(a), 'c');
 });
 
-test('nobody gives back twice, or what somebody else holds', () => {
+test('releasing a core twice, or a core of another holder, fails', () => {
   const slots = new CoreSlots(2);
   const core = slots.acquire('a')!;
   assert.throws(() => slots.release(core, 'b'));
@@ -24,13 +24,13 @@ test('nobody gives back twice, or what somebody else holds', () => {
   assert.equal(slots.free, 2);
 });
 
-test('there is at least one core', () => {
+test('core slots need at least one core', () => {
   assert.throws(() => new CoreSlots(0));
   assert.throws(() => new CoreSlots(-1));
   assert.throws(() => new CoreSlots(1.5));
 });
 
-test('held and free cores always add up to all', () => {
+test('held and free cores always add up to the total', () => {
   const random = new Random('cores');
   const slots = new CoreSlots(5);
   const held = new Map<number, string>();

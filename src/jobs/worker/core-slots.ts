@@ -1,10 +1,10 @@
-/** Tracks which unit holds each core. A core is released once, by its holder; anything else is an assertion failure. */
+/** Owns which unit holds each core. A core is released once, by its holder; anything else is an assertion failure. */
 import { assert } from '../../base/assert.ts';
 
 export class CoreSlots<Holder> {
   readonly total: number;
   readonly #holders: (Holder | undefined)[];
-  /** The numbers of the free ones; the one that was used last is taken first, its caches are warm. */
+  /** Free cores; the most recently used is acquired first, because its caches are warm. */
   readonly #free: number[];
 
   constructor(total: number) {
@@ -18,7 +18,7 @@ export class CoreSlots<Holder> {
     return this.#free.length;
   }
 
-  /** Undefined when all are held. */
+  /** Undefined if every core is held. */
   acquire(holder: Holder): number | undefined {
     const core = this.#free.pop();
     if (core === undefined) return undefined;

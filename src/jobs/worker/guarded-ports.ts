@@ -1,4 +1,4 @@
-/** Wraps clock and runner ports so that an exception in a callback reaches `halted` and never the event loop. */
+/** Wraps the clock and runner ports: an exception in a callback reaches `halted` and never the event loop. */
 import type { Clock, Runners } from '../../base/ports.ts';
 
 type Halted = (error: unknown) => void;

@@ -4,123 +4,133 @@ import { Random } from '../../base/random.ts';
 import type { UnitAssignment } from '../../messages/jobs.ts';
 import {
   type FakeRunnerBehaviour,
-  WorkerScene,
+  WorkerTestBed,
   unitAssignmentOf,
   unitSpecOf,
 } from '../../../test/support/jobs/worker-harness.ts';
 
 const behaviours: readonly FakeRunnerBehaviour[] = [
-  ...(['quick', 'patient', 'deaf', 'dies', 'fails', 'babbles', 'lies', 'steady'] as const),
+  ...([
+    'quick',
+    'runsUntilStopped',
+    'ignoresStop',
+    'dies',
+    'fails',
+    'sendsGarbage',
+    'namesUnknownRun',
+    'reportsProgress',
+  ] as const),
 ];
 
-/** Whatever is given, stopped, lost and changed: cores add up at each moment, and everything ends once and is told. */
-function wander(
+/** Assigns, stops and fails at random: cores add up after each step, and every accepted unit reports one end. */
+function runRandomly(
   seed: string,
-  isCrowd: boolean,
-): { readonly taken: number; readonly refused: number; readonly behind: number } {
+  hasShortUnits: boolean,
+): { readonly accepted: number; readonly refused: number; readonly prefetched: number } {
   const random = new Random(seed);
   const cores = 1 + random.below(4);
-  const scene = new WorkerScene({ cores, seed, leaseMs: 4_000, ...(random.chance(0.7) ? { ahead: 4 } : {}) });
-  const taken = new Map<string, UnitAssignment>();
+  const bed = new WorkerTestBed({ cores, seed, leaseMs: 4_000, ...(random.chance(0.7) ? { prefetch: 4 } : {}) });
+  const accepted = new Map<string, UnitAssignment>();
   const attempts = new Map<string, number>();
   let refused = 0;
-  const givenBefore: UnitAssignment[] = [];
+  const assignedBefore: UnitAssignment[] = [];
 
-  const giveCrowd = (): void => {
-    for (let count = 1 + random.below(12); count > 0; count--) giveOne(`c${random.below(1_000)}`, true);
+  const assignMany = (): void => {
+    for (let count = 1 + random.below(12); count > 0; count--) assignOne(`c${random.below(1_000)}`, true);
   };
-  const give = (): void => (isCrowd ? giveCrowd() : giveOne(`j${random.below(30)}`, random.chance(0.5)));
+  const assign = (): void => (hasShortUnits ? assignMany() : assignOne(`j${random.below(30)}`, random.chance(0.5)));
 
-  const giveOne = (job: string, mayWait: boolean): void => {
-    const again = givenBefore.length > 0 && random.chance(0.2);
+  const assignOne = (job: string, mayWait: boolean): void => {
+    const isDuplicate = assignedBefore.length > 0 && random.chance(0.2);
     const attempt = (attempts.get(job) ?? 0) + 1;
     const behaviour = random.pick(behaviours);
     const timeoutMs = random.pick([200, 3_000, 60_000]);
-    const odd = { bundle: scene.bundle(behaviour), submitter: random.pick(['a', 'b']), network: random.chance(0.5) };
-    const even = {
-      bundle: scene.bundle('quick'),
+    const mixed = { bundle: bed.bundle(behaviour), submitter: random.pick(['a', 'b']), network: random.chance(0.5) };
+    const short = {
+      bundle: bed.bundle('quick'),
       facts: random.chance(0.05) ? JSON.stringify({ behaviour }) : '{}',
     };
-    const order = unitSpecOf(job, { ...(isCrowd ? even : odd), timeoutMs });
+    const order = unitSpecOf(job, { ...(hasShortUnits ? short : mixed), timeoutMs });
     const fresh = unitAssignmentOf(order, { attempt, fence: BigInt(attempt), mayWait });
-    const unit = again ? random.pick(givenBefore) : fresh;
-    const [code] = scene.give([unit]);
-    if (!again) {
+    const unit = isDuplicate ? random.pick(assignedBefore) : fresh;
+    const [code] = bed.assign([unit]);
+    if (!isDuplicate) {
       attempts.set(job, attempt);
-      givenBefore.push(unit);
+      assignedBefore.push(unit);
     }
-    if (code === undefined) taken.set(`${unit.job} ${unit.attempt}`, unit);
+    if (code === undefined) accepted.set(`${unit.job} ${unit.attempt}`, unit);
     else refused += 1;
   };
 
-  const acts: readonly (() => void)[] = [
-    ...[give, give, give, give],
-    () => void (givenBefore.length > 0 && scene.stop([random.pick(givenBefore)])),
-    () => scene.worker.setDraining(random.chance(0.3)),
-    () => scene.worker.leaderChanged(),
+  const actions: readonly (() => void)[] = [
+    ...[assign, assign, assign, assign],
+    () => void (assignedBefore.length > 0 && bed.stop([random.pick(assignedBefore)])),
+    () => bed.worker.setDraining(random.chance(0.3)),
+    () => bed.worker.leaderChanged(),
     () => {
-      scene.answerReports = random.chance(0.7);
+      bed.answersHeartbeats = random.chance(0.7);
     },
     () => {
-      scene.answerNews = random.chance(0.7);
+      bed.acknowledgesReports = random.chance(0.7);
     },
     () => {
-      scene.registryFails = random.chance(0.3);
+      bed.registryFails = random.chance(0.3);
     },
     () => {
-      scene.runners.failing = random.chance(0.2);
+      bed.runners.failing = random.chance(0.2);
     },
   ];
 
   for (let step = 0; step < 150; step++) {
-    random.pick(acts)();
-    scene.pass(random.pick([0, 1, 7, 60, 600]));
-    const { total, free } = scene.worker.coreCounts();
+    random.pick(actions)();
+    bed.pass(random.pick([0, 1, 7, 60, 600]));
+    const { total, free } = bed.worker.coreCounts();
     assert.equal(total, cores);
     assert.ok(free >= 0 && free <= total);
-    assert.ok(scene.runners.busy <= total, `${scene.runners.busy} units run on ${total} cores`);
-    assert.equal(scene.worker.aliveRunners(), scene.runners.alive);
-    assert.ok(scene.runners.alive <= 3 * cores + 3, `${scene.runners.alive} processes`);
+    assert.ok(bed.runners.busy <= total, `${bed.runners.busy} units run on ${total} cores`);
+    assert.equal(bed.worker.aliveRunners(), bed.runners.alive);
+    assert.ok(bed.runners.alive <= 3 * cores + 3, `${bed.runners.alive} processes`);
   }
 
-  Object.assign(scene, { answerReports: true, answerNews: true, registryFails: false });
-  scene.runners.failing = false;
-  scene.worker.leaderChanged();
-  scene.pass(120_000);
-  assert.deepEqual(scene.worker.coreCounts(), { total: cores, free: cores });
-  assert.equal(scene.worker.runningUnits(), 0);
-  for (const unit of taken.values()) {
-    const ends = scene.ends(unit.job).filter(({ attempt }) => attempt === unit.attempt);
+  Object.assign(bed, { answersHeartbeats: true, acknowledgesReports: true, registryFails: false });
+  bed.runners.failing = false;
+  bed.worker.leaderChanged();
+  bed.pass(120_000);
+  assert.deepEqual(bed.worker.coreCounts(), { total: cores, free: cores });
+  assert.equal(bed.worker.runningUnits(), 0);
+  for (const unit of accepted.values()) {
+    const ends = bed.ends(unit.job).filter(({ attempt }) => attempt === unit.attempt);
     assert.equal(ends.length, 1, `${unit.job} attempt ${unit.attempt} ended ${ends.length} times`);
   }
-  assert.deepEqual(scene.reports.at(-1)?.attempts, []);
+  assert.deepEqual(bed.heartbeats.at(-1)?.attempts, []);
   let isOver = false;
-  scene.worker.stop(() => {
+  bed.worker.stop(() => {
     isOver = true;
   });
-  scene.pass(2_000);
+  bed.pass(2_000);
   assert.ok(isOver);
-  assert.equal(scene.runners.alive, 0);
-  for (const [attempt, count] of scene.runners.attemptsBegun) assert.equal(count, 1, `${attempt} began ${count} times`);
-  return { taken: taken.size, refused, behind: scene.runners.begunBehind };
+  assert.equal(bed.runners.alive, 0);
+  for (const [attempt, count] of bed.runners.startsByAttempt)
+    assert.equal(count, 1, `${attempt} started ${count} times`);
+  return { accepted: accepted.size, refused, prefetched: bed.runners.prefetchedStarts };
 }
 
-test('cores add up and everything ends, whatever happens', () => {
-  let [taken, refused] = [0, 0];
+test('cores add up and every accepted unit ends once, whatever happens', () => {
+  let [accepted, refused] = [0, 0];
   for (let seed = 1; seed <= 50; seed++) {
-    const walked = wander(`walk ${seed}`, false);
-    taken += walked.taken;
-    refused += walked.refused;
+    const run = runRandomly(`walk ${seed}`, false);
+    accepted += run.accepted;
+    refused += run.refused;
   }
-  assert.ok(taken > 800 && refused > 100, `looked at ${taken} units that were taken and ${refused} refusals`);
+  assert.ok(accepted > 800 && refused > 100, `only ${accepted} accepted units and ${refused} refusals`);
 });
 
-test('the same with many short units, which runners are given ahead', () => {
-  let [taken, behind] = [0, 0];
+test('cores add up and every accepted unit ends once, with many short units that runners prefetch', () => {
+  let [accepted, prefetched] = [0, 0];
   for (let seed = 1; seed <= 50; seed++) {
-    const walked = wander(`crowd ${seed}`, true);
-    taken += walked.taken;
-    behind += walked.behind;
+    const run = runRandomly(`crowd ${seed}`, true);
+    accepted += run.accepted;
+    prefetched += run.prefetched;
   }
-  assert.ok(taken > 2_000 && behind > 500, `looked at ${taken} units that were taken, ${behind} behind others`);
+  assert.ok(accepted > 2_000 && prefetched > 500, `only ${accepted} accepted units, ${prefetched} of them prefetched`);
 });

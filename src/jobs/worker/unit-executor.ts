@@ -1,21 +1,27 @@
 /**
- * Executes units: core, runner, stop, timeout, and one reported end per unit. A core is free only when its unit ended
- * cleanly or its process is gone.
+ * Executes units on the cores of this worker. Reports exactly one end per accepted unit; frees a core only after its
+ * unit ended cleanly or its process has exited.
  */
 import { assert } from '../../base/assert.ts';
 import { CompactingMap, CompactingSet } from '../../base/collections/compacting-map.ts';
 import type { ErrorCode, Outcome } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { AttemptId, UnitAssignment, UnitReport } from '../../messages/jobs.ts';
-import type { RunnerEvent } from '../runner-protocol.ts';
 import { AttemptHistory, compareAttempts, unitKey } from './attempt-history.ts';
 import type { BundleCache } from './bundle-cache.ts';
 import { CoreSlots } from './core-slots.ts';
-import type { RunnerHandle } from './runner-handle.ts';
+import type { RunEvent, RunnerHandle } from './runner-handle.ts';
 import type { RunnerPool } from './runner-pool.ts';
 import { UnitTimeouts } from './unit-timeouts.ts';
-import { type RunEndedEvent, type StopCause, UnitAttempt } from './unit-attempt.ts';
-import { canShareRunner, parseRequirements, recordProgress, userErrorCode } from './unit-reading.ts';
+import {
+  type RunEndedEvent,
+  type StopCause,
+  UnitAttempt,
+  canShareRunner,
+  parseRequirements,
+  recordProgress,
+  userErrorCode,
+} from './unit-attempt.ts';
 import { WaitQueue } from './wait-queue.ts';
 
 export type UnitExecutorPorts = {
@@ -23,36 +29,36 @@ export type UnitExecutorPorts = {
   readonly cores: number;
   readonly pool: Pick<RunnerPool, 'take' | 'release' | 'discard'>;
   readonly bundles: Pick<BundleCache, 'get' | 'fetch'>;
-  /** Called once for each unit that was taken. */
-  ended(news: UnitReport): void;
-  /** There is something new to tell of it. */
+  /** Called once for each accepted unit. */
+  ended(report: UnitReport): void;
+  /** The unit started or has new counts. */
   progressed(unit: UnitAttempt): void;
-  /** A line of the author's. */
+  /** A line of `ctx.log`. */
   logged(unit: UnitAttempt, level: string, text: string): void;
-  /** A runner died with this unit in it. */
+  /** A runner exited while it ran this unit. */
   runnerKilled(unit: UnitAttempt, reason: string): void;
 };
 
 export type UnitAcceptance = { readonly code: ErrorCode | undefined; readonly message: string | undefined };
 
-const taken: UnitAcceptance = { code: undefined, message: undefined };
-const superseded: StopCause = { why: 'a later attempt is here', as: 'cancelled', graceMs: 0 };
+const accepted: UnitAcceptance = { code: undefined, message: undefined };
+const superseded: StopCause = { reason: 'superseded by a later attempt', outcome: 'cancelled', graceMs: 0 };
 const startFailuresMax = 3;
-const startPauseMs = 300;
+const startBackoffMs = 300;
 const memoryMbMin = 128;
-const attemptsKept = 20_000;
-const whyLengthMax = 1_000;
-/** So long may the code of users take to heed a stop. */
+const unitsRemembered = 20_000;
+const messageLengthMax = 1_000;
+/** How long user code may take to obey a stop. */
 export const graceMs = 2_000;
 
 export class UnitExecutor {
   readonly #ports: UnitExecutorPorts;
   readonly #slots: CoreSlots<UnitAttempt>;
-  readonly #memory = new AttemptHistory(attemptsKept);
-  readonly #living = new CompactingSet<UnitAttempt>();
-  /** Of each unit the latest attempt that lives. */
+  readonly #history = new AttemptHistory(unitsRemembered);
+  readonly #active = new CompactingSet<UnitAttempt>();
+  /** Latest active attempt by unit. */
   readonly #latest = new CompactingMap<string, UnitAttempt>();
-  readonly #line: WaitQueue;
+  readonly #waiting: WaitQueue;
   readonly #onCores = new CompactingSet<UnitAttempt>();
   readonly #timeouts: UnitTimeouts;
 
@@ -60,10 +66,10 @@ export class UnitExecutor {
     this.#ports = ports;
     this.#slots = new CoreSlots(ports.cores);
     this.#timeouts = new UnitTimeouts(ports.clock, this.#onCores, (unit) => {
-      this.#end(unit, { why: `it ran longer than ${unit.requirements.timeoutMs} ms`, as: 'timeout', graceMs });
+      this.#stop(unit, { reason: `it ran longer than ${unit.requirements.timeoutMs} ms`, outcome: 'timeout', graceMs });
     });
-    this.#line = new WaitQueue(ports.clock, ports.cores, (unit) => {
-      this.#over(unit, 'returned', { message: 'no core became free in time' });
+    this.#waiting = new WaitQueue(ports.clock, ports.cores, (unit) => {
+      this.#finish(unit, 'returned', { message: 'no core became free within 500 ms' });
     });
   }
 
@@ -72,285 +78,286 @@ export class UnitExecutor {
   }
 
   get count(): number {
-    return this.#living.size;
+    return this.#active.size;
   }
 
-  *names(): Iterable<AttemptId> {
-    for (const { name } of this.#living) yield name;
+  *attemptIds(): Iterable<AttemptId> {
+    for (const { id } of this.#active) yield id;
   }
 
-  /** `refusal`: why nothing new is taken at this moment. What was taken before is still known. */
-  accept(given: UnitAssignment, refusal: UnitAcceptance | undefined): UnitAcceptance {
-    const key = unitKey(given);
-    const verdict = this.#memory.classify(key, given);
-    if (verdict === 'again') return taken;
-    if (verdict === 'stopped') return { code: 'CANCELLED', message: 'this attempt was to be stopped' };
-    if (verdict === 'old') return { code: 'FENCED', message: 'a later attempt of this unit is known here' };
-    const needs = parseRequirements(given);
-    if (needs === undefined)
-      return { code: 'MALFORMED', message: 'the order cannot be read, or is one of another unit' };
-    const hasRoom = this.#slots.free > 0 || (given.mayWait && this.#line.hasCapacityFor(given.spec.length));
-    const why = refusal ?? (hasRoom ? undefined : { code: 'CAPACITY', message: 'no core is free' });
-    if (why !== undefined) {
-      // Who hears that gives it to somebody else; and the same words may still come a second time.
-      this.#memory.recordStopped(key, given);
-      return why;
+  /** With a `refusal` no new attempt is accepted; a duplicate of an accepted one still is. */
+  accept(assignment: UnitAssignment, refusal: UnitAcceptance | undefined): UnitAcceptance {
+    const key = unitKey(assignment);
+    const kind = this.#history.classify(key, assignment);
+    if (kind === 'duplicate') return accepted;
+    if (kind === 'stopped') return { code: 'CANCELLED', message: 'this attempt was stopped before it was assigned' };
+    if (kind === 'stale') return { code: 'FENCED', message: 'a later attempt of this unit is known here' };
+    const requirements = parseRequirements(assignment);
+    if (requirements === undefined)
+      return { code: 'MALFORMED', message: 'the unit spec cannot be decoded or belongs to another unit' };
+    const { mayWait, spec } = assignment;
+    const hasCapacity = this.#slots.free > 0 || (mayWait && this.#waiting.hasCapacityFor(spec.length));
+    const rejected = refusal ?? (hasCapacity ? undefined : { code: 'CAPACITY', message: 'no core is free' });
+    if (rejected !== undefined) {
+      // The manager assigns the unit elsewhere, and a duplicate of this message may still arrive.
+      this.#history.recordStopped(key, assignment);
+      return rejected;
     }
-    this.#memory.recordAssigned(key, given);
-    this.#enter(new UnitAttempt(key, given, needs, this.#ports.clock.nowMs()));
-    return taken;
+    this.#history.recordAssigned(key, assignment);
+    this.#enter(new UnitAttempt(key, assignment, requirements, this.#ports.clock.nowMs()));
+    return accepted;
   }
 
-  /** Ends it, and all earlier attempts of the same unit, now or when they come. Calls back when none runs. */
-  stop(name: AttemptId, cause: StopCause, done: () => void): void {
-    const key = unitKey(name);
-    this.#memory.recordStopped(key, name);
-    const units = [...this.#attemptsOf(key)].filter((unit) => compareAttempts(unit.name, name) <= 0);
+  /** Stops this attempt and all earlier ones of the unit, also those that arrive later. Calls back when none runs. */
+  stop(id: AttemptId, cause: StopCause, done: () => void): void {
+    const key = unitKey(id);
+    this.#history.recordStopped(key, id);
+    const units = [...this.#attemptsOf(key)].filter((unit) => compareAttempts(unit.id, id) <= 0);
     let left = units.length;
     if (left === 0) return done();
     for (const unit of units) {
-      unit.onOver.push(() => {
+      unit.onEnded.push(() => {
         left -= 1;
         if (left === 0) done();
       });
-      this.#end(unit, cause);
+      this.#stop(unit, cause);
     }
   }
 
-  /** Calls back when nothing runs. */
+  /** Calls back when no unit runs. */
   stopAll(cause: StopCause, done: () => void = () => undefined): void {
-    for (const unit of [...this.#living]) this.#end(unit, cause);
+    for (const unit of [...this.#active]) this.#stop(unit, cause);
     this.onceIdle(done);
   }
 
-  returnQueued(why: string): void {
-    for (const unit of this.#line.takeAll()) this.#over(unit, 'returned', { message: why });
+  returnQueued(message: string): void {
+    for (const unit of this.#waiting.takeAll()) this.#finish(unit, 'returned', { message });
   }
 
   onceIdle(done: () => void): void {
-    const [unit] = this.#living;
+    const [unit] = this.#active;
     if (unit === undefined) done();
-    else unit.onOver.push(() => this.onceIdle(done));
+    else unit.onEnded.push(() => this.onceIdle(done));
   }
 
   *#attemptsOf(key: string): Iterable<UnitAttempt> {
     if (!this.#latest.has(key)) return;
-    for (const unit of this.#living) if (unit.key === key) yield unit;
+    for (const unit of this.#active) if (unit.key === key) yield unit;
   }
 
   #enter(unit: UnitAttempt): void {
     if (this.#latest.has(unit.key))
-      for (const earlier of [...this.#attemptsOf(unit.key)]) this.#end(earlier, superseded);
-    this.#living.add(unit);
+      for (const earlier of [...this.#attemptsOf(unit.key)]) this.#stop(earlier, superseded);
+    this.#active.add(unit);
     this.#latest.set(unit.key, unit);
-    if (this.#slots.free > 0) return this.#begin(unit);
-    this.#line.push(unit);
-    this.#fillShortest();
+    if (this.#slots.free > 0) return this.#start(unit);
+    this.#waiting.push(unit);
+    this.#prefetchToShortest();
   }
 
-  /** Whoever waits for a core gets one, as long as there are any. */
-  #next(): void {
+  /** Starts waiting units as long as cores are free. */
+  #startWaiting(): void {
     while (this.#slots.free > 0) {
-      const unit = this.#line.shift();
+      const unit = this.#waiting.shift();
       if (unit === undefined) return;
-      this.#begin(unit);
+      this.#start(unit);
     }
   }
 
-  #takeCore(unit: UnitAttempt): void {
+  #acquireCore(unit: UnitAttempt): void {
     unit.core = this.#slots.acquire(unit);
-    assert(unit.core !== undefined, 'a unit begins on a free core');
+    assert(unit.core !== undefined, 'a unit starts on a free core');
     this.#onCores.add(unit);
     this.#timeouts.start(unit);
   }
 
-  #giveCore(unit: UnitAttempt): void {
+  #releaseCore(unit: UnitAttempt): void {
     if (unit.core === undefined) return;
     this.#slots.release(unit.core, unit);
     unit.core = undefined;
     this.#onCores.delete(unit);
   }
 
-  #begin(unit: UnitAttempt): void {
+  #start(unit: UnitAttempt): void {
     const { bundle } = unit.requirements;
-    this.#takeCore(unit);
+    this.#acquireCore(unit);
     unit.state = 'preparing';
     const code = this.#ports.bundles.get(bundle);
     if (code !== undefined) return this.#launch(unit, code);
     this.#ports.bundles.fetch(bundle, (outcome) => {
-      if (unit.state === 'preparing') this.#fetched(unit, outcome);
+      if (unit.state === 'preparing') this.#onCode(unit, outcome);
     });
   }
 
-  #fetched(unit: UnitAttempt, outcome: Outcome<Uint8Array>): void {
+  #onCode(unit: UnitAttempt, outcome: Outcome<Uint8Array>): void {
     if (outcome.ok) return this.#launch(unit, outcome.value);
-    const { code, message: why } = outcome.error;
-    if (code === 'BUNDLE_INVALID' || code === 'UNKNOWN_BUNDLE') this.#over(unit, 'failed', { code, message: why });
-    else this.#over(unit, 'returned', { message: `its code could not be fetched: ${why}` });
+    const { code, message } = outcome.error;
+    if (code === 'BUNDLE_INVALID' || code === 'UNKNOWN_BUNDLE') this.#finish(unit, 'failed', { code, message });
+    else this.#finish(unit, 'returned', { message: `cannot fetch the bundle: ${message}` });
   }
 
   #launch(unit: UnitAttempt, code: Uint8Array): void {
     const { network, memoryMb, bundle, submitter } = unit.requirements;
-    const shape = { network, memoryMb: Math.max(memoryMbMin, memoryMb) };
-    const { link, hasCode } = this.#ports.pool.take({ shape, bundle, submitter });
+    const profile = { network, memoryMb: Math.max(memoryMbMin, memoryMb) };
+    const { runner, hasCode } = this.#ports.pool.take({ profile, bundle, submitter });
     unit.state = 'running';
-    unit.runner = link;
-    unit.runId = link.run(unit, hasCode ? undefined : code, {
-      word: (word) => this.#heard(unit, word),
+    unit.runner = runner;
+    unit.runId = runner.run(unit, hasCode ? undefined : code, {
+      event: (event) => this.#onEvent(unit, event),
       gone: (reason) => {
-        // A used one may die of what the unit before left behind; without `started` it has not begun with this one.
-        const hasBegun = link.wasReady && !(hasCode && unit.startedMs === undefined);
-        if (unit.stopCause === undefined && !hasBegun) this.#startFailed(unit, code, reason);
-        else this.#died(unit, reason);
+        // A reused runner may crash because of the unit before; without `started` this unit has not started.
+        const hasStarted = runner.wasReady && !(hasCode && unit.startedMs === undefined);
+        if (unit.stopCause === undefined && !hasStarted) this.#onStartFailed(unit, code, reason);
+        else this.#onRunnerDied(unit, reason);
       },
     });
-    this.#fill(unit);
+    this.#fillRunnerOf(unit);
   }
 
-  /** Of those that run what the next one needs, the one that has the fewest behind it gets it. */
-  #fillShortest(): void {
+  /** Prefetches into the runner with the largest capacity. */
+  #prefetchToShortest(): void {
     let best: UnitAttempt | undefined;
     for (const unit of this.#onCores) {
       if ((unit.runner?.prefetchCapacity ?? 0) > (best?.runner?.prefetchCapacity ?? 0)) best = unit;
     }
-    if (best !== undefined) this.#fill(best);
+    if (best !== undefined) this.#fillRunnerOf(best);
   }
 
-  /** Gives the runner of this unit what comes next, so that it need not wait for us in between. */
-  #fill(unit: UnitAttempt): void {
+  /** Prefetches the next units into the runner of this unit, which then starts them without a round trip. */
+  #fillRunnerOf(unit: UnitAttempt): void {
     const { runner } = unit;
     if (runner === undefined) return;
-    for (let room = runner.prefetchCapacity; room > 0 && unit.state === 'running'; room--) {
-      const { first } = this.#line;
+    for (let left = runner.prefetchCapacity; left > 0 && unit.state === 'running'; left--) {
+      const { first } = this.#waiting;
       if (first === undefined || !canShareRunner(first, unit)) return;
-      this.#giveAhead(first, unit, runner);
+      this.#prefetch(first, unit, runner);
     }
   }
 
-  #giveAhead(unit: UnitAttempt, before: UnitAttempt, link: RunnerHandle): void {
-    this.#line.remove(unit);
-    unit.state = 'behind';
-    unit.runner = link;
+  #prefetch(unit: UnitAttempt, before: UnitAttempt, runner: RunnerHandle): void {
+    this.#waiting.remove(unit);
+    unit.state = 'prefetched';
+    unit.runner = runner;
     before.prefetched.push(unit);
-    unit.runId = link.run(unit, undefined, {
-      word: (word) => this.#heard(unit, word),
+    unit.runId = runner.run(unit, undefined, {
+      event: (event) => this.#onEvent(unit, event),
       gone: (reason) => {
-        if (unit.startedMs === undefined && unit.stopCause === undefined) this.#goneBefore(unit, reason);
-        else this.#died(unit, reason);
+        if (unit.startedMs === undefined && unit.stopCause === undefined) this.#onGoneBeforeStart(unit, reason);
+        else this.#onRunnerDied(unit, reason);
       },
     });
   }
 
-  /** Its runner is gone, and had not begun with it: it goes on waiting, or if it has a core already gets another runner. */
-  #goneBefore(unit: UnitAttempt, reason: string): void {
+  /** The runner exited before it started a prefetched unit: the unit waits again, or with a core gets another runner. */
+  #onGoneBeforeStart(unit: UnitAttempt, reason: string): void {
     const code = this.#ports.bundles.get(unit.requirements.bundle);
-    if (unit.core !== undefined && code !== undefined) return this.#startFailed(unit, code, reason);
+    if (unit.core !== undefined && code !== undefined) return this.#onStartFailed(unit, code, reason);
     unit.startFailures += 1;
     if (unit.core !== undefined || unit.startFailures >= startFailuresMax)
-      return this.#over(unit, 'returned', { message: `its runner was gone before it began: ${reason}` });
+      return this.#finish(unit, 'returned', { message: `its runner exited before the unit started: ${reason}` });
     unit.state = 'waiting';
     unit.runner = undefined;
-    this.#line.push(unit);
-    this.#next();
+    this.#waiting.push(unit);
+    this.#startWaiting();
   }
 
-  /** The core passes on within the runner. */
-  #follow(unit: UnitAttempt, next: UnitAttempt): void {
+  /** The runner goes on with the next prefetched unit, on the same core. */
+  #passCore(unit: UnitAttempt, next: UnitAttempt): void {
     next.prefetched = unit.prefetched;
     unit.prefetched = [];
-    this.#giveCore(unit);
-    this.#takeCore(next);
-    next.state = next.stopCause === undefined ? 'running' : 'ending';
-    this.#fill(next);
+    this.#releaseCore(unit);
+    this.#acquireCore(next);
+    next.state = next.stopCause === undefined ? 'running' : 'stopping';
+    this.#fillRunnerOf(next);
   }
 
-  /** Nobody's code has run yet: another process may have more luck. */
-  #startFailed(unit: UnitAttempt, code: Uint8Array, reason: string): void {
+  /** No user code has run, so another process can try. */
+  #onStartFailed(unit: UnitAttempt, code: Uint8Array, reason: string): void {
     unit.startFailures += 1;
-    if (unit.startFailures >= startFailuresMax) return this.#died(unit, `cannot start a runner: ${reason}`);
+    if (unit.startFailures >= startFailuresMax) return this.#onRunnerDied(unit, `cannot start a runner: ${reason}`);
     unit.state = 'preparing';
     unit.runner = undefined;
-    const pauseMs = unit.startFailures === 1 ? 0 : startPauseMs;
-    this.#ports.clock.schedule(pauseMs, () => {
+    const backoffMs = unit.startFailures === 1 ? 0 : startBackoffMs;
+    this.#ports.clock.schedule(backoffMs, () => {
       if (unit.state === 'preparing') this.#launch(unit, code);
     });
   }
 
-  #heard(unit: UnitAttempt, word: Exclude<RunnerEvent, { readonly kind: 'ready' }>): void {
-    switch (word.kind) {
+  #onEvent(unit: UnitAttempt, event: RunEvent): void {
+    switch (event.kind) {
       case 'started':
         unit.startedMs ??= this.#ports.clock.nowMs();
         return this.#ports.progressed(unit);
       case 'progress':
-        recordProgress(unit, word);
+        recordProgress(unit, event);
         return this.#ports.progressed(unit);
-      case 'said':
-        return this.#ports.logged(unit, word.level, word.text);
+      case 'log':
+        return this.#ports.logged(unit, event.level, event.text);
       case 'ended':
       default:
-        return this.#ranToItsEnd(unit, word);
+        return this.#onRunEnded(unit, event);
     }
   }
 
-  #ranToItsEnd(unit: UnitAttempt, word: RunEndedEvent): void {
+  #onRunEnded(unit: UnitAttempt, event: RunEndedEvent): void {
     const { runner } = unit;
-    if (unit.state === 'behind') return this.#endedBefore(unit);
-    recordProgress(unit, word);
+    if (unit.state === 'prefetched') return this.#onEndedBeforeStart(unit);
+    recordProgress(unit, event);
     unit.startedMs ??= this.#ports.clock.nowMs();
-    const { output, found, failures, what, tainted } = word;
-    if (what === 'completed' && tainted !== true && unit.stopCause === undefined && runner !== undefined) {
+    const { output, found, failures, outcome, tainted, message } = event;
+    if (outcome === 'completed' && tainted !== true && unit.stopCause === undefined && runner !== undefined) {
       runner.recordDuration(this.#ports.clock.nowMs() - unit.startedMs);
       const next = unit.prefetched.shift();
       if (next === undefined) this.#ports.pool.release(runner);
-      else this.#follow(unit, next);
-      return this.#over(unit, 'completed', { output, found, failures });
+      else this.#passCore(unit, next);
+      return this.#finish(unit, 'completed', { output, found, failures });
     }
-    // Whatever it left behind (timers, open requests) ends with its process, and its core is free only then.
-    unit.state = 'ending';
-    const end = (): void => {
-      if (what === 'completed') this.#over(unit, 'completed', { output, found, failures });
-      else if (unit.stopCause !== undefined) this.#stopped(unit, unit.stopCause);
-      else if (what === 'cancelled') this.#over(unit, 'cancelled', { message: word.why });
-      else this.#over(unit, 'failed', { code: userErrorCode(word.code), message: word.why, output });
+    // Timers and requests that it left open end with the process; only then the core is free.
+    unit.state = 'stopping';
+    const finish = (): void => {
+      if (outcome === 'completed') this.#finish(unit, 'completed', { output, found, failures });
+      else if (unit.stopCause !== undefined) this.#finishStopped(unit, unit.stopCause);
+      else if (outcome === 'cancelled') this.#finish(unit, 'cancelled', { message });
+      else this.#finish(unit, 'failed', { code: userErrorCode(event.code), message, output });
     };
-    if (runner === undefined || runner.isGone) return end();
-    runner.onceGone(end);
+    if (runner === undefined || runner.isGone) return finish();
+    runner.onceGone(finish);
     this.#ports.pool.discard(runner);
   }
 
-  /** Only what was told to stop may end before its turn. */
-  #endedBefore(unit: UnitAttempt): void {
-    if (unit.stopCause !== undefined) return this.#stopped(unit, unit.stopCause);
+  /** A prefetched unit may end before it starts only if it was asked to stop. */
+  #onEndedBeforeStart(unit: UnitAttempt): void {
+    if (unit.stopCause !== undefined) return this.#finishStopped(unit, unit.stopCause);
     if (unit.runner !== undefined) this.#ports.pool.discard(unit.runner);
-    this.#died(unit, 'protocol: it ended what it had not begun');
+    this.#onRunnerDied(unit, 'protocol: the runner sent ended for a run that it had not started');
   }
 
-  #died(unit: UnitAttempt, reason: string): void {
-    if (unit.stopCause !== undefined) return this.#stopped(unit, unit.stopCause);
+  #onRunnerDied(unit: UnitAttempt, reason: string): void {
+    if (unit.stopCause !== undefined) return this.#finishStopped(unit, unit.stopCause);
     this.#ports.runnerKilled(unit, reason);
-    this.#over(unit, 'failed', { code: 'RUNNER_KILLED', message: reason.slice(0, whyLengthMax) });
+    this.#finish(unit, 'failed', { code: 'RUNNER_KILLED', message: reason.slice(0, messageLengthMax) });
   }
 
-  #stopped(unit: UnitAttempt, { as, why }: StopCause): void {
-    if (as === 'timeout') this.#over(unit, 'failed', { code: 'WORKFLOW_TIMEOUT', message: why });
-    else this.#over(unit, as, { message: why });
+  #finishStopped(unit: UnitAttempt, { outcome, reason: message }: StopCause): void {
+    if (outcome === 'timeout') this.#finish(unit, 'failed', { code: 'WORKFLOW_TIMEOUT', message });
+    else this.#finish(unit, outcome, { message });
   }
 
   /** The first cause counts, and the shortest grace. */
-  #end(unit: UnitAttempt, cause: StopCause): void {
-    if (unit.state === 'over') return;
+  #stop(unit: UnitAttempt, cause: StopCause): void {
+    if (unit.state === 'ended') return;
     unit.stopCause ??= cause;
     const { runner } = unit;
     if (runner === undefined) {
-      this.#line.remove(unit);
-      return this.#stopped(unit, unit.stopCause);
+      this.#waiting.remove(unit);
+      return this.#finishStopped(unit, unit.stopCause);
     }
-    const isBehind = unit.state === 'behind';
-    if (isBehind || unit.state === 'running') runner.stop(unit.runId, unit.stopCause.why);
-    if (!isBehind) unit.state = 'ending';
+    const isPrefetched = unit.state === 'prefetched';
+    if (isPrefetched || unit.state === 'running') runner.stop(unit.runId, unit.stopCause.reason);
+    if (!isPrefetched) unit.state = 'stopping';
     unit.cancelGraceTimer?.();
-    // The one before it in the same runner has done nothing wrong: that runner has time to answer.
-    const ownGraceMs = isBehind ? Math.max(graceMs, cause.graceMs) : cause.graceMs;
+    // A kill would also hit the unit that runs in this runner, so the runner gets the full grace to reply.
+    const ownGraceMs = isPrefetched ? Math.max(graceMs, cause.graceMs) : cause.graceMs;
     if (ownGraceMs <= 0) return this.#ports.pool.discard(runner);
     const atMs = this.#ports.clock.nowMs() + ownGraceMs;
     unit.graceEndMs = Math.min(unit.graceEndMs, atMs);
@@ -358,24 +365,24 @@ export class UnitExecutor {
     unit.cancelGraceTimer = this.#ports.clock.schedule(Math.max(0, waitMs), () => this.#ports.pool.discard(runner));
   }
 
-  #leave(unit: UnitAttempt): void {
+  #removePrefetched(unit: UnitAttempt): void {
     for (const { prefetched } of this.#onCores) {
       const at = prefetched.indexOf(unit);
       if (at >= 0) prefetched.splice(at, 1);
     }
   }
 
-  #over(unit: UnitAttempt, what: UnitReport['status'], more: Partial<UnitReport>): void {
-    if (unit.state === 'over') return;
-    if (unit.state === 'behind') this.#leave(unit);
-    unit.state = 'over';
+  #finish(unit: UnitAttempt, status: UnitReport['status'], more: Partial<UnitReport>): void {
+    if (unit.state === 'ended') return;
+    if (unit.state === 'prefetched') this.#removePrefetched(unit);
+    unit.state = 'ended';
     unit.cancelGraceTimer?.();
-    this.#living.delete(unit);
-    if (this.#living.size === 0) this.#timeouts.clear();
+    this.#active.delete(unit);
+    if (this.#active.size === 0) this.#timeouts.clear();
     if (this.#latest.get(unit.key) === unit) this.#latest.delete(unit.key);
-    this.#giveCore(unit);
-    this.#ports.ended(unit.end(this.#ports.clock.nowMs(), what, more));
-    if (unit.onOver.length > 0) for (const done of unit.onOver.splice(0)) done();
-    this.#next();
+    this.#releaseCore(unit);
+    this.#ports.ended(unit.report(this.#ports.clock.nowMs(), status, more));
+    if (unit.onEnded.length > 0) for (const done of unit.onEnded.splice(0)) done();
+    this.#startWaiting();
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Reports unit ends to the leader and retries until each is acknowledged, also to the next leader. Sends only the
- * latest progress, at most every 100 ms.
+ * Owns the ends of units until a leader acknowledges them: resends each with backoff, and at once to a new leader.
+ * Sends only the latest progress, at most every 100 ms, and never resends it.
  */
 import { CompactingSet } from '../../base/collections/compacting-map.ts';
 import type { Done, Outcome } from '../../base/errors.ts';
@@ -15,44 +15,44 @@ export type UnitReporterPorts = {
   readonly random: Random;
   readonly generation: number;
   leader(): Peer | undefined;
-  ask(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void;
-  /** The leader says that these are superseded. */
-  stop(names: readonly AttemptId[]): void;
-  /** Every end was heard. */
+  request(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void;
+  /** The leader reports these attempts as superseded. */
+  stop(ids: readonly AttemptId[]): void;
+  /** Every end is acknowledged. */
   allAcknowledged(): void;
 };
 
-type End = { readonly news: UnitReport; readonly bytes: number; isHeard: boolean };
+type PendingEnd = { readonly report: UnitReport; readonly bytes: number; isAcknowledged: boolean };
 
 const progressEveryMs = 100;
-/** While the leader is busy with earlier ones, ends wait so long for others, or until they are so many. */
-const gatherMs = 4;
-const gatheredMax = 64;
-const gatheredBytesMax = 65_536;
+/** While a message is in flight, ends are batched for this time, or until the batch is large enough. */
+const batchDelayMs = 4;
+const batchUnits = 64;
+const batchBytes = 65_536;
 const timeoutMs = 5_000;
-const messagesMax = 8;
-const pauseMsMin = 100;
-const pauseMsMax = 2_000;
-/** Of one message, below what it may have. */
-const bytesMax = 10_300_000;
-/** What one of the news takes beside its bytes. */
+const inFlightMax = 8;
+const backoffMsMin = 100;
+const backoffMsMax = 2_000;
+/** Below the limit of a message. */
+const messageBytesMax = 10_300_000;
+/** Encoded size of a report without summary, output, failures and message. */
 const overheadBytes = 320;
 
 export class UnitReporter {
   readonly #ports: UnitReporterPorts;
-  /** All that were not heard. */
-  readonly #ends = new CompactingSet<End>();
-  /** Those of them that are to be told now. */
-  readonly #untold = new CompactingSet<End>();
+  /** All ends that are not acknowledged. */
+  readonly #ends = new CompactingSet<PendingEnd>();
+  /** Those of `#ends` that are not in flight. */
+  readonly #unsent = new CompactingSet<PendingEnd>();
   #bytes = 0;
   readonly #progressed = new CompactingSet<UnitAttempt>();
-  #progressToldMs = -Infinity;
-  #isProgressOut = false;
-  #messages = 0;
-  /** What was sent to an earlier leader is not waited for any more. */
+  #progressSentMs = -Infinity;
+  #isProgressInFlight = false;
+  #inFlight = 0;
+  /** Grows with each leader: replies to messages for an earlier leader free no capacity. */
   #epoch = 0;
   #failures = 0;
-  #flush: Cancel | undefined;
+  #cancelFlush: Cancel | undefined;
   #flushAtMs = Infinity;
   #isOpen = true;
 
@@ -60,7 +60,7 @@ export class UnitReporter {
     this.#ports = ports;
   }
 
-  /** Of ends that nobody has heard. */
+  /** Size of the ends that are not acknowledged. */
   get unacknowledgedBytes(): number {
     return this.#bytes;
   }
@@ -70,163 +70,163 @@ export class UnitReporter {
   }
 
   *unacknowledgedIds(): Iterable<AttemptId> {
-    for (const { news } of this.#ends) yield news;
+    for (const { report } of this.#ends) yield report;
   }
 
-  reportEnd(news: UnitReport): void {
-    const bytes = sizeOf(news);
-    const end: End = { news, bytes, isHeard: false };
+  reportEnd(report: UnitReport): void {
+    const bytes = sizeOf(report);
+    const end: PendingEnd = { report, bytes, isAcknowledged: false };
     this.#ends.add(end);
-    this.#untold.add(end);
+    this.#unsent.add(end);
     this.#bytes += bytes;
-    const isMany = this.#untold.size >= gatheredMax || this.#bytes >= gatheredBytesMax;
-    this.#flushAfter(this.#messages === 0 || isMany ? 0 : gatherMs);
+    const isBatchFull = this.#unsent.size >= batchUnits || this.#bytes >= batchBytes;
+    this.#flushAfter(this.#inFlight === 0 || isBatchFull ? 0 : batchDelayMs);
   }
 
   reportProgress(unit: UnitAttempt): void {
     this.#progressed.add(unit);
-    const waitMs = this.#progressToldMs + progressEveryMs - this.#ports.clock.nowMs();
+    const waitMs = this.#progressSentMs + progressEveryMs - this.#ports.clock.nowMs();
     this.#flushAfter(Math.max(0, waitMs));
   }
 
-  /** Everything is told anew: the next one may know nothing of it. */
+  /** Resends every end: the new leader may know none of them. */
   leaderChanged(): void {
     this.#epoch += 1;
-    this.#messages = 0;
+    this.#inFlight = 0;
     this.#failures = 0;
-    this.#isProgressOut = false;
-    for (const end of this.#ends) this.#untold.add(end);
+    this.#isProgressInFlight = false;
+    for (const end of this.#ends) this.#unsent.add(end);
     this.#flushAfter(0);
   }
 
   close(): void {
     this.#isOpen = false;
-    this.#flush?.();
+    this.#cancelFlush?.();
   }
 
   #flushAfter(delayMs: number): void {
     if (!this.#isOpen) return;
     const atMs = this.#ports.clock.nowMs() + delayMs;
     if (atMs >= this.#flushAtMs) return;
-    this.#flush?.();
+    this.#cancelFlush?.();
     this.#flushAtMs = atMs;
-    this.#flush = this.#ports.clock.schedule(delayMs, () => {
+    this.#cancelFlush = this.#ports.clock.schedule(delayMs, () => {
       this.#flushAtMs = Infinity;
-      this.#tell();
+      this.#flush();
     });
   }
 
-  #tell(): void {
+  #flush(): void {
     const leader = this.#ports.leader();
-    if (leader === undefined) return this.#pause();
-    while (this.#messages < messagesMax) {
+    if (leader === undefined) return this.#backOff();
+    while (this.#inFlight < inFlightMax) {
       const ends = this.#takeEnds();
-      const news = this.#takeProgress(ends);
-      if (news.length === 0) return;
-      this.#send(leader, ends, news);
+      const reports = this.#withProgress(ends);
+      if (reports.length === 0) return;
+      this.#send(leader, ends, reports);
     }
   }
 
-  #takeEnds(): readonly End[] {
-    const ends: End[] = [];
+  #takeEnds(): readonly PendingEnd[] {
+    const ends: PendingEnd[] = [];
     let bytes = 0;
-    for (const end of this.#untold) {
-      if (ends.length >= jobLimits.unitsInMessageMax || (ends.length > 0 && bytes + end.bytes > bytesMax)) break;
+    for (const end of this.#unsent) {
+      if (ends.length >= jobLimits.unitsInMessageMax || (ends.length > 0 && bytes + end.bytes > messageBytesMax)) break;
       bytes += end.bytes;
       ends.push(end);
-      this.#untold.delete(end);
+      this.#unsent.delete(end);
     }
     return ends;
   }
 
-  /** Ends, and as much progress as fits beside them, if it is time for that. */
-  #takeProgress(ends: readonly End[]): readonly UnitReport[] {
-    const news = ends.map((end) => end.news);
+  /** The ends, and if progress is due as much of it as fits into the message. */
+  #withProgress(ends: readonly PendingEnd[]): readonly UnitReport[] {
+    const reports = ends.map(({ report }) => report);
     const nowMs = this.#ports.clock.nowMs();
-    if (this.#progressed.size === 0 || this.#isProgressOut) return news;
-    const waitMs = this.#progressToldMs + progressEveryMs - nowMs;
+    if (this.#progressed.size === 0 || this.#isProgressInFlight) return reports;
+    const waitMs = this.#progressSentMs + progressEveryMs - nowMs;
     if (waitMs > 0) {
       this.#flushAfter(waitMs);
-      return news;
+      return reports;
     }
     let bytes = ends.reduce((total, end) => total + end.bytes, 0);
     for (const unit of this.#progressed) {
-      const progress = unit.state === 'over' ? undefined : unit.progress(nowMs);
+      const progress = unit.state === 'ended' ? undefined : unit.progressReport(nowMs);
       bytes += progress === undefined ? 0 : sizeOf(progress);
-      if (news.length >= jobLimits.unitsInMessageMax || bytes > bytesMax) break;
+      if (reports.length >= jobLimits.unitsInMessageMax || bytes > messageBytesMax) break;
       this.#progressed.delete(unit);
-      if (progress !== undefined) news.push(progress);
+      if (progress !== undefined) reports.push(progress);
     }
-    if (news.length > ends.length) {
-      this.#progressToldMs = nowMs;
-      this.#isProgressOut = true;
+    if (reports.length > ends.length) {
+      this.#progressSentMs = nowMs;
+      this.#isProgressInFlight = true;
     }
-    return news;
+    return reports;
   }
 
-  #send(leader: Peer, ends: readonly End[], reports: readonly UnitReport[]): void {
+  #send(leader: Peer, ends: readonly PendingEnd[], reports: readonly UnitReport[]): void {
     const { generation } = this.#ports;
     const epoch = this.#epoch;
     const hasProgress = reports.length > ends.length;
-    this.#messages += 1;
+    this.#inFlight += 1;
     const message: JobMessage = { kind: 'reportUnits', generation, reports };
-    this.#ports.ask(leader, message, timeoutMs, (outcome) => {
+    this.#ports.request(leader, message, timeoutMs, (outcome) => {
       if (epoch === this.#epoch) {
-        this.#messages -= 1;
-        if (hasProgress) this.#isProgressOut = false;
+        this.#inFlight -= 1;
+        if (hasProgress) this.#isProgressInFlight = false;
       }
-      this.#answered(ends, outcome, epoch === this.#epoch);
+      this.#onReply(ends, outcome, epoch === this.#epoch);
     });
   }
 
-  #answered(ends: readonly End[], outcome: Outcome<JobMessage>, isPresent: boolean): void {
-    const answer = outcome.ok && outcome.value.kind === 'reportUnitsAck' ? outcome.value : undefined;
-    for (const [at, name] of (answer?.acknowledged ?? []).entries()) this.#heard(name, ends[at]);
-    if (answer !== undefined && answer.stop.length > 0) this.#ports.stop(answer.stop);
-    const left = ends.filter(({ isHeard }) => !isHeard);
-    if (isPresent && left.length > 0) {
-      for (const end of left) this.#untold.add(end);
-      this.#pause();
+  #onReply(ends: readonly PendingEnd[], outcome: Outcome<JobMessage>, isCurrentLeader: boolean): void {
+    const ack = outcome.ok && outcome.value.kind === 'reportUnitsAck' ? outcome.value : undefined;
+    for (const [index, id] of (ack?.acknowledged ?? []).entries()) this.#acknowledge(id, ends[index]);
+    if (ack !== undefined && ack.stop.length > 0) this.#ports.stop(ack.stop);
+    const left = ends.filter(({ isAcknowledged }) => !isAcknowledged);
+    if (isCurrentLeader && left.length > 0) {
+      for (const end of left) this.#unsent.add(end);
+      this.#backOff();
     } else {
       this.#failures = 0;
-      if (this.#untold.size > 0 || this.#progressed.size > 0) this.#flushAfter(0);
+      if (this.#unsent.size > 0 || this.#progressed.size > 0) this.#flushAfter(0);
     }
   }
 
-  /** `likely`: what was told in its place. */
-  #heard(name: AttemptId, likely: End | undefined): void {
-    const end = likely !== undefined && isOf(likely, name) ? likely : this.#find(name);
+  /** `likely` is the end at the same index of the message: acknowledgements usually come in that order. */
+  #acknowledge(id: AttemptId, likely: PendingEnd | undefined): void {
+    const end = likely !== undefined && isOf(likely, id) ? likely : this.#find(id);
     if (end === undefined || !this.#ends.delete(end)) return;
-    end.isHeard = true;
-    this.#untold.delete(end);
+    end.isAcknowledged = true;
+    this.#unsent.delete(end);
     this.#bytes -= end.bytes;
     if (this.#ends.size === 0) this.#ports.allAcknowledged();
   }
 
-  #find(name: AttemptId): End | undefined {
-    for (const end of this.#ends) if (isOf(end, name)) return end;
+  #find(id: AttemptId): PendingEnd | undefined {
+    for (const end of this.#ends) if (isOf(end, id)) return end;
     return undefined;
   }
 
-  #pause(): void {
-    if (this.#untold.size === 0) return;
-    const pauseMs = Math.min(pauseMsMax, pauseMsMin * 2 ** Math.min(8, this.#failures));
+  #backOff(): void {
+    if (this.#unsent.size === 0) return;
+    const backoffMs = Math.min(backoffMsMax, backoffMsMin * 2 ** Math.min(8, this.#failures));
     this.#failures += 1;
-    this.#flushAfter(pauseMs * this.#ports.random.between(0.5, 1));
+    this.#flushAfter(backoffMs * this.#ports.random.between(0.5, 1));
   }
 }
 
-function isOf({ news }: End, { job, workflow, unit, attempt, fence }: AttemptId): boolean {
+function isOf({ report }: PendingEnd, { job, workflow, unit, attempt, fence }: AttemptId): boolean {
   return (
-    news.unit === unit &&
-    news.job === job &&
-    news.workflow === workflow &&
-    news.attempt === attempt &&
-    news.fence === fence
+    report.unit === unit &&
+    report.job === job &&
+    report.workflow === workflow &&
+    report.attempt === attempt &&
+    report.fence === fence
   );
 }
 
-function sizeOf({ summary, output, failures, message: why }: UnitReport): number {
+function sizeOf({ summary, output, failures, message }: UnitReport): number {
   const bytes = (summary?.length ?? 0) + (output?.length ?? 0) + (failures?.length ?? 0);
-  return overheadBytes + bytes + 3 * (why?.length ?? 0);
+  return overheadBytes + bytes + 3 * (message?.length ?? 0);
 }

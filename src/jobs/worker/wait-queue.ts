@@ -1,6 +1,6 @@
 /**
- * Queues units that wait for a core, first in first out, bounded by count and bytes. Returns a unit to the manager
- * after 500 ms.
+ * Queues units that wait for a core, first in first out, bounded by count and bytes. Reports a unit that has waited
+ * 500 ms, so that the manager can assign it elsewhere. Never starts a unit.
  */
 import { CompactingSet } from '../../base/collections/compacting-map.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
@@ -17,24 +17,24 @@ export class WaitQueue {
   readonly #expired: (unit: UnitAttempt) => void;
   readonly #units = new CompactingSet<UnitAttempt>();
   #bytes = 0;
-  /** Of the first one: the others came later and wait as long. */
+  /** Timer of the first unit; all wait equally long. */
   #timer: Cancel | undefined;
 
-  /** `expired`: this one has waited for too long and has left the line. */
+  /** `expired` gets each unit that waited too long, after its removal from the queue. */
   constructor(clock: Clock, cores: number, expired: (unit: UnitAttempt) => void) {
     this.#clock = clock;
     this.#max = Math.min(unitsMax, cores * unitsPerCoreMax);
     this.#expired = expired;
   }
 
-  hasCapacityFor(orderBytes: number): boolean {
-    return this.#units.size < this.#max && this.#bytes + orderBytes <= bytesMax;
+  hasCapacityFor(specBytes: number): boolean {
+    return this.#units.size < this.#max && this.#bytes + specBytes <= bytesMax;
   }
 
   push(unit: UnitAttempt): void {
     this.#units.add(unit);
     this.#bytes += unit.spec.length;
-    if (this.#timer === undefined) this.#watch(unit);
+    if (this.#timer === undefined) this.#arm(unit);
   }
 
   get first(): UnitAttempt | undefined {
@@ -61,18 +61,18 @@ export class WaitQueue {
     return units;
   }
 
-  #watch(first: UnitAttempt): void {
-    const leftMs = first.givenMs + waitMsMax - this.#clock.nowMs();
-    this.#timer = this.#clock.schedule(Math.max(0, leftMs), () => this.#look());
+  #arm(first: UnitAttempt): void {
+    const leftMs = first.acceptedMs + waitMsMax - this.#clock.nowMs();
+    this.#timer = this.#clock.schedule(Math.max(0, leftMs), () => this.#onTimer());
   }
 
-  #look(): void {
+  #onTimer(): void {
     this.#timer = undefined;
     const nowMs = this.#clock.nowMs();
-    const late = [...this.#units].filter(({ givenMs }) => nowMs - givenMs >= waitMsMax);
+    const late = [...this.#units].filter(({ acceptedMs }) => nowMs - acceptedMs >= waitMsMax);
     for (const unit of late) this.remove(unit);
     const { first } = this;
-    if (first !== undefined) this.#watch(first);
+    if (first !== undefined) this.#arm(first);
     for (const unit of late) this.#expired(unit);
   }
 }

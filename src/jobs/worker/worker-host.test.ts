@@ -1,328 +1,325 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { jobLimits } from '../limits.ts';
-import { WorkerScene, unitAssignmentOf, unitSpecOf } from '../../../test/support/jobs/worker-harness.ts';
+import { WorkerTestBed, unitAssignmentOf, unitSpecOf } from '../../../test/support/jobs/worker-harness.ts';
 
-describe('a worker and its units', () => {
-  test('runs what it is given, and tells the end until it is heard', () => {
-    const scene = new WorkerScene();
-    const unit = unitAssignmentOf(unitSpecOf('j1', { bundle: scene.bundle('quick') }));
-    assert.deepEqual(scene.give([unit]), [undefined]);
-    assert.deepEqual(scene.worker.coreCounts(), { total: 2, free: 1 });
-    scene.answerNews = false;
-    scene.pass(100);
-    assert.deepEqual(scene.worker.coreCounts(), { total: 2, free: 2 });
-    const [end] = scene.ends('j1');
+describe('a worker', () => {
+  test('runs a unit and reports its end until it is acknowledged', () => {
+    const bed = new WorkerTestBed();
+    const unit = unitAssignmentOf(unitSpecOf('j1', { bundle: bed.bundle('quick') }));
+    assert.deepEqual(bed.assign([unit]), [undefined]);
+    assert.deepEqual(bed.worker.coreCounts(), { total: 2, free: 1 });
+    bed.acknowledgesReports = false;
+    bed.pass(100);
+    assert.deepEqual(bed.worker.coreCounts(), { total: 2, free: 2 });
+    const [end] = bed.ends('j1');
     assert.equal(end?.status, 'completed');
     assert.equal(new TextDecoder().decode(end?.output), '"done"');
-    scene.answerNews = true;
-    scene.pass(10_000);
-    const count = scene.told.length;
-    assert.ok(count >= 2, 'told again');
-    scene.pass(10_000);
-    assert.equal(scene.told.length, count, 'heard');
+    bed.acknowledgesReports = true;
+    bed.pass(10_000);
+    const count = bed.unitReports.length;
+    assert.ok(count >= 2, 'the end was resent');
+    bed.pass(10_000);
+    assert.equal(bed.unitReports.length, count, 'the end was acknowledged');
   });
 
-  test('given twice it runs once, also when it is over', () => {
-    const scene = new WorkerScene();
-    const unit = unitAssignmentOf(unitSpecOf('j1', { bundle: scene.bundle('quick') }));
-    assert.deepEqual(scene.give([unit, unit]), [undefined, undefined]);
-    scene.pass(1_000);
-    assert.deepEqual(scene.give([unit]), [undefined]);
-    scene.pass(1_000);
-    assert.equal(scene.runners.begun.get('j1'), 1);
-    assert.equal(scene.ends('j1').length, 1);
+  test('runs a unit once that is assigned twice, also after its end', () => {
+    const bed = new WorkerTestBed();
+    const unit = unitAssignmentOf(unitSpecOf('j1', { bundle: bed.bundle('quick') }));
+    assert.deepEqual(bed.assign([unit, unit]), [undefined, undefined]);
+    bed.pass(1_000);
+    assert.deepEqual(bed.assign([unit]), [undefined]);
+    bed.pass(1_000);
+    assert.equal(bed.runners.startsByJob.get('j1'), 1);
+    assert.equal(bed.ends('j1').length, 1);
   });
 
-  test('a unit without a free core is refused, unless it was given ahead', () => {
-    const scene = new WorkerScene({ cores: 1 });
-    const bundle = scene.bundle('quick');
+  test('refuses a unit without a free core unless the unit may wait', () => {
+    const bed = new WorkerTestBed({ cores: 1 });
+    const bundle = bed.bundle('quick');
     const [first, second, third] = ['a', 'b', 'c'].map((job) => unitAssignmentOf(unitSpecOf(job, { bundle })));
     assert.ok(first && second && third);
-    assert.deepEqual(scene.give([first, second, { ...third, mayWait: true }]), [undefined, 'CAPACITY', undefined]);
-    scene.pass(300);
-    assert.equal(scene.ends('a')[0]?.status, 'completed');
-    assert.equal(scene.ends('c')[0]?.status, 'completed');
-    assert.deepEqual(scene.give([second]), ['CANCELLED'], 'somebody else may have it by now');
-    assert.deepEqual(scene.give([{ ...second, attempt: 2, fence: 2n }]), [undefined]);
-    scene.pass(300);
-    assert.equal(scene.ends('b')[0]?.status, 'completed');
-    assert.equal(scene.runners.busyMax, 1);
+    assert.deepEqual(bed.assign([first, second, { ...third, mayWait: true }]), [undefined, 'CAPACITY', undefined]);
+    bed.pass(300);
+    assert.equal(bed.ends('a')[0]?.status, 'completed');
+    assert.equal(bed.ends('c')[0]?.status, 'completed');
+    assert.deepEqual(bed.assign([second]), ['CANCELLED'], 'another worker may have it by now');
+    assert.deepEqual(bed.assign([{ ...second, attempt: 2, fence: 2n }]), [undefined]);
+    bed.pass(300);
+    assert.equal(bed.ends('b')[0]?.status, 'completed');
+    assert.equal(bed.runners.busyMax, 1);
   });
 
-  test('what waits too long for a core goes back', () => {
-    const scene = new WorkerScene({ cores: 1 });
-    scene.give([unitAssignmentOf(unitSpecOf('long', { bundle: scene.bundle('patient') }))]);
-    scene.give([unitAssignmentOf(unitSpecOf('ahead', { bundle: scene.bundle('quick') }), { mayWait: true })]);
-    scene.pass(400);
-    assert.equal(scene.ends('ahead').length, 0);
-    scene.pass(200);
-    const [end] = scene.ends('ahead');
+  test('returns a unit that waits too long for a core', () => {
+    const bed = new WorkerTestBed({ cores: 1 });
+    bed.assign([unitAssignmentOf(unitSpecOf('long', { bundle: bed.bundle('runsUntilStopped') }))]);
+    bed.assign([unitAssignmentOf(unitSpecOf('waits', { bundle: bed.bundle('quick') }), { mayWait: true })]);
+    bed.pass(400);
+    assert.equal(bed.ends('waits').length, 0);
+    bed.pass(200);
+    const [end] = bed.ends('waits');
     assert.equal(end?.status, 'returned');
-    assert.equal(end?.durationMs, undefined, 'it never began');
-    assert.equal(scene.runners.begun.get('ahead'), undefined);
+    assert.equal(end?.durationMs, undefined, 'it never started');
+    assert.equal(bed.runners.startsByJob.get('waits'), undefined);
   });
 
-  test('the line of those given ahead is bounded', () => {
-    const scene = new WorkerScene({ cores: 1 });
-    const bundle = scene.bundle('patient');
+  test('bounds the queue of units that wait for a core', () => {
+    const bed = new WorkerTestBed({ cores: 1 });
+    const bundle = bed.bundle('runsUntilStopped');
     const units = Array.from({ length: 136 }, (_, unit) =>
       unitAssignmentOf(unitSpecOf('j', { bundle, unit }), { mayWait: true }),
     );
-    const codes = scene.give(units);
+    const codes = bed.assign(units);
     assert.equal(codes.filter((code) => code === undefined).length, 129);
     assert.equal(codes.filter((code) => code === 'CAPACITY').length, 7);
   });
 
-  test('commands of an earlier leader or for another life are refused', () => {
-    const scene = new WorkerScene();
-    const unit = unitAssignmentOf(unitSpecOf('j1', { bundle: scene.bundle('quick') }));
-    scene.term = 5;
-    scene.give([]);
+  test('rejects messages of an earlier leader or for another generation', () => {
+    const bed = new WorkerTestBed();
+    const unit = unitAssignmentOf(unitSpecOf('j1', { bundle: bed.bundle('quick') }));
+    bed.term = 5;
+    bed.assign([]);
     for (const changed of [{ term: 4 }, { generation: 2 }]) {
-      const outcome = scene.giveRaw([unit], changed);
+      const outcome = bed.assignUnits([unit], changed);
       assert.equal(outcome.ok ? '' : outcome.error.code, 'FENCED');
     }
-    scene.term = 4;
-    assert.equal((scene.stop([unit]).outcome as { ok: boolean }).ok, false);
+    bed.term = 4;
+    assert.equal((bed.stop([unit]).outcome as { ok: boolean }).ok, false);
   });
 
-  test('a later attempt ends the earlier one, an earlier one does not begin any more', () => {
-    const scene = new WorkerScene();
-    const order = unitSpecOf('j1', { bundle: scene.bundle('deaf') });
-    scene.give([unitAssignmentOf(order)]);
-    scene.pass(100);
-    assert.deepEqual(scene.give([unitAssignmentOf(order, { attempt: 2, fence: 2n })]), [undefined]);
-    scene.pass(100);
+  test('stops the earlier attempt of a unit for a later one, and rejects a stale one', () => {
+    const bed = new WorkerTestBed();
+    const order = unitSpecOf('j1', { bundle: bed.bundle('ignoresStop') });
+    bed.assign([unitAssignmentOf(order)]);
+    bed.pass(100);
+    assert.deepEqual(bed.assign([unitAssignmentOf(order, { attempt: 2, fence: 2n })]), [undefined]);
+    bed.pass(100);
     assert.deepEqual(
-      scene.ends('j1').map(({ attempt, status }) => [attempt, status]),
+      bed.ends('j1').map(({ attempt, status }) => [attempt, status]),
       [[1, 'cancelled']],
     );
-    assert.deepEqual(scene.give([unitAssignmentOf(order, { attempt: 1, fence: 1n })]), ['FENCED']);
-    assert.equal(scene.worker.runningUnits(), 1);
+    assert.deepEqual(bed.assign([unitAssignmentOf(order, { attempt: 1, fence: 1n })]), ['FENCED']);
+    assert.equal(bed.worker.runningUnits(), 1);
   });
 
-  test('what cannot be read is refused, and so is the order of another unit', () => {
-    const scene = new WorkerScene();
-    const unit = unitAssignmentOf(unitSpecOf('j1', { bundle: scene.bundle('quick') }));
+  test('rejects a spec that cannot be decoded or belongs to another unit', () => {
+    const bed = new WorkerTestBed();
+    const unit = unitAssignmentOf(unitSpecOf('j1', { bundle: bed.bundle('quick') }));
     assert.deepEqual(
-      scene.give([
+      bed.assign([
         { ...unit, spec: new Uint8Array([1, 2, 3]) },
         { ...unit, job: 'j2' },
       ]),
       ['MALFORMED', 'MALFORMED'],
     );
-    assert.equal(scene.worker.coreCounts().free, 2);
+    assert.equal(bed.worker.coreCounts().free, 2);
   });
 
-  test('a unit that takes too long is ended', () => {
-    const scene = new WorkerScene();
-    scene.give([unitAssignmentOf(unitSpecOf('j1', { bundle: scene.bundle('deaf'), timeoutMs: 500 }))]);
-    scene.pass(1_000);
-    assert.equal(scene.worker.coreCounts().free, 1, 'it has a moment to heed the stop');
-    scene.pass(2_000);
-    assert.equal(scene.ends('j1')[0]?.code, 'WORKFLOW_TIMEOUT');
-    assert.equal(scene.worker.coreCounts().free, 2);
+  test('ends a unit that exceeds its timeout', () => {
+    const bed = new WorkerTestBed();
+    bed.assign([unitAssignmentOf(unitSpecOf('j1', { bundle: bed.bundle('ignoresStop'), timeoutMs: 500 }))]);
+    bed.pass(1_000);
+    assert.equal(bed.worker.coreCounts().free, 1, 'the code has a grace period to stop');
+    bed.pass(2_000);
+    assert.equal(bed.ends('j1')[0]?.code, 'WORKFLOW_TIMEOUT');
+    assert.equal(bed.worker.coreCounts().free, 2);
   });
 });
 
-describe('stopping units', () => {
+describe('the stop of a unit', () => {
   for (const [behaviour, waitMs] of [
-    ['patient', 100],
-    ['deaf', 2_100],
+    ['runsUntilStopped', 100],
+    ['ignoresStop', 2_100],
   ] as const) {
-    test(`one that is ${behaviour} is over when the stop is answered`, () => {
-      const scene = new WorkerScene();
-      const unit = unitAssignmentOf(unitSpecOf('j1', { bundle: scene.bundle(behaviour) }));
-      scene.give([unit]);
-      scene.pass(100);
-      const held = scene.stop([unit]);
+    test(`is acknowledged when a unit that ${behaviour} has ended`, () => {
+      const bed = new WorkerTestBed();
+      const unit = unitAssignmentOf(unitSpecOf('j1', { bundle: bed.bundle(behaviour) }));
+      bed.assign([unit]);
+      bed.pass(100);
+      const held = bed.stop([unit]);
       assert.equal(held.outcome, undefined);
-      scene.pass(waitMs);
+      bed.pass(waitMs);
       assert.deepEqual(held.outcome, { ok: true, value: { kind: 'stopUnitsReply' } });
-      assert.equal(scene.runners.busy, 0);
-      assert.equal(scene.ends('j1')[0]?.status, 'cancelled');
+      assert.equal(bed.runners.busy, 0);
+      assert.equal(bed.ends('j1')[0]?.status, 'cancelled');
     });
   }
 
-  test('a stop that comes before the unit keeps it from beginning', () => {
-    const scene = new WorkerScene();
-    const unit = unitAssignmentOf(unitSpecOf('j1', { bundle: scene.bundle('quick') }));
-    assert.notEqual(scene.stop([unit]).outcome, undefined, 'answered at once');
-    assert.deepEqual(scene.give([unit]), ['CANCELLED']);
-    assert.deepEqual(scene.give([{ ...unit, attempt: 2, fence: 2n }]), [undefined]);
+  test('prevents the start of a unit that arrives later', () => {
+    const bed = new WorkerTestBed();
+    const unit = unitAssignmentOf(unitSpecOf('j1', { bundle: bed.bundle('quick') }));
+    assert.notEqual(bed.stop([unit]).outcome, undefined, 'acknowledged at once');
+    assert.deepEqual(bed.assign([unit]), ['CANCELLED']);
+    assert.deepEqual(bed.assign([{ ...unit, attempt: 2, fence: 2n }]), [undefined]);
   });
 
-  test('what waits for a core or for its code ends at once', () => {
-    const scene = new WorkerScene({ cores: 1 });
-    scene.registryFails = true;
+  test('ends a unit at once that waits for a core or its code', () => {
+    const bed = new WorkerTestBed({ cores: 1 });
+    bed.registryFails = true;
     const units = ['a', 'b'].map((job) =>
-      unitAssignmentOf(unitSpecOf(job, { bundle: scene.bundle('quick') }), { mayWait: true }),
+      unitAssignmentOf(unitSpecOf(job, { bundle: bed.bundle('quick') }), { mayWait: true }),
     );
-    scene.give(units);
-    assert.notEqual(scene.stop(units).outcome, undefined);
-    scene.pass(100);
-    assert.equal(scene.ends('a')[0]?.status, 'cancelled');
-    assert.equal(scene.ends('b')[0]?.status, 'cancelled');
-    assert.equal(scene.runners.begun.size, 0);
-    scene.pass(60_000);
-    assert.equal(scene.worker.coreCounts().free, 1);
+    bed.assign(units);
+    assert.notEqual(bed.stop(units).outcome, undefined);
+    bed.pass(100);
+    assert.equal(bed.ends('a')[0]?.status, 'cancelled');
+    assert.equal(bed.ends('b')[0]?.status, 'cancelled');
+    assert.equal(bed.runners.startsByJob.size, 0);
+    bed.pass(60_000);
+    assert.equal(bed.worker.coreCounts().free, 1);
   });
 });
 
 describe('the lease of a worker', () => {
-  test('reports at once to each leader, and again before the lease is over', () => {
-    const scene = new WorkerScene();
-    const first = scene.reports.length;
+  test('is requested at once from each leader, and renewed before it expires', () => {
+    const bed = new WorkerTestBed();
+    const first = bed.heartbeats.length;
     assert.ok(first >= 1);
-    scene.pass(10_000);
-    assert.ok(scene.reports.length >= first + 4);
-    const before = scene.reports.length;
-    scene.worker.leaderChanged();
-    scene.pass(200);
-    assert.equal(scene.reports.length, before + 1);
+    bed.pass(10_000);
+    assert.ok(bed.heartbeats.length >= first + 4);
+    const before = bed.heartbeats.length;
+    bed.worker.leaderChanged();
+    bed.pass(200);
+    assert.equal(bed.heartbeats.length, before + 1);
   });
 
-  test('a report names what runs and what was not heard', () => {
-    const scene = new WorkerScene();
-    scene.answerNews = false;
-    scene.give([unitAssignmentOf(unitSpecOf('runs', { bundle: scene.bundle('patient') }))]);
-    scene.give([unitAssignmentOf(unitSpecOf('ended', { bundle: scene.bundle('quick') }))]);
-    scene.pass(3_000);
-    const report = scene.reports.at(-1);
+  test('is renewed by heartbeats that list running attempts and unacknowledged ends', () => {
+    const bed = new WorkerTestBed();
+    bed.acknowledgesReports = false;
+    bed.assign([unitAssignmentOf(unitSpecOf('runs', { bundle: bed.bundle('runsUntilStopped') }))]);
+    bed.assign([unitAssignmentOf(unitSpecOf('ended', { bundle: bed.bundle('quick') }))]);
+    bed.pass(3_000);
+    const report = bed.heartbeats.at(-1);
     assert.deepEqual(report?.attempts.map(({ job }) => job).toSorted(), ['ended', 'runs']);
   });
 
-  test('without a leader everything ends before the leader gives it to others', () => {
-    const scene = new WorkerScene();
-    scene.give([unitAssignmentOf(unitSpecOf('j1', { bundle: scene.bundle('deaf') }))]);
-    scene.pass(3_000);
-    scene.answerReports = false;
-    const lastGrantMs = scene.timeline.nowMs;
-    scene.pass(7_000);
-    assert.equal(scene.give([unitAssignmentOf(unitSpecOf('j2', { bundle: scene.bundle('quick') }))])[0], 'CAPACITY');
-    scene.pass(lastGrantMs + 1.05 * scene.leaseMs - scene.timeline.nowMs);
-    assert.equal(scene.runners.busy, 0);
-    assert.equal(scene.ends('j1')[0]?.status, 'returned');
-    assert.equal(scene.worker.coreCounts().free, 2);
-    scene.answerReports = true;
-    scene.worker.leaderChanged();
-    scene.pass(1_000);
+  test('expires without a leader, and every unit ends before the leader reassigns it', () => {
+    const bed = new WorkerTestBed();
+    bed.assign([unitAssignmentOf(unitSpecOf('j1', { bundle: bed.bundle('ignoresStop') }))]);
+    bed.pass(3_000);
+    bed.answersHeartbeats = false;
+    const lastGrantMs = bed.timeline.nowMs;
+    bed.pass(7_000);
+    assert.equal(bed.assign([unitAssignmentOf(unitSpecOf('j2', { bundle: bed.bundle('quick') }))])[0], 'CAPACITY');
+    bed.pass(lastGrantMs + 1.05 * bed.leaseMs - bed.timeline.nowMs);
+    assert.equal(bed.runners.busy, 0);
+    assert.equal(bed.ends('j1')[0]?.status, 'returned');
+    assert.equal(bed.worker.coreCounts().free, 2);
+    bed.answersHeartbeats = true;
+    bed.worker.leaderChanged();
+    bed.pass(1_000);
     const next = { attempt: 2, fence: 2n };
-    assert.equal(
-      scene.give([unitAssignmentOf(unitSpecOf('j2', { bundle: scene.bundle('quick') }), next)])[0],
-      undefined,
-    );
+    assert.equal(bed.assign([unitAssignmentOf(unitSpecOf('j2', { bundle: bed.bundle('quick') }), next)])[0], undefined);
   });
 
-  test('the leader names what is superseded, and that ends', () => {
-    const scene = new WorkerScene();
-    const unit = unitAssignmentOf(unitSpecOf('j1', { bundle: scene.bundle('deaf') }));
-    scene.give([unit]);
-    scene.pass(100);
-    scene.stopNames = [unit];
-    scene.pass(3_000);
-    assert.equal(scene.worker.runningUnits(), 0);
+  test('is renewed by replies that name superseded attempts, which the worker stops', () => {
+    const bed = new WorkerTestBed();
+    const unit = unitAssignmentOf(unitSpecOf('j1', { bundle: bed.bundle('ignoresStop') }));
+    bed.assign([unit]);
+    bed.pass(100);
+    bed.supersededIds = [unit];
+    bed.pass(3_000);
+    assert.equal(bed.worker.runningUnits(), 0);
   });
 
-  test('ends are told to the next leader too', () => {
-    const scene = new WorkerScene();
-    scene.answerNews = false;
-    scene.give([unitAssignmentOf(unitSpecOf('j1', { bundle: scene.bundle('quick') }))]);
-    scene.pass(500);
-    scene.leader = undefined;
-    scene.worker.leaderChanged();
-    scene.pass(20_000);
-    const before = scene.told.length;
-    scene.leader = { id: scene.worker as never, host: '10.0.0.8', port: 7400 };
-    scene.answerNews = true;
-    scene.worker.leaderChanged();
-    scene.pass(100);
-    assert.equal(scene.told.length, before + 1);
+  test('does not hold back ends: a new leader gets them at once', () => {
+    const bed = new WorkerTestBed();
+    bed.acknowledgesReports = false;
+    bed.assign([unitAssignmentOf(unitSpecOf('j1', { bundle: bed.bundle('quick') }))]);
+    bed.pass(500);
+    bed.leader = undefined;
+    bed.worker.leaderChanged();
+    bed.pass(20_000);
+    const before = bed.unitReports.length;
+    bed.leader = { id: bed.worker as never, host: '10.0.0.8', port: 7400 };
+    bed.acknowledgesReports = true;
+    bed.worker.leaderChanged();
+    bed.pass(100);
+    assert.equal(bed.unitReports.length, before + 1);
   });
 });
 
-describe('what a worker tells', () => {
-  test('of progress the latest, every 100 ms at most', () => {
-    const scene = new WorkerScene();
-    scene.give([unitAssignmentOf(unitSpecOf('j1', { bundle: scene.bundle('steady') }))]);
-    scene.pass(2_000);
-    const progress = scene.told.filter(({ status }) => status === 'progress');
+describe('the reports of a worker', () => {
+  test('contain the latest progress, at most every 100 ms', () => {
+    const bed = new WorkerTestBed();
+    bed.assign([unitAssignmentOf(unitSpecOf('j1', { bundle: bed.bundle('reportsProgress') }))]);
+    bed.pass(2_000);
+    const progress = bed.unitReports.filter(({ status }) => status === 'progress');
     assert.ok(progress.length >= 5 && progress.length <= 11, `${progress.length} messages`);
     const counts = progress.map(({ completed }) => completed);
     assert.deepEqual(
       counts,
       counts.toSorted((a, b) => a - b),
     );
-    assert.equal(scene.ends('j1')[0]?.status, 'completed');
+    assert.equal(bed.ends('j1')[0]?.status, 'completed');
   });
 
-  test('with too many ends that nobody heard it takes nothing new', () => {
-    const scene = new WorkerScene({ cores: 32 });
-    scene.answerNews = false;
-    const bundle = scene.bundle('quick');
+  test('block new units while too many ends are unacknowledged', () => {
+    const bed = new WorkerTestBed({ cores: 32 });
+    bed.acknowledgesReports = false;
+    const bundle = bed.bundle('quick');
     let refused = 0;
     for (let round = 0; round < 60; round++) {
       const units = Array.from({ length: 32 }, (_, unit) =>
         unitAssignmentOf(unitSpecOf(`j${round}`, { bundle, unit })),
       );
-      refused += scene.give(units).filter((code) => code === 'CAPACITY').length;
-      scene.pass(100);
+      refused += bed.assign(units).filter((code) => code === 'CAPACITY').length;
+      bed.pass(100);
     }
     assert.ok(refused > 0);
-    assert.ok((scene.reports.at(-1)?.attempts.length ?? 0) <= 1_024);
-    scene.answerNews = true;
-    scene.pass(20_000);
-    assert.deepEqual(scene.give([unitAssignmentOf(unitSpecOf('after', { bundle }))]), [undefined]);
+    assert.ok((bed.heartbeats.at(-1)?.attempts.length ?? 0) <= 1_024);
+    bed.acknowledgesReports = true;
+    bed.pass(20_000);
+    assert.deepEqual(bed.assign([unitAssignmentOf(unitSpecOf('after', { bundle }))]), [undefined]);
     assert.ok(jobLimits.unitsInMessageMax <= 1_024);
   });
 });
 
-describe('the end of a worker', () => {
-  test('draining takes nothing new, gives back what waits, and ends what runs', () => {
-    const scene = new WorkerScene({ cores: 1 });
-    const bundle = scene.bundle('steady');
-    scene.give(['a', 'b'].map((job) => unitAssignmentOf(unitSpecOf(job, { bundle }), { mayWait: true })));
-    scene.pass(100);
-    scene.worker.setDraining(true);
+describe('a worker that ends', () => {
+  test('refuses new units while it drains, returns those that wait and completes those that run', () => {
+    const bed = new WorkerTestBed({ cores: 1 });
+    const bundle = bed.bundle('reportsProgress');
+    bed.assign(['a', 'b'].map((job) => unitAssignmentOf(unitSpecOf(job, { bundle }), { mayWait: true })));
+    bed.pass(100);
+    bed.worker.setDraining(true);
     let isIdle = false;
-    scene.worker.whenIdle(() => {
+    bed.worker.whenIdle(() => {
       isIdle = true;
     });
-    assert.deepEqual(scene.give([unitAssignmentOf(unitSpecOf('c', { bundle }))]), ['DRAINED']);
-    scene.pass(100);
-    assert.equal(scene.ends('b')[0]?.status, 'returned');
-    assert.equal(scene.reports.at(-1)?.draining, true);
+    assert.deepEqual(bed.assign([unitAssignmentOf(unitSpecOf('c', { bundle }))]), ['DRAINED']);
+    bed.pass(100);
+    assert.equal(bed.ends('b')[0]?.status, 'returned');
+    assert.equal(bed.heartbeats.at(-1)?.draining, true);
     assert.equal(isIdle, false);
-    scene.pass(3_000);
-    assert.equal(scene.ends('a')[0]?.status, 'completed');
+    bed.pass(3_000);
+    assert.equal(bed.ends('a')[0]?.status, 'completed');
     assert.ok(isIdle);
-    scene.worker.setDraining(false);
-    scene.pass(100);
-    assert.deepEqual(scene.give([unitAssignmentOf(unitSpecOf('c', { bundle }), { attempt: 2, fence: 2n })]), [
+    bed.worker.setDraining(false);
+    bed.pass(100);
+    assert.deepEqual(bed.assign([unitAssignmentOf(unitSpecOf('c', { bundle }), { attempt: 2, fence: 2n })]), [
       undefined,
     ]);
   });
 
-  for (const hears of [true, false]) {
-    test(`stopping gives back what runs and leaves no process, ${hears ? 'heard' : 'unheard'}`, () => {
-      const scene = new WorkerScene();
-      scene.give([unitAssignmentOf(unitSpecOf('a', { bundle: scene.bundle('deaf') }))]);
-      scene.give([unitAssignmentOf(unitSpecOf('b', { bundle: scene.bundle('patient') }))]);
-      scene.pass(100);
-      scene.answerNews = hears;
+  for (const acknowledges of [true, false]) {
+    test(`returns running units and leaves no process, ${acknowledges ? 'with' : 'without'} acknowledgements`, () => {
+      const bed = new WorkerTestBed();
+      bed.assign([unitAssignmentOf(unitSpecOf('a', { bundle: bed.bundle('ignoresStop') }))]);
+      bed.assign([unitAssignmentOf(unitSpecOf('b', { bundle: bed.bundle('runsUntilStopped') }))]);
+      bed.pass(100);
+      bed.acknowledgesReports = acknowledges;
       let isOver = false;
-      scene.worker.stop(() => {
+      bed.worker.stop(() => {
         isOver = true;
       });
-      assert.deepEqual(scene.give([unitAssignmentOf(unitSpecOf('c', { bundle: scene.bundle('quick') }))]), ['DRAINED']);
-      scene.pass(1_500);
+      assert.deepEqual(bed.assign([unitAssignmentOf(unitSpecOf('c', { bundle: bed.bundle('quick') }))]), ['DRAINED']);
+      bed.pass(1_500);
       assert.ok(isOver);
-      assert.equal(scene.runners.alive, 0);
-      assert.equal(scene.ends('a')[0]?.status, 'returned');
-      assert.equal(scene.ends('b')[0]?.status, 'returned');
-      scene.pass(60_000);
-      assert.equal(scene.runners.alive, 0, 'nothing is started any more');
+      assert.equal(bed.runners.alive, 0);
+      assert.equal(bed.ends('a')[0]?.status, 'returned');
+      assert.equal(bed.ends('b')[0]?.status, 'returned');
+      bed.pass(60_000);
+      assert.equal(bed.runners.alive, 0, 'no runner is started after the stop');
     });
   }
 });

@@ -2,10 +2,10 @@
  * Wires the worker of a node: executor, reporter, lease, runner pool. Answers assignUnits and stopUnits. Never runs
  * user code in this process.
  *
- *   assignUnits --> units --take--> runner-pool --> processes
- *                   | ended, progress
- *                   v
- *               news-teller --tellUnits--> leader <--workerReport-- worker-lease
+ *   assignUnits --> unit-executor --take--> runner-pool --> runner processes
+ *                        | ended, progress
+ *                        v
+ *                  unit-reporter --reportUnits--> leader <--workerHeartbeat-- worker-lease
  */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { Address, Clock, Identity, Peer, Program, Runners } from '../../base/ports.ts';
@@ -29,43 +29,40 @@ export type WorkerPorts = {
   readonly self: Identity;
   readonly cores: number;
   readonly runners: Runners;
-  /** The runner program; the simulator hands in a pretended one. */
+  /** The runner program; the simulator passes a fake. */
   readonly program: Program;
-  /** Who leads, as far as this node knows. */
+  /** The leader, as far as this node knows. */
   leader(): Peer | undefined;
-  /** Ends in the answer or an error, at the latest after `timeoutMs`. */
+  /** Ends with the reply or an error, at the latest after `timeoutMs`. */
   request(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void;
   sha256(bytes: Uint8Array): string;
   readonly isolation: 'full' | 'weak';
-  /** How loaded this node is: normal, elevated, high, severe, critical. */
+  /** Load level of this node: normal, elevated, high, severe, critical. */
   loadLevel(): string;
   emit(event: WorkerEvent): void;
-  /** The program is wrong. */
+  /** A bug: the worker cannot go on. */
   halted(error: unknown): void;
 };
 
 export type WorkerOptions = {
-  /** Of the lease, until a leader has said. */
+  /** Length of the lease until a leader sends its own. */
   readonly jobLeaseMs: number;
-  /** So many runners at most wait for work, and never more than there are cores. */
+  /** Largest number of fresh runners that wait for work; never more than there are cores. */
   readonly warmRunnersMax?: number;
 };
 
-/** Until a unit has said otherwise. */
-const firstShape = { network: true, memoryMb: 256 } as const;
-const unheardBytesMax = 64_000_000;
-/**
- * Runners that wait beside as many as there are cores and a fresh one: when two kinds of jobs take turns, neither finds
- * its runners gone, and its code cold.
- */
+/** Until a unit needs another one. */
+const firstProfile = { network: true, memoryMb: 256 } as const;
+const unacknowledgedBytesMax = 64_000_000;
+/** Idle runners beside one per core and a fresh one: two kinds of jobs in alternation both find their runners warm. */
 const otherCodeMax = 4;
-/** What runs and what was not heard goes into one report. */
-const namesMax = 1_000;
-const linesPerSecondMax = 50;
+/** Running attempts and unacknowledged ends fit into one heartbeat. */
+const attemptsMax = 1_000;
+const logLinesPerSecondMax = 50;
 const stopGraceMs = 300;
-/** A report may be a quarter of the lease old when the node stands still, and others begin at 1.1. */
-const silenceShare = 0.7;
-const silenceMsMin = 3_000;
+/** The last heartbeat may be a quarter of the lease old when the node is paused, and the leader reassigns at 1.1. */
+const parentStallShare = 0.7;
+const parentStallMsMin = 3_000;
 const stopMsMax = 1_000;
 
 export class WorkerHost {
@@ -73,15 +70,15 @@ export class WorkerHost {
   readonly #clock: Clock;
   readonly #halted: (error: unknown) => void;
   readonly #pool: RunnerPool;
-  readonly #units: UnitExecutor;
-  readonly #teller: UnitReporter;
+  readonly #executor: UnitExecutor;
+  readonly #reporter: UnitReporter;
   readonly #lease: WorkerLease;
-  readonly #idle: Done<void>[] = [];
+  readonly #idleCallbacks: Done<void>[] = [];
   #isDraining = false;
   #isStopping = false;
   #isClosed = false;
-  readonly #stops: Done<void>[] = [];
-  #lines = { sinceMs: 0, count: 0 };
+  readonly #stopCallbacks: Done<void>[] = [];
+  #logLines = { sinceMs: 0, count: 0 };
 
   constructor(ports: WorkerPorts, options: WorkerOptions) {
     const { random, cores, registry, self, program } = ports;
@@ -96,34 +93,34 @@ export class WorkerHost {
       { clock, random: random.fork('pool'), runners, program },
       {
         freshCount,
-        parkedMax: cores + 1 + Math.min(cores, otherCodeMax),
-        shape: firstShape,
-        silenceMsMax: silenceMs(options.jobLeaseMs),
+        idleMax: cores + 1 + Math.min(cores, otherCodeMax),
+        profile: firstProfile,
+        parentStallMsMax: parentStallMs(options.jobLeaseMs),
       },
     );
     const sha256 = (bytes: Uint8Array): string => ports.sha256(bytes);
-    this.#units = new UnitExecutor({
+    this.#executor = new UnitExecutor({
       ...{ clock, cores, pool: this.#pool },
       bundles: new BundleCache({ clock, random: random.fork('bundles'), registry, sha256 }),
-      ended: (news) => this.#teller.reportEnd(news),
-      progressed: (unit) => this.#teller.reportProgress(unit),
-      logged: (unit, level, text) => this.#said(unit, level, text),
-      runnerKilled: ({ name }, reason) => ports.emit({ kind: 'runner.killed', ...shown(name), reason }),
+      ended: (report) => this.#reporter.reportEnd(report),
+      progressed: (unit) => this.#reporter.reportProgress(unit),
+      logged: (unit, level, text) => this.#emitLogLine(unit, level, text),
+      runnerKilled: ({ id }, reason) => ports.emit({ kind: 'runner.killed', ...attemptFields(id), reason }),
     });
     const leader = (): Peer | undefined => ports.leader();
-    const ask: WorkerPorts['request'] = (to, message, timeoutMs, done) =>
+    const request: WorkerPorts['request'] = (to, message, timeoutMs, done) =>
       ports.request(to, message, timeoutMs, (outcome) => runGuarded(halted, () => done(outcome)));
-    const stop = (names: readonly AttemptId[]): void => this.#superseded(names);
-    this.#teller = new UnitReporter({
-      ...{ clock, random: random.fork('teller'), generation: self.generation, leader, ask, stop },
-      allAcknowledged: () => this.#quiet(),
+    const stop = (ids: readonly AttemptId[]): void => this.#stopSuperseded(ids);
+    this.#reporter = new UnitReporter({
+      ...{ clock, random: random.fork('teller'), generation: self.generation, leader, request, stop },
+      allAcknowledged: () => this.#notifyIfIdle(),
     });
     this.#lease = new WorkerLease(
       {
-        ...{ clock, random: random.fork('lease'), leader, request: ask, stop },
-        heartbeat: () => this.#report(),
+        ...{ clock, random: random.fork('lease'), leader, request, stop },
+        heartbeat: () => this.#heartbeat(),
         granted: () => this.#pool.warmUp(),
-        expired: (withinMs) => this.#expired(withinMs),
+        expired: (withinMs) => this.#onLeaseExpired(withinMs),
       },
       options.jobLeaseMs,
     );
@@ -135,70 +132,72 @@ export class WorkerHost {
     reply: Done<JobMessageOf<'assignUnitsReply'>>,
   ): void {
     const { term, generation, units } = message;
-    if (generation !== this.#ports.self.generation)
-      return reply(failure('FENCED', 'another life of this node is meant', 'no'));
-    if (!this.#lease.acceptsTerm(term)) return reply(failure('FENCED', 'a later leader is known here', 'no'));
+    const own = this.#ports.self.generation;
+    if (generation !== own)
+      return reply(failure('FENCED', `the units are for generation ${generation}, this is generation ${own}`, 'no'));
+    if (!this.#lease.acceptsTerm(term)) return reply(failure('FENCED', this.#staleTermText(term), 'no'));
     runGuarded(this.#halted, () => {
-      const taken = units.map((unit) => this.#units.accept(unit, this.#refusal()));
-      reply(success({ kind: 'assignUnitsReply', units: taken }));
+      const results = units.map((unit) => this.#executor.accept(unit, this.#refusal()));
+      reply(success({ kind: 'assignUnitsReply', units: results }));
     });
   }
 
   stopUnits(_from: Identity, message: JobMessageOf<'stopUnits'>, reply: Done<JobMessageOf<'stopUnitsReply'>>): void {
-    if (!this.#lease.acceptsTerm(message.term)) return reply(failure('FENCED', 'a later leader is known here', 'no'));
-    const as = message.reason === 'timeout' ? 'timeout' : 'cancelled';
-    const cause: StopCause = { why: message.reason, as, graceMs };
+    const { term, reason } = message;
+    if (!this.#lease.acceptsTerm(term)) return reply(failure('FENCED', this.#staleTermText(term), 'no'));
+    const outcome = reason === 'timeout' ? 'timeout' : 'cancelled';
+    const cause: StopCause = { reason, outcome, graceMs };
     this.#stopUnits(message.units, cause, () => {
       reply(success({ kind: 'stopUnitsReply' }));
     });
   }
 
-  /** `leader()` may answer differently now. */
+  /** `leader()` may return another node now. */
   leaderChanged(): void {
     this.#lease.leaderChanged();
-    this.#teller.leaderChanged();
+    this.#reporter.leaderChanged();
   }
 
-  /** Draining takes nothing new. */
+  /** A draining worker accepts no new unit and returns those that wait for a core. */
   setDraining(on: boolean): void {
     if (on === this.#isDraining) return;
     this.#isDraining = on;
-    if (on) runGuarded(this.#halted, () => this.#units.returnQueued('the worker is being drained'));
+    if (on) runGuarded(this.#halted, () => this.#executor.returnQueued('the worker is being drained'));
     this.#lease.renewNow();
   }
 
   coreCounts(): { readonly total: number; readonly free: number } {
-    return this.#units.cores;
+    return this.#executor.cores;
   }
 
   aliveRunners(): number {
     return this.#pool.aliveCount;
   }
 
-  /** What it has, as one number that differs when that differs, whatever the order. */
+  /** A hash of the current attempts, independent of their order. */
   attemptsDigest(): number {
     let digest = 0;
-    for (const name of this.#units.names()) digest = (digest + hashed(attemptText(name))) >>> 0;
+    for (const id of this.#executor.attemptIds()) digest = (digest + hashText(attemptText(id))) >>> 0;
     return digest;
   }
 
   runningUnits(): number {
-    return this.#units.count;
+    return this.#executor.count;
   }
 
-  /** Calls back when nothing runs and every end was heard, for draining. */
+  /** Calls back when no unit runs and every end is acknowledged, for draining. */
   whenIdle(done: Done<void>): void {
-    this.#idle.push(done);
-    this.#clock.schedule(0, () => this.#quiet());
+    this.#idleCallbacks.push(done);
+    this.#clock.schedule(0, () => this.#notifyIfIdle());
   }
 
-  /** Gives running units back (`returned`), within a bound, and ends all runners. */
+  /** Returns running units to the manager (`returned`) within a bound, and kills all runners. */
   stop(done: Done<void>): void {
-    this.#stops.push(done);
+    this.#stopCallbacks.push(done);
     if (this.#isStopping) return;
     this.#isStopping = true;
     runGuarded(this.#halted, () => {
-      this.#units.stopAll({ why: 'the worker stops', as: 'returned', graceMs: stopGraceMs });
+      this.#executor.stopAll({ reason: 'the worker is stopping', outcome: 'returned', graceMs: stopGraceMs });
     });
     this.whenIdle(() => this.#close());
     this.#clock.schedule(stopMsMax, () => this.#close());
@@ -208,71 +207,77 @@ export class WorkerHost {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#lease.close();
-    this.#teller.close();
+    this.#reporter.close();
     this.#pool.close(() => {
-      for (const done of this.#stops.splice(0)) done(success(undefined));
+      for (const done of this.#stopCallbacks.splice(0)) done(success(undefined));
     });
   }
 
   #refusal(): UnitAcceptance | undefined {
-    if (this.#isDraining || this.#isStopping) return { code: 'DRAINED', message: 'this worker takes nothing new' };
-    if (!this.#lease.holds) return { code: 'CAPACITY', message: 'this worker has not been heard by a leader lately' };
-    const { unacknowledgedBytes, unacknowledgedCount } = this.#teller;
-    const isFull = unacknowledgedBytes > unheardBytesMax || unacknowledgedCount + this.#units.count >= namesMax;
-    return isFull ? { code: 'CAPACITY', message: 'too many ends wait to be heard' } : undefined;
+    if (this.#isDraining || this.#isStopping)
+      return { code: 'DRAINED', message: `this worker is ${this.#isStopping ? 'stopping' : 'draining'}` };
+    if (!this.#lease.holds) return { code: 'CAPACITY', message: 'this worker holds no lease of a leader' };
+    const { unacknowledgedBytes, unacknowledgedCount } = this.#reporter;
+    const isFull =
+      unacknowledgedBytes > unacknowledgedBytesMax || unacknowledgedCount + this.#executor.count >= attemptsMax;
+    return isFull ? { code: 'CAPACITY', message: 'too many ends wait for an acknowledgement' } : undefined;
   }
 
-  #stopUnits(names: readonly AttemptId[], cause: StopCause, done: () => void): void {
-    let left = names.length + 1;
+  #staleTermText(term: number): string {
+    return `term ${term} is stale: this worker has seen term ${this.#lease.term}`;
+  }
+
+  #stopUnits(ids: readonly AttemptId[], cause: StopCause, done: () => void): void {
+    let left = ids.length + 1;
     const one = (): void => {
       left -= 1;
       if (left === 0) done();
     };
     runGuarded(this.#halted, () => {
-      for (const name of names) this.#units.stop(name, cause, one);
+      for (const id of ids) this.#executor.stop(id, cause, one);
       one();
     });
   }
 
-  #superseded(names: readonly AttemptId[]): void {
-    this.#stopUnits(names, { why: 'superseded', as: 'cancelled', graceMs: 0 }, () => undefined);
+  #stopSuperseded(ids: readonly AttemptId[]): void {
+    this.#stopUnits(ids, { reason: 'superseded', outcome: 'cancelled', graceMs: 0 }, () => undefined);
   }
 
-  #report(): JobMessageOf<'workerHeartbeat'> {
+  #heartbeat(): JobMessageOf<'workerHeartbeat'> {
     const { self, isolation } = this.#ports;
-    const { total } = this.#units.cores;
-    const attempts = [...this.#units.names(), ...this.#teller.unacknowledgedIds()];
+    const { total } = this.#executor.cores;
+    const attempts = [...this.#executor.attemptIds(), ...this.#reporter.unacknowledgedIds()];
     return {
       ...{ kind: 'workerHeartbeat', generation: self.generation, coresTotal: total, attempts, isolation },
       ...{ loadLevel: this.#ports.loadLevel(), draining: this.#isDraining || this.#isStopping },
     };
   }
 
-  #expired(withinMs: number): void {
-    if (this.#units.count === 0) return;
-    this.#ports.emit({ kind: 'worker.orphaned', units: this.#units.count });
-    const why = 'no leader has heard this worker for too long';
-    this.#units.stopAll({ why, as: 'returned', graceMs: Math.min(graceMs, withinMs) });
+  #onLeaseExpired(withinMs: number): void {
+    if (this.#executor.count === 0) return;
+    this.#ports.emit({ kind: 'worker.orphaned', units: this.#executor.count });
+    const reason = 'the lease of this worker expired: no leader replied to its heartbeats';
+    this.#executor.stopAll({ reason, outcome: 'returned', graceMs: Math.min(graceMs, withinMs) });
   }
 
-  #quiet(): void {
-    if (this.#units.count > 0 || this.#teller.unacknowledgedCount > 0) return;
-    for (const done of this.#idle.splice(0)) done(success(undefined));
+  #notifyIfIdle(): void {
+    if (this.#executor.count > 0 || this.#reporter.unacknowledgedCount > 0) return;
+    for (const done of this.#idleCallbacks.splice(0)) done(success(undefined));
   }
 
-  /** Lines of authors are for the log of the node; a flood of them is cut off. */
-  #said({ name }: UnitAttempt, level: string, text: string): void {
+  /** Lines of `ctx.log` go to the log of the node, at most 50 per second. */
+  #emitLogLine({ id }: UnitAttempt, level: string, text: string): void {
     const nowMs = this.#clock.nowMs();
-    if (nowMs - this.#lines.sinceMs >= 1_000) this.#lines = { sinceMs: nowMs, count: 0 };
-    this.#lines.count += 1;
-    if (this.#lines.count > linesPerSecondMax) return;
-    this.#ports.emit({ kind: 'job.said', ...shown(name), level, text });
+    if (nowMs - this.#logLines.sinceMs >= 1_000) this.#logLines = { sinceMs: nowMs, count: 0 };
+    this.#logLines.count += 1;
+    if (this.#logLines.count > logLinesPerSecondMax) return;
+    this.#ports.emit({ kind: 'job.said', ...attemptFields(id), level, text });
   }
 }
 
-/** A node that stands still (SIGSTOP) cannot stop what it runs; after this its runners do so, before others begin. */
-function silenceMs(leaseMs: number): number {
-  return Math.max(silenceMsMin, leaseMs * silenceShare);
+/** A paused node (SIGSTOP) cannot stop its units; its runners exit by themselves before the leader reassigns them. */
+function parentStallMs(leaseMs: number): number {
+  return Math.max(parentStallMsMin, leaseMs * parentStallShare);
 }
 
 function attemptText({ job, workflow, unit, attempt, fence }: AttemptId): string {
@@ -280,12 +285,12 @@ function attemptText({ job, workflow, unit, attempt, fence }: AttemptId): string
 }
 
 /** FNV-1a over the characters. */
-function hashed(text: string): number {
+function hashText(text: string): number {
   let hash = 0x811c_9dc5;
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x0100_0193) >>> 0;
   return hash;
 }
 
-function shown({ job, workflow, unit, attempt }: AttemptId): Record<string, string | number> {
+function attemptFields({ job, workflow, unit, attempt }: AttemptId): Record<string, string | number> {
   return { job, workflow, unit, attempt };
 }

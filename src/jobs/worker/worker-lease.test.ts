@@ -7,16 +7,16 @@ import { WorkerLease } from './worker-lease.ts';
 
 const leaseMs = 1_000;
 
-/** One who is heard once, and then never again. Its clock can jump, as that of a process which stood still does. */
-class Heard {
-  readonly ends: { readonly atMs: number; readonly withinMs: number }[] = [];
+/** A lease that is granted once. The clock can jump, as after a pause of the process. */
+class GrantedOnce {
+  readonly expiries: { readonly atMs: number; readonly withinMs: number }[] = [];
   #nowMs = 0;
   #timers: { readonly atMs: number; readonly run: () => void }[] = [];
-  #answers: Outcome<JobMessage>[] = [success({ kind: 'workerHeartbeatReply', term: 1, leaseMs, stop: [] })];
+  #replies: Outcome<JobMessage>[] = [success({ kind: 'workerHeartbeatReply', term: 1, leaseMs, stop: [] })];
 
   constructor(next: Outcome<JobMessage> = failure('UNREACHABLE')) {
-    this.#answers.push(next);
-    const report = { kind: 'workerHeartbeat', generation: 1, coresTotal: 1, attempts: [] } as const;
+    this.#replies.push(next);
+    const heartbeat = { kind: 'workerHeartbeat', generation: 1, coresTotal: 1, attempts: [] } as const;
     void new WorkerLease(
       {
         clock: {
@@ -30,22 +30,22 @@ class Heard {
         },
         random: new Random('lease'),
         leader: () => ({ id: 'm1', name: 'm1', host: '127.0.0.1', port: 1 }) as never,
-        request: (_to, _message, _timeoutMs, done) => done(this.#answers.shift() ?? failure('UNREACHABLE')),
-        heartbeat: () => report as never,
+        request: (_to, _message, _timeoutMs, done) => done(this.#replies.shift() ?? failure('UNREACHABLE')),
+        heartbeat: () => heartbeat as never,
         stop: () => undefined,
         granted: () => undefined,
-        expired: (withinMs) => this.ends.push({ atMs: this.#nowMs, withinMs }),
+        expired: (withinMs) => this.expiries.push({ atMs: this.#nowMs, withinMs }),
       },
       leaseMs,
     );
   }
 
-  /** In steps of a millisecond. */
+  /** Advances in steps of a millisecond. */
   run(durationMs: number): void {
-    for (const endMs = this.#nowMs + durationMs; this.#nowMs < endMs;) this.standStill(1);
+    for (const endMs = this.#nowMs + durationMs; this.#nowMs < endMs;) this.pause(1);
   }
 
-  standStill(durationMs: number): void {
+  pause(durationMs: number): void {
     this.#nowMs += durationMs;
     for (const timer of this.#timers.filter(({ atMs }) => atMs <= this.#nowMs)) {
       if (!this.#timers.includes(timer)) continue;
@@ -55,21 +55,21 @@ class Heard {
   }
 }
 
-test('who is not heard again stops at 0.7 of the lease, and has a tenth of it to end', () => {
-  const worker = new Heard();
+test('a lease that is not renewed expires at 0.7 of its length and leaves a tenth of it to stop', () => {
+  const worker = new GrantedOnce();
   worker.run(2 * leaseMs);
-  assert.deepEqual(worker.ends, [{ atMs: 701, withinMs: 100 }]);
+  assert.deepEqual(worker.expiries, [{ atMs: 701, withinMs: 100 }]);
 });
 
-test('who stood still has only what is left of that time, or none', () => {
-  const worker = new Heard();
+test('after a pause of the node only the rest of that time is left, or none', () => {
+  const worker = new GrantedOnce();
   worker.run(10);
-  worker.standStill(12 * leaseMs);
-  assert.deepEqual(worker.ends, [{ atMs: 12_010, withinMs: 0 }]);
+  worker.pause(12 * leaseMs);
+  assert.deepEqual(worker.expiries, [{ atMs: 12_010, withinMs: 0 }]);
 });
 
-test('who is fenced stops at once, and hears it once', () => {
-  const worker = new Heard(failure('FENCED'));
+test('a fenced worker loses its lease at once, and once', () => {
+  const worker = new GrantedOnce(failure('FENCED'));
   worker.run(2 * leaseMs);
-  assert.deepEqual(worker.ends, [{ atMs: 251, withinMs: 100 }]);
+  assert.deepEqual(worker.expiries, [{ atMs: 251, withinMs: 100 }]);
 });

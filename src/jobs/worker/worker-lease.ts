@@ -1,10 +1,10 @@
 /**
- * Renews the worker's lease by heartbeats to the leader. Expires at 0.7 of the lease, kills the rest by 0.8; the leader
- * reassigns at 1.1.
+ * Owns the lease of this worker, renewed by heartbeats to the leader. Units stop at 0.7 of the lease and are killed by
+ * 0.8; the leader reassigns them at 1.1, so that a unit never runs twice at a time.
  *
- *   report --heard--> holds; the next report after L/4
- *          --nothing, an error--> the next report soon, with jitter, and later with each failure
- *          --FENCED: a later life of this node is known--> holds no longer, at once
+ *   heartbeat --reply--> holds the lease; next heartbeat after L/4
+ *             --error, no reply--> next heartbeat after a backoff with jitter
+ *             --FENCED: a later generation of this node is known--> lost at once
  */
 import type { Done, Outcome } from '../../base/errors.ts';
 import type { Address, Cancel, Clock, Peer } from '../../base/ports.ts';
@@ -16,17 +16,17 @@ export type WorkerLeasePorts = {
   readonly random: Random;
   leader(): Peer | undefined;
   request(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void;
-  /** What is true at this moment. */
+  /** The heartbeat to send now. */
   heartbeat(): JobMessageOf<'workerHeartbeat'>;
-  /** The leader says that these are superseded. */
-  stop(names: readonly AttemptId[]): void;
-  /** The leader knows this worker, and may give it something. */
+  /** The leader reports these attempts as superseded. */
+  stop(ids: readonly AttemptId[]): void;
+  /** The leader granted the lease and may assign units. */
   granted(): void;
-  /** The lease is over: everything must end within that time. */
+  /** The lease expired: every unit must end within that time. */
   expired(withinMs: number): void;
 };
 
-/** Parts of the lease. Several tries fit before the stop; stop and grace together are 0.8, the leader waits for 1.1. */
+/** Shares of the lease. Several heartbeats fit before `stop`; `stop + grace` is 0.8, and the leader waits for 1.1. */
 const leaseShares = {
   stop: 0.7,
   interval: 0.25,
@@ -42,19 +42,19 @@ export class WorkerLease {
   #leaseMs: number;
   #term = 0;
   #untilMs = -Infinity;
-  #asked = 0;
+  #lastRequest = 0;
   #failures = 0;
-  #unreport: Cancel = nothing;
-  #unexpire: Cancel = nothing;
+  #cancelHeartbeat: Cancel = nothing;
+  #cancelExpiry: Cancel = nothing;
   #isOpen = true;
 
   constructor(ports: WorkerLeasePorts, leaseMs: number) {
     this.#ports = ports;
     this.#leaseMs = leaseMs;
-    this.#reportAfter(0);
+    this.#heartbeatAfter(0);
   }
 
-  /** The highest of a leader that was heard. */
+  /** Highest term of a leader so far. */
   get term(): number {
     return this.#term;
   }
@@ -63,80 +63,80 @@ export class WorkerLease {
     return this.#ports.clock.nowMs() < this.#untilMs;
   }
 
-  /** Somebody acts as leader of that term: false when a later one is known. */
+  /** False if a later term is known: the sender leads no longer. */
   acceptsTerm(term: number): boolean {
     if (term < this.#term) return false;
     this.#term = term;
     return true;
   }
 
-  /** With jitter: all workers hear of a new leader at the same moment. */
+  /** With jitter, because all workers learn of a new leader at the same time. */
   leaderChanged(): void {
     this.#failures = 0;
-    this.#reportAfter(this.#leaseMs * leaseShares.jitter * this.#ports.random.fraction());
+    this.#heartbeatAfter(this.#leaseMs * leaseShares.jitter * this.#ports.random.fraction());
   }
 
-  /** Something in the report has changed that the leader should know. */
+  /** Sends a heartbeat now, because its content has changed. */
   renewNow(): void {
-    this.#reportAfter(0);
+    this.#heartbeatAfter(0);
   }
 
   close(): void {
     this.#isOpen = false;
-    this.#unreport();
-    this.#unexpire();
+    this.#cancelHeartbeat();
+    this.#cancelExpiry();
   }
 
-  #reportAfter(delayMs: number): void {
-    this.#unreport();
-    if (this.#isOpen) this.#unreport = this.#ports.clock.schedule(delayMs, () => this.#report());
+  #heartbeatAfter(delayMs: number): void {
+    this.#cancelHeartbeat();
+    if (this.#isOpen) this.#cancelHeartbeat = this.#ports.clock.schedule(delayMs, () => this.#sendHeartbeat());
   }
 
-  #report(): void {
+  #sendHeartbeat(): void {
     const { clock } = this.#ports;
     const leader = this.#ports.leader();
     const sentMs = clock.nowMs();
-    this.#asked += 1;
-    const asked = this.#asked;
-    if (leader === undefined) return this.#failed();
-    // Also if no answer should ever come.
-    this.#reportAfter(this.#leaseMs * leaseShares.interval);
+    this.#lastRequest += 1;
+    const request = this.#lastRequest;
+    if (leader === undefined) return this.#retry();
+    // Scheduled before the reply, which may never come.
+    this.#heartbeatAfter(this.#leaseMs * leaseShares.interval);
     this.#ports.request(leader, this.#ports.heartbeat(), this.#leaseMs * leaseShares.timeout, (outcome) => {
-      if (this.#isOpen) this.#answered(asked, sentMs, outcome);
+      if (this.#isOpen) this.#onReply(request, sentMs, outcome);
     });
   }
 
-  #answered(asked: number, sentMs: number, outcome: Outcome<JobMessage>): void {
-    const answer = outcome.ok && outcome.value.kind === 'workerHeartbeatReply' ? outcome.value : undefined;
-    if (answer !== undefined && this.acceptsTerm(answer.term)) return this.#granted(sentMs, answer);
+  #onReply(request: number, sentMs: number, outcome: Outcome<JobMessage>): void {
+    const reply = outcome.ok && outcome.value.kind === 'workerHeartbeatReply' ? outcome.value : undefined;
+    if (reply !== undefined && this.acceptsTerm(reply.term)) return this.#onGranted(sentMs, reply);
     if (!outcome.ok && outcome.error.code === 'FENCED') this.#expire();
-    // A later question is under way, or has been answered.
-    if (asked === this.#asked) this.#failed();
+    // Otherwise a later heartbeat is in flight or was answered.
+    if (request === this.#lastRequest) this.#retry();
   }
 
-  #granted(sentMs: number, { leaseMs, stop }: JobMessageOf<'workerHeartbeatReply'>): void {
+  #onGranted(sentMs: number, { leaseMs, stop }: JobMessageOf<'workerHeartbeatReply'>): void {
     const { clock } = this.#ports;
     this.#leaseMs = leaseMs;
     this.#failures = 0;
     this.#untilMs = Math.max(this.#untilMs, sentMs + leaseMs * leaseShares.stop);
-    this.#unexpire();
-    this.#unexpire = clock.schedule(Math.max(0, this.#untilMs - clock.nowMs()), () => this.#expire());
+    this.#cancelExpiry();
+    this.#cancelExpiry = clock.schedule(Math.max(0, this.#untilMs - clock.nowMs()), () => this.#expire());
     if (stop.length > 0) this.#ports.stop(stop);
     this.#ports.granted();
   }
 
-  #failed(): void {
+  #retry(): void {
     const share = Math.min(leaseShares.interval, leaseShares.retryMin * 2 ** Math.min(10, this.#failures));
     this.#failures += 1;
-    this.#reportAfter(this.#leaseMs * share * this.#ports.random.between(0.5, 1));
+    this.#heartbeatAfter(this.#leaseMs * share * this.#ports.random.between(0.5, 1));
   }
 
-  /** Who stood still hears of it late, and has less time to end, or none: others may have begun. */
+  /** After a pause of this node less of the grace is left, or none: another worker may have started the units. */
   #expire(): void {
     const graceMs = this.#leaseMs * leaseShares.grace;
     const leftMs = this.#untilMs + graceMs - this.#ports.clock.nowMs();
     this.#untilMs = -Infinity;
-    this.#unexpire();
+    this.#cancelExpiry();
     this.#ports.expired(Math.min(graceMs, Math.max(0, leftMs)));
   }
 }

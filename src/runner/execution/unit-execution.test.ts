@@ -117,7 +117,7 @@ describe('a unit', () => {
         assert.throws(() => metrics.trend('a', -1), /a time in milliseconds/);
         assert.throws(() => metrics.rate('a', 1 as never), /true or false/);
         metrics.count('a');
-        assert.throws(() => metrics.rate('a', true), /is a count already, and no rate/);
+        assert.throws(() => metrics.rate('a', true), /is a count and cannot be used as a rate/);
         for (let i = 0; i < 99; i++) metrics.gauge(`g${i}`, random());
         assert.throws(() => metrics.count('b'), /more than 100 metrics/);
         assert.throws(() => metrics.count('x'.repeat(200)), /more than 100|characters/);

@@ -92,7 +92,7 @@ async function realRunner(t: TestContext) {
     {
       message: (body) => {
         const word = runnerEventCodec.decode(body);
-        if (word.kind === 'ended') waiting.get(word.run)?.(word);
+        if (word.kind === 'ended') waiting.get(word.runId)?.(word);
       },
       exited: exited.resolve,
     },
@@ -110,7 +110,7 @@ async function realRunner(t: TestContext) {
     running.send(
       runnerCommandCodec.encode({
         kind: 'run',
-        run: runs,
+        runId: runs,
         spec,
         code: runs === 1 ? code : undefined,
         attempt: 1,
@@ -128,13 +128,13 @@ describe('a process of a runner', { timeout: 120_000 }, () => {
   it('runs a bundle: items, users, errors with the line of the author', async (t) => {
     const run = await realRunner(t);
     const sum = await run('sum');
-    assert.deepEqual([sum.what, sum.completed, sum.failed], ['completed', 3, 1]);
+    assert.deepEqual([sum.outcome, sum.completed, sum.failed], ['completed', 3, 1]);
     assert.deepEqual(outputOf(sum), [2, 4, null, 8]);
     const [sample] = decodeSummary(sum.summary ?? new Uint8Array()).errorSamples.values();
     assert.deepEqual([sample?.step, sample?.text, sample?.count], ['each', 'PRECONDITION: three is refused', 1]);
     assert.match(sample?.place ?? '', /^jobs\.ts:12:\d+$/);
     const load = await run('load', { env: new Map([['BASE', 'abc']]) });
-    assert.deepEqual([load.what, load.completed, load.failed], ['completed', 9, 0]);
+    assert.deepEqual([load.outcome, load.completed, load.failed], ['completed', 9, 0]);
     assert.deepEqual(outputOf(load), { base: 'abc' });
   });
 
@@ -143,8 +143,8 @@ describe('a process of a runner', { timeout: 120_000 }, () => {
     assert.deepEqual(outputOf(await run('rights')), [
       ['read ERR_ACCESS_DENIED', 'spawn ERR_ACCESS_DENIED', 'connect FORBIDDEN', '0'],
     ]);
-    assert.equal((await run('late')).what, 'completed');
+    assert.equal((await run('late')).outcome, 'completed');
     const after = await run('load', { env: new Map([['BASE', 'abc']]) });
-    assert.deepEqual([after.what, after.completed], ['completed', 9]);
+    assert.deepEqual([after.outcome, after.completed], ['completed', 9]);
   });
 });

@@ -45,14 +45,14 @@ function testRunner(exported: () => object) {
   });
   const tell = (word: RunnerCommand): void => hear(runnerCommandCodec.encode(word));
   const endOf = async (run: number): Promise<RunnerEvent & { readonly kind: 'ended' }> => {
-    const isEnd = (word: RunnerEvent) => word.kind === 'ended' && word.run === run;
+    const isEnd = (word: RunnerEvent) => word.kind === 'ended' && word.runId === run;
     while (!said.some(isEnd)) await clock.until(clock.nowMs() + 50);
     return said.find(isEnd) as RunnerEvent & { readonly kind: 'ended' };
   };
   const start = (run: number, definition: WorkflowDefinition, changed: Partial<UnitSpec> = {}, withCode = true) =>
     tell({
       kind: 'run',
-      run,
+      runId: run,
       spec: encodeUnitSpec(unitSpecFor(definition, changed)),
       code: withCode ? code : undefined,
       attempt: 2,
@@ -85,7 +85,7 @@ describe('a runner', () => {
     const second = await endOf(2);
     assert.equal(imports(), 1);
     for (const end of [first, second]) {
-      assert.deepEqual([end.what, end.completed, end.failed], ['completed', 3, 0]);
+      assert.deepEqual([end.outcome, end.completed, end.failed], ['completed', 3, 0]);
       assert.equal(new TextDecoder().decode(end.output), '[0,1,2]');
       assert.equal(decodeSummary(end.summary ?? new Uint8Array()).iterations, 3);
     }
@@ -108,17 +108,17 @@ describe('a runner', () => {
   it('stops, also before it has begun', async () => {
     const { start, tell, endOf, clock } = testRunner(() => ({ slow, sum }));
     start(1, slow);
-    tell({ kind: 'stop', run: 1, why: 'early' });
-    assert.equal((await endOf(1)).what, 'cancelled');
+    tell({ kind: 'stop', runId: 1, reason: 'early' });
+    assert.equal((await endOf(1)).outcome, 'cancelled');
     start(2, slow);
     await clock.until(clock.nowMs() + 2_500);
-    tell({ kind: 'stop', run: 1, why: 'not this one' });
-    tell({ kind: 'stop', run: 2, why: 'late' });
+    tell({ kind: 'stop', runId: 1, reason: 'not this one' });
+    tell({ kind: 'stop', runId: 2, reason: 'late' });
     const end = await endOf(2);
-    assert.deepEqual([end.what, end.completed, end.failed], ['cancelled', 2, 0]);
-    tell({ kind: 'stop', run: 2, why: 'too late' });
+    assert.deepEqual([end.outcome, end.completed, end.failed], ['cancelled', 2, 0]);
+    tell({ kind: 'stop', runId: 2, reason: 'too late' });
     start(3, sum);
-    assert.equal((await endOf(3)).what, 'completed');
+    assert.equal((await endOf(3)).outcome, 'completed');
   });
 
   it('says what is wrong with the code, and takes the next run', async () => {
@@ -129,19 +129,19 @@ describe('a runner', () => {
     start(1, sum);
     const broken = await endOf(1);
     assert.deepEqual(
-      [broken.what, broken.code, broken.why],
+      [broken.outcome, broken.code, broken.message],
       ['failed', 'BUNDLE_INVALID', 'SyntaxError: Unexpected token'],
     );
     exported = () => ({});
     start(2, sum);
-    assert.match((await endOf(2)).why ?? '', /exports no workflow/);
+    assert.match((await endOf(2)).message ?? '', /exports no workflow/);
     exported = () => ({ slow, sum: workflow('sum', { iterations: 1, steps: { one: () => 1 } }) });
     start(3, sum);
-    assert.match((await endOf(3)).why ?? '', /is no batch workflow/);
+    assert.match((await endOf(3)).message ?? '', /is no batch workflow/);
     start(4, workflow('other', { items: 1, each: () => 1 }), {}, false);
-    assert.match((await endOf(4)).why ?? '', /there is no workflow "other"/);
+    assert.match((await endOf(4)).message ?? '', /there is no workflow "other"/);
     start(5, sum, { bundle: 'unknown' }, false);
-    assert.match((await endOf(5)).why ?? '', /its code did not come with it/);
+    assert.match((await endOf(5)).message ?? '', /its code did not come with it/);
     assert.equal(imports(), 3);
   });
 
@@ -163,11 +163,11 @@ describe('a runner', () => {
     start(1, slow);
     start(2, sum);
     start(3, sum);
-    tell({ kind: 'stop', run: 2, why: 'not wanted' });
-    assert.equal((await endOf(2)).what, 'cancelled');
-    assert.equal((await endOf(3)).what, 'completed');
+    tell({ kind: 'stop', runId: 2, reason: 'not wanted' });
+    assert.equal((await endOf(2)).outcome, 'cancelled');
+    assert.equal((await endOf(3)).outcome, 'completed');
     assert.deepEqual(
-      said.flatMap((word) => (word.kind === 'started' || word.kind === 'ended' ? [`${word.kind} ${word.run}`] : [])),
+      said.flatMap((word) => (word.kind === 'started' || word.kind === 'ended' ? [`${word.kind} ${word.runId}`] : [])),
       ['ended 2', 'started 1', 'ended 1', 'started 3', 'ended 3'],
     );
   });
@@ -178,7 +178,7 @@ describe('a runner', () => {
     start(2, sum, {}, false);
     start(3, sum, {}, false);
     await endOf(3);
-    const words = said.map((word) => `${word.kind} ${'run' in word ? word.run : ''}`.trim());
+    const words = said.map((word) => `${word.kind} ${'runId' in word ? word.runId : ''}`.trim());
     assert.deepEqual(words, ['ready', 'started 1', 'ended 1', 'started 2', 'ended 2', 'started 3', 'ended 3']);
     assert.deepEqual(writes, [1, 2, 4, 6, 7]);
   });
@@ -190,7 +190,7 @@ describe('a runner', () => {
     for (let run = 2; run <= 67; run++) start(run, slow);
     hear(new Uint8Array([9, 9, 9]));
     const end = await endOf(1);
-    assert.deepEqual([end.what, end.tainted], ['completed', true]);
+    assert.deepEqual([end.outcome, end.tainted], ['completed', true]);
     assert.match(retired.join('\n'), /more runs than it keeps\n.*does not understand/);
   });
 
@@ -204,6 +204,6 @@ describe('a runner', () => {
     const { start, endOf } = testRunner(() => ({ wide }));
     start(1, wide);
     const end = await endOf(1);
-    assert.deepEqual([end.what, end.code, end.completed], ['failed', 'TOO_LARGE', 1]);
+    assert.deepEqual([end.outcome, end.code, end.completed], ['failed', 'TOO_LARGE', 1]);
   });
 });

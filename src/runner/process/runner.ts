@@ -42,7 +42,7 @@ const nothing = {
   summary: undefined,
   output: undefined,
   code: undefined,
-  why: undefined,
+  message: undefined,
   found: undefined,
   tainted: undefined,
   failures: undefined,
@@ -85,18 +85,18 @@ export class Runner {
       if (this.#prefetched.length > aheadMax) return this.#ports.endProcess('it was given more runs than it keeps');
       if (this.#current === undefined && !this.#isTainted) void this.#perform(word);
       else this.#prefetched.push(word);
-    } else if (this.#current?.run === word.run) {
-      this.#current.stopped = word.why;
-      this.#current.unit?.stop(word.why);
-    } else if (this.#prefetched.some(({ run }) => run === word.run)) {
-      this.#prefetched = this.#prefetched.filter(({ run }) => run !== word.run);
-      this.#send({ ...nothing, kind: 'ended', run: word.run, what: 'cancelled', completed: 0, failed: 0 });
+    } else if (this.#current?.run === word.runId) {
+      this.#current.stopped = word.reason;
+      this.#current.unit?.stop(word.reason);
+    } else if (this.#prefetched.some(({ runId }) => runId === word.runId)) {
+      this.#prefetched = this.#prefetched.filter(({ runId }) => runId !== word.runId);
+      this.#send({ ...nothing, kind: 'ended', runId: word.runId, outcome: 'cancelled', completed: 0, failed: 0 });
     }
     return undefined;
   }
 
   async #perform(word: RunWord): Promise<void> {
-    const current: Current = { run: word.run, unit: undefined, stopped: undefined };
+    const current: Current = { run: word.runId, unit: undefined, stopped: undefined };
     this.#current = current;
     try {
       const spec = await this.#specOf(word);
@@ -118,13 +118,13 @@ export class Runner {
     const unit = new UnitExecution(spec, {
       clock,
       openHttp: this.#ports.openHttp,
-      say: (level, text) => this.#send({ kind: 'said', run, level, text }),
+      say: (level, text) => this.#send({ kind: 'log', runId: run, level, text }),
     });
     current.unit = unit;
-    this.#send({ kind: 'started', run });
+    this.#send({ kind: 'started', runId: run });
     const ticks = new ProgressReporter(clock, unit.run.summary, (summary) => {
       const { iterations, failed } = unit.run.summary;
-      this.#send({ kind: 'progress', run, completed: iterations - failed, failed, summary });
+      this.#send({ kind: 'progress', runId: run, completed: iterations - failed, failed, summary });
     });
     let end: UnitExecutionEnd;
     try {
@@ -136,7 +136,7 @@ export class Runner {
   }
 
   /** Exactly once for each run. What is too large to be said is a failure that says so. */
-  #ended(current: Current, { outcome: what, output, found, failures, error }: UnitExecutionEnd): void {
+  #ended(current: Current, { outcome, output, found, failures, error }: UnitExecutionEnd): void {
     const { run } = current;
     this.#current = undefined;
     const [next] = this.#prefetched;
@@ -151,14 +151,14 @@ export class Runner {
         throw new RemusterError('TOO_LARGE', `results and failures are more than ${jobLimits.resultBytesMax} bytes`);
       const word: RunnerEvent = {
         kind: 'ended',
-        run,
-        what,
+        runId: run,
+        outcome,
         completed,
         failed,
         summary: summary && encodeSummary(summary),
         output: encoded,
         code: error?.code,
-        why: error && truncateUtf8(error.why, whyBytesMax),
+        message: error && truncateUtf8(error.why, whyBytesMax),
         found,
         tainted: current.unit?.isTainted || undefined,
         failures,
@@ -166,8 +166,17 @@ export class Runner {
       this.#send(word, isMore);
     } catch (thrown) {
       const known = isRemusterError(thrown) ? thrown : new RemusterError('INTERNAL', describeThrown(thrown));
-      const why = truncateUtf8(`what it counted or gave cannot be sent: ${known.message}`, whyBytesMax);
-      this.#send({ ...nothing, kind: 'ended', run, what: 'failed', completed, failed, code: known.code, why });
+      const message = truncateUtf8(`what it counted or gave cannot be sent: ${known.message}`, whyBytesMax);
+      this.#send({
+        ...nothing,
+        kind: 'ended',
+        runId: run,
+        outcome: 'failed',
+        completed,
+        failed,
+        code: known.code,
+        message,
+      });
     }
   }
 

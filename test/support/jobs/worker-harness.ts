@@ -1,6 +1,6 @@
 /**
- * What the tests of the worker share: a worker on pretended time, with a leader that the test speaks for and runners
- * whose behaviour is the code of the bundle, one word of it.
+ * A worker on virtual time for tests: the test plays the leader, and the code of a bundle is one command, the behaviour of
+ * its fake runner.
  */
 import { createHash } from 'node:crypto';
 import { type Done, type Outcome, failure, success } from '../../../src/base/errors.ts';
@@ -14,25 +14,25 @@ import { runnerEventCodec, runnerCommandCodec } from '../../../src/jobs/runner-p
 import { type UnitSpec, decodeUnitSpec, encodeUnitSpec } from '../../../src/jobs/unit-spec.ts';
 import { type WorkerEvent, WorkerHost } from '../../../src/jobs/worker/worker-host.ts';
 
-/** What a pretended runner does with a unit. */
+/** What a fake runner does with a unit. */
 export type FakeRunnerBehaviour =
-  /** Ends well after 5 ms. */
+  /** Completes after 5 ms. */
   | 'quick'
-  /** The same, and says that its code goes on. */
-  | 'spends'
-  /** Ends when it is told to stop, and not before. */
-  | 'patient'
-  /** Never ends, whatever it is told. */
-  | 'deaf'
-  /** Its process dies after 5 ms. */
+  /** Completes after 5 ms and reports that its code still runs. */
+  | 'taintsRunner'
+  /** Ends only when it is asked to stop. */
+  | 'runsUntilStopped'
+  /** Never ends, also when it is asked to stop. */
+  | 'ignoresStop'
+  /** Its child exits after 5 ms. */
   | 'dies'
   | 'fails'
-  /** Says what is no word. */
-  | 'babbles'
-  /** Speaks of a run that was never begun. */
-  | 'lies'
-  /** Tells of progress every 10 ms, and ends well after a second. */
-  | 'steady';
+  /** Sends an invalid message. */
+  | 'sendsGarbage'
+  /** Reports the start of a run that does not exist. */
+  | 'namesUnknownRun'
+  /** Reports progress every 10 ms and completes after a second. */
+  | 'reportsProgress';
 
 export const encoder = new TextEncoder();
 
@@ -56,27 +56,27 @@ export function unitSpecOf(job: string, changed: Partial<UnitSpec> = {}): UnitSp
   };
 }
 
-export function unitAssignmentOf(order: UnitSpec, changed: Partial<UnitAssignment> = {}): UnitAssignment {
-  const { job, workflow, unit } = order;
-  return { job, workflow, unit, attempt: 1, fence: 1n, mayWait: false, spec: encodeUnitSpec(order), ...changed };
+export function unitAssignmentOf(spec: UnitSpec, changed: Partial<UnitAssignment> = {}): UnitAssignment {
+  const { job, workflow, unit } = spec;
+  return { job, workflow, unit, attempt: 1, fence: 1n, mayWait: false, spec: encodeUnitSpec(spec), ...changed };
 }
 
-/** Processes that are none. `failing`: they die before they are ready. */
+/** Fake runner processes; with `failing` they exit before they are ready. */
 class FakeRunners implements Runners {
   readonly #timeline: Timeline;
   readonly #codes: ReadonlyMap<string, string>;
   alive = 0;
   started = 0;
   failing = false;
-  /** How many further runs they keep. */
-  ahead: number | undefined;
-  /** By job: how often its code began. */
-  readonly begun = new Map<string, number>();
-  /** The same by job and attempt. */
-  readonly attemptsBegun = new Map<string, number>();
-  /** How many began right after another one, in the same runner. */
-  begunBehind = 0;
-  /** How many units are being run at this moment. */
+  /** How many further runs a busy runner queues. */
+  prefetch: number | undefined;
+  /** How often the code of each job started. */
+  readonly startsByJob = new Map<string, number>();
+  /** The same by job and attempt number. */
+  readonly startsByAttempt = new Map<string, number>();
+  /** Runs that were queued in a busy runner before they started. */
+  prefetchedStarts = 0;
+  /** Units that run now. */
   busy = 0;
   busyMax = 0;
   codeSent = 0;
@@ -89,101 +89,111 @@ class FakeRunners implements Runners {
   start(_spec: unknown, events: ProgramEvents): RunningProgram {
     this.alive += 1;
     this.started += 1;
-    const life = { isOver: false, isBusy: false };
+    const child = { hasExited: false, isBusy: false };
     const after = (delayMs: number, run: () => void): void => {
       this.#timeline.after(delayMs, () => {
-        if (!life.isOver) run();
+        if (!child.hasExited) run();
       });
     };
     const idle = (): void => {
-      if (life.isBusy) this.busy -= 1;
-      life.isBusy = false;
+      if (child.isBusy) this.busy -= 1;
+      child.isBusy = false;
     };
     const exit = (reason: string): void => {
-      if (life.isOver) return;
+      if (child.hasExited) return;
       after(1, () => {
-        life.isOver = true;
+        child.hasExited = true;
         idle();
         this.alive -= 1;
         events.exited(reason);
       });
     };
-    const say = (word: Parameters<typeof runnerEventCodec.encode>[0]): void => {
-      if (word.kind === 'ended' && word.run === run) idle();
-      const body = runnerEventCodec.encode(word);
+    const send = (event: Parameters<typeof runnerEventCodec.encode>[0]): void => {
+      if (event.kind === 'ended' && event.runId === run) idle();
+      const body = runnerEventCodec.encode(event);
       after(0.1, () => events.message(body));
     };
     if (this.failing) exit('cannot start');
-    else after(20, () => events.message(runnerEventCodec.encode({ kind: 'ready', prefetch: this.ahead })));
+    else after(20, () => events.message(runnerEventCodec.encode({ kind: 'ready', prefetch: this.prefetch })));
     let behaviour = '';
     let run = 0;
-    const end = (what: 'completed' | 'failed' | 'cancelled', code?: string): void => {
-      const output = what === 'completed' ? encoder.encode('"done"') : undefined;
-      const done = { completed: what === 'completed' ? 1 : 0, failed: 0, summary: undefined, output };
-      const tainted = behaviour === 'spends' ? true : undefined;
-      const why = code === undefined ? undefined : 'why';
-      say({ kind: 'ended', run, what, ...done, code, why, found: undefined, tainted, failures: undefined });
+    const end = (outcome: 'completed' | 'failed' | 'cancelled', code?: string): void => {
+      const output = outcome === 'completed' ? encoder.encode('"done"') : undefined;
+      const done = { completed: outcome === 'completed' ? 1 : 0, failed: 0, summary: undefined, output };
+      const tainted = behaviour === 'taintsRunner' ? true : undefined;
+      const message = code === undefined ? undefined : 'why';
+      send({
+        kind: 'ended',
+        runId: run,
+        outcome,
+        ...done,
+        code,
+        message,
+        found: undefined,
+        tainted,
+        failures: undefined,
+      });
       const next = queue.shift();
-      if (next !== undefined) begin(next, 1);
+      if (next !== undefined) start(next, true);
     };
     const progress = (count: number): void => {
       if (count === 100) return end('completed');
-      say({ kind: 'progress', run, completed: count, failed: 0, summary: undefined });
+      send({ kind: 'progress', runId: run, completed: count, failed: 0, summary: undefined });
       after(10, () => progress(count + 1));
     };
-    const queue: { readonly run: number; readonly order: UnitSpec; readonly attempt: number }[] = [];
-    const begin = ({ run: number, order, attempt }: (typeof queue)[number], depth = 0): void => {
+    const queue: { readonly run: number; readonly spec: UnitSpec; readonly attempt: number }[] = [];
+    const start = ({ run: number, spec, attempt }: (typeof queue)[number], isPrefetched = false): void => {
       run = number;
-      const { behaviour: own } = JSON.parse(order.facts) as { behaviour?: string };
-      behaviour = own ?? this.#codes.get(order.bundle) ?? '';
-      const key = `${order.job} ${attempt}`;
-      this.attemptsBegun.set(key, (this.attemptsBegun.get(key) ?? 0) + 1);
-      if (depth > 0) this.begunBehind += 1;
-      this.begun.set(order.job, (this.begun.get(order.job) ?? 0) + 1);
-      life.isBusy = true;
+      const { behaviour: own } = JSON.parse(spec.facts) as { behaviour?: string };
+      behaviour = own ?? this.#codes.get(spec.bundle) ?? '';
+      const key = `${spec.job} ${attempt}`;
+      this.startsByAttempt.set(key, (this.startsByAttempt.get(key) ?? 0) + 1);
+      if (isPrefetched) this.prefetchedStarts += 1;
+      this.startsByJob.set(spec.job, (this.startsByJob.get(spec.job) ?? 0) + 1);
+      child.isBusy = true;
       this.busy += 1;
       this.busyMax = Math.max(this.busy, this.busyMax);
-      say({ kind: 'started', run });
-      if (behaviour === 'quick' || behaviour === 'spends') after(5, () => end('completed'));
+      send({ kind: 'started', runId: run });
+      if (behaviour === 'quick' || behaviour === 'taintsRunner') after(5, () => end('completed'));
       else if (behaviour === 'fails') after(5, () => end('failed', 'WORKFLOW_FAILED'));
-      else if (behaviour === 'dies') after(5, () => exit('signal: it died'));
-      else if (behaviour === 'babbles') after(5, () => events.message(new Uint8Array([9, 9, 9, 9])));
-      else if (behaviour === 'lies') after(5, () => say({ kind: 'started', run: run + 7 }));
-      else if (behaviour === 'steady') after(10, () => progress(1));
+      else if (behaviour === 'dies') after(5, () => exit('signal: killed by the test'));
+      else if (behaviour === 'sendsGarbage') after(5, () => events.message(new Uint8Array([9, 9, 9, 9])));
+      else if (behaviour === 'namesUnknownRun') after(5, () => send({ kind: 'started', runId: run + 7 }));
+      else if (behaviour === 'reportsProgress') after(10, () => progress(1));
     };
     return {
       send: (body) => {
-        const word = runnerCommandCodec.decode(body);
+        const command = runnerCommandCodec.decode(body);
         const delayMs = behaviour === '' ? 25 : 0.1;
-        if (word.kind === 'run') {
-          if (word.code !== undefined) this.codeSent += 1;
-          const next = { run: word.run, order: decodeUnitSpec(word.spec), attempt: word.attempt ?? 0 };
-          if (life.isBusy && this.ahead === undefined) throw new Error('it was given two runs at one time');
-          after(delayMs, () => (life.isBusy ? queue.push(next) : begin(next)));
+        if (command.kind === 'run') {
+          if (command.code !== undefined) this.codeSent += 1;
+          const next = { run: command.runId, spec: decodeUnitSpec(command.spec), attempt: command.attempt ?? 0 };
+          if (child.isBusy && this.prefetch === undefined) throw new Error('the runner got two runs at a time');
+          after(delayMs, () => (child.isBusy ? queue.push(next) : start(next)));
         } else {
           after(delayMs, () => {
-            const at = queue.findIndex((next) => next.run === word.run);
+            const at = queue.findIndex((next) => next.run === command.runId);
             const nothing = {
               summary: undefined,
               output: undefined,
               code: undefined,
-              why: undefined,
+              message: undefined,
               found: undefined,
               tainted: undefined,
               failures: undefined,
             };
             const ended = {
               kind: 'ended',
-              run: word.run,
-              what: 'cancelled',
+              runId: command.runId,
+              outcome: 'cancelled',
               completed: 0,
               failed: 0,
               ...nothing,
             } as const;
-            if (at >= 0 && behaviour !== 'deaf') {
+            if (at >= 0 && behaviour !== 'ignoresStop') {
               queue.splice(at, 1);
-              say(ended);
-            } else if (word.run === run && behaviour === 'patient' && life.isBusy) end('cancelled');
+              send(ended);
+            } else if (command.runId === run && behaviour === 'runsUntilStopped' && child.isBusy) end('cancelled');
           });
         }
       },
@@ -192,15 +202,15 @@ class FakeRunners implements Runners {
   }
 }
 
-export type WorkerSceneOptions = {
+export type WorkerTestBedOptions = {
   readonly cores?: number;
   readonly leaseMs?: number;
   readonly seed?: string;
-  /** How many further runs the runners keep. */
-  readonly ahead?: number;
+  /** How many further runs a busy runner queues. */
+  readonly prefetch?: number;
 };
 
-export class WorkerScene {
+export class WorkerTestBed {
   readonly timeline = new Timeline();
   readonly clock = timelineClock(this.timeline);
   readonly codes = new Map<string, string>();
@@ -208,20 +218,20 @@ export class WorkerScene {
   readonly worker: WorkerHost;
   readonly events: WorkerEvent[] = [];
   readonly mistakes: unknown[] = [];
-  readonly reports: JobMessageOf<'workerHeartbeat'>[] = [];
-  readonly told: UnitReport[] = [];
-  /** How the leader answers; undefined: not at all, and the question ends after its time. */
-  answerReports = true;
-  answerNews = true;
+  readonly heartbeats: JobMessageOf<'workerHeartbeat'>[] = [];
+  readonly unitReports: UnitReport[] = [];
+  /** False: the leader does not reply, and the request ends with its timeout. */
+  answersHeartbeats = true;
+  acknowledgesReports = true;
   term = 1;
   leaseMs: number;
-  stopNames: readonly AttemptId[] = [];
+  supersededIds: readonly AttemptId[] = [];
   leader: Peer | undefined = { id: nodeIdFrom(new Uint8Array(16).fill(9)), host: '10.0.0.9', port: 7400 };
   fetches = 0;
   registryFails = false;
 
-  constructor({ cores = 2, leaseMs = 10_000, seed = 'worker', ahead }: WorkerSceneOptions = {}) {
-    this.runners.ahead = ahead;
+  constructor({ cores = 2, leaseMs = 10_000, seed = 'worker', prefetch }: WorkerTestBedOptions = {}) {
+    this.runners.prefetch = prefetch;
     this.leaseMs = leaseMs;
     const id = nodeIdFrom(new Uint8Array(16).fill(1));
     const roles = ['worker'] as const;
@@ -241,7 +251,7 @@ export class WorkerScene {
     this.pass(1_000);
   }
 
-  /** Stores code that behaves like that, and gives its hash. */
+  /** Stores code with this behaviour and returns its hash. */
   bundle(behaviour: FakeRunnerBehaviour, note = ''): string {
     const hash = fakeBundleHash(encoder.encode(`${behaviour}${note}`));
     this.codes.set(hash, behaviour);
@@ -255,16 +265,16 @@ export class WorkerScene {
     if (this.mistakes.length > 0) throw this.mistakes[0];
   }
 
-  give(
+  assign(
     units: readonly UnitAssignment[],
     changed: Partial<JobMessageOf<'assignUnits'>> = {},
   ): readonly (string | undefined)[] {
-    const outcome = this.giveRaw(units, changed);
+    const outcome = this.assignUnits(units, changed);
     if (!outcome.ok) throw outcome.error;
     return outcome.value.units.map(({ code }) => code);
   }
 
-  giveRaw(
+  assignUnits(
     units: readonly UnitAssignment[],
     changed: Partial<JobMessageOf<'assignUnits'>> = {},
   ): Outcome<JobMessageOf<'assignUnitsReply'>> {
@@ -276,22 +286,22 @@ export class WorkerScene {
     return answer;
   }
 
-  /** The answer, when there is one. */
-  stop(names: readonly AttemptId[], why: JobMessageOf<'stopUnits'>['reason'] = 'cancelled'): { outcome: unknown } {
+  /** `outcome` is set when the worker replies. */
+  stop(ids: readonly AttemptId[], reason: JobMessageOf<'stopUnits'>['reason'] = 'cancelled'): { outcome: unknown } {
     const held: { outcome: unknown } = { outcome: undefined };
-    const units = names.map(({ job, workflow, unit, attempt, fence }) => ({ job, workflow, unit, attempt, fence }));
-    this.worker.stopUnits(this.#manager, { kind: 'stopUnits', term: this.term, units, reason: why }, (outcome) => {
+    const units = ids.map(({ job, workflow, unit, attempt, fence }) => ({ job, workflow, unit, attempt, fence }));
+    this.worker.stopUnits(this.#manager, { kind: 'stopUnits', term: this.term, units, reason }, (outcome) => {
       held.outcome = outcome;
     });
     return held;
   }
 
-  /** The ends that were told of this job, each once. */
+  /** The reported ends of this job, without repetitions. */
   ends(job: string): readonly UnitReport[] {
     const seen = new Set<string>();
-    return this.told.filter((news) => {
-      const isEnd = news.job === job && news.status !== 'started' && news.status !== 'progress';
-      const key = `${news.attempt} ${news.fence}`;
+    return this.unitReports.filter((report) => {
+      const isEnd = report.job === job && report.status !== 'started' && report.status !== 'progress';
+      const key = `${report.attempt} ${report.fence}`;
       if (!isEnd || seen.has(key)) return false;
       seen.add(key);
       return true;
@@ -319,14 +329,14 @@ export class WorkerScene {
 
   #ask(message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void {
     if (message.kind === 'workerHeartbeat') {
-      this.reports.push(message);
-      if (!this.answerReports) return void this.clock.schedule(timeoutMs, () => done(failure('DEADLINE')));
-      const { term, leaseMs, stopNames: stop } = this;
+      this.heartbeats.push(message);
+      if (!this.answersHeartbeats) return void this.clock.schedule(timeoutMs, () => done(failure('DEADLINE')));
+      const { term, leaseMs, supersededIds: stop } = this;
       return void this.clock.schedule(1, () => done(success({ kind: 'workerHeartbeatReply', term, leaseMs, stop })));
     }
-    if (message.kind !== 'reportUnits') throw new Error(`a worker does not ask ${message.kind}`);
-    this.told.push(...message.reports);
-    if (!this.answerNews) return void this.clock.schedule(timeoutMs, () => done(failure('DEADLINE')));
+    if (message.kind !== 'reportUnits') throw new Error(`a worker does not send ${message.kind}`);
+    this.unitReports.push(...message.reports);
+    if (!this.acknowledgesReports) return void this.clock.schedule(timeoutMs, () => done(failure('DEADLINE')));
     const acknowledged = message.reports
       .filter(({ status }) => status !== 'started' && status !== 'progress')
       .map(({ job, workflow, unit, attempt, fence }) => ({ job, workflow, unit, attempt, fence }));

@@ -177,13 +177,13 @@ export class JobCommands {
     untilMs?: number,
   ): ManagedJob {
     const { jobs, commits, managerClockMs, wallMs, term, random, nowMs } = this.#office;
-    const { json: words, request } = checked;
-    jobs.checkCapacity(submitter, words.length);
+    const { json: requestJson, request } = checked;
+    jobs.checkCapacity(submitter, requestJson.length);
     this.#lastJob += 1;
     const id = `j${term.toString(36).padStart(5, '0')}${this.#lastJob.toString(36).padStart(6, '0')}`;
     const seed = request.seed ?? random.uint32();
     const hash = key === undefined ? undefined : checked.hash();
-    const birth = { id, submitter, submittedWallMs: wallMs, submittedMs: managerClockMs, seed, key, hash, words };
+    const birth = { id, submitter, submittedWallMs: wallMs, submittedMs: managerClockMs, seed, key, hash, requestJson };
     const job = createJob(birth, checked, nowMs);
     job.version = JobWatchers.firstVersion(term);
     jobs.add(job);

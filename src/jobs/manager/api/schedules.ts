@@ -56,21 +56,21 @@ export class Schedules {
 
   /** Bundles that are still needed. */
   *requests(): Generator<string> {
-    for (const { record } of this.#schedules.values()) yield record.words;
+    for (const { record } of this.#schedules.values()) yield record.requestJson;
   }
 
   /** The same name again with the same content is the same schedule. */
-  add(request: JobRequest, words: string, submitter: string, answer: Answer): void {
+  add(request: JobRequest, requestJson: string, submitter: string, answer: Answer): void {
     const name = request.idempotencyKey as string;
     const hash = this.#ports.hashOf(submitter, name);
     const known = this.#schedules.get(hash);
-    if (known !== undefined && known.record.words !== words)
+    if (known !== undefined && known.record.requestJson !== requestJson)
       return answer(failure('PRECONDITION', `there is a schedule ${JSON.stringify(name)} with other content`, 'no'));
     if (known === undefined && this.#schedules.size >= jobLimits.schedulesMax)
       throw new RemusterError('CAPACITY', `${jobLimits.schedulesMax} schedules are kept already`);
     const cron = parseCron(request.cron as string);
     const firedWallMs = this.#office.wallMs;
-    const record = { name, submitter, cron: request.cron as string, words, firedWallMs, lastJob: undefined };
+    const record = { name, submitter, cron: request.cron as string, requestJson, firedWallMs, lastJob: undefined };
     const nextWallMs = nextCronTime(cron, firedWallMs) ?? Infinity;
     const schedule = known ?? { hash, record, cron, nextWallMs, isStored: false };
     this.#schedules.set(hash, schedule);
@@ -107,7 +107,7 @@ export class Schedules {
     const { record, cron } = schedule;
     const before = record.lastJob === undefined ? undefined : this.#office.jobs.get(record.lastJob);
     const isFree = before === undefined || isTerminalStatus(before.status);
-    const job = isFree ? this.#ports.submit(record.words, record.submitter) : undefined;
+    const job = isFree ? this.#ports.submit(record.requestJson, record.submitter) : undefined;
     schedule.record = { ...record, firedWallMs: wallMs, lastJob: job?.id ?? record.lastJob };
     schedule.nextWallMs = nextCronTime(cron, wallMs) ?? Infinity;
     this.#store(schedule, () => {});

@@ -122,7 +122,7 @@ export class Dispatcher {
   markAccepted(run: ActiveAssignment): void {
     run.isTaken = true;
     const { unit } = run;
-    if (unit.state !== 'given') return;
+    if (unit.state !== 'assigned') return;
     unit.state = 'running';
     const { workflow } = unit;
     const { job } = workflow;
@@ -228,7 +228,7 @@ export class Dispatcher {
     // No list with room for more than one: most stay the only ones.
     unit.attempts = unit.attempts.length === 0 ? [attempt] : [...unit.attempts, attempt];
     unit.assignment = run;
-    unit.state = 'given';
+    unit.state = 'assigned';
     worker.assignments.add(run);
     workflow.active += 1;
     if (workflow.status === 'PENDING') {

@@ -13,7 +13,7 @@ export function unitSpecBytes(unit: ManagedUnit): Uint8Array {
   const { env } = job.request;
   const { users, iterations, items } = sharesOf(unit);
   return encodeUnitSpecMessage({
-    kind: 'unitOrder',
+    kind: 'unitSpec',
     job: job.id,
     workflow: workflow.index,
     unit: number,

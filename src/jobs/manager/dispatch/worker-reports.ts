@@ -133,7 +133,7 @@ export class WorkerReports {
 
   #stopped(unit: ManagedUnit): void {
     const { workflow } = unit;
-    if (unit.state === 'given' || unit.state === 'running') unit.state = 'cancelled';
+    if (unit.state === 'assigned' || unit.state === 'running') unit.state = 'cancelled';
     unit.liveProgress = undefined;
     // Of a job that is over nothing is written any more.
     if (!isTerminalStatus(workflow.job.status)) this.#office.commits.markUnit(unit);
@@ -220,7 +220,7 @@ export class WorkerReports {
     const end: UnitResult = {
       completed,
       failed,
-      tookMs: durationMs ?? 0,
+      durationMs: durationMs ?? 0,
       summary: apartOf(summary) === 0 ? summary : undefined,
       output: apartOf(output) === 0 ? output : undefined,
       failures: apartOf(failures?.bytes) === 0 ? failures?.bytes : undefined,

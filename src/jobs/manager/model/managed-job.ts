@@ -56,7 +56,7 @@ export type ManagedUnit = {
   readonly number: number;
   readonly phase: UnitPhase;
   /** `storing`: its end is here and is being written. */
-  state: 'waiting' | 'given' | 'running' | 'storing' | 'done' | 'failed' | 'cancelled';
+  state: 'waiting' | 'assigned' | 'running' | 'storing' | 'done' | 'failed' | 'cancelled';
   attempts: Attempt[];
   end: UnitResult | undefined;
   /** The present attempt. */
@@ -134,7 +134,7 @@ export type ManagedJob = {
   readonly hash: string | undefined;
   readonly request: JobRequest;
   /** As it came; empty once it is recorded. */
-  words: string;
+  requestJson: string;
   readonly requestBytes: number;
   status: JobStatus;
   /** What others may know: recorded. */

@@ -6,14 +6,15 @@ import type { Attempt, ManagedJob, ManagedUnit, ManagedWorkflow } from './manage
 const othersMax = 8;
 
 export function toJobRecord(job: ManagedJob): JobRecord {
-  const { submitter, submittedWallMs, submittedMs, seed, key, hash, words } = job;
-  return { submitter, submittedWallMs, submittedMs, seed, key, hash, words, state: toJobStateRecord(job) };
+  const { submitter, submittedWallMs, submittedMs, seed, key, hash, requestJson } = job;
+  return { submitter, submittedWallMs, submittedMs, seed, key, hash, requestJson, state: toJobStateRecord(job) };
 }
 
 export function toJobStateRecord(job: ManagedJob): JobStateRecord {
-  const { status, startedWallMs, endedWallMs, startedMs, endedMs, errorCode: code, errorMessage: why, incidents } = job;
+  const { status, startedWallMs, endedWallMs, startedMs, endedMs, incidents } = job;
+  const { errorCode: code, errorMessage: message } = job;
   const workflows = job.workflows.map(workflowRecordOf);
-  return { status, startedWallMs, endedWallMs, startedMs, endedMs, code, why, workflows, incidents };
+  return { status, startedWallMs, endedWallMs, startedMs, endedMs, code, message, workflows, incidents };
 }
 
 /** What is left when all of it does not fit: how things stand, and less of how they came to be so. */
@@ -21,13 +22,13 @@ export function toSlimJobState(job: ManagedJob): JobStateRecord {
   const state = toJobStateRecord(job);
   const slimUnit = (unit: UnitRecord): UnitRecord => Object.assign(unit, { attempts: unit.attempts.slice(-1) });
   const workflows = state.workflows.map((workflow) =>
-    Object.assign(workflow, { why: undefined, inline: workflow.inline.map(slimUnit) }),
+    Object.assign(workflow, { message: undefined, inline: workflow.inline.map(slimUnit) }),
   );
   return { ...state, workflows, incidents: [] };
 }
 
 export function toUnitRecord({ number, state, attempts, end }: ManagedUnit): UnitRecord {
-  const recorded = state === 'running' || state === 'storing' ? 'given' : state;
+  const recorded = state === 'running' || state === 'storing' ? 'assigned' : state;
   return { unit: number, state: recorded, attempts, end: state === 'storing' ? undefined : end };
 }
 
@@ -39,7 +40,7 @@ function workflowRecordOf(workflow: ManagedWorkflow): WorkflowRecord {
     endedMs,
     items,
     errorCode: code,
-    errorMessage: why,
+    errorMessage: message,
     plan,
     finish,
     units,
@@ -49,7 +50,7 @@ function workflowRecordOf(workflow: ManagedWorkflow): WorkflowRecord {
   const inline: UnitRecord[] = [];
   for (const unit of [plan, finish]) if (unit !== undefined) inline.push(toUnitRecord(unit));
   if (job.isInline) for (const unit of units) inline.push(toUnitRecord(unit));
-  return { status, phase, startedMs, units: units.length, items, code, why, inline, found, endedMs };
+  return { status, phase, startedMs, units: units.length, items, code, message, inline, found, endedMs };
 }
 
 /** All that count; of the others the latest. */

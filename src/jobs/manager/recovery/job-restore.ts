@@ -45,13 +45,13 @@ export type RestoreContext = {
 
 /** BAD_ARGUMENT when this version cannot make anything of it. */
 export function restoreJob({ id, job: record, state: latest, blocks }: StoredJob, around: RestoreContext): ManagedJob {
-  const { submitter, submittedWallMs, submittedMs, seed, key, hash, words } = record;
+  const { submitter, submittedWallMs, submittedMs, seed, key, hash, requestJson } = record;
   const state = latest ?? record.state;
-  const checked = around.requests.validate(words);
+  const checked = around.requests.validate(requestJson);
   const { request } = checked;
-  const birth = { id, submitter, submittedWallMs, submittedMs, seed, key, hash, words: '' };
+  const birth = { id, submitter, submittedWallMs, submittedMs, seed, key, hash, requestJson: '' };
   const job = createJob(birth, checked, around.nowMs);
-  const { status, startedWallMs, endedWallMs, startedMs, endedMs, code, why } = state;
+  const { status, startedWallMs, endedWallMs, startedMs, endedMs, code, message } = state;
   Object.assign(job, {
     status,
     recordedStatus: status,
@@ -60,7 +60,7 @@ export function restoreJob({ id, job: record, state: latest, blocks }: StoredJob
     startedMs,
     endedMs,
     errorCode: code,
-    errorMessage: why,
+    errorMessage: message,
     isRecorded: true,
   });
   job.incidents.push(...state.incidents);
@@ -81,10 +81,10 @@ export function restoreJob({ id, job: record, state: latest, blocks }: StoredJob
 }
 
 function restoreWorkflow(workflow: ManagedWorkflow, record: WorkflowRecord, around: RestoreContext): void {
-  const { status, phase, startedMs, endedMs, items, code, why, found, units } = record;
+  const { status, phase, startedMs, endedMs, items, code, message, found, units } = record;
   Object.assign(workflow, {
     ...{ status, phase, startedMs, endedMs, items },
-    ...{ errorCode: code, errorMessage: why, foundUnit: found },
+    ...{ errorCode: code, errorMessage: message, foundUnit: found },
   });
   const workPhase = phase === 'whole' ? 'whole' : 'work';
   workflow.units = Array.from({ length: units }, (_, number) => createUnit(workflow, number, workPhase));

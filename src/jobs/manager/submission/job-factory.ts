@@ -6,7 +6,7 @@ import type { ValidatedRequest } from './request-cache.ts';
 
 export type NewJobFields = Pick<
   ManagedJob,
-  'id' | 'submitter' | 'submittedWallMs' | 'submittedMs' | 'seed' | 'key' | 'hash' | 'words'
+  'id' | 'submitter' | 'submittedWallMs' | 'submittedMs' | 'seed' | 'key' | 'hash' | 'requestJson'
 >;
 
 /** Field by field: thousands are made each second, and to spread objects takes longer than all else. */
@@ -25,7 +25,7 @@ export function createJob(
     key: birth.key,
     hash: birth.hash,
     request,
-    words: birth.words,
+    requestJson: birth.requestJson,
     requestBytes: json.length,
     status: 'SUBMITTED',
     recordedStatus: 'SUBMITTED',

@@ -64,10 +64,10 @@ class Runner {
 
   heard(word: RunnerCommand): void {
     if (word.kind === 'run') return this.#run(word);
-    if (this.#now?.number === word.run) this.#now.work.stop();
+    if (this.#now?.number === word.runId) this.#now.work.stop();
   }
 
-  #run({ run: number, spec: bytes, code, ...under }: RunWord): void {
+  #run({ runId: number, spec: bytes, code, ...under }: RunWord): void {
     const order = decodeUnitSpec(bytes);
     const witnessed = this.#witness.started(order, bytes, under);
     if (code !== undefined) this.#codes.set(order.bundle, decodeFakeCode(code));
@@ -123,7 +123,7 @@ class UnitWork {
 
   start(): void {
     const { number, say } = this.#spec;
-    say({ kind: 'started', run: number });
+    say({ kind: 'started', runId: number });
     this.#checkOrder();
     this.#tick();
   }
@@ -203,7 +203,7 @@ class UnitWork {
     this.#toldMs = nowMs;
     say({
       kind: 'progress',
-      run: number,
+      runId: number,
       completed: this.#done - this.#failed,
       failed: this.#failed,
       summary: undefined,
@@ -221,13 +221,13 @@ class UnitWork {
     const found = this.#hasFound() ? true : undefined;
     say({
       kind: 'ended',
-      run: number,
-      what,
+      runId: number,
+      outcome: what,
       ...totals,
       summary: undefined,
       output,
       code,
-      why,
+      message: why,
       found,
       tainted: undefined,
       failures: undefined,
