@@ -1,4 +1,4 @@
-/** Fake placer: executes moves and repairs in one step each, records them. */
+/** Fake placer: completes moves and repairs in one step each, and records the moves. */
 import assert from 'node:assert/strict';
 
 import { fenceOf } from '../../src/base/fence.ts';
@@ -14,19 +14,19 @@ import {
 } from '../../src/placement/state/container-records.ts';
 import type { DrainTestCluster, DrainTestNode } from '../support/placement/drain-cluster.ts';
 
-type Seen = { readonly record: ContainerRecord; readonly revision: number };
+type SeenRecord = { readonly record: ContainerRecord; readonly revision: number };
 
 export class FakePlacer {
   readonly #cluster: DrainTestCluster;
   readonly #pool: string;
   readonly #copies: number;
-  readonly #seen = new Map<string, Seen>();
+  readonly #seen = new Map<string, SeenRecord>();
   readonly moves: (ContainerMove & { readonly container: string; readonly from: NodeId; readonly atMs: number })[] = [];
-  /** The most that were moving at the same time. */
+  /** The most moves under way at the same time. */
   movingMost = 0;
   /** Undefined: a move never ends. */
   moveMs: number | undefined = 20;
-  replacesCopies = true;
+  replacesReplicas = true;
 
   constructor(cluster: DrainTestCluster, copies: number, pool = 'q') {
     this.#cluster = cluster;
@@ -38,14 +38,14 @@ export class FakePlacer {
           const key = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
           if (key?.kind !== 'container' || key.pool !== pool) continue;
           if (change.kind === 'delete') this.#seen.delete(key.container);
-          else this.#saw(key.container, readContainer(change.entry.value), change.entry.modRevision);
+          else this.#onRecord(key.container, readContainer(change.entry.value), change.entry.modRevision);
         }
       },
       compacted: () => assert.fail('the history is too short for this test'),
     });
   }
 
-  /** So many containers, owned by these nodes in turn, the next nodes with the copies; open, unless said otherwise. */
+  /** Creates served containers, owned by these nodes in turn, with replicas on the next nodes. */
   create(count: number, owners: string, others: Partial<ContainerRecord> = {}): void {
     const nodes = owners.split('').map((name) => this.#cluster.node(name));
     const pool = {
@@ -74,8 +74,8 @@ export class FakePlacer {
     return [...this.#seen.values()].filter(({ record }) => record.owner?.node === id).length;
   }
 
-  /** Including those of containers that it owns. */
-  kept(name: string): number {
+  /** Replicas of that node, owned containers included. */
+  held(name: string): number {
     const { id } = this.#cluster.node(name);
     return [...this.#seen.values()].filter(({ record }) => record.copies.includes(id)).length;
   }
@@ -91,34 +91,34 @@ export class FakePlacer {
     this.#cluster.run(10);
   }
 
-  /** Takes the copies that are on nodes that are not active somewhere else, where there is room. */
+  /** Moves replicas from inactive to active nodes, where there is room. */
   repair(): void {
     for (const [container, { record }] of this.#seen) {
-      const left = record.copies.filter((id) => this.#isActive(id) || id === record.owner?.node);
-      if (left.length === record.copies.length || record.move !== undefined) continue;
+      const kept = record.copies.filter((id) => this.#isActive(id) || id === record.owner?.node);
+      if (kept.length === record.copies.length || record.move !== undefined) continue;
       const free = this.#cluster.nodes.filter(({ id, mode }) => mode === 'active' && !record.copies.includes(id));
-      const copies = [...left, ...free.map(({ id }) => id)].slice(0, this.#copies);
+      const copies = [...kept, ...free.map(({ id }) => id)].slice(0, this.#copies);
       if (copies.length < Math.min(this.#copies, record.copies.length)) continue;
       this.#write(container, { ...record, copies, inSync: copies.map((node) => ({ node, generation: 1 })) });
     }
   }
 
-  #saw(container: string, record: ContainerRecord | undefined, revision: number): void {
+  #onRecord(container: string, record: ContainerRecord | undefined, revision: number): void {
     if (record === undefined) return;
     const before = this.#seen.get(container)?.record;
     this.#seen.set(container, { record, revision });
     const { clock } = this.#cluster;
     this.movingMost = Math.max(
       this.movingMost,
-      [...this.#seen.values()].filter((one) => one.record.move !== undefined).length,
+      [...this.#seen.values()].filter((seen) => seen.record.move !== undefined).length,
     );
     if (record.move !== undefined && before?.move === undefined && before?.owner !== undefined) {
       this.moves.push({ ...record.move, container, from: before.owner.node, atMs: clock.nowMs() });
-      assert.equal(before.phase, 'serving', 'only what is open is moved');
-      assert.ok(record.copies.includes(record.move.to), 'who is to have it gets a copy first');
+      assert.equal(before.phase, 'serving', 'a move starts from a served container');
+      assert.ok(record.copies.includes(record.move.to), 'the destination is a replica first');
       if (this.moveMs !== undefined) clock.schedule(this.moveMs, () => this.#finish(container));
     }
-    if (this.replacesCopies) clock.schedule(5, () => this.repair());
+    if (this.replacesReplicas) clock.schedule(5, () => this.repair());
   }
 
   #finish(container: string): void {

@@ -256,7 +256,7 @@ function held(nodes: unknown, name: string): { readonly containers: number; read
 async function interrupted(scene: Scene): Promise<void> {
   await scene.run('dev', 'pause', 'w1');
   const drain = scene.start('node', 'drain', 'w1');
-  await drain.waitForOutput('stderr', /on the way|has not opened|has not been copied/);
+  await drain.waitForOutput('stderr', /moving|has not opened|has not been copied/);
   drain.kill('SIGINT');
   assert.equal((await drain.waitForExit()).code, 130);
   assert.match(drain.stderr, /the drain of w1 goes on; `remuster node show w1` tells how far it is/);

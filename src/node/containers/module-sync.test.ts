@@ -55,7 +55,7 @@ class Scene {
   }
 
   ask<T>(start: (done: Done<T>) => void): T {
-    const outcome = this.cluster.ask(start);
+    const outcome = this.cluster.await(start);
     assert.ok(outcome.ok, outcome.ok ? '' : outcome.error.message);
     return outcome.value;
   }
@@ -138,7 +138,7 @@ test('code is tried before it is deployed', () => {
   const scene = new Scene();
   scene.keeper.start();
   const check = (text: string, wanted?: string): Outcome<{ readonly name: string; readonly sha256: string }> =>
-    scene.cluster.ask((done: Done<{ name: string; sha256: string }>) =>
+    scene.cluster.await((done: Done<{ name: string; sha256: string }>) =>
       scene.keeper.check(new TextEncoder().encode(text), wanted, done),
     );
   const refused = (text: string, wanted?: string): string => {
@@ -167,7 +167,7 @@ test('says what it has loaded, under the lease of the registration and under eac
     lease: () => lease,
   });
   const written = () => {
-    const outcome = cluster.ask<{ entries: readonly { value: Uint8Array; lease: LeaseId | undefined }[] }>((done) =>
+    const outcome = cluster.await<{ entries: readonly { value: Uint8Array; lease: LeaseId | undefined }[] }>((done) =>
       cluster.registry.range(onlyKey(loadedModulesKey(self)), {}, done),
     );
     assert.ok(outcome.ok);
@@ -175,7 +175,7 @@ test('says what it has loaded, under the lease of the registration and under eac
     return entry && { lease: entry.lease, modules: Object.fromEntries(readLoadedModules(entry.value)) };
   };
   const granted = (): LeaseId => {
-    const outcome = cluster.ask<{ lease: LeaseId }>((done) => cluster.registry.grant(60_000, {}, done));
+    const outcome = cluster.await<{ lease: LeaseId }>((done) => cluster.registry.grant(60_000, {}, done));
     assert.ok(outcome.ok);
     return outcome.value.lease;
   };

@@ -51,7 +51,7 @@ function pool(name: string, change: Partial<PoolRecord> = {}): KnownPool {
 }
 
 function ask<T>(cluster: DrainTestCluster, start: (done: Done<T>) => void): T {
-  const outcome = cluster.ask(start);
+  const outcome = cluster.await(start);
   assert.ok(outcome.ok, outcome.ok ? '' : outcome.error.message);
   return outcome.value;
 }

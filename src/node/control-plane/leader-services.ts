@@ -6,7 +6,8 @@ import type { Cancel, Clock } from '../../base/ports.ts';
 import type { Leadership, Registry } from '../../base/registry.ts';
 import { AssignerHost, type AssignerPorts } from '../../placement/leader/assigner-host.ts';
 import type { RebalanceOptions } from '../../placement/balance/rebalance-options.ts';
-import { PlacerHost, type PlacerOptions, type PlacerPorts } from '../../placement/leader/placer-host.ts';
+import { PlacerHost, type PlacerPorts } from '../../placement/leader/placer-host.ts';
+import type { PlacerOptions } from '../../placement/leader/placer-types.ts';
 import { ExpiryWorkerHost } from '../../registration/expiry-worker-host.ts';
 import type { RegistrationOptions } from '../../registration/registration-options.ts';
 

@@ -23,7 +23,7 @@ function nodeLoad(number: number, count: number, report?: Partial<LoadReport>): 
   return { id: id(number), count, report: report && { ...load, ...report } };
 }
 
-/** A node with so many containers, named after it, which came long ago. */
+/** A node with `count` containers that arrived `settledMs` ago. */
 function planNode(number: number, count: number, settledMs = 1_000_000): RebalanceNode {
   const movable = Array.from({ length: count }, (_, index) => ({
     name: `p/${number}-${String(index).padStart(2, '0')}`,
@@ -49,20 +49,24 @@ function refusal(nodes: readonly RebalanceNode[], chosen = options(), request = 
   return outcome.error.message;
 }
 
-describe('ranking of nodes', () => {
-  test('fair counts, weighted divides by capacity', () => {
+describe('the load score', () => {
+  test('fair counts containers, and weighted divides by capacity', () => {
     const nodes = [nodeLoad(1, 4, { capacity: 4 }), nodeLoad(2, 2), nodeLoad(3, 3)];
     assert.deepEqual(loadScores('fair', nodes), [4, 2, 3]);
     assert.deepEqual(loadScores('weighted', nodes), [1, 2, 3]);
     const idle = [nodeLoad(1, 0, { capacity: 1 }), nodeLoad(2, 0, { capacity: 8 })];
-    assert.equal(leastLoadedFirst('weighted', idle)[0]?.id, id(2), 'among the idle the strongest is the freest');
+    assert.equal(
+      leastLoadedFirst('weighted', idle)[0]?.id,
+      id(2),
+      'of idle nodes the one with the most capacity comes first',
+    );
   });
 
-  test('balanced is fair without a report of every node', () => {
+  test('balanced equals fair unless every node has a report', () => {
     assert.deepEqual(loadScores('balanced', [nodeLoad(1, 4, { cpu: 1 }), nodeLoad(2, 2)]), [4, 2]);
   });
 
-  test('balanced sees a busy processor, and leaves out what is alike everywhere', () => {
+  test('balanced includes a busy processor, and leaves out factors that are alike on all nodes', () => {
     const busy = [nodeLoad(1, 4, { cpu: 0.9 }), nodeLoad(2, 4, { cpu: 0.1 })];
     assert.equal(leastLoadedFirst('balanced', busy)[0]?.id, id(2));
     const alike = [nodeLoad(1, 6, { cpu: 0.5, memory: 0.9 }), nodeLoad(2, 0, { cpu: 0.5, memory: 0.9 })];
@@ -84,7 +88,7 @@ describe('the balance report', () => {
     return balanceReport({ strategy: 'fair', variationMax: 0.3, movesToEven }, nodes, 0);
   }
 
-  test('gives mean, deviation, variation and a verdict', () => {
+  test('has mean, deviation, variation and band', () => {
     const { meanLoad, maxLoad, minLoad, deviation, variation, balanced, band, containers } = report(6, 6, 0);
     assert.deepEqual([meanLoad, maxLoad, minLoad, containers], [4, 6, 0, 12]);
     assert.ok(Math.abs(deviation - Math.sqrt(8)) < 1e-9 && Math.abs(variation - Math.sqrt(8) / 4) < 1e-9);
@@ -94,7 +98,7 @@ describe('the balance report', () => {
     assert.equal(report(4, 4, 4).balanced, true);
   });
 
-  test('overloaded found: more than a deviation above the mean; underloaded is below half of it', () => {
+  test('calls a node overloaded above mean plus deviation, and underloaded below half the mean', () => {
     const { nodes } = report(10, 3, 3, 2, 0);
     assert.deepEqual(
       nodes.map(({ isOverloaded, isUnderloaded }) => [isOverloaded, isUnderloaded]),
@@ -108,7 +112,7 @@ describe('the balance report', () => {
     );
   });
 
-  test('few containers are never a severe imbalance, and none if they cannot lie more evenly', () => {
+  test('never calls few containers severely imbalanced, or the most even spread imbalanced', () => {
     const { band, balanced, movesToEven } = report(5, 3, 0);
     assert.deepEqual([band, balanced, movesToEven], ['imbalanced', false, 2]);
     assert.deepEqual(
@@ -118,7 +122,7 @@ describe('the balance report', () => {
     assert.deepEqual([report(3, 3, 2).band, report(50, 30, 0).band], ['well balanced', 'severely imbalanced']);
   });
 
-  test('no node is overloaded where the whole is balanced', () => {
+  test('calls no node of a balanced cluster overloaded', () => {
     const counts = Array.from({ length: 16 }, (_, index) => (index < 6 ? 11 : 10));
     const { nodes, balanced } = report(...counts);
     assert.equal(balanced, true);
@@ -128,54 +132,54 @@ describe('the balance report', () => {
     );
   });
 
-  test('a node that is known dead is not counted among the active ones', () => {
+  test('does not count a dead node as active', () => {
     const nodes = [4, 4, 4].map((count, index): BalancedNode => {
-      const standing = { name: `n${index}`, isActive: true, isGone: index === 2, copies: 0 };
-      return Object.assign(nodeLoad(index + 1, count), standing);
+      const status = { name: `n${index}`, isActive: true, isGone: index === 2, copies: 0 };
+      return Object.assign(nodeLoad(index + 1, count), status);
     });
     const found = balanceReport({ strategy: 'fair', variationMax: 0.3, movesToEven: 0 }, nodes, 0);
     assert.equal(found.activeNodes, 2);
     assert.deepEqual(found.nodes.map(({ isActive, isGone }) => [isActive, isGone])[2], [false, true]);
   });
 
-  test('nothing at all is balanced', () => {
+  test('calls a cluster without containers balanced', () => {
     assert.equal(report().balanced, true);
     assert.equal(report(0, 0).variation, 0);
   });
 });
 
 describe('a rebalance plan (DA-14)', () => {
-  test('insufficient nodes: refused, with the number', () => {
+  test('is refused with fewer than two active nodes', () => {
     assert.match(refusal([]), /at least 2 active nodes, and there are none/);
     assert.match(refusal([planNode(1, 9)]), /at least 2 active nodes, and there is 1/);
   });
 
-  test('disabled: refused', () => {
+  test('is refused in the mode off, and by itself in the mode manual', () => {
     assert.match(refusal([planNode(1, 9), planNode(2, 0)], options({ mode: 'off' })), /switched off/);
     const automatic = { movesMax: 1, isManual: false };
     assert.match(refusal([planNode(1, 9), planNode(2, 0)], options(), automatic), /automatic .* switched off/);
   });
 
-  test('threshold: balanced already is a plan without moves', () => {
+  test('has no moves below the threshold', () => {
     const plan = planned([planNode(1, 5), planNode(2, 4), planNode(3, 3)]);
     assert.deepEqual([plan.moves.length, plan.why], [0, 'balanced']);
     const eager = rebalanceOptions('aggressive', { strategy: 'fair' });
     assert.equal(planned([planNode(1, 5), planNode(2, 4), planNode(3, 3)], eager).moves.length, 1);
   });
 
-  test('moves from the heaviest to the freest, until it is balanced', () => {
+  test('moves from the most to the least loaded node until the cluster is balanced', () => {
     const plan = planned([planNode(1, 6), planNode(2, 6), planNode(3, 0)], options({ variationMax: 0.1 }));
     assert.equal(plan.moves.length, 4);
     assert.ok(plan.moves.every(({ to }) => to === id(3)));
     assert.equal(plan.variationAfter, 0);
   });
 
-  test('single move: no more than allowed', () => {
+  test('has no more moves than allowed', () => {
     const plan = planned([planNode(1, 9), planNode(2, 0)], options(), { movesMax: 1, isManual: true });
     assert.deepEqual([plan.moves.length, plan.why], [1, 'as many moves as allowed']);
   });
 
-  test('blacklist: what is on it stays', () => {
+  test('leaves the blacklist alone', () => {
     const chosen = options({ blacklist: ['p/1-*'] });
     assert.equal(planned([planNode(1, 9), planNode(2, 0)], chosen).moves.length, 0);
     assert.ok(
@@ -183,14 +187,14 @@ describe('a rebalance plan (DA-14)', () => {
     );
   });
 
-  test('cooldown: what came lately stays, unless a person asks', () => {
+  test('leaves containers alone during their cooldown, unless an operator requests it', () => {
     const nodes = [planNode(1, 9, 59_999), planNode(2, 0)];
     const automatic = { movesMax: 1, isManual: false };
     assert.equal(planned(nodes, options({ mode: 'automatic' }), automatic).moves.length, 0);
     assert.ok(planned(nodes).moves.length > 0);
   });
 
-  test('never plans a move that does not help', () => {
+  test('has no move that does not help', () => {
     const counts = fc.array(fc.nat(20), { minLength: 2, maxLength: 8 });
     fc.assert(
       fc.property(counts, fc.constantFrom('fair', 'weighted', 'balanced'), (sizes, strategy) => {
@@ -211,8 +215,8 @@ describe('a rebalance plan (DA-14)', () => {
   });
 });
 
-describe('records of load', () => {
-  test('survive a round trip, and damage is no report', () => {
+describe('the record of a load report', () => {
+  test('survives a round trip, and a malformed one reads as undefined', () => {
     const texts = fc.json().map((text) => new TextEncoder().encode(text));
     fc.assert(fc.property(fc.oneof(fc.uint8Array(), texts), (value) => assert.equal(readLoadReport(value), undefined)));
     assert.deepEqual(readLoadReport(encodeLoadReport({ ...load, cpu: 0.5 })), { ...load, cpu: 0.5 });
@@ -220,7 +224,7 @@ describe('records of load', () => {
 });
 
 describe('load reports', () => {
-  test('are written under the lease, when they differ noticeably, one at a time', () => {
+  test('are written under the lease after a significant change, one at a time', () => {
     const reporter = new LoadReporter(id(1));
     const lease = '7' as LeaseId;
     const measured = (cpu: number, under: LeaseId | undefined = lease): number =>
@@ -236,10 +240,10 @@ describe('load reports', () => {
     assert.equal(measured(0.12), 0, 'nearly the same');
     assert.equal(measured(0.16), 1);
     reporter.step(0, written);
-    assert.equal(measured(0.16, '8' as LeaseId), 1, 'the former ended with its lease');
+    assert.equal(measured(0.16, '8' as LeaseId), 1, 'the former report ended with its lease');
   });
 
-  test('differ by capacity, by five points, or by a fifth of the rate', () => {
+  test('differ significantly by capacity, by five points, or by a fifth of the rate', () => {
     assert.ok(isSignificantChange(load, { ...load, capacity: 2 }));
     assert.ok(!isSignificantChange({ ...load, perSecond: 100 }, { ...load, perSecond: 115 }));
     assert.ok(isSignificantChange({ ...load, perSecond: 100 }, { ...load, perSecond: 130 }));

@@ -1,6 +1,6 @@
 /**
- * How evenly load lies on the active nodes, for `remuster balance`; the other nodes are listed with what they still
- * hold. Pure.
+ * How evenly the load is spread over the active nodes, for `remuster balance`. Inactive nodes are listed with the
+ * containers and replicas that they still hold. Pure.
  */
 import type { NodeId } from '../../base/ids.ts';
 import {
@@ -15,9 +15,9 @@ import {
 export type BalancedNode = NodeLoad & {
   readonly name: string;
   readonly isActive: boolean;
-  /** Known dead, although its registration still has time left. */
+  /** Membership has declared it dead; its registration has not expired yet. */
   readonly isGone: boolean;
-  /** Containers of others whose state it keeps a copy of: they are no load. */
+  /** Replicas of containers of other owners; they do not count as load. */
   readonly copies: number;
 };
 
@@ -26,7 +26,7 @@ export type BalanceRow = {
   readonly name: string;
   readonly isActive: boolean;
   readonly isGone: boolean;
-  /** Owned ones are load, copies are not. */
+  /** Owned containers count as load, replicas do not. */
   readonly containers: number;
   readonly copies: number;
   readonly load: number;
@@ -40,8 +40,8 @@ const bands = [
   { below: 0.4, band: 'imbalanced' },
 ] as const;
 
-/** With fewer containers a node, one more or less is so large a part that the worst word would be an alarm over nothing. */
-const containersForAlarm = 4;
+/** With fewer containers per node, one of them is so large a share that 'severely imbalanced' would be a false alarm. */
+const containersPerNodeMin = 4;
 
 export type BalanceBand = (typeof bands)[number]['band'] | 'severely imbalanced';
 
@@ -55,10 +55,10 @@ export type BalanceReport = {
   readonly maxLoad: number;
   readonly minLoad: number;
   readonly deviation: number;
-  /** Deviation by mean: 0 is perfectly even. */
+  /** Coefficient of variation: deviation divided by mean, 0 for an even spread. */
   readonly variation: number;
   readonly variationMax: number;
-  /** How many containers would have to move for the most even spread that there is; at 0 nothing is wrong. */
+  /** Moves to the most even spread; at 0 the cluster is balanced whatever the variation. */
   readonly movesToEven: number;
   readonly band: BalanceBand;
   readonly balanced: boolean;
@@ -86,19 +86,19 @@ export function balanceReport(goal: BalanceGoal, nodes: readonly BalancedNode[],
     variation,
     band: goal.movesToEven === 0 ? 'well balanced' : bandOf(variation, containers / active.length),
     balanced,
-    // Where the whole is balanced, a node a little above the others is not a finding.
+    // In a balanced cluster no single node is overloaded.
     nodes: nodes.map((node) => row(node, loads.get(node.id), meanLoad, balanced ? 0 : deviation)),
   };
 }
 
 function bandOf(variation: number, containersPerNode: number): BalanceBand {
   const found = bands.find(({ below }) => variation < below)?.band;
-  return found ?? (containersPerNode < containersForAlarm ? 'imbalanced' : 'severely imbalanced');
+  return found ?? (containersPerNode < containersPerNodeMin ? 'imbalanced' : 'severely imbalanced');
 }
 
 function row(node: BalancedNode, load: number | undefined, mean: number, deviation: number): BalanceRow {
   const { id, name, isActive, isGone, count: containers, copies } = node;
-  const known = load ?? containers;
+  const shownLoad = load ?? containers;
   const isCompared = load !== undefined && deviation > 0;
   return {
     id,
@@ -107,8 +107,8 @@ function row(node: BalancedNode, load: number | undefined, mean: number, deviati
     isGone,
     containers,
     copies,
-    load: known,
-    isOverloaded: isCompared && known > mean + deviation,
-    isUnderloaded: isCompared && known < mean - deviation && known < mean / 2,
+    load: shownLoad,
+    isOverloaded: isCompared && shownLoad > mean + deviation,
+    isUnderloaded: isCompared && shownLoad < mean - deviation && shownLoad < mean / 2,
   };
 }

@@ -1,6 +1,6 @@
 /**
- * Measures the load of a node every few seconds, and decides when to write it: after a significant change and under each
- * new lease, one write at a time.
+ * Measures the load of a node every few seconds and writes it to the registry after a significant change and under each
+ * new registration lease. One write at a time.
  */
 import type { Outcome } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -10,7 +10,7 @@ import { clusterKey } from '../../registry/cluster-keys.ts';
 import { type LoadReport, isSignificantChange, encodeLoadReport } from '../state/load-report.ts';
 
 export type LoadReporterInput =
-  /** It is time to look. Without a lease there is nothing to write under. */
+  /** Without a lease the report is not written. */
   | { readonly kind: 'measured'; readonly report: LoadReport; readonly lease: LeaseId | undefined }
   | { readonly kind: 'written'; readonly outcome: Outcome<TransactionResult> };
 
@@ -20,7 +20,7 @@ type WrittenReport = { readonly report: LoadReport; readonly lease: LeaseId };
 
 export class LoadReporter {
   readonly #key: string;
-  #standing: WrittenReport | undefined;
+  #written: WrittenReport | undefined;
   #writing: WrittenReport | undefined;
 
   constructor(self: NodeId) {
@@ -28,17 +28,17 @@ export class LoadReporter {
   }
 
   step(_nowMs: number, input: LoadReporterInput): readonly LoadReporterEffect[] {
-    if (input.kind === 'measured') return this.#measured(input.report, input.lease);
-    // After an error it is not known what stands there: the next look writes.
-    this.#standing = input.outcome.ok ? this.#writing : undefined;
+    if (input.kind === 'measured') return this.#onMeasured(input.report, input.lease);
+    // After an error the written report is unknown: the next measurement is written.
+    this.#written = input.outcome.ok ? this.#writing : undefined;
     this.#writing = undefined;
     return [];
   }
 
-  #measured(report: LoadReport, lease: LeaseId | undefined): readonly LoadReporterEffect[] {
+  #onMeasured(report: LoadReport, lease: LeaseId | undefined): readonly LoadReporterEffect[] {
     if (lease === undefined || this.#writing !== undefined) return [];
-    const standing = this.#standing;
-    if (standing?.lease === lease && !isSignificantChange(standing.report, report)) return [];
+    const written = this.#written;
+    if (written?.lease === lease && !isSignificantChange(written.report, report)) return [];
     this.#writing = { report, lease };
     const put = { kind: 'put' as const, key: this.#key, value: encodeLoadReport(report), lease };
     return [{ kind: 'write', transaction: { compare: [], then: [put], otherwise: [] } }];
@@ -49,13 +49,13 @@ type LoadReporterPorts = {
   readonly registry: Pick<Registry, 'transact'>;
   readonly clock: Clock;
   readonly measure: () => LoadReport;
-  /** That of the registration. */
+  /** The lease of the registration. */
   readonly lease: () => LeaseId | undefined;
 };
 
 const loadReportIntervalMs = 5_000;
 
-/** Until it is cancelled. */
+/** Measures at once and then in each interval, until it is cancelled. */
 export function startLoadReporter(self: NodeId, ports: LoadReporterPorts, intervalMs = loadReportIntervalMs): Cancel {
   const { registry, clock } = ports;
   const machine = new LoadReporter(self);
@@ -64,10 +64,10 @@ export function startLoadReporter(self: NodeId, ports: LoadReporterPorts, interv
     for (const { transaction } of machine.step(clock.nowMs(), input))
       registry.transact(transaction, { timeoutMs: intervalMs }, (outcome) => feed({ kind: 'written', outcome }));
   };
-  const look = (): void => {
-    cancel = clock.schedule(intervalMs, look);
+  const measure = (): void => {
+    cancel = clock.schedule(intervalMs, measure);
     feed({ kind: 'measured', report: ports.measure(), lease: ports.lease() });
   };
-  look();
+  measure();
   return () => cancel();
 }

@@ -1,21 +1,20 @@
 /**
- * Presets and bounds of rebalancing: mode, strategy, moves per hour, cooldown, blacklist patterns without regular
- * expressions. Nothing moves by itself unless `mode` is `automatic`; the share of a worker that joins does unless it is
- * `off`. Its presets are those of seed 002: a careful one, and an eager one for containers that are cheap to move.
+ * Options and presets of rebalancing, the blacklist, and the hourly budget of automatic moves. Containers move without a
+ * request only in the mode `automatic`; a new worker gets its share unless the mode is `off`.
  */
 import type { BalanceStrategy } from '../plans/load-score.ts';
 
 export type RebalanceOptions = {
-  /** `off` refuses everything, `manual` evens out only when asked to, `automatic` looks every `intervalMs`. */
+  /** `off` refuses every rebalance, `manual` needs a request, `automatic` also plans one move per `intervalMs`. */
   readonly mode: 'off' | 'manual' | 'automatic';
   readonly strategy: BalanceStrategy;
-  /** Up to this coefficient of variation the load counts as balanced. */
+  /** The load counts as balanced up to this coefficient of variation. */
   readonly variationMax: number;
   readonly intervalMs: number;
   readonly movesPerHourMax: number;
-  /** A container stays at least this long where it came to, before it is moved by itself again. */
+  /** The least time between the arrival of a container at a node and its next automatic move. */
   readonly cooldownMs: number;
-  /** Containers that never move to even out the load: `pool/container`, `*` stands for any characters. */
+  /** Containers that never move for balance: `pool/container`, where `*` stands for any characters. */
   readonly blacklist: readonly string[];
 };
 
@@ -27,15 +26,15 @@ const presets = {
 
 export type RebalancePreset = keyof typeof presets;
 
-export function rebalanceOptions(eagerness: RebalancePreset, others: Partial<RebalanceOptions> = {}): RebalanceOptions {
-  return { mode: 'manual', strategy: 'balanced', blacklist: [], ...presets[eagerness], ...others };
+export function rebalanceOptions(preset: RebalancePreset, others: Partial<RebalanceOptions> = {}): RebalanceOptions {
+  return { mode: 'manual', strategy: 'balanced', blacklist: [], ...presets[preset], ...others };
 }
 
 export function isBlacklisted(patterns: readonly string[], name: string): boolean {
   return patterns.some((pattern) => matches(pattern, name));
 }
 
-/** Without a regular expression, so that no pattern of a user can take long. */
+/** Linear time for every pattern, which a regular expression built from user input is not. */
 function matches(pattern: string, name: string): boolean {
   const [head = '', ...rest] = pattern.split('*');
   const tail = rest.pop();
@@ -52,24 +51,24 @@ function matches(pattern: string, name: string): boolean {
 
 const hourMs = 3_600_000;
 
-/** How many automatic moves may start within an hour. Remembers no more of them than are allowed. */
+/** Limits the automatic moves of one hour. Remembers at most as many start times as are allowed. */
 export class HourlyMoveBudget {
   readonly #perHourMax: number;
-  #begunMs: number[] = [];
+  #startedMs: number[] = [];
 
   constructor(perHourMax: number) {
     this.#perHourMax = perHourMax;
   }
 
-  /** From when on one may begin. */
+  /** When the next move may start: `nowMs` or later. */
   nextFreeMs(nowMs: number): number {
-    this.#begunMs = this.#begunMs.filter((atMs) => nowMs - atMs < hourMs);
+    this.#startedMs = this.#startedMs.filter((atMs) => nowMs - atMs < hourMs);
     if (this.#perHourMax === 0) return Infinity;
-    return this.#begunMs.length < this.#perHourMax ? nowMs : (this.#begunMs[0] ?? nowMs) + hourMs;
+    return this.#startedMs.length < this.#perHourMax ? nowMs : (this.#startedMs[0] ?? nowMs) + hourMs;
   }
 
-  /** One begins. */
+  /** Counts a move that starts now. */
   take(nowMs: number): void {
-    this.#begunMs.push(nowMs);
+    this.#startedMs.push(nowMs);
   }
 }

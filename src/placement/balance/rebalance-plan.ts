@@ -1,6 +1,6 @@
 /**
- * Plans moves from the most to the least loaded node. Every move lowers the coefficient of variation, so plans end and
- * do not undo each other. Pure.
+ * Plans moves from the most to the least loaded nodes. Every move lowers the coefficient of variation, so a plan is
+ * finite and no plan undoes another. Pure.
  */
 import { type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -16,11 +16,11 @@ import { type RebalanceOptions, isBlacklisted } from './rebalance-options.ts';
 
 export type MovableContainer = {
   readonly name: string;
-  /** Since it came to its node. */
+  /** Time since it arrived at its node. */
   readonly settledMs: number;
 };
 
-/** An active, registered node with what could be moved away from it; `count` has also what is on its way here. */
+/** An active node with the containers that can move away from it; `count` includes containers that move to it. */
 export type RebalanceNode = NodeLoad & { readonly movable: readonly MovableContainer[] };
 
 export type PlannedMove = {
@@ -35,15 +35,15 @@ export type RebalancePlan = {
   readonly moves: readonly PlannedMove[];
   readonly variationBefore: number;
   readonly variationAfter: number;
-  /** Why these and not more, in words. */
+  /** Why the plan ends here, as text. */
   readonly why: string;
 };
 
 export type RebalancePlanRequest = {
   readonly movesMax: number;
-  /** Asked for by a person: the cooldown does not count, and `manual` is enough. */
+  /** Requested by an operator: needs no automatic mode, and the cooldown does not apply. */
   readonly isManual: boolean;
-  /** Only to these nodes, which came without containers: also for this `manual` is enough. */
+  /** Moves go to these new nodes only; this needs no automatic mode either. */
   readonly newNodes?: ReadonlySet<NodeId>;
 };
 
@@ -52,7 +52,7 @@ export function planRebalance(
   options: RebalanceOptions,
   request: RebalancePlanRequest,
 ): Outcome<RebalancePlan> {
-  const refused = refusal(nodes, options, request);
+  const refused = whyRefused(nodes, options, request);
   if (refused !== undefined) return failure('PRECONDITION', refused, 'no');
   const variationBefore = coefficientOfVariation(loadScores(options.strategy, nodes));
   const movable = new Map(nodes.map((node) => [node.id, candidates(node, options, request)]));
@@ -63,20 +63,20 @@ export function planRebalance(
   while (moves.length < request.movesMax) {
     why = 'balanced';
     if (variation <= options.variationMax) break;
-    why = 'no move that is allowed would make it more even';
+    why = 'no allowed move would make the load more even';
     const step = bestStep(options.strategy, loads, movable, request.newNodes);
     if (step === undefined) break;
     loads = step.loads;
     const { held, from, to } = step;
     moves.push({ name: held.name, from, to, variationBefore: variation, variationAfter: step.variation });
-    movable.set(from, movable.get(from)?.filter((one) => one !== held) ?? []);
+    movable.set(from, movable.get(from)?.filter((container) => container !== held) ?? []);
     variation = step.variation;
     why = variation <= options.variationMax ? 'balanced after these moves' : 'as many moves as allowed';
   }
   return success({ moves, variationBefore, variationAfter: variation, why });
 }
 
-function refusal(
+function whyRefused(
   nodes: readonly RebalanceNode[],
   options: RebalanceOptions,
   request: RebalancePlanRequest,
@@ -107,12 +107,12 @@ type Step = {
   readonly variation: number;
 };
 
-/** From the heaviest node that can give to the freest that may take, if that helps; otherwise the next pair. */
+/** The first pair that helps, in order of the most loaded source and the least loaded destination. */
 function bestStep(
   strategy: BalanceStrategy,
   loads: readonly NodeLoad[],
   movable: ReadonlyMap<NodeId, readonly MovableContainer[]>,
-  newcomers: ReadonlySet<NodeId> | undefined,
+  newNodes: ReadonlySet<NodeId> | undefined,
 ): Step | undefined {
   const scores = loadScores(strategy, loads);
   const mean = meanOf(scores);
@@ -123,8 +123,8 @@ function bestStep(
   for (const { id: from } of ranked.filter(({ score }) => score > mean)) {
     const first = movable.get(from)?.[0];
     if (first === undefined) continue;
-    const takers = ranked.filter(({ id, score }) => score < mean && (newcomers?.has(id) ?? true));
-    for (const { id: to } of takers.toReversed()) {
+    const destinations = ranked.filter(({ id, score }) => score < mean && (newNodes?.has(id) ?? true));
+    for (const { id: to } of destinations.toReversed()) {
       const after = loadsAfterMove(loads, from, to);
       const left = coefficientOfVariation(loadScores(strategy, after));
       if (left < variation - improvementMin) return { held: first, from, to, loads: after, variation: left };
@@ -133,5 +133,5 @@ function bestStep(
   return undefined;
 }
 
-/** Less is the noise of floating point, and no reason to move anything. */
+/** A smaller improvement is rounding noise. */
 const improvementMin = 1e-6;

@@ -1,14 +1,14 @@
-/** Events of draining and rebalancing, reported after the transaction has succeeded. */
+/** Events of drains and rebalancing; each is emitted after its transaction has succeeded. */
 import { unreachable } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { ContainerMove } from '../state/container-records.ts';
 import { heldCount } from '../state/node-holdings.ts';
-import type { DrainTask } from '../plans/drain-plan.ts';
+import type { AssignerTask } from '../plans/drain-plan.ts';
 
 export type BalanceEvent =
   | { readonly kind: 'leading' }
   | { readonly kind: 'superseded' }
-  /** As the placer tells it when somebody orders a move. */
+  /** The same event as that of the placer for a move requested by an operator. */
   | {
       readonly kind: 'container.moving';
       readonly pool: string;
@@ -23,7 +23,7 @@ export type BalanceEvent =
   | { readonly kind: 'spreadBegun'; readonly node: NodeId }
   | { readonly kind: 'spreadEnded'; readonly node: NodeId };
 
-export function balanceEventOf(task: DrainTask): BalanceEvent {
+export function balanceEventOf(task: AssignerTask): BalanceEvent {
   switch (task.kind) {
     case 'move': {
       const { held, node, to, cause: reason } = task;
@@ -34,11 +34,11 @@ export function balanceEventOf(task: DrainTask): BalanceEvent {
       return { kind: 'drained', node: task.node.id };
     case 'overdue':
       return { kind: 'drainOverdue', node: task.node.id, remaining: heldCount(task.node) };
-    case 'forgetDrain':
+    case 'removeDrain':
       return { kind: 'drainEnded', node: task.node.id };
-    case 'beginSpread':
+    case 'markNewNode':
       return { kind: 'spreadBegun', node: task.node.id };
-    case 'endSpread':
+    case 'unmarkNewNode':
       return { kind: 'spreadEnded', node: task.node.id };
     default:
       return unreachable(task);

@@ -1,4 +1,4 @@
-/** Drives the assigner (see ../leaders-host.ts), and is asked to rebalance. Decides nothing. */
+/** Runs the assigner while this node leads and takes rebalance requests. Decides nothing. */
 import type { Done } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import { LeaderMachineHost, type LeaderPorts } from './leader-machine-host.ts';
@@ -7,7 +7,7 @@ import {
   type AssignerOptions,
   type AssignerPhase,
   assignerDefaults,
-  type OwnAssignerInput,
+  type AssignerRequest,
 } from './assigner.ts';
 import type { BalanceEvent } from './assigner-event.ts';
 import type { ClusterView } from '../state/cluster-view.ts';
@@ -15,15 +15,15 @@ import { rebalanceOptions } from '../balance/rebalance-options.ts';
 import { type RebalanceRequest, type RebalanceResult, rebalanceLimits } from '../balance/rebalancer.ts';
 
 export type AssignerPorts = LeaderPorts<BalanceEvent> & {
-  /** Units of jobs at a node, and whatever else has to end before it is drained. */
+  /** Units of jobs on a node, which have to end before its drain does. */
   readonly runningUnitsAt?: (node: NodeId) => number;
-  /** Membership knows that the node is dead. */
+  /** Membership has declared the node dead. */
   readonly isGone?: (node: NodeId) => boolean;
 };
 
 export class AssignerHost {
   readonly #machine: Assigner;
-  readonly #host: LeaderMachineHost<OwnAssignerInput, RebalanceResult, BalanceEvent>;
+  readonly #host: LeaderMachineHost<AssignerRequest, RebalanceResult, BalanceEvent>;
 
   constructor(
     ports: AssignerPorts,
@@ -45,15 +45,15 @@ export class AssignerHost {
     return this.#machine.phase;
   }
 
-  /** What the leader sees; undefined on everybody else. */
+  /** The view of the leader; undefined on other nodes. */
   get view(): ClusterView | undefined {
     return this.#machine.view;
   }
 
-  /** On the leader only; NOT_LEADER elsewhere. Ends when its moves have begun; they go on by themselves. */
-  rebalance(asked: Partial<RebalanceRequest>, done: Done<RebalanceResult>): void {
-    const request = { dryRun: false, movesMax: rebalanceLimits.movesMaxDefault, ...asked };
-    this.#host.ask((call) => ({ kind: 'rebalance', call, request }), done);
+  /** NOT_LEADER on other nodes. Ends when all moves have started; the placer completes them. */
+  rebalance(requested: Partial<RebalanceRequest>, done: Done<RebalanceResult>): void {
+    const request = { dryRun: false, movesMax: rebalanceLimits.movesMaxDefault, ...requested };
+    this.#host.request((call) => ({ kind: 'rebalance', call, request }), done);
   }
 
   stop(): void {

@@ -1,11 +1,10 @@
 /**
- * The assigner: on the leader, carries out drains and moves for balance. It decides from the registry alone:
+ * The machine of the leader that drains nodes and balances load by starting moves. It decides from the registry alone:
  *
- *   became leader -> read all -> write our fence to /cluster/assigner -> task after task, each one guarded transaction
+ *   elected -> load the view -> write the own fence to /cluster/assigner -> task after task, each one guarded transaction
  *
- * A leader that finds a higher fence there was superseded and stops. Nothing is remembered but what runs at this moment,
- * so whoever leads next resumes at the same place; nothing is lost with a leader, and nothing is done twice.
- * What it does not know for sure (a late view, an answer that did not come) it tries: the guards decide.
+ * A leader that sees a higher fence there is superseded and stops. It keeps only the tasks in flight, so the next leader
+ * continues at the same point and repeats nothing. With a stale view or a lost reply it tries again: the guards decide.
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import { type Outcome, RemusterError } from '../../base/errors.ts';
@@ -20,45 +19,51 @@ import type { RebalanceOptions } from '../balance/rebalance-options.ts';
 import { type RebalanceRequest, Rebalancer, type RebalanceResult } from '../balance/rebalancer.ts';
 import { type InFlightLoad, inFlightLoad } from '../plans/move-target.ts';
 import {
-  type DrainTask,
+  type AssignerTask,
   type DrainPlanOptions,
   nextDrainDueMs,
-  drainTaskKey,
+  assignerTaskKey,
   drainTasks,
 } from '../plans/drain-plan.ts';
-import { claim, drainTransaction } from './transactions.ts';
+import { claimAssigner, assignerTransaction } from './assigner-transactions.ts';
 
-export type OwnAssignerInput = {
+export type AssignerRequest = {
   readonly kind: 'rebalance';
   readonly call: number;
   readonly request: RebalanceRequest;
 };
-export type AssignerInput = LeaderInput | OwnAssignerInput;
-export type AssignerAct = LeaderEffect<RebalanceResult, BalanceEvent>;
-export type AssignerEffect = AssignerAct | Schedule<'wake'>;
+export type AssignerInput = LeaderInput | AssignerRequest;
+export type AssignerMachineEffect = LeaderEffect<RebalanceResult, BalanceEvent>;
+export type AssignerEffect = AssignerMachineEffect | Schedule<'wake'>;
 
 export type AssignerOptions = Omit<DrainPlanOptions, 'strategy'> & {
   readonly rebalance: RebalanceOptions;
-  /** Membership knows that the node is dead. */
+  /** Membership has declared the node dead. */
   readonly isGone: (node: NodeId) => boolean;
   readonly transactionsMax: number;
-  readonly retryMsMin: number;
-  readonly retryMsMax: number;
+  readonly retryDelayMsMin: number;
+  readonly retryDelayMsMax: number;
 };
 
 export const assignerDefaults = {
   transactionsMax: 16,
-  retryMsMin: 50,
-  retryMsMax: 5_000,
+  retryDelayMsMin: 50,
+  retryDelayMsMax: 5_000,
 } as const;
 
 export type AssignerPhase = 'follower' | 'loading' | 'claiming' | 'leading' | 'superseded';
 
-/** `doneRevision`: it happened, and the view has to show it before the same thing is looked at again. */
-type Running = { readonly id: number; readonly task: DrainTask; readonly isMove: boolean; doneRevision?: number };
-type Paused = { readonly untilMs: number; readonly tries: number };
+/** `committedRevision`: the task has succeeded and ends when the view shows that revision. */
+type TaskInFlight = {
+  readonly id: number;
+  readonly task: AssignerTask;
+  /** A move of the rebalancer, which awaits its end. */
+  readonly isMove: boolean;
+  committedRevision?: number;
+};
+type Backoff = { readonly untilMs: number; readonly attempts: number };
 
-const pausedMax = 1_024;
+const backoffsMax = 1_024;
 
 export class Assigner {
   readonly #options: AssignerOptions & DrainPlanOptions;
@@ -67,9 +72,10 @@ export class Assigner {
   #fenceBytes = new Uint8Array();
   #view: ClusterView | undefined;
   #rebalancer: Rebalancer | undefined;
-  readonly #running = new Map<string, Running>();
-  #paused = new BoundedLru<string, Paused>(pausedMax);
-  /** The registry does not answer well: nothing is tried before. */
+  readonly #tasks = new Map<string, TaskInFlight>();
+  /** Per task that was refused by its guards. */
+  #backoffs = new BoundedLru<string, Backoff>(backoffsMax);
+  /** After errors of the registry no task starts before then. */
   #pausedUntilMs = 0;
   #errors = 0;
   #nextId = 1;
@@ -85,81 +91,81 @@ export class Assigner {
     return this.#phase;
   }
 
-  /** What the leader sees; undefined on everybody else. */
+  /** The view of the leader; undefined on other nodes. */
   get view(): ClusterView | undefined {
     return this.#phase === 'leading' ? this.#view : undefined;
   }
 
-  get runningCount(): number {
-    return this.#running.size;
+  get inFlightCount(): number {
+    return this.#tasks.size;
   }
 
   step(nowMs: number, input: AssignerInput): readonly AssignerEffect[] {
-    this.#take(nowMs, input);
-    if (this.#phase === 'loading') this.#claim(nowMs);
-    if (this.#phase === 'leading') this.#work(nowMs);
+    this.#onInput(nowMs, input);
+    if (this.#phase === 'loading') this.#claimAssigner(nowMs);
+    if (this.#phase === 'leading') this.#startWork(nowMs);
     const effects = this.#effects;
     this.#effects = [];
     return effects;
   }
 
-  #take(nowMs: number, input: AssignerInput): void {
+  #onInput(nowMs: number, input: AssignerInput): void {
     switch (input.kind) {
-      case 'became':
-        this.#resign('loading', 'another leadership began');
+      case 'elected':
+        this.#stepDown('loading', 'another leadership began');
         this.#fence = input.fence;
         this.#fenceBytes = new TextEncoder().encode(String(input.fence));
-        this.#effects.push({ kind: 'follow' });
+        this.#effects.push({ kind: 'watch' });
         return;
       case 'lost':
-        return this.#resign('follower', 'this node leads no longer');
+        return this.#stepDown('follower', 'this node is no longer the leader');
       case 'loaded':
         this.#view = ClusterView.from(input.entries, input.revision, nowMs, this.#view);
-        return this.#looked();
+        return this.#onViewChanged();
       case 'changed':
         this.#view?.apply(input.changes, input.revision, nowMs);
-        return this.#looked();
+        return this.#onViewChanged();
       case 'transacted':
-        return this.#transacted(nowMs, input.id, input.outcome);
+        return this.#onTransacted(nowMs, input.id, input.outcome);
       case 'rebalance':
-        return this.#ask(nowMs, input.call, input.request);
+        return this.#onRebalance(nowMs, input.call, input.request);
       case 'expired':
         if (this.#wakeMs !== undefined && this.#wakeMs <= nowMs) this.#wakeMs = undefined;
     }
   }
 
-  #resign(phase: AssignerPhase, why: string): void {
-    const answer = this.#rebalancer?.abandon(new RemusterError('NOT_LEADER', why));
-    if (answer !== undefined) this.#effects.push({ kind: 'answer', ...answer });
-    if (this.#phase !== 'follower') this.#effects.push({ kind: 'unfollow' });
+  #stepDown(phase: AssignerPhase, why: string): void {
+    const reply = this.#rebalancer?.abort(new RemusterError('NOT_LEADER', why));
+    if (reply !== undefined) this.#effects.push({ kind: 'reply', ...reply });
+    if (this.#phase !== 'follower') this.#effects.push({ kind: 'unwatch' });
     this.#phase = phase;
     this.#rebalancer = undefined;
     this.#view = undefined;
     this.#claimId = undefined;
-    this.#running.clear();
-    this.#paused = new BoundedLru(pausedMax);
+    this.#tasks.clear();
+    this.#backoffs = new BoundedLru(backoffsMax);
     this.#pausedUntilMs = 0;
     this.#errors = 0;
   }
 
-  /** The view is newer: tasks that it shows as done are over, and somebody may have superseded us. */
-  #looked(): void {
+  /** Ends the tasks that the view shows as done; steps down if a later leader has written its fence. */
+  #onViewChanged(): void {
     const view = this.#view;
     if (view === undefined) return;
-    for (const [name, { doneRevision }] of this.#running) {
-      if (doneRevision !== undefined && doneRevision <= view.revision) this.#running.delete(name);
+    for (const [key, { committedRevision }] of this.#tasks) {
+      if (committedRevision !== undefined && committedRevision <= view.revision) this.#tasks.delete(key);
     }
-    if (this.#fence === undefined || standingFence(view) <= this.#fence) return;
-    this.#effects.push({ kind: 'tell', event: { kind: 'superseded' } });
-    this.#resign('superseded', 'a later leader has begun');
+    if (this.#fence === undefined || recordedFence(view) <= this.#fence) return;
+    this.#effects.push({ kind: 'emit', event: { kind: 'superseded' } });
+    this.#stepDown('superseded', 'a later leader has taken over');
   }
 
-  #claim(nowMs: number): void {
+  #claimAssigner(nowMs: number): void {
     const view = this.#view;
     if (view === undefined || this.#claimId !== undefined) return;
-    if (standingFence(view) === this.#fence) return this.#lead(nowMs);
+    if (recordedFence(view) === this.#fence) return this.#lead(nowMs);
     if (nowMs < this.#pausedUntilMs) return this.#wakeAt(nowMs, this.#pausedUntilMs);
-    this.#claimId = this.#transact(claim(this.#fenceBytes, view.assigner?.modRevision ?? 0));
+    this.#claimId = this.#transact(claimAssigner(this.#fenceBytes, view.assigner?.modRevision ?? 0));
     this.#phase = 'claiming';
   }
 
@@ -167,101 +173,103 @@ export class Assigner {
     this.#phase = 'leading';
     this.#errors = 0;
     this.#rebalancer = new Rebalancer(this.#options.rebalance, nowMs, this.#options.isGone);
-    this.#effects.push({ kind: 'tell', event: { kind: 'leading' } });
+    this.#effects.push({ kind: 'emit', event: { kind: 'leading' } });
   }
 
-  #transacted(nowMs: number, id: number, outcome: Outcome<TransactionResult>): void {
+  #onTransacted(nowMs: number, id: number, outcome: Outcome<TransactionResult>): void {
     if (id === this.#claimId) {
       this.#claimId = undefined;
       if (outcome.ok && outcome.value.succeeded) return this.#lead(nowMs);
       this.#phase = 'loading';
       return this.#pause(nowMs);
     }
-    const found = [...this.#running].find(([, running]) => running.id === id);
+    const found = [...this.#tasks].find(([, task]) => task.id === id);
     if (found === undefined) return;
-    const [name, running] = found;
-    if (!outcome.ok) this.#failed(nowMs, name, running, outcome.error);
-    else if (outcome.value.succeeded) this.#succeeded(name, running, outcome.value.revision);
-    else this.#refused(nowMs, name, running);
+    const [key, task] = found;
+    if (!outcome.ok) this.#onFailed(nowMs, key, task, outcome.error);
+    else if (outcome.value.succeeded) this.#onSucceeded(key, task, outcome.value.revision);
+    else this.#onRefused(nowMs, key, task);
   }
 
-  #succeeded(name: string, running: Running, revision: number): void {
+  #onSucceeded(key: string, inFlight: TaskInFlight, revision: number): void {
     this.#errors = 0;
-    this.#paused.delete(name);
-    this.#rebalancer?.moveEnded(name, undefined);
-    this.#effects.push({ kind: 'tell', event: balanceEventOf(running.task) });
-    if ((this.#view?.revision ?? 0) >= revision) this.#running.delete(name);
-    else running.doneRevision = revision;
+    this.#backoffs.delete(key);
+    this.#rebalancer?.onMoveStarted(key, undefined);
+    this.#effects.push({ kind: 'emit', event: balanceEventOf(inFlight.task) });
+    if ((this.#view?.revision ?? 0) >= revision) this.#tasks.delete(key);
+    else inFlight.committedRevision = revision;
   }
 
-  /** What it rested on has passed. The view will show it; until then this one thing waits. */
-  #refused(nowMs: number, name: string, { isMove }: Running): void {
+  /** A guard did not hold. The view will show why; until then only this task backs off. */
+  #onRefused(nowMs: number, key: string, { isMove }: TaskInFlight): void {
     this.#errors = 0;
-    this.#running.delete(name);
-    if (isMove) return this.#rebalancer?.moveEnded(name, 'something changed meanwhile');
-    const tries = (this.#paused.peek(name)?.tries ?? 0) + 1;
-    this.#paused.set(name, { untilMs: nowMs + this.#delayMs(tries), tries });
+    this.#tasks.delete(key);
+    if (isMove) return this.#rebalancer?.onMoveStarted(key, 'its record or its destination changed meanwhile');
+    const attempts = (this.#backoffs.peek(key)?.attempts ?? 0) + 1;
+    this.#backoffs.set(key, { untilMs: nowMs + this.#retryDelayMs(attempts), attempts });
   }
 
-  #failed(nowMs: number, name: string, { isMove }: Running, error: RemusterError): void {
-    this.#running.delete(name);
-    if (isMove) this.#rebalancer?.moveEnded(name, error.message);
+  #onFailed(nowMs: number, key: string, { isMove }: TaskInFlight, error: RemusterError): void {
+    this.#tasks.delete(key);
+    if (isMove) this.#rebalancer?.onMoveStarted(key, error.message);
     this.#pause(nowMs);
   }
 
   #pause(nowMs: number): void {
     this.#errors += 1;
-    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + this.#delayMs(this.#errors));
+    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + this.#retryDelayMs(this.#errors));
   }
 
-  #delayMs(tries: number): number {
-    return Math.min(this.#options.retryMsMax, this.#options.retryMsMin * 2 ** Math.min(20, tries - 1));
+  #retryDelayMs(attempts: number): number {
+    const { retryDelayMsMin, retryDelayMsMax } = this.#options;
+    return Math.min(retryDelayMsMax, retryDelayMsMin * 2 ** Math.min(20, attempts - 1));
   }
 
-  #ask(nowMs: number, call: number, request: RebalanceRequest): void {
-    const answer =
+  #onRebalance(nowMs: number, call: number, request: RebalanceRequest): void {
+    const reply =
       this.#phase !== 'leading' || this.#rebalancer === undefined || this.#view === undefined
         ? {
             call,
             outcome: { ok: false as const, error: new RemusterError('NOT_LEADER', 'only the leader rebalances', 'no') },
           }
-        : this.#rebalancer.request(call, request, this.#view, nowMs, this.#onTheWay(this.#view));
-    if (answer !== undefined) this.#effects.push({ kind: 'answer', ...answer });
+        : this.#rebalancer.request(call, request, this.#view, nowMs, this.#inFlight(this.#view));
+    if (reply !== undefined) this.#effects.push({ kind: 'reply', ...reply });
   }
 
-  #work(nowMs: number): void {
+  #startWork(nowMs: number): void {
     const [view, rebalancer] = [this.#view, this.#rebalancer];
     if (view === undefined || rebalancer === undefined) return;
     if (nowMs >= this.#pausedUntilMs) this.#startTasks(nowMs, view, rebalancer);
-    const answer = rebalancer.takeReply();
-    if (answer !== undefined) this.#effects.push({ kind: 'answer', ...answer });
-    this.#wakeLater(nowMs, view);
+    const reply = rebalancer.takeReply();
+    if (reply !== undefined) this.#effects.push({ kind: 'reply', ...reply });
+    this.#scheduleWake(nowMs, view);
   }
 
   #startTasks(nowMs: number, view: ClusterView, rebalancer: Rebalancer): void {
-    const onTheWay = (): InFlightLoad => this.#onTheWay(view);
-    this.#startAll(nowMs, drainTasks(view, nowMs, this.#options, onTheWay));
-    rebalancer.tick(view, nowMs, onTheWay);
-    this.#startAll(nowMs, rebalancer.newNodeMarks(view, nowMs, onTheWay));
-    while (this.#running.size < this.#options.transactionsMax) {
+    const inFlight = (): InFlightLoad => this.#inFlight(view);
+    this.#startAll(nowMs, drainTasks(view, nowMs, this.#options, inFlight));
+    rebalancer.tick(view, nowMs, inFlight);
+    this.#startAll(nowMs, rebalancer.newNodeMarks(view, nowMs, inFlight));
+    while (this.#tasks.size < this.#options.transactionsMax) {
       const move = rebalancer.nextMove(view);
       if (move === undefined) return;
-      if (this.#running.has(drainTaskKey(move))) rebalancer.moveEnded(drainTaskKey(move), 'it is on the move already');
+      const key = assignerTaskKey(move);
+      if (this.#tasks.has(key)) rebalancer.onMoveStarted(key, 'it is moving already');
       else this.#start(move, true);
     }
   }
 
-  #startAll(nowMs: number, tasks: Iterable<DrainTask>): void {
+  #startAll(nowMs: number, tasks: Iterable<AssignerTask>): void {
     for (const task of tasks) {
-      if (this.#running.size >= this.#options.transactionsMax) return;
-      const name = drainTaskKey(task);
-      if (!this.#running.has(name) && nowMs >= (this.#paused.peek(name)?.untilMs ?? 0)) this.#start(task, false);
+      if (this.#tasks.size >= this.#options.transactionsMax) return;
+      const key = assignerTaskKey(task);
+      if (!this.#tasks.has(key) && nowMs >= (this.#backoffs.peek(key)?.untilMs ?? 0)) this.#start(task, false);
     }
   }
 
-  #start(task: DrainTask, isMove: boolean): void {
-    this.#running.set(drainTaskKey(task), {
-      id: this.#transact(drainTransaction(task, this.#fenceBytes)),
+  #start(task: AssignerTask, isMove: boolean): void {
+    this.#tasks.set(assignerTaskKey(task), {
+      id: this.#transact(assignerTransaction(task, this.#fenceBytes)),
       task,
       isMove,
     });
@@ -273,17 +281,17 @@ export class Assigner {
     return id;
   }
 
-  #onTheWay(view: ClusterView): InFlightLoad {
-    const begun: NodeId[] = [];
-    for (const { task } of this.#running.values())
-      if (task.kind === 'move' && !view.moving.has(task.held.text)) begun.push(task.to.id);
-    return inFlightLoad(view, begun);
+  #inFlight(view: ClusterView): InFlightLoad {
+    const started: NodeId[] = [];
+    for (const { task } of this.#tasks.values())
+      if (task.kind === 'move' && !view.moving.has(task.held.fullName)) started.push(task.to.id);
+    return inFlightLoad(view, started);
   }
 
-  /** Only for times to come: what is due and waits for a free hand is looked at when one becomes free. */
-  #wakeLater(nowMs: number, view: ClusterView): void {
-    const times = [nextDrainDueMs(view, nowMs), this.#rebalancer?.nextMs, this.#pausedUntilMs];
-    for (const [, { untilMs }] of this.#paused.entries()) times.push(untilMs);
+  /** Future times only: a due task without a free transaction starts when one ends. */
+  #scheduleWake(nowMs: number, view: ClusterView): void {
+    const times = [nextDrainDueMs(view, nowMs), this.#rebalancer?.nextDueMs, this.#pausedUntilMs];
+    for (const [, { untilMs }] of this.#backoffs.entries()) times.push(untilMs);
     const later = times.filter((atMs) => atMs !== undefined && atMs > nowMs && atMs < Infinity) as number[];
     if (later.length > 0)
       this.#wakeAt(
@@ -299,8 +307,8 @@ export class Assigner {
   }
 }
 
-/** Zero when there is none, or none that can be read. */
-function standingFence(view: ClusterView): Fence {
+/** The fence at /cluster/assigner; zero when it is missing or malformed. */
+function recordedFence(view: ClusterView): Fence {
   try {
     return parseFence(new TextDecoder().decode(view.assigner?.value ?? new Uint8Array()));
   } catch {

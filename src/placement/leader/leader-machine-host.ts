@@ -1,6 +1,6 @@
 /**
- * Runs a machine while this node leads: feeds it leadership, `/cluster/` and transaction results, and answers its
- * callers. Acts only while the leader lease holds.
+ * Runs a machine of the leader: feeds it leadership, the content of `/cluster/` and transaction results, and returns its
+ * replies to callers. Starts no transaction after this node has lost its leader lease.
  */
 import { unreachable } from '../../base/assert.ts';
 import { type Done, type Outcome, failure } from '../../base/errors.ts';
@@ -19,7 +19,7 @@ import { keyRanges } from '../../registry/cluster-keys.ts';
 import { startInformer } from '../../registry/informer.ts';
 
 export type LeaderInput =
-  | { readonly kind: 'became'; readonly fence: Fence }
+  | { readonly kind: 'elected'; readonly fence: Fence }
   | { readonly kind: 'lost' }
   | { readonly kind: 'loaded'; readonly entries: readonly RegistryEntry[]; readonly revision: number }
   | { readonly kind: 'changed'; readonly changes: readonly RegistryChange[]; readonly revision: number }
@@ -27,12 +27,12 @@ export type LeaderInput =
   | TimerExpired<'wake'>;
 
 export type LeaderEffect<Result, Event> =
-  /** Read everything under `/cluster/` and follow it, until `unfollow`; what was followed before is over. */
-  | { readonly kind: 'follow' }
-  | { readonly kind: 'unfollow' }
+  /** List and watch `/cluster/` until `unwatch`; replaces an earlier watch. */
+  | { readonly kind: 'watch' }
+  | { readonly kind: 'unwatch' }
   | { readonly kind: 'transact'; readonly id: number; readonly transaction: RegistryTransaction }
-  | { readonly kind: 'answer'; readonly call: number; readonly outcome: Outcome<Result> }
-  | { readonly kind: 'tell'; readonly event: Event };
+  | { readonly kind: 'reply'; readonly call: number; readonly outcome: Outcome<Result> }
+  | { readonly kind: 'emit'; readonly event: Event };
 
 export type LeaderPorts<Event> = {
   readonly registry: Pick<Registry, 'range' | 'watch' | 'transact'>;
@@ -45,36 +45,36 @@ export type LeaderPorts<Event> = {
 const transactTimeoutMs = 5_000;
 const callsMax = 100;
 
-/** `Own` are the inputs that only this machine knows. */
-export class LeaderMachineHost<Own, Result, Event> {
+/** `Request` has the inputs of this machine alone, `Result` the result of a request. */
+export class LeaderMachineHost<Request, Result, Event> {
   readonly #ports: LeaderPorts<Event>;
-  readonly #loop: Loop<LeaderInput | Own, LeaderEffect<Result, Event>, 'wake'>;
+  readonly #loop: Loop<LeaderInput | Request, LeaderEffect<Result, Event>, 'wake'>;
   readonly #calls = new Map<number, Done<Result>>();
   #nextCall = 1;
-  #unfollow: Cancel = () => {};
-  readonly #unwatch: Cancel;
+  #unwatchCluster: Cancel = () => {};
+  readonly #unwatchLeadership: Cancel;
 
   constructor(
     ports: LeaderPorts<Event>,
-    machine: Machine<LeaderInput | Own, LeaderEffect<Result, Event> | Schedule<'wake'>>,
+    machine: Machine<LeaderInput | Request, LeaderEffect<Result, Event> | Schedule<'wake'>>,
   ) {
     const { clock, leadership, onHalt } = ports;
     this.#ports = ports;
-    this.#loop = new Loop(machine, { clock, store: noStore, perform: (act) => this.#perform(act), onHalt: onHalt });
-    this.#unwatch = leadership.watch({
-      elected: (fence) => this.#loop.feed({ kind: 'became', fence }),
+    this.#loop = new Loop(machine, { clock, store: noStore, perform: (effect) => this.#perform(effect), onHalt });
+    this.#unwatchLeadership = leadership.watch({
+      elected: (fence) => this.#loop.feed({ kind: 'elected', fence }),
       lost: () => this.#loop.feed({ kind: 'lost' }),
     });
     const { fence } = leadership.view();
-    if (leadership.isLeading() && fence !== undefined) this.#loop.feed({ kind: 'became', fence });
+    if (leadership.isLeading() && fence !== undefined) this.#loop.feed({ kind: 'elected', fence });
   }
 
-  feed(input: Own): void {
+  feed(input: Request): void {
     this.#loop.feed(input);
   }
 
-  /** On the leader only; NOT_LEADER elsewhere. The machine answers by the number of the call. */
-  ask(input: (call: number) => Own, done: Done<Result>): void {
+  /** Feeds the request with a call number; the machine replies under that number, with NOT_LEADER on other nodes. */
+  request(input: (call: number) => Request, done: Done<Result>): void {
     const { clock } = this.#ports;
     if (this.#calls.size === callsMax) return void clock.schedule(0, () => done(failure('CAPACITY')));
     const call = this.#nextCall++;
@@ -83,36 +83,36 @@ export class LeaderMachineHost<Own, Result, Event> {
   }
 
   stop(): void {
-    this.#unwatch();
+    this.#unwatchLeadership();
     this.#loop.feed({ kind: 'lost' });
     this.#loop.stop();
-    this.#unfollow();
+    this.#unwatchCluster();
     for (const done of this.#calls.values()) done(failure('NOT_LEADER', 'this node is stopping'));
     this.#calls.clear();
   }
 
-  #perform(act: LeaderEffect<Result, Event>): void {
-    switch (act.kind) {
-      case 'follow':
-        return this.#follow();
-      case 'unfollow':
-        return this.#unfollow();
+  #perform(effect: LeaderEffect<Result, Event>): void {
+    switch (effect.kind) {
+      case 'watch':
+        return this.#watchCluster();
+      case 'unwatch':
+        return this.#unwatchCluster();
       case 'transact':
-        return this.#transact(act.id, act.transaction);
-      case 'tell':
-        return this.#ports.emit(act.event);
-      case 'answer':
-        this.#calls.get(act.call)?.(act.outcome);
-        this.#calls.delete(act.call);
+        return this.#transact(effect.id, effect.transaction);
+      case 'emit':
+        return this.#ports.emit(effect.event);
+      case 'reply':
+        this.#calls.get(effect.call)?.(effect.outcome);
+        this.#calls.delete(effect.call);
         return;
       default:
-        return unreachable(act);
+        return unreachable(effect);
     }
   }
 
-  #follow(): void {
-    this.#unfollow();
-    this.#unfollow = startInformer(this.#ports.registry, this.#ports.clock, keyRanges.cluster, {
+  #watchCluster(): void {
+    this.#unwatchCluster();
+    this.#unwatchCluster = startInformer(this.#ports.registry, this.#ports.clock, keyRanges.cluster, {
       loaded: (entries, revision) => this.#loop.feed({ kind: 'loaded', entries, revision }),
       changed: (changes, revision) => this.#loop.feed({ kind: 'changed', changes, revision }),
     });

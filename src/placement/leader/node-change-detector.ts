@@ -1,6 +1,6 @@
 /**
- * Detects that a node can do more or less than before and enqueues what depends on it. The only place that scans all
- * nodes.
+ * Detects changes of the lease status, registration or mode of a node, and enqueues the containers that depend on it.
+ * The only place that scans all nodes, and only when a lease status can have changed.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { ReconcileQueue } from './reconcile-queue.ts';
@@ -9,10 +9,10 @@ import type { ServingLeases } from '../state/serving-leases.ts';
 
 export class NodeChangeDetector {
   readonly #leases: ServingLeases;
-  readonly #known = new Map<NodeId, string>();
-  /** When somebody's lease ends if nothing is heard. */
+  readonly #fingerprints = new Map<NodeId, string>();
+  /** When the first lease status changes without a renewal. */
   #nextMs = -Infinity;
-  /** Every worker has its number. */
+  /** Every worker has a number for address tables. */
   allNumbered = false;
 
   constructor(leases: ServingLeases) {
@@ -24,36 +24,37 @@ export class NodeChangeDetector {
   }
 
   clear(): void {
-    this.#known.clear();
+    this.#fingerprints.clear();
     this.#nextMs = -Infinity;
     this.allNumbered = false;
   }
 
-  /** Something was heard of it. */
-  check(nowMs: number, view: PlacementView | undefined, id: NodeId, agenda: ReconcileQueue): void {
+  /** Checks one node, after a change of its records or of its lease. */
+  check(nowMs: number, view: PlacementView | undefined, id: NodeId, queue: ReconcileQueue): void {
     const node = view?.nodes.get(id);
-    if (node === undefined) this.#known.delete(id);
-    else this.#nextMs = Math.min(this.#nextMs, this.#check(nowMs, node, agenda));
+    if (node === undefined) this.#fingerprints.delete(id);
+    else this.#nextMs = Math.min(this.#nextMs, this.#check(nowMs, node, queue));
   }
 
-  /** Costs nothing until the time of somebody has come. */
-  checkAll(nowMs: number, view: PlacementView, agenda: ReconcileQueue): void {
+  /** Free of cost until the first lease status can have changed. */
+  checkAll(nowMs: number, view: PlacementView, queue: ReconcileQueue): void {
     if (nowMs < this.#nextMs) return;
     this.#nextMs = Infinity;
-    for (const node of view.nodes.values()) this.#nextMs = Math.min(this.#nextMs, this.#check(nowMs, node, agenda));
+    for (const node of view.nodes.values()) this.#nextMs = Math.min(this.#nextMs, this.#check(nowMs, node, queue));
   }
 
-  #check(nowMs: number, node: PlacementNode, agenda: ReconcileQueue): number {
-    if (node.registered !== undefined) this.#leases.lifeSeen(nowMs, node.id, node.generation);
-    const generation = Math.max(node.generation, this.#leases.generationOf(node.id) ?? 0);
-    const standing = this.#leases.status(nowMs, node.id, generation);
-    const now = `${generation} ${standing} ${node.registered} ${node.mode} ${node.stateRevision} ${node.isWorker}`;
-    if (this.#known.get(node.id) !== now) {
-      this.#known.set(node.id, now);
-      for (const text of node.owned) agenda.enqueue(text);
-      for (const text of node.replicated) agenda.enqueue(text);
-      agenda.nodesChanged();
+  #check(nowMs: number, node: PlacementNode, queue: ReconcileQueue): number {
+    const { id, registered, mode, stateRevision, isWorker } = node;
+    if (registered !== undefined) this.#leases.onGenerationSeen(nowMs, id, node.generation);
+    const generation = Math.max(node.generation, this.#leases.generationOf(id) ?? 0);
+    const leaseStatus = this.#leases.status(nowMs, id, generation);
+    const fingerprint = `${generation} ${leaseStatus} ${registered} ${mode} ${stateRevision} ${isWorker}`;
+    if (this.#fingerprints.get(id) !== fingerprint) {
+      this.#fingerprints.set(id, fingerprint);
+      for (const container of node.owned) queue.enqueue(container);
+      for (const container of node.replicated) queue.enqueue(container);
+      queue.unblockAll();
     }
-    return this.#leases.nextChangeMs(nowMs, node.id, generation) ?? Infinity;
+    return this.#leases.nextChangeMs(nowMs, id, generation) ?? Infinity;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Every change of pools, containers, drains and node numbers as one guarded transaction. The guard names all records it
- * rests on and the leader's fence.
+ * Every change of the placer to pools, containers and node numbers, as one guarded transaction each. The guards compare
+ * all records that the change rests on, and the fence of the leader at `/cluster/container-placer`.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { type RegistryCompare, type RegistryOp, type RegistryTransaction, onlyKey } from '../../base/registry.ts';
@@ -12,8 +12,8 @@ import type { ContainerUpdate } from '../plans/planning-context.ts';
 
 const placerKey = clusterKey({ kind: 'placer' });
 
-/** What the leader writes there when it begins, and what all its transactions compare. */
-export function claimPlacement(fence: Uint8Array, seenRevision: number): RegistryTransaction {
+/** Writes the fence that all later transactions of this leader compare. */
+export function claimPlacer(fence: Uint8Array, seenRevision: number): RegistryTransaction {
   return guarded([unchanged(placerKey, seenRevision)], [put(placerKey, fence)]);
 }
 
@@ -25,7 +25,7 @@ export function updateContainerTransaction(
   const { placed, next, receivers } = change;
   const key = containerKey(placed.pool, placed.number);
   const compare = [leads(fence), unchanged(key, placed.modRevision), ...unchangedNodes(view, receivers)];
-  // Whoever is refused learns what the record is by now.
+  // A refused leader learns the present record.
   const otherwise = [{ kind: 'read', range: onlyKey(key), limit: 1 }] as const;
   return { compare, then: [put(key, encodeContainer(next))], otherwise };
 }
@@ -35,15 +35,15 @@ export function createContainersTransaction(
   view: PlacementView,
   { pool, containers }: Extract<PoolTask, { readonly kind: 'create' }>,
 ): RegistryTransaction {
-  const given = containers.flatMap(({ record }) => record.copies);
+  const receivers = containers.flatMap(({ record }) => record.copies);
   const keys = containers.map(({ number }) => containerKey(pool.name, number));
   return guarded(
-    [leads(fence), unchangedPool(pool), ...keys.map((key) => unchanged(key, 0)), ...unchangedNodes(view, given)],
+    [leads(fence), unchangedPool(pool), ...keys.map((key) => unchanged(key, 0)), ...unchangedNodes(view, receivers)],
     containers.map(({ number, record }) => put(containerKey(pool.name, number), encodeContainer(record))),
   );
 }
 
-/** Whatever their owners have written meanwhile: the pool is to go. */
+/** Does not compare the records of the containers: whatever their owners have written, the pool is deleted. */
 export function deleteContainersTransaction(
   fence: Uint8Array,
   pool: PlacementPool,
@@ -55,7 +55,7 @@ export function deleteContainersTransaction(
   );
 }
 
-/** Something has to stay that tells of it: who reads everything later would find nothing as young as this. */
+/** Also writes the last deletion: a reader that lists everything later still finds an entry of this revision. */
 export function deletePoolTransaction(
   fence: Uint8Array,
   pool: Pick<PlacementPool, 'name' | 'modRevision'>,
@@ -82,9 +82,9 @@ function containerKey(pool: string, number: number): string {
   return clusterKey({ kind: 'container', pool, container: String(number) });
 }
 
-/** Each once, however much it is given. */
-function unchangedNodes(view: PlacementView, given: readonly NodeId[]): readonly RegistryCompare[] {
-  return [...new Set(given)].flatMap((id) => {
+/** Compares registration and state of each receiver, once per node. */
+function unchangedNodes(view: PlacementView, receivers: readonly NodeId[]): readonly RegistryCompare[] {
+  return [...new Set(receivers)].flatMap((id) => {
     const node = view.nodes.get(id);
     const registration = clusterKey({ kind: 'registration', node: id });
     return [
@@ -106,7 +106,7 @@ function leads(fence: Uint8Array): RegistryCompare {
   return { key: placerKey, target: 'value', is: 'equal', than: fence };
 }
 
-/** Zero: there is none. */
+/** `modRevision` 0: the key does not exist. */
 function unchanged(key: string, modRevision: number): RegistryCompare {
   return { key, target: 'modRevision', is: 'equal', than: modRevision };
 }

@@ -3,17 +3,14 @@ import { type Done, type Outcome, failure } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import { LeaderMachineHost, type LeaderPorts } from './leader-machine-host.ts';
 import type { PlacementView } from '../state/placement-view.ts';
-import type { ServingLeaseGrant } from '../state/lease-grant.ts';
+import type { ServingLeaseGrant } from '../state/serving-leases.ts';
 import { type PlacerRequest, Placer, type PlacerPhase } from './placer.ts';
-import type { PlacerEvent } from './placer-types.ts';
-import { type PlacerOptions, placerDefaults } from './placer-options.ts';
+import { type PlacerEvent, type PlacerOptions, placerDefaults } from './placer-types.ts';
 import type { ContainerMove } from '../state/container-records.ts';
 import type { RecoveryRanking } from '../plans/planning-context.ts';
 
-export type { PlacerOptions } from './placer-options.ts';
-
 export type PlacerPorts = LeaderPorts<PlacerEvent> & {
-  /** The wish of a pool's module: where a container should recover. What it throws counts as no wish. */
+  /** The preference of a pool's module for the node that recovers a container. An exception counts as no preference. */
   readonly rank?: RecoveryRanking;
 };
 
@@ -24,7 +21,7 @@ export class PlacerHost {
 
   constructor(ports: PlacerPorts, options: Partial<PlacerOptions> = {}) {
     this.#ports = ports;
-    this.#machine = new Placer({ ...placerDefaults, ...options }, harmless(ports.rank));
+    this.#machine = new Placer({ ...placerDefaults, ...options }, checkedRanking(ports.rank));
     this.#host = new LeaderMachineHost(ports, this.#machine);
   }
 
@@ -32,15 +29,15 @@ export class PlacerHost {
     return this.#machine.phase;
   }
 
-  /** What the leader sees; undefined on everybody else. */
+  /** The view of the leader; undefined on other nodes. */
   get view(): PlacementView | undefined {
     return this.#machine.view;
   }
 
   /**
-   * That life of a node asks whether it may go on serving. NOT_LEADER: somebody else may grant it. FENCED: a later life
-   * of that node is known, or this one was proved to be over. `seenRevision` is how far its address table has got: one
-   * that is behind what was decided about the node is granted nothing.
+   * Grants or renews the serving lease of a node instance. NOT_LEADER: another node may grant it. FENCED: a later
+   * generation is known, or the process of this one has ended. PRECONDITION: the address table of the node, which has
+   * reached `seenRevision`, does not show the latest decisions about the node.
    */
   grantServingLease(
     node: NodeId,
@@ -51,19 +48,19 @@ export class PlacerHost {
     if (!leadership.isLeading()) return failure('NOT_LEADER', 'only the leader grants the serving lease', 'no');
     const outcome = this.#machine.grantServingLease(clock.nowMs(), { node, generation, seenRevision });
     if (!outcome.ok) return outcome;
-    this.#host.feed({ kind: 'renewed', node });
+    this.#host.feed({ kind: 'leaseRenewed', node });
     return { ok: true, value: { ...outcome.value, term: leadership.view().term } };
   }
 
-  /** Proof, not belief: the process of that life runs no longer. */
+  /** Proof, not suspicion: the process of that node instance has ended. */
   nodeGone(node: NodeId, generation: number): void {
-    this.#host.feed({ kind: 'gone', node, generation });
+    this.#host.feed({ kind: 'nodeGone', node, generation });
   }
 
-  /** On the leader only; NOT_LEADER elsewhere. Ends when the move has begun; it goes on by itself. */
+  /** NOT_LEADER on other nodes. Ends when the move has started; placer and owner complete it. */
   requestMove(pool: string, container: number, to: NodeId, cause: ContainerMove['cause'], done: Done<void>): void {
     const request = { pool, container, to, cause };
-    this.#host.ask((call) => ({ kind: 'move', call, request }), done);
+    this.#host.request((call) => ({ kind: 'move', call, request }), done);
   }
 
   stop(): void {
@@ -71,8 +68,8 @@ export class PlacerHost {
   }
 }
 
-/** Code of users: whatever it does, the leader goes on. */
-function harmless(rank: RecoveryRanking | undefined): RecoveryRanking {
+/** The ranking is user code: an exception or a malformed result counts as no preference. */
+function checkedRanking(rank: RecoveryRanking | undefined): RecoveryRanking {
   return (pool, container, candidates) => {
     try {
       const order: unknown = rank?.(pool, container, candidates);

@@ -9,7 +9,7 @@ import {
 import { success } from '../../base/errors.ts';
 import { fenceOf } from '../../base/fence.ts';
 import { Random } from '../../base/random.ts';
-import { placerDefaults } from './placer-options.ts';
+import { placerDefaults } from './placer-types.ts';
 import { Placer } from './placer.ts';
 
 function recovered(world: PlacementTestCluster): readonly string[] {
@@ -18,7 +18,7 @@ function recovered(world: PlacementTestCluster): readonly string[] {
     .map((event) => event.split(':')[0] ?? '');
 }
 
-describe('leaders', () => {
+describe('a change of leader', () => {
   test('node and leader die together: the next leader recovers what the node had, once', () => {
     const world = settledWorld(5, { containers: 20, copies: 3 });
     world.node('a').kill();
@@ -29,7 +29,7 @@ describe('leaders', () => {
     assert.equal(new Set(recovered(world)).size, recovered(world).length, 'none twice');
   });
 
-  test('a leader that is cut off decides nothing, although it sees everybody die', () => {
+  test('leaves an isolated leader without effect, although it sees all nodes die', () => {
     const world = settledWorld(4, { containers: 8 });
     const a = world.node('a');
     a.cut();
@@ -38,19 +38,19 @@ describe('leaders', () => {
     for (const { id, generation, name } of world.nodes) if (name !== 'a') a.placer?.nodeGone(id, generation);
     world.run(placementLeaseMs);
     for (const [text, { owner }] of before) {
-      if (owner?.node !== a.id) assert.deepEqual(world.record(text).owner, owner, 'nobody has lost anything');
+      if (owner?.node !== a.id) assert.deepEqual(world.record(text).owner, owner, 'no owner has changed');
     }
     a.heal();
     world.run(100);
     for (const [text, { owner }] of before) {
-      if (owner?.node !== a.id) assert.deepEqual(world.record(text).owner, owner, 'what it had sent comes too late');
+      if (owner?.node !== a.id) assert.deepEqual(world.record(text).owner, owner, 'its transactions come too late');
     }
     assert.equal(a.placer?.phase, 'superseded');
     assert.equal(a.placer?.grantServingLease(a.id, a.generation).ok, false);
     world.settle(2);
   });
 
-  test('an answer that does not come: the node is granted nothing until it is known what happened', () => {
+  test('a node gets no lease while the outcome of a takeover is unknown', () => {
     const world = settledWorld(3, { containers: 3, copies: 2 });
     const [a, b] = [world.node('a'), world.node('b')];
     const text = [...world.records.keys()].find((one) => world.ownerOf(one) === 'b') ?? '';
@@ -58,7 +58,7 @@ describe('leaders', () => {
     world.run(1_050);
     a.registry.interrupt('NETWORK_TIMEOUT', { happens: true });
     world.run(300);
-    assert.notEqual(world.ownerOf(text), 'b', 'it has happened, and the leader does not know');
+    assert.notEqual(world.ownerOf(text), 'b', 'the takeover has succeeded, and the leader does not know');
     const outcome = a.placer?.grantServingLease(b.id, b.generation);
     assert.ok(outcome?.ok === false && outcome.error.code === 'PRECONDITION');
     a.registry.resume();
@@ -66,24 +66,24 @@ describe('leaders', () => {
     world.run(6_000);
     const granted = a.placer?.grantServingLease(b.id, b.generation);
     assert.ok(granted?.ok === true);
-    assert.ok(granted.value.revision > 0, 'and then told what it has to have seen');
+    assert.ok(granted.value.revision > 0, 'with the revision that it has to see first');
     world.settle(2);
   });
 
-  test('a node that cannot see what the leader must rely on keeps nothing from being served', () => {
+  test('a node whose address table stays behind loses its containers to replicas', () => {
     const world = settledWorld(3, { containers: 3, copies: 2 });
     const b = world.node('b');
     const text = world.ownedBy('b');
-    // It hears the leader, and its address table gets nowhere: its disk is full, or its manager stands still.
+    // It reaches the leader, but its address table makes no progress: its disk is full, or its manager hangs.
     b.registry.interrupt();
     world.lead('c');
-    world.until(() => world.ownerOf(text) !== 'b', 3 * placementLeaseMs, 'given to who has a copy');
+    world.until(() => world.ownerOf(text) !== 'b', 3 * placementLeaseMs, 'taken over by a replica');
     world.until(() => world.node(world.ownerOf(text)).serves(text), placementLeaseMs, 'served');
     b.registry.resume();
     world.settle(2);
   });
 
-  test('nothing is granted before the leader knows what leaders before it have done', () => {
+  test('a new leader grants no lease before it has seen all changes of former leaders', () => {
     const world = settledWorld(3, { containers: 3 });
     const b = world.node('b');
     b.registry.interrupt();
@@ -94,10 +94,10 @@ describe('leaders', () => {
     world.until(() => b.placer?.grantServingLease(b.id, b.generation).ok === true, 2_000, 'granted');
   });
 
-  test('a leader decides nothing before it has seen its own claim, and with it all that was done before', () => {
+  test('a new leader decides nothing before its view shows its own claim', () => {
     const placer = new Placer(placerDefaults, () => undefined);
     const fence = fenceOf(2, 1);
-    placer.step(0, { kind: 'became', fence });
+    placer.step(0, { kind: 'elected', fence });
     const [claim] = placer.step(1, { kind: 'loaded', entries: [], revision: 10 });
     assert.ok(claim?.kind === 'transact');
     const outcome = success({ succeeded: true, revision: 12, results: [] });
@@ -105,10 +105,10 @@ describe('leaders', () => {
     placer.step(3, { kind: 'changed', changes: [], revision: 11 });
     assert.equal(placer.phase, 'claiming');
     const effects = placer.step(4, { kind: 'changed', changes: [], revision: 12 });
-    assert.deepEqual(effects[0], { kind: 'tell', event: { kind: 'placer.leading' } });
+    assert.deepEqual(effects[0], { kind: 'emit', event: { kind: 'placer.leading' } });
   });
 
-  test('a life that has ended is told so', () => {
+  test('an ended generation of a node gets the error FENCED', () => {
     const world = settledWorld(3, { containers: 3 });
     const [a, b] = [world.node('a'), world.node('b')];
     b.kill();
@@ -120,14 +120,14 @@ describe('leaders', () => {
   });
 
   for (let seed = 1; seed <= 40; seed++) {
-    test(`any order of faults, seed ${seed}: one owner at a time, nothing acknowledged lost, settled in the end`, () => {
-      chaos(seed);
+    test(`random faults with seed ${seed} leave one owner at a time, lose no acknowledged write, and settle`, () => {
+      runRandomFaults(seed);
     });
   }
 });
 
-/** Kills, pauses, cuts, drains, moves and changes of leaders, at random, among five nodes; then peace. */
-function chaos(seed: number): void {
+/** Random kills, pauses, cuts, drains, moves and changes of leader among five nodes; then no more faults. */
+function runRandomFaults(seed: number): void {
   const random = new Random(`placement/${seed}`);
   const world = new PlacementTestCluster();
   world.add(5);
@@ -136,7 +136,7 @@ function chaos(seed: number): void {
   world.create('q', { containers: 4, copies: 3, restart: true });
   world.until(() => world.records.size === 10, 5_000, 'created');
   for (let round = 0; round < 60; round++) {
-    disturb(world, random);
+    injectFault(world, random);
     world.run(random.below(1_500));
   }
   for (const node of world.nodes) {
@@ -157,15 +157,15 @@ function chaos(seed: number): void {
   assert.equal(world.records.size, 10);
 }
 
-function disturb(world: PlacementTestCluster, random: Random): void {
+function injectFault(world: PlacementTestCluster, random: Random): void {
   const node = world.nodes[random.below(world.nodes.length)] ?? assert.fail();
   const up = world.nodes.filter(({ isUp, isCut, isPaused }) => isUp && !isCut && !isPaused);
-  const kinds = ['kill', 'start', 'pause', 'wake', 'cut', 'heal', 'mode', 'lead', 'move', 'gone', 'open', 'copy'];
+  const kinds = ['kill', 'start', 'pause', 'resume', 'cut', 'heal', 'mode', 'lead', 'move', 'gone', 'open', 'copy'];
   const kind = kinds[random.below(kinds.length)];
   if (kind === 'kill' && node.isUp && up.length > 2) node.kill();
   if (kind === 'start' && !node.isUp) node.start();
   if (kind === 'pause' && up.length > 2) node.pause();
-  if (kind === 'wake') node.resume();
+  if (kind === 'resume') node.resume();
   if (kind === 'cut' && up.length > 2) node.cut();
   if (kind === 'heal' && node.isCut) node.heal();
   if (kind === 'mode')

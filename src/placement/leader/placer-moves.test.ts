@@ -6,8 +6,8 @@ import { type MoveStep, moveSteps } from '../state/container-records.ts';
 
 const text = 'p/0';
 
-/** e leads and holds nothing; of a to d, b owns the container, one has a copy, the others have none. */
-function stage(copies = 2): PlacementTestCluster {
+/** e leads and holds nothing; of a to d, b owns the container, and one other node has a replica. */
+function movableCluster(copies = 2): PlacementTestCluster {
   const world = new PlacementTestCluster();
   world.add(5);
   world.node('e').setMode('drained');
@@ -26,7 +26,7 @@ function other(world: PlacementTestCluster): string {
   return world.nodes.find(({ name }) => name !== 'e' && !world.copies(text).split(' ').includes(name))?.name ?? 'd';
 }
 
-/** Does something as soon as the move is at that step. */
+/** Runs a function as soon as the move is at that step; the result tells whether it ran. */
 function atStep(world: PlacementTestCluster, step: MoveStep, run: () => void): () => boolean {
   let isDone = false;
   world.onRecord = (one, { move }) => {
@@ -37,13 +37,13 @@ function atStep(world: PlacementTestCluster, step: MoveStep, run: () => void): (
   return () => isDone;
 }
 
-function answerOf(outcome: ReturnType<PlacementTestCluster['move']>): string {
+function resultOf(outcome: ReturnType<PlacementTestCluster['move']>): string {
   return outcome.ok ? 'ok' : `${outcome.error.code}: ${outcome.error.message}`;
 }
 
-describe('moving', () => {
-  test('to a node without a copy: the state goes there first, the former owner leaves if it is not needed', () => {
-    const world = stage();
+describe('a move', () => {
+  test('to a node without a replica copies the state first, and drops the former owner if it is not needed', () => {
+    const world = movableCluster();
     const to = other(world);
     const copy = world.copies(text).split(' ')[1] ?? '';
     assert.ok(world.move(text, to).ok);
@@ -55,81 +55,81 @@ describe('moving', () => {
     assert.equal(world.events.filter((event) => event.startsWith(`container.migrated ${text} b -> ${to}`)).length, 1);
   });
 
-  test('to its copy: the former owner stays as a copy', () => {
-    const world = stage();
+  test('to a replica keeps the former owner as a replica', () => {
+    const world = movableCluster();
     const copy = world.copies(text).split(' ')[1] ?? '';
     assert.ok(world.move(text, copy).ok);
     world.until(() => world.node(copy).serves(text), 3_000, 'served there');
     assert.equal(world.copies(text), `${copy} b`);
   });
 
-  test('a single copy moves whole', () => {
-    const world = stage(1);
+  test('of a container with one replica leaves one replica', () => {
+    const world = movableCluster(1);
     assert.ok(world.move(text, 'd').ok);
     world.until(() => world.node('d').serves(text), 3_000, 'served there');
     world.settle(1);
     assert.equal(world.copies(text), 'd');
   });
 
-  test('what cannot be moved is refused with the reason', () => {
-    const world = stage();
+  test('that is impossible is refused with the reason', () => {
+    const world = movableCluster();
     const to = other(world);
-    assert.match(answerOf(world.move('q/0', 'd')), /^UNKNOWN_POOL/);
-    assert.match(answerOf(world.move('p/99', 'd')), /^UNKNOWN_CONTAINER/);
-    assert.match(answerOf(world.move(text, 'nobody')), /^PRECONDITION: there is no node/);
-    assert.equal(answerOf(world.move(text, 'b')), 'PRECONDITION: b owns it already');
+    assert.match(resultOf(world.move('q/0', 'd')), /^UNKNOWN_POOL/);
+    assert.match(resultOf(world.move('p/99', 'd')), /^UNKNOWN_CONTAINER/);
+    assert.match(resultOf(world.move(text, 'unknown')), /^PRECONDITION: there is no node/);
+    assert.equal(resultOf(world.move(text, 'b')), 'PRECONDITION: b owns it already');
     world.node(to).setMode('drained');
     world.run(50);
-    assert.equal(answerOf(world.move(text, to)), `PRECONDITION: ${to} is drained`);
+    assert.equal(resultOf(world.move(text, to)), `PRECONDITION: ${to} is drained`);
     world.node(to).setMode('active');
     world.node(to).pause();
     world.run(1_500);
-    assert.equal(answerOf(world.move(text, to)), `PRECONDITION: ${to} does not answer`);
+    assert.equal(resultOf(world.move(text, to)), `PRECONDITION: ${to} does not answer`);
     world.node(to).resume();
     world.run(100);
     world.node('b').hands = 'never';
     assert.ok(world.move(text, to).ok);
-    assert.equal(answerOf(world.move(text, to)), `PRECONDITION: it is already moving to ${to}`);
+    assert.equal(resultOf(world.move(text, to)), `PRECONDITION: it is already moving to ${to}`);
     world.node(to).kill();
     world.run(10_000);
-    assert.equal(answerOf(world.move(text, to)), `PRECONDITION: ${to} is not registered`);
+    assert.equal(resultOf(world.move(text, to)), `PRECONDITION: ${to} is not registered`);
     for (const node of world.nodes) node.opens = 'never';
     world.node('b').kill();
     world.run(1_500);
-    assert.equal(answerOf(world.move(text, to)), 'PRECONDITION: it is not being served at this moment');
+    assert.equal(resultOf(world.move(text, to)), 'PRECONDITION: it is not being served at this moment');
     world.leader?.leadership.lose();
-    assert.match(answerOf(world.move(text, to)), /^NOT_LEADER/);
+    assert.match(resultOf(world.move(text, to)), /^NOT_LEADER/);
   });
 
   for (const step of moveSteps) {
-    for (const victim of ['owner', 'destination', 'both', 'copy'] as const) {
-      test(`${victim} dies at ${step}: one owner with all state`, () => {
-        const world = stage();
+    for (const victim of ['owner', 'destination', 'both', 'replica'] as const) {
+      test(`ends with one owner that has all state when ${victim} is killed at ${step}`, () => {
+        const world = movableCluster();
         const to = other(world);
         const copy = world.copies(text).split(' ')[1] ?? '';
-        const dying = { owner: ['b'], destination: [to], both: ['b', to], copy: [copy] }[victim];
-        const wasThere = atStep(world, step, () => {
+        const dying = { owner: ['b'], destination: [to], both: ['b', to], replica: [copy] }[victim];
+        const isReached = atStep(world, step, () => {
           for (const name of dying) world.node(name).kill();
         });
         assert.ok(world.move(text, to).ok);
-        world.until(() => wasThere(), 5_000, `the step ${step}`);
-        const isOver = (): boolean => {
+        world.until(() => isReached(), 5_000, `the step ${step}`);
+        const isServed = (): boolean => {
           const { phase, move } = world.record(text);
           return phase === 'serving' && move === undefined && world.node(world.ownerOf(text)).serves(text);
         };
-        world.until(isOver, 6_000, 'served again');
+        world.until(isServed, 6_000, 'served again');
         for (const name of dying) world.node(name).start();
         world.settle(2, 20_000);
       });
     }
 
-    test(`everybody dies at ${step} and returns: served again with all state`, () => {
-      const world = stage();
-      const wasThere = atStep(world, step, () => {
+    test(`ends with all state served when all nodes are killed at ${step} and restart`, () => {
+      const world = movableCluster();
+      const isReached = atStep(world, step, () => {
         for (const node of world.nodes) node.kill();
       });
       assert.ok(world.move(text, other(world)).ok);
-      world.until(() => wasThere(), 5_000, `the step ${step}`);
+      world.until(() => isReached(), 5_000, `the step ${step}`);
       world.run(5_000);
       for (const node of world.nodes) node.start();
       world.run(50);
@@ -137,20 +137,20 @@ describe('moving', () => {
       world.settle(2, 20_000);
     });
 
-    test(`the leader is lost at ${step}: the next one goes on, the lost one is refused`, () => {
-      const world = stage();
+    test(`continues under the next leader when the leader is lost at ${step}, and refuses the lost leader`, () => {
+      const world = movableCluster();
       const to = other(world);
-      const wasThere = atStep(world, step, () => world.lead('a', 'does not know'));
+      const isReached = atStep(world, step, () => world.lead('a', 'does not know'));
       assert.ok(world.move(text, to).ok);
-      world.until(() => wasThere() && world.node(to).serves(text), 8_000, 'moved');
+      world.until(() => isReached() && world.node(to).serves(text), 8_000, 'moved');
       world.settle(2);
       assert.equal(world.events.filter((event) => event.startsWith(`container.migrated ${text}`)).length, 1);
       assert.equal(world.node('e').placer?.phase, 'superseded');
     });
   }
 
-  test('a destination that never catches up: given up, and the owner has served all the time', () => {
-    const world = stage();
+  test('to a destination that never catches up is cancelled, and the owner serves all the time', () => {
+    const world = movableCluster();
     const to = other(world);
     world.node(to).copies = 'never';
     const { fence } = world.record(text);
@@ -158,42 +158,42 @@ describe('moving', () => {
     world.run(59_000);
     assert.equal(world.record(text).move?.step, 'copying');
     assert.ok(world.node('b').serves(text));
-    world.until(() => world.record(text).move === undefined, 2_000, 'given up');
+    world.until(() => world.record(text).move === undefined, 2_000, 'cancelled');
     assert.equal(world.record(text).fence, fence);
-    world.until(() => !world.copies(text).includes(to), 2_000, 'the surplus copy is dropped');
+    world.until(() => !world.copies(text).includes(to), 2_000, 'the surplus replica is dropped');
     assert.match(world.events.findLast((event) => event.startsWith('container.moveCancelled')) ?? '', /copying took/);
     world.settle(2);
   });
 
-  test('an owner that never lets go: given up', () => {
-    const world = stage();
+  test('from an owner that never hands over is cancelled', () => {
+    const world = movableCluster();
     const to = other(world);
     world.node('b').hands = 'never';
     assert.ok(world.move(text, to).ok);
-    world.until(() => world.record(text).move?.step === 'handing', 2_000, 'asked');
+    world.until(() => world.record(text).move?.step === 'handing', 2_000, 'the handover is requested');
     world.run(44_000);
     assert.equal(world.record(text).move?.step, 'handing');
-    world.until(() => world.record(text).move === undefined, 2_000, 'given up');
+    world.until(() => world.record(text).move === undefined, 2_000, 'cancelled');
     assert.equal(world.ownerOf(text), 'b');
     world.settle(2);
     assert.equal(world.copies(text).split(' ').length, 2);
   });
 
-  test('a destination that is drained on the way is let off', () => {
-    const world = stage();
+  test('to a destination that is being drained is cancelled', () => {
+    const world = movableCluster();
     const to = other(world);
     world.node(to).copies = 'never';
     assert.ok(world.move(text, to).ok);
     world.node(to).setMode('draining');
-    world.until(() => world.record(text).move === undefined, 2_000, 'given up');
+    world.until(() => world.record(text).move === undefined, 2_000, 'cancelled');
     assert.equal(world.ownerOf(text), 'b');
   });
 
-  test('handed, and the destination is gone: given back under a new fence', () => {
-    const world = stage();
+  test('that was handed over to a node that dies returns to the former owner under a new fence', () => {
+    const world = movableCluster();
     const to = other(world);
     const { fence } = world.record(text);
-    // At once: before the leader sees that it was handed.
+    // At once: before the leader sees the step handed.
     world.onRecord = (one, { move }) => {
       if (one !== text || move?.step !== 'handed' || !world.node(to).isUp) return;
       world.node(to).kill();

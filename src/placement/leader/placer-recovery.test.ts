@@ -7,8 +7,8 @@ import {
   settledWorld,
 } from '../../../test/support/placement/placement-cluster.ts';
 
-describe('recovery', () => {
-  test('proof: an in-sync copy takes over at once', () => {
+describe('recovery of a container', () => {
+  test('happens at once on proof that the owner has ended', () => {
     const world = settledWorld(3, { containers: 6 });
     const lost = [...world.records.keys()].filter((text) => world.ownerOf(text) === 'b');
     const b = world.node('b');
@@ -20,7 +20,7 @@ describe('recovery', () => {
     world.settle(2);
   });
 
-  test('silence: not before 1.1 of the lease', () => {
+  test('from a silent owner happens after 1.1 of the lease', () => {
     const world = settledWorld(3, { containers: 6 });
     world.node('b').kill();
     world.run(900);
@@ -28,7 +28,7 @@ describe('recovery', () => {
     world.until(() => world.countOn('b') === 0, 600, 'all taken over');
   });
 
-  test('a pause shorter than the lease changes nothing', () => {
+  test('does not happen in a pause shorter than the lease', () => {
     const world = settledWorld(3, { containers: 6 });
     const before = world.changes;
     world.node('b').pause();
@@ -40,7 +40,7 @@ describe('recovery', () => {
     assert.ok(world.changes >= before);
   });
 
-  test('a node that stood still and wakes up serves nothing that was given away, and keeps what was not', () => {
+  test('takes containers from a paused node for good, and leaves it those that no other node could take', () => {
     const world = settledWorld(3, { containers: 6, copies: 2 });
     world.create('single', { containers: 3, copies: 1 });
     world.until(() => world.records.size === 9, 5_000, 'created');
@@ -48,16 +48,24 @@ describe('recovery', () => {
     const b = world.node('b');
     b.pause();
     world.run(3_000);
-    assert.equal(world.eventsOf('container.waiting').length, 1, 'nobody else has the state of the single one');
+    assert.equal(
+      world.eventsOf('container.waiting').length,
+      1,
+      'no other node has the state of the unreplicated container',
+    );
     const single = world.eventsOf('container.waiting')[0]?.split(' ')[1] ?? '';
     const { fence } = world.record(single);
     b.resume();
-    world.until(() => world.record(single).note === '' && b.serves(single), 1_000, 'b serves the single one');
-    assert.equal(world.record(single).fence, fence, 'without opening it again');
+    world.until(
+      () => world.record(single).note === '' && b.serves(single),
+      1_000,
+      'b serves the unreplicated container',
+    );
+    assert.equal(world.record(single).fence, fence, 'without another activation');
     world.run(5_000);
   });
 
-  test('the same node is back before anybody else could have it: restart in place', () => {
+  test('restarts in place on an owner that returns before another node could take over', () => {
     const world = settledWorld(2, { containers: 2, copies: 1, restart: true });
     const text = world.ownedBy('b');
     const b = world.node('b');
@@ -69,7 +77,7 @@ describe('recovery', () => {
     assert.deepEqual(b.opened.at(-1), `${text} restart`);
   });
 
-  test('without `restart` the module is told that it recovers', () => {
+  test('in place calls `recover` for a pool without `restart`', () => {
     const world = settledWorld(2, { containers: 2, copies: 1, restart: false });
     const text = world.ownedBy('b');
     const b = world.node('b');
@@ -79,7 +87,7 @@ describe('recovery', () => {
     assert.equal(world.record(text).opening, 'recover');
   });
 
-  test('all who have it die: it waits, says so once, and goes on with whoever is back first', () => {
+  test('waits when all replicas are lost, reports it once, and continues with the first that returns', () => {
     const world = settledWorld(4, { containers: 4, copies: 2 });
     const text = [...world.records.keys()].find((one) => world.copies(one) === 'c d') ?? world.ownedBy('c');
     const holders = world.copies(text).split(' ');
@@ -87,16 +95,16 @@ describe('recovery', () => {
     for (const name of holders) world.node(name).kill();
     world.run(6_000);
     assert.equal(world.eventsOf(`container.waiting ${text}`).length, 1);
-    assert.match(world.record(text).note, /^waits for its state/);
+    assert.match(world.record(text).note, /^no replica with its state is available/);
     world.lead('b');
     world.run(2_000);
-    assert.equal(world.eventsOf(`container.waiting ${text}`).length, 1, 'the next leader finds that it was said');
+    assert.equal(world.eventsOf(`container.waiting ${text}`).length, 1, 'the next leader does not repeat the event');
     world.node(holders[1] as string).start();
-    world.until(() => world.node(holders[1] as string).serves(text), 3_000, 'served by who is back');
+    world.until(() => world.node(holders[1] as string).serves(text), 3_000, 'served by the node that returned');
     world.settle(2, 20_000);
   });
 
-  test('in memory the state ends with the lives of those who had it, and only then it begins anew', () => {
+  test('of state in memory starts empty only when all generations that had the state have ended', () => {
     const world = settledWorld(3, { containers: 3, copies: 2, durability: 'memory' });
     const text = world.records
       .keys()
@@ -105,29 +113,33 @@ describe('recovery', () => {
     assert.ok(text !== undefined, world.print());
     const [owner = '', copy = ''] = world.copies(text).split(' ');
     world.node(copy).kill();
-    world.node(copy).forget();
+    world.node(copy).clearState();
     world.node(copy).start();
-    const hasNewLife = (): boolean =>
+    const isReplicatedAgain = (): boolean =>
       world.record(text).inSync.some(({ node, generation }) => world.nameOf(node) === copy && generation === 2);
-    world.until(hasNewLife, 3_000, 'the copy is made again');
+    world.until(isReplicatedAgain, 3_000, 'replicated to the new generation');
     world.node(owner).kill();
-    world.node(owner).forget();
-    world.until(() => world.node(copy).serves(text), 3_000, 'the copy has it in its new life');
+    world.node(owner).clearState();
+    world.until(() => world.node(copy).serves(text), 3_000, 'the new generation of the replica serves it');
     assert.equal(world.record(text).opening, 'recover');
     world.node(copy).kill();
-    world.node(copy).forget();
+    world.node(copy).clearState();
     world.node(copy).start();
-    world.until(() => world.record(text).opening === 'init' && world.record(text).phase === 'serving', 4_000, 'anew');
+    world.until(
+      () => world.record(text).opening === 'init' && world.record(text).phase === 'serving',
+      4_000,
+      'empty again',
+    );
     assert.match(world.eventsOf(`container.assigned ${text}`).at(-1) ?? '', /in memory/);
   });
 
-  test('in memory the state is not given up because those who have it are silent for a while', () => {
+  test('of state in memory does not start empty while registered nodes are silent', () => {
     const world = settledWorld(3, { containers: 3, copies: 2, durability: 'memory' });
     const text = [...world.records.keys()].find((one) => !world.copies(one).includes('a')) ?? assert.fail();
     const holders = world.copies(text).split(' ');
     for (const name of holders) world.node(name).pause();
     world.run(3 * placementLeaseMs);
-    assert.match(world.record(text).note, /^waits for its state/);
+    assert.match(world.record(text).note, /^no replica with its state is available/);
     for (const name of holders) world.node(name).resume();
     world.until(() => holders.some((name) => world.node(name).serves(text)), 3_000, 'served again');
     assert.deepEqual(
@@ -137,10 +149,10 @@ describe('recovery', () => {
     for (const name of holders) world.node(name).pause();
     world.run(2 * placementLeaseMs);
     for (const name of holders) world.node(name).unregister();
-    world.until(() => world.record(text).opening === 'init' && world.node('a').serves(text), 3_000, 'anew');
+    world.until(() => world.record(text).opening === 'init' && world.node('a').serves(text), 3_000, 'empty again');
   });
 
-  test('an init that did not end begins elsewhere', () => {
+  test('restarts an unfinished init on another node', () => {
     const world = new PlacementTestCluster();
     world.add(3);
     world.node('b').opens = 'never';
@@ -154,7 +166,7 @@ describe('recovery', () => {
     assert.notEqual(world.ownerOf(text), 'b');
   });
 
-  test('a node that dies twice is recovered from twice', () => {
+  test('works again when the same node dies twice', () => {
     const world = settledWorld(3, { containers: 6, copies: 3 });
     for (let time = 0; time < 2; time++) {
       const b = world.node('b');
@@ -168,25 +180,25 @@ describe('recovery', () => {
     }
   });
 
-  test('the module may wish where: candidates only, whatever it answers', () => {
-    const asked: string[] = [];
+  test('follows the ranking of the module among the candidates, and survives its exceptions', () => {
+    const rankings: string[] = [];
     const world = settledWorld(4, { containers: 4, copies: 4 }, {}, (pool, container, candidates) => {
-      asked.push(`${pool}/${container} ${candidates.map(({ name }) => name).join('')}`);
-      if (container === 0) throw new Error('a mistake of the module');
-      return ['nobody', 'd', 'a'];
+      rankings.push(`${pool}/${container} ${candidates.map(({ name }) => name).join('')}`);
+      if (container === 0) throw new Error('a bug of the module');
+      return ['unknown', 'd', 'a'];
     });
     const b = world.node('b');
     const text = world.ownedBy('b');
     b.kill();
     world.until(() => world.countOn('b') === 0, 3_000, 'recovered');
     assert.equal(world.ownerOf(text), 'd');
-    assert.ok(asked[0]?.endsWith('acd'), String(asked[0]));
+    assert.ok(rankings[0]?.endsWith('acd'), String(rankings[0]));
     const c = world.node('c');
     c.kill();
     world.until(() => world.countOn('c') === 0, 3_000, 'recovered');
   });
 
-  test('better served by a drained node than by nobody, but it leaves as soon as it can', () => {
+  test('uses a drained node as a last resort, and moves the container away as soon as possible', () => {
     const world = settledWorld(3, { containers: 3, copies: 1 });
     const text = world.ownedBy('b');
     const b = world.node('b');
@@ -194,14 +206,14 @@ describe('recovery', () => {
     world.run(5_000);
     b.start('drained');
     world.until(() => world.ownerOf(text) !== 'b' && world.record(text).phase === 'serving', 5_000, 'moved away');
-    assert.ok(b.opened.includes(`${text} recover`), 'b has served it in between');
+    assert.ok(b.opened.includes(`${text} recover`), 'b served it in between');
     world.settle(1);
     assert.equal(world.copies(text).includes('b'), false);
   });
 });
 
-describe('openings that fail', () => {
-  test('the next candidate has its turn, never the same one twice in a row; after three somebody should look', () => {
+describe('a failed activation', () => {
+  test('is retried on the next candidate, never on the same twice in a row; the third needs attention', () => {
     const world = settledWorld(4, { containers: 4, copies: 3 }, { openRetryMsMin: 50 });
     const text = world.ownedBy('b');
     const holders = world.copies(text).split(' ');
@@ -225,7 +237,7 @@ describe('openings that fail', () => {
     assert.equal(world.record(text).failures, 0);
   });
 
-  test('an opening that takes too long counts as failed if another one could do it', () => {
+  test('is assumed after the deadline if another node could open the container', () => {
     const world = settledWorld(3, { containers: 3, copies: 3 }, { openDeadlineMs: 2_000 });
     const text = world.ownedBy('b');
     world.node('b').kill();
@@ -235,12 +247,12 @@ describe('openings that fail', () => {
     for (const node of world.nodes) if (node.name !== first) node.opens = 'well';
     world.run(1_500);
     assert.equal(world.ownerOf(text), first);
-    world.until(() => world.record(text).phase === 'serving', 2_000, 'opened by another one');
+    world.until(() => world.record(text).phase === 'serving', 2_000, 'opened by another node');
     assert.notEqual(world.ownerOf(text), first);
     assert.match(world.eventsOf('container.recoveryFailed')[0] ?? '', /not opened within 2000 ms/);
   });
 
-  test('without another one it waits: a long opening is not disturbed', () => {
+  test('is not assumed after the deadline if no other node could open the container', () => {
     const world = settledWorld(2, { containers: 2, copies: 1 }, { openDeadlineMs: 1_000 });
     const text = world.ownedBy('b');
     const b = world.node('b');
@@ -251,7 +263,7 @@ describe('openings that fail', () => {
     assert.equal(world.eventsOf('container.recoveryFailed').length, 0);
   });
 
-  test('an owner that dies while it opens counts as a failure, so that a container cannot take all nodes down', () => {
+  test('is counted when the owner dies while it opens, so that a container cannot kill all nodes in turn', () => {
     const world = settledWorld(3, { containers: 3, copies: 3 });
     const text = world.ownedBy('b');
     for (const node of world.nodes) node.opens = 'never';
@@ -263,7 +275,7 @@ describe('openings that fail', () => {
     world.until(() => world.record(text).failures === 1, 4_000, 'counted');
   });
 
-  test('one that breaks while it serves is given to the next, also if an earlier opening had failed', () => {
+  test('of a served container moves it to the next node, also after earlier failures', () => {
     const world = settledWorld(3, { containers: 3, copies: 3 });
     const text = world.ownedBy('b');
     const seen = (): number => world.eventsOf(`container.recoveryFailed ${text}`).length;
@@ -275,11 +287,11 @@ describe('openings that fail', () => {
     world.until(serves, 3_000, 'served');
     const [owner, count] = [world.ownerOf(text), seen()];
     world.node(owner).failServing(text);
-    world.until(() => seen() > count && serves(), 1_000, 'served by another one');
+    world.until(() => seen() > count && serves(), 1_000, 'served by another node');
     assert.notEqual(world.ownerOf(text), owner);
   });
 
-  test('the next leader sees the failure as well', () => {
+  test('is seen by the next leader, too', () => {
     const world = settledWorld(3, { containers: 3, copies: 3 });
     const text = world.ownedBy('b');
     for (const node of world.nodes) node.opens = 'fails';

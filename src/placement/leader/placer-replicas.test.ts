@@ -7,17 +7,17 @@ function holding(world: PlacementTestCluster, name: string): readonly string[] {
   return [...world.records.keys()].filter((text) => world.copies(text).split(' ').includes(name));
 }
 
-describe('copies', () => {
-  test('those of a dead node are made again elsewhere, after a while', () => {
+describe('replicas', () => {
+  test('of a dead node are replaced after a delay', () => {
     const world = settledWorld(4, { containers: 12 });
     world.node('d').kill();
     world.run(3_000 + 1_500);
-    assert.notEqual(holding(world, 'd').length, 0, 'it may come back');
-    world.until(() => holding(world, 'd').length === 0, 20_000, 'd has nothing to hold');
+    assert.notEqual(holding(world, 'd').length, 0, 'the node may come back');
+    world.until(() => holding(world, 'd').length === 0, 20_000, 'd holds nothing');
     world.settle(2);
   });
 
-  test('a node that is back in time keeps its place', () => {
+  test('stay on a node that returns in time', () => {
     const world = settledWorld(4, { containers: 12 });
     const before = holding(world, 'd').length;
     world.node('d').kill();
@@ -27,34 +27,34 @@ describe('copies', () => {
     assert.equal(holding(world, 'd').length, before);
   });
 
-  test('not more than so many at a time', () => {
+  test('are repaired at most `copyRepairsMax` at a time', () => {
     const world = settledWorld(5, { containers: 40, copies: 2 }, { copyRepairsMax: 3 });
     for (const node of world.nodes) node.copyMs = 200;
     let most = 0;
     world.onRecord = () => {
-      const lacking = [...world.records.values()].filter((record) =>
+      const lagging = [...world.records.values()].filter((record) =>
         record.copies.some((id) => world.node(id).isUp && record.inSync.every(({ node }) => node !== id)),
       );
-      if (world.timeline.nowMs > 0) most = Math.max(most, lacking.length);
+      if (world.timeline.nowMs > 0) most = Math.max(most, lagging.length);
     };
     world.node('e').kill();
-    world.until(() => holding(world, 'e').length === 0, 60_000, 'e has nothing to hold');
+    world.until(() => holding(world, 'e').length === 0, 60_000, 'e holds nothing');
     world.settle(2);
     assert.equal(most, 3);
   });
 
-  test('a copy that never gets there does not keep the others from being made', () => {
+  test('that never catch up do not block other repairs', () => {
     const world = settledWorld(5, { containers: 10, copies: 2 }, { copyRepairsMax: 1, copyRepairStaleMs: 5_000 });
     world.node('b').copies = 'never';
     world.node('e').kill();
-    const isMade = (): boolean =>
+    const isRepaired = (): boolean =>
       [...world.records.values()].every(({ copies, inSync }) => {
         return copies.includes(world.node('b').id) || inSync.length === 2;
       });
-    world.until(isMade, 60_000, 'all but those of b');
+    world.until(isRepaired, 60_000, 'all but those of b');
   });
 
-  test('no one with the state leaves before another one has it', () => {
+  test('in sync stay until their replacement is in sync', () => {
     const world = settledWorld(3, { containers: 3, copies: 2 });
     const text = [...world.records.keys()].find((one) => world.copies(one).split(' ')[1] === 'c') ?? '';
     const free = world.nodes.find(({ name }) => !world.copies(text).split(' ').includes(name));
@@ -63,13 +63,13 @@ describe('copies', () => {
     world.node('c').setMode('draining');
     world.run(10_000);
     assert.ok(world.inSync(text).includes('c'), 'c is still needed');
-    assert.ok(world.copies(text).includes(free.name), 'somebody is to replace it');
+    assert.ok(world.copies(text).includes(free.name), 'its replacement is chosen');
     free.copies = 'well';
     world.until(() => !world.copies(text).includes('c'), 3_000, 'c leaves');
     assert.ok(world.inSync(text).includes(free.name));
   });
 
-  test('a node that is drained is let go also if nobody can replace it', () => {
+  test('leave a draining node also if no other node can replace it', () => {
     const world = settledWorld(2, { containers: 4, copies: 2 });
     for (const text of world.records.keys()) if (world.ownerOf(text) === 'b') assert.ok(world.move(text, 'a').ok);
     world.until(() => world.isSettled(2), 3_000, 'all on a');
@@ -80,7 +80,7 @@ describe('copies', () => {
     world.settle(2);
   });
 
-  test('more copies when the pool wants more, fewer when it wants fewer', () => {
+  test('follow the number that the pool wants', () => {
     const world = settledWorld(4, { containers: 6, copies: 2 });
     const pool = world.leader?.placer?.view?.pools.get('p')?.record;
     assert.ok(pool !== undefined);
@@ -92,7 +92,7 @@ describe('copies', () => {
     world.settle(1);
   });
 
-  test('two of three holders die one after the other: nothing is lost, and all copies are made again', () => {
+  test('are all replaced without loss when two of three nodes die one after the other', () => {
     const world = settledWorld(5, { containers: 10, copies: 3 });
     world.node('e').kill();
     world.run(400);
@@ -102,12 +102,12 @@ describe('copies', () => {
     assert.equal(holding(world, 'e').length + holding(world, 'd').length, 0);
   });
 
-  test('a node that cannot take a copy is replaced, when that has lasted too long', () => {
+  test('that lag for too long are replaced', () => {
     const world = settledWorld(4, { containers: 1, copies: 2 }, { copyRepairStaleMs: 5_000 });
     const [, copy = ''] = world.copies('p/0').split(' ');
     const bad = world.node(copy);
     bad.copies = 'never';
-    // Its disk is full: the owner takes it out of those in sync, and it stays where it is.
+    // Its disk is full: the owner removes it from the ISR, and the replica stays on its node.
     bad.pause();
     world.until(() => world.record('p/0').inSync.length === 1, 3_000, 'out of sync');
     bad.resume();
@@ -118,7 +118,7 @@ describe('copies', () => {
     assert.equal(world.copies('p/0').split(' ').length, 2);
   });
 
-  test('nobody is asked again and again when no node can take a copy', () => {
+  test('do not spread over all nodes when none can catch up', () => {
     const world = settledWorld(5, { containers: 1, copies: 2 }, { copyRepairStaleMs: 2_000 });
     const [owner, copy = ''] = world.copies('p/0').split(' ');
     for (const node of world.nodes) if (node.name !== owner) node.copies = 'never';

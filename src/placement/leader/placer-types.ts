@@ -1,24 +1,28 @@
-/** Options and events of the placer. An event is reported after its transaction has succeeded. */
-import type { NodeId } from '../../base/ids.ts';
+/** Options of the placer with their defaults, and its events: each is emitted after its transaction has succeeded. */
+import type { PlacementContainerEvent, PlacementOptions } from '../plans/planning-context.ts';
 
-export type PlacementContainerEvent = {
-  readonly kind:
-    | 'container.assigned'
-    | 'container.recovered'
-    | 'container.recoveryFailed'
-    | 'container.waiting'
-    | 'container.moving'
-    | 'container.moveCancelled'
-    | 'container.migrated';
-  readonly pool: string;
-  readonly container: number;
-  /** Who has it now, or is to have it. */
-  readonly node: NodeId | undefined;
-  /** Who had it before. */
-  readonly from: NodeId | undefined;
-  readonly reason: string;
-  /** Somebody should look at it. */
-  readonly needsAttention: boolean;
+export type PlacerOptions = PlacementOptions & {
+  /** The only option of the serving lease: all other times of the lease are fixed shares of it. */
+  readonly servingLeaseMs: number;
+  readonly transactionsMax: number;
+  readonly retryDelayMsMin: number;
+  readonly retryDelayMsMax: number;
+};
+
+export const placerDefaults: PlacerOptions = {
+  servingLeaseMs: 5_000,
+  openDeadlineMs: 20_000,
+  openRetryMsMin: 500,
+  openRetryMsMax: 30_000,
+  failuresAlarm: 3,
+  copyRepairDelayMs: 10_000,
+  copyRepairsMax: 4,
+  copyRepairStaleMs: 60_000,
+  copyingMsMax: 60_000,
+  handingMsMax: 45_000,
+  transactionsMax: 64,
+  retryDelayMsMin: 50,
+  retryDelayMsMax: 5_000,
 };
 
 export type PlacerEvent =

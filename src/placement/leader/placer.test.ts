@@ -5,8 +5,8 @@ import { PlacementTestCluster, settledWorld } from '../../../test/support/placem
 import { clusterKey, keyRanges } from '../../registry/cluster-keys.ts';
 import { type PoolRecord, readNodeNumber } from '../state/container-records.ts';
 
-describe('pools', () => {
-  test('the containers of a pool are spread evenly, and so are their copies', () => {
+describe('a pool', () => {
+  test('has its containers and replicas spread evenly', () => {
     const world = settledWorld(3, { containers: 12, copies: 2 });
     assert.deepEqual(
       ['a', 'b', 'c'].map((name) => world.countOn(name)),
@@ -18,14 +18,14 @@ describe('pools', () => {
     assert.deepEqual(world.eventsOf('pool.created'), ['pool.created p']);
   });
 
-  test('many containers are created in batches, each once', () => {
+  test('with many containers is created in batches, each container once', () => {
     const world = settledWorld(3, { containers: 350, copies: 1 });
     assert.equal(world.records.size, 350);
     assert.equal(world.eventsOf('container.assigned').length, 350);
     assert.deepEqual(world.eventsOf('pool.created'), ['pool.created p']);
   });
 
-  test('a pool waits for nodes; with fewer nodes than copies it has fewer copies, until another one comes', () => {
+  test('waits for nodes, and has fewer replicas until there are enough nodes', () => {
     const world = new PlacementTestCluster();
     world.add(1);
     world.node('a').setMode('drained');
@@ -39,10 +39,10 @@ describe('pools', () => {
     world.settle(2);
     world.add(1);
     world.settle(3);
-    assert.equal(world.countOn('a'), world.records.size, 'who joins gets copies, no containers');
+    assert.equal(world.countOn('a'), world.records.size, 'a node that joins gets replicas, no containers');
   });
 
-  test('a pool that is deleted while its containers are being created goes, whatever comes first', () => {
+  test('that is deleted while its containers are being created disappears at any timing', () => {
     const facts = { major: 1, minor: 0, module: 'm', moduleVersion: 0, containers: 3, copies: 1 };
     const pool: PoolRecord = { ...facts, durability: 'copies', restart: false, params: null, state: 'active' };
     for (let afterMs = 0; afterMs < 10; afterMs += 0.5) {
@@ -50,30 +50,30 @@ describe('pools', () => {
       world.add(2);
       world.lead('a');
       world.run(3_000);
-      // What the leader asks for takes a while; that the pool is to go is known before it is refused.
+      // Transactions of the leader are delayed: it learns of the deletion before they are refused.
       const { registry } = world.node('a');
       const transact = registry.transact.bind(registry);
-      const late: typeof transact = (...words) => void world.timeline.after(5, () => transact(...words));
+      const delayed: typeof transact = (...args) => void world.timeline.after(5, () => transact(...args));
       world.put('p', pool);
-      Object.assign(registry, { transact: late });
+      Object.assign(registry, { transact: delayed });
       world.run(afterMs);
       Object.assign(registry, { transact });
       world.put('p', { ...pool, state: 'deleting' });
-      Object.assign(registry, { transact: late });
+      Object.assign(registry, { transact: delayed });
       world.run(10);
       const isGone = (): boolean => world.node('a').placer?.view?.pools.get('p')?.record === undefined;
       world.until(() => world.records.size === 0 && isGone(), 10_000, `deleted after ${afterMs} ms`);
     }
   });
 
-  test('a leader that is new does not put everything on whoever asks first', () => {
+  test('is not placed by a new leader on the first node that requests a lease alone', () => {
     const world = new PlacementTestCluster();
     world.add(3);
     world.create('p', { containers: 9, copies: 1 });
     world.node('c').pause();
     world.lead('a');
     world.run(300);
-    assert.equal(world.records.size, 0, 'what c can do is not known yet');
+    assert.equal(world.records.size, 0, 'it is unknown whether c is available');
     world.node('c').resume();
     world.settle(1);
     assert.deepEqual(
@@ -82,7 +82,7 @@ describe('pools', () => {
     );
   });
 
-  test('a pool that is deleted goes whole, and can be created again under higher fences', () => {
+  test('is deleted completely, and can be created again with higher fences', () => {
     const world = settledWorld(2, { containers: 130, copies: 1 });
     const { fence } = world.record('p/7');
     const pool: PoolRecord = { ...world.pool('p'), state: 'deleting' };
@@ -96,13 +96,13 @@ describe('pools', () => {
     const [a, b] = [world.node('a'), world.node('b')];
     const { revision } = world.registry.keyspace;
     const isGranted = [revision - 1, revision].map((seen) => a.placer?.grantServingLease(b.id, b.generation, seen).ok);
-    assert.deepEqual(isGranted, [false, true], 'nobody serves on who has not heard of it');
+    assert.deepEqual(isGranted, [false, true], 'no node keeps serving before it has seen the deletion');
     world.create('p', { containers: 8, copies: 1 });
     world.settle(1);
     assert.ok(world.record('p/7').fence > fence);
   });
 
-  test('every worker gets a number, once, also from the next leader', () => {
+  test('finds every worker numbered once, also by the next leader', () => {
     const world = settledWorld(3, { containers: 1, copies: 1 });
     world.lead('b');
     world.add(2);
@@ -118,7 +118,7 @@ describe('pools', () => {
     assert.equal(new Set(numbers(world)).size, 5);
   });
 
-  test('what cannot be read is left alone, and not created again', () => {
+  test('with a malformed container record keeps it, and does not create the container again', () => {
     const world = settledWorld(2, { containers: 3, copies: 1 });
     const value = new TextEncoder().encode('?');
     world.write([{ kind: 'put', key: clusterKey({ kind: 'container', pool: 'p', container: '1' }), value }]);
@@ -146,8 +146,8 @@ function numbers(world: PlacementTestCluster): readonly number[] {
   return entries.map(({ value }) => readNodeNumber(value) ?? -1);
 }
 
-describe('module versions', () => {
-  test('one container after the other, each served again before the next', () => {
+describe('a roll of the module version', () => {
+  test('reopens one container after the other, each served again before the next', () => {
     const world = settledWorld(3, { containers: 6, copies: 2 });
     const opening = new Set<string>();
     let most = 0;
@@ -168,7 +168,7 @@ describe('module versions', () => {
     assert.ok(world.nodes.every((node) => node.opened.some((line) => line.endsWith('restart'))));
   });
 
-  test('a version that does not open stops at the first container; a repaired one goes on', () => {
+  test('stops at the first container that fails to open, and continues with a repaired version', () => {
     const world = settledWorld(3, { containers: 6, copies: 2 }, { openRetryMsMin: 100, openRetryMsMax: 200 });
     const pool = world.pool('p');
     for (const node of world.nodes) node.opens = 'fails';
@@ -188,7 +188,7 @@ describe('module versions', () => {
   });
 });
 
-test('what is settled stays so: nothing is written', () => {
+test('a settled cluster writes nothing', () => {
   const world = settledWorld(3, { containers: 12 });
   const before = world.registry.keyspace.revision;
   world.run(200_000);
@@ -196,18 +196,18 @@ test('what is settled stays so: nothing is written', () => {
   assert.equal(world.leader?.placer?.view?.containers.size, 12);
 });
 
-test('one change is one look: what nothing has happened to is not looked at, however much there is', () => {
+test('a change reconciles only the containers that it concerns', () => {
   const world = settledWorld(3, { containers: 600, copies: 2 });
-  const view = world.leader?.placer?.view ?? assert.fail('nobody leads');
+  const view = world.leader?.placer?.view ?? assert.fail('no leader');
   const get = view.containers.get.bind(view.containers);
-  let looks = 0;
+  let lookups = 0;
   view.containers.get = (text) => {
-    looks += 1;
+    lookups += 1;
     return get(text);
   };
   world.run(20_000);
-  assert.equal(looks, 0, 'renewals and time alone');
+  assert.equal(lookups, 0, 'lease renewals alone cost nothing');
   assert.ok(world.move('p/5', world.ownerOf('p/5') === 'a' ? 'b' : 'a').ok);
   world.until(() => world.record('p/5').opening === 'migrate' && world.isSettled(2), 3_000, 'moved');
-  assert.ok(looks > 0 && looks < 100, `${looks} looks`);
+  assert.ok(lookups > 0 && lookups < 100, `${lookups} lookups`);
 });

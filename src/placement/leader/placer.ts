@@ -1,14 +1,11 @@
 /**
- * The leader's placement machine: claims `/cluster/container-placer` with its fence, then runs guarded transactions.
- * Holds nothing the next leader could not read.
+ * The machine of the leader that places containers. It decides from the registry and the serving leases that it grants:
  *
- * It decides from the registry, and from who has asked it for the serving lease:
+ *   elected -> load the view -> write the own fence to /cluster/container-placer -> see it there -> task after task
  *
- *   became leader -> read all -> write our fence to /cluster/container-placer -> see it there -> task after task
- *
- * Each task is one guarded transaction. A leader that finds a higher fence there was superseded and stops. Nothing is
- * remembered but what runs at this moment, so whoever leads next resumes at the same place: nothing is lost with a
- * leader, and nothing is done twice, however many have noticed why it should be done.
+ * Each task is one guarded transaction. A leader that sees a higher fence there is superseded and stops. It keeps only
+ * the tasks in flight and the leases, so the next leader continues at the same point: a change of leader loses nothing
+ * and repeats nothing.
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import { type Outcome, RemusterError, failure, success } from '../../base/errors.ts';
@@ -20,13 +17,12 @@ import type { LeaderEffect, LeaderInput } from './leader-machine-host.ts';
 import { ReconcileQueue } from './reconcile-queue.ts';
 import { planContainer } from '../plans/container-plan.ts';
 import { PendingTakeovers } from './pending-takeovers.ts';
-import { type ServingLeaseRequest, type ServingLeaseGrant, grantServingLease } from '../state/lease-grant.ts';
+
 import { type ContainerMoveRequest, planRequestedMove } from '../plans/move-plan.ts';
 import { NodeChangeDetector } from './node-change-detector.ts';
-import { claimPlacement } from './placement-transactions.ts';
+import { claimPlacer } from './placement-transactions.ts';
 import { PlacementView } from '../state/placement-view.ts';
-import type { PlacerEvent } from './placer-types.ts';
-import type { PlacerOptions } from './placer-options.ts';
+import type { PlacerEvent, PlacerOptions } from './placer-types.ts';
 import { planNodeNumbers, planPool } from '../plans/pool-plan.ts';
 import {
   type RunningTask,
@@ -36,13 +32,13 @@ import {
   poolTaskKey,
   placementTransaction,
 } from './task-tracker.ts';
-import { ServingLeases } from '../state/serving-leases.ts';
+import { type ServingLeaseGrant, type ServingLeaseRequest, ServingLeases } from '../state/serving-leases.ts';
 import { type RecoveryRanking, type PlanningContext, hasValidLease } from '../plans/planning-context.ts';
 
 export type PlacerRequest =
-  /** `grant` was asked, and perhaps the node can do more than before. */
-  | { readonly kind: 'renewed'; readonly node: NodeId }
-  | { readonly kind: 'gone'; readonly node: NodeId; readonly generation: number }
+  /** `grantServingLease` has granted a lease, so the lease status of the node may have changed. */
+  | { readonly kind: 'leaseRenewed'; readonly node: NodeId }
+  | { readonly kind: 'nodeGone'; readonly node: NodeId; readonly generation: number }
   | { readonly kind: 'move'; readonly call: number; readonly request: ContainerMoveRequest };
 export type PlacerInput = LeaderInput | PlacerRequest;
 export type PlacerMachineEffect = LeaderEffect<void, PlacerEvent>;
@@ -50,25 +46,26 @@ export type PlacerEffect = PlacerMachineEffect | Schedule<'wake'>;
 
 export type PlacerPhase = 'follower' | 'loading' | 'claiming' | 'leading' | 'superseded';
 
-const triesMax = 1_024;
-const repairsLookMs = 1_000;
+const refusalsMax = 1_024;
+const repairPollMs = 1_000;
 
 export class Placer {
   readonly #options: PlacerOptions;
   readonly #rank: RecoveryRanking;
   readonly #leases: ServingLeases;
-  readonly #agenda = new ReconcileQueue();
-  readonly #runs = new TaskTracker();
-  readonly #disputes: PendingTakeovers;
-  readonly #nodes: NodeChangeDetector;
+  readonly #queue = new ReconcileQueue();
+  readonly #tasks = new TaskTracker();
+  readonly #takeovers: PendingTakeovers;
+  readonly #nodeChanges: NodeChangeDetector;
   #phase: PlacerPhase = 'follower';
   #fence = 0n as Fence;
   #fenceBytes = new Uint8Array();
   #view: PlacementView | undefined;
   #claimId: number | undefined;
   #claimedRevision: number | undefined;
-  #tries = new BoundedLru<string, number>(triesMax);
-  /** The registry does not answer well: nothing is tried before. */
+  /** Consecutive refusals by task name, for the backoff. */
+  #refusals = new BoundedLru<string, number>(refusalsMax);
+  /** After errors of the registry no task starts before then. */
   #pausedUntilMs = 0;
   #errors = 0;
   #wakeMs: number | undefined;
@@ -78,139 +75,140 @@ export class Placer {
     this.#options = options;
     this.#rank = rank;
     this.#leases = new ServingLeases(options.servingLeaseMs);
-    this.#disputes = new PendingTakeovers(this.#leases);
-    this.#nodes = new NodeChangeDetector(this.#leases);
+    this.#takeovers = new PendingTakeovers(this.#leases);
+    this.#nodeChanges = new NodeChangeDetector(this.#leases);
   }
 
   get phase(): PlacerPhase {
     return this.#phase;
   }
 
-  /** What the leader sees; undefined on everybody else. */
+  /** The view of the leader; undefined on other nodes. */
   get view(): PlacementView | undefined {
     return this.#phase === 'leading' ? this.#view : undefined;
   }
 
-  get runningCount(): number {
-    return this.#runs.size;
+  get inFlightCount(): number {
+    return this.#tasks.size;
   }
 
-  /** May that node go on serving? Answered at once, and followed by the input `renewed`. */
-  grantServingLease(nowMs: number, asker: ServingLeaseRequest): Outcome<ServingLeaseGrant> {
-    if (this.#phase === 'leading') return grantServingLease(this.#leases, nowMs, asker);
+  /** Decides at once; after a grant the caller feeds `leaseRenewed`. */
+  grantServingLease(nowMs: number, request: ServingLeaseRequest): Outcome<ServingLeaseGrant> {
+    if (this.#phase === 'leading') return this.#leases.grant(nowMs, request);
     return failure('NOT_LEADER', 'this node does not place containers', 'no');
   }
 
   step(nowMs: number, input: PlacerInput): readonly PlacerEffect[] {
-    this.#take(nowMs, input);
+    this.#onInput(nowMs, input);
     if (this.#phase === 'loading') this.#claim(nowMs);
-    if (this.#phase === 'leading') this.#work(nowMs);
+    if (this.#phase === 'leading') this.#startWork(nowMs);
     const effects = this.#effects;
     this.#effects = [];
     return effects;
   }
 
-  #take(nowMs: number, input: PlacerInput): void {
+  #onInput(nowMs: number, input: PlacerInput): void {
     switch (input.kind) {
-      case 'became':
-        this.#resign('loading');
+      case 'elected':
+        this.#stepDown('loading');
         this.#fence = input.fence;
         this.#fenceBytes = new TextEncoder().encode(String(input.fence));
-        this.#leases.begin(nowMs);
-        this.#effects.push({ kind: 'follow' });
+        this.#leases.startLeadership(nowMs);
+        this.#effects.push({ kind: 'watch' });
         return;
       case 'lost':
-        return this.#resign('follower');
+        return this.#stepDown('follower');
       case 'loaded':
         this.#view = PlacementView.from(input.entries, input.revision, nowMs, this.#view);
-        return this.#looked(nowMs, this.#view);
+        return this.#onViewChanged(nowMs, this.#view);
       case 'changed':
         this.#view?.apply(input.changes, input.revision, nowMs);
-        return this.#looked(nowMs, this.#view);
+        return this.#onViewChanged(nowMs, this.#view);
       case 'transacted':
-        return this.#transacted(nowMs, input.id, input.outcome);
-      case 'renewed':
-        return this.#nodes.check(nowMs, this.#view, input.node, this.#agenda);
-      case 'gone':
+        return this.#onTransacted(nowMs, input.id, input.outcome);
+      case 'leaseRenewed':
+        return this.#nodeChanges.check(nowMs, this.#view, input.node, this.#queue);
+      case 'nodeGone':
         this.#leases.markGone(nowMs, input.node, input.generation);
-        return this.#nodes.check(nowMs, this.#view, input.node, this.#agenda);
+        return this.#nodeChanges.check(nowMs, this.#view, input.node, this.#queue);
       case 'move':
-        return this.#move(nowMs, input.call, input.request);
+        return this.#onMoveRequest(nowMs, input.call, input.request);
       case 'expired':
         if (this.#wakeMs !== undefined && this.#wakeMs <= nowMs) this.#wakeMs = undefined;
     }
   }
 
-  #resign(phase: PlacerPhase): void {
-    if (this.#phase !== 'follower') this.#effects.push({ kind: 'unfollow' });
-    for (const { task } of this.#runs.all()) this.#answer(task, failure('NOT_LEADER', 'this node leads no longer'));
+  #stepDown(phase: PlacerPhase): void {
+    if (this.#phase !== 'follower') this.#effects.push({ kind: 'unwatch' });
+    for (const { task } of this.#tasks.all())
+      this.#reply(task, failure('NOT_LEADER', 'this node is no longer the leader'));
     this.#phase = phase;
     this.#view = undefined;
     this.#claimId = undefined;
     this.#claimedRevision = undefined;
-    this.#runs.clear();
-    this.#agenda.clear();
-    this.#disputes.clear();
-    this.#nodes.clear();
-    this.#tries = new BoundedLru(triesMax);
+    this.#tasks.clear();
+    this.#queue.clear();
+    this.#takeovers.clear();
+    this.#nodeChanges.clear();
+    this.#refusals = new BoundedLru(refusalsMax);
     this.#pausedUntilMs = 0;
     this.#errors = 0;
   }
 
-  /** The view is newer: what it shows as done is over, what it shows as changed is looked at. */
-  #looked(nowMs: number, view: PlacementView | undefined): void {
+  /** Ends tasks that the view shows as done, enqueues what has changed, and steps down if a later leader took over. */
+  #onViewChanged(nowMs: number, view: PlacementView | undefined): void {
     if (view === undefined) return;
-    for (const run of this.#runs.visibleIn(view.revision)) this.#lookAgain(run);
+    for (const running of this.#tasks.endVisible(view.revision)) this.#requeue(running);
     const { containers, pools, nodes } = view.changedNames;
-    for (const text of containers) this.#agenda.enqueue(text);
-    for (const pool of pools) this.#agenda.enqueuePool(pool);
-    for (const node of nodes) this.#nodes.check(nowMs, view, node, this.#agenda);
-    if (nodes.size > 0) this.#nodes.allNumbered = false;
-    for (const touched of [containers, pools, nodes]) touched.clear();
-    if (standingFence(view) > this.#fence) {
-      this.#effects.push({ kind: 'tell', event: { kind: 'placer.superseded' } });
-      this.#resign('superseded');
+    for (const container of containers) this.#queue.enqueue(container);
+    for (const pool of pools) this.#queue.enqueuePool(pool);
+    for (const node of nodes) this.#nodeChanges.check(nowMs, view, node, this.#queue);
+    if (nodes.size > 0) this.#nodeChanges.allNumbered = false;
+    for (const names of [containers, pools, nodes]) names.clear();
+    if (recordedFence(view) > this.#fence) {
+      this.#effects.push({ kind: 'emit', event: { kind: 'placer.superseded' } });
+      this.#stepDown('superseded');
     } else if (this.#claimedRevision !== undefined) this.#lead(view, this.#claimedRevision);
   }
 
   #claim(nowMs: number): void {
     const view = this.#view;
     if (view === undefined || this.#claimId !== undefined) return;
-    if (standingFence(view) === this.#fence) return this.#lead(view, view.placer?.modRevision ?? 0);
+    if (recordedFence(view) === this.#fence) return this.#lead(view, view.placer?.modRevision ?? 0);
     if (nowMs < this.#pausedUntilMs) return this.#wakeAt(nowMs, this.#pausedUntilMs);
-    this.#claimId = this.#runs.newId();
+    this.#claimId = this.#tasks.newId();
     this.#phase = 'claiming';
-    const transaction = claimPlacement(this.#fenceBytes, view.placer?.modRevision ?? 0);
+    const transaction = claimPlacer(this.#fenceBytes, view.placer?.modRevision ?? 0);
     this.#effects.push({ kind: 'transact', id: this.#claimId, transaction });
   }
 
-  /** Everything that leaders before us have done is older than our claim: nothing is decided before we see it. */
+  /** All changes of former leaders are older than the own claim, so no decision is made before the view shows it. */
   #lead(view: PlacementView, claimedRevision: number): void {
     this.#claimedRevision = claimedRevision;
     if (this.#phase === 'leading' || view.revision < claimedRevision) return;
     this.#phase = 'leading';
     this.#leases.requireRevisionOfAll(claimedRevision);
     this.#errors = 0;
-    this.#effects.push({ kind: 'tell', event: { kind: 'placer.leading' } });
+    this.#effects.push({ kind: 'emit', event: { kind: 'placer.leading' } });
   }
 
-  #transacted(nowMs: number, id: number, outcome: Outcome<TransactionResult>): void {
-    if (id === this.#claimId) return this.#claimed(nowMs, outcome);
-    const run = this.#runs.get(id);
-    if (run === undefined) return;
-    this.#disputes.takeoverEnded(run, outcome);
+  #onTransacted(nowMs: number, id: number, outcome: Outcome<TransactionResult>): void {
+    if (id === this.#claimId) return this.#onClaimed(nowMs, outcome);
+    const running = this.#tasks.get(id);
+    if (running === undefined) return;
+    this.#takeovers.onTaskEnded(running, outcome);
     if (!outcome.ok) {
-      this.#runs.end(run);
-      this.#answer(run.task, outcome);
-      this.#lookAgain(run);
+      this.#tasks.end(running);
+      this.#reply(running.task, outcome);
+      this.#requeue(running);
       return this.#pause(nowMs);
     }
     this.#errors = 0;
-    if (outcome.value.succeeded) this.#succeeded(run, outcome.value.revision);
-    else this.#refused(nowMs, run);
+    if (outcome.value.succeeded) this.#onSucceeded(running, outcome.value.revision);
+    else this.#onRefused(nowMs, running);
   }
 
-  #claimed(nowMs: number, outcome: Outcome<TransactionResult>): void {
+  #onClaimed(nowMs: number, outcome: Outcome<TransactionResult>): void {
     this.#claimId = undefined;
     if (outcome.ok && outcome.value.succeeded && this.#view !== undefined) {
       return this.#lead(this.#view, outcome.value.revision);
@@ -219,124 +217,126 @@ export class Placer {
     this.#pause(nowMs);
   }
 
-  #succeeded(run: RunningTask, revision: number): void {
-    this.#tries.delete(run.name);
-    for (const event of placementEvents(run.task)) this.#effects.push({ kind: 'tell', event });
-    // Whoever has not heard of it would go on to serve what was in there.
-    if (run.task.kind === 'deletePool') this.#leases.requireRevisionOfAll(revision);
-    this.#answer(run.task, success(undefined));
-    if ((this.#view?.revision ?? 0) < revision) return this.#runs.committed(run, revision);
-    this.#runs.end(run);
-    this.#lookAgain(run);
+  #onSucceeded(running: RunningTask, revision: number): void {
+    this.#refusals.delete(running.name);
+    for (const event of placementEvents(running.task)) this.#effects.push({ kind: 'emit', event });
+    // A node that has not seen the deletion would keep serving the containers of the pool.
+    if (running.task.kind === 'deletePool') this.#leases.requireRevisionOfAll(revision);
+    this.#reply(running.task, success(undefined));
+    if ((this.#view?.revision ?? 0) < revision) return this.#tasks.commit(running, revision);
+    this.#tasks.end(running);
+    this.#requeue(running);
   }
 
-  /** What it rested on has passed. The view will show it; until then this one thing waits. */
-  #refused(nowMs: number, run: RunningTask): void {
-    this.#runs.end(run);
-    this.#answer(run.task, failure('PRECONDITION', 'something changed meanwhile'));
-    const tries = (this.#tries.peek(run.name) ?? 0) + 1;
-    this.#tries.set(run.name, tries);
-    const atMs = nowMs + this.#delayMs(tries);
-    const { task } = run;
-    // What happened to the pool meanwhile may have been seen, and left alone because of this very run.
+  /** A guard did not hold. The view will show why; until then only this task backs off. */
+  #onRefused(nowMs: number, running: RunningTask): void {
+    const { name, task } = running;
+    this.#tasks.end(running);
+    this.#reply(task, failure('PRECONDITION', 'the container or its nodes changed meanwhile'));
+    const refusals = (this.#refusals.peek(name) ?? 0) + 1;
+    this.#refusals.set(name, refusals);
+    const atMs = nowMs + this.#retryDelayMs(refusals);
+    // A change of the pool may have been seen and skipped while this task was in flight.
     if (task.kind !== 'numbers')
-      this.#agenda.enqueuePoolAt(task.kind === 'change' ? task.change.placed.pool : task.pool.name, atMs);
-    if (task.kind === 'change' || task.kind === 'numbers') this.#agenda.enqueueAt(run.name, atMs);
+      this.#queue.enqueuePoolAt(task.kind === 'change' ? task.change.placed.pool : task.pool.name, atMs);
+    if (task.kind === 'change' || task.kind === 'numbers') this.#queue.enqueueAt(name, atMs);
   }
 
-  #answer(task: PlacementTask, outcome: Outcome<void>): void {
+  #reply(task: PlacementTask, outcome: Outcome<void>): void {
     if (task.kind === 'change' && task.call !== undefined) {
-      this.#effects.push({ kind: 'answer', call: task.call, outcome });
+      this.#effects.push({ kind: 'reply', call: task.call, outcome });
     }
   }
 
   #pause(nowMs: number): void {
     this.#errors += 1;
-    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + this.#delayMs(this.#errors));
+    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + this.#retryDelayMs(this.#errors));
   }
 
-  #delayMs(tries: number): number {
-    return Math.min(this.#options.retryDelayMsMax, this.#options.retryDelayMsMin * 2 ** Math.min(20, tries - 1));
+  #retryDelayMs(attempts: number): number {
+    const { retryDelayMsMin, retryDelayMsMax } = this.#options;
+    return Math.min(retryDelayMsMax, retryDelayMsMin * 2 ** Math.min(20, attempts - 1));
   }
 
-  #lookAgain({ name, task }: RunningTask): void {
+  #requeue({ name, task }: RunningTask): void {
     if (task.kind === 'change') {
-      this.#agenda.enqueue(name);
-      this.#agenda.enqueuePool(task.change.placed.pool);
-    } else if (task.kind === 'numbers') this.#nodes.allNumbered = false;
-    else this.#agenda.enqueuePool(task.pool.name);
+      this.#queue.enqueue(name);
+      this.#queue.enqueuePool(task.change.placed.pool);
+    } else if (task.kind === 'numbers') this.#nodeChanges.allNumbered = false;
+    else this.#queue.enqueuePool(task.pool.name);
   }
 
-  #move(nowMs: number, call: number, request: ContainerMoveRequest): void {
-    const answer = (error: RemusterError): void =>
-      void this.#effects.push({ kind: 'answer', call, outcome: { ok: false, error } });
+  #onMoveRequest(nowMs: number, call: number, request: ContainerMoveRequest): void {
+    const refuse = (error: RemusterError): void =>
+      void this.#effects.push({ kind: 'reply', call, outcome: { ok: false, error } });
     if (this.#phase !== 'leading' || this.#view === undefined) {
-      return answer(new RemusterError('NOT_LEADER', 'only the leader moves containers', 'no'));
+      return refuse(new RemusterError('NOT_LEADER', 'only the leader moves containers', 'no'));
     }
-    const change = planRequestedMove(this.#situation(nowMs, this.#view), request);
-    if (change instanceof RemusterError) return answer(change);
-    if (this.#runs.has(change.placed.fullName)) {
-      return answer(new RemusterError('PRECONDITION', 'it is being changed at this moment', 'no'));
+    const change = planRequestedMove(this.#context(nowMs, this.#view), request);
+    if (change instanceof RemusterError) return refuse(change);
+    if (this.#tasks.has(change.placed.fullName)) {
+      return refuse(new RemusterError('PRECONDITION', 'another change of the container is under way', 'no'));
     }
     this.#start(nowMs, this.#view, { kind: 'change', change, call });
   }
 
-  #work(nowMs: number): void {
+  #startWork(nowMs: number): void {
     const view = this.#view;
     if (view === undefined) return;
-    this.#nodes.checkAll(nowMs, view, this.#agenda);
+    this.#nodeChanges.checkAll(nowMs, view, this.#queue);
     if (nowMs >= this.#pausedUntilMs) {
       this.#startNumbers(nowMs, view);
       this.#startPools(nowMs, view);
       this.#startContainers(nowMs, view);
     }
-    this.#wakeLater(nowMs);
+    this.#scheduleWake(nowMs);
   }
 
   #startNumbers(nowMs: number, view: PlacementView): void {
-    if (this.#nodes.allNumbered || this.#runs.has('numbers')) return;
+    if (this.#nodeChanges.allNumbered || this.#tasks.has('numbers')) return;
     const task = planNodeNumbers(view);
-    if (task === undefined) this.#nodes.allNumbered = true;
+    if (task === undefined) this.#nodeChanges.allNumbered = true;
     else this.#start(nowMs, view, task);
   }
 
   #startPools(nowMs: number, view: PlacementView): void {
-    while (this.#runs.size < this.#options.transactionsMax) {
-      const name = this.#agenda.nextPool(nowMs);
+    while (this.#tasks.size < this.#options.transactionsMax) {
+      const name = this.#queue.nextPool(nowMs);
       if (name === undefined) return;
       const pool = view.pools.get(name);
-      if (pool === undefined || this.#runs.has(poolTaskKey(name))) continue;
-      const task = planPool(this.#situation(nowMs, view), pool);
-      if (task === 'wait') this.#agenda.blockPool(name);
+      if (pool === undefined || this.#tasks.has(poolTaskKey(name))) continue;
+      const task = planPool(this.#context(nowMs, view), pool);
+      if (task === 'wait') this.#queue.blockPool(name);
       else if (task?.kind === 'roll') {
         const { change } = task;
-        if (!this.#runs.has(change.placed.fullName))
+        if (!this.#tasks.has(change.placed.fullName))
           this.#start(nowMs, view, { kind: 'change', change, call: undefined });
       } else if (task !== undefined) this.#start(nowMs, view, task);
     }
   }
 
   #startContainers(nowMs: number, view: PlacementView): void {
-    if (this.#agenda.repairsWaiting > 0) this.#agenda.enqueueRepairs(this.#repairsFree(nowMs, view));
-    while (this.#runs.size < this.#options.transactionsMax) {
-      const text = this.#agenda.nextContainer(nowMs);
-      if (text === undefined) return;
-      const placed = view.containers.get(text);
-      this.#disputes.recordSeen(text, placed?.modRevision);
-      if (placed === undefined || this.#runs.has(text)) continue;
-      const plan = planContainer(this.#situation(nowMs, view), placed);
-      if (plan.change === undefined) this.#agenda.planned(text, plan);
-      else if (plan.change.isRepair && this.#repairsFree(nowMs, view) === 0) this.#agenda.blockOnRepair(text);
+    if (this.#queue.repairsWaiting > 0) this.#queue.enqueueRepairs(this.#freeRepairs(nowMs, view));
+    while (this.#tasks.size < this.#options.transactionsMax) {
+      const name = this.#queue.nextContainer(nowMs);
+      if (name === undefined) return;
+      const placed = view.containers.get(name);
+      this.#takeovers.onRecordSeen(name, placed?.modRevision);
+      if (placed === undefined || this.#tasks.has(name)) continue;
+      const plan = planContainer(this.#context(nowMs, view), placed);
+      if (plan.change === undefined) this.#queue.defer(name, plan);
+      else if (plan.change.isRepair && this.#freeRepairs(nowMs, view) === 0) this.#queue.blockOnRepair(name);
       else this.#start(nowMs, view, { kind: 'change', change: plan.change, call: undefined });
     }
   }
 
-  #repairsFree(nowMs: number, view: PlacementView): number {
+  /** How many repairs may start: replicas that lag for less than `copyRepairStaleMs` count as repairs under way. */
+  #freeRepairs(nowMs: number, view: PlacementView): number {
     const { copyRepairsMax, copyRepairStaleMs } = this.#options;
-    const situation = this.#situation(nowMs, view);
-    let free = copyRepairsMax - this.#runs.repairs;
+    const context = this.#context(nowMs, view);
+    let free = copyRepairsMax - this.#tasks.repairs;
     for (const node of view.nodes.values()) {
-      if (node.laggingSinceMs.size === 0 || !hasValidLease(situation, node)) continue;
+      if (node.laggingSinceMs.size === 0 || !hasValidLease(context, node)) continue;
       for (const sinceMs of node.laggingSinceMs.values()) {
         if (nowMs - sinceMs < copyRepairStaleMs) free -= 1;
         if (free <= 0) return 0;
@@ -346,17 +346,14 @@ export class Placer {
   }
 
   #start(nowMs: number, view: PlacementView, task: PlacementTask): void {
-    const run = this.#runs.begin(task);
-    this.#disputes.takeoverStarted(nowMs, run);
-    this.#effects.push({
-      kind: 'transact',
-      id: run.id,
-      transaction: placementTransaction(task, this.#fenceBytes, view),
-    });
+    const running = this.#tasks.start(task);
+    this.#takeovers.onTaskStarted(nowMs, running);
+    const transaction = placementTransaction(task, this.#fenceBytes, view);
+    this.#effects.push({ kind: 'transact', id: running.id, transaction });
   }
 
-  #situation(nowMs: number, view: PlacementView): PlanningContext {
-    const { inFlight } = this.#runs;
+  #context(nowMs: number, view: PlacementView): PlanningContext {
+    const { receiving: inFlight } = this.#tasks;
     return {
       nowMs,
       view,
@@ -368,10 +365,10 @@ export class Placer {
     };
   }
 
-  /** Only for times to come: what is due and waits for a free hand is looked at when one becomes free. */
-  #wakeLater(nowMs: number): void {
-    const repairsMs = this.#agenda.repairsWaiting > 0 ? nowMs + repairsLookMs : undefined;
-    for (const atMs of [...this.#agenda.nextDueMs(), this.#nodes.nextMs, this.#pausedUntilMs, repairsMs]) {
+  /** Future times only: a due task without a free transaction starts when one ends. */
+  #scheduleWake(nowMs: number): void {
+    const repairsMs = this.#queue.repairsWaiting > 0 ? nowMs + repairPollMs : undefined;
+    for (const atMs of [...this.#queue.nextDueMs(), this.#nodeChanges.nextMs, this.#pausedUntilMs, repairsMs]) {
       if (atMs !== undefined && atMs > nowMs && atMs < Infinity) this.#wakeAt(nowMs, atMs);
     }
   }
@@ -383,8 +380,8 @@ export class Placer {
   }
 }
 
-/** Zero when there is none, or none that can be read. */
-function standingFence(view: PlacementView): Fence {
+/** The fence at /cluster/container-placer; zero when it is missing or malformed. */
+function recordedFence(view: PlacementView): Fence {
   if (view.placer === undefined) return 0n as Fence;
   try {
     return parseFence(new TextDecoder().decode(view.placer.value));

@@ -14,7 +14,7 @@ import type { RebalanceResult } from '../balance/rebalancer.ts';
 
 type Both = { readonly cluster: DrainTestCluster; readonly placer: FakePlacer };
 
-/** Nodes a, b, c ..., of which a leads, and containers that are open on those that are named. */
+/** Nodes a, b, c ..., of which a leads, and served containers on the nodes in `owners`. */
 function clusterWith(nodes: number, containers: number, owners: string, options: Partial<RebalanceOptions> = {}): Both {
   const cluster = startedCluster(nodes, { mode: 'off', ...options });
   const placer = new FakePlacer(cluster, 2);
@@ -24,12 +24,12 @@ function clusterWith(nodes: number, containers: number, owners: string, options:
 
 function drain({ cluster }: Both, name: string, parallelMax = 1): Outcome<DrainProgress> {
   const request = { deadlineMs: 60_000, parallelMax };
-  return cluster.ask((done) => cluster.operations.drain(cluster.node(name).id, request, done));
+  return cluster.await((done) => cluster.operations.drain(cluster.node(name).id, request, done));
 }
 
 function rebalance({ cluster }: Both, request: { dryRun?: boolean; movesMax?: number }): Outcome<RebalanceResult> {
   const leader = cluster.nodes.find((node) => node.leadership.isLeading()) ?? cluster.node('a');
-  return cluster.ask((done) => leader.assigner.rebalance(request, done));
+  return cluster.await((done) => leader.assigner.rebalance(request, done));
 }
 
 function counts({ placer }: Both, names: string): readonly number[] {
@@ -37,15 +37,15 @@ function counts({ placer }: Both, names: string): readonly number[] {
 }
 
 function rangeOf({ cluster }: Both, key: string): RangeResult {
-  const found = cluster.ask<RangeResult>((done) => cluster.registry.range(onlyKey(key), {}, done));
+  const found = cluster.await<RangeResult>((done) => cluster.registry.range(onlyKey(key), {}, done));
   assert.ok(found.ok);
   return found.value;
 }
 
-describe('evening out containers', () => {
+describe('a rebalance', () => {
   const manual = { mode: 'manual', blacklist: ['q/*'], cooldownMs: 0 } as const;
 
-  test('by hand: the plan names them, and they move with the cause rebalance', () => {
+  test('by request moves the planned containers with the cause rebalance', () => {
     const both = clusterWith(3, 12, 'ab', { ...manual, blacklist: [], movesPerHourMax: 0 });
     const dry = rebalance(both, { dryRun: true, movesMax: 4 });
     assert.ok(dry.ok && dry.value.moves.every(({ name }) => name.startsWith('q/')));
@@ -58,7 +58,7 @@ describe('evening out containers', () => {
     assert.ok(both.cluster.balance().balanced);
   });
 
-  test('nothing moves to a node that is known dead, although its registration lasts', () => {
+  test('moves nothing to a node that membership has declared dead', () => {
     const both = clusterWith(3, 12, 'ab', { ...manual, blacklist: [], movesPerHourMax: 0, variationMax: 0 });
     const { cluster } = both;
     cluster.gone.add(cluster.node('c').id);
@@ -67,7 +67,7 @@ describe('evening out containers', () => {
       [activeNodes, nodes.map(({ name, isGone }) => `${name} ${isGone}`)],
       [2, ['a false', 'b false', 'c true']],
     );
-    const plan = cluster.ask<RebalancePlan>((done) => cluster.operations.rebalancePlan(10, done));
+    const plan = cluster.await<RebalancePlan>((done) => cluster.operations.rebalancePlan(10, done));
     assert.ok(plan.ok);
     const result = rebalance(both, { movesMax: 4 });
     assert.ok(result.ok);
@@ -75,7 +75,7 @@ describe('evening out containers', () => {
     assert.deepEqual([...plan.value.moves, ...result.value.moves].filter(target), []);
   });
 
-  test('what moves, opens or waits is left alone', () => {
+  test('leaves containers alone that move, open or have no owner', () => {
     const both = clusterWith(3, 4, 'a', { ...manual, blacklist: [], movesPerHourMax: 0 });
     both.placer.moveMs = undefined;
     const to = both.cluster.node('b').id;
@@ -88,13 +88,13 @@ describe('evening out containers', () => {
     assert.ok(plan.value.moves.every(({ name }) => name === 'q/3'));
   });
 
-  test('the blacklist holds for containers, too', () => {
+  test('leaves the blacklist alone', () => {
     const both = clusterWith(3, 12, 'ab', manual);
     const plan = rebalance(both, { dryRun: true });
     assert.ok(plan.ok && plan.value.moves.length === 0);
   });
 
-  test('by itself: one per cycle', () => {
+  test('in automatic mode moves one container per interval', () => {
     const automatic = { mode: 'automatic', intervalMs: 5_000, cooldownMs: 0, variationMax: 0.1 } as const;
     const both = clusterWith(2, 12, 'ab', automatic);
     for (const container of ['1', '3', '5', '7'])
@@ -107,7 +107,7 @@ describe('evening out containers', () => {
   });
 });
 
-describe('asking for a rebalance', () => {
+describe('a request for a rebalance', () => {
   test('DA-5: a dry run moves nothing, and neither does a balanced cluster', () => {
     const uneven = clusterWith(3, 12, 'ab', { mode: 'manual', cooldownMs: 0, movesPerHourMax: 0 });
     const dry = rebalance(uneven, { dryRun: true });
@@ -121,19 +121,21 @@ describe('asking for a rebalance', () => {
     }
   });
 
-  test('is refused with one active node, when it is off, elsewhere than on the leader, and for no moves', () => {
+  test('is refused with one active node, in the mode off, by a node that does not lead, and for zero moves', () => {
     const alone = rebalance(clusterWith(1, 3, 'a', { mode: 'manual' }), {});
     assert.ok(!alone.ok && alone.error.code === 'PRECONDITION' && /at least 2/.test(alone.error.message));
     const off = rebalance(clusterWith(2, 3, 'ab'), {});
     assert.ok(!off.ok && off.error.code === 'PRECONDITION');
     const both = clusterWith(2, 3, 'ab', { mode: 'manual' });
-    const elsewhere = both.cluster.ask<RebalanceResult>((done) => both.cluster.node('b').assigner.rebalance({}, done));
+    const elsewhere = both.cluster.await<RebalanceResult>((done) =>
+      both.cluster.node('b').assigner.rebalance({}, done),
+    );
     assert.ok(!elsewhere.ok && elsewhere.error.code === 'NOT_LEADER');
     const none = rebalance(both, { movesMax: 0 });
     assert.ok(!none.ok && none.error.code === 'BAD_ARGUMENT');
   });
 
-  test('by itself there are no more moves in an hour than allowed', () => {
+  test('is not needed in automatic mode, which keeps to the moves of an hour', () => {
     const limits = { intervalMs: 1_000, cooldownMs: 0, variationMax: 0, movesPerHourMax: 2 };
     const both = clusterWith(2, 12, 'a', { mode: 'automatic', ...limits });
     both.cluster.run(600_000);
@@ -146,14 +148,14 @@ describe('asking for a rebalance', () => {
     const { cluster, placer } = both;
     assert.ok(drain(both, 'b').ok);
     cluster.until(() => cluster.node('b').mode === 'drained', 30_000, 'b is drained');
-    assert.deepEqual([placer.owned('b'), placer.kept('b')], [0, 0]);
+    assert.deepEqual([placer.owned('b'), placer.held('b')], [0, 0]);
     cluster.node('b').setMode('active', 'admin_activate');
     cluster.until(() => placer.owned('b') > 0 && cluster.balance().variation < 0.25, 60_000, 'b has its share');
     assert.equal(cluster.balance().containers, 12);
   });
 });
 
-describe('spreading to newcomers', () => {
+describe('a new node', () => {
   const limits = { mode: 'manual', cooldownMs: 0, movesPerHourMax: 100, variationMax: 0.1 } as const;
 
   function isMarked({ cluster }: Both, name: string): boolean {
@@ -161,10 +163,10 @@ describe('spreading to newcomers', () => {
     return cluster.node('a').assigner.view?.nodes.get(id)?.spread !== undefined;
   }
 
-  test('a worker that joins gets its share by itself, one after the other, also with manual', () => {
+  test('gets its share without a request, one container after the other, also in the mode manual', () => {
     const both = clusterWith(2, 12, 'ab', limits);
     both.cluster.run(60_000);
-    assert.equal(both.placer.moves.length, 0, 'nothing moves without a newcomer');
+    assert.equal(both.placer.moves.length, 0, 'nothing moves without a new node');
     both.cluster.add(1);
     both.cluster.until(() => both.placer.owned('c') === 4, 30_000, 'c has its share');
     assert.ok(both.placer.moves.every(({ cause, to }) => cause === 'spread' && to === both.cluster.node('c').id));
@@ -175,7 +177,7 @@ describe('spreading to newcomers', () => {
     assert.equal(both.placer.moves.length, 4, 'and no more');
   });
 
-  test('nothing moves with off, and nothing that a move would not help', () => {
+  test('gets nothing in the mode off, or if a move would not help', () => {
     const off = clusterWith(2, 12, 'ab', { ...limits, mode: 'off' });
     off.cluster.add(1);
     off.cluster.run(600_000);
@@ -187,7 +189,7 @@ describe('spreading to newcomers', () => {
     assert.ok(!isMarked(few, 'c'));
   });
 
-  test('a node that was emptied and is activated again is a newcomer', () => {
+  test('is also one that was drained and activated again', () => {
     const both = clusterWith(3, 12, 'abc', limits);
     drain(both, 'c', 4);
     both.cluster.until(() => both.cluster.node('c').mode === 'drained', 10_000, 'drained');
@@ -197,7 +199,7 @@ describe('spreading to newcomers', () => {
     assert.ok(both.placer.moves.slice(before).every(({ cause }) => cause === 'spread'));
   });
 
-  test('the next leader goes on with it', () => {
+  test('gets the rest of its share from the next leader', () => {
     const both = clusterWith(2, 30, 'ab', limits);
     both.cluster.add(1);
     both.cluster.until(() => both.placer.owned('c') === 3, 30_000, 'three have moved');
@@ -205,7 +207,7 @@ describe('spreading to newcomers', () => {
     both.cluster.until(() => both.placer.owned('c') >= 9 && both.cluster.balance().balanced, 60_000, 'even');
   });
 
-  test('keeps the moves of an hour, and does not wait for the cooldown of what has just been created', () => {
+  test('gets its share within the moves of an hour, without the cooldown of new containers', () => {
     const both = clusterWith(2, 30, 'ab', { ...limits, movesPerHourMax: 3, cooldownMs: 60_000 });
     both.cluster.add(1);
     both.cluster.run(30_000);
@@ -214,7 +216,7 @@ describe('spreading to newcomers', () => {
     assert.equal(both.placer.moves.length, 6);
   });
 
-  test('a newcomer that is drained or lost is none any more', () => {
+  test('loses its mark when it is drained', () => {
     const both = clusterWith(2, 30, 'ab', { ...limits, movesPerHourMax: 1 });
     both.cluster.add(1);
     both.cluster.until(() => both.placer.owned('c') === 1, 30_000, 'one has moved');
@@ -225,7 +227,7 @@ describe('spreading to newcomers', () => {
     assert.equal(both.placer.owned('c'), 0);
   });
 
-  test('a mark that nobody needs is taken away', () => {
+  test('loses its mark when it already has its share', () => {
     const both = clusterWith(3, 12, 'abc', limits);
     const key = clusterKey({ kind: 'spread', node: both.cluster.node('b').id });
     const then = [{ kind: 'put', key, value: new Uint8Array() }] as const;

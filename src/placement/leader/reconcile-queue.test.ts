@@ -5,8 +5,8 @@ import { Random } from '../../base/random.ts';
 import { ReconcileQueue, UniqueQueue } from './reconcile-queue.ts';
 import { DeadlineHeap } from '../../base/deadline-heap.ts';
 
-describe('due times', () => {
-  test('the earliest first, each once, replaced and taken back as told', () => {
+describe('a deadline heap', () => {
+  test('pops names in order of their deadlines, each once, and honours replacements and deletions', () => {
     const times = new DeadlineHeap();
     times.set('late', 30);
     times.set('soon', 10);
@@ -22,7 +22,7 @@ describe('due times', () => {
     assert.equal(times.nextDueMs(), undefined);
   });
 
-  test('any order in, in order out, as a plain map would say', () => {
+  test('pops the same names as a map that is searched', () => {
     const random = new Random('due times');
     const times = new DeadlineHeap();
     const expected = new Map<string, number>();
@@ -48,8 +48,8 @@ describe('due times', () => {
   });
 });
 
-describe('once queue', () => {
-  test('each once, in order, and what is deleted is not taken', () => {
+describe('a unique queue', () => {
+  test('returns each name once, in order, without deleted ones', () => {
     const queue = new UniqueQueue();
     for (const name of ['a', 'b', 'a', 'c']) queue.add(name);
     queue.delete('b');
@@ -57,7 +57,7 @@ describe('once queue', () => {
     assert.deepEqual([queue.take(), queue.take(), queue.take()], ['a', 'c', undefined]);
   });
 
-  test('many, with deletions in between: nothing is lost and nothing comes twice', () => {
+  test('loses and repeats nothing under random additions and deletions', () => {
     const random = new Random('once queue');
     const queue = new UniqueQueue();
     const inside = new Set<string>();
@@ -80,16 +80,16 @@ describe('once queue', () => {
   });
 });
 
-describe('the agenda', () => {
-  test('a pool that is to be looked at again comes as a pool, and a container as a container', () => {
-    const agenda = new ReconcileQueue();
-    agenda.enqueuePoolAt('p', 20);
-    agenda.enqueueAt('p/1', 10);
-    assert.deepEqual(agenda.nextDueMs(), [10, 20]);
-    assert.deepEqual([agenda.nextPool(15), agenda.nextContainer(15)], [undefined, 'p/1']);
-    assert.deepEqual([agenda.nextContainer(25), agenda.nextPool(25), agenda.nextPool(25)], [undefined, 'p', undefined]);
-    agenda.enqueuePoolAt('q', 30);
-    agenda.clear();
-    assert.equal(agenda.nextPool(40), undefined);
+describe('the reconcile queue', () => {
+  test('keeps the deadlines of pools and containers apart', () => {
+    const queue = new ReconcileQueue();
+    queue.enqueuePoolAt('p', 20);
+    queue.enqueueAt('p/1', 10);
+    assert.deepEqual(queue.nextDueMs(), [10, 20]);
+    assert.deepEqual([queue.nextPool(15), queue.nextContainer(15)], [undefined, 'p/1']);
+    assert.deepEqual([queue.nextContainer(25), queue.nextPool(25), queue.nextPool(25)], [undefined, 'p', undefined]);
+    queue.enqueuePoolAt('q', 30);
+    queue.clear();
+    assert.equal(queue.nextPool(40), undefined);
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Which containers and pools the leader has to look at, now or later (as a Kubernetes work queue). One change never
- * costs a scan of all containers.
+ * The containers and pools that the placer has to reconcile, now or at a time (the work queue of a Kubernetes
+ * controller). Holds each name at most once; a change never costs a scan of all containers.
  */
 import { DeadlineHeap } from '../../base/deadline-heap.ts';
 import type { ContainerPlan } from '../plans/planning-context.ts';
@@ -8,10 +8,10 @@ import type { ContainerPlan } from '../plans/planning-context.ts';
 export class ReconcileQueue {
   readonly #containers = new UniqueQueue();
   readonly #pools = new UniqueQueue();
-  /** Until the nodes change. */
-  readonly #stuckContainers = new Set<string>();
-  readonly #stuckPools = new Set<string>();
-  /** Until another copy has been made. */
+  /** Blocked until a node changes. */
+  readonly #blockedContainers = new Set<string>();
+  readonly #blockedPools = new Set<string>();
+  /** Containers that need a repair while `copyRepairsMax` repairs are under way. */
   readonly #repairs = new UniqueQueue();
   readonly #due = new DeadlineHeap();
   readonly #duePools = new DeadlineHeap();
@@ -24,12 +24,12 @@ export class ReconcileQueue {
     this.#pools.add(pool);
   }
 
-  /** Some node can do more than before, or less. */
-  nodesChanged(): void {
-    for (const container of this.#stuckContainers) this.#containers.add(container);
-    for (const pool of this.#stuckPools) this.#pools.add(pool);
-    this.#stuckContainers.clear();
-    this.#stuckPools.clear();
+  /** Enqueues all blocked containers and pools, because a node has changed. */
+  unblockAll(): void {
+    for (const container of this.#blockedContainers) this.#containers.add(container);
+    for (const pool of this.#blockedPools) this.#pools.add(pool);
+    this.#blockedContainers.clear();
+    this.#blockedPools.clear();
   }
 
   enqueueAt(container: string, atMs: number): void {
@@ -40,10 +40,10 @@ export class ReconcileQueue {
     this.#duePools.set(pool, atMs);
   }
 
-  /** What came of looking at it, if nothing was begun. */
-  planned(container: string, { dueMs, stuck }: ContainerPlan): void {
+  /** Defers the container as its plan says, which has no update to start. */
+  defer(container: string, { dueMs, isBlocked }: ContainerPlan): void {
     if (dueMs !== undefined) this.#due.set(container, dueMs);
-    if (stuck === true) this.#stuckContainers.add(container);
+    if (isBlocked === true) this.#blockedContainers.add(container);
   }
 
   blockOnRepair(container: string): void {
@@ -51,16 +51,16 @@ export class ReconcileQueue {
   }
 
   blockPool(pool: string): void {
-    this.#stuckPools.add(pool);
+    this.#blockedPools.add(pool);
   }
 
-  /** Whoever takes it looks at it, or says when it is to be looked at again. */
+  /** Takes the next container out of the queue; the caller plans it, or enqueues it again. */
   nextContainer(nowMs: number): string | undefined {
     for (let name = this.#due.popDue(nowMs); name !== undefined; name = this.#due.popDue(nowMs))
       this.#containers.add(name);
     const container = this.#containers.take();
     if (container === undefined) return undefined;
-    this.#stuckContainers.delete(container);
+    this.#blockedContainers.delete(container);
     this.#repairs.delete(container);
     this.#due.delete(container);
     return container;
@@ -70,7 +70,7 @@ export class ReconcileQueue {
     for (let name = this.#duePools.popDue(nowMs); name !== undefined; name = this.#duePools.popDue(nowMs))
       this.#pools.add(name);
     const pool = this.#pools.take();
-    if (pool !== undefined) this.#stuckPools.delete(pool);
+    if (pool !== undefined) this.#blockedPools.delete(pool);
     return pool;
   }
 
@@ -78,7 +78,7 @@ export class ReconcileQueue {
     return this.#repairs.size;
   }
 
-  /** So many of those that wait for their turn are looked at again. */
+  /** Enqueues the first `count` containers that wait for a repair. */
   enqueueRepairs(count: number): void {
     for (let index = 0; index < count; index++) {
       const container = this.#repairs.take();
@@ -87,22 +87,22 @@ export class ReconcileQueue {
     }
   }
 
-  /** When the next container and the next pool that wait for a time are to be looked at. */
+  /** When the next container and the next pool are due. */
   nextDueMs(): readonly (number | undefined)[] {
     return [this.#due.nextDueMs(), this.#duePools.nextDueMs()];
   }
 
   clear(): void {
     for (const queue of [this.#containers, this.#pools, this.#repairs, this.#due, this.#duePools]) queue.clear();
-    for (const set of [this.#stuckContainers, this.#stuckPools]) set.clear();
+    for (const set of [this.#blockedContainers, this.#blockedPools]) set.clear();
   }
 }
 
 const compactMin = 1_024;
 
 /**
- * First in, first out, each name at most once. A set alone would do, if taking its first member did not cost more the
- * more were taken before. Its bound is the number of names there are.
+ * A FIFO queue that holds each name at most once. A Set alone would do, but taking its first member gets slower with
+ * every member taken before. The number of names bounds it.
  */
 export class UniqueQueue {
   readonly #members = new Set<string>();
@@ -142,7 +142,7 @@ export class UniqueQueue {
     this.#head = 0;
   }
 
-  /** The set keeps the order in which its members were added. */
+  /** A Set iterates in insertion order. */
   #compact(): void {
     this.#order = [...this.#members];
     this.#head = 0;

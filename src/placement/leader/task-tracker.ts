@@ -1,6 +1,6 @@
 /**
- * Transactions under way or not yet visible in the view. Two about the same thing never run at once. Counts what nodes
- * are about to receive.
+ * The placer's tasks whose transaction is in flight or not visible in the view yet. Two tasks with the same name never
+ * run at once. Counts the containers and replicas that nodes are about to receive.
  */
 import { unreachable } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -27,9 +27,9 @@ export type RunningTask = { readonly id: number; readonly name: string; readonly
 export class TaskTracker {
   readonly #byId = new Map<number, RunningTask>();
   readonly #names = new Set<string>();
-  /** They happened; by the revision that the view has to reach. */
-  readonly #done = new Map<number, number>();
-  readonly inFlight = new Map<NodeId, number>();
+  /** Succeeded tasks with their revision, until the view has reached it. */
+  readonly #committed = new Map<number, number>();
+  readonly receiving = new Map<NodeId, number>();
   repairs = 0;
   #nextId = 1;
 
@@ -49,54 +49,54 @@ export class TaskTracker {
     return this.#nextId++;
   }
 
-  begin(task: PlacementTask): RunningTask {
-    const run = { id: this.newId(), name: nameOf(task), task };
-    this.#byId.set(run.id, run);
-    this.#names.add(run.name);
+  start(task: PlacementTask): RunningTask {
+    const running = { id: this.newId(), name: nameOf(task), task };
+    this.#byId.set(running.id, running);
+    this.#names.add(running.name);
     this.#count(task, 1);
-    return run;
+    return running;
   }
 
   get(id: number): RunningTask | undefined {
-    return this.#done.has(id) ? undefined : this.#byId.get(id);
+    return this.#committed.has(id) ? undefined : this.#byId.get(id);
   }
 
   end({ id, name, task }: RunningTask): void {
     if (!this.#byId.delete(id)) return;
-    this.#done.delete(id);
+    this.#committed.delete(id);
     this.#names.delete(name);
     this.#count(task, -1);
   }
 
-  /** It has happened; it ends when the view shows it. */
-  committed(run: RunningTask, revision: number): void {
-    this.#done.set(run.id, revision);
+  /** The transaction has succeeded; the task ends when the view shows its revision. */
+  commit(running: RunningTask, revision: number): void {
+    this.#committed.set(running.id, revision);
   }
 
-  /** Ends what the view shows by now. */
-  *visibleIn(revision: number): Generator<RunningTask> {
-    for (const [id, doneRevision] of this.#done) {
-      const run = this.#byId.get(id);
-      if (doneRevision > revision || run === undefined) continue;
-      this.end(run);
-      yield run;
+  /** Ends and yields the tasks whose revision the view has reached. */
+  *endVisible(revision: number): Generator<RunningTask> {
+    for (const [id, committedRevision] of this.#committed) {
+      const running = this.#byId.get(id);
+      if (committedRevision > revision || running === undefined) continue;
+      this.end(running);
+      yield running;
     }
   }
 
   clear(): void {
     this.#byId.clear();
     this.#names.clear();
-    this.#done.clear();
-    this.inFlight.clear();
+    this.#committed.clear();
+    this.receiving.clear();
     this.repairs = 0;
   }
 
   #count(task: PlacementTask, sign: 1 | -1): void {
     if (task.kind === 'change' && task.change.isRepair) this.repairs += sign;
-    for (const node of givenBy(task)) {
-      const count = (this.inFlight.get(node) ?? 0) + sign;
-      if (count > 0) this.inFlight.set(node, count);
-      else this.inFlight.delete(node);
+    for (const node of receiversOf(task)) {
+      const count = (this.receiving.get(node) ?? 0) + sign;
+      if (count > 0) this.receiving.set(node, count);
+      else this.receiving.delete(node);
     }
   }
 }
@@ -118,7 +118,7 @@ export function placementTransaction(task: PlacementTask, fence: Uint8Array, vie
   }
 }
 
-/** What there is to tell when it has happened. */
+/** The events to emit when the task has succeeded. */
 export function placementEvents(task: PlacementTask): readonly PlacerEvent[] {
   if (task.kind === 'change') return task.change.events;
   if (task.kind === 'deletePool') {
@@ -127,15 +127,8 @@ export function placementEvents(task: PlacementTask): readonly PlacerEvent[] {
   if (task.kind !== 'create') return [];
   const pool = task.pool.name;
   const assigned = task.containers.map(({ number: container, record }) => {
-    const about = {
-      pool,
-      container,
-      node: record.owner?.node,
-      from: undefined,
-      reason: 'created',
-      needsAttention: false,
-    };
-    return { kind: 'container.assigned' as const, ...about };
+    const owner = { pool, container, node: record.owner?.node, from: undefined };
+    return { kind: 'container.assigned' as const, ...owner, reason: 'created', needsAttention: false };
   });
   if (!task.isLast) return assigned;
   return [...assigned, { kind: 'pool.created', pool, containers: task.pool.record?.containers ?? 0 }];
@@ -150,8 +143,8 @@ function nameOf(task: PlacementTask): string {
   return task.kind === 'numbers' ? task.kind : poolTaskKey(task.pool.name);
 }
 
-/** As often as it gets something. */
-function givenBy(task: PlacementTask): readonly NodeId[] {
+/** A node appears once per container or replica that it receives. */
+function receiversOf(task: PlacementTask): readonly NodeId[] {
   if (task.kind === 'change') return task.change.receivers;
   return task.kind === 'create' ? task.containers.flatMap(({ record }) => record.copies) : [];
 }

@@ -1,9 +1,8 @@
 /**
- * Puts one module version into the registry: reserve a number, write the parts, then publish in one transaction. An
- * aborted deployment leaves nothing visible. Two at once get two numbers; if the later one ends first, the earlier one
- * is refused.
+ * Deploys one version of a module to the registry. An aborted deployment leaves nothing visible. Concurrent deployments
+ * get different numbers; if the higher one is published first, the lower one is refused.
  *
- *   number (record.last) -> parts -> record.versions, minus old ones with their parts
+ *   reserve a number (record.last) -> write the parts -> publish in record.versions and remove old versions
  */
 import { type Done, failure, success, withPossibleEffect } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
@@ -22,7 +21,7 @@ export type ModuleBundle = { readonly name: string; readonly sha256: string; rea
 
 export type DeployedModule = ModuleVersion & {
   readonly name: string;
-  /** False: the newest version is exactly this one. */
+  /** False: the newest version has the same code. */
   readonly deployed: boolean;
 };
 
@@ -37,7 +36,7 @@ export class ModuleDeployment {
   readonly #parts: number;
   readonly #done: Done<DeployedModule>;
   #conflicts = 0;
-  /** A version number is taken, and perhaps parts are stored. */
+  /** A version number is reserved, and parts may be stored. */
   #hasWritten = false;
 
   constructor(
@@ -63,35 +62,35 @@ export class ModuleDeployment {
       const { name, code } = this.#bundle;
       if (code.length > bundleBytesMax)
         return this.#done(
-          failure('TOO_LARGE', `the bundle has ${code.length} bytes, and ${bundleBytesMax} may be`, 'no'),
+          failure('TOO_LARGE', `the bundle has ${code.length} bytes; at most ${bundleBytesMax} are allowed`, 'no'),
         );
       if (!outcome.value.has(name) && outcome.value.size >= modulesMax)
-        return this.#done(failure('CAPACITY', `there are ${modulesMax} modules already`));
+        return this.#done(failure('CAPACITY', `there are ${modulesMax} modules already, which is the maximum`));
       const bytes = [...outcome.value.values()].reduce((sum, record) => sum + bytesOf(record), 0);
       if (bytes + code.length > allBytesMax)
         return this.#done(failure('CAPACITY', `all modules together would have more than ${allBytesMax} bytes`));
-      this.#takeNumber();
+      this.#reserveVersion();
     });
   }
 
-  #takeNumber(): void {
-    this.#found((found) => {
-      const newest = newestVersionOf(found.record);
+  #reserveVersion(): void {
+    this.#readRecord((stored) => {
+      const newest = newestVersionOf(stored.record);
       const { name, sha256 } = this.#bundle;
       if (newest?.sha256 === sha256) return this.#done(success({ name, ...newest, deployed: false }));
-      const version = found.record.last + 1;
+      const version = stored.record.last + 1;
       if (version > moduleVersionMax) return this.#done(failure('CAPACITY', 'this module has no version numbers left'));
-      const record = { ...found.record, last: version };
+      const record = { ...stored.record, last: version };
       const write = { kind: 'put', key: moduleKey(name), value: encodeModule(record) } as const;
-      this.#transact([unchanged(name, found)], [write], {
+      this.#transact([unchanged(name, stored)], [write], {
         succeeded: () => this.#writePart(version, 0),
-        conflict: () => this.#takeNumber(),
+        conflict: () => this.#reserveVersion(),
       });
     });
   }
 
   #writePart(version: number, part: number): void {
-    if (part === this.#parts) return this.#tell(version);
+    if (part === this.#parts) return this.#publish(version);
     const { name, code } = this.#bundle;
     const { partBytesMax } = moduleLimits;
     const value = code.subarray(part * partBytesMax, (part + 1) * partBytesMax);
@@ -101,27 +100,27 @@ export class ModuleDeployment {
     });
   }
 
-  #tell(version: number): void {
+  #publish(version: number): void {
     const { name, sha256, code } = this.#bundle;
-    this.#found((found) => {
-      const newest = newestVersionOf(found.record);
+    this.#readRecord((stored) => {
+      const newest = newestVersionOf(stored.record);
       if (newest !== undefined && newest.version > version)
         return this.#done(failure('PRECONDITION', `version ${newest.version} of ${name} was deployed meanwhile`, 'no'));
-      this.#inUse(found.record, (used) => {
+      this.#versionsToKeep(stored.record, (used) => {
         const own = { version, sha256, bytes: code.length, parts: this.#parts, deployedWallMs: this.#clock.wallMs() };
-        const kept = [...found.record.versions.filter((one) => used.has(one.version)), own];
-        const write = { kind: 'put', key: moduleKey(name), value: encodeModule({ ...found.record, versions: kept }) };
-        const compare = [unchanged(name, found), ...this.#whole(version)];
+        const kept = [...stored.record.versions.filter((old) => used.has(old.version)), own];
+        const write = { kind: 'put', key: moduleKey(name), value: encodeModule({ ...stored.record, versions: kept }) };
+        const compare = [unchanged(name, stored), ...this.#allParts(version)];
         this.#transact(compare, [write as RegistryOp, ...removals(name, kept)], {
           succeeded: () => this.#done(success({ name, ...own, deployed: true })),
-          conflict: () => this.#tell(version),
+          conflict: () => this.#publish(version),
         });
       });
     });
   }
 
-  /** A later deployment may have removed them as leftovers. */
-  #whole(version: number): readonly RegistryCompare[] {
+  /** A concurrent deployment with a higher number may have removed the parts as leftovers. */
+  #allParts(version: number): readonly RegistryCompare[] {
     const { name } = this.#bundle;
     return Array.from({ length: this.#parts }, (_, part) => ({
       key: modulePartKey(name, version, part),
@@ -131,8 +130,8 @@ export class ModuleDeployment {
     }));
   }
 
-  /** Versions that a pool or a container is to run, and the newest of the others. */
-  #inUse(record: ModuleRecord, then: (used: ReadonlySet<number>) => void): void {
+  /** Versions that a pool or a container uses, and the newest unused ones. */
+  #versionsToKeep(record: ModuleRecord, then: (used: ReadonlySet<number>) => void): void {
     this.#reader.pools(this.#bundle.name, (outcome) => {
       if (!outcome.ok) return this.#done(outcome);
       const used = new Set(outcome.value.map((pool) => pool.record.moduleVersion));
@@ -149,7 +148,7 @@ export class ModuleDeployment {
     });
   }
 
-  #found(then: (found: StoredModule) => void): void {
+  #readRecord(then: (stored: StoredModule) => void): void {
     this.#reader.find(this.#bundle.name, (outcome) => {
       if (outcome.ok) then(outcome.value);
       else this.#done(outcome);
@@ -167,7 +166,13 @@ export class ModuleDeployment {
       if (outcome.value.succeeded) return ends.succeeded();
       this.#conflicts += 1;
       if (this.#conflicts > conflictsMax)
-        return this.#done(failure('PRECONDITION', `others deploy ${this.#bundle.name} at the same time`, 'no'));
+        return this.#done(
+          failure(
+            'PRECONDITION',
+            `${this.#bundle.name} is being deployed by other callers at the same time: try again`,
+            'no',
+          ),
+        );
       ends.conflict();
     });
   }
@@ -186,7 +191,7 @@ function withNewest({ versions }: ModuleRecord, used: ReadonlySet<number>): Read
   return new Set([...used, ...unused.slice(-moduleLimits.unusedKeptMax)]);
 }
 
-/** Everything below the new version that is not kept, leftovers included. */
+/** The parts of all versions below the new one that are not kept, including those of aborted deployments. */
 function removals(name: string, kept: readonly ModuleVersion[]): readonly RegistryOp[] {
   const ops: RegistryOp[] = [];
   let first = 1;

@@ -1,10 +1,10 @@
 /**
- * Builds and parses keys under `/modules/`, `/module-parts/` and `/modules-loaded/`. Code is apart from records, so
- * watchers of records get no code.
+ * Builds and parses keys under `/modules/`, `/module-parts/` and `/modules-loaded/`. Code has its own prefix, so a watch
+ * of the records carries no code.
  *
- *   /modules/{name}                          which versions were deployed
- *   /module-parts/{name}/{version}/{part}    the code of one of them, in parts; versions have 8 digits, so they are in order
- *   /modules-loaded/{node}                   what the node can run, as long as it is registered
+ *   /modules/{name}                          the deployed versions
+ *   /module-parts/{name}/{version}/{part}    the code of a version, in parts; 8 digits keep the versions in order
+ *   /modules-loaded/{node}                   the modules that a registered node has loaded
  */
 import { RemusterError } from '../../base/errors.ts';
 import { type NodeId, namePattern, parseNodeId } from '../../base/ids.ts';
@@ -19,7 +19,7 @@ const loadedPrefix = '/modules-loaded/';
 export const moduleRanges = {
   records: withPrefix(recordPrefix),
   loaded: withPrefix(loadedPrefix),
-  /** The code of versions from `first` up to, and without, `end`. */
+  /** The parts of the versions from `first` up to, but not including, `end`. */
   parts: (name: string, first: number, end = first + 1): KeyRange => ({
     from: `${partsPrefix(name)}${digits(first)}/`,
     to: `${partsPrefix(name)}${digits(end)}/`,
@@ -30,7 +30,7 @@ export function moduleKey(name: string): string {
   return `${recordPrefix}${checked(name)}`;
 }
 
-/** Undefined for what `moduleKey` would not have built. */
+/** Undefined for any other key than one of `moduleKey`. */
 export function moduleOfKey(key: string): string | undefined {
   const name = key.startsWith(recordPrefix) ? key.slice(recordPrefix.length) : '';
   return namePattern.test(name) ? name : undefined;
@@ -44,7 +44,7 @@ export function loadedModulesKey(node: NodeId): string {
   return `${loadedPrefix}${parseNodeId(node)}`;
 }
 
-/** Undefined for what `loadedModulesKey` would not have built. */
+/** Undefined for any other key than one of `loadedModulesKey`. */
 export function nodeOfLoadedModulesKey(key: string): NodeId | undefined {
   try {
     return key.startsWith(loadedPrefix) ? parseNodeId(key.slice(loadedPrefix.length)) : undefined;

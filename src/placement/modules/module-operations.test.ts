@@ -19,29 +19,29 @@ function bundle(text: string, name = 'counter'): ModuleBundle {
   return { name, code, sha256: createHash('sha256').update(code).digest('hex') };
 }
 
-class Scene {
+class ModuleScenario {
   readonly cluster: DrainTestCluster = startedCluster(3, { mode: 'off' });
   readonly modules = new ModuleOperations(this.cluster.registry, this.cluster.clock);
   readonly pools = new PoolOperations(this.cluster.registry, this.cluster.clock);
 
-  ask<T>(start: (done: Done<T>) => void): T {
-    const outcome = this.cluster.ask(start);
+  await<T>(start: (done: Done<T>) => void): T {
+    const outcome = this.cluster.await(start);
     assert.ok(outcome.ok, outcome.ok ? '' : outcome.error.message);
     return outcome.value;
   }
 
   refused(start: (done: Done<unknown>) => void): string {
-    const outcome = this.cluster.ask(start);
+    const outcome = this.cluster.await(start);
     assert.ok(!outcome.ok);
     return `${outcome.error.code}: ${outcome.error.message}`;
   }
 
   deploy(text: string, name?: string): DeployedModule {
-    return this.ask<DeployedModule>((done) => this.modules.deploy(bundle(text, name), done));
+    return this.await<DeployedModule>((done) => this.modules.deploy(bundle(text, name), done));
   }
 
   show(name = 'counter'): ModuleDetails {
-    return this.ask<ModuleDetails>((done) => this.modules.show(name, done));
+    return this.await<ModuleDetails>((done) => this.modules.show(name, done));
   }
 
   load(node: string, modules: Readonly<Record<string, readonly number[]>>): void {
@@ -50,114 +50,116 @@ class Scene {
   }
 
   write(then: readonly RegistryOp[]): void {
-    this.ask((done) => this.cluster.registry.transact({ compare: [], then, otherwise: [] }, {}, done));
+    this.await((done) => this.cluster.registry.transact({ compare: [], then, otherwise: [] }, {}, done));
   }
 
   parts(): readonly string[] {
     const range = withPrefix('/module-parts/');
-    return this.ask<{ readonly entries: readonly { readonly key: string }[] }>((done) =>
+    return this.await<{ readonly entries: readonly { readonly key: string }[] }>((done) =>
       this.cluster.registry.range(range, { limit: 1_000 }, done),
     ).entries.map(({ key }) => key.slice('/module-parts/'.length));
   }
 
   code(version: number): string {
-    const { versions } = this.ask<{ record: { versions: readonly { version: number }[] } }>((done) =>
+    const { versions } = this.await<{ record: { versions: readonly { version: number }[] } }>((done) =>
       new ModuleReader(this.cluster.registry, this.cluster.clock).find('counter', done),
     ).record as NonNullable<ReturnType<typeof readModule>>;
     const found = versions.find((one) => one.version === version);
     assert.ok(found);
     return new TextDecoder().decode(
-      this.ask<Uint8Array>((done) =>
+      this.await<Uint8Array>((done) =>
         new ModuleReader(this.cluster.registry, this.cluster.clock).code('counter', found, done),
       ),
     );
   }
 }
 
-describe('deploying', () => {
-  test('numbers from 1, keeps the code in parts, and the newest again is no error', () => {
-    const scene = new Scene();
-    const first = scene.deploy('one');
+describe('deploying a module', () => {
+  test('numbers versions from 1, stores the code in parts, and is idempotent for the newest version', () => {
+    const scenario = new ModuleScenario();
+    const first = scenario.deploy('one');
     assert.deepEqual([first.version, first.deployed, first.bytes, first.parts], [1, true, 3, 1]);
-    assert.equal(scene.deploy('one').deployed, false);
+    assert.equal(scenario.deploy('one').deployed, false);
     const long = 'x'.repeat(moduleLimits.partBytesMax * 2 + 1);
-    assert.deepEqual([scene.deploy(long).version, scene.deploy(long).parts], [2, 3]);
-    assert.deepEqual([scene.code(1), scene.code(2) === long], ['one', true]);
-    // What was newest once is another deployment now.
-    assert.deepEqual([scene.deploy('one').version, scene.deploy('one').deployed], [3, false]);
+    assert.deepEqual([scenario.deploy(long).version, scenario.deploy(long).parts], [2, 3]);
+    assert.deepEqual([scenario.code(1), scenario.code(2) === long], ['one', true]);
+    // Only the newest version is compared: older code is a new version.
+    assert.deepEqual([scenario.deploy('one').version, scenario.deploy('one').deployed], [3, false]);
   });
 
-  test('keeps versions that pools and containers run, and five others; the rest goes with its code', () => {
-    const scene = new Scene();
-    const placer = new FakePlacer(scene.cluster, 2);
-    for (let version = 1; version <= 3; version++) scene.deploy(`v${version}`);
-    scene.ask((done) => scene.pools.create({ name: 'p', module: 'counter', containers: 1, moduleVersion: 2 }, done));
-    for (let version = 4; version <= 10; version++) scene.deploy(`v${version}`);
+  test('keeps the versions in use and five others, and deletes the rest with its code', () => {
+    const scenario = new ModuleScenario();
+    const placer = new FakePlacer(scenario.cluster, 2);
+    for (let version = 1; version <= 3; version++) scenario.deploy(`v${version}`);
+    scenario.await((done) =>
+      scenario.pools.create({ name: 'p', module: 'counter', containers: 1, moduleVersion: 2 }, done),
+    );
+    for (let version = 4; version <= 10; version++) scenario.deploy(`v${version}`);
     assert.deepEqual(
-      scene.show().versions.map(({ version }) => version),
+      scenario.show().versions.map(({ version }) => version),
       [2, 5, 6, 7, 8, 9, 10],
     );
     assert.deepEqual(
-      scene.parts(),
+      scenario.parts(),
       [2, 5, 6, 7, 8, 9, 10].map((version) => `counter/${String(version).padStart(8, '0')}/0`),
     );
     assert.ok(placer);
   });
 
-  test('what broke off leaves a number that is not used, and code that the next one removes', () => {
-    const scene = new Scene();
-    scene.deploy('one');
+  test('that was aborted leaves an unused number, and parts that the next deployment removes', () => {
+    const scenario = new ModuleScenario();
+    scenario.deploy('one');
     let outcome: Outcome<DeployedModule> | undefined;
-    const { registry } = scene.cluster;
-    const stingy = {
+    const { registry } = scenario.cluster;
+    const failing = {
       range: registry.range.bind(registry),
       transact: (...[transaction, options, done]: Parameters<typeof registry.transact>) => {
         // The part is written; the record is not.
         const isLast = transaction.compare.length > 1;
-        if (isLast) scene.cluster.clock.schedule(0, () => done(failure('NO_QUORUM')));
+        if (isLast) scenario.cluster.clock.schedule(0, () => done(failure('NO_QUORUM')));
         else registry.transact(transaction, options, done);
       },
     };
-    new ModuleOperations(stingy, scene.cluster.clock).deploy(bundle('two'), (ended) => {
+    new ModuleOperations(failing, scenario.cluster.clock).deploy(bundle('two'), (ended) => {
       outcome = ended;
     });
-    scene.cluster.until(() => outcome !== undefined, 5_000, 'an ending');
+    scenario.cluster.until(() => outcome !== undefined, 5_000, 'an outcome');
     assert.equal(outcome?.ok, false);
-    assert.deepEqual(scene.parts(), ['counter/00000001/0', 'counter/00000002/0']);
-    assert.equal(scene.deploy('three').version, 3);
-    assert.deepEqual(scene.parts(), ['counter/00000001/0', 'counter/00000003/0']);
+    assert.deepEqual(scenario.parts(), ['counter/00000001/0', 'counter/00000002/0']);
+    assert.equal(scenario.deploy('three').version, 3);
+    assert.deepEqual(scenario.parts(), ['counter/00000001/0', 'counter/00000003/0']);
   });
 
-  test('two at the same time get two numbers, or the earlier one is refused', () => {
-    const scene = new Scene();
+  test('gives concurrent deployments different numbers, or refuses the lower one', () => {
+    const scenario = new ModuleScenario();
     const ended: Outcome<DeployedModule>[] = [];
-    for (const text of ['a', 'b', 'c']) scene.modules.deploy(bundle(text), (outcome) => ended.push(outcome));
-    scene.cluster.until(() => ended.length === 3, 5_000, 'three endings');
+    for (const text of ['a', 'b', 'c']) scenario.modules.deploy(bundle(text), (outcome) => ended.push(outcome));
+    scenario.cluster.until(() => ended.length === 3, 5_000, 'three outcomes');
     const versions = ended.flatMap((outcome) => (outcome.ok ? [outcome.value.version] : []));
     assert.equal(new Set(versions).size, versions.length);
-    assert.ok(versions.includes(scene.show().version));
+    assert.ok(versions.includes(scenario.show().version));
     for (const outcome of ended) if (!outcome.ok) assert.equal(outcome.error.code, 'PRECONDITION');
-    for (const { version } of scene.show().versions) assert.equal(scene.code(version).length, 1);
+    for (const { version } of scenario.show().versions) assert.equal(scenario.code(version).length, 1);
   });
 
-  test('what is too large, or too much, is refused', () => {
-    const scene = new Scene();
+  test('refuses a bundle or a total that is too large', () => {
+    const scenario = new ModuleScenario();
     const deploying = (text: string, name?: string) => (done: Done<DeployedModule>) =>
-      scene.modules.deploy(bundle(text, name), done);
-    assert.match(scene.refused(deploying('x'.repeat(moduleLimits.bundleBytesMax + 1))), /TOO_LARGE/);
+      scenario.modules.deploy(bundle(text, name), done);
+    assert.match(scenario.refused(deploying('x'.repeat(moduleLimits.bundleBytesMax + 1))), /TOO_LARGE/);
     const big = { version: 1, sha256: '0'.repeat(64), bytes: moduleLimits.allBytesMax, parts: 1, deployedWallMs: 0 };
-    scene.write([{ kind: 'put', key: moduleKey('big'), value: encodeModule({ last: 1, versions: [big] }) }]);
-    assert.match(scene.refused(deploying('y')), /CAPACITY: all modules together/);
+    scenario.write([{ kind: 'put', key: moduleKey('big'), value: encodeModule({ last: 1, versions: [big] }) }]);
+    assert.match(scenario.refused(deploying('y')), /CAPACITY: all modules together/);
   });
 });
 
-describe('looking at modules', () => {
-  test('a list has what was deployed and what nodes load by themselves', () => {
-    const scene = new Scene();
-    scene.load('a', { kv: [0], counter: [0, 1] });
-    scene.load('b', { kv: [0] });
-    scene.deploy('one');
-    const rows = scene.ask<readonly ModuleRow[]>((done) => scene.modules.list(done));
+describe('reading modules', () => {
+  test('lists deployed modules and those from the configuration of nodes', () => {
+    const scenario = new ModuleScenario();
+    scenario.load('a', { kv: [0], counter: [0, 1] });
+    scenario.load('b', { kv: [0] });
+    scenario.deploy('one');
+    const rows = scenario.await<readonly ModuleRow[]>((done) => scenario.modules.list(done));
     assert.deepEqual(
       rows.map(({ name, version, versions, loadedBy }) => [name, version, versions, loadedBy]),
       [
@@ -165,60 +167,63 @@ describe('looking at modules', () => {
         ['kv', 0, 0, ['a', 'b']],
       ],
     );
-    assert.deepEqual([...scene.ask<ReadonlySet<string>>((done) => scene.modules.knownNames(done))].toSorted(), [
+    assert.deepEqual([...scenario.await<ReadonlySet<string>>((done) => scenario.modules.knownNames(done))].toSorted(), [
       'counter',
       'kv',
     ]);
     assert.match(
-      scene.refused((done) => scene.modules.show('nothing', done)),
+      scenario.refused((done) => scenario.modules.show('nothing', done)),
       /UNKNOWN_MODULE/,
     );
   });
 
-  test('pools are rolled when every worker has it, never back, and show which container fails', () => {
-    const scene = new Scene();
+  test('rolls pools once every worker has loaded the version, and never back', () => {
+    const scenario = new ModuleScenario();
     const create = (name: string, moduleVersion: number): void =>
-      void scene.ask((done) => scene.pools.create({ name, module: 'counter', containers: 1, moduleVersion }, done));
-    scene.deploy('one');
-    scene.deploy('two');
+      void scenario.await((done) =>
+        scenario.pools.create({ name, module: 'counter', containers: 1, moduleVersion }, done),
+      );
+    scenario.deploy('one');
+    scenario.deploy('two');
     create('p', 1);
     create('later', 7);
-    for (const node of ['a', 'b']) scene.load(node, { counter: [1, 2] });
-    const roll = (done: Done<unknown>): void => scene.modules.roll('counter', undefined, done);
-    assert.match(scene.refused(roll), /PRECONDITION: c cannot run version 2/);
-    scene.load('c', { counter: [1, 2] });
-    scene.ask(roll);
+    for (const node of ['a', 'b']) scenario.load(node, { counter: [1, 2] });
+    const roll = (done: Done<unknown>): void => scenario.modules.roll('counter', undefined, done);
+    assert.match(scenario.refused(roll), /PRECONDITION: version 2 of counter is not loaded yet on c/);
+    scenario.load('c', { counter: [1, 2] });
+    scenario.await(roll);
     assert.deepEqual(
-      scene.show().pools.map(({ name, moduleVersion }) => [name, moduleVersion]),
+      scenario.show().pools.map(({ name, moduleVersion }) => [name, moduleVersion]),
       [
         ['later', 7],
         ['p', 2],
       ],
     );
     assert.match(
-      scene.refused((done) => scene.modules.roll('counter', 9, done)),
+      scenario.refused((done) => scenario.modules.roll('counter', 9, done)),
       /PRECONDITION: there is no deployed version 9/,
     );
   });
 
-  test('shows how far a pool has got, and the container that cannot be opened', () => {
-    const scene = new Scene();
-    const placer = new FakePlacer(scene.cluster, 2);
-    placer.replacesCopies = false;
+  test('shows how far a pool is rolled, and the container that fails to open', () => {
+    const scenario = new ModuleScenario();
+    const placer = new FakePlacer(scenario.cluster, 2);
+    placer.replacesReplicas = false;
     placer.create(3, 'abc');
-    placer.change('1', { phase: 'opening', failures: 2, note: 'a said no' });
-    const module = scene.ask<readonly { readonly module: string }[]>((done) => scene.pools.list(done))[0]?.module ?? '';
-    scene.load('a', { [module]: [0] });
-    const { pools } = scene.show(module);
+    placer.change('1', { phase: 'opening', failures: 2, note: 'a refused' });
+    const module =
+      scenario.await<readonly { readonly module: string }[]>((done) => scenario.pools.list(done))[0]?.module ?? '';
+    scenario.load('a', { [module]: [0] });
+    const { pools } = scenario.show(module);
     assert.deepEqual(
       pools.map(({ current, containers, failing }) => [current, containers, failing]),
-      [[2, 3, { container: 1, failures: 2, note: 'a said no' }]],
+      [[2, 3, { container: 1, failures: 2, note: 'a refused' }]],
     );
   });
 });
 
-describe('records', () => {
-  test('that cannot be read are none', () => {
+describe('module records', () => {
+  test('read as undefined if they are malformed', () => {
     const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
     for (const text of ['', '[]', '{"last":1}', '{"last":1,"versions":[{}]}', '{"last":-1,"versions":[]}'])
       assert.equal(readModule(bytes(text)), undefined, text);

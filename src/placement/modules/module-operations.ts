@@ -1,4 +1,4 @@
-/** Deploy, list, show and roll modules, from any node. Runs no code and moves no container: the placer reopens them. */
+/** Deploys, lists, shows and rolls modules, on any node. Runs no module code; the placer reopens the containers. */
 import { type Done, failure, success, withPossibleEffect } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';
@@ -29,19 +29,19 @@ export class ModuleOperations {
     this.#reader = new ModuleReader(registry, clock);
   }
 
-  /** The newest version again is no error. */
+  /** Idempotent: deploying the newest version again is no error. */
   deploy(bundle: ModuleBundle, done: Done<DeployedModule>): void {
     new ModuleDeployment(this.#ports, bundle, done).start();
   }
 
-  /** What a new pool of that module is to run; undefined when nothing of that name was deployed. */
+  /** The version for a new pool of that module; undefined if the module was never deployed. */
   newestVersion(name: string, done: Done<number | undefined>): void {
     this.#reader.find(name, (outcome) =>
       done(outcome.ok ? success(newestVersionOf(outcome.value.record)?.version) : outcome),
     );
   }
 
-  /** Names of what the registered nodes can run, however they came by it. */
+  /** Names of all modules that registered nodes have loaded, deployed or configured. */
   knownNames(done: Done<ReadonlySet<string>>): void {
     this.#reader.loadedByNode((outcome) => {
       if (!outcome.ok) return done(outcome);
@@ -54,7 +54,7 @@ export class ModuleOperations {
   list(done: Done<readonly ModuleRow[]>): void {
     this.#reader.list((records) => {
       if (!records.ok) return done(records);
-      this.#workers((workers) => {
+      this.#readWorkers((workers) => {
         if (!workers.ok) return done(workers);
         const names = new Set([...records.value.keys(), ...workers.value.flatMap(({ loaded }) => [...loaded.keys()])]);
         const inOrder = [...names].toSorted();
@@ -66,45 +66,45 @@ export class ModuleOperations {
   show(name: string, done: Done<ModuleDetails>): void {
     this.#reader.find(name, (found) => {
       if (!found.ok) return done(found);
-      this.#workers((workers) => {
+      this.#readWorkers((workers) => {
         if (!workers.ok) return done(workers);
         const isKnown = workers.value.some(({ loaded }) => loaded.has(name));
         if (newestVersionOf(found.value.record) === undefined && !isKnown)
           return done(failure('UNKNOWN_MODULE', `there is no module ${name}`));
-        this.#tallies(name, (tallies) => {
-          done(tallies.ok ? success(moduleDetails(name, found.value.record, workers.value, tallies.value)) : tallies);
+        this.#poolStatuses(name, (pools) => {
+          done(pools.ok ? success(moduleDetails(name, found.value.record, workers.value, pools.value)) : pools);
         });
       });
     });
   }
 
   /**
-   * Its pools are to run that version from now on, unless they are to run a later one already. PRECONDITION while a
-   * worker has not loaded it: containers there could not be opened.
+   * Rolls all pools of the module to that version, except pools with a later one. PRECONDITION while a worker has not
+   * loaded the version: containers could not be opened there.
    */
   roll(name: string, version: number | undefined, done: Done<readonly PoolUsingModule[]>): void {
     this.show(name, (shown) => {
       if (!shown.ok) return done(shown);
-      const wanted = shown.value.versions.find((one) => one.version === (version ?? shown.value.version));
+      const wanted = shown.value.versions.find((row) => row.version === (version ?? shown.value.version));
       if (wanted === undefined || wanted.version === 0)
         return done(failure('PRECONDITION', `there is no deployed version ${version ?? ''} of ${name}`, 'no'));
       if (wanted.missingOn.length > 0)
         return done(
           failure(
             'PRECONDITION',
-            `${wanted.missingOn.join(', ')} cannot run version ${wanted.version} of ${name} yet`,
+            `version ${wanted.version} of ${name} is not loaded yet on ${wanted.missingOn.join(', ')}`,
             'no',
           ),
         );
       this.#reader.pools(name, (pools) => {
         if (!pools.ok) return done(pools);
         const active = pools.value.filter(({ record }) => record.state === 'active');
-        this.#raise([...active], wanted.version, done, active);
+        this.#rollPools([...active], wanted.version, done, active);
       });
     });
   }
 
-  #raise(
+  #rollPools(
     left: PoolUsingModule[],
     version: number,
     done: Done<readonly PoolUsingModule[]>,
@@ -114,14 +114,14 @@ export class ModuleOperations {
     if (pool === undefined) return done(success(all));
     const { registry, clock } = this.#ports;
     new PoolOperations(registry, clock).setModuleVersion(pool.name, version, (outcome) => {
-      if (outcome.ok || outcome.error.code === 'UNKNOWN_POOL') return this.#raise(left, version, done, all);
+      if (outcome.ok || outcome.error.code === 'UNKNOWN_POOL') return this.#rollPools(left, version, done, all);
       const isFirst = left.length === all.length - 1;
       done(isFirst ? outcome : { ok: false, error: withPossibleEffect(outcome.error) });
     });
   }
 
-  /** Every registered worker, and what it has loaded. */
-  #workers(done: Done<readonly WorkerModules[]>): void {
+  /** Every registered worker with the modules that it has loaded. */
+  #readWorkers(done: Done<readonly WorkerModules[]>): void {
     const { registry, clock } = this.#ports;
     this.#reader.loadedByNode((loaded) => {
       if (!loaded.ok) return done(loaded);
@@ -135,20 +135,20 @@ export class ModuleOperations {
     });
   }
 
-  #tallies(name: string, done: Done<readonly ModulePoolStatus[]>): void {
+  #poolStatuses(name: string, done: Done<readonly ModulePoolStatus[]>): void {
     this.#reader.pools(name, (pools) => {
       if (!pools.ok) return done(pools);
-      const tallies: ModulePoolStatus[] = [];
+      const statuses: ModulePoolStatus[] = [];
       const next = (left: readonly PoolUsingModule[]): void => {
         const [pool, ...rest] = left;
-        if (pool === undefined) return done(success(tallies));
-        const tally = modulePoolCounter(pool.name, pool.record);
+        if (pool === undefined) return done(success(statuses));
+        const counter = modulePoolCounter(pool.name, pool.record);
         this.#reader.containers(
           pool.name,
-          (id, record) => tally.take(id, record),
+          (id, record) => counter.add(id, record),
           (outcome) => {
             if (!outcome.ok) return done(outcome);
-            tallies.push(tally.result());
+            statuses.push(counter.result());
             next(rest);
           },
         );
@@ -159,7 +159,7 @@ export class ModuleOperations {
 }
 
 function workersIn(view: ClusterView, loaded: ReadonlyMap<NodeId, LoadedModules>): readonly WorkerModules[] {
-  const workers = [...view.nodes.values()].filter(({ works, registered }) => works && registered !== undefined);
+  const workers = [...view.nodes.values()].filter(({ isWorker, registered }) => isWorker && registered !== undefined);
   return workers
     .map(({ id, name }) => ({ name, loaded: loaded.get(id) ?? new Map() }))
     .toSorted((a, b) => (a.name < b.name ? -1 : 1));

@@ -15,12 +15,12 @@ import {
   readModule,
 } from './module-records.ts';
 
-/** `modRevision` 0: there is none. */
+/** `modRevision` 0: the module has no record. */
 export type StoredModule = { readonly record: ModuleRecord; readonly modRevision: number };
 export type PoolUsingModule = { readonly name: string; readonly record: PoolRecord };
 
 const timeoutMs = 10_000;
-const nothing: StoredModule = { record: { last: 0, versions: [] }, modRevision: 0 };
+const missing: StoredModule = { record: { last: 0, versions: [] }, modRevision: 0 };
 
 export class ModuleReader {
   readonly #registry: Pick<Registry, 'range'>;
@@ -31,13 +31,13 @@ export class ModuleReader {
     this.#reader = new PoolReader(registry, clock);
   }
 
-  /** Without a version when nothing of that name was deployed. */
+  /** A record without versions if the module was never deployed. */
   find(name: string, done: Done<StoredModule>): void {
     const key = moduleKey(name);
     this.#reader.read([onlyKey(key)], (outcome) => {
       if (!outcome.ok) return done(outcome);
       const entry = outcome.value.get(key);
-      if (entry === undefined) return done(success(nothing));
+      if (entry === undefined) return done(success(missing));
       const record = readModule(entry.value);
       if (record === undefined)
         return done(failure('PRECONDITION', `the record of module ${name} cannot be read`, 'no'));
@@ -55,7 +55,7 @@ export class ModuleReader {
     this.#reader.readPages(moduleRanges.records, take, (outcome) => done(outcome.ok ? success(found) : outcome));
   }
 
-  /** What the nodes that are registered can run. */
+  /** The loaded modules of each registered node. */
   loadedByNode(done: Done<ReadonlyMap<NodeId, LoadedModules>>): void {
     const found = new Map<NodeId, LoadedModules>();
     const take = ({ key, value }: RegistryEntry): void => {
@@ -65,7 +65,7 @@ export class ModuleReader {
     this.#reader.readPages(moduleRanges.loaded, take, (outcome) => done(outcome.ok ? success(found) : outcome));
   }
 
-  /** The pools that run it. */
+  /** The pools of that module. */
   pools(name: string, done: Done<readonly PoolUsingModule[]>): void {
     const found: PoolUsingModule[] = [];
     const take = ({ key, value }: RegistryEntry): void => {
@@ -85,20 +85,24 @@ export class ModuleReader {
     this.#reader.readPages(keyRanges.containersOf(pool), read, done);
   }
 
-  /** The code as it lies there; whether it is what was deployed is for the reader of it to see, by its hash. */
+  /** The stored code. The caller compares its hash with that of the version. */
   code(name: string, version: ModuleVersion, done: Done<Uint8Array>): void {
     const code = new Uint8Array(version.bytes);
     const next = (part: number, at: number): void => {
       if (part === version.parts) {
         const isWhole = at === version.bytes;
-        return done(isWhole ? success(code) : failure('MALFORMED', `version ${version.version} of ${name} is shorter`));
+        return done(
+          isWhole
+            ? success(code)
+            : failure('MALFORMED', `the code of version ${version.version} of ${name} is incomplete`),
+        );
       }
       const key = onlyKey(modulePartKey(name, version.version, part));
       this.#registry.range(key, { limit: 1, timeoutMs }, (outcome) => {
         if (!outcome.ok) return done(outcome);
         const bytes = outcome.value.entries[0]?.value;
         if (bytes === undefined || at + bytes.length > version.bytes)
-          return done(failure('UNKNOWN_KEY', `part ${part} of version ${version.version} of ${name} is not there`));
+          return done(failure('UNKNOWN_KEY', `part ${part} of version ${version.version} of ${name} is missing`));
         code.set(bytes, at);
         next(part + 1, at + bytes.length);
       });

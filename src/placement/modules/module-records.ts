@@ -1,37 +1,37 @@
 /**
- * Records of deployed module versions and of what each node has loaded, with their limits. A version number is never
- * used twice.
+ * Records of deployed module versions and of the modules that each node has loaded, with their limits. A version number
+ * is never used twice.
  */
 import { recordFieldsOf } from '../../registry/json-record.ts';
 
 export type ModuleVersion = {
   readonly version: number;
-  /** Of the code, in hexadecimal digits. */
+  /** SHA-256 of the code, in hexadecimal digits. */
   readonly sha256: string;
   readonly bytes: number;
-  /** In so many parts it lies in the registry. */
+  /** Number of parts in the registry. */
   readonly parts: number;
-  /** For people. */
+  /** For display only. */
   readonly deployedWallMs: number;
 };
 
 export type ModuleRecord = {
-  /** The highest number that was ever given, also to a deployment that did not end. */
+  /** The highest number ever reserved, also by a deployment that was aborted. */
   readonly last: number;
   /** In ascending order. */
   readonly versions: readonly ModuleVersion[];
 };
 
-/** By the name of the module. */
+/** Loaded versions by module name. */
 export type LoadedModules = ReadonlyMap<string, readonly number[]>;
 
 export const moduleLimits = {
   bundleBytesMax: 4_194_304,
   partBytesMax: 524_288,
-  /** Of versions that no pool uses, the newest ones stay. */
+  /** How many of the newest unused versions are kept. */
   unusedKeptMax: 5,
   modulesMax: 100,
-  /** Of all code together: every manager holds it in memory, with everything else that the cluster knows. */
+  /** Of all modules together: every manager holds the whole registry in memory. */
   allBytesMax: 33_554_432,
 } as const;
 

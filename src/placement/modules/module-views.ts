@@ -1,18 +1,18 @@
-/** Modules as people and scripts see them: versions, which workers can run them, how far their pools are. Pure. */
+/** Modules as the CLI and the HTTP API show them: versions, the workers that have loaded them, their pools. Pure. */
 import type { ContainerRecord, PoolRecord } from '../state/container-records.ts';
 import { type LoadedModules, type ModuleRecord, type ModuleVersion, newestVersionOf } from './module-records.ts';
 
 export type WorkerModules = { readonly name: string; readonly loaded: LoadedModules };
 
-/** One module in a list. */
+/** A module in a list. */
 export type ModuleRow = {
   readonly name: string;
-  /** The newest one; 0 when it comes from the configuration of nodes. */
+  /** The newest version; 0 for a module from the configuration of nodes. */
   readonly version: number;
   readonly versions: number;
   readonly bytes: number;
   readonly deployedAt: string | null;
-  /** Names of workers that can run the newest version. */
+  /** Names of the workers that have loaded the newest version. */
   readonly loadedBy: readonly string[];
 };
 
@@ -22,19 +22,19 @@ export type ModuleVersionView = {
   readonly bytes: number;
   readonly deployedAt: string | null;
   readonly loadedBy: readonly string[];
-  /** Workers that cannot run it. */
+  /** Names of the workers that have not loaded it. */
   readonly missingOn: readonly string[];
 };
 
-/** How far one pool of the module has got with what it is to run. */
+/** How far a pool of the module has been rolled to its version. */
 export type ModulePoolStatus = {
   readonly name: string;
   readonly state: PoolRecord['state'];
   readonly moduleVersion: number;
   readonly containers: number;
-  /** Open, with the version of the pool. */
+  /** Containers that are served with the version of the pool. */
   readonly current: number;
-  /** A container that could not be opened with it, after which no other one is tried. */
+  /** The container that fails to open with that version, which stops the roll. */
   readonly failing: { readonly container: number; readonly failures: number; readonly note: string } | null;
 };
 
@@ -56,7 +56,7 @@ export function moduleRow(
     versions: record?.versions.length ?? 0,
     bytes: newest?.bytes ?? 0,
     deployedAt: newest === undefined ? null : iso(newest),
-    loadedBy: whoHas(workers, name, version).map((worker) => worker.name),
+    loadedBy: workersWith(workers, name, version).map((worker) => worker.name),
   };
 }
 
@@ -67,31 +67,34 @@ export function moduleDetails(
   pools: readonly ModulePoolStatus[],
 ): ModuleDetails {
   const { versions: _, loadedBy: __, ...row } = moduleRow(name, record, workers);
-  const shown = (version: number, deployed?: ModuleVersion): ModuleVersionView => {
-    const having = whoHas(workers, name, version);
+  const versionView = (version: number, deployed?: ModuleVersion): ModuleVersionView => {
+    const loaded = workersWith(workers, name, version);
     return {
       version,
       sha256: deployed?.sha256 ?? null,
       bytes: deployed?.bytes ?? 0,
       deployedAt: deployed === undefined ? null : iso(deployed),
-      loadedBy: having.map((worker) => worker.name),
-      missingOn: workers.filter((worker) => !having.includes(worker)).map((worker) => worker.name),
+      loadedBy: loaded.map((worker) => worker.name),
+      missingOn: workers.filter((worker) => !loaded.includes(worker)).map((worker) => worker.name),
     };
   };
-  const isConfigured = whoHas(workers, name, 0).length > 0;
-  const versions = [...(isConfigured ? [shown(0)] : []), ...record.versions.map((one) => shown(one.version, one))];
+  const isConfigured = workersWith(workers, name, 0).length > 0;
+  const versions = [
+    ...(isConfigured ? [versionView(0)] : []),
+    ...record.versions.map((deployed) => versionView(deployed.version, deployed)),
+  ];
   return { ...row, versions, pools };
 }
 
 export function modulePoolCounter(
   name: string,
   record: PoolRecord,
-): { take(id: number, container: ContainerRecord): void; result(): ModulePoolStatus } {
+): { add(id: number, container: ContainerRecord): void; result(): ModulePoolStatus } {
   const { state, moduleVersion, containers } = record;
   let current = 0;
   let failing: ModulePoolStatus['failing'] = null;
   return {
-    take: (container, { moduleVersion: version, phase, failures, note }) => {
+    add: (container, { moduleVersion: version, phase, failures, note }) => {
       if (version !== moduleVersion) return;
       if (phase === 'serving') current += 1;
       else if (failures > (failing?.failures ?? 0)) failing = { container, failures, note };
@@ -100,7 +103,7 @@ export function modulePoolCounter(
   };
 }
 
-function whoHas(workers: readonly WorkerModules[], name: string, version: number): readonly WorkerModules[] {
+function workersWith(workers: readonly WorkerModules[], name: string, version: number): readonly WorkerModules[] {
   return workers.filter(({ loaded }) => loaded.get(name)?.includes(version) === true);
 }
 

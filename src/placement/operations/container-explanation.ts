@@ -1,4 +1,4 @@
-/** Why a container is where it is, what it waits for and which nodes could take over, as sentences. Pure. */
+/** Why a container is at its owner, what it waits for and which nodes could recover it, as sentences. Pure. */
 import { type ClusterView, isActive } from '../state/cluster-view.ts';
 import { type ContainerLookup, nodeNameIn } from './pool-views.ts';
 import type {
@@ -12,22 +12,22 @@ import type {
 export type ContainerExplanation = {
   readonly owner: string | null;
   readonly reasons: readonly string[];
-  /** Who could be its next owner without losing an acknowledged write, if the owner were lost now. */
+  /** Nodes that could become owner without losing an acknowledged write, if the owner were lost now. */
   readonly recoverableBy: readonly string[];
 };
 
 const reasonTexts: Readonly<Record<ActivationReason, string>> = {
   init: 'it is new',
   restart: 'its owner came back and has its state on its own disk',
-  recover: 'its former owner was lost, or began a new life',
+  recover: 'its former owner was lost or restarted',
   migrate: 'it was moved there',
 };
 
-const causeWords: Readonly<Record<ContainerMove['cause'], string>> = {
-  admin: 'somebody ordered it',
+const causeTexts: Readonly<Record<ContainerMove['cause'], string>> = {
+  admin: 'an operator requested it',
   drain: 'its owner is being drained',
-  rebalance: 'the load is being evened out',
-  spread: 'that node came without containers and gets its share',
+  rebalance: 'the load is being balanced',
+  spread: 'that node joined without containers and gets its share',
 };
 
 export function containerExplanation(
@@ -37,22 +37,22 @@ export function containerExplanation(
 ): ContainerExplanation {
   const record = found?.record;
   if (record === undefined) return { owner: null, reasons: [missing(view, pool, found)], recoverableBy: [] };
-  const heirs = heirsOf(view, record);
+  const candidates = recoveryCandidates(view, record);
   const reasons = [
     ...(pool.state === 'deleting' ? ['The pool is being deleted, and this container with it.'] : []),
     ...ownership(view, record),
     ...(record.note === '' ? [] : [`Note: ${record.note}.`]),
     ...moving(view, record),
     ...state(view, pool, record),
-    succession(view, record, heirs),
+    recovery(view, record, candidates),
     ...version(pool, record),
   ];
   const owner = record.owner === undefined ? null : nodeNameIn(view, record.owner.node);
-  return { owner, reasons, recoverableBy: heirs.map(({ node }) => nodeNameIn(view, node)) };
+  return { owner, reasons, recoverableBy: candidates.map(({ node }) => nodeNameIn(view, node)) };
 }
 
 function missing(view: ClusterView, pool: PoolRecord, found: ContainerLookup | undefined): string {
-  if (found !== undefined) return 'Its record in the registry cannot be read, so nobody acts on it.';
+  if (found !== undefined) return 'Its record in the registry cannot be read, so the leader leaves it alone.';
   if (pool.state === 'deleting') return 'The pool is being deleted, and this container is gone.';
   return view.activeNodes().length === 0
     ? 'The leader has not created it: no worker is active.'
@@ -60,7 +60,7 @@ function missing(view: ClusterView, pool: PoolRecord, found: ContainerLookup | u
 }
 
 function ownership(view: ClusterView, { owner, phase, opening, failures }: ContainerRecord): readonly string[] {
-  if (owner === undefined) return ['Nobody owns it.'];
+  if (owner === undefined) return ['It has no owner.'];
   const name = nodeNameIn(view, owner.node);
   const why = `because ${reasonTexts[opening]}`;
   const first =
@@ -74,7 +74,7 @@ function ownership(view: ClusterView, { owner, phase, opening, failures }: Conta
     ...(failures > 0 ? [`${failures} ${failures === 1 ? 'owner' : 'owners'} in a row could not open it.`] : []),
     ...(node?.registered === undefined ? [`${name} is not registered: it is lost, leaving or cut off.`] : []),
     ...(mode === 'draining' ? [`${name} is being drained, so the container will move.`] : []),
-    ...(mode === 'drained' ? [`${name} is drained, and the leader has not taken the container away yet.`] : []),
+    ...(mode === 'drained' ? [`${name} is drained, and the leader has not moved the container away yet.`] : []),
   ];
 }
 
@@ -82,62 +82,59 @@ function moving(view: ClusterView, { move, owner }: ContainerRecord): readonly s
   if (move === undefined) return [];
   const [to, from] = [nodeNameIn(view, move.to), owner === undefined ? 'its owner' : nodeNameIn(view, owner.node)];
   const steps = {
-    copying: `${to} is getting its state first, and ${from} goes on serving it`,
-    handing: `${from} is asked to finish its calls and to let go; new calls wait`,
-    handed: `${from} has let go, and the leader is giving it to ${to}; calls wait`,
+    copying: `${to} is getting its state first, and ${from} keeps serving it`,
+    handing: `${from} is finishing its calls before it hands the container over; new calls wait`,
+    handed: `${from} has handed it over, and the leader makes ${to} its owner; calls wait`,
   };
-  return [`It moves to ${to}, because ${causeWords[move.cause]}: ${steps[move.step]}.`];
+  return [`It moves to ${to}, because ${causeTexts[move.cause]}: ${steps[move.step]}.`];
 }
 
 function state(view: ClusterView, pool: PoolRecord, { copies, inSync }: ContainerRecord): readonly string[] {
   const names = (ids: readonly NodeInstance['node'][]): string => ids.map((id) => nodeNameIn(view, id)).join(', ');
-  const complete = inSync.map(({ node }) => node);
-  const behind = copies.filter((id) => !complete.includes(id));
+  const synced = inSync.map(({ node }) => node);
+  const behind = copies.filter((id) => !synced.includes(id));
   const free = view.activeNodes().filter(({ id }) => !copies.includes(id)).length;
-  const lacks = pool.copies - copies.length;
+  const missing = pool.copies - copies.length;
+  const whyMissing = free === 0 ? 'no other worker is active' : 'the leader has not chosen another node yet';
   return [
-    complete.length === 0
-      ? 'Nobody has its state: nothing was acknowledged yet.'
-      : `${names(complete)} ${complete.length === 1 ? 'has' : 'have'} every acknowledged write.`,
-    ...(behind.length === 0 ? [] : [`${names(behind)} ${behind.length === 1 ? 'is' : 'are'} to have it, too.`]),
-    ...(lacks > 0 ? [`The pool wants ${pool.copies} copies and has ${copies.length}: ${roomWords(free)}.`] : []),
+    synced.length === 0
+      ? 'No node has its state: no write was acknowledged yet.'
+      : `${names(synced)} ${synced.length === 1 ? 'has' : 'have'} every acknowledged write.`,
+    ...(behind.length === 0 ? [] : [`${names(behind)} ${behind.length === 1 ? 'is' : 'are'} catching up.`]),
+    ...(missing > 0 ? [`The pool wants ${pool.copies} copies and has ${copies.length}: ${whyMissing}.`] : []),
   ];
 }
 
-function roomWords(free: number): string {
-  return free === 0 ? 'no further worker is active' : 'the leader has not chosen a further node yet';
-}
-
-function succession(view: ClusterView, record: ContainerRecord, heirs: readonly NodeInstance[]): string {
+function recovery(view: ClusterView, record: ContainerRecord, candidates: readonly NodeInstance[]): string {
   const { owner, inSync } = record;
-  const names = heirs.map(({ node }) => nodeNameIn(view, node)).join(' or ');
-  if (heirs.length > 0 && owner === undefined) return `It waits for the leader to give it to ${names}.`;
-  if (heirs.length > 0)
+  const names = candidates.map(({ node }) => nodeNameIn(view, node)).join(' or ');
+  if (candidates.length > 0 && owner === undefined) return `It waits for the leader to assign it to ${names}.`;
+  if (candidates.length > 0)
     return `If ${nodeNameIn(view, owner?.node as NodeInstance['node'])} were lost, ${names} could take over.`;
   const away = inSync.filter(({ node }) => node !== owner?.node).map(({ node }) => nodeNameIn(view, node));
   if (owner === undefined && inSync.length > 0)
-    return `It waits for ${away.join(' or ')}, without whom acknowledged writes would be lost.`;
-  if (owner === undefined) return 'It waits for a worker that is active.';
+    return `It waits for ${away.join(' or ')}: without them acknowledged writes would be lost.`;
+  if (owner === undefined) return 'It waits for an active worker.';
   const name = nodeNameIn(view, owner.node);
   return away.length > 0
     ? `If ${name} were lost, it would wait for ${[name, ...away].join(' or ')} to come back.`
-    : `Nobody else has all of its state: if ${name} were lost, it would wait for ${name} to come back.`;
+    : `No other node has all of its state: if ${name} were lost, it would wait for ${name} to come back.`;
 }
 
 function version({ moduleVersion: wanted }: PoolRecord, { moduleVersion }: ContainerRecord): readonly string[] {
   return moduleVersion === wanted
     ? []
-    : [`It runs version ${moduleVersion} of the module, and the pool is on its way to ${wanted}.`];
+    : [`It runs version ${moduleVersion} of the module, and the pool is being rolled to version ${wanted}.`];
 }
 
-/** In sync, registered and not the owner. Drained ones come last: they serve only if nobody else can. */
-function heirsOf(view: ClusterView, { owner, inSync }: ContainerRecord): readonly NodeInstance[] {
-  const here = inSync.filter(({ node }) => {
+/** In sync, registered and not the owner; active nodes first, because others own containers only as a last resort. */
+function recoveryCandidates(view: ClusterView, { owner, inSync }: ContainerRecord): readonly NodeInstance[] {
+  const registered = inSync.filter(({ node }) => {
     return node !== owner?.node && view.nodes.get(node)?.registered !== undefined;
   });
-  const active = here.filter(({ node }) => {
-    const known = view.nodes.get(node);
-    return known !== undefined && isActive(known);
+  const active = registered.filter(({ node: id }) => {
+    const node = view.nodes.get(id);
+    return node !== undefined && isActive(node);
   });
-  return [...active, ...here.filter((holder) => !active.includes(holder))];
+  return [...active, ...registered.filter((instance) => !active.includes(instance))];
 }

@@ -1,4 +1,4 @@
-/** Whether a drain can start, how far it is, and what blocks it, in sentences. Pure; moves nothing. */
+/** Whether a drain can start, how far it has got, and what blocks it, as sentences. Pure; moves nothing. */
 import type { NodeId } from '../../base/ids.ts';
 import { nextMode } from '../../registration/node-modes.ts';
 import type { ClusterView, KnownNode } from '../state/cluster-view.ts';
@@ -9,29 +9,30 @@ export type DrainProgress = {
   readonly phase: 'draining' | 'drained' | 'not draining';
   readonly total: number;
   readonly remaining: number;
-  /** Of the remaining: containers that it owns, and copies of containers of others. */
+  /** Of `remaining`: owned containers. */
   readonly containers: number;
+  /** Of `remaining`: replicas of containers of other owners. */
   readonly copies: number;
-  /** Of the remaining: on their way to another node. */
+  /** Of `containers`: with a move under way. */
   readonly releasing: number;
-  /** The deadline has passed. Nothing is taken by force: what is left stays where it is. */
+  /** The deadline has passed. The drain continues, and the remaining containers stay served. */
   readonly overdue: boolean;
-  /** In words: why it does not go on at this moment. */
+  /** What the drain waits for now, as sentences. */
   readonly blockedBy: readonly string[];
-  /** In words: what it costs while it lasts, and until the node is active again. */
+  /** What is missing until the node is active again, as sentences. */
   readonly warnings: readonly string[];
 };
 
 const shownMax = 5;
 
-/** Why a drain cannot begin, because it could not end; nothing when it can. */
+/** Why a drain of the node could not end; empty if it can start. */
 export function drainPreflight(view: ClusterView, id: NodeId): readonly string[] {
   const node = view.nodes.get(id);
   if (node?.registered === undefined) return [`node ${node?.name ?? id} is not registered`];
   const mode = node.state?.record?.mode;
   if (mode === undefined) return [`the state of node ${node.name} is unknown`];
   if (nextMode('admin_drain', mode) === undefined) return [`node ${node.name} is ${mode}, not active`];
-  return !node.works || othersActive(view, id).length > 0 ? [] : [noTarget(node)];
+  return !node.isWorker || othersActive(view, id).length > 0 ? [] : [noTarget(node)];
 }
 
 export function drainProgress(view: ClusterView, id: NodeId): DrainProgress {
@@ -45,11 +46,11 @@ export function drainProgress(view: ClusterView, id: NodeId): DrainProgress {
     total: Math.max(node?.drain?.record.total ?? 0, remaining),
     remaining,
     containers: node?.owned.size ?? 0,
-    copies: node?.copied.size ?? 0,
+    copies: node?.replicated.size ?? 0,
     releasing: node?.leaving ?? 0,
     overdue: node?.drain?.record.overdue ?? false,
     blockedBy: node !== undefined && phase === 'draining' ? blockers(view, node) : [],
-    warnings: node === undefined ? [] : fewerCopies(view, node),
+    warnings: node === undefined ? [] : missingReplicas(view, node),
   };
 }
 
@@ -57,48 +58,48 @@ function blockers(view: ClusterView, node: KnownNode): readonly string[] {
   if (heldCount(node) === 0)
     return node.registered === undefined
       ? []
-      : [`node ${node.name} has nothing left but units of jobs, which end there`];
+      : [`node ${node.name} holds no containers any more; it waits for its running units of jobs`];
   if (node.registered === undefined)
-    return [`node ${node.name} is gone; the leader recovers its containers from copies`];
+    return [`node ${node.name} is gone; the leader recovers its containers from other replicas`];
   if (othersActive(view, node.id).length === 0) return [noTarget(node)];
-  return [...moving(view, node), ...unopened(node), ...leftCopies(node)];
+  return [...moving(view, node), ...unopened(node), ...leftReplicas(node)];
 }
 
 function moving(view: ClusterView, node: KnownNode): readonly string[] {
-  const moves = [...node.owned.values()].filter(isMoving).map(({ text, record: { move } }) => {
-    return move === undefined ? text : `${text} to ${nameOf(view, move.to)} (${move.step})`;
+  const moves = [...node.owned.values()].filter(isMoving).map(({ fullName, record: { move } }) => {
+    return move === undefined ? fullName : `${fullName} to ${nameOf(view, move.to)} (${move.step})`;
   });
-  return moves.length === 0 ? [] : [`on the way: ${some(moves)}`];
+  return moves.length === 0 ? [] : [`moving: ${first(moves)}`];
 }
 
 function unopened(node: KnownNode): readonly string[] {
-  const names = [...node.owned.values()].filter((held) => !isMoving(held) && !canMove(held)).map(({ text }) => text);
-  return names.length === 0
-    ? []
-    : [`node ${node.name} has not opened ${some(names)} yet, and what is not open cannot move`];
+  const held = [...node.owned.values()].filter((container) => !isMoving(container) && !canMove(container));
+  if (held.length === 0) return [];
+  const names = first(held.map(({ fullName }) => fullName));
+  return [`node ${node.name} has not opened ${names} yet, and a container moves only once it is open`];
 }
 
-/** Only copies are left. */
-function leftCopies({ owned, copied }: KnownNode): readonly string[] {
+/** When the node owns nothing any more, its replicas wait for replacements. */
+function leftReplicas({ owned, replicated }: KnownNode): readonly string[] {
   if (owned.size > 0) return [];
-  return [`the state of ${some([...copied.keys()])} has not been copied to another node yet`];
+  return [`the state of ${first([...replicated.keys()])} has not been copied to another node yet`];
 }
 
-/** What it keeps has no other place: each node keeps at most one copy of the same container. */
-function fewerCopies(view: ClusterView, node: KnownNode): readonly string[] {
+/** Containers for whose replicas no other node is free: a node has at most one replica of a container. */
+function missingReplicas(view: ClusterView, node: KnownNode): readonly string[] {
   const others = othersActive(view, node.id);
   const hasRoom = ({ name, record }: HeldContainer): boolean => {
     const kept = others.filter(({ id }) => record.copies.includes(id)).length;
     return kept < others.length || kept >= (view.pools.get(name.pool)?.copies ?? 0);
   };
-  const fewer = [...node.owned.values(), ...node.copied.values()].filter((held) => !hasRoom(held));
-  if (fewer.length === 0) return [];
-  const names = some(fewer.map(({ text }) => text));
-  return [`without node ${node.name} there are too few workers for as many copies as wanted of ${names}`];
+  const missing = [...node.owned.values(), ...node.replicated.values()].filter((held) => !hasRoom(held));
+  if (missing.length === 0) return [];
+  const names = first(missing.map(({ fullName }) => fullName));
+  return [`without node ${node.name} there are too few workers for all copies of ${names}`];
 }
 
 function noTarget(node: KnownNode): string {
-  return `no other node is active, so nobody could take what node ${node.name} holds (${heldCount(node)})`;
+  return `no other node is active to take the ${heldCount(node)} containers and copies of node ${node.name}`;
 }
 
 function othersActive(view: ClusterView, id: NodeId): readonly KnownNode[] {
@@ -109,6 +110,6 @@ function nameOf(view: ClusterView, id: NodeId): string {
   return view.nodes.get(id)?.name ?? id;
 }
 
-function some(names: readonly string[]): string {
+function first(names: readonly string[]): string {
   return names.slice(0, shownMax).join(', ') + (names.length > shownMax ? ', ...' : '');
 }

@@ -1,6 +1,6 @@
 /**
- * Balance report, rebalance preview, drain preflight, start and progress, from any node by reading the registry. The
- * leader does the work; asking only starts it.
+ * Balance report, rebalance preview, and preflight, start and progress of drains, on any node. Reads the registry and
+ * writes only the start of a drain; the assigner of the leader executes it.
  */
 import { type Done, RemusterError, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -31,7 +31,7 @@ export class NodeOperations {
   readonly #options: RebalanceOptions;
   readonly #isGone: (node: NodeId) => boolean;
 
-  /** `isGone`: membership knows that the node is dead, which the registry learns later. */
+  /** `isGone`: membership has declared the node dead, which the registry shows later. */
   constructor(
     registry: Pick<Registry, 'range' | 'transact'>,
     clock: Clock,
@@ -45,12 +45,12 @@ export class NodeOperations {
   }
 
   balance(done: Done<BalanceReport>): void {
-    this.#look((outcome) => done(outcome.ok ? success(this.#balanceOf(outcome.value)) : outcome));
+    this.#readView((outcome) => done(outcome.ok ? success(this.#balanceOf(outcome.value)) : outcome));
   }
 
-  /** What a rebalance would do now; nothing moves. */
+  /** The moves that a rebalance would start now; nothing moves. */
   rebalancePlan(movesMax: number, done: Done<RebalancePlan>): void {
-    this.#look((outcome) => {
+    this.#readView((outcome) => {
       if (!outcome.ok) return done(outcome);
       const nodes = rebalanceNodes(outcome.value, this.#clock.nowMs(), inFlightLoad(outcome.value), this.#isGone);
       done(planRebalance(nodes, this.#options, { movesMax, isManual: true }));
@@ -60,19 +60,19 @@ export class NodeOperations {
   #balanceOf(view: ClusterView): BalanceReport {
     const { strategy, variationMax } = this.#options;
     const nodes = [...view.nodes.values()].filter(
-      (node) => (node.works && node.registered !== undefined) || heldCount(node) > 0,
+      (node) => (node.isWorker && node.registered !== undefined) || heldCount(node) > 0,
     );
     const loads = nodeLoads(nodes, new Map());
     const rows = nodes.map((node, index) => {
       const { id, count, report } = loads[index] as (typeof loads)[number];
-      const { name, copied } = node;
-      return { id, count, report, name, copies: copied.size, isActive: isActive(node), isGone: this.#isGone(id) };
+      const { name, replicated } = node;
+      return { id, count, report, name, copies: replicated.size, isActive: isActive(node), isGone: this.#isGone(id) };
     });
     const goal = { strategy, variationMax, movesToEven: this.#movesToEven(view) };
     return balanceReport(goal, rows, view.unowned.size);
   }
 
-  /** As many as a rebalance would make that stops only where no move helps any more. */
+  /** Moves of a rebalance that stops only when no move helps any more. */
   #movesToEven(view: ClusterView): number {
     const nodes = rebalanceNodes(view, this.#clock.nowMs(), inFlightLoad(view), this.#isGone);
     const options = { ...this.#options, mode: 'manual' as const, variationMax: 0 };
@@ -80,25 +80,28 @@ export class NodeOperations {
     return plan.ok ? plan.value.moves.length : 0;
   }
 
-  /** Why a drain could not begin; an empty list when it can. */
+  /** Why a drain could not end; empty if it can start. */
   drainPreflight(node: NodeId, done: Done<readonly string[]>): void {
-    this.#look((outcome) => done(outcome.ok ? success(drainPreflight(outcome.value, node)) : outcome));
+    this.#readView((outcome) => done(outcome.ok ? success(drainPreflight(outcome.value, node)) : outcome));
   }
 
   drainProgress(node: NodeId, done: Done<DrainProgress>): void {
-    this.#look((outcome) => done(outcome.ok ? success(drainProgress(outcome.value, node)) : outcome));
+    this.#readView((outcome) => done(outcome.ok ? success(drainProgress(outcome.value, node)) : outcome));
   }
 
-  /** Begins it. It goes on whether anybody looks or not. Draining or drained already is no error. */
+  /** Starts a drain, which continues without the caller. A node that is draining or drained already is no error. */
   drain(node: NodeId, request: DrainRequest, done: Done<DrainProgress>): void {
     const record = { ...drainDefaults, ...definedIn(request) };
-    const fault = faultOf(record);
-    if (fault !== undefined) this.#clock.schedule(0, () => done({ ok: false, error: fault }));
+    const invalid = validateDrain(record);
+    if (invalid !== undefined) this.#clock.schedule(0, () => done({ ok: false, error: invalid }));
     else this.#drain(node, record, request.note ?? '', conflictsMax, done);
   }
 
-  /** Drained for its late return, it would be activated by `rejoin`; an operator's drain stays. */
-  #keepDrained(
+  /**
+   * For a node that is drained already. If it was drained for returning late, `rejoin` could activate it: the operator
+   * becomes the reason of the drain, which lasts.
+   */
+  #takeOverDrain(
     node: KnownNode,
     state: NodeStateRecord,
     { record, note, conflicts }: { record: DrainRecord; note: string; conflicts: number },
@@ -111,19 +114,19 @@ export class NodeOperations {
       if (!outcome.ok) done(outcome);
       else if (outcome.value.succeeded) this.drainProgress(node.id, done);
       else if (conflicts > 0) this.#drain(node.id, record, note, conflicts - 1, done);
-      else done(failure('CAPACITY', 'the state of the node changes too fast'));
+      else done(failure('CAPACITY', 'the state of the node changes too often: try again'));
     });
   }
 
   #drain(id: NodeId, record: DrainRecord, note: string, conflicts: number, done: Done<DrainProgress>): void {
-    this.#look((looked) => {
-      if (!looked.ok) return done(looked);
-      const view = looked.value;
+    this.#readView((read) => {
+      if (!read.ok) return done(read);
+      const view = read.value;
       const node = view.nodes.get(id);
       const state = node?.state?.record;
       if (state?.mode === 'draining') return done(success(drainProgress(view, id)));
       if (node !== undefined && state?.mode === 'drained')
-        return this.#keepDrained(node, state, { record, note, conflicts }, done);
+        return this.#takeOverDrain(node, state, { record, note, conflicts }, done);
       const [blocked] = drainPreflight(view, id);
       if (blocked !== undefined || node === undefined || state === undefined)
         return done(failure('PRECONDITION', blocked ?? `there is no node ${id}`, 'no'));
@@ -134,17 +137,17 @@ export class NodeOperations {
         if (!outcome.ok) done(outcome);
         else if (outcome.value.succeeded) this.drainProgress(id, done);
         else if (conflicts > 0) this.#drain(id, record, note, conflicts - 1, done);
-        else done(failure('CAPACITY', 'the state of the node changes too fast'));
+        else done(failure('CAPACITY', 'the state of the node changes too often: try again'));
       });
     });
   }
 
-  #look(done: Done<ClusterView>): void {
-    const page = (from: string, sofar: readonly RegistryEntry[]): void => {
+  #readView(done: Done<ClusterView>): void {
+    const page = (from: string, before: readonly RegistryEntry[]): void => {
       this.#registry.range({ ...keyRanges.cluster, from }, { limit: pageEntries, timeoutMs }, (outcome) => {
         if (!outcome.ok) return done(outcome);
         const { entries, more, revision } = outcome.value;
-        const all = [...sofar, ...entries];
+        const all = [...before, ...entries];
         const last = entries.at(-1);
         if (more && last !== undefined) page(`${last.key}\0`, all);
         else done(success(ClusterView.from(all, revision, this.#clock.nowMs())));
@@ -154,7 +157,7 @@ export class NodeOperations {
   }
 }
 
-/** The node goes on serving while it is emptied. */
+/** The node keeps serving while its containers move away. */
 function startDrainTransaction(
   { id, state }: KnownNode,
   next: NodeStateRecord,
@@ -171,7 +174,7 @@ function startDrainTransaction(
   };
 }
 
-/** It is drained already, and holds nothing: only who wanted it changes. */
+/** The node is drained and holds nothing: only the reason of the drain changes. */
 function recordDrainTransaction({ id, state }: KnownNode, next: NodeStateRecord): RegistryTransaction {
   const key = clusterKey({ kind: 'state', node: id });
   return {
@@ -185,11 +188,11 @@ function definedIn({ deadlineMs, parallelMax }: DrainRequest): Partial<DrainReco
   return { ...(deadlineMs !== undefined && { deadlineMs }), ...(parallelMax !== undefined && { parallelMax }) };
 }
 
-function faultOf({ deadlineMs, parallelMax }: DrainRecord): RemusterError | undefined {
-  const { deadlineMsMin, deadlineMsMax, parallelMax: most } = drainLimits;
+function validateDrain({ deadlineMs, parallelMax }: DrainRecord): RemusterError | undefined {
+  const { deadlineMsMin, deadlineMsMax, parallelMax: limit } = drainLimits;
   if (!(deadlineMs >= deadlineMsMin && deadlineMs <= deadlineMsMax))
     return new RemusterError('BAD_ARGUMENT', `the deadline of a drain is ${deadlineMsMin} to ${deadlineMsMax} ms`);
-  if (!(Number.isInteger(parallelMax) && parallelMax >= 1 && parallelMax <= most))
-    return new RemusterError('BAD_ARGUMENT', `a drain moves 1 to ${most} at a time`);
+  if (!(Number.isInteger(parallelMax) && parallelMax >= 1 && parallelMax <= limit))
+    return new RemusterError('BAD_ARGUMENT', `a drain moves 1 to ${limit} containers at a time`);
   return undefined;
 }

@@ -19,13 +19,13 @@ function operationsOn(cluster: DrainTestCluster): PoolOperations {
 }
 
 function succeed<T>(cluster: DrainTestCluster, start: (done: Done<T>) => void): T {
-  const outcome = cluster.ask(start);
+  const outcome = cluster.await(start);
   assert.ok(outcome.ok, outcome.ok ? '' : outcome.error.message);
   return outcome.value;
 }
 
 function fail(cluster: DrainTestCluster, start: (done: Done<unknown>) => void): string {
-  const outcome = cluster.ask(start);
+  const outcome = cluster.await(start);
   assert.ok(!outcome.ok);
   return `${outcome.error.code}: ${outcome.error.message}`;
 }
@@ -34,8 +34,8 @@ function write(cluster: DrainTestCluster, then: readonly RegistryOp[]): void {
   succeed(cluster, (done) => cluster.registry.transact({ compare: [], then, otherwise: [] }, {}, done));
 }
 
-describe('creating pools', () => {
-  test('fills in what was not said, and numbers it', () => {
+describe('creating a pool', () => {
+  test('fills in defaults and assigns a number', () => {
     const cluster = startedCluster(1);
     const created = succeed<CreatedPool>(cluster, (done) => operationsOn(cluster).create(request, done));
     assert.deepEqual(created, {
@@ -44,7 +44,7 @@ describe('creating pools', () => {
     });
   });
 
-  test('the same again is no error and changes nothing; another of that name is refused and says what differs', () => {
+  test('is idempotent, and refuses a different pool of that name with the difference', () => {
     const cluster = startedCluster(1);
     const pools = operationsOn(cluster);
     const params = { a: 1, b: { c: [1, 2], d: 2 } };
@@ -66,7 +66,7 @@ describe('creating pools', () => {
     );
   });
 
-  test('a number is never given twice, also when the pool is gone', () => {
+  test('never reuses a number, also after a deletion', () => {
     const cluster = startedCluster(1);
     const pools = operationsOn(cluster);
     const idOf = (name: string): string =>
@@ -81,19 +81,19 @@ describe('creating pools', () => {
     assert.equal(idOf('b'), '3.0');
   });
 
-  test('two at the same time both get an answer and a number of their own', () => {
+  test('gives concurrent callers a reply and each pool its own number', () => {
     const cluster = startedCluster(1);
     const pools = operationsOn(cluster);
     const ended: Outcome<{ readonly name: string; readonly id: string; readonly created: boolean }>[] = [];
     for (const name of ['a', 'b', 'a', 'c']) pools.create({ ...request, name }, (outcome) => ended.push(outcome));
-    cluster.until(() => ended.length === 4, 5_000, 'four answers');
+    cluster.until(() => ended.length === 4, 5_000, 'four replies');
     const values = ended.map((outcome) => (outcome.ok ? outcome.value : assert.fail('refused')));
     assert.equal(new Set(values.map(({ id }) => id)).size, 3);
     assert.equal(values.filter(({ created }) => created).length, 3);
     assert.equal(new Set(values.filter(({ name }) => name === 'a').map(({ id }) => id)).size, 1);
   });
 
-  test('what could never be is refused, and what has to be meant as well', () => {
+  test('refuses invalid requests, and too many containers without force', () => {
     const cluster = startedCluster(1);
     const pools = operationsOn(cluster);
     const refused = (others: object): string => fail(cluster, (done) => pools.create({ ...request, ...others }, done));
@@ -107,8 +107,8 @@ describe('creating pools', () => {
     for (const copies of [0, 8, 2.5]) assert.match(refused({ copies }), /BAD_ARGUMENT: a container has 1 to 7 copies/);
     assert.match(refused({ durability: 'paper' }), /BAD_ARGUMENT: durability is one of memory, local, copies/);
     assert.match(refused({ params: 'x'.repeat(70_000) }), /BAD_ARGUMENT: params/);
-    assert.match(refused({ containers: 10_001 }), /PRECONDITION: 10001 containers .* say force/);
-    const unforced = cluster.ask<CreatedPool>((done) => pools.create({ ...request, containers: 10_001 }, done));
+    assert.match(refused({ containers: 10_001 }), /PRECONDITION: 10001 containers .* use force/);
+    const unforced = cluster.await<CreatedPool>((done) => pools.create({ ...request, containers: 10_001 }, done));
     assert.equal(!unforced.ok && unforced.error.stateChanged, 'no');
     assert.deepEqual(
       succeed<readonly PoolRow[]>(cluster, (done) => pools.list(done)),
@@ -121,8 +121,8 @@ describe('creating pools', () => {
   });
 });
 
-describe('changing pools', () => {
-  test('deleting is a state that the placer acts on; twice is once', () => {
+describe('changing a pool', () => {
+  test('deletes it by a state on which the placer acts, and is idempotent', () => {
     const cluster = startedCluster(1);
     const pools = operationsOn(cluster);
     assert.match(
@@ -136,7 +136,7 @@ describe('changing pools', () => {
     assert.equal(cluster.revisionsSeen, before);
   });
 
-  test('the version of the module is set, but not of a pool that is being deleted', () => {
+  test('sets the module version, but not while the pool is being deleted', () => {
     const cluster = startedCluster(1);
     const pools = operationsOn(cluster);
     succeed<CreatedPool>(cluster, (done) => pools.create(request, done));
@@ -156,18 +156,18 @@ describe('changing pools', () => {
   });
 });
 
-/** A pool "q" of 12 containers with 2 copies on the nodes a, b and c. */
+/** A pool "q" of 12 containers with 2 replicas on the nodes a, b and c. */
 function shown(): { cluster: DrainTestCluster; placer: FakePlacer; pools: PoolOperations } {
   const cluster = startedCluster(3, { mode: 'off' });
   const placer = new FakePlacer(cluster, 2);
-  placer.replacesCopies = false;
+  placer.replacesReplicas = false;
   placer.moveMs = undefined;
   placer.create(12, 'abc');
   return { cluster, placer, pools: operationsOn(cluster) };
 }
 
-describe('looking at pools', () => {
-  test('a list counts what serves and what is in sync', () => {
+describe('reading pools', () => {
+  test('counts served and replicated containers in a list', () => {
     const { cluster, placer, pools } = shown();
     placer.change('3', { phase: 'opening' });
     placer.change('4', { inSync: [] });
@@ -204,7 +204,7 @@ describe('looking at pools', () => {
     assert.deepEqual([page.containers.map(({ id }) => id), page.more], [[4, 5, 6], true]);
   });
 
-  test('what the leader has not created, and what cannot be read, is shown as such', () => {
+  test('shows missing and malformed container records as such', () => {
     const { cluster, pools } = shown();
     const key = (container: string): string => clusterKey({ kind: 'container', pool: 'q', container });
     write(cluster, [
@@ -217,7 +217,7 @@ describe('looking at pools', () => {
     assert.deepEqual([pool.containers[2]?.owner, pool.containers[2]?.version, pool.serving], [null, 0, 10]);
   });
 
-  test('who does not exist is an error with its own code', () => {
+  test('has error codes for unknown pools and containers', () => {
     const { cluster, pools } = shown();
     assert.match(
       fail(cluster, (done) => pools.show('p', {}, done)),
@@ -250,7 +250,7 @@ describe('explaining a container', () => {
     return { text: reasons.join(' '), recoverableBy };
   }
 
-  test('at rest: who owns it, who has its state, who could take over', () => {
+  test('names the owner, the replicas in sync, and the recovery candidates', () => {
     const { text, recoverableBy } = explained(() => ({}));
     assert.match(text, /b \(generation 1\) owns it and has opened it, because it is new\./);
     assert.match(text, /b, c have every acknowledged write\./);
@@ -258,39 +258,39 @@ describe('explaining a container', () => {
     assert.deepEqual(recoverableBy, ['c']);
   });
 
-  test('moving: where, why and how far', () => {
+  test('says where, why and how far it moves', () => {
     const step = (name: 'copying' | 'handing' | 'handed'): string =>
       explained(({ cluster, placer }) => {
         const { id: to } = cluster.node('a');
         return { copies: [...placer.record('1').copies, to], move: { to, cause: 'drain', step: name } };
       }).text;
     assert.match(step('copying'), /It moves to a, because its owner is being drained: a is getting its state first/);
-    assert.match(step('handing'), /b is asked to finish its calls/);
-    assert.match(step('handed'), /b has let go, and the leader is giving it to a/);
+    assert.match(step('handing'), /b is finishing its calls/);
+    assert.match(step('handed'), /b has handed it over, and the leader makes a its owner/);
   });
 
-  test('alone: that nobody else has its state', () => {
+  test('says that no other node has its state', () => {
     const { text, recoverableBy } = explained(({ cluster }) => {
       const { id: node } = cluster.node('b');
       return { copies: [node], inSync: [{ node, generation: 1 }] };
     });
-    assert.match(text, /Nobody else has all of its state: if b were lost, it would wait for b to come back\./);
-    assert.match(text, /The pool wants 2 copies and has 1: the leader has not chosen a further node yet\./);
+    assert.match(text, /No other node has all of its state: if b were lost, it would wait for b to come back\./);
+    assert.match(text, /The pool wants 2 copies and has 1: the leader has not chosen another node yet\./);
     assert.deepEqual(recoverableBy, []);
   });
 
-  test('without an owner: for whom it waits', () => {
+  test('names the nodes that it waits for without an owner', () => {
     const { text, recoverableBy } = explained(({ cluster }) => {
       cluster.node('b').kill();
       cluster.node('c').kill();
-      return { owner: undefined, note: 'nobody who has its state is here' };
+      return { owner: undefined, note: 'no replica is available' };
     });
-    assert.match(text, /Nobody owns it\. Note: nobody who has its state is here\./);
-    assert.match(text, /It waits for .*, without whom acknowledged writes would be lost\./);
+    assert.match(text, /It has no owner\. Note: no replica is available\./);
+    assert.match(text, /It waits for .*: without them acknowledged writes would be lost\./);
     assert.deepEqual(recoverableBy, []);
   });
 
-  test('opening, failing, on a node that is gone, with another version', () => {
+  test('explains failed activations, a lost owner and another module version', () => {
     const { text, recoverableBy } = explained(({ cluster }) => {
       cluster.node('b').kill();
       return { phase: 'opening', opening: 'recover', failures: 2, moduleVersion: 3 };
@@ -298,7 +298,7 @@ describe('explaining a container', () => {
     assert.match(text, /owns it and is opening it, because its former owner was lost/);
     assert.match(text, /2 owners in a row could not open it\./);
     assert.match(text, /is not registered: it is lost, leaving or cut off\./);
-    assert.match(text, /It runs version 3 of the module, and the pool is on its way to 0\./);
+    assert.match(text, /It runs version 3 of the module, and the pool is being rolled to version 0\./);
     assert.deepEqual(recoverableBy, ['c']);
   });
 });

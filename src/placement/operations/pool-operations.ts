@@ -1,5 +1,5 @@
 /**
- * Create, delete, list, show and explain pools, from any node. Writes pool records only; the placer makes, moves and
+ * Creates, deletes, lists, shows and explains pools, on any node. Writes pool records only; the placer creates, moves and
  * removes containers.
  */
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
@@ -22,7 +22,7 @@ import { PoolReader, containerLookupOf } from './pool-reader.ts';
 import { type PoolRecord, encodeNodeNumber, encodePool, readNodeNumber, readPool } from '../state/container-records.ts';
 
 export type CreatedPool = PoolDescription & {
-  /** False: it was there already, exactly so. */
+  /** False: the same pool existed already. */
   readonly created: boolean;
 };
 
@@ -42,7 +42,7 @@ export class PoolOperations {
     this.#reader = new PoolReader(registry, clock);
   }
 
-  /** The same pool again is no error; another one of that name is PRECONDITION. */
+  /** Idempotent: the same pool again is no error. A different pool of that name is PRECONDITION. */
   create(request: PoolRequest, done: Done<CreatedPool>): void {
     this.#checked(
       () => poolSpec(request),
@@ -51,20 +51,20 @@ export class PoolOperations {
     );
   }
 
-  /** Begins it; the placer removes the containers and then the pool. Being deleted already is no error. */
+  /** Starts the deletion; the placer removes the containers, then the pool. Idempotent while the pool exists. */
   delete(name: string, done: Done<PoolDescription>): void {
-    this.#change(name, (record) => (record.state === 'deleting' ? record : { ...record, state: 'deleting' }), done);
+    this.#update(name, (record) => (record.state === 'deleting' ? record : { ...record, state: 'deleting' }), done);
   }
 
-  /** What its containers are to run from now on, one after the other; versions only go up. */
+  /** Rolls the containers to that version, one after the other. Versions only grow: a lower one changes nothing. */
   setModuleVersion(name: string, version: number, done: Done<PoolDescription>): void {
     const isVersion = Number.isSafeInteger(version) && version >= 0;
-    this.#change(
+    this.#update(
       name,
       (record) => {
-        if (!isVersion) throw new RemusterError('BAD_ARGUMENT', 'a version is a whole number from 0 on');
+        if (!isVersion) throw new RemusterError('BAD_ARGUMENT', 'a module version is a whole number, 0 or more');
         if (record.state === 'deleting') throw new RemusterError('PRECONDITION', `pool ${name} is being deleted`, 'no');
-        // Who comes late with an older one must not take the newer one away.
+        // A late caller with an older version must not undo a newer one.
         return version <= record.moduleVersion ? record : { ...record, moduleVersion: version };
       },
       done,
@@ -91,7 +91,7 @@ export class PoolOperations {
     });
   }
 
-  /** So many of its containers at most, from that one on. */
+  /** At most `limit` containers, in order, starting with number `from`. */
   show(
     name: string,
     { from = 0, limit = containersShownMax }: { from?: number; limit?: number },
@@ -131,8 +131,8 @@ export class PoolOperations {
     const key = clusterKey({ kind: 'pool', pool: name });
     this.#reader.read([onlyKey(key), onlyKey(lastPoolKey)], (outcome) => {
       if (!outcome.ok) return done(outcome);
-      const there = outcome.value.get(key);
-      if (there !== undefined) return this.#answerExisting(name, spec, readPool(there.value), done);
+      const existing = outcome.value.get(key);
+      if (existing !== undefined) return this.#replyExisting(name, spec, readPool(existing.value), done);
       const last = outcome.value.get(lastPoolKey);
       const major = (last === undefined ? 0 : (readNodeNumber(last.value) ?? Number.NaN)) + 1;
       if (!Number.isSafeInteger(major)) return done(failure('INTERNAL', 'the number of the last pool cannot be read'));
@@ -150,23 +150,23 @@ export class PoolOperations {
       };
       this.#transact(transaction, conflicts, done, {
         succeeded: () => ({ ...describePool(name, record), created: true }),
-        again: () => this.#create(request, spec, conflicts - 1, done),
+        conflict: () => this.#create(request, spec, conflicts - 1, done),
       });
     });
   }
 
-  #answerExisting(name: string, spec: PoolSpec, there: PoolRecord | undefined, done: Done<CreatedPool>): void {
-    if (there === undefined) return done(failure('PRECONDITION', `the record of pool ${name} cannot be read`, 'no'));
-    const differs = poolSpecDifference(spec, there);
-    if (there.state === 'deleting')
+  #replyExisting(name: string, spec: PoolSpec, existing: PoolRecord | undefined, done: Done<CreatedPool>): void {
+    if (existing === undefined) return done(failure('PRECONDITION', `the record of pool ${name} cannot be read`, 'no'));
+    const difference = poolSpecDifference(spec, existing);
+    if (existing.state === 'deleting')
       return done(failure('PRECONDITION', `pool ${name} is being deleted; wait until it is gone`, 'no'));
-    if (differs !== undefined)
-      return done(failure('PRECONDITION', `pool ${name} exists already, and has ${differs}`, 'no'));
-    done(success({ ...describePool(name, there), created: false }));
+    if (difference !== undefined)
+      return done(failure('PRECONDITION', `pool ${name} exists already, and has ${difference}`, 'no'));
+    done(success({ ...describePool(name, existing), created: false }));
   }
 
-  /** A record that is given back as it is stays as it is. */
-  #change(
+  /** Writes nothing if `change` returns the same record. */
+  #update(
     name: string,
     change: (record: PoolRecord) => PoolRecord,
     done: Done<PoolDescription>,
@@ -183,7 +183,7 @@ export class PoolOperations {
           const then = [{ kind: 'put', key, value: encodePool(changed) }] as const;
           this.#transact({ compare, then, otherwise: [] }, conflicts, done, {
             succeeded: () => describePool(name, changed),
-            again: () => this.#change(name, change, done, conflicts - 1),
+            conflict: () => this.#update(name, change, done, conflicts - 1),
           });
         },
       );
@@ -194,18 +194,18 @@ export class PoolOperations {
     transaction: RegistryTransaction,
     conflicts: number,
     done: Done<T>,
-    then: { readonly succeeded: () => T; readonly again: () => void },
+    then: { readonly succeeded: () => T; readonly conflict: () => void },
   ): void {
     this.#registry.transact(transaction, { timeoutMs }, (outcome) => {
       if (!outcome.ok) done(outcome);
       else if (outcome.value.succeeded) done(success(then.succeeded()));
-      else if (conflicts > 0) then.again();
-      else done(failure('CAPACITY', 'pools change too fast at this moment'));
+      else if (conflicts > 0) then.conflict();
+      else done(failure('CAPACITY', 'the records of pools change too often: try again'));
     });
   }
 
-  /** What is wrong from the beginning ends as everything does: after the call has returned. */
-  #checked<T>(check: () => T, done: Done<never>, go: (value: T) => void): void {
+  /** Calls `next` with the result of the check; an error ends the call after it has returned, like all others. */
+  #checked<T>(check: () => T, done: Done<never>, next: (value: T) => void): void {
     let checked: Outcome<T>;
     try {
       checked = success(check());
@@ -213,11 +213,8 @@ export class PoolOperations {
       if (!isRemusterError(error)) throw error;
       checked = { ok: false, error };
     }
-    if (checked.ok) go(checked.value);
-    else this.#refuse(done, checked);
-  }
-
-  #refuse(done: Done<never>, outcome: Outcome<never>): void {
-    this.#clock.schedule(0, () => done(outcome));
+    if (checked.ok) return next(checked.value);
+    const refused = checked;
+    this.#clock.schedule(0, () => done(refused));
   }
 }

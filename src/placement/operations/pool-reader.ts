@@ -39,7 +39,7 @@ export class PoolReader {
     });
   }
 
-  /** The pool, and what the registry says about nodes. */
+  /** The pool, and a view of the nodes. */
   findWithView(name: string, done: Done<never>, found: (pool: StoredPool, view: ClusterView) => void): void {
     this.find(name, done, (pool) => {
       const entries: RegistryEntry[] = [];
@@ -58,29 +58,29 @@ export class PoolReader {
     pool: string,
     id: number,
     done: Done<T>,
-    answer: (view: ClusterView, pool: PoolRecord, found: ContainerLookup | undefined) => T,
+    describe: (view: ClusterView, pool: PoolRecord, found: ContainerLookup | undefined) => T,
   ): void {
     this.findWithView(pool, done, ({ record }, view) => {
       if (!Number.isInteger(id) || id < 0 || id >= record.containers)
         return done(
-          failure('UNKNOWN_CONTAINER', `pool ${pool} has the containers 0 to ${record.containers - 1}, and no ${id}`),
+          failure('UNKNOWN_CONTAINER', `pool ${pool} has the containers 0 to ${record.containers - 1}, not ${id}`),
         );
       const key = clusterKey({ kind: 'container', pool, container: String(id) });
       this.read([onlyKey(key)], (outcome) => {
         if (!outcome.ok) return done(outcome);
         const entry = outcome.value.get(key);
-        done(success(answer(view, record, entry && containerLookupOf(entry))));
+        done(success(describe(view, record, entry && containerLookupOf(entry))));
       });
     });
   }
 
-  /** Single keys, one after the other. */
-  read(ranges: readonly KeyRange[], done: Done<Entries>, sofar: Entries = new Map()): void {
+  /** Reads single keys, one after the other. */
+  read(ranges: readonly KeyRange[], done: Done<Entries>, before: Entries = new Map()): void {
     const [range, ...rest] = ranges;
-    if (range === undefined) return done(success(sofar));
+    if (range === undefined) return done(success(before));
     this.#registry.range(range, { limit: 1, timeoutMs }, (outcome) => {
       if (!outcome.ok) return done(outcome);
-      this.read(rest, done, new Map([...sofar, ...outcome.value.entries.map((one) => [one.key, one] as const)]));
+      this.read(rest, done, new Map([...before, ...outcome.value.entries.map((entry) => [entry.key, entry] as const)]));
     });
   }
 

@@ -1,6 +1,6 @@
 /**
- * Validates and completes a request for a pool. A pool never changes afterwards, so the same request twice is one, and
- * another is refused.
+ * Validates a request for a pool and fills in defaults. The specification of a pool never changes, so creating the same
+ * pool again is idempotent, and a different one is refused.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { namePattern } from '../../base/ids.ts';
@@ -13,11 +13,11 @@ export type PoolRequest = {
   readonly copies?: number | undefined;
   readonly durability?: PoolDurability | undefined;
   readonly restart?: boolean | undefined;
-  /** For the module; JSON. */
+  /** Parameters of the module, as JSON. */
   readonly params?: unknown;
-  /** More containers than a cluster usually bears, and they are meant. */
+  /** Allows more than `containersUnforcedMax` containers. */
   readonly force?: boolean | undefined;
-  /** What it begins with; not part of what a pool is, because it changes. 0 if left out. */
+  /** The first version; not part of the specification, because it changes. 0 if left out. */
   readonly moduleVersion?: number | undefined;
 };
 
@@ -25,14 +25,14 @@ export type PoolSpec = Pick<PoolRecord, 'module' | 'containers' | 'copies' | 'du
 
 export const poolLimits = {
   containersMax: 1_000_000,
-  /** Each is one record that the leader, and every node's table, holds in memory. */
+  /** Each container is a record in the memory of the leader and of every address table. */
   containersUnforcedMax: 10_000,
   copiesMax: 7,
   copiesDefault: 2,
   paramsBytesMax: 65_536,
 } as const;
 
-/** BAD_ARGUMENT for what could never be, PRECONDITION for what has to be meant. */
+/** Throws BAD_ARGUMENT for an invalid request, PRECONDITION for one that needs `force`. */
 export function poolSpec(request: PoolRequest): PoolSpec {
   const { name, module, containers, copies = poolLimits.copiesDefault, durability = 'copies' } = request;
   const { restart = false, params = null, force = false } = request;
@@ -49,21 +49,21 @@ export function poolSpec(request: PoolRequest): PoolSpec {
   if (containers > containersUnforcedMax && !force)
     throw new RemusterError(
       'PRECONDITION',
-      `${containers} containers are more than ${containersUnforcedMax}: say force if that is meant`,
+      `${containers} containers are more than ${containersUnforcedMax}: use force to create the pool all the same`,
       'no',
     );
   return { module, containers, copies, durability, restart, params };
 }
 
-/** Undefined when they are the same; otherwise the words of what differs. */
-export function poolSpecDifference(wanted: PoolSpec, there: PoolSpec): string | undefined {
-  const words = (['module', 'containers', 'copies', 'durability', 'restart', 'params'] as const)
-    .filter((field) => canonical(wanted[field]) !== canonical(there[field]))
-    .map((field) => `${field} ${JSON.stringify(there[field])}, not ${JSON.stringify(wanted[field])}`);
-  return words.length === 0 ? undefined : words.join('; ');
+/** The fields that differ, as text; undefined if the specifications are equal. */
+export function poolSpecDifference(wanted: PoolSpec, existing: PoolSpec): string | undefined {
+  const differences = (['module', 'containers', 'copies', 'durability', 'restart', 'params'] as const)
+    .filter((field) => canonical(wanted[field]) !== canonical(existing[field]))
+    .map((field) => `${field} ${JSON.stringify(existing[field])}, not ${JSON.stringify(wanted[field])}`);
+  return differences.length === 0 ? undefined : differences.join('; ');
 }
 
-/** Objects are the same whatever the order of their fields. */
+/** JSON with sorted fields: the order of fields does not make objects different. */
 function canonical(value: unknown): string {
   return JSON.stringify(value, (_, part: unknown) => {
     if (typeof part !== 'object' || part === null || Array.isArray(part)) return part;
@@ -71,7 +71,7 @@ function canonical(value: unknown): string {
   });
 }
 
-/** The types are only promises: this may have come as JSON. */
+/** The request may be untyped JSON, so the types prove nothing. */
 function isName(value: unknown): boolean {
   return typeof value === 'string' && namePattern.test(value);
 }

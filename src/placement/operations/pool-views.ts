@@ -1,4 +1,4 @@
-/** Pools and containers as people and scripts see them: names for node ids, null for what is missing. Pure. */
+/** Pools and containers as the CLI and the HTTP API show them: names instead of node ids, null for missing values. Pure. */
 import type { NodeId } from '../../base/ids.ts';
 import type { ClusterView } from '../state/cluster-view.ts';
 import type { ContainerMove, ContainerRecord, PoolDurability, PoolRecord } from '../state/container-records.ts';
@@ -6,10 +6,11 @@ import type { ContainerMove, ContainerRecord, PoolDurability, PoolRecord } from 
 export type ContainerView = {
   readonly id: number;
   readonly owner: string | null;
-  /** Who is to hold its state, the owner first; who has every acknowledged write. */
+  /** Nodes that hold its state or are to hold it, the owner first. */
   readonly copies: readonly string[];
+  /** Nodes that have every acknowledged write. */
   readonly inSync: readonly string[];
-  /** Of its entry in address tables; 0 while the leader has not created it. */
+  /** Version of its entry in address tables; 0 until the leader has created it. */
   readonly version: number;
   readonly fence: string;
   readonly phase: ContainerRecord['phase'];
@@ -19,10 +20,10 @@ export type ContainerView = {
   readonly note: string;
 };
 
-/** What a pool is. */
+/** The specification and state of a pool. */
 export type PoolDescription = {
   readonly name: string;
-  /** `major.minor`, as in the names of the files of its address tables. */
+  /** `major.minor`, as in the file names of its address tables. */
   readonly id: string;
   readonly module: string;
   readonly moduleVersion: number;
@@ -34,20 +35,20 @@ export type PoolDescription = {
   readonly state: PoolRecord['state'];
 };
 
-/** How many of its containers are open, and how many have as many copies in sync as the pool wants. */
+/** How many containers are served, and how many have as many replicas in sync as the pool wants. */
 export type PoolCounts = { readonly serving: number; readonly inSync: number };
 
-/** One pool in a list. */
+/** A pool in a list. */
 export type PoolRow = PoolDescription & PoolCounts;
 
 export type PoolDetails = Omit<PoolRow, 'containers'> & {
   readonly containers: readonly ContainerView[];
   readonly containerCount: number;
-  /** There are further containers than those that were asked for. */
+  /** The pool has containers beyond the requested page. */
   readonly more: boolean;
 };
 
-/** Undefined: the record cannot be read. */
+/** A record as found in the registry; undefined if it is malformed. */
 export type ContainerLookup = { readonly record: ContainerRecord | undefined; readonly version: number };
 
 export function nodeNameIn(view: ClusterView, id: NodeId): string {
@@ -58,7 +59,7 @@ export function containerView(view: ClusterView, id: number, found: ContainerLoo
   const record = found?.record;
   if (record === undefined) {
     const note = found === undefined ? 'the leader has not created it yet' : 'its record cannot be read';
-    return { ...nothing, id, version: found?.version ?? 0, note };
+    return { ...emptyView, id, version: found?.version ?? 0, note };
   }
   const { owner, copies, inSync, fence, phase, move, moduleVersion, failures, note } = record;
   return {
@@ -76,12 +77,12 @@ export function containerView(view: ClusterView, id: number, found: ContainerLoo
   };
 }
 
-const nothing = {
+const emptyView = {
   ...({ owner: null, copies: [], inSync: [], fence: '0' } as const),
   ...({ phase: 'opening', move: null, moduleVersion: 0, failures: 0 } as const),
 };
 
-function tallyOf(pool: PoolRecord, containers: Iterable<ContainerLookup>): PoolCounts {
+function countsOf(pool: PoolRecord, containers: Iterable<ContainerLookup>): PoolCounts {
   let [serving, inSync] = [0, 0];
   for (const { record } of containers) {
     if (record?.owner !== undefined && record.phase === 'serving') serving += 1;
@@ -91,7 +92,7 @@ function tallyOf(pool: PoolRecord, containers: Iterable<ContainerLookup>): PoolC
 }
 
 export function poolRow(name: string, pool: PoolRecord, containers: Iterable<ContainerLookup>): PoolRow {
-  return { ...describePool(name, pool), ...tallyOf(pool, containers) };
+  return { ...describePool(name, pool), ...countsOf(pool, containers) };
 }
 
 export function describePool(name: string, { major, minor, ...pool }: PoolRecord): PoolDescription {

@@ -37,30 +37,30 @@ const held = entry(
 );
 const registered = entry(clusterKey({ kind: 'registration', node }), new Uint8Array());
 
-/** The kinds of tasks at a time, for a view that began at 0. */
+/** The kinds of the tasks at a time, for a view that was loaded at 0. */
 function kinds(entries: readonly RegistryEntry[], nowMs = 0): readonly string[] {
   const view = ClusterView.from(entries, 1, 0);
   return [...drainTasks(view, nowMs, options, () => new Map())].map(({ kind }) => kind);
 }
 
-describe('what the leader does next', () => {
-  test('nothing for a node that is active, or away: its containers are the concern of the placer', () => {
+describe('tasks of a drain', () => {
+  test('do not exist for active and lost nodes: the placer recovers containers of lost nodes', () => {
     assert.deepEqual(kinds([held, registered, stateEntry(state)]), []);
     assert.deepEqual(kinds([held, stateEntry({ ...state, lost: true })], 1e9), []);
   });
 
-  test('keeps what a draining node has while nobody else is active', () => {
+  test('leave containers on a draining node while no other node is active', () => {
     assert.deepEqual(kinds([held, registered, stateEntry({ ...state, mode: 'draining' })]), []);
     assert.deepEqual(kinds([registered, stateEntry({ ...state, mode: 'draining' })]), ['drained']);
   });
 
-  test('a node is not drained while units of jobs run on it, and is looked at again', () => {
+  test('do not end the drain while units of jobs run on the node; the drain is checked again later', () => {
     const view = ClusterView.from([registered, stateEntry({ ...state, mode: 'draining' })], 1, 0);
     const busy = { ...options, runningUnitsAt: () => 1 };
     assert.deepEqual([...drainTasks(view, 0, busy, () => new Map())], []);
     assert.equal(nextDrainDueMs(view, 0), 200);
     const gone = ClusterView.from([stateEntry({ ...state, mode: 'draining' })], 1, 0);
-    const kindsThen = [...drainTasks(gone, 0, busy, () => new Map())].map(({ kind }) => kind);
-    assert.deepEqual(kindsThen, ['drained'], 'what ran on a node that is gone runs no longer');
+    const kindsOfGone = [...drainTasks(gone, 0, busy, () => new Map())].map(({ kind }) => kind);
+    assert.deepEqual(kindsOfGone, ['drained'], 'units of a node that is gone do not run any more');
   });
 });

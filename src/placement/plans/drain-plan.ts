@@ -1,6 +1,6 @@
 /**
- * What a draining node needs next: a move, the deadline noted, or the end of the drain. Pure: read from the view, so a
- * new leader continues.
+ * The next tasks of each draining node: moves, the note that the deadline has passed, the end of the drain. They follow
+ * from the view alone, so a new leader continues. Pure.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { ContainerMove } from '../state/container-records.ts';
@@ -10,7 +10,7 @@ import { type HeldContainer, canMove, heldCount, moveRetryDueMs } from '../state
 import type { BalanceStrategy } from './load-score.ts';
 import { type InFlightLoad, chooseMoveTarget } from './move-target.ts';
 
-export type DrainTask =
+export type AssignerTask =
   | {
       readonly kind: 'move';
       readonly node: KnownNode;
@@ -20,36 +20,36 @@ export type DrainTask =
     }
   | { readonly kind: 'drained'; readonly node: KnownNode; readonly state: NodeStateRecord }
   | { readonly kind: 'overdue'; readonly node: KnownNode }
-  | { readonly kind: 'forgetDrain'; readonly node: KnownNode }
-  | { readonly kind: 'beginSpread'; readonly node: KnownNode }
-  | { readonly kind: 'endSpread'; readonly node: KnownNode };
+  | { readonly kind: 'removeDrain'; readonly node: KnownNode }
+  | { readonly kind: 'markNewNode'; readonly node: KnownNode }
+  | { readonly kind: 'unmarkNewNode'; readonly node: KnownNode };
 
 export type DrainPlanOptions = {
   readonly strategy: BalanceStrategy;
-  /** Wall time minus ours, for what people read. */
+  /** Wall time minus local time, for recorded times. */
   readonly wallOffsetMs: number;
-  /** Work of a node that is not in the view, such as units of jobs that run there: it is drained when there is none. */
+  /** Units of jobs on a node, which the view does not show. A drain ends when there are none. */
   readonly runningUnitsAt: (node: NodeId) => number;
 };
 
-/** The end of such work changes nothing in the view, so a node that is draining is looked at again and again. */
-const workLookMs = 200;
+/** The end of a unit does not change the view, so draining nodes are polled. */
+const unitsPollMs = 200;
 
-/** Two tasks with the same name never run at the same time. */
-export function drainTaskKey(task: DrainTask): string {
-  if (task.kind === 'move') return task.held.text;
-  const isSpread = task.kind === 'beginSpread' || task.kind === 'endSpread';
-  return `${isSpread ? 'spread to' : 'drain of'} ${task.node.id}`;
+/** Two tasks with the same key never run at the same time. */
+export function assignerTaskKey(task: AssignerTask): string {
+  if (task.kind === 'move') return task.held.fullName;
+  const isMark = task.kind === 'markNewNode' || task.kind === 'unmarkNewNode';
+  return `${isMark ? 'mark of' : 'drain of'} ${task.node.id}`;
 }
 
-/** Lazily: whoever has no more hands stops asking. */
+/** Lazy: the caller stops when it can start no more tasks. */
 export function* drainTasks(
   view: ClusterView,
   nowMs: number,
   options: DrainPlanOptions,
-  onTheWay: () => InFlightLoad,
-): Generator<DrainTask> {
-  for (const node of view.nodes.values()) yield* drainTasksOfNode(view, node, nowMs, options, onTheWay);
+  inFlight: () => InFlightLoad,
+): Generator<AssignerTask> {
+  for (const node of view.nodes.values()) yield* drainTasksOfNode(view, node, nowMs, options, inFlight);
 }
 
 function* drainTasksOfNode(
@@ -57,12 +57,12 @@ function* drainTasksOfNode(
   node: KnownNode,
   nowMs: number,
   options: DrainPlanOptions,
-  onTheWay: () => InFlightLoad,
-): Generator<DrainTask> {
+  inFlight: () => InFlightLoad,
+): Generator<AssignerTask> {
   const { drain } = node;
   const state = node.state?.record;
   if (state?.mode !== 'draining') {
-    if (drain !== undefined) yield { kind: 'forgetDrain', node };
+    if (drain !== undefined) yield { kind: 'removeDrain', node };
     return;
   }
   if (heldCount(node) === 0 && (node.registered === undefined || options.runningUnitsAt(node.id) === 0)) {
@@ -73,20 +73,20 @@ function* drainTasksOfNode(
   if (drain !== undefined && !drain.record.overdue && nowMs >= drain.sinceMs + drain.record.deadlineMs) {
     yield { kind: 'overdue', node };
   }
-  // While no other node is active, a draining one goes on serving.
+  // While no other node is active, a draining node keeps serving.
   if (node.registered === undefined || view.activeNodes().length === 0) return;
-  let hands = (drain?.record.parallelMax ?? 1) - node.leaving;
+  let freeMoves = (drain?.record.parallelMax ?? 1) - node.leaving;
   for (const held of node.owned.values()) {
-    if (hands <= 0) return;
+    if (freeMoves <= 0) return;
     if (!canMove(held) || nowMs < moveRetryDueMs(held)) continue;
-    const to = chooseMoveTarget(view, options.strategy, held, onTheWay());
+    const to = chooseMoveTarget(view, options.strategy, held, inFlight());
     if (to === undefined) continue;
-    hands -= 1;
+    freeMoves -= 1;
     yield { kind: 'move', node, held, cause: 'drain', to };
   }
 }
 
-/** When the view will have another task only because time has passed. */
+/** The next time at which the passing of time alone creates a task. */
 export function nextDrainDueMs(view: ClusterView, nowMs: number): number | undefined {
   const times: number[] = [];
   for (const node of view.nodes.values()) {
@@ -94,7 +94,7 @@ export function nextDrainDueMs(view: ClusterView, nowMs: number): number | undef
     if (drain !== undefined && !drain.record.overdue) times.push(drain.sinceMs + drain.record.deadlineMs);
     if (node.state?.record?.mode !== 'draining') continue;
     for (const held of node.owned.values()) times.push(moveRetryDueMs(held));
-    if (heldCount(node) === 0) times.push(nowMs + workLookMs);
+    if (heldCount(node) === 0) times.push(nowMs + unitsPollMs);
   }
   const later = times.filter((atMs) => atMs > nowMs && atMs < Infinity);
   return later.length === 0 ? undefined : later.reduce((a, b) => Math.min(a, b));

@@ -1,16 +1,13 @@
 /**
- * One load number per node by strategy (fair, weighted, balanced); lower is freer. A factor in which nodes hardly
- * differ is left out.
+ * The load of a node as one number, by strategy; lower is less loaded. Pure.
  *
- * Three strategies:
+ *   fair      owned containers
+ *   weighted  owned containers divided by the capacity of the node
+ *   balanced  containers 0.3, CPU 0.3, memory 0.2, throughput 0.2, each relative to the mean of the nodes; `fair` unless
+ *             every node has a report
  *
- *   fair      how many containers it owns
- *   weighted  the same, by the capacity of the node
- *   balanced  containers 0.3, CPU 0.3, memory 0.2, throughput 0.2, each relative to the mean of the nodes; without a
- *             report of every node it is `fair`
- *
- * A factor in which the nodes hardly differ says nothing about where the next container should go. It is left out and
- * the others share its weight; otherwise the memory that every process needs would hide that one of them does nothing.
+ * `balanced` leaves out a factor in which the nodes hardly differ, and the others share its weight: otherwise the memory
+ * that every process needs would hide an idle node.
  */
 import { unreachable } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -25,7 +22,7 @@ export type NodeLoad = {
   readonly report: LoadReport | undefined;
 };
 
-/** Nodes whose shares differ by less than this are alike. */
+/** A factor counts only if its values differ by this much. */
 const differenceMin = 0.15;
 
 /** In the order of the nodes. */
@@ -46,14 +43,14 @@ function balancedScores(nodes: readonly NodeLoad[]): readonly number[] {
   const reports = nodes.flatMap(({ report }) => (report === undefined ? [] : [report]));
   if (reports.length < nodes.length) return nodes.map((node) => node.count);
   const mostPerSecond = Math.max(1, ...reports.map((report) => report.perSecond));
-  const telling = [
+  const distinctive = [
     { weight: 0.3, values: reports.map((report) => report.cpu) },
     { weight: 0.2, values: reports.map((report) => report.memory) },
     { weight: 0.2, values: reports.map((report) => report.perSecond / mostPerSecond) },
   ].filter(({ values }) => Math.max(...values) - Math.min(...values) >= differenceMin);
-  const factors = [{ weight: 0.3, values: nodes.map((node) => node.count) }, ...telling];
+  const factors = [{ weight: 0.3, values: nodes.map((node) => node.count) }, ...distinctive];
   const weights = factors.reduce((sum, { weight }) => sum + weight, 0);
-  // In units of containers, so that a score means the same whichever factors are in it.
+  // In units of containers, so that scores with different factors are comparable.
   const countMean = meanOf(nodes.map((node) => node.count));
   return nodes.map((_, index) => {
     const relative = factors.reduce((sum, { weight, values }) => sum + weight * relativeTo(values, index), 0);
@@ -70,19 +67,19 @@ export function meanOf(values: readonly number[]): number {
   return values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-/** Of the whole, not of a sample: these are all nodes there are. */
+/** Standard deviation of the population: the values are those of all nodes, not of a sample. */
 export function deviationOf(values: readonly number[]): number {
   const mean = meanOf(values);
   return Math.sqrt(meanOf(values.map((value) => (value - mean) ** 2)));
 }
 
-/** Deviation by mean: how uneven, whatever the size. Nothing at all is even. */
+/** Deviation divided by mean: how uneven the values are, independent of their size. Zero if all are zero. */
 export function coefficientOfVariation(values: readonly number[]): number {
   const mean = meanOf(values);
   return mean === 0 ? 0 : deviationOf(values) / mean;
 }
 
-/** What it would look like after a move of one container: it takes its share of the measured load along. */
+/** The loads after a move of one container, which carries its share of the measured CPU and throughput along. */
 export function loadsAfterMove(nodes: readonly NodeLoad[], from: NodeId, to: NodeId): readonly NodeLoad[] {
   const source = nodes.find((node) => node.id === from);
   const share = source === undefined || source.count === 0 ? 0 : 1 / source.count;
@@ -104,11 +101,11 @@ function shifted(report: LoadReport, moved: LoadReport, share: number): LoadRepo
   };
 }
 
-/** The freest first; the one with fewer containers and then the lower id among equals, so that all decide alike. */
+/** Ties go to the node with fewer containers, then to the lower id, so that every leader decides alike. */
 export function leastLoadedFirst(strategy: BalanceStrategy, nodes: readonly NodeLoad[]): readonly NodeLoad[] {
-  // With one more, because among idle nodes the one with the greater capacity is the freer.
-  const asked = strategy === 'weighted' ? nodes.map((node) => ({ ...node, count: node.count + 1 })) : nodes;
-  const scores = loadScores(strategy, asked);
+  // Counts one container more: among idle nodes the one with the greater capacity comes first.
+  const counted = strategy === 'weighted' ? nodes.map((node) => ({ ...node, count: node.count + 1 })) : nodes;
+  const scores = loadScores(strategy, counted);
   return nodes
     .map((node, index) => ({ node, score: scores[index] as number }))
     .toSorted((a, b) => a.score - b.score || a.node.count - b.node.count || (a.node.id < b.node.id ? -1 : 1))

@@ -1,10 +1,10 @@
 /**
- * How a move advances and when it is cancelled. A cancelled move costs nothing; a handed container is never taken back.
- * Pure.
+ * How a move starts, advances and is cancelled. While it can be cancelled, the owner keeps serving; a handed container is
+ * never taken back. Pure.
  *
- *   copying --the destination has the state--> handing --the owner has let go--> handed --> another owner
+ *   copying --the destination is in the ISR--> handing --the owner has drained its calls--> handed --> another owner
  *      |                                          |
- *      +--- too long, or the destination is lost -+--> no move
+ *      +--- timeout, or the destination is lost --+--> cancelled
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -37,23 +37,23 @@ export type ContainerMoveRequest = {
   readonly cause: ContainerMove['cause'];
 };
 
-/** The owner serves, or may do so; the move has not been handed. */
+/** A move at `copying` or `handing`, whose owner has a serving lease or may have one. */
 export function planMove(
-  situation: PlanningContext,
+  context: PlanningContext,
   pool: PoolRecord,
   placed: PlacementContainer,
   move: ContainerMove,
 ): ContainerPlan {
-  const { nowMs, options, view } = situation;
+  const { nowMs, options, view } = context;
   const target = view.nodes.get(move.to);
   if (target === undefined || !isActiveNode(target))
-    return cancel(view, placed, move, 'it is not an active node any more');
-  if (leaseStatusOf(situation, target) === 'over')
-    return cancel(view, placed, move, 'its serving lease is over (dead, cut off or restarting)');
+    return cancel(view, placed, move, 'it is no longer an active node');
+  if (leaseStatusOf(context, target) === 'expired')
+    return cancel(view, placed, move, 'its serving lease has expired (dead, cut off or restarting)');
   const maxMs = move.step === 'copying' ? options.copyingMsMax : options.handingMsMax;
   const dueMs = placed.sinceMs + maxMs;
-  const isReady = move.step === 'copying' && isInSync(situation, pool, placed.record, move.to);
-  if (isReady && hasValidLease(situation, target)) {
+  const isReady = move.step === 'copying' && isInSync(context, pool, placed.record, move.to);
+  if (isReady && hasValidLease(context, target)) {
     const next = { ...placed.record, move: { ...move, step: 'handing' as const } };
     return { change: { placed, next, receivers: [move.to], previousOwner: undefined, isRepair: false, events: [] } };
   }
@@ -61,7 +61,7 @@ export function planMove(
   return { dueMs };
 }
 
-/** The container stays with its owner. The note outlives the move, so it names what was cancelled and why. */
+/** The container stays with its owner. The note outlives the move, so it names the destination and the reason. */
 function cancel(view: PlacementView, placed: PlacementContainer, move: ContainerMove, reason: string): ContainerPlan {
   const note = `the move to ${view.nameOf(move.to)} was cancelled: ${reason}`;
   const next = { ...placed.record, move: undefined, note };
@@ -69,28 +69,24 @@ function cancel(view: PlacementView, placed: PlacementContainer, move: Container
   return { change: { placed, next, receivers: [], previousOwner: undefined, isRepair: false, events } };
 }
 
-/** Its owner was drained and serves it only because nobody else could: it leaves as soon as somebody can have it. */
-export function planEvacuation(
-  situation: PlanningContext,
-  pool: PoolRecord,
-  placed: PlacementContainer,
-): ContainerPlan {
+/** A drained node owns a container only if no other node could: it moves away as soon as another node is eligible. */
+export function planEvacuation(context: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
   const { record } = placed;
-  if (hasUncertainNodes(situation)) return blockedOnNodes;
-  const has = (node: PlacementNode): number => (isInSync(situation, pool, record, node.id) ? 0 : 1);
-  const byOwned = byLoad((node) => ownerLoad(situation, node));
-  const [to] = eligibleNodes(situation)
+  if (hasUncertainNodes(context)) return blockedOnNodes;
+  const syncRank = (node: PlacementNode): number => (isInSync(context, pool, record, node.id) ? 0 : 1);
+  const byOwned = byLoad((node) => ownerLoad(context, node));
+  const [to] = eligibleNodes(context)
     .filter(({ id }) => id !== record.owner?.node)
-    .toSorted((a, b) => has(a) - has(b) || byOwned(a, b));
-  return to === undefined ? blockedOnNodes : { change: { ...beginning(placed, to.id, 'drain'), isRepair: true } };
+    .toSorted((a, b) => syncRank(a) - syncRank(b) || byOwned(a, b));
+  return to === undefined ? blockedOnNodes : { change: { ...startOfMove(placed, to.id, 'drain'), isRepair: true } };
 }
 
-/** The change that begins it, or why it cannot begin. */
+/** The update that starts the move, or the error that refuses it. */
 export function planRequestedMove(
-  situation: PlanningContext,
+  context: PlanningContext,
   request: ContainerMoveRequest,
 ): ContainerUpdate | RemusterError {
-  const { view, leases, nowMs } = situation;
+  const { view, leases, nowMs } = context;
   const pool = view.pools.get(request.pool);
   if (pool?.record === undefined) return new RemusterError('UNKNOWN_POOL', `there is no pool ${request.pool}`);
   const placed = pool.containers.get(request.container);
@@ -101,23 +97,23 @@ export function planRequestedMove(
   const { owner, move, phase } = placed.record;
   if (pool.record.state !== 'active') return refused(`pool ${pool.name} is being deleted`);
   if (move !== undefined) return refused(`it is already moving to ${view.nameOf(move.to)}`);
-  const isOver = owner === undefined || leases.status(nowMs, owner.node, owner.generation) === 'over';
-  if (phase !== 'serving' || isOver) return refused('it is not being served at this moment');
+  const isExpired = owner === undefined || leases.status(nowMs, owner.node, owner.generation) === 'expired';
+  if (phase !== 'serving' || isExpired) return refused('it is not being served at this moment');
   if (owner.node === request.to) return refused(`${view.nameOf(owner.node)} owns it already`);
-  const why = unfitness(situation, request.to);
-  return why === undefined ? beginning(placed, request.to, request.cause) : refused(why);
+  const why = whyNotEligible(context, request.to);
+  return why === undefined ? startOfMove(placed, request.to, request.cause) : refused(why);
 }
 
-function unfitness(situation: PlanningContext, id: NodeId): string | undefined {
-  const node = situation.view.nodes.get(id);
+function whyNotEligible(context: PlanningContext, id: NodeId): string | undefined {
+  const node = context.view.nodes.get(id);
   if (node === undefined) return `there is no node ${id}`;
   if (node.registered === undefined) return `${node.name} is not registered`;
-  if (!node.isWorker) return `${node.name} is no worker`;
+  if (!node.isWorker) return `${node.name} is not a worker`;
   if (node.mode !== 'active') return `${node.name} is ${node.mode ?? 'not active'}`;
-  return hasValidLease(situation, node) ? undefined : `${node.name} does not answer`;
+  return hasValidLease(context, node) ? undefined : `${node.name} does not answer`;
 }
 
-function beginning(placed: PlacementContainer, to: NodeId, cause: ContainerMove['cause']): ContainerUpdate {
+function startOfMove(placed: PlacementContainer, to: NodeId, cause: ContainerMove['cause']): ContainerUpdate {
   const { record } = placed;
   const copies = record.copies.includes(to) ? record.copies : [...record.copies, to];
   const next = { ...record, copies, move: { to, cause, step: 'copying' as const }, note: '' };

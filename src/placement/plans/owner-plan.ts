@@ -1,6 +1,6 @@
 /**
- * Who owns a container that no node serves. Only a node with its full state gets it; state is never invented, except
- * for lost memory pools and failed `init`. Pure.
+ * The next owner of a container that no node serves. Only a replica with every acknowledged write becomes owner. A
+ * container starts empty only if it never finished `init`, or if it was in memory and its whole ISR is lost. Pure.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { type PlacementContainer, type PlacementNode, isActiveNode } from '../state/placement-view.ts';
@@ -18,147 +18,147 @@ import {
   isInSync,
   hasUncertainNodes,
   hasValidLease,
+  leaseStatusOf,
   ownerLoad,
   nothingToDo,
   blockedOnNodes,
 } from './planning-context.ts';
 
-/** The lease of the owner is over, or there is none. */
-export function planRecovery(situation: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
+/** For a container whose owner has no serving lease, or that has no owner. */
+export function planRecovery(context: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
   const { record } = placed;
   const { owner } = record;
-  // An owner that ended while it opened the container may have ended because of it.
+  // An owner that dies while it opens the container may have died because of it.
   const failures = record.phase === 'opening' && owner !== undefined ? record.failures + 1 : 0;
-  const dueMs = failures > 1 ? placed.sinceMs + retryMs(situation, failures) : 0;
-  if (situation.nowMs < dueMs) return { dueMs };
-  if (isNew(record)) return planInit(situation, pool, placed, failures, 'its node is gone');
-  const node = bestHolder(situation, pool, placed, failures > 1);
-  if (node === undefined) return planWithoutHolder(situation, pool, placed);
+  const dueMs = failures > 1 ? placed.sinceMs + retryMs(context, failures) : 0;
+  if (context.nowMs < dueMs) return { dueMs };
+  if (hasNeverServed(record)) return planInit(context, pool, placed, failures, 'its node is gone');
+  const node = bestReplica(context, pool, placed, failures > 1);
+  if (node === undefined) return planWithoutReplica(context, pool, placed);
   const isBack = node.id === owner?.node;
-  const reason = isBack ? `${node.name} is back` : `${nodeName(situation, owner?.node)} is gone`;
+  const reason = isBack ? `${node.name} is back` : `${nodeName(context, owner?.node)} is gone`;
   const opening: ActivationReason = isBack && pool.restart ? 'restart' : 'recover';
-  const next = given(situation, pool, placed, node, { opening, failures, note: reason });
+  const next = withOwner(context, pool, placed, node, { opening, failures, note: reason });
   const events = [containerEventOf(placed, 'container.recovered', node.id, reason)];
   return { change: { placed, next, receivers: [node.id], previousOwner: owner, isRepair: false, events } };
 }
 
-/** Its owner is there, and has not opened it yet. */
-export function planOpening(situation: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
+/** For an owner with a serving lease that has not opened the container yet. */
+export function planOpening(context: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
   const { record, sinceMs } = placed;
-  const { options, nowMs } = situation;
+  const { options, nowMs } = context;
   const hasFailed = record.failures > (record.failuresBefore ?? 0);
-  const dueMs = sinceMs + (hasFailed ? retryMs(situation, record.failures) : options.openDeadlineMs);
+  const dueMs = sinceMs + (hasFailed ? retryMs(context, record.failures) : options.openDeadlineMs);
   if (nowMs < dueMs) return { dueMs };
   const failures = hasFailed ? record.failures : record.failures + 1;
   const why = hasFailed ? record.note : `not opened within ${options.openDeadlineMs} ms`;
-  const nodes = isNew(record) ? eligibleNodes(situation) : liveHolders(situation, pool, record);
+  const nodes = hasNeverServed(record) ? eligibleNodes(context) : availableReplicas(context, pool, record);
   const node = nextInTurn(nodes, record.owner?.node);
   if (node === undefined || (!hasFailed && node.id === record.owner?.node))
-    return isNew(record) ? blockedOnNodes : nothingToDo;
-  const isAlarm = failures >= options.failuresAlarm;
-  const events = [containerEventOf(placed, 'container.recoveryFailed', node.id, why, isAlarm)];
+    return hasNeverServed(record) ? blockedOnNodes : nothingToDo;
+  const needsAttention = failures >= options.failuresAlarm;
+  const events = [containerEventOf(placed, 'container.recoveryFailed', node.id, why, needsAttention)];
   const opening = record.opening === 'restart' && node.id !== record.owner?.node ? 'recover' : record.opening;
-  const note = `${nodeName(situation, record.owner?.node)} could not open it: ${why}`;
-  const next = given(situation, pool, placed, node, { opening, failures, note });
+  const note = `${nodeName(context, record.owner?.node)} could not open it: ${why}`;
+  const next = withOwner(context, pool, placed, node, { opening, failures, note });
   return { change: { placed, next, receivers: [node.id], previousOwner: undefined, isRepair: false, events } };
 }
 
-/** The owner has let go: whoever it was meant for gets it, or else somebody who has its state. */
-export function planHandover(situation: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
+/** For a move at `handed`: the destination becomes owner, or another replica with the state if it is not available. */
+export function planHandover(context: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
   const { record } = placed;
-  const target = situation.view.nodes.get(record.move?.to as NodeId);
-  if (target !== undefined && isActiveNode(target) && isInSync(situation, pool, record, target.id)) {
-    const standing = situation.leases.status(situation.nowMs, target.id, currentGeneration(situation, target));
-    if (standing === 'live') return { change: handOver(situation, pool, placed, target, record.move?.cause ?? '') };
-    if (standing === 'unsure') return nothingToDo;
+  const target = context.view.nodes.get(record.move?.to as NodeId);
+  if (target !== undefined && isActiveNode(target) && isInSync(context, pool, record, target.id)) {
+    const leaseStatus = leaseStatusOf(context, target);
+    if (leaseStatus === 'valid') return { change: handOver(context, pool, placed, target, record.move?.cause ?? '') };
+    if (leaseStatus === 'uncertain') return nothingToDo;
   }
-  const node = bestHolder(situation, pool, placed, false);
-  if (node === undefined) return planWithoutHolder(situation, pool, placed);
-  return { change: handOver(situation, pool, placed, node, `${nodeName(situation, record.move?.to)} is not there`) };
+  const node = bestReplica(context, pool, placed, false);
+  if (node === undefined) return planWithoutReplica(context, pool, placed);
+  return { change: handOver(context, pool, placed, node, `${nodeName(context, record.move?.to)} is not available`) };
 }
 
 function handOver(
-  situation: PlanningContext,
+  context: PlanningContext,
   pool: PoolRecord,
   placed: PlacementContainer,
   node: PlacementNode,
   reason: string,
 ): ContainerUpdate {
-  const next = given(situation, pool, placed, node, { opening: 'migrate', failures: 0, note: reason });
-  const copies = copiesAfterMove(situation, pool, placed.record, node.id);
+  const next = withOwner(context, pool, placed, node, { opening: 'migrate', failures: 0, note: reason });
+  const copies = replicasAfterMove(context, pool, placed.record, node.id);
   const events = [containerEventOf(placed, 'container.migrated', node.id, reason)];
-  const record = { ...next, copies, inSync: next.inSync.filter((holder) => copies.includes(holder.node)) };
+  const record = { ...next, copies, inSync: next.inSync.filter((instance) => copies.includes(instance.node)) };
   return { placed, next: record, receivers: [node.id], previousOwner: undefined, isRepair: false, events };
 }
 
-/** The former owner stays if it is needed. Nobody leaves before there are enough others who have the state. */
-function copiesAfterMove(
-  situation: PlanningContext,
+/** The former owner stays if it is needed. No replica leaves before enough others are in sync. */
+function replicasAfterMove(
+  context: PlanningContext,
   pool: PoolRecord,
   record: ContainerRecord,
   owner: NodeId,
 ): readonly NodeId[] {
   const all = [owner, ...record.copies.filter((id) => id !== owner)];
-  const isGood = (id: NodeId): boolean => {
-    const node = situation.view.nodes.get(id);
+  const canStay = (id: NodeId): boolean => {
+    const node = context.view.nodes.get(id);
     return (
-      node !== undefined &&
-      isActiveNode(node) &&
-      hasValidLease(situation, node) &&
-      isInSync(situation, pool, record, id)
+      node !== undefined && isActiveNode(node) && hasValidLease(context, node) && isInSync(context, pool, record, id)
     );
   };
-  const rest = all.slice(1).filter(isGood);
+  const rest = all.slice(1).filter(canStay);
   if (1 + rest.length < pool.copies) return all;
   const former = record.owner?.node;
   const inOrder = [...rest.filter((id) => id !== former), ...rest.filter((id) => id === former)];
   return [owner, ...inOrder.slice(0, pool.copies - 1)];
 }
 
-/** Looked at again whenever one of those who had it last changes. */
-function planWithoutHolder(situation: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
+/** No ISR member is available. The container is reconciled again when one of its nodes changes. */
+function planWithoutReplica(context: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
   const { record } = placed;
-  const { view } = situation;
-  const isLost = record.inSync.every((holder) => isLostInMemory(situation, holder));
+  const { view } = context;
+  const isLost = record.inSync.every((instance) => isLostInMemory(context, instance));
   if (pool.durability === 'memory' && isLost) {
-    return planInit(situation, pool, placed, 0, 'its state was in memory, and all who had it are gone');
+    return planInit(context, pool, placed, 0, 'its state was in memory, and all nodes that had it are gone');
   }
-  // Said once, also if the next leader would say it in other words.
+  // One event for one wait, also after a change of leader.
   if (isWaitingForReplicaNote(record.note)) return nothingToDo;
-  const holders = record.inSync.map(({ node }) => view.nameOf(node)).toSorted();
-  const note = `waits for its state: ${holders.join(', ')}`;
+  const names = record.inSync.map(({ node }) => view.nameOf(node)).toSorted();
+  const note = `${waitingForReplica}${names.join(' or ')}`;
   const events = [containerEventOf(placed, 'container.waiting', undefined, note)];
   return {
     change: { placed, next: { ...record, note }, receivers: [], previousOwner: undefined, isRepair: false, events },
   };
 }
 
-/** A node that is silent for a while still has what it had: it is waited for as long as it stays registered. */
+/** A silent node still has its memory: the placer waits for it until its registration ends or its exit is proved. */
 function isLostInMemory({ leases, nowMs, view }: PlanningContext, { node, generation }: NodeInstance): boolean {
-  if (leases.status(nowMs, node, generation) !== 'over') return false;
+  if (leases.status(nowMs, node, generation) !== 'expired') return false;
   return leases.hasEnded(node, generation) || view.nodes.get(node)?.registered === undefined;
 }
 
+const waitingForReplica = 'no replica with its state is available: waiting for ';
+
 export function isWaitingForReplicaNote(note: string): boolean {
-  return note.startsWith('waits for its state');
+  return note.startsWith(waitingForReplica);
 }
 
-/** Anywhere, because nothing was acknowledged. */
+/** On any eligible node: no write was acknowledged. */
 function planInit(
-  situation: PlanningContext,
+  context: PlanningContext,
   pool: PoolRecord,
   placed: PlacementContainer,
   failures: number,
   reason: string,
 ): ContainerPlan {
-  if (hasUncertainNodes(situation)) return blockedOnNodes;
-  const nodes = eligibleNodes(situation).toSorted(byLoad((node) => ownerLoad(situation, node)));
+  if (hasUncertainNodes(context)) return blockedOnNodes;
+  const nodes = eligibleNodes(context).toSorted(byLoad((node) => ownerLoad(context, node)));
   const node = failures > 1 ? nextInTurn(nodes, placed.record.owner?.node) : nodes[0];
   if (node === undefined) return blockedOnNodes;
-  const others = nodes.filter((one) => one !== node).toSorted(byLoad((one) => replicaLoad(situation, one)));
+  const others = nodes.filter((other) => other !== node).toSorted(byLoad((other) => replicaLoad(context, other)));
   const copies = [node, ...others].slice(0, Math.max(1, pool.copies)).map(({ id }) => id);
-  const record = given(situation, pool, placed, node, { opening: 'init', failures, note: reason });
-  const inSync = [{ node: node.id, generation: currentGeneration(situation, node) }];
+  const record = withOwner(context, pool, placed, node, { opening: 'init', failures, note: reason });
+  const inSync = [{ node: node.id, generation: currentGeneration(context, node) }];
   const events = [containerEventOf(placed, 'container.assigned', node.id, reason)];
   const previousOwner = placed.record.owner;
   return {
@@ -166,63 +166,70 @@ function planInit(
   };
 }
 
-/** The record with another owner, or another life of the same one. */
-function given(
-  situation: PlanningContext,
+/** The record with another owner, or with the present generation of the same owner. */
+function withOwner(
+  context: PlanningContext,
   pool: PoolRecord,
   { record }: PlacementContainer,
   node: PlacementNode,
-  how: { readonly opening: ActivationReason; readonly failures: number; readonly note: string },
+  activation: { readonly opening: ActivationReason; readonly failures: number; readonly note: string },
 ): ContainerRecord {
-  const owner = { node: node.id, generation: currentGeneration(situation, node) };
-  // What could not be opened is tried with what the pool is to run by now: perhaps that is the repair, and counts anew.
-  const moduleVersion = how.failures > 0 ? pool.moduleVersion : record.moduleVersion;
-  const failures = moduleVersion === record.moduleVersion ? how.failures : 0;
+  const owner = { node: node.id, generation: currentGeneration(context, node) };
+  // After a failure the owner uses the pool's version, which may contain the repair; failures then count from 0 again.
+  const moduleVersion = activation.failures > 0 ? pool.moduleVersion : record.moduleVersion;
+  const failures = moduleVersion === record.moduleVersion ? activation.failures : 0;
   return {
     ...record,
-    ...how,
+    ...activation,
     owner,
-    fence: nextFence(situation, record.fence),
+    fence: nextFence(context, record.fence),
     phase: 'opening',
     copies: [node.id, ...record.copies.filter((id) => id !== node.id)],
-    inSync: record.inSync.map((holder) => (holder.node === node.id ? owner : holder)),
+    inSync: record.inSync.map((instance) => (instance.node === node.id ? owner : instance)),
     move: undefined,
     ...{ moduleVersion, failures, failuresBefore: failures },
   };
 }
 
-function bestHolder(
-  situation: PlanningContext,
+/** `inTurn`: the next replica after the present owner, because opening has failed repeatedly. */
+function bestReplica(
+  context: PlanningContext,
   pool: PoolRecord,
   { record, pool: name, number }: PlacementContainer,
   inTurn: boolean,
 ): PlacementNode | undefined {
-  const nodes = liveHolders(situation, pool, record);
+  const nodes = availableReplicas(context, pool, record);
   if (inTurn) return nextInTurn(nodes, record.owner?.node);
-  const wishes = nodes.length < 2 ? [] : (situation.rank(name, number, nodes.map(candidateOf)) ?? []);
-  const wish = (node: PlacementNode): number => {
-    const index = wishes.findIndex((text) => text === node.id || text === node.name);
-    return index === -1 ? wishes.length : index;
+  const ranking = nodes.length < 2 ? [] : (context.rank(name, number, nodes.map(candidateOf)) ?? []);
+  const moduleRank = (node: PlacementNode): number => {
+    const index = ranking.findIndex((text) => text === node.id || text === node.name);
+    return index === -1 ? ranking.length : index;
   };
-  const former = (node: PlacementNode): number => (node.id === record.owner?.node && node.mode !== 'drained' ? 0 : 1);
-  const byId = byLoad((node) => ownerLoad(situation, node));
+  const ownerRank = (node: PlacementNode): number =>
+    node.id === record.owner?.node && node.mode !== 'drained' ? 0 : 1;
+  const byOwned = byLoad((node) => ownerLoad(context, node));
   return nodes.toSorted(
-    (a, b) => former(a) - former(b) || modeRank(a) - modeRank(b) || wish(a) - wish(b) || byId(a, b),
+    (a, b) =>
+      ownerRank(a) - ownerRank(b) || modeRank(a) - modeRank(b) || moduleRank(a) - moduleRank(b) || byOwned(a, b),
   )[0];
 }
 
-/** Not only active ones: better served by a node that is to be emptied than by nobody. */
-function liveHolders(situation: PlanningContext, pool: PoolRecord, record: ContainerRecord): readonly PlacementNode[] {
+/** In sync and with a serving lease, in any mode: a draining owner is better than none. */
+function availableReplicas(
+  context: PlanningContext,
+  pool: PoolRecord,
+  record: ContainerRecord,
+): readonly PlacementNode[] {
   const nodes: PlacementNode[] = [];
   for (const { node: id } of record.inSync) {
-    const node = situation.view.nodes.get(id);
-    if (node === undefined || !record.copies.includes(id) || !hasValidLease(situation, node)) continue;
-    if (isInSync(situation, pool, record, id)) nodes.push(node);
+    const node = context.view.nodes.get(id);
+    if (node === undefined || !record.copies.includes(id) || !hasValidLease(context, node)) continue;
+    if (isInSync(context, pool, record, id)) nodes.push(node);
   }
   return nodes;
 }
 
-/** Each in its turn, and the same one twice only if there is no other. */
+/** Round robin by id; the same node again only if there is no other. */
 function nextInTurn(nodes: readonly PlacementNode[], before: NodeId | undefined): PlacementNode | undefined {
   const inOrder = nodes.toSorted((a, b) => (a.id < b.id ? -1 : 1));
   return inOrder.find(({ id }) => before !== undefined && id > before) ?? inOrder[0];
@@ -240,17 +247,17 @@ function candidateOf({ id, name, owned }: PlacementNode): {
   return { id, name, containers: owned.size };
 }
 
-/** It has never been open, so it has no state that anybody was told of. */
-function isNew({ phase, opening }: ContainerRecord): boolean {
+/** Its `init` has not finished, so no write was acknowledged. */
+function hasNeverServed({ phase, opening }: ContainerRecord): boolean {
   return phase === 'opening' && opening === 'init';
 }
 
-/** The first failure is followed at once by the next try. */
+/** Backoff; the first failure is retried at once. */
 function retryMs({ options }: PlanningContext, failures: number): number {
   if (failures <= 1) return 0;
   return Math.min(options.openRetryMsMax, options.openRetryMsMin * 2 ** Math.min(20, failures - 2));
 }
 
 function nodeName({ view }: PlanningContext, id: NodeId | undefined): string {
-  return id === undefined ? 'nobody' : view.nameOf(id);
+  return id === undefined ? 'its owner' : view.nameOf(id);
 }

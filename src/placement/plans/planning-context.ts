@@ -1,8 +1,6 @@
 /**
- * What a placement decision may rest on: view, leases, fence, tasks in flight, time. A node has a valid lease only if
- * it asked for one; gossip does not count.
- *
- * That a node is live is only known from its asking for the serving lease. What membership believes is not here.
+ * All that a placement decision may use: view, leases, fence, tasks in flight, time. A node counts as available only by
+ * its serving lease; the opinion of membership is not part of the context.
  */
 import { type Fence, fenceOf, fenceParts } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -12,7 +10,6 @@ import {
   type PlacementView,
   isActiveNode,
 } from '../state/placement-view.ts';
-import type { PlacementContainerEvent } from '../leader/placer-types.ts';
 import type { ContainerRecord, NodeInstance, PoolRecord } from '../state/container-records.ts';
 import type { ServingLeases, ServingLeaseStatus } from '../state/serving-leases.ts';
 
@@ -20,11 +17,12 @@ export type PlacementOptions = {
   readonly openDeadlineMs: number;
   readonly openRetryMsMin: number;
   readonly openRetryMsMax: number;
-  /** From so many failures in a row on, somebody should look at it. */
+  /** Consecutive failures from which on the event needs the attention of an operator. */
   readonly failuresAlarm: number;
+  /** How long a replica of an unregistered node is kept before another one replaces it. */
   readonly copyRepairDelayMs: number;
   readonly copyRepairsMax: number;
-  /** One that takes longer does not keep others from beginning. */
+  /** A replica that lags for longer no longer counts towards `copyRepairsMax`, and gets a substitute. */
   readonly copyRepairStaleMs: number;
   readonly copyingMsMax: number;
   readonly handingMsMax: number;
@@ -32,7 +30,7 @@ export type PlacementOptions = {
 
 export type RecoveryCandidate = { readonly id: NodeId; readonly name: string; readonly containers: number };
 
-/** The module's wish: ids or names, best first. Undefined or empty: it has none. */
+/** The preference of the module: ids or names, best first. Undefined or empty: no preference. */
 export type RecoveryRanking = (
   pool: string,
   container: number,
@@ -43,72 +41,91 @@ export type PlanningContext = {
   readonly nowMs: number;
   readonly view: PlacementView;
   readonly leases: ServingLeases;
-  /** Of this leadership. */
+  /** The fence of this leadership. */
   readonly fence: Fence;
   readonly options: PlacementOptions;
   readonly rank: RecoveryRanking;
-  /** What nodes are about to be given by transactions under way. */
+  /** Containers and replicas that each node gets by transactions in flight. */
   readonly inFlight: ReadonlyMap<NodeId, number>;
+};
+
+/** Reported when the transaction of its update has succeeded. */
+export type PlacementContainerEvent = {
+  readonly kind:
+    | 'container.assigned'
+    | 'container.recovered'
+    | 'container.recoveryFailed'
+    | 'container.waiting'
+    | 'container.moving'
+    | 'container.moveCancelled'
+    | 'container.migrated';
+  readonly pool: string;
+  readonly container: number;
+  /** The new owner, or the destination of a move. */
+  readonly node: NodeId | undefined;
+  /** The owner before. */
+  readonly from: NodeId | undefined;
+  readonly reason: string;
+  /** An operator should look at the container. */
+  readonly needsAttention: boolean;
 };
 
 /** One change of the record of one container. */
 export type ContainerUpdate = {
   readonly placed: PlacementContainer;
   readonly next: ContainerRecord;
-  /** Who gets something by it: each is still registered, and in the mode in which it was seen. */
+  /** Nodes that get the container or a replica: the transaction compares their registration and mode. */
   readonly receivers: readonly NodeId[];
-  /** It rests on this lease being over. */
+  /** For a takeover: the node instance whose expired lease the update rests on. */
   readonly previousOwner: NodeInstance | undefined;
-  /** It makes a copy anew: only so many at a time. */
+  /** It adds a replica: at most `copyRepairsMax` at a time. */
   readonly isRepair: boolean;
   readonly events: readonly PlacementContainerEvent[];
 };
 
-/** `stuck`: to be looked at again when the nodes have changed. */
+/** The update, or when to plan again: at `dueMs`, and if it is blocked, when a node has changed. */
 export type ContainerPlan = {
   readonly change?: ContainerUpdate;
   readonly dueMs?: number;
-  readonly stuck?: boolean;
+  readonly isBlocked?: boolean;
 };
 
 export const nothingToDo: ContainerPlan = {};
-export const blockedOnNodes: ContainerPlan = { stuck: true };
+export const blockedOnNodes: ContainerPlan = { isBlocked: true };
 
 export function currentGeneration({ leases }: PlanningContext, node: PlacementNode): number {
   return Math.max(node.generation, leases.generationOf(node.id) ?? 0);
 }
 
-/** Of the present life of the node. */
-export function leaseStatusOf(situation: PlanningContext, node: PlacementNode): ServingLeaseStatus {
-  return situation.leases.status(situation.nowMs, node.id, currentGeneration(situation, node));
+/** Of the present generation of the node. */
+export function leaseStatusOf(context: PlanningContext, node: PlacementNode): ServingLeaseStatus {
+  return context.leases.status(context.nowMs, node.id, currentGeneration(context, node));
 }
 
-export function hasValidLease(situation: PlanningContext, node: PlacementNode): boolean {
-  return node.isWorker && node.registered !== undefined && leaseStatusOf(situation, node) === 'live';
+export function hasValidLease(context: PlanningContext, node: PlacementNode): boolean {
+  return node.isWorker && node.registered !== undefined && leaseStatusOf(context, node) === 'valid';
 }
 
-/** Nodes that can be given something new. */
-export function eligibleNodes(situation: PlanningContext): readonly PlacementNode[] {
-  return [...situation.view.nodes.values()].filter((node) => isActiveNode(node) && hasValidLease(situation, node));
+/** Nodes that may get containers and replicas now. */
+export function eligibleNodes(context: PlanningContext): readonly PlacementNode[] {
+  return [...context.view.nodes.values()].filter((node) => isActiveNode(node) && hasValidLease(context, node));
 }
 
-/** Of some nodes it is not known yet whether they are live: whoever spreads something should wait for them. */
-export function hasUncertainNodes(situation: PlanningContext): boolean {
-  return situation.view.nodes
-    .values()
-    .some((node) => isActiveNode(node) && leaseStatusOf(situation, node) === 'unsure');
+/** Some active node may or may not have a lease: a plan that spreads load waits until that is known. */
+export function hasUncertainNodes(context: PlanningContext): boolean {
+  return context.view.nodes.values().some((node) => isActiveNode(node) && leaseStatusOf(context, node) === 'uncertain');
 }
 
-/** It has every acknowledged write, if it is live. In memory only, that ends with its life. */
-export function isInSync(situation: PlanningContext, pool: PoolRecord, record: ContainerRecord, id: NodeId): boolean {
-  const holder = record.inSync.find(({ node }) => node === id);
-  const node = situation.view.nodes.get(id);
-  if (holder === undefined || node === undefined) return false;
-  return pool.durability !== 'memory' || holder.generation === currentGeneration(situation, node);
+/** The node has every acknowledged write. State in memory is lost with the generation that had it. */
+export function isInSync(context: PlanningContext, pool: PoolRecord, record: ContainerRecord, id: NodeId): boolean {
+  const instance = record.inSync.find(({ node }) => node === id);
+  const node = context.view.nodes.get(id);
+  if (instance === undefined || node === undefined) return false;
+  return pool.durability !== 'memory' || instance.generation === currentGeneration(context, node);
 }
 
 export function ownerLoad({ inFlight }: PlanningContext, node: PlacementNode): number {
-  // Copies only tip the scales.
+  // Replicas only decide between equals.
   return node.owned.size + (inFlight.get(node.id) ?? 0) + node.replicated.size / 1_000_000;
 }
 
@@ -116,19 +133,19 @@ export function replicaLoad({ inFlight }: PlanningContext, node: PlacementNode):
   return node.owned.size + node.replicated.size + (inFlight.get(node.id) ?? 0);
 }
 
-/** Equal loads in the order of the ids, so that every leader decides alike. */
+/** Ties go to the lower id, so that every leader decides alike. */
 export function byLoad(load: (node: PlacementNode) => number): (a: PlacementNode, b: PlacementNode) => number {
   return (a, b) => load(a) - load(b) || (a.id < b.id ? -1 : 1);
 }
 
-/** Higher than every fence before it, whoever gave that. */
+/** Higher than the former fence of the container, whichever leader set it. */
 export function nextFence({ fence }: PlanningContext, before: Fence): Fence {
   return ((before > fence ? before : fence) + 1n) as Fence;
 }
 
 /**
- * For a container that is new. Each change costs a revision, so this is above every fence that a deleted container of
- * the same name can have had.
+ * The fence of a new container. Each change costs a revision, so this is higher than any fence of a deleted container
+ * with the same name.
  */
 export function firstFence({ fence, view }: PlanningContext): Fence {
   const { term, index } = fenceParts(fence);

@@ -1,6 +1,6 @@
 /**
- * What a pool as a whole needs: create missing containers, delete them, roll them to its module version one by one. At
- * most one transaction each. Pure.
+ * The next task of a whole pool: create missing containers, delete containers, or roll them to its module version one by
+ * one. Each task is one transaction. Pure.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { PlacementNode, PlacementPool, PlacementView } from '../state/placement-view.ts';
@@ -35,18 +35,18 @@ export type NodeNumbersTask = {
 };
 
 const batchMax = 100;
-/** Their guards have to find room beside those of the containers. */
+/** Each node adds guards to the transaction, beside those of the containers. */
 const batchNodesMax = 24;
 const guardsMax = 118;
 const numbersMax = 50;
 
-/** `wait`: for nodes. */
-export function planPool(situation: PlanningContext, pool: PlacementPool): PoolTask | 'wait' | undefined {
+/** `wait`: plan again when a node has changed. */
+export function planPool(context: PlanningContext, pool: PlacementPool): PoolTask | 'wait' | undefined {
   if (pool.record === undefined) return undefined;
   if (pool.record.state === 'deleting') return deletion(pool);
   const missing = missingNumbers(pool, pool.record);
-  if (missing.length > 0) return creation(situation, pool, pool.record, missing);
-  return pool.behind.size > 0 ? roll(situation, pool, pool.record) : undefined;
+  if (missing.length > 0) return creation(context, pool, pool.record, missing);
+  return pool.behind.size > 0 ? roll(context, pool, pool.record) : undefined;
 }
 
 function missingNumbers(pool: PlacementPool, { containers }: PoolRecord): readonly number[] {
@@ -59,46 +59,46 @@ function missingNumbers(pool: PlacementPool, { containers }: PoolRecord): readon
   return missing;
 }
 
-/** The owners in turns by what they have already, the copies on other nodes. Too few nodes make too few copies, for now. */
+/** The least loaded nodes become owners, other nodes replicas. With too few nodes there are fewer replicas for now. */
 function creation(
-  situation: PlanningContext,
+  context: PlanningContext,
   pool: PlacementPool,
   record: PoolRecord,
   missing: readonly number[],
 ): PoolTask | 'wait' {
-  if (hasUncertainNodes(situation)) return 'wait';
-  const nodes = eligibleNodes(situation)
-    .toSorted(byLoad((node) => ownerLoad(situation, node)))
+  if (hasUncertainNodes(context)) return 'wait';
+  const nodes = eligibleNodes(context)
+    .toSorted(byLoad((node) => ownerLoad(context, node)))
     .slice(0, batchNodesMax);
   if (nodes.length === 0) return 'wait';
   const numbers = missing.slice(0, guardsMax - 2 - 2 * nodes.length);
-  const extra = new Map<PlacementNode, { owned: number; copied: number }>(
-    nodes.map((node) => [node, { owned: 0, copied: 0 }]),
+  const added = new Map<PlacementNode, { owned: number; replicated: number }>(
+    nodes.map((node) => [node, { owned: 0, replicated: 0 }]),
   );
-  const owned = (node: PlacementNode): number => ownerLoad(situation, node) + (extra.get(node)?.owned ?? 0);
+  const owned = (node: PlacementNode): number => ownerLoad(context, node) + (added.get(node)?.owned ?? 0);
   const held = (node: PlacementNode): number =>
-    replicaLoad(situation, node) + (extra.get(node)?.owned ?? 0) + (extra.get(node)?.copied ?? 0);
+    replicaLoad(context, node) + (added.get(node)?.owned ?? 0) + (added.get(node)?.replicated ?? 0);
   const containers = numbers.map((number) => {
     const [owner] = nodes.toSorted(byLoad(owned));
     const others = nodes.filter((node) => node !== owner).toSorted(byLoad(held));
     const copies = [owner as PlacementNode, ...others].slice(0, Math.max(1, record.copies));
     for (const [index, node] of copies.entries()) {
-      const sum = extra.get(node) as { owned: number; copied: number };
-      if (index === 0) sum.owned += 1;
-      else sum.copied += 1;
+      const count = added.get(node) as { owned: number; replicated: number };
+      if (index === 0) count.owned += 1;
+      else count.replicated += 1;
     }
-    return { number, record: newRecord(situation, record, copies) };
+    return { number, record: newRecord(context, record, copies) };
   });
   const isLast = pool.containers.size + pool.unreadable.size + containers.length >= record.containers;
   return { kind: 'create', pool, containers, isLast };
 }
 
-function newRecord(situation: PlanningContext, pool: PoolRecord, copies: readonly PlacementNode[]): ContainerRecord {
+function newRecord(context: PlanningContext, pool: PoolRecord, copies: readonly PlacementNode[]): ContainerRecord {
   const [first] = copies;
-  const owner = { node: (first as PlacementNode).id, generation: currentGeneration(situation, first as PlacementNode) };
+  const owner = { node: (first as PlacementNode).id, generation: currentGeneration(context, first as PlacementNode) };
   return {
     owner,
-    fence: firstFence(situation),
+    fence: firstFence(context),
     opening: 'init',
     phase: 'opening',
     copies: copies.map(({ id }) => id),
@@ -116,25 +116,25 @@ function deletion(pool: PlacementPool): PoolTask {
   return numbers.length === 0 ? { kind: 'deletePool', pool } : { kind: 'delete', pool, numbers };
 }
 
-/** Not while one of them is being opened with the new version, or could not be. */
-function roll(situation: PlanningContext, pool: PlacementPool, record: PoolRecord): PoolTask | 'wait' | undefined {
-  const { leases, nowMs } = situation;
+/** One at a time: it waits while a container opens with the new version, or has failed to. */
+function roll(context: PlanningContext, pool: PlacementPool, record: PoolRecord): PoolTask | 'wait' | undefined {
+  const { leases, nowMs } = context;
   for (const number of pool.opening) {
     const opening = pool.containers.get(number)?.record;
     if (opening?.moduleVersion !== record.moduleVersion) continue;
     const { owner, failures } = opening;
-    const isTried = owner !== undefined && leases.status(nowMs, owner.node, owner.generation) !== 'over';
-    if (failures > 0 || isTried) return 'wait';
+    const isUnderWay = owner !== undefined && leases.status(nowMs, owner.node, owner.generation) !== 'expired';
+    if (failures > 0 || isUnderWay) return 'wait';
   }
   for (const number of pool.behind) {
     const placed = pool.containers.get(number);
     const owner = placed?.record.owner;
     if (placed === undefined || owner === undefined || placed.record.phase !== 'serving') continue;
     if (placed.record.move !== undefined) continue;
-    if (leases.status(nowMs, owner.node, owner.generation) !== 'live') continue;
+    if (leases.status(nowMs, owner.node, owner.generation) !== 'valid') continue;
     const next: ContainerRecord = {
       ...placed.record,
-      fence: nextFence(situation, placed.record.fence),
+      fence: nextFence(context, placed.record.fence),
       opening: 'restart',
       phase: 'opening',
       moduleVersion: record.moduleVersion,
@@ -148,7 +148,7 @@ function roll(situation: PlanningContext, pool: PlacementPool, record: PoolRecor
   return 'wait';
 }
 
-/** For workers that have none. One such task at a time, so that no number is given twice. */
+/** Numbers for workers that have none. The placer runs one such task at a time, so no number is assigned twice. */
 export function planNodeNumbers(view: PlacementView): NodeNumbersTask | undefined {
   const nodes = [...view.nodes.values()].filter(
     ({ number, registered, isWorker }) => number === undefined && registered !== undefined && isWorker,

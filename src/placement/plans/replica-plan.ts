@@ -1,6 +1,6 @@
 /**
- * Which nodes should hold replicas. Adds before it drops: no replica with the state leaves before enough others have
- * it. Pure.
+ * The nodes that should hold replicas. It adds before it drops: no replica in sync leaves before enough others are in
+ * sync. Pure.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { type PlacementContainer, type PlacementNode, isActiveNode } from '../state/placement-view.ts';
@@ -20,36 +20,36 @@ import {
 
 type ReplicaFate =
   | { readonly kind: 'stays'; readonly untilMs?: number }
-  /** It will not come back in time; it is to hold nothing. */
+  /** dead: the node did not return in time. leaves: it is draining, drained or no worker. */
   | { readonly kind: 'dead' | 'leaves' };
 
-/** Its owner serves it, and it is not on the move. */
-export function planReplicas(situation: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
+/** For a container that is served by its owner and does not move. */
+export function planReplicas(context: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
   const { record } = placed;
   const owner = record.owner?.node;
   if (owner === undefined) return nothingToDo;
   const others = record.copies.filter((id) => id !== owner);
-  const fates = new Map(others.map((id) => [id, fateOf(situation, id)]));
+  const fates = new Map(others.map((id) => [id, fateOf(context, id)]));
   const staying = others.filter((id) => fates.get(id)?.kind === 'stays');
   const missing = pool.copies - 1 - staying.length;
-  const lateTimes = staying.map((id) => lateMs(situation, pool, placed, id));
-  const isLate = lateTimes.some((ms) => situation.nowMs >= ms);
-  // One place more than the pool wants, and no further one: perhaps it is the owner that cannot give.
-  const places = missing > 0 ? missing : isLate && others.length < pool.copies ? 1 : 0;
-  const added = places > 0 ? newPlaces(situation, [owner, ...record.copies]).slice(0, places) : [];
-  const holds = (id: NodeId): boolean => isInSync(situation, pool, record, id);
-  const kept = withoutSurplus(situation, staying, pool.copies - 1, holds);
+  const staleTimes = staying.map((id) => staleMs(context, pool, placed, id));
+  const isStale = staleTimes.some((ms) => context.nowMs >= ms);
+  // At most one replica more than the pool wants: the cause may be an owner that cannot send.
+  const places = missing > 0 ? missing : isStale && others.length < pool.copies ? 1 : 0;
+  const added = places > 0 ? freeNodes(context, [owner, ...record.copies]).slice(0, places) : [];
+  const holds = (id: NodeId): boolean => isInSync(context, pool, record, id);
+  const kept = withoutSurplus(context, staying, pool.copies - 1, holds);
   const dropped = others.filter((id) => {
     const fate = fates.get(id)?.kind;
     if (fate === 'stays') return !kept.includes(id);
-    const inSync = [owner, ...kept].filter((one) => one === owner || holds(one)).length;
-    if (fate === 'leaves') return !holds(id) || inSync >= Math.min(pool.copies, 1 + possibleOthers(situation, owner));
+    const inSync = [owner, ...kept].filter((node) => node === owner || holds(node)).length;
+    if (fate === 'leaves') return !holds(id) || inSync >= Math.min(pool.copies, 1 + possibleOthers(context, owner));
     return holds(id) ? inSync >= pool.copies : kept.length + added.length >= pool.copies - 1;
   });
   if (added.length + dropped.length === 0) {
     const times = [...fates.values()].map((fate) => (fate.kind === 'stays' ? (fate.untilMs ?? Infinity) : Infinity));
-    const dueMs = [...times, ...lateTimes].reduce((a, b) => (b > situation.nowMs ? Math.min(a, b) : a), Infinity);
-    return { ...(dueMs < Infinity ? { dueMs } : {}), stuck: places > 0 || staying.length < others.length };
+    const dueMs = [...times, ...staleTimes].reduce((a, b) => (b > context.nowMs ? Math.min(a, b) : a), Infinity);
+    return { ...(dueMs < Infinity ? { dueMs } : {}), isBlocked: places > 0 || staying.length < others.length };
   }
   const copies = [owner, ...others.filter((id) => !dropped.includes(id)), ...added];
   return { change: change(placed, copies, added) };
@@ -62,19 +62,19 @@ function change(placed: PlacementContainer, copies: readonly NodeId[], added: re
   return { placed, next, receivers: added, previousOwner: undefined, isRepair: added.length > 0, events: [] };
 }
 
-/** A node that was switched off by mistake, or restarts, keeps its place for a while. */
-function fateOf(situation: PlanningContext, id: NodeId): ReplicaFate {
-  const node = situation.view.nodes.get(id);
+/** A node that restarts, or was stopped by mistake, keeps its replica for `copyRepairDelayMs`. */
+function fateOf(context: PlanningContext, id: NodeId): ReplicaFate {
+  const node = context.view.nodes.get(id);
   if (node === undefined) return { kind: 'dead' };
   if (node.mode === 'draining' || node.mode === 'drained') return { kind: 'leaves' };
   if (node.registered !== undefined) return { kind: node.isWorker ? 'stays' : 'leaves' };
-  if (leaseStatusOf(situation, node) !== 'over') return { kind: 'stays' };
-  const untilMs = node.missingSinceMs + situation.options.copyRepairDelayMs;
-  return situation.nowMs >= untilMs ? { kind: 'dead' } : { kind: 'stays', untilMs };
+  if (leaseStatusOf(context, node) !== 'expired') return { kind: 'stays' };
+  const untilMs = node.missingSinceMs + context.options.copyRepairDelayMs;
+  return context.nowMs >= untilMs ? { kind: 'dead' } : { kind: 'stays', untilMs };
 }
 
-/** From then on nobody counts on this copy any more: it is there, and does not come to have the state. */
-function lateMs(
+/** From then on this replica counts as missing: its node is there, but it does not catch up. */
+function staleMs(
   { view, options }: PlanningContext,
   { durability }: PoolRecord,
   { fullName }: PlacementContainer,
@@ -84,28 +84,28 @@ function lateMs(
   return sinceMs === undefined || durability === 'local' ? Infinity : sinceMs + options.copyRepairStaleMs;
 }
 
-function newPlaces(situation: PlanningContext, taken: readonly NodeId[]): readonly NodeId[] {
-  if (hasUncertainNodes(situation)) return [];
-  const free = eligibleNodes(situation).filter(({ id }) => !taken.includes(id));
-  return free.toSorted(byLoad((node) => replicaLoad(situation, node))).map(({ id }) => id);
+function freeNodes(context: PlanningContext, taken: readonly NodeId[]): readonly NodeId[] {
+  if (hasUncertainNodes(context)) return [];
+  const free = eligibleNodes(context).filter(({ id }) => !taken.includes(id));
+  return free.toSorted(byLoad((node) => replicaLoad(context, node))).map(({ id }) => id);
 }
 
-/** When there are enough that have the state: drops those that have nothing, then those of the busiest nodes. */
+/** Once enough replicas are in sync: drops those that are not, then those on the most loaded nodes. */
 function withoutSurplus(
-  situation: PlanningContext,
+  context: PlanningContext,
   staying: readonly NodeId[],
   wanted: number,
   holds: (id: NodeId) => boolean,
 ): readonly NodeId[] {
   if (staying.filter(holds).length < wanted) return staying;
-  const load = (id: NodeId): number => replicaLoad(situation, situation.view.nodes.get(id) as PlacementNode);
-  // Of equals the one that came last.
+  const load = (id: NodeId): number => replicaLoad(context, context.view.nodes.get(id) as PlacementNode);
+  // Of equals, the replica that was added last goes first.
   const worst = staying.toReversed().toSorted((a, b) => Number(holds(a)) - Number(holds(b)) || load(b) - load(a));
   const dropped = worst.slice(0, Math.max(0, staying.length - wanted));
   return staying.filter((id) => !dropped.includes(id));
 }
 
-/** Active nodes that could have a copy, also those that are silent at this moment. */
+/** Active nodes that could replicate, including silent ones. */
 function possibleOthers({ view }: PlanningContext, owner: NodeId): number {
   return [...view.nodes.values()].filter((node) => node.id !== owner && isActiveNode(node)).length;
 }

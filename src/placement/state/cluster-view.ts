@@ -1,7 +1,7 @@
 /**
- * Nodes, drains, loads and containers as the registry shows them, in a shape that decisions can be made from. It is a
- * copy and may be late; a decision names the revisions it rests on and is refused when they have passed. It holds what
- * the registry holds under `/cluster/`, no more.
+ * Nodes, drains, loads and containers as the registry shows them, indexed by node for the assigner, reports and
+ * operations. May be stale: a transaction compares the revisions its decision rests on. Holds nothing that the registry
+ * does not hold under `/cluster/`.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { RegistryChange, RegistryEntry } from '../../base/registry.ts';
@@ -9,26 +9,27 @@ import { type ClusterKey, type ContainerName, parseClusterKey } from '../../regi
 import { type PoolRecord, readContainer, readPool } from './container-records.ts';
 import { type NodeStateRecord, readRegistration, readNodeState } from '../../registration/registration-records.ts';
 import { type DrainRecord, readDrain } from './drain-record.ts';
-import { type Versioned, type HeldContainer, containerText, heldCount, isMoving } from './node-holdings.ts';
+import { type Versioned, type HeldContainer, containerFullName, heldCount, isMoving } from './node-holdings.ts';
 import { type LoadReport, readLoadReport } from './load-report.ts';
 
 export type KnownNode = {
   readonly id: NodeId;
   /** The revision that created its registration; undefined when it is not registered. */
   registered: number | undefined;
-  /** From its registration, for people; its id when it cannot be read. */
+  /** From its registration; its id when the registration is missing or unreadable. */
   name: string;
-  /** It has the role of a worker: only workers hold anything. */
-  works: boolean;
-  /** A state that is missing or cannot be read never means active. */
+  /** Only workers own and replicate containers. */
+  isWorker: boolean;
+  /** A missing or unreadable state never counts as active. */
   state: Versioned<NodeStateRecord | undefined> | undefined;
   report: LoadReport | undefined;
   drain: (Versioned<DrainRecord> & { readonly sinceMs: number }) | undefined;
-  /** It came without containers, and gets its share of them by and by. */
+  /** The mark of a new node: it joined without containers and is being given its share. */
   spread: Versioned<undefined> | undefined;
   readonly owned: Map<string, HeldContainer>;
-  readonly copied: Map<string, HeldContainer>;
-  /** How many of its own containers are on their way to another node. */
+  /** Containers of other owners whose state this node keeps or is to keep. */
+  readonly replicated: Map<string, HeldContainer>;
+  /** Owned containers with a move under way. */
   leaving: number;
 };
 
@@ -36,16 +37,16 @@ type KeyOfNode = Extract<ClusterKey, { readonly kind: 'registration' | 'load' | 
 
 export class ClusterView {
   readonly nodes = new Map<NodeId, KnownNode>();
-  /** Whoever owns them, if anybody does. A record that cannot be read is as good as none. */
+  /** With and without an owner, by full name. Unreadable records are left out. */
   readonly containers = new Map<string, HeldContainer>();
   readonly pools = new Map<string, PoolRecord>();
-  /** Of the containers: on their way to another node; without an owner. */
+  /** Subsets of `containers`: with a move under way; without an owner. */
   readonly moving = new Map<string, HeldContainer>();
   readonly unowned = new Map<string, HeldContainer>();
   assigner: { readonly value: Uint8Array; readonly modRevision: number } | undefined;
   revision = 0;
 
-  /** A new view of everything, which remembers since when from the old one. */
+  /** Builds a view of all entries; times of unchanged facts (`sinceMs`) are kept from the old view. */
   static from(entries: readonly RegistryEntry[], revision: number, nowMs: number, old?: ClusterView): ClusterView {
     const view = new ClusterView();
     for (const entry of entries) view.#put(entry, nowMs, old);
@@ -65,7 +66,7 @@ export class ClusterView {
     return [...this.nodes.values()].filter(isActive);
   }
 
-  /** A container is between two nodes: how the load will lie is not to be seen yet. */
+  /** While a container moves, the load after the move is not visible yet. */
   hasMovesInFlight(): boolean {
     return this.moving.size > 0;
   }
@@ -75,17 +76,17 @@ export class ClusterView {
     if (key === undefined) return;
     switch (key.kind) {
       case 'container':
-        return this.#place(key, entry, nowMs, old);
+        return this.#putContainer(key, entry, nowMs, old);
       case 'registration': {
         const node = this.#node(key.node, old);
         node.registered = entry.createRevision;
         const record = readRegistration(entry.value);
         node.name = record?.name ?? key.node;
-        node.works = record?.roles.includes('worker') ?? false;
+        node.isWorker = record?.roles.includes('worker') ?? false;
         return;
       }
       case 'state':
-        this.#node(key.node, old).state = known(entry, readNodeState(entry.value));
+        this.#node(key.node, old).state = versioned(entry, readNodeState(entry.value));
         return;
       case 'load':
         this.#node(key.node, old).report = readLoadReport(entry.value);
@@ -93,7 +94,7 @@ export class ClusterView {
       case 'drain': {
         const before = old?.nodes.get(key.node)?.drain;
         const sinceMs = before?.createRevision === entry.createRevision ? before.sinceMs : nowMs;
-        this.#node(key.node, old).drain = { ...known(entry, readDrain(entry.value)), sinceMs };
+        this.#node(key.node, old).drain = { ...versioned(entry, readDrain(entry.value)), sinceMs };
         return;
       }
       case 'pool': {
@@ -102,7 +103,7 @@ export class ClusterView {
         return;
       }
       case 'spread':
-        this.#node(key.node, old).spread = known(entry, undefined);
+        this.#node(key.node, old).spread = versioned(entry, undefined);
         return;
       case 'assigner':
         this.assigner = { value: entry.value, modRevision: entry.modRevision };
@@ -115,42 +116,44 @@ export class ClusterView {
     }
   }
 
-  #place(name: ContainerName, entry: RegistryEntry, nowMs: number, old: ClusterView | undefined): void {
+  #putContainer(name: ContainerName, entry: RegistryEntry, nowMs: number, old: ClusterView | undefined): void {
     const { pool, container } = name;
-    const text = containerText(name);
-    const before = old?.containers.get(text);
-    this.#unplace(text);
+    const fullName = containerFullName(name);
+    const before = old?.containers.get(fullName);
+    this.#removeContainer(fullName);
     const record = readContainer(entry.value);
     if (record === undefined) return;
     const isSame = before?.createRevision === entry.createRevision && before.record.owner?.node === record.owner?.node;
     const sinceMs = isSame ? before.sinceMs : nowMs;
-    const hasStayed = isSame && before.record.move !== undefined && record.move === undefined;
-    const stayedMs = hasStayed ? nowMs : before?.stayedMs;
-    const about = { name: { pool, container }, text, sinceMs, stayedMs: isSame ? stayedMs : undefined };
-    const held: HeldContainer = { ...known(entry, record), ...about };
-    this.containers.set(text, held);
-    if (record.move !== undefined) this.moving.set(text, held);
+    const isCancelled = isSame && before.record.move !== undefined && record.move === undefined;
+    const moveCancelledMs = isCancelled ? nowMs : isSame ? before.moveCancelledMs : undefined;
+    const held: HeldContainer = {
+      ...versioned(entry, record),
+      ...{ name: { pool, container }, fullName, sinceMs, moveCancelledMs },
+    };
+    this.containers.set(fullName, held);
+    if (record.move !== undefined) this.moving.set(fullName, held);
     const owner = record.owner?.node;
-    if (owner === undefined) this.unowned.set(text, held);
+    if (owner === undefined) this.unowned.set(fullName, held);
     else {
       const node = this.#node(owner, old);
-      node.owned.set(text, held);
+      node.owned.set(fullName, held);
       if (isMoving(held)) node.leaving += 1;
     }
-    for (const id of record.copies) if (id !== owner) this.#node(id, old).copied.set(text, held);
+    for (const id of record.copies) if (id !== owner) this.#node(id, old).replicated.set(fullName, held);
   }
 
-  #unplace(text: string): void {
-    const held = this.containers.get(text);
+  #removeContainer(fullName: string): void {
+    const held = this.containers.get(fullName);
     if (held === undefined) return;
-    for (const places of [this.containers, this.moving, this.unowned]) places.delete(text);
+    for (const index of [this.containers, this.moving, this.unowned]) index.delete(fullName);
     const { owner, copies } = held.record;
     for (const id of new Set([...copies, ...(owner === undefined ? [] : [owner.node])])) {
       const node = this.nodes.get(id);
       if (node === undefined) continue;
-      node.copied.delete(text);
-      if (node.owned.delete(text) && isMoving(held)) node.leaving -= 1;
-      this.#forget(node);
+      node.replicated.delete(fullName);
+      if (node.owned.delete(fullName) && isMoving(held)) node.leaving -= 1;
+      this.#removeIfEmpty(node);
     }
   }
 
@@ -168,7 +171,7 @@ export class ClusterView {
         this.pools.delete(key.pool);
         return;
       case 'container':
-        return this.#unplace(containerText(key));
+        return this.#removeContainer(containerFullName(key));
       case 'assigner':
         this.assigner = undefined;
         return;
@@ -187,7 +190,7 @@ export class ClusterView {
     if (key.kind === 'registration') node.registered = undefined;
     else if (key.kind === 'load') node.report = undefined;
     else node[key.kind] = undefined;
-    this.#forget(node);
+    this.#removeIfEmpty(node);
   }
 
   #node(id: NodeId, old?: ClusterView): KnownNode {
@@ -197,32 +200,32 @@ export class ClusterView {
       id,
       registered: undefined,
       name: old?.nodes.get(id)?.name ?? id,
-      works: false,
+      isWorker: false,
       state: undefined,
       report: undefined,
       drain: undefined,
       spread: undefined,
       owned: new Map(),
-      copied: new Map(),
+      replicated: new Map(),
       leaving: 0,
     };
     this.nodes.set(id, node);
     return node;
   }
 
-  /** Nothing is said about it any more. */
-  #forget(node: KnownNode): void {
+  /** Drops a node about which the registry has no entry any more. */
+  #removeIfEmpty(node: KnownNode): void {
     const { registered, state, report, drain, spread } = node;
     if (heldCount(node) > 0) return;
-    if ([registered, state, report, drain, spread].every((one) => one === undefined)) this.nodes.delete(node.id);
+    if ([registered, state, report, drain, spread].every((entry) => entry === undefined)) this.nodes.delete(node.id);
   }
 }
 
-/** It can be given something. */
+/** An active node may get containers. */
 export function isActive(node: KnownNode): boolean {
-  return node.works && node.registered !== undefined && node.state?.record?.mode === 'active';
+  return node.isWorker && node.registered !== undefined && node.state?.record?.mode === 'active';
 }
 
-function known<T>({ modRevision, createRevision }: RegistryEntry, record: T): Versioned<T> {
+function versioned<T>({ modRevision, createRevision }: RegistryEntry, record: T): Versioned<T> {
   return { record, modRevision, createRevision };
 }

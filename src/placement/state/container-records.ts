@@ -1,10 +1,10 @@
 /**
  * Pool and container records. One record per container holds all that changes together, so every change is one
- * compare-and-swap. A bad record reads as undefined.
+ * compare-and-swap. A malformed record reads as undefined.
  *
- *   nobody --the leader gives it--> opening --the owner has opened--> serving --its owner is surely gone--> opening ...
- *                                                                       |  move: copying -> handing -> handed
- *                                                                       +--------------------------------> opening elsewhere
+ *   no owner --leader assigns--> opening --owner has opened it--> serving --lease of the owner expired--> opening ...
+ *                                                                   |  move: copying -> handing -> handed
+ *                                                                   +--------------> opening on the destination
  */
 import { type Fence, parseFence } from '../../base/fence.ts';
 import { type NodeId, parseNodeId } from '../../base/ids.ts';
@@ -18,36 +18,36 @@ import {
 } from '../../registry/json-record.ts';
 
 export const poolDurabilities = ['memory', 'local', 'copies'] as const;
-/** When a write is acknowledged: held by every copy in memory, by the owner's disk, by the disks of all copies in sync. */
+/** When a write is acknowledged: in memory on every ISR member; on the owner's disk; on the disks of the whole ISR. */
 export type PoolDurability = (typeof poolDurabilities)[number];
 
-/** Decided once, when the pool is created, and never computed again from who happens to be alive. */
+/** Fixed when the pool is created; never derived from the nodes that are alive. */
 export type PoolRecord = {
-  /** The pool's number: never given to another pool, also after this one is deleted. */
+  /** The number of the pool; never reused, even after the pool is deleted. */
   readonly major: number;
   readonly minor: number;
   readonly module: string;
-  /** 0 is what nodes load from their own configuration; deployed bundles count from 1. */
+  /** 0: the module that nodes load from their own configuration. Deployed bundles count from 1. */
   readonly moduleVersion: number;
   readonly containers: number;
-  /** Of the state of each container, the owner's included. */
+  /** Replicas of each container, the owner's included. */
   readonly copies: number;
   readonly durability: PoolDurability;
-  /** Comes back from the disk of the same node with `restart`, when that node returns in time. */
+  /** A container whose owner returns in time is opened there with the callback `restart`, from its own disk. */
   readonly restart: boolean;
-  /** For the module; JSON. */
+  /** Parameters of the module, as JSON. */
   readonly params: unknown;
   readonly state: 'active' | 'deleting';
 };
 
 export const activationReasons = ['init', 'restart', 'recover', 'migrate'] as const;
-/** Why the owner opens the container, which is the callback that the module gets. */
+/** Why the owner opens the container; names the callback of the module. */
 export type ActivationReason = (typeof activationReasons)[number];
 
 export const moveSteps = ['copying', 'handing', 'handed'] as const;
 /**
- * copying: the destination is being brought into the set of copies in sync. handing: the leader asks the owner to plug,
- * drain and let go. handed: the owner has, and will not serve again under its fence.
+ * copying: the destination catches up until it is in the ISR. handing: the leader requests the handover, and the owner
+ * plugs the container and drains its calls. handed: the owner never serves again under its fence.
  */
 export type MoveStep = (typeof moveSteps)[number];
 
@@ -58,29 +58,29 @@ export type ContainerMove = {
   readonly step: MoveStep;
 };
 
-/** One life of a node. */
+/** A node in one life. */
 export type NodeInstance = { readonly node: NodeId; readonly generation: number };
 
 export type ContainerRecord = {
-  /** Undefined: nobody owns it; why stands in `note`. */
+  /** Undefined: no owner; `note` has the reason. */
   readonly owner: NodeInstance | undefined;
-  /** (term, count of changes): rises with each change of owner, life of the owner, or opening. */
+  /** (term, count of changes): grows with each new owner, new generation of the owner, and activation. */
   readonly fence: Fence;
   readonly opening: ActivationReason;
-  /** The owner has opened it. An `init` that has not ended has acknowledged nothing, and may be begun elsewhere. */
+  /** serving: the owner has opened it. An unfinished `init` has acknowledged nothing and may restart on another node. */
   readonly phase: 'opening' | 'serving';
-  /** Who is to hold its state, the owner first. */
+  /** Nodes that hold its state or are to hold it, the owner first. */
   readonly copies: readonly NodeId[];
-  /** Who has every acknowledged write. The owner adds and removes, and waits for all of them before it acknowledges. */
+  /** The ISR: every member has every acknowledged write. Changed by the owner, which acknowledges after all of them. */
   readonly inSync: readonly NodeInstance[];
   readonly move: ContainerMove | undefined;
-  /** Of the module that the owner is to run. */
+  /** Version of the module that the owner is to run. */
   readonly moduleVersion: number;
-  /** Owners in a row that could not open it: each that fails adds one, the one that opens it sets it to 0. */
+  /** Consecutive owners that failed to open it; the owner that opens it resets it to 0. */
   readonly failures: number;
-  /** As many as there were when the present owner got it: the leader's, so that it sees a new one. 0 if left out. */
+  /** `failures` when the leader assigned the present owner: a higher `failures` is a new one. 0 if left out. */
   readonly failuresBefore?: number;
-  /** Why it is where it is; for people. */
+  /** Why it is where it is, as text. */
   readonly note: string;
 };
 
@@ -94,7 +94,7 @@ export function encodePool(record: PoolRecord): Uint8Array {
 
 export function encodeContainer(record: ContainerRecord): Uint8Array {
   const { fence, note, failuresBefore, ...rest } = record;
-  // Who has opened it has none behind it: whatever fails from here on is new.
+  // Once the container is open, every failure is new.
   const before = record.phase === 'opening' && failuresBefore !== undefined ? { failuresBefore } : {};
   const texts = { fence: String(fence), note: note.slice(0, noteCharactersMax) };
   return encoder.encode(JSON.stringify({ ...rest, ...before, ...texts }));
@@ -117,12 +117,12 @@ export function readPool(value: Uint8Array): PoolRecord | undefined {
 
 export function readContainer(value: Uint8Array): ContainerRecord | undefined {
   return readRecord(value, (fields) => ({
-    owner: fields['owner'] === undefined ? undefined : holder(fields['owner']),
+    owner: fields['owner'] === undefined ? undefined : instanceOf(fields['owner']),
     fence: parseFence(strictText(fields['fence'])),
     opening: strictOneOf(activationReasons, fields['opening']),
     phase: strictOneOf(['opening', 'serving'] as const, fields['phase']),
     copies: strictList(fields['copies']).map((node) => parseNodeId(strictText(node))),
-    inSync: strictList(fields['inSync']).map(holder),
+    inSync: strictList(fields['inSync']).map(instanceOf),
     move: fields['move'] === undefined ? undefined : moveOf(fields['move']),
     moduleVersion: strictCount(fields['moduleVersion']),
     failures: strictCount(fields['failures']),
@@ -131,12 +131,12 @@ export function readContainer(value: Uint8Array): ContainerRecord | undefined {
   }));
 }
 
-/** A name that stands alone, for people to read. */
+/** A pool name as a whole value. */
 export function encodePoolName(name: string): Uint8Array {
   return encoder.encode(name);
 }
 
-/** A number that stands alone, such as that of a node in address tables. */
+/** A number as a whole value, such as the number of a node in address tables. */
 export function encodeNodeNumber(value: number): Uint8Array {
   return encoder.encode(String(value));
 }
@@ -150,7 +150,7 @@ export function readNodeNumber(value: Uint8Array): number | undefined {
   }
 }
 
-function holder(value: unknown): NodeInstance {
+function instanceOf(value: unknown): NodeInstance {
   const { node, generation } = strictFields(value);
   return { node: parseNodeId(strictText(node)), generation: strictCount(generation) };
 }

@@ -1,14 +1,14 @@
 /**
- * The record of a drain: deadline, parallelism, size at start, overdue. In the registry, so that it goes on whoever
- * leads. The leader measures the deadline; a damaged record reads as the defaults.
+ * The record of a drain: deadline, parallelism, size at start, overdue. It is in the registry, so every next leader
+ * continues the drain. The leader measures the deadline; a damaged record reads as the defaults.
  */
 import { numberField, recordFieldsOf } from '../../registry/json-record.ts';
 
 export type DrainRecord = {
   readonly deadlineMs: number;
-  /** How many containers may be between two nodes at a time. */
+  /** Moves at a time, at most. */
   readonly parallelMax: number;
-  /** How much it held in the beginning, copies included. */
+  /** Replicas on the node when the drain started, owned containers included. */
   readonly total: number;
   readonly overdue: boolean;
 };
@@ -23,7 +23,7 @@ export function encodeDrain(record: DrainRecord): Uint8Array {
   return text.encode(JSON.stringify({ v: version, ...record }));
 }
 
-/** What cannot be read has the defaults: a drain is never stopped by a damaged word. */
+/** An unreadable field gets its default: damage never stops a drain. */
 export function readDrain(value: Uint8Array): DrainRecord {
   const fields = recordFieldsOf(value);
   const { deadlineMsMin, deadlineMsMax, parallelMax } = drainLimits;

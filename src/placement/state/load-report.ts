@@ -1,16 +1,16 @@
 /**
- * What a node reports about its load, under the lease of its registration. In the registry and not in gossip, because a
- * new leader must have all of it at once. A significant change is written; a quiet cluster writes none.
+ * The load that a node reports, under the lease of its registration. In the registry and not in gossip, because a new
+ * leader needs all reports at once. Only a significant change is written: a quiet cluster writes none.
  */
 import { numberField, recordFieldsOf } from '../../registry/json-record.ts';
 
 export type LoadReport = {
-  /** Shares of what the machine has, 0 to 1. */
+  /** Used share of the machine, 0 to 1. */
   readonly cpu: number;
   readonly memory: number;
-  /** Calls, or whatever its work consists of. */
+  /** Throughput: calls per second. */
   readonly perSecond: number;
-  /** How much it can carry, compared with other nodes. */
+  /** Relative to other nodes: a node of capacity 2 carries twice as much as one of capacity 1. */
   readonly capacity: number;
 };
 
@@ -24,7 +24,7 @@ export function encodeLoadReport(report: LoadReport): Uint8Array {
   return text.encode(JSON.stringify({ v: version, ...report }));
 }
 
-/** Undefined when it cannot be read: then the node counts as one of which nothing is known. */
+/** Undefined when it is malformed: the node then counts as one without a report. */
 export function readLoadReport(value: Uint8Array): LoadReport | undefined {
   const fields = recordFieldsOf(value);
   if (fields === undefined) return undefined;
@@ -37,7 +37,7 @@ export function readLoadReport(value: Uint8Array): LoadReport | undefined {
   return { cpu, memory, perSecond, capacity };
 }
 
-/** A change that could change somebody's decision. */
+/** True for a change that can alter a placement decision. */
 export function isSignificantChange(a: LoadReport, b: LoadReport): boolean {
   if (a.capacity !== b.capacity) return true;
   if (Math.abs(a.cpu - b.cpu) >= shareStep || Math.abs(a.memory - b.memory) >= shareStep) return true;

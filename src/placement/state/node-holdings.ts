@@ -1,6 +1,6 @@
 /**
- * The containers that one node owns or replicates, counted alike for drains and balance, with the revisions a change
- * has to name. Pure.
+ * The containers that one node owns or replicates, with the revisions that a change has to compare. One way of counting
+ * for drains and balance. Pure.
  */
 import type { ContainerName } from '../../registry/cluster-keys.ts';
 import type { ContainerRecord } from './container-records.ts';
@@ -14,41 +14,41 @@ export type Versioned<T> = {
 export type HeldContainer = Versioned<ContainerRecord> & {
   readonly name: ContainerName;
   /** `pool/container`. */
-  readonly text: string;
-  /** By our clock: when we saw it come to this node. */
+  readonly fullName: string;
+  /** Local time at which this view first showed it at its owner. */
   readonly sinceMs: number;
-  /** By our clock: when a move of it ended where it had begun. */
-  readonly stayedMs: number | undefined;
+  /** Local time at which its last move was cancelled; undefined if none was. */
+  readonly moveCancelledMs: number | undefined;
 };
 
 export type NodeHoldings = {
-  /** The containers that it owns: they are its load. */
+  /** Owned containers: the load of the node. */
   readonly owned: ReadonlyMap<string, HeldContainer>;
-  /** Containers of others whose state it keeps as well, or is to keep. They only follow, and are no load. */
-  readonly copied: ReadonlyMap<string, HeldContainer>;
+  /** Containers of other owners whose state it keeps or is to keep. They do not count as load. */
+  readonly replicated: ReadonlyMap<string, HeldContainer>;
 };
 
-export function containerText({ pool, container }: ContainerName): string {
+export function containerFullName({ pool, container }: ContainerName): string {
   return `${pool}/${container}`;
 }
 
-/** Everything that keeps a node from being empty. */
-export function heldCount({ owned, copied }: NodeHoldings): number {
-  return owned.size + copied.size;
+/** Zero when the node holds no state of any container. */
+export function heldCount({ owned, replicated }: NodeHoldings): number {
+  return owned.size + replicated.size;
 }
 
 export function isMoving({ record }: HeldContainer): boolean {
   return record.move !== undefined;
 }
 
-const restMs = 5_000;
+const moveRetryDelayMs = 5_000;
 
-/** From when on it is moved again: what stopped its last move is given some time to show, or to pass. */
-export function moveRetryDueMs({ stayedMs }: HeldContainer): number {
-  return stayedMs === undefined ? -Infinity : stayedMs + restMs;
+/** When it may move again: after a cancelled move the cause gets time to pass. */
+export function moveRetryDueMs({ moveCancelledMs }: HeldContainer): number {
+  return moveCancelledMs === undefined ? -Infinity : moveCancelledMs + moveRetryDelayMs;
 }
 
-/** A container that is being opened, or is on its way already, stays where it is until that is over. */
+/** A container that is opening or moving does not start another move. */
 export function canMove(held: HeldContainer): boolean {
   return !isMoving(held) && held.record.phase === 'serving';
 }

@@ -1,7 +1,7 @@
 /**
- * Pools, containers and nodes as the registry shows them, indexed for decisions. May lag: a caller names the revisions
- * it saw. `changedNames` names what has changed since the last look, so nobody has to look at everything. Holds only
- * `/cluster/`.
+ * Pools, containers and nodes as the registry shows them, indexed for the placer. May be stale: a transaction compares
+ * the revisions its decision rests on. `changedNames` collects what changed since the placer cleared it, so a change
+ * never costs a full scan. Holds only `/cluster/`.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { RegistryChange, RegistryEntry } from '../../base/registry.ts';
@@ -12,24 +12,24 @@ import { type ContainerRecord, type PoolRecord, readContainer, readNodeNumber, r
 
 export type PlacementNode = {
   readonly id: NodeId;
-  /** From its registration, for people; its id when it cannot be read. */
+  /** From its registration; its id when the registration is missing or unreadable. */
   name: string;
   isWorker: boolean;
   /** The revision that created its registration; undefined when it is not registered. */
   registered: number | undefined;
-  /** Of its last registration that was seen. */
+  /** Of the last registration that the view showed. */
   generation: number;
-  /** By our clock: since when it is not registered. */
+  /** Local time since which it is not registered. */
   missingSinceMs: number;
-  /** A mode that is missing or cannot be read never means active. */
+  /** A missing or unreadable mode never counts as active. */
   mode: NodeMode | undefined;
   stateRevision: number;
-  /** In address tables. */
+  /** Its number in address tables. */
   number: number | undefined;
   readonly owned: Set<string>;
-  /** Of others: it has their state, or is to have it. */
+  /** Containers of other owners whose state it has or is to have. */
   readonly replicated: Set<string>;
-  /** Of those, the ones that are served and that it is not in sync with: by our clock, since when. */
+  /** Of `replicated`, the served ones whose ISR lacks this node: local time since then. */
   readonly laggingSinceMs: Map<string, number>;
 };
 
@@ -39,22 +39,23 @@ export type PlacementContainer = {
   readonly fullName: string;
   readonly record: ContainerRecord;
   readonly modRevision: number;
-  /** By our clock: since when it is in this stage of its life. */
+  /** Local time since which fence, phase, failures and move are what they are. */
   readonly sinceMs: number;
 };
 
 export type PlacementPool = {
   readonly name: string;
-  /** Undefined: there is none, or it cannot be read. Nobody acts on its containers then. */
+  /** Undefined: missing or unreadable. The placer then leaves its containers alone. */
   record: PoolRecord | undefined;
   modRevision: number;
   readonly containers: Map<number, PlacementContainer>;
-  /** They exist, and nobody acts on them. */
+  /** Numbers of existing records that are malformed; the placer leaves them alone. */
   readonly unreadable: Set<number>;
-  /** Being opened; running another version of the module than the pool. */
+  /** In the phase `opening`. */
   readonly opening: Set<number>;
+  /** With another module version than the pool. */
   readonly behind: Set<number>;
-  /** All below exist. */
+  /** All containers with a lower number exist. */
   missingFrom: number;
 };
 
@@ -66,11 +67,11 @@ export class PlacementView {
   readonly containers = new Map<string, PlacementContainer>();
   readonly changedNames = { containers: new Set<string>(), pools: new Set<string>(), nodes: new Set<NodeId>() };
   placer: { readonly value: Uint8Array; readonly modRevision: number } | undefined;
-  /** The highest that a node has. */
+  /** The highest node number seen. */
   numberMax = 0;
   revision = 0;
 
-  /** A new view of everything, which remembers since when from the old one. */
+  /** Builds a view of all entries; times of unchanged facts (`sinceMs`) are kept from the old view. */
   static from(entries: readonly RegistryEntry[], revision: number, nowMs: number, old?: PlacementView): PlacementView {
     const view = new PlacementView();
     for (const entry of entries) view.#put(entry, nowMs, old);
@@ -158,24 +159,24 @@ export class PlacementView {
     this.containers.set(fullName, placed);
     pool.containers.set(number, placed);
     pool.unreadable.delete(number);
-    contain(pool.opening, number, record.phase === 'opening');
-    contain(pool.behind, number, record.moduleVersion !== pool.record?.moduleVersion);
-    if (replaced !== undefined) this.#letGo(fullName, replaced.record, holdersOf(record));
+    setMember(pool.opening, number, record.phase === 'opening');
+    setMember(pool.behind, number, record.moduleVersion !== pool.record?.moduleVersion);
+    if (replaced !== undefined) this.#unindex(fullName, replaced.record, holdersOf(record));
     this.#index(placed, nowMs, old);
     this.changedNames.containers.add(fullName);
     this.changedNames.pools.add(key.pool);
   }
 
-  /** What stays in an index is not taken out first: a name that comes and goes in a large one makes it slow. */
+  /** Updates in place: deleting and adding a name again makes a large Set slow. */
   #index({ fullName, record }: PlacementContainer, nowMs: number, old: PlacementView | undefined): void {
     const owner = record.owner?.node;
     const isServed = record.phase === 'serving' && record.move === undefined;
     for (const id of holdersOf(record)) {
       const node = this.#node(id, nowMs, old);
-      contain(node.owned, fullName, id === owner);
-      contain(node.replicated, fullName, id !== owner);
-      const isLacking = isServed && id !== owner && record.inSync.every((holder) => holder.node !== id);
-      if (isLacking) node.laggingSinceMs.set(fullName, old?.nodes.get(id)?.laggingSinceMs.get(fullName) ?? nowMs);
+      setMember(node.owned, fullName, id === owner);
+      setMember(node.replicated, fullName, id !== owner);
+      const isLagging = isServed && id !== owner && record.inSync.every((holder) => holder.node !== id);
+      if (isLagging) node.laggingSinceMs.set(fullName, old?.nodes.get(id)?.laggingSinceMs.get(fullName) ?? nowMs);
       else node.laggingSinceMs.delete(fullName);
     }
   }
@@ -188,7 +189,7 @@ export class PlacementView {
       pool.record = undefined;
       pool.modRevision = 0;
       this.changedNames.pools.add(key.pool);
-      this.#forgetPool(pool);
+      this.#removePoolIfEmpty(pool);
     } else if (key?.kind === 'placer') this.placer = undefined;
     else if (key?.kind === 'registration' || key?.kind === 'state' || key?.kind === 'containerNode') {
       const node = this.nodes.get(key.node);
@@ -202,7 +203,7 @@ export class PlacementView {
         node.mode = undefined;
         node.stateRevision = 0;
       }
-      this.#forgetNode(node);
+      this.#removeNodeIfEmpty(node);
     }
   }
 
@@ -214,39 +215,41 @@ export class PlacementView {
     pool.unreadable.delete(number);
     pool.missingFrom = Math.min(pool.missingFrom, number);
     this.changedNames.pools.add(key.pool);
-    this.#forgetPool(pool);
+    this.#removePoolIfEmpty(pool);
   }
 
-  #removeContainer(text: string): void {
-    const placed = this.containers.get(text);
+  #removeContainer(fullName: string): void {
+    const placed = this.containers.get(fullName);
     if (placed === undefined) return;
-    this.containers.delete(text);
-    this.changedNames.containers.add(text);
+    this.containers.delete(fullName);
+    this.changedNames.containers.add(fullName);
     const pool = this.#pool(placed.pool);
     for (const index of [pool.containers, pool.opening, pool.behind]) index.delete(placed.number);
-    this.#letGo(text, placed.record, new Set());
+    this.#unindex(fullName, placed.record, new Set());
   }
 
-  /** All who had to do with it, except for some. */
-  #letGo(text: string, record: ContainerRecord, except: ReadonlySet<NodeId>): void {
+  /** Removes the container from the nodes of its record, except from those that the next record still names. */
+  #unindex(fullName: string, record: ContainerRecord, kept: ReadonlySet<NodeId>): void {
     for (const id of holdersOf(record)) {
       const node = this.nodes.get(id);
-      if (node === undefined || except.has(id)) continue;
-      for (const index of [node.owned, node.replicated, node.laggingSinceMs]) index.delete(text);
-      this.#forgetNode(node);
+      if (node === undefined || kept.has(id)) continue;
+      for (const index of [node.owned, node.replicated, node.laggingSinceMs]) index.delete(fullName);
+      this.#removeNodeIfEmpty(node);
     }
   }
 
   #pool(name: string): PlacementPool {
     const found = this.pools.get(name);
     if (found !== undefined) return found;
-    const about = { containers: new Map(), unreadable: new Set<number>(), opening: new Set<number>() };
-    const pool = { name, record: undefined, modRevision: 0, ...about, behind: new Set<number>(), missingFrom: 0 };
+    const pool: PlacementPool = {
+      ...{ name, record: undefined, modRevision: 0, missingFrom: 0 },
+      ...{ containers: new Map(), unreadable: new Set(), opening: new Set(), behind: new Set() },
+    };
     this.pools.set(name, pool);
     return pool;
   }
 
-  #forgetPool({ name, record, modRevision, containers, unreadable }: PlacementPool): void {
+  #removePoolIfEmpty({ name, record, modRevision, containers, unreadable }: PlacementPool): void {
     if (record === undefined && modRevision === 0 && containers.size + unreadable.size === 0) this.pools.delete(name);
   }
 
@@ -272,14 +275,14 @@ export class PlacementView {
     return node;
   }
 
-  /** Nothing is said about it any more. */
-  #forgetNode({ id, registered, stateRevision, number, owned, replicated }: PlacementNode): void {
+  /** Drops a node about which the registry has no entry any more. */
+  #removeNodeIfEmpty({ id, registered, stateRevision, number, owned, replicated }: PlacementNode): void {
     if (registered !== undefined || stateRevision > 0 || number !== undefined) return;
     if (owned.size + replicated.size === 0) this.nodes.delete(id);
   }
 }
 
-/** It can be given something, as far as the registry knows. */
+/** It may get containers, as far as the registry knows; its serving lease is another question. */
 export function isActiveNode({ isWorker, registered, mode }: PlacementNode): boolean {
   return isWorker && registered !== undefined && mode === 'active';
 }
@@ -295,7 +298,7 @@ function stageOf({ fence, phase, failures, move }: ContainerRecord): string {
   return `${fence} ${phase} ${failures} ${move?.step} ${move?.to}`;
 }
 
-function contain<T>(set: Set<T>, member: T, isMember: boolean): void {
+function setMember<T>(set: Set<T>, member: T, isMember: boolean): void {
   if (isMember) set.add(member);
   else set.delete(member);
 }

@@ -1,162 +1,188 @@
 /**
- * The leader's serving leases. `expired` only after 1.1 of the lease, proof of exit or a later life; a node stops
- * itself at 0.8. Never asks the registry.
+ * The serving leases that the leader grants. A lease is `expired` only after 1.1 of its length, on proof that the process
+ * ended, or when a later generation is seen; the node itself stops serving at 0.8. Never reads the registry, owns no
+ * timer.
  *
- *   live     granted within the lease: it answers, and can be given something
- *   unsure   it may or may not be serving: nothing of it is given away, and nothing is given to it
- *   over     it does not serve: 1.1 of the lease have passed since the last grant and since this leadership began, or
- *            its process is surely gone, or a later life of the same node has been seen
+ *   valid      granted within the lease: the node may own containers and receive new ones
+ *   uncertain  the node may or may not be serving: none of its containers is reassigned, and it receives none
+ *   expired    the node does not serve: 1.1 of the lease have passed since its last grant and since the start of this
+ *              leadership, or its process has ended, or a later generation of the node has been seen
  *
- * From the moment in which something is taken from a node because its lease is over until that has surely happened or
- * failed (a dispute), the node is granted nothing. Afterwards it is granted something only when its address table shows
- * what was taken. So who is live has seen what it must not serve, and one that cannot see it is over before long. It
- * never asks the registry and owns no timer.
+ * While the leader takes a container over from a node with an expired lease, and until the outcome of that takeover is
+ * known, the node gets no lease. Afterwards it gets one only when its address table shows the takeover. So a node with a
+ * valid lease knows which containers it has lost, and a node that cannot learn it expires.
  */
+import { type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 
-export type ServingLeaseStatus = 'live' | 'unsure' | 'over';
-type Grant = 'granted' | 'superseded' | 'disputed' | 'behind' | 'full';
+export type ServingLeaseStatus = 'valid' | 'uncertain' | 'expired';
+type Renewal = 'granted' | 'superseded' | 'blocked' | 'behind' | 'full';
 
-/** The latest known life of a node. */
-type Life = {
+/** A node instance, and the revision that its address table has reached. */
+export type ServingLeaseRequest = { readonly node: NodeId; readonly generation: number; readonly seenRevision: number };
+
+/** `revision`: the address table of the node has to reach it before the node serves under this lease. */
+export type ServingLeaseGrant = { readonly leaseMs: number; readonly revision: number };
+
+/** Lease of the highest known generation of a node. */
+type NodeLease = {
   generation: number;
-  /** Undefined: not by this leadership. */
+  /** Undefined: not granted by this leadership. */
   grantedMs: number | undefined;
+  /** When the end of the process was proved. */
   goneMs: number | undefined;
-  disputes: number;
-  /** What its address table has to show. */
-  neededRevision: number;
+  /** Takeovers from this node whose outcome is unknown. */
+  openTakeovers: number;
+  /** The address table of the node has to reach it. */
+  requiredRevision: number;
 };
 
-const newLife = { grantedMs: undefined, goneMs: undefined, disputes: 0, neededRevision: 0 } as const;
-const regrantShare = 1.1;
-/** What a process asked just before it ended may arrive after the news of its end; so late it does not. */
-const lateShare = 2;
+const newLease = { grantedMs: undefined, goneMs: undefined, openTakeovers: 0, requiredRevision: 0 } as const;
+const expiryRatio = 1.1;
+/** A request that a process sent just before its end may arrive after the proof of its end, but not this much later. */
+const lateRequestRatio = 2;
 const nodesMax = 10_000;
 
 export class ServingLeases {
   readonly leaseMs: number;
-  readonly #lives = new Map<NodeId, Life>();
-  #beginMs = 0;
-  /** What the address tables of all nodes have to show. */
-  #neededRevision = 0;
+  readonly #leases = new Map<NodeId, NodeLease>();
+  #leadingSinceMs = 0;
+  /** The address tables of all nodes have to reach it. */
+  #requiredRevision = 0;
 
   constructor(leaseMs: number) {
     this.leaseMs = leaseMs;
   }
 
   /**
-   * A leadership begins: it knows nothing of what the one before has granted last. Whoever ended a moment ago, perhaps
-   * together with the leader before, is gone for this one as well.
+   * Starts a leadership, which does not know the grants of the leaders before it. It keeps recent proofs of the end of a
+   * process: such a node may have ended together with the former leader.
    */
-  begin(nowMs: number): void {
-    for (const [node, { generation, goneMs }] of this.#lives) {
-      if (goneMs === undefined || nowMs >= goneMs + this.leaseMs) this.#lives.delete(node);
-      else this.#lives.set(node, { ...newLife, generation, goneMs });
+  startLeadership(nowMs: number): void {
+    for (const [node, { generation, goneMs }] of this.#leases) {
+      if (goneMs === undefined || nowMs >= goneMs + this.leaseMs) this.#leases.delete(node);
+      else this.#leases.set(node, { ...newLease, generation, goneMs });
     }
-    this.#beginMs = nowMs;
-    this.#neededRevision = 0;
+    this.#leadingSinceMs = nowMs;
+    this.#requiredRevision = 0;
   }
 
-  /** `seenRevision`: how far the address table of the node has got. */
-  renew(nowMs: number, node: NodeId, generation: number, seenRevision = Infinity): Grant {
-    const life = this.#life(nowMs, node, generation);
-    if (life === undefined) return 'full';
-    if (generation < life.generation) return 'superseded';
-    if (life.goneMs !== undefined && nowMs < life.goneMs + lateShare * this.leaseMs) return 'superseded';
-    if (life.disputes > 0) return 'disputed';
+  /** Renews the lease and returns it, or an error code for the node. */
+  grant(nowMs: number, { node, generation, seenRevision }: ServingLeaseRequest): Outcome<ServingLeaseGrant> {
+    switch (this.renew(nowMs, node, generation, seenRevision)) {
+      case 'superseded':
+        return failure('FENCED', `generation ${generation} of the node is known to have ended`, 'no');
+      case 'blocked':
+        return failure('PRECONDITION', 'containers of the node are being given to other nodes', 'no');
+      case 'behind':
+        return failure('PRECONDITION', 'the address table of the node is behind', 'no');
+      case 'full':
+        return failure('CAPACITY', `more than ${nodesMax} nodes request the serving lease`);
+      case 'granted':
+        return success({ leaseMs: this.leaseMs, revision: this.requiredRevision(node) });
+      default:
+        return failure('INTERNAL');
+    }
+  }
+
+  /** `seenRevision`: the revision that the address table of the node has reached. */
+  renew(nowMs: number, node: NodeId, generation: number, seenRevision = Infinity): Renewal {
+    const lease = this.#leaseOf(nowMs, node, generation);
+    if (lease === undefined) return 'full';
+    if (generation < lease.generation) return 'superseded';
+    if (lease.goneMs !== undefined && nowMs < lease.goneMs + lateRequestRatio * this.leaseMs) return 'superseded';
+    if (lease.openTakeovers > 0) return 'blocked';
     if (seenRevision < this.requiredRevision(node)) return 'behind';
-    life.goneMs = undefined;
-    life.grantedMs = nowMs;
+    lease.goneMs = undefined;
+    lease.grantedMs = nowMs;
     return 'granted';
   }
 
-  /** That life of the node has begun, so the ones before have ended. */
-  lifeSeen(nowMs: number, node: NodeId, generation: number): void {
-    this.#life(nowMs, node, generation);
+  /** A registration shows that this generation has started, so all earlier ones have ended. */
+  onGenerationSeen(nowMs: number, node: NodeId, generation: number): void {
+    this.#leaseOf(nowMs, node, generation);
   }
 
-  /** Proof: the process of that life runs no longer. */
+  /** Proof, not suspicion: the process of this generation has ended. */
   markGone(nowMs: number, node: NodeId, generation: number): void {
-    const life = this.#life(nowMs, node, generation);
-    if (life?.generation === generation) life.goneMs = nowMs;
+    const lease = this.#leaseOf(nowMs, node, generation);
+    if (lease?.generation === generation) lease.goneMs = nowMs;
   }
 
-  /** Something is being taken from that life of the node. To be followed by `settled`. */
+  /** A takeover from this node instance starts; each call is followed by one of `unblockGrants`. */
   blockGrants(nowMs: number, node: NodeId, generation: number): void {
-    const life = this.#life(nowMs, node, generation);
-    if (life?.generation === generation) life.disputes += 1;
+    const lease = this.#leaseOf(nowMs, node, generation);
+    if (lease?.generation === generation) lease.openTakeovers += 1;
   }
 
-  /** With the revision if it was taken. */
+  /** A takeover has ended: at `revokedRevision`, or without effect if that is undefined. */
   unblockGrants(node: NodeId, generation: number, revokedRevision: number | undefined): void {
-    const life = this.#lives.get(node);
-    if (life?.generation !== generation) return;
-    life.disputes = Math.max(0, life.disputes - 1);
-    life.neededRevision = Math.max(life.neededRevision, revokedRevision ?? 0);
+    const lease = this.#leases.get(node);
+    if (lease?.generation !== generation) return;
+    lease.openTakeovers = Math.max(0, lease.openTakeovers - 1);
+    lease.requiredRevision = Math.max(lease.requiredRevision, revokedRevision ?? 0);
   }
 
-  /** All that leaders before have done is older than this. */
+  /** Every change of former leaders has a lower revision. */
   requireRevisionOfAll(revision: number): void {
-    this.#neededRevision = revision;
+    this.#requiredRevision = revision;
   }
 
-  /** What a node has to have seen before it serves. */
+  /** The address table of the node has to reach it before the node serves. */
   requiredRevision(node: NodeId): number {
-    return Math.max(this.#neededRevision, this.#lives.get(node)?.neededRevision ?? 0);
+    return Math.max(this.#requiredRevision, this.#leases.get(node)?.requiredRevision ?? 0);
   }
 
-  /** The latest life that was seen; undefined if none was. */
+  /** The highest generation seen; undefined for an unknown node. */
   generationOf(node: NodeId): number | undefined {
-    return this.#lives.get(node)?.generation;
+    return this.#leases.get(node)?.generation;
   }
 
   status(nowMs: number, node: NodeId, generation: number): ServingLeaseStatus {
-    const life = this.#lives.get(node);
-    if (life !== undefined && generation < life.generation) return 'over';
-    const same = life?.generation === generation ? life : undefined;
-    if (same !== undefined && (same.goneMs !== undefined || same.disputes > 0)) return 'over';
-    if (same?.grantedMs !== undefined && nowMs < same.grantedMs + this.leaseMs) return 'live';
-    return nowMs < this.#regrantMs(same) ? 'unsure' : 'over';
+    const latest = this.#leases.get(node);
+    if (latest !== undefined && generation < latest.generation) return 'expired';
+    const lease = latest?.generation === generation ? latest : undefined;
+    if (lease !== undefined && (lease.goneMs !== undefined || lease.openTakeovers > 0)) return 'expired';
+    if (lease?.grantedMs !== undefined && nowMs < lease.grantedMs + this.leaseMs) return 'valid';
+    return nowMs < this.#expiryMs(lease) ? 'uncertain' : 'expired';
   }
 
-  /** It is proved that this life has ended: more than that it does not serve, because it may be silent only. */
+  /** True only on proof that this generation has ended; an expired lease alone may be that of a silent node. */
   hasEnded(node: NodeId, generation: number): boolean {
-    const life = this.#lives.get(node);
-    if (life === undefined || generation > life.generation) return false;
-    return generation < life.generation || life.goneMs !== undefined;
+    const lease = this.#leases.get(node);
+    if (lease === undefined || generation > lease.generation) return false;
+    return generation < lease.generation || lease.goneMs !== undefined;
   }
 
-  /** When its standing changes if nothing is heard; undefined if it does not. */
+  /** When the status changes without any further event; undefined if it does not. */
   nextChangeMs(nowMs: number, node: NodeId, generation: number): number | undefined {
-    const standing = this.status(nowMs, node, generation);
-    if (standing === 'over') return undefined;
-    const life = this.#lives.get(node);
-    const same = life?.generation === generation ? life : undefined;
-    return standing === 'live' ? (same?.grantedMs ?? nowMs) + this.leaseMs : this.#regrantMs(same);
+    const status = this.status(nowMs, node, generation);
+    if (status === 'expired') return undefined;
+    const latest = this.#leases.get(node);
+    const lease = latest?.generation === generation ? latest : undefined;
+    return status === 'valid' ? (lease?.grantedMs ?? nowMs) + this.leaseMs : this.#expiryMs(lease);
   }
 
-  #regrantMs(life: Life | undefined): number {
-    return Math.max(this.#beginMs, life?.grantedMs ?? this.#beginMs) + regrantShare * this.leaseMs;
+  #expiryMs(lease: NodeLease | undefined): number {
+    return Math.max(this.#leadingSinceMs, lease?.grantedMs ?? this.#leadingSinceMs) + expiryRatio * this.leaseMs;
   }
 
-  /** The entry of that node, of this life or a later one; undefined when there is no room for another node. */
-  #life(nowMs: number, node: NodeId, generation: number): Life | undefined {
-    const life = this.#lives.get(node);
-    if (life !== undefined && life.generation >= generation) return life;
-    if (life === undefined && this.#lives.size >= nodesMax && !this.#makeRoom(nowMs)) return undefined;
-    const next = { ...newLife, generation };
-    this.#lives.set(node, next);
+  /** The entry of the node, for this generation or a later one; undefined when the table is full. */
+  #leaseOf(nowMs: number, node: NodeId, generation: number): NodeLease | undefined {
+    const lease = this.#leases.get(node);
+    if (lease !== undefined && lease.generation >= generation) return lease;
+    if (lease === undefined && this.#leases.size >= nodesMax && !this.#removeExpired(nowMs)) return undefined;
+    const next = { ...newLease, generation };
+    this.#leases.set(node, next);
     return next;
   }
 
-  /** Who is over without a doubt is over as well when nothing is known of it. */
-  #makeRoom(nowMs: number): boolean {
-    for (const [node, { generation, disputes }] of this.#lives) {
-      if (disputes === 0 && this.status(nowMs, node, generation) === 'over' && nowMs >= this.#regrantMs(undefined)) {
-        this.#lives.delete(node);
-      }
+  /** Removes nodes whose status is `expired` with and without their entry. True if there is room. */
+  #removeExpired(nowMs: number): boolean {
+    for (const [node, { generation, openTakeovers }] of this.#leases) {
+      const isExpired = openTakeovers === 0 && this.status(nowMs, node, generation) === 'expired';
+      if (isExpired && nowMs >= this.#expiryMs(undefined)) this.#leases.delete(node);
     }
-    return this.#lives.size < nodesMax;
+    return this.#leases.size < nodesMax;
   }
 }

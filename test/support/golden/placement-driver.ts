@@ -24,9 +24,9 @@ class Trace {
   #lines: string[] = [];
 
   constructor() {
-    const told = this.#world.told.bind(this.#world);
-    this.#world.told = (event) => {
-      told(event);
+    const onEvent = this.#world.onEvent.bind(this.#world);
+    this.#world.onEvent = (event) => {
+      onEvent(event);
       this.#line(`  ${this.#world.events.at(-1)}`);
     };
     this.#world.onRecord = (text, record) => this.#line(this.#recordIn(text, record));

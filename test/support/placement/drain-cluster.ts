@@ -1,4 +1,4 @@
-/** Test cluster for drains and balance: registered nodes on virtual time, one of which leads; no containers of its own. */
+/** Test cluster for drains and balance: registered nodes on virtual time, one of which leads. Creates no containers. */
 import assert from 'node:assert/strict';
 
 import type { Done, Outcome } from '../../../src/base/errors.ts';
@@ -27,7 +27,7 @@ export class DrainTestCluster {
   readonly rebalance: RebalanceOptions;
   readonly operations: NodeOperations;
   readonly nodes: DrainTestNode[] = [];
-  /** Known dead to membership, although they are still registered. */
+  /** Declared dead by membership, and still registered. */
   readonly gone = new Set<NodeId>();
   revisionsSeen = 0;
   #term = 0;
@@ -45,13 +45,13 @@ export class DrainTestCluster {
     this.registry.watch(keyRanges.cluster, 1, {
       changed: (changes) => {
         this.revisionsSeen += 1;
-        for (const change of changes) if (change.kind === 'put') this.#noteMode(change.entry.key, change.entry.value);
+        for (const change of changes) if (change.kind === 'put') this.#recordMode(change.entry.key, change.entry.value);
       },
       compacted: () => assert.fail('the history is too short for this test'),
     });
   }
 
-  /** Nodes are called a, b, c ... and begin active. */
+  /** Adds active nodes, named a, b, c ... */
   add(count = 1): void {
     for (let index = 0; index < count; index++) {
       const number = this.nodes.length + 1;
@@ -69,7 +69,7 @@ export class DrainTestCluster {
     return found;
   }
 
-  /** From now on that node leads; the one before may not know it. */
+  /** Makes that node leader; `before` says whether the former leader knows it. */
   lead(name: string, before: 'knows' | 'does not know' = 'knows'): Fence {
     this.#term += 1;
     const fence = fenceOf(this.#term, 1);
@@ -84,7 +84,7 @@ export class DrainTestCluster {
     this.timeline.runUntil(this.timeline.nowMs + durationMs);
   }
 
-  /** Runs until it holds, or fails after the time. */
+  /** Runs until the condition holds; fails after `withinMs`. */
   until(holds: () => boolean, withinMs: number, what: string): number {
     const beginMs = this.timeline.nowMs;
     while (!holds()) {
@@ -94,23 +94,23 @@ export class DrainTestCluster {
     return this.timeline.nowMs - beginMs;
   }
 
-  /** Calls and runs until it has ended. */
-  ask<T>(start: (done: Done<T>) => void): Outcome<T> {
+  /** Starts a call and runs until it has ended. */
+  await<T>(start: (done: Done<T>) => void): Outcome<T> {
     let ended: Outcome<T> | undefined;
     start((outcome) => {
       ended = outcome;
     });
-    this.until(() => ended !== undefined, 10_000, 'an answer');
+    this.until(() => ended !== undefined, 10_000, 'a reply');
     return ended as Outcome<T>;
   }
 
   balance(): BalanceReport {
-    const outcome = this.ask<BalanceReport>((done) => this.operations.balance(done));
+    const outcome = this.await<BalanceReport>((done) => this.operations.balance(done));
     assert.ok(outcome.ok);
     return outcome.value;
   }
 
-  #noteMode(text: string, value: Uint8Array): void {
+  #recordMode(text: string, value: Uint8Array): void {
     const key = parseClusterKey(text);
     if (key?.kind !== 'state') return;
     const node = this.nodes.find(({ id }) => id === key.node);
@@ -119,7 +119,7 @@ export class DrainTestCluster {
   }
 }
 
-/** So many active nodes, a leads. */
+/** A cluster of active nodes; a leads. */
 export function startedCluster(nodes: number, rebalance: Partial<RebalanceOptions> = {}): DrainTestCluster {
   const cluster = new DrainTestCluster(rebalance);
   cluster.add(nodes);
@@ -160,14 +160,14 @@ export class DrainTestNode {
     });
   }
 
-  /** The process ends at once; its registration runs out. */
+  /** Ends the process at once; its registration expires later. */
   kill(): void {
     this.#isUp = false;
     this.assigner.stop();
     this.leadership.lose();
   }
 
-  /** As an operator, or the node itself, would. */
+  /** Writes the state as an operator or the node itself does. */
   setMode(mode: NodeMode, reason: StateReason): void {
     this.#write(mode, reason, undefined);
   }

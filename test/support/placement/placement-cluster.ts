@@ -1,5 +1,6 @@
 /**
- * Test cluster for the placer: nodes obey the test; checks fences, single owner and acknowledged writes at each change.
+ * Test cluster for the placer, with nodes that the test controls. At each change of a record it checks that fences grow,
+ * that at most one node serves a container, and that no acknowledged write is lost.
  */
 import assert from 'node:assert/strict';
 
@@ -10,8 +11,7 @@ import type { Clock } from '../../../src/base/ports.ts';
 import type { RegistryChange, RegistryOp } from '../../../src/base/registry.ts';
 import { clusterKey, keyRanges, parseClusterKey } from '../../../src/registry/cluster-keys.ts';
 import { type FakeRegistry, fakeRegistry } from '../../fakes/fake-registry.ts';
-import type { PlacerEvent } from '../../../src/placement/leader/placer-types.ts';
-import type { PlacerOptions } from '../../../src/placement/leader/placer-host.ts';
+import type { PlacerEvent, PlacerOptions } from '../../../src/placement/leader/placer-types.ts';
 import {
   type ContainerRecord,
   type PoolRecord,
@@ -39,7 +39,7 @@ export class PlacementTestCluster {
   readonly events: string[] = [];
   /** Acknowledged writes per container. */
   readonly acknowledged = new Map<string, number>();
-  /** Called with each change of a record, before anybody else hears of it. */
+  /** Called with each change of a record, before any node sees it. */
   onRecord: (text: string, record: ContainerRecord) => void = () => {};
   changes = 0;
   #term = 0;
@@ -57,13 +57,13 @@ export class PlacementTestCluster {
     this.registry = fakeRegistry({ clock: this.clock, limits });
     this.registry.watch(keyRanges.cluster, 1, {
       changed: (changes) => {
-        for (const change of changes) this.#seen(change);
+        for (const change of changes) this.#onChange(change);
       },
       compacted: () => assert.fail('the history is too short for this test'),
     });
   }
 
-  /** Nodes are called a, b, c ... and begin active. */
+  /** Adds active nodes, named a, b, c ... */
   add(count = 1): void {
     for (let index = 0; index < count; index++) {
       const number = this.nodes.length + 1;
@@ -109,7 +109,7 @@ export class PlacementTestCluster {
     this.registry.transact({ compare: [], then, otherwise: [] }, {}, (outcome) => assert.ok(outcome.ok));
   }
 
-  /** From now on that node leads; the one before may not have heard of it. */
+  /** Makes that node leader; `before` says whether the former leader knows it. */
   lead(name: string, before: 'knows' | 'does not know' = 'knows'): void {
     this.#term += 1;
     for (const node of this.nodes) {
@@ -121,7 +121,7 @@ export class PlacementTestCluster {
 
   #leader: PlacementTestNode | undefined;
 
-  /** The latest; it may be down. */
+  /** The latest leader; it may be down. */
   get leader(): PlacementTestNode | undefined {
     return this.#leader;
   }
@@ -139,17 +139,17 @@ export class PlacementTestCluster {
     return this.timeline.nowMs - beginMs;
   }
 
-  /** Begins a move and runs until it has begun or was refused. */
+  /** Requests a move and runs until it has started or was refused. */
   move(text: string, to: string): Outcome<void> {
     const [pool = '', number] = text.split('/');
-    let answer: Outcome<void> | undefined;
+    let reply: Outcome<void> | undefined;
     const id = this.nodes.find((node) => node.name === to)?.id ?? nodeIdFrom(new Uint8Array(16).fill(99));
-    const placer = this.#leader?.placer ?? assert.fail('nobody leads');
+    const placer = this.#leader?.placer ?? assert.fail('no leader');
     placer.requestMove(pool, Number(number), id, 'admin', (outcome) => {
-      answer = outcome;
+      reply = outcome;
     });
-    this.until(() => answer !== undefined, 10_000, 'an answer');
-    return answer as unknown as Outcome<void>;
+    this.until(() => reply !== undefined, 10_000, 'a reply');
+    return reply as unknown as Outcome<void>;
   }
 
   record(text: string): ContainerRecord {
@@ -174,7 +174,7 @@ export class PlacementTestCluster {
     return this.events.filter((event) => event.startsWith(kind));
   }
 
-  /** As the leader knows it. */
+  /** The record in the view of the leader. */
   pool(name: string): PoolRecord {
     const record = this.#leader?.placer?.view?.pools.get(name)?.record;
     return record ?? assert.fail('the leader does not know the pool');
@@ -193,7 +193,7 @@ export class PlacementTestCluster {
       .join(' ');
   }
 
-  /** All containers are served by live nodes and have their copies in sync; so many copies of each. */
+  /** True if live nodes serve all containers, each with `copies` replicas, all in sync. */
   isSettled(copies: number): boolean {
     return [...this.records].every(([text, record]) => {
       const isServed = record.phase === 'serving' && record.move === undefined && this.node(this.ownerOf(text)).isUp;
@@ -215,7 +215,7 @@ export class PlacementTestCluster {
     return [...lines, ...this.events.slice(-20)].join('\n');
   }
 
-  told(event: PlacerEvent): void {
+  onEvent(event: PlacerEvent): void {
     if (!('container' in event)) {
       this.events.push('pool' in event ? `${event.kind} ${event.pool}` : event.kind);
       return;
@@ -225,7 +225,7 @@ export class PlacementTestCluster {
     this.events.push(`${kind} ${pool}/${container} ${ends}: ${reason}${needsAttention ? ' (alarm)' : ''}`);
   }
 
-  #seen(change: RegistryChange): void {
+  #onChange(change: RegistryChange): void {
     const key = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
     if (key?.kind !== 'container') return;
     this.changes += 1;
@@ -238,15 +238,16 @@ export class PlacementTestCluster {
     const before = this.records.get(text);
     if (before !== undefined) this.#check(text, before, record);
     assert.equal(record.copies[0], record.owner?.node, 'the owner is the first of the copies');
-    assert.ok(record.inSync.length > 0, `nobody has ${text}`);
-    for (const { node } of record.inSync) assert.ok(record.copies.includes(node), 'in sync, and no copy');
+    assert.ok(record.inSync.length > 0, `no node has the state of ${text}`);
+    for (const { node } of record.inSync)
+      assert.ok(record.copies.includes(node), 'a member of the ISR is not a replica');
     this.records.set(text, record);
     this.revisions.set(text, change.entry.modRevision);
     this.onRecord(text, record);
   }
 
   #check(text: string, before: ContainerRecord, record: ContainerRecord): void {
-    assert.ok(record.fence >= before.fence, `the fence of ${text} went back`);
+    assert.ok(record.fence >= before.fence, `the fence of ${text} decreased`);
     const isSame =
       before.owner?.node === record.owner?.node &&
       before.owner?.generation === record.owner?.generation &&
@@ -254,11 +255,11 @@ export class PlacementTestCluster {
     if (!isSame) assert.ok(record.fence > before.fence, `${text} has another owner under the same fence`);
     if (isSame || record.opening === 'init') return;
     const holders = before.inSync.map(({ node }) => node);
-    assert.ok(holders.includes(record.owner?.node as never), `${text} was given to somebody without its state`);
+    assert.ok(holders.includes(record.owner?.node as never), `the new owner of ${text} lacks its state`);
   }
 }
 
-/** So many nodes, a leads, one pool p, all settled. */
+/** A cluster of active nodes with one pool p, all settled; a leads. */
 export function settledWorld(
   nodes: number,
   pool: Partial<PoolRecord> = {},

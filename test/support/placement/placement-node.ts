@@ -1,4 +1,4 @@
-/** One node of the placement test cluster: registers, renews, opens, hands over, fails as told. */
+/** A node of the placement test cluster: registers, renews its lease, opens, replicates, hands over and fails on request. */
 import assert from 'node:assert/strict';
 
 import type { NodeId } from '../../../src/base/ids.ts';
@@ -22,7 +22,7 @@ const registrationMs = 3_000;
 const tickMs = 10;
 const wakeMs = 35;
 
-type Seen = { readonly record: ContainerRecord; readonly revision: number; readonly sinceMs: number };
+type SeenRecord = { readonly record: ContainerRecord; readonly revision: number; readonly sinceMs: number };
 
 export class PlacementTestNode {
   readonly name: string;
@@ -35,22 +35,22 @@ export class PlacementTestNode {
   isUp = false;
   isCut = false;
   isPaused = false;
-  /** Of containers that it owns. */
+  /** How long it takes to open, hand over and replicate a container that it owns. */
   openMs = 20;
   handMs = 20;
   copyMs = 20;
   opens: 'well' | 'fails' | 'never' = 'well';
   copies: 'well' | 'never' = 'well';
   hands: 'well' | 'never' = 'well';
-  /** How far its copy of each container is. */
+  /** The last write in its replica of each container. */
   readonly state = new Map<string, number>();
   readonly opened: string[] = [];
-  readonly #seen = new Map<string, Seen>();
+  readonly #seen = new Map<string, SeenRecord>();
   #seenRevision = 0;
   #untilMs = -Infinity;
-  #neededRevision = 0;
-  /** Writing to the registry about that container, until then nothing else. */
-  readonly #amending = new Set<string>();
+  #requiredRevision = 0;
+  /** Containers with an update of their record in flight. */
+  readonly #updating = new Set<string>();
 
   constructor(world: PlacementTestCluster, name: string, id: NodeId) {
     this.#world = world;
@@ -69,12 +69,12 @@ export class PlacementTestNode {
     this.isPaused = false;
     this.registry = world.registry.connect();
     this.#seen.clear();
-    this.#amending.clear();
+    this.#updating.clear();
     this.#untilMs = -Infinity;
     const ports = { registry: this.registry, leadership: this.leadership, clock: world.clock };
     const onHalt = (error: unknown): void => assert.fail(String(error));
     const rank = world.rank === undefined ? {} : { rank: world.rank };
-    this.placer = new PlacerHost({ ...ports, ...rank, emit: (event) => world.told(event), onHalt }, world.options);
+    this.placer = new PlacerHost({ ...ports, ...rank, emit: (event) => world.onEvent(event), onHalt }, world.options);
     this.registry.watch(keyRanges.containers, 1, {
       changed: (changes, revision) => {
         if (generation !== this.generation) return;
@@ -94,7 +94,7 @@ export class PlacementTestNode {
     this.#tick(generation);
   }
 
-  /** The process ends at once. Its registration ends after a while, memory at once. */
+  /** Ends the process at once; its registration ends after `registrationMs`. */
   kill(): void {
     const { generation } = this;
     this.isUp = false;
@@ -106,13 +106,13 @@ export class PlacementTestNode {
     });
   }
 
-  /** It stands still: sees nothing, says nothing, and does not notice the time. */
+  /** Stops the process without ending it: it receives and sends nothing. */
   pause(): void {
     this.isPaused = true;
     this.registry.interrupt();
   }
 
-  /** What it missed comes a little later than the time to do something. */
+  /** The process continues; messages that it missed arrive a little later. */
   resume(): void {
     if (!this.isPaused) return;
     this.isPaused = false;
@@ -122,7 +122,8 @@ export class PlacementTestNode {
     });
   }
 
-  forget(): void {
+  /** Loses its state in memory. */
+  clearState(): void {
     this.state.clear();
   }
 
@@ -157,21 +158,21 @@ export class PlacementTestNode {
     this.#write([{ kind: 'delete', range: onlyKey(clusterKey({ kind: 'registration', node: this.id })) }]);
   }
 
-  holds(): boolean {
-    const isFresh = this.#seenRevision >= this.#neededRevision;
+  hasLease(): boolean {
+    const isFresh = this.#seenRevision >= this.#requiredRevision;
     return this.isUp && isFresh && this.#world.timeline.nowMs < this.#untilMs;
   }
 
-  /** It would answer a call for that container at this moment. */
+  /** It would execute a call of that container now. */
   serves(text: string): boolean {
     const seen = this.#seen.get(text)?.record;
-    const isOurs = seen?.owner?.node === this.id && seen.owner.generation === this.generation;
-    return isOurs && seen.phase === 'serving' && seen.move?.step !== 'handed' && this.holds() && !this.isPaused;
+    const isOwner = seen?.owner?.node === this.id && seen.owner.generation === this.generation;
+    return isOwner && seen.phase === 'serving' && seen.move?.step !== 'handed' && this.hasLease() && !this.isPaused;
   }
 
-  /** It served that container, and cannot go on. */
+  /** Fails the container while the node serves it. */
   failServing(text: string): void {
-    this.#amend(text, (present) => ({
+    this.#update(text, (present) => ({
       ...{ ...present, phase: 'opening', opening: 'recover', failures: present.failures + 1, note: 'it broke' },
     }));
   }
@@ -213,16 +214,16 @@ export class PlacementTestNode {
     const outcome = leader.placer?.grantServingLease(this.id, this.generation, this.#seenRevision);
     if (outcome?.ok !== true) return;
     this.#untilMs = nowMs + 0.8 * outcome.value.leaseMs;
-    this.#neededRevision = outcome.value.revision;
+    this.#requiredRevision = outcome.value.revision;
   }
 
-  #own(text: string, { record, sinceMs }: Seen): void {
+  #own(text: string, { record, sinceMs }: SeenRecord): void {
     const { nowMs } = this.#world.timeline;
-    if (this.#amending.has(text) || !this.holds()) return;
+    if (this.#updating.has(text) || !this.hasLease()) return;
     if (record.phase === 'opening') this.#open(text, record, nowMs - sinceMs);
     else if (record.move?.step === 'handing' && this.hands === 'well' && nowMs - sinceMs >= this.handMs) {
       const { move } = record;
-      this.#amend(text, (present) => ({ ...present, move: { ...move, step: 'handed' } }));
+      this.#update(text, (present) => ({ ...present, move: { ...move, step: 'handed' } }));
     } else if (record.move?.step !== 'handed') this.#serve(text, record, nowMs - sinceMs);
   }
 
@@ -230,7 +231,7 @@ export class PlacementTestNode {
     const hasFailed = record.failures > (record.failuresBefore ?? 0);
     if (hasFailed || this.opens === 'never' || ageMs < this.openMs) return;
     if (this.opens === 'fails') {
-      return this.#amend(text, (present) => ({ ...present, failures: present.failures + 1, note: 'it throws' }));
+      return this.#update(text, (present) => ({ ...present, failures: present.failures + 1, note: 'it throws' }));
     }
     const acknowledged = this.#world.acknowledged.get(text) ?? 0;
     if (record.opening === 'init') {
@@ -239,7 +240,7 @@ export class PlacementTestNode {
     } else assert.ok((this.state.get(text) ?? -1) >= acknowledged, `${this.name} lacks writes of ${text}`);
     this.#checkAlone(text);
     this.opened.push(`${text} ${record.opening}`);
-    this.#amend(text, (present) => ({ ...present, phase: 'serving', failures: 0, note: '' }));
+    this.#update(text, (present) => ({ ...present, phase: 'serving', failures: 0, note: '' }));
   }
 
   #checkAlone(text: string): void {
@@ -249,7 +250,7 @@ export class PlacementTestNode {
     }
   }
 
-  /** One write; those in sync that do not answer are taken out first, those that lack something are brought up. */
+  /** Acknowledges one write; removes unreachable nodes from the ISR first, and adds one lagging replica after. */
   #serve(text: string, record: ContainerRecord, ageMs: number): void {
     this.#checkAlone(text);
     const isReachable = (id: NodeId): boolean => {
@@ -260,9 +261,9 @@ export class PlacementTestNode {
       return !isReachable(node) || this.#world.node(node).generation !== generation;
     });
     if (lost.length > 0) {
-      return this.#amend(text, (present) => ({
+      return this.#update(text, (present) => ({
         ...present,
-        inSync: present.inSync.filter(({ node }) => lost.every((one) => one.node !== node)),
+        inSync: present.inSync.filter(({ node }) => lost.every((instance) => instance.node !== node)),
       }));
     }
     const value = (this.state.get(text) ?? 0) + 1;
@@ -274,24 +275,24 @@ export class PlacementTestNode {
     });
     if (next === undefined || ageMs < this.copyMs) return;
     const node = this.#world.node(next);
-    const holder = { node: next, generation: node.generation };
-    // From here on writes reach it: there are none until the record says so.
+    const instance = { node: next, generation: node.generation };
+    // No write happens before the record has the new ISR member.
     node.state.set(text, value);
-    this.#amend(text, (present) => ({ ...present, inSync: [...present.inSync, holder] }));
+    this.#update(text, (present) => ({ ...present, inSync: [...present.inSync, instance] }));
   }
 
-  #amend(text: string, change: (record: ContainerRecord) => ContainerRecord): void {
+  #update(text: string, change: (record: ContainerRecord) => ContainerRecord): void {
     const seen = this.#seen.get(text);
     if (seen === undefined) return;
-    this.#amending.add(text);
+    this.#updating.add(text);
     const [pool = '', container = ''] = text.split('/');
     const key = clusterKey({ kind: 'container', pool, container });
     const { generation } = this;
     const compare = [{ key, target: 'modRevision', is: 'equal', than: seen.revision }] as const;
     const then = [{ kind: 'put', key, value: encodeContainer(change(seen.record)) }] as const;
     this.registry.transact({ compare, then, otherwise: [] }, { timeoutMs: 500 }, () => {
-      // Whatever came of it: the next tick sees what there is.
-      if (generation === this.generation) this.#world.clock.schedule(1, () => this.#amending.delete(text));
+      // Whatever the outcome, the next tick reads the record again.
+      if (generation === this.generation) this.#world.clock.schedule(1, () => this.#updating.delete(text));
     });
   }
 }

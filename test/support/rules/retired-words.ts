@@ -14,8 +14,11 @@ export const cleanPaths: readonly string[] = [
   'src/base',
   'src/consensus',
   'src/messages',
+  'src/placement',
   'test/architecture',
   'test/golden/consensus-*.txt',
+  'test/golden/placement-*.txt',
+  'test/support/placement',
   'test/support/rules',
 ];
 

@@ -1,8 +1,8 @@
 /**
- * Moves, drains and marks of new nodes, each as one guarded transaction. A guard is everything the decision rests on:
- * what was seen of the container, of the target's registration and state, and that the leader who decides is still the
- * one whose fence stands at `/cluster/assigner`. If one of them has passed, nothing happens. So a leader that was
- * superseded is refused, two that race cannot both win, and a transaction that is sent twice is executed once.
+ * Moves, drains and marks of new nodes, each as one guarded transaction. The guards compare everything the decision rests
+ * on: the container record, registration and state of the destination, and the fence of the leader at
+ * `/cluster/assigner`. So a superseded leader is refused, of two racing leaders at most one succeeds, and a resent
+ * transaction is executed once.
  */
 import { assert, unreachable } from '../../base/assert.ts';
 import { type RegistryCompare, type RegistryOp, type RegistryTransaction, onlyKey } from '../../base/registry.ts';
@@ -12,20 +12,20 @@ import { type ContainerMove, encodeContainer } from '../state/container-records.
 import { type KnownNode, isActive } from '../state/cluster-view.ts';
 import { type DrainRecord, encodeDrain } from '../state/drain-record.ts';
 import type { HeldContainer } from '../state/node-holdings.ts';
-import type { DrainTask } from '../plans/drain-plan.ts';
+import type { AssignerTask } from '../plans/drain-plan.ts';
 
 const assignerKey = clusterKey({ kind: 'assigner' });
-/** The key says everything. */
-const spreadMark = new TextEncoder().encode('{"v":1}');
+/** The key alone is the mark. */
+const newNodeMark = new TextEncoder().encode('{"v":1}');
 
-/** What the leader writes there when it begins, and what all its transactions compare. */
-export function claim(fence: Uint8Array, seenRevision: number): RegistryTransaction {
+/** Writes the fence that all later transactions of this leader compare. */
+export function claimAssigner(fence: Uint8Array, seenRevision: number): RegistryTransaction {
   return guarded([unchanged(assignerKey, seenRevision)], [put(assignerKey, fence)]);
 }
 
 /**
- * Begins to move a container: `to` is active, and is to have the state. The rest of the way is between the placer and the
- * owner; the record is the one that was seen, so the container was open and nobody else had begun to move it.
+ * Starts a move: adds `to` as replica and destination. Placer and owner do the rest. The record is compared, so the
+ * container is still served and does not move yet; `to` is still registered and active.
  */
 export function startMoveTransaction(
   fence: Uint8Array,
@@ -33,18 +33,21 @@ export function startMoveTransaction(
   to: KnownNode,
   cause: ContainerMove['cause'],
 ): RegistryTransaction {
-  assert(record.phase === 'serving' && record.move === undefined, 'only what is open and at rest is moved');
-  assert(record.owner?.node !== to.id, 'nothing is moved to where it is');
+  assert(
+    record.phase === 'serving' && record.move === undefined,
+    'a move starts from a served container that does not move',
+  );
+  assert(record.owner?.node !== to.id, 'the destination of a move is not its owner');
   const key = clusterKey({ kind: 'container', ...name });
   const copies = record.copies.includes(to.id) ? record.copies : [...record.copies, to.id];
   const moved = { ...record, copies, move: { to: to.id, cause, step: 'copying' } as const };
-  return guarded([leads(fence), unchanged(key, modRevision), ...activeStill(to)], [put(key, encodeContainer(moved))]);
+  return guarded([leads(fence), unchanged(key, modRevision), ...stillActive(to)], [put(key, encodeContainer(moved))]);
 }
 
-/** From now on the node gets its share of containers, whoever leads. */
+/** Marks the node as new: every leader gives it containers until it has its share. */
 export function markNewNodeTransaction(fence: Uint8Array, node: KnownNode): RegistryTransaction {
   const key = clusterKey({ kind: 'spread', node: node.id });
-  return guarded([leads(fence), unchanged(key, 0), ...activeStill(node)], [put(key, spreadMark)]);
+  return guarded([leads(fence), unchanged(key, 0), ...stillActive(node)], [put(key, newNodeMark)]);
 }
 
 export function unmarkNewNodeTransaction(fence: Uint8Array, { id, spread }: KnownNode): RegistryTransaction {
@@ -52,7 +55,7 @@ export function unmarkNewNodeTransaction(fence: Uint8Array, { id, spread }: Know
   return guarded([leads(fence), unchanged(key, spread?.modRevision ?? 0)], [remove(key)]);
 }
 
-/** It holds nothing. Nothing can have come meanwhile: every transaction that gives something compares the state as well. */
+/** For an empty node. It is still empty: every transaction that assigns to a node compares its state, too. */
 export function endDrainTransaction(fence: Uint8Array, node: KnownNode, state: NodeStateRecord): RegistryTransaction {
   const key = clusterKey({ kind: 'state', node: node.id });
   return guarded(
@@ -61,7 +64,7 @@ export function endDrainTransaction(fence: Uint8Array, node: KnownNode, state: N
   );
 }
 
-/** Changes what is said about a drain, or forgets it. */
+/** Writes the record of a drain, or removes it. */
 export function updateDrainTransaction(
   fence: Uint8Array,
   node: KnownNode,
@@ -74,8 +77,8 @@ export function updateDrainTransaction(
   );
 }
 
-/** What carries out a task under the fence of the leader. */
-export function drainTransaction(task: DrainTask, fence: Uint8Array): RegistryTransaction {
+/** The transaction of a task under the fence of the leader. */
+export function assignerTransaction(task: AssignerTask, fence: Uint8Array): RegistryTransaction {
   switch (task.kind) {
     case 'move':
       return startMoveTransaction(fence, task.held, task.to, task.cause);
@@ -83,11 +86,11 @@ export function drainTransaction(task: DrainTask, fence: Uint8Array): RegistryTr
       return endDrainTransaction(fence, task.node, task.state);
     case 'overdue':
       return updateDrainTransaction(fence, task.node, task.node.drain && { ...task.node.drain.record, overdue: true });
-    case 'forgetDrain':
+    case 'removeDrain':
       return updateDrainTransaction(fence, task.node, undefined);
-    case 'beginSpread':
+    case 'markNewNode':
       return markNewNodeTransaction(fence, task.node);
-    case 'endSpread':
+    case 'unmarkNewNode':
       return unmarkNewNodeTransaction(fence, task.node);
     default:
       return unreachable(task);
@@ -102,13 +105,13 @@ function leads(fence: Uint8Array): RegistryCompare {
   return { key: assignerKey, target: 'value', is: 'equal', than: fence };
 }
 
-/** Zero: there is none. */
+/** `modRevision` 0: the key does not exist. */
 function unchanged(key: string, modRevision: number): RegistryCompare {
   return { key, target: 'modRevision', is: 'equal', than: modRevision };
 }
 
-function activeStill(node: KnownNode): readonly RegistryCompare[] {
-  assert(isActive(node), 'only active nodes are given anything');
+function stillActive(node: KnownNode): readonly RegistryCompare[] {
+  assert(isActive(node), 'only active nodes get containers');
   const registration = clusterKey({ kind: 'registration', node: node.id });
   return [
     { key: registration, target: 'createRevision', is: 'equal', than: node.registered ?? 0 },

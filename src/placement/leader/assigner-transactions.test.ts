@@ -14,10 +14,10 @@ import {
   endDrainTransaction,
   unmarkNewNodeTransaction,
   updateDrainTransaction,
-} from './transactions.ts';
+} from './assigner-transactions.ts';
 
-describe('guards', () => {
-  /** What each transaction of a leader does to the same cluster, under a fence. */
+describe('a guarded transaction', () => {
+  /** Whether each kind of transaction succeeds under a fence. */
   function attempts(fence: Uint8Array): readonly boolean[] {
     const cluster = startedCluster(3);
     cluster.node('a').leadership.lose();
@@ -34,7 +34,7 @@ describe('guards', () => {
       startMoveTransaction(fence, containerOf(view, 'q/0'), c, 'drain'),
     ];
     return all.map((transaction) => {
-      const outcome = cluster.ask<TransactionResult>((done) => cluster.registry.transact(transaction, {}, done));
+      const outcome = cluster.await<TransactionResult>((done) => cluster.registry.transact(transaction, {}, done));
       return outcome.ok && outcome.value.succeeded;
     });
   }
@@ -46,27 +46,27 @@ describe('guards', () => {
   }
 
   function viewOf(cluster: DrainTestCluster): ClusterView {
-    const range = cluster.ask<RangeResult>((done) => cluster.registry.range(keyRanges.cluster, {}, done));
+    const range = cluster.await<RangeResult>((done) => cluster.registry.range(keyRanges.cluster, {}, done));
     assert.ok(range.ok);
     return ClusterView.from(range.value.entries, range.value.revision, 0);
   }
 
-  test('whatever a leader writes is refused under any other fence than the standing one', () => {
+  test('is refused under any other fence than that of the leader', () => {
     const bytes = (fence: Fence): Uint8Array => new TextEncoder().encode(String(fence));
     assert.deepEqual(new Set(attempts(bytes(fenceOf(1, 1)))), new Set([true]));
     assert.deepEqual(new Set(attempts(bytes(fenceOf(0, 1)))), new Set([false]));
     assert.deepEqual(new Set(attempts(bytes(fenceOf(2, 1)))), new Set([false]));
   });
 
-  /** How many of them were carried out, one after the other. */
+  /** How many of the transactions succeed, one after the other. */
   function succeeded(cluster: DrainTestCluster, transactions: readonly RegistryTransaction[]): number {
     const outcomes = transactions.map((transaction) =>
-      cluster.ask<TransactionResult>((done) => cluster.registry.transact(transaction, {}, done)),
+      cluster.await<TransactionResult>((done) => cluster.registry.transact(transaction, {}, done)),
     );
     return outcomes.filter((outcome) => outcome.ok && outcome.value.succeeded).length;
   }
 
-  test('a container is moved from the record that was seen, and only by the first of two', () => {
+  test('moves a container only if its record is unchanged, so the second of two moves is refused', () => {
     const cluster = startedCluster(3);
     const placer = new FakePlacer(cluster, 1);
     placer.moveMs = undefined;
@@ -86,7 +86,7 @@ describe('guards', () => {
     );
     const { move, copies } = placer.record('0');
     assert.deepEqual(move, { to: b.id, cause: 'drain', step: 'copying' });
-    assert.deepEqual(copies, [cluster.node('a').id, b.id], 'who gets it is told to keep its state');
+    assert.deepEqual(copies, [cluster.node('a').id, b.id], 'the destination becomes a replica');
     const other = containerOf(view, 'q/1');
     cluster.node('b').setMode('draining', 'admin_drain');
     cluster.run(100);
@@ -101,7 +101,7 @@ describe('guards', () => {
     assert.throws(() => startMoveTransaction(fence, other, view.nodes.get(cluster.node('a').id) as KnownNode, 'drain'));
   });
 
-  test('nothing moves to a node whose state or registration is another than was seen', () => {
+  test('moves nothing to a node whose state or registration has changed', () => {
     for (const change of ['state', 'registration'] as const) {
       const cluster = startedCluster(2);
       new FakePlacer(cluster, 1).create(1, 'a');
